@@ -39,7 +39,7 @@ const toolPattern = Type.String({
 const risk = choice('What a tool can do to the world.', ['reads', 'writes', 'destructive', 'network', 'exec']);
 
 export const http = group(
-  'Protection of the HTTP addresses against pages in a browser. Loopback names are always allowed.',
+  'Who may reach the HTTP addresses: pages in a browser, and clients behind a proxy. Loopback names are always allowed.',
   {
     allowed_hosts: list(
       { default: [], description: 'Further values of the Host header.', example: '[box.lan]' },
@@ -52,6 +52,15 @@ export const http = group(
         example: '["https://app.example"]',
       },
       Type.String({ format: 'origin', description: 'The origin of a web page.' }),
+    ),
+    trusted_proxies: list(
+      {
+        default: [],
+        description:
+          'Proxies in front of this host. Only what they say in Forwarded or X-Forwarded-For is believed: wrong tokens are counted, and connections logged, by the address of the client they name.',
+        example: '["127.0.0.1", "10.0.0.0/8"]',
+      },
+      Type.String({ format: 'network', description: 'An IP address, or a network such as 10.0.0.0/8.' }),
     ),
   },
 );

@@ -2,6 +2,7 @@
  * Rules for texts in configuration files that a pattern cannot state: schemas name them in `format`, the reader applies
  * them. A format returns the value as the program uses it, or undefined for an invalid text.
  */
+import { isIP } from 'node:net';
 import { suggest } from '../base/suggest.ts';
 import { capabilityNames, capabilityOf, isAdditionalCapability } from '../protocol/a2e.ts';
 import { ADDRESS_FORMS, parseListenAddress } from './listen-address.ts';
@@ -18,6 +19,14 @@ interface TextFormat {
 function capabilityName(text: string): string | undefined {
   const isOther = isAdditionalCapability(text) && suggest(text, capabilityNames) === undefined;
   return capabilityOf(text) ?? (isOther ? text : undefined);
+}
+
+/** An IP address, or one with the length of its network. */
+function network(text: string): string | undefined {
+  const [, address = '', bits] = /^([^/]*)(?:\/(\d{1,3}))?$/.exec(text) ?? [];
+  const family = isIP(address);
+  const fits = bits === undefined || Number(bits) <= (family === 6 ? 128 : 32);
+  return family !== 0 && fits ? text : undefined;
 }
 
 /** Host names are compared without regard to case. */
@@ -40,6 +49,10 @@ export const textFormats = {
   origin: {
     expected: 'an origin like https://app.example (no path, not *, not null)',
     read: lowerCase(/^https?:\/\/(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?$/i),
+  },
+  network: {
+    expected: 'an IP address, or a network like 10.0.0.0/8',
+    read: network,
   },
 } satisfies Readonly<Record<string, TextFormat>>;
 

@@ -19,7 +19,9 @@ import { malformedInput } from '../wire/codec.ts';
 import { parseNested } from '../wire/depth.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
+import { currentTurn } from '../wire/turn-share.ts';
 import { Liveness, type Ping } from './liveness.ts';
+import { originOf } from './origin.ts';
 
 type Message = Record<string, unknown>;
 
@@ -36,7 +38,7 @@ export interface Dialect {
 export interface HandshakeLimits {
   /** Absolute time of a handshake, in milliseconds. */
   readonly handshakeTimeoutMs: number;
-  /** Links before their handshake at once; one more evicts the one that is silent longest. */
+  /** Links before their handshake at once; one more evicts the oldest silent one of whoever has most. */
   readonly maxPending: number;
   /** Nesting of a message at most. */
   readonly maxDepth: number;
@@ -46,22 +48,8 @@ export interface HandshakeLimits {
   readonly livenessTimeoutMs?: number;
 }
 
-/** Counts the links of an address before their handshake; `session/auth-throttle.ts` is one. */
-export interface OriginTracker {
-  /** False: drop this link unread. */
-  enter(origin: string): boolean;
-  leave(origin: string): void;
-}
-
-/** The address of a peer without its port; undefined for links that only this machine, or this process, can open. */
-export function originOf({ transport, peer }: Link): string | undefined {
-  if (transport !== 'tcp' && transport !== 'websocket' && transport !== 'http') return undefined;
-  return peer
-    .replace(/^(?:\w+:\/\/|ws:)/, '')
-    .replace(/[/?#].*$/, '')
-    .replace(/:\d+$/, '')
-    .replace(/^\[|\]$/g, '');
-}
+/** Why a link before its handshake is dropped. */
+const CROWDED = 'too many links before their handshake';
 
 /** Messages that may wait behind a handshake while it is being decided. */
 const MAX_BUFFERED = 256;
@@ -74,12 +62,14 @@ export class PendingLink implements LinkReceiver {
   #dialect: Dialect | undefined;
   /** Messages buffered while the handshake is decided; undefined = not deciding. */
   #buffered: (string | Message)[] | undefined;
+  #refused = false;
   #ended = false;
   /** Messages replied to so far without a handshake. */
   strikes = 0;
 
-  /** The peer's address, for counting failures; undefined where guessing is no concern. */
+  /** Whom it came from, for counting failures; undefined where guessing is no concern. */
   readonly origin: string | undefined;
+  readonly #acceptedAt = currentTurn();
 
   constructor(acceptor: Acceptor, link: Link, deadlineAt: number, origin: string | undefined) {
     this.#acceptor = acceptor;
@@ -113,9 +103,24 @@ export class PendingLink implements LinkReceiver {
     for (const message of buffered) receiver.message(message);
   }
 
-  /** True while its handshake has been read and is being decided. */
-  get deciding(): boolean {
-    return this.#buffered !== undefined;
+  /** Its token was wrong, and its refusal is delayed: nothing more of it is read. */
+  awaitRefusal(): void {
+    this.#refused = true;
+    this.link.pause(true);
+  }
+
+  /**
+   * True when its place may be given to another: it has had time to send a handshake, and none is being decided. What it
+   * sent right after it connected is read in the turn after that in which it was accepted.
+   */
+  get evictable(): boolean {
+    if (this.#buffered !== undefined) return false;
+    return this.origin === undefined || currentTurn() >= this.#acceptedAt + 2;
+  }
+
+  /** True while its refusal is delayed. */
+  get refused(): boolean {
+    return this.#refused;
   }
 
   /** Drops the link at once, without a message. */
@@ -138,7 +143,7 @@ export class PendingLink implements LinkReceiver {
   }
 
   message(raw: string | Message): string | undefined {
-    if (this.#ended) return undefined;
+    if (this.#ended || this.#refused) return undefined;
     if (this.#buffered !== undefined) {
       if (this.#buffered.push(raw) > MAX_BUFFERED) this.refuse('too much before the handshake was answered');
       return undefined;
@@ -161,12 +166,12 @@ export class PendingLink implements LinkReceiver {
   }
 
   malformed(problem: Malformed): void {
-    if (!this.#ended) this.#malformed(malformedInput(problem));
+    if (!this.#ended && !this.#refused) this.#malformed(malformedInput(problem));
   }
 
   ended(): void {
-    // Without a handshake nothing is owed to the peer; while one is being decided its reply is.
-    if (this.#buffered === undefined) this.refuse('ended before the handshake');
+    // Without a handshake nothing is owed to the peer; behind one its reply is.
+    if (this.#buffered === undefined && !this.#refused) this.refuse('ended before the handshake');
   }
 
   closed(_cause: CloseInfo): void {
@@ -195,19 +200,13 @@ export class Acceptor {
     (gate) => gate.refuse('handshake_timeout'),
   );
 
-  readonly #origins: OriginTracker;
   /** Drops accepted links that are silent. */
   readonly liveness: Liveness;
 
   /** @param dialects the first also gets what belongs to none of them */
-  constructor(
-    dialects: readonly [Dialect, ...Dialect[]],
-    limits: HandshakeLimits,
-    origins: OriginTracker = { enter: () => true, leave() {} },
-  ) {
+  constructor(dialects: readonly [Dialect, ...Dialect[]], limits: HandshakeLimits) {
     this.#dialects = dialects;
     this.limits = limits;
-    this.#origins = origins;
     this.liveness = new Liveness(limits);
   }
 
@@ -217,23 +216,29 @@ export class Acceptor {
   }
 
   accept(link: Link): void {
-    const origin = originOf(link);
-    if (origin !== undefined && !this.#origins.enter(origin))
-      return link.destroy('too many failures from this address');
-    if (this.#pending.size >= this.limits.maxPending) {
-      // Evict the oldest link that has not sent a handshake, so that idle connections cannot exhaust the slots.
-      const silent = this.#pending.values().find((gate) => !gate.deciding);
-      silent?.drop('too many links before their handshake');
-      if (silent === undefined) {
-        if (origin !== undefined) this.#origins.leave(origin);
-        return link.destroy('too many links before their handshake');
-      }
-    }
-    const gate = new PendingLink(this, link, performance.now() + this.limits.handshakeTimeoutMs, origin);
+    const victim = this.#pending.size >= this.limits.maxPending ? this.#victim() : undefined;
+    victim?.drop(CROWDED);
+    const { maxPending } = this.limits;
+    // All others have only just come, or have sent their handshake: there is room for as many again, for a moment.
+    if (this.#pending.size >= (victim === undefined ? 2 * maxPending : maxPending)) return link.destroy(CROWDED);
+    const gate = new PendingLink(this, link, performance.now() + this.limits.handshakeTimeoutMs, originOf(link));
     this.#pending.add(gate);
     this.#deadlines.watch(gate.deadlineAt);
     link.setMaxMessageBytes(Math.min(PRE_HANDSHAKE_MAX_MESSAGE_BYTES, this.limits.maxMessageBytes));
     link.open(gate);
+  }
+
+  /** Whose place a new link gets: one that will be refused anyway, else the oldest of the origin that has most of them. */
+  #victim(): PendingLink | undefined {
+    const places = new Map<string | undefined, number>();
+    for (const { origin } of this.#pending) places.set(origin, (places.get(origin) ?? 0) + 1);
+    let victim: PendingLink | undefined;
+    let most = 0;
+    for (const gate of this.#pending) {
+      const weight = gate.refused ? Number.POSITIVE_INFINITY : (places.get(gate.origin) as number);
+      if (weight > most && gate.evictable) [victim, most] = [gate, weight];
+    }
+    return victim;
   }
 
   /** The dialect of a first message; of input that is none, the one that gets what belongs to no other. */
@@ -244,7 +249,6 @@ export class Acceptor {
 
   left(gate: PendingLink): void {
     this.#pending.delete(gate);
-    if (gate.origin !== undefined) this.#origins.leave(gate.origin);
     if (this.#pending.size === 0) this.#deadlines.rest();
   }
 

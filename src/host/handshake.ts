@@ -231,13 +231,10 @@ export class A2EHandshake implements Dialect {
   }
 
   #authFailed(gate: PendingLink, request: HandshakeReq): void {
-    const { origin } = gate;
-    if (origin === undefined) return this.#reject(gate, request, 'auth_failed');
-    const { delayMs, failures, report } = this.#host.authThrottle.failed(origin);
-    if (report) this.#host.log.warn('a peer sent a wrong credential', { origin, failures });
-    if (delayMs === 0) return this.#reject(gate, request, 'auth_failed', { report });
-    gate.bufferMessages();
-    setTimeout(() => this.#reject(gate, request, 'auth_failed', { report }), delayMs).unref();
+    const { authThrottle, log } = this.#host;
+    authThrottle.refuseLink(gate, log, 'a peer sent a wrong credential', (report) =>
+      this.#reject(gate, request, 'auth_failed', { report }),
+    );
   }
 
   #reject(

@@ -100,11 +100,10 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     };
     this.#registry = new SessionRegistry(this.limits);
     const { maxPendingConnections: maxPending } = this.limits;
-    this.#acceptor = new Acceptor(
-      [new A2EHandshake(this), ...(options.dialects ?? []), jsonRpcNotServed],
-      { ...this.limits, maxPending },
-      this.authThrottle,
-    );
+    this.#acceptor = new Acceptor([new A2EHandshake(this), ...(options.dialects ?? []), jsonRpcNotServed], {
+      ...this.limits,
+      maxPending,
+    });
     this.extensions = extensionsOf(options.journal, this.limits);
     this.#journalRoute = journalReader({
       journal: options.journal,

@@ -103,6 +103,7 @@ async function openHttp(
     routes: [...operatorRoutes(operated), ...routes],
     allowedHosts: http.allowedHosts,
     allowedOrigins: http.allowedOrigins,
+    trustedProxies: http.trustedProxies,
     onHandlerError: (error, path) => log.error('an HTTP request failed', { path, error }),
   });
 }

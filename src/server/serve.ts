@@ -144,6 +144,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
       const server = await openServer(config, assembled, {
         reload,
         auth,
+        backoff,
         control,
         fleet,
         tokenFile,
@@ -188,6 +189,7 @@ async function controlOf(
 interface Serving {
   readonly reload: (() => Promise<Reloaded>) | undefined;
   readonly auth: Authenticator;
+  readonly backoff: AuthThrottle;
   readonly control: ControlServer | undefined;
   readonly fleet: AssembledFleet | undefined;
   readonly tokenFile: string | undefined;
@@ -199,10 +201,10 @@ interface Serving {
 }
 
 async function openServer(config: HostConfig, assembled: AssembledHost, serving: Serving): Promise<RunningServer> {
-  const { auth, control, fleet, tokenFile, log, trusts } = serving;
+  const { auth, backoff, control, fleet, tokenFile, log, trusts } = serving;
   const { host, journal, audit } = assembled;
   await audit?.open();
-  const operated = { host, journal, auth, audit, reload: serving.reload };
+  const operated = { host, journal, auth, backoff, audit, reload: serving.reload };
   const opened = await openListeners({ config, operated, rpc: control?.rpc, routes: fleet?.routes, log });
   try {
     await fleet?.start(control as ControlServer);

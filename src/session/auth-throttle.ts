@@ -1,12 +1,14 @@
 /**
- * Throttles addresses that guess tokens. Owned by the host, which checks every link before its handshake.
+ * Throttles addresses that guess tokens: the one memory of failures of a process, asked by every handshake and by every HTTP
+ * route with a token.
  *
- * Two rules per remote address: a refusal is delayed, longer after every failure, and an address that failed often may
- * hold only a few such links at a time. Together they bound the guesses per second without ever refusing a right token
- * that gets through, and they do not touch links that have shaken hands.
+ * Only the refusal of a wrong token is delayed, longer after every failure; a right one is accepted at once, whatever others
+ * of its address do. Few refusals of an address wait at a time: past that it gets none, so that guesses hold no places.
  */
 import { backoffMs } from '../base/backoff.ts';
-import { isLogged } from '../base/log.ts';
+import type { Log } from '../base/log.ts';
+import { processTimer, type Timer } from '../base/timer-queue.ts';
+import { networkOf } from '../connection/origin.ts';
 
 /** All optional; the defaults fit a host on a network. */
 export interface BackoffSettings {
@@ -18,12 +20,13 @@ export interface BackoffSettings {
   readonly maxDelayMs?: number;
   /** After so long without a failure half of them are dropped. Default 60,000. */
   readonly halfLifeMs?: number;
-  /** Links without a handshake that an address may hold while its refusals are delayed. Default 8. */
-  readonly maxPendingConnections?: number;
+  /** Refusals of one address that are delayed at the same time. Default 8. */
+  readonly maxDelayed?: number;
   /** Addresses remembered; past that the one that failed longest ago is evicted. Default 4,096. */
   readonly maxAddresses?: number;
   /** A clock that only goes forward, in milliseconds. */
   readonly now?: () => number;
+  readonly timer?: Timer;
 }
 
 /** What to do about one failure. */
@@ -32,19 +35,28 @@ export interface ThrottleVerdict {
   readonly delayMs: number;
   /** Failures of this address that are remembered, this one included. */
   readonly failures: number;
-  /** Whether this failure is logged (`isLogged`): guessing must not fill the logs. */
+  /** True for the 1st, 2nd, 4th, 8th … failure: write only these down, so that guessing cannot fill the logs. */
   readonly report: boolean;
+}
+
+/** A link before its handshake; `connection/accept.ts` has them. */
+export interface GuessingLink {
+  readonly origin: string | undefined;
+  /** It will be refused: nothing more of it is read, and its place is the first to be given to another. */
+  awaitRefusal(): void;
+  drop(reason: string): void;
 }
 
 interface AddressRecord {
   failures: number;
   lastFailureMs: number;
-  pendingLinks: number;
+  /** Refusals that wait. */
+  delayed: number;
 }
 
 /** The memory of failures, bounded in addresses. */
 export class AuthThrottle {
-  readonly #standings = new Map<string, AddressRecord>();
+  readonly #records = new Map<string, AddressRecord>();
   readonly #settings: Required<BackoffSettings>;
 
   constructor(settings: BackoffSettings = {}) {
@@ -53,38 +65,44 @@ export class AuthThrottle {
       firstDelayMs: 250,
       maxDelayMs: 5_000,
       halfLifeMs: 60_000,
-      maxPendingConnections: 8,
+      maxDelayed: 8,
       maxAddresses: 4_096,
       now: () => performance.now(),
+      timer: processTimer,
       ...settings,
     };
   }
 
   /** Addresses remembered at the moment. */
   get size(): number {
-    return this.#standings.size;
+    return this.#records.size;
   }
 
   /**
-   * A link of `address` was accepted. False: close it at once, unread. True: call {@link leave} once when it has shaken
-   * hands or is gone.
+   * Refuses a link whose token is wrong. `refuse` sends the refusal, at once or after its delay; past `maxDelayed` of its
+   * address the link is dropped without one, unless it is to be written down.
+   *
+   * @param what for the log
    */
-  enter(address: string): boolean {
-    const key = networkOf(address);
-    const standing = this.#standings.get(key) ?? this.#remember(key);
-    if (this.#delayAfter(this.#decayed(standing)) > 0 && standing.pendingLinks >= this.#settings.maxPendingConnections)
-      return false;
-    standing.pendingLinks++;
-    return true;
+  refuseLink(link: GuessingLink, log: Log, what: string, refuse: (report: boolean) => void): void {
+    const { origin } = link;
+    if (origin === undefined) return refuse(true);
+    const verdict = this.failed(origin);
+    const { delayMs, failures, report } = verdict;
+    if (report) log.warn(what, { origin, failures });
+    if (delayMs > 0) link.awaitRefusal();
+    this.#delay(origin, delayMs, (crowded) => {
+      if (crowded && !report) link.drop('too many failures from this address');
+      else refuse(report);
+    });
   }
 
-  /** The link that {@link enter} admitted has completed its handshake or is closed. */
-  leave(address: string): void {
-    const key = networkOf(address);
-    const standing = this.#standings.get(key);
-    if (standing === undefined) return;
-    standing.pendingLinks = Math.max(0, standing.pendingLinks - 1);
-    if (standing.pendingLinks === 0 && this.#decayed(standing) === 0) this.#standings.delete(key);
+  /**
+   * A request of `address` had a wrong token: resolves when its refusal may be sent. True: at once, because too many of this
+   * address wait already.
+   */
+  delayRefusal(address: string): Promise<boolean> {
+    return new Promise((resolve) => this.#delay(address, this.failed(address).delayMs, resolve));
   }
 
   /**
@@ -93,14 +111,26 @@ export class AuthThrottle {
    */
   failed(address: string): ThrottleVerdict {
     const key = networkOf(address);
-    const standing = this.#standings.get(key) ?? this.#remember(key);
-    standing.failures = this.#decayed(standing) + 1;
-    standing.lastFailureMs = this.#settings.now();
+    const record = this.#records.get(key) ?? this.#remember();
+    record.failures = this.#decayed(record) + 1;
+    record.lastFailureMs = this.#settings.now();
     // To the end of the map, which is the order of forgetting.
-    this.#standings.delete(key);
-    this.#standings.set(key, standing);
-    const { failures } = standing;
-    return { delayMs: this.#delayAfter(failures), failures, report: isLogged(failures) };
+    this.#records.delete(key);
+    this.#records.set(key, record);
+    const { failures } = record;
+    return { delayMs: this.#delayAfter(failures), failures, report: (failures & (failures - 1)) === 0 };
+  }
+
+  /** Calls `done` after the delay, or at once and with true when too many of this address wait. */
+  #delay(address: string, delayMs: number, done: (crowded: boolean) => void): void {
+    const record = this.#records.get(networkOf(address));
+    if (delayMs === 0 || record === undefined) return done(false);
+    if (record.delayed >= this.#settings.maxDelayed) return done(true);
+    record.delayed++;
+    this.#settings.timer(() => {
+      record.delayed--;
+      done(false);
+    }, delayMs);
   }
 
   #delayAfter(failures: number): number {
@@ -110,48 +140,16 @@ export class AuthThrottle {
     return failures <= freeFailures ? 0 : backoffMs(failures - freeFailures - 1, options);
   }
 
-  #decayed(standing: AddressRecord): number {
-    const halvings = Math.floor((this.#settings.now() - standing.lastFailureMs) / this.#settings.halfLifeMs);
-    return halvings <= 0 ? standing.failures : Math.floor(standing.failures / 2 ** halvings);
+  #decayed(record: AddressRecord): number {
+    const halvings = Math.floor((this.#settings.now() - record.lastFailureMs) / this.#settings.halfLifeMs);
+    return halvings <= 0 ? record.failures : Math.floor(record.failures / 2 ** halvings);
   }
 
-  #remember(key: string): AddressRecord {
-    if (this.#standings.size >= this.#settings.maxAddresses) this.#evictOne();
-    const standing: AddressRecord = { failures: 0, lastFailureMs: this.#settings.now(), pendingLinks: 0 };
-    this.#standings.set(key, standing);
-    return standing;
-  }
-
-  /** The oldest standing without an open link; all have one only when more links are open than addresses remembered. */
-  #evictOne(): void {
-    let oldest: string | undefined;
-    for (const [key, standing] of this.#standings) {
-      oldest ??= key;
-      if (standing.pendingLinks > 0) continue;
-      oldest = key;
-      break;
+  /** Room for one more: the address that failed longest ago goes. */
+  #remember(): AddressRecord {
+    if (this.#records.size >= this.#settings.maxAddresses) {
+      this.#records.delete(this.#records.keys().next().value as string);
     }
-    if (oldest !== undefined) this.#standings.delete(oldest);
+    return { failures: 0, lastFailureMs: this.#settings.now(), delayed: 0 };
   }
-}
-
-/**
- * What counts as one address: an IPv4 address, an IPv6 network of 64 bits (one machine owns all of it), or the text
- * itself for anything else. A port is not expected.
- */
-export function networkOf(address: string): string {
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address);
-  if (mapped) return mapped[1]!;
-  if (!address.includes(':') || address.includes('/')) return address;
-  const [head = '', tail] = address.toLowerCase().replace(/%.*$/, '').split('::', 2);
-  const left = head === '' ? [] : head.split(':');
-  const right = tail === undefined || tail === '' ? [] : tail.split(':');
-  const groups =
-    tail === undefined
-      ? left
-      : [...left, ...Array<string>(Math.max(0, 8 - left.length - right.length)).fill('0'), ...right];
-  return `${groups
-    .slice(0, 4)
-    .map((part) => part.replace(/^0+(?=.)/, ''))
-    .join(':')}::/64`;
 }

@@ -9,6 +9,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { ClientOptions, RawData, WebSocket, WebSocketServer } from 'ws';
+import { clientAddress } from '../base/http/client-address.ts';
 import { toAscii } from '../wire/ascii.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import { type BadLine, LineReader, type LineSink } from '../wire/frame.ts';
@@ -260,11 +261,10 @@ export function webSocketAcceptor(options: WebSocketAcceptorOptions = {}): WebSo
     handle(request, socket, head, accept) {
       socket.on('error', () => socket.destroy());
       server ??= load();
-      const { remoteAddress, remotePort } = request.socket;
       server.then(
         (loaded) =>
           loaded.handleUpgrade(request, socket, head, (webSocket) => {
-            const peer = `ws:${remoteAddress}:${remotePort}`;
+            const peer = `ws:${clientAddress(request)}:${request.socket.remotePort}`;
             accept(new WebSocketLink(webSocket, request.socket, { peer, maxMessageBytes, accepted: true }));
           }),
         () => socket.destroy(),

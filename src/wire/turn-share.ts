@@ -11,7 +11,7 @@ const MAX_UNITS = 256;
 const MAX_MS = 10;
 
 /** Number of the turn of the event loop that runs now. */
-const currentTurn = (): number => performance.nodeTiming.uvMetricsInfo.loopCount;
+export const currentTurn = (): number => performance.nodeTiming.uvMetricsInfo.loopCount;
 
 export class TurnShare {
   readonly #maxUnits: number;

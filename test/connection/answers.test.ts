@@ -3,10 +3,9 @@ import { after, before, describe, test } from 'node:test';
 import { toolsPlugin } from '../../src/capabilities/tools/plugin.ts';
 import { type AnyTool, tool } from '../../src/capabilities/tools/tool.ts';
 import { connect } from '../../src/connect.ts';
-import { originOf } from '../../src/connection/accept.ts';
+import { originOf } from '../../src/connection/origin.ts';
 import { createHost, type HostOptions } from '../../src/host/host.ts';
 import { memoryJournal } from '../../src/journal/memory.ts';
-import { networkOf } from '../../src/session/auth-throttle.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { fail, HandfastError } from '../../src/wire/errors.ts';
 import type { Peer } from '../support/peer.ts';
@@ -222,10 +221,7 @@ describe('what a host counts', () => {
   });
 
   test('failures of an address count together, whatever it connects through', () => {
-    const from = (transport: string, peer: string): string | undefined => {
-      const origin = originOf({ transport, peer } as Link);
-      return origin === undefined ? undefined : networkOf(origin);
-    };
+    const from = (transport: string, peer: string): string | undefined => originOf({ transport, peer } as Link);
     assert.equal(from('tcp', 'tcp://192.0.2.7:5000'), '192.0.2.7');
     assert.equal(from('websocket', 'ws:192.0.2.7:5001'), '192.0.2.7');
     assert.equal(from('http', '192.0.2.7:5002'), '192.0.2.7');
@@ -233,6 +229,8 @@ describe('what a host counts', () => {
     assert.equal(from('websocket', 'ws:2001:db8:1:2:3:4:5:6:5001'), '2001:db8:1:2::/64');
     assert.equal(from('http', '2001:db8:1:2:3:4:5:6:5002'), '2001:db8:1:2::/64');
     assert.equal(from('http', '::1:5002'), from('tcp', 'tcp://[::1]:5000'));
-    assert.equal(from('unix', 'unix:///tmp/x'), undefined);
+    // All peers of a socket together; the pipes of a child are its parent's.
+    assert.equal(from('unix', 'unix:///tmp/x'), 'unix:///tmp/x');
+    assert.equal(from('stdio', 'stdio'), undefined);
   });
 });

@@ -1,7 +1,18 @@
 /** Guessing tokens gets slow, for the guesser alone, in bounded memory. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { AuthThrottle, type BackoffSettings, networkOf } from '../../src/session/auth-throttle.ts';
+import { silentLog } from '../../src/base/log.ts';
+import type { Timer } from '../../src/base/timer-queue.ts';
+import { networkOf } from '../../src/connection/origin.ts';
+import { AuthThrottle, type BackoffSettings } from '../../src/session/auth-throttle.ts';
+
+/** A timer that rings when the test wants it. */
+const collect =
+  (timers: (() => void)[]): Timer =>
+  (run) => {
+    timers.push(run);
+    return () => {};
+  };
 
 function withClock(settings: BackoffSettings = {}) {
   const clock = { ms: 1_000 };
@@ -23,58 +34,62 @@ test('only the 1st, 2nd, 4th, 8th … failure is reported', () => {
   );
 });
 
-test('an address that guesses holds few links at a time; others, and its own after it left, are let in', () => {
-  const { backoff } = withClock({ maxPendingConnections: 3 });
-  const guesser = '10.0.0.1';
-  for (let i = 0; i < 100; i++) assert.ok(backoff.enter(guesser), 'nobody is held back before failing');
-  for (let i = 0; i < 100; i++) backoff.leave(guesser);
-  for (let i = 0; i < 6; i++) backoff.failed(guesser);
-  assert.deepEqual(
-    [1, 2, 3, 4, 5].map(() => backoff.enter(guesser)),
-    [true, true, true, false, false],
-  );
-  assert.ok(backoff.enter('10.0.0.2'));
-  backoff.leave(guesser);
-  assert.ok(backoff.enter(guesser));
-  assert.ok(!backoff.enter(guesser));
+test('few refusals of an address wait at a time; past that it gets none, and others have theirs', () => {
+  const timers: (() => void)[] = [];
+  const { backoff } = withClock({ freeFailures: 0, maxDelayed: 2, timer: collect(timers) });
+  const outcomes: string[] = [];
+  const guess = (origin: string, name: string): void =>
+    backoff.refuseLink(
+      { origin, awaitRefusal: () => outcomes.push(`${name} waits`), drop: () => outcomes.push(`${name} dropped`) },
+      silentLog,
+      'a wrong token',
+      () => outcomes.push(`${name} refused`),
+    );
+  for (const name of ['a', 'b', 'c', 'd', 'e']) guess('10.0.0.1', name);
+  guess('10.0.0.2', 'other');
+  // The fourth is one that is written down, so it is refused in order.
+  assert.deepEqual(outcomes, [
+    'a waits',
+    'b waits',
+    'c waits',
+    'c dropped',
+    'd waits',
+    'd refused',
+    'e waits',
+    'e dropped',
+    'other waits',
+  ]);
+  outcomes.length = 0;
+  for (const run of timers.splice(0)) run();
+  guess('10.0.0.1', 'f');
+  assert.deepEqual(outcomes, ['a refused', 'b refused', 'other refused', 'f waits']);
 });
 
-test('a quiet half-life forgets half of the failures, until nothing is remembered', () => {
-  const { backoff, clock } = withClock({ halfLifeMs: 1000, maxPendingConnections: 0 });
+test('a request is refused after its delay, or at once when too many wait', async () => {
+  const timers: (() => void)[] = [];
+  const { backoff } = withClock({ freeFailures: 1, maxDelayed: 1, timer: collect(timers) });
+  assert.equal(await backoff.delayRefusal('10.0.0.1'), false);
+  const waits = backoff.delayRefusal('10.0.0.1');
+  assert.equal(await backoff.delayRefusal('10.0.0.1'), true);
+  timers[0]?.();
+  assert.equal(await waits, false);
+});
+
+test('a quiet half-life forgets half of the failures', () => {
+  const { backoff, clock } = withClock({ halfLifeMs: 1000 });
   for (let i = 0; i < 20; i++) backoff.failed('10.0.0.1');
-  assert.ok(!backoff.enter('10.0.0.1'));
   clock.ms += 1000;
   assert.equal(backoff.failed('10.0.0.1').failures, 11);
   clock.ms += 2000;
-  assert.ok(backoff.enter('10.0.0.1'), '2 remembered failures are free');
-  clock.ms += 2000;
-  backoff.leave('10.0.0.1');
-  assert.equal(backoff.size, 0);
+  assert.equal(backoff.failed('10.0.0.1').failures, 3);
 });
 
-test('addresses that come and go leave nothing behind', () => {
-  const { backoff } = withClock();
-  for (let i = 0; i < 10_000; i++) {
-    const address = `10.0.${i >> 8}.${i & 255}`;
-    assert.ok(backoff.enter(address));
-    backoff.leave(address);
-  }
-  assert.equal(backoff.size, 0);
-  backoff.leave('never seen');
-  assert.equal(backoff.size, 0);
-});
-
-test('memory is bounded: the address that failed longest ago is forgotten, not one with an open link', () => {
+test('memory is bounded: the address that failed longest ago is forgotten', () => {
   const { backoff } = withClock({ maxAddresses: 3 });
-  backoff.enter('10.0.0.1');
-  for (let i = 2; i < 100; i++) backoff.failed(`10.0.0.${i}`);
+  for (let i = 1; i < 100; i++) backoff.failed(`10.0.0.${i}`);
   assert.equal(backoff.size, 3);
   assert.equal(backoff.failed('10.0.0.99').failures, 2);
   assert.equal(backoff.failed('10.0.0.50').failures, 1);
-  backoff.leave('10.0.0.1');
-  assert.equal(backoff.size, 2, 'its open link had kept it');
-  for (let i = 0; i < 10; i++) backoff.enter(`10.1.0.${i}`);
-  assert.equal(backoff.size, 3);
 });
 
 test('a machine is one address, whatever it calls itself', () => {

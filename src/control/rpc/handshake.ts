@@ -145,16 +145,9 @@ export class RpcHandshake implements Dialect {
 
   #authFailed(gate: PendingLink, request: Incoming): void {
     const { backoff, log } = this.#server;
-    const refuse = (): void => {
+    backoff.refuseLink(gate, log, 'a client sent a wrong credential', () => {
       if (gate.waiting) this.#refuse(gate, request, fail('auth_failed', 'the token is missing or wrong'));
-    };
-    const { origin } = gate;
-    if (origin === undefined) return refuse();
-    const { delayMs, failures, report } = backoff.failed(origin);
-    if (report) log.warn('a client sent a wrong credential', { origin, failures });
-    if (delayMs === 0) return refuse();
-    gate.bufferMessages();
-    setTimeout(refuse, delayMs).unref();
+    });
   }
 
   /** Answers and closes: where a token is asked for there is no second try. */

@@ -133,7 +133,6 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
       // These links carry session RPC alone, so the first message is not sniffed.
       [this.dialect],
       { ...this.limits, maxPending },
-      this.backoff,
     );
     this.auth.onChange?.(() => this.#rightsChanged());
     this.fanOut = new EventFanOut(parts.events, () => this.#clients.values().some(({ events }) => events.debug));

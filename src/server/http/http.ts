@@ -8,6 +8,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { noteClientAddress, type ProxyTrust, trustProxies } from '../../base/http/client-address.ts';
+import { boundConnections } from '../../base/http/connection-places.ts';
 import {
   errorReply,
   type HttpReply,
@@ -42,7 +44,9 @@ export interface HttpServerOptions {
   readonly allowedHosts?: readonly string[];
   /** Origins of pages, beside its own, that may talk to it. */
   readonly allowedOrigins?: readonly string[];
-  /** TCP connections at once; one more is dropped. Default 10,000. */
+  /** Addresses and networks of proxies that are believed whom they forward. Default: none. */
+  readonly trustedProxies?: readonly string[];
+  /** TCP connections at once; one more evicts one that has no request running. Default 10,000. */
   readonly maxConnections?: number;
   /** Time for the head of a request. Default 10 s. */
   readonly headersTimeoutMs?: number;
@@ -102,7 +106,7 @@ export async function httpServer(options: HttpServerOptions): Promise<HttpListen
   });
   // The size of the head bounds their number. A count would drop the rest silently, and the guard must see all of them.
   server.maxHeadersCount = 0;
-  server.maxConnections = options.maxConnections ?? 10_000;
+  boundConnections(server, options.maxConnections ?? 10_000);
   const port = new HttpPort(server, options);
   const bound = await listen(server, options.port ?? 0, host);
   const { allowedHosts = [], allowedOrigins = [] } = options;
@@ -152,10 +156,13 @@ class HttpPort {
   /** The newest answer on each connection, to know whether bytes of our own may still be written to it. */
   readonly #answers = new WeakMap<Socket, ServerResponse>();
   readonly #shares = new WeakMap<Socket, TurnShare>();
+  readonly #proxyTrust: ProxyTrust | undefined;
 
   constructor(server: Server, options: HttpServerOptions) {
     this.#server = server;
     this.#options = options;
+    const { trustedProxies = [] } = options;
+    if (trustedProxies.length > 0) this.#proxyTrust = trustProxies(trustedProxies);
     const health: HttpRoute = {
       method: 'GET',
       path: '/health',
@@ -210,6 +217,7 @@ class HttpPort {
     const { socket } = request;
     this.#answers.set(socket, response);
     if (this.#floods(socket)) return sendReply(response, FLOOD);
+    if (this.#proxyTrust !== undefined) noteClientAddress(request, this.#proxyTrust(request));
     if (!this.#guard(request)) return sendReply(response, FORBIDDEN);
     const target = request.url ?? '';
     if (!target.startsWith('/')) return sendReply(response, BAD_TARGET);
@@ -253,6 +261,7 @@ class HttpPort {
     if (this.#closing !== undefined) return endWith(socket, CLOSING);
     const upgrade = this.#upgrades.get(pathOf(request.url ?? ''));
     if (upgrade === undefined) return endWith(socket, NO_UPGRADE);
+    if (this.#proxyTrust !== undefined) noteClientAddress(request, this.#proxyTrust(request));
     this.#upgraded += 1;
     socket.once('close', () => {
       this.#upgraded -= 1;

@@ -5,13 +5,11 @@
  * Served on every HTTP address of `handfast up`; `handfast tail` and `handfast doctor` read them.
  */
 
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import { sleep } from '../../base/sleep.ts';
-import { processTimer } from '../../base/timer-queue.ts';
 import type { Host } from '../../host/host.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { Authenticator } from '../../session/auth.ts';
-import { AuthThrottle } from '../../session/auth-throttle.ts';
+import type { AuthThrottle } from '../../session/auth-throttle.ts';
+import { principalOfRequest } from '../../session/bearer.ts';
 import type { Principal } from '../../session/principal.ts';
 import { may, refusal } from '../../session/rights.ts';
 import { errorReply, type HttpRoute, jsonReply, sendReply } from '../../transport/http/http-exchange.ts';
@@ -23,6 +21,7 @@ export interface Operated {
   readonly host: Host;
   readonly journal: Journal;
   readonly auth: Authenticator;
+  readonly backoff: AuthThrottle;
   readonly audit: DeferredAudit | undefined;
   /** Reads the rights of the configuration again; undefined where they cannot change. */
   readonly reload?: () => Promise<object>;
@@ -51,15 +50,15 @@ const TOO_MANY = errorReply(429, 'over_capacity', 'too many wrong tokens from th
 
 /** The routes. Wrong tokens are answered ever more slowly, as they are at the handshake. */
 export function operatorRoutes(operated: Operated): HttpRoute[] {
-  const backoff = new AuthThrottle();
   const guarded =
     (
       answer: (principal: Principal) => object | Promise<object>,
       needs?: 'observe' | 'administer',
     ): HttpRoute['handle'] =>
     async (request, response) => {
-      const principal = await admit(request, response, operated.auth, backoff);
-      if (principal === undefined) return;
+      const principal = await principalOfRequest(request, operated.auth, operated.backoff);
+      if (principal === 401) return sendReply(response, REFUSED);
+      if (principal === 429) return sendReply(response, TOO_MANY);
       if (needs !== undefined && !may(principal, needs)) {
         return sendReply(response, errorReply(403, 'unauthorized', refusal(principal, needs).message));
       }
@@ -75,32 +74,6 @@ export function operatorRoutes(operated: Operated): HttpRoute[] {
     { method: 'GET', path: '/sessions', handle: guarded((principal) => sessionsFor(principal, operated)) },
     { method: 'POST', path: '/reload', handle: guarded(() => reloadOf(operated), 'administer') },
   ];
-}
-
-/** Whose request this is; undefined when it was answered with a refusal. */
-async function admit(
-  request: IncomingMessage,
-  response: ServerResponse,
-  auth: Authenticator,
-  backoff: AuthThrottle,
-): Promise<Principal | undefined> {
-  const address = request.socket.remoteAddress ?? '';
-  if (!backoff.enter(address)) {
-    sendReply(response, TOO_MANY);
-    return undefined;
-  }
-  try {
-    const token = /^Bearer +(\S+) *$/i.exec(request.headers.authorization ?? '')?.[1] ?? '';
-    const principal = auth.authenticate(token);
-    if (principal !== undefined) return principal;
-    // Asking without a token is no guess.
-    const { delayMs } = token === '' ? { delayMs: 0 } : backoff.failed(address);
-    if (delayMs > 0) await sleep(delayMs, undefined, processTimer);
-    sendReply(response, REFUSED);
-    return undefined;
-  } finally {
-    backoff.leave(address);
-  }
 }
 
 function reloadOf({ reload }: Operated): Promise<object> {

@@ -11,6 +11,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { clientAddress } from '../../base/http/client-address.ts';
 import { type Link, PRE_HANDSHAKE_MAX_MESSAGE_BYTES } from '../link.ts';
 import { errorReply, type HttpRoute, jsonReply, readBody, sendReply } from './http-exchange.ts';
 import { UNKNOWN_SESSION } from './http-inbox.ts';
@@ -55,6 +56,11 @@ const BAD_TYPE = errorReply(
   415,
   'invalid_message',
   'Content-Type must be text/plain, application/json or application/x-ndjson, without Content-Encoding',
+);
+const NOT_JSON_TYPE = errorReply(
+  415,
+  'invalid_message',
+  'Content-Type must be application/json, or absent without a body',
 );
 const FULL = errorReply(429, 'over_capacity', 'too many sessions', ['Retry-After', '5']);
 const CLOSING = errorReply(503, 'interrupted', 'this server is stopping', ['Retry-After', '5']);
@@ -116,10 +122,10 @@ export function httpSseEndpoint(options: HttpSseOptions): HttpSseEndpoint {
 
   const create = (request: IncomingMessage, response: ServerResponse): void => {
     if (closing !== undefined) return sendReply(response, CLOSING);
-    if (!isPlain(request)) return sendReply(response, BAD_TYPE);
+    if (!asksForSession(request)) return sendReply(response, NOT_JSON_TYPE);
     if (sessions.size >= maxSessions) return sendReply(response, FULL);
-    const { remoteAddress, remotePort } = request.socket;
-    const session = new HttpSession(newId(), `${remoteAddress}:${remotePort}`, maxMessageBytes, rules, onEnded);
+    const peer = `${clientAddress(request)}:${request.socket.remotePort}`;
+    const session = new HttpSession(newId(), peer, maxMessageBytes, rules, onEnded);
     sessions.set(session.id, session);
     timer ??= setInterval(() => {
       for (const each of sessions.values()) each.sweep();
@@ -187,8 +193,20 @@ export function httpSseEndpoint(options: HttpSseOptions): HttpSseEndpoint {
   };
 }
 
+const JSON_TYPE = /^\s*application\/json\s*(?:;|$)/i;
 /** Content types that carry messages as they are. A form, the only other thing a foreign page can post unasked, does not. */
 const PLAIN_TYPE = /^\s*(?:text\/plain|application\/json|application\/x-ndjson)\s*(?:;|$)/i;
+
+/**
+ * A request without a body, as plain clients send it, or one with JSON. A page needs leave of its browser for the latter,
+ * and names itself in `Origin` with the former.
+ */
+function asksForSession({ headers }: IncomingMessage): boolean {
+  const type = headers['content-type'];
+  if (type !== undefined) return JSON_TYPE.test(type);
+  const length = headers['content-length'] ?? '0';
+  return headers.origin === undefined && length === '0' && headers['transfer-encoding'] === undefined;
+}
 
 function isPlain(request: IncomingMessage): boolean {
   const type = request.headers['content-type'];

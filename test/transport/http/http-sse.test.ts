@@ -131,6 +131,22 @@ describe('what is refused', TIMEOUT, () => {
     assert.equal(peers[0]!.messages.length, 5);
   });
 
+  test('a session is asked for without a body or with JSON; anything else is 415, and so is a page that says neither', async (t) => {
+    const { listener, peers } = await serve(t);
+    const create = async (headers: Record<string, string>, body = '') =>
+      (await ask(listener.address, 'POST', '/session', headers, body)).status;
+    for (const type of ['text/plain', 'application/x-ndjson', 'application/jsonx', 'multipart/form-data; boundary=x']) {
+      assert.equal(await create({ 'Content-Type': type }), 415, type);
+    }
+    assert.equal(await create({}, '{}'), 415, 'a body that does not say what it is');
+    assert.equal(await create({ Origin: listener.address }), 415, 'what a page can send unasked');
+    assert.equal(peers.length, 0);
+    assert.equal(await create({}), 200);
+    assert.equal(await create({ 'Content-Type': 'application/json; charset=utf-8' }, '{}'), 200);
+    assert.equal(await create({ 'Content-Type': 'application/json', Origin: listener.address }), 200);
+    assert.equal(peers.length, 3);
+  });
+
   test('a message over the limit is 413, the receiver is told, and the session goes on', async (t) => {
     const { listener, peers } = await serve(t, { maxMessageBytes: 100_000 });
     const session = await newSession(listener.address);

@@ -134,7 +134,7 @@ class WorkerReceiver implements HttpReceiver {
     const { ok, detail } = (await ready?.()) ?? { ok: true, detail: 'ready' };
     const known =
       isLoopback(request.socket.remoteAddress ?? '') ||
-      (this.#server.auth.hasTokens && this.#server.principalOf(request) !== undefined);
+      (this.#server.auth.hasTokens && typeof (await this.#server.principalOf(request)) === 'object');
     const draining = worker.draining || this.#closed;
     const facts = { ok: ok && !draining, name, detail: draining ? 'draining' : detail };
     respond(response, facts.ok ? 200 : 503, known ? { ...facts, repo_path: repoPath } : facts);

@@ -7,6 +7,7 @@
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { boundConnections } from '../../../base/http/connection-places.ts';
 import { isLoopback } from '../../../config/listen-address.ts';
 import { fail } from '../../../wire/errors.ts';
 
@@ -76,7 +77,7 @@ async function serverOf(handle: HttpListenerOptions['handle']): Promise<Server> 
     keepAliveTimeout: 15_000,
     keepAlive: true,
   });
-  server.maxConnections = 10_000;
+  boundConnections(server, 10_000);
   server.on('request', handle);
   server.on('clientError', (_error, socket) => socket.destroy());
   return server;

@@ -8,10 +8,10 @@
 import { Buffer } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Log } from '../../../base/log.ts';
-import { sleep } from '../../../base/sleep.ts';
 import { isLoopback } from '../../../config/listen-address.ts';
 import { type Authenticator, createAuthenticator } from '../../../session/auth.ts';
 import { AuthThrottle } from '../../../session/auth-throttle.ts';
+import { principalOfRequest } from '../../../session/bearer.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { asError } from '../../../wire/errors.ts';
 
@@ -82,9 +82,9 @@ export class HttpServer {
     }
   }
 
-  /** The principal of the token a request shows; undefined where it shows none that is known. */
-  principalOf(request: IncomingMessage): Principal | undefined {
-    return this.auth.authenticate(/^Bearer +(\S+) *$/i.exec(request.headers.authorization ?? '')?.[1] ?? '');
+  /** The principal of a request, or the status of its refusal. A wrong token delays it. */
+  principalOf(request: IncomingMessage): Promise<Principal | 401 | 429> {
+    return principalOfRequest(request, this.auth, this.#throttle);
   }
 
   async #route(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -123,11 +123,10 @@ export class HttpServer {
       respond(response, 403, { error: 'without a token, only addresses are answered, not names' });
       return undefined;
     }
-    const principal = this.principalOf(request);
-    if (principal !== undefined) return principal;
-    const { delayMs } = this.#throttle.failed(request.socket.remoteAddress ?? '');
-    if (delayMs > 0) await sleep(delayMs);
-    respond(response, 401, { error: 'the token is missing or wrong' }, { 'WWW-Authenticate': 'Bearer' });
+    const principal = await this.principalOf(request);
+    if (typeof principal === 'object') return principal;
+    if (principal === 429) respond(response, 429, { error: 'too many wrong tokens' }, { 'Retry-After': '5' });
+    else respond(response, 401, { error: 'the token is missing or wrong' }, { 'WWW-Authenticate': 'Bearer' });
     return undefined;
   }
 }

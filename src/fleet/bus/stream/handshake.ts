@@ -74,13 +74,7 @@ export class FleetHandshake implements Dialect {
 
   #authFailed(gate: PendingLink): void {
     const { backoff, log } = this.#admission;
-    const { origin } = gate;
-    if (origin === undefined) return this.#refuse(gate, 'auth_failed');
-    const { delayMs, failures, report } = backoff.failed(origin);
-    if (report) log.warn('a worker sent a wrong credential', { origin, failures });
-    if (delayMs === 0) return this.#refuse(gate, 'auth_failed');
-    gate.bufferMessages();
-    setTimeout(() => this.#refuse(gate, 'auth_failed'), delayMs).unref();
+    backoff.refuseLink(gate, log, 'a worker sent a wrong credential', () => this.#refuse(gate, 'auth_failed'));
   }
 
   #refuse(gate: PendingLink, reason: string): void {

@@ -117,7 +117,6 @@ class LinkBus implements StreamBus, PeerOwner, FleetHandshakeDeps {
         maxMessageBytes: MAX_MESSAGE_BYTES,
         livenessTimeoutMs: this.#livenessTimeoutMs,
       },
-      this.backoff,
     );
   }
 
