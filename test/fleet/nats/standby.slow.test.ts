@@ -178,7 +178,7 @@ describe('a second orchestrator whose tasks are on NATS', { concurrency: 4 }, ()
     const heard = { ...log, warn: (line: string) => void lines.push(line) };
     const waiting = acquireLeadership({ ...shared, standby: true, signal: leaving.signal, log: heard });
     waiting.catch(() => {});
-    await fleet.until(async () => lines.some((line) => /stands by/.test(line)), 'it to stand by');
+    await fleet.until(async () => lines.some((line) => /running as standby/.test(line)), 'it to stand by');
     await fleet.server.kill();
     await fleet.until(async () => lines.some((line) => /no NATS server responds/.test(line)), 'it to notice');
     await fleet.server.up();

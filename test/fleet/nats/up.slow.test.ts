@@ -40,7 +40,7 @@ natsTest(
     await worker.says('"ready":true');
     const standby = two.start(['fleet', 'up', fleetFile(two, server), '--json'], { env: ENV });
     const another = three.start(['fleet', 'up', fleetFile(three, server), '--json'], { env: ENV });
-    await Promise.all([standby, another].map((command) => command.says('stands by', 'stderr')));
+    await Promise.all([standby, another].map((command) => command.says('running as standby', 'stderr')));
     another.child.kill('SIGTERM');
     assert.equal((await another.ended()).code, 0);
     const submit = (text: string, id: string) => one.json(['task', 'submit', text, '--access', 'read', '--id', id]);
