@@ -124,14 +124,18 @@ export class HeldTrust implements ConfigTrust {
   }
 
   onWithdrawn(listener: (error: HandfastError) => void): () => void {
+    let stopped = false;
     const look = async (): Promise<void> => {
       const error = await this.#withdrawn();
-      if (error === undefined) return;
+      if (error === undefined || stopped) return;
       stop();
       listener(error);
     };
     const changed = (): void => void look();
-    const stop = (): void => unwatchFile(this.#store.file, changed);
+    const stop = (): void => {
+      stopped = true;
+      unwatchFile(this.#store.file, changed);
+    };
     watchFile(this.#store.file, { interval: WATCH_MS, persistent: false }, changed);
     // It may have been withdrawn while the configuration was loaded.
     changed();

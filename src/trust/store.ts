@@ -6,7 +6,6 @@
  */
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import { takeFileLock } from '../base/file-lock.ts';
 import { type Log, silentLog } from '../base/log.ts';
 import { ensurePrivateFolder, readPrivateFile, writePrivateFile } from '../base/private-file.ts';
 import { sleep } from '../base/sleep.ts';
@@ -104,6 +103,8 @@ export class TrustStore {
   }
 
   async #lock(): Promise<() => void> {
+    // The lock is that of SQLite, which a process that only reads need not load.
+    const { takeFileLock } = await import('../base/file-lock.ts');
     for (let waited = 0; ; waited += LOCK_RETRY_MS) {
       const release = takeFileLock(join(this.#home, 'trust.lock'));
       if (release !== undefined) return release;

@@ -319,6 +319,8 @@ test('init trusts what it writes, and add says when there is nothing to trust', 
   assert.equal((await user.failure(['trust', 'add'])).code, 'usage');
   await user.run(['init']);
   const [entry, ...others] = await user.json<Json[]>(['trust', 'ls']);
+  const { code, stderr } = await user.run(['init', 'other'], { env: { HANDFAST_HOME: '/dev/null/home' } });
+  assert.deepEqual([code, /not trusted yet: .*\/dev\/null\/home/.test(stderr)], [0, true], stderr);
   assert.deepEqual(
     [entry.subject, Object.keys(entry.files).sort(), others],
     ['handfast.yaml', ['handfast.yaml', 'hello.mts'], []],

@@ -2,7 +2,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { handfastHome } from '../../base/handfast-home.ts';
-import { fail } from '../../wire/errors.ts';
+import { asError, fail } from '../../wire/errors.ts';
 import { CONFIG_FILE } from '../config-file.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { initFiles } from './init-files.ts';
@@ -28,7 +28,8 @@ export async function init(folder: string, { force = false }: InitFlags, termina
     await writeFile(file, text, { flag: force ? 'w' : 'wx' });
     written.push(file);
   }
-  await trustOwn(folder, files);
+  // The files are written: without the trust the next command names the way to it.
+  await trustOwn(folder, files).catch((error) => terminal.note(`not trusted yet: ${asError(error).message}`));
   if (terminal.json) return terminal.document({ written });
   for (const file of written) terminal.line(`wrote ${file}`);
   const enter = relative('.', folder);

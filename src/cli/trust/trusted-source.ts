@@ -8,7 +8,6 @@ import { join } from 'node:path';
 import { handfastHome } from '../../base/handfast-home.ts';
 import { HeldTrust, trustedFile, untrusted } from '../../trust/check.ts';
 import { type FoundFile, findFile } from '../../trust/found-file.ts';
-import { pinModules } from '../../trust/pinned-modules.ts';
 import { quoted } from '../../trust/quoted.ts';
 import { TrustStore } from '../../trust/store.ts';
 import { fail } from '../../wire/errors.ts';
@@ -26,7 +25,7 @@ export async function trustedSource(name: 'handfast.yaml' | 'fleet.yaml'): Promi
   const trust = await trustedFile(found, name, store);
   if (trust === undefined) throw untrusted(found.place.folder, `${quoted(found.file)} is not trusted`);
   const { covered } = trust;
-  if (covered.read.size > 1) pinModules(covered.read);
+  if (covered.read.size > 1) (await import('../../trust/pinned-modules.ts')).pinModules(covered.read);
   return {
     source: found.bytes,
     trust: new HeldTrust(trust, found, store),
