@@ -6,23 +6,24 @@
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { currentTurn } from '../../wire/turn-share.ts';
 
-/** Connections that have not sent a whole head of a request. They have seconds for it. */
+/** Connections that have not sent a whole head of a request: past so many, the oldest goes once it had its time. */
 const MAX_SILENT = 256;
+const HEAD_MS = 1_000;
+/** What a connection may wait while every place is held: what it sent at once has been read by then. */
+const FULL_MS = 50;
 /** Connections beyond the bound, for the moment until another is evicted. */
 const SPARE = 64;
 
 /** Bounds the connections of a server that does not listen yet. Upgraded ones are counted, and never evicted here. */
 export function boundConnections(server: Server, maxConnections: number): void {
-  // In the order in which they began to wait. The number is the turn of the event loop in which that was.
+  // In the order in which they began to wait, and since when, in milliseconds.
   const silent = new Map<Socket, number>();
   const idle = new Map<Socket, number>();
   let open = 0;
-  /** What a connection sent at once is read in the turn after that in which it was accepted. */
-  const evictOldest = (waiting: Map<Socket, number>): boolean => {
+  const evictOldest = (waiting: Map<Socket, number>, ms: number): boolean => {
     const [oldest] = waiting;
-    if (oldest === undefined || currentTurn() < oldest[1] + 2) return false;
+    if (oldest === undefined || performance.now() < oldest[1] + ms) return false;
     waiting.delete(oldest[0]);
     oldest[0].destroy();
     return true;
@@ -30,9 +31,9 @@ export function boundConnections(server: Server, maxConnections: number): void {
   server.maxConnections = maxConnections + SPARE;
   server.on('connection', (socket) => {
     open++;
-    if (silent.size >= MAX_SILENT) evictOldest(silent);
-    else if (open > maxConnections) void (evictOldest(silent) || evictOldest(idle));
-    silent.set(socket, currentTurn());
+    if (open > maxConnections) void (evictOldest(silent, FULL_MS) || evictOldest(idle, FULL_MS));
+    else if (silent.size >= MAX_SILENT) evictOldest(silent, HEAD_MS);
+    silent.set(socket, performance.now());
     socket.once('close', () => {
       open--;
       silent.delete(socket);
@@ -43,7 +44,7 @@ export function boundConnections(server: Server, maxConnections: number): void {
     silent.delete(socket);
     idle.delete(socket);
     response.once('close', () => {
-      if (!socket.destroyed) idle.set(socket, currentTurn());
+      if (!socket.destroyed) idle.set(socket, performance.now());
     });
   });
   server.on('upgrade', ({ socket }: IncomingMessage) => {

@@ -533,3 +533,17 @@ describe('closing', TIMEOUT, () => {
     );
   });
 });
+
+test('when every place is held by connections that ask nothing, a new one gets the place of the oldest', async (t) => {
+  const listener = await httpServer({ maxConnections: 4 });
+  t.after(() => listener.close());
+  const held = Array.from({ length: 8 }, () => connect(listener.port, '127.0.0.1').on('error', () => {}));
+  t.after(() => held.forEach((socket) => void socket.destroy()));
+  await Promise.all(held.map((socket) => new Promise((resolve) => socket.once('connect', resolve))));
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  for (let round = 0; round < 6; round++) {
+    const response = await fetch(`${listener.address}/health`, { headers: { Connection: 'close' } });
+    assert.deepEqual(await response.json(), { status: 'ok' });
+  }
+  assert.ok(held.some((socket) => socket.destroyed));
+});
