@@ -67,6 +67,13 @@ export const http = group(
 
 const maxParallel = (fallback?: number) => integer('Requests of one session that run at once.', [1, 1024], fallback);
 
+const storedBytes = (fallback?: number) =>
+  integer(
+    'Bytes of session events stored for one principal; past that its sessions accept no prompts.',
+    [64 * KIB, 16 * KIB * KIB * MIB],
+    fallback,
+  );
+
 const queueLimit = (fallback?: number) =>
   integer('Requests of one session that wait until one may run.', [0, 100_000], fallback);
 
@@ -143,6 +150,7 @@ const grantFields = {
       max_parallel: optional(maxParallel()),
       queue_limit: optional(queueLimit()),
       max_sessions: optional(integer('Its sessions at once, on each edge.', [1, 1_000_000])),
+      stored_bytes: optional(storedBytes()),
     }),
   ),
   admin: optional(Type.Boolean({ description: 'Everything, less what its own capabilities and tools leave out.' })),
@@ -253,6 +261,12 @@ export const limits = group(
     ),
     max_parallel: maxParallel(4),
     queue_limit: queueLimit(256),
+    stored_bytes: storedBytes(8 * KIB * MIB),
+    total_stored_bytes: integer(
+      'The same for all principals together: past that, those with more than an equal part are refused.',
+      [64 * KIB, 16 * KIB * KIB * MIB],
+      64 * KIB * MIB,
+    ),
     max_depth: integer('Deepest nesting of a message.', [8, 1000], 64),
     send_buffer_bytes: integer('Unsent bytes that may wait for a slow consumer.', [64 * KIB, 256 * MIB], 4 * MIB),
     slow_consumer_ms: integer(

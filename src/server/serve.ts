@@ -204,7 +204,8 @@ async function openServer(config: HostConfig, assembled: AssembledHost, serving:
   const { auth, backoff, control, fleet, tokenFile, log, trusts } = serving;
   const { host, journal, audit } = assembled;
   await audit?.open();
-  const operated = { host, journal, auth, backoff, audit, reload: serving.reload };
+  const storage = () => control?.sessions.storage;
+  const operated = { host, journal, auth, backoff, audit, storage, reload: serving.reload };
   const opened = await openListeners({ config, operated, rpc: control?.rpc, routes: fleet?.routes, log });
   try {
     await fleet?.start(control as ControlServer);

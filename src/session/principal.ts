@@ -69,7 +69,12 @@ export interface Grants {
   /** Reads status, metrics, the audit and the journals of others. */
   readonly observe?: boolean;
   /** Overrides of the host's limits. */
-  readonly limits?: { readonly maxParallel?: number; readonly queueLimit?: number; readonly maxSessions?: number };
+  readonly limits?: {
+    readonly maxParallel?: number;
+    readonly queueLimit?: number;
+    readonly maxSessions?: number;
+    readonly storedBytes?: number;
+  };
   /** Everything, except what `capabilities` and `tools` of the same principal leave out. */
   readonly admin?: boolean;
 }

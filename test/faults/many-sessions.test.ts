@@ -11,6 +11,7 @@ import { test } from 'node:test';
 import { SERVER_STREAM } from '../../src/control/sessions/log/server-events.ts';
 import { sqliteJournal } from '../../src/journal/sqlite/sqlite.ts';
 import { createAuthenticator, tokenDigest } from '../../src/session/auth.ts';
+import { ROLES } from '../../src/session/roles.ts';
 import { type Client, composed } from '../control/support/composed-control.ts';
 
 const SESSIONS = 10_000;
@@ -45,7 +46,7 @@ test('F-101: 10,000 sessions make a journal that grows linearly and events that 
   const names = ['ann', 'bob', 'root'];
   const auth = createAuthenticator(
     names.map((name) => ({
-      principal: { name, ...(name === 'root' && { admin: true }) },
+      principal: { name, ...(name === 'root' ? ROLES.admin : ROLES.client) },
       digests: [tokenDigest(`${name}-token-of-a-test`)],
     })),
   );
@@ -54,7 +55,7 @@ test('F-101: 10,000 sessions make a journal that grows linearly and events that 
     auth,
     requireHandshake: true,
     backend: 'rehearsal',
-    sessionLimits: { sessions: SESSIONS + 10, loaded: 64 },
+    sessionLimits: { sessions: SESSIONS + 10, perPrincipal: SESSIONS, loaded: 64 },
   });
   const clients: Record<string, Client> = {};
   for (const name of names) {

@@ -34,6 +34,7 @@ import { turnHandlers } from './methods/turn-handlers.ts';
 import { SessionEvents } from './pool/event-source.ts';
 import { recoverSessions } from './pool/recovery.ts';
 import { type PoolLimits, SessionPool } from './pool/session-pool.ts';
+import { StorageShares, type StorageUsage } from './record/storage-shares.ts';
 import { addUsage } from './record/usage.ts';
 import type { SessionStore } from './store/store.ts';
 import { TurnLog } from './turns/live-turn.ts';
@@ -59,6 +60,10 @@ export interface SessionLimits {
   readonly idleMs: number;
   /** Most idle sessions in memory. Default 256. */
   readonly loaded: number;
+  /** Bytes of events that the journal stores for one principal. Default 8 GiB. */
+  readonly storedBytes: number;
+  /** The same for all together. Default 64 GiB. */
+  readonly totalStoredBytes: number;
 }
 
 export const DEFAULT_SESSION_LIMITS: SessionLimits = {
@@ -70,6 +75,8 @@ export const DEFAULT_SESSION_LIMITS: SessionLimits = {
   interruptGraceMs: 5000,
   idleMs: 10 * 60 * 1000,
   loaded: 256,
+  storedBytes: 8 * 1024 ** 3,
+  totalStoredBytes: 64 * 1024 ** 3,
 };
 
 /** How often idle sessions are unloaded. */
@@ -116,6 +123,8 @@ export interface Sessions {
   liveIds(owner?: string): readonly string[];
   /** How many sessions are not closed; of one owner, or all. */
   liveCount(owner?: string): number;
+  /** What the journal stores, by principal. */
+  readonly storage: StorageUsage;
   /** Sessions in memory: all that run, or wait for an answer, are. */
   opened(): readonly SessionLog[];
   /** A session. Fails with `session_not_found`. */
@@ -197,7 +206,8 @@ class ServedSessions implements Sessions {
       limits,
     };
     const poolLimits: PoolLimits = limits;
-    this.#pool = new SessionPool({ store, journal, hub, log, now: this.#now }, turnParts, poolLimits);
+    const storage = new StorageShares(limits);
+    this.#pool = new SessionPool({ store, journal, hub, log, storage, now: this.#now }, turnParts, poolLimits);
     this.events = new SessionEvents(this.#pool, journal, hub, serverEvents);
     this.#sweeper = setInterval(() => this.#pool.sweep(), Math.min(SWEEP_MS, limits.idleMs));
     this.#sweeper.unref();
@@ -224,7 +234,7 @@ class ServedSessions implements Sessions {
         resolveCwd: (cwd, principal) => this.#resolveCwd(cwd, principal),
         changed,
       }),
-      ...turnHandlers(parts),
+      ...turnHandlers({ ...parts, storage: this.#pool.parts.storage }),
       ...pageHandlers({ ...parts, journal }),
       ...historyHandlers({
         chats: store.chats,
@@ -239,6 +249,10 @@ class ServedSessions implements Sessions {
 
   liveCount(owner?: string): number {
     return this.#pool.liveCount(owner);
+  }
+
+  get storage(): StorageUsage {
+    return this.#pool.parts.storage.usage;
   }
 
   opened(): readonly SessionLog[] {

@@ -112,6 +112,8 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
         turns: control.maxTurns,
         turnTimeoutMs: control.turnTimeoutMs,
         interruptGraceMs: control.interruptGraceMs,
+        storedBytes: config.limits.storedBytes,
+        totalStoredBytes: config.limits.totalStoredBytes,
       },
       env: options.env,
       log,

@@ -23,6 +23,8 @@ export interface Operated {
   readonly auth: Authenticator;
   readonly backoff: AuthThrottle;
   readonly audit: DeferredAudit | undefined;
+  /** What the journal of sessions stores, by principal; undefined where none are served. */
+  readonly storage?: () => object | undefined;
   /** Reads the rights of the configuration again; undefined where they cannot change. */
   readonly reload?: () => Promise<object>;
   /** Addresses, as far as they are known by now. */
@@ -81,12 +83,13 @@ function reloadOf({ reload }: Operated): Promise<object> {
   return reload();
 }
 
-function statusOf({ host, audit, listeners }: Operated): object {
+function statusOf({ host, audit, listeners, storage }: Operated): object {
   const health = audit?.health;
   return {
     status: 'ok',
     ...host.health(),
     listeners: listeners(),
+    session_storage: storage?.(),
     audit: health && {
       written: health.written,
       queued: health.queued,

@@ -30,7 +30,15 @@ after(() => rmSync(directory, { recursive: true }));
 
 function partsOf(journal: Journal = memoryJournal({ retention: roomy })): SessionDeps {
   const store = openSessionStore({ file: ':memory:' });
-  return { store, journal, hub: new EventHub(QUIET), log: QUIET, now: Date.now, onLoad: () => {} };
+  return {
+    store,
+    journal,
+    hub: new EventHub(QUIET),
+    log: QUIET,
+    storage: { add() {} },
+    now: Date.now,
+    onLoad: () => {},
+  };
 }
 
 function begun(parts: SessionDeps, id = 's1'): OpenSession {

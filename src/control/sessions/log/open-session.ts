@@ -12,6 +12,7 @@ import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import type { HistoryItem, SessionLog, SessionRecord } from '../../contract/session-log.ts';
 import { type FoldEntry, fold, type InternalKind, type InternalPayloads } from '../record/fold.ts';
 import { emptySession, type FoldedSession, headOf, listChanges, wholeOf } from '../record/folded.ts';
+import type { StorageShares } from '../record/storage-shares.ts';
 import type { SessionStore } from '../store/store.ts';
 import type { SessionRow } from '../store/store-catalogue.ts';
 import type { EventHub } from './event-hub.ts';
@@ -32,6 +33,8 @@ export interface SessionDeps {
   readonly journal: Journal;
   readonly hub: EventHub;
   readonly log: Log;
+  /** Counts what is stored. */
+  readonly storage: Pick<StorageShares, 'add'>;
   /** Epoch milliseconds. */
   readonly now: () => number;
   /** Called when an unloaded session is loaded again. */
@@ -324,6 +327,8 @@ export class OpenSession implements SessionLog {
   }
 
   #append(entry: NewEntry, isVolatile: boolean): void {
+    const { owner } = this.record;
+    if (owner !== '') this.#parts.storage.add(this.id, owner, (entry.body as string).length);
     const appended = this.#parts.journal.append(streamOf(this.id), [entry], isVolatile ? 'volatile' : 'durable');
     if (isVolatile) return;
     this.#appended = appended;

@@ -105,14 +105,19 @@ function creatingHandlers(deps: SessionHandlerDeps): readonly Handled[] {
       }
       mustBeAllowed(principal, principal.name, { ...settings, backend: settings.backend ?? defaultBackend() });
       const cwd = resolveCwd(params.cwd, principal);
-      return create({ owner: principal.name, title: params.title ?? '', cwd, settings, parent: null }, deps);
+      return create(principal, { owner: principal.name, title: params.title ?? '', cwd, settings, parent: null }, deps);
     }),
 
     handles(sessionFork, ({ session_id, through_turn_id, title }, call) => {
+      const { principal } = call.caller;
       const { record } = sessionFor(session_id, call).session;
       const { cwd, settings, owner } = record;
       const conversation = conversationOf(record, through_turn_id);
-      return create({ owner, title: title ?? record.title, cwd, settings, parent: session_id, conversation }, deps);
+      return create(
+        principal,
+        { owner, title: title ?? record.title, cwd, settings, parent: session_id, conversation },
+        deps,
+      );
     }),
 
     handles(sessionImport, async ({ lines, title, cwd: asked }, { caller: { principal } }) => {
@@ -120,15 +125,21 @@ function creatingHandlers(deps: SessionHandlerDeps): readonly Handled[] {
       const conversation = importLines(lines);
       const cwd = importedCwd(asked, conversation.cwd, principal, resolveCwd);
       const owner = principal.name;
-      return create({ owner, title: title ?? conversation.title, cwd, settings: {}, parent: null, conversation }, deps);
+      return create(
+        principal,
+        { owner, title: title ?? conversation.title, cwd, settings: {}, parent: null, conversation },
+        deps,
+      );
     }),
   ];
 }
 
 async function create(
+  caller: Principal,
   { owner, title, cwd, settings, parent, conversation }: NewSession,
   { pool, newId, defaultBackend, changed }: SessionHandlerDeps,
 ) {
+  pool.parts.storage.mustHaveRoom(caller);
   const id = newId();
   const backend = settings.backend ?? defaultBackend();
   const turns = await pool.create(id, { owner, cwd, backend, title, settings, parent_session_id: parent });

@@ -16,6 +16,7 @@ import { fail } from '../../../wire/errors.ts';
 import { type Handled, handles, type RpcCall } from '../../contract/handlers.ts';
 import { acceptPrompt } from '../../rounds/prompt.ts';
 import { queueItem } from '../history/views.ts';
+import type { StorageShares } from '../record/storage-shares.ts';
 import { findByIdempotencyKey, releaseKey, type SentPrompt } from '../turns/idempotent-prompts.ts';
 import type { SessionTurns } from '../turns/session-turns.ts';
 
@@ -28,8 +29,13 @@ export interface HandlerDeps {
   readonly now: () => number;
 }
 
+export interface TurnHandlerDeps extends HandlerDeps {
+  /** Refuses the prompts of a principal whose sessions store too much. */
+  readonly storage: Pick<StorageShares, 'mustHaveRoom'>;
+}
+
 /** The handlers. */
-export function turnHandlers({ sessionFor, newId, now }: HandlerDeps): readonly Handled[] {
+export function turnHandlers({ sessionFor, newId, now, storage }: TurnHandlerDeps): readonly Handled[] {
   return [
     handles(sessionSend, async ({ session_id, text, enqueue = false, images, idempotency_key: key }, call) => {
       const turns = sessionFor(session_id, call);
@@ -45,6 +51,7 @@ export function turnHandlers({ sessionFor, newId, now }: HandlerDeps): readonly 
         const { turnId, queued } = sent;
         if (before()?.turnId === turnId) return { session_id, turn_id: turnId, accepted: true as const, queued };
       }
+      storage.mustHaveRoom(call.caller.principal);
       const turnId = newId();
       const { queued, checked } = turns.send(turnId, prompt, enqueue, key);
       await checked;

@@ -13,11 +13,14 @@ const ALL = Number.MAX_SAFE_INTEGER;
 
 /** Brings the sessions of an earlier process back. Rejects as the journal does. */
 export async function recoverSessions(pool: SessionPool, approver: Approver): Promise<void> {
-  const { store, journal, log } = pool.parts;
+  const { store, journal, log, storage } = pool.parts;
   const ends = new Map<string, number>();
-  for (const { session: stream, last } of await journal.sessions(ALL)) {
+  const sizes = new Map<string, number>();
+  for (const { session: stream, last, bytes } of await journal.sessions(ALL)) {
     const id = sessionOfStream(stream);
-    if (id !== undefined) ends.set(id, last);
+    if (id === undefined) continue;
+    ends.set(id, last);
+    sizes.set(id, bytes);
   }
   const unfinished: string[] = [];
   const rows = store.catalogue.all();
@@ -30,6 +33,7 @@ export async function recoverSessions(pool: SessionPool, approver: Approver): Pr
       ends.delete(id);
       continue;
     }
+    storage.add(id, owner, sizes.get(id) ?? 0);
     // A journal that lost the stream says which cursors may have been used.
     const last = ends.get(id) ?? (await journal.read(stream, cursor, 1)).last;
     if (busy || last > cursor) {
@@ -44,7 +48,10 @@ export async function recoverSessions(pool: SessionPool, approver: Approver): Pr
   for (const id of unfinished) {
     const session = await OpenSession.recover(id, pool.parts);
     if (session === undefined) log.error('a session cannot be read: its first entries are missing', { session: id });
-    else await resumeSession(session, pool, approver);
+    else {
+      if (!known.has(id)) storage.add(id, session.record.owner, sizes.get(id) ?? 0);
+      await resumeSession(session, pool, approver);
+    }
   }
 }
 

@@ -10,6 +10,7 @@ import { may, must, type SessionAction } from '../../../session/rights.ts';
 import { mustHaveShare } from '../../../session/shares.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { OpenSession, type SessionDeps, streamOf } from '../log/open-session.ts';
+import type { StorageShares } from '../record/storage-shares.ts';
 import { storeFailure } from '../store/store.ts';
 import type { SessionRow } from '../store/store-catalogue.ts';
 import { SessionTurns, type TurnDeps } from '../turns/session-turns.ts';
@@ -29,13 +30,18 @@ export interface PoolLimits {
 /** At the limit of sessions, one that did not change for this long is closed. It can be loaded again. */
 const STALE_MS = 24 * 60 * 60 * 1000;
 
+/** What the pool shares with its sessions, and counts of theirs. */
+export interface PoolDeps extends SessionDeps {
+  readonly storage: StorageShares;
+}
+
 interface LoadedSession {
   readonly turns: SessionTurns;
   usedAt: number;
 }
 
 export class SessionPool {
-  readonly parts: SessionDeps;
+  readonly parts: PoolDeps;
   readonly #turnParts: TurnDeps;
   readonly #limits: PoolLimits;
   /** In memory, the longest unused first. */
@@ -45,7 +51,7 @@ export class SessionPool {
   readonly #turns = new WeakMap<OpenSession, SessionTurns>();
   readonly #live = new LiveSessions();
 
-  constructor(parts: Omit<SessionDeps, 'onLoad'>, turnParts: TurnDeps, limits: PoolLimits) {
+  constructor(parts: Omit<PoolDeps, 'onLoad'>, turnParts: TurnDeps, limits: PoolLimits) {
     this.parts = { ...parts, onLoad: (session) => this.#use(session) };
     this.#turnParts = turnParts;
     this.#limits = limits;
@@ -168,6 +174,7 @@ export class SessionPool {
     this.#unloaded.delete(id);
     this.#live.delete(id);
     await this.parts.journal.delete(streamOf(id));
+    this.parts.storage.delete(id);
     catalogue.remove(id);
   }
 
