@@ -266,7 +266,6 @@ const innerOrders: readonly InnerOrder[] = [
         'rounds',
         'rpc',
         'sessions/record',
-        'sessions/session-rights.ts',
         'skills',
       ],
       ['backends/model', 'backends/rehearsal', 'providers/accounts', 'providers/models', 'sessions/store'],

@@ -25,7 +25,7 @@ import { importLines } from '../history/exports.ts';
 import { type Conversation, conversationOf, copyConversation } from '../history/forks.ts';
 import { stateJson, stateOf, summaryOf } from '../history/views.ts';
 import type { SessionPool } from '../pool/session-pool.ts';
-import { mustBeAllowed } from '../session-rights.ts';
+import { mustBeAllowed } from '../record/session-rights.ts';
 import type { SessionTurns } from '../turns/session-turns.ts';
 import { ownerSeenBy } from './history-handlers.ts';
 import { pageSize, readCursor, writeCursor } from './page-cursor.ts';

@@ -14,7 +14,7 @@ import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import type { Backend } from '../../contract/backend.ts';
 import type { AcceptedPrompt, ReadPrompt } from '../../rounds/prompt.ts';
 import type { OpenSession } from '../log/open-session.ts';
-import { mustBeAllowed } from '../session-rights.ts';
+import { mustBeAllowed } from '../record/session-rights.ts';
 import { DRAFTING, type LiveTurn } from './live-turn.ts';
 import type { Release, TurnSlots } from './turn-slots.ts';
 

@@ -2,11 +2,11 @@
  * What a session may be made of: backend, model provider, MCP servers, approvals. Asked of the caller who chooses, and of the
  * owner when a turn starts, because defaults and rights change in between.
  *
- * Used by `methods/session-handlers.ts` and `turns/turn-run.ts`. @see docs/security/rights.md
+ * Used by `session-handlers.ts` and `turn-run.ts`. @see docs/security/rights.md
  */
-import type { SessionSettings } from '../../protocol/session-types.ts';
-import type { Principal } from '../../session/principal.ts';
-import { must } from '../../session/rights.ts';
+import type { SessionSettings } from '../../../protocol/session-types.ts';
+import type { Principal } from '../../../session/principal.ts';
+import { must } from '../../../session/rights.ts';
 
 /** The program or address of an MCP server; `''`, which only an administrator is granted, where it names none. */
 function serverOf({ command, url }: Readonly<Record<string, unknown>>): string {
