@@ -26,7 +26,7 @@ test('a configuration file serves tools and sessions, and closing ends both', as
   t.after(() => server.close(0));
   assert.equal(server.state, 'open');
   const token = readFileSync(server.tokenFile!, 'utf8').trim();
-  const agent = await connect(server.url!, { capabilities: ['tools'], token });
+  const agent = await connect(server.url!, { capabilities: ['tools'], token, reconnect: { maxMs: 500 } });
   assert.match(JSON.stringify((await agent.tools.call('read_file', { path: 'a.txt' })).data), /hello/);
   const control = await connectControl(`${server.url!.replace('http', 'ws')}/rpc`, { token });
   assert.equal((await control.create({ title: 'one' })).id.length > 0, true);
