@@ -8,13 +8,13 @@
 
 import { type Closable, Lifetime, type LifetimeState } from '../base/lifetime.ts';
 import { type Log, silentLog } from '../base/log.ts';
+import type { PathGuard } from '../base/workspace/protected-paths.ts';
 import type { ConfigTrust, HostConfig } from '../config/config.ts';
 import type { FleetConfig } from '../config/fleet-config.ts';
 import { ensureLocalToken } from '../config/local-token.ts';
 import type { ControlServer } from '../control/control-server.ts';
 import type { Host } from '../host/host.ts';
 import { threadSlots } from '../host/host-limits.ts';
-
 import {
   type Authenticator,
   type ConfiguredAuthenticator,
@@ -31,7 +31,7 @@ import type { WorkspaceHost } from './control/session-environments.ts';
 import type { AssembledFleet } from './fleet/fleet-assembly.ts';
 import { InternalTokens } from './fleet/internal-tokens.ts';
 import { openListeners } from './listeners.ts';
-import { pathGuard } from './protected-paths.ts';
+import { pathGuard, protectedPaths } from './protected-paths.ts';
 import { dialable, type RunningHost, registerRunningHost } from './running-hosts.ts';
 
 export interface ServerOptions {
@@ -90,10 +90,10 @@ export interface RunningServer extends Server {
 export async function serve(config: HostConfig, options: ServerOptions = {}): Promise<RunningServer> {
   const { log = silentLog, signal, now = Date.now } = options;
   const { auth, tokenFile, grantsOf } = await accessOf(config);
-  const reload = reloading(config, { auth, log, grantsOf, reread: options.reread });
+  const guard = pathGuard(config, options.fleet);
+  const reload = reloading(config, { auth, log, grantsOf, guard, reread: options.reread });
   const backoff = new AuthThrottle();
   const threads = threadSlots(config.limits);
-  const guard = pathGuard(config, options.fleet);
   const inside = new InternalTokens(auth);
   // Turns resumed from an earlier run may need tools before the host has started.
   const workspace = Promise.withResolvers<WorkspaceHost>();
@@ -293,13 +293,14 @@ interface Reloading {
   readonly auth: ConfiguredAuthenticator;
   readonly log: Log;
   readonly grantsOf: ((config: HostConfig) => readonly PrincipalTokens[]) | undefined;
+  readonly guard: PathGuard;
   readonly reread: ServerOptions['reread'];
 }
 
 /** The function that gives everybody the rights the file has now; undefined where rights cannot change. */
 function reloading(
   config: HostConfig,
-  { auth, log, grantsOf, reread }: Reloading,
+  { auth, log, grantsOf, guard, reread }: Reloading,
 ): (() => Promise<Reloaded>) | undefined {
   if (reread === undefined || grantsOf === undefined) return undefined;
   return async () => {
@@ -310,7 +311,10 @@ function reloading(
       (key) => key !== 'auth' && key !== 'listen' && key !== 'warnings' && !same(next[key], config[key]),
     );
     if (!next.auth.required) restart.push('auth');
+    // Before the first of its new tokens is accepted: the files they are in are secrets from now on.
+    guard.protect(protectedPaths(next));
     auth.replace(grantsOf(next));
+    await warnOfPrograms(next, log);
     const principals = next.auth.grants.map(({ principal }) => principal.name);
     log.warn('rights were reloaded', { principals, restart });
     return { principals, restart };

@@ -347,6 +347,25 @@ test('F-93: every refusal is a line of the audit, with the tool and the reason',
   );
 });
 
+test('F-93: files with tokens that a reload brings are protected from then on', async (t) => {
+  const folder = temporaryFolder(t);
+  const read = () => loadConfig('handfast.yaml', { cwd: folder, env: { HANDFAST_HOME: join(folder, 'home') } });
+  const tokens = (list: string) => {
+    writeFileSync(join(folder, 'handfast.yaml'), `listen: tcp://127.0.0.1:0\nauth: { tokens: [${list}] }\n`);
+  };
+  const first = `{ name: first, token: ${RESTRICTED}, capabilities: [tools] }`;
+  tokens(first);
+  writeFileSync(join(folder, 'later.txt'), SECRET);
+  await using server = await serve(await read(), { announce: false, reread: read });
+  await using agent = await connect(server.url as string, { capabilities: ['tools'], token: RESTRICTED });
+  await agent.tools.call('read_file', { path: 'later.txt' });
+  tokens(`${first}, { name: second, token_file: later.txt }`);
+  await server.reload?.();
+  for (const [name, args] of readers('later.txt')) {
+    await assert.rejects(agent.tools.call(name, args), { code: 'tool_denied' }, name);
+  }
+});
+
 test('F-93: a restricted client makes no session in a protected folder, also through a link', async (t) => {
   const { folder, server, home } = await scene(t);
   symlinkSync('../data', join(folder, 'src/door'));

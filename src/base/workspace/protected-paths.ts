@@ -129,7 +129,7 @@ export const stronger = (one: Denial | undefined, other: Denial | undefined): De
   one === 'all' || other === undefined ? one : other;
 
 export class PathGuard {
-  readonly paths: readonly ProtectedPath[];
+  readonly #paths: ProtectedPath[] = [];
   readonly #known = new Map<string, Known>();
   readonly #names = new Map<string, NamesIn>();
   #round = 0;
@@ -138,7 +138,16 @@ export class PathGuard {
   #scanIsPartial = false;
 
   constructor(paths: readonly ProtectedPath[]) {
-    this.paths = paths.map((each) => ({ ...each, path: resolve(each.path) }));
+    this.protect(paths);
+  }
+
+  /** Protects further paths. What was protected stays so. */
+  protect(paths: readonly ProtectedPath[]): void {
+    for (const { path, kind, deny } of paths) {
+      const added = { path: resolve(path), kind, deny };
+      const isKnown = this.#paths.some((one) => one.path === added.path && one.kind === kind && one.deny === deny);
+      if (!isKnown) this.#paths.push(added);
+    }
   }
 
   /** Another guard that knows what this one does: for a thread. */
@@ -155,13 +164,13 @@ export class PathGuard {
       const plain = [...rules.values()].map(({ kind, deny, name }) => ({ kind, deny, name }));
       return [key, generation, plain] as const;
     });
-    return { paths: this.paths, known: [...this.#known], names };
+    return { paths: this.#paths, known: [...this.#known], names };
   }
 
   /** Finds out where the protected paths are now. Called once for each tool call, before anything else is asked. */
   refresh(): void {
     this.#round += 1;
-    for (const each of this.paths) this.#locate(each);
+    for (const each of this.#paths) this.#locate(each);
     const processes = statsOf(PROCESSES);
     if (processes !== undefined) this.#remember(processes, 'all', this.#round);
     if (this.#scannedAt < 0) this.#scan();
@@ -169,7 +178,7 @@ export class PathGuard {
 
   /** What exists at the protected paths now, by real path: for a sandbox to cover. */
   present(): readonly PresentPath[] {
-    return this.paths.flatMap(({ path, kind, deny }) => {
+    return this.#paths.flatMap(({ path, kind, deny }) => {
       const isSingle = kind === 'folder' || kind === 'file';
       const matches = family(kind, basename(path));
       const names = isSingle ? [basename(path)] : namesIn(dirname(path)).filter((name) => matches(folded(name)));
@@ -285,7 +294,7 @@ export class PathGuard {
         if (isDeep && stats?.isDirectory() === true && !NOT_SCANNED.has(name)) visit(path, matches, isDeep);
       }
     };
-    for (const { path, kind, deny } of this.paths) {
+    for (const { path, kind, deny } of this.#paths) {
       if (deny !== 'all') continue;
       if (kind === 'folder') visit(path, () => true, true);
       else visit(dirname(path), family(kind, basename(path)), false);
