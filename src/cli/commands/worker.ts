@@ -203,6 +203,11 @@ function refusalOf(reason: string, address: string): HandfastError | undefined {
   if (code === 'auth_failed') {
     return fail('auth_failed', `${address} does not accept the token; check --token-file and HANDFAST_TOKEN`);
   }
+  if (code === 'unauthorized')
+    return fail(
+      'unauthorized',
+      `${address}: the token has no grant fleet.worker for this name; grant it, or choose --id`,
+    );
   if (code === 'unsupported_version')
     return fail('version_mismatch', `${address} speaks another version of the protocol`);
   if (code === 'name_taken') return fail('denied', `${address} has a worker of this name already; choose another --id`);

@@ -9,6 +9,7 @@ import { type StreamBus, type StreamBusOptions, streamBus } from '../../../src/f
 import { fleetMessage } from '../../../src/fleet/messages/encode.ts';
 import type { FleetMessage } from '../../../src/protocol/fleet.ts';
 import { createAuthenticator, localGrant, tokenDigest } from '../../../src/session/auth.ts';
+import { principalWith } from '../../../src/session/roles.ts';
 import type { Link, Message } from '../../../src/transport/link.ts';
 import { memoryPair } from '../../../src/transport/memory.ts';
 import { connectTcp, listenTcp } from '../../../src/transport/socket.ts';
@@ -23,7 +24,7 @@ const LOCAL = 'local-token-0123456789';
 const REMOTE = 'remote-token-0123456789';
 const auth = createAuthenticator([
   localGrant(LOCAL),
-  { principal: { name: 'builder', capabilities: ['*'] }, digests: [tokenDigest(REMOTE)] },
+  { principal: principalWith('builder', ['worker']), digests: [tokenDigest(REMOTE)] },
 ]);
 
 interface Site {

@@ -1,6 +1,6 @@
 /**
- * The handshake of stream links: the first message is a valid SESSION_ANNOUNCE with a right token, or the link ends with a
- * SESSION_BYE that says why.
+ * The handshake of stream links: the first message is a valid SESSION_ANNOUNCE with the token of a principal that is granted to
+ * work under the name, or the link ends with a SESSION_BYE that says why.
  *
  * `FleetHandshake` stands behind the gate of every listener that serves workers; `OutboundHandshake` at a link that was opened from here,
  * whose worker is trusted.
@@ -13,19 +13,25 @@ import type { Ping } from '../../../connection/liveness.ts';
 import type { AuthThrottle } from '../../../session/auth-throttle.ts';
 import type { CloseInfo, Link, LinkReceiver, Malformed, Message } from '../../../transport/link.ts';
 import type { Announced, Decoded } from '../../messages/decoded.ts';
+import type { WorkerIdentity } from '../worker-rights.ts';
 import { bye, MAX_MESSAGE_BYTES, readMessage, written } from './messages.ts';
 import type { StreamPeer } from './stream-peer.ts';
 
-/** What a door needs of its bus. */
+/** What a handshake needs of its bus. */
 export interface FleetHandshakeDeps {
   readonly name: string;
   readonly incarnation: string;
   readonly backoff: AuthThrottle;
   readonly log: Log;
-  /** Who the worker is, by its token; undefined: the token is missing or wrong. */
-  peerIdOf(announced: Announced, token: unknown): string | undefined;
+  /** Who the worker is, by its token, or why it is refused: the token is missing or wrong, or its principal may not be it. */
+  identify(link: Link, announced: Announced, token: unknown): WorkerIdentity | 'auth_failed' | 'unauthorized';
   /** Makes the peer of a link, or returns the reason to refuse it. */
-  admit(link: Link, announced: Announced, peerId: string, onClosed?: (cause: CloseInfo) => void): StreamPeer | string;
+  admit(
+    link: Link,
+    announced: Announced,
+    identity: WorkerIdentity,
+    onClosed?: (cause: CloseInfo) => void,
+  ): StreamPeer | string;
   /** Attaches the link to its peer, and notifies both the peer and the orchestrator. */
   welcome(peer: StreamPeer, announced: Announced): void;
 }
@@ -60,9 +66,10 @@ export class FleetHandshake implements Dialect {
     const announced = announceIn(readMessage(raw));
     if (typeof announced === 'string') return this.#refuse(gate, announced);
     const { token } = announced.envelope;
-    const peerId = this.#admission.peerIdOf(announced, token ?? '');
-    if (peerId === undefined) return this.#authFailed(gate);
-    const peer = this.#admission.admit(gate.link, announced, peerId);
+    const identity = this.#admission.identify(gate.link, announced, token ?? '');
+    if (identity === 'auth_failed') return this.#authFailed(gate);
+    if (identity === 'unauthorized') return this.#refuse(gate, identity);
+    const peer = this.#admission.admit(gate.link, announced, identity);
     if (typeof peer === 'string') return this.#refuse(gate, peer);
     gate.accept(peer.connection, pingOf(peer));
     this.#admission.welcome(peer, announced);
@@ -122,7 +129,8 @@ export class OutboundHandshake implements LinkReceiver {
     if (this.#refused) return;
     const announced = announceIn(readMessage(raw));
     if (typeof announced === 'string') return this.dismiss(announced);
-    const peer = this.#admission.admit(this.#link, announced, announced.agent_id, (cause) => this.closed(cause));
+    const identity = { peerId: announced.agent_id };
+    const peer = this.#admission.admit(this.#link, announced, identity, (cause) => this.closed(cause));
     if (typeof peer === 'string') return this.dismiss(peer);
     clearTimeout(this.#timer);
     this.#peer = peer;

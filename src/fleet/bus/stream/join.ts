@@ -27,7 +27,7 @@ import { type SessionEnd, WorkerConnection, type WorkerSessionOptions } from './
 
 /** Reasons of a SESSION_BYE that trying again soon will not change. */
 const STANDING_REFUSALS =
-  /^(?:auth_failed|announce_required|unsupported_version|invalid_announce|over_capacity|name_taken)\b/;
+  /^(?:auth_failed|unauthorized|announce_required|unsupported_version|invalid_announce|over_capacity|name_taken)\b/;
 
 export interface JoinOptions {
   /** Sent with each announce; a function is called again for each link. Default: none is sent. */

@@ -7,10 +7,10 @@
  * @see docs/protocol/fleet.md#stream-links
  */
 
-import type { Log } from '../../../base/log.ts';
+import { isLogged, type Log } from '../../../base/log.ts';
 import { Acceptor, type Dialect } from '../../../connection/accept.ts';
 import { Reconnect, type ReconnectSettings } from '../../../connection/reconnect.ts';
-import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL } from '../../../session/auth.ts';
+import { type Authenticator, createAuthenticator } from '../../../session/auth.ts';
 import { AuthThrottle } from '../../../session/auth-throttle.ts';
 import type { Principal } from '../../../session/principal.ts';
 import type { CloseInfo, Link } from '../../../transport/link.ts';
@@ -19,6 +19,7 @@ import type { Announced } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
 import { forwardToOrchestrator, ORCHESTRATOR_FEATURES } from '../forward.ts';
 import type { OrchestratorBus, PeerEvents } from '../peer.ts';
+import { mayWork, type WorkerIdentity } from '../worker-rights.ts';
 import { FleetHandshake, type FleetHandshakeDeps, OutboundHandshake, pingOf } from './handshake.ts';
 import { MAX_MESSAGE_BYTES, SILENT_HEARTBEATS } from './messages.ts';
 import { type PeerOwner, StreamPeer, withoutToken } from './stream-peer.ts';
@@ -27,7 +28,7 @@ import { reportLoss, supervision } from './supervision.ts';
 export interface StreamBusOptions {
   /** What workers know this orchestrator by; results wait for it under this name. An agent id. */
   readonly name: string;
-  /** Whose token is this? Default: no token, everybody who reaches the listener is believed. */
+  /** Whose token is this, and which workers may it be? Default: no token, every peer of the listener may be any worker. */
   readonly auth?: Authenticator;
   /**
    * Slows guessing down; share the host's where both serve the same listeners.
@@ -90,6 +91,8 @@ class LinkBus implements StreamBus, PeerOwner, FleetHandshakeDeps {
   readonly #options: StreamBusOptions;
   readonly #acceptor: Acceptor;
   readonly #peers = new Map<string, StreamPeer>();
+  /** Principal → links refused because it may not work under the name. Principals are as many as are configured. */
+  readonly #refused = new Map<string, number>();
   /** Ends the links that are supervised from here. */
   readonly #supervised = new Set<() => Promise<void>>();
   readonly #stopping = new AbortController();
@@ -134,6 +137,7 @@ class LinkBus implements StreamBus, PeerOwner, FleetHandshakeDeps {
   async start(events: PeerEvents): Promise<void> {
     if (this.#events !== undefined) throw fail('usage', 'this bus was started before');
     this.#events = events;
+    this.auth.onChange?.(() => this.#rightsChanged());
     this.#timer = setInterval(() => {
       for (const peer of this.#peers.values()) peer.beat();
     }, this.heartbeatMs).unref();
@@ -205,21 +209,51 @@ class LinkBus implements StreamBus, PeerOwner, FleetHandshakeDeps {
 
   // Admission.
 
-  /** Who a link's worker is, by its token; undefined: the token is wrong. */
-  peerIdOf(announced: Announced, token: unknown): string | undefined {
-    const principal: Principal | undefined = this.auth.authenticate(token);
-    if (principal === undefined) return undefined;
-    // Processes of the local user may use any name; every other worker has the name of its token.
-    return principal === LOCAL_PRINCIPAL ? announced.agent_id : principal.name;
+  identify(link: Link, announced: Announced, token: unknown): WorkerIdentity | 'auth_failed' | 'unauthorized' {
+    const principal = this.auth.authenticate(token);
+    if (principal === undefined) return 'auth_failed';
+    const { agent_id, pools } = announced;
+    // A worker that announces a name its principal was not granted has the name of its token, where that is granted.
+    const peerId = [agent_id, principal.name].find((name) => mayWork(principal, name, pools));
+    if (peerId !== undefined) return { peerId, principal };
+    this.unauthorized(principal, agent_id, link);
+    return 'unauthorized';
   }
 
-  admit(link: Link, announced: Announced, peerId: string, onClosed?: (cause: CloseInfo) => void): StreamPeer | string {
+  /** Logs a worker that its principal may not be. */
+  unauthorized({ name }: Principal, worker: string, { peer: address }: Link): void {
+    const count = (this.#refused.get(name) ?? 0) + 1;
+    this.#refused.set(name, count);
+    if (!isLogged(count)) return;
+    this.log.warn('a worker was refused: its token has no grant for this name or pool', {
+      worker,
+      principal: name,
+      grant: 'fleet.worker',
+      address,
+      count,
+    });
+  }
+
+  /** Gives every peer the rights its principal has now; a worker that it may not be any more is dismissed. */
+  #rightsChanged(): void {
+    for (const peer of [...this.#peers.values()]) {
+      if (peer.principal !== undefined) peer.rightsChanged(this.auth.current?.(peer.principal.name));
+    }
+  }
+
+  admit(
+    link: Link,
+    announced: Announced,
+    identity: WorkerIdentity,
+    onClosed?: (cause: CloseInfo) => void,
+  ): StreamPeer | string {
+    const { peerId } = identity;
     const refusal = this.#refusal();
     if (refusal !== undefined) return refusal;
     if (this.#options.taken?.has(peerId)) return 'name_taken';
     const before = this.#peers.get(peerId);
     if (before === undefined && this.#peers.size >= (this.#options.maxPeers ?? 10_000)) return 'over_capacity';
-    const peer = new StreamPeer(this, link, { peerId, announced, onClosed });
+    const peer = new StreamPeer(this, link, { ...identity, announced, onClosed });
     this.#peers.set(peerId, peer);
     if (before !== undefined) {
       this.log.info('a new link of a worker replaced the old one', {

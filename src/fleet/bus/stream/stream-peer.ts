@@ -7,6 +7,7 @@
  */
 import type { Log } from '../../../base/log.ts';
 import type { Feature, FleetMessage, TaskAck } from '../../../protocol/fleet.ts';
+import type { Principal } from '../../../session/principal.ts';
 import type { CloseInfo, Link } from '../../../transport/link.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import type { FleetMalformed } from '../../../wire/fleet.ts';
@@ -15,6 +16,7 @@ import { fleetMessage } from '../../messages/encode.ts';
 import { forwardToOrchestrator } from '../forward.ts';
 import type { FleetPeer, PeerEvents } from '../peer.ts';
 import { ack } from '../worker-messages.ts';
+import { mayWork, type WorkerIdentity } from '../worker-rights.ts';
 import { FleetConnection, type FleetConnectionOwner } from './fleet-connection.ts';
 import { bye } from './messages.ts';
 
@@ -27,6 +29,8 @@ export interface PeerOwner {
   /** How long a worker may take to acknowledge a dispatch, milliseconds. */
   readonly ackTimeoutMs: number;
   readonly newId: () => string;
+  /** Its principal may not be this worker. */
+  unauthorized(principal: Principal, worker: string, link: Link): void;
   /** The peer is lost; called once. */
   gone(peer: StreamPeer, reason: string, asleep: boolean): void;
 }
@@ -43,17 +47,21 @@ export class StreamPeer implements FleetPeer, FleetConnectionOwner {
   readonly connection: FleetConnection;
   readonly #owner: PeerOwner;
   readonly #onClosed: ((cause: CloseInfo) => void) | undefined;
+  #principal: Principal | undefined;
+  #pools: readonly string[];
   #features: ReadonlySet<Feature>;
   #beats = 0;
 
   constructor(
     owner: PeerOwner,
     link: Link,
-    facts: { readonly peerId: string; readonly announced: Announced; readonly onClosed?: (cause: CloseInfo) => void },
+    facts: WorkerIdentity & { readonly announced: Announced; readonly onClosed?: (cause: CloseInfo) => void },
   ) {
     this.#owner = owner;
     this.link = link;
     this.peerId = facts.peerId;
+    this.#principal = facts.principal;
+    this.#pools = facts.announced.pools;
     this.incarnation = facts.announced.incarnation;
     this.address = link.peer;
     this.#features = new Set(facts.announced.features);
@@ -63,6 +71,28 @@ export class StreamPeer implements FleetPeer, FleetConnectionOwner {
 
   get features(): ReadonlySet<Feature> {
     return this.#features;
+  }
+
+  /** Whose token it joined with, with the rights of now; undefined for a link that was opened from here. */
+  get principal(): Principal | undefined {
+    return this.#principal;
+  }
+
+  /** Its principal has these rights now; undefined: it is no longer configured. */
+  rightsChanged(principal: Principal | undefined): void {
+    if (principal === undefined) return this.#unauthorized();
+    this.#principal = principal;
+    if (!this.#permitted(this.#pools)) this.#unauthorized();
+  }
+
+  /** Asked for every message: what was granted may have been withdrawn, and a new announce may name other pools. */
+  #permitted(pools: readonly string[]): boolean {
+    return this.#principal === undefined || mayWork(this.#principal, this.peerId, pools);
+  }
+
+  #unauthorized(): void {
+    if (this.#principal !== undefined) this.#owner.unauthorized(this.#principal, this.peerId, this.link);
+    void this.dismiss('unauthorized');
   }
 
   get reachable(): boolean {
@@ -123,9 +153,14 @@ export class StreamPeer implements FleetPeer, FleetConnectionOwner {
   // From the worker.
 
   receive(message: Incoming): Promise<unknown> | undefined {
+    if (!this.#permitted(message.type === 'SESSION_ANNOUNCE' ? message.pools : this.#pools)) {
+      this.#unauthorized();
+      return undefined;
+    }
     switch (message.type) {
       case 'SESSION_ANNOUNCE':
         this.#features = new Set(message.features);
+        this.#pools = message.pools;
         return this.#forward(withoutToken(message));
       case 'TASK_RESULT':
         this.#settleByResult(message);

@@ -1,0 +1,21 @@
+/**
+ * Whether a principal may work in the fleet under a name: the grant `fleet.worker`, asked when a worker joins and for every
+ * message it sends.
+ *
+ * Asked by the buses whose workers authenticate here. @see docs/security/rights.md
+ */
+import type { Principal } from '../../session/principal.ts';
+import { may } from '../../session/rights.ts';
+
+/** Who a worker is, as its bus authenticated it. */
+export interface WorkerIdentity {
+  readonly peerId: string;
+  /** Undefined for a link that was opened from here. */
+  readonly principal?: Principal;
+}
+
+/** True when it may announce, accept and deliver as this worker, in every one of its pools. */
+export function mayWork(principal: Principal, name: string, pools: readonly string[] = []): boolean {
+  if (pools.length === 0) return may(principal, 'work', { name });
+  return pools.every((pool) => may(principal, 'work', { name, pool }));
+}
