@@ -259,15 +259,7 @@ const innerOrders: readonly InnerOrder[] = [
     folder: 'control',
     rows: [
       ['contract'],
-      [
-        'approvals',
-        'backends/acp',
-        'providers/http',
-        'rounds',
-        'rpc',
-        'sessions/record',
-        'skills',
-      ],
+      ['approvals', 'backends/acp', 'providers/http', 'rounds', 'rpc', 'sessions/record', 'skills'],
       ['backends/model', 'backends/rehearsal', 'providers/accounts', 'providers/models', 'sessions/store'],
       ['providers/sign-in', 'sessions/log'],
       ['providers/methods', 'sessions/history'],
