@@ -2,7 +2,7 @@
  * The approval rules of a configuration, checked with their examples: what is wrong is told with file, line and column.
  * Called when a server is assembled, and by `handfast config check`.
  */
-import { configRefusal, type HostConfig } from '../../config/config.ts';
+import type { HostConfig } from '../../config/config.ts';
 
 /** Fails with `config_invalid` and every rule that cannot be used. */
 export async function checkApprovalRules(config: HostConfig): Promise<void> {
@@ -14,5 +14,8 @@ export async function checkApprovalRules(config: HostConfig): Promise<void> {
     const path = ['control.approvals.rules', rule === undefined ? '' : `[${rule}]`, member === '' ? '' : `.${member}`];
     return { path: path.join(''), message };
   });
-  if (found.length > 0) throw configRefusal(config, found);
+  if (found.length === 0) return;
+  // Rules come from a file, whose reader is loaded by then; a server without one loads none.
+  const { configRefusal } = await import('../../config/config.ts');
+  throw configRefusal(config, found);
 }
