@@ -32,7 +32,7 @@ test('an address that other machines can reach is refused without a token', asyn
 });
 
 test('a host that demands a token listens on other addresses too, and answers to the names it is given', async (t) => {
-  const principal = { name: 'team', admin: false };
+  const principal = { name: 'team', capabilities: ['tools'] };
   const guarded = createHost({
     plugins: [toolsPlugin({ tools: [echo] })],
     auth: createAuthenticator([{ principal, digests: [tokenDigest('s3cret')] }]),

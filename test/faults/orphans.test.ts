@@ -280,15 +280,21 @@ for (const kind of ['executor', 'probe', 'agent', 'host']) {
   });
 }
 
-/** How a script starts itself twice, and so on. The limit counts all of a user, so only another user's can be set. */
-const BOMBS = { 'in its group': 'sh bomb', 'in sessions of their own': 'setsid sh bomb' };
-for (const [where, again] of Object.entries(BOMBS)) {
+/**
+ * How a script starts itself twice, and so on, and the user it does so as. The limit counts all processes of a user, ended ones
+ * that no process has waited for included: so it is another user's than this test's, and one of its own each time.
+ */
+const BOMBS = [
+  ['in its group', 'sh bomb', NOBODY - 1],
+  ['in sessions of their own', 'setsid sh bomb', NOBODY - 2],
+] as const;
+for (const [where, again, uid] of BOMBS) {
   test(`F-46: a program that starts processes without end, ${where}, ends whole`, { skip: asOther }, async (t) => {
-    const folder = makeFolder(t, NOBODY);
+    const folder = makeFolder(t, uid);
     const run = randomBytes(8).toString('hex');
     const command = `ulimit -p 80 2>/dev/null || ulimit -u 80 || exit; exec 2>/dev/null; sh bomb; sleep 60`;
     writeFileSync(join(folder, 'bomb'), `${again} & ${again} & sleep 60`);
-    const host = startHost(t, { folder, uid: NOBODY }, { command, env: { RUN: run }, timeout_seconds: 3 });
+    const host = startHost(t, { folder, uid }, { command, env: { RUN: run }, timeout_seconds: 3 });
     const reply = replyOf(host, 'c1');
     await waitFor('the processes', () => carriers(run).length >= 20);
     const { data } = (await reply).data;

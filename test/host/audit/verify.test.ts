@@ -60,7 +60,7 @@ test('an untouched log is sound: as a file, by its folder, and by one of its rot
 test('where there is no audit it says so', async (t) => {
   const folder = temporaryFolder(t);
   for (const path of [folder, join(folder, 'audit.jsonl'), join(folder, 'gone', 'audit.jsonl')]) {
-    await assert.rejects(verifyAudit(path), { code: 'usage', message: /no audit at / });
+    await assert.rejects(verifyAudit(path), { code: 'usage', message: /no audit log at / });
   }
 });
 
