@@ -41,6 +41,8 @@ const RUNNERS =
   /^(?:npm|npx|pnpm|pnpx|yarn|bun|bunx|deno|uv|uvx|pip|pipx|poetry|cargo|go|make|just|mise|docker|podman|nix|sh|bash|zsh|env|sudo)$/;
 /** An argument, or the value of an option, that may be the path of a file. */
 const PATH_LIKE = /^(?:-[\w-]+=)?([^\s=-][^\s=]{0,1023})$/;
+/** Settings whose values are secrets: what is shown may be on a shared screen, or in a log. */
+const SECRET = /(?:^|\.)(?:token|password|secret|api_key|authorization)(?:\[\d+\])*$/i;
 const ADDRESS = /^[a-z][a-z+.-]*:\/\//i;
 
 /** Reads what a found file says. Fails with `config_invalid` where it is not YAML, or too much to show. */
@@ -147,6 +149,7 @@ class ManifestReader {
       for (const [index, item] of value.entries()) this.#value(item, `${path}[${index}]`, folder);
     } else if (isObject(value)) this.#map(value, path, folder);
     else if (typeof value === 'string' && ADDRESS.test(value)) this.connects.push(`${quoted(value)}  (${path})`);
+    else if (SECRET.test(path)) this.settings.push(`${path}: a secret, not shown`);
     else if (path.endsWith('.executor')) this.#executor(value, path);
     else if (/(?:^|\.)data_dir$/.test(path) && typeof value === 'string') this.#dataFolder(value, path);
     else this.settings.push(`${path}: ${JSON.stringify(value)}`);

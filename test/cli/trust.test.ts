@@ -337,3 +337,13 @@ test('a store that cannot be understood trusts nothing and says so', async () =>
   assert.deepEqual([failed.exit, failed.code], [2, 'config_invalid']);
   assert.match(failed.message, /trust\.json cannot be understood/);
 });
+
+test('what is shown before trust holds no token', async () => {
+  const user = newUser();
+  const token = 'a-token-that-is-never-shown';
+  user.write('handfast.yaml', `auth: { tokens: [{ name: a, token: ${token} }, { name: b, token: [${token}-2] }] }\n`);
+  const { code, stdout, stderr } = await user.run(['trust', 'add', '--yes']);
+  assert.equal(code, 0);
+  assert.match(stdout + stderr, /auth\.tokens\[0\]\.token: a secret, not shown/);
+  assert.ok(!(stdout + stderr).includes(token));
+});

@@ -90,7 +90,7 @@ test('a file with problems changes nothing, and says where they are', async (t) 
   const { server, write, reload } = await start(t, ann('roles: [agent]'));
   write(ann('roles: [agnet]'));
   const { status, body } = await reload();
-  assert.equal(status, 400);
+  assert.deepEqual([status, (body.error as { code: string }).code], [400, 'config_invalid']);
   assert.match(
     JSON.stringify(body),
     /handfast\.yaml:6:\d+: at auth\.tokens\[1\]\.roles\[0\]: expected a role .* got .*agnet/,

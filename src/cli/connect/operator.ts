@@ -1,5 +1,5 @@
 /** Requests from a host over HTTP what only operators may read (`server/http/operator-routes.ts`). Used by `tail` and `doctor`. */
-import { fail, type HandfastError } from '../../wire/errors.ts';
+import { type ErrorName, errorTable, fail, type HandfastError } from '../../wire/errors.ts';
 import { isObject } from '../../wire/json.ts';
 
 const TIMEOUT_MS = 10_000;
@@ -42,5 +42,6 @@ async function refusalOf(response: Response, base: string): Promise<HandfastErro
   const body: unknown = await response.json().catch(() => undefined);
   const error = isObject(body) && isObject(body.error) ? body.error : {};
   const message = typeof error.message === 'string' ? error.message : `${base} answered ${response.status}`;
-  return fail(response.status === 403 ? 'unauthorized' : 'config_invalid', message);
+  const code = typeof error.code === 'string' && Object.hasOwn(errorTable, error.code) ? error.code : 'runtime_error';
+  return fail(code as ErrorName, message);
 }
