@@ -128,7 +128,7 @@ for (const transport of ['tcp', 'unix', 'websocket', 'http'] as const) {
   });
 }
 
-test('a host process on pipes that stands still is lost within the bound', { timeout: 60_000 }, async (t) => {
+test('F-105: a host process on pipes that stands still is lost within the bound', { timeout: 60_000 }, async (t) => {
   const child = join(import.meta.dirname, '../support/stdio-host.ts');
   const { onState, until, changes } = watched();
   const pids = Promise.withResolvers<number>();
@@ -182,7 +182,7 @@ describe('an HTTP host that refuses connections', { timeout: 60_000 }, () => {
   }
 });
 
-test('a server of sessions loses a client whose link swallows everything, and keeps one that need not answer', {
+test('F-105: a server of sessions loses a client whose link swallows everything, and keeps one that need not answer', {
   timeout: 60_000,
 }, async (t) => {
   const { server, tcp, relay } = await stand(t, { rpcLimits: { livenessTimeoutMs: LIVENESS_TIMEOUT_MS } });

@@ -252,7 +252,7 @@ const event = (call: string, seq: number) => ({
   seq,
 });
 
-test('events that retention took are an item of the iteration at their place; a call that missed none has no gap', async () => {
+test('F-106: events that retention took are an item of the iteration at their place; a call that missed none has no gap', async () => {
   const { agent, first, next } = await scripted();
   const call = new ToolsClient(agent).call('stream', {}, { timeoutMs: 60_000 });
   const whole = new ToolsClient(agent).call('stream', {}, { timeoutMs: 60_000 });
