@@ -91,14 +91,14 @@ async function serve(transport: TransportName, extras: Extras | undefined): Prom
       return { port: Number(new URL(listener.address).port) };
     }
     case 'websocket': {
-      const { httpServer } = await built<typeof import('../../src/server/http/http.ts')>('server/http');
+      const { httpServer } = await built<typeof import('../../src/server/http/http.ts')>('server/http/http');
       const { webSocketAcceptor } =
         await built<typeof import('../../src/transport/websocket.ts')>('transport/websocket');
       const { port } = await httpServer({ webSocket: webSocketAcceptor(), accept });
       return { port };
     }
     case 'http': {
-      const { httpServer } = await built<typeof import('../../src/server/http/http.ts')>('server/http');
+      const { httpServer } = await built<typeof import('../../src/server/http/http.ts')>('server/http/http');
       const { httpSseEndpoint } =
         await built<typeof import('../../src/transport/http/http-sse.ts')>('transport/http/http-sse');
       const { port } = await httpServer({ endpoint: httpSseEndpoint({ accept }) });
