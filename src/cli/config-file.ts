@@ -33,7 +33,7 @@ export function fleetFile(named: string | undefined): string | undefined {
   return named ?? (existsSync(FLEET_FILE) ? FLEET_FILE : undefined);
 }
 
-/** For commands that only report what a file says: it is read although nobody trusted it. */
+/** For commands that only report what a file says: it is read although it is not trusted. */
 interface Reporting {
   readonly unchecked?: boolean;
 }

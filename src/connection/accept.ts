@@ -38,7 +38,7 @@ export interface Dialect {
 export interface HandshakeLimits {
   /** Absolute time of a handshake, in milliseconds. */
   readonly handshakeTimeoutMs: number;
-  /** Links before their handshake at once; one more evicts the oldest silent one of whoever has most. */
+  /** Links before their handshake at once; one more evicts the oldest silent one of the origin that has most. */
   readonly maxPending: number;
   /** Nesting of a message at most. */
   readonly maxDepth: number;

@@ -7,7 +7,7 @@
 import { sep } from 'node:path';
 import { capabilityOf } from '../protocol/a2e.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
-import { GUARDED_RISKS, type Principal, type Reach } from './principal.ts';
+import { GUARDED_RISKS, type Principal, type Reach, type ToolRules } from './principal.ts';
 
 /** A tool as rights see it. */
 export interface ToolFacts {
@@ -59,7 +59,7 @@ export interface Actions {
   work: WorkerFacts;
   /** Read status, metrics, the audit and the journal of a session of this owner. */
   observe: string | undefined;
-  /** End the server, and whatever else only administrators do. */
+  /** End the server, and what else only administrators do. */
   administer: undefined;
 }
 
@@ -108,10 +108,16 @@ function mayUse(principal: Principal, capability: string): boolean {
   return capabilities.some((allowed) => allowed === '*' || nameOf(allowed) === wanted);
 }
 
-function mayCall({ tools = {}, admin }: Principal, { name, risks = [] }: ToolFacts): boolean {
-  const { allow, deny, denyRisks, risks: granted } = tools;
+/** True when the rules let this tool through: deny wins, and with an allow list only what it names. */
+export function permits({ allow, deny, denyRisks }: ToolRules, { name, risks = [] }: ToolFacts): boolean {
   if (allow !== undefined && !named(allow, name)) return false;
-  if (named(deny, name) || risks.some((risk) => denyRisks?.includes(risk))) return false;
+  return !named(deny, name) && !risks.some((risk) => denyRisks?.includes(risk));
+}
+
+function mayCall({ tools = {}, admin }: Principal, tool: ToolFacts): boolean {
+  if (!permits(tools, tool)) return false;
+  const { allow, risks: granted } = tools;
+  const { name, risks = [] } = tool;
   if (admin === true || allow?.includes(name)) return true;
   return risks.every((risk) => !GUARDED_RISKS.includes(risk) || granted?.includes(risk));
 }

@@ -1,5 +1,5 @@
 /**
- * What one principal may take of what all share. A share that is used up refuses its owner, and nobody else.
+ * What one principal may take of what all share. A share that is used up refuses its owner alone.
  *
  * Used by `registry.ts` for sessions of the environment, and by the control edge for its own. @see SECURITY.md#limits
  */

@@ -166,7 +166,7 @@ class ManifestReader {
     for (const [key, each] of Object.entries(rest)) this.#value(each, `${path}.${key}`, folder);
   }
 
-  /** A data folder inside the repository: whoever writes to the repository writes there. */
+  /** A data folder inside the repository: every author of the repository writes there. */
   #dataFolder(value: string, path: string): void {
     const { place } = this.#found;
     this.settings.push(`${path}: ${JSON.stringify(value)}`);

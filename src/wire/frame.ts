@@ -4,7 +4,7 @@
  * Called by the transports (and by other readers of newline-delimited JSON) for each chunk as it arrives. It never
  * parses JSON. Rules: docs/protocol/a2e.md#framing.
  *
- * No peer is read without end: past its share of a turn the reader holds the rest of its input, goes on in the next turn,
+ * No peer is read without end: past its share of a turn the reader holds the rest of its input, continues in the next turn,
  * and asks its transport to read no more meanwhile. The same holds for the end of a pause.
  *
  * Cost: linear in the bytes for any chunking. Text inside one chunk is copied once, a line that spans chunks twice (three

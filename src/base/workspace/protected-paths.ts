@@ -235,7 +235,7 @@ export class PathGuard {
     if (kind !== 'folder') this.#protectName(path, kind, deny);
     if (!stats.isSymbolicLink()) return this.#remember(stats, deny, this.#round);
     const target = statsOf(path);
-    // Whoever creates what a link points to decides what is found there.
+    // The creator of what a link points to decides what is found there.
     if (target === undefined) return this.#anchor(resolve(realpathSync(dirname(path)), readlinkSync(path)), kind, deny);
     this.#remember(target, deny, this.#round);
     if (kind !== 'folder') this.#protectName(realpathSync(path), kind, deny);

@@ -1,5 +1,5 @@
 /**
- * The approval rules of a configuration, checked with their examples: what is wrong is told with file, line and column.
+ * The approval rules of a configuration, checked with their examples: problems are reported with file, line and column.
  * Called when a server is assembled, and by `handfast config check`.
  */
 import type { HostConfig } from '../../config/config.ts';

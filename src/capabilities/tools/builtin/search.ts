@@ -55,7 +55,7 @@ export async function searchContents(args: GrepArgs, context: CallContext): Prom
 }
 
 /**
- * Runs a search in a thread. The deadline is enforced from here: the thread is stopped, whatever it is doing. Its slot is
+ * Runs a search in a thread. The deadline is enforced from here: the thread is stopped in any case. Its slot is
  * free once it has ended.
  */
 async function runSearch(search: SearchJob['search'], context: CallContext): Promise<unknown> {

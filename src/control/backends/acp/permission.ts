@@ -29,7 +29,7 @@ export function permissionRequest(fields: ToolFields, callId: string): ApprovalR
   };
 }
 
-/** The same request, refused where the owner of the session may not call such a tool: nobody is asked then. */
+/** The same request, refused where the owner of the session may not call such a tool: no one is asked about them. */
 export function withinRights(request: ApprovalRequest, principal: Principal): ApprovalRequest {
   const { tool = { name: '' }, risks } = request;
   if (may(principal, 'call', { name: tool.name, risks })) return request;

@@ -43,7 +43,7 @@ export interface SessionHandlerDeps extends HandlerDeps {
   readonly changed: SessionChanged;
 }
 
-/** Called when sessions come and go; only the owner of a session is told its id. */
+/** Called when sessions come and go; only the owner of a session gets its id. */
 export type SessionChanged = (reason: string, session: { readonly id: string; readonly owner: string }) => void;
 
 /** A new session. */

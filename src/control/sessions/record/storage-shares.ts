@@ -10,7 +10,7 @@ import { fail } from '../../../wire/errors.ts';
 export interface StorageLimits {
   /** Bytes of one principal that has no limit of its own. */
   readonly storedBytes: number;
-  /** Bytes of all together: past that, whoever has more than an equal part is refused. */
+  /** Bytes of all together: past that, principals with more than an equal part are refused. */
   readonly totalStoredBytes: number;
 }
 
