@@ -36,7 +36,7 @@ export async function collectGarbage(): Promise<void> {
 export function reportTo(controlPort: number, served: Served): void {
   const socket = openSocket({ port: controlPort, host: LOOPBACK });
   socket.on('error', () => process.exit(1));
-  // Whatever happens to the client process, this one ends with it.
+  // This process ends with the client process, also when that crashes.
   socket.on('close', () => process.exit(0));
   socket.on(
     'data',

@@ -1,6 +1,6 @@
 /**
- * One contender of `fleet-a2a.ts`, in a process of its own that holds both of its ends: tasks that do nothing, from whoever
- * hands them out to a worker and back, over one `node:http` server. Asked by messages for so many tasks, so many at a time.
+ * One contender of `fleet-a2a.ts`, in a process of its own that holds both of its ends: tasks that do nothing, from their
+ * dispatcher to a worker and back, over one `node:http` server. Asked by messages for so many tasks, so many at a time.
  *
  * Each has its usual parts: the SDK its client, its request handler and its store in memory; the fleet its bus, the strict
  * decoder and a worker without a journal. The A2A agent of the fleet keeps its tasks on disk and has a server of its own.

@@ -79,8 +79,8 @@ const asks: readonly (readonly [string, Partial<RouteTask>])[] = [
   ],
   ['an opus with one server', { required_mcp: ['github'], min_tier: 'opus' }],
   ['two rare servers', { required_mcp: ['jira', 'maps'] }],
-  ['a server nobody has', { required_mcp: ['nothing'] }],
-  ['going on with a conversation', { context_id: 'ctx-17', required_mcp: ['context_mode'] }],
+  ['a server no worker has', { required_mcp: ['nothing'] }],
+  ['continuing a conversation', { context_id: 'ctx-17', required_mcp: ['context_mode'] }],
   ['one pool', { pool: 'b', priority: 'low' }],
 ];
 
@@ -144,7 +144,7 @@ for (const [name, makeWorker] of fleets) {
   }
   line(
     name,
-    '(a worker announces anew)',
+    '(a worker announces again)',
     measure(ROUNDS, (round) => router.upsert(profiles[round % workers]!, nowMs)),
   );
   const eligible = (): void => void router.eligible({ ...task, required_mcp: ['trek'] }, { nowMs, wallMs: nowMs });

@@ -21,7 +21,7 @@ export interface Filters {
   readonly contenders: readonly string[];
 }
 
-/** Yardsticks stay in whatever the filter on contenders says: without them there is no ratio. */
+/** Yardsticks stay in under every filter on contenders: without them there is no ratio. */
 const YARDSTICKS: readonly string[] = ['bare', 'limit'];
 
 const keeps = (names: readonly string[], name: string): boolean => names.length === 0 || names.includes(name);

@@ -158,7 +158,7 @@ export function targetsText(outcomes: readonly TargetOutcome[]): string {
   return `${table(['target (median ratio of handfast)', 'measured', 'range', ''], body)}\n\n${reached} of ${outcomes.length} targets reached`;
 }
 
-/** This build beside the other one, cell by cell: above 1 is better, whatever the unit. */
+/** This build beside the other one, cell by cell: above 1 is better, in every unit. */
 export function buildsText(results: readonly HeatResult[]): string {
   const body = results.flatMap((result) =>
     result.heat.contenders.flatMap(({ name }) => {

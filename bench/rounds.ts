@@ -16,7 +16,7 @@ const WARM_UP_MS = 480;
 export interface RoundSettings extends RunSettings {
   /** Rounds that are kept, over all sittings. */
   readonly rounds: number;
-  /** How often all processes are started anew. */
+  /** How often all processes are started again. */
   readonly sittings: number;
   /** Rounds of workloads that start processes for every measurement. */
   readonly freshRounds: number;

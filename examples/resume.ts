@@ -61,7 +61,7 @@ const call = agent.tools.call('count', { to: EVENTS });
 const seen: number[] = [];
 for await (const { seq } of call) {
   seen.push(seq);
-  if (seq === 50 || seq === 120) cut(); // The network fails, twice, while the host goes on counting.
+  if (seq === 50 || seq === 120) cut(); // The network fails, twice, while the host continues to count.
 }
 const { data } = await call;
 console.log(`${seen.length} events, the tool ran ${runs} time, its answer is`, data);

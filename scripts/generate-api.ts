@@ -104,7 +104,7 @@ class Package {
   }
 }
 
-/** Members that only the declaration emit has: private ones, and constructors nobody can call. */
+/** Members that only the declaration emit has: private ones, and constructors users cannot call. */
 const hidden = /^\s+(?:#private;|private .*|private constructor\(\);)\n?/gm;
 
 interface Report {

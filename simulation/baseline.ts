@@ -3,7 +3,7 @@
  * what they get in the order it comes and find out on the way what is missing; results are sent three times and then
  * dropped; a task that is not heard of for fifteen minutes is sent again.
  *
- * Two of them. `blind` is fire and forget: the next worker in turn, whatever it is. `configured` knows from configuration
+ * Two of them. `blind` is fire and forget: the next worker in turn, of any kind. `configured` knows from configuration
  * which servers, tools, tier, context window and pools each worker has and how many tasks it takes at a time, sends each task
  * to the least loaded of the cheapest that fit, lets tasks wait while all of these are full, and stops a run at its budget.
  * Neither knows health: whether a server works, a folder is clean, or a worker is cut off.

@@ -1,5 +1,5 @@
 /**
- * What must hold at every step of a simulation, whatever goes wrong: delivered at least once, started at most once per
+ * What must hold at every step of a simulation, under every fault: delivered at least once, started at most once per
  * attempt, accepted once, nothing lost without a report. Seen from outside the shipped parts: rows on the disk of the
  * orchestrator, journals on the disks of the workers, messages on the wire, runs. A simulation that breaks a rule ends at
  * that step and tells the seed, the step, and what led to it.
@@ -55,7 +55,7 @@ const BUDGET_SLACK = 1.01;
 const SILENCE_MS = LEASE_TTL_S * 1000 + 5000;
 /** A task that its worker no longer has on disk leaves the worker's list within this. */
 const LISTED_MS = 5000;
-/** Sweeps between two looks at that list, which is made anew each time. */
+/** Sweeps between two looks at that list, which is made again each time. */
 const LIST_EVERY = 16;
 /** How long what happened to an ended task is remembered: messages about it may be late. */
 export const REMEMBER_MS = 15 * 60_000;
@@ -106,7 +106,7 @@ export class Checks {
   sweeps = 0;
   /** Single rules that were asked. */
   asked = 0;
-  /** Runs that started while another of their task went on. */
+  /** Runs that started while another of their task was running. */
   overlaps = 0;
 
   constructor(options: ChecksOptions) {
@@ -254,7 +254,7 @@ export class Checks {
     this.#require(result.tokens_spent === run?.spent, id, 'a result says what its run has spent');
   }
 
-  /** Among tasks of the same requirements the one whose turn it is goes first: by priority, and nobody waits for ever. */
+  /** Among tasks of the same requirements the one whose turn it is goes first: by priority, and no task waits for ever. */
   #turns(facts: Facts, before: TaskRecord | undefined, after: TaskRecord): void {
     const line = lineOf(facts.task);
     if (line === undefined) return;

@@ -37,7 +37,7 @@ export class DiskWriter {
     const batch = this.#batch;
     this.#batch = [];
     if (batch.length > 0 && this.#random.chance(0.5)) {
-      // A refusal of the store reaches nobody: the process that asked is dead.
+      // A refusal of the store reaches no caller: the process that asked is dead.
       for (const { apply } of batch) void (async () => apply())().catch(() => {});
     }
   }

@@ -72,7 +72,7 @@ export class OrchestratorProcess {
   }
 }
 
-/** Streams for people who follow a task: nobody does here. */
+/** Streams for readers of a task: there are none here. */
 const NO_JOURNAL: Journal = {
   volatileFailures: 0,
   append: () => undefined,

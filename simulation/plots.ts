@@ -111,7 +111,7 @@ function firstToken(histograms: FirstTokens): string {
       below += count;
       const point: [number, number] = [x(value), y(below / histogram.count)];
       const last = points.at(-1)!;
-      // What cannot be told apart is not drawn.
+      // What cannot be distinguished is not drawn.
       if (Math.abs(point[0] - last[0]) + Math.abs(point[1] - last[1]) > 0.7) points.push(point);
     }
     points.push([right, points.at(-1)![1]]);

@@ -37,7 +37,7 @@ export class Run implements RunAtSite {
   readonly task: SimTask;
   readonly attempt: number;
   readonly startMs: number;
-  /** How it ended; undefined: it goes on. */
+  /** How it ended; undefined: it runs. */
   end: RunEnd | undefined;
   readonly #time: VirtualTime;
   readonly #durationMs: number;
@@ -96,7 +96,7 @@ export class Run implements RunAtSite {
     this.#finish(end);
   }
 
-  /** With the process it runs in: nobody is told. */
+  /** With the process it runs in: no message is sent. */
   kill(): void {
     this.#finish('killed');
   }

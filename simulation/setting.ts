@@ -10,7 +10,7 @@ export interface Faults {
   /** An MCP server of a worker is well and ill for so long on average. */
   readonly wellMs: number;
   readonly illMs: number;
-  /** A worker is cut off from the orchestrator once in this time on average, for between these; both go on. */
+  /** A worker is cut off from the orchestrator once in this time on average, for between these; both continue. */
   readonly cutEveryMs: number;
   readonly cutMs: readonly [number, number];
   /** Workers whose clock is off, by up to an hour either way. */
@@ -23,7 +23,7 @@ export interface Faults {
   /** How often the orchestrator dies in a run, and how long it is away. */
   readonly restarts: number;
   readonly restartMs: readonly [number, number];
-  /** Tasks that kill whatever runs them. */
+  /** Tasks that kill the process that runs them. */
   readonly poison: number;
   /** Runs that fail by themselves. */
   readonly failing: number;

@@ -69,7 +69,7 @@ export class SimBus implements OrchestratorBus {
     this.#peers.clear();
   }
 
-  /** Its process is dead: the connections are broken, and nobody here notices. */
+  /** Its process is dead: the connections are broken, and the orchestrator does not notice. */
   died(): void {
     this.#events = undefined;
     for (const peer of this.#peers.values()) peer.close('the orchestrator died');

@@ -33,7 +33,7 @@ export interface Outcome {
   /** Rules that were asked, and times that everything was looked at; 0: nothing was checked. */
   readonly asked: number;
   readonly sweeps: number;
-  /** Runs that started while another of their task went on. */
+  /** Runs that started while another of their task was running. */
   readonly overlaps: number;
 }
 

@@ -1,5 +1,5 @@
 /**
- * A worker as it really is, whatever anybody knows of it: its process, its servers, its tree, its clock, and what happens
+ * A worker as it really is, known to others or not: its process, its servers, its tree, its clock, and what happens
  * to them. Faults come by themselves, the same for both contenders.
  */
 import { Random } from './random.ts';

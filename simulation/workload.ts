@@ -23,7 +23,7 @@ export interface SimTask {
   /** At a worker of that tier, beside what any turn costs. */
   readonly runMs: number;
   readonly tokens: number;
-  /** Kills whatever runs it. */
+  /** Kills the process that runs it. */
   readonly poison: boolean;
   /** Fails by itself. */
   readonly failing: boolean;

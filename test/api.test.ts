@@ -33,7 +33,7 @@ test('each subpath lists its declarations without comments and private members; 
   assert.match(text, /## `handfast\/more`\n\n```ts\nDoor: see handfast\nopen: see handfast\n/);
 });
 
-test('a type that a public declaration uses and no subpath exports is told with who uses it', () => {
+test('a type that a public declaration uses and no subpath exports is reported with its users', () => {
   const { unnamed } = emitted({
     'index.d.ts': "export { run } from './run.js';\n",
     'more.d.ts': 'export declare const one: number;\n',

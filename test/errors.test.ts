@@ -27,7 +27,7 @@ describe('the error table', () => {
     for (const [name, row] of rows) assert.equal(nameOfA2E(row.a2e, name), name);
   });
 
-  test('every A2E code without a reason, or with one nobody knows, is the row of the same name', () => {
+  test('every A2E code without a reason, or with an unknown one, is the row of the same name', () => {
     for (const [, row] of rows) {
       assert.equal(nameOfA2E(row.a2e), row.a2e);
       assert.equal(nameOfA2E(row.a2e, 'disk on fire'), row.a2e);

@@ -21,7 +21,7 @@ const examples: Readonly<Record<string, readonly RegExp[]>> = {
     /^matches in \d+ of \d+ files$/,
     /^MIT License$/,
     /^tool_denied: "\.\.\/secret" is outside the workspace$/,
-    /^given up: cancelled$/,
+    /^the call ended: cancelled$/,
   ],
   'agent-loop.ts': [
     /^1 × grep$/,
@@ -53,7 +53,7 @@ const examples: Readonly<Record<string, readonly RegExp[]>> = {
 const home = mkdtempSync(join(tmpdir(), 'handfast-examples-'));
 after(() => rmSync(home, { recursive: true }));
 
-/** Keys and settings of whoever runs this are not seen. */
+/** Keys and settings of the user who runs this are not seen. */
 const { PATH, NODE_COMPILE_CACHE } = process.env;
 
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));

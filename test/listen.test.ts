@@ -69,7 +69,7 @@ test('an address of another form is refused', async () => {
   }
 });
 
-test('an address that is taken is told with the reason of the system', async () => {
+test('an address in use is reported with the reason of the system', async () => {
   const listener = await listen(host, 'tcp://127.0.0.1:0');
   try {
     await assert.rejects(listen(host, listener.address), (error: { code: string; detail: { reason: string } }) => {

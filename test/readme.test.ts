@@ -28,7 +28,7 @@ const condition = Object.keys(manifest.exports['.'] as object)[0] as string;
 const home = mkdtempSync(join(tmpdir(), 'handfast-readme-'));
 after(() => rmSync(home, { recursive: true }));
 
-/** The command line of the sources, for a user of its own: keys and settings of whoever runs this are not seen. */
+/** The command line of the sources, for a user of its own: keys and settings of the user who runs this are not seen. */
 const words = ['-C', condition, 'src/cli/main.ts'];
 const { PATH, NODE_COMPILE_CACHE } = process.env;
 const surroundings = {

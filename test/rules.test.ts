@@ -6,7 +6,7 @@
  */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { test } from 'node:test';
 import {
   type AdapterFile,
@@ -22,6 +22,7 @@ import {
 } from './rules/imports.ts';
 import { filesBelow, importsOf, root, source, sourcesBelow } from './rules/scan.ts';
 import {
+  bareFilesNamedInComments,
   defaultExports,
   filesNamedIn,
   filesNamedInComments,
@@ -29,6 +30,7 @@ import {
   placeViolations,
   processViolations,
   shapeViolations,
+  wordViolations,
 } from './rules/texts.ts';
 
 /**
@@ -361,6 +363,34 @@ test('every file that a comment names exists', () => {
   assert.deepEqual(stale, []);
   const text = "/** See `wire/a.ts` and\n * docs/b.md. */\nconst path = 'wire/c.ts'; // src/wire/d.ts";
   assert.deepEqual(filesNamedInComments(text), ['wire/a.ts', 'docs/b.md', 'src/wire/d.ts']);
+});
+
+test('every file that a comment names by its name alone exists', () => {
+  const names = new Set(filesBelow('').map((path) => basename(path)));
+  assert.deepEqual(
+    src.flatMap(({ path, text }) =>
+      bareFilesNamedInComments(text)
+        .filter((named) => !names.has(named))
+        .map((named) => `${path} names ${named}`),
+    ),
+    [],
+  );
+  assert.deepEqual(bareFilesNamedInComments('/** See `a.ts`. */ const path = `b.ts`; // Not `c.md`.'), ['a.ts']);
+});
+
+test('texts name the actor: no vague words', () => {
+  assert.deepEqual(wordViolations(texts), []);
+  const vague = ['some', 'no'].map((half) => `${half}body`);
+  const page = { path: 'docs/a.md', text: `The client ${vague[0]} named, and \`${vague[1]}\`` };
+  const tested = {
+    path: 'test/a.test.ts',
+    text: `test('${vague[1]} waits', () => run('${vague[0]}')); // ${vague[0]}`,
+  };
+  assert.deepEqual(wordViolations([page, tested]), [
+    `docs/a.md:1: "${vague[0]}"`,
+    `test/a.test.ts:1: "${vague[1]}"`,
+    `test/a.test.ts:1: "${vague[0]}"`,
+  ]);
 });
 
 test('no text names a path of one machine or the host of a package registry', () => {

@@ -82,7 +82,7 @@ async function user(address: string, until: number): Promise<void> {
         work(agent, 0, 0),
         work(agent, 0, Math.random() * 20),
         work(agent, 1 + Math.floor(Math.random() * 100), 0),
-        // Still few enough for the journal to hold all of it while nobody is there.
+        // Still few enough for the journal to hold all of it while no agent is connected.
         work(agent, Math.random() < 0.05 ? 800 : 5, Math.random() * 5),
       ]);
       await delay(Math.random() * 20);
@@ -109,7 +109,7 @@ const addresses = {
   http: `http://127.0.0.1:${http.port}`,
 };
 
-/** Nobody is there, and what stays open is open: the state everything must come back to. */
+/** No agent is connected, and what stays open is open: the state everything must come back to. */
 async function rest(): Promise<HostReport> {
   for (let round = 0; ; round++) {
     const report = await host.report();

@@ -69,7 +69,7 @@ test('a scripted server is a host of the test: it decides what a client hears', 
   assert.equal(server.peers[0]?.received[0]?.type, 'handshake/req');
 });
 
-test('a clock stands still until it is told to go on, and timers fire in their order', async () => {
+test('a clock stands still until it is advanced, and timers fire in their order', async () => {
   const clock = fakeClock({ startMs: 1_000 });
   const fired: string[] = [];
   clock.timer(() => fired.push('late'), 20);

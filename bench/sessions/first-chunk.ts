@@ -1,7 +1,7 @@
 /**
  * `first-chunk`: how long after the provider has written the first chunk of its answer a client has it, milliseconds: over
  * session RPC on a Unix socket of `handfast up`, and for `bare` with `fetch` from the provider itself. The difference is
- * what Handfast adds. Both are received by this process, so whatever its clock is off by is in both.
+ * what Handfast adds. Both are received by this process, so an error of its clock is in both.
  *
  * `turn-request` is the way there: from sending the prompt until the provider has the request.
  */
@@ -43,7 +43,7 @@ function measurementOf(chunks: readonly FirstChunk[]): Measurement {
 }
 
 function bareReader(url: string): Contender {
-  const body = JSON.stringify({ model: 'bench', stream: true, messages: [{ role: 'user', content: 'go on' }] });
+  const body = JSON.stringify({ model: 'bench', stream: true, messages: [{ role: 'user', content: 'continue' }] });
   const headers = { 'content-type': 'application/json' };
   const once = async (): Promise<FirstChunk> => {
     const sentAt = now();
@@ -81,7 +81,7 @@ function sessionReader(client: LineClient): Contender {
     });
     ended.catch(() => {});
     const sentAt = now();
-    await client.call('session.send', { session_id, text: 'go on' });
+    await client.call('session.send', { session_id, text: 'continue' });
     await bounded(ended, 'the turn did not end', ANSWER_WAIT_MS);
     if (first === undefined) throw new Error('the turn said nothing');
     return { sentAt, ...first };

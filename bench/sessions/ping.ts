@@ -14,7 +14,7 @@ import { ANSWER_WAIT_MS, HANDSHAKE, type Measurement, type Settings, type Worklo
 
 const PING_PROCESS = fileURLToPath(new URL('./ping-process.ts', import.meta.url));
 
-/** Every answer has it once, whatever the framing. */
+/** Every reply has it once, in every framing. */
 const MARK = Buffer.from('"jsonrpc":"2.0"');
 
 /** Moves the texts of messages to a server, and bytes back. */

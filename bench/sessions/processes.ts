@@ -1,6 +1,6 @@
 /**
  * The processes of the session benchmark: `handfast` as it is installed (the compiled command), and children of this
- * folder that are told what to do over the channel of `fork`.
+ * folder that receive their orders over the channel of `fork`.
  *
  * Each has a data folder under one temporary folder, which `main` removes. All are ended through what this file returns.
  */

@@ -53,7 +53,7 @@ async function open(port: number): Promise<Opened> {
 
 /** How a turn is brought about at one kind of server. */
 interface Play {
-  /** Makes whatever the turn needs and lets the subscribers have its events. Returns how to start it, and how to end all that. */
+  /** Makes what the turn needs and lets the subscribers have its events. Returns how to start it, and how to end all that. */
   prepare(
     driver: LineClient,
     subscribers: readonly LineClient[],
@@ -172,7 +172,7 @@ export type Serialised = ReadonlyMap<number, number>;
 
 export interface StreamWorkloads {
   readonly workloads: readonly Workload[];
-  /** Counts, after the rounds, in turns nobody times. */
+  /** Counts, after the rounds, in turns that are not timed. */
   count(subscribers: readonly number[], chunks: number): Promise<Serialised>;
 }
 

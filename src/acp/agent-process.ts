@@ -182,7 +182,7 @@ export class AgentProcess {
     } catch (error) {
       if (signal?.aborted) throw error;
       const { code } = error as { code?: unknown };
-      // Told by the stream that broke, not by the agent.
+      // Reported by the stream that broke, not by the agent.
       if (code === 'too_large')
         throw fail('provider_error', `the agent ${this.#name}: ${asError(error).message}`, this.#detail());
       if (error instanceof HandfastError) throw error;

@@ -260,7 +260,7 @@ export class AgentSession {
   }
 
   /**
-   * Sends a message of any type and resolves with its answer, whatever its type: for messages this library has no
+   * Sends a message of any type and resolves with its reply, of any type: for messages this library has no
    * client for. Envelope fields in `body` are replaced.
    */
   request(type: string, body: Readonly<Record<string, unknown>> = {}, options: CallOptions = {}): Call<Message> {

@@ -14,7 +14,7 @@ import { connect, createPrivate } from './sqlite/file.ts';
  * Acquires the lock that `file` names; the file is made if need be, for its owner alone, and stays. Returns the function
  * that releases it, or undefined when another process has it. Throws what the file system throws.
  */
-export function takeFileLock(file: string): (() => void) | undefined {
+export function acquireFileLock(file: string): (() => void) | undefined {
   // Not opened when it is there: closing any descriptor of it would drop the lock this very process may hold (POSIX).
   createPrivate(file);
   const database = connect(file, 0);
@@ -29,7 +29,7 @@ export function takeFileLock(file: string): (() => void) | undefined {
   }
 }
 
-/** The outcome of {@link takeNamedLock}: the release of the lock, or the process that has it, where known. */
+/** The outcome of {@link acquireNamedLock}: the release of the lock, or the process that has it, where known. */
 export interface NamedLock {
   /** Undefined when another process has it. */
   readonly release: (() => void) | undefined;
@@ -40,8 +40,8 @@ export interface NamedLock {
  * Acquires a lock and writes the process id of its owner to `pidFile`, for the message of a refused process. Throws what
  * the file system throws while the lock is acquired.
  */
-export function takeNamedLock(file: string, pidFile: string): NamedLock {
-  const unlock = takeFileLock(file);
+export function acquireNamedLock(file: string, pidFile: string): NamedLock {
+  const unlock = acquireFileLock(file);
   if (unlock === undefined) return { release: undefined, holder: livingPid(pidFile) };
   try {
     // Not in the lock file itself, which only SQLite may open.

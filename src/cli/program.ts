@@ -102,7 +102,7 @@ ${EXIT_CODES}`,
   addCalling(program, act);
   addSessions(program, act);
   addFleet(program, act);
-  addLooking(program, act);
+  addInspecting(program, act);
   addPreparing(program, act);
   addBuiltinCommands(program, act);
   return program;
@@ -244,7 +244,7 @@ Examples:
 }
 
 /** Commands that look at what happened. */
-function addLooking(program: Command, act: (action: Act) => Promise<void>): void {
+function addInspecting(program: Command, act: (action: Act) => Promise<void>): void {
   connecting(program.command('tail [session]'))
     .description('read the journal of a session; without one, list the sessions')
     .addOption(new Option('--after <cursor>', 'only entries after this cursor').default(0).argParser(whole))

@@ -27,7 +27,7 @@ export interface ConfigProblem {
 
 /** A file that is being read. */
 export interface OpenedConfig<T> {
-  /** What the file says. A setting with a problem is undefined in here, whatever its type says. */
+  /** What the file says. A setting with a problem is undefined in here, against its type. */
   readonly settings: T;
   /** Where relative paths start. */
   readonly folder: string;

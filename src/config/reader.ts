@@ -57,7 +57,7 @@ const SHOWN_CHARACTERS = 40;
 const START: Position = { line: 1, column: 1 };
 
 /**
- * The value of a setting. After a reported problem it is undefined, whatever its type says: callers fail before they
+ * The value of a setting. After a reported problem it is undefined, against its type: callers fail before they
  * use it.
  *
  * @param node undefined for a key that is not there

@@ -174,7 +174,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
    * What the old link missed is being sent over a new one. Until that is attached, or {@link endReplay}, events wait: they
    * go into the journal, where retention would otherwise overtake what is being read from it.
    */
-  beginReplay(): void {
+  startReplay(): void {
     this.#replay ??= Promise.withResolvers();
   }
 

@@ -21,7 +21,7 @@ interface OfSession {
 }
 
 /**
- * An event, told apart by its `type`. Servers that know more send other types too, which come through as they are: a `switch`
+ * An event, distinguished by its `type`. Servers that know more send other types too, which come through as they are: a `switch`
  * over the type needs a `default`.
  */
 export type ControlEvent =

@@ -62,7 +62,7 @@ export interface ControlOptions {
 }
 
 /** A handshake that succeeded. */
-interface Greeting {
+interface OpenedClient {
   readonly client: ServerConnection;
   readonly terms: HandshakeResult;
 }
@@ -96,7 +96,7 @@ export class ControlClient {
   #ended: HandfastError | undefined;
   /** Read before dialling, so that it takes nothing of the time for the handshake. */
   #token: string | undefined;
-  readonly #link: Reconnect<Greeting>;
+  readonly #link: Reconnect<OpenedClient>;
 
   private constructor(dial: Dial, options: ControlOptions) {
     this.#dial = dial;
@@ -108,7 +108,7 @@ export class ControlClient {
           this.#token = await readToken(options.token);
           return this.#dial(signal);
         },
-        handshake: (link, signal) => this.#shakeHands(link, signal),
+        handshake: (link, signal) => this.#performHandshake(link, signal),
         open: (greeting) => this.#open(greeting),
         discard: ({ client }) => void client.close(),
         verdict: ({ retryable }) => (retryable ? 'retry' : 'stop'),
@@ -278,7 +278,7 @@ export class ControlClient {
     return feed;
   }
 
-  /** Ends the connection; sessions go on without it. Nothing is pending or open after it. Idempotent. */
+  /** Ends the connection; sessions continue without it. Nothing is pending or open after it. Idempotent. */
   async close(): Promise<void> {
     const client = this.#client;
     await Promise.all([this.#link.close(), client?.close()]);
@@ -288,7 +288,7 @@ export class ControlClient {
     await this.close();
   }
 
-  async #shakeHands(link: Link, signal: AbortSignal): Promise<Greeting> {
+  async #performHandshake(link: Link, signal: AbortSignal): Promise<OpenedClient> {
     const client: ServerConnection = new ServerConnection(link, {
       notification: (method, params, chars) => this.#notified(method, params, chars),
       closed: (error) => this.#client === client && this.#lost(error),
@@ -318,7 +318,7 @@ export class ControlClient {
     }
   }
 
-  #open({ client, terms }: Greeting): Opened {
+  #open({ client, terms }: OpenedClient): Opened {
     const resumed = this.#terms !== undefined;
     this.#terms = terms;
     this.#client = client;

@@ -240,7 +240,7 @@ function backendsOf(
   });
   const backends = new Map<string, Backend>();
   for (const backend of [model, rehearsalBackend(environments), ...(options.backends ?? [])]) {
-    if (backends.has(backend.name)) throw fail('config_invalid', `two backends are named ${backend.name}`);
+    if (backends.has(backend.name)) throw fail('config_invalid', `two backends are named ${backend.name}; rename one`);
     backends.set(backend.name, backend);
   }
   const chosen = defaultBackendOf(options, settings);

@@ -69,7 +69,9 @@ export class TaskQueue {
   push(task: QueuedTask): void {
     this.remove(task.task_id);
     if (this.#byId.size >= this.#maxTasks) {
-      throw fail('over_capacity', `the queue is full: ${this.#maxTasks} tasks wait`, { limit: this.#maxTasks });
+      throw fail('over_capacity', `the queue is full: ${this.#maxTasks} tasks wait; submit again later`, {
+        limit: this.#maxTasks,
+      });
     }
     const pool = this.#poolOf(task.pool);
     const turnMs = task.enqueuedAtMs - HEAD_START_S[task.priority] * 1000;

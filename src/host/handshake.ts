@@ -31,7 +31,7 @@ import { type CapabilityOffer, negotiate, negotiateAdditional } from './negotiat
 
 type Message = Record<string, unknown>;
 
-/** What the doorkeeper needs from its host. */
+/** What the handshake needs from its host. */
 export interface A2EHandshakeDeps {
   readonly auth: Authenticator;
   readonly authThrottle: AuthThrottle;

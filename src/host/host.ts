@@ -120,7 +120,8 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     const states = (await this.#options.snapshots?.load()) ?? {};
     const names = new Set<string>();
     for (const plugin of this.#options.plugins) {
-      if (names.has(plugin.name)) throw fail('config_invalid', `two plugins are named ${JSON.stringify(plugin.name)}`);
+      if (names.has(plugin.name))
+        throw fail('config_invalid', `two plugins are named ${JSON.stringify(plugin.name)}; rename one`);
       names.add(plugin.name);
       checkTypes(plugin);
       const { log, workspace } = this.#callDeps;

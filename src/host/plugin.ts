@@ -24,7 +24,7 @@ export interface Handler {
 
 /**
  * Binds a method to its code: `handle(toolCall, (request, context) => …)`.
- * @param declines for calls by name: undefined when the name is this plugin's, else the error if it is nobody's
+ * @param declines for calls by name: undefined when the name is this plugin's, else the error if no plugin has it
  */
 export function handle<Request extends object, Reply extends object>(
   method: Method<Request, Reply>,
@@ -72,7 +72,7 @@ export interface Plugin {
   readonly type: CapabilityName | (string & {});
   /** Higher is asked first; equal priorities in load order. Default 0. */
   readonly priority?: number;
-  /** Serves its capability alone, whatever else is loaded for it. */
+  /** Serves its capability alone, also when others are loaded for it. */
   readonly exclusive?: boolean;
   /**
    * More facts for the capability metadata, e.g. `{ sandbox: 'bubblewrap' }`; as a function, what holds for a principal or

@@ -6,7 +6,7 @@ import type { Log } from '../base/log.ts';
 import type { HandfastError } from '../wire/errors.ts';
 
 const ADVICE =
-  'clients are told a gap; check the disk; copy a journal only with its -wal file, or after the process has stopped';
+  'clients receive a gap; check the disk; copy a journal only with its -wal file, or after the process has stopped';
 
 export function reportDamage(log: Log, file: string): (error: HandfastError) => void {
   return ({ code, message, detail }) => log.error(message, { code, file, ...detail, advice: ADVICE });

@@ -124,9 +124,9 @@ async function exportedPlugins(module: PluginModule, config: PluginConfig): Prom
 
 const isOwn = (error: unknown): boolean => error instanceof HandfastError && error.code === 'config_invalid';
 
-/** Why something is no plugin; undefined when it is one. */
+/** Why something is not a plugin; undefined when it is one. */
 function problemOf(plugin: unknown, declared: readonly string[]): string | undefined {
-  if (!isObject(plugin)) return 'exports something that is no plugin: use definePlugin or toolsPlugin';
+  if (!isObject(plugin)) return 'exports something that is not a plugin: use definePlugin or toolsPlugin';
   const { name, type, methods } = plugin;
   if (typeof name !== 'string' || name === '') return 'exports a plugin without a name';
   const types = [...capabilityNames, ...declared];

@@ -2,8 +2,8 @@
  * Throttles addresses that guess tokens: the one memory of failures of a process, asked by every handshake and by every HTTP
  * route with a token.
  *
- * Only the refusal of a wrong token is delayed, longer after every failure; a right one is accepted at once, whatever others
- * of its address do. Few refusals of an address wait at a time: past that it gets none, so that guesses hold no places.
+ * Only the refusal of a wrong token is delayed, longer after every failure; a right one is accepted at once, also while others
+ * of its address guess. Few refusals of an address wait at a time: past that it gets none, so that guesses hold no places.
  */
 import { backoffMs } from '../base/backoff.ts';
 import type { Log } from '../base/log.ts';

@@ -52,7 +52,9 @@ export class SessionRegistry {
   /** Fails with `over_capacity` when the host, or this principal, may not have one more session. */
   mustHaveRoom(principal: Principal): void {
     if (this.#sessions.size >= this.#limits.maxSessions) {
-      throw fail('over_capacity', 'too many sessions', { session_limit: this.#limits.maxSessions });
+      throw fail('over_capacity', 'the host has too many sessions; end some of them', {
+        session_limit: this.#limits.maxSessions,
+      });
     }
     mustHaveShare(principal, this.#counts.get(principal.name) ?? 0, this.#limits.maxSessionsPerPrincipal);
   }

@@ -212,7 +212,7 @@ export class Session implements ConnectionOwner, SessionView {
     const { connection } = this;
     this.#stopReading();
     const old = connection.detach();
-    connection.beginReplay();
+    connection.startReplay();
     if (old !== undefined) {
       const error = fail('superseded', 'another link took this session over');
       old.send(this.#codec.failure(old.text, NO_REQUEST, error, 0));

@@ -123,6 +123,6 @@ export interface Link {
 /** Something that accepts links. `address` is what a client may pass to `connect()`. */
 export interface Listener {
   readonly address: string;
-  /** Stops accepting; links already accepted go on. Idempotent. */
+  /** Stops accepting; links already accepted continue. Idempotent. */
   close(): Promise<void>;
 }

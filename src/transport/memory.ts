@@ -38,12 +38,12 @@ class MemoryLink implements Link {
   #scheduled = false;
   #deliveries = 0;
   #paused = false;
-  #endTold = false;
+  #endNotified = false;
   /** Senders on the other side that wait for room here. */
   #waiters: Waiter[] | undefined;
   #closing: { promise: Promise<void>; resolve: () => void; reason: string; timer: NodeJS.Timeout } | undefined;
   #cause: CloseInfo | undefined;
-  #causeTold = false;
+  #causeNotified = false;
 
   /** Ties two sides together; each needs the other, so neither can be complete before. */
   static pair(): [Link, Link] {
@@ -56,7 +56,7 @@ class MemoryLink implements Link {
 
   open(receiver: LinkReceiver): void {
     this.#receiver = receiver;
-    if (this.#cause !== undefined) this.#tellCause();
+    if (this.#cause !== undefined) this.#notifyCause();
     else this.#schedule();
   }
 
@@ -131,12 +131,12 @@ class MemoryLink implements Link {
       this.#count = 0;
     } else this.#schedule();
     if (this.#waiters !== undefined) this.#release();
-    if (this.#head === this.#count && this.#other.#closing !== undefined) this.#tellEnd();
+    if (this.#head === this.#count && this.#other.#closing !== undefined) this.#notifyEnd();
   };
 
-  #tellEnd(): void {
-    if (this.#endTold || this.#paused || this.#closing !== undefined || this.#cause !== undefined) return;
-    this.#endTold = true;
+  #notifyEnd(): void {
+    if (this.#endNotified || this.#paused || this.#closing !== undefined || this.#cause !== undefined) return;
+    this.#endNotified = true;
     this.#receiver?.ended();
   }
 
@@ -154,12 +154,12 @@ class MemoryLink implements Link {
     this.#release();
     if (this.#closing !== undefined) clearTimeout(this.#closing.timer);
     this.#closing?.resolve();
-    if (this.#receiver !== undefined) this.#tellCause();
+    if (this.#receiver !== undefined) this.#notifyCause();
   }
 
-  #tellCause(): void {
-    if (this.#causeTold) return;
-    this.#causeTold = true;
+  #notifyCause(): void {
+    if (this.#causeNotified) return;
+    this.#causeNotified = true;
     queueMicrotask(() => this.#receiver?.closed(this.#cause as CloseInfo));
   }
 

@@ -145,7 +145,7 @@ function listening(server: Server, address: string, listen: () => void): Promise
     };
     const bound = (): void => {
       server.removeListener('error', refused);
-      // Nothing is known to be reported here once a server listens; an unheard error would end the process.
+      // Nothing is known to be reported here once a server listens; an error without a listener would end the process.
       server.on('error', () => {});
       resolve();
     };
@@ -160,7 +160,7 @@ function listenerOf(server: Server, address: string): Listener {
   return {
     address,
     close() {
-      // The server's own callback waits for its connections, and those go on.
+      // The server's own callback waits for its connections, and those continue.
       closed ??= new Promise((resolve) => {
         server.close();
         setImmediate(resolve);

@@ -17,7 +17,7 @@ export interface StdioLinkOptions {
 }
 
 /**
- * Opens the link over this process's stdin and stdout, whatever they are: pipes, sockets, files, a terminal.
+ * Opens the link over this process's stdin and stdout, of any kind: pipes, sockets, files, a terminal.
  *
  * Prints that go through `console` or `process.stdout` from now on reach stderr. Out of reach are streams copied from
  * `process.stdout` before the call, writes to file descriptor 1, and children that inherit it.

@@ -230,7 +230,7 @@ export class StreamLink implements Link, LineSink {
       // Node's own stdout stays open after its end unless it is destroyed.
       this.#writable.destroy();
     });
-    // The rest of the input is read to its end, unheard: only so the peer's end is seen.
+    // The rest of the input is read to its end and dropped: only so the peer's end is seen.
     this.#readable.resume();
     return promise;
   }

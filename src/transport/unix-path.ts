@@ -18,7 +18,7 @@ const PROBE_MS = 1000;
  * Calls `listen`, which binds `path`, so that the file is 0600 from its first moment; its folder is made 0700 when it is
  * missing. A stale socket, on which no process listens, is removed and `listen` called again.
  *
- * @throws runtime_error for a path that is too long or cannot be made, and whatever `listen` throws
+ * @throws runtime_error for a path that is too long or cannot be made, and what `listen` throws
  */
 export async function bindUnix(path: string, listen: () => Promise<void>): Promise<void> {
   const bytes = Buffer.byteLength(path);

@@ -182,7 +182,7 @@ class WebSocketLink implements Link, LineSink {
     this.#reader.stop();
     this.#outbox?.flushAll();
     this.#socket.close(1000, reason.slice(0, MAX_REASON_CHARS));
-    // The rest of the input is read, unheard, so that the peer's close frame is seen.
+    // The rest of the input is read and dropped, so that the peer's close frame is seen.
     this.#socket.resume();
     return promise;
   }

@@ -70,7 +70,7 @@ export function manifestOfJson(found: FoundFile): Pick<Manifest, 'starts' | 'con
   return reader;
 }
 
-/** The values of the file, whatever its schema. */
+/** The values of the file, valid or not. */
 async function valuesOf({ file, bytes, place }: FoundFile): Promise<unknown> {
   const { parseTree } = await import('../config/yaml-tree.ts');
   const problems: string[] = [];

@@ -2,7 +2,7 @@
  * Loads the modules of a trusted configuration from the bytes that were hashed, so that a file that is exchanged between
  * the check and its import is not run.
  *
- * Called by `check.ts` once per trusted configuration that names modules; the hooks stay until the process ends.
+ * Called by `cli/trust/trusted-source.ts` once per trusted configuration that names modules; the hooks stay until the process ends.
  */
 import { registerHooks } from 'node:module';
 import { fileURLToPath, pathToFileURL } from 'node:url';

@@ -1,7 +1,7 @@
 /**
  * Which repository a folder belongs to, read from `.git` without running git: what trust is bound to.
  *
- * Called by `found-config.ts` and by the check of skills. The author of the folder wrote its `.git` file, so a name in it
+ * Called by `found-file.ts` and by the check of skills. The author of the folder wrote its `.git` file, so a name in it
  * proves nothing: a worktree belongs to a repository only when that repository's own `worktrees/` folder points back at it.
  * A link in the place of `.git`, or a `commondir` that leads elsewhere, makes the folder a repository of its own.
  *
@@ -19,7 +19,7 @@ export interface Place {
   readonly top: string;
   /** Real path of the folder. */
   readonly folder: string;
-  /** True when git would find a repository here, whatever its `.git` proves. */
+  /** True when git would find a repository here, also one whose `.git` proves nothing. */
   readonly isRepository: boolean;
 }
 

@@ -104,9 +104,9 @@ export class TrustStore {
 
   async #lock(): Promise<() => void> {
     // The lock is that of SQLite, which a process that only reads need not load.
-    const { takeFileLock } = await import('../base/file-lock.ts');
+    const { acquireFileLock } = await import('../base/file-lock.ts');
     for (let waited = 0; ; waited += LOCK_RETRY_MS) {
-      const release = takeFileLock(join(this.#home, 'trust.lock'));
+      const release = acquireFileLock(join(this.#home, 'trust.lock'));
       if (release !== undefined) return release;
       if (waited >= LOCK_MS) throw fail('over_capacity', 'another process is changing what is trusted; try again');
       await sleep(LOCK_RETRY_MS);

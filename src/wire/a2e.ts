@@ -326,7 +326,7 @@ function members(body: object, head: 'plain' | 'stamped' | 'reply'): string {
  */
 function objectText(value: object): string {
   const json = JSON.stringify(value) as string | undefined;
-  if (json === undefined || json.charCodeAt(0) !== OPEN_BRACE) throw fail('runtime_error', 'this is no JSON object');
+  if (json === undefined || json.charCodeAt(0) !== OPEN_BRACE) throw fail('runtime_error', 'not a JSON object');
   return json;
 }
 

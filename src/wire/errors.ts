@@ -52,7 +52,7 @@ export const errorTable = {
     400,
     REMOTE,
     false,
-    'JSON, but not a message: no usable type or id, an id already in flight, or a second handshake.',
+    'JSON, but not a message: no usable type or id, an id already in flight, or a second handshake. The message names the member; correct it.',
   ),
   too_large: row(
     'invalid_message',
@@ -76,7 +76,7 @@ export const errorTable = {
     422,
     REMOTE,
     false,
-    'A field is missing or has the wrong type; `detail.path` names it.',
+    'A field is missing or has the wrong type; `detail.path` names it. Correct it; `schema/` has the shape of every message.',
   ),
   // Who may do what.
   unauthorized: row(
@@ -168,7 +168,14 @@ export const errorTable = {
     true,
     'The deadline passed before the work was done; the work was aborted. Retry with a longer timeout.',
   ),
-  cancelled: row('runtime_error', -32800, 499, 130, false, 'The caller cancelled the request.'),
+  cancelled: row(
+    'runtime_error',
+    -32800,
+    499,
+    130,
+    false,
+    'The caller cancelled the request. Send it again if it is still wanted.',
+  ),
   over_capacity: row(
     'runtime_error',
     -32001,
@@ -223,7 +230,7 @@ export const errorTable = {
     409,
     REMOTE,
     false,
-    'Another link has taken over this session; this one is closed.',
+    'Another link has taken over this session; this one is closed. Use one client for a session, or open a new one.',
   ),
   connection_lost: row(
     'runtime_error',
@@ -282,7 +289,14 @@ export const errorTable = {
     false,
     'A rule of the host does not allow this call; the message names the reason. The configuration of the host sets the rules.',
   ),
-  tool_error: row('tool_error', -32603, 500, REMOTE, false, 'The tool ran and failed; the message is from the tool.'),
+  tool_error: row(
+    'tool_error',
+    -32603,
+    500,
+    REMOTE,
+    false,
+    'The tool ran and failed; the message is from the tool. Correct what it names and call it again.',
+  ),
   // Sessions of the control edge. Version 1.0.0 of session RPC has one number for all of these.
   session_busy: row(
     'runtime_error',
@@ -292,15 +306,22 @@ export const errorTable = {
     true,
     'A turn is running. Queue the prompt, steer the turn, or wait.',
   ),
-  session_closed: row('runtime_error', -32603, 410, REMOTE, false, 'The session was closed; load it again.'),
-  empty_prompt: row('schema_violation', -32603, 422, 2, false, 'A prompt needs text or an image.'),
+  session_closed: row(
+    'runtime_error',
+    -32603,
+    410,
+    REMOTE,
+    false,
+    'The session was closed. Load it again with `session.load`.',
+  ),
+  empty_prompt: row('schema_violation', -32603, 422, 2, false, 'The prompt is empty. Send text or an image.'),
   not_found: row(
     'runtime_error',
     -32603,
     404,
     REMOTE,
     false,
-    'There is no such chat, model, turn, prompt or approval.',
+    'There is no such chat, model, turn, prompt or approval. List them and use an id of the list.',
   ),
   not_configured: row(
     'runtime_error',
@@ -308,7 +329,7 @@ export const errorTable = {
     409,
     REMOTE,
     false,
-    'A setting is missing, such as a model, a token or the credentials of a provider. The message names it.',
+    'A setting is missing, such as a model, a token or the credentials of a provider. Set what the message names.',
   ),
   provider_error: row(
     'runtime_error',
@@ -316,7 +337,7 @@ export const errorTable = {
     502,
     REMOTE,
     false,
-    'The model provider refused or failed the request; the message has its reason.',
+    'The model provider refused or failed the request; the message has its reason. Check the key, the model and the limits of the provider.',
   ),
   login_failed: row(
     'runtime_error',
@@ -326,7 +347,14 @@ export const errorTable = {
     false,
     'Signing in to a provider failed; the message has the reason. Start the sign-in again.',
   ),
-  denied: row('runtime_error', -32603, 403, REMOTE, false, 'The user or the approval policy denied it.'),
+  denied: row(
+    'runtime_error',
+    -32603,
+    403,
+    REMOTE,
+    false,
+    'The user or the approval policy denied it. The rules are in `control.approvals` of the configuration.',
+  ),
   batch_not_supported: row(
     'invalid_message',
     -32600,
@@ -350,7 +378,7 @@ export const errorTable = {
     508,
     REMOTE,
     false,
-    'Capabilities called each other too deeply; `detail.limit` is the bound.',
+    'Capabilities called each other too deeply; `detail.limit` is the bound. Look for a cycle of calls.',
   ),
   no_handler: row(
     'runtime_error',
@@ -367,7 +395,7 @@ export const errorTable = {
     409,
     REMOTE,
     false,
-    'The lease of this attempt was lost; another one may run.',
+    'The lease of this attempt was lost; another one may run. `handfast task show` shows which.',
   ),
   budget_spent: row(
     'runtime_error',
@@ -424,7 +452,7 @@ export const errorTable = {
     400,
     2,
     false,
-    'The configuration has an error; the message names file, line and column.',
+    'The configuration has an error; the message names file, line and column. `handfast config check` lists all.',
   ),
   usage: row('invalid_message', -32602, 400, 2, false, 'The arguments of the command are wrong; `--help` lists them.'),
 } as const satisfies Record<string, ErrorRow>;

@@ -20,7 +20,7 @@ import { MAX_DEPTH, tooDeep } from './depth.ts';
 import { type ErrorName, type ErrorRow, fail, HandfastError, nameOfJsonRpc, rowOf } from './errors.ts';
 import { isObject, JsonText, membersOf, resultValue } from './json.ts';
 
-/** True for a message of JSON-RPC, of whatever method. */
+/** True for a message of JSON-RPC, of any method. */
 export const speaksJsonRpc = (message: Message): boolean => Object.hasOwn(message, 'jsonrpc');
 
 /** Length to which the parser's own words are cut, in characters. */

@@ -32,7 +32,7 @@ function watched(after: Readonly<Record<string, number>>) {
   return { deadlines, expired, looks: () => looks };
 }
 
-test('what is due expires in the order of the deadlines, whatever the order they were set in', async () => {
+test('what is due expires in the order of the deadlines, not in the order they were set', async () => {
   const { deadlines, expired } = watched({ far: 60_000, last: 30, first: 10, second: 20 });
   for (let waits = 0; waits < 1_000 && expired.length < 3; waits++) await new Promise((done) => setTimeout(done, 5));
   assert.deepEqual(expired, ['first', 'second', 'last']);

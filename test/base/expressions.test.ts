@@ -12,7 +12,7 @@ test('a condition is true, false, or undefined where it cannot be evaluated', ()
   assert.equal(compile('tool.input.depth', 'rule').test(values), undefined);
 });
 
-test('what is wrong with a condition is told with its name, its column and the detail of the caller', () => {
+test('what is wrong with a condition is reported with its name, its column and the detail of the caller', () => {
   for (const [when, column] of [
     ['tool.name ==', 13],
     ['tool.nonsense == "a"', 1],
@@ -30,7 +30,7 @@ test('what is wrong with a condition is told with its name, its column and the d
   }
 });
 
-test('what may take long whatever its size is known before it runs', () => {
+test('what may take long at any size is known before it runs', () => {
   assert.equal(compile('tool.name == "a" && "b" in risks', 'rule').slow, false);
   assert.equal(compile('risks.exists(x, x == "a")', 'rule').slow, false);
   assert.equal(compile('risks.all(x, risks.exists(y, x == y))', 'rule').slow, true);

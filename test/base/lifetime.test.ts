@@ -1,4 +1,4 @@
-/** The end of a long-lived thing: it ends once, whoever closes it, and everything that waits sees the same reason. */
+/** The end of a long-lived thing: it ends once, closed by any caller, and everything that waits sees the same reason. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Lifetime } from '../../src/base/lifetime.ts';

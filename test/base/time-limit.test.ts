@@ -22,7 +22,7 @@ test('work within the limit gives its value, and what it throws comes through', 
   );
 });
 
-test('work that goes on for ever is stopped, inside a regular expression too, and the limit can be used again', () => {
+test('work without end is stopped, inside a regular expression too, and the limit can be used again', () => {
   // A busy machine may stop us for a while in the middle of nothing.
   const within = timeLimit(250);
   const slow = /^(a+)+$/;

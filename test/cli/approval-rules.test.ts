@@ -66,7 +66,7 @@ test('a session runs what the rules cover, and neither what they forbid nor what
   assert.deepEqual([existsSync(victim), existsSync(join(user.cwd, 'made'))], [true, false]);
 });
 
-test('a rule that cannot be used is told with file, line and column, by config check and before a server starts', async () => {
+test('a rule that cannot be used is reported with file, line and column, by config check and before a server starts', async () => {
   const user = newUser();
   const file = user.write(
     'handfast.yaml',

@@ -40,7 +40,7 @@ test('a question is listed with what would be done, allowed by the beginning of 
   assert.match(late.stderr, /^already allowed by .+: shell: echo yes > allowed\n$/);
 });
 
-test('one that is denied is not run, and the agent goes on', async () => {
+test('one that is denied is not run, and the agent continues', async () => {
   const { send, id } = await asking('touch denied');
   assert.equal((await user.json(['approve', 'no', id])).approval.state, 'denied');
   const { code, stderr } = await send.ended();
@@ -83,7 +83,7 @@ test('a question to the user takes a JSON object', async () => {
   assert.match((await send.ended()).stdout, /You answered: blue/);
 });
 
-test('an approval nobody knows is not found', async () => {
+test('an unknown approval is not found', async () => {
   const { exit, code } = await user.failure(['approve', 'yes', '00000000-0000-4000-8000-000000000000']);
   assert.deepEqual([exit, code], [5, 'not_found']);
 });

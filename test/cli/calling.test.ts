@@ -62,7 +62,7 @@ before(async () => {
 
 after(() => user.leave());
 
-test('ping says how far the host is, as often as it is told to', async () => {
+test('ping says how far the host is, as often as it is asked to', async () => {
   const { code, stdout } = await user.run(['ping']);
   assert.equal(code, 0);
   assert.match(stdout, /^pong from http:\/\/127\.0\.0\.1:\d+: [\d.]+ ms, up [\d.]+ s\n$/);
@@ -267,7 +267,7 @@ test('another principal gets its own rights and sees only its own sessions', asy
   await waiting.ended();
 });
 
-test('nobody listening ends with 4', async () => {
+test('an address without a listener ends with 4', async () => {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as { port: number };

@@ -1,5 +1,5 @@
 /**
- * `handfast chat`: prompts from a pipe, with the server that runs and with one of its own; the session it goes on with; how
+ * `handfast chat`: prompts from a pipe, with the server that runs and with one of its own; the session it continues; how
  * it is interrupted and left; and at a terminal, questions answered where they are asked.
  */
 import assert from 'node:assert/strict';
@@ -33,7 +33,7 @@ describe('prompts from a pipe', () => {
     assert.equal(untimed(first.stderr), '✓ read_file notes.txt: 2 lines, 8 bytes\n✓ list_dir .: 1 entry\n');
 
     const again = await chat(user, 'say "again"');
-    assert.equal(again.stdout, 'again\n', 'the conversation goes on, so the banner does not come again');
+    assert.equal(again.stdout, 'again\n', 'the conversation continues, so the banner does not come again');
     const fresh = await chat(user, 'say "fresh"', '--new');
     assert.match(fresh.stdout, /^Rehearsal backend/);
 
@@ -50,7 +50,7 @@ describe('prompts from a pipe', () => {
     assert.equal((await command.ended()).code, 0);
   });
 
-  test('are denied what needs asking where nobody can be asked, unless allowed beforehand', async () => {
+  test('are denied what needs asking where no user can be asked, unless allowed beforehand', async () => {
     const user = newUser();
     const denied = await chat(user, 'run "touch made"');
     assert.equal(denied.code, 0);
@@ -71,7 +71,7 @@ describe('prompts from a pipe', () => {
     assert.ok(lines.some(({ type }) => type === 'session.completed'));
   });
 
-  test('go on behind a turn that failed, and the exit code tells', async () => {
+  test('continue behind a turn that failed, and the exit code shows it', async () => {
     const { code, stdout, stderr } = await chat(newUser(), 'fail "out of luck"\nsay "on"');
     assert.equal(code, 5);
     assert.match(stderr, /✗ the turn failed: out of luck \[provider_error\]/);
@@ -107,7 +107,7 @@ describe('leaving', () => {
     up.child.kill('SIGCONT');
   });
 
-  test('is not needed for a server that is gone: it is dialled again, and the conversation goes on', async () => {
+  test('is not needed for a lost server: it is dialled again, and the conversation continues', async () => {
     const user = newUser();
     const place = ['--port', String(await ownPort())];
     const { command: up, ready } = await user.up(place, { env: ENV });
@@ -126,7 +126,7 @@ describe('leaving', () => {
   });
 });
 
-test('a second chat of its own on the same data is told who has it, and what to do', async () => {
+test('a second chat of its own on the same data names the process that has it, and what to do', async () => {
   const user = newUser();
   const first = user.start(['chat'], { env: ENV });
   first.child.stdin.write('say "mine"\n');

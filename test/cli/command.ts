@@ -123,7 +123,7 @@ export function plainEnvironment(given: Readonly<Record<string, string>>): Recor
   return { ...Object.fromEntries(inherited), ...given };
 }
 
-/** What is told of tools without how long they took, which is told of slow ones: on a busy machine of any. */
+/** What is printed of tools without how long they took, which is printed of slow ones: on a busy machine of any. */
 export const untimed = (text: string): string => text.replaceAll(/ \(\d+\.\d s\)$/gm, '');
 
 /** A user: a Handfast folder, a working directory, and commands run there. */

@@ -9,7 +9,7 @@ import { fleet } from './fleet-bench.ts';
 /** A worker whose MCP server ends at once. */
 const SICK = '  - { id: sick, executor: rehearsal, repo: repo, mcp_servers: [{ name: crashing, command: "false" }] }';
 
-test('a task that waits says until when, and goes on without whoever watched it', async (t) => {
+test('a task that waits says until when, and continues without its reader', async (t) => {
   const { user, up, json } = await fleet(t, { workers: SICK });
   const waiting = user.start(['task', 'submit', 'read README.md', '--require-mcp', 'crashing', '--wait']);
   await waiting.says('next attempt at', 'stderr');
@@ -43,7 +43,7 @@ test('a fleet that is stopped lets its workers end what they do', async (t) => {
   assert.equal((await up.ended()).code, 0);
 });
 
-test('whoever watches a task goes on when the fleet comes back', async (t) => {
+test('a reader of a task continues when the fleet is back', async (t) => {
   const { user, up, again } = await fleet(t);
   // Long enough that the fleet is killed before it is done.
   const words = ['task', 'submit', 'wait 6000 ms; say "again"', '--access', 'read', '--retry-safe', '--wait'];

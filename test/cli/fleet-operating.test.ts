@@ -45,10 +45,10 @@ test('lists tell what is open from what has ended, and say where they stop', asy
   const unknown = await user.run(['task', 'show', '']);
   assert.equal(unknown.code, 2);
   const explained = await user.run(['route', 'explain', 'last']);
-  assert.equal(explained.stdout.split('no worker is named nobody').length, 2, 'the sentence is said once');
+  assert.equal(explained.stdout.split('no worker is named nobody').length, 2, 'the sentence is printed once');
 });
 
-test('whoever waits gets the result itself', async () => {
+test('--wait prints the result itself', async () => {
   const { user, json } = shared;
   const read = await user.run(['task', 'submit', 'read README.md and count its lines', '--wait']);
   assert.equal(read.code, 0);
@@ -57,7 +57,7 @@ test('whoever waits gets the result itself', async () => {
   const next = await json('task', 'submit', 'say "two"', '--after', 'last', '--access', 'read');
   assert.deepEqual(next.spec.after, [(await json('task', 'ls', '--limit', '2'))[1].task_id]);
 
-  // Nobody answered it, so there is no result; programs find status and reason all the same.
+  // No worker answered it, so there is no result; programs find status and reason all the same.
   const nobody = await user.run(['task', 'submit', 'x', '--worker', 'nobody', '--wait']);
   assert.equal(nobody.code, 5);
   assert.match(nobody.stdout, /unknown_worker: no worker is named nobody; known: large, small$/m);

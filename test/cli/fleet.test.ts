@@ -44,7 +44,7 @@ test('a task is handed in, done by the right worker, and comes back as a checked
   assert.match(shown.stdout, /^verified {2}yes/m);
 });
 
-test('a requirement nobody meets is refused before anything is spent, and explained', async (t) => {
+test('a requirement that no worker meets is refused before anything is spent, and explained', async (t) => {
   const { user, json } = await fleet(t);
   const refused = await user.run([
     'task',

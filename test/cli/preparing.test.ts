@@ -154,7 +154,7 @@ test('doctor says what is wrong and what to do, and ends with the code of the fi
   assert.match(stdout, /\nfail {2}config .*handfast\.yaml:1:9/);
 });
 
-test('doctor tells an address that somebody else has taken', async () => {
+test('doctor reports an address that another process uses', async () => {
   const user = newUser();
   const { ready } = await newUser().up();
   user.write('handfast.yaml', `listen: ${ready.url}\n`);

@@ -104,7 +104,7 @@ describe('what sessions there are', () => {
     assert.equal((await following.ended()).code, 130);
   });
 
-  test('is exported and imported again, whole, into a file that nobody else can read', async () => {
+  test('is exported and imported again, whole, into a file that only its owner can read', async () => {
     await session('send', 'new', 'read notes.txt');
     const file = join(user.cwd, 'export.jsonl');
     assert.match((await session('export', 'last', '--out', file)).stderr, /^\d+ lines written to /);
@@ -170,7 +170,7 @@ describe('a turn that runs', () => {
 });
 
 describe('what does not work', () => {
-  test('is told with its code and exit code', async () => {
+  test('is reported with its code and exit code', async () => {
     const unknown = await user.failure(['session', 'show', '00000000-0000-4000-8000-000000000000']);
     assert.deepEqual([unknown.exit, unknown.code], [3, 'session_not_found']);
     const prefix = await user.failure(['session', 'show', 'zz']);

@@ -1,6 +1,6 @@
 /**
- * `handfast stdio` as a process: stdout carries messages and nothing else, whatever plugins print; it ends with its
- * input; and it loads little, because whoever starts it waits for it.
+ * `handfast stdio` as a process: stdout carries messages and nothing else, also when plugins print; it ends with its
+ * input; and it loads little, because its parent waits for it.
  */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';

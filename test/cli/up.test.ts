@@ -57,7 +57,7 @@ test('one host is reached over every kind of address, and details only with a to
   for (const address of [http, tcp, unix, `${http.replace('http', 'ws')}/ws`]) {
     assert.equal((await user.json(['ping', '--connect', address])).address, address);
   }
-  // Without being told, the nearest way is taken.
+  // Without an address, the nearest host is used.
   assert.equal((await user.json(['ping'])).address, unix);
 
   const token = readFileSync(ready.token_file as string, 'utf8').trim();

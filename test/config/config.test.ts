@@ -192,7 +192,7 @@ test('a token file others can read is a warning', async (t) => {
   assert.match(warnings[0]?.message ?? '', /only its owner can read, got mode 644/);
 });
 
-test('every kind of problem is told with its line, column and path', async (t) => {
+test('every kind of problem is reported with its line, column and path', async (t) => {
   const cases: [yaml: string, ...problems: (string | RegExp)[]][] = [
     [
       'limits:\n  max_parralel: 3\n',
@@ -304,7 +304,7 @@ test('every kind of problem is told with its line, column and path', async (t) =
   }
 });
 
-test('all problems of a file are told at once, in the order of the file', async (t) => {
+test('all problems of a file are reported at once, in the order of the file', async (t) => {
   const problems = await problemsOf(
     t,
     'journal: { kind: disk }\nhost_id: "a b"\nlisten: http://10.0.0.1:80\nauth: { tokens: [{ name: x }] }\nlimitz: {}\nworkspace: gone\n',
@@ -400,7 +400,7 @@ test('addresses of other machines need a token and the word for it', async (t) =
   assert.deepEqual((await load(t, `${listen}insecure_bind: true\n${tokens}`)).listen, ['tcp://0.0.0.0:4700']);
 });
 
-test('the word for it may also come from whoever starts the host, and stands in for nothing else', async (t) => {
+test('the permission may also come from the program that starts the host, and stands in for nothing else', async (t) => {
   const cwd = temporaryFolder(t);
   const listen = 'listen: tcp://0.0.0.0:4700\n';
   const tokens = `auth: { tokens: [{ name: a, token: ${TOKEN} }] }\n`;

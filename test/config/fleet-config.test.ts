@@ -1,4 +1,4 @@
-/** `fleet.yaml`, the file of a worker, and batch files: what they may say, and what is told when they say it wrongly. */
+/** `fleet.yaml`, the file of a worker, and batch files: what they may contain, and how their problems are reported. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -51,7 +51,7 @@ blocked_policy: { table: { dirty_repo: [retry, alert] } }
   assert.deepEqual([...config.blockedPolicy.table], [['dirty_repo', ['retry', 'alert']]]);
 });
 
-test('everything that is wrong is told at once, with its line', async () => {
+test('every problem is reported at once, with its line', async () => {
   await assert.rejects(
     load(`
 name: Bad Name
@@ -81,7 +81,7 @@ workers:
   );
 });
 
-/** Each part of what is told, and nothing else. */
+/** Each part of the report, and nothing else. */
 async function toldOf(loading: Promise<unknown>, parts: readonly string[]): Promise<void> {
   await assert.rejects(loading, (error: Error & { code: string; detail: { problems?: readonly unknown[] } }) => {
     assert.equal(error.code, 'config_invalid');
@@ -91,7 +91,7 @@ async function toldOf(loading: Promise<unknown>, parts: readonly string[]): Prom
   });
 }
 
-test('a setting that an executor would not look at is told, with its line', async () => {
+test('a setting that an executor ignores is reported, with its line', async () => {
   await toldOf(
     load(`
 workers:
@@ -141,7 +141,7 @@ workers:
   );
 });
 
-test('how NATS is reached is read with its paths absolute, and its contradictions are told', async () => {
+test('how NATS is reached is read with its paths absolute, and its contradictions are reported', async () => {
   const { nats, natsServers } = await load(`
 bus: [nats://a:4222, nats://b:4222, tls://c:4222]
 nats: { user: fleet, password_file: ./pw, tls: { ca_file: ca.pem, cert_file: c.pem, key_file: /k.pem }, store_tasks: true }

@@ -67,7 +67,7 @@ test('many calls of one process agree too', async (t) => {
   assert.equal(results.filter(({ created }) => created).length, 1);
 });
 
-test('a token file others can read is refused, and says how to go on', withModes, async (t) => {
+test('a token file others can read is refused, and says what to do next', withModes, async (t) => {
   const home = temporaryFolder(t);
   const { file, token } = await ensureLocalToken({ home });
   for (const open of [0o640, 0o604, 0o620, 0o644]) {

@@ -1,6 +1,6 @@
 /**
- * The reader of configuration files, held to its schemas by thousands of damaged files: whatever stands in a file, it is
- * read or its problems are told, and what is read is what the published JSON Schema allows.
+ * The reader of configuration files, held to its schemas by thousands of damaged files: for any content of a file, it is
+ * read or its problems are reported, and what is read is what the published JSON Schema allows.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -29,7 +29,7 @@ const object = (properties: SettingSchema['properties'], more: SettingSchema = {
   ...more,
 });
 
-test('members that need or exclude each other are told at their group', () => {
+test('members that need or exclude each other are reported at their group', () => {
   const a: SettingSchema = { type: 'string' };
   const list: SettingSchema = { type: 'array', items: a };
   const group = (rules: SettingSchema) => object({ a, b: a, c: a, d: list, e: list }, { required: [], ...rules });
@@ -171,7 +171,7 @@ for (const [name, schema, source] of [
   ['fleet-config', fleet, everyFleetSetting],
   ['task-batch', taskBatch, everyTaskSetting],
 ] as const) {
-  test(`whatever is wrong in one place of a file (${name}) is told, and what is read is valid JSON Schema`, () => {
+  test(`anything wrong in one place of a file (${name}) is reported, and what is read is valid JSON Schema`, () => {
     const published = JSON.parse(readFileSync(new URL(`../../schema/${name}.json`, import.meta.url), 'utf8'));
     const validate = new Ajv2020({ strict: false }).compile(published);
     let valid = 0;

@@ -18,7 +18,7 @@ after(async () => {
   for (const close of closing.reverse()) await close();
 });
 
-/** A promise that nobody took care of would have ended a real host. */
+/** An unhandled rejection would have ended a real host. */
 const unhandled: unknown[] = [];
 const note = (error: unknown): void => void unhandled.push(error);
 before(() => process.on('unhandledRejection', note));
@@ -220,7 +220,7 @@ describe('what a host counts', () => {
     await peer.closed();
   });
 
-  test('failures of an address count together, whatever it connects through', () => {
+  test('failures of an address count together, over every kind of link', () => {
     const from = (transport: string, peer: string): string | undefined => originOf({ transport, peer } as Link);
     assert.equal(from('tcp', 'tcp://192.0.2.7:5000'), '192.0.2.7');
     assert.equal(from('websocket', 'ws:192.0.2.7:5001'), '192.0.2.7');

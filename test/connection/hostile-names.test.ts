@@ -1,5 +1,5 @@
 /**
- * Names and ids that users of the library choose reach the wire escaped or not at all: whatever they hold, a message stays
+ * Names and ids that users of the library choose reach the wire escaped or not at all: with any content, a message stays
  * one line of JSON and says nothing else than it should.
  */
 import assert from 'node:assert/strict';
@@ -107,7 +107,7 @@ test('agent.request refuses types that cannot be written as they are, and sends 
   for (const type of types) {
     assert.throws(() => agent.request(type as string), { code: 'usage' }, JSON.stringify(type));
   }
-  // Harmless ones are asked for, and nobody here knows them.
+  // Harmless ones are asked for, and this host does not know them.
   for (const type of ['é漢/req', "'{}[]:,", '\u2028']) {
     await assert.rejects(agent.request(type), { code: 'unknown_type' });
   }

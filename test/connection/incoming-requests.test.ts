@@ -72,7 +72,7 @@ test('an id that is still in flight is refused, and its first request is answere
   assert.deepEqual(gate.started, ['one']);
 });
 
-test('ids are echoed exactly, whatever text they are', async () => {
+test('ids are echoed exactly, for any text', async () => {
   const { agent } = await open([echo]);
   for (const id of [
     '"quoted"',
@@ -138,7 +138,7 @@ test('a deadline reaches the signal; a handler that ignores it is abandoned with
   assert.deepEqual(agent.rest, [], 'the late value is dropped');
 });
 
-test('answers and events that nobody waits for are dropped and counted, what is handled is not, and the count outlives the session', async () => {
+test('replies and events without a request are dropped and counted, what is handled is not, and the count outlives the session', async () => {
   const { agent, host } = await open([echo]);
   agent.send({ type: 'cancel', id: 'x', req_id: 'nobody' });
   agent.send({ type: 'handshake/req', id: 'again', agent_caps: ['tools'] });
@@ -188,7 +188,7 @@ test('events count from 0, come before the answer, and only when asked for', asy
   assert.equal((await agent.next()).type, 'tool/call/resp');
 });
 
-test('nothing follows the answer, whatever the handler still sends', async () => {
+test('nothing follows the reply, also when the handler still sends', async () => {
   const late = Promise.withResolvers<void>();
   const chatty = tool({
     name: 'chatty',
@@ -209,7 +209,7 @@ test('nothing follows the answer, whatever the handler still sends', async () =>
   assert.equal((await agent.next()).type, 'pong');
 });
 
-test('a handler that only emits starves nobody, and ends when its call is given up', async () => {
+test('a handler that only emits starves no other call, and ends when its call is cancelled', async () => {
   const ended = Promise.withResolvers<unknown>();
   const endless = tool({
     name: 'endless',
@@ -232,7 +232,7 @@ test('a handler that only emits starves nobody, and ends when its call is given 
   assert.equal(((await ended.promise) as { code: string }).code, 'cancelled');
 });
 
-test('whatever a handler throws becomes one answer without a stack', async () => {
+test('anything a handler throws becomes one reply without a stack', async () => {
   const thrown: unknown[] = [new Error('plain'), 'text', null, undefined, { odd: true }];
   const tools = thrown.flatMap((value, at) => [
     tool({
@@ -267,7 +267,7 @@ test('an answer that JSON cannot carry is an error, and the link stays usable', 
   await host.close();
 });
 
-test('an answer longer than a message may be is the error too_large, not a line nobody can read', async () => {
+test('an answer longer than a message may be is the error too_large, not an unreadable line', async () => {
   const big = tool({ name: 'big', description: '', run: () => ({ text: 'x'.repeat(20_000) }) });
   const host = createHost({ plugins: [toolsPlugin({ tools: [big] })], limits: { maxMessageBytes: 16_384 } });
   await host.start();
@@ -320,7 +320,7 @@ test('a lost link aborts the work of a session that cannot be resumed', async ()
   assert.equal(host.health().sessions, 0);
 });
 
-test('an idle session ends and is told why; one that is used lives on', async (t) => {
+test('an idle session ends with its reason; one in use stays', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] });
   let ms = 0;
   t.mock.method(performance, 'now', () => ms);
@@ -328,7 +328,7 @@ test('an idle session ends and is told why; one that is used lives on', async (t
   const busy = rawAgent(host);
   await busy.shake();
   for (; agent.received.length < 2; ms += 30) {
-    assert.ok(ms < 300, 'the idle session goes on');
+    assert.ok(ms < 300, 'the idle session stays open');
     busy.send({ type: 'ping', id: 'keep' });
     await busy.answer('keep');
     t.mock.timers.tick(30);

@@ -124,7 +124,7 @@ test('a peer that takes what waits for it is alive, one that takes nothing is no
   assert.notEqual(stuck.destroyed, undefined);
 });
 
-test('messages that the system takes and nobody answers do not keep a link alive', () => {
+test('messages that the system accepts and no peer answers do not keep a link alive', () => {
   const time = manual();
   const link = fakeLink();
   time.liveness.watch(link, () => {});

@@ -17,7 +17,7 @@ async function agentOf(tools: Parameters<typeof toolsPlugin>[0]['tools'], maxPar
   return connect(host, { capabilities: ['tools'] });
 }
 
-/** A host of another implementation: answers each line with whatever `answer` gives, in one write. */
+/** A host of another implementation: answers each line with what `answer` gives, in one write. */
 async function scriptedHost(answer: (message: Record<string, unknown>, socket: Socket) => object[]) {
   const server = createServer((socket) => {
     let rest = '';
@@ -122,7 +122,7 @@ test('a result that says it failed is the same error as an error message', async
   await assert.rejects(agent.tools.call('odd'), { code: 'made_up', message: 'odd' });
 });
 
-test('an answer of the wrong shape fails its call, answers to nobody are dropped, and the link lives on', async () => {
+test('an answer of the wrong shape fails its call, replies without a call are dropped, and the link stays', async () => {
   const agent = await scriptedHost(({ id, type, tool_name }) => {
     if (type === 'ping') return [{ type: 'pong', id: 'p', req_id: id, uptime_seconds: 1 }];
     const stray = [
@@ -213,7 +213,7 @@ test('a call that gets no answer in time rejects with timeout, also while it wai
     assert.equal(outcome.status === 'rejected' && outcome.reason.code, 'timeout');
 });
 
-test('a stream nobody reads does not stop other calls, and its events are there when somebody comes', async () => {
+test('an unread stream does not stop other calls, and its events are there for a later reader', async () => {
   const agent = await agentOf([flood, echo]);
   const call = agent.tools.call('flood', { count: 5_000 }, { streaming: true });
   assert.deepEqual((await agent.tools.call('echo', { n: 1 })).data, { n: 1 });

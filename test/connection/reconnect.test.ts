@@ -14,7 +14,7 @@ import { fail, type HandfastError } from '../../src/wire/errors.ts';
 const unreachable = () => fail('unreachable', 'nothing listens there');
 const lost = () => fail('connection_lost', 'the link ended');
 
-/** A world in which dialling succeeds or fails as told, and time passes when somebody waits. */
+/** A world in which dialling succeeds or fails as scripted, and time passes when a caller waits. */
 function world(options: Partial<ReconnectOptions> & { boundMs?: () => number } = {}) {
   let nowMs = 0;
   const waits: number[] = [];
@@ -285,7 +285,11 @@ test('changes are reported outside of what the link is doing', async () => {
   const before = changes.length;
   reconnect.lost(lost());
   void reconnect.close();
-  assert.deepEqual([changes.length, ended.length], [before, 1], 'calls are settled at once, users are told behind it');
+  assert.deepEqual(
+    [changes.length, ended.length],
+    [before, 1],
+    'calls are settled at once, users are notified behind it',
+  );
   await settle();
   assert.deepEqual(names(changes).slice(before), ['lost', 'closed']);
 });

@@ -1,6 +1,6 @@
 /**
  * Bad input over every text transport: exactly the answer the contract names, the connection usable or closed as written,
- * nobody else disturbed, nothing executed, and nothing told that is nobody's business.
+ * no other client disturbed, nothing executed, and nothing private reported.
  */
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
@@ -82,7 +82,7 @@ for (const name of textTransports) {
     };
 
     for (const { title, send, expect, status = 200 } of fixtures) {
-      test(`is answered, and the session goes on: ${title}`, async () => {
+      test(`is answered, and the session continues: ${title}`, async () => {
         peer.write(typeof send === 'string' ? `${send}\n` : Buffer.concat([send, Buffer.from('\n')]));
         for (const expected of expect ?? []) assertError(await peer.next(), expected);
         if (name === 'http') {
@@ -134,7 +134,7 @@ for (const name of textTransports) {
       assert.equal((await peer.answer('spaces')).type, 'pong');
     });
 
-    test('F-28: a bug of a plugin is told by its correlation id and nothing else', async () => {
+    test('F-28: a bug of a plugin is reported by its correlation id and nothing else', async () => {
       const agent = await site.dial('open');
       await agent.shake({ agent_caps: ['test'] });
       agent.send({ type: 'test/bug/req', id: 'bug' });
@@ -169,7 +169,7 @@ for (const name of textTransports) {
       }
     });
 
-    test('F-31: past max_parallel and the queue a request is told at once to come again later', async () => {
+    test('F-31: past max_parallel and the queue a request is refused at once, with the time to retry', async () => {
       const agent = await site.dial('narrow');
       await agent.shake({ extensions: { 'handfast/cancel': {} } });
       for (const id of ['a', 'b', 'c']) agent.send(call(id, 'wait', { ms: 60_000 }, { timeout: 60 }));
@@ -286,7 +286,7 @@ for (const name of textTransports) {
       await agent.closed();
     });
 
-    test('answers are ASCII, whatever they say', async () => {
+    test('replies are ASCII, with any content', async () => {
       peer.send(call('ascii', 'echo', { text: 'größer \u2028 漢 \u{1f600}' }));
       await peer.answer('ascii');
       for (const line of peer.lines) assert.match(line, /^[\x20-\x7e]*$/);
@@ -416,7 +416,7 @@ describe('the HTTP column of the contract', () => {
     }
   });
 
-  test('a foreign Host or Origin is 403 with one constant body, whatever was asked for', async () => {
+  test('a foreign Host or Origin is 403 with one constant body, for any request', async () => {
     const bodies = new Set<string>();
     for (const headers of [
       { Host: 'evil.example' },

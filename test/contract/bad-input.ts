@@ -151,7 +151,7 @@ const misshapen: readonly Fixture[] = [
   },
   { title: 'an argument that is missing', send: call('v11', 'sum', {}), expect: [violation('/numbers', 'v11')] },
   {
-    title: 'an argument nobody asked for',
+    title: 'an unknown argument',
     send: call('v12', 'sum', { numbers: [], more: 1 }),
     expect: [violation('/more', 'v12')],
   },
@@ -167,7 +167,7 @@ const misshapen: readonly Fixture[] = [
   },
 ];
 
-/** Things nobody here does, or may do. */
+/** Things this host does not do, or may not do. */
 const unserved: readonly Fixture[] = [
   ...[
     'no/such/req',

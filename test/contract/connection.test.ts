@@ -188,7 +188,7 @@ for (const dialect of dialects) {
         withSides(async (near, far) => {
           const held = far.serveHeld('hold');
           await assert.rejects(near.call('hold', { name: 'a' }, { timeoutMs: 40 }), { code: 'timeout' });
-          await far.until(() => held.stopped.length === 1, 'the work to be told');
+          await far.until(() => held.stopped.length === 1, 'the work to be aborted');
           assert.deepEqual(held.stopped, ['a:cancelled']);
           assert.equal(far.stillRunning, 1);
           held.release('a');
@@ -260,7 +260,7 @@ for (const dialect of dialects) {
           await far.until(() => held.started.length === 1, 'the work to start');
           control.abort();
           await assert.rejects(call, { code: 'cancelled' });
-          await far.until(() => held.stopped.length === 1, 'the work to be told');
+          await far.until(() => held.stopped.length === 1, 'the work to be aborted');
         }),
       );
 

@@ -94,7 +94,7 @@ for (const { name, accept, dial } of entries) {
   describe(name, { timeout: 120_000 }, () => {
     const reconnect = { backoff: { firstDelayMs: 10, maxDelayMs: 50 } };
 
-    test('a token is a text, or a function that is called anew for each link', async (t) => {
+    test('a token is a text, or a function that is called again for each link', async (t) => {
       const address = await accept(t);
       const once = await dial(address, { token: TOKEN });
       assert.equal(once.state, 'open');

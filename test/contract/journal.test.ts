@@ -67,7 +67,7 @@ const manners: readonly Manner[] = [
 /** The journal, appended to in a certain manner. */
 function appendedTo(journal: Journal, { durability, written }: Manner): Journal {
   let appends = 0;
-  // Whoever lists the sessions waits for nothing: it writes what is not written yet.
+  // A caller that lists the sessions waits for nothing: listing writes what is not written yet.
   const settle = async () => void (written && (await journal.sessions(1)));
   return {
     append: (session, entries) => journal.append(session, entries, durability(appends++)),
@@ -177,7 +177,7 @@ for (const { name, runs, manner, use } of variants) {
         assert.deepEqual(seen, cursors(range(1, 300)));
       }));
 
-    it('keeps sessions apart, whatever their names', () =>
+    it('separates sessions of any names', () =>
       use({}, async (journal) => {
         const names = ['a', 'b', 'a b', "a'; DROP TABLE entries; --", '', 'ä\0', '__proto__'];
         for (const session of names) await journal.append(session, [entry(1, session)]);
@@ -241,7 +241,7 @@ for (const { name, runs, manner, use } of variants) {
         assert.deepEqual(await journal.sessions(), [{ session: 's', first: 10, last: 10, bytes: 95 }]);
       }));
 
-    it('evicts an entry that alone is over the byte bound, and goes on after it', () =>
+    it('evicts an entry that alone is over the byte bound, and continues after it', () =>
       use({ maxBytes: 100 }, async (journal) => {
         await journal.append('s', [entry(1)]);
         await journal.append('s', [entry(2, 'z'.repeat(101))]);
@@ -414,7 +414,7 @@ for (const { name, runs, manner, use } of variants) {
         { numRuns: runs },
       ));
 
-    it('tells a follower that retention has overtaken of one gap, then goes on', () =>
+    it('reports one gap to a follower that retention has overtaken, then continues', () =>
       use({ maxEntries: 5 }, async (journal) => {
         await journal.append('s', range(1, 3));
         const items = follow(journal, 's', 0);
@@ -549,13 +549,13 @@ for (const { name, use } of implementations) {
         assert.deepEqual([...(await journal.read('s', 0)).entries], range(1, 5));
       }));
 
-    it('refuses a volatile append without harm to whoever does not look', () =>
+    it('refuses a volatile append without harm to a caller that ignores it', () =>
       use({}, async (journal) => {
         journal.append('s', [entry(1)], 'volatile');
         const refused = [journal.append('s', [entry(1)], 'volatile'), journal.append('s', [entry(0.5)], 'volatile')];
         await journal.close();
         refused.push(journal.append('s', [entry(2)], 'volatile'));
-        // A rejection nobody handles would have ended the test by now.
+        // An unhandled rejection would have ended the test by now.
         await turn();
         for (const promise of refused) await assert.rejects(async () => promise, failsWith('runtime_error'));
         assert.equal(journal.volatileFailures, 0);

@@ -65,7 +65,7 @@ export type Work = (body: Message, request: RunningRequest) => unknown;
 /** Requests that run until the test lets them go. */
 export class Held {
   readonly started: string[] = [];
-  /** `name:code` of those that were told to stop, in order. */
+  /** `name:code` of those that were aborted, in order. */
   readonly stopped: string[] = [];
   readonly #running = new Map<string, PromiseWithResolvers<unknown>>();
 

@@ -1,6 +1,6 @@
 /**
  * Holds every transport to the contract in `src/transport/link.ts`. What is special about one of them is tested in
- * `test/transport/`; which transports there are is told by `transports.ts`.
+ * `test/transport/`; which transports there are is listed in `transports.ts`.
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -260,7 +260,7 @@ for (const transport of transports) {
         assert.equal(atServer.lateCalls + atClient.lateCalls, 0);
       }));
 
-    test('closing takes no longer than its grace when the other side goes on', () =>
+    test('closing takes no longer than its grace when the other side continues', () =>
       withPair(async ({ client, server, sync }) => {
         const atServer = Recorder.on(server);
         const atClient = Recorder.on(client);
@@ -342,7 +342,7 @@ for (const transport of transports) {
         assert.equal(atClient.lateCalls, 0);
       }));
 
-    test('who opens a link that is already gone is told so', () =>
+    test('opening a link that is already closed reports its end', () =>
       withPair(async ({ client, server }) => {
         client.destroy();
         Recorder.on(server);
@@ -352,7 +352,7 @@ for (const transport of transports) {
       }));
 
     if (transport.halfCloses) {
-      test('a side whose peer closes is told so once, and what it still says is heard by nobody', () =>
+      test('a side whose peer closes receives the end once, and what it still sends is dropped', () =>
         withPair(async ({ client, server }) => {
           const atClient = Recorder.on(client);
           const atServer = Recorder.on(server);

@@ -123,7 +123,7 @@ test('text that is no command is not handled', async () => {
   assert.deepEqual(await execute('hello /help'), { handled: false });
 });
 
-test('an unknown session is told before the command is looked at', async () => {
+test('an unknown session is reported before the command is read', async () => {
   const { execute, deeds } = setUp();
   for (const command of ['/quit', '/nope', 'hello']) {
     await assert.rejects(execute(command, { session_id: 'x' }), {
@@ -144,7 +144,7 @@ test('an unknown command is an answer, named in lower case', async () => {
   });
 });
 
-test('/help names every command with a description, in any case and whatever follows', async () => {
+test('/help names every command with a description, in any case and with anything behind it', async () => {
   const { execute } = setUp();
   const { output } = await execute('  /HELP extra ');
   const listed = output?.commands as { name: string; description: string }[];
@@ -177,7 +177,7 @@ test('commands that say what a method says', async () => {
   await assert.rejects(execute('/limits'), { message: 'limits requires at least one oauth provider' });
 });
 
-test('/history with last or an id goes on with that chat', async () => {
+test('/history with last or an id continues that chat', async () => {
   const { execute, deeds } = setUp();
   assert.deepEqual((await execute('/history last')).output, { resumed: 'chat-1' });
   assert.deepEqual((await execute('/history AbC1')).output, { resumed: 'chat-1' });
@@ -203,7 +203,7 @@ test('/forgeteverything forgets, empties the calling session, says so and tells 
   ]);
 });
 
-test('weakness 26: /forgeteverything is refused to whoever is no administrator, and nothing is forgotten', async () => {
+test('weakness 26: /forgeteverything is refused without the rights of an administrator, and nothing is deleted', async () => {
   const { execute, deeds } = setUp();
   for (const principal of [{ name: 'guest' }, { name: 'guest', admin: false }]) {
     await assert.rejects(execute('/forgeteverything', { principal }), { code: 'unauthorized' });

@@ -52,12 +52,12 @@ export interface PlayOptions {
   readonly level: 'wire' | 'verbatim';
   /**
    * What the server has beside itself: called before a vector that requires it is sent, with the rounds of its turns. A
-   * vector whose fixture is missing is skipped, and so is whatever refers to something such a vector would have captured.
+   * vector whose fixture is missing is skipped, and so is every one that refers to something such a vector would have captured.
    */
   readonly fixtures?: Partial<Record<FixtureName, (model: readonly ModelRound[]) => unknown>>;
   /** A reason to leave a vector out; undefined = play it. */
   readonly skip?: (vector: Vector) => string | undefined;
-  /** Why a reply to a method, or an event, is wrong whatever the vector says; undefined = it is not. */
+  /** Why a reply to a method, or an event, is wrong for any vector; undefined = it is not. */
   readonly check?: (method: unknown, message: Fields) => string | undefined;
   /** Longest wait for an answer, and for the last event of a vector. Default 60,000. */
   readonly patienceMs?: number;
@@ -314,7 +314,7 @@ function first<T>(items: readonly T[], problemOf: (item: T, at: number) => strin
 function listMismatch(pattern: Fields, actual: readonly Json[], verbatim: boolean, here: string): string | undefined {
   const { $length, $each, $contains, $containsBy, $sorted, $endsWith, ...unknown } = pattern;
   const strange = Object.keys(unknown);
-  if (strange.length > 0) throw new Error(`a pattern uses ${strange.join(', ')}, which nobody knows`);
+  if (strange.length > 0) throw new Error(`a pattern uses ${strange.join(', ')}, which are unknown`);
   const shown = JSON.stringify(actual).slice(0, 600);
   const some = (item: Json): boolean => actual.some((one) => mismatch(item, one, verbatim) === undefined);
   if ($length !== undefined && actual.length !== $length) return `${here} has ${actual.length} elements: ${shown}`;

@@ -22,7 +22,7 @@ import { PROFILE, startLoginService } from './support/login-service.ts';
 
 /** Weakness by number, as the wire reference lists them. */
 const WEAKNESSES: Readonly<Record<number, string>> = {
-  1: 'nobody has to shake hands, and who the client is gets lost',
+  1: 'the handshake is optional, and the identity of the client gets lost',
   2: 'every failure looks the same to a program',
   3: 'an interrupt while the model is asked becomes an error without its prompt',
   4: 'some turns end without an event, none says why it ended',
@@ -35,7 +35,7 @@ const WEAKNESSES: Readonly<Record<number, string>> = {
   11: 'results of tools do not say which call they belong to',
   12: 'sessions cannot be listed, loaded, closed, deleted, forked or renamed',
   13: 'model, working directory and shell are shared by all sessions',
-  14: 'a turn may go on for ever',
+  14: 'a turn may run for ever',
   15: 'the choice of a model is changed before it is looked at, wrong words are replaced',
   16: 'every event goes to everybody',
   17: 'events have no numbers: nothing can be resumed, replayed or watched by a second client',
@@ -47,7 +47,7 @@ const WEAKNESSES: Readonly<Record<number, string>> = {
   23: 'the end is no end',
   24: 'the server cannot ask its client anything',
   25: 'tools run without anybody being asked',
-  26: 'whoever connects may do everything',
+  26: 'every client may do everything',
   27: 'paths reach every file, and tell which exist',
   28: 'credentials may be read by others',
   29: 'anything that prints breaks the protocol',
@@ -245,7 +245,7 @@ describe('asking', () => {
     );
   });
 
-  test('weakness 24: the model puts a question to the user and goes on with the answer', async (t) => {
+  test('weakness 24: the model asks the user and continues with the answer', async (t) => {
     const model = await modelFor(t, calling('ask_user', { question: 'Which one?', choices: ['left', 'right'] }), {
       text: 'left it is',
     });
@@ -310,7 +310,7 @@ describe('what must not get out', () => {
     assert.match(stderr, /^stray write$/m);
   });
 
-  test('weakness 31: an account is told to its owner alone, debug steps to who asked for them, keys to nobody', async (t) => {
+  test('weakness 31: an account is sent to its owner alone, debug steps to clients that asked for them, keys to no client', async (t) => {
     const login = await startLoginService();
     t.after(() => login[Symbol.asyncDispose]());
     const model = await modelFor(t);

@@ -71,7 +71,7 @@ describe('a capability from a package', { timeout: 120_000 }, () => {
     assert.equal(two.capabilities.get('notes')?.metadata.notes, 1);
   });
 
-  test('has a subscription that goes on behind its reply and ends', async () => {
+  test('has a subscription that continues behind its reply and ends', async () => {
     await using agent = await open();
     const seen: unknown[] = [];
     const watching = (async () => {

@@ -110,7 +110,7 @@ test('the budget is refilled with time, and counts of many kinds are bounded', (
   assert.deepEqual([repeats.take(), repeats.waiting], [[], false]);
 });
 
-test('files stay while they are young, whatever their number, as far as all of them fit', async (t) => {
+test('files stay while they are young, in any number, as far as all of them fit', async (t) => {
   const folder = temporaryFolder(t);
   const file = join(folder, 'audit.jsonl');
   const write = async (count: number, options: Partial<AuditOptions> = {}) => {

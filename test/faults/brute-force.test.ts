@@ -90,7 +90,7 @@ test('F-19: the time a wrong token takes does not tell how wrong it is', { skip:
     return Number(process.hrtime.bigint() - from);
   };
   for (let warm = 0; warm < 3_000; warm++) measure(warm % 3);
-  // In random order, so that whatever else happens on this machine happens to all three alike.
+  // In random order, so that other load of this machine happens to all three alike.
   for (let round = 0; round < 20_000; round++) {
     const at = randomInt(3);
     samples[at]?.push(measure(at));

@@ -55,7 +55,7 @@ describe('F-44: sessions that come and go leave nothing behind', () => {
       const AT_ONCE = 40;
       const one = async (at: number): Promise<void> => {
         const peer = await door.dial();
-        // Some may be resumed, which nobody does.
+        // Some may be resumed, which no client does.
         const extensions = at % 5 === 0 ? { 'handfast/resume': {} } : {};
         assert.equal((await peer.shake({ extensions })).ok, true);
         peer.send({ type: 'tool/call/req', id: 'c', tool_name: 'echo', arguments: { n: at }, timeout: 30 });

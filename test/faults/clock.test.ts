@@ -61,7 +61,7 @@ test('F-42: a clock that jumps changes the times that are written down, and noth
   });
   assert.equal(resumed.session_id, left.session_id);
 
-  // Entries stay in the order in which they were written, whatever their times say.
+  // Entries stay in the order in which they were written, with any times.
   const { entries } = await journal.read(session_id, 0, 1_000);
   const cursors = entries.map(({ cursor }: JournalEntry) => cursor);
   assert.deepEqual(
@@ -78,7 +78,7 @@ test('F-42: a clock that jumps changes the times that are written down, and noth
   }
 });
 
-test('F-103: the clock of retention counts time that passed, whatever the clock on the wall says', () => {
+test('F-103: the clock of retention counts time that passed, against any wall clock', () => {
   const start = 1_767_225_600_000;
   let wall = start;
   let passed = 0;

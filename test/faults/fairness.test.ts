@@ -7,7 +7,7 @@ import { type ServerChild, startServer } from '../support/serve-child.ts';
 
 /** The goal is 250 ms, which `bench/fairness.ts` measures; here only what no machine is slow enough for counts. */
 const MAX_WAIT_MS = 2_500;
-/** How long a flood goes on at most. Without bounds on what is read, the neighbours waited for all of it. */
+/** How long a flood lasts at most. Without bounds on what is read, the neighbours waited for all of it. */
 const FLOOD_MS = 1_500;
 /** Four times the flood of the fault's row. */
 const TIMES = 4;
@@ -34,7 +34,7 @@ const names = [
   'http: pipelined requests',
 ];
 
-describe('F-99: whatever one client sends without end, its neighbours have their turns', () => {
+describe('F-99: when one client sends without end, its neighbours have their turns', () => {
   for (const name of names) {
     test(name, async (t) => {
       const flood = floods(server.token, TIMES).find((one) => one.name === name);

@@ -1,6 +1,6 @@
 /**
  * `kill -9` of a worker, of the orchestrator and of nats-server in the middle of 1,000 tasks, all real processes: none is
- * lost, none is accepted twice, nothing runs more often than it was told to. Prints the table of what happened.
+ * lost, none is accepted twice, nothing runs more often than it was asked to. Prints the table of what happened.
  */
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync } from 'node:fs';
@@ -112,7 +112,7 @@ natsTest(
     await nats.up();
     happened('nats-server started again');
 
-    // What nobody may try again by itself waits for a person.
+    // What may not be retried automatically waits for an operator.
     let tasks: TaskRecord[] = [];
     for (;;) {
       tasks = [];

@@ -1,6 +1,6 @@
 /**
  * The five problems the fleet handshake was proposed for, each with the same agent before and after: before, its receiver
- * takes whatever text comes; after, four workers of different tiers on real git repositories, one with a dead MCP server, and
+ * accepts any text; after, four workers of different tiers on real git repositories, one with a dead MCP server, and
  * that same old receiver in their midst. Tokens are counted by the agent as it spends them. Prints the table.
  */
 import assert from 'node:assert/strict';
@@ -36,7 +36,7 @@ interface Place {
   spend(tokens: number): Promise<void>;
 }
 
-/** The agent of this story: the same before and after. It does as it is told, and tells as it is asked. */
+/** The agent of this story: the same before and after. It does as it is asked, and reports as it is asked. */
 async function agent(prompt: string, { tier, contextMode, cwd, spend }: Place): Promise<string> {
   const taskId = /"task_id": ?"([^"]+)"/.exec(prompt)?.[1];
   const told = (status: string, more: object = {}): string =>
@@ -208,7 +208,7 @@ test('five problems before and after, tokens counted', { timeout: 240_000 }, asy
   table.push([
     '1 MCP health',
     `${wasted} tokens for nothing`,
-    `${useful} tokens at ${alive.worker}; nobody able: refused, 0 tokens`,
+    `${useful} tokens at ${alive.worker}; no worker able: refused, 0 tokens`,
   ]);
 
   // 2. Work that needs a strong model goes wherever.
@@ -236,7 +236,7 @@ test('five problems before and after, tokens counted', { timeout: 240_000 }, asy
   spending();
   table.push(['3 output', 'prose: "I believe, and maybe"', 'done, files: CHANGELOG.md, verified against git: yes']);
 
-  // 4. Nobody can say how much is enough.
+  // 4. There is no measure of how much is enough.
   await sendPlain(old.url, 'Read everything.', 'c4');
   const lavish = spending();
   const bounded = await run({ brief: 'Read everything.', token_budget: 2_000, access: 'read' });

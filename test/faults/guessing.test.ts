@@ -151,7 +151,7 @@ test('F-98: wrong tokens are refused ever more slowly on every address, a Unix s
       for (let at = 0; at < 5; at++) await guessOnce();
       assert.ok((await within(async () => void (await guessOnce()))) > 200, `${name}: the sixth waits`);
     }
-    // Another address counts by itself, and has used up nothing; this one goes on counting over all of its ways in.
+    // Another address counts by itself, and has used up nothing; this one continues to count over all of its kinds of link.
     const peer = await dialSocket(parseTcpAddress(other.tcp));
     const took = await within(async () => void (await peer.shake({ auth_token: 'wrong' })));
     assert.ok(took > 400, 'the seventh failure of this address, although the first over TCP');

@@ -70,7 +70,7 @@ describe('F-38: a host that stops', () => {
     peer.send({ type: 'shutdown', id: 's', timeout: 3_600 });
     peer.send({ type: 'tool/call/req', id: 'late', tool_name: 'echo', arguments: {} });
     await peer.answer('late');
-    await within(host.close(50), 'the host to stop, whatever an agent granted itself');
+    await within(host.close(50), 'the host to stop, with any claim of an agent');
     assert.equal((await peer.answer('never')).detail.reason, 'interrupted');
     await peer.closed();
   });

@@ -50,12 +50,12 @@ test('F-43: a message that races the end of its idle session is served or told s
       peer.cut();
       return;
     }
-    // Told so, or cut off in the middle of being told; in either case the call was not begun.
+    // It got the reason, or was cut off in the middle of it; in either case the call was not started.
     if (first !== undefined)
       assert.deepEqual([first.type, first.req_id, first.detail.reason], ['error', '', 'session_expired']);
     await peer.closed();
     assert.deepEqual(peer.rest, []);
-    assert.ok(!ran.has(key), 'it ran and nobody was told');
+    assert.ok(!ran.has(key), 'it ran and its reply was lost');
     expired++;
   };
   let round = 0;

@@ -54,7 +54,7 @@ for (const [damage, doIt] of Object.entries(damages)) {
 
     await using later = await connectControl(again.ready.url, { token });
     const after = await later.rpc.eventsSubscribe({});
-    assert.ok(after.last_seq > serverSeen.last_seq, 'the events of the server go on behind those that were sent');
+    assert.ok(after.last_seq > serverSeen.last_seq, 'the events of the server continue behind those that were sent');
     const turn = await (await later.open(session.id)).prompt('say "three"');
     const items = await within(
       readUntil(later.events({ sessionId: session.id, afterSeq: seen }), isEnd(turn.turnId)),
@@ -63,7 +63,7 @@ for (const [damage, doIt] of Object.entries(damages)) {
     );
     assert.ok(
       items.some((item) => item.type === 'gap'),
-      'a client that comes back is told what is missing',
+      'a client that comes back receives what is missing',
     );
     for (const item of items) if (item.type !== 'gap') assert.ok(item.seq > seen);
   });

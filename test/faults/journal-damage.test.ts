@@ -62,7 +62,7 @@ async function killedWriter(kind: 'durable' | 'mixed', count = 60): Promise<Kill
   return { file, used, acknowledged: highest };
 }
 
-/** Opens a damaged journal as a host does, and checks that the loss is told, once, and all that is promised of it. */
+/** Opens a damaged journal as a host does, and checks that the loss is reported, once, and all that is promised of it. */
 async function opensDamaged({ file, used, acknowledged: promised }: Killed): Promise<HandfastError> {
   await assert.rejects(sqliteJournal({ file, retention: ROOMY }), { code: 'journal_damaged' });
   const told: HandfastError[] = [];
@@ -84,7 +84,7 @@ async function opensDamaged({ file, used, acknowledged: promised }: Killed): Pro
       'all that is good is there',
     );
     assert.deepEqual([...page.entries], there.map(recognisable));
-    assert.ok(page.last >= highest, `${session} goes on behind ${page.last}, and ${highest} was used`);
+    assert.ok(page.last >= highest, `${session} continues behind ${page.last}, and ${highest} was used`);
     assert.equal(page.last, detail.continues_after);
     const { gap, entries } = await journal.read(session, expected);
     assert.deepEqual([gap, entries.length], [{ kind: 'gap', from: expected + 1, to: page.last }, 0]);
@@ -99,7 +99,7 @@ async function opensDamaged({ file, used, acknowledged: promised }: Killed): Pro
   if (promised > (good.s ?? 0)) assert.equal(detail.acknowledged, true);
   await journal.close();
   const again = await open();
-  assert.equal(told.length, 1, 'it is told once');
+  assert.equal(told.length, 1, 'it is reported once');
   assert.equal(again.damaged, undefined);
   await again.close();
   return told[0] as HandfastError;
@@ -181,7 +181,7 @@ describe('F-102: a journal that lost its newest writes', TIMEOUT, () => {
     await journal.close();
   });
 
-  it('goes on behind the cursors of a file that was set aside', async () => {
+  it('continues behind the cursors of a file that was set aside', async () => {
     const file = freshFile();
     const journal = await sqliteJournal({ file });
     await journal.append('s', [recognisable(1), recognisable(2)]);

@@ -32,7 +32,7 @@ function stored(file: string): { all: number; server: number } {
   }
 }
 
-test('F-101: 10,000 sessions make a journal that grows linearly and events that name nobody else’s', {
+test('F-101: 10,000 sessions make a journal that grows linearly and events that name no sessions of others', {
   timeout: 600_000,
 }, async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'handfast-many-'));

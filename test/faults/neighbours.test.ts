@@ -126,7 +126,7 @@ test('F-02: a line of 64 MiB is skipped, not kept', async (t) => {
   assert.deepEqual(bad.rest, []);
 });
 
-test('F-10: two hundred thousand tiny writes cost time in proportion, and nobody else much', async (t) => {
+test('F-10: two hundred thousand tiny writes cost time in proportion, and others little', async (t) => {
   const [drip, neighbour] = [await peer(), await peer()];
   const line = Buffer.from(`{"type":"ping","id":"${'x'.repeat(200_000)}"}\n`);
   const took = await busyMs(async () => {

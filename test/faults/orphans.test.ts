@@ -131,7 +131,7 @@ async function familyOf(t: TestContext, folder: string): Promise<Seen[]> {
     const pid = Number(readFileSync(join(folder, name), 'utf8'));
     return { name, pid, start: statOf(pid)?.start ?? '' };
   });
-  // Whatever the outcome, nothing of the test stays.
+  // With any outcome, nothing of the test stays.
   t.after(() => {
     for (const one of running(family)) process.kill(one.pid, 'SIGKILL');
   });
@@ -304,7 +304,7 @@ for (const [where, again, uid] of BOMBS) {
   });
 }
 
-test('F-104: at whatever moment a process is killed, none of its children stays', {
+test('F-104: at any moment a process is killed, none of its children stays', {
   skip,
   timeout: 300_000,
 }, async (t) => {

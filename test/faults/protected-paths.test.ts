@@ -43,7 +43,7 @@ auth:
     - { name: boss, token_file: ./boss.token, admin: true }
 `;
 
-/** Everything a tool may be told to touch, and whether it may only be read. */
+/** Everything a tool may be asked to touch, and whether it may only be read. */
 const READABLE = 'extra/plugin.mjs';
 
 async function scene(t: TestContext) {
@@ -230,7 +230,7 @@ test('F-93: renames do not help: not of the file, nor of a folder above it, nor 
   for (const path of ['data/settings.json', 'src/store/new/settings.json', 'src/store/x']) {
     assert.equal(await agent.tried('write_file', { path, content: 'x', create_dirs: true }), DENIED, path);
   }
-  // Inodes of files that are gone are used again by others: those are nobody's secret.
+  // Inodes of files that are gone are used again by others: those are no secrets.
   rmSync(at('src/moved.txt'));
   for (let index = 0; index < 20; index += 1) {
     writeFileSync(at(`src/again-${index}.txt`), `${index}`);

@@ -138,7 +138,7 @@ describe('F-34: a connection cut anywhere', () => {
 });
 
 describe('a session that is resumed', () => {
-  test('F-29: has the answers that came while nobody was there, once', async () => {
+  test('F-29: has the answers that came while no agent was connected, once', async () => {
     const { door, host } = await served();
     const first = await door.dial();
     const { session_id } = await first.shake({ extensions: { [RESUME]: {} } });
@@ -191,7 +191,7 @@ describe('a session that is resumed', () => {
       }
       const [winner] = [...host.sessions];
       assert.equal(winner?.id, session_id);
-      // Two of the three are told and closed; the third one answers.
+      // Two of the three get an error and are closed; the third one answers.
       const all = [holder, ...pair];
       await until(() => all.filter((peer) => peer.over).length === 2, 'two connections are closed');
       const left = all.filter((peer) => !peer.over);

@@ -80,7 +80,7 @@ test('F-100: endless expressions of one token hold two threads, are stopped in t
     mib = Math.max(mib, rssMiB(ready.pid));
   }, 20);
   const during = await p99Ms(neighbour, 200);
-  // A neighbour has threads of its own, whatever waits before it.
+  // A neighbour has threads of its own, with any queue before it.
   const found = await search(neighbour, { pattern: 'a', output: 'count' });
   assert.deepEqual((found.data as { files: unknown }).files, [{ path: 'bait.txt', count: 1 }]);
   await Promise.all(flood);

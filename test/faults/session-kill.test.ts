@@ -69,7 +69,7 @@ test('a server that is killed at any time loses nothing it acknowledged, and end
   const store = openSessionStore({ file: join(directory, 'sessions.db') });
   const harness = await Harness.start({ journal, store });
   const where = `seed ${seed}`;
-  // What still waits runs now, whatever comes of it: the script is empty.
+  // What still waits runs now, with any outcome: the script is empty.
   for (const id of harness.sessions.liveIds()) {
     const { queue, turn } = harness.sessions.open(id).record;
     for (const { turnId } of queue) await harness.ended(turnId);
@@ -120,7 +120,7 @@ test('a server that is killed at any time loses nothing it acknowledged, and end
   for (const turnId of acknowledged) assert.equal(ends.get(turnId), 1, `${where}: acknowledged turn ${turnId}`);
   for (const turnId of issued) assert.equal(ends.get(turnId), 1, `${where}: turn ${turnId}`);
   for (const [turnId, count] of ends) assert.equal(count, 1, `${where}: turn ${turnId} ended ${count} times`);
-  // What a client was told is what it finds again, or it is told that it is gone.
+  // What a client received is what it finds again, or it receives a gap.
   let lost = 0;
   for (const line of lines) {
     const [, id, seq, hash] = /^told (\S+) (\d+) (\w{40})$/.exec(line) ?? [];

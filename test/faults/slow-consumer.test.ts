@@ -16,7 +16,7 @@ import { echo } from '../support/tools.ts';
 const RESUME = 'handfast/resume';
 /** One event is about so long; with everything around it, less than twice that. */
 const EVENT_BYTES = 4 * 1024;
-/** Sockets of this machine take some megabytes before the host feels that nobody reads. */
+/** Sockets of this machine take some megabytes before the host notices that its output is not read. */
 const EVENTS = 10_000;
 /** One message that takes a slow reader a while. */
 const LARGE_BYTES = 16 * 1024 * 1024;
@@ -146,7 +146,7 @@ describe('F-30: a reader that stops', () => {
     await until(() => session?.state === 'detached', 'the link is dropped');
     assert.equal(links.length, 1);
     assert.ok(progress.most < 2 * 256 * 1024, `${progress.most} bytes waited`);
-    // Nobody has to be waited for now: the work goes on into the journal.
+    // There is no reader to wait for now: the work continues into the journal.
     await until(() => progress.emitted === EVENTS, 'the work is done');
     first.carrier.pause?.(false);
     await first.closed();
@@ -271,7 +271,7 @@ describe('F-30: a handler that does nothing but emit', () => {
       await until(() => seen.emitted > 0, 'it has begun');
       peer.cut();
       await until(() => seen.settled, 'it was stopped');
-      assert.ok(seen.emitted < MOST, 'nobody could tell it');
+      assert.ok(seen.emitted < MOST, 'no reply could be sent');
       assert.equal(host.health().sessions, 0);
     });
   }
@@ -279,7 +279,7 @@ describe('F-30: a handler that does nothing but emit', () => {
 
 describe('F-30: a handler that does not wait', () => {
   for (const transport of ['memory', 'tcp', 'http'] as const) {
-    test(`over ${transport}: fails with slow_consumer at the bound, and its session goes on`, async () => {
+    test(`over ${transport}: fails with slow_consumer at the bound, and its session continues`, async () => {
       const { host, watched, progress } = await floodedHost({ sendBufferBytes: 1024 * 1024 });
       const door = await doorOf(transport, watched);
       closing.push(() => door.close());

@@ -11,8 +11,8 @@ after(async () => {
   for (const close of closing.reverse()) await close();
 });
 
-test('F-21: a thousand silent sockets hold no more places than there are, and nobody else up', async () => {
-  // So long that nobody can wait for a place to be given back.
+test('F-21: a thousand silent sockets hold no more slots than there are, and delay no other client', async () => {
+  // So long that no client can wait for a free slot.
   const host = await contractHost('open', () => {}, { limits: { handshakeTimeoutMs: 600_000 } });
   const door = await doorOf('tcp', host);
   closing.push(

@@ -40,7 +40,7 @@ async function serve(t: TestContext, home: string) {
   return { ...base, ann: await enter('ann'), bob: await enter('bob') };
 }
 
-test('a principal that has used up what may be stored for it is refused until it deletes, and nobody else is', {
+test('a principal that has used up what may be stored for it is refused until it deletes, and no other principal is', {
   timeout: 300_000,
 }, async (t) => {
   const home = temporaryFolder(t);
@@ -69,7 +69,7 @@ test('a principal that has used up what may be stored for it is refused until it
   );
   assert.match((await second.ann.refusal('session.send', { session_id, text })).message, /delete some/);
   await second.bob.turn(own, 'say "still here"');
-  // What it stores can be read, and deleted; then it goes on.
+  // What it stores can be read, and deleted; then it continues.
   assert.ok((await second.ann.call('session.get', { session_id })).messages.length > 0);
   await second.ann.call('session.delete', { session_id });
   const fresh = (await second.ann.call('session.create')).session_id as string;

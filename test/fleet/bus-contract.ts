@@ -1,5 +1,5 @@
 /**
- * What every bus does whose workers speak messages, whatever carries them. A binding adds itself by writing a `BusFactory`
+ * What every bus does whose workers speak messages, over any transport. A binding adds itself by writing a `BusFactory`
  * and calling `busContract` in a test file of its own.
  */
 import assert from 'node:assert/strict';
@@ -24,7 +24,7 @@ export interface BusStand {
 
 export interface BusFactory {
   readonly name: string;
-  /** The bus itself keeps what is sent, whether the other end is there or not; what that changes is told apart below. */
+  /** The bus itself stores what is sent, whether the other end is connected or not; what that changes is distinguished below. */
   readonly keepsMessages?: boolean;
   /** The worker's side of the bus keeps results for good, for an orchestrator that asks for them. */
   readonly keepsResults?: boolean;
@@ -126,7 +126,7 @@ export function busContract(factory: BusFactory): void {
         await events.until(() => tries >= 3 || events.results().length >= 3, 'the third try');
         assert.deepEqual(worker.outbox, factory.keepsMessages || factory.keepsResults ? [] : ['t-1']);
         disk.resolve();
-        await events.until(() => events.results().length >= 3, 'the result to be told until it is kept');
+        await events.until(() => events.results().length >= 3, 'the result to be sent until it is stored');
         await worker.until(() => worker.outbox.length === 0, 'the result to be confirmed');
         assert.deepEqual(worker.begun, ['t-1']);
       }));

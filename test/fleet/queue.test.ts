@@ -1,4 +1,4 @@
-/** The queue of tasks: whose turn it is, who waits, and that nobody waits for ever. */
+/** The queue of tasks: whose turn it is, which ones wait, and that none waits for ever. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -48,7 +48,7 @@ test('under an endless flood of urgent tasks a low one is taken within the head 
   assert.equal(atS, 2 * HEAD_START_S.urgent + 1);
 });
 
-test('a paused pool keeps nobody of another pool waiting', () => {
+test('a paused pool keeps no task of another pool waiting', () => {
   const queue = new TaskQueue();
   queue.push(task('gpu-1', { pool: 'gpu', priority: 'urgent' }));
   queue.push(task('any-1', { enqueuedAtMs: 1 }));

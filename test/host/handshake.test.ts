@@ -236,7 +236,7 @@ test('messages that come in one piece with the handshake are served after it', a
   assert.deepEqual(kinds, ['pong', 'tool/call/resp']);
 });
 
-test('a peer of another dialect is told in its own words, and the link closes', async () => {
+test('a peer of another dialect is answered in its own words, and the link closes', async () => {
   const agent = rawAgent(await host());
   agent.send({ jsonrpc: '2.0', id: 1, method: 'rpc.handshake' });
   await agent.closed();

@@ -50,7 +50,7 @@ function wanted(names: readonly string[]): CapabilityName[] {
   return [...new Set(names.map(capabilityOf).filter((name) => name !== undefined))];
 }
 
-describe('negotiation, whatever is asked, loaded and allowed', () => {
+describe('negotiation, for any requests, plugins and rights', () => {
   const holds = (
     property: (names: string[], loaded: Map<string, CapabilityOffer>, may: string[] | undefined) => void,
   ) => fc.assert(fc.property(asked, available, allowed, property), { numRuns: 500 });

@@ -54,7 +54,7 @@ const echo = tool({ name: 'echo', description: 'Says it again', run: (args) => a
 const secret = tool({ name: 'secret', description: 'Not for all', run: () => ({}) });
 const slow = tool({
   name: 'slow',
-  description: 'Waits until it is told to stop',
+  description: 'Waits until it is aborted',
   run: (_, { signal }) =>
     new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true })),
 });

@@ -46,7 +46,7 @@ test('lists of several plugins merge, and a call goes to the owner of the name',
   assert.equal(agent.capabilities.get('tools')?.metadata.name, 'high');
 });
 
-test('an exclusive plugin serves its capability alone, whatever its priority', async () => {
+test('an exclusive plugin serves its capability alone, at any priority', async () => {
   const { agent } = await start([
     toolsPlugin({ name: 'many', priority: 9, tools: [named('a', 'many')] }),
     toolsPlugin({ name: 'alone', exclusive: true, tools: [named('b', 'alone')] }),
@@ -251,7 +251,7 @@ test("a capability's own error code keeps its row on the wire: retryable, exit c
   assert.equal(rowOf('shop_gone', { row: 'constructor' }), errorTable.runtime_error);
 });
 
-test('tools come and go, for all sessions or for one, and agents are told', async () => {
+test('tools come and go, for all sessions or for one, and agents are notified', async () => {
   const plugin = toolsPlugin({ tools: [named('fixed', 'a')] });
   let mine: SessionView | undefined;
   const opened = (session: SessionView): void => {

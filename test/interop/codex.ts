@@ -1,6 +1,6 @@
 /**
  * Where the codex agent is, and what it is given so that its only model is one of ours. Nothing of it is part of this
- * project: whoever wants these tests installs it.
+ * project: install it to run these tests.
  *
  * Looked for in `HANDFAST_CODEX` (the program), in `node_modules/.bin`, and where `scripts/install-agents.ts` puts it.
  */

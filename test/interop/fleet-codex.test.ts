@@ -1,6 +1,6 @@
 /**
  * The real `codex exec` as an executor, against a scripted model, in a real git repository: it changes files on the first
- * turn and on a resumed one, each turn is counted by itself, a lost thread is begun anew, and it ends when it is stopped.
+ * turn and on a resumed one, each turn is counted by itself, a lost thread is started again, and it ends when it is stopped.
  */
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -46,7 +46,7 @@ test('codex changes files of a repository, is counted turn by turn, finds its th
     const readiness = await readinessOf(executor);
     assert.equal(readiness.present, true);
     assert.match(readiness.version ?? '', /^\d+\.\d+/);
-    // Nobody is signed in, and with a provider of its own nobody has to be.
+    // There is no sign-in, and with a provider of its own none is needed.
     assert.equal(readiness.authenticated, undefined);
 
     const first = await executor.start(taskOf('Write a note. The word is apricot.'), fakeContext(folder)).outcome;
@@ -73,10 +73,10 @@ test('codex changes files of a repository, is counted turn by turn, finds its th
     assert.equal(isAlive(endless.pids[0]!), false);
 
     rmSync(join(home, '.codex', 'sessions'), { recursive: true });
-    const anew = await again.start(taskOf('Write a note.'), fakeContext(folder)).outcome;
-    assert.equal(anew.text, 'Written.');
-    assert.match(anew.warnings?.join() ?? '', /not found; a new one was started/);
-    assert.equal(tokensSpent(anew.usage), tokensSpent(first.usage));
+    const another = await again.start(taskOf('Write a note.'), fakeContext(folder)).outcome;
+    assert.equal(another.text, 'Written.');
+    assert.match(another.warnings?.join() ?? '', /not found; a new one was started/);
+    assert.equal(tokensSpent(another.usage), tokensSpent(first.usage));
   } finally {
     rmSync(top, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   }

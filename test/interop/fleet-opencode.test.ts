@@ -18,7 +18,7 @@ import { readinessOf } from './readiness.ts';
 
 const RESULT = '```json\n{"type":"TASK_RESULT","protocol_version":"2.0","task_id":"t-1","status":"done"}\n```';
 
-test('opencode changes files of a repository, is counted, goes on with a conversation, and is stopped', {
+test('opencode changes files of a repository, is counted, continues a conversation, and is stopped', {
   skip,
 }, async () => {
   const seen: string[] = [];
@@ -79,7 +79,7 @@ test('opencode changes files of a repository, is counted, goes on with a convers
   assert.equal(isAlive(endless.pids[0]!), false);
 });
 
-test('opencode over the Agent Client Protocol asks first, takes what is steered in, and goes on after a restart', {
+test('opencode over the Agent Client Protocol asks first, accepts steering, and continues after a restart', {
   skip,
 }, async () => {
   const seen: string[] = [];

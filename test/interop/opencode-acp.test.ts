@@ -104,7 +104,7 @@ test('opencode knows the conversation after a restart, and an interrupt ends its
     assert.equal(turn.answerText, 'noted');
     assert.match(seen.at(-1)!, /apricot.*noted.*which word/);
     assert.equal(again.record.settings.agentSession?.id, log.record.settings.agentSession?.id);
-    assert.doesNotMatch(seen.at(-1)!, /goes on with an earlier conversation/);
+    assert.doesNotMatch(seen.at(-1)!, /continues an earlier conversation/);
 
     const endless = new FakeTurn({
       log: again,

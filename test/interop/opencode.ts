@@ -1,6 +1,6 @@
 /**
  * Where the opencode agent is, and a project folder it works in against a model server of ours. Nothing of it is part of
- * this project: whoever wants these tests installs it.
+ * this project: install it to run these tests.
  *
  * Looked for in `HANDFAST_OPENCODE` (the program), in `node_modules/.bin`, and where `scripts/install-agents.ts` puts it.
  */

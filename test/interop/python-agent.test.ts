@@ -75,7 +75,7 @@ async function scenario(name: string, target: readonly string[], token = '', cwd
   return new Run(steps);
 }
 
-/** A way for the agent to reach a host; `target` is what `python-agent.py` is told. */
+/** A way for the agent to reach a host; `target` is the argument of `python-agent.py`. */
 interface Binding {
   readonly name: 'stdio' | 'http';
   target(token?: string): Promise<readonly string[]>;
@@ -214,7 +214,7 @@ for (const binding of [stdio(), http()]) {
       assert.deepEqual(value('call without events').result.data, { done: true });
     });
 
-    test('is told which argument is missing or of the wrong type', () => {
+    test('receives which argument is missing or of the wrong type', () => {
       for (const name of ['argument missing', 'argument of the wrong type']) {
         const { code, detail, retryable } = failure(name);
         assert.equal(code, 'schema_violation');
@@ -223,7 +223,7 @@ for (const binding of [stdio(), http()]) {
       }
     });
 
-    test('is told of an unknown tool, and of a failing one with its message and its events', () => {
+    test('receives an error for an unknown tool, and for a failing one with its message and its events', () => {
       assert.equal(failure('unknown tool').code, 'unknown_tool');
       const { code, message, events, capability_name } = failure('failing tool');
       assert.equal(code, 'tool_error');
@@ -235,14 +235,14 @@ for (const binding of [stdio(), http()]) {
       );
     });
 
-    test('is told when the time it gave a call is over', () => {
+    test('receives a timeout when the time of a call has passed', () => {
       const { code, retryable, ms } = failure('timeout');
       assert.equal(code, 'timeout');
       assert.equal(retryable, true);
       assert.ok(ms < 4_000, `the host ends the call after its second, not after ${ms} ms`);
     });
 
-    test('is told of capabilities that were not granted or not asked for', () => {
+    test('receives errors for capabilities that were not granted or not asked for', () => {
       for (const [name, capability] of [
         ['capability not granted', 'memory'],
         ['capability not asked for', 'proc'],
@@ -253,7 +253,7 @@ for (const binding of [stdio(), http()]) {
       }
     });
 
-    test('is told of unknown types and missing fields, and goes on after garbage', () => {
+    test('receives errors for unknown types and missing fields, and continues after garbage', () => {
       assert.equal(failure('unknown type').code, 'invalid_message');
       assert.equal(failure('field missing').code, 'schema_violation');
       if (binding.name === 'stdio') value('garbage');

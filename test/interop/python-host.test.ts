@@ -145,7 +145,7 @@ for (const binding of [stdio(), http()]) {
       assert.deepEqual((await call).data, { done: true });
     });
 
-    test('is told of a failing tool with its message, after its events', async () => {
+    test('receives the failure of a tool with its message, after its events', async () => {
       const events: string[] = [];
       const error = await failure(agent.tools.call('breaks', {}, { onEvent: ({ kind }) => events.push(kind) }));
       assert.equal(error.code, 'tool_error');
@@ -159,7 +159,7 @@ for (const binding of [stdio(), http()]) {
       assert.equal(error.message, 'not today');
     });
 
-    test('is told of unknown tools, missing fields and unknown types, in this host’s words', async () => {
+    test('receives unknown tools, missing fields and unknown types as errors in this host’s words', async () => {
       assert.match((await failure(agent.tools.call('nonesuch'))).code, /^(tool_error|unknown_tool)$/);
       const missing = await failure(agent.request('tool/call/req', { tool_name: 'echo' }));
       assert.match(missing.code, /^(parse_error|schema_violation)$/);

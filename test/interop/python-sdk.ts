@@ -1,5 +1,5 @@
 /**
- * Where the A2E Python SDK is, and how its programs are started. Nothing of the SDK is part of this project: whoever wants
+ * Where the A2E Python SDK is, and how its programs are started. Nothing of the SDK is part of this project: who wants
  * these tests points them at a checkout; without one they are skipped.
  *
  * - `A2E_PYTHON_SDK`: a checkout of the SDK, the folder that has `a2e/` in it
@@ -57,7 +57,7 @@ function cachedPython(): string {
     renameSync(fresh, CACHED);
   } catch (error) {
     rmSync(fresh, { recursive: true, force: true });
-    // Somebody else may have put theirs in place meanwhile.
+    // Another process may have put its own in place meanwhile.
     if (!existsSync(program)) {
       throw new Error('no Python for the SDK: set A2E_PYTHON to one that has its packages', { cause: error });
     }
@@ -101,7 +101,7 @@ export function start([command, ...args]: readonly [string, ...string[]], cwd?: 
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     stderr += text;
   });
-  // Reported by whoever waits for a line, or for the exit code.
+  // Reported by the waiter for a line, or for the exit code.
   child.on('error', (error) => {
     stderr += error.message;
   });

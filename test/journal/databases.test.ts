@@ -43,7 +43,7 @@ interface Kind {
   readonly synchronous: 'FULL' | 'NORMAL';
   /** Pages of log after which SQLite makes a checkpoint by itself; 0: never. */
   readonly checkpointAfter: number;
-  /** What a second process is told; undefined: it is kept out by something else. */
+  /** The error of a second process; undefined: it is kept out by something else. */
   readonly locked: ((file: string) => string) | undefined;
   /** A column its statements name; undefined: it prepares them when they are needed. */
   readonly column: string | undefined;
@@ -66,7 +66,7 @@ const kinds: Record<string, Kind> = {
     synchronous: 'FULL',
     checkpointAfter: 0,
     column: 'sessions.evicted',
-    locked: (file) => `process ${process.pid} has the journal ${file} open`,
+    locked: (file) => `process ${process.pid} has the journal ${file} open; stop it, or name another data folder`,
     async open(file, opening) {
       const journal = await sqliteJournal({ file, ...opening });
       return () => journal.close();
@@ -79,7 +79,7 @@ const kinds: Record<string, Kind> = {
     synchronous: 'FULL',
     checkpointAfter: 0,
     column: 'tasks.revision',
-    locked: () => 'another process has the task store open',
+    locked: () => 'another process has the task store open; stop that process',
     async open(file, opening) {
       const store = await sqliteTaskStore({ file, ...opening });
       return () => store.close();
@@ -92,7 +92,7 @@ const kinds: Record<string, Kind> = {
     synchronous: 'FULL',
     checkpointAfter: 0,
     column: undefined,
-    locked: () => 'another worker has this home folder open',
+    locked: () => 'another worker has this home folder open; give each worker its own',
     always: true,
     async open(file, { onCorrupt, now }) {
       const journal = new SqliteWorkerJournal(dirname(file), now);
@@ -107,7 +107,7 @@ const kinds: Record<string, Kind> = {
     synchronous: 'NORMAL',
     checkpointAfter: 1000,
     column: undefined,
-    locked: () => 'another process has the A2A tasks open',
+    locked: () => 'another process has the A2A tasks open; stop that process',
     async open(file, opening) {
       const sdk = {} as Parameters<typeof openA2aTaskStore>[0]['sdk'];
       const store = openA2aTaskStore({ file, sdk, passing: () => false, ...opening });
@@ -244,18 +244,23 @@ for (const [title, kind] of Object.entries(kinds)) {
       const { code, message } = await refusal(kind, newer, { ...plain, onCorrupt });
       assert.equal(code, 'runtime_error');
       assert.ok(message.startsWith(kind.called(newer)), message);
-      assert.match(message, / was written by a newer version \(schema 99, known up to \d\)$/);
+      assert.match(
+        message,
+        / was written by a newer version \(schema 99, known up to \d\); update Handfast, or use another data folder$/,
+      );
       const foreign = await changed(kind, (db) => db.exec('PRAGMA application_id=7'));
       for (const change of ['PRAGMA user_version=0', 'PRAGMA application_id=0', 'PRAGMA user_version=1']) {
         assert.match(
           (await refusal(kind, foreign, { ...plain, onCorrupt })).message,
-          new RegExp(`^${kind.called(foreign)} is the database of another program$`),
+          new RegExp(
+            `^${kind.called(foreign)} is the database of another program; move it away, or use another data folder$`,
+          ),
         );
         const db = new DatabaseSync(foreign);
         db.exec(change);
         db.close();
       }
-      // Where nothing is given back, the next one to open it would be told that it is locked.
+      // Where nothing is given back, the next one to open it would find it locked.
       assert.equal((await refusal(kind, foreign)).code, 'runtime_error');
     });
 
@@ -295,7 +300,7 @@ for (const [title, kind] of Object.entries(kinds)) {
       await close();
     });
 
-    it('sets a damaged file aside, tells where it is, and begins anew', async () => {
+    it('sets a damaged file aside, reports where it is, and starts again', async () => {
       const file = freshFile(kind.name);
       await (await kind.open(file, plain))();
       copyFileSync(file, `${file}.whole`);

@@ -68,7 +68,7 @@ describe('follower', () => {
     for (const expected of recognisableRange(1, 9)) assert.deepEqual((await follower.next()).value, expected);
     assert.equal(session.asked, 3);
     session.append(recognisable(101));
-    assert.equal(session.asked, 3, 'nobody waited, so nothing was fetched');
+    assert.equal(session.asked, 3, 'no follower waited, so nothing was fetched');
     await follower.return();
   });
 

@@ -1,7 +1,7 @@
 /**
  * The rules about the text of files, as pure functions from files to violations; `test/rules.test.ts` calls them.
  */
-import type { Source } from './scan.ts';
+import { blank, type Source } from './scan.ts';
 
 /** Generated sources are checked for freshness instead of for style. */
 export const isGenerated = (path: string): boolean => /\.generated\.ts$|\/generated\//.test(path);
@@ -39,7 +39,7 @@ export function shapeViolations(sources: readonly Source[]): string[] {
   return violations;
 }
 
-/** Paths of somebody's machine: nobody else has them. */
+/** Paths of one machine: no other has them. */
 const machinePath = /(?<![\w.~*/-])\/(?:work|root|builds|(?:home|Users)\/[\w.-]+)\/[\w.-]+/g;
 /** Hosts of package registries: the reader's own configuration names those. */
 const registryHost = /https?:\/\/registry\.[\w.-]+|\bregistry\.(?:npmjs|yarnpkg)\.[a-z]+|\bnpm\.pkg\.github\.com\b/g;
@@ -70,4 +70,45 @@ export function filesNamedInComments(text: string): string[] {
   return [
     ...new Set([...comments.matchAll(/[`\s]((?:[\w-]+\/)+[\w.-]+\.(?:ts|md|json))\b/g)].map((match) => match[1]!)),
   ];
+}
+
+/** The files they name by name alone: `errors.ts`. */
+export function bareFilesNamedInComments(text: string): string[] {
+  const comments = [...text.matchAll(/\/\*.*?\*\/|\/\/[^\n]*/gs)].map(([comment]) => comment).join('\n');
+  return [...new Set([...comments.matchAll(/`([\w.-]+\.ts)`/g)].map((match) => match[1]!))];
+}
+
+/** Words that hide who acts, or that the field has a term for: name the actor; "again", "continues", "is reported". */
+const vagueWords =
+  /\b(?:who(?:m)?ever|whatever|somebody|nobody|anew|doorkeeper|(?:is|are|was|were|be|being) told|go(?:es|ing|ne)? on|went on)\b/gi;
+
+/** The comments of a source and the titles of its tests, everything else blank; lines stay where they are. */
+function wordsOf(text: string): string {
+  const { withStrings } = blank(text);
+  const blanked = text.replace(/[^\n]/g, (char, at: number) => (withStrings[at] === char ? ' ' : char));
+  const kept = [...blanked.matchAll(/\/\*.*?\*\/|\/\/[^\n]*/gs)];
+  const titles = [...withStrings.matchAll(/\b(?:test|it|describe|natsTest)(?:\.\w+)?\(\s*(['`]).*?\1/gs)];
+  const chars = [...text.replace(/[^\n]/g, ' ')];
+  for (const { index, 0: words } of [...kept, ...titles]) {
+    for (let at = 0; at < words.length; at += 1) chars[index + at] = text[index + at]!;
+  }
+  return chars.join('');
+}
+
+/**
+ * Vague words in texts for readers: pages without their code, sources, and of tests the comments and titles, whose data may say
+ * what it likes.
+ */
+export function wordViolations(files: Iterable<{ readonly path: string; readonly text: string }>): string[] {
+  const violations: string[] = [];
+  for (const { path, text } of files) {
+    if (!/\.(?:ts|md)$/.test(path) || text.search(vagueWords) < 0) continue;
+    let words = text;
+    if (path.endsWith('.md')) words = text.replace(/`[^`\n]*`/g, (code) => ' '.repeat(code.length));
+    else if (path.startsWith('test/')) words = wordsOf(text);
+    for (const { index, 0: word } of words.matchAll(vagueWords)) {
+      violations.push(`${path}:${text.slice(0, index).split('\n').length}: "${word}"`);
+    }
+  }
+  return violations;
 }

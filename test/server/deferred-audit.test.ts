@@ -36,7 +36,7 @@ test('records from before the writer was there come first', async (t) => {
   assert.deepEqual([audit.health?.written, audit.health?.dropped], [3, 0]);
 });
 
-test('the end writes what nobody had loaded a writer for, and nothing when there is nothing', async (t) => {
+test('the end writes what no writer was loaded for, and nothing when there is nothing', async (t) => {
   const folder = temporaryFolder(t);
   const options = { file: join(folder, 'audit.jsonl'), maxBytes: 65_536, maxFiles: 2 };
   await new DeferredAudit(options, silentLog).close();

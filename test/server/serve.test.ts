@@ -104,11 +104,11 @@ test('a plugin shares the classes of its host: its errors keep their codes, its 
   assert.deepEqual([error.code, error.detail.why], ['tool_error', 'asked']);
 });
 
-test('a module that is no plugin stops the start and says why', async (t) => {
+test('a module that is not a plugin stops the start with the reason', async (t) => {
   const { folder, config } = place(t);
   const cases: [string, RegExp][] = [
     ['export const nothing = 1;', /exports neither "plugin" nor "plugins"/],
-    ['export const plugin = 1;', /exports something that is no plugin/],
+    ['export const plugin = 1;', /exports something that is not a plugin/],
     ["export const plugin = { name: 'x', type: 'tool', methods: [] };", /type "tool", which is none of skill, tools/],
     ["export const plugin = { name: 'x', type: 'tools' };", /"x" without methods/],
     ["export const plugin = { type: 'tools', methods: [] };", /without a name/],
@@ -181,7 +181,7 @@ test('state of plugins comes back after a restart', async (t) => {
   assert.equal(await counted(), 102);
 });
 
-test('principals of the file and the local one come in, each by its own token; nobody without', async (t) => {
+test('principals of the file and the local one come in, each by its own token; no client without one', async (t) => {
   const { start } = place(t);
   const server = await start('auth: { tokens: { name: ci, token: the-token-of-the-ci-job } }\n');
   const nameOf = async (sent: string) => {
@@ -224,7 +224,7 @@ test('stopping writes the audit, withdraws the announcement and closes the journ
   const audit = readFileSync(join(home, 'hosts', 'handfast', 'audit.jsonl'), 'utf8');
   assert.match(audit, /"type":"tool\/call\/req","tool":"list_dir"/);
   assert.ok(existsSync(join(folder, 'journal.db')));
-  // Nobody else could write it if it were still open.
+  // No other process could write it if it were still open.
   const again = await start('journal: { kind: sqlite, file: ./journal.db }\n', log);
   await again.close();
   assert.deepEqual(errors, []);

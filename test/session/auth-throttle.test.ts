@@ -92,7 +92,7 @@ test('memory is bounded: the address that failed longest ago is forgotten', () =
   assert.equal(backoff.failed('10.0.0.50').failures, 1);
 });
 
-test('a machine is one address, whatever it calls itself', () => {
+test('a machine is one address, under all of its names', () => {
   assert.equal(networkOf('10.0.0.1'), '10.0.0.1');
   assert.equal(networkOf('::ffff:10.0.0.1'), '10.0.0.1');
   assert.equal(networkOf('2001:db8:0:1::5'), networkOf('2001:0db8:0:0001:ffff:ffff:ffff:ffff'));

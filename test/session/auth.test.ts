@@ -13,7 +13,7 @@ function grantsOf(owners: Record<string, string[]>) {
   }));
 }
 
-test('without grants everybody is the local principal, whatever they send', () => {
+test('without grants every client is the local principal, with any token', () => {
   const { hasTokens, authenticate } = createAuthenticator([]);
   assert.equal(hasTokens, false);
   for (const token of [undefined, '', 'anything', 7]) assert.equal(authenticate(token), LOCAL_PRINCIPAL);

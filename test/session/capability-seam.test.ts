@@ -55,7 +55,7 @@ for (const transport of ['memory', 'stdio', 'tcp', 'websocket', 'http'] as const
       );
     });
 
-    test('a stream goes on behind its reply, with fields of its own, and ends in order', async () => {
+    test('a stream continues behind its reply, with fields of its own, and ends in order', async () => {
       await using agent = await open();
       const call = agent.calls.call(watch, { count: 40 }, { keepStream: true, streaming: true });
       assert.equal((await call).started, true);
@@ -89,7 +89,7 @@ for (const transport of ['memory', 'stdio', 'tcp', 'websocket', 'http'] as const
       await until(() => openStreams.size === 0, 'the end of the stream at the host');
     });
 
-    test('the host asks the agent; without a handler it is told so at once', async () => {
+    test('the host asks the agent; without a handler it gets an error at once', async () => {
       await using agent = await open();
       await assert.rejects(agent.calls.call(relayQuestion, { text: 'who?' }), { code: 'no_handler' });
       const end = agent.serve(question, async ({ text }) => ({ answer: text.toUpperCase() }));

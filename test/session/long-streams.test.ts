@@ -33,7 +33,7 @@ async function streaming(options: Partial<HostOptions>) {
   const state = { emitted: 0 };
   const stream = tool({
     name: 'stream',
-    description: 'Emits as it is told',
+    description: 'Emits on command',
     async run(_args, context) {
       for (;;) {
         const count = await (steps.at(-1) as PromiseWithResolvers<number>).promise;
@@ -74,7 +74,7 @@ async function until(done: () => boolean, what: string): Promise<void> {
 const seqsOf = (messages: readonly Message[]): number[] =>
   messages.filter(({ type }) => type === 'tool/event').map(({ seq }) => seq as number);
 
-test('work that goes on during the replay waits for it, so that retention cannot overtake it: one gap, then all', async () => {
+test('work that continues during the replay waits for it, so that retention cannot overtake it: one gap, then all', async () => {
   const retention = { maxEntries: 3_000, maxBytes: 1024 * 1024 * 1024 };
   const { host, door, state, emit } = await streaming({ journal: memoryJournal({ retention }) });
   const first = await door.dial();
@@ -86,9 +86,9 @@ test('work that goes on during the replay waits for it, so that retention cannot
   first.cut();
   const [session] = [...host.sessions];
   await until(() => session?.state === 'detached', 'the host has noticed');
-  // Nobody has to be waited for: this is more than the journal keeps.
+  // There is no reader to wait for: this is more than the journal stores.
   emit(5_000);
-  await until(() => state.emitted === 5_100, 'the work went on without a link');
+  await until(() => state.emitted === 5_100, 'the work continued without a link');
 
   const second: Peer = await door.dial();
   second.send({
@@ -153,7 +153,7 @@ test('our agent, cut off in the middle of a stream longer than the journal, gets
     seqs,
     [...seqs].sort((a, b) => a - b),
   );
-  // What is missing from the numbers is what was told: in the stream, by the callback, and afterwards.
+  // What is missing from the numbers is what was reported: in the stream, by the callback, and afterwards.
   const told = call.gaps.flatMap(({ from, to }) => Array.from({ length: to - from + 1 }, (_, at) => from + at));
   assert.deepEqual(
     [...seqs, ...told].sort((a, b) => a - b),
@@ -221,7 +221,7 @@ test('a call the host had not read before the cut is sent again and not taken fo
   await agent.close();
 });
 
-test('a reply that is gone is told as reply_lost, also when the link that told of the gap is lost before', async () => {
+test('a removed reply is reported as reply_lost, also when the link that reported the gap is lost before', async () => {
   const { agent, first, next } = await scripted();
   const call = agent.request('tool/call/req', { tool_name: 'gone' });
   const running = agent.request('tool/call/req', { tool_name: 'running' });

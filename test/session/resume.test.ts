@@ -133,7 +133,7 @@ test('a range that retention took is one explicit gap, with what still runs', as
   assert.equal(replayed.at(-1), cursorOf(first));
 });
 
-test('a newer link takes over, and the older one is told superseded', async () => {
+test('a newer link takes over, and the older one ends as superseded', async () => {
   const made = await host();
   const first = rawAgent(made);
   const { session_id } = await shake(first);
@@ -168,7 +168,7 @@ test('racing links: one of them ends up with the session, and each answer is del
   }
 });
 
-test('only the same principal may resume; somebody else’s session looks like none at all', async () => {
+test('only the same principal may resume; a session of another principal looks like none at all', async () => {
   const auth = createAuthenticator([
     { principal: { name: 'alice', capabilities: ['*'] }, digests: [tokenDigest('a')] },
     { principal: { name: 'mallory', capabilities: ['*'] }, digests: [tokenDigest('m')] },

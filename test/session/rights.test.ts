@@ -45,7 +45,7 @@ const text = ([action, object]: readonly [Action, unknown?]): string =>
 
 const allowed = (principal: Principal): string[] => questions.filter((one) => ask(principal, one)).map(text);
 
-/** What everybody may: a provider is refused only by a list, and the workspace is open to whoever has sessions. */
+/** What every principal may: a provider is refused only by a list, and the workspace is open to all with sessions. */
 const ANYONE = ['provider openai', 'folder /srv/a'];
 
 describe('the preset roles', () => {

@@ -82,7 +82,7 @@ export function floods(token: string, times = 1): Flood[] {
 
 /** What neighbours felt. */
 export interface Felt {
-  /** Round trips of the neighbours while the flood was going on. */
+  /** Round trips of the neighbours during the flood. */
   readonly pings: number;
   readonly worstMs: number;
   /** From the first byte of the flood to the last, or to the moment its client was cut off. */

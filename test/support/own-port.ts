@@ -1,5 +1,5 @@
 /**
- * A port for tests that give one back and take it again: between the two nobody may get it who asks the system for any,
+ * A port for tests that give one back and take it again: between the two no process may get it that asks the system for any,
  * as everything else that runs meanwhile does. So it is none of those the system gives.
  */
 import { randomInt } from 'node:crypto';
@@ -10,7 +10,7 @@ const LOWEST = 15_000;
 /** Where the ports begin that systems give, unless they tell. */
 const GIVEN_FROM = 32_768;
 const TRIES = 50;
-/** What this process has got: whoever got one may not have bound it yet. */
+/** What this process has got: its owner may not have bound it yet. */
 const taken = new Set<number>();
 
 /** A port on 127.0.0.1 that is free now. */

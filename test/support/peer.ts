@@ -18,7 +18,7 @@ export interface Carrier {
   end?(): void;
   /** Drops the connection without any order. */
   cut(): void;
-  /** Stops (true) or goes on (false) reading. Absent where a test has no use for it. */
+  /** Stops (true) or continues (false) reading. Absent where a test has no use for it. */
   pause?(paused: boolean): void;
   /** Bytes written and not yet taken by the system. Absent where a test has no use for it. */
   pending?(): number;

@@ -1,5 +1,5 @@
 /**
- * A relay that cuts connections: after a number of bytes, in the middle of whatever goes through, or when told to. It can
+ * A relay that cuts connections: after a number of bytes, in the middle of what goes through, or on command. It can
  * also swallow everything, as behind a dead router, or refuse connections. It stands between agents and hosts in the tests
  * of resuming, reconnecting and liveness, and in the soak.
  */

@@ -1,6 +1,6 @@
 /**
  * The real server in a process of its own, as `handfast up` runs it: started by `startServer` of `serve-child.ts`, it sends
- * its addresses over the IPC channel and runs until it is told to stop.
+ * its addresses over the IPC channel and runs until it is ordered to stop.
  */
 import { serve } from '../../src/serve.ts';
 

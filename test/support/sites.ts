@@ -98,7 +98,7 @@ export class Site {
     this.name = name;
   }
 
-  /** True when peers can end their side and go on reading. */
+  /** True when peers can end their side and continue to read. */
   get halfCloses(): boolean {
     return this.name !== 'websocket' && this.name !== 'http';
   }

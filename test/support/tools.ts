@@ -27,7 +27,7 @@ export const flood = tool({
   },
 });
 
-/** Runs until it is told to stop, and notes that it was. */
+/** Runs until it is aborted, and notes that it was. */
 export function patient() {
   const stopped: string[] = [];
   const started: string[] = [];

@@ -1,5 +1,5 @@
 /**
- * Reads golden transcripts and plays the agent's part of one against a host. The format is told in `README.md` beside
+ * Reads golden transcripts and plays the agent's part of one against a host. The format is described in `README.md` beside
  * this file; `test/contract/transcripts.test.ts` replays all of them over every transport.
  */
 import assert from 'node:assert/strict';
@@ -77,7 +77,7 @@ export async function replay({ name, steps }: Transcript, peer: Peer): Promise<M
     }
   }
   if (!peer.over) {
-    // Nothing more may come: whatever was still on its way would arrive before this.
+    // Nothing more may come: what was still on its way would arrive before this.
     await peer.ping('after the transcript');
   }
   assert.deepEqual(peer.rest, [], `${name}: the host said more than is written`);

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { SendBuffer } from '../../src/transport/send-buffer.ts';
 import { turns, within } from '../contract/recorder.ts';
 
-/** A target whose system takes everything at once, or nothing until it is told to. */
+/** A target whose system accepts everything at once, or nothing until it is ordered to. */
 class Target {
   readonly packs: string[] = [];
   readonly outbox = new SendBuffer(this);
@@ -99,7 +99,7 @@ describe('the outbox', () => {
     assert.deepEqual(packs, ['1']);
   });
 
-  test('is silent after closing, and nobody waits any more', async () => {
+  test('is silent after closing, and every waiter is settled', async () => {
     const target = new Target();
     target.blocked = true;
     target.outbox.send('x'.repeat(9000));

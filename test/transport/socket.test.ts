@@ -20,7 +20,7 @@ import { Recorder, turns, within } from '../contract/recorder.ts';
 /** Containers and some machines have none. */
 const ipv6 = Object.values(networkInterfaces()).some((all) => all?.some(({ address }) => address === '::1'));
 
-const noLink = (): never => assert.fail('nobody should be accepted');
+const noLink = (): never => assert.fail('no client should be accepted');
 
 describe('TCP links', () => {
   test('addresses of IPv4, IPv6 and names are read, anything else is a wrong use', () => {
@@ -51,7 +51,7 @@ describe('TCP links', () => {
     await listener.close();
   });
 
-  test('a closed listener refuses, and its links go on', async () => {
+  test('a closed listener refuses, and its links continue', async () => {
     const { promise, resolve } = Promise.withResolvers<Link>();
     const listener = await listenTcp({ port: 0 }, resolve);
     const client = await connectTcp(listener.address);
@@ -138,7 +138,7 @@ describe('TCP links', () => {
       });
     }
 
-    test('and let everything else pass to whoever judges messages', async () => {
+    test('and let everything else pass to the layer that checks messages', async () => {
       for (const line of ['{"n":1}', ' {"n":1}', '\ufeff{"n":1}', 'GETTING "odd"', 'P', '\x16 x']) {
         const bytes = Buffer.from(`${line}\n`).toString('latin1');
         const { recorder, socket } = await hears([...bytes]);
@@ -194,7 +194,7 @@ describe('Unix links', () => {
     await listener.close();
   });
 
-  test('a socket somebody listens on is left alone', async () => {
+  test('a socket with a listener is left alone', async () => {
     const path = join(folder, 'live');
     const accepted: Link[] = [];
     const listener = await listenUnix({ path }, (link) => accepted.push(link));
@@ -222,7 +222,7 @@ describe('Unix links', () => {
     await assert.rejects(listenUnix({ path }, noLink), { code: 'runtime_error', message: /at most \d+ bytes/ });
   });
 
-  test('a path nobody listens on is unreachable', async () => {
+  test('a path without a listener is unreachable', async () => {
     await assert.rejects(connectUnix(`unix://${join(folder, 'nobody')}`), { code: 'unreachable' });
   });
 });

@@ -1,4 +1,4 @@
-/** What is special about a process's own stdio: whatever its files are, and whoever prints. */
+/** What is special about a process's own stdio: any kind of file, and prints of any code. */
 import assert from 'node:assert/strict';
 import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process';
 import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
@@ -81,7 +81,7 @@ describe('a stdio link', () => {
     assert.equal(code, 0);
   });
 
-  test('ends when nobody reads its output any more', async () => {
+  test('ends when its output is no longer read', async () => {
     const child = start('pipe');
     const exit = new Promise<number | null>((resolve) => child.once('exit', resolve));
     child.stdout?.destroy();

@@ -65,7 +65,7 @@ describe('a link to a child process', () => {
     await link.close();
   });
 
-  test('closing closes the input, and the exit code is told', async () => {
+  test('closing closes the input, and the exit code is reported', async () => {
     const link = await node('process.stdin.resume().on("end", () => process.exit(0))');
     const recorder = Recorder.on(link);
     await within(link.close('done', PATIENCE_MS), 'the close');
@@ -139,7 +139,7 @@ describe('a link to a child process', () => {
     await gone(recorder.messages[0]?.pid as number);
   });
 
-  /** A child that starts a child of its own, which holds the same output and listens to nobody. */
+  /** A child that starts a child of its own, which holds the same output and ignores signals. */
   const FAMILY = `
     const { spawn } = require('node:child_process');
     const script = "process.on('SIGTERM', () => {}); setInterval(() => {}, 1000); console.log(JSON.stringify({ pid: process.pid }));";

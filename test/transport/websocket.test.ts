@@ -29,7 +29,7 @@ describe('WebSocket links', () => {
   });
   after(() => http.close());
 
-  /** A link of ours and a socket of somebody else at its other end. */
+  /** A link of ours and a foreign socket at its other end. */
   async function withStranger(
     run: (link: Link, stranger: WebSocket, frames: string[]) => Promise<void>,
     acceptorOptions: WebSocketAcceptorOptions = {},
@@ -150,7 +150,7 @@ describe('WebSocket links', () => {
       assert.equal((await closed).reason, '漢'.repeat(40));
     }));
 
-  test('before the handshake nobody can make us hold a large frame', () =>
+  test('before the handshake no peer can make us buffer a large frame', () =>
     withStranger(async (link, stranger) => {
       link.setMaxMessageBytes(64 * 1024);
       const recorder = Recorder.on(link);
@@ -225,7 +225,7 @@ describe('WebSocket links', () => {
       await assert.rejects(connectWebSocket('nonsense'), { code: 'usage' });
     });
 
-    test('ends when nobody is there, the time is up, or the signal aborts', async () => {
+    test('ends when no host is there, the time is up, or the signal aborts', async () => {
       const deaf = createNetServer((socket) => socket.on('error', () => {}).resume());
       await new Promise<void>((resolve) => deaf.listen(0, '127.0.0.1', resolve));
       const url = `ws://127.0.0.1:${(deaf.address() as AddressInfo).port}`;

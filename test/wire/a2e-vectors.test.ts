@@ -100,7 +100,7 @@ describe('a line of another implementation', () => {
     }
   });
 
-  test('that reports an error becomes that error, whatever its code', () => {
+  test('that reports an error becomes that error, with any code', () => {
     for (const { at, message } of vectors.filter(({ message }) => message.type === 'error')) {
       const error = errorOf(message);
       assert.equal(error.code, message.code, at);
@@ -148,12 +148,12 @@ describe('a host', () => {
     for (const { at, text, message } of vectors) {
       if (message.type === 'shutdown') continue;
       raw.send(text);
-      // Requests are answered in order and a ping at once, so whatever the line caused has come when its pong has.
+      // Requests are answered in order and a ping at once, so everything the line caused has come when its pong has.
       raw.send({ type: 'ping', id: `after ${at}` });
       const answers: Message[] = [];
       for (let next = await raw.next(); next.req_id !== `after ${at}`; next = await raw.next()) answers.push(next);
       if (roleOf(message.type) !== 'request') {
-        // Nobody sends the upper-case ones on a wire; a host may tell whoever does that it does not know them.
+        // No peer sends the upper-case ones on a wire; a host may answer that it does not know them.
         if (!message.type.startsWith('SUBAGENT_')) assert.deepEqual(answers, [], at);
         continue;
       }
@@ -326,7 +326,7 @@ describe('what is written', () => {
     waiting.cancel();
     await assert.rejects(waiting, { code: 'cancelled' });
     await agent.ping();
-    assert.deepEqual(waits.stopped, ['x:cancelled'], 'the host was told which call to give up');
+    assert.deepEqual(waits.stopped, ['x:cancelled'], 'the host received which call to cancel');
     const { last } = await agent.journal('', {}, { onEvent: () => {} });
     assert.ok(last > 0);
     await agent.close();

@@ -74,7 +74,7 @@ export const extensions = [
   'journal/event',
 ];
 
-/** How a message is used, by the shape of its type: the few requests without `/req` are told by having no other ending. */
+/** How a message is used, by the shape of its type: the few requests without `/req` are known by having no other ending. */
 export function roleOf(type: string): 'request' | 'answer' | 'event' {
   if (/\/(event|push)$|_EVENT$/.test(type)) return 'event';
   if (/\/resp$|_RESP$|^(error|pong)$/.test(type)) return 'answer';

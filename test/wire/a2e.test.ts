@@ -78,7 +78,7 @@ const read = (written: string | Message): Message => {
 
 const writer = (): A2ECodec => new A2ECodec('abcde-', () => 1_767_225_600_125);
 
-describe('the codec, whatever a message holds', () => {
+describe('the codec, for any content of a message', () => {
   test('an answer read back has its envelope and its body, and the body never overrides the envelope', () =>
     fc.assert(
       fc.property(id, body, cursor, (request, fields, at) => {
@@ -152,7 +152,7 @@ describe('the codec, whatever a message holds', () => {
 });
 
 describe('times and ids', () => {
-  test('a time is epoch seconds with its milliseconds, whatever the clock says', () => {
+  test('a time is epoch seconds with its milliseconds, for any clock', () => {
     for (const ms of [1_767_225_600_125, 1_767_225_600_000, 1_767_225_600_007, 1_000, 999, 5, 0]) {
       assert.equal(JSON.parse(new A2ECodec('a-', () => ms).stamp()), ms / 1000, `${ms} ms`);
     }
@@ -216,7 +216,7 @@ describe('errors on the wire', () => {
       { numRuns: 500 },
     ));
 
-  test('whatever a peer sends as an error is read without failing', () =>
+  test('anything a peer sends as an error is read without failing', () =>
     fc.assert(
       fc.property(body, value, value, (fields, code, detail) => {
         const error = errorOf({ ...fields, code, detail });

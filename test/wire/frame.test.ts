@@ -1,4 +1,4 @@
-/** The line cutter: whatever the chunking, the same lines come out, and nothing that is no line is let through. */
+/** The line cutter: for any chunking, the same lines come out, and nothing that is no line is let through. */
 import assert from 'node:assert/strict';
 import { isUtf8 } from 'node:buffer';
 import { describe, test } from 'node:test';

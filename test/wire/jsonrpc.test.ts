@@ -84,7 +84,7 @@ describe('what a line is', () => {
     }
   });
 
-  test('what is not JSON is told in the words of the parser, and little of it comes back', () => {
+  test('what is not JSON is reported in the words of the parser, and little of it comes back', () => {
     for (const line of ['{bad', '{"a":1}{"b":2}', '\u0000', `{"a":"${'x'.repeat(10_000)}`]) {
       const { code, message, data } = errorOf(line);
       assert.deepEqual([code, data.reason], [-32700, 'parse_error']);
@@ -248,14 +248,14 @@ describe('errors', () => {
     assert.deepEqual(data, { reason: 'internal_error', kind: 'not_found', retryable: false });
   });
 
-  test('an error somebody else sent us keeps its name', () => {
+  test('an error that a peer sent keeps its name', () => {
     const foreign = new HandfastError('their_code', 'theirs', { retryable: true });
     const body = rpcErrorOf(foreign);
     assert.deepEqual([body.code, body.data.reason, body.data.kind], [-32603, 'internal_error', 'their_code']);
     assert.deepEqual([errorFromRpc(body).code, errorFromRpc(body).retryable], ['their_code', true]);
   });
 
-  test('whatever a server sends as an error becomes one of ours', () => {
+  test('anything a server sends as an error becomes one of ours', () => {
     for (const odd of [undefined, null, 'x', 7, [], {}, { code: 'x', message: 5, data: [] }, { code: -1 }]) {
       const error = errorFromRpc(odd);
       assert.ok(error instanceof HandfastError);

@@ -190,7 +190,7 @@ describe('keys', () => {
     assert.equal(said('{"\\u00e9":1,"e\\u0301":1}'), 'ok', 'two ways to write one letter are two keys');
   });
 
-  test('that occur more than once are told once each, in all places', () => {
+  test('that occur more than once are reported once each, in all places', () => {
     assert.equal(said('{"a":1,"a":1,"a":1,"b":{"c":1,"c":1},"b":1}'), 'E_DUP_KEY /a, E_DUP_KEY /b/c, E_DUP_KEY /b');
   });
 
@@ -223,7 +223,7 @@ describe('nesting', () => {
     assert.equal(said(`{"a":"${'['.repeat(1000)}\\"${'{'.repeat(1000)}"}`), 'ok', 'brackets in a string are text');
   });
 
-  test('of 5,000 levels and more is told without overflowing the stack, also where it is cut off', () => {
+  test('of 5,000 levels and more is reported without overflowing the stack, also where it is cut off', () => {
     for (const levels of [5_000, 100_000]) {
       assert.equal(said(nested('[', '', ']', levels)), 'E_LIMIT');
       assert.equal(said(nested('{"a":', '1', '}', levels)), 'E_LIMIT');
@@ -245,7 +245,7 @@ describe('size', () => {
     assert.equal(said(`{"a":"${'é'.repeat(room / 2)}"}`), 'ok');
   });
 
-  test('is read in linear time, whatever it is filled with', () => {
+  test('is read in linear time, with any content', () => {
     const room = MAX_MESSAGE_BYTES - 100;
     const fill = (piece: string) => piece.repeat(Math.floor(room / piece.length));
     const hostile = [

@@ -58,7 +58,7 @@ export class NotesClient {
     }
   }
 
-  /** Calls `listener` for each change, whoever made it. Returns the function that ends it. */
+  /** Calls `listener` for each change, by any client. Returns the function that ends it. */
   onChange(listener: (change: NoteChange) => unknown): () => void {
     return this.#agent.on(notesChanged, listener);
   }

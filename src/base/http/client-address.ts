@@ -2,8 +2,8 @@
  * Whom a request comes from: the peer of its connection or, where that is a proxy the configuration names
  * (`http.trusted_proxies`), the client that this proxy names.
  *
- * The HTTP port of the server notes it with every request when proxies are configured; whatever throttles, logs or audits
- * asks {@link clientAddress}.
+ * The HTTP port of the server notes it with every request when proxies are configured; throttle, logs and audit
+ * ask {@link clientAddress}.
  */
 import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP } from 'node:net';

@@ -6,7 +6,7 @@ import { mkdirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { fail } from '../../wire/errors.ts';
-import { takeFileLock } from '../file-lock.ts';
+import { acquireFileLock } from '../file-lock.ts';
 import { isDamage, resultCode, SQLITE_ERROR, sqliteFailure } from './failure.ts';
 import { connect, createPrivate, makePrivate, setAside } from './file.ts';
 import { Mark, sameAsClosed } from './mark.ts';
@@ -52,7 +52,7 @@ export interface DatabaseOptions {
 /** The lock of a database that one process has at a time; a second process fails with `journal_locked` and `message`. */
 export function soleOwner(message: string): (file: string) => () => void {
   return (file) => {
-    const release = takeFileLock(`${file}.lock`);
+    const release = acquireFileLock(`${file}.lock`);
     if (release === undefined) throw fail('journal_locked', message);
     return release;
   };
@@ -179,11 +179,14 @@ function identify(database: DatabaseSync, { what, applicationId, migrations }: D
   const application = first(database, 'PRAGMA application_id');
   if (application !== applicationId) {
     if (application === 0 && version === 0 && first(database, 'SELECT count(*) FROM sqlite_schema') === 0) return 0;
-    throw fail('runtime_error', `${what} is the database of another program`);
+    throw fail('runtime_error', `${what} is the database of another program; move it away, or use another data folder`);
   }
   if (version > migrations.length) {
     const known = `schema ${version}, known up to ${migrations.length}`;
-    throw fail('runtime_error', `${what} was written by a newer version (${known})`);
+    throw fail(
+      'runtime_error',
+      `${what} was written by a newer version (${known}); update Handfast, or use another data folder`,
+    );
   }
   return version;
 }

@@ -45,7 +45,7 @@ export function sqliteFailure(thrown: unknown, what: string, file?: string | nul
     (code === SQLITE_IOERR_WRITE && file && !mayGrow(file)) ||
     (code & 0xff) === SQLITE_FULL;
   if (full) {
-    return fail('disk_full', `${what} could not be written: the disk is full`, detail, thrown);
+    return fail('disk_full', `${what} could not be written: the disk is full; free space on it`, detail, thrown);
   }
   switch (code & 0xff) {
     case SQLITE_CORRUPT:
@@ -53,7 +53,7 @@ export function sqliteFailure(thrown: unknown, what: string, file?: string | nul
       return fail('journal_corrupt', `${what} is damaged`, detail, thrown);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      return fail('journal_locked', `another process is writing to ${what}`, detail, thrown);
+      return fail('journal_locked', `another process is writing to ${what}; stop that process`, detail, thrown);
     default:
       return fail('runtime_error', `${what} failed`, detail, thrown);
   }

@@ -98,7 +98,7 @@ export class Mark {
   }
 }
 
-/** True when `file` is as it was when `mark` was told that it is closed, and nothing lies beside it. */
+/** True when `file` is as it was when `mark` recorded that it was closed, and nothing lies beside it. */
 export function sameAsClosed({ found }: Mark, file: string): boolean {
   return found !== undefined && found.closed !== '' && found.closed === stateOf(file);
 }

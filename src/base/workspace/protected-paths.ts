@@ -42,7 +42,7 @@ export type Denial = 'all' | 'changes';
 export type Access = 'read' | 'change';
 
 /**
- * Names that nobody restricted changes in any folder: git runs what is in its folder, and a configuration is used by the
+ * Names that no restricted principal changes in any folder: git runs what is in its folder, and a configuration is used by the
  * next `handfast` that starts beside it.
  */
 const UNCHANGEABLE_NAMES = new Set(['.git', 'handfast.yaml', 'fleet.yaml']);
@@ -62,7 +62,7 @@ const CLOCK_SLACK_MS = 50;
 /** What is known of a file or folder that is, or was, at a protected path. */
 interface Known {
   readonly deny: Denial;
-  /** Tells it from a later file with the same inode. */
+  /** Distinguishes it from a later file with the same inode. */
   readonly generation: number;
   /** The check at which it was last found at its path. */
   readonly round: number;

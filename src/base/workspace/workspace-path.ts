@@ -127,7 +127,12 @@ export async function locate(workspace: string, path: string, options: LocateOpt
   try {
     root = await HeldDirectory.openTrusted(workspace, addressing);
   } catch (error) {
-    throw fail('tool_error', 'the workspace cannot be opened', { reason: 'workspace_missing' }, error);
+    throw fail(
+      'tool_error',
+      'the workspace cannot be opened; check that its folder exists',
+      { reason: 'workspace_missing' },
+      error,
+    );
   }
   let trail: Trail;
   try {

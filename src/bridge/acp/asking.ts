@@ -4,7 +4,7 @@
  */
 import type { AgentContext, ClientCapabilities, PermissionOption, ToolCallUpdate } from '../../acp/sdk.ts';
 import type { Approval, ApprovalAnswer } from '../../protocol/session-types.ts';
-import { beginningOf, type CallFacts, callIdOf, changesOf } from './tool-calls.ts';
+import { type CallFacts, callIdOf, changesOf, startOf } from './tool-calls.ts';
 
 export interface AskingDeps {
   readonly client: Pick<AgentContext, 'request'>;
@@ -46,7 +46,7 @@ async function askPermission(approval: Approval, { call, cwd, ...parts }: Asking
   ];
   const chosen = await choose(approval, parts, options, {
     toolCallId: callIdOf(approval.turn_id, tool.call_id),
-    ...beginningOf(facts, cwd),
+    ...startOf(facts, cwd),
     title,
     status: 'pending',
     ...(content.length > 0 && { content }),

@@ -255,7 +255,7 @@ export class EditorSession {
         pendingUpdate = joined ?? update;
       }
     };
-    this.#updates.beginReplay(this.#state);
+    this.#updates.startReplay(this.#state);
     for (let at = 0; at < last; ) {
       const { value: event, done } = await withinStall(events.next());
       if (done) throw fail('cancelled', 'the session was closed');

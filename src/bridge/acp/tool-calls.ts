@@ -59,7 +59,7 @@ export function kindOf({ toolKind, risks = [] }: Pick<CallFacts, 'toolKind' | 'r
 }
 
 /** The members of a call that are known when it starts, and when its approval is requested. */
-export function beginningOf(call: CallFacts, cwd: string) {
+export function startOf(call: CallFacts, cwd: string) {
   const kind = kindOf(call);
   const locations = locationsOf(call.input, cwd);
   return {

@@ -10,7 +10,7 @@ import type { ControlEvent } from '../../control-client/control-event.ts';
 import type { SessionEventPayloads } from '../../protocol/session-events.ts';
 import type { SessionSettings, SessionState, UiMessage } from '../../protocol/session-types.ts';
 import { modeOf } from './options.ts';
-import { beginningOf, type CallFacts, callIdOf, fenced, outcomeOf } from './tool-calls.ts';
+import { type CallFacts, callIdOf, fenced, outcomeOf, startOf } from './tool-calls.ts';
 
 /** What is shown of a turn so far. */
 interface ShownTurn {
@@ -39,7 +39,7 @@ const MAX_OUTPUT = 16 * 1024;
 
 type Payloads = SessionEventPayloads;
 /** Payloads as they come: with what every emitter adds. */
-type Told<Type extends keyof Payloads> = Payloads[Type] & { readonly turn_id?: string };
+type EventPayload<Type extends keyof Payloads> = Payloads[Type] & { readonly turn_id?: string };
 
 export interface UpdatesOptions {
   /** Absolute. */
@@ -78,7 +78,7 @@ export class SessionUpdates {
   }
 
   /** From here on events are replayed. The state shows which of their messages are still part of the session. */
-  beginReplay({ messages }: Pick<SessionState, 'messages'>): void {
+  startReplay({ messages }: Pick<SessionState, 'messages'>): void {
     this.#unsent = [...messages];
   }
 
@@ -154,7 +154,7 @@ export class SessionUpdates {
     return this.#unsent !== undefined;
   }
 
-  #streamed({ chunk, turn_id = '' }: Told<'session.stream.chunk'>): SessionUpdate[] {
+  #streamed({ chunk, turn_id = '' }: EventPayload<'session.stream.chunk'>): SessionUpdate[] {
     const turn = this.#turn(turn_id);
     const segments = chunk.segments ?? [{ kind: 'answer' as const, text: chunk.answerText }];
     return segments.flatMap(({ kind, text }) => {
@@ -164,7 +164,12 @@ export class SessionUpdates {
     });
   }
 
-  #started({ turn_id = '', data, tool_kind: toolKind, risks }: Told<'session.tool.call.started'>): SessionUpdate[] {
+  #started({
+    turn_id = '',
+    data,
+    tool_kind: toolKind,
+    risks,
+  }: EventPayload<'session.tool.call.started'>): SessionUpdate[] {
     const { name, input, callId, providerToolName: title } = data.call;
     const call: ShownCall = { name, input, title, toolKind, risks, output: '', behind: false };
     const turn = this.#turn(turn_id);
@@ -172,11 +177,11 @@ export class SessionUpdates {
     turn.part += 1;
     if (turn.removed) return [];
     const toolCallId = callIdOf(turn_id, callId);
-    return [{ sessionUpdate: 'tool_call', toolCallId, status: 'in_progress', ...beginningOf(call, this.#cwd) }];
+    return [{ sessionUpdate: 'tool_call', toolCallId, status: 'in_progress', ...startOf(call, this.#cwd) }];
   }
 
   /** Kept for `outputs`. */
-  #output({ turn_id, call_id, text }: Told<'session.tool.output'>): SessionUpdate[] {
+  #output({ turn_id, call_id, text }: EventPayload<'session.tool.output'>): SessionUpdate[] {
     const call = this.#turn(turn_id).calls.get(call_id);
     if (call === undefined || this.#replaying) return [];
     call.output = (call.output + text).slice(-MAX_OUTPUT);
@@ -184,7 +189,7 @@ export class SessionUpdates {
     return [];
   }
 
-  #completed({ turn_id = '', data: { executed } }: Told<'session.tool.call.completed'>): SessionUpdate[] {
+  #completed({ turn_id = '', data: { executed } }: EventPayload<'session.tool.call.completed'>): SessionUpdate[] {
     const { name, ok, result, callId = '', input = {} } = executed;
     const turn = this.#turn(turn_id);
     const call = turn.calls.get(callId) ?? { name, input };

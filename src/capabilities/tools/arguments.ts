@@ -41,7 +41,7 @@ function standard(result: StandardResult<unknown> | Promise<StandardResult<unkno
   });
 }
 
-/** The JSON Schema to publish for a schema, or undefined when it cannot tell. */
+/** The JSON Schema to publish for a schema, or undefined when the schema offers none. */
 export function published(schema: StandardSchema | JsonSchema | undefined, given?: JsonSchema): JsonSchema | undefined {
   if (given !== undefined || schema === undefined) return given;
   if (!isStandard(schema)) return schema;

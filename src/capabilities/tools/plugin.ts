@@ -72,7 +72,8 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
   const own = new WeakMap<SessionView, Map<string, Entry>>();
   let host: PluginContext | undefined;
   for (const tool of options.tools) {
-    if (entries.has(tool.name)) throw fail('config_invalid', `two tools are named ${JSON.stringify(tool.name)}`);
+    if (entries.has(tool.name))
+      throw fail('config_invalid', `two tools are named ${JSON.stringify(tool.name)}; rename one`);
     entries.set(tool.name, entryOf(tool));
   }
   const checkers = new ValidatorCache();
@@ -157,7 +158,10 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
       const others = session === undefined ? undefined : own.get(session);
       const duplicate = tools.find((one) => entries.has(one.name) || others?.has(one.name));
       if (duplicate !== undefined || added.size < tools.length) {
-        throw fail('config_invalid', `two tools are named ${JSON.stringify(duplicate?.name ?? tools[0]?.name)}`);
+        throw fail(
+          'config_invalid',
+          `two tools are named ${JSON.stringify(duplicate?.name ?? tools[0]?.name)}; rename one`,
+        );
       }
       await Promise.all([...added.values()].map(prepare));
       const target = session === undefined ? entries : (others ?? new Map<string, Entry>());

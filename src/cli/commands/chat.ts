@@ -1,5 +1,5 @@
 /**
- * `handfast chat`: a conversation in the terminal, with the server that runs or with one of its own, going on with the last
+ * `handfast chat`: a conversation in the terminal, with the server that runs or with one of its own, continuing the last
  * session of this folder.
  *
  * This file chooses the session; `cli/chat/conversation.ts` is what happens then.

@@ -64,7 +64,7 @@ export async function fleetUp(file: string | undefined, flags: FleetUpFlags, ter
   if (error instanceof HandfastError) throw error;
 }
 
-/** The same error with what is there and how to go on. */
+/** The same error with what is there and what to do next. */
 async function withWayOn(thrown: unknown, { name, home, dataDir, natsServers }: FleetConfig): Promise<unknown> {
   const { code, message, detail } = asError(thrown);
   if (code === 'unreachable' && natsServers.length > 0) {
@@ -114,7 +114,7 @@ function greet({ fleet, listeners, tokenFile }: RunningServer, config: FleetConf
     ['data', config.dataDir],
     ...(open === 0
       ? []
-      : [['open tasks', `${open} of an earlier run go on (handfast task ls --open)`] as [string, string]]),
+      : [['open tasks', `${open} of an earlier run continue (handfast task ls --open)`] as [string, string]]),
     ['configuration', config.file ?? 'none: workers join by themselves (handfast worker)'],
     ['token', tokenFile === undefined ? 'not needed' : `${tokenFile} (handfast commands of this user find it)`],
   ];

@@ -67,7 +67,7 @@ export async function worker(file: string | undefined, flags: WorkerFlags, termi
   }
 }
 
-/** The same error; where the worker is running already, with how to go on. */
+/** The same error; where the worker is running already, with what to do next. */
 function withOther(thrown: unknown, id: string): unknown {
   const { code, detail } = asError(thrown);
   if (code !== 'journal_locked') return thrown;

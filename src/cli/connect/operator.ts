@@ -22,17 +22,19 @@ export async function askOperator<T>(
       method,
       headers: token === '' ? {} : { authorization: `Bearer ${token}` },
       signal: signal === undefined ? late : AbortSignal.any([signal, late]),
-      // A token is meant for the host that was named, not for whomever it points at.
+      // A token is meant for the host that was named, not for a host that it redirects to.
       redirect: 'error',
     });
-    if (response.status === 401) throw fail('auth_failed', `${base} refused the token`);
+    if (response.status === 401)
+      throw fail('auth_failed', `${base} refused the token; check --token-file and HANDFAST_TOKEN`);
     if (response.status === 403 || response.status === 400) throw await refusalOf(response, base);
     if (!response.ok) throw fail('unknown_type', `${base} responded with status ${response.status} to ${path}`);
     return (await response.json()) as T;
   } catch (error) {
     if (signal?.aborted) throw signal.reason;
     if (late.aborted) throw fail('timeout', `${base} did not respond within ${TIMEOUT_MS} ms`);
-    if (error instanceof TypeError) throw fail('unreachable', `no host responds at ${base}`, {}, error);
+    if (error instanceof TypeError)
+      throw fail('unreachable', `no host responds at ${base}; start one with: handfast up`, {}, error);
     throw error;
   }
 }

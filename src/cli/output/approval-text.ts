@@ -13,13 +13,13 @@ export const shortId = (id: string): string => id.slice(0, SHOWN_ID);
 /** What is asked, with the arguments where the title leaves some out: a user must see what they allow. */
 export function questionOf({ title, tool, reason, risks }: Approval): string {
   const about = reason === '' ? risks.join(', ') : reason;
-  return `${title}${unsaid(title, tool?.input)}${about === '' ? '' : ` (${about})`}`;
+  return `${title}${inputBeside(title, tool?.input)}${about === '' ? '' : ` (${about})`}`;
 }
 
-function unsaid(title: string, input: Readonly<Record<string, unknown>> = {}): string {
+function inputBeside(title: string, input: Readonly<Record<string, unknown>> = {}): string {
   const [only, ...others] = Object.values(input);
-  const isSaid = only === undefined || (others.length === 0 && typeof only === 'string' && title.includes(only));
-  return isSaid ? '' : ` ${JSON.stringify(input)}`;
+  const inTitle = only === undefined || (others.length === 0 && typeof only === 'string' && title.includes(only));
+  return inTitle ? '' : ` ${JSON.stringify(input)}`;
 }
 
 /** The choices a question offers, if it does: the `enum` of its only member. */

@@ -3,7 +3,7 @@
  * `broker.ts` and `remembered.ts`.
  *
  * Kept narrow on purpose. A yes for a command covers the same words, also as part of a longer line; of git, what only shows
- * is covered with other operands. Programs that run code of others (`commands/programs.ts`) are never covered, and whatever
+ * is covered with other operands. Programs that run code of others (`commands/programs.ts`) are never covered, and what
  * a shell would do besides running programs covers itself alone.
  */
 import { createHash } from 'node:crypto';

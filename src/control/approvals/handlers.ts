@@ -1,6 +1,6 @@
 /**
- * The methods of session RPC about approvals. Whoever owns a session may see and answer its questions, and so may an
- * administrator; for everybody else they do not exist.
+ * The methods of session RPC about approvals. The owner of a session may see and answer its questions, and so may
+ * principals with the right to; for all others they do not exist.
  */
 import { wrongParam } from '../../protocol/rpc-reader.ts';
 import { approvalAnswer, approvalList } from '../../protocol/session-rpc.ts';

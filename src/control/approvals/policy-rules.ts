@@ -189,7 +189,7 @@ function uselessRules(rules: readonly CompiledRule[]): HandfastError[] {
 const readingOf = ({ tool, session }: PolicySubject, reader: CommandReader): CommandReading | undefined =>
   reader.read(tool.input, session.cwd);
 
-/** Deny before ask before allow, whatever their order. A rule that may be about the call keeps it from being allowed. */
+/** Deny before ask before allow, in any order of the rules. A rule that may be about the call keeps it from being allowed. */
 function strictest(
   rules: readonly CompiledRule[],
   subject: PolicySubject,

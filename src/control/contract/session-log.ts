@@ -40,7 +40,7 @@ export type HistoryItem =
         readonly name: string;
         readonly input: Readonly<Record<string, unknown>>;
       }[];
-      /** True when the calls were begun at the same time and not one after the other. */
+      /** True when the calls were started at the same time and not one after the other. */
       readonly parallel?: boolean;
       /** What the provider wants back with the message, as the model backend wrote it. */
       readonly providerData?: Readonly<Record<string, unknown>>;

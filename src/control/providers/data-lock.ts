@@ -5,14 +5,14 @@
  * Acquired by `settings.ts` before it reads any file.
  */
 import { join } from 'node:path';
-import { type NamedLock, takeNamedLock } from '../../base/file-lock.ts';
+import { acquireNamedLock, type NamedLock } from '../../base/file-lock.ts';
 import { fail } from '../../wire/errors.ts';
 
 /**
  * Locks the data directory `home`, which must exist. Returns the function that releases it. Fails with `journal_locked`, naming
  * the process that has it where that is known, or with `config_invalid` when the lock cannot be made.
  */
-export function takeDataLock(home: string): () => void {
+export function acquireDataLock(home: string): () => void {
   const { release, holder } = take(home);
   if (release !== undefined) return release;
   const who = holder === undefined ? 'another process' : `process ${holder}`;
@@ -24,7 +24,7 @@ export function takeDataLock(home: string): () => void {
 
 function take(home: string): NamedLock {
   try {
-    return takeNamedLock(join(home, 'settings.lock'), join(home, 'settings.pid'));
+    return acquireNamedLock(join(home, 'settings.lock'), join(home, 'settings.pid'));
   } catch (cause) {
     throw fail('config_invalid', `the data directory ${home} cannot be locked: ${(cause as Error).message}`, {}, cause);
   }

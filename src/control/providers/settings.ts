@@ -17,7 +17,7 @@ import type { ModelChoice, ProviderAccess, Providers } from '../contract/provide
 import { Accounts } from './accounts/accounts.ts';
 import { CredentialStore } from './accounts/credentials.ts';
 import { type Keyring, systemKeyring } from './accounts/keyring.ts';
-import { takeDataLock } from './data-lock.ts';
+import { acquireDataLock } from './data-lock.ts';
 import { type Endpoints, type Environment, type ProvidersConfig, resolveEndpoints } from './http/endpoints.ts';
 import type { Fetch } from './http/http-json.ts';
 import { authHandlers, profileFor } from './methods/auth-methods.ts';
@@ -72,7 +72,7 @@ export async function createSettings(options: SettingsOptions): Promise<Settings
   const { now = Date.now, fetch = globalThis.fetch, platform = process.platform, wait = waitFor } = options;
   const endpoints = resolveEndpoints(config, env);
   await ensurePrivateFolder(home);
-  const unlock = takeDataLock(home);
+  const unlock = acquireDataLock(home);
   try {
     const stop = new AbortController();
     const stopping = stop.signal;

@@ -41,7 +41,7 @@ interface Opened {
 }
 
 /** One control session's A2E session. */
-interface Held {
+interface LeasedEnvironment {
   readonly place: EnvironmentKey;
   readonly toolbox: Toolbox;
   /** True once its control session was closed: a host opened after that would never be closed. */
@@ -56,7 +56,7 @@ export class Environments {
   /** By place, the longest unused first. */
   readonly #opened = new Map<string, Opened>();
   /** By control session. */
-  readonly #held = new Map<string, Held>();
+  readonly #leased = new Map<string, LeasedEnvironment>();
   readonly #stopping = new Set<Promise<void>>();
   #closed = false;
 
@@ -67,39 +67,42 @@ export class Environments {
 
   /** The toolbox of a control session. Nothing is opened before it is used. */
   for(session: string, place: EnvironmentKey): Toolbox {
-    const held = this.#held.get(session);
-    if (held !== undefined && keyOf(held.place) === keyOf(place)) return held.toolbox;
+    const leased = this.#leased.get(session);
+    if (leased !== undefined && keyOf(leased.place) === keyOf(place)) return leased.toolbox;
     this.release(session);
     const borrow: Borrow = (work) => this.#borrow(fresh, work);
-    const fresh: Held = { place, toolbox: environmentToolbox(borrow, this.#options), released: false };
-    this.#held.set(session, fresh);
+    const fresh: LeasedEnvironment = { place, toolbox: environmentToolbox(borrow, this.#options), released: false };
+    this.#leased.set(session, fresh);
     return fresh.toolbox;
   }
 
   /** A control session was closed: its A2E session ends. */
   release(session: string): void {
-    const held = this.#held.get(session);
-    if (held === undefined) return;
-    this.#held.delete(session);
-    held.released = true;
-    if (held.agent !== undefined) this.#end(closeAgent(held.agent.connecting));
+    const leased = this.#leased.get(session);
+    if (leased === undefined) return;
+    this.#leased.delete(session);
+    leased.released = true;
+    if (leased.agent !== undefined) this.#end(closeAgent(leased.agent.connecting));
   }
 
   /** Ends every session and every host. Bounded by them, never rejects; later uses fail with `interrupted`. */
   async stop(): Promise<void> {
     this.#closed = true;
-    for (const session of [...this.#held.keys()]) this.release(session);
+    for (const session of [...this.#leased.keys()]) this.release(session);
     for (const opened of [...this.#opened.values()]) this.#drop(opened);
     await Promise.all(this.#stopping);
   }
 
-  async #borrow<Result>(held: Held, work: (agent: EnvironmentAgent) => PromiseLike<Result>): Promise<Result> {
+  async #borrow<Result>(
+    leased: LeasedEnvironment,
+    work: (agent: EnvironmentAgent) => PromiseLike<Result>,
+  ): Promise<Result> {
     if (this.#closed) throw fail('interrupted', 'the server is stopping');
-    if (held.released) throw fail('session_closed', 'the session was closed');
-    const opened = this.#open(held.place);
+    if (leased.released) throw fail('session_closed', 'the session was closed');
+    const opened = this.#open(leased.place);
     opened.busy += 1;
     try {
-      return await work(await this.#connected(held, opened));
+      return await work(await this.#connected(leased, opened));
     } finally {
       opened.busy -= 1;
     }
@@ -132,18 +135,18 @@ export class Environments {
   }
 
   /** The control session's A2E session with this host: the open one, or a new one when that was closed. */
-  async #connected(held: Held, opened: Opened): Promise<EnvironmentAgent> {
-    const { agent } = held;
+  async #connected(leased: LeasedEnvironment, opened: Opened): Promise<EnvironmentAgent> {
+    const { agent } = leased;
     const usable = agent?.opened === opened && !opened.stopped && agent.settled?.state !== 'closed';
     if (agent !== undefined && usable) return agent.connecting;
     if (agent !== undefined) this.#end(closeAgent(agent.connecting));
     const connecting = opened.environment.then((environment) => environment.connect());
-    const current: Held['agent'] = { opened, connecting };
-    held.agent = current;
+    const current: LeasedEnvironment['agent'] = { opened, connecting };
+    leased.agent = current;
     try {
       current.settled = await connecting;
     } catch (error) {
-      if (held.agent === current) held.agent = undefined;
+      if (leased.agent === current) leased.agent = undefined;
       throw error;
     }
     return current.settled;

@@ -1,8 +1,8 @@
 /**
- * Waits for a stream or a promise until a signal aborts, whichever comes first: a provider or a host that neither answers
- * nor reacts to the abort must not keep a turn from ending.
+ * Waits for a stream until a signal aborts: a provider or a host that neither replies nor
+ * reacts to the abort must not keep a turn from ending.
  *
- * Called by `rounds.ts` around every model stream and by `environment.ts` around what it waits for.
+ * Called by `rounds.ts` around every model stream.
  */
 
 /**

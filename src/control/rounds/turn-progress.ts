@@ -47,24 +47,24 @@ export function turnProgress({ id, log }: Pick<Turn, 'id' | 'log'>): TurnProgres
   return {
     round: rounds.length,
     finished: last !== undefined && calls.length === 0 && after.length === 0,
-    calls: calls.every(({ callId }) => results.has(callId)) ? [] : takeUp(last as AssistantItem, results, approvals),
+    calls: calls.every(({ callId }) => results.has(callId)) ? [] : openCalls(last as AssistantItem, results, approvals),
     callIds: rounds.flatMap((item) => (item.calls ?? []).map(({ callId }) => callId)),
   };
 }
 
-function takeUp(
+function openCalls(
   { calls = [], parallel = false }: AssistantItem,
   results: ReadonlyMap<string, ToolItem>,
   approvals: readonly Approval[],
 ): RoundCall[] {
-  let begun = true;
+  let started = true;
   return calls.map(({ callId, name, input }) => {
     const call: ToolCall = { callId, name, input, providerToolName: name };
     const result = results.get(callId);
     if (result !== undefined) return { call, began: true, ended: { done: doneOf(call, result), sent: true } };
-    // One after the other: behind the first that has no result, none was begun.
-    if (!begun) return { call };
-    if (!parallel) begun = false;
+    // One after the other: behind the first that has no result, none was started.
+    if (!started) return { call };
+    if (!parallel) started = false;
     const approval = approvals.find(({ tool }) => tool?.call_id === callId);
     // It still waits; or it is a question, whose answer the approver has if it was given.
     if (approval?.state === 'pending' || approval?.kind === 'question') return { call, began: true };

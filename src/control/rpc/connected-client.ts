@@ -129,7 +129,7 @@ export class ConnectedClient implements ConnectionOwner, EventReceiver {
   }
 
   /**
-   * Resolves when every request that was read has its reply. After `graceMs` those that run are told to stop, and some
+   * Resolves when every request that was read has its reply. After `graceMs` those that run are aborted, and some
    * time later they get an error reply. Never rejects.
    */
   async settle(graceMs: number, reason: () => HandfastError): Promise<void> {

@@ -1,6 +1,6 @@
 /**
- * The handshake of session RPC: flexible or strict, as 1.0.0 has it, and who the client is. On a link whose client was not
- * told by the way it came, the door answers nothing else before it.
+ * The handshake of session RPC: flexible or strict, as 1.0.0 has it, and who the client is. On a link that does not
+ * identify its client by itself, no other request is answered before it.
  *
  * `RpcHandshake` stands behind the gate of every listener that serves session RPC; on links that need no handshake it only
  * makes the connection. @see docs/protocol/session-rpc.md#handshake

@@ -196,7 +196,7 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
     if (this.#state !== 'running') throw fail('interrupted', 'the server is stopping');
     const { maxConnections } = this.limits;
     if (this.#clients.size >= maxConnections) {
-      throw fail('over_capacity', 'too many clients are connected', { max_connections: maxConnections });
+      throw fail('over_capacity', 'too many clients are connected; close some', { max_connections: maxConnections });
     }
     const handshakeDone = this.#options.requireHandshake !== true;
     const facts = { id: this.#newId(), principal, handshakeDone };

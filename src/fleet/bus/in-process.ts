@@ -31,7 +31,8 @@ const FEATURES: ReadonlySet<Feature> = new Set(ORCHESTRATOR_FEATURES);
 export function inProcessBus(workers: readonly WorkerPort[], options: InProcessOptions = {}): OrchestratorBus {
   const names = new Set<string>();
   for (const { agentId } of workers) {
-    if (names.has(agentId)) throw fail('config_invalid', `two workers are named ${agentId}`, { agent_id: agentId });
+    if (names.has(agentId))
+      throw fail('config_invalid', `two workers are named ${agentId}; rename one`, { agent_id: agentId });
     names.add(agentId);
   }
   return new InProcessBus(workers, options);

@@ -1,7 +1,7 @@
 /**
  * One message at a time for each task: a message about a task waits until the dispatch before it was decided on and started.
  *
- * Used by `worker-messages.ts` and by both sides of the A2A binding, whose requests may overtake each other.
+ * Used by both sides of the A2A binding, whose requests may overtake each other.
  */
 
 export class TaskLocks {

@@ -53,7 +53,7 @@ export function isId(text: string): boolean {
 /** True for the id of an agent: it stands in subjects, file names and logs. */
 export const isAgentId = (text: string): boolean => AGENT_ID.test(text);
 
-/** True for a name, in whatever spelling. */
+/** True for a name, in any spelling. */
 export function isName(text: string): boolean {
   return !hasForbidden(text) && sized(canonicalName(text), MAX_NAME_CHARS);
 }

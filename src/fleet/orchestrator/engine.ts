@@ -202,8 +202,8 @@ export class Engine {
     const { id, record } = tracked;
     const message = fleetMessage('TASK_CANCEL', { task_id: id, reason }, { attempt: record.attempt });
     const entry = this.peers.get(record.worker ?? '');
-    const told = this.notify(record.worker, message);
-    if (!told && (isOffer(record.worker) || (entry?.connected && !entry.peer.features.has('cancel')))) {
+    const sent = this.notify(record.worker, message);
+    if (!sent && (isOffer(record.worker) || (entry?.connected && !entry.peer.features.has('cancel')))) {
       const why = `${reason}; its worker supports no cancel and may continue`;
       this.registry.apply(tracked, { type: 'canceled', reason: isOffer(record.worker) ? reason : why });
     } else if (this.#cancels.at(id) === undefined) {

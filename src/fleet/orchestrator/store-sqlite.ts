@@ -62,7 +62,7 @@ export async function sqliteTaskStore(options: SqliteTaskStoreOptions): Promise<
       migrations: MIGRATIONS,
       synchronous: 'FULL',
       ownCheckpoints: true,
-      lock: soleOwner('another process has the task store open'),
+      lock: soleOwner('another process has the task store open; stop that process'),
     },
     (database, release) => new SqliteTaskStore(database, release),
   );

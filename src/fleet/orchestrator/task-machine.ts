@@ -228,8 +228,8 @@ function cancel(record: TaskRecord, reason: string, now: number): Advanced {
   if (isEnded(record)) return refused(record, { type: 'canceled', reason });
   const active = isActive(record);
   // What it has spent by now was not reported.
-  const untold = active && record.state !== 'reserved' ? null : 0;
-  const end = { ended_at: now, outcome: 'canceled', reason, tokens_spent: untold };
+  const tokensSpent = active && record.state !== 'reserved' ? null : 0;
+  const end = { ended_at: now, outcome: 'canceled', reason, tokens_spent: tokensSpent };
   const attempts = active ? endAttempt(record.attempts, record.attempt, end) : record.attempts;
   return changed(record, now, {
     state: 'canceled',

@@ -1,6 +1,6 @@
 /**
  * The tasks an orchestrator works on: their records in memory, and how these reach the store. Every change goes through the
- * task machine here; what is wanted on disk is written with whatever else changed in the same moment.
+ * task machine here; what is wanted on disk is written with all other changes of the same moment.
  *
  * One write per task is under way at a time, each over the revision of the one before. A record that another orchestrator has
  * written is dropped here: two orchestrators on one store never both continue a task.

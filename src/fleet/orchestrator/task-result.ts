@@ -33,7 +33,7 @@ export function acceptResult(record: TaskRecord, event: ResultEvent, now: number
       if (!newest) return undefined;
       break;
     case 'lost':
-      // The lease ended too early, whatever the status; an older attempt counts only where it saves another run.
+      // The lease ended too early, with any status; an older attempt counts only where it saves another run.
       if (!newest && !hasWork(result)) return undefined;
       break;
     case 'blocked':

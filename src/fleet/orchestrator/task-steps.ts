@@ -1,4 +1,4 @@
-/** How a change of a task reads in its journal stream. Used by `orchestrator.ts`; `task watch` shows it. */
+/** How a change of a task reads in its journal stream. Used by `engine.ts`; `task watch` shows it. */
 import type { TaskRecord } from './task.ts';
 import type { TaskEvent } from './task-events.ts';
 import { isEnded } from './task-machine.ts';

@@ -30,7 +30,7 @@ const CARE: Readonly<Record<Priority, string>> = {
     'Priority: urgent. Take the shortest safe way. Check only that what you changed works, and name in next_steps what you did not check.',
   high: 'Priority: high. Check what you changed with the tests closest to it, and leave the rest.',
   normal: 'Priority: normal. Check what you changed as the project does: run the tests that concern it.',
-  low: 'Priority: low. Nobody is waiting. Be thorough: run all checks of the project and look for side effects before you call it done.',
+  low: 'Priority: low. There is no hurry. Be thorough: run all checks of the project and look for side effects before you call it done.',
 };
 
 /** The text that follows the brief. */
@@ -99,7 +99,7 @@ function example(taskId: string, answer: boolean): string {
 
 function meaning(answerSchema: InstructionInput['answerSchema']): string[] {
   return [
-    'status: done = all of it is finished and checked; partial = some of it, and next_steps says what remains; blocked = you cannot go on without somebody else, and blocked_reason says why; error = it failed, and error_summary says how.',
+    'status: done = all of it is finished and checked; partial = some of it, and next_steps says what remains; blocked = you cannot continue without another person or team, and blocked_reason says why; error = it failed, and error_summary says how.',
     'files_changed: paths relative to the working directory. pr: the address of a pull request, if you opened one.',
     ...(hasAnswer(answerSchema)
       ? ['answer: a value that fits this JSON Schema, whenever status is done:', JSON.stringify(answerSchema)]
@@ -149,7 +149,7 @@ export function repairPrompt({ taskId, replySchema, answerSchema, problems }: Re
     'Your last reply could not be used:',
     ...(shown.length > 0 ? shown : ['- there was no usable TASK_RESULT in it']),
     '',
-    'The work itself is over: do not go on with it, run nothing, change nothing. Report it as it stands.',
+    'The work itself has ended: do not continue it, run nothing, change nothing. Report it as it stands.',
     ...block(REPAIR_FORM[replySchema], taskId, answerSchema),
   ].join('\n');
 }

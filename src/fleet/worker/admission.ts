@@ -139,8 +139,8 @@ function earlierAnswer(input: AdmissionInput): DeclineReason | undefined {
   const { dispatch, journaled, running } = input;
   const denial = declinedOf(input);
   if (denial !== undefined) return denial.reason ?? UNKNOWN;
-  const begun = running === undefined && journaled?.result === null && attemptOf(dispatch) <= journaled.attempt;
-  return begun ? STARTED : undefined;
+  const started = running === undefined && journaled?.result === null && attemptOf(dispatch) <= journaled.attempt;
+  return started ? STARTED : undefined;
 }
 
 /** The smaller of what it was given and what its parent has left. */

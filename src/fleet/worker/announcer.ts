@@ -17,7 +17,7 @@ export interface AnnouncerOptions {
   /** Describes the worker from what is known now, without probing and without a number. */
   readonly describe: (contextId: string | null) => SessionAnnounce;
   /** Numbers a description and sends it to everybody. */
-  readonly tell: (announce: SessionAnnounce) => void;
+  readonly send: (announce: SessionAnnounce) => void;
   readonly debounceMs?: number;
   readonly timer: Timer;
 }
@@ -40,7 +40,7 @@ export class Announcer {
     this.#cancelTimer = undefined;
     const announce = this.#options.describe(contextId);
     this.#reported = essence(announce);
-    this.#options.tell(announce);
+    this.#options.send(announce);
   }
 
   /** Something may have changed: announces if it has, and still has a while later. */

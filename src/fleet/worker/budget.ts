@@ -2,7 +2,7 @@
  * The tokens a task may spend. Counted live from what its executor reports; a task whose parent runs here uses a part of what
  * the parent has left, so that a job that hands out work does not spend more by it.
  *
- * Called by `task-run.ts` (tokens used) and `worker.ts` (slices of children).
+ * Called by `task-run.ts` (tokens used) and `admission.ts` (slices of children).
  */
 
 /** Share of the budget at which notice is given, in percent. */

@@ -188,8 +188,8 @@ export class Facts {
   }
 
   #healthOf({ canonical, probed }: Server): string {
-    const told = this.#reported.get(canonical);
-    if (told !== undefined && this.#options.clock.monotonic() - told.at < MCP_AGE_MS) return told.health;
+    const report = this.#reported.get(canonical);
+    if (report !== undefined && this.#options.clock.monotonic() - report.at < MCP_AGE_MS) return report.health;
     const { health } = probed.value;
     // It worked, but that is too long ago, and it has not responded since.
     return health === 'ok' && probed.ageMs >= 2 * MCP_AGE_MS ? 'timeout' : health;

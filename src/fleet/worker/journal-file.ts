@@ -55,7 +55,7 @@ export function openJournalFile(home: string, now: number): OpenedJournal {
       migrations: MIGRATIONS,
       synchronous: 'FULL',
       ownCheckpoints: true,
-      lock: soleOwner('another worker has this home folder open'),
+      lock: soleOwner('another worker has this home folder open; give each worker its own'),
       onCorrupt: (found) => {
         damage = found;
       },

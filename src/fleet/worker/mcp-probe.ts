@@ -2,7 +2,7 @@
  * Asks an MCP server whether it lives and what tools it has. The adapter file of the official client of the Model Context
  * Protocol: the only file that names the package. It is an optional peer, loaded when a worker has servers to probe.
  *
- * Called by `facts.ts`. A probe is bounded, and what it started has ended when it resolves.
+ * Called by `worker.ts` for its facts. A probe is bounded, and what it started has ended when it resolves.
  */
 import type { Client, Transport } from '@modelcontextprotocol/client';
 import { programEnvironment, startProgram } from '../../base/program.ts';

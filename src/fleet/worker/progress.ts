@@ -17,7 +17,7 @@ export type ProgressUpdate = Pick<TaskProgress, 'phase' | 'note' | 'percent'>;
 export interface ProgressOptions {
   readonly taskId: string;
   readonly attempt: number;
-  readonly tell: (progress: TaskProgress) => void;
+  readonly send: (progress: TaskProgress) => void;
   /** Tokens so far; null = unknown. */
   readonly tokens: () => number | null;
   readonly clock: Clock;
@@ -37,19 +37,19 @@ export class Progress {
   }
 
   /** Reports something soon. */
-  report(told: ProgressUpdate): void {
+  report(update: ProgressUpdate): void {
     if (this.#ended) return;
-    this.#next = told;
+    this.#next = update;
     if (this.#cancelTimer !== undefined) return;
     const { clock } = this.#options;
     const waitMs = this.#lastAt + MIN_GAP_MS - clock.monotonic();
-    if (waitMs <= 0) this.#send(told);
+    if (waitMs <= 0) this.#send(update);
     else this.#cancelTimer = clock.timer(() => this.#next !== undefined && this.#send(this.#next), waitMs);
   }
 
   /** Reports something that must not be replaced by what comes after it. */
-  reportNow(told: ProgressUpdate): void {
-    if (!this.#ended) this.#send(told);
+  reportNow(update: ProgressUpdate): void {
+    if (!this.#ended) this.#send(update);
   }
 
   /** Repeats the latest phase, as a sign of liveness. */
@@ -64,16 +64,16 @@ export class Progress {
     this.#cancelTimer?.();
   }
 
-  #send(told: ProgressUpdate): void {
-    const { taskId, attempt, tell, tokens, clock } = this.#options;
+  #send(update: ProgressUpdate): void {
+    const { taskId, attempt, send, tokens, clock } = this.#options;
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
     this.#next = undefined;
-    this.#last = told;
+    this.#last = update;
     this.#lastAt = clock.monotonic();
     this.#seq += 1;
-    const { phase, note, percent } = told;
-    tell(
+    const { phase, note, percent } = update;
+    send(
       fleetMessage(
         'TASK_PROGRESS',
         {

@@ -19,7 +19,7 @@ export interface QuestionsOptions {
   readonly newId: () => string;
   readonly timer: Timer;
   /** Sends it; false: the orchestrator accepts no questions. */
-  readonly tell: (question: TaskQuestion) => boolean;
+  readonly send: (question: TaskQuestion) => boolean;
 }
 
 interface Open {
@@ -40,7 +40,7 @@ export class ExecutorQuestions {
 
   /** Asks and waits; denied when no one can be asked, no answer comes within `leftMs`, or the task ends. Never rejects. */
   ask(question: ExecutorQuestion, leftMs: number): Promise<ExecutorAnswer> {
-    const { taskId, attempt, newId, tell, timer } = this.#options;
+    const { taskId, attempt, newId, send, timer } = this.#options;
     if (this.#ended) return Promise.resolve(refused('the task has ended'));
     if (this.#open.size >= MAX_OPEN) return Promise.resolve(refused('too many questions wait for an answer'));
     const expiresS = Math.max(1, Math.floor(Math.min(EXPIRES_S, leftMs / 1000)));
@@ -59,7 +59,7 @@ export class ExecutorQuestions {
       },
       { attempt },
     );
-    if (!tell(message)) return Promise.resolve(refused('the orchestrator accepts no questions'));
+    if (!send(message)) return Promise.resolve(refused('the orchestrator accepts no questions'));
     return new Promise((resolve) => {
       const settle = (answer: ExecutorAnswer): void => {
         cancel();
@@ -82,7 +82,7 @@ export class ExecutorQuestions {
 
   /** The orchestrator is connected again, and may have missed what is open. */
   resend(): void {
-    for (const { message } of this.#open.values()) this.#options.tell(message);
+    for (const { message } of this.#open.values()) this.#options.send(message);
   }
 
   /** The task has ended. */

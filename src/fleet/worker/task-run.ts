@@ -49,7 +49,7 @@ export interface RunHost {
   readonly clock: Clock;
   readonly newId: () => string;
   /** Sends a message of a task to who gave it, wherever that is attached now; false: it does not know the feature. */
-  tell(origin: ReplyChannel, message: FleetMessage): boolean;
+  send(origin: ReplyChannel, message: FleetMessage): boolean;
 }
 
 export interface RunOptions {
@@ -139,12 +139,12 @@ export class TaskRun {
       parent,
     );
     const { taskId, attempt } = this;
-    const tell = (message: FleetMessage): boolean => host.tell(origin, message);
-    this.questions = new ExecutorQuestions({ taskId, attempt, newId: host.newId, timer: host.clock.timer, tell });
+    const send = (message: FleetMessage): boolean => host.send(origin, message);
+    this.questions = new ExecutorQuestions({ taskId, attempt, newId: host.newId, timer: host.clock.timer, send });
     this.#progress = new Progress({
       taskId,
       attempt,
-      tell: (message) => void tell(message),
+      send: (message) => void send(message),
       tokens: () => this.#tokensSoFar(),
       clock: host.clock,
     });
@@ -300,15 +300,15 @@ export class TaskRun {
     this.#progress.reportNow({ phase: 'running' });
     const { dispatch, taskId, budget } = this;
     const theirNow = this.#host.now() + this.#options.skewMs;
-    const first = await this.#takeTurn(promptOf(dispatch, workdir.cwd, budget.left, theirNow), workdir.cwd);
+    const first = await this.#runTurn(promptOf(dispatch, workdir.cwd, budget.left, theirNow), workdir.cwd);
     const problems = problemsOf(first);
     if (problems.length === 0 || !this.#mayRepair(first)) return [first];
     this.#progress.reportNow({ phase: 'repairing', note: problems.join('; ') });
     const { reply_schema: replySchema, answer_schema: answerSchema } = dispatch;
-    return [first, await this.#takeTurn(repairPrompt({ taskId, replySchema, answerSchema, problems }), workdir.cwd)];
+    return [first, await this.#runTurn(repairPrompt({ taskId, replySchema, answerSchema, problems }), workdir.cwd)];
   }
 
-  async #takeTurn(prompt: string, cwd: string): Promise<Turn> {
+  async #runTurn(prompt: string, cwd: string): Promise<Turn> {
     const { taskId, contextId, dispatch } = this;
     const { executor } = this.#host;
     const turn = Symbol(taskId);

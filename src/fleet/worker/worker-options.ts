@@ -18,7 +18,7 @@ export interface WorkerOptions {
   readonly model?: string | null;
   readonly modelTier?: string | null;
   readonly contextWindow?: number | null;
-  /** What the executor can do whatever its MCP servers offer, e.g. `terminal`, `file`. */
+  /** What the executor can do besides what its MCP servers offer, e.g. `terminal`, `file`. */
   readonly tools: readonly string[];
   readonly mcpServers?: readonly McpServerOptions[];
   readonly pools?: readonly string[];

@@ -184,7 +184,7 @@ class FleetWorker implements Worker {
     });
     this.#announcer = new Announcer({
       describe: (contextId) => this.#describe(contextId),
-      tell: (announce) => this.#sendAll(this.#numbered(announce)),
+      send: (announce) => this.#sendAll(this.#numbered(announce)),
       timer,
       ...(deps.debounceMs !== undefined && { debounceMs: deps.debounceMs }),
     });
@@ -212,7 +212,7 @@ class FleetWorker implements Worker {
       now,
       clock,
       newId,
-      tell: (origin, message) => sendIfSupported(this.#outbox.channel(origin.name) ?? origin, message),
+      send: (origin, message) => sendIfSupported(this.#outbox.channel(origin.name) ?? origin, message),
     };
     this.#running = new RunningTasks({
       agentId,

@@ -4,7 +4,7 @@
  */
 import { type FileHandle, mkdir, open, readdir, rename, stat, truncate, unlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { takeFileLock } from '../../base/file-lock.ts';
+import { acquireFileLock } from '../../base/file-lock.ts';
 import { CHAIN_START, type ChainHead, MAX_LINE_BYTES, readLink } from './chain.ts';
 
 /** Hosts that may share one audit setting at a time; each beyond the first writes a chain of its own. */
@@ -36,7 +36,7 @@ export async function claim(file: string): Promise<{ path: string; release: () =
   await mkdir(dirname(file), { recursive: true, mode: 0o700 });
   for (let writer = 1; writer <= MAX_WRITERS; writer++) {
     const path = writer === 1 ? file : file.replace(/(\.[^./\\]*)?$/, (ending) => `-${writer}${ending}`);
-    const release = takeFileLock(`${path}.lock`);
+    const release = acquireFileLock(`${path}.lock`);
     if (release !== undefined) return { path, release };
   }
   throw new Error(`${MAX_WRITERS} other processes write the audit ${file}`);

@@ -80,7 +80,7 @@ export async function verifyAudit(fileOrFolder: string, options: { expectedHead?
     chains.push(result.report);
     if (result.broken) breaks.push(result.broken);
   }
-  if (chains.length === 0) throw fail('usage', `no audit log at ${fileOrFolder}`);
+  if (chains.length === 0) throw fail('usage', `no audit log at ${fileOrFolder}; name its file or its folder`);
   if (options.expectedHead !== undefined && !headSeen) {
     breaks.push({ file: chains[0]!.file, line: 0, reason: 'head_missing' });
   }

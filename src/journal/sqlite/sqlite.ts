@@ -6,7 +6,7 @@
  * `base/sqlite/database.ts` does; `store.ts` does the rest.
  */
 import { resolve } from 'node:path';
-import { takeNamedLock } from '../../base/file-lock.ts';
+import { acquireNamedLock } from '../../base/file-lock.ts';
 import { type Damage, openDatabase } from '../../base/sqlite/database.ts';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import { DEFAULT_RETENTION, type Durability, type Journal, type NewEntry, type Retention } from '../journal.ts';
@@ -43,7 +43,7 @@ export interface SqliteJournalOptions {
   readonly namesReturn?: boolean;
   /**
    * Drops whole sessions, a second after opening and then every hour. Default: none is ever dropped. The file does not
-   * shrink by it; the space is used again. Age is the time the journal was in use, whatever the times of entries say; of a
+   * shrink by it; the space is used again. Age is the time the journal was in use, not a difference of entries' times; of a
    * pause at most a day counts, and at most an eighth of the age.
    */
   readonly expiry?: SessionExpiry;
@@ -126,8 +126,12 @@ export async function sqliteJournal(options: SqliteJournalOptions): Promise<Sqli
 
 /** Takes the write lock. Apart from the journal itself, so that others can still read that. */
 function lock(file: string): () => void {
-  const { release, holder } = takeNamedLock(`${file}.lock`, `${file}.pid`);
+  const { release, holder } = acquireNamedLock(`${file}.lock`, `${file}.pid`);
   if (release !== undefined) return release;
   const owner = holder === undefined ? 'another process' : `process ${holder}`;
-  throw fail('journal_locked', `${owner} has the journal ${file} open`, holder === undefined ? {} : { pid: holder });
+  throw fail(
+    'journal_locked',
+    `${owner} has the journal ${file} open; stop it, or name another data folder`,
+    holder === undefined ? {} : { pid: holder },
+  );
 }

@@ -63,7 +63,7 @@ export interface HttpServerOptions {
 export interface HttpListener extends Listener {
   readonly port: number;
   /**
-   * Accepts no new session, upgrade or other request (503). Sessions and WebSocket links already open go on, and the port
+   * Accepts no new session, upgrade or other request (503). Sessions and WebSocket links already open continue, and the port
    * stays open for the former until the last is closed; without any it is closed when this resolves, within `drainMs`.
    */
   close(): Promise<void>;
@@ -135,7 +135,7 @@ function listen(server: Server, port: number, host: string): Promise<{ port: num
     server.once('error', refused);
     server.listen(port, host, () => {
       server.removeListener('error', refused);
-      // Nothing is known to be reported here once a server listens; an unheard error would end the process.
+      // Nothing is known to be reported here once a server listens; an error without a listener would end the process.
       server.on('error', () => {});
       resolve({ port: (server.address() as AddressInfo).port });
     });

@@ -58,12 +58,12 @@ export async function connectHttp(url: string, options: ConnectHttpOptions = {})
   }
   const link = new HttpClientLink(target, session, options);
   // Other hosts may send the head of the stream together with the first event, which they owe to our first message.
-  if (session.extended) await streamBegun(link, timeoutMs, signal);
+  if (session.extended) await streamStarted(link, timeoutMs, signal);
   return link;
 }
 
 /** Waits until what the host sends has somewhere to go. Fails with `cancelled` or `unreachable`. */
-async function streamBegun(link: HttpClientLink, timeoutMs: number, signal: AbortSignal | undefined): Promise<void> {
+async function streamStarted(link: HttpClientLink, timeoutMs: number, signal: AbortSignal | undefined): Promise<void> {
   const timer = setTimeout(() => link.destroy(`no event stream in ${timeoutMs} ms`), timeoutMs);
   const abort = (): void => link.destroy('cancelled');
   signal?.addEventListener('abort', abort);
@@ -178,7 +178,7 @@ class HttpClientLink implements Link {
     const first = this.#receiver === undefined;
     this.#receiver = receiver;
     if (!first) return;
-    if (this.#cause !== undefined) this.#tellClosed(this.#cause);
+    if (this.#cause !== undefined) this.#notifyClosed(this.#cause);
     else this.#stream.pause(this.#paused);
   }
 
@@ -261,11 +261,11 @@ class HttpClientLink implements Link {
     this.#target.close();
     this.#ended.resolve();
     this.#ready.resolve();
-    if (this.#receiver !== undefined) this.#tellClosed(cause);
+    if (this.#receiver !== undefined) this.#notifyClosed(cause);
   }
 
   /** In a microtask, because the caller of `destroy` or `open` may be in the middle of an update. */
-  #tellClosed(cause: CloseInfo): void {
+  #notifyClosed(cause: CloseInfo): void {
     queueMicrotask(() => this.#receiver?.closed(cause));
   }
 }

@@ -36,7 +36,7 @@ export interface HttpResponse {
 }
 
 /**
- * Ends a started request, with its body, and resolves with the whole response, whatever its status. Rejects with
+ * Ends a started request, with its body, and resolves with the whole response, of any status. Rejects with
  * `unreachable` (nothing was sent), `connection_lost` or `timeout` (it may have been), `too_large`, the reason of `signal`, or
  * the reason it was ended with.
  */

@@ -1,6 +1,6 @@
 /**
  * An editor for tests: the official SDK's client side, in front of a server in this process or over the pipes of a real
- * `handfast acp`. It remembers what it was told and asked, and answers as the test says.
+ * `handfast acp`. It records what it received and was asked, and answers as the test says.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
@@ -72,7 +72,7 @@ export interface EditorAnswers {
 export const choose = (optionId: string): RequestPermissionResponse => ({ outcome: { outcome: 'selected', optionId } });
 
 export class Editor {
-  /** Everything it was told, in order. */
+  /** Everything it received, in order. */
   readonly updates: { readonly sessionId: string; readonly update: SessionUpdate }[] = [];
   readonly permissions: RequestPermissionRequest[] = [];
   readonly forms: CreateElicitationRequest[] = [];

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { commandIn, commandOutput, commandsOf } from '../../../src/bridge/acp/commands.ts';
 import { changeOfOption, configOptionsOf } from '../../../src/bridge/acp/options.ts';
 import { promptOf } from '../../../src/bridge/acp/prompt.ts';
-import { beginningOf, changesOf, kindOf, outcomeOf } from '../../../src/bridge/acp/tool-calls.ts';
+import { changesOf, kindOf, outcomeOf, startOf } from '../../../src/bridge/acp/tool-calls.ts';
 import { SessionUpdates } from '../../../src/bridge/acp/updates.ts';
 import type { ControlEvent } from '../../../src/control-client/control-event.ts';
 import type { ModelListResult } from '../../../src/protocol/session-rpc.ts';
@@ -19,14 +19,14 @@ const appended = (message: UiMessage, turn_id = 't') => event('session.message.a
 const texts = (told: ReturnType<SessionUpdates['of']>) =>
   told.map((update) => [update.sessionUpdate, (update as { content?: { text?: string } }).content?.text]);
 
-test('what a crash took from the stream of an answer is told by its message', () => {
+test('what a crash took from the stream of an answer is taken from its message', () => {
   const told = updates();
   told.of(answers('half of '));
   const message: UiMessage = { id: 2, kind: 'assistant', text: 'half of it' };
   assert.deepEqual(texts(told.of(appended(message))), [['agent_message_chunk', 'it']]);
 });
 
-test('messages whose events are gone are told when the session is loaded, in their order', () => {
+test('messages whose events are lost are sent when the session is loaded, in their order', () => {
   const told = updates();
   const messages: UiMessage[] = [
     { id: 3, kind: 'user', text: 'old question' },
@@ -34,7 +34,7 @@ test('messages whose events are gone are told when the session is loaded, in the
     { id: 9, kind: 'user', text: 'new question' },
     { id: 12, kind: 'assistant', text: 'from elsewhere' },
   ];
-  told.beginReplay({ messages });
+  told.startReplay({ messages });
   assert.deepEqual(texts(told.of(appended(messages[2] as UiMessage))), [
     ['user_message_chunk', 'old question'],
     ['agent_message_chunk', 'old answer'],
@@ -50,7 +50,7 @@ test('messages whose events are gone are told when the session is loaded, in the
   assert.deepEqual(texts(told.endReplay()), [['agent_message_chunk', 'from elsewhere']]);
 });
 
-test('plan, title and usage are told; usage only where the size of the context is known, and when it changed', () => {
+test('plan, title and usage are sent; usage only where the size of the context is known, and when it changed', () => {
   const told = updates();
   assert.deepEqual(told.of(event('session.plan', { entries: [{ content: 'look', status: 'odd' }] })), [
     { sessionUpdate: 'plan', entries: [{ content: 'look', status: 'pending', priority: 'medium' }] },
@@ -93,9 +93,9 @@ test('a call has the kind its host says, else what its risks come to, and the ti
   ];
   assert.deepEqual(kinds, ['edit', 'read', 'search', 'fetch', 'execute', 'think', 'other']);
   const call = { name: 'execute', title: 'Run the tests', input: { command: 'npm test' }, toolKind: 'execute' };
-  assert.equal(beginningOf(call, '/project').title, 'Run the tests');
+  assert.equal(startOf(call, '/project').title, 'Run the tests');
   const read = { name: 'read_file', input: { path: '../x.ts', offset: 7 }, risks: ['reads'] };
-  assert.deepEqual(beginningOf(read, '/project').locations, [{ path: '/x.ts', line: 7 }]);
+  assert.deepEqual(startOf(read, '/project').locations, [{ path: '/x.ts', line: 7 }]);
 });
 
 test('a change is shown as one, but never with text that was shortened on its way', () => {
@@ -110,7 +110,7 @@ test('a change is shown as one, but never with text that was shortened on its wa
   assert.deepEqual(changesOf({ ...write('x'), risks: ['reads'] }, '/p'), []);
 });
 
-test('a result is told as its changes, its output, what it found, or whole', () => {
+test('a result is shown as its changes, its output, what it found, or whole', () => {
   const done = (result: unknown, error?: string) => ({ name: 'tool', ok: error === undefined, result, error });
   const told = (result: unknown, error?: string) =>
     outcomeOf(done(result, error) as never, { name: 'tool', input: {} }, '/p').map((part) =>

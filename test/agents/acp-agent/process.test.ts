@@ -38,14 +38,14 @@ test('an editor works with it, and the next process has what the first one did',
   assert.equal(await second.quit(), 0);
 });
 
-test('a second editor without a server that runs is told what to do', async (t) => {
+test('a second editor without a running server receives what to do', async (t) => {
   const place = desktop(t);
   const first = await startEditor(t, place);
   await assert.rejects(startEditor(t, place), /no handshake[\s\S]*handfast up[\s\S]*\[journal_locked\]/);
   assert.equal(await first.quit(), 0);
 });
 
-test('killed in the middle of a turn, nothing that was told is lost, and the question waits on', async (t) => {
+test('killed in the middle of a turn, nothing that was sent is lost, and the question stays pending', async (t) => {
   const place = desktop(t);
   const first = await startEditor(t, place);
   const sessionId = await first.open(place.project);
@@ -62,14 +62,14 @@ test('killed in the middle of a turn, nothing that was told is lost, and the que
     second.told('tool_call').map(({ title }) => title),
     ['read_file: notes.txt', 'write_file: a.txt'],
   );
-  // The rehearsal goes on where it was; with a backend that cannot, the turn would have ended.
+  // The rehearsal continues where it was; with a backend that cannot, the turn would have ended.
   await second.until(() => second.said(sessionId).includes('at last'));
   assert.equal(existsSync(join(place.project, 'a.txt')), true);
   assert.equal(second.permissions[0]?.toolCall.toolCallId, first.permissions[0]?.toolCall.toolCallId);
   assert.equal(await second.quit(), 0);
 });
 
-test('sessions of a server that runs outlive the editor, whose turn goes on without it', async (t) => {
+test('sessions of a server that runs outlive the editor, whose turn continues without it', async (t) => {
   const user = new User();
   t.after(() => user.leave());
   await user.up();
@@ -107,6 +107,6 @@ test('only the protocol is on stdout, and what cannot start says why', (t) => {
   const broken = run(['--config', 'broken.yaml'], '');
   assert.deepEqual([broken.status, broken.stdout], [2, '']);
   assert.match(broken.stderr, /config_invalid/);
-  const nobody = run(['--connect', 'tcp://127.0.0.1:1'], '');
-  assert.deepEqual([nobody.status, nobody.stdout], [4, '']);
+  const unreachable = run(['--connect', 'tcp://127.0.0.1:1'], '');
+  assert.deepEqual([unreachable.status, unreachable.stdout], [4, '']);
 });

@@ -27,7 +27,7 @@ function shown(editor: LocalEditor, sessionId: string): string[] {
 const load = (editor: LocalEditor, sessionId: string, cwd: string) =>
   editor.agent.request('session/load', { sessionId, cwd, mcpServers: [] });
 
-test('a session is loaded with its whole past as it was told when it happened, and goes on', async (t) => {
+test('a session is loaded with its whole past as it was sent when it happened, and continues', async (t) => {
   const { editor: start, project } = await served(t);
   const first = await start({ permission: () => choose('deny') });
   const sessionId = await first.open(project);
@@ -50,12 +50,12 @@ test('a session is loaded with its whole past as it was told when it happened, a
       'user_message: write "a" to a.txt then say "done"',
     ],
   );
-  assert.ok(second.updates.length < 25, `streamed text is told in larger pieces, not in ${second.updates.length}`);
+  assert.ok(second.updates.length < 25, `streamed text is sent in larger pieces, not in ${second.updates.length}`);
   await second.prompt(sessionId, 'say "onwards"');
   assert.equal(shown(second, sessionId).at(-1), 'agent_message: onwards');
 });
 
-test('only what is still part of a session is told when it is loaded', async (t) => {
+test('only what is still part of a session is sent when it is loaded', async (t) => {
   const { editor: start, project } = await served(t);
   const editor = await start();
   const sessionId = await editor.open(project);
@@ -99,7 +99,7 @@ test('resuming tells nothing of the past', async (t) => {
   assert.deepEqual(shown(second, sessionId), ['agent_message: twice']);
 });
 
-test('sessions somebody has used are listed, by folder and in pages, those that were closed too', async (t) => {
+test('used sessions are listed, by folder and in pages, those that were closed too', async (t) => {
   const { editor: start, project, home } = await served(t);
   const editor = await start();
   const used = await editor.open(project);

@@ -7,7 +7,7 @@ import { choose, served } from './editor.ts';
 
 const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==';
 
-test('an editor is told who serves it and what it can', async (t) => {
+test('an editor receives name and capabilities of its server', async (t) => {
   const { editor } = await served(t);
   const answer = await (await editor()).initialize();
   assert.equal(answer.protocolVersion, 1);
@@ -19,7 +19,7 @@ test('an editor is told who serves it and what it can', async (t) => {
   for (const name of ['list', 'resume', 'close', 'delete'] as const) assert.deepEqual(sessionCapabilities?.[name], {});
 });
 
-test('a prompt is held until its turn ends; answer, thoughts and tools are told before', async (t) => {
+test('a prompt is held until its turn ends; answer, thoughts and tools are sent before', async (t) => {
   const { editor: start, project } = await served(t);
   const editor = await start();
   const { sessionId, modes, configOptions } = await editor.agent.request('session/new', {
@@ -110,7 +110,7 @@ test('an option that was never offered permits nothing', async (t) => {
   assert.equal(existsSync(join(project, 'a.txt')), false);
 });
 
-test('an editor that cannot ask has its tools denied, and the turn goes on', async (t) => {
+test('an editor that cannot ask has its tools denied, and the turn continues', async (t) => {
   const { editor: start, project } = await served(t);
   const editor = await start({
     permission: () => {
@@ -197,7 +197,7 @@ test('a prompt while another one runs waits for its turn', async (t) => {
   assert.match(editor.said(sessionId), /first[\s\S]*second/);
 });
 
-test('the mode is the approval setting of the session, whoever changes it', async (t) => {
+test('the mode is the approval setting of the session, changed by any client', async (t) => {
   const { editor: start, project } = await served(t);
   const editor = await start();
   const sessionId = await editor.open(project);
@@ -261,7 +261,7 @@ test('a prompt keeps its mentions, contents and pictures', async (t) => {
   await assert.rejects(editor.prompt(sessionId, [sound]), { code: -32602 });
 });
 
-test('what fails is an error with its kind, and the session goes on', async (t) => {
+test('what fails is an error with its kind, and the session continues', async (t) => {
   const { editor: start, project } = await served(t);
   const editor = await start();
   const sessionId = await editor.open(project);

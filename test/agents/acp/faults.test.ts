@@ -22,7 +22,7 @@ const failureOf = async (run: Promise<unknown>): Promise<HandfastError> => {
 const hasty = (log?: FakeSessionLog) =>
   new FakeTurn({ log, onDeed: ({ kind }, turn) => kind === 'answer' && turn.interrupt() });
 
-test('an interrupt is told to the agent, whose end of the turn is waited for; its process is kept', async () => {
+test('an interrupt is sent to the agent, whose end of the turn is waited for; its process stays', async () => {
   await using agent = scriptedAgent({
     prompts: [
       [says('working'), { untilCancelled: true }, says(' and tidied up'), { stop: 'cancelled' }],
@@ -122,7 +122,7 @@ test('an agent that stays silent is given up and ended', async () => {
   assert.equal(error.message, 'the agent scripted did not answer within 1500 ms');
 });
 
-test('an agent of another version, and one nobody is signed in to, are not configured', async () => {
+test('an agent of another version, and one without a sign-in, are not configured', async () => {
   await using old = scriptedAgent({ protocolVersion: 99 });
   const version = await failureOf(old.backend.run(new FakeTurn()));
   assert.equal(version.code, 'not_configured');
@@ -136,7 +136,7 @@ test('an agent of another version, and one nobody is signed in to, are not confi
   assert.equal(auth.message, 'the agent scripted wants you to sign in: Run `agent login`');
 });
 
-test('what an agent fails with is told in its words, and its process is kept', async () => {
+test('a failure of an agent is reported in its words, and its process stays', async () => {
   await using agent = scriptedAgent({
     prompts: [
       [{ fail: { code: -32603, message: 'Internal error', data: { details: 'quota used up' } } }],

@@ -51,7 +51,7 @@ export interface Recorded {
 
 export interface ScriptedAgent extends AsyncDisposable {
   readonly backend: Backend;
-  /** All it was told so far, by all its processes. */
+  /** All it received so far, by all its processes. */
   requests(): Recorded[];
   /** The parameters of the requests with this method. */
   told(method: string): Recorded['params'][];

@@ -25,7 +25,7 @@ async function gone(pid: number): Promise<void> {
   }
 }
 
-test('after a restart the agent resumes its own session, and nothing is told twice', async () => {
+test('after a restart the agent resumes its own session, and nothing is reported twice', async () => {
   const capabilities = { loadSession: true, sessionCapabilities: { resume: {} } };
   await using agent = scriptedAgent({ capabilities, prompts: [[says('one')], [says('two')], [says('three')]] });
   const log = new FakeSessionLog();
@@ -68,7 +68,7 @@ for (const [what, changes] of [
   ['that cannot find its session again', { capabilities: { loadSession: true }, refuseLoad: true }],
   ['that keeps no sessions', {}],
 ] as const) {
-  test(`an agent ${what} is told the conversation so far`, async () => {
+  test(`an agent ${what} receives the conversation so far`, async () => {
     await using agent = scriptedAgent({ ...changes, prompts: [[says('I looked')], [says('yes')]] });
     const log = new FakeSessionLog();
     await runTurn(agent.backend, log);
@@ -93,7 +93,7 @@ test("a fork has the conversation, but not its origin's agent session", async ()
   assert.match(promptTexts(agent.told('session/prompt'))[1]![0]!, /I looked/);
 });
 
-test('a session that was cleared begins anew at the agent too', async () => {
+test('a session that was cleared starts again at the agent too', async () => {
   await using agent = scriptedAgent({ capabilities: { sessionCapabilities: { close: {} } }, prompts: [[], []] });
   const log = new FakeSessionLog();
   await runTurn(agent.backend, log);

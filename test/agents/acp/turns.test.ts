@@ -146,7 +146,7 @@ test('an id that an agent uses twice names two calls', async () => {
   );
 });
 
-test('plans, the size of the context, cost and tokens are told', async () => {
+test('plans, the size of the context, cost and tokens are reported', async () => {
   await using agent = scriptedAgent({
     prompts: [
       [
@@ -214,7 +214,7 @@ test('permission is asked of the user with what is to be run, and the answer pic
   ]);
 });
 
-test('a call without an input is told apart by its title, so that no answer covers another one', async () => {
+test('a call without an input is distinguished by its title, so that no answer covers another one', async () => {
   await using agent = scriptedAgent({
     prompts: [
       [{ permission: { toolCall: { toolCallId: 'x', title: 'launch it' }, options: OPTIONS } }, { stop: 'end_turn' }],

@@ -10,7 +10,7 @@ function from(remoteAddress: string, headers: Record<string, string> = {}): stri
   return trust({ socket: { remoteAddress }, headers } as unknown as IncomingMessage);
 }
 
-test('without a named proxy the peer of the connection is the client, whatever it writes', () => {
+test('without a named proxy the peer of the connection is the client, with any headers', () => {
   assert.equal(from('192.0.2.1'), '192.0.2.1');
   assert.equal(from('192.0.2.1', { 'x-forwarded-for': '203.0.113.9', forwarded: 'for=203.0.113.9' }), '192.0.2.1');
   assert.equal(from('::ffff:192.0.2.1'), '192.0.2.1');
@@ -46,7 +46,7 @@ test('Forwarded says the same in its own words', () => {
   for (const [chain, client] of cases) assert.equal(from('127.0.0.1', { forwarded: chain }), client, chain);
 });
 
-test('two headers that disagree name nobody: one of them may be what the client wrote', () => {
+test('two headers that disagree name no client: one of them may be what the client wrote', () => {
   const both = (old: string, standard: string) =>
     from('127.0.0.1', { 'x-forwarded-for': old, forwarded: `for=${standard}` });
   assert.equal(both('203.0.113.9', '203.0.113.9'), '203.0.113.9');

@@ -10,10 +10,10 @@ const FSYNC = IOERR | (4 << 8);
 const DIR_FSYNC = IOERR | (5 << 8);
 const SHMSIZE = IOERR | (19 << 8);
 
-test('failures are told by what can be done about them, and name what failed', () => {
-  const full = ['disk_full', 'the task store could not be written: the disk is full'];
+test('failures are reported by what can be done about them, and name what failed', () => {
+  const full = ['disk_full', 'the task store could not be written: the disk is full; free space on it'];
   const damaged = ['journal_corrupt', 'the task store is damaged'];
-  const busy = ['journal_locked', 'another process is writing to the task store'];
+  const busy = ['journal_locked', 'another process is writing to the task store; stop that process'];
   const failed = ['runtime_error', 'the task store failed'];
   const codes: [object, string[]][] = [
     [{ errcode: 13 }, full],

@@ -98,7 +98,7 @@ test('one write that throws takes the others of its transaction with it, and not
   assert.deepEqual([rows(), commits.fatal], [[1, 4], undefined]);
 });
 
-test('a write that nobody waits for goes with the next one that is, and by itself when none comes', async (t) => {
+test('a write without a waiter goes with the next one that is, and by itself when none comes', async (t) => {
   const { put, behind, rows, counts } = table(t);
   behind(1);
   await put(2);

@@ -90,7 +90,7 @@ for (const addressing of addressings) {
     }
   });
 
-  test(`(${addressing}) whether something exists outside cannot be told`, async (t) => {
+  test(`(${addressing}) whether something exists outside cannot be found out`, async (t) => {
     const { workspace, outside } = await makeWorkspace(t);
     await symlink(join(outside, 'not-there'), join(workspace, 'dangling'));
     await symlink('../not-there/deeper', join(workspace, 'dangling-too'));
@@ -282,7 +282,7 @@ test('a regular file exchanged for a FIFO after it was found is not waited for',
   await assert.rejects(openFile(place), failsWith('tool_error', 'not_a_regular_file'));
 });
 
-test('what may not be read is told as such', { skip: process.getuid?.() === 0 }, async (t) => {
+test('what may not be read is reported as such', { skip: process.getuid?.() === 0 }, async (t) => {
   const { workspace } = await makeWorkspace(t, { file: 'x' });
   await chmod(join(workspace, 'file'), 0);
   await assert.rejects(
@@ -291,7 +291,7 @@ test('what may not be read is told as such', { skip: process.getuid?.() === 0 },
   );
 });
 
-test('a workspace that is not there is told without its path', async (t) => {
+test('a missing workspace is reported without its path', async (t) => {
   const { outside } = await makeWorkspace(t);
   const context = testCall(join(outside, 'gone'));
   await assert.rejects(call(readFile, { path: 'x' }, context), failsWith('tool_error', 'workspace_missing', outside));

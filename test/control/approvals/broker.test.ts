@@ -106,7 +106,7 @@ test('a question is put to the user even where nothing is asked, and denied wher
   assert.equal((await broker.ask(closed, 'turn-1', question, never)).state, 'denied');
 });
 
-test('the first answer wins; a later one is told what it was, an unknown one fails', async () => {
+test('the first answer wins; a later one receives what it was, an unknown one fails', async () => {
   const log = new FakeSessionLog();
   const broker = new ApprovalBroker();
   const asked = broker.ask(log, 'turn-1', shell('x'), never);
@@ -146,7 +146,7 @@ test('asking again for the same call waits for the first request, and is given i
   assert.equal((await third).state, 'denied');
 });
 
-test('a request that nobody answers in time expires, once, as a denial', async () => {
+test('a request without an answer in time expires, once, as a denial', async () => {
   const log = new FakeSessionLog();
   const broker = new ApprovalBroker({ timeoutMs: 20 });
   const expired = await broker.ask(log, 'turn-1', shell('x'), never);
@@ -313,7 +313,7 @@ test('after a restart a request waits on with the time it has left, and the turn
   assert.equal((await asked).state, 'allowed');
 });
 
-test('after a restart an answer that came before the turn went on is not lost', async () => {
+test('after a restart an answer that came before the turn continued is not lost', async () => {
   const log = new FakeSessionLog();
   void new ApprovalBroker().ask(log, 'turn-1', shell('x', 'call-1'), never);
   const again = log.reopened();
@@ -351,7 +351,7 @@ test('after a restart a session still remembers its answers', async () => {
   assert.equal((await broker.ask(again, 'turn-2', shell('git status'), never)).state, 'allowed');
 });
 
-test('a request waits on when its session is opened anew in the same process', async () => {
+test('a request waits on when its session is opened again in the same process', async () => {
   const log = new FakeSessionLog();
   const broker = new ApprovalBroker();
   const asked = broker.ask(log, 'turn-1', shell('x'), never);
@@ -387,7 +387,7 @@ test('closing the broker ends every wait and leaves the requests in their sessio
   assert.equal(waiting(log).state, 'pending');
 });
 
-test('a session that is gone can neither ask nor hold up whoever asks', async () => {
+test('a removed session can neither ask nor hold up others that ask', async () => {
   const log = new FakeSessionLog();
   const broker = new ApprovalBroker();
   const asked = broker.ask(log, 'turn-1', shell('x'), never);
@@ -411,7 +411,7 @@ test('a session that asks without end is denied past its limit', async () => {
   assert.equal(other.of('approval.requested').length, 1);
 });
 
-test('whoever is told of a request may answer it at once', async () => {
+test('a listener that is notified of a request may answer it at once', async () => {
   const log = new FakeSessionLog();
   const broker = new ApprovalBroker();
   log.onEvent = ({ type }) => {
@@ -420,7 +420,7 @@ test('whoever is told of a request may answer it at once', async () => {
   assert.equal((await broker.ask(log, 'turn-1', shell('x'), never)).answered_by, 'quick');
 });
 
-/** One step of a run: what somebody does to the broker. */
+/** One step of a run: what a client or session does to the broker. */
 const step = fc.oneof(
   fc.record({
     do: fc.constant('ask' as const),

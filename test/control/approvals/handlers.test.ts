@@ -81,7 +81,7 @@ test('a list holds what waits in the sessions of the caller, oldest first; an ad
   assert.deepEqual((await list({ session_id: 'mine', all: true }, ann)).sort(), ['first', 'third']);
 });
 
-test('the session of somebody else is as unknown as one that does not exist', async () => {
+test('the session of another principal is as unknown as one that does not exist', async () => {
   const { session, list } = setUp();
   session('theirs', 'bob');
   for (const id of ['theirs', 'nobody']) {
@@ -109,7 +109,7 @@ test('an answer names who gave it and with what, and is on disk before it is ack
   assert.deepEqual([third.accepted, third.approval.state], [false, 'allowed']);
 });
 
-test('nobody but the owner and an administrator can answer, before or after', async () => {
+test('only the owner and an administrator can answer, before or after', async () => {
   const { broker, session, answer } = setUp();
   const log = session('mine', 'ann');
   void broker.ask(log, 'turn-1', tool('x'), never);

@@ -1,5 +1,5 @@
 /**
- * The tricks, mutated: whatever a mutation would be allowed to run is run, in real shells where every program only writes
+ * The tricks, mutated: everything a mutation would be allowed to run is run, in real shells where every program only writes
  * down how it was called. Nothing but what the rules cover may be called, and nothing may be written.
  */
 import assert from 'node:assert/strict';

@@ -29,7 +29,7 @@ test('without rules reading is allowed, everything else is asked, and so is a to
   assert.match(policy.decide(subject({}, ['reads', 'exec'])).reason, /runs programs/);
 });
 
-test('the strictest rule that matches decides, with its reason, whatever the order', () => {
+test('the strictest rule that matches decides, with its reason, in any order', () => {
   const rules: PolicyRule[] = [
     rule('tool.name == "shell" && session.cwd.startsWith("/project")', 'allow'),
     rule('tool.name == "shell" && tool.input.command.startsWith("git")', 'ask', 'history'),
@@ -214,7 +214,7 @@ test('a rule about commands and an expression holds where both do', () => {
   );
 });
 
-test('what may be forbidden is told, so that a session that asks nothing denies it', () => {
+test('what may be forbidden is reported, so that a session that asks nothing denies it', () => {
   const policy = compilePolicy(commands('[{"command":["rm"],"then":"deny","reason":"nothing is removed"}]'));
   const hidden = policy.decide(subject({ input: { command: '$(echo rm) x' } }));
   assert.equal(hidden.decision, 'ask');

@@ -41,7 +41,7 @@ test('messages arrive in order, both ways, also those that came before anybody l
   assert.equal(near.buffered, 0);
 });
 
-test('a pause holds what comes, and its end is told behind it', async (t) => {
+test('a pause holds what comes, and its end is reported behind it', async (t) => {
   const { near, far } = await pair(t);
   const recorder = Recorder.on(near);
   near.pause(true);
@@ -70,7 +70,7 @@ test('what arrives is counted while the link is read, for liveness', async (t) =
   assert.equal(near.isClosed, true);
 });
 
-test('a message that is too long is told and skipped', async (t) => {
+test('a message that is too long is reported and skipped', async (t) => {
   const { near, far } = await pair(t, 100);
   const recorder = Recorder.on(near);
   far.send(JSON.stringify({ pad: 'x'.repeat(100) }));

@@ -96,7 +96,7 @@ describe('errors come as errors of the table', () => {
     assert.equal(await session.interrupt(), false);
   });
 
-  test('a wrong token, another version, nobody there, no address', async (t) => {
+  test('a wrong token, another version, no server, no address', async (t) => {
     const { webSocket, tcp, connect } = await stand(t, { guarded: true });
     for (const address of [webSocket, tcp]) {
       await assert.rejects(connect(address, { token: 'wrong' }), { code: 'auth_failed' });
@@ -145,7 +145,7 @@ describe('giving up', () => {
     return { control, heard };
   }
 
-  test('a call that takes too long rejects with timeout, and the server is told', async () => {
+  test('a call that takes too long rejects with timeout, and the server receives the cancel', async () => {
     const { control, heard } = await mute({ timeoutMs: 30 });
     await assert.rejects(control.rpc.ping(), { code: 'timeout' });
     await assert.rejects(control.rpc.ping({}, { timeoutMs: 10 }), { code: 'timeout' });

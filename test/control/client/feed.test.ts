@@ -1,6 +1,6 @@
 /**
- * A feed against a server that is played here, step by step: whatever the order in which events happen, readers come, go,
- * dawdle, and links are lost, every reader sees every event above its place once, in order, and gaps are told.
+ * A feed against a server that is played here, step by step: in any order in which events happen, readers come, go,
+ * dawdle, and links are lost, every reader sees every event above its place once, in order, and gaps are reported.
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -150,7 +150,7 @@ describe('readers of one feed', () => {
     assert.deepEqual(seqs(await take(served, now, 1)), [6]);
   });
 
-  test('that do not read hold no more than their bound, stop the server from sending, and go on where they were', async () => {
+  test('that do not read hold no more than their bound, stop the server from sending, and continue where they were', async () => {
     const served = new Served();
     const slow = served.feed.read({ afterSeq: 0 });
     served.deliver();
@@ -158,7 +158,7 @@ describe('readers of one feed', () => {
     served.emit(3 * MAX_WAITING);
     served.deliver();
     await turns();
-    assert.equal(served.subscribed, false, 'nobody has room, so nothing is sent');
+    assert.equal(served.subscribed, false, 'no reader has room, so nothing is sent');
     const read = await take(served, slow, 3 * MAX_WAITING);
     assert.deepEqual(seqs(read), range(1, 3 * MAX_WAITING));
     assert.ok(served.subscribes <= 6, `subscribed ${served.subscribes} times`);
@@ -191,7 +191,7 @@ describe('readers of one feed', () => {
     assert.equal(served.subscribes, 1, 'what the quick one reads is never sent again');
   });
 
-  test('are told what is gone, each from its own place', async () => {
+  test('receive what was removed, each from its own position', async () => {
     const served = new Served();
     served.emit(20);
     served.gone = 10;
@@ -279,7 +279,7 @@ describe('readers of one feed', () => {
   });
 });
 
-test('whatever happens in whatever order, readers see everything above their place once and in order', async () => {
+test('in any order of events, readers see everything above their place once and in order', async () => {
   const step = fc.oneof(
     { weight: 4, arbitrary: fc.record({ do: fc.constant('emit' as const), n: fc.integer({ min: 1, max: 700 }) }) },
     { weight: 4, arbitrary: fc.record({ do: fc.constant('deliver' as const), n: fc.integer({ min: 1, max: 900 }) }) },

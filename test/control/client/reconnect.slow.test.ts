@@ -1,5 +1,5 @@
 /**
- * Links that are cut at random places while turns run: every reader sees every event once and in order, whatever was under
+ * Links that are cut at random places while turns run: every reader sees every event once and in order, with anything under
  * way is settled, and a server that does not come back is the end.
  */
 import assert from 'node:assert/strict';
@@ -70,7 +70,7 @@ describe('a link that is lost', () => {
     });
   }
 
-  test('leaves a turn to be followed to its end, whoever waits and however', async (t) => {
+  test('leaves a turn to be followed to its end, by every kind of reader', async (t) => {
     const { backend, connect, relay } = await stand(t);
     const { relay: between, address } = await relay();
     const control = await connect(address);
@@ -117,7 +117,7 @@ describe('a link that is lost', () => {
       },
       rpcLimits: { settleMs: 50 },
     });
-    // Bytes of a new connection: while it is 0, nobody gets through.
+    // Bytes of a new connection: while it is 0, no client gets through.
     let budget = Number.POSITIVE_INFINITY;
     const { relay: between, address } = await relay(() => budget);
     const states: string[] = [];

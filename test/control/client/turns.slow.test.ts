@@ -8,7 +8,7 @@ import type { ControlClient } from '../../../src/control-client/control.ts';
 import { within } from '../../contract/recorder.ts';
 import { isEnd, readUntil, seqs, stand } from './stand.ts';
 
-/** What the server has of a client's subscriptions. Asked on the same link, so whatever was sent before counts. */
+/** What the server has of a client's subscriptions. Asked on the same link, so everything sent before counts. */
 async function subscriptions(control: ControlClient): Promise<number> {
   const { clients } = await control.rpc.systemClients();
   return clients.flatMap((client) => client.subscriptions).length;
@@ -43,7 +43,7 @@ describe('a turn', () => {
     assert.equal((await session.state()).queue.length, 0);
   });
 
-  test('that nobody follows to its end holds no subscription behind it', async (t) => {
+  test('that no reader follows to its end holds no subscription behind it', async (t) => {
     const { connect, backend, tcp } = await stand(t);
     const control = await connect(tcp);
     const session = await control.create();
@@ -94,7 +94,7 @@ describe('a turn', () => {
     assert.deepEqual(own, []);
   });
 
-  test('is let go of by the signal of its prompt, and goes on', async (t) => {
+  test('is released by the signal of its prompt, and continues', async (t) => {
     const { connect, backend, tcp } = await stand(t);
     const control = await connect(tcp);
     const session = await control.create();
@@ -127,7 +127,7 @@ describe('a turn', () => {
   });
 });
 
-test('several readers of a session see the same events, whatever their place, and let go of them', async (t) => {
+test('several readers of a session see the same events, from any position, and release them', async (t) => {
   const { connect, backend, tcp, webSocket } = await stand(t);
   const [one, other] = [await connect(tcp), await connect(webSocket)];
   const session = await one.create();

@@ -215,7 +215,7 @@ test('auto compresses what has grown over the limit', async () => {
   assert.equal(log.of('compaction.started')[0]?.reason, 'auto');
 });
 
-test('a summary that cannot be made is told and changes nothing', async () => {
+test('a summary that cannot be made is reported and changes nothing', async () => {
   const history = [said('user', 'one'), said('assistant', 'two')];
   const { run, log, types } = await compacted(history, {}, [fail('provider_error', 'no such luck')]);
   await assert.rejects(run(), { code: 'provider_error', message: 'no such luck' });

@@ -1,4 +1,4 @@
-/** The history as a prompt: whatever happened in a session, what goes to a provider is a conversation it accepts. */
+/** The history as a prompt: after any events in a session, what goes to a provider is a conversation it accepts. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -31,7 +31,7 @@ const partTypes = (message: PromptMessage | undefined): string[] =>
 const outputs = (messages: readonly PromptMessage[]): unknown[] =>
   messages.flatMap((message) => (message.role === 'tool' ? message.content.map(({ output }) => output) : []));
 
-test('results stand with their calls, in call order, whatever order they were finished in', () => {
+test('results stand with their calls, in call order, in whichever order they finished', () => {
   const messages = messagesOf([user('x'), assistant('', ['a', 'b']), result('b'), result('a')], options);
   assert.deepEqual(
     messages.map(({ role }) => role),
@@ -77,7 +77,7 @@ test('ids that another provider made are put into letters every provider takes, 
   assert.equal(answered?.toolCallId, 'functions_bash_0');
 });
 
-test('a conversation that begins with a summary begins with the user, and one the model spoke last in goes on', () => {
+test('a conversation that begins with a summary begins with the user, and one in which the model spoke last continues', () => {
   const messages = messagesOf([assistant('## Conversation Summary\n\nfoo')], options);
   assert.deepEqual(
     messages.map(({ role }) => role),
@@ -110,7 +110,7 @@ test('what a provider kept goes back to the model it came from and to no other',
   assert.deepEqual(partTypes(other), ['text', 'tool-call']);
 });
 
-test('reasoning nobody signed goes back within its turn and not after it', () => {
+test('unsigned reasoning goes back within its turn and not after it', () => {
   const providerData = {
     provider: 'anthropic',
     model: 'claude',
@@ -202,7 +202,7 @@ test('any history at all becomes a prompt that providers accept', () => {
   );
 });
 
-test('tool names are put into letters every provider takes, are told apart, and are found again', () => {
+test('tool names are put into letters every provider accepts, stay distinct, and are found again', () => {
   const long = 'x'.repeat(80);
   const offers = ['a.b', 'a/b', 'a_b', long, `${long}y`, '9lives'].map(offer);
   const names = toolNames(offers);

@@ -1,4 +1,4 @@
-/** What the tests of the model backend share: settings that choose the scripted server, and a turn that keeps what it is told. */
+/** What the tests of the model backend share: settings that choose the scripted server, and a turn that records its events. */
 
 import { messagesOf } from '../../../src/control/backends/model/conversation.ts';
 import { type ProviderRoundOptions, providerRound } from '../../../src/control/backends/model/provider-rounds.ts';
@@ -183,7 +183,7 @@ export class RecordedTurn implements Turn {
   readonly told: (readonly [what: string, value: unknown])[] = [];
   readonly debugged: (readonly [stage: string, data: unknown])[] = [];
   used: Usage = NO_USAGE;
-  /** Called with everything that is told. */
+  /** Called with every event. */
   onTold: ((what: string, value: unknown) => void) | undefined;
 
   constructor(text: string, options: { history?: readonly HistoryItem[]; settings?: Turn['settings'] } = {}) {
@@ -239,7 +239,7 @@ export class RecordedTurn implements Turn {
   }
 }
 
-/** Environments with one toolbox for everybody: `bash` echoes, and whatever else is offered answers its name. */
+/** Environments with one toolbox for everybody: `bash` echoes, and every other tool answers its name. */
 export function environmentsOf(offers: readonly ToolOffer[], results: Readonly<Record<string, unknown>> = {}) {
   const released: string[] = [];
   const toolbox: Toolbox = {

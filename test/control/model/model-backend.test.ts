@@ -38,7 +38,7 @@ const longHistory: readonly HistoryItem[] = [
   { role: 'assistant', turn: 'turn-0', text: words(1_000) },
 ];
 
-test('a turn with a tool: what is told, what is remembered, what the second request holds', async () => {
+test('a turn with a tool: what is reported, what is stored, what the second request holds', async () => {
   server.play([
     { thought: 'Look first.', text: 'I look. ', tool_calls: call('c1'), usage: { input: 50, output: 10 } },
     { text: 'Done.', usage: { input: 80, output: 5 } },
@@ -63,7 +63,7 @@ test('a turn with a tool: what is told, what is remembered, what the second requ
   assert.match(JSON.stringify(second?.body.input), /"encrypted_content":"sealed-/);
 });
 
-test('weakness 19: a thousand deltas are told a thousand times, each by itself and none again', async () => {
+test('weakness 19: a thousand deltas are sent a thousand times, each by itself and none again', async () => {
   const deltas = Array.from({ length: 1000 }, (_, at) => `${at} `);
   server.play([{ thought: ['**Plan', 'ning**\n', 'more'], text: deltas }]);
   const turn = new RecordedTurn('count');
@@ -162,7 +162,7 @@ test('a summary that takes too long is given up, and the history stays', async (
   assert.equal(turn.log.record.history.length, 3);
 });
 
-test('a turn whose rounds fill the context is compressed in the middle and goes on', async () => {
+test('a turn whose rounds fill the context is compressed in the middle and continues', async () => {
   server.play([
     { tool_calls: call('c1'), usage: { input: 3_000, output: 10 } },
     { tool_calls: call('c2'), usage: { input: 9_000, output: 10 } },
@@ -181,7 +181,7 @@ test('a turn whose rounds fill the context is compressed in the middle and goes 
   assert.doesNotMatch(last, /"call_id":"c1"/);
 });
 
-test('a request that does not fit makes the next compaction happen, whatever our own count says, with the window it named', async () => {
+test('a request that does not fit makes the next compaction happen, against our own count, with the window it named', async () => {
   server.play([{ error: 'prompt is too long: 9000 tokens > 8000 maximum' }]);
   const { backend } = backendOf(choiceOf('anthropic'));
   const turn = new RecordedTurn('hi', { history: longHistory });
@@ -254,7 +254,7 @@ test('a provider package of another major version is refused by name', async () 
   }
 });
 
-test('words are told while the provider has not sent any more', async () => {
+test('text is streamed while the provider has not sent any more', async () => {
   server.play([{ text: ['first', ' second'], breaks: 'stall' }]);
   const { backend } = backendOf(choiceOf('compatible'));
   const turn = new RecordedTurn('hi');

@@ -191,7 +191,7 @@ test('behind a ChatGPT sign-in the system prompt goes as instructions', async ()
   );
 });
 
-test('OpenRouter is told which provider to route to, asked for usage, and its cost is reported', async () => {
+test('OpenRouter receives which provider to route to, asked for usage, and its cost is reported', async () => {
   const { parts, request } = await round(
     'openrouter',
     { text: 'x', usage: { input: 10, output: 5, cost: 0.00123 } },

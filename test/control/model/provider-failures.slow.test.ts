@@ -32,7 +32,7 @@ async function outcome(provider: Provider, rounds: readonly ScriptedRound[], opt
   return { parts, error, waits, attempts: server.requests.length - asked };
 }
 
-test('weakness 20: a wait for capacity is told before it begins, with attempt, delay and reason, and then goes well', async () => {
+test('weakness 20: a wait for capacity is reported before it starts, with attempt, delay and reason, and then goes well', async () => {
   const { parts, waits, attempts } = await outcome('openai', [
     { error: 'Rate limit reached', status: 429 },
     { error: 'The server is overloaded', status: 503 },
@@ -210,7 +210,7 @@ test('an abort while an attempt is waited for ends the wait', async () => {
   await assert.rejects(parts.next(), (thrown) => thrown === reason);
 });
 
-test('what a provider asks to wait is waited, in whatever way it says so, and never less than our own delay', async () => {
+test('what a provider asks to wait is waited, in every form it is sent in, and never less than our own delay', async () => {
   const cases: readonly (readonly [Provider, ScriptedRound, number])[] = [
     ['openai', { error: 'x', status: 429, headers: { 'retry-after': '7' } }, 7000],
     ['openai', { error: 'x', status: 429, headers: { 'retry-after-ms': '3500' } }, 3500],

@@ -136,7 +136,7 @@ test('several calls in one round, reported in call order', async (t) => {
   ]);
 });
 
-test('what fails is said plainly, and the rest goes on', async (t) => {
+test('what fails is reported plainly, and the rest continues', async (t) => {
   const { run } = await setUp(t, { 'a.txt': 'a\n' });
   const { answer } = await run('read missing.txt; call no_such_tool; count the lines of a.txt');
   assert.equal(
@@ -234,7 +234,7 @@ test('the same conversation always comes to the same answer', async (t) => {
 /** Without what the disk and the clock add. */
 const stripped = (item: HistoryItem): unknown => (item.role === 'tool' ? { ...item, result: null } : item);
 
-test('a turn goes on after a restart: what was read is reported, what follows is done', async (t) => {
+test('a turn continues after a restart: what was read is reported, what follows is done', async (t) => {
   const { cwd, run } = await setUp(t, { 'b.txt': 'b\nb\n' });
   const turn = 'turn-1';
   const history: HistoryItem[] = [

@@ -1,4 +1,4 @@
-/** Turns that go on after the server was killed: what is asked again, what is told as lost, and what is never run twice. */
+/** Turns that continue after the server was killed: what is asked again, what is reported as lost, and what is never run twice. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ApprovalBroker } from '../../../src/control/approvals/broker.ts';
@@ -51,7 +51,7 @@ async function goOn(history: readonly HistoryItem[], approvals: readonly Approva
   return { turn, toolbox, model, outcome };
 }
 
-test('a call that may have begun is told as interrupted and not made again', async () => {
+test('a call that may have started is reported as interrupted and not made again', async () => {
   const { turn, toolbox, model } = await goOn([prompt, round(['a'])]);
   assert.deepEqual(toolbox.called, []);
   assert.deepEqual(inShort(turn.deeds), ['done 1 a failed', 'results 1 a', 'answer done']);
@@ -105,7 +105,7 @@ test('all at once: every call without a result and without a waiting approval ma
   );
 });
 
-test('a round whose calls all have results is not reported again; the model simply goes on', async () => {
+test('a round whose calls all have results is not reported again; the model simply continues', async () => {
   const { turn, model } = await goOn([prompt, round(['a']), result('a')]);
   assert.deepEqual(inShort(turn.deeds), ['answer done']);
   assert.equal(model.requests[0]?.round, 2);
@@ -160,7 +160,7 @@ test('an approval asked for before a kill is the same request afterwards: answer
   newDesk.answer(after, id, { decision: 'allow', remember: 'once' }, 'somebody');
   assert.deepEqual(await run, { stopReason: 'end_turn' });
   assert.deepEqual(toolbox.called, ['a']);
-  assert.equal(after.of('approval.requested').length, 0, 'nobody was asked twice');
+  assert.equal(after.of('approval.requested').length, 0, 'no user was asked twice');
   first.interrupt();
   await lost;
 });
@@ -188,13 +188,13 @@ test('a question that was answered in the moment of a kill is not asked again', 
   assert.equal(log.of('approval.requested').length, 0);
 });
 
-test('a turn that is begun anew in the same process goes on counting its rounds and call ids', async () => {
+test('a turn that is started again in the same process continues to count its rounds and call ids', async () => {
   const log = new FakeSessionLog({
     history: [prompt, round(['a']), result('a'), { role: 'assistant', turn: turnId, text: 'half' }],
   });
   const turn = new FakeTurn({ log, continued: true });
-  const anew = Object.assign(turn, { continued: false });
+  const again = Object.assign(turn, { continued: false });
   const model = scriptedModel([{ type: 'call', callId: 'a', name: 'work', input: {} }], [say('done')]);
-  await runRounds(anew, model, toolboxOf({ work: () => 1 }));
+  await runRounds(again, model, toolboxOf({ work: () => 1 }));
   assert.deepEqual(inShort(turn.deeds), ['started 3 work a_2', 'done 3 a_2 ok', 'results 3 a_2', 'answer done']);
 });

@@ -111,7 +111,7 @@ test('progress, status and artifacts of a tool are live output too', async (t) =
   ]);
 });
 
-test('failures are told by what went wrong', async (t) => {
+test('failures are reported by their cause', async (t) => {
   const breaker = tool({
     name: 'breaker',
     description: 'Fails with a reason',
@@ -175,7 +175,7 @@ test('arguments are copied: a tool that changes them does not change what was as
   assert.deepEqual([done.ok, done.input, input.path], [true, { path: 'asked' }, 'asked']);
 });
 
-test('a host that went away is replaced: calls under way are told as lost, the next one finds a new session', async (t) => {
+test('a host that went away is replaced: running calls are reported as lost, the next one finds a new session', async (t) => {
   const waits = tool({ name: 'waits', description: 'Waits', run: () => new Promise(() => {}) });
   const { environments, hosts } = hostEnvironments(t, { tools: [waits] });
   const cwd = await folder(t, { 'a.txt': 'x' });
@@ -237,7 +237,7 @@ test('an environment that could not be opened is tried again the next time', asy
   const environments = new Environments({
     async open() {
       opened += 1;
-      throw fail('unreachable', 'nobody answers');
+      throw fail('unreachable', 'no reply');
     },
   });
   const toolbox = environments.for('s', { cwd: '/x', principal: local });
@@ -245,7 +245,7 @@ test('an environment that could not be opened is tried again the next time', asy
     await assert.rejects(async () => toolbox.list(), { code: 'unreachable' });
     assert.equal(opened, expected);
   }
-  assert.equal((await callOn(toolbox, 'read_file')).error, 'nobody answers');
+  assert.equal((await callOn(toolbox, 'read_file')).error, 'no reply');
   await environments.stop();
 });
 

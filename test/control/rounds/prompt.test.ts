@@ -115,7 +115,7 @@ test('a path may be relative, absolute, quoted, a file URL, or begin with the ho
   assert.equal((await readPath(join(outside, 'secret.png'), { cwd, roots: [cwd, outside] }))?.byteSize, 8);
 });
 
-test('what is no image by its name, no file, or not there, is told in the words of the protocol', async (t) => {
+test('what is not an image by its name, not a file, or missing, is reported in the words of the protocol', async (t) => {
   const { cwd } = await folders(t);
   await writeFile(join(cwd, 'notes.txt'), 'secret notes');
   await writeFile(join(cwd, 'empty.png'), '');
@@ -151,7 +151,7 @@ test('weakness 27: a path outside the allowed folders gets the answer of one tha
   }
 });
 
-test('F-93: a protected file gets the answer of one that does not exist, whatever link leads to it', async (t) => {
+test('F-93: a protected file gets the answer of one that does not exist, through any link', async (t) => {
   const { cwd } = await folders(t);
   await writeFile(join(cwd, 'token'), 'secret');
   await symlink('token', join(cwd, 'symbolic.png'));

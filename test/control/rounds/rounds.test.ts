@@ -14,7 +14,7 @@ const ran = (items: FakeTurn['items']) =>
     return `assistant ${item.text}${item.calls === undefined ? '' : ` [${item.calls.map(({ callId }) => callId).join(' ')}]`}`;
   });
 
-test('a round speaks, calls, reports and goes on with the results, in the order of the protocol', async () => {
+test('a round speaks, calls, reports and continues with the results, in the order of the protocol', async () => {
   const turn = new FakeTurn();
   const model = scriptedModel(
     [
@@ -76,7 +76,7 @@ test('weakness 11: every finished call carries the id it was started with', asyn
   ]);
 });
 
-test('a tool nobody offers is a failed call, and the turn goes on', async () => {
+test('a tool that is not offered is a failed call, and the turn continues', async () => {
   const turn = new FakeTurn();
   const model = scriptedModel([call('c', 'no_such_tool')], [say('sorry')]);
   assert.deepEqual(await runRounds(turn, model, toolboxOf({})), { stopReason: 'end_turn' });
@@ -197,7 +197,7 @@ test('what is said in the last round is not taken: it is reported as late by the
   assert.deepEqual(turn.takeSteers(), ['late']);
 });
 
-test('weakness 10: the calls of a round are in the history before the first of them begins, each result before it is told', async () => {
+test('weakness 10: the calls of a round are in the history before the first of them starts, each result before it is reported', async () => {
   const seen: string[][] = [];
   const turn = new FakeTurn({
     onDeed: (deed, self) => (deed.kind === 'started' || deed.kind === 'done') && seen.push(ran(self.items)),
@@ -274,7 +274,7 @@ test('a provider that fails after some words fails the turn and keeps the words 
 test('an environment that cannot be reached fails the turn before the model is asked', async () => {
   const turn = new FakeTurn();
   const model = scriptedModel([say('never')]);
-  const toolbox = { ...toolboxOf({}), list: () => Promise.reject(fail('unreachable', 'nobody answers')) };
+  const toolbox = { ...toolboxOf({}), list: () => Promise.reject(fail('unreachable', 'no reply')) };
   await assert.rejects(runRounds(turn, model, toolbox), { code: 'unreachable' });
   assert.equal(model.requests.length, 0);
 });

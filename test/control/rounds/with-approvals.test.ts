@@ -73,7 +73,7 @@ test('the request names tool, call, risks and kind', async () => {
   ]);
 });
 
-test('what is denied, expired or withdrawn is not called, and the model is told which it was', async () => {
+test('what is denied, expired or withdrawn is not called, and the model receives which it was', async () => {
   const statuses: unknown[] = [];
   for (const state of ['denied', 'expired', 'cancelled'] as const) {
     const { turn, toolbox, box } = setUp(() => ({ state, reason: 'rule 1' }));
@@ -106,7 +106,7 @@ test('an approval that comes after the interrupt no longer runs the call', async
   assert.deepEqual([done.ok, toolbox.called.length], [false, 0]);
 });
 
-test('nobody is asked about a tool that does not exist', async () => {
+test('no user is asked about a tool that does not exist', async () => {
   const { turn, box } = setUp();
   const done = await box.call(made('missing'), turn.signal, quiet);
   assert.equal(done.error, 'unknown tool: missing');
@@ -145,7 +145,7 @@ test('a question waits for its answer and hands it to the model', async () => {
   assert.equal((await box.call(made('work'), turn.signal, quiet)).ok, true);
 });
 
-test('a question nobody answers, and one that is no question, are failed calls', async () => {
+test('a question without an answer, and a malformed one, are failed calls', async () => {
   const turn = new FakeTurn({ answers: () => ({ state: 'expired' }) });
   const box = withQuestions(toolboxOf({}), turn);
   const expired = await box.call(made('ask_user', { question: 'Hello?' }), turn.signal, quiet);

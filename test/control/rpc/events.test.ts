@@ -1,4 +1,4 @@
-/** Which events come to whom: everything by default, subscriptions with replay, filters, gaps, and what is nobody's business. */
+/** Which events come to whom: everything by default, subscriptions with replay, filters, gaps, and what is private. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
@@ -75,7 +75,7 @@ describe('without a subscription', () => {
     assert.deepEqual([curious.events.length, events.wantsDebug()], [1, false]);
   });
 
-  test('two clients see the same session, whoever drives it', async () => {
+  test('two clients see the same session, driven by either', async () => {
     const { server, peer } = serverWith();
     const second = peerOf(server);
     await peer.call(testMethods.emit, { session_id: 's', count: 5 });
@@ -157,7 +157,7 @@ describe('a subscription', () => {
     assert.deepEqual(peer.seqs('s'), [2, 3, 4, 6, 7, 8]);
   });
 
-  test('what is gone is told in the answer', async () => {
+  test('what retention removed is reported in the reply', async () => {
     const { events, server } = serverWith();
     for (let at = 0; at < 10; at++) events.publish('s', 'session.status');
     events.forget('s', 6);
@@ -177,7 +177,7 @@ describe('a subscription', () => {
     assert.deepEqual(gone.seqs('s'), [11]);
   });
 
-  test('what is lost while it replays is told where it is missing', async () => {
+  test('what is lost while it replays is reported where it is missing', async () => {
     const { events, server } = serverWith();
     for (let at = 0; at < 400; at++) events.publish('s', 'session.status');
     const peer = peerOf(server);
@@ -204,7 +204,7 @@ describe('a subscription', () => {
     });
   });
 
-  test('that is ended brings nothing more, and the others go on', async () => {
+  test('that is ended sends nothing more, and the others continue', async () => {
     const { events, peer } = serverWith();
     const { subscription_id } = await peer.call('events.subscribe', { session_id: 's' });
     await peer.call('events.subscribe', { session_id: 'other' });
@@ -218,7 +218,7 @@ describe('a subscription', () => {
     );
   });
 
-  test('is refused for a session that is not there, a number nobody was given, and too many of them', async () => {
+  test('is refused for a session that is not there, a number that was never issued, and too many of them', async () => {
     const { events, peer } = serverWith({ limits: { maxSubscriptions: 2 } });
     const unknown = await peer.refusal('events.subscribe', { session_id: 'nobody' });
     assert.deepEqual(
@@ -370,7 +370,7 @@ describe('a session that is loaded', () => {
     assert.deepEqual(peer.seqs('other'), upTo(events.lastSeq('other')));
   });
 
-  test('begins its subscription anew, with the same types', async () => {
+  test('starts its subscription again, with the same types', async () => {
     const { events, server } = serverWith();
     for (const type of ['session.status', 'session.completed']) events.publish('s', type);
     const peer = peerOf(server);
@@ -399,7 +399,7 @@ describe('a session that is loaded', () => {
   });
 });
 
-describe('weakness 26: what is nobody else’s business', () => {
+describe('weakness 26: what is private to its owner', () => {
   const tokens = { ann: 'token-of-ann', ben: 'token-of-ben', root: 'token-of-root' };
   async function guarded() {
     const control = fakeControl();
@@ -431,7 +431,7 @@ describe('weakness 26: what is nobody else’s business', () => {
     );
   });
 
-  test('somebody else’s session cannot be told from none', async () => {
+  test('a session of another principal looks like none', async () => {
     const { ben, root } = await guarded();
     const foreign = await ben.refusal('events.subscribe', { session_id: 's' });
     const none = await ben.refusal('events.subscribe', { session_id: 'x' });
@@ -523,7 +523,7 @@ describe('weakness 18: a reader that stops', () => {
     assert.equal(server.size, 0);
   });
 
-  test('that goes on in time stays', async () => {
+  test('that reads on in time stays', async () => {
     const { events, peer } = stopped({ sendBufferBytes: 2_000, slowConsumerMs: 5_000 });
     await peer.quiet();
     peer.link.pause(true);

@@ -301,7 +301,7 @@ describe('weakness 18: a reader that stops on a real socket', () => {
     await (await dial.tcp()).quiet();
   });
 
-  test('many requests whose answers nobody reads stop being read, or run', async () => {
+  test('many requests whose replies are not read stop being read, or run', async () => {
     const limits = { sendBufferBytes: 256 * 1024, maxSendBufferBytes: 512 * 1024 };
     const { raw, links } = await served({ limits });
     const peer = await raw();

@@ -14,7 +14,7 @@ function serverWith(options: RpcServerOptions = {}, fake: FakeOptions = {}) {
 }
 
 describe('answers', () => {
-  test('a request is answered with its result and its own id, whatever the id is', async () => {
+  test('a request is answered with its result and its own id, for any id', async () => {
     const { peer } = serverWith();
     for (const id of [7, -7, 1.5, 'abc', '', null]) {
       peer.send({ jsonrpc: '2.0', id, method: testMethods.echo.name, params: { text: ' hi ' } });
@@ -67,7 +67,7 @@ describe('answers', () => {
     assert.equal(result, null);
   });
 
-  test('work after an answer runs behind it, and its failure harms nobody', async () => {
+  test('work after an answer runs behind it, and its failure harms no other request', async () => {
     const order: string[] = [];
     const more = [
       {
@@ -143,7 +143,7 @@ describe('failures', () => {
 });
 
 describe('giving up', () => {
-  test('weakness 22: a request that is cancelled is answered with -32800, and its handler is told', async () => {
+  test('weakness 22: a request that is cancelled is answered with -32800, and its handler aborted', async () => {
     const { control, peer } = serverWith();
     const id = peer.begin(testMethods.wait, { name: 'login' });
     await peer.quiet();
@@ -213,7 +213,7 @@ describe('giving up', () => {
     assert.deepEqual((await peer.answer(id)).result, { waited: true });
   });
 
-  test('the end of the link tells every running handler, and nothing is sent to nobody', async () => {
+  test('the end of the link aborts every running handler, and nothing is sent to a closed link', async () => {
     const { control, server, peer } = serverWith();
     peer.begin(testMethods.wait, { name: 'a' });
     peer.begin(testMethods.wait, { name: 'b' });
@@ -245,7 +245,7 @@ describe('giving up', () => {
     const [ours, theirs] = memoryPair();
     const peer = new RpcPeer(ours);
     let ended = () => {};
-    // The in-memory pair ends both directions at once, so the end is told by hand.
+    // The in-memory pair ends both directions at once, so the end is reported by hand.
     server.accept({
       ...linkOf(theirs),
       open: (receiver) => {
@@ -304,7 +304,7 @@ describe('limits', () => {
     control.waiting.get('b')?.release();
   });
 
-  test('one client too many is told so and let go; a place that is free again is given away', async () => {
+  test('one client too many is refused and disconnected; a free slot is used again', async () => {
     const { server, peer } = serverWith({ limits: { maxConnections: 1 } });
     await peer.quiet();
     const second = peerOf(server);

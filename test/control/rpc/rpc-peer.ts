@@ -1,5 +1,5 @@
 /**
- * A client of session RPC for tests: it sends what it is told, good or bad, over any link, and keeps all that comes.
+ * A client of session RPC for tests: it sends what the test gives it, valid or not, over any link, and records all that it receives.
  */
 import type { RpcServer } from '../../../src/control/rpc/rpc-server.ts';
 import type { RpcMethod } from '../../../src/protocol/rpc-reader.ts';

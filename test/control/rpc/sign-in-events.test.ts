@@ -1,4 +1,4 @@
-/** The events of a sign-in are an invitation to sign in: they reach whoever began it and administrators, over sockets, live and replayed. */
+/** The events of a sign-in are an invitation to sign in: they reach the principal that started it and administrators, over sockets, live and replayed. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
@@ -28,21 +28,21 @@ async function server(t: TestContext) {
   return { login, peer };
 }
 
-/** Everything about the server a peer was told up to the end of the sign-in, which everybody hears of. */
+/** Everything about the server a peer received up to the end of the sign-in, which every client receives. */
 async function told(peer: RpcPeer): Promise<string[]> {
   const isEnd = ({ payload }: RpcEvent): boolean => payload.reason === 'auth_openai_connected';
   await peer.recorder.until(() => peer.events.some(isEnd), 'the state behind the sign-in');
   return peer.events.map(({ type }) => type).filter((type) => type.startsWith('auth.'));
 }
 
-test('the addresses and codes of a sign-in go to its principal and to administrators, and to nobody else', async (t) => {
+test('the addresses and codes of a sign-in go to its principal and to administrators, and to no other client', async (t) => {
   const { peer } = await server(t);
   const [bob, sameBob, ann, eve] = await Promise.all(['bob', 'bob', 'ann', 'eve'].map(peer));
   await bob!.call('auth.connect.openai', { mode: 'device_code' });
   assert.deepEqual(await told(bob!), FLOW);
   assert.deepEqual(await told(sameBob!), FLOW, 'another connection of the same principal');
   assert.deepEqual(await told(ann!), FLOW, 'an administrator');
-  assert.deepEqual(await told(eve!), [], 'somebody else');
+  assert.deepEqual(await told(eve!), [], 'another principal');
 });
 
 test('a replay of the events of the server leaves out the sign-ins of others, also where they follow live', async (t) => {
@@ -62,7 +62,7 @@ test('a replay of the events of the server leaves out the sign-ins of others, al
   }
 });
 
-test('a sign-in that fails is told to its principal, and somebody else can neither see nor end it', async (t) => {
+test('a sign-in that fails is reported to its principal, and others can neither see nor end it', async (t) => {
   const { login, peer } = await server(t);
   login.behaviour.device = 'wait';
   const [bob, eve] = await Promise.all(['bob', 'eve'].map(peer));

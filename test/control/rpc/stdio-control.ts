@@ -1,7 +1,7 @@
 /**
  * `handfast rpc` over the fake control server, in a process of its own. Words on its command line: `noisy` prints where a
  * careless tool would; `stuck` leaves a timer behind that would keep the process for an hour; `hasty` gives requests that
- * are told to stop little time; `complete` answers every method of the protocol; `broken` cannot be put together.
+ * are aborted little time; `complete` answers every method of the protocol; `broken` cannot be put together.
  */
 import { rpc } from '../../../src/cli/commands/rpc.ts';
 import { createRpcServer } from '../../../src/control/rpc/rpc-server.ts';

@@ -10,7 +10,7 @@ import type { Message } from '../../support/raw-agent.ts';
 const program = fileURLToPath(new URL('./stdio-control.ts', import.meta.url));
 
 const children: ChildProcess[] = [];
-// Whatever becomes of a test, its children end with it.
+// With any outcome of a test, its children end with it.
 after(() => {
   for (const child of children) child.kill('SIGKILL');
 });
@@ -27,7 +27,7 @@ export interface Started {
 /** Starts a child with these words. */
 export function startControl(...words: string[]): Started {
   const child = spawn(process.execPath, [program, ...words], { stdio: 'pipe' });
-  // Whatever becomes of the test, the child ends with it.
+  // With any outcome of the test, the child ends with it.
   children.push(child);
   let stderr = '';
   child.stderr.setEncoding('utf8').on('data', (chunk) => {

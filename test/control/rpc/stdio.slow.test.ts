@@ -20,7 +20,7 @@ describe('session RPC on pipes', { concurrency: 3 }, () => {
     assert.equal(await exit(), 0);
   });
 
-  test('weakness 29: whatever prints, standard output holds messages and nothing else', async () => {
+  test('weakness 29: with prints of any kind, standard output holds messages and nothing else', async () => {
     const { peer, child, stderr, exit } = startControl('noisy');
     peer.write(`${pingOf(1)}\n`);
     await answerOf(peer, 1);
@@ -32,7 +32,7 @@ describe('session RPC on pipes', { concurrency: 3 }, () => {
       assert.match(stderr(), new RegExp(`stray (log|write) ${when}`));
   });
 
-  test('a line that cannot be read is told so, and the next one is answered', async () => {
+  test('a malformed line gets an error, and the next one is answered', async () => {
     const { peer, exit } = startControl();
     const bad: [Buffer | string, number, string][] = [
       ['{', -32700, 'parse_error'],
@@ -83,7 +83,7 @@ test('a server that cannot be put together says so on stderr, and nothing else',
 });
 
 describe('weakness 23: the end', { concurrency: 3 }, () => {
-  test('of the input ends turns and process with exit code 0; who still reads is told', async () => {
+  test('of the input ends turns and process with exit code 0; a client that still reads is notified', async () => {
     const { peer, child, exit } = startControl('hasty');
     peer.write(`${pingOf(1)}\n${requestOf(2, 'test.wait', { name: 'login' })}\n`);
     await answerOf(peer, 1);
@@ -97,7 +97,7 @@ describe('weakness 23: the end', { concurrency: 3 }, () => {
   });
 
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    test(`by ${signal} is told with its name`, async () => {
+    test(`by ${signal} is reported with its name`, async () => {
       const { child, peer, exit } = startControl();
       peer.write(`${pingOf(1)}\n`);
       await answerOf(peer, 1);
@@ -115,7 +115,7 @@ describe('weakness 23: the end', { concurrency: 3 }, () => {
     peer.write(
       `${requestOf(1, 'test.wait', { name: 'login' })}\n${requestOf(2, 'system.shutdown', { reason: ' bye ' })}\n`,
     );
-    // Input is still open; whatever it holds is not answered.
+    // Input is still open; what it holds is not answered.
     assert.deepEqual((await answerOf(peer, 2)).result, { accepted: true, reason: 'bye' });
     peer.write(`${pingOf(3)}\n{\n[]\n`);
     assert.equal(await exit(), 0);

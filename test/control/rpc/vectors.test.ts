@@ -177,7 +177,7 @@ describe('the runner', () => {
     };
   }
 
-  test('finds what is wrong, skips what needs a fixture and what depends on it, and goes on', async () => {
+  test('finds what is wrong, skips what needs a fixture and what depends on it, and continues', async () => {
     const vectors: Vector[] = [
       { name: 'right', send: { id: 1 }, expect: { id: 1, result: 'r1' }, capture: { R: 'result' } },
       { name: 'wrong', send: { id: 2 }, expect: { id: 2, result: 'other' } },

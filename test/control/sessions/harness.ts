@@ -103,7 +103,7 @@ export class Harness {
     principal: Principal = ALICE,
   ): Promise<Result> {
     const handled = this.#handlers.get(method.name);
-    if (handled === undefined) throw new Error(`nobody answers ${method.name}`);
+    if (handled === undefined) throw new Error(`no handler for ${method.name}`);
     const call: RpcCall = {
       caller: { connectionId: 'c', principal, clientName: null, clientVersion: null, transport: 'test' },
       signal: new AbortController().signal,

@@ -52,7 +52,7 @@ describe('saved chats', () => {
     await assert.rejects(harness.call(historyList, { page_cursor: 'nonsense' }), /page_cursor/);
   });
 
-  test('weakness 9: a chat keeps its title while it goes on, and follows the name of its session', async () => {
+  test('weakness 9: a chat keeps its title while it continues, and follows the name of its session', async () => {
     await using harness = await Harness.start();
     const [id] = await save(harness, 'first prompt');
     harness.backend.script({ text: 'more' });
@@ -63,7 +63,7 @@ describe('saved chats', () => {
     assert.equal((await chat())?.title, 'renamed');
   });
 
-  test('weakness 10: a chat remembers its tools, and gives them to whoever takes it up', async () => {
+  test('weakness 10: a chat remembers its tools, and gives them to the session that loads it', async () => {
     await using harness = await Harness.start();
     const id = await harness.create();
     harness.backend.script(
@@ -133,7 +133,7 @@ describe('saved chats', () => {
     assert.equal((await harness.call(historyList, {}, ROOT)).total, 2);
   });
 
-  test('taking one up replaces messages and history, says so, and goes on in the same chat', async () => {
+  test('loading one replaces messages and history, reports it, and continues in the same chat', async () => {
     await using harness = await Harness.start();
     await save(harness, 'old');
     const { sessions } = await harness.call(historyList, {});
@@ -163,7 +163,7 @@ describe('saved chats', () => {
     assert.equal((await harness.call(historyList, {})).total, 2);
   });
 
-  test('weakness 12: two sessions in one chat never overwrite each other: the second goes on in a copy', async () => {
+  test('weakness 12: two sessions in one chat never overwrite each other: the second continues in a copy', async () => {
     await using harness = await Harness.start();
     const [writer] = await save(harness, 'shared');
     const chat = (await harness.call(historyList, {})).sessions[0]!.id;
@@ -186,7 +186,7 @@ describe('saved chats', () => {
     );
   });
 
-  test('go when the session that began them is forgotten, unless another has gone on with them', async () => {
+  test('are removed with the session that started them, unless another has continued them', async () => {
     await using harness = await Harness.start();
     const [one, two] = await save(harness, 'one', 'two');
     const chatOfTwo = (await harness.call(sessionGet, { session_id: two! })).activeSessionId!;
@@ -203,7 +203,7 @@ describe('saved chats', () => {
     );
   });
 
-  test('a chat that cannot be saved is told in the session, whose turn ends as it would have', async () => {
+  test('a chat that cannot be saved is reported in the session, whose turn ends as it would have', async () => {
     await using harness = await Harness.start();
     const id = await harness.create();
     harness.store.chats.write = () => {

@@ -139,7 +139,7 @@ function apply(session: OpenSession, { kind, id = 0, text = '', ...rest }: Chang
 }
 
 describe('a session log', () => {
-  test('what is read back is what was, whatever happened and wherever snapshots were taken', async () => {
+  test('what is read back is what was, after any events and with snapshots at any place', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(change, { maxLength: 60 }), async (changes) => {
         const parts = partsOf();
@@ -167,7 +167,7 @@ describe('a session log', () => {
         const value = JSON.stringify(stateOf(session.record));
         assert.equal(stateJson(session.folded), value);
         session.unload();
-        assert.equal(stateJson(session.folded), value, 'nobody has read its lists yet');
+        assert.equal(stateJson(session.folded), value, 'its lists are unread yet');
         assert.equal(JSON.stringify(stateOf(session.record)), value);
         parts.store.close();
       }),
@@ -370,7 +370,7 @@ describe('what is acknowledged', () => {
     assert.deepEqual(back?.record.messages, was.messages);
     assert.deepEqual(back?.record.history, was.history);
     assert.equal(back?.record.seq, was.seq);
-    // What is missing among the events is told as such.
+    // What is missing among the events is reported as such.
     const { gap } = await harness.sessions.events.read(id, 1, 100);
     assert.equal(gap?.from_seq, 2);
     assert.deepEqual(harness.sessions.liveIds(), [id]);

@@ -53,8 +53,8 @@ function crashable() {
   return { journal, disk, afterCrash };
 }
 
-describe('a question that somebody was told of', () => {
-  test('is asked still when the process ends in that moment, and its answer lets the turn go on', async () => {
+describe('a question that a client has seen', () => {
+  test('is asked still when the process ends in that moment, and its answer lets the turn continue', async () => {
     const { journal, afterCrash } = crashable();
     const old = await Harness.start({ journal, backend: scriptedBackend({ asks: true }) });
     const id = await old.create();
@@ -86,7 +86,7 @@ describe('a question that somebody was told of', () => {
     assert.equal(done?.payload.data.executed.result, 'ran\n');
   });
 
-  test('is on disk: until then nobody hears of it, and everything else goes on', async () => {
+  test('is on disk: until then no client receives it, and everything else continues', async () => {
     const { journal, disk } = crashable();
     await using harness = await Harness.start({ journal, backend: scriptedBackend({ asks: true }) });
     const id = await harness.create();
@@ -135,7 +135,7 @@ describe('a question that somebody was told of', () => {
     assert.deepEqual([...harness.broker.waiting()], []);
   });
 
-  test('does not hang on a disk that fails: nobody is asked, and the turn is told why', async () => {
+  test('does not hang on a disk that fails: no client is asked, and the turn receives the reason', async () => {
     const { journal, disk } = crashable();
     await using harness = await Harness.start({ journal, backend: scriptedBackend({ asks: true }) });
     const id = await harness.create();

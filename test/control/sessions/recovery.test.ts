@@ -51,7 +51,7 @@ const asking: ScriptedBackendOptions = { asks: true };
 const toolCall = { id: 'c1', name: 'bash', input: { command: 'echo ran' } };
 
 describe('after a restart', () => {
-  test('a running turn is ended, what it answered is kept, and the queue goes on', async () => {
+  test('a running turn is ended, what it answered is stored, and the queue continues', async () => {
     const data = dataDirectory();
     const old = await data.start();
     const id = await old.create();
@@ -87,7 +87,7 @@ describe('after a restart', () => {
     endTools(old);
   });
 
-  test('a turn that waited for the user goes on where it was, and ends once', async () => {
+  test('a turn that waited for the user continues where it was, and ends once', async () => {
     const data = dataDirectory();
     const old = await data.start({ backend: scriptedBackend(asking) });
     const id = await old.create();
@@ -120,7 +120,7 @@ describe('after a restart', () => {
     assert.equal(messages.find(({ kind }) => kind === 'assistant')?.text, 'May I? It ran.');
   });
 
-  test('a question of a turn that cannot go on is withdrawn', async () => {
+  test('a question of a turn that cannot continue is withdrawn', async () => {
     const data = dataDirectory();
     const old = await data.start({ backend: scriptedBackend(asking) });
     const id = await old.create();
@@ -137,7 +137,7 @@ describe('after a restart', () => {
     assert.deepEqual(harness.sessions.open(id).record.approvals, []);
   });
 
-  test('sessions are listed, titled and readable as before, and numbers go on', async () => {
+  test('sessions are listed, titled and readable as before, and numbers continue', async () => {
     const data = dataDirectory();
     let now = Date.now() - 60_000;
     const old = await data.start({ now: () => now++ });
@@ -169,7 +169,7 @@ describe('after a restart', () => {
     );
   });
 
-  test('a deletion that was cut short is finished, and a session nobody was told of is none', async () => {
+  test('a deletion that was cut short is finished, and a session that no client was notified of is none', async () => {
     const data = dataDirectory();
     const old = await data.start();
     const id = await old.create();

@@ -1,4 +1,4 @@
-/** A prompt that is sent twice under one key is one turn, whatever came between. */
+/** A prompt that is sent twice under one key is one turn, with anything between. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openSessionStore } from '../../../src/control/sessions/store/store.ts';
@@ -77,7 +77,7 @@ test('a key stands for one prompt: another one under it is refused and not dropp
   );
 });
 
-test('who was told that it was not taken may send it again', async () => {
+test('a client that was refused may send again', async () => {
   const disk = diskThatFills();
   await using harness = await Harness.start({ journal: disk.journal });
   const session_id = await harness.create();

@@ -119,7 +119,7 @@ describe('a session', () => {
     assert.deepEqual([closed?.type, closed?.payload.reason], ['session.closed', 'deleted']);
   });
 
-  test('belongs to whoever made it: for everybody else but an administrator it does not exist', async () => {
+  test('belongs to the principal that made it: for all others but an administrator it does not exist', async () => {
     await using harness = await Harness.start();
     const id = await harness.create();
     const asBob = { session_id: id };
@@ -205,7 +205,7 @@ describe('a session', () => {
     assert.equal((await harness.call(sessionGet, { session_id: id })).backend, 'other');
   });
 
-  test('weakness 12: is let go of when nothing happens in it, and is there when somebody asks', async () => {
+  test('weakness 12: is unloaded when nothing happens in it, and loaded when it is asked for', async () => {
     await using harness = await Harness.start({ limits: { idleMs: 5 } });
     const id = await harness.create();
     harness.backend.script({ text: 'hi' }, { text: 'again' });
@@ -216,7 +216,7 @@ describe('a session', () => {
       assert.ok(performance.now() < deadline, 'it was not let go of');
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
-    // What somebody held of it is the same session still.
+    // A reference a caller had to it is the same session still.
     assert.equal(harness.sessions.events.ownerOf(id), 'alice');
     assert.equal(held.record.messages.length, 2);
     assert.equal(harness.sessions.open(id), held);
@@ -251,7 +251,7 @@ describe('lists and pages', () => {
     }
     const first = await harness.call(sessionList, { limit: 2 });
     assert.equal(first.total, 5);
-    // One that was shown already changes: nobody behind it moves.
+    // One that was shown already changes: none behind it moves.
     now += 1000;
     await harness.call(sessionRename, { session_id: ids[0]!, title: 'even now' });
     const second = await harness.call(sessionList, { limit: 2, cursor: first.next_cursor! });
@@ -303,7 +303,7 @@ describe('lists and pages', () => {
 });
 
 describe('forks, exports and imports', () => {
-  test('a fork goes on from a turn on its own, and the other does not notice', async () => {
+  test('a fork continues from a turn on its own, and the original does not change', async () => {
     await using harness = await Harness.start();
     const id = await harness.create({ title: 'origin' });
     harness.backend.script({ text: 'one' }, { text: 'two' }, { text: 'forked' });
@@ -449,7 +449,7 @@ describe('clearing', () => {
     );
   });
 
-  test('by command keeps the queue, which goes on afterwards', async () => {
+  test('by command keeps the queue, which continues afterwards', async () => {
     await using harness = await Harness.start();
     const id = await harness.create();
     harness.backend.script({ delay_ms: 60_000 });

@@ -1,4 +1,4 @@
-/** Turns end to end: what is told, in which order, and what is left of them. */
+/** Turns end to end: which events they emit, in which order, and what is stored of them. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import {
@@ -184,7 +184,7 @@ describe('a turn', () => {
     assert.deepEqual(items, ['user', 'assistant', 'tool', 'assistant', 'user']);
   });
 
-  test('weakness 20: what a backend says of waiting and trying again is told, with numbers for machines', async () => {
+  test('weakness 20: waits and retries of a backend are reported, with numbers for machines', async () => {
     const backend = scriptedBackend({
       tools: { noop: () => null },
     });
@@ -203,7 +203,7 @@ describe('a turn', () => {
     assert.deepEqual(status?.payload.detail, { retry: { attempt: 2, max_attempts: 8, delay_ms: 1250 } });
   });
 
-  test('weakness 4: a context that overflows is compressed, and the turn goes on under its id', async () => {
+  test('weakness 4: a context that overflows is compressed, and the turn continues under its id', async () => {
     let compacted = 0;
     const backend = scriptedBackend({
       compact: async ({ log }, reason) => {
@@ -291,7 +291,7 @@ describe('an interrupt', () => {
     assert.equal((await harness.call(sessionInterrupt, { session_id: id })).interrupted, false);
   });
 
-  test('keeps what was answered, ends the tool, and goes on with the queue', async () => {
+  test('keeps what was answered, ends the tool, and continues with the queue', async () => {
     await using harness = await Harness.start();
     const id = await harness.create();
     harness.backend.script({ text: 'working.', tool_calls: [tool('c1', 'sleep 30')] }, { text: 'next' });
@@ -493,7 +493,7 @@ describe('the queue', () => {
 });
 
 describe('steering', () => {
-  test('reaches the running turn before its next round, and is told', async () => {
+  test('reaches the running turn before its next round, and is reported', async () => {
     await using harness = await Harness.start();
     const id = await harness.create();
     const gate = Promise.withResolvers<void>();

@@ -206,7 +206,7 @@ test('a prompt names skills with a dollar sign', () => {
   assert.deepEqual(skillNamesIn('$a:b. ($c_d): $3d-print'), ['a:b', 'c_d', '3d-print']);
 });
 
-test('the skills of a prompt are found by name in any case; a name of several is nobody’s', async (t) => {
+test('the skills of a prompt are found by name in any case; a name of several skills matches none', async (t) => {
   const { cwd, skills } = await setUp(t, {
     'repository/.agents/skills/Review/SKILL.md': '---\ndescription: x\n---\n\nLook twice.\n',
     'repository/.agents/skills/twin/SKILL.md': 'one',

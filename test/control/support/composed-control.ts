@@ -97,7 +97,7 @@ export async function composed(t: TestContext, options: ComposedOptions = {}): P
 // biome-ignore lint/suspicious/noThenProperty: the key of the configuration
 const ALLOW_ALL: ControlServerOptions['approvals'] = { rules: [{ when: 'true', then: 'allow' }] };
 
-/** What `model.select` is told for the scripted model: one that thinks, with a large window. */
+/** What `model.select` receives for the scripted model: one that thinks, with a large window. */
 export const SCRIPTED_MODEL = { model_id: 'gpt-5.2', provider: 'openai', thinking_level: 'HIGH' };
 
 /** What a server must find in its environment to be given the scripted model. */
@@ -192,7 +192,7 @@ export class Client {
   }
 
   #take(message: Message): void {
-    // What is handed over by reference is copied: nobody changes it under our hands.
+    // What is handed over by reference is copied: callers cannot change it afterwards.
     const copy = JSON.parse(JSON.stringify(message)) as Message;
     if (copy.method === 'event') {
       const { type, payload, seq } = copy.params as SeenEvent;

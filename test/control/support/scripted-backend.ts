@@ -1,6 +1,6 @@
 /**
  * A backend whose model says what the test wrote down, in the rounds of the vectors, and whose tool `bash` really runs.
- * Rounds are consumed in order by whatever turns come.
+ * Rounds are consumed in order by all turns.
  */
 import { spawn } from 'node:child_process';
 import type { Backend, Turn } from '../../../src/control/contract/backend.ts';

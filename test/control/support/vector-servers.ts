@@ -81,7 +81,7 @@ async function scripted(t: TestContext): Promise<ProcessContext> {
         if (rounds.length > 0) before = model.requests.length;
       },
     },
-    // The vectors mean an interrupt while the model is asked. That is told a moment before it is asked.
+    // The vectors mean an interrupt while the model is asked. That is reported a moment before it is asked.
     mayBeSent: async (text) => text.includes('"session.interrupt"') && model.request(before),
     onLine: () => {},
   };

@@ -206,7 +206,7 @@ test('a client that lost its stream subscribes again, and what happened meanwhil
   const rest: (string | undefined)[] = [];
   for await (const { payload } of second) rest.push(payload?.$case);
   assert.deepEqual(rest, ['artifactUpdate', 'statusUpdate']);
-  // Also where nobody listens at all, the end is stored.
+  // Also without any listener, the end is stored.
   const ended = await client.getTask({ tenant: '', id });
   assert.equal(ended.status?.state, TaskState.TASK_STATE_COMPLETED);
   await assert.rejects(client.resubscribeTask({ tenant: '', id }).next(), /terminal state/);
@@ -357,7 +357,7 @@ test('a task keeps its end over a restart of the agent, and one in the middle ge
   assert.equal(await stateOf(ids.lost), TaskState.TASK_STATE_FAILED);
 });
 
-test('a wrong token gets nothing but the card, and nobody sees the tasks of another', async (context) => {
+test('a wrong token gets nothing but the card, and no client sees the tasks of another', async (context) => {
   const worker = new ScriptedWorker();
   const { address } = await served(context, worker);
   const stranger = await clientOf(address, 'wrong');

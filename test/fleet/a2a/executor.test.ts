@@ -31,7 +31,7 @@ async function turn(test: TestContext, doing: Doing, options: FakeContextOptions
 const blockOf = ({ text }: ExecutorOutcome) =>
   extractReply({ text, taskId: 't-1', replySchema: 'structured', exitCode: null }).result;
 
-test('the words of a remote agent are the reply, and its progress is told', async (context) => {
+test('the words of a remote agent are the reply, and its progress is reported', async (context) => {
   const {
     outcome,
     context: told,
@@ -71,7 +71,7 @@ test('a failed task is a failure, a rejected one is blocked', async (context) =>
   assert.deepEqual([blockOf(rejected)?.status, blockOf(rejected)?.blocked_reason], ['blocked', 'not my trade']);
 });
 
-test('an agent that asks is answered by the user, and goes on in the same task', async (context) => {
+test('an agent that asks is answered by the user, and continues in the same task', async (context) => {
   const asks: Doing = ({ words, request, end, artifact, working }) => {
     if (request.task === undefined) {
       working();
@@ -114,7 +114,7 @@ test('a stopped turn cancels the remote task', async (context) => {
   assert.equal(outcome.ending, 'stopped');
 });
 
-test('a context goes on in the conversation the agent knows, also after a restart', async (context) => {
+test('a context continues the conversation the agent knows, also after a restart', async (context) => {
   const home = await folder(context);
   const agent = await plainAgent(context, ({ artifact, end }) => {
     artifact('yes');

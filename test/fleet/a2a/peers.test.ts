@@ -86,7 +86,7 @@ for (const streaming of [true, false]) {
     assert.equal(sent?.messageId, 't-1#1');
     assert.match(JSON.stringify(sent?.parts), /TASK DISPATCH \(inline\).*task_id: t-1/);
     assert.equal(sent?.parts.length, 1);
-    // The extension is named to nobody who has not declared it.
+    // The extension is named to no peer that has not declared it.
     assert.ok(agent.headers.every((headers) => headers['a2a-extensions'] === undefined));
   });
 }
@@ -115,7 +115,7 @@ test('a bare message is read as the reply it is', async (context) => {
   const { events } = await ask(context, ({ message }) => message('Four.'), { mode: 'plain' });
   assert.deepEqual([events.results('t-1')[0]?.status, events.results('t-1')[0]?.prose], ['done', 'Four.']);
   const { events: more } = await ask(context, ({ message }) => message('Four.'));
-  // A result was asked for and none came: somebody has to look.
+  // A result was asked for and none came: an operator has to look.
   assert.equal(more.results('t-1')[0]?.status, 'partial');
 });
 
@@ -158,7 +158,7 @@ test('a task of an agent that knows no fleet is polled and cancelled in the word
   assert.equal(events.results('t-1')[0]?.error_summary, 'canceled');
 });
 
-test('an orchestrator that was started anew finds the task it had sent', async (context) => {
+test('an orchestrator that was started again finds the task it had sent', async (context) => {
   const go = Promise.withResolvers<void>();
   const agent = await plainAgent(context, async ({ working, artifact, end }) => {
     working();
@@ -240,7 +240,7 @@ test('a plain agent that refuses the token fails the dispatch as unauthorized', 
   assert.equal(agent.heard.length, 0);
 });
 
-test('an agent killed in the middle of a task is missed, and its end is told when it is back', async (context) => {
+test('an agent killed in the middle of a task is missed, and its end is reported when it is back', async (context) => {
   const file = join(await folder(context), 'a2a.db');
   const worker = new ScriptedWorker({ byHand: true });
   const agent = await served(context, worker, { file, port: await ownPort() });

@@ -52,7 +52,7 @@ const callOf = (userName: string, tenant?: string): ServerCallContext =>
 
 const asked = { tenant: '', contextId: '', status: 0, pageToken: '', statusTimestampAfter: undefined } as const;
 
-test('a task comes back as it was saved, to whoever it belongs to and nobody else', async (context) => {
+test('a task comes back as it was saved, to its owner and no other', async (context) => {
   const store = await opened(context);
   await store.save(task('t'), callOf('boss'));
   assert.deepEqual(await store.load('t', callOf('boss')), task('t'));

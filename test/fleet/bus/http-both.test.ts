@@ -156,7 +156,7 @@ test('a receiver that gives up waiting is asked until the task has ended', async
   assert.equal(events.results('t-1')[0]?.status, 'done');
 });
 
-test('a task that runs already is told as such', async (context) => {
+test('a task that runs already is reported as such', async (context) => {
   const { peer, worker } = await staged(context, { byHand: true });
   const first = peer.send(aDispatch('t-1'), structured);
   await worker.until(() => worker.begun.length === 1, 'the task to begin');

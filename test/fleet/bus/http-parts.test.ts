@@ -64,7 +64,7 @@ function waiting(told: Told, more: Partial<FirstResponseOptions> = {}): FirstRes
   };
 }
 
-test('an answer within the grace is the word, whatever it says', async () => {
+test('a response within the grace decides, with any content', async () => {
   const told: Told = { taken: 0, later: [] };
   const answered = async (onSent: () => void): Promise<void> => onSent();
   await awaitFirstResponse(answered, waiting(told));
@@ -76,7 +76,7 @@ test('an answer within the grace is the word, whatever it says', async () => {
   assert.deepEqual(told, { taken: 0, later: [] });
 });
 
-test('silence after the request has left counts as taken, and a failure after that is told apart', async () => {
+test('silence after the request has left counts as accepted, and a failure after that is distinguished', async () => {
   const told: Told = { taken: 0, later: [] };
   const failure = Promise.withResolvers<void>();
   const ask = (onSent: () => void): Promise<void> => {
@@ -90,7 +90,7 @@ test('silence after the request has left counts as taken, and a failure after th
   assert.equal((await heard.promise).code, 'connection_lost');
 });
 
-test('one who gives up hears the reason, and nobody is told what becomes of the request', async () => {
+test('a caller that cancels receives the reason, and the outcome of the request is not reported', async () => {
   const told: Told = { taken: 0, later: [] };
   const failure = Promise.withResolvers<void>();
   const leaving = new AbortController();

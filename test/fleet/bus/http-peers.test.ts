@@ -100,7 +100,7 @@ test('a reply without the block that was asked for is not taken for done', async
   assert.equal(events.results('t-1')[0]?.status, 'partial');
 });
 
-test('an announce in the first reply becomes the description of the peer, whatever it calls itself', async (context) => {
+test('an announce in the first reply becomes the description of the peer, under any name', async (context) => {
   const announce = await new ScriptedWorker({ agentId: 'somebody-else' }).announce();
   const { events, peer } = await staged(context, {
     agent: (prompt) =>
@@ -192,7 +192,7 @@ test('a reply to a task of before the restart is recalled from the store', async
   assert.deepEqual([result?.status, result?.envelope.attempt], ['done', 3]);
 });
 
-test('replies are taken from the peer whose token they bring, and from nobody else', async (context) => {
+test('replies are taken from the peer whose token they bring, and from no other', async (context) => {
   const port = await replyPort(context);
   const auth = createAuthenticator([
     { principal: { name: 'claude-1', capabilities: ['*'] }, digests: [tokenDigest('token-of-claude-1')] },
@@ -301,7 +301,7 @@ test('the token is read for each call, and again when it was refused', async (co
   assert.equal(receiver.prompts.length, 1);
 });
 
-test('a peer that refuses the token is told to the operator and gets no task', async (context) => {
+test('a peer that refuses the token is reported to the operator and gets no task', async (context) => {
   const alerts: unknown[] = [];
   const { receiver, peer } = await staged(
     context,
@@ -342,9 +342,9 @@ test('a receiver that goes is noticed, and noticed again when it is back', async
   assert.equal(peer.reachable, true);
 });
 
-test('nobody at an address is unreachable, and known to the operator all the same', async () => {
+test('an address without a peer is unreachable, and known to the operator all the same', async () => {
   const events = new PeerRecorder();
-  // A port that is given to nobody who asks for any.
+  // A port that the system gives to no process that asks for any.
   const bus = httpPeerBus({ name: 'o', peers: [{ name: 'claude-1', url: 'http://127.0.0.1:1' }], log: quiet });
   await bus.start(events);
   const peer = events.peers.get('claude-1')!;

@@ -137,7 +137,7 @@ test('a task that runs is busy: with the number of upstream for text, with ours 
   assert.equal(resultIn((await other).text, 't-2')?.status, 'done');
 });
 
-test('a client that goes away loses nothing: the task goes on, and its result is there when it asks again', async (context) => {
+test('a client that goes away loses nothing: the task continues, and its result is there when it asks again', async (context) => {
   const { worker, url } = await staged(context, { byHand: true });
   const impatient = new AbortController();
   const first = say(url, hints('task_id: t-1'), { signal: impatient.signal });
@@ -150,7 +150,7 @@ test('a client that goes away loses nothing: the task goes on, and its result is
   await worker.until(() => worker.outbox.length === 0, 'the result to count as delivered');
 });
 
-test('a client that would wait too long is told so, and the task goes on', async (context) => {
+test('a client that would wait too long gets an error, and the task continues', async (context) => {
   const { worker, url } = await staged(context, { byHand: true }, { replyTimeoutMs: 10 });
   const said = await say(url, hints('task_id: t-1'));
   assert.equal(said.error?.code, -32000);
@@ -260,7 +260,7 @@ test('tokens are asked for before anything is read, and guessing takes longer', 
   assert.equal(((await announce.json()) as { type: string }).type, 'SESSION_ANNOUNCE');
 });
 
-test('a receiver that should ask for tokens and has none answers nobody', async (context) => {
+test('a receiver that should ask for tokens and has none answers no client', async (context) => {
   const { worker, url } = await staged(context, {}, { requireToken: true });
   assert.equal((await say(url, 'do it', { token: 'any-token-at-all' })).status, 503);
   assert.deepEqual(worker.begun, []);
@@ -282,7 +282,7 @@ test('without tokens a page that reaches this machine under a name of its own ge
   assert.deepEqual(worker.begun, []);
 });
 
-test('what is no request is answered with the number for it, and the receiver goes on', async (context) => {
+test('an invalid request is answered with the number for it, and the receiver continues', async (context) => {
   const { url } = await staged(context);
   const call = (method: string, params: unknown): string => JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
   const message = { role: 'user', parts: [{ text: 'do it' }] };
@@ -317,7 +317,7 @@ test('a listener takes the first free port of its band, and never one of another
   context.after(() => taken.close());
   const listener = await listenHttp({ port: 'agy', hasTokens: false, handle: (_request, response) => response.end() });
   context.after(() => listener.close());
-  // Whoever else had it may have given it back meanwhile.
+  // Another process that had it may have freed it meanwhile.
   assert.ok(listener.port >= (ours ? first + 1 : first) && listener.port < first + 10, `port ${listener.port}`);
   await assert.rejects(listenHttp({ port: listener.port, hasTokens: false, handle: () => {} }), {
     code: 'runtime_error',

@@ -58,7 +58,7 @@ class Looked implements HealthCheckedPeer {
   async send(): Promise<void> {}
 }
 
-const gone = fail('unreachable', 'nobody answers');
+const gone = fail('unreachable', 'no reply');
 
 function watched(context: TestContext, more: Partial<PeerHealthOptions> = {}) {
   const peer = new Looked();
@@ -73,7 +73,7 @@ function watched(context: TestContext, more: Partial<PeerHealthOptions> = {}) {
   return { peer, events, watch };
 }
 
-test('a peer is known before it answers, and describes itself before it is told to be there', async (context) => {
+test('a peer is known before it answers, and describes itself before it is reported as connected', async (context) => {
   const { peer, events } = watched(context);
   assert.deepEqual(events.comings, ['joined a']);
   assert.equal(peer.reachable, false);
@@ -91,7 +91,7 @@ test('one look that fails is not the end, two in a row are, and the next that su
   assert.equal(peer.reachable, true);
   await peer.says(gone);
   await events.until(() => events.comings.length === 3, 'the peer to be missed');
-  assert.deepEqual(events.comings, ['joined a', 'joined a', 'left a: nobody answers']);
+  assert.deepEqual(events.comings, ['joined a', 'joined a', 'left a: no reply']);
   assert.equal(peer.reachable, false);
   await peer.says(false);
   await events.until(() => events.comings.length === 4, 'the peer to be back');
@@ -114,7 +114,7 @@ test('a peer that says it rests is asleep at once, and one that takes no calls i
   assert.equal(peer.reachable, false);
 });
 
-test('news of a peer that is there is told, and makes it describe itself', async (context) => {
+test('news of a connected peer is reported, and makes it describe itself', async (context) => {
   const { peer, events } = watched(context);
   for (const answer of [false, false, true]) await peer.says(answer);
   await events.until(() => events.comings.length === 3, 'the news');

@@ -123,7 +123,7 @@ test('a task is run once and its result arrives, behind whichever message the li
   for (let at = 1; at <= messages; at++) await run(at, false);
 });
 
-test('over HTTP, connections may be cut in the middle of a task, and the link goes on as if nothing had been', async (context) => {
+test('over HTTP, connections may be cut in the middle of a task, and the link continues as if nothing had been', async (context) => {
   const events = new PeerRecorder();
   const bus = streamBus({ name: 'orchestrator', log: quiet });
   await bus.start(events);

@@ -89,7 +89,7 @@ async function farewell(recorder: Recorder): Promise<unknown> {
   return last?.reason;
 }
 
-test('the worker of this user is whoever it says; everybody else is whom the token names', async (context) => {
+test('the worker of this user has the name it gives; all others have the name of their token', async (context) => {
   const { events, join } = await site(context, { auth });
   join(new ScriptedWorker({ agentId: 'codex-1' }), { token: () => LOCAL });
   join(new ScriptedWorker({ agentId: 'somebody-important' }), { token: async () => REMOTE });
@@ -172,7 +172,7 @@ for (const kind of linkKinds) {
   });
 }
 
-test('a second link of a worker takes the place of the first, whose end is told to nobody', async (context) => {
+test('a second link of a worker replaces the first, whose end is not reported', async (context) => {
   const { events, greet } = await site(context);
   const worker = new ScriptedWorker();
   const first = await greet(await announce(worker));
@@ -195,7 +195,7 @@ test('a process whose name another one has taken stays away', async (context) =>
   assert.equal(events.of('SESSION_ANNOUNCE').at(-1)?.incarnation, 'life-2');
 });
 
-test('what is no message is counted, and the session goes on', async () => {
+test('invalid messages are counted, and the session continues', async () => {
   const events = new PeerRecorder();
   const bus = streamBus({ name: 'orchestrator', log: quiet });
   await bus.start(events);
@@ -231,7 +231,7 @@ test('what is no message is counted, and the session goes on', async () => {
   await listener.close();
 });
 
-test('a worker answers an unreadable dispatch that names its task, counts the rest, and goes on', async () => {
+test('a worker answers a malformed dispatch that names its task, counts the rest, and continues', async () => {
   const [client, server] = memoryPair();
   const worker = new ScriptedWorker();
   const recorder = Recorder.on(server);
@@ -283,7 +283,7 @@ test('only what the orchestrator has a feature for is sent to it', async () => {
     recorder.messages.map(({ type }) => type),
     ['SESSION_ANNOUNCE', 'TASK_RESULT'],
   );
-  // Nobody will confirm it, so that it was taken from here is all there can be.
+  // No peer will confirm it, so that it was sent from here is all there can be.
   await worker.until(() => worker.outbox.length === 0, 'the outbox to be empty');
   await server.close();
   await served;
@@ -404,7 +404,7 @@ test('leaving in the moment a link is there ends that link, too', async () => {
     async () => {
       const [client, server] = memoryPair();
       far = Recorder.on(server);
-      // Behind the return, before whoever dialled goes on.
+      // Behind the return, before the caller that dialled continues.
       queueMicrotask(() => void membership.close().then(left.resolve));
       return client;
     },
@@ -431,7 +431,7 @@ test('a dispatch whose link ends before the answer may have been taken', async (
   ]);
 });
 
-test('a dispatch nobody answers fails as timeout, and one that is given up with the reason', async (context) => {
+test('a dispatch without an answer fails as timeout, and a cancelled one with the reason', async (context) => {
   const { events, greet } = await site(context, { ackTimeoutMs: 20 });
   await greet(await announce(new ScriptedWorker()));
   const peer = await events.peer('worker-1');
@@ -469,7 +469,7 @@ test('an acknowledgement settles the dispatch it names; one that names none, the
   await Promise.all(sends);
 });
 
-test('a worker that does not read is told nothing more and its dispatches are refused', async (context) => {
+test('a worker that does not read is sent nothing more and its dispatches are refused', async (context) => {
   const { events, dial } = await site(context);
   const link = await dial();
   const recorder = Recorder.on(link);

@@ -34,7 +34,7 @@ async function aWorker(context: TestContext, agentId: string): Promise<Worker> {
   return worker;
 }
 
-test('tasks go over every bus, each is done once, and its result comes from whoever did it', async (context) => {
+test('tasks go over every bus, each is done once, and its result comes from its worker', async (context) => {
   const [local, linked, served] = (await Promise.all(
     ['local', 'linked', 'served'].map((agentId) => aWorker(context, agentId)),
   )) as [Worker, Worker, Worker];

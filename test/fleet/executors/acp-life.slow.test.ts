@@ -9,7 +9,7 @@ import { says } from '../../agents/acp/scripted-agent.ts';
 import { fakeContext, isAlive, taskOf } from './fake-context.ts';
 import { permission, scripted, USAGE } from './scripted-acp.ts';
 
-test('after a restart the session is resumed, or loaded without its replay, or begun anew where it is gone', async () => {
+test('after a restart the session is resumed, or loaded without its replay, or started again where it is lost', async () => {
   const replay = [{ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: 'old words' } }];
   await using agent = scripted({
     capabilities: { loadSession: true },
@@ -32,7 +32,7 @@ test('after a restart the session is resumed, or loaded without its replay, or b
   );
 });
 
-test('another directory gets a process of its own that goes on with the session', async () => {
+test('another directory gets a process of its own that continues the session', async () => {
   await using agent = scripted({
     capabilities: { sessionCapabilities: { resume: {} } },
     prompts: [[], [says('there')]],
@@ -74,7 +74,7 @@ test('an agent that does not let itself be cancelled is ended', async () => {
   assert.equal(isAlive(agent.requests()[0]!.pid), false);
 });
 
-test('limits and refusals are told apart, and a failure says what the agent said', async () => {
+test('limits and refusals are distinguished, and a failure has the message of the agent', async () => {
   await using agent = scripted({
     prompts: [
       [says('half'), { stop: 'max_tokens' }],
@@ -95,7 +95,7 @@ test('limits and refusals are told apart, and a failure says what the agent said
   assert.equal((await run()).text, 'better');
 });
 
-test('an agent nobody is signed in to, and one that is not there, reject the turn with the reason', async () => {
+test('an agent without a sign-in, and a missing one, reject the turn with the reason', async () => {
   await using closed = scripted({ refuseNew: { code: -32000, message: 'Authentication required' } });
   await assert.rejects(closed.executor.start(taskOf('x'), fakeContext(closed.cwd)).outcome, { code: 'not_configured' });
   await using missing = scripted({}, { command: 'handfast-no-such-program' });

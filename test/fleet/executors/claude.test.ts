@@ -98,7 +98,7 @@ test('settings and MCP servers of a folder that is not trusted are left out, and
   assert.deepEqual(asked, [cli.cwd, cli.cwd]);
 });
 
-test('a conversation that is gone is begun anew once, and only for its own words', async () => {
+test('a lost conversation is started again once, and only for its own words', async () => {
   const lost = { stderr: 'No conversation found with session ID: s-1\n', code: 1 };
   using cli = fakeCli({ stdout: [INIT, RESULT] }, lost, { stdout: [INIT, RESULT] }, lost, lost);
   const executor = make(cli);
@@ -139,7 +139,7 @@ test('a reply about lost sessions is no lost session', async () => {
   assert.equal(outcome.failure, 'claude: session not found');
 });
 
-test('the health of MCP servers is told from the first frame, and the turn can be stopped for it', async () => {
+test('the health of MCP servers is read from the first frame, and the turn can be stopped for it', async () => {
   const servers = [
     { name: 'context-mode', status: 'failed' },
     { name: 'Git', status: 'connected' },
@@ -184,7 +184,7 @@ test('what a sub-agent says is not the reply', async () => {
   assert.deepEqual([outcome.text, tokensSpent(outcome.usage)], ['I look', 6]);
 });
 
-test('an error result, a turn limit and no result at all are told apart', async () => {
+test('an error result, a turn limit and no result at all are distinguished', async () => {
   using cli = fakeCli(
     { stdout: [INIT, { type: 'result', subtype: 'error_during_execution', errors: ['quota'] }], code: 1 },
     { stdout: [INIT, says('half'), { type: 'result', subtype: 'error_max_turns', is_error: true }], code: 1 },

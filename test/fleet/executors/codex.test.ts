@@ -1,4 +1,4 @@
-/** The codex adapter: its arguments, its threads, the counters that go on from turn to turn. */
+/** The codex adapter: its arguments, its threads, the counters that continue from turn to turn. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -73,7 +73,7 @@ test('the dead thread is forgotten before the one retry, and the new one is coun
   ]);
 });
 
-test('a lost thread that cannot be begun anew either is forgotten, and tried no third time', async () => {
+test('a lost thread that cannot be started again either is dropped, and tried no third time', async () => {
   using cli = fakeCli(turn('one', 1, 0, 1), LOST, LOST);
   const executor = make(cli);
   await executor.start(taskOf('do it'), fakeContext(cli.cwd)).outcome;

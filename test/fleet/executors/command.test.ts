@@ -64,7 +64,7 @@ test('lines of JSON tell text, progress, usage and a session, and other lines ar
   assert.equal(again.failure, 'out of luck');
 });
 
-test('no output is a failure whatever the exit code, with what stderr said', async () => {
+test('no output is a failure at any exit code, with what stderr said', async () => {
   using cli = fakeCli({}, { stderr: 'first\n\u001b[31mno licence\u001b[0m\n', code: 3 }, { stdout: 'half\n', code: 3 });
   const executor = make(cli);
   const turn = () => executor.start(taskOf('do it'), fakeContext(cli.cwd)).outcome;
@@ -74,7 +74,7 @@ test('no output is a failure whatever the exit code, with what stderr said', asy
   assert.deepEqual([half.text, half.exitCode, half.failure], ['half', 3, undefined]);
 });
 
-test('a program that is not there fails the turn, and is told by the probe', async () => {
+test('a missing program fails the turn, and is reported by the probe', async () => {
   using cli = fakeCli();
   const executor = make(cli, { command: 'handfast-no-such-program' });
   await assert.rejects(executor.start(taskOf('x'), fakeContext(cli.cwd)).outcome, { code: 'unreachable' });
@@ -170,7 +170,7 @@ test('both timers come from one figure, and ours is never the first', () => {
   assert.equal(killAfter(undefined), undefined);
 });
 
-test('arguments that are left out are told to the log', () => {
+test('arguments that are left out are logged', () => {
   using cli = fakeCli();
   const log = fakeLog();
   makeExecutor({ kind: 'claude', command: cli.command, args: ['--print', '--resume=x'] }, { home: cli.home, log });

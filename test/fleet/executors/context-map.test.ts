@@ -58,7 +58,7 @@ test('a damaged file is set aside and told', () => {
   assert.ok(existsSync(`${file}.damaged`));
 });
 
-test('a change that cannot be written is told to whoever made it, and the next one is tried again', async () => {
+test('a change that cannot be written is reported to its caller, and the next one is tried again', async () => {
   using at = place();
   const map = new ContextMap({ file: at.file, read });
   writeFileSync(join(at.folder, 'executor'), 'a file where the folder should be');

@@ -75,7 +75,7 @@ const lines = (frames: readonly unknown[]): string => frames.map((frame) => `${J
 for (const [name, program] of Object.entries(programs)) {
   const { turn, usage } = program;
 
-  test(`${name}: an exit code other than 0 takes nothing from a reply, and is told beside it`, async () => {
+  test(`${name}: an exit code other than 0 removes nothing from a reply, and is reported beside it`, async () => {
     const [failed, killed] = await played(program, { stdout: turn, code: 3 }, { stdout: turn, killedBy: 'SIGKILL' });
     for (const outcome of [failed, killed]) {
       assert.deepEqual([outcome?.text, outcome?.failure, outcome?.ending], ['done', undefined, 'completed']);

@@ -100,7 +100,7 @@ export const taskOf = (prompt: string, fields: Partial<ExecutorTask> = {}): Exec
   ...fields,
 });
 
-/** A log that keeps what it was told. */
+/** A log that stores its lines. */
 export function fakeLog(): Log & { readonly lines: string[] } {
   const lines: string[] = [];
   const to =

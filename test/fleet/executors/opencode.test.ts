@@ -23,7 +23,7 @@ const TURN = [
   step(20, 5),
 ];
 
-test('a session is begun and gone on with, its steps are summed and its texts joined', async () => {
+test('a session is started and continued, its steps are summed and its texts joined', async () => {
   using cli = fakeCli({ stdout: TURN }, { stdout: TURN });
   const context = fakeContext(cli.cwd);
   const outcome = await make(cli, { agent: 'build', model: 'p/m' }).start(taskOf('do it'), context).outcome;
@@ -48,7 +48,7 @@ test('a session is begun and gone on with, its steps are summed and its texts jo
   );
 });
 
-test('its word for a lost session is known in colour, and begins one anew', async () => {
+test('its word for a lost session is known in colour, and starts another one', async () => {
   const lost = { stderr: '\u001b[91m\u001b[1mError: \u001b[0mSession not found\n', code: 1 };
   using cli = fakeCli({ stdout: TURN }, lost, { stdout: TURN });
   const executor = make(cli);
@@ -61,7 +61,7 @@ test('its word for a lost session is known in colour, and begins one anew', asyn
   );
 });
 
-test('an error frame is a failure, whatever the exit code, unless it goes on behind it', async () => {
+test('an error frame is a failure, at any exit code, unless it continues behind it', async () => {
   const error = { type: 'error', sessionID: 'ses_1', error: { name: 'APIError', data: { message: 'no credit' } } };
   using cli = fakeCli({ stdout: [error] }, { stdout: [frame('step_start', {}), error, ...TURN] });
   const turn = () => make(cli).start(taskOf('do it'), fakeContext(cli.cwd)).outcome;

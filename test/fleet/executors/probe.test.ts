@@ -48,7 +48,7 @@ test('a program tells its version and who is signed in, by its own command', asy
   assert.equal((await probe('claude', key, { ANTHROPIC_API_KEY: 'k' })).authenticated, true);
 });
 
-test('whether somebody is signed in is left open where another provider is configured', async (context) => {
+test('whether there is a sign-in is left open where another provider is configured', async (context) => {
   bound(context);
   using cli = twice({ stdout: 'Not logged in\n', code: 1 });
   writeFileSync(join(cli.home, 'config.toml'), 'model_provider = "mine"\n');

@@ -1,4 +1,4 @@
-/** Whatever a program prints, reading it never throws: a line is read where nobody could catch it. */
+/** Reading the output of a program never throws: a line is read where no caller could catch it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

@@ -71,7 +71,7 @@ describe('type and version', () => {
     }
   });
 
-  test('are told with the task somebody waits for, where it can be read', () => {
+  test('are reported with the task they concern, where it can be read', () => {
     const read = (message: unknown) => {
       const { type, taskId } = decodeValue(message, at) as Extract<Decoded, { valid: false }>;
       return [type, taskId];
@@ -529,7 +529,7 @@ describe('any message', () => {
     return copy;
   }
 
-  test('that is broken somewhere is told, never thrown, and says the same as text and as value', () => {
+  test('that is broken somewhere is reported, never thrown, and says the same as text and as value', () => {
     fc.assert(
       fc.property(change, (drawn) => {
         const message = broken(drawn);
@@ -545,7 +545,7 @@ describe('any message', () => {
     );
   });
 
-  test('that is valid stays valid with members nobody knows, and means the same', () => {
+  test('that is valid stays valid with unknown members, and means the same', () => {
     const unknown = fc.dictionary(
       fc.string({ minLength: 1 }).map((name) => `x_${name}`),
       // A reserved key is refused wherever it stands.

@@ -236,7 +236,7 @@ resolver_preload: {
   );
 
   natsTest(
-    'a server that asks for a certificate is shown one; without, what it wants is told',
+    'a server that asks for a certificate is shown one; without, what it demands is reported',
     encrypted(async (server) => {
       const settings = ['tls: { ca_file: authority.pem, cert_file: fleet.pem, key_file: fleet.key }'];
       await works(server, { settings });

@@ -37,7 +37,7 @@ describe('a cluster of NATS', { concurrency: 2 }, () => {
       // The last task of each round ends after its server was killed.
       let killed = Promise.withResolvers<void>();
       const ending: (() => Promise<unknown> | unknown)[] = [() => rmSync(folder, { recursive: true })];
-      // Before the servers go: whoever leaves says so. Each leaves although another could not, and none is waited for without
+      // Before the servers go: a member that leaves reports it. Each leaves although another could not, and none is waited for without
       // a bound: a worker that stays would dial for ever, and this process with it.
       context.after(async () => {
         killed.resolve();
@@ -88,7 +88,7 @@ describe('a cluster of NATS', { concurrency: 2 }, () => {
         await seat.close();
       });
       await orchestrator.start();
-      // Named three servers, nobody said how many copies.
+      // Three servers are named, and no number of copies.
       await cluster.until(async (manager) => (await manager.streams.info('A2A_DISPATCH')).config.num_replicas === 3);
       const done = async (): Promise<number> => (await orchestrator.find({ states: ['done'], limit: 1000 })).length;
       let before = 0;
@@ -117,7 +117,7 @@ describe('a cluster of NATS', { concurrency: 2 }, () => {
       );
       assert.equal(runs.size, before);
       assert.equal(orchestrator.counts().total_ended_done, before, 'each result was accepted once');
-      // A dispatch that got lost with its server is given up and sent anew, as another attempt: no more than one of them runs.
+      // A dispatch that got lost with its server is abandoned and sent again, as another attempt: no more than one of them runs.
       for (const { task_id, tokens_spent } of await orchestrator.find({ states: ['done'], limit: 1000 })) {
         assert.deepEqual([task_id, tokens_spent], [task_id, 7]);
       }

@@ -17,7 +17,7 @@ const CLOSE_MS = 10_000;
 export class NatsCluster {
   /** By name: `n1` to `n3`. */
   readonly servers: ReadonlyMap<string, NatsServer>;
-  /** Aborts with the test: one that ran out of time must not go on and start what nothing ends. */
+  /** Aborts with the test: one that ran out of time must not continue and start what nothing ends. */
   readonly #signal: AbortSignal;
 
   private constructor(servers: ReadonlyMap<string, NatsServer>, signal: AbortSignal) {

@@ -43,7 +43,7 @@ describe('dispatches on NATS', { concurrency: 4 }, () => {
     await Promise.all(ids.map((id) => bus.offer?.('fast', aDispatch(id))));
     await one.until(() => one.begun.length === 2, 'the first to be full');
     await two.until(() => two.begun.length === 2, 'the second to be full');
-    // The fifth waits on the server until somebody has room.
+    // The fifth waits on the server until a worker has room.
     for (const worker of [one, two]) for (const id of [...worker.begun]) worker.finish(id);
     await events.until(() => events.results().length === 4, 'four results');
     await fleet.until(async () => one.begun.length + two.begun.length === 5, 'the fifth to begin');

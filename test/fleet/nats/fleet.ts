@@ -48,7 +48,7 @@ export class NatsFleet {
   static async start(context: TestContext, installed: Installed, settings?: ServerSettings): Promise<NatsFleet> {
     const server = new NatsServer(installed, settings);
     const fleet = new NatsFleet(server);
-    // The server goes last: whoever leaves says so.
+    // The server goes last: a member that leaves reports it.
     context.after(async () => {
       // The server goes although a member could not leave, or is not done: otherwise this process would stay for ever.
       const left = await Promise.allSettled(fleet.#members.map((leave) => within(leave(), 'a member to leave')));
@@ -120,7 +120,7 @@ export class NatsFleet {
     return this.manage(async (manager) => (await manager.streams.info('A2A_DISPATCH')).state.messages);
   }
 
-  /** Dispatches that were delivered, or are to be, and that nobody has acknowledged. */
+  /** Dispatches that were delivered, or are to be, and that are not acknowledged. */
   async outstanding(): Promise<number> {
     return this.manage(async (manager) => {
       let outstanding = 0;

@@ -78,13 +78,13 @@ describe('leases on NATS', { concurrency: 4 }, () => {
       next = await as('two').acquire('silent', 1);
     }
     assert.ok(next.lease.fence > silent.fence);
-    // Nobody has asked for this one, which is older.
+    // No worker has asked for this one, which is older.
     assert.equal(await untouched.renew(), false);
     assert.equal(await kept.renew(), true);
   });
 
   natsTest(
-    'an attempt is claimed once, whoever asks again, and a lower one never after it',
+    'an attempt is claimed once, by the first that asks, and a lower one never after it',
     async (context, installed) => {
       const { as } = await staged(context, installed);
       const claims = Array.from({ length: 10 }, (_, index) => as(`w-${index}`).claim('t', 2));

@@ -13,7 +13,7 @@ const structured = { mode: 'structured' } as const;
 
 // They wait more than they work.
 describe('orchestrators on NATS', { concurrency: 4 }, () => {
-  natsTest('of two orchestrators of one name that start at once, one goes on', async (context, installed) => {
+  natsTest('of two orchestrators of one name that start at once, one continues', async (context, installed) => {
     const fleet = await NatsFleet.start(context, installed);
     fleet.storage = { leaseTtlS: 2 };
     const starts = await Promise.allSettled([1, 2].map(() => fleet.orchestrator()));
@@ -25,7 +25,7 @@ describe('orchestrators on NATS', { concurrency: 4 }, () => {
   });
 
   natsTest(
-    'an orchestrator that is started again under its instance goes on at once, and ends the one before',
+    'an orchestrator that is started again under its instance continues at once, and ends the one before',
     async (context, installed) => {
       const fleet = await NatsFleet.start(context, installed);
       fleet.storage = { leaseTtlS: 15 };
@@ -43,7 +43,7 @@ describe('orchestrators on NATS', { concurrency: 4 }, () => {
   );
 
   natsTest(
-    'an orchestrator that is cut off loses its name, sends nothing, and is told when it comes back',
+    'an orchestrator that is cut off loses its name, sends nothing, and is notified when it comes back',
     async (context, installed) => {
       const fleet = await NatsFleet.start(context, installed);
       fleet.storage = { leaseTtlS: 5 };
@@ -110,7 +110,7 @@ describe('orchestrators on NATS', { concurrency: 4 }, () => {
   });
 
   natsTest(
-    'an address nobody answers, wrong secrets and a stream that cannot work are told apart',
+    'an address without a reply, wrong secrets and a stream that cannot work are distinguished',
     async (context, installed) => {
       const start = async (options: Partial<Parameters<typeof natsBus>[0]>) => {
         const bus = natsBus({ servers: 'nats://127.0.0.1:1', name: 'main', log, connectTimeoutMs: 300, ...options });

@@ -1,4 +1,4 @@
-/** A worker with the permissions `docs/nats.md` gives it: it can work, and speak for nobody else. */
+/** A worker with the permissions `docs/nats.md` gives it: it can work, and send in no other name. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -29,7 +29,7 @@ natsTest(
     const asWorker = { env, auth: { user: 'claude-1', passwordEnv: 'WORKER' } };
     const { bus, events } = await fleet.orchestrator(asOperator);
     const worker = new PoolWorker(['reviewers'], { agentId: 'claude-1' });
-    // Without consumers made for it, it cannot join, and is told so.
+    // Without consumers made for it, it cannot join, and gets the reason.
     const denied = { ...asWorker, publishTimeoutMs: 10_000 };
     await assert.rejects(fleet.worker(worker, denied), { code: 'unauthorized' });
     await provisionWorker({ servers: fleet.server.url, ...asOperator }, worker);

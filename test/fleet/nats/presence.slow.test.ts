@@ -1,4 +1,4 @@
-/** Who is there: profiles that are written, rewritten, left alone, and taken by somebody else. */
+/** Presence: profiles that are written, rewritten, left alone, and replaced by another worker. */
 import assert from 'node:assert/strict';
 import { describe } from 'node:test';
 import { ScriptedWorker } from '../support/scripted-worker.ts';

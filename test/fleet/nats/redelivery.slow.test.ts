@@ -1,4 +1,4 @@
-/** Dispatches that are delivered again: because nobody acknowledges them, a worker could not decide, or its word was lost. */
+/** Dispatches that are delivered again: because they are not acknowledged, a worker could not decide, or its reply was lost. */
 import assert from 'node:assert/strict';
 import { describe } from 'node:test';
 import { jetstream } from '@nats-io/jetstream';
@@ -14,13 +14,13 @@ const structured = { mode: 'structured' } as const;
 // They wait more than they work.
 describe('redelivery on NATS', { concurrency: 4 }, () => {
   natsTest(
-    'a dispatch nobody acknowledges is delivered five times, told to the orchestrator and removed',
+    'an unacknowledged dispatch is delivered five times, reported to the orchestrator and removed',
     async (context, installed) => {
       const fleet = await NatsFleet.start(context, installed);
       const { bus, events } = await fleet.orchestrator();
       const gone = await fleet.worker(new PoolWorker(['p'], { agentId: 'w' }), { ackWaitS: 0.2 });
       await gone.close();
-      // As if a worker took each and was killed by it: nobody says a word to any delivery.
+      // As if a worker accepted each and was killed by it: no delivery is answered.
       const connection = await connect({ servers: fleet.server.url });
       context.after(() => connection.close());
       await jetstream(connection).publish('a2a.agent.w.dispatch', JSON.stringify(aDispatch('poison', {}, 3)));
@@ -36,7 +36,7 @@ describe('redelivery on NATS', { concurrency: 4 }, () => {
       assert.equal(parked?.tokens_spent, 0);
       const from = events.heard.filter(({ message }) => message.type === 'TASK_RESULT').map(({ peerId }) => peerId);
       assert.deepEqual(from.sort(), ['pool:p', 'w']);
-      // Whoever only speaks from the record is not here.
+      // A worker that is only known from the record is not connected.
       assert.equal(events.peers.size, 0);
       await fleet.until(async () => (await fleet.waiting()) === 0, 'both to be removed');
     },

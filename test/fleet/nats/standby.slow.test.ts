@@ -1,5 +1,5 @@
 /**
- * Two orchestrators of one name whose tasks are on NATS: the second touches nothing while the first is at work, goes on with
+ * Two orchestrators of one name whose tasks are on NATS: the second touches nothing while the first runs, continues
  * its tasks when it has gone, and is not disturbed by what the first sent too late.
  */
 import assert from 'node:assert/strict';
@@ -98,14 +98,14 @@ async function staged(context: TestContext, installed: Parameters<typeof NatsFle
 // They wait more than they work.
 describe('a second orchestrator whose tasks are on NATS', { concurrency: 4 }, () => {
   natsTest(
-    'touches no task of the first for as long as that is at work, and goes on with them when it stops',
+    'touches no task of the first while that runs, and continues them when it stops',
     async (context, installed) => {
       const { fleet, begun, finish } = await staged(context, installed);
       const first = await atWork(fleet);
       await first.orchestrator.submit(task('long'));
       await fleet.until(async () => begun.includes('long'), 'the task to begin');
       const waiting = atWork(fleet);
-      // Longer than leases hold: whoever had taken the tasks up would have given this one up by now.
+      // Longer than leases hold: an orchestrator that had loaded the tasks would have abandoned this one by now.
       const bucket = await Bucket.open(first.seat.link, BUCKETS.orchestrators);
       const renewals = async (): Promise<number> =>
         JSON.parse(Buffer.from((await bucket.get('main'))!.value).toString()).renewed;
@@ -162,13 +162,13 @@ describe('a second orchestrator whose tasks are on NATS', { concurrency: 4 }, ()
     );
     assert.equal((await seat.lost).code, 'superseded');
     assert.deepEqual([(await taken.get('open'))?.record.parked, await taken.get('new')], [false, undefined]);
-    // Whoever handed it in and heard nothing hands it in again.
+    // A client that submitted it and received no reply submits it again.
     assert.equal(await taken.lastNumber(), 2);
     await taken.put(record('new', 3), 0);
     assert.equal((await taken.get('new'))?.record.number, 3);
   });
 
-  natsTest('gives up waiting when it is told to, and waits through an outage', async (context, installed) => {
+  natsTest('stops waiting when it is aborted, and waits through an outage', async (context, installed) => {
     const fleet = await NatsFleet.start(context, installed);
     const shared = { servers: fleet.server.url, name: 'main', log, publishTimeoutMs: 5_000 };
     const seat = await acquireLeadership(shared);

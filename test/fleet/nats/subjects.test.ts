@@ -60,7 +60,7 @@ test('ids of many bytes become a hash, those of 120 do not', () => {
   assert.match(tokenOf(':'.repeat(41)), /^h=/);
 });
 
-test('the subjects of the events stream are told apart, and others are none', () => {
+test('the subjects of the events stream are distinguished, and others are none', () => {
   assert.deepEqual(readEventSubject(subjects.events('w=2E1', 't')), { kind: 'events', agent: 'w=2E1', task: 't' });
   assert.deepEqual(readEventSubject(subjects.announce('w')), { kind: 'announce', agent: 'w' });
   assert.deepEqual(readEventSubject(subjects.dead('w')), { kind: 'dead', agent: 'w' });

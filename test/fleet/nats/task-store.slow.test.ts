@@ -42,7 +42,7 @@ describe('task records on NATS', { concurrency: 4 }, () => {
     await assert.rejects(one.put(record(1, { state: 'blocked' }), first), taken);
     assert.deepEqual(await one.get('t:1'), { record: record(1, { state: 'reserved' }), revision: second });
     assert.equal(await one.get('t:9'), undefined);
-    // A number is given once, whoever gives it.
+    // A number is issued once, by any process.
     await assert.rejects(other.put(record(1, { task_id: 'another' }), 0), taken);
   });
 

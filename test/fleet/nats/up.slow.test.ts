@@ -23,7 +23,7 @@ const fleetFile = (user: User, server: NatsServer): string =>
   );
 
 natsTest(
-  'a second machine stands by, and goes on with the tasks of the first when that is killed',
+  'a second machine is the standby, and continues the tasks of the first when that is killed',
   async (context, installed) => {
     const config = 'authorization { users = [ { user: fleet, password: "open-sesame" } ] }';
     const server = await NatsServer.start(context, installed, { config });

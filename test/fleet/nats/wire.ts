@@ -24,7 +24,7 @@ export class Wire {
         socket.on('close', () => {
           this.#sockets.delete(socket);
           near.destroy();
-          // Whoever sent it may be gone when it arrives.
+          // Its sender may be gone when it arrives.
           if (!this.#held?.chunks.some(([way]) => way === far)) far.destroy();
         });
       }

@@ -71,7 +71,7 @@ test('a heartbeat that counts fewer tasks renews nothing: its worker is asked', 
   assert.equal(await state(task_id), 'lost', 'it was begun there, so it is not simply sent again');
 });
 
-test('a peer that cannot say it goes on has the longest turn as its lease', async (t) => {
+test('a peer that cannot send heartbeats has the longest turn as its lease', async (t) => {
   const { bus, clock, orchestrator, state } = await fleet(t, { plainPeerTimeoutS: 600 });
   bus.bare('plain', { structured: false, features: [], onDispatch: () => {} });
   const { task_id } = await orchestrator.submit({ brief: 'x' });
@@ -146,7 +146,7 @@ test('of two results one is accepted; the other is kept and shown, and both are 
   assert.equal((await orchestrator.get(task_id)).late_results.length, 1);
 });
 
-test('a result of somebody who was not given the task changes nothing', async (t) => {
+test('a result of a worker that was not given the task changes nothing', async (t) => {
   const { bus, orchestrator, state } = await fleet(t);
   await bus.worker('w');
   const { task_id } = await orchestrator.submit({ brief: 'x', worker: 'w' });
@@ -157,7 +157,7 @@ test('a result of somebody who was not given the task changes nothing', async (t
   assert.equal((await orchestrator.get(task_id)).late_results.length, 0);
 });
 
-test('a worker started anew says it was at it: that is lost work, not an error of the task', async (t) => {
+test('a restarted worker reports that it ran it: that is lost work, not an error of the task', async (t) => {
   const { bus, orchestrator, state } = await fleet(t);
   const worker = await bus.worker('w', {}, { worker: { max_concurrent: 5 } });
   const safe = await orchestrator.submit({ brief: 'x', retry_safe: true });
@@ -181,7 +181,7 @@ test('a worker started anew says it was at it: that is lost work, not an error o
   assert.equal((await orchestrator.get(unsafe.task_id)).state, 'lost', 'the report once more changes nothing');
 });
 
-test('a worker whose link came back in the same process goes on', async (t) => {
+test('a worker whose link came back in the same process continues', async (t) => {
   const { bus, clock, orchestrator, state } = await fleet(t);
   const worker = await bus.worker('w', silent);
   const { task_id } = await orchestrator.submit({ brief: 'x' });
@@ -247,7 +247,7 @@ test('a cancel that crosses with the result loses', async (t) => {
   assert.equal(await state(task_id), 'done');
 });
 
-test('a worker that does not answer a cancel has thirty seconds; one that cannot be told has none', async (t) => {
+test('a worker that does not answer a cancel has thirty seconds; one that supports no cancel has none', async (t) => {
   const { bus, clock, orchestrator, state } = await fleet(t);
   const worker = await bus.worker('w', {}, { session: { ttl_s: 1000 } });
   const { task_id } = await orchestrator.submit({ brief: 'x' });
@@ -259,7 +259,11 @@ test('a worker that does not answer a cancel has thirty seconds; one that cannot
   assert.equal(await state(task_id), 'canceled');
   await worker.progress(task_id, 1);
   await settle();
-  assert.equal(worker.sent.filter(({ type }) => type === 'TASK_CANCEL').length, 2, 'it goes on, so it is told again');
+  assert.equal(
+    worker.sent.filter(({ type }) => type === 'TASK_CANCEL').length,
+    2,
+    'it continues, so the cancel is sent again',
+  );
   await worker.progress(task_id, 1);
   await settle();
   assert.equal(worker.sent.filter(({ type }) => type === 'TASK_CANCEL').length, 2, 'but not every time');
@@ -285,7 +289,7 @@ test('a cancel reaches a worker that was away when it was asked for', async (t) 
   assert.equal(worker.last('TASK_CANCEL')?.task_id, task_id);
 });
 
-test('a deadline ends what waits; a worker that runs past it is told, and given up a little later', async (t) => {
+test('a deadline ends what waits; a worker that runs past it receives a cancel, and is abandoned a little later', async (t) => {
   const { bus, clock, orchestrator, state } = await fleet(t);
   const at = (ms: number) => new Date(START + ms).toISOString();
   const waiting = await orchestrator.submit({ brief: 'x', required_mcp: ['none'], deadline: at(120_000) });
@@ -312,7 +316,7 @@ test('a deadline ends what waits; a worker that runs past it is told, and given 
   assert.match((await orchestrator.get(waiting.task_id)).dead_letter ?? '', /deadline_passed/);
 });
 
-test('an operator tries a parked task again, gives it to somebody, or drops it', async (t) => {
+test('an operator tries a parked task again, names a worker for it, or drops it', async (t) => {
   const { bus, orchestrator, state } = await fleet(t);
   const refuse: PeerScript = { onDispatch: (d, peer) => peer.refuse(d.task.task_id, 'budget_too_small', false) };
   const a = await bus.worker('a', refuse, { session: { repo_state: { branch: 'm', clean: true } } });

@@ -1,4 +1,4 @@
-/** Alarms, what is forgotten in time, and descriptions that nobody can renew. */
+/** Timers, what is evicted in time, and descriptions that cannot be renewed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -108,7 +108,7 @@ test('a worker that cannot be asked again is unverified once its description is 
   assert.equal((await orchestrator.get(task_id)).explanation?.verified, false);
 });
 
-test('workers that sleep, went, and came back are told apart', async (t) => {
+test('workers that sleep, went, and came back are distinguished', async (t) => {
   const { bus, orchestrator } = await fleet(t);
   const worker = await bus.worker('w');
   worker.leave('idle for long', true);

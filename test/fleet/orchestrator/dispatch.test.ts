@@ -73,7 +73,7 @@ test('a long queue is routed in parts, and everything else gets a turn of the ev
   assert.deepEqual(left, [600 - 256, 600 - 512, 0]);
 });
 
-test('a task nobody can take waits with the reason, and goes when somebody can', async (t) => {
+test('a task no worker can accept waits with the reason, and goes when one can', async (t) => {
   const { bus, orchestrator, state } = await fleet(t);
   await bus.worker('plain');
   const { task_id } = await orchestrator.submit({ brief: 'x', required_mcp: ['context-mode'] });
@@ -94,7 +94,7 @@ test('a task nobody can take waits with the reason, and goes when somebody can',
   assert.equal((await orchestrator.get(task_id)).worker, 'able');
 });
 
-test('a task that waits for something rare keeps nobody else waiting', async (t) => {
+test('a task that waits for something rare keeps no other task waiting', async (t) => {
   const { bus, orchestrator, state } = await fleet(t);
   await bus.worker('w');
   const rare = await Promise.all(
@@ -178,7 +178,7 @@ test('a refusing hook turns a task away before it is one', async (t) => {
   assert.equal(orchestrator.counts().open, 0);
 });
 
-test('a refused task goes to somebody else, and to the same worker only after it has announced anew', async (t) => {
+test('a refused task goes to another worker, and to the same one only after it has announced again', async (t) => {
   const { bus, orchestrator, state } = await fleet(t);
   const first = await bus.worker('a', {
     onDispatch: (d, peer) => peer.refuse(d.task.task_id, 'missing_capability', false, 1),
@@ -187,7 +187,7 @@ test('a refused task goes to somebody else, and to the same worker only after it
   await settle();
   assert.equal(await state(task_id), 'blocked');
   const parked = await orchestrator.get(task_id);
-  assert.equal(parked.parked, true, 'nobody else is there: an operator decides');
+  assert.equal(parked.parked, true, 'there is no other worker: an operator decides');
   assert.match(parked.dead_letter ?? '', /missing_capability/);
   first.script = {};
   const second = await orchestrator.submit({ brief: 'y' });
@@ -239,7 +239,7 @@ test('a worker that is not there is passed over, and nothing counts as begun', a
     'a',
     {
       onDispatch: () => {
-        throw fail('unreachable', 'nobody answers');
+        throw fail('unreachable', 'no reply');
       },
     },
     { worker: { model_tier: 'sonnet' }, session: { repo_state: { branch: 'main', clean: true } } },
@@ -254,7 +254,7 @@ test('a worker that is not there is passed over, and nothing counts as begun', a
   assert.equal(record.tokens_spent, 0);
 });
 
-test('a worker whose link broke is asked; what it never saw is sent again, what it has goes on', async (t) => {
+test('a worker whose link broke is asked; what it never saw is sent again, what it has continues', async (t) => {
   const { bus, orchestrator, state } = await fleet(t);
   let knows = false;
   const worker = await bus.worker('w', {
@@ -389,7 +389,7 @@ test('a description that has grown too old is asked for again, and not used mean
   assert.equal(await state(task_id), 'accepted');
 });
 
-test('another name in an announce is shown and changes nobody else', async (t) => {
+test('another name in an announce is shown and changes no other worker', async (t) => {
   const { bus, orchestrator } = await fleet(t);
   await bus.worker('honest');
   await bus.worker('liar', {}, { worker: { agent_id: 'honest' } });
@@ -407,7 +407,7 @@ test('an older announce of the same process is passed over', async (t) => {
   assert.equal(orchestrator.workers()[0]?.profile?.model_tier, 'opus');
 });
 
-test('a task of a pool nobody is free in is offered to the pool; whoever takes it has it', async (t) => {
+test('a task of a busy pool is offered to the pool; the worker that accepts it has it', async (t) => {
   const { bus, orchestrator, state } = await fleet(t, { bus: new ScriptedBus(true) });
   const worker = await bus.worker('w', {}, { worker: { pools: ['night'], max_concurrent: 1 } });
   const stranger = await bus.worker('stranger');

@@ -1,7 +1,7 @@
 /**
  * Random histories of a small fleet: workers that join, leave, restart, accept, refuse, report twice, report late and say
  * nothing; operators that cancel, retry and drop; time that passes; a disk that is full for a while; the orchestrator killed
- * and started anew. After every step the
+ * and started again. After every step the
  * promises must hold, and at the end, with everybody well again, nothing may be left hanging.
  */
 import assert from 'node:assert/strict';
@@ -124,7 +124,7 @@ class Play {
     const key = keyOf(dispatch);
     this.sent.set(key, (this.sent.get(key) ?? 0) + 1);
     const manner = this.manners.get(peer.peerId) ?? 0;
-    if (manner === 1) throw fail('unreachable', 'nobody there');
+    if (manner === 1) throw fail('unreachable', 'no peer there');
     if (manner === 2) throw fail('connection_lost', 'cut before it arrived');
     if (manner === 3) throw fail('over_capacity', 'busy', { retry_after_ms: 5000 });
     this.given.push({ peer, dispatch });
@@ -270,7 +270,7 @@ function keyOf({ task, envelope }: TaskDispatch): string {
   return `${task.task_id}#${envelope?.attempt}`;
 }
 
-test('whatever happens, in whatever order, the promises hold and nothing is left hanging', async () => {
+test('for any events in any order, the promises hold and nothing is left hanging', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(steps, { minLength: 5, maxLength: 40 }), async (history) => {
       const play = new Play();

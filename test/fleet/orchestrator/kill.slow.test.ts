@@ -93,7 +93,7 @@ class World {
     this.#send({ kind: 'submit', task_id, retry_safe: Number(task_id.slice(1)) % 2 === 0 });
   }
 
-  /** Every worker says that it goes on. */
+  /** Every worker reports that it continues. */
   beat(): void {
     for (const { worker, dispatch, state } of this.jobs.values()) {
       if (state !== 'running') continue;

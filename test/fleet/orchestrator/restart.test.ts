@@ -47,7 +47,7 @@ const answering = (knows: ReadonlyMap<string, 'accepted' | 'running'>): PeerScri
   },
 });
 
-test('nothing is sent again before its worker was asked: what it has goes on, what it never saw is sent', async (t) => {
+test('nothing is sent again before its worker was asked: what it has continues, what it never saw is sent', async (t) => {
   const kept = await disk(t);
   const before = await fleet(t, { store: await kept.open() });
   const script: PeerScript = { onDispatch: (d, peer) => (d.task.task_id === 'never' ? undefined : peer.accept(d)) };
@@ -230,7 +230,7 @@ test('a result of a task that ended before the restart is kept as late, and one 
   );
 });
 
-test('the journal of a task goes on where it was', async (t) => {
+test('the journal of a task continues where it was', async (t) => {
   const kept = await disk(t);
   const journal = memoryJournal();
   const before = await fleet(t, { store: await kept.open(), journal });
@@ -257,7 +257,7 @@ test('a bus that does not start stops the others, and the start fails with its r
   assert.equal(good.stopped, true);
 });
 
-test('of two orchestrators on one store, one goes on with each task, and each is run once', async (t) => {
+test('of two orchestrators on one store, one continues each task, and each is run once', async (t) => {
   const store = memoryTaskStore();
   const seed = await fleet(t, { store });
   const ids: string[] = [];
@@ -292,7 +292,7 @@ test('of two orchestrators on one store, one goes on with each task, and each is
   assert.equal(new Set(both.map(({ task_id }) => task_id)).size, 40);
 });
 
-test('a task another orchestrator has taken over is let go, and whoever waits for it is told', async (t) => {
+test('a task another orchestrator has taken over is released, and its readers are notified', async (t) => {
   const store = memoryTaskStore();
   const { bus, orchestrator } = await fleet(t, { store });
   const worker = await bus.worker('w');

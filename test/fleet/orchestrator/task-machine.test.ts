@@ -1,4 +1,4 @@
-/** The states of a task: whatever happens in whatever order, what must hold holds. */
+/** The states of a task: for any events in any order, what must hold holds. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -112,7 +112,7 @@ test('a second result is kept beside the first, and the same one again changes n
   assert.equal(advance(other.record, reported('a', 1, result('error', 7)), NOW).outcome, 'duplicate');
 });
 
-test('whoever never had the task cannot report on it', () => {
+test('a worker that never had the task cannot report on it', () => {
   const running = course(reserved(), { type: 'started' });
   const { outcome, record } = advance(running, reported('mallory', 1, result('done')), NOW);
   assert.equal(outcome, 'refused');
@@ -222,7 +222,7 @@ const events: fc.Arbitrary<TaskEvent> = fc.oneof(
   { weight: 1, arbitrary: fc.constant<TaskEvent>({ type: 'verified', verified: 'yes', reasons: [] }) },
 );
 
-/** What must hold of a record whatever has happened to it. */
+/** What must hold of a record after any events. */
 function holds(record: TaskRecord): void {
   assert.equal(record.worker !== null || !isActive(record), true, 'an attempt under way has a worker');
   assert.equal(isEnded(record) && (isActive(record) || record.state === 'queued'), false, 'ended is ended');
@@ -238,7 +238,7 @@ function holds(record: TaskRecord): void {
   assert.equal(open.length, isActive(record) ? 1 : 0, 'only the attempt under way has not ended');
   if (isActive(record)) assert.equal(open[0]?.attempt, record.attempt);
   if (record.state === 'done') assert.equal(record.result?.status, 'done');
-  if (record.questions.length > 0) assert.ok(isActive(record), 'only whoever works asks');
+  if (record.questions.length > 0) assert.ok(isActive(record), 'only a running attempt asks');
 }
 
 test('over thousands of histories: one accepted result, nothing after the end without an operator, attempts only grow', () => {

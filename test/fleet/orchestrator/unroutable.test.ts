@@ -1,4 +1,4 @@
-/** Tasks nobody can take: what passes by itself is waited for, what does not is told to somebody, and nothing is ever spent. */
+/** Tasks no worker can accept: what passes by itself is waited for, what does not is reported to an operator, and nothing is ever spent. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fleet } from './support/fleet.ts';
@@ -7,7 +7,7 @@ import { settle } from './support/virtual-clock.ts';
 /** Workers that are still joining have joined by then. */
 const SETTLED_MS = 5_001;
 
-test('a requirement no worker has is refused at once, with the reason, and goes on when an operator says so', async (t) => {
+test('a requirement no worker has is refused at once, with the reason, and continues when an operator retries it', async (t) => {
   const { bus, clock, orchestrator, kinds } = await fleet(t);
   await bus.worker('plain');
   await clock.advance(SETTLED_MS);
@@ -51,7 +51,7 @@ test('a dead server is waited for by the policy, and not longer than until it li
   assert.equal(await state(task_id), 'accepted');
 });
 
-test('a server that stays dead ends in a task that waits for somebody', async (t) => {
+test('a server that stays dead ends in a task that waits for an operator', async (t) => {
   const { bus, clock, orchestrator } = await fleet(t);
   const announce = { capabilities: { mcp_servers: ['context_mode'] }, mcp_health: { context_mode: 'timeout' } };
   const worker = await bus.worker('w', {}, announce);

@@ -1,4 +1,4 @@
-/** What a task waits for that nobody can take now: workers that are describing themselves, and workers that are away. */
+/** What a task waits for that no worker can accept now: workers that are describing themselves, and workers that are away. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inProcessBus } from '../../../src/fleet/bus/in-process.ts';
@@ -12,7 +12,7 @@ import { settle } from './support/virtual-clock.ts';
 
 /** Workers that are still joining have joined by then. */
 const SETTLED_MS = 5_001;
-/** So long somebody who is away counts on. */
+/** How long an absent worker still counts. */
 const AWAY_MS = 60_000;
 
 const ABLE = { capabilities: { mcp_servers: ['context_mode'] }, mcp_health: { context_mode: 'ok' } };
@@ -184,7 +184,7 @@ test('a task that waits for any worker is refused when one has come that cannot 
   assert.equal(await state(task_id), 'blocked');
 });
 
-test('where a worker is named, nobody else is spoken of', async (t) => {
+test('where a worker is named, no other is mentioned', async (t) => {
   const { bus, clock, orchestrator, state } = await fleet(t);
   const named = await bus.worker('named');
   for (const name of ['one', 'two']) await bus.worker(name, {}, { session: { ttl_s: 10_000 } });
@@ -207,7 +207,7 @@ test('where a worker is named, nobody else is spoken of', async (t) => {
   );
 });
 
-test('a worker nobody knows parks its task, with the names there are', async (t) => {
+test('an unknown worker parks its task, with the known names', async (t) => {
   const { bus, clock, orchestrator, state } = await fleet(t);
   for (const name of ['two', 'one']) await bus.worker(name, {}, { session: { ttl_s: 10_000 } });
   const { task_id } = await orchestrator.submit({ brief: 'x', worker: 'clade-1' });
@@ -260,7 +260,7 @@ test('what one gives back goes to who is about to describe itself, and not into 
   assert.equal((await orchestrator.get(task_id)).worker, 'w-2');
 });
 
-test('what a worker gives back because it was started anew goes to it at once, where nobody else is', async (t) => {
+test('what a worker gives back because it was started again goes to it at once, where there is no other', async (t) => {
   const { bus, clock, orchestrator, state } = await fleet(t);
   const worker = await bus.worker('w');
   const { task_id } = await orchestrator.submit({ brief: 'x' });

@@ -24,7 +24,7 @@ test('an announce is found in the open, between other braces', () => {
   assert.deepEqual([profile?.agent_id, prose], ['one', '{a}  {b}']);
 });
 
-test('an invalid announce is none, is told for the log, and does not hide a valid one', () => {
+test('an invalid announce is none, is reported for the log, and does not hide a valid one', () => {
   const wrong = fenced(announce('has a blank'));
   const only = announceInReply(wrong);
   assert.deepEqual([only.found, only.prose], [false, wrong]);

@@ -18,7 +18,7 @@ test('an answer that fits comes back with the defaults of its schema, and is not
   assert.deepEqual(answer, { count: 3 });
 });
 
-test('an answer that does not fit is told in words an executor can use', async () => {
+test('an answer that does not fit is reported in words an executor can use', async () => {
   assert.deepEqual(await check({ count: '3' }), {
     ok: false,
     problems: ['answer/count must be integer'],
@@ -36,7 +36,7 @@ test('a task that is not done owes no answer', async () => {
     });
 });
 
-test('a schema that cannot be used is told before work and is no reason to ask again', async () => {
+test('a schema that cannot be used is reported before work and is no reason to ask again', async () => {
   for (const broken of [{ type: 'nonsense' }, { $ref: 'https://example.org/else.json' }, { pattern: '(' }]) {
     assert.match((await answerSchemaProblem(broken, schemas)) ?? '', /schema of the answer is invalid/);
     const checked = await check('x', broken);

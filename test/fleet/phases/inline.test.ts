@@ -64,7 +64,7 @@ test('quotes, comments and absent values are read as YAML reads them', () => {
   for (const nothing of ['', '~', 'null', '# later']) assert.deepEqual(hintsOf(`task_id: ${nothing}`), {}, nothing);
 });
 
-test('a deadline may have a blank for its T and is told in UTC', () => {
+test('a deadline may have a blank for its T and is shown in UTC', () => {
   const expected = { deadline: '2026-06-01T19:00:00.000Z' };
   assert.deepEqual(hintsOf('deadline: 2026-06-01 21:00:00+02:00'), expected);
   assert.deepEqual(codesOf('deadline: 2026-06-31T21:00:00Z'), ['H_BAD_VALUE']);
@@ -78,7 +78,7 @@ test('a nested line is skipped and told, once its parent is dropped silently', (
   assert.deepEqual([nested.diagnostics, { ...nested.hints }], [['H_YAML_FEATURE'], { priority: 'low' }]);
 });
 
-test('the first of two equal keys counts whatever its value was', () => {
+test('the first of two equal keys counts, with any value', () => {
   assert.deepEqual(codesOf('token_budget: 0', 'token-budget: 9'), ['H_BAD_VALUE', 'H_DUPLICATE_KEY']);
   assert.deepEqual(hintsOf('required_tools: a', 'required_capabilities: b'), { required_capabilities: ['a'] });
 });

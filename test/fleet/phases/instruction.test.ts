@@ -15,7 +15,7 @@ const instruction = (more: Partial<InstructionInput> = {}): string =>
     ...more,
   });
 
-test('the executor is told where to work, its budget, its deadline and how long that is', () => {
+test('the executor receives where to work, its budget, its deadline and how long that is', () => {
   const text = instruction({
     tokenBudget: 20_000,
     deadline: '2026-06-01T12:30:00.000Z',
@@ -62,7 +62,7 @@ test('a repair names the problems in words, asks for the block alone, and is bou
   ];
   const text = repairPrompt({ taskId: 't-1', replySchema: 'structured', problems });
   assert.match(text, /there was no TASK_RESULT/);
-  assert.match(text, /do not go on/);
+  assert.match(text, /do not continue/);
   assert.equal(text.includes('R_'), false);
   assert.equal(text.split('\n').filter((line) => line.startsWith('- ')).length, 8);
   assert.ok(text.length < 4000);

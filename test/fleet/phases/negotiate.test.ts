@@ -18,7 +18,7 @@ test('what is no version says nothing, and versions compare as numbers', () => {
   assert.deepEqual(negotiate({ announced: [] }), { mode: 'inline', version: null });
 });
 
-test('another major is never spoken half, whatever the card declares', () => {
+test('another major is never half supported, with any card', () => {
   assert.deepEqual(negotiate({ announced: ['3.0'], cardExtension: true }), {
     mode: 'inline',
     version: null,

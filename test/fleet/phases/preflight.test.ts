@@ -34,14 +34,14 @@ function asked(parts: Partial<Parts> = {}): Dispatched {
   return decoded.message;
 }
 
-/** `accept`, or the line a refusal would be told with. */
+/** `accept`, or the line a refusal would be reported with. */
 function said(dispatch: Dispatched | readonly Finding[], facts: Partial<PreflightFacts> = {}): string {
   const answer = preflight(dispatch, { ...able, ...facts }, now);
   return answer.accept ? 'accept' : `${answer.code}: ${answer.detail}`;
 }
 
 describe('a dispatch that could not be read', () => {
-  test('is refused by what stands first in the table, whatever else is wrong', () => {
+  test('is refused by what stands first in the table, with anything else wrong', () => {
     const errors = (...list: readonly (readonly [string, string])[]) => list.map(([code, path]) => ({ code, path }));
     const rows = [
       ['invalid_dispatch', errors(['E_FORMAT', '/deadline'])],
@@ -56,7 +56,7 @@ describe('a dispatch that could not be read', () => {
     for (const [code, list] of rows) assert.ok(said(list).startsWith(`${code}: `), `${said(list)} for ${code}`);
   });
 
-  test('is told the first five errors, none of them at length', () => {
+  test('receives the first five errors, none of them at length', () => {
     const path = `/${'x'.repeat(500)}`;
     assert.equal(said([{ code: 'E_DUP_KEY', path }]), `invalid_dispatch: E_DUP_KEY at ${path.slice(0, 80)}…`);
     const many = Array.from({ length: 7 }, (_, index) => ({ code: 'E_FORMAT', path: `/${index}` }));
@@ -88,7 +88,7 @@ describe('a dispatch', () => {
     assert.equal(said(asked({ task: { task_id: 't', token_budget: 1 } }), { overheadTokens: null }), 'accept');
   });
 
-  test('is told all that is missing, in canonical form', () => {
+  test('receives all that is missing, in canonical form', () => {
     const requirements = {
       required_mcp: ['Figma', 'context-mode', 'toString'],
       required_capabilities: ['gpu', 'patch'],
@@ -108,7 +108,7 @@ describe('a dispatch', () => {
     assert.deepEqual([lacking.code, lacking.missing], ['missing_capability', ['gpu', 'patch']]);
   });
 
-  test('has its deadline read by the clock of whoever wrote it', () => {
+  test('has its deadline read by the clock of its author', () => {
     const deadline = (seconds: number) => asked({ deadline: new Date(now + seconds * 1000).toISOString() });
     assert.equal(said(deadline(30)), 'accept');
     assert.equal(said(deadline(29.9)), 'deadline_too_close: 29 s left, min_lead_s is 30');
@@ -151,7 +151,7 @@ describe('a dispatch', () => {
   });
 
   test('that fails several checks is answered by the one that stands first', () => {
-    // In the order of the table; each makes its own check fail, whatever the others do.
+    // In the order of the table; each makes its own check fail, with any outcome of the others.
     const failing: readonly (readonly [code: string, facts: Partial<PreflightFacts>])[] = [
       ['duplicate_conflict', { journalEntry: { state: 'running', digestMatches: false } }],
       ['draining', { draining: true }],
@@ -182,7 +182,7 @@ describe('a dispatch', () => {
   });
 });
 
-test('a refusal is told as blocked, with no token spent, for people and for machines', () => {
+test('a refusal is reported as blocked, with no token spent, for people and for machines', () => {
   const refusal = preflight(asked({ requirements: { required_mcp: ['trek'] } }), able, now) as Refusal;
   assert.deepEqual(refusalResult('t', refusal, 30), {
     type: 'TASK_RESULT',

@@ -1,4 +1,4 @@
-/** Texts made to be slow to read: replies and announces of a megabyte are read in linear time, whatever they are made of. */
+/** Texts made to be slow to read: replies and announces of a megabyte are read in linear time, with any content. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { announceInReply } from '../../../src/fleet/phases/announce-reply.ts';

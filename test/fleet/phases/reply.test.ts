@@ -25,7 +25,7 @@ function verdict(members: object): readonly unknown[] {
   return [found?.status, conformance, [...diagnostics].sort()];
 }
 
-test('a wrapper is opened once, whatever it is called', () => {
+test('a wrapper is opened once, under any name', () => {
   for (const wrapper of ['task_result', 'TASK_RESULT', 'result']) {
     const wrapped = read(JSON.stringify({ [wrapper]: result() }));
     assert.deepEqual([wrapped.source, wrapped.result?.status], ['whole', 'done']);
@@ -81,7 +81,7 @@ test('what a status needs and the reply leaves out is said to be missing', () =>
   assert.equal(read(fenced(result({ status: 'error', summary: 'no disk' }))).result?.error_summary, 'no disk');
 });
 
-test('a status nobody knows is refused, not guessed', () => {
+test('an unknown status is refused, not guessed', () => {
   for (const status of ['finished?', 'done|blocked|error|partial', 5, null, '', ['done']])
     assert.deepEqual(read(fenced(result({ status }))).diagnostics, ['R_INVALID', 'R_NO_BLOCK']);
 });
@@ -128,13 +128,13 @@ test('a result is found in blocks inside blocks, in blocks of other kinds, and i
   assert.equal(read(`- item\n\n      \`\`\`json\n      ${json}\n      \`\`\``).source, 'bare');
 });
 
-test('a result that is cut short is told as malformed, inside a fence and without one', () => {
+test('a result that is cut short is reported as malformed, inside a fence and without one', () => {
   const cut = JSON.stringify(result({ summary: 'so far' })).slice(0, -9);
   assert.deepEqual(read(`Done.\n${cut}`).diagnostics, ['R_MALFORMED', 'R_NO_BLOCK']);
   assert.deepEqual(read(`Done.\n\`\`\`json\n${cut}`).diagnostics, ['R_MALFORMED', 'R_NO_BLOCK']);
 });
 
-test('a json reply is marked where there is more than the object, whatever fence it stands in', () => {
+test('a json reply is marked where there is more than the object, in any fence', () => {
   const json = JSON.stringify(result());
   assert.deepEqual(read(json, { replySchema: 'json' }).diagnostics, []);
   assert.deepEqual(read(fenced(json), { replySchema: 'json' }).diagnostics, []);
@@ -148,7 +148,7 @@ test('the words around the result are handed on without it', () => {
   assert.equal(read(JSON.stringify(result())).prose, '');
 });
 
-test('an announce alone means that the work goes on', () => {
+test('an announce alone means that the work continues', () => {
   const announce = {
     type: 'SESSION_ANNOUNCE',
     protocol_version: '2.0',

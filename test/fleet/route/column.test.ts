@@ -1,4 +1,4 @@
-/** A limit takes out exactly the workers beyond it, at both ends, whatever changed before. */
+/** A limit takes out exactly the workers beyond it, at both ends, after any changes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -15,7 +15,7 @@ function left(clear: (bits: Int32Array) => void): number[] {
   return found.filter((slot) => slot < SLOTS);
 }
 
-test('whoever is beyond a limit is taken out, and whoever has no value stays', () => {
+test('workers beyond a limit are left out, and workers without a value stay', () => {
   const anyValue = fc.option(fc.integer({ min: 0, max: 40 }), { nil: null });
   fc.assert(
     fc.property(

@@ -1,4 +1,4 @@
-/** What an operator is told about a decision. */
+/** What an operator sees of a decision. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { explanationTable } from '../../../src/fleet/route/explain.ts';
@@ -38,7 +38,7 @@ test('a sentence says where a task went, and why not elsewhere, since when', () 
   assert.deepEqual(explanation, router.explain(task, at));
 });
 
-test('a task that goes nowhere is told with the reason and the time of the next try', () => {
+test('a task that goes nowhere is reported with the reason and the time of the next try', () => {
   const router = fleet();
   const at = { nowMs: 600_000, wallMs, nextAttemptMs: wallMs + 30_000, excluded: new Set(['codex-2']) };
   const explanation = router.explain(task, at);

@@ -1,4 +1,4 @@
-/** The indexed router answers what the plain function answers, whatever happened to the fleet before. */
+/** The indexed router answers what the plain function answers, after any changes of the fleet. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

@@ -73,7 +73,7 @@ export class PeerRecorder implements PeerEvents {
     for (;;) {
       await this.until(() => this.peers.has(peerId) && announced(), `${peerId} to join`);
       const peer = this.peers.get(peerId);
-      // It may have gone again before this went on.
+      // It may have been lost again before this continued.
       if (peer !== undefined) return peer;
     }
   }

@@ -167,7 +167,7 @@ export class ScriptedWorker implements WorkerPort {
 
   // What the test does.
 
-  /** Ends a task; its result stays in the outbox until somebody has it for good. */
+  /** Ends a task; its result stays in the outbox until it is acknowledged. */
   finish(taskId: string, result: Partial<TaskResult> = {}): void {
     const entry = this.journal.get(taskId);
     if (entry === undefined || entry.result !== undefined) return;
@@ -183,7 +183,7 @@ export class ScriptedWorker implements WorkerPort {
     for (const outlet of this.#outlets.values()) outlet.send(message);
   }
 
-  /** Results nobody has for good yet. */
+  /** Results that are not acknowledged yet. */
   get outbox(): readonly string[] {
     return [...this.journal.values()]
       .filter(({ result, delivered }) => result !== undefined && !delivered)

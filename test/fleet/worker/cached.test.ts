@@ -1,4 +1,4 @@
-/** Findings that are kept: how often they are made, and what whoever needs a new one gets. */
+/** Cached findings: how often they are made, and what a caller that needs a new one gets. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Cached } from '../../../src/fleet/worker/cached.ts';
@@ -21,7 +21,7 @@ function byHand(): { readonly cached: Cached<number>; readonly begun: () => numb
   };
 }
 
-test('whoever waits for a finding gets the one that is being made', async () => {
+test('a caller that waits for a finding gets the one that is being made', async () => {
   const { cached, begun, end } = byHand();
   const found = Promise.all([cached.renew(), cached.renew()]);
   await end();
@@ -29,7 +29,7 @@ test('whoever waits for a finding gets the one that is being made', async () => 
   assert.equal(begun(), 1);
 });
 
-test('whoever needs a finding of now gets none that was begun before, and shares it with the others', async () => {
+test('a caller that needs a new finding gets none that was started before, and shares it with the others', async () => {
   const { cached, begun, end } = byHand();
   const before = cached.renew();
   const found = Promise.all([cached.refresh(), cached.refresh(), cached.refresh()]);

@@ -1,6 +1,6 @@
 /**
- * Dispatches that come twice, late, or after somebody was told that they would not be taken: an attempt that was answered
- * is never begun by a later copy, because whoever heard the answer may have given the task to somebody else.
+ * Dispatches that come twice, late, or after the sender received that they would not be accepted: an attempt that was answered
+ * is never started by a later copy, because the sender may have given the task to another worker.
  */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
@@ -78,7 +78,7 @@ for (const type of ['TASK_POLL', 'TASK_CANCEL'] as const) {
   });
 }
 
-test('busy is the answer to an attempt, unless the bus keeps it and tells nobody', async (t) => {
+test('busy is the answer to an attempt, unless the bus stores it and notifies no worker', async (t) => {
   const { opened, open } = gate();
   const executor = scriptedExecutor(async ({ taskId }) => {
     if (taskId === 't-1') await opened;
@@ -95,7 +95,11 @@ test('busy is the answer to an attempt, unless the bus keeps it and tells nobody
   await desk.result('t-1');
   await made.idle();
   assert.equal(codeOf(await made.give(attempt('t-2', 1, { envelope }))), 'busy', 'a copy');
-  assert.equal((await made.do(attempt('t-2', 2, { envelope }))).status, 'done', 'sent anew by who heard of it');
+  assert.equal(
+    (await made.do(attempt('t-2', 2, { envelope }))).status,
+    'done',
+    'sent again by the sender that received the refusal',
+  );
   await made.idle();
   const delivered = await worker.receive(attempt('t-3', 1, { envelope }), stream);
   assert.equal(delivered.kind, 'accepted', 'delivered again by the bus');
@@ -256,7 +260,7 @@ const denied: DeclinedAttempt = {
   reason: { code: 'busy', detail: 'no', retryable: true, missing: [] },
 };
 
-test('a refusal is on disk before it is told, and what cannot be written is kept in memory', async () => {
+test('a refusal is on disk before it is sent, and what cannot be written stays in memory', async () => {
   const disk = Promise.withResolvers<void>();
   const written: string[] = [];
   const said: string[] = [];

@@ -12,11 +12,11 @@ import { bench, type Desk, dispatch } from '../support/worker-bench.ts';
 
 const used = (input: number): Usage => ({ source: 'measured', input });
 
-/** The phases a desk was told of, in order. */
+/** The phases that were reported, in order. */
 const phasesOf = ({ told }: Desk): unknown[] =>
   told.flatMap((one) => (one.type === 'TASK_PROGRESS' ? [one.phase] : []));
 
-test('cache reads count only where they are told to', () => {
+test('cache reads count only where they are configured to', () => {
   const usage: Usage = { source: 'measured', input: 1, output: 2, reasoning: 4, cache_write: 8, cache_read: 1000 };
   assert.equal(tokensSpent(usage, false), 15);
   assert.equal(tokensSpent(usage, true), 1015);
@@ -60,7 +60,7 @@ test('a parent that has nothing left stops what takes from it', () => {
   assert.deepEqual(told, ['parent', 'child']);
 });
 
-test('a task that spends its budget is told at 80 %, stopped at 100 %, and hands back what it has as partial', async (t) => {
+test('a task that spends its budget is warned at 80 %, stopped at 100 %, and hands back what it has as partial', async (t) => {
   const executor = scriptedExecutor(async (_task, { signal, events }) => {
     events.usage(used(800));
     events.usage(used(1001));
@@ -78,7 +78,7 @@ test('a task that spends its budget is told at 80 %, stopped at 100 %, and hands
   await desk.message('TASK_PROGRESS', ({ note }) => note?.startsWith('80 % of the budget') === true);
 });
 
-test('an executor that reports its tokens only at the end is not stopped, and what it spent over is told', async (t) => {
+test('an executor that reports its tokens only at the end is not stopped, and what it spent over is reported', async (t) => {
   const executor = scriptedExecutor(({ taskId }) => ({ text: block(taskId, { tokens_spent: 10 }), usage: used(5000) }));
   const result = await (await bench(t, { executor })).do(dispatch('t-1', { token_budget: 1000 }));
   assert.deepEqual([result.status, result.tokens_spent], ['done', 5000]);
@@ -178,7 +178,7 @@ test('a message that waited in a queue does not pass for a clock that is behind'
   assert.equal(skew.aheadMs, 3_400_000, 'a clock that was set is noticed');
 });
 
-test('a lease nobody renews on this side is kept by signs of life, every third of its lifetime', (t) => {
+test('a lease that is not renewed on this side is kept alive by heartbeats, every third of its lifetime', (t) => {
   t.mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
   const alive = mock.fn();
   const keeper = new LeaseRenewer(
@@ -194,7 +194,7 @@ test('a lease nobody renews on this side is kept by signs of life, every third o
 });
 
 for (const retrySafe of [true, false]) {
-  const does = retrySafe ? 'gives itself up' : 'goes on';
+  const does = retrySafe ? 'ends itself' : 'continues';
   test(`a task that is ${retrySafe ? '' : 'not '}safe to repeat ${does} when its lease cannot be renewed for its lifetime`, async (t) => {
     t.mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
     let now = 0;

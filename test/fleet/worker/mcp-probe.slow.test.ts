@@ -86,7 +86,7 @@ test('a server over HTTP is ok, its tools are found, and no session is left with
   await until(() => sessions.size === 0);
 });
 
-test('a server that does not answer is told as timeout within the bound, and its process is gone', async (t) => {
+test('a server that does not answer is reported as timeout within the bound, and its process has ended', async (t) => {
   const finding = await within(probeMcpServer(stdio('slow', 'slow'), { ...options, timeoutMs: 300 }), 'giving up');
   assert.deepEqual([finding.health, finding.detail], ['timeout', 'no answer within 300 ms']);
   const silent = await listening(t, () => {});

@@ -1,4 +1,4 @@
-/** What survives a worker: its journal, results nobody took, and what it says about tasks that were running when it died. */
+/** What survives a worker: its journal, unaccepted results, and what it reports about tasks that were running when it died. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -58,7 +58,7 @@ test('what the journal promised is there when it is opened again', async (t) => 
   again.close();
   const third = new SqliteWorkerJournal(home, Date.now);
   assert.deepEqual(third.undelivered(), []);
-  assert.equal(third.find('t-3')?.result?.status, 'done', 'remembered for whoever asks again');
+  assert.equal(third.find('t-3')?.result?.status, 'done', 'stored for the next query');
   third.close();
 });
 
@@ -102,10 +102,10 @@ test('a damaged journal is set aside and said so; the worker works', async (t) =
   assert.match(said[0] ?? '', /damaged and quarantined/);
   assert.ok((await readdir(home)).some((name) => name.includes('.corrupt-')));
   assert.equal((await made.do(dispatch('t-2'))).status, 'done');
-  assert.equal((await stat(join(home, 'worker.db'))).mode & 0o077, 0, 'nobody else may read it');
+  assert.equal((await stat(join(home, 'worker.db'))).mode & 0o077, 0, 'only its owner may read it');
 });
 
-test('a result nobody took is sent again, and after a restart to whoever comes under that name', async (t) => {
+test('an unaccepted result is sent again, and after a restart to the orchestrator of that name', async (t) => {
   const home = await folder(t);
   const cwd = await folder(t);
   const first = await bench(t, { home, cwd });
@@ -190,7 +190,7 @@ test('after a crash: what was begun is an error with what it left, what was not 
   await desk.until(() => desk.results.find(({ status }) => status === 'done'), 'the task that was free');
 });
 
-test('a brief that ends the worker twice is not tried again, whatever the attempt', async (t) => {
+test('a brief that ends the worker twice is not tried again, at any attempt', async (t) => {
   const home = await folder(t);
   const cwd = await folder(t);
   const crash = async (attempt: number, crashes: number): Promise<void> => {
@@ -246,7 +246,7 @@ test('what an executor left running is ended with its group, and only when it is
   const journal = new SqliteWorkerJournal(home, Date.now);
   await journal.accept(task('t-1'));
   await journal.start('t-1', 1, about);
-  // The second number was somebody else's when it was written down.
+  // The second number belonged to another process when it was stored.
   journal.processes('t-1', 1, [identity, { pid: stranger.pid as number, started: 'long ago' }]);
   journal.close();
   const exited = once(left, 'exit');

@@ -35,7 +35,7 @@ interface Row {
   readonly readiness?: Readiness;
   readonly retryable?: boolean;
   readonly missing?: readonly string[];
-  /** Works in a repository with changes of nobody's. */
+  /** Works in a repository with changes of unknown origin. */
   readonly dirty?: boolean;
   /** What happens to the worker before. */
   readonly before?: (made: Bench) => Promise<void>;
@@ -147,7 +147,7 @@ test('a replay, a conflict, a task in flight and a busy context start no second 
   await worker.close();
 });
 
-test('permanent reasons are told before passing ones', async (t) => {
+test('permanent reasons are reported before passing ones', async (t) => {
   const { give } = await bench(t, { maxConcurrent: 0 });
   const reception = await give(dispatch('t-1', { required_mcp: ['nobody'], deadline: inSeconds(-1) }));
   assert.equal(reception.kind === 'refused' && reception.result.blocked?.code, 'deadline_passed');

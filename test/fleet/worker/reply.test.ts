@@ -33,7 +33,7 @@ test('a second reply without a block ends it: partial, with the first reply to b
   assert.equal(executor.turns.length, 2);
 });
 
-test('nobody is asked again who would not remember, has no tokens left, or was not asked for a block', async (t) => {
+test('no executor is asked again that would not remember, has no tokens left, or was not asked for a block', async (t) => {
   const forgetful = scriptedExecutor(() => 'All done.', { remembers: false });
   assert.equal((await (await bench(t, { executor: forgetful })).do(dispatch('t-1'))).status, 'partial');
   assert.equal(forgetful.turns.length, 1);
@@ -62,7 +62,7 @@ test('an answer that never fits its schema is partial, with the raw text', async
   const executor = scriptedExecutor(({ taskId }) => block(taskId, { answer: { count: 'seven' } }));
   const result = await (await bench(t, { executor })).do(dispatch('t-1', { answer_schema: SCHEMA }));
   assert.equal(result.status, 'partial');
-  assert.equal(result.answer, undefined, 'nobody takes it for what was asked for');
+  assert.equal(result.answer, undefined, 'it is not mistaken for what was asked for');
   assert.match(result.next_steps?.[0] ?? '', /count/);
   assert.match(result.prose ?? '', /"seven"/);
 });
@@ -82,13 +82,13 @@ const endings: readonly (readonly [name: string, outcome: Partial<ExecutorOutcom
   ['its own failure', { text: 'noise', failure: 'not signed in: run login' }, 'error', /^not signed in/],
   ['a refusal', { text: 'no', ending: 'refused' }, 'error', /^executor refused$/],
   ['its own turn limit', { text: 'so far', ending: 'limit' }, 'partial', /turn limit/],
-  ['a stop nobody asked for', { text: 'so far', ending: 'stopped' }, 'error', /was stopped/],
+  ['a stop without a cancel', { text: 'so far', ending: 'stopped' }, 'error', /was stopped/],
   ['a promise for later', { text: 'will do [queued]' }, 'partial', /put the task off/],
   ['being busy', { text: '[busy] later' }, 'blocked', /^busy: /],
 ];
 
 for (const [name, outcome, status, says] of endings) {
-  test(`an executor that ends with ${name} is told as ${status}`, async (t) => {
+  test(`an executor that ends with ${name} is reported as ${status}`, async (t) => {
     const executor = scriptedExecutor(() => ({ usage: used(3), ...outcome }), { remembers: false });
     const result = await (await bench(t, { executor })).do(dispatch('t-1'));
     assert.equal(result.status, status);

@@ -1,4 +1,4 @@
-/** The life of a task in a worker: taken, begun, done, reported, and what is told on the way. */
+/** The life of a task in a worker: taken, begun, done, reported, and which messages it sends on the way. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Readiness } from '../../../src/fleet/executors/executor.ts';
@@ -8,7 +8,7 @@ import { createWorker } from '../../../src/fleet/worker/worker.ts';
 import { aborted, block, scriptedExecutor } from '../support/scripted-executor.ts';
 import { bench, Desk, dispatch, LEASE, silent } from '../support/worker-bench.ts';
 
-/** A turn that goes on until the test lets it end. */
+/** A turn that runs until the test lets it end. */
 function gate() {
   const { promise, resolve } = Promise.withResolvers<void>();
   return { opened: promise, open: resolve };
@@ -182,7 +182,7 @@ test('a block that was there when a task was canceled makes it partial', async (
   assert.equal(next_steps?.[0], 'the rest');
 });
 
-test('steering reaches the executor once for each id, and what became of it is told', async (t) => {
+test('steering reaches the executor once for each id, and its outcome is reported', async (t) => {
   const { opened, open } = gate();
   const executor = scriptedExecutor(async ({ taskId }) => {
     await opened;
@@ -224,7 +224,7 @@ test('a question goes to the orchestrator and its answer to the executor; it is 
   assert.equal((await later.result('t-1')).summary, 'true tabs');
 });
 
-test('a question is refused at once where nobody can be asked', async (t) => {
+test('a question is refused at once where no user can be asked', async (t) => {
   const executor = scriptedExecutor(async ({ taskId }, { events }) => {
     const { allowed, reason } = await events.ask({ kind: 'tool', title: 'May I?' });
     return block(taskId, { summary: `${allowed}: ${reason}` });

@@ -1,6 +1,6 @@
 /**
  * The audit as it is written: what a line holds, rotation, restarts, crashes, several writers, and disks that fail.
- * What the verifier finds in a log that somebody changed is in `verify.test.ts`.
+ * What the verifier finds in a log that was changed is in `verify.test.ts`.
  */
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
@@ -110,7 +110,7 @@ test('texts from a peer are shortened, so that no line is long', async (t) => {
   assert.equal((await verifyAudit(file)).ok, true);
 });
 
-test('a full file is set aside, none is longer than the limit, the oldest go, and the chain goes on', async (t) => {
+test('a full file is set aside, none is longer than the limit, the oldest go, and the chain continues', async (t) => {
   const folder = temporaryFolder(t);
   const file = join(folder, 'audit.jsonl');
   await write(file, 200, { maxBytes: 4096, maxFiles: 4 });
@@ -365,7 +365,7 @@ test('a disk that hangs does not hold up the close', posixOnly, async (t) => {
   audit.record(record());
   await audit.close(50);
   assert.deepEqual([audit.health.written, audit.health.queued, audit.health.dropped], [0, 0, 2]);
-  // Lets the thread go that waits for somebody to read the pipe, or will; the descriptor stays for as long as we do.
+  // Releases the thread that waits for a reader of the pipe, or will; the descriptor stays for as long as we do.
   openSync(file, 'r+');
 });
 

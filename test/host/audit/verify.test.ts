@@ -192,7 +192,7 @@ test('a cut-off end shows only against a head noted elsewhere', async (t) => {
   assert.deepEqual((await verifyAudit(file, { expectedHead })).firstBreak, { file, line: 0, reason: 'head_missing' });
 });
 
-test('a log that went on since its head was noted still proves it', async (t) => {
+test('a log that continued since its head was noted still proves it', async (t) => {
   const file = await auditOf(t, 20);
   const expectedHead = (await verifyAudit(file)).chains[0]!.head.hash;
   const audit = openAudit({ file, maxBytes: 3200, maxFiles: 50 });
@@ -226,7 +226,7 @@ test('a folder with several chains is sound only when all are', async (t) => {
   assert.equal((await verifyAudit(folder)).firstBreak?.file, other);
 });
 
-test('whatever single byte is changed, it shows', async (t) => {
+test('any single changed byte shows', async (t) => {
   const file = await auditOf(t, 30);
   const { files } = await verifyAudit(file);
   await fc.assert(

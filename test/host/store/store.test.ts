@@ -178,7 +178,7 @@ describe('the store of a plugin on disk', () => {
     assert.ok(promised > 20, String(promised));
   });
 
-  it('equals a map, whatever is done to it and whenever it is opened again', async () => {
+  it('equals a map, after any operations and reopenings', async () => {
     const file = freshFile();
     const key = fc.constantFrom('a', 'b', 'ä', 'z', '\u{10ffff}', 'a/b');
     const step = fc.oneof(

@@ -79,7 +79,7 @@ describe('sqlite journal: a process that ends without closing it', TIMEOUT, () =
       const where = `seed ${seed}, round ${round}, killed at ${until}`;
       for (let cursor = opened + 1; cursor <= acknowledged(writer.lines); cursor += 1) promised.add(cursor);
       const [, appended = 0, other = 0] = (writer.lines.findLast((line) => line.startsWith('use')) ?? '').split(' ');
-      // Every seventh is durable: nobody may rely on its cursor before it is acknowledged, and it reserves none.
+      // Every seventh is durable: no reader may rely on its cursor before it is acknowledged, and it reserves none.
       const unacknowledged = Number(appended) % 7 === 0 && !promised.has(Number(appended));
       const journal = await sqliteJournal({ file, retention: ROOMY });
       for (const [session, highest] of [

@@ -153,7 +153,7 @@ describe('sqlite journal: syncs', TIMEOUT, () => {
     assert.ok(syncs >= acks && syncs <= acks + 12, `${syncs} syncs`);
   });
 
-  it('takes no more writes after a failed sync, and goes on reading', { skip: noStrace() }, async () => {
+  it('accepts no more writes after a failed sync, and continues to read', { skip: noStrace() }, async () => {
     const file = join(directory, 'failing.db');
     await using writer = startWriter(
       [file, 's', '200', '1'],
@@ -171,7 +171,7 @@ describe('sqlite journal: syncs', TIMEOUT, () => {
     ]);
     const journal = await sqliteJournal({ file });
     const page = await journal.read('s', 0, 1000);
-    // The refused one may have reached the disk all the same; nobody was told that it had.
+    // The refused one may have reached the disk all the same; no caller was notified that it had.
     assert.ok(page.last === kept || page.last === kept + 1);
     assert.deepEqual([...page.entries], recognisableRange(1, page.last));
     await journal.close();
@@ -272,7 +272,7 @@ describe('sqlite journal: a failure inside the commit', TIMEOUT, () => {
     await store.close();
   });
 
-  it('goes on after a failed write, and stops for good after a failed sync or in a damaged file', async () => {
+  it('continues after a failed write, and stops for good after a failed sync or in a damaged file', async () => {
     for (const [errcode, code, fatal] of [
       [SQLITE_IOERR_WRITE, 'runtime_error', false],
       [SQLITE_IOERR_SHMSIZE, 'disk_full', false],
@@ -325,7 +325,7 @@ describe('sqlite journal: a failure inside the commit', TIMEOUT, () => {
     await store.close();
   });
 
-  it('forgets sessions nobody uses, not what is known of them', async () => {
+  it('evicts unused sessions from memory, not what is stored of them', async () => {
     const { store } = await prepared();
     const follower = store.follow('b', 3)[Symbol.asyncIterator]();
     const next = follower.next();

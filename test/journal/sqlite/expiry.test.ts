@@ -96,7 +96,7 @@ describe('sqlite journal: which sessions expire', () => {
     assert.deepEqual(left(), ['lives', 'session/chat', 'read']);
   });
 
-  it('the oldest of too many, whatever their age, and with a limit of 0 days none else', (t) => {
+  it('the oldest of too many, of any age, and with a limit of 0 days none else', (t) => {
     const sessions: [string, number][] = [0, 1, 2, 3, 4].map((at) => [`s${at}`, 99 - at]);
     const { state, pass, left } = swept(t, [['kept', 99], ...sessions], {
       maxAgeMs: 0,
@@ -108,7 +108,7 @@ describe('sqlite journal: which sessions expire', () => {
     assert.equal(state.looks, 0);
   });
 
-  it('a few in each turn, so that nobody waits for a thousand, and none after it was stopped', async (t) => {
+  it('a few in each turn, so that no caller waits for a thousand, and none after it was stopped', async (t) => {
     const many = Array.from({ length: 1_000 }, (_, at): [string, number] => [`s${at}`, 99]);
     const { state, pass, left, expiry } = swept(t, many, {}, {}, ['setTimeout']);
     const turn = () => new Promise((resolve) => setImmediate(resolve));

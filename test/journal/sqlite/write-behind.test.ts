@@ -160,7 +160,7 @@ describe('sqlite journal: write-behind', () => {
     await store.close();
   });
 
-  it('takes back only what was durable when a commit fails, whatever the order', async () => {
+  it('restores only what was durable when a commit fails, in any order', async () => {
     const { db, store } = opened();
     store.append('s', [recognisable(1)], 'volatile');
     const follower = store.follow('s', 0)[Symbol.asyncIterator]();
@@ -341,7 +341,7 @@ describe('sqlite journal: write-behind', () => {
     await store.close();
   });
 
-  it('goes on in memory, within its bounds, once the disk has failed for good', async () => {
+  it('continues in memory, within its bounds, once the disk has failed for good', async () => {
     const { db, store } = opened({ maxEntries: 5 });
     await Promise.all([store.append('s', [recognisable(1)]), mock.timers.tick(1)]);
     db.failNext(2, SQLITE_IOERR_FSYNC);
@@ -416,7 +416,7 @@ describe('sqlite journal: write-behind', () => {
     mock.timers.tick(60_000);
   });
 
-  it('holds what a plain list holds, whatever is written when, whatever fails, and whenever it is opened again', () =>
+  it('holds what a plain list holds, in any order of writes, failures and reopenings', () =>
     fc.assert(
       fc.asyncProperty(
         fc.record({ maxEntries: fc.integer({ min: 1, max: 300 }), maxBytes: fc.integer({ min: 1, max: 6000 }) }),

@@ -60,7 +60,7 @@ test('the configuration says how long a line may be, and at every address it is 
   }
 });
 
-test('with require_handshake nothing is answered before one, although nobody asks for a token', async (t) => {
+test('with require_handshake nothing is answered before one, although no token is required', async (t) => {
   const open = 'auth: { required: false }';
   const strict = await started(t, '  backend: rehearsal\n  require_handshake: true', open);
   const lax = await started(t, '  backend: rehearsal', open);

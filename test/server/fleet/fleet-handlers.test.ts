@@ -16,7 +16,7 @@ const OPERATOR = { caller: { principal: { name: 'operator', admin: true } } };
 /** A fleet of one worker, and its operator, for whom everything ends with `stop`. */
 async function operated(t: TestContext, repository?: string) {
   const { bus, journal, orchestrator } = await fleet(t, {
-    // As on a disk: what is told is told before it is kept.
+    // As on a disk: an event is reported before it is stored.
     store: guardedStore(() => new Promise((resolve) => setTimeout(resolve, 20))),
     ...(repository !== undefined && { repositories: new Map([['w', repository]]) }),
   });
@@ -42,7 +42,7 @@ async function operated(t: TestContext, repository?: string) {
   };
 }
 
-/** What is told of a task that its worker reports as done, and the record at the end. */
+/** What is reported of a task that its worker reports as done, and the record at the end. */
 async function followed(
   { orchestrator, worker, client, stop }: Awaited<ReturnType<typeof operated>>,
   artifacts: Readonly<Record<string, unknown>>,
@@ -55,7 +55,7 @@ async function followed(
     const { value, done } = await events.next();
     if (done) return { told, record: value };
     told.push(value.kind);
-    // Not waited for: when it is kept, all may be told.
+    // Not waited for: when it is stored, all may be reported.
     if (value.kind === 'accepted') void worker.report(task_id, 'done', { artifacts }, 1);
     if (value.kind === stopAfter) stop();
   }
@@ -63,14 +63,14 @@ async function followed(
 
 const BEGINNING = ['submitted', 'decided', 'accepted', 'result', 'ended'];
 
-test('whoever follows a task needs nothing more of the fleet once all is told', async (t) => {
+test('a reader of a task needs nothing more of the fleet once all is reported', async (t) => {
   const { told, record } = await followed(await operated(t), {}, 'ended');
   assert.deepEqual(told, [...BEGINNING, 'verified']);
   assert.equal(record.verified, 'not_checked');
 });
 
 // A follower that waits for more, waits 25 s.
-test('whoever follows a task is told whether what it did was found', { timeout: 20_000 }, async (t) => {
+test('a reader of a task receives whether its changes were found', { timeout: 20_000 }, async (t) => {
   const folder = temporaryFolder(t);
   await repository(folder);
   const { told, record } = await followed(await operated(t, folder), { files_changed: ['a.txt', 'invented.txt'] });
@@ -78,7 +78,7 @@ test('whoever follows a task is told whether what it did was found', { timeout: 
   assert.equal(record.verified, 'no');
 });
 
-test('a fleet that stops while it looks at a result does not keep whoever followed its task', async (t) => {
+test('a fleet that stops while it checks a result does not hold up readers of its task', async (t) => {
   const folder = temporaryFolder(t);
   await repository(folder);
   const { told, record } = await followed(await operated(t, folder), { files_changed: ['a.txt'] }, 'ended');

@@ -108,7 +108,7 @@ describe('the guard', TIMEOUT, () => {
     }
   });
 
-  test('lets a page in only from this server itself or from where it was told', async (t) => {
+  test('lets a page in only from this server itself or from a configured origin', async (t) => {
     const { port, reached } = await start(t, { allowedOrigins: ['https://console.example.org', 'null'] });
     const from = async (...lines: string[]) =>
       statusOf(
@@ -143,7 +143,7 @@ describe('the guard', TIMEOUT, () => {
     assert.equal(reached.length, count);
   });
 
-  test('keeps a foreign page from opening a session with a simple request, and tells nobody to share answers', async (t) => {
+  test('keeps a foreign page from opening a session with a simple request, and allows no page to share responses', async (t) => {
     const { listener, peers } = await serve(t);
     const { port } = listener;
     const post = (headers: string) =>
@@ -169,7 +169,7 @@ describe('the guard', TIMEOUT, () => {
     assert.doesNotMatch(await post(''), /access-control/i);
   });
 
-  test('takes names literally, whatever is configured', () => {
+  test('compares names literally, with any configuration', () => {
     const guard = requestGuard({ port: 80, host: '::1', allowedHosts: ['a.b'], allowedOrigins: [] });
     const admits = (host: string) => guard({ rawHeaders: ['Host', host] });
     for (const host of ['localhost', '127.0.0.1', '[::1]', '[::1]:80', 'a.b', 'A.B:9'])
@@ -353,7 +353,7 @@ describe('slow, huge and broken requests', TIMEOUT, () => {
     const [answer] = (await within(once(socket, 'data'), 'the refusal')) as [Buffer];
     assert.equal(statusOf(answer.toString()), 413);
     assert.deepEqual(reached, ['too_large']);
-    // Whoever goes on sending is cut off in the end.
+    // A client that continues to send is cut off in the end.
     socket.on('error', () => {});
     const closed = new Promise<void>((resolve) => socket.on('close', () => resolve()));
     const megabyte = Buffer.alloc(1024 * 1024);
@@ -478,7 +478,7 @@ describe('closing', TIMEOUT, () => {
     await assert.rejects(cut);
   });
 
-  test('sessions already open go on, new ones are refused, and the last one to leave closes the port', async (t) => {
+  test('sessions already open continue, new ones are refused, and the last one to close closes the port', async (t) => {
     const { listener, peers } = await serve(t, { onMessage: (link, text) => link.send(text) });
     const { address } = listener;
     const session = await newSession(address);

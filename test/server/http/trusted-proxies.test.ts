@@ -24,7 +24,7 @@ test('a client that guesses delays itself, and not the others behind the same pr
   assert.deepEqual(order, ['another', 'the guesser']);
 });
 
-test('a proxy that is not named is one address, whatever it says', async (t) => {
+test('a proxy that is not named is one address, with any headers', async (t) => {
   const guess = await guesser(t, '');
   for (let at = 0; at < 7; at++) await guess(`192.0.2.${at}`);
   const from = performance.now();
@@ -32,7 +32,7 @@ test('a proxy that is not named is one address, whatever it says', async (t) => 
   assert.ok(performance.now() - from > 500, 'the eighth failure of one address waits');
 });
 
-test('what is no address or network is told by line', async () => {
+test('an invalid address or network is reported by line', async () => {
   const { loadConfig } = await import('../../../src/config/config.ts');
   const { mkdtempSync, rmSync, writeFileSync } = await import('node:fs');
   const { tmpdir } = await import('node:os');

@@ -67,7 +67,7 @@ interface Plain {
 }
 
 describe('with our own server', TIMEOUT, () => {
-  test('messages go both ways in order, whatever characters they hold', async (t) => {
+  test('messages go both ways in order, with any characters', async (t) => {
     const { listener, peers } = await serve(t, { maxMessageBytes: 1e6, onMessage: (link, text) => link.send(text) });
     const client = await open(t, listener.address);
     const texts = Array.from({ length: 2_000 }, (_, n) =>
@@ -186,7 +186,7 @@ describe('with our own server', TIMEOUT, () => {
     assert.match(reason, /event stream was lost/);
   });
 
-  test('a server that lost messages for good says so, and the link closes instead of going on with a hole', async (t) => {
+  test('a server that lost messages for good says so, and the link closes instead of continuing with a gap', async (t) => {
     const requests: string[] = [];
     const { plain, address } = await plainHost(
       t,
@@ -203,7 +203,7 @@ describe('with our own server', TIMEOUT, () => {
     assert.deepEqual(await client.over, { clean: false, reason: 'messages 2 to 7 of this link are lost' });
     assert.deepEqual(client.messages, ['"1"']);
     assert.deepEqual(plain.lastEventIds, ['0', '1']);
-    await until(() => requests.length > 0, 'the host was told that the link is dropped');
+    await until(() => requests.length > 0, 'the host received that the link is dropped');
     assert.deepEqual(requests, ['DELETE /session abrupt']);
   });
 
@@ -245,7 +245,7 @@ describe('with our own server', TIMEOUT, () => {
     assert.equal((await peers[0]!.over).clean, false);
   });
 
-  test('a message too long for the server is refused there, and the link goes on', async (t) => {
+  test('a message too long for the server is refused there, and the link continues', async (t) => {
     const { listener, peers } = await serve(t, { maxMessageBytes: 1_000 });
     const client = await open(t, listener.address);
     client.link.send(JSON.stringify('x'.repeat(2_000)));
@@ -256,7 +256,7 @@ describe('with our own server', TIMEOUT, () => {
     assert.equal(client.closures, 0);
   });
 
-  test('a message too long for the client is reported there, and the link goes on', async (t) => {
+  test('a message too long for the client is reported there, and the link continues', async (t) => {
     const { listener, peers } = await serve(t);
     const client = await open(t, listener.address, { maxMessageBytes: 1_000 });
     await until(() => peers.length === 1, 'the session was accepted');
@@ -291,7 +291,7 @@ describe('with our own server', TIMEOUT, () => {
     }
   });
 
-  test('a link that stays quiet longer than pooled connections live goes on working', async (t) => {
+  test('a link that stays quiet longer than pooled connections live continues to work', async (t) => {
     const { listener } = await serve(t, {
       onMessage: (link, text) => link.send(text),
       server: { keepAliveTimeoutMs: 50 },
@@ -339,7 +339,7 @@ describe('with a plain host of the binding', TIMEOUT, () => {
     assert.deepEqual(plain.lastEventIds, [undefined, undefined, '77']);
   });
 
-  test('a POST nobody knows the outcome of is not repeated: the link closes', async (t) => {
+  test('a POST with an unknown outcome is not repeated: the link closes', async (t) => {
     let posts = 0;
     const { address } = await plainHost(t, (request, response) => {
       if (request.url !== '/send') return response.writeHead(405).end();

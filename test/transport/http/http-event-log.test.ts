@@ -13,7 +13,7 @@ const step = fc.oneof(
   { weight: 1, arbitrary: fc.record({ resume: fc.double({ min: 0, max: 1, noNaN: true }) }) },
 );
 
-test('whatever is written, delivered and resumed, a reader gets each message once and in order, or is told of the hole', () => {
+test('in any order of writes, deliveries and resumes, a reader gets each message once and in order, or the gap', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 300 }), fc.integer({ min: 0, max: 300 }), (steps, replayBytes) => {
       const log = new EventLog(replayBytes);

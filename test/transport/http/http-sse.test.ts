@@ -86,7 +86,7 @@ describe('the binding as a plain client uses it', TIMEOUT, () => {
 });
 
 describe('what is refused', TIMEOUT, () => {
-  test('a request without, with an unknown, or with a foreign looking session id reaches nobody', async (t) => {
+  test('a request without, with an unknown, or with a foreign looking session id reaches no session', async (t) => {
     const { listener, peers } = await serve(t);
     const session = await newSession(listener.address);
     for (const [method, path] of [
@@ -147,7 +147,7 @@ describe('what is refused', TIMEOUT, () => {
     assert.equal(peers.length, 3);
   });
 
-  test('a message over the limit is 413, the receiver is told, and the session goes on', async (t) => {
+  test('a message over the limit is 413, the receiver is notified, and the session continues', async (t) => {
     const { listener, peers } = await serve(t, { maxMessageBytes: 100_000 });
     const session = await newSession(listener.address);
     const send = (body: string, headers = {}) =>
@@ -234,7 +234,7 @@ describe('what is refused', TIMEOUT, () => {
     assert.deepEqual(heard, ['what', '[]', '[[', '[]', 'what', 'bad_utf8', '[[', 'what', '{"n":1}', '[]', '{"n":2}']);
   });
 
-  test('sessions past the limit, sessions nobody accepts, and sessions of a closing endpoint get no id', async (t) => {
+  test('sessions past the limit, sessions that are not accepted, and sessions of a closing endpoint get no id', async (t) => {
     let refuse = false;
     const { listener, endpoint } = await serve(t, {
       maxSessions: 2,
@@ -258,7 +258,7 @@ describe('what is refused', TIMEOUT, () => {
 });
 
 describe('backpressure', TIMEOUT, () => {
-  test('a paused session holds the answer back and delivers when it goes on', async (t) => {
+  test('a paused session holds the answer back and delivers when it continues', async (t) => {
     const { listener, peers } = await serve(t);
     const session = await newSession(listener.address);
     peers[0]!.link.pause(true);
@@ -334,7 +334,7 @@ describe('backpressure', TIMEOUT, () => {
     assert.deepEqual(peers[0]!.messages, ['1', '2', '3', '4']);
   });
 
-  test('a session nobody reads grows until its bound and then closes as slow_consumer', async (t) => {
+  test('a session that is not read grows until its bound and then closes as slow_consumer', async (t) => {
     const { listener, peers } = await serve(t, { waitingBytes: 10_000 });
     await newSession(listener.address);
     const { link } = peers[0]!;
@@ -420,7 +420,7 @@ describe('a reader that says where it stands', TIMEOUT, () => {
     }
   });
 
-  test('is told about the messages that are no longer kept', async (t) => {
+  test('receives which messages are no longer stored', async (t) => {
     const { listener, peers } = await serve(t, { replayBytes: 30 });
     const session = await newSession(listener.address);
     for (let n = 1; n <= 9; n++) peers[0]!.link.send(`"message ${n}"`);
@@ -545,7 +545,7 @@ describe('the life of a session', TIMEOUT, () => {
     assert.equal((await ask(address, 'POST', '/send', plain(ours), '{}')).status, 404);
   });
 
-  test('closing with nobody reading waits for a reader, but not longer than its grace', async (t) => {
+  test('closing without a reader waits for a reader, but not longer than its grace', async (t) => {
     const { listener, peers } = await serve(t);
     const session = await newSession(listener.address);
     peers[0]!.link.send('"hello"');

@@ -148,7 +148,7 @@ export const editFile = tool({
     'Replaces exact pieces of text in a file of the workspace. The edits are applied in order, all or none, and the file ' +
     'is written in one step. Each `old_text` must occur exactly once, unless `replace_all` is set: include enough ' +
     'surrounding lines to make it unique, with their exact indentation. When it is not found or ambiguous, nothing is ' +
-    'changed and the error tells the nearest lines or all the places. Line ends (CRLF) and a byte order mark are kept: ' +
+    'changed and the error names the nearest lines or all the places. Line ends (CRLF) and a byte order mark are kept: ' +
     'write plain newlines.',
   input: {
     type: 'object',

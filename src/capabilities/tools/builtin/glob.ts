@@ -7,7 +7,7 @@ import type { SearchProgress } from './search-progress.ts';
 import { walkTree } from './tree-walk.ts';
 import { openTree } from './workspace-tree.ts';
 
-/** Characters of paths returned at most, whatever the limit says. */
+/** Characters of paths returned at most, under any limit. */
 const MAX_CHARACTERS = 256 * 1024;
 
 export interface GlobArgs {

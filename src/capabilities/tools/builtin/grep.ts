@@ -15,7 +15,7 @@ import { openTree } from './workspace-tree.ts';
 
 /** Larger files are skipped and reported. */
 const MAX_FILE_BYTES = 16 * 1024 * 1024;
-/** Characters of text returned at most, whatever the limit says. */
+/** Characters of text returned at most, under any limit. */
 const MAX_CHARACTERS = 192 * 1024;
 /** Skipped files named in the answer; the rest is only counted. */
 const NAMED_FILES = 20;

@@ -92,7 +92,7 @@ function newlinesIn(text: string, end: number): number {
 
 function clip(text: string, maxCharacters: number): string {
   if (text.length <= maxCharacters) return text;
-  return `${text.slice(0, text.lastIndexOf('\n', maxCharacters) + 1)}… the diff goes on\n`;
+  return `${text.slice(0, text.lastIndexOf('\n', maxCharacters) + 1)}… the diff continues\n`;
 }
 
 /** Groups the steps into hunks; `skipped` lines come before the first step on both sides. */

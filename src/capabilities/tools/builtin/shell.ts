@@ -84,7 +84,7 @@ interface Reading {
 
 /**
  * Runs a program and waits for its end. A failing program and one that ran out of time are results, so that their output
- * is not lost; `exit_code` and `timed_out` tell.
+ * is not lost; `exit_code` and `timed_out` show it.
  *
  * Fails with `tool_error` and a reason: `bad_arguments`, `command_not_found`, `not_executable`, `spawn_failed`,
  * `not_ended`, `bad_env` or one of `base/workspace/file-error.ts` for `cwd`; with `tool_denied` (`env_refused`,

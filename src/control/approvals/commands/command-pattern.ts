@@ -3,7 +3,7 @@
  * the words of one simple command. Pure.
  *
  * The same pattern is read in two ways. To allow, it covers what it spells out and nothing more. To ask or to deny, it is
- * about every command that starts so, whatever options stand between, and `maybe` where words are not known.
+ * about every command that starts so, with any options between, and `maybe` where words are not known.
  */
 import { fail } from '../../../wire/errors.ts';
 import type { Word } from './shell-syntax.ts';
@@ -48,7 +48,8 @@ const NO_WORD = /[;&<>$"'\\`(){}[\]?!#\s]|^\|?$|\|$|^\||\|\|/;
 export function compilePattern(text: string, options: readonly string[] = []): CommandPattern {
   const parts = partsOf(text);
   for (const option of options) {
-    if (!/^-[^\s=]*$/.test(option)) throw refused(1, `${JSON.stringify(option)} is no option: options start with "-"`);
+    if (!/^-[^\s=]*$/.test(option))
+      throw refused(1, `${JSON.stringify(option)} is not an option: options start with "-"`);
   }
   const optional = new Set(options);
   return { covers: (words) => covers(parts, optional, words), concerns: (words) => concerns(parts, words) };
@@ -66,7 +67,7 @@ function partsOf(text: string): Parts {
   let open = false;
   for (const [index, { word, column }] of words.entries()) {
     if (open) throw refused(column, '"..." is the last word of a pattern');
-    if (NO_WORD.test(word)) throw refused(column, `${JSON.stringify(word)} is no word: a pattern has words only`);
+    if (NO_WORD.test(word)) throw refused(column, `${JSON.stringify(word)} is not a word: a pattern has words only`);
     if (word === '...') open = true;
     else if (word.startsWith('-')) required.push(word);
     else if (word === '*') operands.push('any');

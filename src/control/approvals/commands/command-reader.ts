@@ -19,7 +19,7 @@ export interface Command {
 
 /** What a call runs. */
 export interface CommandReading {
-  /** In the order they were found; whatever starts another one stands before it. */
+  /** In the order they were found; a command that starts another one stands before it. */
   readonly commands: readonly Command[];
   /** What else it does; a rule allows a call only where there is nothing. */
   readonly notes: ReadonlySet<Note>;
@@ -74,7 +74,7 @@ export class CommandReader {
     for (const one of given) {
       if (typeof one === 'string') line.script(one, 0);
       else if (isTexts(one) && one.length > 0) line.command({ words: one.map(wordFor), input: textOf(input.stdin) }, 0);
-      else line.unreadable = 'it is no command';
+      else line.unreadable = 'it is not a command';
     }
     if (line.commands.length === 0) line.unreadable ??= 'it holds no command';
     for (const note of notesOf(input, cwd)) line.notes.add(note);

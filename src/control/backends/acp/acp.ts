@@ -136,7 +136,9 @@ class AcpBackend implements Backend {
     if (this.#agents.size < maxProcesses) return;
     const idle = [...this.#agents].find(([, { agent }]) => !agent.busy);
     if (idle === undefined) {
-      throw fail('over_capacity', `${maxProcesses} agents are running already`, { agent: this.name });
+      throw fail('over_capacity', `${maxProcesses} agents are running already; retry when one is idle`, {
+        agent: this.name,
+      });
     }
     void this.#drop(...idle);
   }

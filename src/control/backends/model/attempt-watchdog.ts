@@ -21,14 +21,14 @@ export class AttemptWatchdog {
   readonly #abort = (): void => this.#controller.abort(this.#turn.reason);
   #timer: NodeJS.Timeout | undefined;
   #limitMs: number;
-  #heardAt: number;
+  #receivedAt: number;
   #answering = false;
 
   constructor(turn: AbortSignal, options: WatchOptions) {
     this.#turn = turn;
     this.#options = options;
     this.#limitMs = options.firstPartTimeoutMs;
-    this.#heardAt = options.now();
+    this.#receivedAt = options.now();
     if (turn.aborted) this.#abort();
     else turn.addEventListener('abort', this.#abort, { once: true });
     this.#wait(this.#limitMs);
@@ -41,7 +41,7 @@ export class AttemptWatchdog {
 
   /** The provider sent something. */
   received(): void {
-    this.#heardAt = this.#options.now();
+    this.#receivedAt = this.#options.now();
     if (this.#answering) return;
     this.#answering = true;
     this.#limitMs = this.#options.idleTimeoutMs;
@@ -81,7 +81,7 @@ export class AttemptWatchdog {
 
   #wait(ms: number): void {
     this.#timer = setTimeout(() => {
-      const silentMs = this.#options.now() - this.#heardAt;
+      const silentMs = this.#options.now() - this.#receivedAt;
       if (silentMs < this.#limitMs) {
         this.#wait(this.#limitMs - silentMs);
         return;

@@ -1,9 +1,9 @@
 /**
  * The history of a session as a prompt for a provider: images as data, calls paired with their results, and what the
- * provider wanted kept with its own messages. Whatever the history looks like after interrupts, restarts, compactions and
+ * provider wanted kept with its own messages. However the history looks after interrupts, restarts, compactions and
  * changes of model, the prompt is one that providers accept.
  *
- * Used by `provider-rounds.ts` for every round. Pure.
+ * Used by `context.ts` and `model-backend.ts` for every round, and by `summary.ts`. Pure.
  */
 import type { HistoryItem } from '../../contract/session-log.ts';
 import { type ProviderData, providerDataOf } from './provider-data.ts';
@@ -54,7 +54,7 @@ export function messagesOf(history: readonly HistoryItem[], options: Conversatio
   }
   // Every provider requires a user message first, and most of them a user message last.
   if (messages[0]?.role === 'assistant') messages.unshift(userMessage('Sum up our conversation so far.'));
-  if (messages.at(-1)?.role === 'assistant') messages.push(userMessage('Go on.'));
+  if (messages.at(-1)?.role === 'assistant') messages.push(userMessage('Continue.'));
   return messages;
 }
 

@@ -41,7 +41,7 @@ const MAX_MESSAGE = 600;
 const CAPACITY: ReadonlySet<FailureReason> = new Set(['rate_limited', 'unavailable', 'unreachable']);
 const BROKEN: ReadonlySet<FailureReason> = new Set(['timeout', 'stream_ended', 'unreadable']);
 
-/** Reads whatever a request was ended by. `token` is never repeated. `now` is in epoch milliseconds. */
+/** Reads the value a request was ended by. `token` is never repeated. `now` is in epoch milliseconds. */
 export function failureOf(thrown: unknown, choice: ModelChoice, token: string, now = Date.now()): ProviderFailure {
   const facts = thrownFacts(thrown, now);
   const words = redacted(providersWords(facts), token);

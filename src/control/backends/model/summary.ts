@@ -23,7 +23,7 @@ export interface SummaryOptions {
 }
 
 const SYSTEM = [
-  'You sum up a conversation between a user and an agent, so that the agent can go on with the summary in place of the',
+  'You sum up a conversation between a user and an agent, so that the agent can continue with the summary in place of the',
   'conversation. Write for the agent. Keep, under short headings and in this order as far as there is something to say:',
   'what the user wants and has ruled out, in their words where these matter; what was decided and why; what was done,',
   'with names of files, commands, identifiers and numbers exactly as they are; what was found out; what is left to do and',

@@ -8,7 +8,7 @@ import { type ModelOption, THINKING_LEVELS, type Thinking } from '../../../proto
 /** The level of an installation where nothing was chosen yet. */
 export const FIRST_THINKING: Thinking = 'HIGH';
 
-/** A known level, whatever its case; undefined for any other text. */
+/** A known level, in any case; undefined for any other text. */
 export function thinkingOf(text: string): Thinking | undefined {
   const level = text.toUpperCase() as Thinking;
   return THINKING_LEVELS.includes(level) ? level : undefined;

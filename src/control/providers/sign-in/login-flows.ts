@@ -77,7 +77,7 @@ export class LoginFlows {
     await Promise.all([...this.#running.values()].map(({ ended }) => ended.promise));
   }
 
-  /** Runs one sign-in from its first event to its last, whatever ends it. */
+  /** Runs one sign-in from its first event to its last, however it ends. */
   async #run<Result>(
     provider: LoginProvider,
     call: RpcCall,
@@ -111,7 +111,7 @@ export class LoginFlows {
       throw error;
     } finally {
       clearTimeout(timer);
-      // Ends whatever still waits for this sign-in.
+      // Ends everything that still waits for this sign-in.
       controller.abort(fail('cancelled', 'the sign-in has ended'));
       this.#running.delete(provider);
       flow.ended.resolve();

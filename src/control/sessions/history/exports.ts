@@ -95,7 +95,7 @@ export function importLines(lines: readonly string[]): Imported {
   for (const entry of entries) {
     const { seq, kind, timestamp, payload } = entry;
     if (typeof seq !== 'number' || typeof kind !== 'string' || !isObject(payload))
-      throw notAnExport('a line is no entry');
+      throw notAnExport('a line is not an entry');
     // A whole session stands for all up to its number.
     if (kind !== 'record.restored' && seq <= from) continue;
     if (kind === 'record.restored') from = seq;
@@ -110,7 +110,7 @@ function read(line: string): Record<string, unknown> {
     const value: unknown = JSON.parse(line);
     if (isObject(value)) return value;
   } catch {
-    // Told below.
+    // Reported below.
   }
   throw notAnExport('a line is not a JSON object');
 }

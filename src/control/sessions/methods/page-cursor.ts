@@ -20,7 +20,7 @@ export function readCursor<const Types extends readonly ('string' | 'number')[]>
   try {
     place = JSON.parse(Buffer.from(cursor, 'base64url').toString());
   } catch {
-    // Told below.
+    // Reported below.
   }
   const fits =
     Array.isArray(place) && place.length === types.length && types.every((type, at) => typeof place[at] === type);

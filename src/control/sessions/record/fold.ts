@@ -3,7 +3,7 @@
  * session that was read back equals the one before.
  *
  * Called by `open-session.ts` and by `control/sessions/history/exports.ts`. It reads no clock. It changes the given session
- * in place, because appending to a long list must not copy it. A fold never throws, whatever an entry contains.
+ * in place, because appending to a long list must not copy it. A fold never throws, for any content of an entry.
  */
 import type {
   Approval,

@@ -1,6 +1,6 @@
 /**
  * The catalogue: a row per session for listing, and its snapshot for opening it without reading its journal from the
- * start. Called by `control/sessions/log/open-session.ts` (writing), `sessions.ts` and `recovery.ts` (reading).
+ * start. Called by `control/sessions/log/open-session.ts` (writing), `session-pool.ts` and `recovery.ts` (reading).
  */
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import { inTransaction } from '../../../base/sqlite/database.ts';

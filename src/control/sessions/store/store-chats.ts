@@ -95,7 +95,7 @@ export class SavedChats {
   }
 
   /**
-   * Writes turns to a chat from `position` on, which is made when there is none; whatever stood there goes. With `from`, a
+   * Writes turns to a chat from `position` on, which is made when there is none; turns from there on are replaced. With `from`, a
    * new chat begins with the first `position` turns of that one.
    */
   write(facts: ChatFacts, position: number, turns: readonly ChatTurn[], now: number, from?: string): void {

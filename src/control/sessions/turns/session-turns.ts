@@ -358,7 +358,7 @@ export class SessionTurns {
     turn.end();
     run.stop();
     this.#running = undefined;
-    // A turn that was being stopped counts as interrupted, whatever its backend ended with.
+    // A turn that was being stopped counts as interrupted, with any outcome of its backend.
     this.#happened(
       { type: 'ended', turnId: turn.id },
       ending === null ? result : { kind: 'interrupted', stopReason: ending },

@@ -81,7 +81,7 @@ export class TurnRun {
   run(prompt: { readonly text: string; readonly images: readonly ImageReference[] }): Promise<TurnResult> {
     return this.#guarded(async () => {
       const read = await this.#prepare(prompt);
-      await this.#takeSlot();
+      await this.#acquireSlot();
       await this.#fitContext();
       this.#statusThinking();
       this.#turn.history = [...this.#session.record.history];
@@ -108,7 +108,7 @@ export class TurnRun {
       this.#mustBeAllowed();
       await this.#unlessAborted(this.#backend.preflight(this.#turn.settings));
       this.#checked.resolve();
-      await this.#takeSlot();
+      await this.#acquireSlot();
       return this.#askBackend();
     });
   }
@@ -160,10 +160,10 @@ export class TurnRun {
     return read;
   }
 
-  async #takeSlot(): Promise<void> {
+  async #acquireSlot(): Promise<void> {
     const { slots } = this.#parts;
     const ahead = slots.waiting;
-    this.#slot = slots.tryTake();
+    this.#slot = slots.tryAcquire();
     if (this.#slot === undefined) {
       this.#turn.status(`waiting for other turns (${ahead + 1})...`, { waiting: { position: ahead + 1 } });
       this.#slot = await slots.take(this.#turn.signal);

@@ -25,7 +25,7 @@ export class TurnSlots {
   }
 
   /** A slot that is free now; undefined = there is none, or others wait for it. */
-  tryTake(): Release | undefined {
+  tryAcquire(): Release | undefined {
     if (this.#free === 0 || this.#waiting.length > 0) return undefined;
     this.#free -= 1;
     return this.#release();
@@ -36,7 +36,7 @@ export class TurnSlots {
    */
   take(signal: AbortSignal, first = false): Promise<Release> {
     if (signal.aborted) return Promise.reject(signal.reason);
-    const now = this.tryTake();
+    const now = this.tryAcquire();
     if (now !== undefined) return Promise.resolve(now);
     const { promise, resolve, reject } = Promise.withResolvers<Release>();
     const abort = (): void => {

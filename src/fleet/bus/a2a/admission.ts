@@ -266,6 +266,6 @@ const dataText = ({ parts }: Message): string =>
     .map((one) => JSON.stringify(one))
     .join('\n\n');
 
-/** SHA-256 (hex) of a message's content, which tells a message that was sent again from another with the same id. */
+/** SHA-256 (hex) of a message's content, which distinguishes a message that was sent again from another with the same id. */
 export const digestOfParts = ({ parts, taskId }: Message): string =>
   hash('sha256', JSON.stringify([taskId, parts.map(({ content }) => content)]));

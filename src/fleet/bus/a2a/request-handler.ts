@@ -2,7 +2,7 @@
  * The requests of A2A clients, one step before the SDK: new messages are admitted by `admission.ts`, all other calls go to
  * the SDK's own handler.
  *
- * Made by `worker-server.ts`.
+ * Made by `worker-agent.ts`.
  * @see docs/a2a.md#agent
  */
 import { A2aAdmission, type A2aAdmissionOptions, type Admitted } from './admission.ts';
@@ -96,7 +96,7 @@ export class FleetRequestHandler implements A2ARequestHandler {
     const { store, executions, adapter } = this.#options;
     const scope = scopeOf(context);
     const task = params.id === '' ? undefined : store.find(scope, params.id);
-    // A task of an earlier process: the SDK would only store the cancel, and the worker would go on.
+    // A task of an earlier process: the SDK would only store the cancel, and the worker would continue.
     if (task !== undefined && !isEnded(task.status?.state) && executions.runningTask(scope, params.id) === undefined) {
       const link = store.linkOfTask(scope, params.id);
       if (link !== undefined) await adapter.cancel(link.channel, link.taskId);

@@ -86,7 +86,7 @@ export function openA2aTaskStore(options: A2aTaskStoreOptions): A2aTaskStore {
       applicationId: APPLICATION_ID,
       migrations: MIGRATIONS,
       synchronous: 'NORMAL',
-      lock: soleOwner('another process has the A2A tasks open'),
+      lock: soleOwner('another process has the A2A tasks open; stop that process'),
     },
     (database, release) => new A2aTaskStore(database, release, options),
   );

@@ -1,7 +1,7 @@
 /**
  * The worker as its A2A side calls it: a reply channel for each client, and messages about a task one after the other.
  *
- * Made by `worker-server.ts`, one for each agent.
+ * Made by `worker-agent.ts`, one for each agent.
  */
 import type { Log } from '../../../base/log.ts';
 import type { TaskAck, TaskResult } from '../../../protocol/fleet.ts';

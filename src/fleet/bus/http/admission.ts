@@ -55,7 +55,7 @@ export class HttpAdmission {
     this.#announced = new AnnounceTracker(options.worker, options.log);
   }
 
-  /** Responds to all requests that wait: their tasks go on. */
+  /** Responds to all requests that wait: their tasks continue. */
   close(): void {
     for (const stopping of [...this.#waiting]) stopping();
   }

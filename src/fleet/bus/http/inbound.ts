@@ -21,7 +21,7 @@ import { RPC } from '../plain/rpc.ts';
 import { ack } from '../worker-messages.ts';
 import { type HttpConnection, refusalOf } from './connection.ts';
 import { type HttpMessage, type HttpReplyBody, sendMessage } from './messages.ts';
-import { claimed, saysUnknown, withAttempt } from './reply-reading.ts';
+import { claimed, isUnknownTask, withAttempt } from './reply-reading.ts';
 
 /** The members of the bus that its peers use. */
 export interface HttpPeerOwner extends PlainPeerOwner {
@@ -143,7 +143,7 @@ export class HttpInbound extends PlainInbound {
         const reply = this.#connection.read(await this.#connection.post(body, { fleet: true }));
         if (reply.kind !== 'message') continue;
         await this.readData(reply.message, open);
-        if (saysUnknown(reply.message)) return this.tasks.remove(open);
+        if (isUnknownTask(reply.message)) return this.tasks.remove(open);
       } catch {
         // Unreachable now; polled again.
       }

@@ -23,7 +23,7 @@ import { HttpConnection, refusalOf } from './connection.ts';
 import { awaitFirstResponse } from './first-response.ts';
 import { HttpInbound, type HttpPeerOwner } from './inbound.ts';
 import { ANNOUNCE_PATH, HEALTH_PATH, MAX_TEXT_CHARS, sendMessage } from './messages.ts';
-import { saysNo } from './reply-reading.ts';
+import { reportsFailure } from './reply-reading.ts';
 
 /** The card is read again after this, even where no probe failed. */
 const CARD_AGE_MS = 24 * 3_600_000;
@@ -66,7 +66,8 @@ export class HttpPeer implements HealthCheckedPeer {
     const { status, body } = await this.#connection.get(HEALTH_PATH);
     // Not every receiver has a health page; one that has a card responds.
     const found = status === 404 ? (await this.#connection.get(CARD_PATH)).status : status;
-    if (found !== 200 || saysNo(body)) throw fail('unreachable', `its health page reports a failure (${found})`);
+    if (found !== 200 || reportsFailure(body))
+      throw fail('unreachable', `its health page reports a failure (${found})`);
     const now = this.#owner.monotonic();
     if (connected && now - this.#cardAt < CARD_AGE_MS) return false;
     this.#cardAt = now;

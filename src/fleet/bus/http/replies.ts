@@ -98,7 +98,7 @@ export class ReplyReceiver {
     }
   }
 
-  /** By the principal; processes of this user share one, and are told apart by the task they reply to. */
+  /** By the principal; processes of this user share one, and are distinguished by the task they reply to. */
   #peerOf(principal: Principal, { contextId, data }: HttpMessage): HttpPeer | undefined {
     const { peers } = this.#options;
     const named = peers.find(({ peerId }) => peerId === principal.name);

@@ -9,7 +9,7 @@ import type { OpenTask } from '../plain/open-tasks.ts';
 import type { HttpMessage } from './messages.ts';
 
 /** `{"ok": false}` of a health page. */
-export function saysNo(body: Buffer): boolean {
+export function reportsFailure(body: Buffer): boolean {
   try {
     return (JSON.parse(body.toString('utf8')) as { readonly ok?: unknown } | null)?.ok === false;
   } catch {
@@ -18,7 +18,7 @@ export function saysNo(body: Buffer): boolean {
 }
 
 /** A TASK_ACK with which the receiver reports an unknown task. */
-export const saysUnknown = ({ data }: HttpMessage): boolean =>
+export const isUnknownTask = ({ data }: HttpMessage): boolean =>
   data.some((one) => {
     const { type, state } = one as { readonly type?: unknown; readonly state?: unknown };
     return type === 'TASK_ACK' && state === 'unknown';

@@ -180,7 +180,7 @@ export class DispatchConsumer {
       codes = errors.map(({ code }) => code);
       taskId = decoded.valid ? undefined : decoded.taskId;
       const refusal = worker.refuse(taskId, errors);
-      // The position in the stream tells malformed dispatches of one task apart.
+      // The position in the stream distinguishes malformed dispatches of one task.
       if (refusal !== undefined) await channel.answer(refusal, delivery.seq);
     } catch (thrown) {
       const { code } = asError(thrown);
@@ -297,12 +297,12 @@ export class DispatchConsumer {
   }
 
   /** What came before the dispatch it is about is handled behind it. */
-  #flushEarly(taskId: string, begun: boolean): void {
+  #flushEarly(taskId: string, started: boolean): void {
     const canceled = this.#canceled.get(taskId);
     this.#canceled.delete(taskId);
     const early = this.#early.get(taskId) ?? [];
     this.#early.delete(taskId);
-    if (begun && canceled !== undefined) {
+    if (started && canceled !== undefined) {
       void this.#inTurn(taskId, () => this.#handled(canceled, (answer) => this.#options.channel.send(answer)));
     }
     for (const { message, reply, timer } of early) {

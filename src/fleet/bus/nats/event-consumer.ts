@@ -18,7 +18,7 @@ import { type Delivery, PullConsumer } from './pull-consumer.ts';
 import { RESULT_ACK_WAIT_S } from './streams.ts';
 import { consumers, readConsumer, readEventSubject, STREAMS, tokenOf } from './subjects.ts';
 
-export interface EventIntakeOptions {
+export interface EventConsumerOptions {
   readonly link: NatsLink;
   /** Token of the orchestrator's name. */
   readonly name: string;
@@ -39,7 +39,7 @@ const MAX_RETRY_MS = 30_000;
 const FROM_WORKERS = new Set<Incoming['type']>(['TASK_RESULT', 'TASK_ACK', 'TASK_PROGRESS', 'TASK_QUESTION']);
 
 export class EventConsumer {
-  readonly #options: EventIntakeOptions;
+  readonly #options: EventConsumerOptions;
   readonly #puller: PullConsumer;
   /** By place in the stream; when they came, in monotonic milliseconds. */
   readonly #inFlight = new Map<number, { readonly delivery: Delivery; readonly since: number }>();
@@ -47,7 +47,7 @@ export class EventConsumer {
   readonly #timer: NodeJS.Timeout;
   #stopped = false;
 
-  constructor(options: EventIntakeOptions) {
+  constructor(options: EventConsumerOptions) {
     this.#options = options;
     const { link, name, restore } = options;
     this.#timer = setInterval(() => this.#keepAlive(), (RESULT_ACK_WAIT_S * 1000) / 2.5).unref();

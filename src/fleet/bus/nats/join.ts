@@ -181,7 +181,7 @@ class Membership implements Joined {
       agentId,
       restore,
       handle: (message, reply) => reception.handle(message, reply),
-      tell: (answer) => channel.send(answer),
+      send: (answer) => channel.send(answer),
     });
     try {
       await presence.start(await worker.announce());

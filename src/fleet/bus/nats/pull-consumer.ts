@@ -2,7 +2,7 @@
  * Pulls messages from a durable consumer, never more at a time than its owner has capacity for: a full worker leaves them to
  * others of its pool, and a slow orchestrator leaves them on the server.
  *
- * Used by `join.ts` for dispatches and controls, by `orchestrator-bus.ts` for events.
+ * Used by `join.ts` for dispatches and controls, by `event-consumer.ts` for events.
  */
 
 import { withTimeout } from '../../../base/race.ts';

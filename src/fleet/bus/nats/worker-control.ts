@@ -31,7 +31,7 @@ export interface ControlOptions {
   readonly agentId: string;
   readonly handle: (message: Exclude<Incoming, Dispatched>, reply: (answer: Answer) => void) => void;
   /** Sends a reply when its request does not wait any more. */
-  readonly tell: (answer: Answer) => void;
+  readonly send: (answer: Answer) => void;
   readonly restore: () => Promise<void>;
 }
 
@@ -70,7 +70,7 @@ export class WorkerControl {
     if (!this.#isNew(message.headers)) return;
     this.#take(message.subject, message.data, (answer) => {
       if (message.reply !== undefined && message.reply !== '') this.#options.link.notify(message.reply, pack(answer));
-      else this.#options.tell(answer);
+      else this.#options.send(answer);
     });
   }
 
@@ -78,7 +78,7 @@ export class WorkerControl {
     // Acknowledged first: what kills the worker must not do so again and again, and who asked asks again.
     delivery.ack();
     if (this.#isNew(delivery.headers))
-      this.#take(delivery.subject, delivery.data, (answer) => this.#options.tell(answer));
+      this.#take(delivery.subject, delivery.data, (answer) => this.#options.send(answer));
   }
 
   #take(subject: string, data: Uint8Array, reply: (answer: Answer) => void): void {

@@ -53,7 +53,7 @@ export class HttpClient {
   #closed = false;
 
   /**
-   * Makes a request. Resolves with the response, whatever its status. Rejects as {@link readResponse} does, with the reason
+   * Makes a request. Resolves with the response, of any status. Rejects as {@link readResponse} does, with the reason
    * of `close` when that ended it.
    */
   async exchange(call: HttpCall): Promise<HttpResponse> {

@@ -51,7 +51,7 @@ export class PeerHealthChecker<P extends HealthCheckedPeer> {
   constructor(peers: readonly P[], options: PeerHealthOptions) {
     const names = new Set<string>();
     for (const { peerId: name } of peers) {
-      if (names.has(name)) throw fail('config_invalid', `two peers are named ${name}`, { name });
+      if (names.has(name)) throw fail('config_invalid', `two peers are named ${name}; rename one`, { name });
       names.add(name);
     }
     this.#peers = peers;

@@ -177,7 +177,7 @@ class Membership implements Joined {
   }
 
   async #handshake(link: Link, signal: AbortSignal): Promise<WorkerConnection> {
-    // It may have been told to leave in the moment the link was there; nothing would end that link later.
+    // It may have been closed in the moment the link was there; nothing would end that link later.
     if (signal.aborted) {
       link.destroy('leaving');
       throw fail('cancelled', 'the worker is leaving');

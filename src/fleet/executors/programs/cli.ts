@@ -131,7 +131,7 @@ export function summaryOfStderr(stderr: string): string {
   return lines.join(' · ').slice(-STDERR_CHARACTERS);
 }
 
-/** True when one of the signals is in a text, whatever its case and colours. */
+/** True when one of the signals is in a text, in any case and colour. */
 export function hasSignal(text: string, signals: readonly string[]): boolean {
   const plain = stripVTControlCharacters(text).toLowerCase();
   return signals.some((signal) => plain.includes(signal));

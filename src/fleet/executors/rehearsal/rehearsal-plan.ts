@@ -184,14 +184,14 @@ function counting(rest: readonly Word[], before: Directive | undefined): Directi
 /** `"TEXT" to FILE` or `FILE with "TEXT"`. */
 function writing(kind: 'write' | 'append', rest: readonly Word[]): Directive | undefined {
   const to = rest.findLastIndex((word) => ['to', 'into'].includes(lower(word)));
-  if (to > 0 && to < rest.length - 1) return { kind, text: saidBy(rest.slice(0, to)), path: nameIn(rest, to + 1) };
+  if (to > 0 && to < rest.length - 1) return { kind, text: textOf(rest.slice(0, to)), path: nameIn(rest, to + 1) };
   const by = rest.findIndex((word) => lower(word) === 'with');
   if (by < 1 || by === rest.length - 1) return undefined;
   const from = lower(rest[by + 1]) === 'text' && by + 2 < rest.length ? by + 2 : by + 1;
-  return { kind, text: saidBy(rest.slice(from)), path: nameIn(rest.slice(0, by), 0) };
+  return { kind, text: textOf(rest.slice(from)), path: nameIn(rest.slice(0, by), 0) };
 }
 
-const saidBy = (words: readonly Word[]): string =>
+const textOf = (words: readonly Word[]): string =>
   words.length === 1 ? (words[0] as Word).text : words.map(({ raw }) => raw).join(' ');
 
 const UNITS: readonly (readonly [RegExp, number])[] = [
@@ -209,7 +209,7 @@ function waiting([first = '', second = '']: readonly string[]): Directive | unde
 
 function asking(rest: readonly Word[]): Directive | undefined {
   const at = rest.findIndex((word) => ['choices', 'options'].includes(lower(word)));
-  const question = saidBy(at < 0 ? rest : rest.slice(0, lower(rest[at - 1]) === 'with' ? at - 1 : at));
+  const question = textOf(at < 0 ? rest : rest.slice(0, lower(rest[at - 1]) === 'with' ? at - 1 : at));
   if (question === '') return undefined;
   const choices = at < 0 ? [] : rest.slice(at + 1).filter((word) => !['and', 'or', ','].includes(lower(word)));
   return { kind: 'ask', question, choices: choices.map(({ text }) => text) };

@@ -145,7 +145,7 @@ export class Worktrees {
     const found: { readonly path: string; readonly ageMs: number }[] = [];
     for (const name of await readdir(this.#folder)) {
       const path = join(this.#folder, name);
-      // Whatever else is there is not git's, and none of ours.
+      // Folders without one are not worktrees of git, and none of ours.
       if (existsSync(join(path, '.git'))) found.push({ path, ageMs: await this.#ageOf(path) });
     }
     return found.sort((one, other) => other.ageMs - one.ageMs);

@@ -54,7 +54,7 @@ test('one edit that does not fit leaves the file untouched', async (t) => {
   assert.equal(await readFile(join(workspace, 'p.js'), 'utf8'), program);
 });
 
-test('an ambiguous text is told with its count and lines, and replaced everywhere on request', async (t) => {
+test('an ambiguous text is reported with its count and lines, and replaced everywhere on request', async (t) => {
   const edit = { old_text: 'return', new_text: 'yield' };
   const error = await conflictOf(program, edit);
   assert.deepEqual(error.detail, { reason: 'ambiguous', edit: 1, count: 2, lines: [2, 6] });
@@ -64,7 +64,7 @@ test('an ambiguous text is told with its count and lines, and replaced everywher
   assert.equal(await readFile(join(workspace, 'p.js'), 'utf8'), program.replaceAll('return', 'yield'));
 });
 
-test('a text that is not found is told with the nearest lines', async () => {
+test('a text that is not found is reported with the nearest lines', async () => {
   const error = await conflictOf(program, { old_text: 'function twos() {\n  return 3;', new_text: '' });
   assert.equal(error.detail.reason, 'no_match');
   assert.deepEqual(error.detail.nearest, [
@@ -75,7 +75,7 @@ test('a text that is not found is told with the nearest lines', async () => {
   assert.deepEqual((await conflictOf(program, { old_text: 'zzz qqq', new_text: '' })).detail.nearest, []);
 });
 
-test('a text that differs only in spaces is told as such', async () => {
+test('a text that differs only in spaces is reported as such', async () => {
   const error = await conflictOf(program, { old_text: 'function two()\t{\nreturn 2;', new_text: 'x' });
   assert.equal(error.detail.whitespace_only, true);
   assert.deepEqual(error.detail.nearest, [

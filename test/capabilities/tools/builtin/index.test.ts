@@ -128,7 +128,7 @@ async function settled(holds: () => boolean | Promise<boolean>): Promise<void> {
   }
 }
 
-/** How many descriptors this process has open; 0 where that cannot be told. */
+/** How many descriptors this process has open; 0 where that cannot be counted. */
 async function openDescriptors(): Promise<number> {
   return (await readdir('/proc/self/fd').catch(() => [])).length;
 }

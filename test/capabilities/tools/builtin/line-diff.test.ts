@@ -62,10 +62,10 @@ test('texts that have nothing in common are shown as one block, in bounded time 
   assert.ok(process.threadCpuUsage(begun).user < 2_000_000);
   assert.equal(patch(before, diff), after);
   const cut = unifiedDiff(before, after);
-  assert.ok(cut.length < 17_000 && cut.endsWith('… the diff goes on\n'));
+  assert.ok(cut.length < 17_000 && cut.endsWith('… the diff continues\n'));
 });
 
-test('of a very large change only the place is told', () => {
+test('of a very large change only the place is reported', () => {
   const diff = unifiedDiff(`same\n${'a\n'.repeat(30_000)}`, `same\n${'b\n'.repeat(30_001)}`, { context: 0 });
   assert.equal(diff, '@@ -2,30000 +2,30001 @@\n… too many lines to show\n');
 });

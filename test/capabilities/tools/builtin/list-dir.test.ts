@@ -47,7 +47,7 @@ test('names that begin with a dot can be left out', async (t) => {
   assert.deepEqual(paths(await call(listDir, { hidden: false, depth: 2 }, testCall(workspace))), ['a']);
 });
 
-test('a missing directory and a file are told apart, an empty one is empty', async (t) => {
+test('a missing directory and a file are distinguished, an empty one is empty', async (t) => {
   const { workspace } = await makeWorkspace(t, { f: '' });
   await mkdir(join(workspace, 'empty'));
   assert.deepEqual((await call(listDir, { path: 'empty' }, testCall(workspace))).entries, []);

@@ -29,7 +29,7 @@ test('a whole small file comes with its lines, size and hash', async (t) => {
   assert.equal(read.truncated, false);
 });
 
-test('a window of lines says where to go on', async (t) => {
+test('a window of lines says where to continue', async (t) => {
   const { workspace } = await makeWorkspace(t, { 'a.txt': lines(1, 100) });
   const read = await callShaped(readFile, { path: 'a.txt', offset: 11, limit: 5 }, testCall(workspace));
   assert.equal(read.data.content, lines(11, 15));
@@ -158,7 +158,7 @@ test('a call that was given up stops reading', async (t) => {
   await assert.rejects(reading, failsWith('cancelled'));
 });
 
-test('directories and missing files are told apart', async (t) => {
+test('directories and missing files are distinguished', async (t) => {
   const { workspace } = await makeWorkspace(t, { 'd/f': '' });
   await assert.rejects(call(readFile, { path: 'd' }, testCall(workspace)), failsWith('tool_error', 'is_a_directory'));
   await assert.rejects(call(readFile, { path: 'x' }, testCall(workspace)), failsWith('tool_error', 'not_found'));

@@ -73,14 +73,14 @@ test('argv is passed on exactly, without a shell', async (t) => {
   assert.deepEqual(JSON.parse(run.stdout), args);
 });
 
-test('either argv or command must be given, and a program that is not there is told', async (t) => {
+test('either argv or command must be given, and a missing program is reported', async (t) => {
   const { workspace } = await makeWorkspace(t, { plain: 'no program' });
   const bad = failsWith('tool_error', 'bad_arguments');
   await assert.rejects(call(tool, {}, testCall(workspace)), bad);
   await assert.rejects(call(tool, { argv: ['a'], command: 'b' }, testCall(workspace)), bad);
   await assert.rejects(call(tool, { argv: [''] }, testCall(workspace)), bad);
   await assert.rejects(call(tool, { command: 'a\0b' }, testCall(workspace)), bad);
-  // Where a folder of the user's PATH may not be searched, nobody can tell that it is not there.
+  // Where a folder of the user's PATH may not be searched, it cannot be known that it is missing.
   const plainPath = shell({ hostEnvironment: { PATH: '/usr/bin:/bin' } });
   const missing = call(plainPath, { argv: ['no-such-program'] }, testCall(workspace));
   await assert.rejects(missing, failsWith('tool_error', 'command_not_found'));
@@ -330,7 +330,7 @@ test('a process that left the group and holds the pipes is not waited for', { sk
   assert.ok(escaped > 1 && runs(escaped));
 });
 
-test('output that somebody in the background writes all the time does not keep the call', async (t) => {
+test('output that a background process writes all the time does not keep the call', async (t) => {
   const { workspace } = await makeWorkspace(t);
   const run = await call(tool, { command: 'yes & echo started' }, testCall(workspace));
   assert.deepEqual([run.exit_code, run.background_ended], [0, true]);

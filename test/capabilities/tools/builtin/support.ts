@@ -115,7 +115,7 @@ export async function call(tool: AnyTool, args: Record<string, unknown>, context
   return (await callShaped(tool, args, context)).data;
 }
 
-/** For `assert.rejects`: the code and the reason, and no path of the host in what the caller is told. */
+/** For `assert.rejects`: the code and the reason, and no path of the host in what the caller receives. */
 export function failsWith(code: string, reason?: string, secret?: string): (error: unknown) => boolean {
   return (error) => {
     if (!(error instanceof HandfastError)) throw error;

@@ -154,7 +154,7 @@ test('a write that fails or is given up leaves neither change nor temporary file
   await assert.rejects(call(writeFile, { path: 'f', content: 'x'.repeat(1e6) }, context), failsWith('cancelled'));
   await using place = await locate(workspace, 'f');
   const { signal } = testCall(workspace);
-  // Somebody else's file has the temporary name: it is neither written through nor removed.
+  // A file of another user has the temporary name: it is neither written through nor removed.
   await symlink('elsewhere', join(workspace, '.taken.tmp'));
   const clash = replaceFile(place, Buffer.from('new'), { expect: 'anything', signal, randomName: () => 'taken' });
   await assert.rejects(clash, failsWith('tool_error', 'exists'));

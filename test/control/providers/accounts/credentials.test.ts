@@ -127,7 +127,7 @@ test('sealed credentials whose key is out of reach are kept, and set aside by th
   await locked.set('exa', KEY);
   assert.equal(readFileSync(join(home, 'credentials.json.unusable'), 'utf8'), sealed);
 
-  // A file changed by somebody else is noticed, not believed.
+  // A file changed by another process is noticed, not believed.
   keyring.reachable = true;
   const changed = JSON.parse(sealed);
   changed.sealed.data = Buffer.from('{"exa":{"kind":"api_key","key":"theirs"}}').toString('base64');
@@ -179,7 +179,7 @@ test('a keyring that never answers is given up after its deadline', async (t) =>
   });
 });
 
-test('a keyring that fails is out of reach, whatever it says, and its words are not repeated', async (t) => {
+test('a keyring that fails is out of reach, with any message, and its words are not repeated', async (t) => {
   const { module } = libraryFile(t, "export class Entry { constructor() { throw new Error('secret words'); } }");
   await assert.rejects(systemKeyring({ module, env: {}, timeoutMs: 60_000 })!.read('one'), {
     code: 'runtime_error',

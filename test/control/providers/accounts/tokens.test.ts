@@ -80,7 +80,7 @@ test('a sign-in whose refresh token is refused has ended, and says so', async (t
   assert.ok(!JSON.stringify(logs).includes('refresh-'));
 });
 
-test('a sign-out wins over a renewal that is under way, and is told to the service', async (t) => {
+test('a sign-out wins over a renewal that is under way, and is sent to the service', async (t) => {
   const { settings, login, clock, call, events } = await signedIn(t);
   clock.ahead = 3_600_000;
   const gate = Promise.withResolvers<void>();
@@ -104,7 +104,7 @@ test('a sign-out wins over a renewal that is under way, and is told to the servi
   assert.deepEqual(await call('auth.logout', { provider: 'openai' }), { provider: 'openai', removed: false });
 });
 
-test('a sign-out succeeds where the service cannot be told', async (t) => {
+test('a sign-out succeeds where the service cannot be reached', async (t) => {
   const { login, call, logs } = await signedIn(t);
   await login[Symbol.asyncDispose]();
   assert.deepEqual(await call('auth.logout', { provider: 'openai' }), { provider: 'openai', removed: true });

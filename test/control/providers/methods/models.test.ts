@@ -173,7 +173,7 @@ test('the Exa key is stored, and removed by the word skip', async (t) => {
   );
 });
 
-test('who serves a model is asked on demand; an id without an author is nobody’s', async (t) => {
+test('who serves a model is asked on demand; an id without an author belongs to none', async (t) => {
   const { call, provider } = await withKey(t);
   assert.deepEqual(await call('model.openrouter.providers', { model_id: 'demo/alpha' }), {
     model_id: 'demo/alpha',
@@ -335,7 +335,7 @@ test('a choice that cannot be used is refused in the protocol’s words', async 
   );
 });
 
-test('lists are remembered over a restart and read anew when they are a day old', async (t) => {
+test('lists are stored over a restart and read again when they are a day old', async (t) => {
   let now = Date.parse('2030-01-01T00:00:00Z');
   const first = await withKey(t, { now: () => now });
   await first.settings.stop();

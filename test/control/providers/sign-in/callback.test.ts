@@ -32,7 +32,7 @@ test('visits with a wrong state, another path or another method change nothing',
   const page = fetch(`${at}?code=ours&state=the-state`);
   const arrived = await arrival;
   assert.equal(arrived.url.href, `${at}?code=ours&state=the-state`);
-  // Used once: while the code is exchanged, and after it, nobody else gets in.
+  // Used once: while the code is exchanged, and after it, no other request gets in.
   assert.equal(await statusOf(`${at}?code=second&state=the-state`), 410);
   arrived.show({ ok: true, message: 'Done <here> & now' });
   const response = await page;

@@ -16,7 +16,7 @@ async function service(t: TestContext): Promise<LoginService> {
   return started;
 }
 
-/** Time that passes only when somebody waits. */
+/** Time that passes only when a caller waits. */
 function virtualTime() {
   let time = Date.parse('2030-01-01T00:00:00Z');
   const waits: number[] = [];
@@ -44,9 +44,9 @@ async function assertClosed(address: string): Promise<void> {
   const visit = `${searchParams.get('redirect_uri')}?error=late&state=${searchParams.get('state')}`;
   const status = await fetch(visit).then(
     (response) => response.status,
-    () => 'nobody is there',
+    () => 'no server',
   );
-  assert.ok(['nobody is there', 400, 404].includes(status), `the page answers ${status}`);
+  assert.ok(['no server', 400, 404].includes(status), `the page answers ${status}`);
 }
 
 test('a sign-in by device code tells url, code and completion before it answers', async (t) => {
@@ -83,7 +83,7 @@ test('a sign-in by device code tells url, code and completion before it answers'
   assert.equal((await settings.access('openai')).headers['chatgpt-account-id'], 'acct-1');
 });
 
-test('a sign-in in a browser comes back through the loopback page and is told on it', async (t) => {
+test('a sign-in in a browser comes back through the loopback page, which shows the outcome', async (t) => {
   const login = await service(t);
   const { call, event, types } = await openSettings(t, { env: login.env });
   const answer = call('auth.connect.openai', { mode: 'browser', originator: 'demo' });
@@ -193,7 +193,7 @@ test('a user who says no, in the browser or with the code, fails the sign-in wit
   assert.equal((await call('auth.status')).has_openai_token, false);
 });
 
-test('a device code that nobody uses expires', async (t) => {
+test('an unused device code expires', async (t) => {
   const login = await service(t);
   login.behaviour.device = 'wait';
   const { now, wait, waits } = virtualTime();
@@ -236,7 +236,7 @@ test('weakness 22: a sign-in ends at once when its request is cancelled', async 
   await assertClosed(payload.url);
 });
 
-test('weakness 22: auth.cancel ends the sign-ins of its caller, and of nobody else', async (t) => {
+test('weakness 22: auth.cancel ends the sign-ins of its caller, and of no other principal', async (t) => {
   const login = await service(t);
   login.behaviour.device = 'wait';
   const { call, event } = await openSettings(t, { env: login.env });
@@ -253,7 +253,7 @@ test('weakness 22: auth.cancel ends the sign-ins of its caller, and of nobody el
   await assert.rejects(call('auth.cancel', { provider: 'other' }), isError('schema_violation', /must be one of/));
 });
 
-test('one sign-in per provider at a time; the second is refused and told which, the first goes on', async (t) => {
+test('one sign-in per provider at a time; the second is refused with the name of the first, which continues', async (t) => {
   const login = await service(t);
   const { call, event, types } = await openSettings(t, { env: login.env });
   const first = call('auth.connect.openai', { mode: 'browser' });

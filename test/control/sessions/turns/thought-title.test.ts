@@ -33,7 +33,7 @@ test('is else the first line: as it begins, and once more when it is whole', () 
   ]);
 });
 
-test('is short, whatever comes', () => {
+test('is short, for any input', () => {
   assert.equal(told('x'.repeat(1000))[0]?.length, 80);
   fc.assert(
     fc.property(fc.array(fc.string({ unit: fc.constantFrom('*', 'a', ' ', '\n', 'B') })), (pieces) => {

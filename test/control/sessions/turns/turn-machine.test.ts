@@ -178,7 +178,7 @@ function happen(world: World, what: Record<string, unknown> & { type: string }):
 }
 
 describe('turn machine', () => {
-  test('weakness 4: every turn id ends exactly once, and no two turns run at once, whatever happens', () => {
+  test('weakness 4: every turn id ends exactly once, and no two turns run at once, for any inputs', () => {
     fc.assert(
       fc.property(fc.array(happening, { maxLength: 60 }), (history) => {
         const world = new World();
@@ -189,13 +189,13 @@ describe('turn machine', () => {
         if (world.state.turn !== null) world.feed(ended(world.state.turn));
         assert.equal(world.running, null);
         for (const [turnId, count] of world.ends) assert.equal(count, 1, `${turnId} ended ${count} times`);
-        assert.equal(world.said.size, 0, 'whatever was said was handed over, became a turn, or was given back');
+        assert.equal(world.said.size, 0, 'every steer was handed over, became a turn, or was given back');
       }),
       { numRuns: 3000 },
     );
   });
 
-  test('the queue goes on in order when a turn ends, however it ends', () => {
+  test('the queue continues in order when a turn ends, however it ends', () => {
     const { state } = run(IDLE, send('a'), send('b'), send('c'));
     assert.deepEqual([state.turn, state.queue], ['a', ['b', 'c']]);
     const interrupted = run(state, { type: 'interrupt', stopReason: 'interrupted' }, ended('a'));
@@ -296,7 +296,7 @@ describe('turn machine', () => {
     assert.deepEqual(state.queue, ['b']);
   });
 
-  test('a restart ends what ran, or goes on with it, and then with the queue', () => {
+  test('a restart ends what ran, or continues it, and then the queue', () => {
     const { state } = run(IDLE, send('a'), send('b'));
     const ending = run(state, { type: 'restart', continues: false });
     assert.deepEqual(ending.effects, [

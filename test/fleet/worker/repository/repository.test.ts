@@ -62,7 +62,7 @@ test('changes are found whether they are committed or not, and only those since 
   assert.equal(clean, false);
 });
 
-test('a file somebody writes right after the start is seen by every decision on a task that writes', async (t) => {
+test('a file written right after the start is seen by every decision on a task that writes', async (t) => {
   const { cwd, give, ...rest } = await inRepository(t, ({ taskId }) => block(taskId));
   await writeFile(join(cwd, 'theirs.txt'), 'new');
   const answers = await Promise.all(['t-1', 't-2'].map((id) => give(dispatch(id, { access: 'write' }))));
@@ -119,7 +119,7 @@ test('a task that changed nothing says so, and its claim stands apart only where
   });
 });
 
-test('a canceled task that left changes is partial, so that nobody takes it for never begun', async (t) => {
+test('a canceled task that left changes is partial, so that it does not look as if never started', async (t) => {
   const { give, worker, desk } = await inRepository(t, async (_task, { cwd, signal, events }) => {
     await writeFile(join(cwd, 'half.txt'), 'half');
     events.progress('writing');

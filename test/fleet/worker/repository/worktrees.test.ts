@@ -56,7 +56,7 @@ class Stand {
   }
 }
 
-test('a folder whose content is committed goes after a week; its branch stays, and its conversation can go on', async (t) => {
+test('a folder whose content is committed is removed after a week; its branch stays, and its conversation can continue', async (t) => {
   const stand = await Stand.open(t);
   const { path, branch } = await stand.turn('c-1', 'commit');
   await stand.after(7);
@@ -70,7 +70,7 @@ test('a folder whose content is committed goes after a week; its branch stays, a
   assert.ok(existsSync(join(path, 'c-1.txt')));
 });
 
-test('changes nobody committed are kept for a month, and as long as their result is not delivered', async (t) => {
+test('uncommitted changes stay for a month, and as long as their result is not delivered', async (t) => {
   const stand = await Stand.open(t);
   const { path, cwd } = await stand.turn('c-1', 'leave');
   await stand.after(30);
@@ -97,7 +97,7 @@ test('commits that are on no branch get one, and a branch with nothing of its ow
   assert.equal(await git(stand.cwd, 'branch', '--list', merged.branch), '');
 });
 
-test('past the number that is kept the least recently used go, but none with changes nobody committed', async (t) => {
+test('past the number that stays the least recently used go, but none with uncommitted changes', async (t) => {
   const stand = await Stand.open(t, 2);
   const dirty = await stand.turn('c-0', 'leave');
   stand.nowMs += 1000;
@@ -126,7 +126,7 @@ test('a folder that is worked in, one that git did not make, and one that is loc
   );
   await stand.worktrees.leave(again, undefined);
   await stand.after(6);
-  assert.ok(existsSync(used.path), 'its time begins anew');
+  assert.ok(existsSync(used.path), 'its time starts again');
   await stand.after(2);
   assert.ok(!existsSync(used.path));
 });
