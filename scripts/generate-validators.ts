@@ -65,6 +65,22 @@ const withoutNotes = (schema: Schema): Record<string, unknown> =>
     JSON.stringify(schema, (key, value) => (key === 'description' && typeof value === 'string' ? undefined : value)),
   );
 
+/**
+ * `string or null` as one list of types. It means the same as the two branches it is written with; Ajv makes an error
+ * object for each branch that does not match, for every message.
+ */
+function withoutNullBranches(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutNullBranches);
+  if (typeof value !== 'object' || value === null) return value;
+  const { anyOf, ...others } = Object.fromEntries(
+    Object.entries(value).map(([key, member]) => [key, withoutNullBranches(member)]),
+  ) as { anyOf?: readonly { type?: unknown }[] };
+  if (anyOf === undefined) return others;
+  const [only, ...more] = anyOf.filter(({ type }) => type !== 'null');
+  const simple = only !== undefined && more.length === 0 && typeof only.type === 'string' && !('enum' in only);
+  return simple && anyOf.length === 2 ? { ...others, ...only, type: [only.type, 'null'] } : { ...others, anyOf };
+}
+
 /** The validators of some messages as one module. */
 function validatorsOf({ source }: Unit, messages: readonly (readonly [string, Schema])[]): string {
   const ajv = new Ajv({
@@ -75,7 +91,7 @@ function validatorsOf({ source }: Unit, messages: readonly (readonly [string, Sc
   });
   const ids: Record<string, string> = {};
   for (const [name, schema] of messages) {
-    ajv.addSchema({ ...withoutNotes(schema), $id: name }, name);
+    ajv.addSchema({ ...(withoutNullBranches(withoutNotes(schema)) as object), $id: name }, name);
     ids[name] = name;
   }
   const code = standaloneCode(ajv, ids);

@@ -9,6 +9,7 @@
 import { Deadlines } from '../base/deadlines.ts';
 import type { Capacity, MessageId } from '../wire/codec.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
+import { OpenById } from './open-by-id.ts';
 import type { RunningRequest } from './running-request.ts';
 
 export interface RequestLimits {
@@ -50,7 +51,9 @@ export class IncomingRequests {
   readonly #uniqueIds: boolean;
   readonly limits: RequestLimits;
   /** Everything admitted and not yet replied to, running or waiting, in arrival order. */
-  readonly #open = new Map<unknown, RunningRequest>();
+  readonly #open = new OpenById<RunningRequest>();
+  /** Where ids need not be unique, the key of a request is its number. */
+  #admitted = 0;
   /** Requests with a reply whose stream of events continues. Counted from `keepStream` on. */
   #streams: Map<unknown, RunningRequest> | undefined;
   #running = 0;
@@ -89,16 +92,18 @@ export class IncomingRequests {
 
   /** Ids of everything not yet replied to. */
   ids(): MessageId[] {
-    return [...this.#open.values()].map(({ id }) => id);
+    return this.#open.values().map(({ id }) => id);
   }
 
   /** True while a request of this id has no reply yet, or its stream continues. */
   has(id: MessageId): boolean {
-    return this.#open.has(id) || this.#streams?.has(id) === true;
+    const key = this.#open.keyOf(id);
+    return this.#open.get(key) !== undefined || this.#streams?.has(key) === true;
   }
 
   /** Accepts a request: runs it, queues it, or replies with the reason it cannot. */
   admit(request: RunningRequest): void {
+    request.key = this.#uniqueIds ? this.#open.keyOf(request.id) : this.#admitted++;
     if (this.#refusal !== undefined) return this.#owner.reply(request, undefined, this.#refusal);
     const now = performance.now();
     const limitMs = request.route.method.limitMs?.(request.incoming.body as never);
@@ -116,7 +121,7 @@ export class IncomingRequests {
       const refusal = this.#owner.overCapacity({ maxParallel, queueLimit, retryAfterMs: RETRY_AFTER_MS });
       return this.#owner.reply(request, undefined, refusal);
     }
-    this.#open.set(this.#key(request), request);
+    this.#open.set(request.key, request);
     this.#queue.push(request);
   }
 
@@ -132,21 +137,21 @@ export class IncomingRequests {
       found = true;
       this.#stop(request, fail('cancelled', 'the request was cancelled by its caller'));
     }
-    const stream = this.#streams?.get(id);
+    const stream = this.#streams?.get(this.#open.keyOf(id));
     if (found || stream === undefined || !stream.done) return found;
     this.#endStream(stream, fail('cancelled', 'the stream was cancelled by its caller'));
     return true;
   }
 
   #withId(id: MessageId): readonly RunningRequest[] {
-    if (!this.#uniqueIds) return [...this.#open.values()].filter((request) => request.id === id);
-    const request = this.#open.get(id);
+    if (!this.#uniqueIds) return this.#open.values().filter((request) => request.id === id);
+    const request = this.#open.get(this.#open.keyOf(id));
     return request === undefined ? [] : [request];
   }
 
   /** Ends the requests and streams that `ends` is true for: they may not, or cannot, continue. */
   stopWhere(ends: (request: RunningRequest) => boolean, error: HandfastError): void {
-    for (const request of [...this.#open.values()]) if (ends(request)) this.#stop(request, error);
+    for (const request of this.#open.values()) if (ends(request)) this.#stop(request, error);
     for (const stream of this.#ongoing()) if (ends(stream)) this.#endStream(stream, error);
   }
 
@@ -165,7 +170,7 @@ export class IncomingRequests {
 
   /** Aborts all requests; running ones get `settleMs`. New requests are still accepted. */
   interrupt(error: HandfastError): void {
-    for (const request of [...this.#open.values()]) this.#stop(request, error);
+    for (const request of this.#open.values()) this.#stop(request, error);
   }
 
   /** Ends everything at once, replying to each with `error`, and refuses what comes from now on. */
@@ -173,7 +178,7 @@ export class IncomingRequests {
     this.#refusal ??= error;
     this.#queue = [];
     this.#queueHead = 0;
-    for (const request of [...this.#open.values()]) {
+    for (const request of this.#open.values()) {
       request.abort(error);
       this.#abandon(request, request.reason ?? error);
     }
@@ -195,12 +200,12 @@ export class IncomingRequests {
     if (this.#streams.size >= maxStreams) {
       throw fail('over_capacity', 'too many streams are open', { max_streams: maxStreams });
     }
-    this.#streams.set(this.#key(request), request);
+    this.#streams.set(request.key, request);
   }
 
   /** A stream has ended. */
   closeStream(request: RunningRequest): void {
-    this.#streams?.delete(this.#key(request));
+    this.#streams?.delete(request.key);
   }
 
   /** Streams behind their reply; those before it end with their request. */
@@ -215,12 +220,8 @@ export class IncomingRequests {
 
   // Running.
 
-  #key(request: RunningRequest): unknown {
-    return this.#uniqueIds ? request.incoming.id : request;
-  }
-
   #start(request: RunningRequest, now: number): void {
-    this.#open.set(this.#key(request), request);
+    this.#open.set(request.key, request);
     this.#running++;
     request.startedAt = now;
     let outcome: unknown;
@@ -275,7 +276,7 @@ export class IncomingRequests {
   }
 
   #reply(request: RunningRequest, reply: unknown, error: HandfastError | undefined): void {
-    this.#open.delete(this.#key(request));
+    this.#open.delete(request.key);
     if (request.startedAt > 0) {
       if (!request.lingering) this.#running--;
     } else {

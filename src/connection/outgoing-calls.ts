@@ -13,6 +13,7 @@ import type { Incoming, Message, MessageId } from '../wire/codec.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
 import { type Call, type CallEvent, type CallOptions, EventStream, noEvents } from './call.ts';
+import { OpenById } from './open-by-id.ts';
 import type { Gap } from './reconnect.ts';
 
 /** What the calls of a connection need from it. */
@@ -39,6 +40,8 @@ export interface CallLimits {
 /** A call under way. */
 export class PendingCall {
   readonly id: MessageId;
+  /** Its key among the open calls. */
+  readonly key: unknown;
   readonly method: Method;
   readonly body: Message;
   readonly options: CallOptions;
@@ -67,6 +70,7 @@ export class PendingCall {
 
   constructor(
     id: MessageId,
+    key: unknown,
     free: boolean,
     method: Method,
     body: Message,
@@ -74,6 +78,7 @@ export class PendingCall {
     select: (reply: never) => unknown,
   ) {
     this.id = id;
+    this.key = key;
     this.free = free;
     this.method = method;
     this.body = body;
@@ -97,9 +102,9 @@ interface WithRecord {
 export class OutgoingCalls {
   readonly #wire: CallWire;
   readonly limits: CallLimits;
-  readonly #pending = new Map<MessageId, PendingCall>();
+  readonly #pending = new OpenById<PendingCall>();
   /** Calls with a reply whose events continue. */
-  #streams: Map<MessageId, PendingCall> | undefined;
+  #streams: Map<unknown, PendingCall> | undefined;
   #waiting: PendingCall[] = [];
   #waitingHead = 0;
   #inWindow = 0;
@@ -122,7 +127,10 @@ export class OutgoingCalls {
 
   /** The own call of this id, while it is open or its events continue. */
   find(id: MessageId): PendingCall | undefined {
-    return this.#pending.get(id) ?? this.#streams?.get(id);
+    // Without calls the peer's ids must not decide how the keys are made.
+    if (this.#pending.size === 0 && this.#streams === undefined) return undefined;
+    const key = this.#pending.keyOf(id);
+    return this.#pending.get(key) ?? this.#streams?.get(key);
   }
 
   /** Calls sent and not yet settled, the oldest first. */
@@ -140,8 +148,10 @@ export class OutgoingCalls {
     options: CallOptions = {},
     select: (reply: Reply) => Result = identity as (reply: Reply) => Result,
   ): Call<Result> {
+    const id = this.#wire.id();
     const call = new PendingCall(
-      this.#wire.id(),
+      id,
+      this.#pending.keyOf(id),
       this.#wire.isFree(method as Method),
       method as Method,
       body as Message,
@@ -153,7 +163,7 @@ export class OutgoingCalls {
       call.reject = reject;
     }) as Promise<unknown> & WithRecord & { calls: OutgoingCalls; id: MessageId };
     promise[record] = call;
-    promise.id = call.id;
+    promise.id = id;
     promise.calls = this;
     // Own properties instead of a subclass: awaiting a plain promise skips two turns of the microtask queue.
     const result = promise as unknown as Omit<Call<Result>, 'gaps'> & {
@@ -198,7 +208,7 @@ export class OutgoingCalls {
 
   #start(call: PendingCall): void {
     if (!call.free) this.#inWindow++;
-    this.#pending.set(call.id, call);
+    this.#pending.set(call.key, call);
     this.#unsent.push(call);
     if (this.#unsent.length === 1) queueMicrotask(() => this.flush());
   }
@@ -241,7 +251,7 @@ export class OutgoingCalls {
   /** An event of an open call came. */
   event(call: PendingCall, { body }: Incoming): void {
     const { kind, data, seq } = body as Message;
-    if (kind === STREAM_END && call.settled) return void this.endStream(call.id, endOf(data));
+    if (kind === STREAM_END && call.settled) return void this.endStream(call, endOf(data));
     const { checkEvent, event: type } = call.method;
     if (checkEvent?.(body) === false) return this.#cancel(call, violation(type, checkEvent.errors));
     const event: CallEvent = {
@@ -286,7 +296,7 @@ export class OutgoingCalls {
 
   /** The peer could not read a message of more than `limit` characters: those are requests it will never reply to. */
   failLonger(limit: number, error: HandfastError): void {
-    for (const call of [...this.#pending.values()]) if (call.size > limit) this.#settle(call, error);
+    for (const call of this.#pending.values()) if (call.size > limit) this.#settle(call, error);
   }
 
   /**
@@ -294,7 +304,7 @@ export class OutgoingCalls {
    * not counted and not kept there, and may be sent twice.
    */
   resend(received: number): void {
-    for (const call of [...this.#pending.values()]) {
+    for (const call of this.#pending.values()) {
       const unread = !call.sent || call.free || call.ordinal > received;
       if (unread && !this.#unsent.includes(call)) this.#send(call);
     }
@@ -302,7 +312,7 @@ export class OutgoingCalls {
 
   /** Ids of the calls the peer has read: to be asked before {@link resend}. */
   readIds(received: number): Set<MessageId> {
-    const read = [...this.#pending.values()].filter((call) => call.sent && !call.free && call.ordinal <= received);
+    const read = this.#pending.values().filter((call) => call.sent && !call.free && call.ordinal <= received);
     return new Set(read.map((call) => call.id));
   }
 
@@ -311,7 +321,7 @@ export class OutgoingCalls {
    * They fail with `reply_lost`; running them again could do their work twice.
    */
   failLost(known: ReadonlySet<MessageId>, running: ReadonlySet<MessageId>): void {
-    for (const call of [...this.#pending.values()]) {
+    for (const call of this.#pending.values()) {
       if (known.has(call.id) && !running.has(call.id)) {
         this.#settle(call, fail('reply_lost', 'the host no longer stores the reply'));
       }
@@ -320,8 +330,8 @@ export class OutgoingCalls {
 
   /** Handles the loss of the peer's session: calls sent in it fail, calls not yet sent are sent in the new one. */
   failSent(error: HandfastError): void {
-    for (const call of [...this.#pending.values()]) if (call.sent) this.#settle(call, error);
-    for (const { id } of [...(this.#streams?.values() ?? [])]) this.endStream(id, error);
+    for (const call of this.#pending.values()) if (call.sent) this.#settle(call, error);
+    for (const call of [...(this.#streams?.values() ?? [])]) this.endStream(call, error);
   }
 
   /** Settles everything; later calls fail at once with the same error. */
@@ -331,7 +341,7 @@ export class OutgoingCalls {
     this.#waiting = [];
     this.#waitingHead = 0;
     for (const call of open) this.#settle(call, error());
-    for (const { id } of [...(this.#streams?.values() ?? [])]) this.endStream(id, error());
+    for (const call of [...(this.#streams?.values() ?? [])]) this.endStream(call, error());
     this.#deadlines.clear();
   }
 
@@ -340,7 +350,7 @@ export class OutgoingCalls {
     call.iterated = true;
     if (call.events === undefined) {
       call.events = new EventStream(() => this.#cancel(call, cancelled(undefined)));
-      const ended = call.settled && this.#streams?.has(call.id) !== true;
+      const ended = call.settled && this.#streams?.has(call.key) !== true;
       if (ended || !call.streaming) call.events.end(call.streaming ? undefined : noEvents());
     }
     return call.events;
@@ -352,7 +362,7 @@ export class OutgoingCalls {
 
   #cancel(call: PendingCall, error: HandfastError): void {
     if (call.settled) {
-      if (!this.endStream(call.id, error.code === 'cancelled' ? undefined : error)) return;
+      if (!this.endStream(call, error.code === 'cancelled' ? undefined : error)) return;
       this.#wire.cancel(call.id);
       return;
     }
@@ -361,10 +371,8 @@ export class OutgoingCalls {
   }
 
   /** Ends the events of a call that has its reply, with an error or in good order. False: there are none. */
-  endStream(id: MessageId, error?: HandfastError): boolean {
-    const call = this.#streams?.get(id);
-    if (call === undefined) return false;
-    this.#streams?.delete(id);
+  endStream(call: PendingCall, error?: HandfastError): boolean {
+    if (this.#streams?.delete(call.key) !== true) return false;
     if (call.onAbort !== undefined) call.options.signal?.removeEventListener('abort', call.onAbort);
     call.events?.end(error);
     return true;
@@ -375,7 +383,7 @@ export class OutgoingCalls {
     call.settled = true;
     const goesOn = error === undefined && call.options.keepStream === true;
     if (call.onAbort !== undefined && !goesOn) call.options.signal?.removeEventListener('abort', call.onAbort);
-    if (this.#pending.delete(call.id)) {
+    if (this.#pending.delete(call.key)) {
       if (!call.free) this.#inWindow--;
       this.#startNext();
     } else if (this.#waiting.length > this.#waitingHead) {
@@ -389,7 +397,7 @@ export class OutgoingCalls {
       if (!goesOn) call.events?.end();
       else {
         this.#streams ??= new Map();
-        this.#streams.set(call.id, call);
+        this.#streams.set(call.key, call);
       }
       try {
         call.resolve(call.select(reply as never));

@@ -54,6 +54,8 @@ export class RunningRequest {
   readonly channel: RequestChannel;
   readonly incoming: Incoming;
   readonly route: Route;
+  /** Its key among the open requests; set when it is admitted. */
+  key: unknown;
   /** Monotonic milliseconds. */
   deadlineAt = Number.POSITIVE_INFINITY;
   startedAt = 0;

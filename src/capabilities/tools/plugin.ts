@@ -20,7 +20,7 @@ import {
   toolList,
 } from './messages.ts';
 import { type ToolFilter, toolFilter } from './policy.ts';
-import { type AnyTool, isShaped } from './tool.ts';
+import { type AnyTool, isShaped, type ShapedResult } from './tool.ts';
 
 export interface ToolsPluginOptions {
   readonly tools: readonly AnyTool[];
@@ -186,60 +186,73 @@ const entryOf = (tool: AnyTool): Entry => ({
   compiling: undefined,
 });
 
-function run(entry: Entry, request: Body<ToolCallReq>, context: CallContext): Reply | Promise<Reply> {
-  const { tool, checkInput } = entry;
-  const args = checkInput === undefined ? request.arguments : checkInput(request.arguments);
-  if (isPromise(args)) return args.then((checked) => execute(entry, checked, context));
-  return execute(entry, args, context);
+// Functions beside each other, not within each other: a call that settles at once makes no closure.
 
-  function execute({ checkOutput }: Entry, checked: unknown, context: CallContext): Reply | Promise<Reply> {
-    let value: unknown;
-    try {
-      value = tool.run(checked, context);
-    } catch (error) {
-      throw toolError(tool, error);
-    }
-    if (!isPromise(value)) return finish(tool, value, checkOutput, context);
-    return value.then(
-      (settled) => finish(tool, settled, checkOutput, context),
-      (error) => {
-        throw toolError(tool, error);
-      },
-    );
-  }
+function run(entry: Entry, request: Body<ToolCallReq>, context: CallContext): Reply | Promise<Reply> {
+  const { checkInput } = entry;
+  const args = checkInput === undefined ? request.arguments : checkInput(request.arguments);
+  if (isPromise(args)) return executeLater(entry, args, context);
+  return execute(entry, args, context);
 }
 
-function finish(
-  tool: AnyTool,
-  value: unknown,
-  check: ArgumentValidator | undefined,
-  context: CallContext,
-): Reply | Promise<Reply> {
+async function executeLater(entry: Entry, args: Promise<unknown>, context: CallContext): Promise<Reply> {
+  return execute(entry, await args, context);
+}
+
+function execute(entry: Entry, args: unknown, context: CallContext): Reply | Promise<Reply> {
+  let value: unknown;
+  try {
+    value = entry.tool.run(args, context);
+  } catch (error) {
+    throw toolError(entry.tool, error);
+  }
+  return isPromise(value) ? finishLater(entry, value, context) : finish(entry, value, context);
+}
+
+async function finishLater(entry: Entry, value: Promise<unknown>, context: CallContext): Promise<Reply> {
+  let settled: unknown;
+  try {
+    settled = await value;
+  } catch (error) {
+    throw toolError(entry.tool, error);
+  }
+  return finish(entry, settled, context);
+}
+
+function finish({ tool, checkOutput }: Entry, value: unknown, context: CallContext): Reply | Promise<Reply> {
   const shaped = isShaped(value) ? value : undefined;
   const returned = shaped === undefined ? value : shaped.data;
-  const checked = check === undefined ? returned : check(returned);
-  if (isPromise(checked)) return checked.then((settled) => answer(settled));
-  return answer(checked);
+  const checked = checkOutput === undefined ? returned : checkOutput(returned);
+  return isPromise(checked) ? replyLater(tool, shaped, checked, context) : replyOf(tool, shaped, checked, context);
+}
 
-  function answer(data: unknown): Reply {
-    const object = typeof data === 'object' && data !== null;
-    const code = shaped?.exitCode ?? (object ? (data as { exit_code?: unknown }).exit_code : undefined);
-    return {
-      data: {
-        success: true,
-        tool_name: tool.name,
-        data: object ? data : { value: data ?? null },
-        summary: shaped?.summary ?? null,
-        truncated: shaped?.truncated ?? false,
-        exit_code: Number.isInteger(code) ? (code as number) : null,
-        error: null,
-        error_code: null,
-        duration_ms: Math.round(performance.now() - context.startedAt),
-        events: [],
-      },
-      created_at: Date.now() / 1000,
-    };
-  }
+async function replyLater(
+  tool: AnyTool,
+  shaped: ShapedResult<unknown> | undefined,
+  data: Promise<unknown>,
+  context: CallContext,
+): Promise<Reply> {
+  return replyOf(tool, shaped, await data, context);
+}
+
+function replyOf(tool: AnyTool, shaped: ShapedResult<unknown> | undefined, data: unknown, context: CallContext): Reply {
+  const object = typeof data === 'object' && data !== null;
+  const code = shaped?.exitCode ?? (object ? (data as { exit_code?: unknown }).exit_code : undefined);
+  return {
+    data: {
+      success: true,
+      tool_name: tool.name,
+      data: object ? data : { value: data ?? null },
+      summary: shaped?.summary ?? null,
+      truncated: shaped?.truncated ?? false,
+      exit_code: Number.isInteger(code) ? (code as number) : null,
+      error: null,
+      error_code: null,
+      duration_ms: Math.round(performance.now() - context.startedAt),
+      events: [],
+    },
+    created_at: Date.now() / 1000,
+  };
 }
 
 /** The error of a tool, as its caller receives it. Tool authors' messages are meant for the caller. */
