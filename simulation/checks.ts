@@ -217,6 +217,7 @@ export class Checks {
       const same = after.state === before.state && isDeepStrictEqual(after.result, before.result);
       this.#require(same, id, 'one result is accepted, once');
     }
+    this.#fence(before, after);
     if (after.state === 'queued' && before.state !== 'queued') facts.retried = false;
     const last = after.attempts.at(-1);
     const lost =
@@ -241,6 +242,20 @@ export class Checks {
       this.#require(said, id, `a task that ended as ${state} says why`);
       this.#require(!parked, id, 'what has ended does not wait for an operator');
     }
+  }
+
+  /** While an accepted attempt is under way it has the fence: what an earlier one reports is not applied. */
+  #fence(before: TaskRecord, after: TaskRecord): void {
+    const of = after.result?.envelope?.attempt;
+    const holds = before.state === 'accepted' || before.state === 'running';
+    if (!holds || of === undefined || of >= before.attempt || isDeepStrictEqual(before.result, after.result)) return;
+    // Where the accepted attempt was lost in between, the fence was too.
+    const lost = after.attempts.some(({ attempt, outcome }) => attempt === before.attempt && outcome === 'lost');
+    this.#require(
+      lost,
+      after.task_id,
+      `a result with the old fence ${of} is never applied over attempt ${before.attempt}`,
+    );
   }
 
   /** The result in a row was reported by that worker, and says what the run really came to. */

@@ -52,6 +52,7 @@ export const Attempt = shape('One try at a task.', {
   worker: text(),
   mode: oneOf(['structured', 'inline', 'plain'], 'How it was sent.'),
   sent_at: number('Epoch milliseconds.'),
+  accepted_at: may(number('When its worker acknowledged it, or first showed that it works on it.')),
   started_at: may(number()),
   ended_at: may(number()),
   outcome: may(text('How it ended: a status, `lost`, `canceled`, `unreachable`, `busy`.')),

@@ -88,11 +88,18 @@ const MUTATIONS: readonly (Mutation & { readonly what: string; readonly rule: Re
   {
     what: 'a second result replaces the first',
     file: 'fleet/orchestrator/task-result.ts',
-    from: 'if (tried === undefined || record.ended_at !== null) return undefined;',
-    to: `if (tried === undefined) return undefined;
-         if (record.ended_at !== null) return { outcome: 'changed', record: { ...record, result: event.result } };`,
+    from: 'if (record.ended_at !== null || isReported(tried)) return undefined;',
+    to: "if (record.ended_at !== null) return { outcome: 'changed', record: { ...record, result: event.result } };",
     rule: /one result is accepted, once/,
     seeds: 12,
+  },
+  {
+    what: 'the fence: a result of an old attempt ends a newer one that was accepted',
+    file: 'fleet/orchestrator/task-result.ts',
+    from: "case 'running':\n      if (!newest) return undefined;",
+    to: "case 'running':",
+    rule: /a result with the old fence \d+ is never applied over attempt \d+/,
+    seeds: 40,
   },
   {
     what: 'the fence: what a second run may harm is retried after a loss',

@@ -187,7 +187,11 @@ export function showOutcome(task: TaskRecord, terminal: Terminal): void {
 }
 
 /** Kinds of events by a shorter name. */
-const NAMES: Readonly<Record<string, string>> = { cancel_requested: 'cancel', late_result: 'late' };
+const NAMES: Readonly<Record<string, string>> = {
+  cancel_requested: 'cancel',
+  late_result: 'late',
+  stale_result: 'stale',
+};
 
 /** One event of a task in one line. */
 export function eventLine(taskId: string, { ts, kind, body }: TaskEvent): string {
@@ -215,6 +219,7 @@ export function eventLine(taskId: string, { ts, kind, body }: TaskEvent): string
     steer: () => text('text'),
     result: () => `${text('status')}${reason}`,
     late_result: () => `${text('status')} by ${text('worker')}, stored and not applied (${text('why')})`,
+    stale_result: () => `${text('status')} by ${text('worker')}, stored and not applied (${text('why')})`,
     blocked: () => `by ${text('worker')}${reason}`,
     released: () => `${text('worker')} ${text('outcome')}${reason}`,
     requeued: () => {

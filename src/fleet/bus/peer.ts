@@ -32,6 +32,12 @@ export interface FleetPeer {
   readonly reachable: boolean;
 
   /**
+   * The attempt of this task whose dispatch went over this link and was not acknowledged there; undefined: none. A poll ends
+   * the wait, because its reply may be the result. Absent where results come without acknowledgements.
+   */
+  unacknowledged?(taskId: string): number | undefined;
+
+  /**
    * Hands a message over. A dispatch resolves when the peer, or the bus, has it; everything else when it is on its way.
    * A message the peer has no feature for is dropped by the caller, not here.
    *

@@ -47,7 +47,7 @@ export function resultMessage(body: Body<TaskResult>, envelope?: Envelope): Task
   const { prose } = body;
   const cut =
     prose != null && isLonger(prose, MAX_PROSE_BYTES) ? { ...body, prose: cutText(prose, MAX_PROSE_BYTES) } : body;
-  return bounded(fleetMessage('TASK_RESULT', cut, envelope));
+  return boundedResult(fleetMessage('TASK_RESULT', cut, envelope), MAX_MESSAGE_BYTES);
 }
 
 /** The beginning of a text, at most `most` bytes of UTF-8, with no character cut in two. */
@@ -57,13 +57,14 @@ export function cutText(text: string, most: number): string {
   return text.slice(0, read);
 }
 
-const fits = (message: FleetMessage): boolean => !isLonger(JSON.stringify(message), MAX_MESSAGE_BYTES);
+const fits = (message: FleetMessage, maxBytes: number): boolean => !isLonger(JSON.stringify(message), maxBytes);
 
 /** Members of a result that have no bound of their own, those that are missed least first. */
 const LARGE = ['prose', 'answer', 'artifacts', 'summary'] as const satisfies readonly (keyof TaskResult)[];
 
-function bounded(result: TaskResult): TaskResult {
-  if (fits(result)) return result;
+/** The result within so many bytes of JSON: without what is missed least, and with a step that names what is left out. */
+export function boundedResult(result: TaskResult, maxBytes: number): TaskResult {
+  if (fits(result, maxBytes)) return result;
   let rest = result;
   const lost: string[] = [];
   for (const part of LARGE) {
@@ -71,7 +72,7 @@ function bounded(result: TaskResult): TaskResult {
     lost.push(part);
     const { [part]: _, ...without } = rest;
     rest = withoutParts(without as TaskResult, lost);
-    if (fits(rest)) return rest;
+    if (fits(rest, maxBytes)) return rest;
   }
   // What is left are steps and reasons: texts for people, of which the beginning is enough.
   return {

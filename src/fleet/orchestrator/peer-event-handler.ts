@@ -4,15 +4,20 @@
  *
  * Called by the buses.
  */
+import { isLogged } from '../../base/log.ts';
 import type { SessionHeartbeat, TaskAck, TaskProgress, TaskQuestion } from '../../protocol/fleet.ts';
 import { fail } from '../../wire/errors.ts';
+import { evictOldest } from '../bus/evict-oldest.ts';
 import type { FleetPeer, PeerEvents } from '../bus/peer.ts';
 import type { Announced, Incoming, Reported } from '../messages/decoded.ts';
 import { fleetMessage, resultFrom } from '../messages/encode.ts';
 import { attemptOf, type Engine } from './engine.ts';
 import { isSameProcess, type PeerEntry } from './peer-profile.ts';
+import { StaleResults } from './stale-results.ts';
+import type { ResultEvent, StaleReason } from './task-events.ts';
 import { isActive, isOffer } from './task-machine.ts';
 import type { TrackedTask } from './task-registry.ts';
+import { creditOf } from './task-result.ts';
 
 /** How a worker reports a task it was working on when it ended; see `worker/recovery.ts`. */
 const RESTARTED = /^worker restarted\b/;
@@ -24,9 +29,13 @@ export class PeerEventHandler implements PeerEvents {
   readonly #strays = new Set<string>();
   /** Worker → tasks of an earlier process that it may still have. */
   readonly #expected = new Map<string, Set<string>>();
+  readonly #staleResults: StaleResults;
+  /** Worker → stale results of it. */
+  readonly #stale = new Map<string, number>();
 
   constructor(engine: Engine) {
     this.#engine = engine;
+    this.#staleResults = new StaleResults(engine.journal);
   }
 
   /** A task that an earlier process had dispatched to a worker. */
@@ -91,8 +100,11 @@ export class PeerEventHandler implements PeerEvents {
 
   async #result(entry: PeerEntry, reported: Reported): Promise<void> {
     const { registry, failures, options } = this.#engine;
-    const worker = entry.peer.peerId;
+    const { peer } = entry;
+    const worker = peer.peerId;
     const { task_id, envelope } = reported;
+    // As it was when the result came: the acknowledgement may follow at once.
+    const unacknowledged = peer.unacknowledged?.(task_id) ?? null;
     const tracked = await registry.pin(task_id);
     if (tracked === undefined) {
       // Resolve: sending it again would not help.
@@ -102,18 +114,36 @@ export class PeerEventHandler implements PeerEvents {
     try {
       this.#claim(entry, tracked, envelope.attempt);
       const result = resultFrom(reported);
-      const attempt = envelope.attempt ?? null;
-      const current = tracked.record.worker === worker && (attempt === null || attempt === tracked.record.attempt);
+      // A durable bus issues fences of its own; its leases decide there.
+      const fence = peer.durable ? null : (envelope.lease?.fence ?? null);
+      const attempt = envelope.attempt ?? fence;
+      const event: ResultEvent = { type: 'result', worker, attempt, fence, unacknowledged, result };
+      const credited = creditOf(tracked.record, event);
+      if (typeof credited === 'string') return await this.#storeStale(task_id, event, credited);
+      const current = tracked.record.worker === worker && credited.attempt === tracked.record.attempt;
       if (current && isActive(tracked.record) && RESTARTED.test(reported.error_summary ?? '')) {
         failures.lost(tracked, reported.error_summary as string, result);
       } else {
-        const { outcome, why } = registry.apply(tracked, { type: 'result', worker, attempt, result });
+        const { outcome, why } = registry.apply(tracked, event);
         if (outcome === 'refused') options.log.warn('result was not accepted', { worker, task_id, why });
       }
       await registry.save(tracked);
     } finally {
       registry.release(tracked);
     }
+  }
+
+  /** Resolves: sending it again would give no credit either. */
+  async #storeStale(taskId: string, { worker, attempt, fence = null, result }: ResultEvent, why: StaleReason) {
+    const { options } = this.#engine;
+    this.#engine.count('stale_result');
+    const stored = await this.#staleResults.store(taskId, { worker, attempt, fence, why, result });
+    const count = (this.#stale.get(worker) ?? 0) + 1;
+    this.#stale.set(worker, count);
+    evictOldest(this.#stale, MAX_STRAYS);
+    if (!isLogged(count)) return;
+    const { status } = result;
+    options.log.warn('a result was stored and not applied', { worker, task_id: taskId, status, why, stored, count });
   }
 
   async #question(entry: PeerEntry, question: TaskQuestion): Promise<void> {

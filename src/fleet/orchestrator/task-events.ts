@@ -11,8 +11,12 @@ export interface ResultEvent {
   readonly type: 'result';
   /** The sender that the transport authenticated, not the one named in the message. */
   readonly worker: string;
-  /** Which attempt; null where the worker names none: its latest. */
+  /** Which attempt; null where the worker names none: its only one without a report. */
   readonly attempt: number | null;
+  /** The fence it was reported under; null or absent where the worker names none. */
+  readonly fence?: number | null;
+  /** The attempt whose dispatch went over this link and was not acknowledged; null or absent: none. */
+  readonly unacknowledged?: number | null;
   readonly result: TaskResult;
 }
 
@@ -84,6 +88,12 @@ export type TaskEvent =
   | { readonly type: 'granted'; readonly tokens: number }
   | { readonly type: 'verified'; readonly verified: 'yes' | 'no' | 'not_checked'; readonly reasons: readonly string[] };
 
+/**
+ * Why a result gives its sender no credit: the task was never given to it; it names no attempt and may be of several; its
+ * fence is that of another attempt; the attempt was not accepted.
+ */
+export type StaleReason = 'not_given' | 'no_attempt' | 'other_fence' | 'not_accepted';
+
 /** What became of an event. */
 export interface Advanced {
   /** The same object when nothing changed. */
@@ -95,4 +105,6 @@ export interface Advanced {
   readonly outcome: 'changed' | 'late' | 'duplicate' | 'refused';
   /** Why not, in a few words. */
   readonly why?: string;
+  /** Of a result that was refused: why it counts for nothing. */
+  readonly stale?: StaleReason;
 }

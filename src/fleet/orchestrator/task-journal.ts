@@ -9,6 +9,9 @@ export function taskStream(taskId: string): string {
   return `task:${taskId}`;
 }
 
+/** Entries read at a time. */
+const PAGE = 500;
+
 interface Stream {
   /** The last cursor in use; undefined while it is being read. */
   cursor: number | undefined;
@@ -40,6 +43,22 @@ export class TaskJournal {
     }
     stream.waiting.push({ ts: this.#now(), kind, request: '', body });
     if (stream.cursor !== undefined && stream.waiting.length === 1) this.#schedule(taskId, stream);
+  }
+
+  /** How many entries of this kind the journal has of a task; 0 where it cannot be read. */
+  async count(taskId: string, kind: string): Promise<number> {
+    let count = 0;
+    try {
+      for (let after = 0; ; ) {
+        const { entries } = await this.#journal.read(taskStream(taskId), after, PAGE);
+        count += entries.filter((entry) => entry.kind === kind).length;
+        if (entries.length < PAGE) return count;
+        after = (entries.at(-1) as { readonly cursor: number }).cursor;
+      }
+    } catch {
+      // The journal is closed or damaged; the record is in the task store.
+      return count;
+    }
   }
 
   /** Closes the stream of an ended task; it stays in the journal. */

@@ -7,10 +7,10 @@
  * @see docs/fleet.md#failure-semantics
  */
 import type { TaskQuestion } from '../../protocol/fleet.ts';
-import type { TaskRecord, TaskState } from './task.ts';
+import type { Attempt, TaskRecord, TaskState } from './task.ts';
 import { endAttempt, sumTokens, trimmed } from './task-attempts.ts';
 import type { Advanced, TaskEvent } from './task-events.ts';
-import { acceptResult, setAside, storeLate } from './task-result.ts';
+import { report, setAside } from './task-result.ts';
 
 /** Most questions of one task that wait at a time. */
 const MAX_QUESTIONS = 32;
@@ -47,13 +47,13 @@ export function advance(record: TaskRecord, event: TaskEvent, now: number): Adva
     case 'accepted':
       if (!isCurrent(record, event.attempt)) return refused(record, event);
       if (record.state !== 'reserved' && record.state !== 'sent') return refused(record, event);
-      return changed(record, now, { state: 'accepted' });
+      return changed(record, now, { state: 'accepted', attempts: withCurrent(record, { accepted_at: now }) });
     case 'started':
       return start(record, event, now);
     case 'released':
       return release(record, event, now);
     case 'result':
-      return acceptResult(record, event, now) ?? storeLate(record, event, now);
+      return report(record, event, now);
     case 'lost':
       return lose(record, event, now);
     case 'requeued':
@@ -112,6 +112,12 @@ function isCurrent(record: TaskRecord, attempt: number | undefined): boolean {
   return attempt === undefined || attempt === record.attempt;
 }
 
+/** The attempts, with more known of the one under way. */
+function withCurrent({ attempts }: TaskRecord, change: Partial<Attempt>): readonly Attempt[] {
+  const last = attempts.at(-1);
+  return last === undefined ? [] : [...attempts.slice(0, -1), { ...last, ...change }];
+}
+
 function reserve(record: TaskRecord, event: Extract<TaskEvent, { type: 'reserved' }>, now: number): Advanced {
   if (record.state !== 'queued' || record.cancel_requested) return refused(record, event);
   const attempt = record.attempt + 1;
@@ -139,9 +145,8 @@ function claim(record: TaskRecord, event: Extract<TaskEvent, { type: 'claimed' }
 function start(record: TaskRecord, event: Extract<TaskEvent, { type: 'started' }>, now: number): Advanced {
   if (!isActive(record) || !isCurrent(record, event.attempt)) return refused(record, event);
   if (record.state === 'running') return { record, outcome: 'duplicate' };
-  const last = record.attempts.at(-1);
-  const attempts = last === undefined ? [] : [...record.attempts.slice(0, -1), { ...last, started_at: now }];
-  return changed(record, now, { state: 'running', attempts });
+  const { accepted_at = now } = record.attempts.at(-1) ?? {};
+  return changed(record, now, { state: 'running', attempts: withCurrent(record, { accepted_at, started_at: now }) });
 }
 
 function release(record: TaskRecord, event: Extract<TaskEvent, { type: 'released' }>, now: number): Advanced {

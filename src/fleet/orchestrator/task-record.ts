@@ -11,6 +11,7 @@ import { dispatchMessage } from '../messages/encode.ts';
 import { isId } from '../messages/names.ts';
 import type { RouteTask } from '../route/profile.ts';
 import type { TaskRecord, TaskSpec } from './task.ts';
+import { dispatchId } from './task-result.ts';
 
 /** A request with its defaults filled in and its names in canonical form. */
 export type FullSpec = TaskRecord['spec'];
@@ -114,7 +115,7 @@ export function routeTaskOf({ task_id, spec }: Pick<TaskRecord, 'task_id' | 'spe
 export function dispatchOf(record: TaskRecord, sender: string, leaseTtlS: number, now: number): TaskDispatch {
   const { task_id, spec, attempt } = record;
   return messageFor(task_id, spec, {
-    message_id: `${task_id}#${attempt}`,
+    message_id: dispatchId(task_id, attempt),
     context_id: spec.context_id,
     correlation_id: spec.parent_task_id ?? task_id,
     sent_at: new Date(now).toISOString(),

@@ -1,5 +1,6 @@
 /**
- * What a result does to a task: one is accepted, once; every other is stored beside it with why it came too late.
+ * What a result does to a task: one is accepted, once; every other of an attempt its worker had is stored beside it with why
+ * it came too late. A result without an accepted attempt, or under another fence, changes nothing.
  *
  * A part of the task machine (`task-machine.ts`). The rules of the late result are those of the specification: stored,
  * shown, never dropped, never over a newer attempt; a newer attempt that has not started gives way to it.
@@ -9,15 +10,69 @@ import { isDeepStrictEqual } from 'node:util';
 import type { TaskResult } from '../../protocol/fleet.ts';
 import type { Attempt, LateResult, TaskRecord, TaskState } from './task.ts';
 import { endAttempt, sumTokens } from './task-attempts.ts';
-import type { Advanced, ResultEvent } from './task-events.ts';
+import type { Advanced, ResultEvent, StaleReason } from './task-events.ts';
 
 /** Most late results of one task. The first ones are stored. */
 const MAX_LATE = 32;
 
+/** Ends of attempts that never started: their worker declined them, or did not get them. */
+const NEVER_STARTED: ReadonlySet<string> = new Set(['busy', 'unknown', 'unreachable']);
+/** Ends after which a report of the attempt is still due. */
+const UNREPORTED: ReadonlySet<string | undefined> = new Set([undefined, 'lost', 'canceled']);
+
+/** Applies a result. */
+export function report(record: TaskRecord, event: ResultEvent, now: number): Advanced {
+  const tried = creditOf(record, event);
+  if (typeof tried === 'string') {
+    return { record, outcome: 'refused', why: `not to the credit of ${event.worker}: ${tried}`, stale: tried };
+  }
+  return acceptResult(record, event, tried, now) ?? storeLate(record, event, tried, now);
+}
+
+/** The attempt a result is to the credit of, or why it is to the credit of none. */
+export function creditOf(record: TaskRecord, event: ResultEvent): Attempt | StaleReason {
+  const own = record.attempts.filter(({ worker }) => worker === event.worker);
+  if (own.length === 0) return 'not_given';
+  const tried = event.attempt === null ? unnamed(record, own, event) : own.find(isNumber(event.attempt));
+  if (tried === undefined) return event.attempt === null ? 'no_attempt' : 'not_given';
+  // Over links the attempt is the fence.
+  if (event.fence != null && event.fence !== tried.attempt) return 'other_fence';
+  return isAccepted(record, tried, event) ? tried : 'not_accepted';
+}
+
+const isNumber =
+  (number: number) =>
+  ({ attempt }: Attempt): boolean =>
+    attempt === number;
+
+/** The attempt of a result that names none. Undefined: it may be of several. */
+function unnamed(record: TaskRecord, own: readonly Attempt[], { worker, result }: ResultEvent): Attempt | undefined {
+  const again = record.late_results.find((late) => late.worker === worker && same(late.result, result));
+  if (again !== undefined) return own.find(isNumber(again.attempt));
+  const due = own.filter(({ outcome }) => UNREPORTED.has(outcome));
+  return due.length > 1 ? undefined : (due[0] ?? own.at(-1));
+}
+
+/**
+ * Whether the worker had taken the attempt on. Where its link awaits an acknowledgement, only a refusal comes without one; an
+ * acknowledgement that was lost with its link is no longer awaited.
+ */
+function isAccepted({ task_id }: TaskRecord, tried: Attempt, { unacknowledged, result }: ResultEvent): boolean {
+  const { attempt, outcome, accepted_at, started_at } = tried;
+  if (outcome !== undefined && NEVER_STARTED.has(outcome)) return false;
+  if (accepted_at !== undefined || started_at !== undefined || unacknowledged !== attempt) return true;
+  // The stored report of an attempt that is not tried again refuses this one.
+  const refused = result.status === 'error' && result.envelope?.causation_id === dispatchId(task_id, attempt);
+  return result.status === 'blocked' || refused;
+}
+
+/** `message_id` of the dispatch of an attempt. */
+export const dispatchId = (taskId: string, attempt: number): string => `${taskId}#${attempt}`;
+
 /** The record with the result accepted, or undefined when it does not count. */
-export function acceptResult(record: TaskRecord, event: ResultEvent, now: number): Advanced | undefined {
-  const tried = attemptOf(record, event);
-  if (tried === undefined || record.ended_at !== null) return undefined;
+function acceptResult(record: TaskRecord, event: ResultEvent, tried: Attempt, now: number): Advanced | undefined {
+  // An attempt that was reported once is decided upon.
+  if (record.ended_at !== null || isReported(tried)) return undefined;
   const { result } = event;
   // Reported before, and decided upon.
   if (record.result !== null && same(record.result, result)) return undefined;
@@ -80,11 +135,9 @@ export function setAside(record: TaskRecord, now: number): readonly LateResult[]
   return [...late_results, { received_at, worker: worker ?? '', attempt, why: 'old_attempt', result }];
 }
 
-/** The record with the result stored beside it; unchanged when the result is known, or of a worker that never had the task. */
-export function storeLate(record: TaskRecord, event: ResultEvent, now: number): Advanced {
+/** The record with the result stored beside it; unchanged when the result is known. */
+function storeLate(record: TaskRecord, event: ResultEvent, tried: Attempt, now: number): Advanced {
   const { worker, result } = event;
-  const tried = attemptOf(record, event);
-  if (tried === undefined) return { record, outcome: 'refused', why: `${worker} was not given this task` };
   const known = [record.result, ...record.late_results.map((late) => late.result)];
   if (known.some((other) => other !== null && same(other, result))) return { record, outcome: 'duplicate' };
   if (record.late_results.length >= MAX_LATE) return { record, outcome: 'refused', why: 'too many late results' };
@@ -111,10 +164,8 @@ export function storeLate(record: TaskRecord, event: ResultEvent, now: number): 
   };
 }
 
-/** Which attempt it is about; undefined when this worker never had it. */
-function attemptOf(record: TaskRecord, { worker, attempt }: ResultEvent): Attempt | undefined {
-  return record.attempts.findLast((one) => one.worker === worker && (attempt === null || one.attempt === attempt));
-}
+/** A report of it was accepted. A refusal is none: an agent that asked for something may still finish. */
+const isReported = ({ outcome }: Attempt): boolean => !UNREPORTED.has(outcome) && outcome !== 'blocked';
 
 /** Something was done, so that doing it again would be waste or harm. */
 function hasWork({ status }: TaskResult): boolean {

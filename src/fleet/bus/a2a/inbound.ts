@@ -139,14 +139,12 @@ export class A2aInbound extends PlainInbound {
   #readValue(value: object, open: OpenTask | undefined): void {
     const message = this.read(value);
     if (message === undefined) return;
-    if (message.type === 'TASK_RESULT') {
-      void this.forwardUntilStored(message, this.#pollDelay);
-      return;
-    }
     const { envelope } = message;
     const complete = open === undefined || envelope?.attempt !== undefined || message.type === 'SESSION_ANNOUNCE';
-    const attempt = open?.attempt;
-    this.forwardInBackground(complete ? message : ({ ...message, envelope: { ...envelope, attempt } } as Incoming));
+    // The attempt that was dispatched to this agent, and no other.
+    const stamped = complete ? message : ({ ...message, envelope: { ...envelope, attempt: open.attempt } } as Incoming);
+    if (stamped.type === 'TASK_RESULT') void this.forwardUntilStored(stamped, this.#pollDelay);
+    else this.forwardInBackground(stamped);
   }
 
   settle(open: OpenTask, task: Task): void {

@@ -13,12 +13,16 @@ import { asError, fail } from '../../../wire/errors.ts';
 import type { FleetMalformed } from '../../../wire/fleet.ts';
 import type { Announced, Incoming, Reported } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
+import { evictOldest } from '../evict-oldest.ts';
 import { forwardToOrchestrator } from '../forward.ts';
 import type { FleetPeer, PeerEvents } from '../peer.ts';
 import { ack } from '../worker-messages.ts';
 import { mayWork, type WorkerIdentity } from '../worker-rights.ts';
 import { FleetConnection, type FleetConnectionOwner } from './fleet-connection.ts';
 import { bye } from './messages.ts';
+
+/** Dispatches of one link that are neither acknowledged nor polled for; past it the oldest count as acknowledged. */
+const MAX_UNACKNOWLEDGED = 10_000;
 
 /** What a peer needs of its bus. */
 export interface PeerOwner {
@@ -50,6 +54,8 @@ export class StreamPeer implements FleetPeer, FleetConnectionOwner {
   #principal: Principal | undefined;
   #pools: readonly string[];
   #features: ReadonlySet<Feature>;
+  /** Task → the attempt that was dispatched last, until it is acknowledged or polled for. */
+  readonly #unacknowledged = new Map<string, number>();
   #beats = 0;
 
   constructor(
@@ -99,14 +105,22 @@ export class StreamPeer implements FleetPeer, FleetConnectionOwner {
     return !this.connection.ended;
   }
 
+  unacknowledged(taskId: string): number | undefined {
+    return this.#unacknowledged.get(taskId);
+  }
+
   // To the worker.
 
   async send(message: FleetMessage, how: { readonly signal?: AbortSignal } = {}): Promise<void> {
     if (!this.reachable) throw fail('unreachable', `${this.peerId} is not connected`, { peer: this.peerId });
     const { signal } = how;
     signal?.throwIfAborted();
+    // A worker that has finished replies to a poll with its result.
+    if (message.type === 'TASK_POLL') this.#unacknowledged.delete(message.task_id);
     if (message.type !== 'TASK_DISPATCH' || !this.#features.has('ack')) return this.connection.send(message);
     const { envelope, task } = message;
+    this.#unacknowledged.set(task.task_id, envelope?.attempt ?? 1);
+    evictOldest(this.#unacknowledged, MAX_UNACKNOWLEDGED);
     const messageId = envelope?.message_id ?? this.#owner.newId();
     await this.connection.ask(
       { ...message, envelope: { ...envelope, message_id: messageId } },
@@ -201,7 +215,9 @@ export class StreamPeer implements FleetPeer, FleetConnectionOwner {
 
   #acknowledged(message: TaskAck): Promise<unknown> | undefined {
     const { task_id: taskId, accepted, state, retry_after_s = 30 } = message;
-    const causationId = message.envelope?.causation_id;
+    const { causation_id: causationId, attempt } = message.envelope ?? {};
+    const due = this.unacknowledged(taskId);
+    if (accepted && (attempt ?? due) === due) this.#unacknowledged.delete(taskId);
     if (!accepted && (state === 'busy' || state === 'running') && this.connection.waitsFor(taskId, causationId)) {
       const reason = state === 'running' ? 'in_flight' : 'context';
       const detail = { reason, retry_after_ms: retry_after_s * 1000 };
