@@ -22,6 +22,7 @@ import {
 } from './rules/imports.ts';
 import { filesBelow, importsOf, root, source, sourcesBelow } from './rules/scan.ts';
 import {
+  adminReads,
   bareFilesNamedInComments,
   defaultExports,
   filesNamedIn,
@@ -332,6 +333,13 @@ test('only the command line talks to the terminal and ends the process', () => {
   const offender = "console.log('x'); process.exit(1); // console.log";
   assert.equal(processViolations([source('src/host/a.ts', offender)]).length, 2);
   assert.deepEqual(processViolations([source('src/cli/a.ts', offender)]), []);
+});
+
+test('whether a principal is an administrator is asked of the one function of rights', () => {
+  assert.deepEqual(adminReads(src), []);
+  const offenders = ['if (principal.admin === true) x();', 'const f = ({ name, admin }) => admin;'];
+  assert.equal(adminReads(offenders.map((text) => source('src/host/a.ts', text))).length, 2);
+  assert.deepEqual(adminReads([source('src/host/a.ts', "const root = { name: 'root', admin: true };")]), []);
 });
 
 test('a source opens with a header comment and is not too long', () => {

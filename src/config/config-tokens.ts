@@ -4,7 +4,7 @@
  */
 import { existsSync, realpathSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
-import { type PrincipalTokens, tokenDigest } from '../session/auth.ts';
+import { MAX_TOKEN_CHARACTERS, type PrincipalTokens, tokenDigest } from '../session/auth.ts';
 import type { Grants } from '../session/principal.ts';
 import { principalWith, ROLES } from '../session/roles.ts';
 import type { HandfastSettings } from './handfast.schema.ts';
@@ -47,6 +47,9 @@ export async function readConfigTokens(loading: Loading): Promise<PrincipalToken
     for (const { token, at } of await findTokens(entry, path, loading)) {
       if (token.length < MIN_TOKEN_CHARACTERS) {
         problem(at, `expected a token of at least ${MIN_TOKEN_CHARACTERS} characters, got ${token.length}`);
+      }
+      if (token.length > MAX_TOKEN_CHARACTERS) {
+        problem(at, `expected a token of at most ${MAX_TOKEN_CHARACTERS} characters, got ${token.length}`);
       }
       const digest = tokenDigest(token);
       const key = Buffer.from(digest).toString('hex');

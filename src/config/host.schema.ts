@@ -22,6 +22,7 @@ import {
   optional,
   path,
   text,
+  trustedProxies,
   variable,
   word,
 } from './shared.schema.ts';
@@ -53,15 +54,7 @@ export const http = group(
       },
       Type.String({ format: 'origin', description: 'The origin of a web page.' }),
     ),
-    trusted_proxies: list(
-      {
-        default: [],
-        description:
-          'Proxies in front of this host. Only what they say in Forwarded or X-Forwarded-For is believed: wrong tokens are counted, and connections logged, by the address of the client they name.',
-        example: '["127.0.0.1", "10.0.0.0/8"]',
-      },
-      Type.String({ format: 'network', description: 'An IP address, or a network such as 10.0.0.0/8.' }),
-    ),
+    trusted_proxies: trustedProxies,
   },
 );
 

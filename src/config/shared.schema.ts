@@ -92,3 +92,14 @@ export const texts = (description: string) =>
     { pattern: '^[A-Za-z_][\\w-]*$', expected: 'the name of a variable or header' },
     { description },
   );
+
+/** Of an address that speaks HTTP. */
+export const trustedProxies = list(
+  {
+    default: [],
+    description:
+      'Proxies in front of it. Only what they say in Forwarded or X-Forwarded-For is believed: wrong tokens are counted, and connections logged, by the address of the client they name.',
+    example: '["127.0.0.1", "10.0.0.0/8"]',
+  },
+  Type.String({ format: 'network', description: 'An IP address, or a network such as 10.0.0.0/8.' }),
+);

@@ -21,6 +21,7 @@ import {
   text,
   texts,
   tokenFields,
+  trustedProxies,
   variable,
   word,
 } from './shared.schema.ts';
@@ -137,6 +138,7 @@ const endpoint = (portWords: string) => ({
   }),
   url: optional(httpAddress('Where others reach it, for its card, where that is not the address it binds.')),
   port: integer(portWords, [0, 65_535], 0),
+  trusted_proxies: trustedProxies,
 });
 
 const receiver = group(

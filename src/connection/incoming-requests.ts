@@ -149,10 +149,16 @@ export class IncomingRequests {
     return request === undefined ? [] : [request];
   }
 
-  /** Ends the requests and streams that `ends` is true for: they may not, or cannot, continue. */
-  stopWhere(ends: (request: RunningRequest) => boolean, error: HandfastError): void {
-    for (const request of this.#open.values()) if (ends(request)) this.#stop(request, error);
-    for (const stream of this.#ongoing()) if (ends(stream)) this.#endStream(stream, error);
+  /** Ends the requests and streams that may not, or cannot, continue: those that `why` gives an error for. */
+  stopWhere(why: (request: RunningRequest) => HandfastError | undefined): void {
+    for (const request of this.#open.values()) {
+      const error = why(request);
+      if (error !== undefined) this.#stop(request, error);
+    }
+    for (const stream of this.#ongoing()) {
+      const error = why(stream);
+      if (error !== undefined) this.#endStream(stream, error);
+    }
   }
 
   /** Refuses what comes from now on with `refusal` and resolves when everything admitted has its reply. */

@@ -19,6 +19,8 @@ export interface Route {
   readonly unrecorded?: boolean;
   /** True for requests that end work or only look: up to twice the concurrency limit they run although it is reached. */
   readonly exempt?: boolean;
+  /** Why a session may not make this request; asked of running ones when the rights of their session have changed. */
+  refuses?(body: unknown, session: unknown): HandfastError | undefined;
   /** Does the work: the reply's own fields, or a promise of them. What it throws becomes the error reply. */
   run(body: unknown, request: RunningRequest): unknown;
 }

@@ -13,6 +13,7 @@ import type { Journal } from '../journal/journal.ts';
 import type { SessionSettings } from '../protocol/session-types.ts';
 import { type Authenticator, LOCAL_PRINCIPAL } from '../session/auth.ts';
 import type { AuthThrottle } from '../session/auth-throttle.ts';
+import { may } from '../session/rights.ts';
 import { fail } from '../wire/errors.ts';
 import { ApprovalBroker } from './approvals/broker.ts';
 import { CommandReader } from './approvals/commands/command-reader.ts';
@@ -80,7 +81,7 @@ export interface ControlServerOptions {
   readonly auth?: Authenticator;
   /** See `RpcServerOptions.requireHandshake`. */
   readonly requireHandshake?: boolean;
-  readonly backoff?: AuthThrottle;
+  readonly authThrottle?: AuthThrottle;
   readonly rpcLimits?: Partial<RpcLimits>;
   readonly sessionLimits?: Partial<SessionLimits>;
   readonly env?: Readonly<Record<string, string | undefined>>;
@@ -140,7 +141,7 @@ export async function createControlServer(options: ControlServerOptions): Promis
     defaultBackend,
     approver: broker,
     readPrompt: (prompt, { cwd: folder, roots, principal }) => {
-      const guard = principal.admin === true ? undefined : options.pathGuard;
+      const guard = may(principal, 'administer') ? undefined : options.pathGuard;
       return readPrompt(prompt, { cwd: folder, roots: [folder, ...roots], home: userHome, guard });
     },
     imageRoots: options.imageRoots,
@@ -154,6 +155,7 @@ export async function createControlServer(options: ControlServerOptions): Promis
     now,
   });
   opened.defer(() => sessions.stop());
+  options.auth?.onChange?.(() => sessions.rightsChanged());
   const state = new ServerState({ settings, sessions, skills, serverEvents });
   const running = opened.move();
   const rpc = createRpcServer(
@@ -182,7 +184,7 @@ export async function createControlServer(options: ControlServerOptions): Promis
       serverName: options.serverName,
       auth: options.auth,
       requireHandshake: options.requireHandshake,
-      backoff: options.backoff,
+      authThrottle: options.authThrottle,
       limits: options.rpcLimits,
       now,
     },

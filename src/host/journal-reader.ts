@@ -20,6 +20,7 @@ export function journalReader(sessions: ReadableSessions): Route {
   return {
     method: journalFollow as unknown as Method,
     unrecorded: true,
+    refuses: (message, session) => refusal(message as JournalFollowReq, session as SessionView, sessions),
     run: (message, request) => read(message as JournalFollowReq, request as RunningRequest & CallContext, sessions),
   };
 }
@@ -27,9 +28,8 @@ export function journalReader(sessions: ReadableSessions): Route {
 async function read(request: JournalFollowReq, context: CallContext, sessions: ReadableSessions): Promise<object> {
   const { journal } = sessions;
   const id = request.session_id || context.session.id;
-  if (journal === undefined || !mayRead(id, context.session, sessions)) {
-    throw fail('session_not_found', 'no such session for this principal');
-  }
+  const refused = refusal(request, context.session, sessions);
+  if (journal === undefined || refused !== undefined) throw refused ?? unknownSession();
   let at = request.after ?? 0;
   if (request.follow === true) {
     for await (const entry of journal.follow(id, at, context.signal)) {
@@ -51,8 +51,12 @@ async function read(request: JournalFollowReq, context: CallContext, sessions: R
   }
 }
 
-function mayRead(id: string, reader: SessionView, sessions: ReadableSessions): boolean {
-  return id === reader.id || may(reader.principal, 'observe', sessions.owner(id));
+const unknownSession = () => fail('session_not_found', 'no such session for this principal');
+
+/** The error for a session that the reader may not read; its own it always may. */
+function refusal({ session_id: id }: JournalFollowReq, reader: SessionView, sessions: ReadableSessions) {
+  const isOwn = id === undefined || id === '' || id === reader.id;
+  return isOwn || may(reader.principal, 'observe', sessions.owner(id)) ? undefined : unknownSession();
 }
 
 function shape(entry: JournalEntry | Gap): Record<string, unknown> {

@@ -13,6 +13,7 @@ import type { PathGuard } from '../base/workspace/protected-paths.ts';
 import type { CallEvent } from '../connection/call.ts';
 import type { Route } from '../connection/running-request.ts';
 import type { Body, Method } from '../protocol/method.ts';
+import { may } from '../session/rights.ts';
 import type { Session } from '../session/session.ts';
 import { violation } from '../wire/check.ts';
 import type { MessageId } from '../wire/codec.ts';
@@ -108,7 +109,7 @@ export class NestedCall implements CallContext, Caller {
   }
 
   get pathGuard(): PathGuard | undefined {
-    return this.session.principal.admin === true ? undefined : this.deps.pathGuard;
+    return may(this.session.principal, 'administer') ? undefined : this.deps.pathGuard;
   }
 
   get store(): SessionStores {

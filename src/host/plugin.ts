@@ -20,18 +20,23 @@ export interface Handler {
   readonly run: (request: never, context: CallContext) => object | Promise<object>;
   /** Undefined when this plugin serves the request; else the error to answer with if no other plugin serves it. */
   readonly declines?: (request: never, session: SessionView) => HandfastError | undefined;
+  /** Undefined while the session may make the request; asked of running ones when the rights of its principal have changed. */
+  readonly refuses?: (request: never, session: SessionView) => HandfastError | undefined;
 }
 
 /**
  * Binds a method to its code: `handle(toolCall, (request, context) => …)`.
  * @param declines for calls by name: undefined when the name is this plugin's, else the error if no plugin has it
+ * @param refuses for rights within a capability: the error that a running request ends with, once its session may no longer
+ * make it
  */
 export function handle<Request extends object, Reply extends object>(
   method: Method<Request, Reply>,
   run: (request: Body<Request>, context: CallContext) => Body<Reply> | Promise<Body<Reply>>,
   declines?: (request: Body<Request>, session: SessionView) => HandfastError | undefined,
+  refuses?: (request: Body<Request>, session: SessionView) => HandfastError | undefined,
 ): Handler {
-  return { method: method as unknown as Method, run, declines };
+  return { method: method as unknown as Method, run, declines, refuses };
 }
 
 /** What a plugin is given when it starts. */

@@ -71,10 +71,27 @@ export function routes(served: ReadonlyMap<string, readonly PluginRuntime[]>, lo
   const result = new Map<string, Route>();
   for (const [type, { method, all }] of handlers) {
     const run = method.merge === undefined || all.length === 1 ? first(all) : merged(method, all, log);
-    result.set(type, { method, run: run as unknown as Route['run'] });
+    result.set(type, {
+      method,
+      run: run as unknown as Route['run'],
+      ...(all.some(asks) && { refuses: refusalOf(all) }),
+    });
   }
   return result;
 }
+
+const asks = ({ handler }: Served): boolean => handler.refuses !== undefined;
+
+/** The error of the first handler that refuses. */
+const refusalOf =
+  (all: readonly Served[]): Route['refuses'] =>
+  (request, session) => {
+    for (const { handler } of all) {
+      const error = handler.refuses?.(request as never, session as SessionView);
+      if (error !== undefined) return error;
+    }
+    return undefined;
+  };
 
 /** Asks handlers in order; the first that does not decline serves the request. */
 function first(all: readonly Served[]): Run {

@@ -14,7 +14,7 @@ import { createHost, type Host, type HostOptions, type SnapshotStore } from '../
 import type { Plugin } from '../host/plugin.ts';
 import type { Journal } from '../journal/journal.ts';
 import { memoryJournal } from '../journal/memory.ts';
-import type { Authenticator } from '../session/auth.ts';
+import { type Authenticator, restricted } from '../session/auth.ts';
 import { builtinPlugins } from './builtin-plugins.ts';
 import { DeferredAudit } from './deferred-audit.ts';
 import { reportDamage } from './journal-damage.ts';
@@ -23,7 +23,7 @@ export interface AssembleOptions {
   readonly auth: Authenticator;
   readonly log: Log;
   /** Counts failed handshakes; shared with the other protocols. */
-  readonly backoff?: HostOptions['authThrottle'];
+  readonly authThrottle?: HostOptions['authThrottle'];
   /** Protocols served beside A2E on links whose first message is theirs. */
   readonly dialects?: HostOptions['dialects'];
   /** What the tools of restricted principals do not touch. Default: what the configuration protects. */
@@ -53,7 +53,7 @@ export interface AssembledHost {
  * asked for. Then nothing is left open.
  */
 export async function assembleHost(config: HostConfig, options: AssembleOptions): Promise<AssembledHost> {
-  const { log, auth, newId, dialects, backoff, threads } = options;
+  const { log, auth, newId, dialects, authThrottle, threads } = options;
   const { hostId, home, workspace, limits } = config;
   // Hosts of one user must not write into each other's files, so each has a folder by its name.
   const own = join(home, 'hosts', hostId);
@@ -83,7 +83,7 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
       snapshots: await snapshotsOf(plugins, { home, hostId, log }),
       newId,
       dialects,
-      authThrottle: backoff,
+      authThrottle,
       threads,
       pathGuard: options.guard ?? (await guardOf(config)),
     });
@@ -111,7 +111,7 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
 
 /** Where every peer is an administrator there is nothing to guard, and nothing is loaded for it. */
 async function guardOf(config: HostConfig): Promise<PathGuard | undefined> {
-  if (config.auth.grants.every(({ principal }) => principal.admin === true)) return undefined;
+  if (restricted(config.auth.grants).length === 0) return undefined;
   return (await import('./protected-paths.ts')).pathGuard(config);
 }
 

@@ -7,26 +7,30 @@
 import { shell } from '../capabilities/tools/builtin/index.ts';
 import { canCover } from '../capabilities/tools/builtin/shell-cover.ts';
 import type { HostConfig } from '../config/config.ts';
-import type { Principal } from '../session/principal.ts';
+import { restricted } from '../session/auth.ts';
 import { may } from '../session/rights.ts';
 import { protectedInWorkspace } from './protected-paths.ts';
 
-const restricted = ({ auth }: HostConfig): Principal[] =>
-  auth.grants.map(({ principal }) => principal).filter(({ admin }) => admin !== true);
-
 /** A line for each protected path in the workspace; none where all principals are administrators. */
 export function exposedPaths(config: HostConfig): string[] {
-  if (restricted(config).length === 0) return [];
+  if (restricted(config.auth.grants).length === 0) return [];
   return protectedInWorkspace(config).map(
     ({ path, deny }) =>
       `${path} is in the workspace: restricted tools cannot ${deny === 'all' ? 'use' : 'change'} it, but it is safer outside`,
   );
 }
 
-/** A line for each restricted principal that may run programs, where nothing can cover protected paths for them. */
-export async function exposingPrincipals(config: HostConfig): Promise<string[]> {
-  const mayRun = restricted(config).filter((principal) => may(principal, 'call', shell()));
-  if (mayRun.length === 0 || (await canCover())) return [];
+/**
+ * A line for each restricted principal that may run programs, where nothing can cover protected paths for them.
+ *
+ * @param isCovered whether something can; the default tries it, which starts a program
+ */
+export async function exposingPrincipals(
+  config: HostConfig,
+  isCovered: () => boolean | Promise<boolean> = canCover,
+): Promise<string[]> {
+  const mayRun = restricted(config.auth.grants).filter((principal) => may(principal, 'call', shell()));
+  if (mayRun.length === 0 || (await isCovered())) return [];
   return mayRun.map(
     ({ name }) =>
       `${name} may run programs, which can read and change every file of this user; install bubblewrap to cover protected paths, or do not grant it`,

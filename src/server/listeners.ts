@@ -8,10 +8,10 @@ import type { Log } from '../base/log.ts';
 import type { HostConfig } from '../config/config.ts';
 import { checkBind, type ListenAddress } from '../config/listen-address.ts';
 import type { RpcServer } from '../control/rpc/rpc-server.ts';
-import type { HttpRoute } from '../transport/http/http-exchange.ts';
 import type { Link, Listener } from '../transport/link.ts';
 import { asError, fail, type HandfastError } from '../wire/errors.ts';
 import type { Operated } from './http/operator-routes.ts';
+import type { RouteFacts, ServerRoute } from './http/server-route.ts';
 
 export interface ListenersOptions {
   readonly config: HostConfig;
@@ -19,8 +19,13 @@ export interface ListenersOptions {
   /** Serves `/rpc`. */
   readonly rpc?: RpcServer;
   /** Served beside those of the operator on every HTTP address. */
-  readonly routes?: readonly HttpRoute[];
+  readonly routes?: readonly ServerRoute[];
   readonly log: Log;
+}
+
+/** An open address; `routes`: what it serves over HTTP. */
+export interface OpenListener extends Listener {
+  readonly routes?: readonly RouteFacts[];
 }
 
 /**
@@ -35,10 +40,10 @@ export async function openListeners({
   rpc,
   routes = [],
   log,
-}: ListenersOptions): Promise<Listener[]> {
+}: ListenersOptions): Promise<OpenListener[]> {
   const hasToken = config.auth.grants.length > 0;
   const addresses = config.listen.map((address) => checkBind(address, { hasToken, insecure: config.insecureBind }));
-  const listeners: Listener[] = [];
+  const listeners: OpenListener[] = [];
   const known = { ...operated, listeners: () => listeners.map(({ address }) => address) };
   try {
     for (const [index, address] of addresses.entries()) {
@@ -60,9 +65,9 @@ async function openListener(
   config: HostConfig,
   operated: Operated,
   rpc: RpcServer | undefined,
-  routes: readonly HttpRoute[],
+  routes: readonly ServerRoute[],
   log: Log,
-) {
+): Promise<OpenListener> {
   const accept = (link: Link): void => operated.host.accept(link);
   switch (address.kind) {
     case 'http':
@@ -79,9 +84,9 @@ async function openHttp(
   { limits, http }: HostConfig,
   operated: Operated,
   rpc: RpcServer | undefined,
-  routes: readonly HttpRoute[],
+  routes: readonly ServerRoute[],
   log: Log,
-): Promise<Listener> {
+): Promise<OpenListener> {
   const [{ httpServer }, { httpSseEndpoint }, { webSocketAcceptor }, { operatorRoutes }] = await Promise.all([
     import('./http/http.ts'),
     import('../transport/http/http-sse.ts'),
@@ -101,6 +106,7 @@ async function openHttp(
       accept: (link) => rpc.accept(link),
     },
     routes: [...operatorRoutes(operated), ...routes],
+    access: operated,
     allowedHosts: http.allowedHosts,
     allowedOrigins: http.allowedOrigins,
     trustedProxies: http.trustedProxies,

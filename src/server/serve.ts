@@ -22,6 +22,7 @@ import {
   LOCAL_PRINCIPAL,
   localGrant,
   type PrincipalTokens,
+  restricted,
 } from '../session/auth.ts';
 import { AuthThrottle } from '../session/auth-throttle.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
@@ -30,6 +31,7 @@ import type { ControlAssemblyOptions } from './control/control-assembly.ts';
 import type { WorkspaceHost } from './control/session-environments.ts';
 import type { AssembledFleet } from './fleet/fleet-assembly.ts';
 import { InternalTokens } from './fleet/internal-tokens.ts';
+import type { RouteFacts } from './http/server-route.ts';
 import { openListeners } from './listeners.ts';
 import { pathGuard, protectedPaths } from './protected-paths.ts';
 import { dialable, type RunningHost, registerRunningHost } from './running-hosts.ts';
@@ -74,6 +76,8 @@ export interface Server extends Closable {
 export interface RunningServer extends Server {
   /** The server of sessions; undefined where it is turned off, or another process has its data. */
   readonly control: ControlServer | undefined;
+  /** What is served over HTTP, with the right each route asks for. */
+  readonly routes: readonly RouteFacts[];
   /** The fleet, where one was asked for. */
   readonly fleet: AssembledFleet | undefined;
   /** Reads tokens, roles and grants again; undefined where they cannot change. Rejects with `config_invalid`. */
@@ -92,7 +96,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
   const { auth, tokenFile, grantsOf } = await accessOf(config);
   const guard = pathGuard(config, options.fleet);
   const reload = reloading(config, { auth, log, grantsOf, guard, reread: options.reread });
-  const backoff = new AuthThrottle();
+  const authThrottle = new AuthThrottle();
   const threads = threadSlots(config.limits);
   const inside = new InternalTokens(auth);
   // Turns resumed from an earlier run may need tools before the host has started.
@@ -105,7 +109,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
       await import('./fleet/fleet-assembly.ts')
     ).assembleFleet(options.fleet, {
       auth,
-      backoff,
+      authThrottle,
       log,
       version,
       now,
@@ -114,7 +118,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
   const offered = await controlOf(config, {
     auth,
     log,
-    backoff,
+    authThrottle,
     workspaceHost: () => workspace.promise,
     threads,
     guard,
@@ -131,7 +135,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
     const assembled = await assembleHost(config, {
       auth: inside,
       log,
-      backoff,
+      authThrottle,
       threads,
       guard,
       dialects: [control?.rpc.dialect, fleet?.dialect].filter((dialect) => dialect !== undefined),
@@ -144,7 +148,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
       const server = await openServer(config, assembled, {
         reload,
         auth,
-        backoff,
+        authThrottle,
         control,
         fleet,
         tokenFile,
@@ -189,7 +193,7 @@ async function controlOf(
 interface Serving {
   readonly reload: (() => Promise<Reloaded>) | undefined;
   readonly auth: Authenticator;
-  readonly backoff: AuthThrottle;
+  readonly authThrottle: AuthThrottle;
   readonly control: ControlServer | undefined;
   readonly fleet: AssembledFleet | undefined;
   readonly tokenFile: string | undefined;
@@ -201,11 +205,11 @@ interface Serving {
 }
 
 async function openServer(config: HostConfig, assembled: AssembledHost, serving: Serving): Promise<RunningServer> {
-  const { auth, backoff, control, fleet, tokenFile, log, trusts } = serving;
+  const { auth, authThrottle, control, fleet, tokenFile, log, trusts } = serving;
   const { host, journal, audit } = assembled;
   await audit?.open();
   const storage = () => control?.sessions.storage;
-  const operated = { host, journal, auth, backoff, audit, storage, reload: serving.reload };
+  const operated = { host, journal, auth, authThrottle, audit, storage, reload: serving.reload };
   const opened = await openListeners({ config, operated, rpc: control?.rpc, routes: fleet?.routes, log });
   try {
     await fleet?.start(control as ControlServer);
@@ -264,6 +268,7 @@ async function openServer(config: HostConfig, assembled: AssembledHost, serving:
     reload: serving.reload,
     url,
     listeners,
+    routes: opened.flatMap(({ routes = [] }) => routes),
     tokenFile,
     get state() {
       return lifetime.state;
@@ -276,7 +281,7 @@ async function openServer(config: HostConfig, assembled: AssembledHost, serving:
 
 /** Warns of principals that may run programs nothing is covered for. Most servers have none, and load nothing for it. */
 async function warnOfPrograms(config: HostConfig, log: Log): Promise<void> {
-  if (config.auth.grants.every(({ principal }) => principal.admin === true)) return;
+  if (restricted(config.auth.grants).length === 0) return;
   const { exposingPrincipals } = await import('./exposures.ts');
   for (const warning of await exposingPrincipals(config)) log.warn(warning);
 }

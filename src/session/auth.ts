@@ -6,6 +6,7 @@
  * comparison takes the same time for every token: its digest is compared with each stored digest.
  */
 import type { Principal } from './principal.ts';
+import { may } from './rights.ts';
 
 /** A principal and the digests of its live tokens; several at a time is how a token is rotated. */
 export interface PrincipalTokens {
@@ -34,6 +35,9 @@ export interface ConfiguredAuthenticator extends Required<Authenticator> {
 
 /** Who comes in when no token is configured, and the owner of the token made for the command line of this user. */
 export const LOCAL_PRINCIPAL: Principal = Object.freeze({ name: 'local', admin: true });
+
+/** No principal has longer tokens: what a guess costs must not grow with what was sent. */
+export const MAX_TOKEN_CHARACTERS = 4_096;
 
 /** Loading it costs milliseconds, and a host without tokens never needs it. */
 const crypto = () => process.getBuiltinModule('node:crypto');
@@ -69,7 +73,7 @@ export function createAuthenticator(grants: readonly PrincipalTokens[]): Configu
     authenticate(token) {
       if (!hasTokens) return LOCAL_PRINCIPAL;
       // Ill-formed text would be encoded with replacement characters, so different texts could have one digest.
-      const usable = typeof token === 'string' && token.isWellFormed();
+      const usable = typeof token === 'string' && token.length <= MAX_TOKEN_CHARACTERS && token.isWellFormed();
       const sent = tokenDigest(usable ? token : '');
       const { timingSafeEqual } = crypto();
       let owner: Principal | undefined;
@@ -81,6 +85,10 @@ export function createAuthenticator(grants: readonly PrincipalTokens[]): Configu
     },
   };
 }
+
+/** The principals that are no administrators: those whose tools and images stay away from protected paths. */
+export const restricted = (grants: readonly PrincipalTokens[]): Principal[] =>
+  grants.map(({ principal }) => principal).filter((principal) => !may(principal, 'administer'));
 
 const principalsOf = (grants: readonly PrincipalTokens[]) =>
   new Map(grants.map(({ principal }) => [principal.name, principal]));

@@ -29,18 +29,24 @@ export interface FolderFacts {
   readonly workspace: string;
 }
 
-/** The actions there are, each with what it is done to. `undefined` as a session's owner asks: any session at all? */
+/** The owner to ask with for the sessions of all owners at once. No name of a principal equals it. */
+export const EVERY_OWNER = Symbol('every owner');
+
+/** Whose session or task: of one principal by name, of all, or `undefined`: of any at all? */
+export type Owner = string | typeof EVERY_OWNER | undefined;
+
+/** The actions there are, each with what it is done to. */
 export interface Actions {
   /** Negotiate and call a capability, by its name. */
   use: string;
   /** See and call a tool. */
   call: ToolFacts;
   /** Read a session of this owner. */
-  read: string | undefined;
+  read: Owner;
   /** Create, steer, end or delete a session of this owner. */
-  drive: string | undefined;
+  drive: Owner;
   /** Answer approvals of a session of this owner. */
-  approve: string | undefined;
+  approve: Owner;
   /** Run a session on the backend of this name. */
   backend: string;
   /** Use the model provider of this name in a session. */
@@ -52,13 +58,13 @@ export interface Actions {
   /** Change keys, addresses, sign-ins and defaults of the server. */
   settings: undefined;
   /** Hand in tasks, and read and change those of this owner. */
-  submit: string | undefined;
+  submit: Owner;
   /** See and change every task and worker of the fleet. */
   operate: undefined;
   /** Announce, accept and deliver as this worker. */
   work: WorkerFacts;
   /** Read status, metrics, the audit and the journal of a session of this owner. */
-  observe: string | undefined;
+  observe: Owner;
   /** End the server, and what else only administrators do. */
   administer: undefined;
 }
@@ -95,7 +101,7 @@ function patternOf(name: string): RegExp {
 }
 
 /** True when a grant of this reach covers a session of this owner. */
-const reaches = (reach: Reach | undefined, { name }: Principal, owner: string | undefined): boolean =>
+const reaches = (reach: Reach | undefined, { name }: Principal, owner: Owner): boolean =>
   reach === 'all' || (reach === 'own' && (owner === undefined || owner === name));
 
 function mayUse(principal: Principal, capability: string): boolean {

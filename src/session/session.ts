@@ -148,19 +148,16 @@ export class Session implements ConnectionOwner, SessionView {
     return this.#terms;
   }
 
-  /** The principal has other rights from now on; what it uses of capabilities that are no longer granted ends. */
+  /** The principal has other rights from now on; what runs and is no longer granted ends. */
   narrow(principal: Principal, terms: Terms): void {
     const { granted } = this.#terms;
     this.#principal = principal;
     this.#terms = terms;
-    if (terms.granted.size === granted.size) return;
-    this.connection.requests.stopWhere(
-      ({ route }) => {
-        const { capability } = route.method;
-        return granted.has(capability) && !terms.granted.has(capability);
-      },
-      fail('capability_missing', 'the right to this capability was withdrawn'),
-    );
+    this.connection.requests.stopWhere(({ route, message }) => {
+      const { capability } = route.method;
+      if (!granted.has(capability) || terms.granted.has(capability)) return route.refuses?.(message, this);
+      return fail('capability_missing', 'the right to this capability was withdrawn');
+    });
   }
 
   /** Aborted when the session ends. Made when first asked for. */
@@ -324,10 +321,9 @@ export class Session implements ConnectionOwner, SessionView {
   /** Readers of the journal end with the link they read over: see `Route.unrecorded`. */
   #stopReading(): void {
     if (this.connection.busy === 0) return;
-    this.connection.requests.stopWhere(
-      // Their events cannot be sent again.
-      ({ route }) => route.unrecorded === true,
-      fail('connection_lost', 'the link was lost while the journal was read'),
+    // Their events cannot be sent again.
+    this.connection.requests.stopWhere(({ route }) =>
+      route.unrecorded ? fail('connection_lost', 'the link was lost while the journal was read') : undefined,
     );
   }
 

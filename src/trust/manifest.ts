@@ -43,6 +43,11 @@ const RUNNERS =
 const PATH_LIKE = /^(?:-[\w-]+=)?([^\s=-][^\s=]{0,1023})$/;
 /** Settings whose values are secrets: what is shown may be on a shared screen, or in a log. */
 const SECRET = /(?:^|\.)(?:token|password|secret|api_key|authorization)(?:\[\d+\])*$/i;
+/** Variables and headers: most are secrets, so only their names are shown. */
+const GIVEN = /(?:^|\.)(?:env|headers)\.(.+)$/;
+/** Variables that say what a program loads or starts, which decides about trust. */
+const STEERING = /^(?:LD|DYLD)_|(?:^|_)(?:PATH|OPTIONS|OPTS|PRELOAD|ENV|SHELL|EDITOR|PAGER|BROWSER|STARTUP|HOME)$/i;
+const NOT_SHOWN = 'a secret, not shown';
 const ADDRESS = /^[a-z][a-z+.-]*:\/\//i;
 
 /** Reads what a found file says. Fails with `config_invalid` where it is not YAML, or too much to show. */
@@ -148,8 +153,8 @@ class ManifestReader {
     if (Array.isArray(value)) {
       for (const [index, item] of value.entries()) this.#value(item, `${path}[${index}]`, folder);
     } else if (isObject(value)) this.#map(value, path, folder);
+    else if (isSecret(path)) this.settings.push(`${path}: ${NOT_SHOWN}`);
     else if (typeof value === 'string' && ADDRESS.test(value)) this.connects.push(`${quoted(value)}  (${path})`);
-    else if (SECRET.test(path)) this.settings.push(`${path}: a secret, not shown`);
     else if (path.endsWith('.executor')) this.#executor(value, path);
     else if (/(?:^|\.)data_dir$/.test(path) && typeof value === 'string') this.#dataFolder(value, path);
     else this.settings.push(`${path}: ${JSON.stringify(value)}`);
@@ -181,7 +186,7 @@ class ManifestReader {
   }
 
   #command(words: readonly string[], env: unknown, folder: string): void {
-    const set = isObject(env) ? Object.entries(env).map(([name, value]) => `${name}=${quoted(String(value))}`) : [];
+    const set = isObject(env) ? Object.entries(env).map(variableOf) : [];
     this.starts.push([...set, ...words.map(quoted)].join(' '));
     const [program = ''] = words;
     if (RUNNERS.test(basename(program))) {
@@ -208,4 +213,13 @@ class ManifestReader {
     if (isAbsolute(nameIn(place, path))) return;
     if (!this.covered.add(path)) this.uncovered.push(`${quoted(path)} is too large to be checked for changes`);
   }
+}
+
+/** A variable in front of a command line. */
+const variableOf = ([name, value]: [string, unknown]): string =>
+  `${quoted(name)}=${STEERING.test(name) ? quoted(String(value)) : `(${NOT_SHOWN})`}`;
+
+function isSecret(path: string): boolean {
+  const given = GIVEN.exec(path)?.[1];
+  return given === undefined ? SECRET.test(path) : !STEERING.test(given);
 }

@@ -32,3 +32,14 @@ test('work without end is stopped, inside a regular expression too, and the limi
     1,
   );
 });
+
+test('work that waits for the processor of a busy machine is not cut off, but neither does it wait for ever', () => {
+  // A thread that sleeps uses no processor time, like one that the system runs others before.
+  const cell = new Int32Array(new SharedArrayBuffer(4));
+  const sleep = (ms: number) => Atomics.wait(cell, 0, 0, ms);
+  assert.equal(
+    timeLimit(100)(() => sleep(300)),
+    'timed-out',
+  );
+  assert.throws(() => timeLimit(5)(() => sleep(60_000)), { code: 'ERR_SCRIPT_EXECUTION_TIMEOUT' });
+});

@@ -347,3 +347,71 @@ test('what is shown before trust holds no token', async () => {
   assert.match(stdout + stderr, /auth\.tokens\[0\]\.token: a secret, not shown/);
   assert.ok(!(stdout + stderr).includes(token));
 });
+
+test('of variables and headers for programs the names are shown, and values only of those that say what is loaded', async () => {
+  const user = newUser();
+  const secrets = ['sk-of-an-agent', 'sk-of-a-server', 'https://ann:pass@db.example/', 'key-in-a-header', 'sk-in-json'];
+  const [agent, server, address, header, json] = secrets;
+  user.write(
+    'handfast.yaml',
+    `control: { agents: [{ name: a, command: ./a.sh, env: { API_KEY: ${agent}, NODE_OPTIONS: "--require ./b.js" } }] }\n`,
+  );
+  const http = `{ name: c, url: "http://127.0.0.1:1/mcp", headers: { X-Key: ${header} } }`;
+  const stdio = `{ name: b, command: ./b.sh, env: { TOKEN: ${server}, DATABASE: "${address}", LD_PRELOAD: ./evil.so } }`;
+  user.write(
+    'fleet.yaml',
+    `workers: [{ id: a, executor: { kind: acp, command: ./a.sh, mcp_servers: [${stdio}, ${http}] } }]\n`,
+  );
+  user.write('.mcp.json', JSON.stringify({ mcpServers: { d: { command: './d.sh', env: { KEY: json } } } }));
+  const { stdout, stderr } = await user.run(['trust', 'add', '--yes']);
+  const shown = stdout + stderr;
+  assert.deepEqual(
+    secrets.filter((secret) => shown.includes(secret)),
+    [],
+    shown,
+  );
+  for (const name of ['API_KEY', 'TOKEN', 'DATABASE', 'X-Key', 'KEY']) assert.ok(shown.includes(name), name);
+  assert.match(shown, /NODE_OPTIONS="--require \.\/b\.js" \.\/a\.sh/);
+  assert.match(shown, /LD_PRELOAD=\.\/evil\.so \.\/b\.sh/);
+});
+
+test('config check of a file that is not trusted starts no program', async () => {
+  const user = newUser();
+  const mark = join(user.folder, 'mark');
+  user.write(
+    'handfast.yaml',
+    'auth: { tokens: [{ name: ci, token: a-token-of-sixteen-and-more, tools: { allow: [shell] } }] }\n',
+  );
+  const programs = join(user.folder, 'programs');
+  mkdirSync(programs);
+  for (const name of ['bwrap', 'git', 'sh', 'true', 'node']) {
+    writeFileSync(join(programs, name), `#!/bin/sh\necho "$0" >> ${mark}\n`, { mode: 0o755 });
+  }
+  const env = { PATH: programs };
+  const checked = await user.run(['config', 'check'], { env });
+  assert.equal(checked.code, 0, checked.stderr);
+  assert.doesNotMatch(checked.stderr, /may run programs/);
+  const { stderr } = await user.run(['config', 'check'], { env: { PATH: join(user.folder, 'nothing') } });
+  assert.match(stderr, /ci may run programs.*install bubblewrap/);
+  assert.equal(existsSync(mark), false);
+});
+
+test('a no at a terminal holds as long as the command runs: it continues without what is not trusted, and asks no more', async () => {
+  const user = newUser();
+  const folder = join(user.cwd, '.agents', 'skills', 'tidy');
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, 'SKILL.md'), 'Tidies up.\n');
+  const chat = user.start(['chat'], { terminal: true, env: { TERM: 'xterm' } });
+  await chat.says('Trust it? [y/N]');
+  chat.child.stdin.write('n\r');
+  await chat.says('› ');
+  for (const word of ['one', 'two']) {
+    chat.child.stdin.write(`say "${word} was said" with $tidy\r`);
+    await chat.says(`\n"${word} was said"`);
+  }
+  assert.equal(chat.stdout.split('This folder brings what was never trusted').length, 2);
+  assert.doesNotMatch(chat.stdout, /skills applied/);
+  chat.child.stdin.write('\u0004');
+  await chat.ended();
+  assert.deepEqual(await user.json(['trust', 'ls']), []);
+});

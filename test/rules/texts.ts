@@ -28,6 +28,14 @@ export function processViolations(sources: readonly Source[]): string[] {
   return violations;
 }
 
+/** The grant `admin`, read past `may` and outside the folder of rights. */
+export function adminReads(sources: readonly Source[]): string[] {
+  return sources
+    .filter(({ path }) => !path.startsWith('src/session/'))
+    .filter(({ code }) => /\.\s*admin\b|[{,]\s*admin\s*[,}]/.test(code))
+    .map(({ path }) => `${path}: reads the grant admin; ask may(principal, 'administer')`);
+}
+
 /** Files that are too long, or do not open with a comment that says what they are. */
 export function shapeViolations(sources: readonly Source[]): string[] {
   const violations: string[] = [];

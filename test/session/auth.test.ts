@@ -2,7 +2,13 @@
 import assert from 'node:assert/strict';
 import crypto from 'node:crypto';
 import { test } from 'node:test';
-import { createAuthenticator, LOCAL_PRINCIPAL, localGrant, tokenDigest } from '../../src/session/auth.ts';
+import {
+  createAuthenticator,
+  LOCAL_PRINCIPAL,
+  localGrant,
+  MAX_TOKEN_CHARACTERS,
+  tokenDigest,
+} from '../../src/session/auth.ts';
 
 const TOKEN = 'hf_0123456789abcdef0123456789abcdef';
 
@@ -33,6 +39,13 @@ test('the token made for this user’s command line belongs to the local princip
   const { authenticate } = createAuthenticator([localGrant(TOKEN)]);
   assert.equal(authenticate(TOKEN), LOCAL_PRINCIPAL);
   assert.equal(authenticate(undefined), undefined);
+});
+
+test('a token that is longer than any token is refused, though it was listed', () => {
+  const longest = 'x'.repeat(MAX_TOKEN_CHARACTERS);
+  const { authenticate } = createAuthenticator(grantsOf({ ci: [longest], long: [`${longest}x`] }));
+  assert.equal(authenticate(longest)?.name, 'ci');
+  assert.equal(authenticate(`${longest}x`), undefined);
 });
 
 test('nothing but the exact text is accepted', () => {

@@ -1,8 +1,9 @@
 /** Who may do what: the one function of rights, and how roles and grants add up. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { ownerSeenBy } from '../../src/control/sessions/methods/history-handlers.ts';
 import type { Principal } from '../../src/session/principal.ts';
-import { type Action, type Actions, may, must } from '../../src/session/rights.ts';
+import { type Action, type Actions, EVERY_OWNER, may, must } from '../../src/session/rights.ts';
 import { joinGrants, principalWith, ROLES, type RoleName } from '../../src/session/roles.ts';
 
 /** One question for each action: the object, as far as there is one. */
@@ -164,6 +165,14 @@ test('a refusal names who, and the grant that is missing', () => {
     message: 'ann may not do this: the grant settings is missing',
     detail: { grant: 'settings' },
   });
+});
+
+test('the sessions of all owners are asked for as such: no name of a principal means them', () => {
+  for (const name of ['*', 'all', 'every owner', '']) {
+    assert.equal(may({ name, sessions: { read: 'own' } }, 'read', EVERY_OWNER), false);
+    assert.equal(may({ name, sessions: { read: 'all' } }, 'read', EVERY_OWNER), true);
+    assert.equal(ownerSeenBy({ name, ...ROLES.client }), name);
+  }
 });
 
 test('a role that does not exist is refused', () => {

@@ -122,9 +122,7 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
   const call = (request: Body<ToolCallReq>, context: CallContext): Reply | Promise<Reply> => {
     const entry = find(request, context.session) as Entry;
     const { tool } = entry;
-    if (!filterOf(context.session.principal)(tool)) {
-      throw fail('tool_denied', `the tool ${JSON.stringify(tool.name)} is not allowed here`, { tool: tool.name });
-    }
+    if (!filterOf(context.session.principal)(tool)) throw denied(tool);
     context.limit((tool.maxSeconds ?? maxSeconds) * 1000);
     return entry.ready ? run(entry, request, context) : prepare(entry).then(() => run(entry, request, context));
   };
@@ -137,10 +135,18 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
     metadata: ({ session }) => ({ tools: entries.size + ((session && own.get(session)?.size) ?? 0) }),
     methods: [
       handle(toolList, list),
-      handle(toolCall, call, (request, session) =>
-        find(request, session) === undefined
-          ? fail('unknown_tool', `no tool named ${JSON.stringify((request.tool_name ?? '').slice(0, 64))}`)
-          : undefined,
+      handle(
+        toolCall,
+        call,
+        (request, session) =>
+          find(request, session) === undefined
+            ? fail('unknown_tool', `no tool named ${JSON.stringify((request.tool_name ?? '').slice(0, 64))}`)
+            : undefined,
+        (request, session) => {
+          // A call of a tool that was removed continues.
+          const tool = find(request, session)?.tool;
+          return tool === undefined || filterOf(session.principal)(tool) ? undefined : denied(tool);
+        },
       ),
     ],
     async start(context: PluginContext) {
@@ -265,6 +271,9 @@ function toolError(tool: AnyTool, thrown: unknown): HandfastError {
     cause: thrown,
   });
 }
+
+const denied = ({ name }: AnyTool): HandfastError =>
+  fail('tool_denied', `the tool ${JSON.stringify(name)} is not allowed here`, { tool: name });
 
 const isPromise = (value: unknown): value is Promise<unknown> =>
   typeof (value as { then?: unknown } | null | undefined)?.then === 'function';

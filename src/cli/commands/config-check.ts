@@ -1,4 +1,8 @@
-/** `handfast config check`: is the configuration right, what does it amount to, and who may do what? */
+/**
+ * `handfast config check`: is the configuration right, what does it amount to, and who may do what? It starts no program, for
+ * the file may not be trusted.
+ */
+import { isCoverInstalled } from '../../capabilities/tools/builtin/shell-cover.ts';
 import { formatProblem } from '../../config/config.ts';
 import { checkApprovalRules } from '../../server/control/approval-rules.ts';
 import { exposedPaths, exposingPrincipals } from '../../server/exposures.ts';
@@ -15,7 +19,7 @@ export async function configCheck(
   const config = await configOf(file, { unchecked: true });
   await checkApprovalRules(config);
   const { listen, workspace, plugins, warnings } = config;
-  const exposed = [...exposedPaths(config), ...(await exposingPrincipals(config))];
+  const exposed = [...exposedPaths(config), ...(await exposingPrincipals(config, isCoverInstalled))];
   if (terminal.json) {
     const uses = plugins.map(({ use }) => use);
     const principals = as === undefined ? principalsOf(config) : [principalNamed(config, as)];

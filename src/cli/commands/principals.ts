@@ -2,6 +2,7 @@
 import type { HostConfig } from '../../config/config.ts';
 import { LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import type { Grants, Principal } from '../../session/principal.ts';
+import { may } from '../../session/rights.ts';
 import { fail } from '../../wire/errors.ts';
 import type { Terminal } from '../output/terminal.ts';
 
@@ -22,8 +23,8 @@ export function principalNamed(config: HostConfig, name: string): Principal {
 }
 
 /** Grants in the order they are shown in, each as one word or a few. */
-const shown: { readonly [Grant in keyof Grants]-?: (grants: Grants) => string | undefined } = {
-  admin: ({ admin }) => (admin === true ? 'everything' : undefined),
+const shown: { readonly [Grant in keyof Grants]-?: (principal: Principal) => string | undefined } = {
+  admin: (principal) => (may(principal, 'administer') ? 'everything' : undefined),
   capabilities: ({ capabilities }) => capabilities?.join(', '),
   tools: ({ tools }) => rules(tools),
   grants: ({ grants }) => grants && Object.keys(grants).join(', '),

@@ -23,7 +23,7 @@ import {
 export interface PolicyOptions {
   /** Reads commands. Default: one parser. */
   readonly reader?: CommandReader;
-  /** Longest time of one decision, in milliseconds: a regular expression can take for ever. Default 100. */
+  /** Processor time of one decision, in milliseconds: a regular expression can take for ever. Default 100. */
   readonly timeoutMs?: number;
 }
 

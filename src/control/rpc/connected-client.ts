@@ -10,6 +10,7 @@ import { Connection, type ConnectionLimits, type ConnectionOwner } from '../../c
 import type { Route, RunningRequest } from '../../connection/running-request.ts';
 import { handshake, ping } from '../../protocol/session-rpc.ts';
 import type { Principal } from '../../session/principal.ts';
+import { may, refusal } from '../../session/rights.ts';
 import type { CloseInfo, Link, Message } from '../../transport/link.ts';
 import type { Incoming } from '../../wire/codec.ts';
 import { fail, HandfastError } from '../../wire/errors.ts';
@@ -93,9 +94,14 @@ export class ConnectedClient implements ConnectionOwner, EventReceiver {
     return this.caller.principal;
   }
 
-  /** The principal has other rights from now on. */
+  /** The principal has other rights from now on; requests and subscriptions that it may no longer make end. */
   rightsChanged(principal: Principal): void {
     this.caller = { ...this.caller, principal };
+    this.connection.requests.stopWhere((request) => {
+      const { needs = 'none' } = request as RpcRequest;
+      return needs === 'none' || may(principal, needs) ? undefined : refusal(principal, needs);
+    });
+    this.events.rightsChanged();
   }
 
   /** Attaches the link; what arrives comes here from now on, and events may go out. */

@@ -66,7 +66,7 @@ function named(value: unknown): string | null {
 /** What the door needs of its server. */
 export interface RpcHandshakeDeps {
   readonly auth: Authenticator;
-  readonly backoff: AuthThrottle;
+  readonly authThrottle: AuthThrottle;
   readonly log: Log;
   readonly maxDepth: number;
   /** Makes the connection of a link. Fails with `over_capacity`, and `interrupted` while the server is stopping. */
@@ -144,8 +144,8 @@ export class RpcHandshake implements Dialect {
   }
 
   #authFailed(gate: PendingLink, request: Incoming): void {
-    const { backoff, log } = this.#server;
-    backoff.refuseLink(gate, log, 'a client sent a wrong credential', () => {
+    const { authThrottle, log } = this.#server;
+    authThrottle.refuseLink(gate, log, 'a client sent a wrong credential', () => {
       if (gate.waiting) this.#refuse(gate, request, fail('auth_failed', 'the token is missing or wrong'));
     });
   }

@@ -39,7 +39,7 @@ export interface RpcServerOptions {
   /** Authenticates tokens. Default: no token is required, every client is `local`. Not used by {@link RpcServer.serve}. */
   readonly auth?: Authenticator;
   /** Throttles addresses that fail to authenticate; pass the host's where both serve the same listeners. */
-  readonly backoff?: AuthThrottle;
+  readonly authThrottle?: AuthThrottle;
   /** True: only the handshake and pings are served before a handshake, on every link. Default false, as in 1.0.0. */
   readonly requireHandshake?: boolean;
   readonly limits?: Partial<RpcLimits>;
@@ -92,7 +92,7 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
   readonly router: Router;
   readonly fanOut: EventFanOut;
   readonly auth: Authenticator;
-  readonly backoff: AuthThrottle;
+  readonly authThrottle: AuthThrottle;
   readonly now: () => number;
   readonly dialect: Dialect = new RpcHandshake(this);
   readonly #parts: ControlDeps;
@@ -113,7 +113,7 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
     this.limits = { ...defaultRpcLimits, ...options.limits };
     this.#connectionLimits = connectionLimits(this.limits);
     this.auth = options.auth ?? createAuthenticator([]);
-    this.backoff = options.backoff ?? new AuthThrottle();
+    this.authThrottle = options.authThrottle ?? new AuthThrottle();
     this.now = options.now ?? Date.now;
     this.#newId = options.newId ?? (() => crypto.randomUUID());
     this.router = new Router([...connectionMethods(this), ...parts.handlers, ...(parts.serverHandlers?.(this) ?? [])]);

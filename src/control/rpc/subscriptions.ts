@@ -113,6 +113,17 @@ export class ConnectionEvents implements EventSubscriber {
     this.#lagging.clear();
   }
 
+  /** Ends the subscriptions of sessions that the principal may no longer read. */
+  rightsChanged(): void {
+    for (const reader of [...this.#readers.values()]) {
+      try {
+        this.#mustSee(reader.session);
+      } catch (error) {
+        this.#broken(reader, asError(error));
+      }
+    }
+  }
+
   /** Applies the handshake: all events or none before the first subscription, and the types never to send. */
   choose(all: boolean | undefined, optedOut: readonly string[] | undefined): void {
     if (optedOut !== undefined) this.#optedOut = optedOut.length === 0 ? undefined : new EventFilter(optedOut);

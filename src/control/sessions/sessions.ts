@@ -131,6 +131,8 @@ export interface Sessions {
   open(id: string): SessionLog;
   /** A session the principal may do this to. Fails with `session_not_found`, or `unauthorized` for one it may only read. */
   openFor(principal: Principal, id: string, action: SessionAction): SessionLog;
+  /** The rights of principals have changed: running turns continue with those of now, or end. */
+  rightsChanged(): void;
   /** Empties a session; a running turn is ended first. `queue`: queued prompts are dropped too. */
   clear(id: string, options?: { readonly queue?: boolean }): Promise<void>;
   /**
@@ -253,6 +255,10 @@ class ServedSessions implements Sessions {
 
   get storage(): StorageUsage {
     return this.#pool.parts.storage.usage;
+  }
+
+  rightsChanged(): void {
+    for (const turns of this.#pool.loaded()) turns.rightsChanged();
   }
 
   opened(): readonly SessionLog[] {

@@ -33,7 +33,7 @@ export interface ControlAssemblyOptions {
   readonly version: () => string;
   /** The authenticator. Default: accepts every peer, as on the pipes of this process. */
   readonly auth?: Authenticator;
-  readonly backoff?: AuthThrottle;
+  readonly authThrottle?: AuthThrottle;
   /** See `ControlServerOptions.handlers`. */
   readonly handlers?: readonly Handled[];
   /** Overrides the configuration. */
@@ -62,7 +62,7 @@ const SERVER_RETENTION = { maxEntries: 16_384, maxBytes: 16 * 1024 ** 2 };
  */
 export async function assembleControl(config: HostConfig, options: ControlAssemblyOptions): Promise<ControlServer> {
   const { control, providers } = config;
-  const { log, version, auth, backoff, guard = pathGuard(config) } = options;
+  const { log, version, auth, authThrottle, guard = pathGuard(config) } = options;
   const owners = auth ?? createAuthenticator(config.auth.grants);
   await checkApprovalRules(config);
   const home = control.dataDir ?? config.home;
@@ -99,7 +99,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
       principalOf: (name) => (name === LOCAL_PRINCIPAL.name ? LOCAL_PRINCIPAL : (owners.current?.(name) ?? { name })),
       serverName: options.serverName ?? control.serverName,
       auth,
-      backoff,
+      authThrottle,
       requireHandshake: control.requireHandshake,
       rpcLimits: {
         maxMessageBytes: control.maxMessageBytes,
@@ -129,13 +129,13 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
 /** The host of a session's tools. Its code is loaded when the first tool is needed, not before the first handshake. */
 function openEnvironment(
   config: HostConfig,
-  { log, workspaceHost, threads, guard }: ControlAssemblyOptions,
+  { log, workspaceHost, threads, guard, auth }: ControlAssemblyOptions,
 ): ControlServerOptions['openEnvironment'] {
   let open: ControlServerOptions['openEnvironment'] | undefined;
   return async (key) => {
     await config.trust?.confirm();
     const { sessionEnvironments } = await import('./session-environments.ts');
-    open ??= sessionEnvironments({ config, log, workspaceHost, threads, guard });
+    open ??= sessionEnvironments({ config, log, workspaceHost, threads, guard, auth });
     return open(key);
   };
 }

@@ -16,6 +16,7 @@ import type { Environment, EnvironmentKey } from '../../control/rounds/environme
 import { createHost, type Host } from '../../host/host.ts';
 import { threadSlots } from '../../host/host-limits.ts';
 import type { Plugin } from '../../host/plugin.ts';
+import { type Authenticator, LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import type { Principal } from '../../session/principal.ts';
 import { DEFAULT_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
 import { memoryPair } from '../../transport/memory.ts';
@@ -34,6 +35,8 @@ export interface SessionEnvironmentsOptions {
   readonly config: HostConfig;
   /** The host that serves the workspace of the configuration, when it is up; asked when a session needs it. */
   readonly workspaceHost?: () => Promise<WorkspaceHost>;
+  /** Knows the rights of principals as they change. Default: they never do. */
+  readonly auth?: Authenticator | undefined;
   /** For a host at an address: this process's token for it. */
   readonly token?: string;
   readonly log: Log;
@@ -50,6 +53,11 @@ export function sessionEnvironments(
   const { config, log } = options;
   // Hosts of several folders are still one process.
   const threads = options.threads ?? threadSlots(config.limits);
+  // Hosts come and go; the authenticator of the server outlives them.
+  const changed = new Set<() => void>();
+  options.auth?.onChange?.(() => {
+    for (const listener of [...changed]) listener();
+  });
   const { host: address } = config.control;
   if (address !== undefined) return () => Promise.resolve(remote(address, options));
   return async ({ cwd, principal }) => {
@@ -63,12 +71,19 @@ export function sessionEnvironments(
     }
     // Plugins of the user are started once: they may own resources that allow one owner only.
     const closing: (() => unknown)[] = [];
+    // This user itself is in no list.
+    const isListed = principal !== LOCAL_PRINCIPAL && options.auth?.current !== undefined;
+    const current = () => (isListed ? options.auth?.current?.(principal.name) : principal);
+    const onChange = (listener: () => void): void => {
+      changed.add(listener);
+      closing.push(() => changed.delete(listener));
+    };
     const host = createHost({
       hostId: config.hostId,
       plugins: own ? await loadPlugins(config, closing) : await pluginsAnywhere(config),
       limits: { ...config.limits, maxParallel: 64 },
       workspace: cwd,
-      auth: { hasTokens: false, authenticate: () => principal },
+      auth: { hasTokens: false, authenticate: current, current, onChange },
       threads,
       pathGuard: options.guard,
       log,

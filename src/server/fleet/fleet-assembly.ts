@@ -24,8 +24,8 @@ import type { Journal } from '../../journal/journal.ts';
 import { sqliteJournal } from '../../journal/sqlite/sqlite.ts';
 import type { Authenticator } from '../../session/auth.ts';
 import type { AuthThrottle } from '../../session/auth-throttle.ts';
-import type { HttpRoute } from '../../transport/http/http-exchange.ts';
 import { fail, type HandfastError } from '../../wire/errors.ts';
+import type { ServerRoute } from '../http/server-route.ts';
 import { reportDamage } from '../journal-damage.ts';
 import { fleetHandlers } from './fleet-handlers.ts';
 import { fleetNats } from './fleet-nats.ts';
@@ -36,15 +36,15 @@ import { type AssembledWorker, assembleWorker } from './worker-assembly.ts';
 const DAY_MS = 86_400_000;
 /** The HTTP routes that receivers of earlier versions call at an orchestrator. */
 const ROUTES = [
-  ['POST', RPC_PATH],
-  ['GET', CARD_PATH],
+  ['POST', RPC_PATH, 'messages'],
+  ['GET', CARD_PATH, 'none'],
 ] as const;
 /** Retention of the events of one task: a long run reports progress many times. */
 const RETENTION = { maxEntries: 20_000, maxBytes: 32 * 1024 * 1024 };
 
 export interface FleetAssemblyOptions {
   readonly auth: Authenticator;
-  readonly backoff: AuthThrottle;
+  readonly authThrottle: AuthThrottle;
   readonly log: Log;
   readonly version: string;
   readonly env?: Readonly<Record<string, string | undefined>>;
@@ -65,7 +65,7 @@ export interface AssembledFleet {
   /** Serves workers on stream links. */
   readonly dialect: Dialect;
   /** Routes that receivers of earlier versions call. */
-  readonly routes: readonly HttpRoute[];
+  readonly routes: readonly ServerRoute[];
   /** Starts orchestrator and workers. Sends the questions of workers to `control`. */
   start(control: ControlServer): Promise<void>;
   /** Resolves when the fleet ends by itself: another orchestrator of its name took over. Never rejects. */
@@ -84,7 +84,7 @@ export interface AssembledFleet {
  * everything again.
  */
 export async function assembleFleet(config: FleetConfig, options: FleetAssemblyOptions): Promise<AssembledFleet> {
-  const { log, auth, backoff, version, env = process.env, signal, now = Date.now } = options;
+  const { log, auth, authThrottle, version, env = process.env, signal, now = Date.now } = options;
   const { name } = config;
   const closing: (() => unknown)[] = [];
   const closeAll = async (): Promise<void> => {
@@ -112,7 +112,7 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
     }
     const workers = assembled.map(({ worker }) => worker);
     const taken = new Set([...config.workers, ...config.peers].map(({ id }) => id));
-    const stream = streamBus({ name, auth, backoff, log, leaseTtlS: config.leaseTtlS, taken });
+    const stream = streamBus({ name, auth, authThrottle, log, leaseTtlS: config.leaseTtlS, taken });
     const local = inProcessBus(nats === undefined ? workers : [], { log });
     const upstream = httpPeerBus({
       name,
@@ -120,7 +120,7 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
         .filter(({ kind }) => kind === 'receiver')
         .map((peer) => ({ name: peer.id, url: peer.url, token: secretReader(peer, env) })),
       auth,
-      backoff,
+      authThrottle,
       log,
       url: () => config.listen.find((address) => address.startsWith('http')) ?? '',
       version,
@@ -177,9 +177,10 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
       workers: workers.map(({ agentId }) => agentId),
       handlers: fleetHandlers({ name, orchestrator, buses: busNames(config), journal, stopping: stopping.signal }),
       dialect: stream.dialect,
-      routes: ROUTES.map(([method, path]) => ({
+      routes: ROUTES.map(([method, path, needs]) => ({
         method,
         path,
+        needs,
         handle: (request, response) => upstream.handle(request, response),
       })),
       ended: nats === undefined ? new Promise(() => {}) : failureOf(nats.bus.closed),

@@ -86,6 +86,7 @@ async function openReceiver(
     host: wanted.host,
     port: wanted.port === 0 ? bandOf(config) : wanted.port,
     hasTokens: auth !== undefined,
+    trustedProxies: wanted.trustedProxies,
     handle: (request, response) => receiver.handle(request, response),
   });
   const listener = await listening.catch((error) => {
@@ -109,10 +110,11 @@ async function openAgent(
   { log, version, env = process.env }: WorkerEndpointsOptions,
 ): Promise<WorkerEndpoint> {
   const { serveA2a } = await import('../../fleet/bus/a2a/worker-server.ts');
-  const { host, port, url, partialState, retainDays } = wanted;
+  const { host, port, trustedProxies, url, partialState, retainDays } = wanted;
   return serveA2a(worker, {
     host,
     port,
+    trustedProxies,
     ...(url !== undefined && { url: () => url }),
     partialState,
     retainMs: retainDays * DAY_MS,

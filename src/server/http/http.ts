@@ -10,13 +10,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { noteClientAddress, type ProxyTrust, trustProxies } from '../../base/http/client-address.ts';
 import { boundConnections } from '../../base/http/connection-places.ts';
-import {
-  errorReply,
-  type HttpReply,
-  type HttpRoute,
-  jsonReply,
-  sendReply,
-} from '../../transport/http/http-exchange.ts';
+import { errorReply, type HttpReply, jsonReply, sendReply } from '../../transport/http/http-exchange.ts';
 import type { HttpSseEndpoint } from '../../transport/http/http-sse.ts';
 import type { Link, Listener } from '../../transport/link.ts';
 import type { WebSocketAcceptor } from '../../transport/websocket.ts';
@@ -24,6 +18,7 @@ import { fail } from '../../wire/errors.ts';
 import { TurnShare } from '../../wire/turn-share.ts';
 import { type Guard, requestGuard } from './http-guard.ts';
 import { pathOf, Router } from './router.ts';
+import { handlerOf, type RouteAccess, type RouteFacts, type ServerRoute } from './server-route.ts';
 
 export interface HttpServerOptions {
   /** Address to bind. Default `127.0.0.1`. */
@@ -32,7 +27,9 @@ export interface HttpServerOptions {
   readonly port?: number;
   /** The HTTP + SSE binding. Its routes are served, and closing waits for its sessions. */
   readonly endpoint?: HttpSseEndpoint;
-  readonly routes?: readonly HttpRoute[];
+  readonly routes?: readonly ServerRoute[];
+  /** Whose tokens routes accept; needed where one of `routes` asks for a right. */
+  readonly access?: RouteAccess;
   /** Serves upgrades of `/ws`; links go to `accept`. */
   readonly webSocket?: WebSocketAcceptor;
   readonly accept?: (link: Link) => void;
@@ -62,6 +59,8 @@ export interface HttpServerOptions {
 
 export interface HttpListener extends Listener {
   readonly port: number;
+  /** Everything that is served, upgrades included, with the right it asks for. */
+  readonly routes: readonly RouteFacts[];
   /**
    * Accepts no new session, upgrade or other request (503). Sessions and WebSocket links already open continue, and the port
    * stays open for the former until the last is closed; without any it is closed when this resolves, within `drainMs`.
@@ -114,6 +113,7 @@ export async function httpServer(options: HttpServerOptions): Promise<HttpListen
   return {
     address: `http://${reachable(host)}:${bound.port}`,
     port: bound.port,
+    routes: port.routes,
     close: () => port.close(),
   };
 }
@@ -144,6 +144,7 @@ function listen(server: Server, port: number, host: string): Promise<{ port: num
 
 /** The running port. */
 class HttpPort {
+  readonly routes: readonly RouteFacts[];
   readonly #server: Server;
   readonly #options: HttpServerOptions;
   readonly #router: Router;
@@ -163,15 +164,20 @@ class HttpPort {
     this.#options = options;
     const { trustedProxies = [] } = options;
     if (trustedProxies.length > 0) this.#proxyTrust = trustProxies(trustedProxies);
-    const health: HttpRoute = {
+    const health: ServerRoute = {
       method: 'GET',
       path: '/health',
+      needs: 'none',
       handle: (_request, response) => this.#health(response),
     };
-    this.#router = new Router([health, ...(options.endpoint?.routes ?? []), ...(options.routes ?? [])]);
-    const { webSocket, accept, rpc } = options;
+    const { webSocket, accept, rpc, endpoint, access } = options;
+    const binding = (endpoint?.routes ?? []).map((route) => ({ ...route, needs: 'messages' }) as const);
+    const routes = [health, ...binding, ...(options.routes ?? [])];
+    this.#router = new Router(routes.map((route) => handlerOf(route, access)));
     if (webSocket !== undefined && accept !== undefined) this.#upgrades.set('/ws', { webSocket, accept });
     if (rpc !== undefined) this.#upgrades.set('/rpc', { ...rpc, accept: (link) => rpc.accept(link) });
+    const upgrades = [...this.#upgrades.keys()].map((path) => ({ method: 'GET', path, needs: 'messages' }) as const);
+    this.routes = [...routes, ...upgrades].map(({ method, path, needs }) => ({ method, path, needs }));
     server.on('request', (request, response) => this.#request(request, response));
     server.on('upgrade', (request, socket, head) => this.#upgrade(request, socket, head));
     server.on('clientError', (error: NodeJS.ErrnoException, socket) => this.#malformed(error, socket as Socket));

@@ -7,21 +7,16 @@
 
 import type { Host } from '../../host/host.ts';
 import type { Journal } from '../../journal/journal.ts';
-import type { Authenticator } from '../../session/auth.ts';
-import type { AuthThrottle } from '../../session/auth-throttle.ts';
-import { principalOfRequest } from '../../session/bearer.ts';
 import type { Principal } from '../../session/principal.ts';
-import { may, refusal } from '../../session/rights.ts';
-import { errorReply, type HttpRoute, jsonReply, sendReply } from '../../transport/http/http-exchange.ts';
-import { asError, type ErrorName, fail, rowOf } from '../../wire/errors.ts';
+import { may } from '../../session/rights.ts';
+import { fail } from '../../wire/errors.ts';
 import type { DeferredAudit } from '../deferred-audit.ts';
+import type { GuardedRoute, RouteAccess } from './server-route.ts';
 
 /** The parts that the routes report about. */
-export interface Operated {
+export interface Operated extends RouteAccess {
   readonly host: Host;
   readonly journal: Journal;
-  readonly auth: Authenticator;
-  readonly backoff: AuthThrottle;
   readonly audit: DeferredAudit | undefined;
   /** What the journal of sessions stores, by principal; undefined where none are served. */
   readonly storage?: () => object | undefined;
@@ -46,35 +41,12 @@ export interface SessionLine {
 /** Ended sessions listed at most. */
 const MAX_ENDED = 200;
 
-const WHO_ARE_YOU = ['WWW-Authenticate', 'Bearer'];
-const REFUSED = errorReply(401, 'auth_failed', 'the token is missing or wrong', WHO_ARE_YOU);
-const TOO_MANY = errorReply(429, 'over_capacity', 'too many wrong tokens from this address', ['Retry-After', '5']);
-
-/** The routes. Wrong tokens are answered ever more slowly, as they are at the handshake. */
-export function operatorRoutes(operated: Operated): HttpRoute[] {
-  const guarded =
-    (
-      answer: (principal: Principal) => object | Promise<object>,
-      needs?: 'observe' | 'administer',
-    ): HttpRoute['handle'] =>
-    async (request, response) => {
-      const principal = await principalOfRequest(request, operated.auth, operated.backoff);
-      if (principal === 401) return sendReply(response, REFUSED);
-      if (principal === 429) return sendReply(response, TOO_MANY);
-      if (needs !== undefined && !may(principal, needs)) {
-        return sendReply(response, errorReply(403, 'unauthorized', refusal(principal, needs).message));
-      }
-      try {
-        sendReply(response, jsonReply(200, await answer(principal)));
-      } catch (thrown) {
-        const { code, detail, message } = asError(thrown);
-        sendReply(response, errorReply(rowOf(code, detail).http, code as ErrorName, message));
-      }
-    };
+/** The routes. */
+export function operatorRoutes(operated: Operated): readonly GuardedRoute[] {
   return [
-    { method: 'GET', path: '/status', whileClosing: true, handle: guarded(() => statusOf(operated), 'observe') },
-    { method: 'GET', path: '/sessions', handle: guarded((principal) => sessionsFor(principal, operated)) },
-    { method: 'POST', path: '/reload', handle: guarded(() => reloadOf(operated), 'administer') },
+    { method: 'GET', path: '/status', needs: 'observe', whileClosing: true, answer: () => statusOf(operated) },
+    { method: 'GET', path: '/sessions', needs: 'token', answer: (principal) => sessionsFor(principal, operated) },
+    { method: 'POST', path: '/reload', needs: 'administer', answer: () => reloadOf(operated) },
   ];
 }
 

@@ -153,6 +153,15 @@ describe('outages on NATS', { concurrency: 4 }, () => {
     assert.equal(await early.closed, undefined);
   });
 
+  natsTest('a signal cancels joining, and does nothing once the worker has joined', async (context, installed) => {
+    const fleet = await NatsFleet.start(context, installed);
+    const control = new AbortController();
+    const joined = await fleet.worker(new WorkerStandIn({ agentId: 'w' }), { signal: control.signal });
+    control.abort();
+    await new Promise(setImmediate);
+    assert.equal(joined.state, 'open');
+  });
+
   natsTest('clocks that are an hour off change nothing', async (context, installed) => {
     const fleet = await NatsFleet.start(context, installed);
     fleet.storage = { leaseTtlS: 4, profileTtlS: 30 };

@@ -232,3 +232,30 @@ receiver: { token_file: empty.token }
 `;
   await assert.rejects(worker(yaml), { code: 'not_configured', message: /empty\.token is empty/ });
 });
+
+test('behind a proxy that the file names, a client that guesses delays itself alone, at each endpoint', async (context) => {
+  const { worker, folder } = site(context);
+  const endpoint = '{ port: 0, token_env: T, trusted_proxies: [127.0.0.0/8] }';
+  const yaml = `
+executor: { kind: command, command: ${join(folder, 'program.cjs')} }
+receiver: ${endpoint}
+a2a: ${endpoint}
+`;
+  const { addresses } = await worker(yaml, { T: 'of-the-sender' });
+  for (const [address, path] of [
+    [addresses[0], '/jsonrpc'],
+    [addresses[1], '/a2a'],
+  ] as const) {
+    const guess = async (client: string): Promise<number> => {
+      const from = { 'X-Forwarded-For': client, Authorization: 'Bearer wrong', 'Content-Type': 'application/json' };
+      return (await fetch(`${address}${path}`, { method: 'POST', headers: from, body: '{}' })).status;
+    };
+    for (let at = 0; at < 7; at++) assert.equal(await guess('192.0.2.1'), 401);
+    const order: string[] = [];
+    await Promise.all([
+      guess('192.0.2.1').then(() => order.push('the guesser')),
+      guess('192.0.2.2').then(() => order.push('another')),
+    ]);
+    assert.deepEqual(order, ['another', 'the guesser'], path);
+  }
+});

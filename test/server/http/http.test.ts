@@ -4,12 +4,14 @@
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { connect } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type HttpListener, type HttpServerOptions, httpServer } from '../../../src/server/http/http.ts';
 import { requestGuard } from '../../../src/server/http/http-guard.ts';
-import { type HttpRoute, jsonReply, readBody, sendReply } from '../../../src/transport/http/http-exchange.ts';
+import type { ServerRoute } from '../../../src/server/http/server-route.ts';
+import { jsonReply, readBody, sendReply } from '../../../src/transport/http/http-exchange.ts';
 import type { WebSocketAcceptor } from '../../../src/transport/websocket.ts';
 import type { HandfastError } from '../../../src/wire/errors.ts';
 import { ask, newSession, openStream, raw, serve, until, within } from '../../transport/http/http-fixtures.ts';
@@ -20,10 +22,11 @@ const TIMEOUT = { timeout: 300_000 };
 /** A port whose `GET /seen` and `POST /body` note that a handler was reached. */
 async function start(t: TestContext, options: HttpServerOptions = {}) {
   const reached: string[] = [];
-  const routes: HttpRoute[] = [
+  const routes: ServerRoute[] = [
     {
       method: 'GET',
       path: '/seen',
+      needs: 'none',
       handle: (request, response) => {
         reached.push(`GET ${request.url}`);
         sendReply(response, jsonReply(200, { seen: true }));
@@ -32,6 +35,7 @@ async function start(t: TestContext, options: HttpServerOptions = {}) {
     {
       method: 'POST',
       path: '/body',
+      needs: 'none',
       handle: (request, response) => {
         readBody(request, 1_000, (body) => {
           const told = typeof body === 'string' ? body : body.toString('latin1');
@@ -270,8 +274,10 @@ describe('routing', TIMEOUT, () => {
   });
 
   test('serves prefixes longest first and behind exact paths', async (t) => {
-    const named = (name: string): Pick<HttpRoute, 'handle'> => ({
-      handle: (_request, response, path) => sendReply(response, jsonReply(200, `${name} ${path}`)),
+    const named = (name: string) => ({
+      needs: 'none' as const,
+      handle: (_request: IncomingMessage, response: ServerResponse, path: string) =>
+        sendReply(response, jsonReply(200, `${name} ${path}`)),
     });
     const { listener } = await start(t, {
       routes: [
@@ -292,8 +298,16 @@ describe('routing', TIMEOUT, () => {
   });
 
   test('two routes for the same thing are refused at the start', async () => {
-    const route: HttpRoute = { method: 'GET', path: '/health', handle: () => {} };
+    const route: ServerRoute = { method: 'GET', path: '/health', needs: 'none', handle: () => {} };
     await assert.rejects(httpServer({ routes: [route] }), /two routes for GET \/health/);
+  });
+
+  test('a route without a named right cannot be registered, nor one that asks for a right where no token is known', async () => {
+    const handle = () => assert.fail('it was served');
+    const nameless = { method: 'GET', path: '/open', handle } as unknown as ServerRoute;
+    await assert.rejects(httpServer({ routes: [nameless] }), /no right is named for GET \/open/);
+    const guarded: ServerRoute = { method: 'GET', path: '/mine', needs: 'token', answer: () => ({}) };
+    await assert.rejects(httpServer({ routes: [guarded] }), /GET \/mine needs a token/);
   });
 
   test('health says ok, and what it was given to say', async (t) => {
@@ -314,11 +328,12 @@ describe('routing', TIMEOUT, () => {
         {
           method: 'GET',
           path: '/throws',
+          needs: 'none',
           handle: () => {
             throw new Error('secret one');
           },
         },
-        { method: 'GET', path: '/rejects', handle: () => Promise.reject(new Error('secret two')) },
+        { method: 'GET', path: '/rejects', needs: 'none', handle: () => Promise.reject(new Error('secret two')) },
       ],
     });
     for (const path of ['/throws', '/rejects']) {
@@ -455,9 +470,10 @@ describe('closing', TIMEOUT, () => {
 
   test('lets an answer under way finish, but not for ever', async (t) => {
     const release: (() => void)[] = [];
-    const route: HttpRoute = {
+    const route: ServerRoute = {
       method: 'GET',
       path: '/slow',
+      needs: 'none',
       handle: (_request, response) => {
         release.push(() => sendReply(response, jsonReply(200, 'done')));
       },

@@ -5,7 +5,8 @@
  * Called by `shell.ts`. Where bubblewrap is missing or may not work, the program runs without it: it was granted, and
  * `handfast config check` warns. This is no sandbox; SECURITY.md says what it leaves open.
  */
-import { dirname } from 'node:path';
+import { accessSync, constants } from 'node:fs';
+import { delimiter, dirname, isAbsolute, join } from 'node:path';
 import { runProgram } from '../../../base/program.ts';
 import type { PathGuard } from '../../../base/workspace/protected-paths.ts';
 
@@ -31,6 +32,18 @@ export async function canCover(env: Readonly<Record<string, string | undefined>>
   } catch {
     return false;
   }
+}
+
+/** True when bubblewrap is installed; it is not run, so that whether it works here is not known. */
+export function isCoverInstalled(env: Readonly<Record<string, string | undefined>> = process.env): boolean {
+  return (env.PATH ?? '').split(delimiter).some((folder) => {
+    try {
+      accessSync(join(folder, 'bwrap'), constants.X_OK);
+      return isAbsolute(folder);
+    } catch {
+      return false;
+    }
+  });
 }
 
 /** The command line that runs `words` with the protected paths covered; `words` themselves where that is not possible. */

@@ -5,7 +5,7 @@
 import { type HistoryListResult, historyClear, historyGet, historyList } from '../../../protocol/session-rpc.ts';
 import type { SavedChatRecord } from '../../../protocol/session-types.ts';
 import type { Principal } from '../../../session/principal.ts';
-import { may } from '../../../session/rights.ts';
+import { EVERY_OWNER, may } from '../../../session/rights.ts';
 import { fail } from '../../../wire/errors.ts';
 import { type Handled, handles, type RpcCall } from '../../contract/handlers.ts';
 import { findChat } from '../history/chats.ts';
@@ -23,7 +23,7 @@ const USUAL_LIMIT = 100;
 
 /** Whose chats a principal sees; null = everybody's. */
 export const ownerSeenBy = (principal: Principal): string | null =>
-  may(principal, 'read', '*') ? null : principal.name;
+  may(principal, 'read', EVERY_OWNER) ? null : principal.name;
 
 /** The handlers. */
 export function historyHandlers({ chats, clear }: HistoryDeps): readonly Handled[] {

@@ -40,7 +40,8 @@ export interface LiveTurnFacts {
 export class LiveTurn implements Turn {
   readonly id: string;
   readonly log: SessionLog;
-  readonly principal: Principal;
+  /** The owner of the session, with the rights of now. */
+  principal: Principal;
   readonly settings: SessionSettings;
   readonly cwd: string;
   /** Set before the backend is run. */

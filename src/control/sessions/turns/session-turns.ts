@@ -7,7 +7,7 @@
 import { withGrace } from '../../../base/race.ts';
 import type { SessionSettings, StopReason } from '../../../protocol/session-types.ts';
 import type { Principal } from '../../../session/principal.ts';
-import { type ErrorName, fail, type HandfastError } from '../../../wire/errors.ts';
+import { asError, type ErrorName, fail, type HandfastError } from '../../../wire/errors.ts';
 import type { Approver } from '../../contract/approver.ts';
 import type { Backend } from '../../contract/backend.ts';
 import type { Steer } from '../../contract/session-log.ts';
@@ -115,6 +115,19 @@ export class SessionTurns {
   interrupt(stopReason: StopReason, turnId?: string): string | undefined {
     const effects = this.#happened({ type: 'interrupt', turnId, stopReason });
     return effects.find((effect) => effect.do === 'abort')?.turnId;
+  }
+
+  /** Gives the running turn the rights that its owner has now, and ends it where they do not allow it any more. */
+  rightsChanged(): void {
+    if (this.#running === undefined) return;
+    const { turn, run } = this.#running;
+    turn.principal = this.#parts.principalOf(this.session.record.owner);
+    try {
+      run.mustBeAllowed();
+    } catch (error) {
+      this.session.appendMessage('system', asError(error).message, turn.id);
+      this.interrupt('interrupted', turn.id);
+    }
   }
 
   /** Drops prompts that wait: one, or all. Returns how many. */

@@ -105,7 +105,7 @@ export class TurnRun {
         images: (prompt?.role === 'user' ? prompt.images : undefined) ?? [],
       };
       this.#turn.continued = true;
-      this.#mustBeAllowed();
+      this.mustBeAllowed();
       await this.#unlessAborted(this.#backend.preflight(this.#turn.settings));
       this.#checked.resolve();
       await this.#acquireSlot();
@@ -113,8 +113,8 @@ export class TurnRun {
     });
   }
 
-  /** Defaults and the rights of the owner may have changed since the session was made. */
-  #mustBeAllowed(): void {
+  /** Defaults and the rights of the owner may have changed since the session was made. Fails with `unauthorized`. */
+  mustBeAllowed(): void {
     const { principal, settings } = this.#turn;
     const provider = this.#backend.modelOf(settings)?.provider ?? undefined;
     mustBeAllowed(principal, principal.name, {
@@ -147,7 +147,7 @@ export class TurnRun {
   async #prepare(prompt: AcceptedPrompt): Promise<ReadPrompt> {
     const { readPrompt, imageRoots, skillsFor } = this.#parts;
     const { cwd, settings, id, principal } = this.#turn;
-    this.#mustBeAllowed();
+    this.mustBeAllowed();
     const read = await this.#unlessAborted(readPrompt(prompt, { cwd, roots: [cwd, ...imageRoots], principal }));
     await this.#unlessAborted(this.#backend.preflight(settings));
     const skills = await this.#unlessAborted(skillsFor(read.text, cwd));

@@ -66,17 +66,20 @@ export async function serveA2a(
     readonly host?: string;
     /** 0: any free one. */
     readonly port: number;
+    /** Addresses and networks of proxies that are believed whom they forward. Default: none. */
+    readonly trustedProxies?: readonly string[];
     /** Address for the card, where it is not that of the port. */
     readonly url?: () => string;
   },
 ): Promise<ServedA2a> {
   let listener: HttpListener | undefined;
-  const { host, port, url = () => listener?.address ?? '', ...rest } = options;
+  const { host, port, trustedProxies, url = () => listener?.address ?? '', ...rest } = options;
   const agent = await a2aAgent(worker, { ...rest, url });
   try {
     listener = await listenHttp({
       host,
       port,
+      trustedProxies,
       hasTokens: options.auth?.hasTokens === true,
       handle: (request, response) => void agent.handle(request, response),
     });

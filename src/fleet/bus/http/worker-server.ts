@@ -8,6 +8,7 @@
  */
 import type { Buffer } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { clientAddress } from '../../../base/http/client-address.ts';
 import type { Log } from '../../../base/log.ts';
 import { isLoopback } from '../../../config/listen-address.ts';
 import { FLEET_EXTENSION } from '../../../protocol/fleet.ts';
@@ -133,7 +134,7 @@ class WorkerReceiver implements HttpReceiver {
     const { worker, name = worker.agentId, repoPath, ready } = this.#options;
     const { ok, detail } = (await ready?.()) ?? { ok: true, detail: 'ready' };
     const known =
-      isLoopback(request.socket.remoteAddress ?? '') ||
+      isLoopback(clientAddress(request)) ||
       (this.#server.auth.hasTokens && typeof (await this.#server.principalOf(request)) === 'object');
     const draining = worker.draining || this.#closed;
     const facts = { ok: ok && !draining, name, detail: draining ? 'draining' : detail };

@@ -6,7 +6,7 @@
  * @see docs/nats.md
  */
 
-import { withTimeout } from '../../../base/race.ts';
+import { orAborted, withTimeout } from '../../../base/race.ts';
 import type { ConnectionState, StateChange } from '../../../connection/reconnect.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import { fleetMessage } from '../../messages/encode.ts';
@@ -32,6 +32,8 @@ export interface JoinNatsOptions extends NatsOptions, StorageOptions {
    * itself dials: of several servers it may dial another one sooner than `retryInMs`.
    */
   readonly onState?: (change: StateChange) => void;
+  /** Cancels joining; has no effect once the worker was accepted. `closed` then resolves as after `close`. */
+  readonly signal?: AbortSignal;
   /** Monotonic milliseconds. */
   readonly monotonic?: () => number;
 }
@@ -83,6 +85,7 @@ class Membership implements Joined {
     // A caller that does not await it must not get an unhandled rejection.
     this.accepted.catch(() => {});
     this.closed = this.#run(first);
+    orAborted(this.accepted, options.signal).catch(() => this.close());
   }
 
   get state(): ConnectionState {
@@ -117,6 +120,7 @@ class Membership implements Joined {
       link = await openNats(`worker ${this.peerId}`, settings, { signal, inboxPrefix, onRetry });
       void link.lost.then((error) => this.#over.resolve(error));
       this.#parts = await this.#open(link);
+      signal.throwIfAborted();
       first.resolve();
       this.#options.onState?.({ state: 'open' });
       over = await this.#over.promise;

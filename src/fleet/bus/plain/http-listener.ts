@@ -7,6 +7,7 @@
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { noteClientAddress, trustProxies } from '../../../base/http/client-address.ts';
 import { boundConnections } from '../../../base/http/connection-places.ts';
 import { isLoopback } from '../../../config/listen-address.ts';
 import { fail } from '../../../wire/errors.ts';
@@ -26,6 +27,8 @@ export interface HttpListenerOptions {
   readonly port: number | PortBand;
   /** A token is required; without one, only loopback addresses may be bound. */
   readonly hasTokens: boolean;
+  /** Addresses and networks of proxies that are believed whom they forward. Default: none. */
+  readonly trustedProxies?: readonly string[];
   readonly handle: (request: IncomingMessage, response: ServerResponse) => void;
 }
 
@@ -41,7 +44,8 @@ export interface HttpListener {
  * (`detail.reason`: the system's code) when nothing can be bound.
  */
 export async function listenHttp(options: HttpListenerOptions): Promise<HttpListener> {
-  const { host = '127.0.0.1', port, hasTokens, handle } = options;
+  const { host = '127.0.0.1', port, hasTokens } = options;
+  const handle = handlerOf(options);
   if (!isLoopback(host) && !hasTokens) {
     throw fail('config_invalid', `${host} can be reached by other machines; configure a token, or bind 127.0.0.1`);
   }
@@ -62,6 +66,16 @@ export async function listenHttp(options: HttpListenerOptions): Promise<HttpList
   }
   const range = `${ports[0]}–${ports.at(-1)}`;
   throw fail('runtime_error', `no port of ${range} is free on ${host}`, { reason: 'EADDRINUSE' });
+}
+
+/** The handler of requests; behind trusted proxies it gets them with the address of the client they name. */
+function handlerOf({ handle, trustedProxies = [] }: HttpListenerOptions): HttpListenerOptions['handle'] {
+  if (trustedProxies.length === 0) return handle;
+  const trust = trustProxies(trustedProxies);
+  return (request, response) => {
+    noteClientAddress(request, trust(request));
+    handle(request, response);
+  };
 }
 
 const band = (name: PortBand): number[] => Array.from({ length: BAND_PORTS }, (_, index) => PORT_BANDS[name] + index);

@@ -30,7 +30,7 @@ export interface ServerAccess {
    * Delays callers that fail to authenticate; shared between the listeners of one process.
    * @internal
    */
-  readonly backoff?: AuthThrottle;
+  readonly authThrottle?: AuthThrottle;
 }
 
 /** A request whose caller is known. */
@@ -68,7 +68,7 @@ export class HttpServer {
     this.#options = options;
     this.auth = options.auth ?? createAuthenticator([]);
     this.#requireToken = options.requireToken ?? false;
-    this.#throttle = options.backoff ?? new AuthThrottle();
+    this.#throttle = options.authThrottle ?? new AuthThrottle();
     this.#routes = new Map(Object.entries(options.routes));
   }
 

@@ -21,7 +21,7 @@ import type { StreamPeer } from './stream-peer.ts';
 export interface FleetHandshakeDeps {
   readonly name: string;
   readonly incarnation: string;
-  readonly backoff: AuthThrottle;
+  readonly authThrottle: AuthThrottle;
   readonly log: Log;
   /** Who the worker is, by its token, or why it is refused: the token is missing or wrong, or its principal may not be it. */
   identify(link: Link, announced: Announced, token: unknown): WorkerIdentity | 'auth_failed' | 'unauthorized';
@@ -80,8 +80,8 @@ export class FleetHandshake implements Dialect {
   }
 
   #authFailed(gate: PendingLink): void {
-    const { backoff, log } = this.#admission;
-    backoff.refuseLink(gate, log, 'a worker sent a wrong credential', () => this.#refuse(gate, 'auth_failed'));
+    const { authThrottle, log } = this.#admission;
+    authThrottle.refuseLink(gate, log, 'a worker sent a wrong credential', () => this.#refuse(gate, 'auth_failed'));
   }
 
   #refuse(gate: PendingLink, reason: string): void {

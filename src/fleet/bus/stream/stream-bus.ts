@@ -34,7 +34,7 @@ export interface StreamBusOptions {
    * Slows guessing down; share the host's where both serve the same listeners.
    * @internal
    */
-  readonly backoff?: AuthThrottle;
+  readonly authThrottle?: AuthThrottle;
   readonly log: Log;
   /** Names of workers on other buses: a worker that joins under one of them is refused. */
   readonly taken?: ReadonlySet<string>;
@@ -82,7 +82,7 @@ class LinkBus implements StreamBus, PeerOwner, FleetHandshakeDeps {
   readonly name: string;
   readonly incarnation: string;
   readonly auth: Authenticator;
-  readonly backoff: AuthThrottle;
+  readonly authThrottle: AuthThrottle;
   readonly log: Log;
   readonly heartbeatMs: number;
   readonly ackTimeoutMs: number;
@@ -105,7 +105,7 @@ class LinkBus implements StreamBus, PeerOwner, FleetHandshakeDeps {
     this.newId = options.newId ?? (() => crypto.randomUUID());
     this.incarnation = this.newId();
     this.auth = options.auth ?? createAuthenticator([]);
-    this.backoff = options.backoff ?? new AuthThrottle();
+    this.authThrottle = options.authThrottle ?? new AuthThrottle();
     this.log = options.log;
     this.heartbeatMs = (options.heartbeatS ?? 5) * 1000;
     this.ackTimeoutMs = options.ackTimeoutMs ?? 10_000;
