@@ -19,6 +19,7 @@ import {
   type PrincipalTokens,
   tokenDigest,
 } from '../../session/auth.ts';
+import type { Principal } from '../../session/principal.ts';
 import { type SecretSource, secretReader } from './secret-reader.ts';
 
 export interface WorkerEndpointsOptions {
@@ -150,14 +151,17 @@ async function sendersOf(
   for (const sender of [first, ...receiver.senders]) {
     const { name, callback } = sender;
     const secret = secretReader(sender, env);
-    if (secret !== undefined) grants.push({ principal: { name }, digests: [tokenDigest(await secret())] });
+    if (secret !== undefined) grants.push({ principal: senderOf(name), digests: [tokenDigest(await secret())] });
     if (callback !== undefined) callbacks.set(name, { url: callback.url, token: secretReader(callback, env) });
   }
   return { auth: grants.length === 0 ? undefined : createAuthenticator(grants), callbacks };
 }
 
+/** A client that the file of the worker names: it hands in tasks, and may do nothing else. */
+const senderOf = (name: string): Principal => ({ name, fleet: { submit: true } });
+
 /** One token, one principal; undefined where none is configured. */
 async function accessBy(secret: SecretSource | undefined, name: string): Promise<Authenticator | undefined> {
   if (secret === undefined) return undefined;
-  return createAuthenticator([{ principal: { name }, digests: [tokenDigest(await secret())] }]);
+  return createAuthenticator([{ principal: senderOf(name), digests: [tokenDigest(await secret())] }]);
 }

@@ -42,8 +42,8 @@ export async function served(
     port: 0,
     file: options.file ?? join(await folder(test), 'a2a.db'),
     auth: createAuthenticator([
-      { principal: { name: 'boss', capabilities: ['*'] }, digests: [tokenDigest(TOKEN)] },
-      { principal: { name: 'other', capabilities: ['*'] }, digests: [tokenDigest('token-of-another')] },
+      { principal: { name: 'boss', fleet: { submit: true } }, digests: [tokenDigest(TOKEN)] },
+      { principal: { name: 'other', fleet: { submit: true } }, digests: [tokenDigest('token-of-another')] },
     ]),
     log: quiet,
     ...options,

@@ -16,7 +16,7 @@ busContract({
   async open(workers) {
     const folder = await mkdtemp(join(tmpdir(), 'handfast-a2a-'));
     const auth = createAuthenticator([
-      { principal: { name: 'boss', capabilities: ['*'] }, digests: [tokenDigest(TOKEN)] },
+      { principal: { name: 'boss', fleet: { submit: true } }, digests: [tokenDigest(TOKEN)] },
     ]);
     const agents = await Promise.all(
       workers.map((worker) =>

@@ -52,7 +52,7 @@ async function staged(
     repoPath: '/repo',
     url: () => url,
     log: quiet,
-    auth: createAuthenticator([{ principal: { name: 'boss', capabilities: ['*'] }, digests: [tokenDigest(BOSS)] }]),
+    auth: createAuthenticator([{ principal: { name: 'boss', fleet: { submit: true } }, digests: [tokenDigest(BOSS)] }]),
     ...(how.managed && { callbacks: new Map([['boss', { url: replies.address, token: () => WORKER }]]) }),
     ...how.receiver,
   });

@@ -10,6 +10,7 @@ import { announceInReply } from '../../../src/fleet/phases/announce-reply.ts';
 import { extractReply } from '../../../src/fleet/phases/reply.ts';
 import { FLEET_EXTENSION } from '../../../src/protocol/fleet.ts';
 import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
+import { ROLES } from '../../../src/session/roles.ts';
 import { aDispatch } from '../bus-contract.ts';
 import { blocked, type ScriptedOptions, ScriptedWorker } from '../support/scripted-worker.ts';
 import { quiet } from '../support/stream-links.ts';
@@ -214,7 +215,7 @@ test('a managed worker acknowledges at once and calls back until its reply is ta
 test('health says whether tasks would be done, and keeps the path of the repository from strangers', async (context) => {
   let ready = { ok: true, detail: 'ready' };
   const auth = createAuthenticator([
-    { principal: { name: 'boss', capabilities: ['*'] }, digests: [tokenDigest('token-of-the-boss')] },
+    { principal: { name: 'boss', fleet: { submit: true } }, digests: [tokenDigest('token-of-the-boss')] },
   ]);
   const { worker, url } = await staged(context, {}, { auth, ready: async () => ready });
   const health = async (): Promise<{ status: number; body: Record<string, unknown> }> => {
@@ -247,7 +248,7 @@ test('the card is public, says that the protocol is spoken, and nothing of what 
 
 test('tokens are asked for before anything is read, and guessing takes longer', async (context) => {
   const auth = createAuthenticator([
-    { principal: { name: 'boss', capabilities: ['*'] }, digests: [tokenDigest('token-of-the-boss')] },
+    { principal: { name: 'boss', fleet: { submit: true } }, digests: [tokenDigest('token-of-the-boss')] },
   ]);
   const { worker, url } = await staged(context, {}, { auth });
   const wrong = await say(url, 'do it', { token: 'token-of-a-thief' });
@@ -258,6 +259,21 @@ test('tokens are asked for before anything is read, and guessing takes longer', 
   assert.equal((await say(url, 'do it', { token: 'token-of-the-boss' })).status, 200);
   const announce = await fetch(`${url}/announce`, { headers: { authorization: 'Bearer token-of-the-boss' } });
   assert.equal(((await announce.json()) as { type: string }).type, 'SESSION_ANNOUNCE');
+});
+
+test('a token without the grant to hand in tasks gets the card and nothing else', async (context) => {
+  const auth = createAuthenticator([
+    { principal: { name: 'bare' }, digests: [tokenDigest('token-of-the-bare')] },
+    { principal: { name: 'agent', ...ROLES.agent }, digests: [tokenDigest('token-of-the-agent')] },
+  ]);
+  const { worker, url } = await staged(context, {}, { auth });
+  for (const name of ['bare', 'agent']) {
+    const token = `token-of-the-${name}`;
+    assert.equal((await say(url, 'do it', { token })).status, 403);
+    assert.equal((await fetch(`${url}/announce`, { headers: { authorization: `Bearer ${token}` } })).status, 403);
+  }
+  assert.equal((await fetch(`${url}/.well-known/agent-card.json`)).status, 200);
+  assert.deepEqual(worker.begun, []);
 });
 
 test('a receiver that should ask for tokens and has none answers no client', async (context) => {

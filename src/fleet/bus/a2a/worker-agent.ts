@@ -52,7 +52,7 @@ export class WorkerAgent implements A2aAgent {
           open: (_, response) =>
             respond(response, 200, sdk.core.AgentCard.toJSON(this.#card()), { 'Cache-Control': 'no-cache' }),
         },
-        [this.#base + AGENT_PATH]: { post: (call, body) => this.#call(call, body) },
+        [this.#base + AGENT_PATH]: { needs: 'submit', post: (call, body) => this.#call(call, body) },
       },
       unavailable: () => {
         if (!this.#closed && this.#asleep === undefined) return undefined;

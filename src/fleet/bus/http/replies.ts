@@ -57,7 +57,7 @@ export class ReplyReceiver {
             respond(response, ok ? 200 : 503, { ok, version: version ?? null, peer_count: peers.length });
           },
         },
-        [RPC_PATH]: { post: (call, body) => this.#receive(call, body) },
+        [RPC_PATH]: { needs: 'messages', post: (call, body) => this.#receive(call, body) },
       },
     });
   }

@@ -87,8 +87,11 @@ class WorkerReceiver implements HttpReceiver {
       routes: {
         [CARD_PATH]: { open: (_, response) => respond(response, 200, cardOf(this.#card())) },
         [HEALTH_PATH]: { open: (request, response) => this.#health(request, response) },
-        [ANNOUNCE_PATH]: { get: async ({ response }) => respond(response, 200, await worker.announce()) },
-        [RPC_PATH]: { post: (call, body) => this.#receive(call, body) },
+        [ANNOUNCE_PATH]: {
+          needs: 'submit',
+          get: async ({ response }) => respond(response, 200, await worker.announce()),
+        },
+        [RPC_PATH]: { needs: 'submit', post: (call, body) => this.#receive(call, body) },
       },
     });
     // Results of an earlier process may wait for these.

@@ -13,6 +13,7 @@ import { type Authenticator, createAuthenticator } from '../../../session/auth.t
 import { AuthThrottle } from '../../../session/auth-throttle.ts';
 import { principalOfRequest } from '../../../session/bearer.ts';
 import type { Principal } from '../../../session/principal.ts';
+import { may, refusal } from '../../../session/rights.ts';
 import { asError } from '../../../wire/errors.ts';
 
 /** Longest body of a request or a response, bytes. */
@@ -22,7 +23,7 @@ const MAX_READ_BYTES = 16 * MAX_BODY_BYTES;
 
 /** Which callers a server accepts. */
 export interface ServerAccess {
-  /** Default: no token; every caller that reaches the port is this user. */
+  /** Who may hand in tasks needs `fleet.submit`. Default: no token; every caller that reaches the port is this user. */
   readonly auth?: Authenticator;
   /** True: without a configured token everything but the open routes is refused with 503. Default false. */
   readonly requireToken?: boolean;
@@ -45,9 +46,12 @@ export type Route =
   /** For every caller. */
   | { readonly open: (request: IncomingMessage, response: ServerResponse) => unknown }
   /** `GET`, with a token. */
-  | { readonly get: (call: Authenticated) => unknown }
+  | { readonly needs: RouteRight; readonly get: (call: Authenticated) => unknown }
   /** `POST` of JSON, with a token. */
-  | { readonly post: (call: Authenticated, body: Buffer) => unknown };
+  | { readonly needs: RouteRight; readonly post: (call: Authenticated, body: Buffer) => unknown };
+
+/** What the caller must be granted: `submit` tasks of its own, or what the handler asks for each message. */
+export type RouteRight = 'submit' | 'messages';
 
 export interface HttpServerOptions extends ServerAccess {
   readonly log: Log;
@@ -102,6 +106,10 @@ export class HttpServer {
     if (principal === undefined) {
       request.resume();
       return;
+    }
+    if (route.needs === 'submit' && !may(principal, 'submit', principal.name)) {
+      request.resume();
+      return respond(response, 403, { error: refusal(principal, 'submit').message });
     }
     const call = { request, response, principal };
     if ('get' in route) {
