@@ -45,6 +45,7 @@ What is typed while the agent works steers its turn. Ctrl-C stops the turn, twic
 
 Examples:
   handfast chat
+  handfast chat --new --model gpt-5.2
   echo 'read README.md and count its lines' | handfast chat --new`,
     )
     .action((flags) => act(async (terminal) => (await import('./commands/chat.ts')).chat(flags, terminal)));
@@ -80,6 +81,7 @@ function addSession(program: Command, act: (action: Act) => Promise<void>): void
   reaching(session.command('send <session> <prompt...>'))
     .description('send a prompt and print the reply ("new": in a new session; prompt: text, @FILE or -)')
     .addOption(new Option('--image <path>', 'an image (repeatable)').argParser(collect))
+    .option('--model <id>', 'the model of a new session')
     .option('--detach', 'return at once and print the id of the turn')
     .option('--no-enqueue', 'fail when a turn is running')
     .addOption(jsonOption('print every event of the turn as a line'))

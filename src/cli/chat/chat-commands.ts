@@ -68,6 +68,25 @@ const commands: Readonly<Record<string, Command>> = {
         );
     },
   },
+  '/model': {
+    about: 'the models that can be chosen; with an id, choose it for this session',
+    async run(place, model) {
+      const { rpc } = place.control;
+      if (model !== '') {
+        await rpc.sessionConfigure({ session_id: place.session.id, model });
+        return note(place, `· this session uses ${model}`);
+      }
+      const { models, selected_model: selected } = await rpc.modelList({});
+      if (models.length === 0) note(place, '· no models; set the key of a provider before the server starts');
+      list(
+        place,
+        models.map(({ id, description }) => [
+          id,
+          id === selected ? `${description} (chosen for all sessions)` : description,
+        ]),
+      );
+    },
+  },
   '/retitle': {
     about: 'give this session a title',
     async run(place, title) {

@@ -98,6 +98,8 @@ export async function sessionTail(
 const reached = (event: ControlEvent | EventGap): number => (event.type === 'gap' ? event.to : event.seq);
 
 export interface SendFlags extends ControlFlags {
+  /** Of a new session. */
+  readonly model?: string;
   readonly image?: readonly string[];
   /** Return when the prompt was accepted. */
   readonly detach?: boolean;
@@ -106,10 +108,16 @@ export interface SendFlags extends ControlFlags {
 
 /** Sends a prompt; `new` opens a session for it. */
 export async function sessionSend(id: string, prompt: string, flags: SendFlags, terminal: Terminal): Promise<number> {
+  const { model } = flags;
+  if (model !== undefined && id !== 'new') {
+    throw fail('usage', '--model is for new sessions: handfast session send new --model ID PROMPT');
+  }
   const text = await textOf(prompt);
   return withControl(flags, terminal, async ({ control, signal }) => {
     const session =
-      id === 'new' ? await control.create({ cwd: process.cwd() }) : await control.open(await fullId(control, id));
+      id === 'new'
+        ? await control.create({ cwd: process.cwd(), model })
+        : await control.open(await fullId(control, id));
     if (id === 'new' && !terminal.json) terminal.note(`session ${session.id}`);
     const images = flags.image?.map((path) => ({ path }));
     const turn = await session.prompt(text, { images, enqueue: flags.enqueue ?? true });

@@ -33,6 +33,10 @@ export interface SessionOutputOptions {
   readonly asking?: boolean;
 }
 
+/** The protocol fixes the words of the error, which do not say how a user of the command line selects one. */
+const CHOOSE_A_MODEL =
+  '· handfast chat, then /model, lists the models; choose one with /model ID, or --model ID for a new session';
+
 export class SessionOutput {
   readonly #terminal: Terminal;
   readonly #options: SessionOutputOptions;
@@ -117,6 +121,8 @@ export class SessionOutput {
         return this.#ended();
       case 'session.error':
         this.note(`✗ the turn failed: ${event.payload.message} [${event.payload.kind}]`);
+        if (event.payload.kind === 'not_configured' && /\bmodel\b/.test(event.payload.message))
+          this.note(CHOOSE_A_MODEL);
         return this.#ended();
       default:
     }
