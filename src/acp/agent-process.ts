@@ -7,6 +7,7 @@ import type { Link, Message } from '../transport/link.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { linkStream } from './link-stream.ts';
 import {
+  type AcpSdk,
   type AgentCapabilities,
   type ClientConnection,
   type ClientContext,
@@ -38,6 +39,8 @@ export interface AgentProcessOptions extends AgentCommand {
   readonly maxMessageBytes: number;
   /** Time for the process to start and to answer `initialize`, in milliseconds. */
   readonly startTimeoutMs: number;
+  /** Waits until the process may be started; what it resolves with is called once it has ended. Default: at once. */
+  readonly acquire?: (signal: AbortSignal) => Promise<() => void>;
   /** Receives each line of stderr and each invalid line of stdout. */
   readonly log?: (line: string) => void;
 }
@@ -78,12 +81,32 @@ export class AgentProcess {
 
   /**
    * Starts an agent and shakes hands with it. Fails with `not_configured` when it cannot be started or speaks another
-   * version, with `provider_error` when it ends or stays silent, and with the reason of `signal`.
+   * version, with `provider_error` when it ends or stays silent, as `options.acquire` does, and with the reason of `signal`.
    */
   static async start(options: AgentProcessOptions, signal: AbortSignal): Promise<AgentProcess> {
-    const { name, command, args, env, cwd, maxMessageBytes, log } = options;
     const sdk = await loadAcp();
     signal.throwIfAborted();
+    const release = await options.acquire?.(signal);
+    let agent: AgentProcess;
+    try {
+      agent = await AgentProcess.#started(sdk, options);
+    } catch (error) {
+      release?.();
+      throw error;
+    }
+    void agent.ended.then(release);
+    try {
+      signal.throwIfAborted();
+      await agent.#initialize(sdk.PROTOCOL_VERSION, options, signal);
+      return agent;
+    } catch (error) {
+      agent.kill();
+      throw error;
+    }
+  }
+
+  static async #started(sdk: AcpSdk, options: AgentProcessOptions): Promise<AgentProcess> {
+    const { name, command, args, env, cwd, maxMessageBytes, log } = options;
     const tail: string[] = [];
     const onStderr = (line: string): void => {
       tail.push(line.slice(0, TAIL_LINE_CHARS));
@@ -113,20 +136,13 @@ export class AgentProcess {
       .onRequest('session/request_permission', ({ params }) => options.client.permission(params))
       .onRequest('elicitation/create', ({ params }) => options.client.elicit(params));
     const connection = app.connect(stream);
-    const agent = new AgentProcess(
+    return new AgentProcess(
       name,
       link,
       connection,
       closed.then(({ reason }) => reason),
       tail,
     );
-    try {
-      await agent.#initialize(sdk.PROTOCOL_VERSION, options, signal);
-      return agent;
-    } catch (error) {
-      agent.kill();
-      throw error;
-    }
   }
 
   async #initialize(version: number, options: AgentProcessOptions, signal: AbortSignal): Promise<void> {

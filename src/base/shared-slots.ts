@@ -1,10 +1,11 @@
 /**
- * Slots for work that costs the whole process, as a thread does: a share for each owner, a sum over all, and a bounded
- * queue for each owner. Free slots go round the owners that wait, so one that fills its queue delays only itself.
+ * Slots for what costs the whole process, as a thread or a child process does: a share for each owner, a sum over all, and
+ * a bounded queue for each owner. Free slots go round the owners that wait, so one that fills its queue delays only itself.
  *
- * Used by the search of the built-in tools; owners are principals.
+ * Owners are principals. Used for the threads and processes of calls, ACP agents and sign-ins.
  */
-import { fail } from '../wire/errors.ts';
+import { fail, type HandfastError } from '../wire/errors.ts';
+import { type ShareUsage, shareUsage } from './share-usage.ts';
 
 /** How many slots there are. Whole numbers, at least 1; the queue at least 0. */
 export interface SlotLimits {
@@ -16,7 +17,15 @@ export interface SlotLimits {
   readonly queuePerOwner: number;
 }
 
-/** Gives a slot back. Giving it back twice is fine. */
+/** What is asked for. */
+export interface SlotRequest {
+  /** Slots that are granted together. Default 1. */
+  readonly count?: number;
+  /** Longest wait, milliseconds. Default: until the signal aborts. */
+  readonly waitMs?: number;
+}
+
+/** Gives the slots back. Giving them back twice is fine. */
 export type ReleaseSlot = () => void;
 
 /** Retry delay in a refusal, milliseconds. */
@@ -24,8 +33,8 @@ const RETRY_AFTER_MS = 1_000;
 
 interface Owner {
   held: number;
-  /** Each grants a slot to its waiter; oldest first. */
-  readonly waiting: Set<() => void>;
+  /** Grants its slots to each waiter, with their number; oldest first. */
+  readonly waiting: Map<() => void, number>;
 }
 
 export class SharedSlots {
@@ -36,7 +45,7 @@ export class SharedSlots {
   #held = 0;
   #refused = 0;
 
-  /** `what` names the share in errors: `search_threads`. */
+  /** `what` names the share in errors: `threads`. */
   constructor(what: string, limits: SlotLimits) {
     this.#what = what;
     this.#limits = limits;
@@ -52,49 +61,80 @@ export class SharedSlots {
     return this.#refused;
   }
 
+  get usage(): ShareUsage {
+    const owners = [...this.#owners].map(([name, { held }]) => [name, held] as const);
+    return shareUsage(
+      this.#held,
+      this.#refused,
+      owners.filter(([, held]) => held > 0),
+    );
+  }
+
   /**
-   * A slot for `owner`, now or when one is free. Rejects with `over_capacity` when the owner's share is used and its queue
-   * full (`detail {share, limit, retry_after_ms}`), and with the signal's reason when it aborts first.
+   * Why the owner does not get so many slots now: its own share is used up, that of all, or it may `never` hold so many.
+   * Undefined when it gets them.
    */
-  acquire(owner: string, signal: AbortSignal): Promise<ReleaseSlot> {
+  usedUp(owner: string, count = 1): 'own' | 'all' | 'never' | undefined {
+    if (count > Math.min(this.#limits.total, this.#limits.perOwner)) return 'never';
+    if ((this.#owners.get(owner)?.held ?? 0) + count > this.#limits.perOwner) return 'own';
+    return this.#held + count > this.#limits.total ? 'all' : undefined;
+  }
+
+  /**
+   * Slots for `owner`, now or when they are free. Rejects with `over_capacity` when the owner's share is used and its queue
+   * full, when more are asked for than it may ever hold, and after `waitMs` (`detail {share, limit, retry_after_ms}`); with
+   * the signal's reason when it aborts first.
+   */
+  acquire(owner: string, signal: AbortSignal, { count = 1, waitMs }: SlotRequest = {}): Promise<ReleaseSlot> {
     if (signal.aborted) return Promise.reject(signal.reason);
-    const { perOwner, queuePerOwner } = this.#limits;
-    const own = this.#owners.get(owner) ?? { held: 0, waiting: new Set() };
-    if (own.waiting.size >= queuePerOwner && !this.#hasSlot(own)) {
+    const own = this.#owners.get(owner) ?? { held: 0, waiting: new Map() };
+    const usedUp = this.usedUp(owner, count);
+    const isFree = own.waiting.size === 0 && usedUp === undefined;
+    if (usedUp === 'never' || (own.waiting.size >= this.#limits.queuePerOwner && !isFree)) {
       this.#refused += 1;
-      const detail = { retry_after_ms: RETRY_AFTER_MS, share: this.#what, limit: perOwner };
-      return Promise.reject(fail('over_capacity', `the share of ${this.#what} is used up`, detail));
+      return Promise.reject(this.#refusal());
     }
     this.#owners.set(owner, own);
     const { promise, resolve, reject } = Promise.withResolvers<ReleaseSlot>();
-    const abort = (): void => {
+    let timer: NodeJS.Timeout | undefined;
+    const leave = (reason: unknown): void => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', abort);
       own.waiting.delete(grant);
       this.#dropIfUnused(owner, own);
-      reject(signal.reason);
+      reject(reason);
+      // It may have kept those behind it from slots that are free.
+      this.#serve();
     };
+    const abort = (): void => leave(signal.reason);
     const grant = (): void => {
+      clearTimeout(timer);
       signal.removeEventListener('abort', abort);
-      resolve(this.#release(owner, own));
+      resolve(this.#release(owner, own, count));
     };
     signal.addEventListener('abort', abort, { once: true });
-    own.waiting.add(grant);
+    own.waiting.set(grant, count);
+    if (waitMs !== undefined && !isFree) timer = setTimeout(() => leave(this.#refusal()), waitMs);
     this.#serve();
     return promise;
   }
 
-  #hasSlot(own: Owner): boolean {
-    return this.#held < this.#limits.total && own.held < this.#limits.perOwner && own.waiting.size === 0;
+  #refusal(): HandfastError {
+    const detail = { retry_after_ms: RETRY_AFTER_MS, share: this.#what, limit: this.#limits.perOwner };
+    return fail('over_capacity', `the share of ${this.#what} is used up`, detail);
   }
 
-  /** Grants free slots, one to each waiting owner in turn. */
+  /** Grants free slots, to each waiting owner in turn. */
   #serve(): void {
     for (const [name, own] of this.#owners) {
       if (this.#held >= this.#limits.total) return;
-      const [grant] = own.waiting;
-      if (grant === undefined || own.held >= this.#limits.perOwner) continue;
+      const [next] = own.waiting;
+      if (next === undefined) continue;
+      const [grant, count] = next;
+      if (this.usedUp(name, count) !== undefined) continue;
       own.waiting.delete(grant);
-      own.held += 1;
-      this.#held += 1;
+      own.held += count;
+      this.#held += count;
       // Moved to the end of the turn; the loop meets it there again.
       this.#owners.delete(name);
       this.#owners.set(name, own);
@@ -102,13 +142,13 @@ export class SharedSlots {
     }
   }
 
-  #release(owner: string, own: Owner): ReleaseSlot {
+  #release(owner: string, own: Owner, count: number): ReleaseSlot {
     let isHeld = true;
     return () => {
       if (!isHeld) return;
       isHeld = false;
-      own.held -= 1;
-      this.#held -= 1;
+      own.held -= count;
+      this.#held -= count;
       this.#dropIfUnused(owner, own);
       this.#serve();
     };

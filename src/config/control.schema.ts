@@ -12,6 +12,7 @@ import {
   group,
   integer,
   list,
+  MIB,
   optional,
   path,
   program,
@@ -142,7 +143,7 @@ export const control = group(
     max_message_bytes: integer(
       'Longest message of a client of session RPC, in bytes, on every address. A prompt carries its images in it.',
       [PRE_HANDSHAKE_MAX_MESSAGE_BYTES, MESSAGE_BYTES_CEILING],
-      32 * 1024 * 1024,
+      32 * MIB,
     ),
     data_dir: optional(
       path(

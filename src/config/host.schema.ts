@@ -17,7 +17,9 @@ import {
   flag,
   group,
   integer,
+  KIB,
   list,
+  MIB,
   mapOf,
   optional,
   path,
@@ -27,8 +29,6 @@ import {
   word,
 } from './shared.schema.ts';
 
-const KIB = 1024;
-const MIB = 1024 * KIB;
 const DAY_MS = 86_400_000;
 
 const toolPattern = Type.String({
@@ -279,6 +279,18 @@ export const limits = group(
       [1, 256],
       2,
     ),
+    max_processes: integer(
+      'Programs that run at once for all principals: those of the shell and of packages, ACP agents and the MCP servers these start.',
+      [1, 65_536],
+      256,
+    ),
+    max_processes_per_principal: integer(
+      'Programs that run at once for one principal; 16 more requests wait, further ones are refused.',
+      [1, 65_536],
+      64,
+    ),
+    max_sign_ins: integer('Sign-ins to providers that run at once, of all principals.', [1, 64], 8),
+    max_sign_ins_per_principal: integer('Sign-ins to providers that one principal runs at once.', [1, 64], 2),
   },
 );
 
@@ -294,12 +306,36 @@ export const journal = group('The log of every session, which resume and history
   file: optional(path('Where sqlite stores it. Left out: in the Handfast folder of this user.', './handfast.db')),
   max_entries: integer('Entries stored per session.', [16, 10_000_000], DEFAULT_RETENTION.maxEntries),
   max_bytes: integer('Bytes stored per session.', [64 * KIB, 16 * KIB * MIB], DEFAULT_RETENTION.maxBytes),
+  max_entries_per_principal: integer(
+    'Entries stored for all sessions of one principal; past that its own oldest are evicted, those of ended sessions first.',
+    [16, 1_000_000_000],
+    1_000_000,
+  ),
+  max_bytes_per_principal: integer(
+    'Bytes stored for all sessions of one principal, in the same way.',
+    [64 * KIB, 16 * KIB * KIB * MIB],
+    KIB * MIB,
+  ),
+  max_total_entries: integer(
+    'Entries stored for all principals together; past that the one with most loses its oldest.',
+    [16, 10_000_000_000],
+    8_000_000,
+  ),
+  max_total_bytes: integer(
+    'Bytes stored for all principals together, in the same way.',
+    [64 * KIB, 16 * KIB * KIB * MIB],
+    8 * KIB * MIB,
+  ),
   retain_days: integer(
     'Days of use that sqlite stores a session which has ended, after its last entry. A pause counts a day at most. 0: for ever.',
     [0, 36_500],
     30,
   ),
-  max_sessions: integer('Ended sessions that sqlite stores; the oldest are evicted first.', [1, 10_000_000], 100_000),
+  max_sessions: integer(
+    'Ended sessions that sqlite stores; the oldest of principals with more than an equal part are evicted first.',
+    [1, 10_000_000],
+    100_000,
+  ),
 });
 
 export const audit = group('One line per handled request: who, what, sizes, duration, outcome. Never contents.', {

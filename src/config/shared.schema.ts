@@ -7,6 +7,9 @@
 import { type Static, type TSchema, type TSchemaOptions, Type } from '../wire/schema.ts';
 import type { SettingSchema } from './setting.ts';
 
+export const KIB = 1024;
+export const MIB = 1024 * KIB;
+
 /** A description, or a description with annotations. */
 type About = string | (Omit<SettingSchema, 'variants'> & { readonly description: string; readonly variants?: object });
 

@@ -8,6 +8,7 @@
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import type { Log } from '../base/log.ts';
+import type { ShareUsage } from '../base/share-usage.ts';
 import type { PathGuard } from '../base/workspace/protected-paths.ts';
 import type { Journal } from '../journal/journal.ts';
 import type { SessionSettings } from '../protocol/session-types.ts';
@@ -85,7 +86,7 @@ export interface ControlServerOptions {
   readonly rpcLimits?: Partial<RpcLimits>;
   readonly sessionLimits?: Partial<SessionLimits>;
   readonly env?: Readonly<Record<string, string | undefined>>;
-  readonly settings?: Pick<SettingsOptions, 'fetch' | 'keyring' | 'wait'>;
+  readonly settings?: Pick<SettingsOptions, 'fetch' | 'keyring' | 'wait' | 'signIns'>;
   readonly log: Log;
   /** Epoch milliseconds. */
   readonly now?: () => number;
@@ -99,6 +100,8 @@ export interface ControlServer {
   readonly approver: Approver;
   /** The backend new sessions get now. */
   readonly defaultBackend: string;
+  /** What principals have of the shares of this server, by share. */
+  readonly shares: Readonly<Record<string, ShareUsage>>;
 }
 
 /**
@@ -195,6 +198,9 @@ export async function createControlServer(options: ControlServerOptions): Promis
     approver: broker,
     get defaultBackend() {
       return defaultBackend();
+    },
+    get shares() {
+      return { stored_bytes: sessions.storage, sign_ins: settings.signIns };
     },
   };
 }

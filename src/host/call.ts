@@ -58,8 +58,12 @@ export class HostCall extends RunningRequest implements CallContext, Caller {
     return (this.runtime as PluginRuntime).dataFolder();
   }
 
-  acquireThread(signal: AbortSignal = this.signal): Promise<() => void> {
-    return this.deps.threads.acquire(this.session.principal.name, signal);
+  acquireThread(signal: AbortSignal = this.signal, waitMs?: number): Promise<() => void> {
+    return this.deps.slots.threads.acquire(this.session.principal.name, signal, { waitMs });
+  }
+
+  acquireProcess(signal: AbortSignal = this.signal, waitMs?: number): Promise<() => void> {
+    return this.deps.slots.processes.acquire(this.session.principal.name, signal, { waitMs });
   }
 
   finishStream(error?: HandfastError): void {

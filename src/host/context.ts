@@ -52,10 +52,16 @@ export interface CallContext {
    * A slot for one worker thread; who starts a thread for this call holds one until the thread has ended. Each principal
    * has a share of the threads of the process, and a bounded number of calls that wait for one.
    *
-   * Rejects with `over_capacity` when the queue of the principal is full, and with the signal's reason.
+   * Rejects with `over_capacity` when the queue of the principal is full or after `waitMs`, and with the signal's reason.
    * @param signal ends the wait. Default: the signal of this call.
+   * @param waitMs longest wait, milliseconds. Default: until the signal aborts.
    */
-  acquireThread(signal?: AbortSignal): Promise<() => void>;
+  acquireThread(signal?: AbortSignal, waitMs?: number): Promise<() => void>;
+  /**
+   * A slot for one child process; who starts a program for this call holds one until the program has ended. Shared out and
+   * refused like threads: see {@link acquireThread}.
+   */
+  acquireProcess(signal?: AbortSignal, waitMs?: number): Promise<() => void>;
   /**
    * Calls another capability of this host for the same agent: under its principal's rights, within the deadline of this
    * request, with a line in the audit, and outside the concurrency limit of the session.

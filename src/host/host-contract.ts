@@ -5,7 +5,6 @@
  */
 import type { Closable } from '../base/lifetime.ts';
 import type { Log } from '../base/log.ts';
-import type { SharedSlots } from '../base/shared-slots.ts';
 import type { PathGuard } from '../base/workspace/protected-paths.ts';
 import type { Dialect } from '../connection/accept.ts';
 import type { Journal } from '../journal/journal.ts';
@@ -14,7 +13,7 @@ import type { AuthThrottle } from '../session/auth-throttle.ts';
 import type { Principal } from '../session/principal.ts';
 import type { Link } from '../transport/link.ts';
 import type { AuditRecord } from './audit/audit.ts';
-import type { HostLimits } from './host-limits.ts';
+import type { HostLimits, HostSlots } from './host-limits.ts';
 import type { Plugin } from './plugin.ts';
 
 /** Gets one record per handled request; `openAudit` of `host/audit/audit.ts` is one. */
@@ -54,10 +53,10 @@ export interface HostOptions {
    */
   readonly pathGuard?: PathGuard | undefined;
   /**
-   * The threads that calls may start, where several hosts of one process share them. Default: this host's own.
+   * The threads and processes that calls may start, where several hosts of one process share them. Default: this host's own.
    * @internal
    */
-  readonly threads?: SharedSlots;
+  readonly slots?: HostSlots;
   /**
    * Slows guessing of tokens down; shared by all that accept tokens on the same listeners.
    * @internal

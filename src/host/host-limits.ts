@@ -28,18 +28,29 @@ export interface HostLimits extends ConnectionLimits {
   readonly maxThreads: number;
   /** Threads of one principal at once. Default 2. */
   readonly maxThreadsPerPrincipal: number;
+  /** Programs that calls and sessions may have running at once. Default 256. */
+  readonly maxProcesses: number;
+  /** Programs of one principal at once. Default 64. */
+  readonly maxProcessesPerPrincipal: number;
 }
 
-/** Calls of one principal that may wait for a thread. */
-const THREAD_QUEUE = 16;
+/** What calls use of the process besides its event loop, in shares of their principals. Hosts of one process share it. */
+export interface HostSlots {
+  readonly threads: SharedSlots;
+  readonly processes: SharedSlots;
+}
 
-/** The threads of a process by its limits. */
-export function threadSlots({ maxThreads, maxThreadsPerPrincipal }: HostLimits): SharedSlots {
-  return new SharedSlots('threads', {
-    total: maxThreads,
-    perOwner: maxThreadsPerPrincipal,
-    queuePerOwner: THREAD_QUEUE,
-  });
+/** Calls of one principal that may wait for a thread, and for a process. */
+const QUEUE_PER_PRINCIPAL = 16;
+
+/** The slots of a process by its limits. */
+export function hostSlots(limits: HostLimits): HostSlots {
+  const slots = (what: string, total: number, perOwner: number): SharedSlots =>
+    new SharedSlots(what, { total, perOwner, queuePerOwner: QUEUE_PER_PRINCIPAL });
+  return {
+    threads: slots('threads', limits.maxThreads, limits.maxThreadsPerPrincipal),
+    processes: slots('processes', limits.maxProcesses, limits.maxProcessesPerPrincipal),
+  };
 }
 
 /** The defaults of `limits` in `handfast.yaml`. */

@@ -34,7 +34,7 @@ import { asError, type ErrorName, fail, HandfastError } from '../wire/errors.ts'
 import { HostCall } from './call.ts';
 import { A2EHandshake, type A2EHandshakeDeps, hostExtensions } from './handshake.ts';
 import type { Host, HostHealth, HostOptions } from './host-contract.ts';
-import { defaultHostLimits, type HostLimits, threadSlots } from './host-limits.ts';
+import { defaultHostLimits, type HostLimits, hostSlots } from './host-limits.ts';
 import { journalReader } from './journal-reader.ts';
 import type { CapabilityOffer } from './negotiate.ts';
 import type { CallDeps, NestedCall } from './nested-call.ts';
@@ -92,7 +92,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       log: this.log,
       workspace: options.workspace ?? process.cwd(),
       pathGuard: options.pathGuard,
-      threads: options.threads ?? threadSlots(this.limits),
+      slots: options.slots ?? hostSlots(this.limits),
       nestedRoute: (type, session) => this.#nestedRoute(type, session),
       failure: (route, session, thrown) => this.#failure(route, session, thrown),
       nestedDone: (call, error) => this.#auditNested(call, error),
@@ -260,8 +260,8 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       abandoned: this.#zombies,
       dropped_messages: dropped,
       journal_failures: this.#journalFailures + (this.#options.journal?.volatileFailures ?? 0),
-      threads: this.#callDeps.threads.held,
-      threads_refused: this.#callDeps.threads.refused,
+      threads: this.#callDeps.slots.threads.held,
+      threads_refused: this.#callDeps.slots.threads.refused,
       capabilities: [...this.#served.keys()],
     };
   }

@@ -8,7 +8,6 @@
 
 import { MAX_DELAY_MS } from '../base/deadlines.ts';
 import type { Log } from '../base/log.ts';
-import type { SharedSlots } from '../base/shared-slots.ts';
 import type { PathGuard } from '../base/workspace/protected-paths.ts';
 import type { CallEvent } from '../connection/call.ts';
 import type { Route } from '../connection/running-request.ts';
@@ -19,6 +18,7 @@ import { violation } from '../wire/check.ts';
 import type { MessageId } from '../wire/codec.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import type { CallContext, NestedCallOptions } from './context.ts';
+import type { HostSlots } from './host-limits.ts';
 import type { PluginRuntime } from './plugin-runtime.ts';
 import type { SessionStores } from './store/store.ts';
 
@@ -33,8 +33,8 @@ export interface CallDeps {
   readonly workspace: string;
   /** Paths that tools of restricted principals do not touch. */
   readonly pathGuard: PathGuard | undefined;
-  /** Threads that calls may start; shared by the hosts of a process. */
-  readonly threads: SharedSlots;
+  /** Threads and processes that calls may start; shared by the hosts of a process. */
+  readonly slots: HostSlots;
   /** The route of a request type for a principal's own capabilities; throws where there is none. */
   nestedRoute(type: string, session: Session): Route;
   /** What a handler threw, as its caller gets it. */
@@ -124,8 +124,12 @@ export class NestedCall implements CallContext, Caller {
     return (this.runtime as PluginRuntime).dataFolder();
   }
 
-  acquireThread(signal: AbortSignal = this.signal): Promise<() => void> {
-    return this.deps.threads.acquire(this.session.principal.name, signal);
+  acquireThread(signal: AbortSignal = this.signal, waitMs?: number): Promise<() => void> {
+    return this.deps.slots.threads.acquire(this.session.principal.name, signal, { waitMs });
+  }
+
+  acquireProcess(signal: AbortSignal = this.signal, waitMs?: number): Promise<() => void> {
+    return this.deps.slots.processes.acquire(this.session.principal.name, signal, { waitMs });
   }
 
   call<Request extends object, Reply extends object>(

@@ -178,8 +178,12 @@ class PluginView implements CallContext {
     return this.#runtime.dataFolder();
   }
 
-  acquireThread(signal?: AbortSignal): Promise<() => void> {
-    return this.#context.acquireThread(signal);
+  acquireThread(signal?: AbortSignal, waitMs?: number): Promise<() => void> {
+    return this.#context.acquireThread(signal, waitMs);
+  }
+
+  acquireProcess(signal?: AbortSignal, waitMs?: number): Promise<() => void> {
+    return this.#context.acquireProcess(signal, waitMs);
   }
 
   keepStream(): void {

@@ -88,8 +88,15 @@ export interface Journal {
    * `volatile`: returns `undefined`, there is nothing to wait for. What could not be written later on is counted in
    * {@link Journal.volatileFailures} and read as a gap. Only what is refused at once (a cursor that does not grow, a
    * closed journal) gives a promise; it rejects, and a caller need not await it.
+   *
+   * `owner`: in whose share the session counts; the first append of a session says it for good. Default: in none.
    */
-  append(session: string, entries: readonly NewEntry[], durability?: Durability): Promise<void> | undefined;
+  append(
+    session: string,
+    entries: readonly NewEntry[],
+    durability?: Durability,
+    owner?: string,
+  ): Promise<void> | undefined;
 
   /** Volatile entries accepted and then lost because they could not be written. Evicted entries do not count. */
   readonly volatileFailures: number;

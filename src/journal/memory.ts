@@ -16,12 +16,19 @@ import {
 } from './journal.ts';
 import { follows, journalClosed, outOfOrder, refuse } from './refusals.ts';
 import { SessionRing } from './ring.ts';
+import type { Account, Excess, JournalShares } from './shares.ts';
 
 /** Entries a follower reads from its session at a time. They stay in memory while its reader pauses. */
 const FOLLOW_PAGE = 16;
+
 /** A journal that lives and dies with the process. `append` returns `undefined`: there is nothing to wait for. */
 export function memoryJournal(options: { retention?: Partial<Retention> } = {}): Journal {
-  return new MemoryJournal({ ...DEFAULT_RETENTION, ...options.retention });
+  return new MemoryJournal({ ...DEFAULT_RETENTION, ...options.retention }, undefined);
+}
+
+/** The same, with owners of sessions held to their shares. */
+export function sharedMemoryJournal(retention: Retention, shares: JournalShares): Journal {
+  return new MemoryJournal(retention, shares);
 }
 
 class MemorySession implements Followable {
@@ -30,6 +37,11 @@ class MemorySession implements Followable {
   followers: Set<Follower> | null = null;
   /** Which append of the whole journal was this session's last; orders `sessions()`. */
   written = 0;
+  /** Of its owner; undefined when it counts in no share. */
+  account: Account | undefined;
+  /** What of it is in the account. */
+  bytes = 0;
+  entries = 0;
   readonly #abandoned: () => void;
 
   /** `abandoned` is called when the last follower left and nothing was ever written. */
@@ -62,18 +74,27 @@ class MemorySession implements Followable {
 
 class MemoryJournal implements Journal {
   readonly #retention: Retention;
+  readonly #shares: JournalShares | undefined;
+  /** The sessions that count in each account. */
+  readonly #counted = new Map<Account, Set<MemorySession>>();
   readonly #sessions = new Map<string, MemorySession>();
   #appends = 0;
   #closed = false;
 
-  constructor(retention: Retention) {
+  constructor(retention: Retention, shares: JournalShares | undefined) {
     this.#retention = retention;
+    this.#shares = shares;
   }
 
   /** Nothing here can fail to be written. */
   readonly volatileFailures = 0;
 
-  append(session: string, entries: readonly NewEntry[], durability?: Durability): Promise<void> | undefined {
+  append(
+    session: string,
+    entries: readonly NewEntry[],
+    durability?: Durability,
+    owner?: string,
+  ): Promise<void> | undefined {
     if (this.#closed) return refuse(journalClosed(), durability);
     let held = this.#sessions.get(session);
     // All are checked before one is pushed: a batch is stored whole or not at all.
@@ -87,6 +108,7 @@ class MemoryJournal implements Journal {
     for (const entry of entries) held.ring.push(entry);
     this.#appends += 1;
     held.written = this.#appends;
+    if (owner !== undefined && this.#shares !== undefined) this.#charge(held, owner, this.#shares);
     if (held.followers !== null) for (const follower of held.followers) follower.wake();
     return undefined;
   }
@@ -117,6 +139,7 @@ class MemoryJournal implements Journal {
     if (this.#closed) throw journalClosed();
     const held = this.#sessions.get(session);
     this.#sessions.delete(session);
+    if (held?.account !== undefined) this.#discharge(held, held.account);
     held?.end();
   }
 
@@ -125,6 +148,59 @@ class MemoryJournal implements Journal {
     const held = [...this.#sessions.values()];
     this.#sessions.clear();
     for (const session of held) session.end();
+  }
+
+  /** Counts what a session has now in the share of its owner, and evicts where that is too much. */
+  #charge(held: MemorySession, owner: string, shares: JournalShares): void {
+    if (held.account === undefined) {
+      held.account = shares.account(owner);
+      const others = this.#counted.get(held.account);
+      if (others === undefined) this.#counted.set(held.account, new Set([held]));
+      else others.add(held);
+    }
+    this.#recount(held, shares);
+    for (let excess = shares.excess(held.account); excess !== undefined; excess = shares.excess(held.account)) {
+      if (!this.#relieve(excess, shares)) return;
+    }
+  }
+
+  #recount(held: MemorySession, shares: JournalShares): void {
+    const { ring, account } = held;
+    if (account === undefined) return;
+    shares.add(account, ring.bytes - held.bytes, ring.length - held.entries);
+    held.bytes = ring.bytes;
+    held.entries = ring.length;
+  }
+
+  /** Evicts the oldest entries of an owner: of the session first that was written to longest ago. False when there are none. */
+  #relieve({ account, amount }: Excess, shares: JournalShares): boolean {
+    const { bytes, entries } = account;
+    const oldest = [...(this.#counted.get(account) ?? [])].sort((one, other) => one.written - other.written);
+    for (const session of oldest) {
+      const missing = {
+        bytes: amount.bytes - (bytes - account.bytes),
+        entries: amount.entries - (entries - account.entries),
+      };
+      if (missing.bytes <= 0 && missing.entries <= 0) break;
+      const { ring } = session;
+      ring.retain({
+        maxBytes: Math.max(0, ring.bytes - missing.bytes),
+        maxEntries: Math.max(0, ring.length - missing.entries),
+      });
+      this.#recount(session, shares);
+    }
+    shares.evicted(entries - account.entries);
+    return account.entries < entries;
+  }
+
+  /** Nothing of a session is left. */
+  #discharge(held: MemorySession, account: Account): void {
+    this.#shares?.add(account, -held.bytes, -held.entries);
+    const others = this.#counted.get(account);
+    others?.delete(held);
+    if (others?.size !== 0) return;
+    this.#counted.delete(account);
+    this.#shares?.drop(account);
   }
 
   /** Followed before it was written to, a session has a place here too; it goes when its last follower leaves. */

@@ -7,13 +7,13 @@
 
 import { join } from 'node:path';
 import type { Log } from '../base/log.ts';
-import type { SharedSlots } from '../base/shared-slots.ts';
 import type { PathGuard } from '../base/workspace/protected-paths.ts';
 import type { HostConfig } from '../config/config.ts';
 import { createHost, type Host, type HostOptions, type SnapshotStore } from '../host/host.ts';
 import type { Plugin } from '../host/plugin.ts';
 import type { Journal } from '../journal/journal.ts';
-import { memoryJournal } from '../journal/memory.ts';
+import { sharedMemoryJournal } from '../journal/memory.ts';
+import { JournalShares } from '../journal/shares.ts';
 import { type Authenticator, restricted } from '../session/auth.ts';
 import { builtinPlugins } from './builtin-plugins.ts';
 import { DeferredAudit } from './deferred-audit.ts';
@@ -28,8 +28,8 @@ export interface AssembleOptions {
   readonly dialects?: HostOptions['dialects'];
   /** What the tools of restricted principals do not touch. Default: what the configuration protects. */
   readonly guard?: PathGuard;
-  /** See `HostOptions.threads`. */
-  readonly threads?: SharedSlots;
+  /** See `HostOptions.slots`. */
+  readonly slots?: HostOptions['slots'];
   /** Makes session ids; default 128 random bits. They must not be guessable where other users can open links. */
   readonly newId?: () => string;
 }
@@ -38,6 +38,8 @@ export interface AssembleOptions {
 export interface AssembledHost {
   readonly host: Host;
   readonly journal: Journal;
+  /** What principals have in the journal. */
+  readonly journalShares: JournalShares;
   readonly audit: DeferredAudit | undefined;
   /**
    * Ends sessions and plugins in good order, then writes and closes what they used. Idempotent, never rejects.
@@ -53,7 +55,7 @@ export interface AssembledHost {
  * asked for. Then nothing is left open.
  */
 export async function assembleHost(config: HostConfig, options: AssembleOptions): Promise<AssembledHost> {
-  const { log, auth, newId, dialects, authThrottle, threads } = options;
+  const { log, auth, newId, dialects, authThrottle, slots } = options;
   const { hostId, home, workspace, limits } = config;
   // Hosts of one user must not write into each other's files, so each has a folder by its name.
   const own = join(home, 'hosts', hostId);
@@ -62,7 +64,8 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
     const plugins = await loadPlugins(config, closing);
     let running: Host | undefined;
     // Only a started host knows which sessions are live.
-    const journal = await openJournal(config, log, (session) => running?.has(session) ?? true);
+    const shares = journalShares(config);
+    const journal = await openJournal(config, shares, log, (session) => running?.has(session) ?? true);
     closing.push(() => journal.close());
     const audit = config.audit.enabled
       ? new DeferredAudit({ ...config.audit, retainMs: config.audit.retainDays * DAY_MS }, log)
@@ -84,7 +87,7 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
       newId,
       dialects,
       authThrottle,
-      threads,
+      slots,
       pathGuard: options.guard ?? (await guardOf(config)),
     });
     running = host;
@@ -97,6 +100,7 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
     return {
       host,
       journal,
+      journalShares: shares,
       audit,
       stop: (graceMs) => {
         stopped ??= stop(graceMs);
@@ -141,17 +145,25 @@ export async function loadPlugins({ plugins }: HostConfig, closing: (() => unkno
 const HOST_SESSION = /^[0-9a-f]{32}$/;
 const DAY_MS = 86_400_000;
 
+const journalShares = ({ journal }: HostConfig): JournalShares =>
+  new JournalShares({
+    perOwner: { bytes: journal.maxBytesPerPrincipal, entries: journal.maxEntriesPerPrincipal },
+    total: { bytes: journal.maxTotalBytes, entries: journal.maxTotalEntries },
+  });
+
 async function openJournal(
   { journal: { kind, file, maxEntries, maxBytes, retainDays, maxSessions } }: HostConfig,
+  shares: JournalShares,
   log: Log,
   lives: (session: string) => boolean,
 ): Promise<Journal> {
   const retention = { maxEntries, maxBytes };
-  if (kind === 'memory') return memoryJournal({ retention });
+  if (kind === 'memory') return sharedMemoryJournal(retention, shares);
   const { sqliteJournal } = await import('../journal/sqlite/sqlite.ts');
   return sqliteJournal({
     file,
     retention,
+    shares,
     expiry: {
       maxAgeMs: retainDays * DAY_MS,
       maxSessions,

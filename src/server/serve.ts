@@ -14,7 +14,7 @@ import type { FleetConfig } from '../config/fleet-config.ts';
 import { ensureLocalToken } from '../config/local-token.ts';
 import type { ControlServer } from '../control/control-server.ts';
 import type { Host } from '../host/host.ts';
-import { threadSlots } from '../host/host-limits.ts';
+import { type HostSlots, hostSlots } from '../host/host-limits.ts';
 import {
   type Authenticator,
   type ConfiguredAuthenticator,
@@ -97,7 +97,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
   const guard = pathGuard(config, options.fleet);
   const reload = reloading(config, { auth, log, grantsOf, guard, reread: options.reread });
   const authThrottle = new AuthThrottle();
-  const threads = threadSlots(config.limits);
+  const slots = hostSlots(config.limits);
   const inside = new InternalTokens(auth);
   // Turns resumed from an earlier run may need tools before the host has started.
   const workspace = Promise.withResolvers<WorkspaceHost>();
@@ -120,7 +120,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
     log,
     authThrottle,
     workspaceHost: () => workspace.promise,
-    threads,
+    slots,
     guard,
     version: () => version,
     handlers: fleet?.handlers,
@@ -136,7 +136,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
       auth: inside,
       log,
       authThrottle,
-      threads,
+      slots,
       guard,
       dialects: [control?.rpc.dialect, fleet?.dialect].filter((dialect) => dialect !== undefined),
     });
@@ -149,6 +149,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
         reload,
         auth,
         authThrottle,
+        slots,
         control,
         fleet,
         tokenFile,
@@ -194,6 +195,7 @@ interface Serving {
   readonly reload: (() => Promise<Reloaded>) | undefined;
   readonly auth: Authenticator;
   readonly authThrottle: AuthThrottle;
+  readonly slots: HostSlots;
   readonly control: ControlServer | undefined;
   readonly fleet: AssembledFleet | undefined;
   readonly tokenFile: string | undefined;
@@ -205,11 +207,16 @@ interface Serving {
 }
 
 async function openServer(config: HostConfig, assembled: AssembledHost, serving: Serving): Promise<RunningServer> {
-  const { auth, authThrottle, control, fleet, tokenFile, log, trusts } = serving;
-  const { host, journal, audit } = assembled;
+  const { auth, authThrottle, slots, control, fleet, tokenFile, log, trusts } = serving;
+  const { host, journal, journalShares, audit } = assembled;
   await audit?.open();
-  const storage = () => control?.sessions.storage;
-  const operated = { host, journal, auth, authThrottle, audit, storage, reload: serving.reload };
+  const shares = () => ({
+    threads: slots.threads.usage,
+    processes: slots.processes.usage,
+    ...journalShares.usage,
+    ...control?.shares,
+  });
+  const operated = { host, journal, auth, authThrottle, audit, shares, reload: serving.reload };
   const opened = await openListeners({ config, operated, rpc: control?.rpc, routes: fleet?.routes, log });
   try {
     await fleet?.start(control as ControlServer);

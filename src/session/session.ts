@@ -360,7 +360,7 @@ export class Session implements ConnectionOwner, SessionView {
   /** Recorder of the connection: tool traffic is volatile, so no request waits for it. */
   record(cursor: number, kind: EntryKind, request: string, body: Encoded): void {
     const entry = { cursor, ts: this.#codec.now(), kind, request, body };
-    const refused = this.#journal?.append(this.id, [entry], 'volatile');
+    const refused = this.#journal?.append(this.id, [entry], 'volatile', this.#principal.name);
     refused?.catch((error) => this.#host.journalFailed(this, error));
   }
 }

@@ -66,3 +66,34 @@ test('a waiter whose signal aborts leaves the queue and takes nothing', async ()
   assert.equal(slots.held, 0);
   (await slots.acquire('b', never))();
 });
+
+test('several slots are granted together or not at all, and one that asks for more than it may hold is refused', async () => {
+  const slots = new SharedSlots('processes', { total: 4, perOwner: 3, queuePerOwner: 2 });
+  const first = await slots.acquire('a', never, { count: 2 });
+  let granted = false;
+  const second = slots.acquire('a', never, { count: 2 }).then((release) => {
+    granted = true;
+    return release;
+  });
+  await assert.rejects(slots.acquire('a', never, { count: 4 }), { code: 'over_capacity' });
+  assert.deepEqual(
+    [slots.usedUp('a'), slots.usedUp('a', 2), slots.usedUp('b', 3), slots.usedUp('b', 4)],
+    [undefined, 'own', 'all', 'never'],
+  );
+  await new Promise(setImmediate);
+  assert.deepEqual([granted, slots.usage], [false, { used: 2, refused: 1, principals: { a: 2 } }]);
+  first();
+  (await second)();
+  assert.equal(slots.held, 0);
+});
+
+test('a wait is bounded, and one that leaves lets those behind it through', async () => {
+  const slots = new SharedSlots('processes', { total: 2, perOwner: 2, queuePerOwner: 2 });
+  const release = await slots.acquire('a', never);
+  const large = slots.acquire('a', never, { count: 2, waitMs: 1 });
+  const small = slots.acquire('a', never);
+  await assert.rejects(large, { code: 'over_capacity', retryable: true });
+  (await small)();
+  release();
+  assert.equal(slots.held, 0);
+});

@@ -5,10 +5,10 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { StorageShares } from '../../src/control/sessions/record/storage-shares.ts';
 import { sqliteJournal } from '../../src/journal/sqlite/sqlite.ts';
 import { createAuthenticator, tokenDigest } from '../../src/session/auth.ts';
 import { ROLES } from '../../src/session/roles.ts';
+import { StorageShares } from '../../src/session/storage-shares.ts';
 import { type Client, composed, type WireError } from '../control/support/composed-control.ts';
 import { temporaryFolder } from '../host/temporary-folder.ts';
 
@@ -54,6 +54,7 @@ test('a principal that has used up what may be stored for it is refused until it
     else await first.ann.ended((answer.result as { turn_id: string }).turn_id);
   }
   assert.deepEqual([refusal?.code, refusal?.data.kind], [-32001, 'over_capacity']);
+  assert.ok(Number(refusal?.data.retry_after_ms) > 0);
   assert.equal((await first.ann.refusal('session.create')).data.kind, 'over_capacity');
   const used = first.server.sessions.storage;
   assert.ok((used.principals.ann as number) >= 64 * KIB && used.refused === 2, JSON.stringify(used));
@@ -87,5 +88,5 @@ test('where all together store too much, those with more than an equal part are 
   shares.delete('s2');
   shares.mustHaveRoom(ann);
   assert.throws(() => shares.mustHaveRoom({ ...ann, limits: { storedBytes: 900 } }), { code: 'over_capacity' });
-  assert.deepEqual(shares.usage, { bytes: 900, principals: { ann: 900 }, refused: 2 });
+  assert.deepEqual(shares.usage, { used: 900, principals: { ann: 900 }, refused: 2 });
 });

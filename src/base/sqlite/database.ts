@@ -9,7 +9,10 @@ import { fail } from '../../wire/errors.ts';
 import { acquireFileLock } from '../file-lock.ts';
 import { isDamage, resultCode, SQLITE_ERROR, sqliteFailure } from './failure.ts';
 import { connect, createPrivate, makePrivate, setAside } from './file.ts';
-import { Mark, sameAsClosed } from './mark.ts';
+import { Mark, sameAsClosed, wasOpen } from './mark.ts';
+
+/** Largest file that is read whole after its process was killed: some 50 ms. What a larger one has is found when it is read. */
+const MAX_CHECKED_BYTES = 64 * 1024 * 1024;
 
 /** How long a statement waits for a foreign reader or backup tool that holds the file for a moment. */
 const BUSY_TIMEOUT_MS = 1000;
@@ -47,6 +50,8 @@ export interface DatabaseOptions {
   readonly onCorrupt?: (damage: Damage) => void;
   /** Epoch milliseconds; names a damaged file. */
   readonly now?: () => number;
+  /** Largest file that is read whole at opening after its process was killed. Default 64 MiB. */
+  readonly maxCheckedBytes?: number;
 }
 
 /** The lock of a database that one process has at a time; a second process fails with `journal_locked` and `message`. */
@@ -81,8 +86,7 @@ export function openDatabase<Opened>(
   };
   const open = (): Opened => {
     if (!inMemory) prepareFiles(file);
-    const unchanged = mark !== undefined && sameAsClosed(mark, file);
-    return openFile(file, options, unchanged, (database) => {
+    return openFile(file, options, mark !== undefined && isTrusted(mark, file, options), (database) => {
       mark?.start();
       return use(database, release, mark);
     });
@@ -136,13 +140,22 @@ function prepareFiles(file: string): void {
 }
 
 /**
+ * True for a file that is not read whole before it is used: one that is as it was closed, and a large one whose process was
+ * killed. That the newest writes of such a one are there is known from its mark.
+ */
+function isTrusted(mark: Mark, file: string, { maxCheckedBytes = MAX_CHECKED_BYTES }: DatabaseOptions): boolean {
+  if (sameAsClosed(mark, file)) return true;
+  return wasOpen(mark) && (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > maxCheckedBytes;
+}
+
+/**
  * Opens, checks and migrates. Throws {@link FileDamaged} when the file should be quarantined. The check reads the whole
- * file, so one that is `unchanged` since it was closed in good order is spared it.
+ * file, so one that is `trusted` is spared it.
  */
 function openFile<Opened>(
   file: string,
   options: DatabaseOptions,
-  unchanged: boolean,
+  trusted: boolean,
   use: (database: DatabaseSync) => Opened,
 ): Opened {
   let database: DatabaseSync | undefined;
@@ -154,7 +167,7 @@ function openFile<Opened>(
     database.exec(
       `PRAGMA journal_mode=WAL; PRAGMA synchronous=${options.synchronous}; ${checkpoints} PRAGMA temp_store=MEMORY`,
     );
-    const finding = unchanged ? 'ok' : first(database, 'PRAGMA quick_check(1)');
+    const finding = trusted ? 'ok' : first(database, 'PRAGMA quick_check(1)');
     if (finding !== 'ok') throw new FileDamaged(String(finding));
     migrate(database, version, options);
     ready = true;

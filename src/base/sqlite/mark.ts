@@ -103,6 +103,9 @@ export function sameAsClosed({ found }: Mark, file: string): boolean {
   return found !== undefined && found.closed !== '' && found.closed === stateOf(file);
 }
 
+/** True when the process that had the database did not close it. */
+export const wasOpen = ({ found }: Mark): boolean => found?.closed === '';
+
 /** Size, inode and time of change of a file without a log; `''` when there is a log, or no file. */
 function stateOf(file: string): string {
   const found = statSync(file, { throwIfNoEntry: false, bigint: true });

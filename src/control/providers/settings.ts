@@ -7,6 +7,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Log } from '../../base/log.ts';
 import { ensurePrivateFolder } from '../../base/private-file.ts';
+import type { ShareUsage } from '../../base/share-usage.ts';
+import { SharedSlots, type SlotLimits } from '../../base/shared-slots.ts';
+import { handfastDefaults } from '../../config/defaults.generated.ts';
 import { limitsGet } from '../../protocol/session-rpc.ts';
 import type { Provider, SessionSettings, Snapshot } from '../../protocol/session-types.ts';
 import type { Principal } from '../../session/principal.ts';
@@ -42,6 +45,8 @@ export interface SettingsOptions {
   /** Null = none. Default: the operating system's, unless the configuration or `HANDFAST_KEYRING=off` disables it. */
   readonly keyring?: Keyring | null;
   readonly platform?: NodeJS.Platform;
+  /** How many sign-ins run at once. Default: as a configuration without `limits` has it. */
+  readonly signIns?: Omit<SlotLimits, 'queuePerOwner'>;
   /** Waits; rejects with the reason of the signal. */
   readonly wait?: (ms: number, signal: AbortSignal) => Promise<void>;
 }
@@ -57,9 +62,13 @@ interface Parts {
   readonly catalogue: Catalogue;
   readonly accounts: Accounts;
   readonly flows: LoginFlows;
+  readonly signIns: SharedSlots;
   readonly serverEvents: ServerEvents;
   readonly fetch: Fetch;
 }
+
+const { maxSignIns, maxSignInsPerPrincipal } = handfastDefaults.limits;
+const DEFAULT_SIGN_INS = { total: maxSignIns, perOwner: maxSignInsPerPrincipal };
 
 const LOGIN_PROVIDERS = ['openai', 'antigravity'] as const;
 
@@ -82,9 +91,12 @@ export async function createSettings(options: SettingsOptions): Promise<Settings
     const { compatibleModels } = endpoints;
     const catalogue = await Catalogue.open({ home, fetch, log, now, compatibleModels });
     const accounts = new Accounts({ endpoints, credentials, fetch, log, now, stopping });
-    const flows = new LoginFlows({ endpoints, serverEvents, fetch, log, env, platform, now, wait, stopping });
+    // None waits: a user who is shown a code wants it now.
+    const signIns = new SharedSlots('sign_ins', { ...(options.signIns ?? DEFAULT_SIGN_INS), queuePerOwner: 0 });
+    const deps = { endpoints, serverEvents, fetch, log, env, platform, now, wait, stopping };
+    const flows = new LoginFlows({ ...deps, slots: signIns });
     const started = refreshOldLists(accounts, catalogue, stopping, log);
-    const parts = { endpoints, credentials, choices, catalogue, accounts, flows, serverEvents, fetch };
+    const parts = { endpoints, credentials, choices, catalogue, accounts, flows, signIns, serverEvents, fetch };
     return new Settings(parts, started, stop, unlock);
   } catch (thrown) {
     unlock();
@@ -105,6 +117,11 @@ export class Settings implements Providers {
     this.started = started;
     this.#stop = stop;
     this.#unlock = unlock;
+  }
+
+  /** Sign-ins that run, by principal. */
+  get signIns(): ShareUsage {
+    return this.#parts.signIns.usage;
   }
 
   /** `auth.*`, `onboarding.*`, `model.*`, `limits.get`. */

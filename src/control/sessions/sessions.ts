@@ -9,6 +9,7 @@ import { randomUUID } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Log } from '../../base/log.ts';
+import type { ShareUsage } from '../../base/share-usage.ts';
 import type { Journal } from '../../journal/journal.ts';
 import { wrongParam } from '../../protocol/rpc-reader.ts';
 import { sessionCreate } from '../../protocol/session-rpc.ts';
@@ -17,6 +18,7 @@ import { LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import type { Principal } from '../../session/principal.ts';
 import type { SessionAction } from '../../session/rights.ts';
 import { DEFAULT_SESSION_SHARE } from '../../session/shares.ts';
+import { StorageShares } from '../../session/storage-shares.ts';
 import { fail } from '../../wire/errors.ts';
 import type { Approver } from '../contract/approver.ts';
 import type { Backend, Compaction } from '../contract/backend.ts';
@@ -34,7 +36,6 @@ import { turnHandlers } from './methods/turn-handlers.ts';
 import { SessionEvents } from './pool/event-source.ts';
 import { recoverSessions } from './pool/recovery.ts';
 import { type PoolLimits, SessionPool } from './pool/session-pool.ts';
-import { StorageShares, type StorageUsage } from './record/storage-shares.ts';
 import { addUsage } from './record/usage.ts';
 import type { SessionStore } from './store/store.ts';
 import { TurnLog } from './turns/live-turn.ts';
@@ -123,8 +124,8 @@ export interface Sessions {
   liveIds(owner?: string): readonly string[];
   /** How many sessions are not closed; of one owner, or all. */
   liveCount(owner?: string): number;
-  /** What the journal stores, by principal. */
-  readonly storage: StorageUsage;
+  /** Bytes that the journal stores, by principal. */
+  readonly storage: ShareUsage;
   /** Sessions in memory: all that run, or wait for an answer, are. */
   opened(): readonly SessionLog[];
   /** A session. Fails with `session_not_found`. */
@@ -253,7 +254,7 @@ class ServedSessions implements Sessions {
     return this.#pool.liveCount(owner);
   }
 
-  get storage(): StorageUsage {
+  get storage(): ShareUsage {
     return this.#pool.parts.storage.usage;
   }
 

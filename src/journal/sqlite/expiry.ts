@@ -12,7 +12,7 @@
 export interface SessionExpiry {
   /** Sessions without a new entry for this long go. Milliseconds; 0 = none goes for its age. */
   readonly maxAgeMs: number;
-  /** Of more sessions than this, those written to longest ago go. */
+  /** Of more sessions than this, those written to longest ago go, of owners with more than an equal part of them. */
   readonly maxSessions: number;
   /** True for a session that must stay: a live one, or one with another owner. It is not counted either. */
   readonly retains: (session: string) => boolean;
@@ -22,6 +22,7 @@ export interface SessionExpiry {
 export interface WrittenSession {
   readonly session: string;
   readonly written: number;
+  readonly owner: string;
 }
 
 /** What a sweep needs of its store. All but `failed` may throw what SQLite throws. */
@@ -75,8 +76,8 @@ export class Expiry {
     const { maxAgeMs, maxSessions, retains } = this.#rule;
     const oldest = maxAgeMs === 0 ? 0 : this.#source.writtenBefore(maxAgeMs);
     const names = this.#source.names().filter(({ session }) => !retains(session));
-    const excess = Math.max(0, names.length - maxSessions);
-    return names.filter(({ written }, index) => index < excess || written <= oldest);
+    const old = names.filter(({ written }) => written <= oldest);
+    return [...old, ...excessOf(names.slice(old.length), maxSessions)];
   }
 
   /** Drops the next few, and continues in the next turn. */
@@ -98,4 +99,20 @@ export class Expiry {
       this.#source.failed(thrown);
     }
   }
+}
+
+/** The sessions over `maxSessions`: the oldest ones of the owners with more than an equal part. */
+function excessOf(sessions: readonly WrittenSession[], maxSessions: number): WrittenSession[] {
+  let excess = sessions.length - maxSessions;
+  if (excess <= 0) return [];
+  const counts = new Map<string, number>();
+  for (const { owner } of sessions) counts.set(owner, (counts.get(owner) ?? 0) + 1);
+  const part = maxSessions / counts.size;
+  return sessions.filter(({ owner }) => {
+    const count = counts.get(owner) as number;
+    if (excess === 0 || count <= part) return false;
+    counts.set(owner, count - 1);
+    excess -= 1;
+    return true;
+  });
 }

@@ -7,6 +7,7 @@
 import { crc32 } from 'node:zlib';
 import { fail } from '../../wire/errors.ts';
 import type { JournalSession } from '../journal.ts';
+import type { Amount } from '../shares.ts';
 import { type Block, blockSum, type PageBuilder } from './block.ts';
 import type { WrittenSession } from './expiry.ts';
 
@@ -41,7 +42,7 @@ export const APPLICATION_ID = 0x48464a4c;
  * retention can walk over rows without touching their overflow pages. Entries up to `sessions.evicted` are removed, even
  * while their rows are still there. A row of `ages` says that all appends up to `written` were made when the journal had been
  * in use for at most `progress` milliseconds. `sessions.written` orders sessions by their last write; it is a counter and no time,
- * clocks go back. `sessions.reserved` is 0, or as far as cursors may have been used that the file has not seen yet.
+ * clocks go back. `usage` sums up the sessions of each owner that is not `''`. `sessions.reserved` is 0, or as far as cursors may have been used that the file has not seen yet.
  */
 export const MIGRATIONS: readonly string[] = [
   `CREATE TABLE blocks (
@@ -59,6 +60,10 @@ export const MIGRATIONS: readonly string[] = [
      name TEXT NOT NULL PRIMARY KEY, value INTEGER NOT NULL, crc INTEGER NOT NULL
    ) STRICT, WITHOUT ROWID;`,
   'CREATE TABLE ages (written INTEGER PRIMARY KEY, progress INTEGER NOT NULL) STRICT;',
+  `ALTER TABLE sessions ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+   CREATE TABLE usage (
+     owner TEXT NOT NULL PRIMARY KEY, bytes INTEGER NOT NULL, entries INTEGER NOT NULL, crc INTEGER NOT NULL
+   ) STRICT, WITHOUT ROWID;`,
 ];
 
 /**
@@ -69,7 +74,7 @@ export const MIGRATIONS: readonly string[] = [
 export type Fact = 'written' | 'lost_to' | 'progress' | 'seen_at';
 
 /** Named in every statement, so that a damaged table definition is found when they are prepared, at opening. */
-const SESSION_COLUMNS = 'session, written, first, last, evicted, entries, bytes, reserved, crc';
+const SESSION_COLUMNS = 'session, written, first, last, evicted, entries, bytes, reserved, owner, crc';
 
 /** What the `sessions` table knows of a session besides its name. */
 export interface Counters {
@@ -86,6 +91,20 @@ export interface Counters {
   bytes: number;
   /** Cursors up to here may be in use without being in the file; 0 when none are. */
   reserved: number;
+  /** In whose share it counts; `''` = in none. */
+  owner: string;
+}
+
+/** What an owner has. */
+export interface OwnerUsage extends Amount {
+  readonly owner: string;
+}
+
+/** A session in the share of an owner. */
+export interface OwnedSession extends Amount {
+  readonly session: string;
+  /** Which append of the whole journal was its last. */
+  readonly written: number;
 }
 
 /** A block without its texts. */
@@ -97,10 +116,15 @@ export interface BlockSummary {
   readonly size: number;
 }
 
-const sessionSum = (session: string, { written, first, last, evicted, entries, bytes, reserved }: Counters) =>
-  crc32(`${session}\n${written}\n${first}\n${last}\n${evicted}\n${entries}\n${bytes}\n${reserved}`);
+const sessionSum = (session: string, { written, first, last, evicted, entries, bytes, reserved, owner }: Counters) => {
+  const sum = crc32(`${session}\n${written}\n${first}\n${last}\n${evicted}\n${entries}\n${bytes}\n${reserved}`);
+  // Rows of earlier versions have no owner.
+  return owner === '' ? sum : crc32(owner, sum);
+};
 
 const damaged = (what: string) => fail('journal_corrupt', `the journal file is damaged: ${what}`);
+
+const usageSum = (owner: string, { bytes, entries }: Amount): number => crc32(`${owner}\n${bytes}\n${entries}`);
 
 const factSum = (name: string, value: number): number => crc32(`${name}\n${value}`);
 
@@ -130,6 +154,12 @@ export class JournalRows {
   readonly #trimAges: Statement;
   readonly #fact: Statement;
   readonly #putFact: Statement;
+  readonly #owned: Statement;
+  readonly #share: Statement;
+  readonly #usage: Statement;
+  readonly #countUsage: Statement;
+  readonly #putUsage: Statement;
+  readonly #removeUsage: Statement;
 
   constructor(db: Database) {
     this.#insert = db.prepare(
@@ -147,9 +177,11 @@ export class JournalRows {
     this.#heads = db.prepare('SELECT heads FROM blocks WHERE session = ? AND last = ?');
     this.#trim = db.prepare('DELETE FROM blocks WHERE session = ? AND last <= ?');
     this.#find = db.prepare(`SELECT ${SESSION_COLUMNS} FROM sessions WHERE session = ?`);
-    this.#put = db.prepare(`INSERT OR REPLACE INTO sessions (${SESSION_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+    this.#put = db.prepare(
+      `INSERT OR REPLACE INTO sessions (${SESSION_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    );
     this.#list = db.prepare(`SELECT ${SESSION_COLUMNS} FROM sessions ORDER BY written DESC LIMIT ?`);
-    this.#names = db.prepare('SELECT session, written FROM sessions ORDER BY written');
+    this.#names = db.prepare('SELECT session, written, owner FROM sessions ORDER BY written');
     this.#reserved = db.prepare('SELECT session FROM sessions WHERE reserved > 0');
     this.#removeBlocks = db.prepare('DELETE FROM blocks WHERE session = ?');
     this.#removeSession = db.prepare('DELETE FROM sessions WHERE session = ?');
@@ -160,6 +192,14 @@ export class JournalRows {
     this.#trimAges = db.prepare('DELETE FROM ages WHERE written < ?');
     this.#fact = db.prepare('SELECT value, crc FROM facts WHERE name = ?');
     this.#putFact = db.prepare('INSERT OR REPLACE INTO facts (name, value, crc) VALUES (?, ?, ?)');
+    this.#owned = db.prepare('SELECT session, written, bytes, entries FROM sessions WHERE owner = ? ORDER BY written');
+    this.#share = db.prepare('SELECT owner, bytes, entries FROM sessions WHERE session = ?');
+    this.#usage = db.prepare('SELECT owner, bytes, entries, crc FROM usage');
+    this.#countUsage = db.prepare(
+      `SELECT owner, sum(bytes) AS bytes, sum(entries) AS entries FROM sessions WHERE owner <> '' GROUP BY owner`,
+    );
+    this.#putUsage = db.prepare('INSERT OR REPLACE INTO usage (owner, bytes, entries, crc) VALUES (?, ?, ?, ?)');
+    this.#removeUsage = db.prepare('DELETE FROM usage WHERE owner = ?');
   }
 
   insert(session: string, block: Block): void {
@@ -208,10 +248,10 @@ export class JournalRows {
   }
 
   put(session: string, counters: Counters): void {
-    const { written, first, last, evicted, entries, bytes, reserved } = counters;
+    const { written, first, last, evicted, entries, bytes, reserved, owner } = counters;
     const sum = sessionSum(session, counters);
     this.logged += PAGE_BYTES;
-    this.#put.run(session, written, first, last, evicted, entries, bytes, reserved, sum);
+    this.#put.run(session, written, first, last, evicted, entries, bytes, reserved, owner, sum);
   }
 
   remove(session: string): void {
@@ -230,6 +270,30 @@ export class JournalRows {
   /** Every session, the one written to longest ago first. */
   names(): WrittenSession[] {
     return this.#names.all() as unknown as WrittenSession[];
+  }
+
+  /** The sessions of an owner, the one written to longest ago first. Reads the row of every session. */
+  ownedBy(owner: string): OwnedSession[] {
+    return this.#owned.all(owner) as unknown as OwnedSession[];
+  }
+
+  /** What a session counts for, unchecked; undefined for one that is not in the file. */
+  shareOf(session: string): OwnerUsage | undefined {
+    return this.#share.get(session) as OwnerUsage | undefined;
+  }
+
+  /** What each owner has. Counted again when a row does not match its checksum. */
+  usage(): OwnerUsage[] {
+    const rows = this.#usage.all() as unknown as (OwnerUsage & { readonly crc: number })[];
+    return rows.every((row) => usageSum(row.owner, row) === row.crc)
+      ? rows
+      : (this.#countUsage.all() as unknown as OwnerUsage[]);
+  }
+
+  putUsage(owner: string, amount: Amount): void {
+    this.logged += PAGE_BYTES;
+    if (amount.entries === 0) this.#removeUsage.run(owner);
+    else this.#putUsage.run(owner, amount.bytes, amount.entries, usageSum(owner, amount));
   }
 
   /** All appends up to `written` were made by now. */

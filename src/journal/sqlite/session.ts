@@ -8,6 +8,7 @@ import type { HandfastError } from '../../wire/errors.ts';
 import type { Followable, Follower } from '../follow.ts';
 import type { JournalEntry, Page, Retention } from '../journal.ts';
 import { SessionRing } from '../ring.ts';
+import type { Amount } from '../shares.ts';
 import { BLOCK_ENTRIES, BlockPacker, PageBuilder, textOf } from './block.ts';
 import { evict, NOTHING_KNOWN, type OldestKnown } from './retention.ts';
 import type { Counters, JournalRows } from './rows.ts';
@@ -29,7 +30,9 @@ const EMPTY: Counters = Object.freeze({
   entries: 0,
   bytes: 0,
   reserved: 0,
+  owner: '',
 });
+const NOTHING: Amount = Object.freeze({ bytes: 0, entries: 0 });
 /** What waits is not evicted by being appended to: see {@link SqliteSession.addVolatile}. */
 const UNBOUNDED: Retention = { maxEntries: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY };
 
@@ -57,6 +60,9 @@ export class SqliteSession implements Followable {
   readonly counted = { behind: false, entries: 0, bytes: 0 };
   readonly #rows: JournalRows;
   readonly #retention: Retention;
+  #owner: string;
+  /** What the next write evicts at least, for the share of its owner. */
+  #surplus: Amount = NOTHING;
   #committed: Counters;
   #oldest = NOTHING_KNOWN;
   #waiting: SessionRing;
@@ -74,6 +80,7 @@ export class SqliteSession implements Followable {
     this.#rows = rows;
     this.#retention = retention;
     this.#committed = counters;
+    this.#owner = counters.owner;
     this.written = counters.written;
     this.#reserved = counters.reserved;
     this.#waiting = new SessionRing(UNBOUNDED, counters.last);
@@ -82,6 +89,27 @@ export class SqliteSession implements Followable {
   /** The last cursor, with the entries that are not committed yet. */
   get last(): number {
     return this.#waiting.last;
+  }
+
+  /** In whose share it counts; `''` = in none. */
+  get owner(): string {
+    return this.#owner;
+  }
+
+  /** Says in whose share it counts, before it has a row in the file. */
+  ownedBy(owner: string): void {
+    if (!this.stored && this.#owner === '') this.#owner = owner;
+  }
+
+  /** The next write evicts at least so much. */
+  shrink(surplus: Amount): void {
+    this.#surplus = surplus;
+  }
+
+  /** What the last {@link write} adds to the file, until it is settled. */
+  get growth(): Amount {
+    const { counters = this.#committed } = this.#staged ?? {};
+    return { bytes: counters.bytes - this.#committed.bytes, entries: counters.entries - this.#committed.entries };
   }
 
   /** True once it has a row in the file. */
@@ -157,7 +185,13 @@ export class SqliteSession implements Followable {
   write(): void {
     const overrun = this.#overrun;
     const before = this.#committed;
-    const counters: Counters = { ...before, written: this.written, last: this.last, reserved: this.#reserved };
+    const counters: Counters = {
+      ...before,
+      written: this.written,
+      last: this.last,
+      reserved: this.#reserved,
+      owner: this.#owner,
+    };
     let oldest = this.#oldest;
     if (overrun > 0) {
       // All entries in the file are older than entries that are evicted already.
@@ -168,10 +202,22 @@ export class SqliteSession implements Followable {
     const packer = new BlockPacker(overrun || before.last, (block) => this.#rows.insert(this.id, block));
     if (this.#lostTo > 0 && overrun === 0) packer.lost(this.#lostTo);
     const unwritable = this.#pack(packer, counters);
-    oldest = evict(this.#rows, this.id, counters, this.#retention, oldest);
+    oldest = evict(this.#rows, this.id, counters, this.#bounds(counters), oldest);
     if (counters.entries === 0) Object.assign(counters, { first: counters.last + 1, evicted: counters.last });
     this.#rows.put(this.id, counters);
     this.#staged = { counters, oldest, unwritable };
+  }
+
+  /** What may stay of it. */
+  #bounds({ bytes, entries }: Counters): Retention {
+    const { maxBytes, maxEntries } = this.#retention;
+    const surplus = this.#surplus;
+    if (surplus === NOTHING) return this.#retention;
+    this.#surplus = NOTHING;
+    return {
+      maxBytes: Math.min(maxBytes, Math.max(0, bytes - surplus.bytes)),
+      maxEntries: Math.min(maxEntries, Math.max(0, entries - surplus.entries)),
+    };
   }
 
   /** The transaction committed. Returns how many volatile entries were lost for not being JSON. */

@@ -10,6 +10,7 @@ import { acquireNamedLock } from '../../base/file-lock.ts';
 import { type Damage, openDatabase } from '../../base/sqlite/database.ts';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import { DEFAULT_RETENTION, type Durability, type Journal, type NewEntry, type Retention } from '../journal.ts';
+import type { JournalShares } from '../shares.ts';
 import type { SessionExpiry } from './expiry.ts';
 import { APPLICATION_ID, MIGRATIONS } from './rows.ts';
 import { SqliteStore } from './store.ts';
@@ -47,6 +48,12 @@ export interface SqliteJournalOptions {
    * pause at most a day counts, and at most an eighth of the age.
    */
   readonly expiry?: SessionExpiry;
+  /**
+   * Holds owners of sessions to their shares: past one, their oldest sessions are dropped that `expiry` does not retain, then
+   * the others lose their oldest entries. Default: only the retention of each session bounds what is stored.
+   * @internal
+   */
+  readonly shares?: JournalShares;
   /** Epoch milliseconds; names the damaged file, and says how long the journal was not open. */
   readonly now?: () => number;
   /** Milliseconds of a clock that is never set; default `performance.now`. Determines the age of a session. */
@@ -55,8 +62,13 @@ export interface SqliteJournalOptions {
 
 /** A journal on disk. */
 export interface SqliteJournal extends Journal {
-  append(session: string, entries: readonly NewEntry[], durability?: 'durable'): Promise<void>;
-  append(session: string, entries: readonly NewEntry[], durability?: Durability): Promise<void> | undefined;
+  append(session: string, entries: readonly NewEntry[], durability?: 'durable', owner?: string): Promise<void>;
+  append(
+    session: string,
+    entries: readonly NewEntry[],
+    durability?: Durability,
+    owner?: string,
+  ): Promise<void> | undefined;
   /**
    * Why the last write of volatile entries failed; undefined again once one has succeeded. While it is set they wait in
    * memory, as many as retention allows, up to 32,768 entries or 16 MiB in all; past that they are lost and counted.
@@ -94,8 +106,8 @@ export interface SqliteJournal extends Journal {
  * Rejects with `journal_locked` (`detail.pid`: the process, if known), `journal_corrupt`, `journal_damaged`, `disk_full`, or `runtime_error`
  * when the file cannot be opened, is another program's, or was written by a newer version; then it is left untouched.
  *
- * Opening a file that was not closed in good order, or was changed since, reads it whole once (`PRAGMA quick_check`), about
- * 0.7 s per GiB in the page cache. A flipped bit inside a body is found when its entry is read, or a volatile neighbour of
+ * Opening a file that was changed since it was closed reads it whole once (`PRAGMA quick_check`), about 0.7 s per GiB in the
+ * page cache; one whose process was killed only up to 64 MiB. A flipped bit inside a body is found when its entry is read, or a volatile neighbour of
  * it: that read rejects with `journal_corrupt`, others are not affected. A damaged or deleted log is found by the mark
  * beside the file (`base/sqlite/mark.ts`): see `onDamaged`.
  */
@@ -115,8 +127,8 @@ export async function sqliteJournal(options: SqliteJournalOptions): Promise<Sqli
       lock,
     },
     (database, release, mark) => {
-      const { onDamaged, namesReturn, retentionOf, monotonicNow } = options;
-      const more = { mark, onDamaged, namesReturn, retentionOf };
+      const { onDamaged, namesReturn, retentionOf, monotonicNow, shares } = options;
+      const more = { mark, onDamaged, namesReturn, retentionOf, shares };
       const store = new SqliteStore(database, retention, release, monotonicNow, more);
       if (expiry !== undefined) store.expire(expiry, now);
       return store;

@@ -13,11 +13,13 @@ import { fail, type HandfastError } from '../../wire/errors.ts';
 import { Follower } from '../follow.ts';
 import type { Durability, Gap, Journal, JournalEntry, JournalSession, NewEntry, Page, Retention } from '../journal.ts';
 import { follows, journalClosed, outOfOrder, refuse } from '../refusals.ts';
+import type { Amount, JournalShares } from '../shares.ts';
 import { textOf, unfit } from './block.ts';
-import { Expiry, type ExpirySource, type SessionExpiry } from './expiry.ts';
+import { Expiry, type ExpirySource, type SessionExpiry, type WrittenSession } from './expiry.ts';
 import { lossOf } from './loss.ts';
+import { OwnerShares } from './owner-shares.ts';
 import { Progress, type ProgressState } from './progress.ts';
-import { type Database, JournalRows, type Statement } from './rows.ts';
+import { type Database, JournalRows, type OwnedSession, type Statement } from './rows.ts';
 import { type DurableEntry, RESERVED_CURSORS, SqliteSession } from './session.ts';
 import { WriteBehind } from './write-behind.ts';
 
@@ -58,6 +60,8 @@ export interface StoreOptions {
   readonly onDamaged?: (error: HandfastError) => void;
   /** See `SqliteJournalOptions.namesReturn`. */
   readonly namesReturn?: boolean;
+  /** See `SqliteJournalOptions.shares`. */
+  readonly shares?: JournalShares;
 }
 
 const NONE: ReadonlySet<string> = new Set();
@@ -96,6 +100,8 @@ export class SqliteStore implements Journal {
   #closed = false;
   #checkpointer: NodeJS.Immediate | undefined;
   #expiry: Expiry | undefined;
+  #expires: SessionExpiry | undefined;
+  readonly #owners: OwnerShares;
 
   /** `now` counts milliseconds and is never set; it measures writing time and age. Throws `journal_damaged` without `onDamaged`. */
   constructor(
@@ -103,7 +109,7 @@ export class SqliteStore implements Journal {
     retention: Retention,
     release: () => void,
     now: () => number = () => performance.now(),
-    { mark, onDamaged, namesReturn = false, retentionOf = {} }: StoreOptions = {},
+    { mark, onDamaged, namesReturn = false, retentionOf = {}, shares }: StoreOptions = {},
   ) {
     this.#db = db;
     this.#rows = new JournalRows(db);
@@ -119,6 +125,13 @@ export class SqliteStore implements Journal {
       { commit: () => this.#flush(), write: (sessions) => this.#failed ?? this.#transact(false, NONE, sessions) },
       now,
     );
+    const source = {
+      lives: (session: OwnedSession) => (this.#expires?.retains(session.session) ?? true) || this.#isBusy(session),
+      drop: (sessions: readonly string[]) => this.#drop(sessions),
+      shrink: (session: string, amount: Amount) => this.#shrink(session, amount),
+      failed: (thrown: unknown) => void this.#note(thrown),
+    };
+    this.#owners = new OwnerShares(this.#rows, source, now, shares);
     this.#mark = mark;
     this.#written = this.#rows.highestWritten();
     this.#committed = this.#written;
@@ -142,14 +155,18 @@ export class SqliteStore implements Journal {
     const source: ExpirySource = {
       names: () => this.#rows.names(),
       writtenBefore: (ageMs) => this.#writtenBefore(ageMs, clock.advance()),
-      busy: ({ session, written }) => {
-        const record = this.#sessions.get(session);
-        return record !== undefined && (!record.idle || record.written !== written);
-      },
+      busy: (session) => this.#isBusy(session),
       drop: (sessions) => this.#drop(sessions),
       failed: (thrown) => void this.#note(thrown),
     };
+    this.#expires = rule;
     this.#expiry = new Expiry(source, rule);
+  }
+
+  /** True while a reader or writer uses a session, or when it was written to after it was listed. */
+  #isBusy({ session, written }: Pick<WrittenSession, 'session' | 'written'>): boolean {
+    const record = this.#sessions.get(session);
+    return record !== undefined && (!record.idle || record.written !== written);
   }
 
   /** The newest append older than `ageMs`; stores the clock, and that all that is committed was made by now. */
@@ -184,13 +201,25 @@ export class SqliteStore implements Journal {
     return this.#behind.failure;
   }
 
-  append(session: string, entries: readonly NewEntry[], durability?: 'durable'): Promise<void>;
-  append(session: string, entries: readonly NewEntry[], durability?: Durability): Promise<void> | undefined;
-  append(session: string, entries: readonly NewEntry[], durability?: Durability): Promise<void> | undefined {
-    return durability === 'volatile' ? this.#appendVolatile(session, entries) : this.#appendDurable(session, entries);
+  append(session: string, entries: readonly NewEntry[], durability?: 'durable', owner?: string): Promise<void>;
+  append(
+    session: string,
+    entries: readonly NewEntry[],
+    durability?: Durability,
+    owner?: string,
+  ): Promise<void> | undefined;
+  append(
+    session: string,
+    entries: readonly NewEntry[],
+    durability?: Durability,
+    owner = '',
+  ): Promise<void> | undefined {
+    return durability === 'volatile'
+      ? this.#appendVolatile(session, entries, owner)
+      : this.#appendDurable(session, entries, owner);
   }
 
-  #appendVolatile(session: string, entries: readonly NewEntry[]): Promise<void> | undefined {
+  #appendVolatile(session: string, entries: readonly NewEntry[], owner: string): Promise<void> | undefined {
     if (this.#closed) return refuse(journalClosed(), 'volatile');
     let record = this.#sessions.get(session);
     if (record === undefined) {
@@ -210,6 +239,7 @@ export class SqliteStore implements Journal {
     }
     if (entries.length === 0) return undefined;
     record ??= this.#load(session);
+    if (owner !== '') record.ownedBy(owner);
     this.#startAfterLoss(record, entries[0]?.cursor ?? 0);
     if (last > record.reserved) this.#reserve(record, last);
     this.#written += 1;
@@ -219,7 +249,7 @@ export class SqliteStore implements Journal {
     return undefined;
   }
 
-  #appendDurable(session: string, entries: readonly NewEntry[]): Promise<void> {
+  #appendDurable(session: string, entries: readonly NewEntry[], owner: string): Promise<void> {
     const refusal = this.#refusal();
     if (refusal !== undefined) return Promise.reject(refusal);
     if (entries.length === 0) return Promise.resolve();
@@ -242,6 +272,7 @@ export class SqliteStore implements Journal {
       return Promise.reject(this.#note(thrown));
     }
     record ??= this.#load(session);
+    if (owner !== '') record.ownedBy(owner);
     this.#startAfterLoss(record, stored[0]?.entry.cursor ?? 0);
     this.#promise(stored.at(-1)?.entry.cursor ?? 0);
     const batch = this.#schedule();
@@ -313,6 +344,7 @@ export class SqliteStore implements Journal {
     if (this.#behind.close() === undefined && this.#failed === undefined) this.#unreserve(false);
     this.#closed = true;
     this.#expiry?.stop();
+    this.#owners.stop();
     clearImmediate(this.#checkpointer);
     for (const session of this.#sessions.values()) session.end();
     this.#sessions.clear();
@@ -359,6 +391,16 @@ export class SqliteStore implements Journal {
     if (this.#transact(false, sessions, []) !== undefined) return false;
     for (const session of sessions) this.#sessions.delete(session);
     return true;
+  }
+
+  /** Evicts the oldest entries of a session, for the share of its owner. Like {@link #drop} without a sync. */
+  #shrink(session: string, amount: Amount): boolean {
+    if (this.#refusal() !== undefined) return false;
+    this.#flush();
+    const record = this.#find(session);
+    if (record === undefined) return true;
+    record.shrink(amount);
+    return this.#transact(false, NONE, [record]) === undefined;
   }
 
   /** The session, loaded when the file has it. */
@@ -424,6 +466,7 @@ export class SqliteStore implements Journal {
       this.#begin.run();
       // Before the entries: a session deleted and written to again in one batch starts empty.
       for (const session of deleted) {
+        this.#owners.remove(session);
         this.#rows.remove(session);
         written = this.#written + 1;
       }
@@ -433,12 +476,15 @@ export class SqliteStore implements Journal {
       }
       for (const session of sessions) {
         session.write();
+        if (session.owner !== '') this.#owners.change(session.owner, session.growth);
         written = Math.max(written, session.written);
       }
+      this.#owners.write();
       this.#commit.run();
     } catch (thrown) {
       const failure = this.#note(thrown);
       this.#undo();
+      this.#owners.settle(false);
       for (const session of sessions) session.rollBack(failure);
       return failure;
     }
@@ -448,6 +494,7 @@ export class SqliteStore implements Journal {
       this.#behind.settled(session);
       this.#behind.lost(session.settle());
     }
+    this.#owners.settle(true);
     if (this.#rows.logged > MAX_LOG_BYTES) this.#emptyLog();
     else if (this.#rows.logged > CHECKPOINT_BYTES) this.#checkpointer ??= setImmediate(this.#emptyLog);
     return undefined;

@@ -7,7 +7,6 @@ import { realpathSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { StartProgram } from '../../acp/start-program.ts';
 import type { Log } from '../../base/log.ts';
-import type { SharedSlots } from '../../base/shared-slots.ts';
 import type { PathGuard } from '../../base/workspace/protected-paths.ts';
 import type { ValidatorCache } from '../../capabilities/tools/arguments.ts';
 import type { HostConfig } from '../../config/config.ts';
@@ -15,6 +14,7 @@ import type { Backend } from '../../control/contract/backend.ts';
 import type { Handled } from '../../control/contract/handlers.ts';
 import { type ControlServer, type ControlServerOptions, createControlServer } from '../../control/control-server.ts';
 import { SERVER_STREAM } from '../../control/sessions/log/server-events.ts';
+import { type HostSlots, hostSlots } from '../../host/host-limits.ts';
 import { sqliteJournal } from '../../journal/sqlite/sqlite.ts';
 import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import type { AuthThrottle } from '../../session/auth-throttle.ts';
@@ -45,8 +45,8 @@ export interface ControlAssemblyOptions {
   readonly workspaceHost?: () => Promise<WorkspaceHost>;
   /** What the tools, images and folders of restricted principals do not touch. */
   readonly guard?: PathGuard;
-  /** See `session-environments.ts`. */
-  readonly threads?: SharedSlots;
+  /** Threads and processes of sessions; shared with the host of the workspace. Default: those of the limits. */
+  readonly slots?: HostSlots;
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
@@ -62,7 +62,7 @@ const SERVER_RETENTION = { maxEntries: 16_384, maxBytes: 16 * 1024 ** 2 };
  */
 export async function assembleControl(config: HostConfig, options: ControlAssemblyOptions): Promise<ControlServer> {
   const { control, providers } = config;
-  const { log, version, auth, authThrottle, guard = pathGuard(config) } = options;
+  const { log, version, auth, authThrottle, guard = pathGuard(config), slots = hostSlots(config.limits) } = options;
   const owners = auth ?? createAuthenticator(config.auth.grants);
   await checkApprovalRules(config);
   const home = control.dataDir ?? config.home;
@@ -81,10 +81,10 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
     const server = await createControlServer({
       home,
       journal,
-      openEnvironment: openEnvironment(config, { ...options, guard }),
+      openEnvironment: openEnvironment(config, { ...options, guard, slots }),
       handlers: options.handlers,
       checkContent: contentChecker(),
-      backends: await acpBackends(config, version, log),
+      backends: await acpBackends(config, { version, log, processes: slots.processes }),
       backend: options.backend ?? control.backend,
       providers,
       approvals: control.approvals,
@@ -115,6 +115,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
         storedBytes: config.limits.storedBytes,
         totalStoredBytes: config.limits.totalStoredBytes,
       },
+      settings: { signIns: { total: config.limits.maxSignIns, perOwner: config.limits.maxSignInsPerPrincipal } },
       env: options.env,
       log,
     });
@@ -129,13 +130,13 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
 /** The host of a session's tools. Its code is loaded when the first tool is needed, not before the first handshake. */
 function openEnvironment(
   config: HostConfig,
-  { log, workspaceHost, threads, guard, auth }: ControlAssemblyOptions,
+  { log, workspaceHost, slots, guard, auth }: ControlAssemblyOptions,
 ): ControlServerOptions['openEnvironment'] {
   let open: ControlServerOptions['openEnvironment'] | undefined;
   return async (key) => {
     await config.trust?.confirm();
     const { sessionEnvironments } = await import('./session-environments.ts');
-    open ??= sessionEnvironments({ config, log, workspaceHost, threads, guard, auth });
+    open ??= sessionEnvironments({ config, log, workspaceHost, slots, guard, auth });
     return open(key);
   };
 }
@@ -166,8 +167,7 @@ function contentChecker(): ControlServerOptions['checkContent'] {
 /** A backend for each configured agent; most installations have none, and load none of this. */
 async function acpBackends(
   { control: { agents }, trust }: HostConfig,
-  version: () => string,
-  log: Log,
+  { version, log, processes }: Pick<ControlAssemblyOptions, 'version' | 'log'> & Pick<HostSlots, 'processes'>,
 ): Promise<readonly Backend[]> {
   if (agents.length === 0) return [];
   const [{ acpBackend }, { spawnLink }] = await Promise.all([
@@ -180,7 +180,7 @@ async function acpBackends(
   };
   return agents.map((agent) => {
     const env = Object.fromEntries(Object.entries(agent.env).map(([name, value]) => [name, String(value)]));
-    return acpBackend({ agent: { ...agent, env }, start, version: version(), log });
+    return acpBackend({ agent: { ...agent, env }, start, processes, version: version(), log });
   });
 }
 

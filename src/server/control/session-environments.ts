@@ -8,13 +8,12 @@
 import { addressOf } from '../../agent/addresses.ts';
 import { AgentSession, type Dial } from '../../agent/agent.ts';
 import type { Log } from '../../base/log.ts';
-import type { SharedSlots } from '../../base/shared-slots.ts';
 import type { PathGuard } from '../../base/workspace/protected-paths.ts';
 import { ToolsClient } from '../../capabilities/tools/client.ts';
 import type { HostConfig } from '../../config/config.ts';
 import type { Environment, EnvironmentKey } from '../../control/rounds/environments.ts';
 import { createHost, type Host } from '../../host/host.ts';
-import { threadSlots } from '../../host/host-limits.ts';
+import { type HostSlots, hostSlots } from '../../host/host-limits.ts';
 import type { Plugin } from '../../host/plugin.ts';
 import { type Authenticator, LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import type { Principal } from '../../session/principal.ts';
@@ -42,8 +41,8 @@ export interface SessionEnvironmentsOptions {
   readonly log: Log;
   /** What the tools of restricted principals do not touch. */
   readonly guard?: PathGuard | undefined;
-  /** Threads of the tools; shared with the host of the workspace. Default: those of the configuration's limits. */
-  readonly threads?: SharedSlots;
+  /** Threads and processes of the tools; shared with the host of the workspace. Default: those of the limits. */
+  readonly slots?: HostSlots;
 }
 
 /** Finds or starts the host of a folder. Rejects with `unreachable`, `auth_failed`, `no_caps`. */
@@ -52,7 +51,7 @@ export function sessionEnvironments(
 ): (key: EnvironmentKey) => Promise<Environment> {
   const { config, log } = options;
   // Hosts of several folders are still one process.
-  const threads = options.threads ?? threadSlots(config.limits);
+  const slots = options.slots ?? hostSlots(config.limits);
   // Hosts come and go; the authenticator of the server outlives them.
   const changed = new Set<() => void>();
   options.auth?.onChange?.(() => {
@@ -84,7 +83,7 @@ export function sessionEnvironments(
       limits: { ...config.limits, maxParallel: 64 },
       workspace: cwd,
       auth: { hasTokens: false, authenticate: current, current, onChange },
-      threads,
+      slots,
       pathGuard: options.guard,
       log,
     });

@@ -5,6 +5,7 @@
  * Served on every HTTP address of `handfast up`; `handfast tail` and `handfast doctor` read them.
  */
 
+import type { ShareUsage } from '../../base/share-usage.ts';
 import type { Host } from '../../host/host.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { Principal } from '../../session/principal.ts';
@@ -18,8 +19,8 @@ export interface Operated extends RouteAccess {
   readonly host: Host;
   readonly journal: Journal;
   readonly audit: DeferredAudit | undefined;
-  /** What the journal of sessions stores, by principal; undefined where none are served. */
-  readonly storage?: () => object | undefined;
+  /** What principals have of each share of the process, by share. */
+  readonly shares: () => Readonly<Record<string, ShareUsage>>;
   /** Reads the rights of the configuration again; undefined where they cannot change. */
   readonly reload?: () => Promise<object>;
   /** Addresses, as far as they are known by now. */
@@ -55,13 +56,13 @@ function reloadOf({ reload }: Operated): Promise<object> {
   return reload();
 }
 
-function statusOf({ host, audit, listeners, storage }: Operated): object {
+function statusOf({ host, audit, listeners, shares }: Operated): object {
   const health = audit?.health;
   return {
     status: 'ok',
     ...host.health(),
     listeners: listeners(),
-    session_storage: storage?.(),
+    shares: shares(),
     audit: health && {
       written: health.written,
       queued: health.queued,

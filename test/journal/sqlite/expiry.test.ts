@@ -35,7 +35,8 @@ describe('sqlite journal: which sessions expire', () => {
     const state = { passedMs: 0, looks: 0, drops: [] as string[][], failures: [] as unknown[] };
     const expiry = new Expiry(
       {
-        names: () => [...held].map(([session, { written }]) => ({ session, written })),
+        names: () =>
+          [...held].map(([session, { written }]) => ({ session, written, owner: session.split('@')[1] ?? '' })),
         writtenBefore(ageMs) {
           state.looks++;
           const old = [...held.values()].filter(({ days }) => days * DAY_MS + state.passedMs >= ageMs);
@@ -108,6 +109,14 @@ describe('sqlite journal: which sessions expire', () => {
     assert.equal(state.looks, 0);
   });
 
+  it('of too many, those of owners with more than an equal part', (t) => {
+    const names = ['b0@bob', 'a0@ann', 'a1@ann', 'b1@bob', 'a2@ann', 'a3@ann', 'a4@ann'];
+    const sessions = names.map((name): [string, number] => [name, 1]);
+    const { pass, left } = swept(t, sessions, { maxAgeMs: 0, maxSessions: 4 });
+    pass(1000);
+    assert.deepEqual(left(), ['b0@bob', 'b1@bob', 'a3@ann', 'a4@ann']);
+  });
+
   it('a few in each turn, so that no caller waits for a thousand, and none after it was stopped', async (t) => {
     const many = Array.from({ length: 1_000 }, (_, at): [string, number] => [`s${at}`, 99]);
     const { state, pass, left, expiry } = swept(t, many, {}, {}, ['setTimeout']);
@@ -135,7 +144,7 @@ describe('sqlite journal: which sessions expire', () => {
       {
         names() {
           if (!works) throw new Error('the disk failed');
-          return [...held].map(([session, { written }]) => ({ session, written }));
+          return [...held].map(([session, { written }]) => ({ session, written, owner: '' }));
         },
       },
     );

@@ -5,7 +5,6 @@
  */
 import { Worker } from 'node:worker_threads';
 import { within } from '../../../base/race.ts';
-import type { ReleaseSlot } from '../../../base/shared-slots.ts';
 import { processTimer } from '../../../base/timer-queue.ts';
 import type { GuardMemory } from '../../../base/workspace/protected-paths.ts';
 import type { CallContext } from '../../../host/context.ts';
@@ -35,7 +34,6 @@ export type SearchAnswer =
 const MAX_HEAP_MIB = 256;
 /** How long the end of a stopped thread is waited for; only one that is stuck in the kernel takes longer. */
 const END_WAIT_MS = 2_000;
-const RETRY_AFTER_MS = 1_000;
 
 /** Files by name. See `glob.ts`. */
 export async function searchNames(args: GlobArgs, context: CallContext): Promise<ShapedResult<FoundFiles>> {
@@ -59,7 +57,8 @@ export async function searchContents(args: GrepArgs, context: CallContext): Prom
  * free once it has ended.
  */
 async function runSearch(search: SearchJob['search'], context: CallContext): Promise<unknown> {
-  const release = await threadFor(search, context);
+  // It waits for a slot at most as long as it may run.
+  const release = await context.acquireThread(context.signal, search.args.time_limit_seconds * 1000);
   const spot = new SearchProgress();
   let worker: Worker;
   try {
@@ -96,19 +95,6 @@ async function runSearch(search: SearchJob['search'], context: CallContext): Pro
     clearTimeout(timer);
     signal.removeEventListener('abort', abort);
     await within(worker.terminate(), END_WAIT_MS, processTimer);
-  }
-}
-
-/** A slot for the thread of a search, which waits for one at most as long as it may run. */
-async function threadFor({ args }: SearchJob['search'], context: CallContext): Promise<ReleaseSlot> {
-  const waiting = new AbortController();
-  const late = () =>
-    waiting.abort(fail('over_capacity', 'no thread was free for the search', { retry_after_ms: RETRY_AFTER_MS }));
-  const timer = setTimeout(late, args.time_limit_seconds * 1000);
-  try {
-    return await context.acquireThread(AbortSignal.any([context.signal, waiting.signal]));
-  } finally {
-    clearTimeout(timer);
   }
 }
 

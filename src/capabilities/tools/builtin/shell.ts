@@ -86,7 +86,7 @@ interface Reading {
  * Runs a program and waits for its end. A failing program and one that ran out of time are results, so that their output
  * is not lost; `exit_code` and `timed_out` show it.
  *
- * Fails with `tool_error` and a reason: `bad_arguments`, `command_not_found`, `not_executable`, `spawn_failed`,
+ * Fails with `over_capacity` when the share of processes is used up; with `tool_error` and a reason: `bad_arguments`, `command_not_found`, `not_executable`, `spawn_failed`,
  * `not_ended`, `bad_env` or one of `base/workspace/file-error.ts` for `cwd`; with `tool_denied` (`env_refused`,
  * `outside_workspace`); with the reason of the signal when the call is cancelled.
  */
@@ -164,6 +164,32 @@ async function start(
 ): Promise<Started> {
   const words = wordsOf(args);
   const argv = await covered(words, context.pathGuard);
+  // It waits for its share at most as long as it may run.
+  const release = await context.acquireProcess(context.signal, args.timeout_seconds * 1000);
+  try {
+    const started = await startHeld(args, context, { words, argv, env, read });
+    void started.child.exited.then(release);
+    return started;
+  } catch (error) {
+    release();
+    throw error;
+  }
+}
+
+interface Prepared {
+  /** What was asked for, and what runs: the same within a cover. */
+  readonly words: readonly [string, ...string[]];
+  readonly argv: readonly [string, ...string[]];
+  readonly env: Record<string, string>;
+  readonly read: (child: Child) => Promise<unknown>;
+}
+
+/** Starts the program in its directory, which is held meanwhile so that it is the one that was checked. */
+async function startHeld(
+  args: ShellArgs,
+  context: CallContext,
+  { words, argv, env, read }: Prepared,
+): Promise<Started> {
   const { directory } = await holdDirectory(context.workspace, args.cwd, { guard: context.pathGuard });
   try {
     context.signal.throwIfAborted();

@@ -19,7 +19,9 @@ import { permissionAnswer, permissionRequest, questionAnswer, questionOf, within
 import { promptBlocks } from './prompt-blocks.ts';
 import { TurnUpdates } from './updates.ts';
 
-export interface AgentSessionOptions extends Omit<AgentConversationOptions, 'client'> {
+export interface AgentSessionOptions extends Omit<AgentConversationOptions, 'client' | 'acquire'> {
+  /** Waits until so many processes may be started; what it resolves with is called once they have ended. */
+  readonly acquire: (count: number, signal: AbortSignal) => Promise<() => void>;
   /** Where the process is started; default: the session's directory. */
   readonly cwd?: string;
 }
@@ -47,7 +49,11 @@ export class AcpSession {
 
   constructor(options: AgentSessionOptions) {
     this.#options = options;
-    this.#conversation = new AgentConversation({ ...options, client: this.#client() });
+    this.#conversation = new AgentConversation({
+      ...options,
+      client: this.#client(),
+      acquire: (signal) => options.acquire(1 + programsIn(this.#running?.turn.settings.mcpServers), signal),
+    });
   }
 
   /** True while a turn runs. */
@@ -175,6 +181,11 @@ export class AcpSession {
   #turnOf(session: string): Running | undefined {
     return this.#conversation.isOpen(session) ? this.#running : undefined;
   }
+}
+
+/** How many of the MCP servers of a session the agent starts as programs. */
+function programsIn(servers: readonly Readonly<Record<string, unknown>>[] = []): number {
+  return servers.filter(({ command }) => typeof command === 'string').length;
 }
 
 /** Asks; undefined when the turn ended meanwhile. */

@@ -11,6 +11,7 @@
 import { loadAcp } from '../../../acp/sdk.ts';
 import type { AgentCommand, StartProgram } from '../../../acp/start-program.ts';
 import type { Log } from '../../../base/log.ts';
+import type { ReleaseSlot, SharedSlots } from '../../../base/shared-slots.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { Backend, Turn, TurnOutcome } from '../../contract/backend.ts';
 import { AcpSession } from './acp-session.ts';
@@ -37,11 +38,16 @@ export interface AcpBackendDeps {
   readonly agent: AcpAgent;
   /** `spawnLink` of the subprocess transport. */
   readonly start: StartProgram;
+  /** The processes of this process's principals. An agent holds a slot, and one for each MCP server it starts. Default: no bound. */
+  readonly processes?: SharedSlots;
   /** Version of this software, sent to the agent. */
   readonly version: string;
   /** Gets what agents write to stderr, at `debug`. */
   readonly log?: Log;
 }
+
+/** Retry delay in a refusal, milliseconds. */
+const RETRY_AFTER_MS = 1_000;
 
 const DEFAULTS = {
   startTimeoutMs: 60_000,
@@ -58,6 +64,8 @@ export function acpBackend(parts: AcpBackendDeps): Backend {
 
 /** A session's agent, and the timer of its idle time. */
 interface AgentEntry {
+  /** The principal whose turns it runs. */
+  readonly owner: string;
   readonly agent: AcpSession;
   idle: NodeJS.Timeout | undefined;
 }
@@ -87,7 +95,7 @@ class AcpBackend implements Backend {
   async run(turn: Turn): Promise<TurnOutcome> {
     if (this.#stopped) throw fail('interrupted', 'the server is stopping');
     const { id } = turn.log.record;
-    const entry = this.#hold(id);
+    const entry = this.#hold(id, turn);
     try {
       return await entry.agent.run(turn);
     } finally {
@@ -110,16 +118,19 @@ class AcpBackend implements Backend {
   }
 
   /** The agent of a session; stops its idle timer. */
-  #hold(id: string): AgentEntry {
+  #hold(id: string, { principal }: Turn): AgentEntry {
     const known = this.#agents.get(id);
     clearTimeout(known?.idle);
     if (known === undefined) this.#makeRoom();
     const { start, version, log } = this.#parts;
+    const owner = principal.name;
     const entry = known ?? {
+      owner,
       agent: new AcpSession({
         ...this.#agent,
         start,
         version,
+        acquire: (count, signal) => this.#acquire(owner, count, signal),
         log: (line) => log?.debug(`the agent ${this.name} says`, { line }),
       }),
       idle: undefined,
@@ -130,17 +141,34 @@ class AcpBackend implements Backend {
     return entry;
   }
 
-  /** Ends the process that has been idle longest when there is no room for another one. */
+  /** Ends the process that has been idle longest when as many run as may. */
   #makeRoom(): void {
     const { maxProcesses } = this.#agent;
     if (this.#agents.size < maxProcesses) return;
-    const idle = [...this.#agents].find(([, { agent }]) => !agent.busy);
-    if (idle === undefined) {
-      throw fail('over_capacity', `${maxProcesses} agents are running already; retry when one is idle`, {
-        agent: this.name,
-      });
-    }
-    void this.#drop(...idle);
+    if (this.#dropIdle()) return;
+    throw fail('over_capacity', `${maxProcesses} agents are running already; retry when one is idle`, {
+      agent: this.name,
+      retry_after_ms: RETRY_AFTER_MS,
+    });
+  }
+
+  /** Waits for the share of a principal, in which its idle agents make room; where all together use too much, any idle one. */
+  async #acquire(owner: string, count: number, signal: AbortSignal): Promise<ReleaseSlot> {
+    const { processes } = this.#parts;
+    if (processes === undefined) return () => {};
+    const usedUp = processes.usedUp(owner, count);
+    if (usedUp === 'own') this.#dropIdle(owner);
+    else if (usedUp === 'all') this.#dropIdle();
+    return processes.acquire(owner, signal, { count, waitMs: this.#agent.startTimeoutMs });
+  }
+
+  /** Ends the process that has been idle longest, of one principal or of all. False when none is idle. */
+  #dropIdle(owner?: string): boolean {
+    const idle = [...this.#agents].find(
+      ([, entry]) => !entry.agent.busy && (owner === undefined || entry.owner === owner),
+    );
+    if (idle !== undefined) void this.#drop(...idle);
+    return idle !== undefined;
   }
 
   #rest(id: string, entry: AgentEntry): void {

@@ -1,10 +1,11 @@
 /**
- * Running sign-ins: one per provider, each reported to its principal step by step in `auth.flow.*` events, and ended at
+ * Running sign-ins: one of a principal per provider, within its share, each reported to its principal step by step in `auth.flow.*` events, and ended at
  * once by `auth.cancel`, by the end of the request (cancelled, or its connection lost), or by the end of the server.
  *
  * Made by `settings.ts`, called by `auth-methods.ts`.
  * @see docs/protocol/session-rpc.md#login
  */
+import type { ReleaseSlot, SharedSlots } from '../../../base/shared-slots.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { may } from '../../../session/rights.ts';
 import { asError, fail } from '../../../wire/errors.ts';
@@ -21,11 +22,14 @@ type Done<Result> = (connected: Connected) => Promise<Result>;
 
 export interface LoginFlowOptions extends LoginDeps {
   readonly serverEvents: ServerEvents;
+  /** Who may run how many sign-ins at once. */
+  readonly slots: SharedSlots;
   /** Aborts when the server stops. */
   readonly stopping: AbortSignal;
 }
 
 interface Flow {
+  readonly provider: LoginProvider;
   /** Name of the principal that started it. */
   readonly principal: string;
   readonly controller: AbortController;
@@ -40,13 +44,13 @@ const FLOW_TIMEOUT_MS = 15 * 60 * 1_000;
 
 export class LoginFlows {
   readonly #options: LoginFlowOptions;
-  readonly #running = new Map<LoginProvider, Flow>();
+  readonly #running = new Set<Flow>();
 
   constructor(options: LoginFlowOptions) {
     this.#options = options;
   }
 
-  /** Signs in to OpenAI. Fails with `login_failed`, `cancelled`, or as `done` does. */
+  /** Signs in to OpenAI. Fails with `over_capacity` past the share, `login_failed`, `cancelled`, or as `done` does. */
   openai<Result>(mode: LoginMode, originator: string | undefined, call: RpcCall, done: Done<Result>): Promise<Result> {
     return this.#run('openai', call, (login) => openaiLogin(this.#options, login, mode, originator), done);
   }
@@ -61,12 +65,12 @@ export class LoginFlows {
   /** Ends the sign-ins that `principal` started; of all providers, or of one. False = there was none. */
   cancel(provider: LoginProvider | undefined, principal: Principal): boolean {
     const own = [...this.#running].filter(
-      ([name, flow]) =>
+      (flow) =>
         !flow.settled &&
-        (provider === undefined || name === provider) &&
+        (provider === undefined || flow.provider === provider) &&
         (may(principal, 'administer') || flow.principal === principal.name),
     );
-    for (const [name, { controller }] of own) {
+    for (const { provider: name, controller } of own) {
       controller.abort(fail('cancelled', `the sign-in to ${name} was cancelled`, { provider: name }));
     }
     return own.length > 0;
@@ -74,7 +78,7 @@ export class LoginFlows {
 
   /** Waits until none is running; they end by themselves once the server stops. */
   async idle(): Promise<void> {
-    await Promise.all([...this.#running.values()].map(({ ended }) => ended.promise));
+    await Promise.all([...this.#running].map(({ ended }) => ended.promise));
   }
 
   /** Runs one sign-in from its first event to its last, however it ends. */
@@ -84,15 +88,23 @@ export class LoginFlows {
     work: (login: RunningLogin) => Promise<Connected>,
     done: Done<Result>,
   ): Promise<Result> {
-    const { serverEvents, stopping } = this.#options;
-    if (this.#running.has(provider)) {
+    const { serverEvents, slots, stopping } = this.#options;
+    const { name: principal } = call.caller.principal;
+    if ([...this.#running].some((flow) => flow.provider === provider && flow.principal === principal)) {
       throw fail('login_failed', `a sign-in to ${provider} is already running`, { provider });
     }
     const controller = new AbortController();
-    const { name: principal } = call.caller.principal;
     const emit: RunningLogin['emit'] = (type, payload) => serverEvents.emit(type, payload, principal);
-    const flow: Flow = { principal, controller, settled: false, ended: Promise.withResolvers() };
-    this.#running.set(provider, flow);
+    const flow: Flow = { provider, principal, controller, settled: false, ended: Promise.withResolvers() };
+    // Added before the slot is granted: a second request must find it.
+    this.#running.add(flow);
+    let release: ReleaseSlot;
+    try {
+      release = await slots.acquire(principal, stopping);
+    } catch (error) {
+      this.#end(flow);
+      throw error;
+    }
     const timer = setTimeout(
       () => controller.abort(fail('login_failed', 'sign-in was not completed within 15 minutes', { provider })),
       FLOW_TIMEOUT_MS,
@@ -113,8 +125,13 @@ export class LoginFlows {
       clearTimeout(timer);
       // Ends everything that still waits for this sign-in.
       controller.abort(fail('cancelled', 'the sign-in has ended'));
-      this.#running.delete(provider);
-      flow.ended.resolve();
+      release();
+      this.#end(flow);
     }
+  }
+
+  #end(flow: Flow): void {
+    this.#running.delete(flow);
+    flow.ended.resolve();
   }
 }

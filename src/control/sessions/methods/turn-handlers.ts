@@ -12,11 +12,11 @@ import {
   sessionSend,
   sessionSteer,
 } from '../../../protocol/session-rpc.ts';
+import type { StorageShares } from '../../../session/storage-shares.ts';
 import { fail } from '../../../wire/errors.ts';
 import { type Handled, handles, type RpcCall } from '../../contract/handlers.ts';
 import { acceptPrompt } from '../../rounds/prompt.ts';
 import { queueItem } from '../history/views.ts';
-import type { StorageShares } from '../record/storage-shares.ts';
 import { findByIdempotencyKey, releaseKey, type SentPrompt } from '../turns/idempotent-prompts.ts';
 import type { SessionTurns } from '../turns/session-turns.ts';
 

@@ -51,6 +51,7 @@ export function testCall(workspace: string, onEvent?: (event: RecordedEvent) => 
     },
     dataFolder: () => Promise.reject(new Error('built-in tools have no data folder')),
     acquireThread: () => Promise.resolve(nothing),
+    acquireProcess: () => Promise.resolve(nothing),
     call: () => Promise.reject(new Error('built-in tools call no other capability')),
     limit: nothing,
     keepStream: nothing,

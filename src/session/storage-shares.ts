@@ -4,8 +4,9 @@
  * Made by `sessions.ts`. The sums are read from the journal at the start (`recovery.ts`), grow with each event
  * (`open-session.ts`), and shrink when a session is deleted; so a restart forgives nothing.
  */
-import type { Principal } from '../../../session/principal.ts';
-import { fail } from '../../../wire/errors.ts';
+import { type ShareUsage, shareUsage } from '../base/share-usage.ts';
+import { fail } from '../wire/errors.ts';
+import type { Principal } from './principal.ts';
 
 export interface StorageLimits {
   /** Bytes of one principal that has no limit of its own. */
@@ -14,16 +15,8 @@ export interface StorageLimits {
   readonly totalStoredBytes: number;
 }
 
-/** For operators. */
-export interface StorageUsage {
-  readonly bytes: number;
-  readonly principals: Readonly<Record<string, number>>;
-  /** Requests that were refused since the start. */
-  readonly refused: number;
-}
-
-/** Principals named in the usage, those with most first. */
-const MAX_NAMED = 32;
+/** Retry delay in a refusal, milliseconds. Waiting alone does not help; its message says what does. */
+const RETRY_AFTER_MS = 60_000;
 
 export class StorageShares {
   readonly #limits: StorageLimits;
@@ -36,9 +29,8 @@ export class StorageShares {
     this.#limits = limits;
   }
 
-  get usage(): StorageUsage {
-    const most = [...this.#owners].sort(([, one], [, other]) => other - one).slice(0, MAX_NAMED);
-    return { bytes: this.#bytes, principals: Object.fromEntries(most), refused: this.#refused };
+  get usage(): ShareUsage {
+    return shareUsage(this.#bytes, this.#refused, this.#owners);
   }
 
   /** The journal stores so many more bytes of a session. */
@@ -60,7 +52,7 @@ export class StorageShares {
     else this.#owners.delete(known.owner);
   }
 
-  /** Fails with `over_capacity` for a principal that may store nothing more. Waiting does not help, so it says what does. */
+  /** Fails with `over_capacity` for a principal that may store nothing more. */
   mustHaveRoom({ name, limits }: Principal): void {
     const used = this.#owners.get(name) ?? 0;
     const own = limits?.storedBytes ?? this.#limits.storedBytes;
@@ -72,6 +64,7 @@ export class StorageShares {
     throw fail('over_capacity', 'the sessions of this principal store too much; delete some (session.delete)', {
       stored_bytes: used,
       limit_bytes: Math.floor(most),
+      retry_after_ms: RETRY_AFTER_MS,
     });
   }
 }

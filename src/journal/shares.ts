@@ -1,0 +1,118 @@
+/**
+ * What owners have in a journal, and whose oldest entries have to go when it is too much. An owner is the principal of a
+ * session. Past its own share an owner loses its own; past the sum of all, the owner with most does.
+ *
+ * Both journals hold their sessions to one of these; `server/assemble.ts` makes it and shows it in `GET /status`.
+ */
+import { type ShareUsage, shareUsage } from '../base/share-usage.ts';
+
+/** Bytes of bodies, and entries. */
+export interface Amount {
+  readonly bytes: number;
+  readonly entries: number;
+}
+
+export interface JournalShareLimits {
+  /** Of one owner. */
+  readonly perOwner: Amount;
+  /** Of all together. */
+  readonly total: Amount;
+}
+
+/** What one owner has. */
+export interface Account {
+  readonly owner: string;
+  bytes: number;
+  entries: number;
+}
+
+/** An owner, and how much of the oldest it has must go at least. */
+export interface Excess {
+  readonly account: Account;
+  readonly amount: Amount;
+}
+
+const ANY: Amount = { bytes: Number.POSITIVE_INFINITY, entries: Number.POSITIVE_INFINITY };
+
+/** What is evicted at a time, as a share of the limit: so that finding the oldest sessions is rare. */
+const STEP_SHARE = 8;
+
+export class JournalShares {
+  readonly #limits: JournalShareLimits;
+  readonly #accounts = new Map<string, Account>();
+  readonly #total = { bytes: 0, entries: 0 };
+  #evicted = 0;
+
+  /** Without limits it only counts. */
+  constructor(limits: JournalShareLimits = { perOwner: ANY, total: ANY }) {
+    this.#limits = limits;
+  }
+
+  /** The account of an owner. One that is empty may be dropped with {@link drop}. */
+  account(owner: string): Account {
+    let account = this.#accounts.get(owner);
+    if (account === undefined) {
+      account = { owner, bytes: 0, entries: 0 };
+      this.#accounts.set(owner, account);
+    }
+    return account;
+  }
+
+  /** No session of the owner is left. */
+  drop({ owner }: Account): void {
+    this.#accounts.delete(owner);
+  }
+
+  /** An owner has so much more, or less. */
+  add(account: Account, bytes: number, entries: number): void {
+    account.bytes += bytes;
+    account.entries += entries;
+    this.#total.bytes += bytes;
+    this.#total.entries += entries;
+  }
+
+  /** Entries were evicted for a share. */
+  evicted(entries: number): void {
+    this.#evicted += entries;
+  }
+
+  /** Who has to lose how much, after `changed` got more; undefined when there is room. */
+  excess(changed: Account): Excess | undefined {
+    const { perOwner, total } = this.#limits;
+    if (isOver(changed, perOwner)) return { account: changed, amount: stepOf(changed, perOwner) };
+    if (!isOver(this.#total, total)) return undefined;
+    const measure = this.#total.bytes > total.bytes ? 'bytes' : 'entries';
+    let account = changed;
+    for (const each of this.#accounts.values()) if (each[measure] > account[measure]) account = each;
+    const { bytes, entries } = stepOf(this.#total, total);
+    // The largest is brought to an equal part at most; then another one is the largest.
+    const share = this.#accounts.size;
+    return {
+      account,
+      amount: {
+        bytes: Math.min(bytes, Math.max(0, account.bytes - total.bytes / share)),
+        entries: Math.min(entries, Math.max(0, account.entries - total.entries / share)),
+      },
+    };
+  }
+
+  get usage(): Readonly<Record<'journal_bytes' | 'journal_entries', ShareUsage & { readonly evicted: number }>> {
+    const of = (measure: 'bytes' | 'entries') => ({
+      ...shareUsage(
+        this.#total[measure],
+        0,
+        this.#accounts.values().map((account) => [account.owner, account[measure]] as const),
+      ),
+      evicted: this.#evicted,
+    });
+    return { journal_bytes: of('bytes'), journal_entries: of('entries') };
+  }
+}
+
+const isOver = (has: Amount, most: Amount): boolean => has.bytes > most.bytes || has.entries > most.entries;
+
+/** How much brings what is there one step below a limit. */
+const stepOf = (has: Amount, most: Amount): Amount => ({
+  bytes: has.bytes > most.bytes ? has.bytes - most.bytes + most.bytes / STEP_SHARE : 0,
+  entries: has.entries > most.entries ? has.entries - most.entries + most.entries / STEP_SHARE : 0,
+});
