@@ -28,6 +28,7 @@ import {
   filesNamedIn,
   filesNamedInComments,
   maxLines,
+  mergeViolations,
   placeViolations,
   processViolations,
   shapeViolations,
@@ -406,6 +407,12 @@ test('no text names a path of one machine or the host of a package registry', ()
   const offender = ['see ', 'home', 'me', 'notes.txt and https:/', 'registry.example.org'].join('/');
   assert.equal(placeViolations([{ path: 'a.md', text: offender }]).length, 2);
   assert.deepEqual(placeViolations([{ path: 'a.md', text: 'src/root/list and ./work/x and tools/home/me/x' }]), []);
+});
+
+test('no file has lines of an unfinished merge', () => {
+  assert.deepEqual(mergeViolations(texts), []);
+  const text = ['a', `${'<'.repeat(7)} HEAD`, 'b'].join('\n');
+  assert.deepEqual(mergeViolations([{ path: 'a.md', text }]), ['a.md: an unfinished merge']);
 });
 
 test('the lockfile pins what is installed, not where it is fetched from', () => {

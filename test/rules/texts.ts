@@ -52,6 +52,15 @@ const machinePath = /(?<![\w.~*/-])\/(?:work|root|builds|(?:home|Users)\/[\w.-]+
 /** Hosts of package registries: the reader's own configuration names those. */
 const registryHost = /https?:\/\/registry\.[\w.-]+|\bregistry\.(?:npmjs|yarnpkg)\.[a-z]+|\bnpm\.pkg\.github\.com\b/g;
 
+/** Lines that an unfinished merge leaves behind. */
+export function mergeViolations(files: Iterable<{ readonly path: string; readonly text: string }>): string[] {
+  const violations: string[] = [];
+  for (const { path, text } of files) {
+    if (/^(?:<{7}|>{7}|\|{7}) /m.test(text)) violations.push(`${path}: an unfinished merge`);
+  }
+  return violations;
+}
+
 /** Texts that speak of the place they were written at. */
 export function placeViolations(files: Iterable<{ readonly path: string; readonly text: string }>): string[] {
   const violations: string[] = [];
