@@ -87,6 +87,7 @@ export type {
   Attempt,
   LateResult,
   Stored,
+  Submitter,
   TaskQuery,
   TaskRecord,
   TaskSpec,

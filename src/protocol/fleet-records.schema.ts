@@ -109,6 +109,7 @@ export const Explanation = shape('A decision as it is stored with its task: why 
 export const TaskRecord = shape('A task, whole.', {
   task_id: text(),
   number: number('Order of submission, strictly growing.'),
+  submitter: may(text('The principal that handed it in. Absent: a program, or an earlier version.')),
   spec: shape('The request with its defaults filled in and its names in canonical form.', spec),
   state: TaskState,
   parked: flag('Waits for an operator: retry, another worker, or drop.'),

@@ -56,6 +56,18 @@ export function taskStoreContract(name: string, open: () => Promise<StoreSetup>)
     assert.equal(await store.get('t-2'), undefined);
   });
 
+  behaves('tasks are found by their submitter', async ({ store }) => {
+    const revision = await store.put(record('t-1', 1, { submitter: 'ann' }), 0);
+    await store.put(record('t-2', 2, { submitter: 'bob' }), 0);
+    await store.put(record('t-3', 3), 0);
+    await store.put(record('t-1', 1, { submitter: 'ann', state: 'reserved', worker: 'w' }), revision);
+    const found = async (query: object): Promise<readonly string[]> =>
+      (await store.find(query)).map(({ task_id }) => task_id);
+    assert.deepEqual(await found({ submitter: 'ann' }), ['t-1']);
+    assert.deepEqual(await found({ submitter: 'nobody' }), []);
+    assert.deepEqual(await found({}), ['t-3', 't-2', 't-1']);
+  });
+
   behaves('a put over a revision that is not the kept one is refused and changes nothing', async ({ store }) => {
     const first = await store.put(record('t', 1), 0);
     await assert.rejects(store.put(record('t', 1, { parked: true }), 0), superseded);

@@ -2,7 +2,7 @@
  * Whether a principal may work in the fleet under a name: the grant `fleet.worker`, asked when a worker joins and for every
  * message it sends.
  *
- * Asked by the buses whose workers authenticate here. @see docs/security/rights.md
+ * Asked by the buses whose workers authenticate here: stream links and receivers that call back. @see docs/security/rights.md
  */
 import type { Principal } from '../../session/principal.ts';
 import { may } from '../../session/rights.ts';

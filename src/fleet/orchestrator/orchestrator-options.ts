@@ -13,7 +13,7 @@ import type { Binding, DispatchMode, OrchestratorBus } from '../bus/peer.ts';
 import type { Announced } from '../messages/decoded.ts';
 import type { PolicyHook } from '../route/hooks.ts';
 import type { Explanation, Profile, RoutePolicy } from '../route/profile.ts';
-import type { TaskQuery, TaskRecord, TaskSpec, TaskStore } from './task.ts';
+import type { Submitter, TaskQuery, TaskRecord, TaskSpec, TaskStore } from './task.ts';
 
 export interface OrchestratorOptions {
   readonly name: string;
@@ -89,9 +89,9 @@ export interface Orchestrator extends Closable {
    * Takes a task; resolves when it is on disk. The same id with the same content again answers the task there is.
    * Fails with `duplicate_conflict`, `schema_violation`, `over_capacity`, `denied` (a hook refused it).
    */
-  submit(spec: TaskSpec): Promise<TaskRecord>;
+  submit(spec: TaskSpec, submitter?: Submitter): Promise<TaskRecord>;
   /** Many at once, in one commit; tasks may name each other in `after`. All or none. */
-  submitBatch(specs: readonly TaskSpec[]): Promise<readonly TaskRecord[]>;
+  submitBatch(specs: readonly TaskSpec[], submitter?: Submitter): Promise<readonly TaskRecord[]>;
   get(taskId: string): Promise<TaskRecord>;
   find(query: TaskQuery): Promise<readonly TaskRecord[]>;
   /** Stops it wherever it is. Idempotent; resolves with the record as it is then, which may not have ended yet. */

@@ -18,9 +18,9 @@ import { viewOf } from './peer-profile.ts';
 import type { Answer } from './questions.ts';
 import { matches } from './store-query.ts';
 import { Submissions } from './submissions.ts';
-import type { TaskQuery, TaskRecord, TaskSpec } from './task.ts';
+import type { Submitter, TaskQuery, TaskRecord, TaskSpec } from './task.ts';
 import { isActive, isEnded } from './task-machine.ts';
-import { fullSpec, newRecord } from './task-record.ts';
+import { fullSpec, newRecord, unknownTask } from './task-record.ts';
 import type { TrackedTask } from './task-registry.ts';
 
 const RETAIN_MS = 30 * 24 * 3600 * 1000;
@@ -69,19 +69,19 @@ class TaskOrchestrator implements Orchestrator {
     this.#engine.dispatcher.schedule();
   }
 
-  async submit(spec: TaskSpec): Promise<TaskRecord> {
+  async submit(spec: TaskSpec, submitter?: Submitter): Promise<TaskRecord> {
     this.#check();
-    return this.#submissions.submit(spec);
+    return this.#submissions.submit(spec, submitter);
   }
 
-  async submitBatch(specs: readonly TaskSpec[]): Promise<readonly TaskRecord[]> {
+  async submitBatch(specs: readonly TaskSpec[], submitter?: Submitter): Promise<readonly TaskRecord[]> {
     this.#check();
-    return this.#submissions.submitBatch(specs);
+    return this.#submissions.submitBatch(specs, submitter);
   }
 
   async get(taskId: string): Promise<TaskRecord> {
     const record = this.#engine.registry.get(taskId)?.record ?? (await this.#options.store.get(taskId))?.record;
-    if (record === undefined) throw notFound(taskId);
+    if (record === undefined) throw unknownTask(taskId);
     return record;
   }
 
@@ -260,7 +260,7 @@ class TaskOrchestrator implements Orchestrator {
     this.#check();
     const { registry } = this.#engine;
     const tracked = await registry.pin(taskId);
-    if (tracked === undefined) throw notFound(taskId);
+    if (tracked === undefined) throw unknownTask(taskId);
     try {
       await work(tracked);
       await registry.save(tracked);
@@ -282,8 +282,4 @@ class TaskOrchestrator implements Orchestrator {
     if (this.#phase === 'running') return;
     throw fail('interrupted', `the orchestrator is ${this.#phase === 'stopped' ? 'stopped' : 'not started'}`);
   }
-}
-
-function notFound(taskId: string): ReturnType<typeof fail> {
-  return fail('not_found', `no task ${taskId}`, { task_id: taskId });
 }

@@ -11,12 +11,14 @@ export function pageLimit({ limit = DEFAULT_LIMIT }: TaskQuery): number {
 }
 
 /** Whether a query asks for this record. */
-export function matches(record: TaskRecord, { states, parked, batch, worker, before }: TaskQuery): boolean {
+export function matches(record: TaskRecord, query: TaskQuery): boolean {
+  const { states, parked, batch, worker, submitter, before } = query;
   return (
     (states === undefined || states.includes(record.state)) &&
     (parked === undefined || record.parked === parked) &&
     (batch === undefined || record.spec.batch === batch) &&
     (worker === undefined || record.worker === worker) &&
+    (submitter === undefined || record.submitter === submitter) &&
     (before === undefined || record.number < before)
   );
 }

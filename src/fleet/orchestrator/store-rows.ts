@@ -40,8 +40,8 @@ export class TaskRows {
   constructor(db: Database) {
     this.#db = db;
     this.#insert = db.prepare(
-      `INSERT INTO tasks (number, task_id, revision, state, parked, worker, batch, ended_at, record)
-       VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+      `INSERT INTO tasks (number, task_id, revision, state, parked, worker, batch, submitter, ended_at, record)
+       VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
     );
     this.#update = db.prepare(
       `UPDATE tasks SET revision = revision + 1, state = ?, parked = ?, worker = ?, ended_at = ?, record = ?
@@ -66,12 +66,12 @@ export class TaskRows {
 
   /** Writes a record over the revision it was made from, and returns how many bytes; undefined when another one is stored. */
   put(record: TaskRecord, revision: number): number | undefined {
-    const { number, task_id, state, worker, spec, ended_at } = record;
+    const { number, task_id, state, worker, spec, submitter = null, ended_at } = record;
     const parked = record.parked ? 1 : 0;
     const text = textOf(record);
     const { changes } =
       revision === 0
-        ? this.#insert.run(number, task_id, state, parked, worker, spec.batch, ended_at, text)
+        ? this.#insert.run(number, task_id, state, parked, worker, spec.batch, submitter, ended_at, text)
         : this.#update.run(state, parked, worker, ended_at, text, number, task_id, revision);
     return changes === 0 ? undefined : text.length + this.#putReasons(record);
   }
@@ -112,7 +112,7 @@ export class TaskRows {
     return this.#open.all(after, limit).map((row) => this.#stored(row));
   }
 
-  find({ states, parked, batch, worker, before }: TaskQuery, limit: number): TaskRecord[] {
+  find({ states, parked, batch, worker, submitter, before }: TaskQuery, limit: number): TaskRecord[] {
     const conditions: string[] = [];
     const values: (string | number)[] = [];
     const where = (condition: string, ...given: (string | number)[]): void => {
@@ -123,6 +123,7 @@ export class TaskRows {
     if (parked !== undefined) where('parked = ?', parked ? 1 : 0);
     if (batch !== undefined) where('batch = ?', batch);
     if (worker !== undefined) where('worker = ?', worker);
+    if (submitter !== undefined) where('submitter = ?', submitter);
     if (before !== undefined) where('number < ?', before);
     const filter = conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`;
     const sql = `${JOINED}${filter} ORDER BY number DESC LIMIT ?`;

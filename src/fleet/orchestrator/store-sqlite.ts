@@ -35,6 +35,9 @@ const MIGRATIONS: readonly string[] = [
    CREATE INDEX batches ON tasks (batch, number) WHERE batch IS NOT NULL;
    CREATE TABLE reasons (number INTEGER PRIMARY KEY, spec TEXT NOT NULL, explanation TEXT NOT NULL) STRICT;
    CREATE TABLE counters (name TEXT NOT NULL PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;`,
+  // Tasks of before have no submitter: only operators see them.
+  `ALTER TABLE tasks ADD COLUMN submitter TEXT;
+   CREATE INDEX submitters ON tasks (submitter, number) WHERE submitter IS NOT NULL;`,
 ];
 
 export interface SqliteTaskStoreOptions {

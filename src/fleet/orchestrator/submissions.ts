@@ -7,7 +7,7 @@ import { asError, fail } from '../../wire/errors.ts';
 import { rankedTiers } from '../route/tiers.ts';
 import { inOrder } from './dependencies.ts';
 import type { Engine } from './engine.ts';
-import type { TaskRecord, TaskSpec } from './task.ts';
+import type { Submitter, TaskRecord, TaskSpec } from './task.ts';
 import { isEnded } from './task-machine.ts';
 import { type FullSpec, fullSpec, newRecord, routeTaskOf } from './task-record.ts';
 import type { TrackedTask } from './task-registry.ts';
@@ -22,6 +22,8 @@ interface Request {
   readonly id: string;
   readonly spec: FullSpec;
   readonly after: readonly string[];
+  /** Absent: a program, for which every task exists. */
+  readonly submitter: Submitter | undefined;
 }
 
 export class Submissions {
@@ -37,9 +39,9 @@ export class Submissions {
     this.#number = Math.max(this.#number, number);
   }
 
-  async submit(spec: TaskSpec): Promise<TaskRecord> {
+  async submit(spec: TaskSpec, submitter?: Submitter): Promise<TaskRecord> {
     const { registry, dispatcher, hooks } = this.#engine;
-    const request = this.#read(spec);
+    const request = this.#read(spec, submitter);
     const tracked = registry.get(request.id);
     if (tracked !== undefined) return this.#again(tracked, request);
     const known = spec.task_id === undefined ? undefined : await this.#known(request);
@@ -48,8 +50,8 @@ export class Submissions {
     this.checkTier(request.spec);
     const refusal = hooks.refuse(routeTaskOf({ task_id: request.id, spec: request.spec }));
     if (refusal !== null) throw fail('denied', refusal, { task_id: request.id });
-    const others = request.after.length === 0 ? [] : await this.#records(request.after);
-    const parent = await this.#parent(request.spec);
+    const others = request.after.length === 0 ? [] : await this.#records(request.after, submitter);
+    const parent = await this.#parent(request);
     // The same request may have been added while these were read from the store.
     const meanwhile = registry.get(request.id);
     if (meanwhile !== undefined) return this.#again(meanwhile, request);
@@ -66,10 +68,10 @@ export class Submissions {
     return added.record;
   }
 
-  async submitBatch(specs: readonly TaskSpec[]): Promise<readonly TaskRecord[]> {
+  async submitBatch(specs: readonly TaskSpec[], submitter?: Submitter): Promise<readonly TaskRecord[]> {
     const { registry, dispatcher, hooks } = this.#engine;
     if (specs.length > MAX_BATCH) throw fail('schema_violation', `a batch has at most ${MAX_BATCH} tasks`);
-    const requests = specs.map((spec) => this.#read(spec));
+    const requests = specs.map((spec) => this.#read(spec, submitter));
     const ids = new Set(requests.map(({ id }) => id));
     if (ids.size < requests.length) throw fail('schema_violation', 'two tasks of the batch have the same id');
     const ordered = inOrder(requests);
@@ -81,10 +83,10 @@ export class Submissions {
     }
     const outside = new Set(ordered.flatMap(({ id, after }) => (known.has(id) ? [] : after)));
     const wanted = [...outside].filter((id) => !ids.has(id) || known.has(id));
-    const others = new Map((await this.#records(wanted)).map((record) => [record.task_id, record]));
+    const others = new Map((await this.#records(wanted, submitter)).map((record) => [record.task_id, record]));
     const parents = new Map<string, TrackedTask>();
-    for (const { spec } of ordered) {
-      const parent = await this.#parent(spec);
+    for (const request of ordered) {
+      const parent = await this.#parent(request);
       if (parent !== undefined) parents.set(parent.id, parent);
     }
     // Nothing is waited for from here on until all of them are in memory.
@@ -135,13 +137,13 @@ export class Submissions {
     });
   }
 
-  /** What tasks wait for. Fails with `schema_violation` for one that does not exist. */
-  async #records(ids: readonly string[]): Promise<TaskRecord[]> {
+  /** What tasks wait for. Fails with `schema_violation` for one that does not exist, or not for its submitter. */
+  async #records(ids: readonly string[], submitter?: Submitter): Promise<TaskRecord[]> {
     const { registry, options } = this.#engine;
     const records: TaskRecord[] = [];
     for (const id of ids) {
       const record = registry.get(id)?.record ?? (await options.store.get(id))?.record;
-      if (record === undefined)
+      if (record === undefined || !existsFor(submitter, record))
         throw fail('schema_violation', `no task ${id} to wait for`, { path: '/after', task_id: id });
       records.push(record);
     }
@@ -170,11 +172,11 @@ export class Submissions {
     this.#queue(tracked, others, false);
   }
 
-  #read(spec: TaskSpec): Request {
+  #read(spec: TaskSpec, submitter: Submitter | undefined): Request {
     const id = spec.task_id ?? this.#engine.newId();
     const full = fullSpec(id, spec);
     if (full.after.includes(id)) throw fail('schema_violation', 'a task waits for itself', { path: '/after' });
-    return { id, spec: full, after: full.after };
+    return { id, spec: full, after: full.after, submitter };
   }
 
   #checkCapacity(count: number): void {
@@ -187,13 +189,15 @@ export class Submissions {
   }
 
   /** The task whose budget this one uses a part of; undefined: none, or one without a budget. */
-  async #parent({ parent_task_id: id }: FullSpec): Promise<TrackedTask | undefined> {
+  async #parent({ spec, submitter }: Request): Promise<TrackedTask | undefined> {
+    const { parent_task_id: id } = spec;
     if (id === null) return undefined;
     const tracked = this.#engine.registry.get(id);
-    if (tracked !== undefined && !isEnded(tracked.record))
-      return tracked.record.spec.token_budget === null ? undefined : tracked;
     const record = tracked?.record ?? (await this.#engine.options.store.get(id))?.record;
-    if (record === undefined) throw fail('schema_violation', `no task ${id}`, { path: '/task/parent_task_id' });
+    const exists = record !== undefined && existsFor(submitter, record);
+    if (exists && tracked !== undefined && !isEnded(record))
+      return record.spec.token_budget === null ? undefined : tracked;
+    if (!exists) throw fail('schema_violation', `no task ${id}`, { path: '/task/parent_task_id' });
     if (record.spec.token_budget === null) return undefined;
     throw fail('budget_spent', `task ${id} has ended, and its budget with it`, { task_id: id });
   }
@@ -215,10 +219,12 @@ export class Submissions {
       registry.apply(parent, { type: 'granted', tokens: asked });
     }
     this.#number += 1;
-    const tracked = registry.add(newRecord(request.id, spec, this.#number, now()));
+    const submitter = request.submitter?.name;
+    const tracked = registry.add(newRecord(request.id, spec, this.#number, now(), submitter));
     journal.begin(request.id);
     const { priority, batch, after, parent_task_id } = spec;
-    journal.write(request.id, 'submitted', { number: this.#number, priority, batch, after, parent_task_id });
+    const submitted = { number: this.#number, priority, batch, after, parent_task_id };
+    journal.write(request.id, 'submitted', submitter === undefined ? submitted : { ...submitted, submitter });
     this.#engine.count('submitted');
     return tracked;
   }
@@ -291,14 +297,17 @@ export class Submissions {
     return record;
   }
 
-  #sameOrFail(record: TaskRecord, { id, spec }: Request): void {
+  #sameOrFail(record: TaskRecord, { id, spec, submitter }: Request): void {
     // What an operator, or the parent's budget, has changed since was not asked for.
     const asked = { ...spec, worker: null, ...(spec.parent_task_id !== null && { token_budget: null }) };
     const kept = { ...record.spec, worker: null, ...(spec.parent_task_id !== null && { token_budget: null }) };
-    if (isDeepStrictEqual(asked, kept)) return;
+    if (isDeepStrictEqual(asked, kept) && existsFor(submitter, record)) return;
     throw fail('duplicate_conflict', `task ${id} exists with other content`, { task_id: id });
   }
 }
+
+const existsFor = (submitter: Submitter | undefined, record: TaskRecord): boolean =>
+  submitter?.ownOnly !== true || record.submitter === submitter.name;
 
 /** Tokens a task may still grant: what neither it nor its children have used. */
 function leftOf({ record, tokensSoFar }: TrackedTask): number {

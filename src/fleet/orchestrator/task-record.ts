@@ -4,7 +4,7 @@
  * Called by the other files of this folder.
  */
 import type { TaskDispatch } from '../../protocol/fleet.ts';
-import { fail } from '../../wire/errors.ts';
+import { fail, type HandfastError } from '../../wire/errors.ts';
 import { decodeValue } from '../messages/decode.ts';
 import type { Dispatched } from '../messages/decoded.ts';
 import { dispatchMessage } from '../messages/encode.ts';
@@ -61,11 +61,17 @@ export function fullSpec(taskId: string, spec: TaskSpec): FullSpec {
   };
 }
 
+/** The error of a task that does not exist, and of one that does not exist for its caller. */
+export function unknownTask(taskId: string): HandfastError {
+  return fail('not_found', `no task ${taskId}`, { task_id: taskId });
+}
+
 /** The first record of a task. */
-export function newRecord(taskId: string, spec: FullSpec, number: number, now: number): TaskRecord {
+export function newRecord(taskId: string, spec: FullSpec, number: number, now: number, submitter?: string): TaskRecord {
   return {
     task_id: taskId,
     number,
+    ...(submitter !== undefined && { submitter }),
     spec,
     state: 'queued',
     parked: false,

@@ -23,12 +23,22 @@ export interface Stored {
   readonly revision: number;
 }
 
+/** Who hands a task in. */
+export interface Submitter {
+  /** Name of the principal; stored with the task. */
+  readonly name: string;
+  /** True: tasks of others do not exist for it, neither to wait for nor to take a budget from. */
+  readonly ownOnly: boolean;
+}
+
 /** What `find` filters by. */
 export interface TaskQuery {
   readonly states?: readonly TaskState[];
   readonly parked?: boolean;
   readonly batch?: string;
   readonly worker?: string;
+  /** Handed in by this principal. */
+  readonly submitter?: string;
   /** Numbers below this one: the next page. */
   readonly before?: number;
   /** Default 50, at most 1,000. Newest first. */

@@ -1,23 +1,32 @@
 /**
- * The `fleet.*` methods of session RPC, served by an orchestrator, for those who are granted `fleet.operate`.
+ * The `fleet.*` methods of session RPC, served by an orchestrator. With `fleet.submit` a principal hands tasks in, and reads and
+ * cancels its own; tasks of others do not exist for it. Everything else is for `fleet.operate`.
  *
  * Called by `fleet-assembly.ts`.
+ * @see docs/security/rights.md
  */
 import { type Handled, handles, type RpcCall } from '../../control/contract/handlers.ts';
 import type { Orchestrator, WorkerView } from '../../fleet/orchestrator/orchestrator-options.ts';
-import type { TaskRecord, TaskSpec, TaskState } from '../../fleet/orchestrator/task.ts';
+import type { Submitter, TaskRecord, TaskSpec, TaskState } from '../../fleet/orchestrator/task.ts';
+import { unknownTask } from '../../fleet/orchestrator/task-record.ts';
 import { explanationTable } from '../../fleet/route/explain.ts';
 import type { Gap, Journal, JournalEntry } from '../../journal/journal.ts';
 import * as methods from '../../protocol/fleet-rpc.generated.ts';
 import type { ResultOf, RpcMethod } from '../../protocol/rpc-reader.ts';
+import { may } from '../../session/rights.ts';
 import { fail } from '../../wire/errors.ts';
 import { isObject } from '../../wire/json.ts';
 
 /** Maximum `wait_ms` of a request. */
 const MAX_WAIT_MS = 30_000;
 const PAGE = 500;
+/** The submitter of tasks that were stored without one: the name of no principal. */
+const NO_SUBMITTER = '';
 
 type Workers = ResultOf<typeof methods.fleetWorkers>['workers'];
+
+/** A running request; its signal aborts also when the fleet starts to stop. */
+type FleetCall = Pick<RpcCall, 'caller' | 'signal'>;
 
 export interface FleetHandlerDeps {
   readonly name: string;
@@ -29,7 +38,13 @@ export interface FleetHandlerDeps {
 }
 
 export function fleetHandlers({ name, orchestrator, buses, journal, stopping }: FleetHandlerDeps): Handled[] {
-  const operates = operatesUntil(stopping);
+  const { operates, submits } = handlersUntil(stopping);
+  /** A task of the caller, or any for an operator; another one does not exist. */
+  const taskFor = async (taskId: string, { caller }: FleetCall): Promise<TaskRecord> => {
+    const record = await orchestrator.get(taskId);
+    if (!may(caller.principal, 'submit', record.submitter ?? NO_SUBMITTER)) throw unknownTask(taskId);
+    return record;
+  };
   return [
     operates(methods.fleetStatus, () => ({ name, buses, counts: orchestrator.counts() })),
     operates(methods.fleetWorkers, () => ({ workers: orchestrator.workers().map(plain) })),
@@ -37,13 +52,15 @@ export function fleetHandlers({ name, orchestrator, buses, journal, stopping }: 
       await orchestrator.drain(peer_id, on ?? true);
       return { ok: true };
     }),
-    operates(methods.taskSubmit, async ({ spec }) => ({ task: await orchestrator.submit(specOf(spec)) })),
-    operates(methods.taskSubmitBatch, async ({ specs }) => {
+    submits(methods.taskSubmit, async ({ spec }, call) => ({
+      task: await orchestrator.submit(specOf(spec), submitterOf(call)),
+    })),
+    submits(methods.taskSubmitBatch, async ({ specs }, call) => {
       if (!Array.isArray(specs))
         throw fail('schema_violation', '`specs` must be an array of tasks', { field: 'specs' });
-      return { tasks: await orchestrator.submitBatch(specs.map(specOf)) };
+      return { tasks: await orchestrator.submitBatch(specs.map(specOf), submitterOf(call)) };
     }),
-    operates(methods.taskList, async ({ states, parked, batch, worker, before, limit }) => ({
+    submits(methods.taskList, async ({ states, parked, batch, worker, before, limit }, call) => ({
       tasks: await orchestrator.find({
         ...(states && { states: states as TaskState[] }),
         ...(parked !== undefined && { parked }),
@@ -51,10 +68,13 @@ export function fleetHandlers({ name, orchestrator, buses, journal, stopping }: 
         ...(worker && { worker }),
         ...(before !== undefined && { before }),
         ...(limit !== undefined && { limit }),
+        ...(submitterOf(call).ownOnly && { submitter: submitterOf(call).name }),
       }),
     })),
-    operates(methods.taskGet, async ({ task_id }) => ({ task: await orchestrator.get(task_id) })),
-    operates(methods.taskFollow, async ({ task_id, after = 0, wait_ms }, { signal }) => {
+    submits(methods.taskGet, async ({ task_id }, call) => ({ task: await taskFor(task_id, call) })),
+    submits(methods.taskFollow, async ({ task_id, after = 0, wait_ms }, call) => {
+      const { signal } = call;
+      await taskFor(task_id, call);
       const stream = `task:${task_id}`;
       const readPage = async () => {
         // Read the record first: the page read after it contains every event up to that state.
@@ -77,13 +97,16 @@ export function fleetHandlers({ name, orchestrator, buses, journal, stopping }: 
         task: await orchestrator.get(task_id),
       };
     }),
-    operates(methods.taskResult, async ({ task_id, wait_ms }, { signal }) => {
+    submits(methods.taskResult, async ({ task_id, wait_ms }, call) => {
+      const { signal } = call;
+      await taskFor(task_id, call);
       const { record, ended } = await endOf(orchestrator, task_id, waitOf(wait_ms), signal);
       return { ended, task: record };
     }),
-    operates(methods.taskCancel, async ({ task_id, reason }) => ({
-      task: await orchestrator.cancel(task_id, reason),
-    })),
+    submits(methods.taskCancel, async ({ task_id, reason }, call) => {
+      await taskFor(task_id, call);
+      return { task: await orchestrator.cancel(task_id, reason) };
+    }),
     operates(methods.taskRetry, async ({ task_id, worker }) => ({
       task: await orchestrator.retry(task_id, worker),
     })),
@@ -108,27 +131,36 @@ export function fleetHandlers({ name, orchestrator, buses, journal, stopping }: 
   ];
 }
 
-/** Makes handlers for operators only. */
-function operatesUntil(stopping: AbortSignal) {
-  return <Params extends object, Result>(
-    method: RpcMethod<Params, Result>,
-    handle: (params: Params, call: RpcCall) => Result | Promise<Result>,
-  ): Handled =>
-    handles(
-      method,
-      async (params, call) => {
-        stopping.throwIfAborted();
-        const signal = AbortSignal.any([call.signal, stopping]);
-        try {
-          return await handle(params, { ...call, signal });
-        } catch (error) {
-          // While the fleet stops, report that instead of an error caused by closing.
-          throw stopping.aborted ? stopping.reason : error;
-        }
-      },
-      'operate',
-    );
+/** Makes handlers for operators, and for those who hand tasks in. */
+function handlersUntil(stopping: AbortSignal) {
+  const needing =
+    (right: 'operate' | 'submit') =>
+    <Params extends object, Result>(
+      method: RpcMethod<Params, Result>,
+      handle: (params: Params, call: FleetCall) => Result | Promise<Result>,
+    ): Handled =>
+      handles(
+        method,
+        async (params, call) => {
+          stopping.throwIfAborted();
+          const signal = AbortSignal.any([call.signal, stopping]);
+          try {
+            return await handle(params, { caller: call.caller, signal });
+          } catch (error) {
+            // While the fleet stops, report that instead of an error caused by closing.
+            throw stopping.aborted ? stopping.reason : error;
+          }
+        },
+        right,
+      );
+  return { operates: needing('operate'), submits: needing('submit') };
 }
+
+/** The caller as the submitter of tasks. */
+const submitterOf = ({ caller: { principal } }: FleetCall): Submitter => ({
+  name: principal.name,
+  ownOnly: !may(principal, 'operate'),
+});
 
 function specOf(spec: unknown): TaskSpec {
   if (!isObject(spec)) {

@@ -152,7 +152,9 @@ async function sendersOf(
     const { name, callback } = sender;
     const secret = secretReader(sender, env);
     if (secret !== undefined) grants.push({ principal: senderOf(name), digests: [tokenDigest(await secret())] });
-    if (callback !== undefined) callbacks.set(name, { url: callback.url, token: secretReader(callback, env) });
+    // As receivers of earlier versions do, it brings the token its sender uses, unless it has one for the call-back.
+    if (callback !== undefined)
+      callbacks.set(name, { url: callback.url, token: secretReader(callback, env) ?? secret });
   }
   return { auth: grants.length === 0 ? undefined : createAuthenticator(grants), callbacks };
 }

@@ -7,6 +7,7 @@ import type { FleetPeer } from '../../../src/fleet/bus/peer.ts';
 import { listenHttp } from '../../../src/fleet/bus/plain/http-listener.ts';
 import { fleetMessage } from '../../../src/fleet/messages/encode.ts';
 import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
+import { principalWith } from '../../../src/session/roles.ts';
 import type { HandfastError } from '../../../src/wire/errors.ts';
 import { aDispatch } from '../bus-contract.ts';
 import { PeerRecorder } from '../support/peer-recorder.ts';
@@ -60,9 +61,7 @@ async function staged(
   const bus = httpPeerBus({
     name: 'orchestrator',
     peers: [{ name: 'worker-1', url, token: () => BOSS }],
-    auth: createAuthenticator([
-      { principal: { name: 'worker-1', capabilities: ['*'] }, digests: [tokenDigest(WORKER)] },
-    ]),
+    auth: createAuthenticator([{ principal: principalWith('worker-1', ['worker']), digests: [tokenDigest(WORKER)] }]),
     log: quiet,
     // What is to be answered is answered, however busy the machine is.
     acceptedAfterMs: 60_000,

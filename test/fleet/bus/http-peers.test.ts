@@ -10,6 +10,7 @@ import type { FleetPeer } from '../../../src/fleet/bus/peer.ts';
 import { listenHttp } from '../../../src/fleet/bus/plain/http-listener.ts';
 import { fleetMessage } from '../../../src/fleet/messages/encode.ts';
 import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
+import { principalWith } from '../../../src/session/roles.ts';
 import type { HandfastError } from '../../../src/wire/errors.ts';
 import { within } from '../../contract/recorder.ts';
 import { aDispatch } from '../bus-contract.ts';
@@ -195,7 +196,7 @@ test('a reply to a task of before the restart is recalled from the store', async
 test('replies are taken from the peer whose token they bring, and from no other', async (context) => {
   const port = await replyPort(context);
   const auth = createAuthenticator([
-    { principal: { name: 'claude-1', capabilities: ['*'] }, digests: [tokenDigest('token-of-claude-1')] },
+    { principal: principalWith('claude-1', ['worker']), digests: [tokenDigest('token-of-claude-1')] },
     { principal: { name: 'stranger', capabilities: ['*'] }, digests: [tokenDigest('token-of-a-stranger')] },
   ]);
   const { bus, events, receiver, peer } = await staged(

@@ -56,6 +56,26 @@ test('the database of another program, or of a newer version, is not touched', a
   await assert.rejects(sqliteTaskStore({ file: `${file}.text` }), { code: 'journal_corrupt' });
 });
 
+test('a file of the version before submitters is taken over, and its tasks have none', async (t) => {
+  const file = await place(t);
+  const store = await sqliteTaskStore({ file });
+  const old = record('old', 1);
+  await store.put(old, 0);
+  await store.close();
+  const db = new DatabaseSync(file);
+  db.exec('DROP INDEX submitters; ALTER TABLE tasks DROP COLUMN submitter; PRAGMA user_version = 1');
+  db.close();
+  const again = await sqliteTaskStore({ file });
+  t.after(() => again.close());
+  assert.deepEqual((await again.get('old'))?.record, old);
+  await again.put(record('new', 2, { submitter: 'ann' }), 0);
+  const found = await again.find({ submitter: 'ann' });
+  assert.deepEqual(
+    found.map(({ task_id }) => task_id),
+    ['new'],
+  );
+});
+
 test('thousands of puts of one moment are each answered', async (t) => {
   const file = await place(t);
   const store = await sqliteTaskStore({ file });

@@ -13,7 +13,10 @@ import type { HttpPeerOwner } from './inbound.ts';
 import { HttpPeer } from './peer.ts';
 import { type Recall, ReplyReceiver } from './replies.ts';
 
-/** In `auth`, for replies, the name of a principal is the name of its peer. */
+/**
+ * Replies are accepted of principals of `auth` that are granted `fleet.worker` for the name of a peer, and by the token the
+ * peer is called with.
+ */
 export interface HttpPeerBusOptions extends PlainBusOptions, ServerAccess {
   /** What the card calls this orchestrator. */
   readonly name: string;
@@ -59,6 +62,8 @@ class ReceiversBus extends PlainBus<HttpPeer> implements HttpPeerBus, HttpPeerOw
     this.#replies = new ReplyReceiver({
       ...options,
       peers,
+      tokens: options.peers,
+      monotonic: this.monotonic,
       url: options.url ?? (() => ''),
       running: () => this.health.running,
       newId: this.newId,

@@ -6,17 +6,20 @@
  */
 import type { Buffer } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Log } from '../../../base/log.ts';
-import { LOCAL_PRINCIPAL } from '../../../session/auth.ts';
+import { clientAddress } from '../../../base/http/client-address.ts';
+import { isLogged, type Log } from '../../../base/log.ts';
+import { createAuthenticator } from '../../../session/auth.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { asError } from '../../../wire/errors.ts';
 import { CARD_PATH } from '../plain/card.ts';
 import { type Authenticated, HttpServer, respond, type ServerAccess } from '../plain/http-server.ts';
 import type { GivenTask, OpenTask } from '../plain/open-tasks.ts';
 import { errorResponse, RPC } from '../plain/rpc.ts';
+import { mayWork } from '../worker-rights.ts';
 import { cardOf } from './card.ts';
 import { HEALTH_PATH, type HttpMessage, messageResponse, RPC_PATH, readRequest } from './messages.ts';
 import type { HttpPeer } from './peer.ts';
+import { PeerTokens, type PeerTokensOptions } from './peer-tokens.ts';
 
 /** The open task of a peer in a context, from the task store: for an orchestrator that was restarted since the dispatch. */
 export type Recall = (peerId: string, contextId: string) => Promise<Omit<GivenTask, 'contextId'> | undefined>;
@@ -26,22 +29,40 @@ export interface ReplyReceiverOptions extends ServerAccess {
   readonly version?: string;
   readonly url: () => string;
   readonly peers: readonly HttpPeer[];
+  /** The token each peer is called with. */
+  readonly tokens: PeerTokensOptions['peers'];
   readonly recall?: Recall;
   readonly log: Log;
   /** False before the start of the bus and after its stop. */
   readonly running: () => boolean;
   readonly newId: () => string;
+  /** Monotonic milliseconds. */
+  readonly monotonic: () => number;
 }
+
+/** What an operator configures for receivers that call back. */
+const CONFIGURE =
+  "token_env or token_file of the peer in fleet.yaml, as the receiver's own token; or a token under auth.tokens with the grant fleet.worker for the name of the peer";
 
 export class ReplyReceiver {
   readonly #options: ReplyReceiverOptions;
   readonly #server: HttpServer;
+  readonly #tokens: PeerTokens;
+  #refusals = 0;
 
   constructor(options: ReplyReceiverOptions) {
     this.#options = options;
-    const { name, version, url, peers, running } = options;
+    const { name, version, url, peers, running, tokens, monotonic } = options;
+    const auth = options.auth ?? createAuthenticator([]);
+    this.#tokens = new PeerTokens({ auth, peers: tokens, monotonic });
     this.#server = new HttpServer({
       ...options,
+      auth: this.#tokens,
+      onRefused: (request, status) =>
+        this.#refused("a receiver's call was refused: its token is missing or wrong", {
+          address: clientAddress(request),
+          status,
+        }),
       routes: {
         [CARD_PATH]: {
           open: (_, response) =>
@@ -63,8 +84,15 @@ export class ReplyReceiver {
   }
 
   /** Never rejects. */
-  handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    await this.#tokens.refresh();
     return this.#server.handle(request, response);
+  }
+
+  #refused(message: string, fields: Readonly<Record<string, unknown>>): void {
+    this.#refusals += 1;
+    if (!isLogged(this.#refusals)) return;
+    this.#options.log.warn(message, { ...fields, configure: CONFIGURE, count: this.#refusals });
   }
 
   async #receive({ response, principal }: Authenticated, body: Buffer): Promise<void> {
@@ -82,7 +110,14 @@ export class ReplyReceiver {
   async #accept(principal: Principal, message: HttpMessage): Promise<string | undefined> {
     const { log } = this.#options;
     const peer = this.#peerOf(principal, message);
-    if (peer === undefined) return `no worker here is ${principal.name}`;
+    if (peer === undefined) {
+      const { name } = principal;
+      this.#refused("a receiver's reply was refused: its token may not reply as any peer here", {
+        principal: name,
+        grant: 'fleet.worker',
+      });
+      return `no worker here is ${name}`;
+    }
     try {
       const open = await this.#taskOf(peer, message);
       if (open !== undefined) await peer.inbound.reply(open, message);
@@ -98,12 +133,11 @@ export class ReplyReceiver {
     }
   }
 
-  /** By the principal; processes of this user share one, and are distinguished by the task they reply to. */
+  /** The peer its principal may be; of several, the one whose task it replies to. */
   #peerOf(principal: Principal, { contextId, data }: HttpMessage): HttpPeer | undefined {
-    const { peers } = this.#options;
-    const named = peers.find(({ peerId }) => peerId === principal.name);
-    if (principal !== LOCAL_PRINCIPAL) return named;
+    const peers = this.#options.peers.filter(({ peerId }) => mayWork(principal, peerId));
     if (peers.length === 1) return peers[0];
+    const named = peers.find(({ peerId }) => peerId === principal.name);
     const repliesFor = ({ inbound: { tasks } }: HttpPeer): boolean =>
       tasks.inContext(contextId ?? '') !== undefined ||
       data.some((one) => tasks.get(String((one as { readonly task_id?: unknown }).task_id)) !== undefined);

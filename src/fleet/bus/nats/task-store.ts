@@ -48,7 +48,7 @@ interface Written {
 interface Known {
   readonly taskId: string;
   readonly revision: number;
-  readonly facts: Pick<TaskRecord, 'number' | 'state' | 'parked' | 'worker' | 'ended_at'> & {
+  readonly facts: Pick<TaskRecord, 'number' | 'submitter' | 'state' | 'parked' | 'worker' | 'ended_at'> & {
     readonly spec: Pick<TaskRecord['spec'], 'batch'>;
   };
 }
@@ -237,12 +237,12 @@ class BucketTaskStore implements TaskStore {
   #note(key: string, record: TaskRecord, revision: number): void {
     const known = this.#known.get(key);
     if (known !== undefined && known.revision >= revision) return;
-    const { task_id: taskId, number, state, parked, worker, ended_at, spec } = record;
+    const { task_id: taskId, number, submitter, state, parked, worker, ended_at, spec } = record;
     this.#last = Math.max(this.#last, number);
     this.#known.set(key, {
       taskId,
       revision,
-      facts: { number, state, parked, worker, ended_at, spec: { batch: spec.batch } },
+      facts: { number, submitter, state, parked, worker, ended_at, spec: { batch: spec.batch } },
     });
   }
 

@@ -59,6 +59,8 @@ export interface HttpServerOptions extends ServerAccess {
   readonly routes: Readonly<Record<string, Route>>;
   /** The body of a 503 for every path, while the server accepts no calls. */
   readonly unavailable?: () => object | undefined;
+  /** The caller of a route with a token could not be authenticated; `status` is its response. */
+  readonly onRefused?: (request: IncomingMessage, status: 401 | 429) => void;
 }
 
 export class HttpServer {
@@ -133,6 +135,7 @@ export class HttpServer {
     }
     const principal = await this.principalOf(request);
     if (typeof principal === 'object') return principal;
+    this.#options.onRefused?.(request, principal);
     if (principal === 429) respond(response, 429, { error: 'too many wrong tokens' }, { 'Retry-After': '5' });
     else respond(response, 401, { error: 'the token is missing or wrong' }, { 'WWW-Authenticate': 'Bearer' });
     return undefined;
