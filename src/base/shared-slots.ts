@@ -2,7 +2,7 @@
  * Slots for what costs the whole process, as a thread or a child process does: a share for each owner, a sum over all, and
  * a bounded queue for each owner. Free slots go round the owners that wait, so one that fills its queue delays only itself.
  *
- * Owners are principals. Used for the threads and processes of calls, ACP agents and sign-ins.
+ * Owners are principals. Used for turns, for the threads and processes of calls, for ACP agents and sign-ins.
  */
 import { fail, type HandfastError } from '../wire/errors.ts';
 import { type ShareUsage, shareUsage } from './share-usage.ts';
@@ -11,8 +11,8 @@ import { type ShareUsage, shareUsage } from './share-usage.ts';
 export interface SlotLimits {
   /** Slots of all owners together. */
   readonly total: number;
-  /** Slots that one owner may hold. */
-  readonly perOwner: number;
+  /** Slots that one owner may hold; a function of its name where owners differ. */
+  readonly perOwner: number | ((owner: string) => number);
   /** Requests of one owner that may wait. */
   readonly queuePerOwner: number;
 }
@@ -23,6 +23,8 @@ export interface SlotRequest {
   readonly count?: number;
   /** Longest wait, milliseconds. Default: until the signal aborts. */
   readonly waitMs?: number;
+  /** True: before all that wait, for work that had slots before. */
+  readonly first?: boolean;
 }
 
 /** Gives the slots back. Giving them back twice is fine. */
@@ -34,14 +36,14 @@ const RETRY_AFTER_MS = 1_000;
 interface Owner {
   held: number;
   /** Grants its slots to each waiter, with their number; oldest first. */
-  readonly waiting: Map<() => void, number>;
+  waiting: Map<() => void, number>;
 }
 
 export class SharedSlots {
   readonly #what: string;
   readonly #limits: SlotLimits;
   /** Owners that hold a slot or wait, the one served last at the end. */
-  readonly #owners = new Map<string, Owner>();
+  #owners = new Map<string, Owner>();
   #held = 0;
   #refused = 0;
 
@@ -54,6 +56,13 @@ export class SharedSlots {
   /** Slots in use. */
   get held(): number {
     return this.#held;
+  }
+
+  /** Requests that wait. */
+  get waiting(): number {
+    let waiting = 0;
+    for (const own of this.#owners.values()) waiting += own.waiting.size;
+    return waiting;
   }
 
   /** Requests refused so far because their owner's queue was full. */
@@ -75,8 +84,9 @@ export class SharedSlots {
    * Undefined when it gets them.
    */
   usedUp(owner: string, count = 1): 'own' | 'all' | 'never' | undefined {
-    if (count > Math.min(this.#limits.total, this.#limits.perOwner)) return 'never';
-    if ((this.#owners.get(owner)?.held ?? 0) + count > this.#limits.perOwner) return 'own';
+    const most = this.#most(owner);
+    if (count > Math.min(this.#limits.total, most)) return 'never';
+    if ((this.#owners.get(owner)?.held ?? 0) + count > most) return 'own';
     return this.#held + count > this.#limits.total ? 'all' : undefined;
   }
 
@@ -85,14 +95,18 @@ export class SharedSlots {
    * full, when more are asked for than it may ever hold, and after `waitMs` (`detail {share, limit, retry_after_ms}`); with
    * the signal's reason when it aborts first.
    */
-  acquire(owner: string, signal: AbortSignal, { count = 1, waitMs }: SlotRequest = {}): Promise<ReleaseSlot> {
+  acquire(
+    owner: string,
+    signal: AbortSignal,
+    { count = 1, waitMs, first = false }: SlotRequest = {},
+  ): Promise<ReleaseSlot> {
     if (signal.aborted) return Promise.reject(signal.reason);
     const own = this.#owners.get(owner) ?? { held: 0, waiting: new Map() };
     const usedUp = this.usedUp(owner, count);
     const isFree = own.waiting.size === 0 && usedUp === undefined;
     if (usedUp === 'never' || (own.waiting.size >= this.#limits.queuePerOwner && !isFree)) {
       this.#refused += 1;
-      return Promise.reject(this.#refusal());
+      return Promise.reject(this.#refusal(owner));
     }
     this.#owners.set(owner, own);
     const { promise, resolve, reject } = Promise.withResolvers<ReleaseSlot>();
@@ -114,13 +128,30 @@ export class SharedSlots {
     };
     signal.addEventListener('abort', abort, { once: true });
     own.waiting.set(grant, count);
-    if (waitMs !== undefined && !isFree) timer = setTimeout(() => leave(this.#refusal()), waitMs);
+    if (first) {
+      own.waiting = new Map([[grant, count], ...own.waiting]);
+      this.#owners = new Map([[owner, own], ...this.#owners]);
+    }
+    if (waitMs !== undefined && !isFree) timer = setTimeout(() => leave(this.#refusal(owner)), waitMs);
     this.#serve();
     return promise;
   }
 
-  #refusal(): HandfastError {
-    const detail = { retry_after_ms: RETRY_AFTER_MS, share: this.#what, limit: this.#limits.perOwner };
+  /** A slot that is free for `owner` now; undefined where it would have to wait. */
+  tryAcquire(owner: string): ReleaseSlot | undefined {
+    const own = this.#owners.get(owner) ?? { held: 0, waiting: new Map() };
+    if (own.waiting.size > 0 || this.usedUp(owner) !== undefined) return undefined;
+    this.#hold(owner, own, 1);
+    return this.#release(owner, own, 1);
+  }
+
+  #most(owner: string): number {
+    const { perOwner } = this.#limits;
+    return typeof perOwner === 'number' ? perOwner : perOwner(owner);
+  }
+
+  #refusal(owner: string): HandfastError {
+    const detail = { retry_after_ms: RETRY_AFTER_MS, share: this.#what, limit: this.#most(owner) };
     return fail('over_capacity', `the share of ${this.#what} is used up`, detail);
   }
 
@@ -133,13 +164,17 @@ export class SharedSlots {
       const [grant, count] = next;
       if (this.usedUp(name, count) !== undefined) continue;
       own.waiting.delete(grant);
-      own.held += count;
-      this.#held += count;
-      // Moved to the end of the turn; the loop meets it there again.
-      this.#owners.delete(name);
-      this.#owners.set(name, own);
+      this.#hold(name, own, count);
       grant();
     }
+  }
+
+  /** Moves the owner to the end of the turn; a loop over the owners meets it there again. */
+  #hold(owner: string, own: Owner, count: number): void {
+    own.held += count;
+    this.#held += count;
+    this.#owners.delete(owner);
+    this.#owners.set(owner, own);
   }
 
   #release(owner: string, own: Owner, count: number): ReleaseSlot {

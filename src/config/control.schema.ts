@@ -186,6 +186,11 @@ export const control = group(
     approvals,
     max_sessions: integer('Sessions stored, those of earlier runs included.', [1, 1_000_000], 10_000),
     max_turns: integer('Turns that run at once; more wait.', [1, 1024], 8),
+    max_turns_per_principal: integer(
+      'Turns of one principal that run at once; more of its own wait. Administrators have no such limit.',
+      [1, 1024],
+      6,
+    ),
     max_queue: integer('Prompts of one session that wait.', [1, 10_000], 64),
     max_rounds: integer('Requests to the model in one turn.', [1, 10_000], 50),
     turn_timeout_ms: integer('Time for one turn.', [1_000, 30 * DAY_MS], 1_800_000),

@@ -200,7 +200,7 @@ export async function createControlServer(options: ControlServerOptions): Promis
       return defaultBackend();
     },
     get shares() {
-      return { stored_bytes: sessions.storage, sign_ins: settings.signIns };
+      return { turns: sessions.turns, stored_bytes: sessions.storage, sign_ins: settings.signIns };
     },
   };
 }

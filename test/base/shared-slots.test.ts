@@ -97,3 +97,23 @@ test('a wait is bounded, and one that leaves lets those behind it through', asyn
   release();
   assert.equal(slots.held, 0);
 });
+
+test('what comes first is served before all that wait, of other owners too, and owners may have shares of their own', async () => {
+  const perOwner = (owner: string): number => (owner === 'root' ? 2 : 1);
+  const slots = new SharedSlots('turns', { total: 2, perOwner, queuePerOwner: Number.POSITIVE_INFINITY });
+  const held = [slots.tryAcquire('root'), slots.tryAcquire('root')];
+  assert.equal(slots.tryAcquire('a'), undefined);
+  const order: string[] = [];
+  const ask = (owner: string, name: string, first = false) =>
+    slots.acquire(owner, never, { first }).then((release) => {
+      order.push(name);
+      return release;
+    });
+  const waiting = [ask('a', 'a1'), ask('a', 'a2'), ask('root', 'back', true)];
+  assert.equal(slots.waiting, 3);
+  for (const release of held) release?.();
+  (await (waiting[2] as Promise<ReleaseSlot>))();
+  (await (waiting[0] as Promise<ReleaseSlot>))();
+  await waiting[1];
+  assert.deepEqual(order, ['back', 'a1', 'a2']);
+});

@@ -10,13 +10,14 @@ import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Log } from '../../base/log.ts';
 import type { ShareUsage } from '../../base/share-usage.ts';
+import { SharedSlots } from '../../base/shared-slots.ts';
 import type { Journal } from '../../journal/journal.ts';
 import { wrongParam } from '../../protocol/rpc-reader.ts';
 import { sessionCreate } from '../../protocol/session-rpc.ts';
 import type { SessionSettings, Usage } from '../../protocol/session-types.ts';
 import { LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import type { Principal } from '../../session/principal.ts';
-import type { SessionAction } from '../../session/rights.ts';
+import { may, type SessionAction } from '../../session/rights.ts';
 import { DEFAULT_SESSION_SHARE } from '../../session/shares.ts';
 import { StorageShares } from '../../session/storage-shares.ts';
 import { fail } from '../../wire/errors.ts';
@@ -41,7 +42,6 @@ import type { SessionStore } from './store/store.ts';
 import { TurnLog } from './turns/live-turn.ts';
 import type { SessionTurns, TurnDeps } from './turns/session-turns.ts';
 import { COMPRESSING, noBackend, type TurnRunDeps } from './turns/turn-run.ts';
-import { TurnSlots } from './turns/turn-slots.ts';
 
 /** Bounds of a server's sessions. */
 export interface SessionLimits {
@@ -53,6 +53,8 @@ export interface SessionLimits {
   readonly queueLength: number;
   /** Turns at the same time; further ones wait in order. Default 8. */
   readonly turns: number;
+  /** Those of one owner that is no administrator; its further ones wait. Default 6. */
+  readonly turnsPerPrincipal: number;
   /** Time limit of a turn without one in its settings, in milliseconds. Default 30 minutes. */
   readonly turnTimeoutMs: number;
   /** Time a backend has to stop, in milliseconds. Default 5 seconds. */
@@ -72,6 +74,7 @@ export const DEFAULT_SESSION_LIMITS: SessionLimits = {
   perPrincipal: DEFAULT_SESSION_SHARE,
   queueLength: 64,
   turns: 8,
+  turnsPerPrincipal: 6,
   turnTimeoutMs: 30 * 60 * 1000,
   interruptGraceMs: 5000,
   idleMs: 10 * 60 * 1000,
@@ -124,6 +127,8 @@ export interface Sessions {
   liveIds(owner?: string): readonly string[];
   /** How many sessions are not closed; of one owner, or all. */
   liveCount(owner?: string): number;
+  /** Turns that run, by principal. */
+  readonly turns: ShareUsage;
   /** Bytes that the journal stores, by principal. */
   readonly storage: ShareUsage;
   /** Sessions in memory: all that run, or wait for an answer, are. */
@@ -173,6 +178,7 @@ class ServedSessions implements Sessions {
   readonly #newId: () => string;
   readonly #now: () => number;
   readonly #chats: ChatDeps;
+  readonly #slots: SharedSlots;
   /** Principals as they last called, for their turns. */
   readonly #sweeper: NodeJS.Timeout;
   #ending = false;
@@ -191,18 +197,24 @@ class ServedSessions implements Sessions {
       newId: this.#newId,
       now: this.#now,
     };
+    const principalOf = options.principalOf ?? unlisted;
+    this.#slots = new SharedSlots('turns', {
+      total: Math.max(1, limits.turns),
+      perOwner: (name) => Math.max(1, may(principalOf(name), 'administer') ? limits.turns : limits.turnsPerPrincipal),
+      queuePerOwner: Number.POSITIVE_INFINITY,
+    });
     const turnParts: TurnDeps = {
       readPrompt: options.readPrompt,
       imageRoots: options.imageRoots ?? [],
       skillsFor: options.skillsFor ?? (async () => []),
-      slots: new TurnSlots(limits.turns),
+      slots: this.#slots,
       turnTimeoutMs: limits.turnTimeoutMs,
       saveChat: (session, turnId) => saveChat(session, turnId, this.#chats),
       now: this.#now,
       approver,
       backendOf: (session) => this.#backendOf(session),
       settingsOf: (session) => this.#settingsOf(session),
-      principalOf: options.principalOf ?? unlisted,
+      principalOf,
       isDebugging: () => hub.wantsDebug(),
       isEnding: () => this.#ending,
       release: (session) => this.#release(session),
@@ -252,6 +264,10 @@ class ServedSessions implements Sessions {
 
   liveCount(owner?: string): number {
     return this.#pool.liveCount(owner);
+  }
+
+  get turns(): ShareUsage {
+    return this.#slots.usage;
   }
 
   get storage(): ShareUsage {

@@ -110,6 +110,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
         perPrincipal: config.limits.maxSessionsPerPrincipal,
         queueLength: control.maxQueue,
         turns: control.maxTurns,
+        turnsPerPrincipal: control.maxTurnsPerPrincipal,
         turnTimeoutMs: control.turnTimeoutMs,
         interruptGraceMs: control.interruptGraceMs,
         storedBytes: config.limits.storedBytes,

@@ -8,6 +8,7 @@
 
 import { MAX_DELAY_MS } from '../../../base/deadlines.ts';
 import { orAborted } from '../../../base/race.ts';
+import type { ReleaseSlot, SharedSlots } from '../../../base/shared-slots.ts';
 import type { Approval, ImageReference, SessionSettings, StopReason } from '../../../protocol/session-types.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
@@ -16,7 +17,6 @@ import type { AcceptedPrompt, ReadPrompt } from '../../rounds/prompt.ts';
 import type { OpenSession } from '../log/open-session.ts';
 import { mustBeAllowed } from '../record/session-rights.ts';
 import { DRAFTING, type LiveTurn } from './live-turn.ts';
-import type { Release, TurnSlots } from './turn-slots.ts';
 
 /** Most compressions of a turn whose context the provider refuses as too long. */
 const MAX_OVERFLOWS = 2;
@@ -40,7 +40,8 @@ export interface TurnRunDeps {
   readonly imageRoots: readonly string[];
   /** The skills a prompt names. */
   readonly skillsFor: (prompt: string, cwd: string) => Promise<readonly { readonly name: string }[]>;
-  readonly slots: TurnSlots;
+  /** Turns that run, in shares of the owners of their sessions. */
+  readonly slots: SharedSlots;
   /** Time limit of a turn without one in its settings, in milliseconds. Waiting for the user does not count. */
   readonly turnTimeoutMs: number;
 }
@@ -52,7 +53,7 @@ export class TurnRun {
   readonly #parts: TurnRunDeps;
   readonly #checked = Promise.withResolvers<void>();
   readonly #onTimeout: () => void;
-  #slot: Release | undefined;
+  #slot: ReleaseSlot | undefined;
   /** The slot that is waited for after an answer of the user. */
   #returning: Promise<void> | undefined;
   /** Pending questions to the user. */
@@ -162,11 +163,12 @@ export class TurnRun {
 
   async #acquireSlot(): Promise<void> {
     const { slots } = this.#parts;
+    const { principal } = this.#turn;
     const ahead = slots.waiting;
-    this.#slot = slots.tryAcquire();
+    this.#slot = slots.tryAcquire(principal.name);
     if (this.#slot === undefined) {
       this.#turn.status(`waiting for other turns (${ahead + 1})...`, { waiting: { position: ahead + 1 } });
-      this.#slot = await slots.take(this.#turn.signal);
+      this.#slot = await slots.acquire(principal.name, this.#turn.signal);
     }
     this.#count();
   }
@@ -252,7 +254,8 @@ export class TurnRun {
 
   async #return(): Promise<void> {
     try {
-      this.#slot ??= await this.#parts.slots.take(this.#turn.signal, true);
+      const { principal, signal } = this.#turn;
+      this.#slot ??= await this.#parts.slots.acquire(principal.name, signal, { first: true });
       if (this.#turn.ended) this.#slot();
       else this.#count();
     } catch {
