@@ -93,6 +93,23 @@ test('a task of another submitter answers like one that does not exist, also aft
   assert.equal(granted_tokens, 0);
 });
 
+test('a submitter continues no conversation of another one', async (t) => {
+  const { as } = await started(t);
+  const contextOf = async (name: string, spec: object): Promise<string | null> => {
+    const submitter = await as(name);
+    const { spec: stored } = await submitter.task('fleet.task.submit', { spec: { brief: 'x', ...spec } });
+    return stored.context_id;
+  };
+  assert.equal(await contextOf('ann', { context_id: 'c-1' }), 'ann:c-1');
+  assert.equal(await contextOf('ann', { context_id: 'ann:c-1' }), 'ann:c-1');
+  assert.equal(await contextOf('bob', { context_id: 'c-1' }), 'bob:c-1');
+  assert.equal(await contextOf('bob', { context_id: 'ann:c-1' }), 'bob:ann:c-1');
+  // Without a context a worker continues the one of the task's id.
+  assert.equal(await contextOf('bob', { task_id: 'ann:c-1' }), 'bob:ann:c-1');
+  assert.equal(await contextOf('bob', {}), null);
+  assert.equal(await contextOf('oscar', { context_id: 'ann:c-1' }), 'ann:c-1');
+});
+
 test('workers, counts and the tasks of all are for operators; submitting is not for those without a grant', async (t) => {
   const { as } = await started(t);
   const ann = await as('ann');

@@ -174,7 +174,7 @@ export class Submissions {
 
   #read(spec: TaskSpec, submitter: Submitter | undefined): Request {
     const id = spec.task_id ?? this.#engine.newId();
-    const full = fullSpec(id, spec);
+    const full = fullSpec(id, inOwnContext(spec, submitter));
     if (full.after.includes(id)) throw fail('schema_violation', 'a task waits for itself', { path: '/after' });
     return { id, spec: full, after: full.after, submitter };
   }
@@ -304,6 +304,17 @@ export class Submissions {
     if (isDeepStrictEqual(asked, kept) && existsFor(submitter, record)) return;
     throw fail('duplicate_conflict', `task ${id} exists with other content`, { task_id: id });
   }
+}
+
+/**
+ * Conversations of a submitter that has nothing but its own tasks are its own too: their names start with its name, which has no
+ * colon. A task that names none would continue the one of its id.
+ */
+function inOwnContext(spec: TaskSpec, submitter: Submitter | undefined): TaskSpec {
+  const context = spec.context_id ?? spec.task_id;
+  if (submitter?.ownOnly !== true || typeof context !== 'string') return spec;
+  const own = `${submitter.name}:`;
+  return { ...spec, context_id: context.startsWith(own) ? context : own + context };
 }
 
 const existsFor = (submitter: Submitter | undefined, record: TaskRecord): boolean =>

@@ -49,29 +49,47 @@ natsTest(
       assert.equal(await (await Bucket.open(link, name)).get('nothing'), undefined);
     }
 
-    const { user, password } = { user: 'claude-1', password: env.WORKER };
-    const connection = await connect({
-      servers: fleet.server.url,
-      user,
-      pass: password,
-      inboxPrefix: '_INBOX_claude-1',
-    });
-    context.after(() => connection.close());
-    const refused: string[] = [];
-    void (async () => {
-      for await (const status of connection.status()) if (status.type === 'error') refused.push(status.error.message);
-    })();
-    const forbidden = [
+    /** Publishes as a user; resolves when the server has refused every one of these subjects. */
+    const isRefused = async (user: string, pass: string, subjects: readonly string[]) => {
+      const connection = await connect({ servers: fleet.server.url, user, pass, inboxPrefix: `_INBOX_${user}` });
+      context.after(() => connection.close());
+      const refused: string[] = [];
+      void (async () => {
+        for await (const status of connection.status()) if (status.type === 'error') refused.push(status.error.message);
+      })();
+      const sees = async (all: readonly string[]): Promise<void> => {
+        const missing = () => all.filter((subject) => !refused.some((message) => message.includes(`"${subject}"`)));
+        await fleet.until(async () => missing().length === 0, `the refusal of ${all.join(', ')}`);
+      };
+      for (const subject of subjects) connection.publish(subject, '{}');
+      await sees(subjects);
+      const read = ['a2a.agent.codex-1.task.*.control', 'a2a.agent.*.task.*.events', 'a2a.>', '$KV.>'];
+      for (const subject of read) connection.subscribe(subject, { callback: () => {} });
+      await sees(read);
+      return connection;
+    };
+    const connection = await isRefused('claude-1', env.WORKER, [
       'a2a.agent.codex-1.task.t.events',
       'a2a.agent.claude-1.dispatch',
       'a2a.pool.reviewers.dispatch',
       '$KV.a2a_profiles.codex-1',
       '$KV.a2a_orchestrators.main',
       '$KV.a2a_tasks_main.t',
+      '$KV.a2a_discovery.codex-1.card',
+      'a2a.agent.codex-1.announce',
+      'a2a.agent.codex-1.task.t.control',
       '$JS.API.STREAM.DELETE.A2A_EVENTS',
-    ];
-    for (const subject of forbidden) connection.publish(subject, '{}');
-    await fleet.until(async () => refused.length === forbidden.length, 'all to be refused');
+      '$JS.API.STREAM.MSG.GET.A2A_DISPATCH',
+      '$JS.API.CONSUMER.MSG.NEXT.A2A_DISPATCH.agent-codex-1',
+    ]);
+    await isRefused('orchestrator', env.ORCHESTRATOR, [
+      'a2a.agent.claude-1.task.t.events',
+      '$KV.a2a_profiles.claude-1',
+      '$KV.a2a_leases.t',
+      '$KV.a2a_journal.t',
+      '$KV.a2a_orchestrators.other',
+      '$KV.a2a_tasks_other.t',
+    ]);
     const manager = await jetstreamManager(connection, { checkAPI: false, timeout: 500 });
     const spy = { durable_name: 'spy', filter_subject: 'a2a.agent.codex-1.dispatch' };
     await assert.rejects(manager.consumers.add('A2A_DISPATCH', spy));
