@@ -5,9 +5,11 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { loadConfig } from '../../../src/config/config.ts';
 import { loadFleetConfig } from '../../../src/config/fleet-config.ts';
+import { rightOf } from '../../../src/control/contract/method-rights.ts';
 import type { RouteRight } from '../../../src/server/http/server-route.ts';
 import { serve } from '../../../src/server/serve.ts';
-import { ROLES, type RoleName } from '../../../src/session/roles.ts';
+import { may } from '../../../src/session/rights.ts';
+import { principalWith, ROLES, type RoleName } from '../../../src/session/roles.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
 import { root } from '../../rules/scan.ts';
 import { dialHttp, dialWebSocket } from '../../support/carriers.ts';
@@ -47,6 +49,9 @@ function documented(): Record<string, string> {
     rows.map(([, route = '', right = '']) => [route, right === 'admin' ? 'administer' : right]),
   );
 }
+
+/** What every method of the fleet needs at least. */
+const FLEET_RIGHT = 'submit';
 
 /** Who is let through, by the right; everybody else with a token gets 403. */
 const allowed: Readonly<Record<Exclude<RouteRight, 'messages'>, readonly Caller[]>> = {
@@ -144,4 +149,47 @@ test('a wrong token that is refused at once, because many wait, ends its connect
   const crowded = answers.filter(({ status }) => status === 429);
   assert.ok(crowded.length > 0, JSON.stringify(answers));
   assert.deepEqual(new Set(crowded.map(({ connection }) => connection)), new Set(['close']));
+});
+
+test('GET /sessions lists the sessions that a principal may see', async (t) => {
+  const { url } = await start(t);
+  const agent = await dialHttp(url);
+  t.after(() => agent.cut());
+  const { session_id: mine } = await agent.shake({ auth_token: tokenOf('agent') });
+  const listed = async (caller: Caller) => {
+    const response = await fetch(`${url}/sessions`, { headers: { Authorization: `Bearer ${tokenOf(caller)}` } });
+    const { sessions } = (await response.json()) as { sessions: readonly { session_id: string }[] };
+    return sessions.map(({ session_id }) => session_id);
+  };
+  for (const caller of ['agent', 'admin', 'operator'] as const) assert.deepEqual(await listed(caller), [mine], caller);
+  for (const caller of ['client', 'viewer', 'worker', 'bare'] as const)
+    assert.deepEqual(await listed(caller), [], caller);
+});
+
+test('a method of session RPC is refused to each role that has no right to it, before its parameters are read', async (t) => {
+  const { url } = await start(t);
+  const wrong: string[] = [];
+  for (const caller of callers) {
+    if (caller === 'anonymous') continue;
+    const peer = await dialWebSocket(`${url.replace('http', 'ws')}/rpc`);
+    const call = async (id: number, method: string, params: object): Promise<Message> => {
+      peer.send({ jsonrpc: '2.0', id, method, params });
+      await peer.until(() => peer.messages.some((message) => message.id === id), `the answer to ${method}`);
+      return peer.messages.find((message) => message.id === id) as Message;
+    };
+    const { result } = await call(0, 'rpc.handshake', { token: tokenOf(caller) });
+    const { methods } = result as { readonly methods: readonly string[] };
+    assert.ok(methods.length > 50);
+    const principal = caller === 'bare' ? { name: caller } : principalWith(caller, [caller]);
+    for (const [index, method] of methods.entries()) {
+      const right = method.startsWith('fleet.') ? FLEET_RIGHT : rightOf(method);
+      // What the caller may do is not done here: it may end the server.
+      if (right === 'none' || may(principal, right)) continue;
+      const { error } = await call(index + 1, method, { session_id: 7, task_id: 7 });
+      const kind = (error as { data?: { kind?: unknown } } | undefined)?.data?.kind;
+      if (kind !== 'unauthorized') wrong.push(`${caller} ${method}: ${JSON.stringify(error)}`);
+    }
+    peer.cut();
+  }
+  assert.deepEqual(wrong, []);
 });
