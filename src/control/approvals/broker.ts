@@ -8,6 +8,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { Deadlines } from '../../base/deadlines.ts';
+import { SerialWork } from '../../base/serial-work.ts';
 import type { Approval, ApprovalAnswer, SessionSettings } from '../../protocol/session-types.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
 import type { ApprovalRequest, Approver } from '../contract/approver.ts';
@@ -71,6 +72,7 @@ export class ApprovalBroker implements Approver {
   readonly #defaultMode: NonNullable<SessionSettings['approvals']>;
   readonly #timeoutMs: number;
   readonly #maxPending: number;
+  readonly #slow = new SerialWork();
   readonly #now: () => number;
   readonly #newId: () => string;
   readonly #pending = new Map<string, Pending>();
@@ -95,6 +97,8 @@ export class ApprovalBroker implements Approver {
   async ask(log: SessionLog, turnId: string, request: ApprovalRequest, signal: AbortSignal): Promise<Approval> {
     const loading = request.risks.includes('exec') ? this.#reader.ready() : undefined;
     if (loading !== undefined) await loading;
+    // Many slow decisions in a row would make all other clients wait.
+    if (this.#policy.slow) await this.#slow.run(nextTurn);
     const known = this.#earlier(log, turnId, request);
     if (known !== undefined && known.state !== 'pending') return known;
     const draft = known ?? this.#draft(log, turnId, request);
@@ -381,3 +385,6 @@ function notify(waiters: Set<Waiter>, approval: Approval): void {
   for (const waiter of waiters) waiter.settled(approval);
   waiters.clear();
 }
+
+/** Resolves in the next turn of the event loop. */
+const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

@@ -44,9 +44,11 @@ export function compilePolicy(rules: readonly PolicyRule[] = [], options: Policy
   if (error !== undefined) throw error;
   if (compiled.length === 0) return riskPolicy;
   // Everything but slow expressions has bounds of its own.
-  const withinLimit = compiled.some(({ condition }) => condition?.slow) ? timeLimit(timeoutMs) : runs;
+  const slow = compiled.some(({ condition }) => condition?.slow);
+  const withinLimit = slow ? timeLimit(timeoutMs) : runs;
   const denies = compiled.some(({ then }) => then === 'deny');
   return {
+    slow,
     decide(subject) {
       try {
         return withinLimit(() => strictest(compiled, subject, readingOf(subject, reader)));

@@ -60,6 +60,8 @@ export interface Verdict {
 
 /** A compiled policy. Pure. */
 export interface Policy {
+  /** True where a decision may take long: between two of them others get a turn of the event loop. */
+  readonly slow?: boolean;
   decide(subject: PolicySubject): Verdict;
 }
 

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { ApprovalBroker } from '../../../src/control/approvals/broker.ts';
+import type { PolicySubject } from '../../../src/control/approvals/policy.ts';
 import { compilePolicy } from '../../../src/control/approvals/policy-rules.ts';
 import type { DirectoryRule } from '../../../src/control/approvals/remembered.ts';
 import type { ApprovalRequest } from '../../../src/control/contract/approver.ts';
@@ -73,6 +74,33 @@ test('weakness 25: a call that can do harm waits for the user; one that only rea
   assert.equal(approval.answered_by, 'local (editor)');
   assert.deepEqual(await asked, approval);
   assert.deepEqual(log.of('approval.resolved'), [{ approval }]);
+});
+
+test('between two decisions of slow rules the event loop has a turn, however many calls come at once', async () => {
+  const log = new FakeSessionLog();
+  let turns = 0;
+  let isOver = false;
+  const count = (): void => {
+    turns += 1;
+    if (!isOver) setImmediate(count);
+  };
+  setImmediate(count);
+  const decidedIn: number[] = [];
+  const when = 'tool.input.command.matches("^(a+)+$")';
+  const rules = compilePolicy(JSON.parse(JSON.stringify([{ when }]).replace('}]', ',"then":"deny"}]')));
+  const policy = {
+    ...rules,
+    decide(subject: PolicySubject) {
+      decidedIn.push(turns);
+      return rules.decide(subject);
+    },
+  };
+  const broker = new ApprovalBroker({ policy });
+  const calls = Array.from({ length: 20 }, (_, at) => broker.ask(log, 'turn-1', shell('aaa', `call-${at}`), never));
+  const decided = await Promise.all(calls);
+  isOver = true;
+  assert.deepEqual(new Set(decided.map(({ state }) => state)), new Set(['denied']));
+  assert.equal(new Set(decidedIn).size, 20, decidedIn.join());
 });
 
 test('what the policy denies is not asked, but seen', async () => {
