@@ -1,6 +1,6 @@
 /**
  * A client of session RPC out of nothing but a child process and lines of JSON, as one would write it in any language:
- * shake hands, look at what the server can do, open a session, send a prompt, follow its events to the end.
+ * handshake, look at what the server can do, open a session, send a prompt, follow its events to the end.
  *
  * The turn is run by the rehearsal backend, which needs no model and no key. Run it with
  * `node -C handfast-source examples/session-rpc-client.ts`.

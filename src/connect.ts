@@ -1,5 +1,5 @@
 /**
- * `connect`: the front door for agents. Dials a host, shakes hands, and gives back an agent with the clients of exactly
+ * `connect`: the entry point for agents. Dials a host, performs the handshake, and gives back an agent with the clients of exactly
  * the capabilities that were asked for.
  */
 import { ADDRESS_FORMS, addressOf, type DialOptions } from './agent/addresses.ts';

@@ -1,4 +1,4 @@
-/** The front door: everything most programs need. Parts for special needs have subpaths of their own. */
+/** The main entry point: everything most programs need. Parts for special needs have subpaths of their own. */
 
 export type { DialOptions } from './agent/addresses.ts';
 export type { AgentOptions, GrantedCapability } from './agent/agent.ts';

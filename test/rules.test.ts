@@ -63,10 +63,10 @@ const levels: Levels = {
   server: 8,
   testing: 8,
   cli: 9,
-  '(front door)': 9,
+  '(entry point)': 9,
 };
 
-/** Files that put parts together and so may name concrete ones: the server, the commands and the front doors. */
+/** Files that put parts together and so may name concrete ones: the server, the commands and the entry points. */
 const composers = [/^src\/(?:server|cli|testing)\//, /^src\/[\w-]+\.ts$/];
 
 const transports: ConcreteRule = {

@@ -52,7 +52,7 @@ export interface Contender {
   readonly transports: readonly TransportName[];
   /** Starts serving. On `stdio` it serves the pipes of this process. Never called for `memory`. */
   serve(transport: TransportName): Promise<Served>;
-  /** Opens a session and shakes hands. On `memory` it makes both ends. */
+  /** Opens a session with its handshake. On `memory` it makes both ends. */
   connect(target: Target): Promise<Session>;
   /** For the `start` workload. */
   readonly start?: StartCommand;

@@ -1,5 +1,5 @@
 /**
- * `setup`: connect, shake hands, close, one after the other, over TCP.
+ * `setup`: connect, handshake, close, one after the other, over TCP.
  */
 import type { Workload } from './workload.ts';
 

@@ -80,7 +80,7 @@ export class AgentProcess {
   }
 
   /**
-   * Starts an agent and shakes hands with it. Fails with `not_configured` when it cannot be started or speaks another
+   * Starts an agent and performs the handshake. Fails with `not_configured` when it cannot be started or speaks another
    * version, with `provider_error` when it ends or stays silent, as `options.acquire` does, and with the reason of `signal`.
    */
   static async start(options: AgentProcessOptions, signal: AbortSignal): Promise<AgentProcess> {

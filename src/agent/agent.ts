@@ -50,7 +50,7 @@ export interface AgentOptions {
   readonly token?: Token;
   /** Time limit of calls that bring none, in milliseconds. Default 60,000; 0 = none. */
   readonly timeoutMs?: number;
-  /** Time for reaching the host and shaking hands. Default 10,000. */
+  /** Time for reaching the host and for the handshake. Default 10,000. */
   readonly connectTimeoutMs?: number;
   /** Cancels connecting; has no effect once it is connected. */
   readonly signal?: AbortSignal;

@@ -39,7 +39,7 @@ export interface HandshakeOutcome {
 }
 
 /**
- * Shakes hands. Rejects with the host's reason (`auth_failed`, `version_mismatch`, `no_caps`, `server_error`), `timeout`,
+ * Performs the handshake. Rejects with the host's reason (`auth_failed`, `version_mismatch`, `no_caps`, `server_error`), `timeout`,
  * `cancelled` or `connection_lost`; the link is then closed.
  */
 export async function performHandshake(

@@ -1,7 +1,7 @@
 /**
  * Files that only their owner may read: written whole or not at all, mode 0600 in a folder of mode 0700.
  *
- * Used for settings, credentials and the model cache. A file that others could read is closed and reported; one that
+ * Used for settings, credentials, the model cache, and the folder of this user's token. A file that others could read is closed and reported; one that
  * belongs to another user is refused, because its owner decides what is in it.
  */
 import { constants } from 'node:fs';
@@ -24,6 +24,7 @@ export async function ensurePrivateFolder(folder: string): Promise<void> {
     if (!HAS_MODES) return;
     const { mode, uid } = await stat(folder);
     if (!isOurs(uid)) throw unusable(folder, 'belongs to another user');
+    // A folder's listing holds no secret, so restricting it afterwards is enough.
     if ((mode & 0o077) !== 0) await chmod(folder, 0o700);
   } catch (thrown) {
     throw refused(folder, thrown);

@@ -2,13 +2,15 @@
  * Puts a text in place of a file in one step. Used for small private files: what runs, what plugins keep, what was allowed.
  */
 import { randomBytes } from 'node:crypto';
-import { open, rename, unlink } from 'node:fs/promises';
+import { mkdir, open, rename, unlink } from 'node:fs/promises';
+import { dirname } from 'node:path';
 
 /**
- * A reader of the file finds the old text or the new one, also after a power cut. The file is readable for its owner only.
- * Rejects as the file system does; then the old text remains.
+ * A reader of the file finds the old text or the new one, also after a power cut. The file is readable for its owner only, and a
+ * folder that is missing is made so. Rejects as the file system does; then the old text remains.
  */
 export async function replaceFile(file: string, text: string): Promise<void> {
+  await mkdir(dirname(file), { recursive: true, mode: 0o700 });
   const draft = `${file}.${randomBytes(6).toString('hex')}.new`;
   try {
     await using handle = await open(draft, 'wx', 0o600);

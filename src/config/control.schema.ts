@@ -3,8 +3,7 @@
  * with the others in `handfast.schema.ts`; `server/control/control-assembly.ts` uses what they say.
  */
 import { MESSAGE_BYTES_CEILING, PRE_HANDSHAKE_MAX_MESSAGE_BYTES } from '../transport/link.ts';
-import { type Static, Type } from '../wire/schema.ts';
-import type { Settings } from './setting.ts';
+import { Type } from '../wire/schema.ts';
 import {
   anything,
   choice,
@@ -238,6 +237,3 @@ export const providers = group(
     keyring: flag('Store secrets in the keyring of the system where there is one. False: in a private file.', true),
   },
 );
-
-export type ControlConfig = Settings<Static<typeof control>>;
-export type ProvidersSettings = Settings<Static<typeof providers>>;

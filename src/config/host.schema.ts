@@ -75,7 +75,7 @@ const namePattern = (what: string) =>
 
 const reach = (what: string) => optional(choice(what, ['own', 'all']));
 
-/** What a role or a token grants. Without any of these a named token may shake hands and ping. */
+/** What a role or a token grants. Without any of these a named token may perform the handshake and ping. */
 const grantFields = {
   capabilities: optional(
     list(

@@ -5,8 +5,9 @@
  * Called by the commands that start a host and by those that connect to one.
  */
 import { constants } from 'node:fs';
-import { chmod, link, mkdir, open, readFile, stat, unlink, writeFile } from 'node:fs/promises';
+import { link, open, readFile, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { ensurePrivateFolder } from '../base/private-file.ts';
 import { fail } from '../wire/errors.ts';
 
 /** Longest token file read, in bytes: a few tokens, with comments. */
@@ -86,21 +87,6 @@ export async function tokenFromSources(sources: {
   if (fromEnvironment) return { token: fromEnvironment, source: 'environment' };
   const local = sources.home === undefined ? undefined : await readLocalToken(join(sources.home, 'token'));
   return local === undefined ? undefined : { token: local, source: 'local' };
-}
-
-/** Creates a folder that only this user can enter, or restricts an existing one. Fails with `config_invalid` for another user's. */
-async function ensurePrivateFolder(folder: string): Promise<void> {
-  try {
-    await mkdir(folder, { recursive: true, mode: 0o700 });
-    if (!HAS_MODES) return;
-    const { mode, uid } = await stat(folder);
-    const self = process.geteuid!();
-    if (uid !== self && self !== 0) throw unusable(folder, 'belongs to another user');
-    // A folder's listing holds no secret, so restricting it afterwards is enough.
-    if ((mode & 0o077) !== 0) await chmod(folder, 0o700);
-  } catch (cause) {
-    throw 'errno' in (cause as object) ? unusable(folder, 'cannot be used', cause) : cause;
-  }
 }
 
 /** The first token of the file, or undefined when there is no file. Permissions are those of the opened file. */

@@ -1,7 +1,7 @@
 /**
- * `connect`: finds the way to a server of sessions by its address, and shakes hands.
+ * `connect`: finds the transport to a server of sessions by its address, and performs the handshake.
  *
- * The front door `control.ts` exports it; the command line uses it.
+ * The entry point `control.ts` exports it; the command line uses it.
  */
 import { type Link, MESSAGE_BYTES_CEILING } from '../transport/link.ts';
 import { ControlClient, type ControlOptions, type Dial } from './control.ts';

@@ -1,7 +1,7 @@
 /**
  * What readers of events are given: every event with the payload its type has, and the gap that stands for lost ones.
  *
- * Types only. Given out by `event-reader.ts`; users know them from the front door `control.ts`.
+ * Types only. Given out by `event-reader.ts`; users know them from the entry point `control.ts`.
  * @see docs/protocol/session-rpc.md#events
  */
 import type { Gap } from '../connection/reconnect.ts';

@@ -1,7 +1,7 @@
 /**
  * A client of session RPC: one handshake, every method typed, events that survive a lost link.
  *
- * Made by `connect` of the front door `control.ts`. Runs in Node and in browsers.
+ * Made by `connect` of the entry point `control.ts`. Runs in Node and in browsers.
  * @see docs/protocol/session-rpc.md
  */
 import { orAborted, withTimeout } from '../base/race.ts';

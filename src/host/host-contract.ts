@@ -110,7 +110,7 @@ export interface Host extends Closable {
   readonly requiresToken: boolean;
   /** Starts the plugins. Links may be accepted from then on. */
   start(): Promise<void>;
-  /** Takes a link over: the agent at its other end may shake hands. */
+  /** Accepts a link: the agent at its other end may send its handshake. */
   accept(link: Link): void;
   /**
    * Ends all sessions in order and stops the plugins. Idempotent.

@@ -1,5 +1,5 @@
 /**
- * The environment host: plugins, sessions, and the door in front of them. Transports hand it links with `accept`; it
+ * The environment host: plugins, sessions, and the handshake in front of them. Transports hand it links with `accept`; it
  * knows none of them.
  *
  * `server/` and `cli/` build one from a configuration; programs build one with `createHost`.
@@ -266,7 +266,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     };
   }
 
-  // Doorway: what the handshake asks.
+  // A2EHandshakeDeps: what the handshake asks.
 
   uptimeMs = (): number => performance.now() - this.#startedAt;
   offers = (principal: Principal): ReadonlyMap<string, CapabilityOffer> => offers(this.#served, { principal });

@@ -61,7 +61,7 @@ export interface PluginContext {
 
 export type PluginFacts = Readonly<Record<string, unknown>>;
 
-/** Whom facts are for: a principal that shakes hands, or a session whose capability changed. */
+/** Whom facts are for: a principal in its handshake, or a session whose capability changed. */
 export interface FactsFor {
   readonly principal: Principal;
   readonly session?: SessionView;

@@ -35,8 +35,6 @@ export type SessionAnnounce = Wire<typeof schemas.SessionAnnounce>;
 export type TaskDispatch = Wire<typeof schemas.TaskDispatch>;
 /** What a turn of an executor has used. */
 export type Usage = Wire<typeof schemas.Usage>;
-/** Where the tokens of a result come from. */
-export type UsageSource = Usage['source'];
 /** Why a task did not start, for machines. */
 export type Blocked = Wire<typeof schemas.Blocked>;
 /** Worker → orchestrator: how a task ended. */

@@ -4,7 +4,7 @@
  *
  * Written by `serve.ts`, read by the command line. A reader removes a file whose process has ended.
  */
-import { mkdir, readdir, readFile, unlink } from 'node:fs/promises';
+import { readdir, readFile, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { replaceFile } from '../base/replace-file.ts';
 import { isObject } from '../wire/json.ts';
@@ -34,9 +34,7 @@ const folderOf = (home: string): string => join(home, 'running');
 
 /** Writes the file of a running host (0600 in a folder of 0700); resolves with the function that removes it again. */
 export async function registerRunningHost(home: string, running: RunningHost): Promise<() => Promise<void>> {
-  const folder = folderOf(home);
-  await mkdir(folder, { recursive: true, mode: 0o700 });
-  const file = join(folder, `${running.host_id}-${running.pid}.json`);
+  const file = join(folderOf(home), `${running.host_id}-${running.pid}.json`);
   await replaceFile(file, `${JSON.stringify(running)}\n`);
   return () => unlink(file).catch(() => {});
 }

@@ -4,8 +4,8 @@
  * Given to hosts whose plugins have state. A file that cannot be read is quarantined, never overwritten, and
  * the host starts without it: a restart must not need an operator.
  */
-import { mkdir, readFile, rename } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { readFile, rename } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { Log } from '../base/log.ts';
 import { replaceFile } from '../base/replace-file.ts';
 import type { SnapshotStore } from '../host/host.ts';
@@ -48,7 +48,6 @@ export function stateFile({ home, hostId, log, now = Date.now }: StateFileOption
 
     async save(states) {
       try {
-        await mkdir(dirname(file), { recursive: true, mode: 0o700 });
         await replaceFile(file, `${JSON.stringify(states)}\n`);
       } catch (error) {
         log.error('the state of the plugins was not stored', { file, error });

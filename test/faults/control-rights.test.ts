@@ -56,7 +56,7 @@ const refused = (call: Promise<unknown>, grant: string) =>
     return true;
   });
 
-test('a token without grants shakes hands and pings, and nothing else', async (t) => {
+test('a token without grants performs the handshake and pings, and nothing else', async (t) => {
   const { as } = await start(t);
   const nobody = await as('nobody');
   await nobody.call('system.ping', {});

@@ -11,7 +11,7 @@ import { startRelay } from '../support/relay.ts';
 import { type Door, doorOf } from '../support/sites.ts';
 
 const RESUME = 'handfast/resume';
-/** What a session shakes hands with to get back to where it was. */
+/** The handshake with which a session continues where it was. */
 const resume = (session_id: string, cursor: number): Message => ({ extensions: { [RESUME]: { session_id, cursor } } });
 
 const closing: (() => unknown)[] = [];

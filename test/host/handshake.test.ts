@@ -165,7 +165,7 @@ test('before the handshake only ping is served; with a token anything else ends 
   assert.deepEqual(guarded.rest, [], 'a handshake behind the first strike is not read');
 });
 
-test('a link that does not shake hands in time is closed, and pings do not prolong it', async () => {
+test('a link without a handshake in time is closed, and pings do not prolong it', async () => {
   const made = await host({ limits: { handshakeTimeoutMs: 60 } });
   const silent = rawAgent(made);
   const chatty = rawAgent(made);

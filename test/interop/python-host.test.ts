@@ -79,7 +79,7 @@ for (const binding of [stdio(), http()]) {
       await binding.stop();
     });
 
-    test('shakes hands: the capability is granted, and no extension the host has never heard of', () => {
+    test('performs the handshake: the capability is granted, and no extension unknown to the host', () => {
       assert.equal(agent.state, 'open');
       assert.notEqual(agent.sessionId, '');
       assert.equal(agent.maxParallel, 4);

@@ -36,11 +36,11 @@ function targetOf(from: string, specifier: string): string {
 
 /**
  * The unit a file of `src/` belongs to: its folder, or for capabilities the folder of the capability. Files directly in
- * `src/` are the front doors: they stand above everything but the command line.
+ * `src/` are the entry points: they stand above everything but the command line.
  */
 export function unitOf(path: string): string {
   const parts = path.split('/').slice(1, -1);
-  if (parts.length === 0) return '(front door)';
+  if (parts.length === 0) return '(entry point)';
   return parts[0] === 'capabilities' && parts.length > 1 ? `capabilities/${parts[1]}` : parts[0]!;
 }
 

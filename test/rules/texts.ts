@@ -97,7 +97,7 @@ export function bareFilesNamedInComments(text: string): string[] {
 
 /** Words that hide who acts, or that the field has a term for: name the actor; "again", "continues", "is reported". */
 const vagueWords =
-  /\b(?:who(?:m)?ever|whatever|somebody|nobody|anew|doorkeeper|(?:is|are|was|were|be|being) told|go(?:es|ing|ne)? on|went on)\b/gi;
+  /\b(?:who(?:m)?ever|whatever|somebody|nobody|anew|doorkeeper|doorway|front doors?|sh(?:ake|akes|aking|ook) hands|(?:is|are|was|were|be|being) told|go(?:es|ing|ne)? on|went on)\b/gi;
 
 /** The comments of a source and the titles of its tests, everything else blank; lines stay where they are. */
 function wordsOf(text: string): string {

@@ -171,7 +171,7 @@ describe('a host', () => {
     assert.equal(raw.closedWith, undefined);
   });
 
-  test('shakes hands with every handshake of the set but the one of another major version', async (t) => {
+  test('accepts every handshake of the set but the one of another major version', async (t) => {
     for (const { at, text, message } of vectors.filter(({ message }) => message.type === 'handshake/req')) {
       const host = await hostWithTools(t);
       const link = wire(t);
@@ -340,7 +340,7 @@ describe('what is written', () => {
     );
   });
 
-  test('to a peer that never shook hands, or sent no JSON, is stamped twice, in ASCII, and valid', async (t) => {
+  test('to a peer without a handshake, or sent no JSON, is stamped twice, in ASCII, and valid', async (t) => {
     const host = await hostWithTools(t);
     const link = wire(t);
     host.accept(link.host);

@@ -8,8 +8,9 @@
  * Used by `workspace-path.ts` (walking down a path) and the tools that walk a tree.
  */
 import { constants, existsSync, fstatSync, type Stats } from 'node:fs';
-import { type FileHandle, open, realpath, stat } from 'node:fs/promises';
+import { type FileHandle, lstat, open, realpath, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { errnoOf } from './file-error.ts';
 
 /** How entries are addressed: from the descriptor (race-free) or by path with a check afterwards. */
 export type Addressing = 'descriptor' | 'path';
@@ -69,6 +70,16 @@ export class HeldDirectory {
   /** A path that leads to the entry `name` (one path component, or `.` for the directory itself). */
   at(name: string): string {
     return entryPath(this.addressing, this.#handle.fd, this.realPath, name);
+  }
+
+  /** What the entry `name` is, links not followed; undefined when there is none. */
+  async entry(name: string): Promise<Stats | undefined> {
+    try {
+      return await lstat(this.at(name));
+    } catch (error) {
+      if (errnoOf(error) === 'ENOENT') return undefined;
+      throw error;
+    }
   }
 
   /** Opens a directory in this one. Fails with ENOTDIR or ELOOP when the entry is a link or no directory. */

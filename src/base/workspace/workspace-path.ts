@@ -197,7 +197,7 @@ async function walk(
       continue;
     }
     const here = trail.last;
-    const stats = await lstatOrMissing(here, name);
+    const stats = await here.entry(name);
     if (!(await here.confirm())) throw outsideWorkspace(asked);
     const last = pending.every((part) => part === '' || part === '.');
     if (stats?.isSymbolicLink()) {
@@ -235,15 +235,6 @@ async function walk(
       detour();
       pending.push(name);
     }
-  }
-}
-
-async function lstatOrMissing(directory: HeldDirectory, name: string): Promise<Stats | undefined> {
-  try {
-    return await lstat(directory.at(name));
-  } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return undefined;
-    throw error;
   }
 }
 

@@ -51,7 +51,7 @@ const rules = (group: object | undefined): string | undefined =>
     })
     .join('; ');
 
-/** The grants of a principal as lines of name and value; none for one that may only shake hands and ping. */
+/** The grants of a principal as lines of name and value; none for one that may only perform the handshake and ping. */
 export function grantLines(principal: Principal): readonly (readonly [grant: string, value: string])[] {
   return (Object.keys(shown) as (keyof Grants)[]).flatMap((grant) => {
     const value = shown[grant](principal);

@@ -1,5 +1,5 @@
 /**
- * An agent for one command: finds the host, shakes hands, and is closed when the command is done, however it ends.
+ * An agent for one command: finds the host, performs the handshake, and is closed when the command is done, however it ends.
  *
  * Called by every command that talks to a host.
  */
@@ -12,7 +12,7 @@ import { interruptible } from '../interrupt.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { type ConnectFlags, type FoundHost, findHost } from './find-host.ts';
 
-/** Time for reaching the host and shaking hands. */
+/** Time for reaching the host and for the handshake. */
 const CONNECT_TIMEOUT_MS = 10_000;
 
 /** What a command works with. */

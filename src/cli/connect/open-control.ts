@@ -1,5 +1,5 @@
 /**
- * A client of session RPC for one command: finds the server, shakes hands, is closed when the command is done.
+ * A client of session RPC for one command: finds the server, performs the handshake, is closed when the command is done.
  *
  * Called by `session`, `chat` and `approve`.
  */

@@ -4,8 +4,7 @@
  * Opened by `control-server.ts`. The file is 0600 and replaced as a whole; one that cannot be read is
  * set aside and nothing is remembered, which means asking again.
  */
-import { mkdir, readFile, rename } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { readFile, rename } from 'node:fs/promises';
 import type { Log } from '../../base/log.ts';
 import { replaceFile } from '../../base/replace-file.ts';
 import type { DirectoryRule, DirectoryRules } from './remembered.ts';
@@ -37,7 +36,6 @@ export async function directoryRules({ file, log, now = Date.now }: DirectoryRul
   const write = async (): Promise<void> => {
     waiting = false;
     try {
-      await mkdir(dirname(file), { recursive: true, mode: 0o700 });
       await replaceFile(file, `${JSON.stringify(rules, null, 2)}\n`);
     } catch (error) {
       log.error('a remembered answer could not be stored', { file, error });

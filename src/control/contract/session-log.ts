@@ -13,6 +13,7 @@ import type {
   Provider,
   SessionSettings,
   StopReason,
+  ToolDone,
   UiMessage,
   Usage,
 } from '../../protocol/session-types.ts';
@@ -54,6 +55,17 @@ export type HistoryItem =
       readonly result: unknown;
       readonly error?: string;
     };
+
+/** The outcome of a call as an item of the history. */
+export const toolItem = (turn: string, { callId = '', name, ok, result, error }: ToolDone): HistoryItem => ({
+  role: 'tool',
+  turn,
+  callId,
+  name,
+  ok,
+  result,
+  ...(error !== undefined && { error }),
+});
 
 /** A prompt that waits. */
 export interface QueuedPrompt {

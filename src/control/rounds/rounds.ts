@@ -10,7 +10,7 @@ import type { ToolCall, ToolDone } from '../../protocol/session-types.ts';
 import { boundedValue } from '../../wire/bounded-value.ts';
 import { asError } from '../../wire/errors.ts';
 import type { Turn, TurnOutcome } from '../contract/backend.ts';
-import type { HistoryItem } from '../contract/session-log.ts';
+import { type HistoryItem, toolItem } from '../contract/session-log.ts';
 import { failedCall } from './failed-call.ts';
 import { interruptible } from './interruptible.ts';
 import type { FinishReason, ModelPart, RoundModel } from './round-model.ts';
@@ -281,16 +281,8 @@ class Rounds {
     return boundedValue(input, this.#maxResultBytes).value as ToolCall['input'];
   }
 
-  #rememberResult({ callId = '', name, ok, result, error }: ToolDone): void {
-    this.#remember({
-      role: 'tool',
-      turn: this.#turn.id,
-      callId,
-      name,
-      ok,
-      result,
-      ...(error !== undefined && { error }),
-    });
+  #rememberResult(done: ToolDone): void {
+    this.#remember(toolItem(this.#turn.id, done));
   }
 
   #remember(item: HistoryItem): void {

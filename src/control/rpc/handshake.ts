@@ -63,7 +63,7 @@ function named(value: unknown): string | null {
   return value.trim().slice(0, MAX_NAME_CHARS) || null;
 }
 
-/** What the door needs of its server. */
+/** What the handshake needs of its server. */
 export interface RpcHandshakeDeps {
   readonly auth: Authenticator;
   readonly authThrottle: AuthThrottle;

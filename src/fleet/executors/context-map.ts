@@ -5,8 +5,7 @@
  *
  * Used by the executors of this folder, one file each, in the worker's own folder.
  */
-import { mkdirSync, readFileSync, renameSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { readFileSync, renameSync } from 'node:fs';
 import { replaceFile } from '../../base/replace-file.ts';
 
 export interface ContextMapOptions<Entry> {
@@ -81,9 +80,8 @@ export class ContextMap<Entry extends object> {
     }
   }
 
-  async #write(file: string): Promise<void> {
-    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-    await replaceFile(file, JSON.stringify([...this.#entries]));
+  #write(file: string): Promise<void> {
+    return replaceFile(file, JSON.stringify([...this.#entries]));
   }
 }
 

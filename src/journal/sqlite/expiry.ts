@@ -8,6 +8,8 @@
  * for it.
  */
 
+import { Slices } from './slices.ts';
+
 /** Which sessions are dropped. */
 export interface SessionExpiry {
   /** Sessions without a new entry for this long go. Milliseconds; 0 = none goes for its age. */
@@ -48,26 +50,27 @@ const SLICE_DROPS = 16;
 export class Expiry {
   readonly #source: ExpirySource;
   readonly #rule: SessionExpiry;
+  readonly #slices: Slices;
   #timer: NodeJS.Timeout | undefined;
-  #turn: NodeJS.Immediate | undefined;
 
   /** Sweeps start a second from now and repeat every hour. */
   constructor(source: ExpirySource, rule: SessionExpiry) {
     this.#source = source;
     this.#rule = rule;
+    this.#slices = new Slices((thrown) => source.failed(thrown));
     this.#wait(FIRST_MS);
   }
 
   stop(): void {
     clearTimeout(this.#timer);
-    clearImmediate(this.#turn);
+    this.#slices.stop();
   }
 
   #wait(ms: number): void {
     this.#timer = setTimeout(() => {
       this.#wait(EVERY_MS);
       // A sweep that still runs continues.
-      if (this.#turn === undefined) this.#guarded(() => this.#slice(this.#start()));
+      if (!this.#slices.waiting) this.#slices.run(() => this.#slice(this.#start()));
     }, ms).unref();
   }
 
@@ -87,17 +90,7 @@ export class Expiry {
     const free = drops.filter((each) => !this.#rule.retains(each.session) && !this.#source.busy(each));
     if (free.length > 0 && !this.#source.drop(free.map(({ session }) => session))) return;
     if (left.length <= SLICE_DROPS) return;
-    this.#turn = setImmediate(() => this.#guarded(() => this.#slice(left.slice(SLICE_DROPS))));
-    this.#turn.unref();
-  }
-
-  #guarded(work: () => void): void {
-    this.#turn = undefined;
-    try {
-      work();
-    } catch (thrown) {
-      this.#source.failed(thrown);
-    }
+    this.#slices.next(() => this.#slice(left.slice(SLICE_DROPS)));
   }
 }
 

@@ -7,6 +7,7 @@
  */
 import { type Account, type Amount, JournalShares } from '../shares.ts';
 import type { JournalRows, OwnedSession } from './rows.ts';
+import { Slices } from './slices.ts';
 
 /** What eviction needs of its store. All but `failed` may throw what SQLite throws. */
 export interface EvictionSource {
@@ -39,7 +40,7 @@ export class OwnerShares {
   readonly #now: () => number;
   /** What the open transaction changes. */
   readonly #changes = new Map<Account, { bytes: number; entries: number }>();
-  #turn: NodeJS.Immediate | undefined;
+  readonly #slices: Slices;
   #restUntil = 0;
 
   /** `now` counts milliseconds. Throws what SQLite throws. */
@@ -48,11 +49,12 @@ export class OwnerShares {
     this.#shares = shares;
     this.#source = source;
     this.#now = now;
+    this.#slices = new Slices((thrown) => source.failed(thrown));
     for (const { owner, bytes, entries } of rows.usage()) shares.add(shares.account(owner), bytes, entries);
   }
 
   stop(): void {
-    clearImmediate(this.#turn);
+    this.#slices.stop();
   }
 
   /** The open transaction changes what an owner has. */
@@ -89,28 +91,24 @@ export class OwnerShares {
   }
 
   #check(account: Account): void {
-    if (this.#turn !== undefined || this.#now() < this.#restUntil || this.#shares.excess(account) === undefined) return;
-    this.#turn = setImmediate(() => this.#start(account));
-    this.#turn.unref();
+    if (this.#slices.waiting || this.#now() < this.#restUntil || this.#shares.excess(account) === undefined) return;
+    this.#slices.next(() => this.#start(account));
   }
 
   #start(changed: Account): void {
-    this.#turn = undefined;
     const excess = this.#shares.excess(changed);
     if (excess === undefined) return;
     const { account, amount } = excess;
-    this.#guarded(() => {
-      const sessions = this.#rows.ownedBy(account.owner);
-      const living = sessions.filter((session) => this.#source.lives(session));
-      const kept = new Set(living);
-      const plan: Plan = {
-        account,
-        goal: { bytes: account.bytes - amount.bytes, entries: account.entries - amount.entries },
-        left: [...sessions.filter((session) => !kept.has(session)), ...living],
-      };
-      if (sessions.length === 0) this.#restUntil = this.#now() + REST_MS;
-      this.#slice(plan);
-    });
+    const sessions = this.#rows.ownedBy(account.owner);
+    const living = sessions.filter((session) => this.#source.lives(session));
+    const kept = new Set(living);
+    const plan: Plan = {
+      account,
+      goal: { bytes: account.bytes - amount.bytes, entries: account.entries - amount.entries },
+      left: [...sessions.filter((session) => !kept.has(session)), ...living],
+    };
+    if (sessions.length === 0) this.#restUntil = this.#now() + REST_MS;
+    this.#slice(plan);
   }
 
   /** Evicts from the next few sessions, and continues in the next turn. */
@@ -132,16 +130,6 @@ export class OwnerShares {
     if (ended.length > 0 && !this.#source.drop(ended)) return;
     this.#shares.evicted(before - account.entries);
     if ((account.bytes <= goal.bytes && account.entries <= goal.entries) || left.length === 0) return;
-    this.#turn = setImmediate(() => this.#guarded(() => this.#slice(plan)));
-    this.#turn.unref();
-  }
-
-  #guarded(work: () => void): void {
-    this.#turn = undefined;
-    try {
-      work();
-    } catch (thrown) {
-      this.#source.failed(thrown);
-    }
+    this.#slices.next(() => this.#slice(plan));
   }
 }

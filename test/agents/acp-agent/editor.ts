@@ -220,7 +220,7 @@ export interface ProcessEditor extends Editor {
   quit(): Promise<number | null>;
 }
 
-/** Starts `handfast acp` in the project and shakes hands with it. It is gone after the test. */
+/** Starts `handfast acp` in the project and performs the handshake. It ends after the test. */
 export async function startEditor(
   t: TestContext,
   { home, project }: Desktop,

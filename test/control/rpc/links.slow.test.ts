@@ -230,7 +230,7 @@ describe('a listener that asks for a token', () => {
     assert.equal((await (await dial.rpc()).call('rpc.handshake', { token: TOKEN })).principal, 'ann');
   });
 
-  test('ends a link that never shakes hands', async () => {
+  test('ends a link that never sends a handshake', async () => {
     const { dial } = await served({ auth: auth(), limits: { handshakeTimeoutMs: 60 } });
     const peer = await dial.rpc();
     await peer.recorder.end();

@@ -1,4 +1,4 @@
-/** The doorway to the SDK, where the package is not there. */
+/** The adapter file of the SDK, where the package is not there. */
 import assert from 'node:assert/strict';
 import { registerHooks } from 'node:module';
 import { test } from 'node:test';

@@ -3,8 +3,8 @@
  * `file-tools.ts`. Links are listed, never followed, and their targets are not returned.
  */
 import type { Stats } from 'node:fs';
-import { lstat, opendir } from 'node:fs/promises';
-import { errnoOf, fileError, outsideWorkspace } from '../../../base/workspace/file-error.ts';
+import { opendir } from 'node:fs/promises';
+import { fileError, outsideWorkspace } from '../../../base/workspace/file-error.ts';
 import type { HeldDirectory } from '../../../base/workspace/held-directory.ts';
 import { holdDirectory } from '../../../base/workspace/workspace-path.ts';
 import type { CallContext } from '../../../host/context.ts';
@@ -102,7 +102,7 @@ async function listInto(
   for (let from = 0; from < listed.length; from += STAT_BATCH) {
     signal.throwIfAborted();
     const batch = listed.slice(from, from + STAT_BATCH);
-    const stats = await Promise.all(batch.map((name) => lstatOrGone(directory, name)));
+    const stats = await Promise.all(batch.map((name) => directory.entry(name)));
     for (const [index, name] of batch.entries()) {
       const stat = stats[index];
       if (stat !== undefined) found.push(entryOf(path === '.' ? name : `${path}/${name}`, stat));
@@ -127,15 +127,6 @@ async function namesOf(
     names.push(name);
   }
   return { names: names.sort(), more: false };
-}
-
-async function lstatOrGone(directory: HeldDirectory, name: string): Promise<Stats | undefined> {
-  try {
-    return await lstat(directory.at(name));
-  } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return undefined;
-    throw error;
-  }
 }
 
 function entryOf(path: string, stats: Stats): DirectoryEntry {

@@ -19,7 +19,7 @@ import {
 import type { ToolDone } from '../../../protocol/session-types.ts';
 import { NO_USAGE } from '../../../protocol/session-types.ts';
 import type { Turn } from '../../contract/backend.ts';
-import type { HistoryItem } from '../../contract/session-log.ts';
+import { type HistoryItem, toolItem } from '../../contract/session-log.ts';
 
 /** A call of the agent's. */
 export interface AgentCall {
@@ -198,17 +198,7 @@ export class TurnUpdates {
         ...(this.#reasoning !== '' && { reasoning: this.#reasoning }),
         ...(calls.length > 0 && { calls }),
       },
-      ...done.map(
-        ({ callId = '', name, ok, result, error }): HistoryItem => ({
-          role: 'tool',
-          turn,
-          callId,
-          name,
-          ok,
-          result,
-          ...(error !== undefined && { error }),
-        }),
-      ),
+      ...done.map((each) => toolItem(turn, each)),
     ];
     if (done.length > 0) this.#turn.toolResults(this.#round, done);
     this.#turn.log.remember(items);

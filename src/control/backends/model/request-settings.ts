@@ -8,14 +8,15 @@ import type { Thinking } from '../../../protocol/session-types.ts';
 import type { ModelChoice } from '../../contract/providers.ts';
 import type { ModelCall, ProviderFields, ReasoningEffort } from './provider-model.ts';
 
-const EFFORT: Readonly<Record<Thinking, ReasoningEffort>> = {
+/** Thinking levels as the SDK, and OpenRouter's package, call them. */
+export const EFFORT = {
   OFF: 'none',
   MINIMAL: 'minimal',
   LOW: 'low',
   MEDIUM: 'medium',
   HIGH: 'high',
   XHIGH: 'xhigh',
-};
+} as const satisfies Readonly<Record<Thinking, ReasoningEffort>>;
 
 /**
  * True when thinking may be spoken of to this model at all. Many servers refuse a request that sets it for a model that

@@ -1,5 +1,5 @@
 /**
- * The doorway to the AI SDK: the only file that imports its provider packages, each when a model of its provider is first
+ * The adapter file of the AI SDK: the only file that imports its provider packages, each when a model of its provider is first
  * asked for. They are optional peers; which one is missing, and what to type, is in the error.
  *
  * The models are used through the SDK's provider interface (`doStream`) and not through its `streamText`: rounds, tool
@@ -7,11 +7,12 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { OpenAIProvider } from '@ai-sdk/openai';
-import type { Provider, Thinking } from '../../../protocol/session-types.ts';
+import type { Provider } from '../../../protocol/session-types.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { ModelChoice, ProviderAccess } from '../../contract/providers.ts';
 import { cloudCodeFetch } from './cloud-code.ts';
 import type { ProviderModel } from './provider-model.ts';
+import { EFFORT } from './request-settings.ts';
 
 type SdkModel = ReturnType<OpenAIProvider['languageModel']>;
 
@@ -24,16 +25,6 @@ const PACKAGES: Readonly<Record<Provider, readonly [name: string, major: number]
   antigravity: ['@ai-sdk/google', 4],
   compatible: ['@ai-sdk/openai-compatible', 3],
 };
-
-/** OpenRouter's reasoning efforts; the package wants them when the model is made, not with the request. */
-const OPENROUTER_EFFORT = {
-  OFF: 'none',
-  MINIMAL: 'minimal',
-  LOW: 'low',
-  MEDIUM: 'medium',
-  HIGH: 'high',
-  XHIGH: 'xhigh',
-} as const satisfies Record<Thinking, string>;
 
 /**
  * Makes the model of a choice, reached with `access`. `thinks` is false where nothing about thinking may be sent. Cheap
@@ -73,7 +64,8 @@ const MAKERS: Readonly<Record<Provider, Maker>> = {
     });
     return openRouter.chat(choice.model, {
       usage: { include: true },
-      ...(thinks && { reasoning: { effort: OPENROUTER_EFFORT[choice.thinking] } }),
+      // The package wants it when the model is made, not with the request.
+      ...(thinks && { reasoning: { effort: EFFORT[choice.thinking] } }),
       ...(choice.openRouterProvider !== 'any' && { provider: { order: [choice.openRouterProvider] } }),
       // Anthropic's models cache what a request repeats only on request; the others do so by themselves.
       ...(choice.model.startsWith('anthropic/') && { cache_control: { type: 'ephemeral' } }),

@@ -1,5 +1,5 @@
 /**
- * The doorway to the A2A SDK: the only file that names it. It is an optional peer, loaded when the first A2A agent is served
+ * The adapter file of the A2A SDK: the only file that names it. It is an optional peer, loaded when the first A2A agent is served
  * or spoken to; what is only its types costs nothing.
  */
 import { fail } from '../../../wire/errors.ts';

@@ -1,5 +1,5 @@
 /**
- * The doorway to the NATS client: the only file that names its packages. They are optional peers, loaded when a fleet is
+ * The adapter file of the NATS client: the only file that names its packages. They are optional peers, loaded when a fleet is
  * first put on NATS.
  */
 import { fail } from '../../../wire/errors.ts';

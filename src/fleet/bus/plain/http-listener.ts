@@ -15,8 +15,6 @@ import { fail } from '../../../wire/errors.ts';
 /** First port of the ten of each kind, as upstream counts them. */
 export const PORT_BANDS = { claude: 9300, opencode: 9310, codex: 9320, agy: 9330 } as const;
 export type PortBand = keyof typeof PORT_BANDS;
-/** The port of upstream's orchestrator. */
-export const ORCHESTRATOR_PORT = 9219;
 
 const BAND_PORTS = 10;
 

@@ -1,0 +1,40 @@
+/**
+ * Work on many sessions in slices, one in each turn of the event loop, so that no other work waits for all of it.
+ *
+ * Used by `expiry.ts` and `owner-shares.ts`. What a slice throws ends the work and is reported; the next one tries again.
+ */
+export class Slices {
+  readonly #failed: (thrown: unknown) => void;
+  #turn: NodeJS.Immediate | undefined;
+
+  constructor(failed: (thrown: unknown) => void) {
+    this.#failed = failed;
+  }
+
+  /** True while a slice waits for its turn. */
+  get waiting(): boolean {
+    return this.#turn !== undefined;
+  }
+
+  /** Runs a slice now. */
+  run(slice: () => void): void {
+    try {
+      slice();
+    } catch (thrown) {
+      this.#failed(thrown);
+    }
+  }
+
+  /** Runs a slice in the next turn. */
+  next(slice: () => void): void {
+    this.#turn = setImmediate(() => {
+      this.#turn = undefined;
+      this.run(slice);
+    });
+    this.#turn.unref();
+  }
+
+  stop(): void {
+    clearImmediate(this.#turn);
+  }
+}
