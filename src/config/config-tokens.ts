@@ -2,8 +2,8 @@
  * The `auth.tokens` part of the configuration: reads tokens from files, variables and the file itself, and stores only
  * their digests. Called by `config.ts`.
  */
-import { existsSync, realpathSync } from 'node:fs';
-import { readFile, stat } from 'node:fs/promises';
+import { existsSync, realpathSync, statSync } from 'node:fs';
+import { readBounded } from '../base/bounded-file.ts';
 import { MAX_TOKEN_CHARACTERS, type PrincipalTokens, tokenDigest } from '../session/auth.ts';
 import type { Grants } from '../session/principal.ts';
 import { principalWith, ROLES } from '../session/roles.ts';
@@ -44,7 +44,7 @@ export async function readConfigTokens(loading: Loading): Promise<PrincipalToken
     if (names.has(name)) problem(`${path}.name`, 'expected a name of its own, got one that was used before');
     names.add(name);
     const digests: Uint8Array[] = [];
-    for (const { token, at } of await findTokens(entry, path, loading)) {
+    for (const { token, at } of findTokens(entry, path, loading)) {
       if (token.length < MIN_TOKEN_CHARACTERS) {
         problem(at, `expected a token of at least ${MIN_TOKEN_CHARACTERS} characters, got ${token.length}`);
       }
@@ -98,16 +98,12 @@ function realFolders(grants: Grants): Grants {
   return { ...grants, folders: grants.folders.map((folder) => (existsSync(folder) ? realpathSync(folder) : folder)) };
 }
 
-async function findTokens(
-  entry: HandfastSettings['auth']['tokens'][number],
-  path: string,
-  loading: Loading,
-): Promise<FoundToken[]> {
+function findTokens(entry: HandfastSettings['auth']['tokens'][number], path: string, loading: Loading): FoundToken[] {
   const { env, item, problem, warn } = loading;
   const found: FoundToken[] = [];
   for (const [index, file] of (entry.tokenFile ?? []).entries()) {
     const at = item(`${path}.token_file`, index);
-    if (file !== undefined) found.push(...(await tokensInFile(file, at, loading)));
+    if (file !== undefined) found.push(...tokensInFile(file, at, loading));
   }
   for (const [index, name] of (entry.tokenEnv ?? []).entries()) {
     if (name === undefined) continue;
@@ -125,22 +121,26 @@ async function findTokens(
   return found;
 }
 
-async function tokensInFile(
+function tokensInFile(
   file: string,
   at: string,
   { problem, warn }: Pick<Loading, 'problem' | 'warn'>,
-): Promise<FoundToken[]> {
+): readonly FoundToken[] {
   try {
-    const { mode, size } = await stat(file);
-    if (size > MAX_TOKEN_FILE_BYTES) {
-      problem(at, `expected a file of at most ${MAX_TOKEN_FILE_BYTES} bytes, got ${size}`);
+    // Secrets that are mounted into containers are links. A pipe or a device would be read without end.
+    const found = readBounded(realpathSync(file), MAX_TOKEN_FILE_BYTES);
+    const stats = statSync(file);
+    if (found.kind !== 'file') {
+      const why = stats.isDirectory() ? 'EISDIR' : found.kind === 'absent' ? 'ENOENT' : `one that ${found.reason}`;
+      problem(at, `expected a readable file, got ${why} for ${file}`);
       return [];
     }
+    const { mode } = stats;
     // Secrets mounted into containers are often readable by all, so this is no error.
     if (process.platform !== 'win32' && (mode & 0o077) !== 0) {
       warn(at, `expected a file only its owner can read, got mode ${(mode & 0o777).toString(8)}`);
     }
-    const tokens = tokensOf(await readFile(file, 'utf8'));
+    const tokens = tokensOf(found.bytes.toString('utf8'));
     if (tokens.length === 0) problem(at, 'expected a file with a token, one a line, got none');
     return tokens.map((token) => ({ token, at }));
   } catch (cause) {

@@ -7,10 +7,10 @@
  */
 
 import { realpathSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { isAbsolute, join, resolve } from 'node:path';
 import { handfastHome } from '../base/handfast-home.ts';
 import type { JsonSchema } from '../base/json-schema.ts';
+import { moduleOfPackage } from '../base/package-module.ts';
 import type { PrincipalTokens } from '../session/auth.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import { type Loading, readConfigTokens } from './config-tokens.ts';
@@ -232,15 +232,6 @@ function storesOf({ settings, problem }: Loading, home: string): Pick<HostConfig
   };
 }
 
-/** The module of a package as the folder of the file finds it; undefined when it is not installed there. */
-function packageAt(folder: string, name: string): string | undefined {
-  try {
-    return createRequire(join(folder, 'handfast.yaml')).resolve(name);
-  } catch {
-    return undefined;
-  }
-}
-
 function pluginsOf({ settings, folder, item, problem, readPart }: Loading): PluginConfig[] {
   const plugins: PluginConfig[] = [];
   const names = Object.keys(handfast.properties?.plugins?.items?.variants?.of ?? {});
@@ -258,7 +249,7 @@ function pluginsOf({ settings, folder, item, problem, readPart }: Loading): Plug
       continue;
     }
     const isPath = /^\.{0,2}\//.test(use) || isAbsolute(use);
-    const module = isPath ? resolve(folder, use) : packageAt(folder, use);
+    const module = isPath ? resolve(folder, use) : moduleOfPackage(folder, use);
     if (module === undefined) {
       const expected = `expected a built-in plugin (${names.join(', ')}), an installed package, or a path that starts with ./, ../ or /`;
       problem(path, `${expected}, got ${JSON.stringify(use)}${meant(use, names)}`);

@@ -4,8 +4,8 @@
  *
  * Called by `survey.ts` when a user asks for it, never before: the file is parsed here, and nothing in it is acted upon.
  */
-import { createRequire } from 'node:module';
-import { basename, isAbsolute, join, relative, resolve } from 'node:path';
+import { basename, isAbsolute, relative, resolve } from 'node:path';
+import { moduleOfPackage } from '../base/package-module.ts';
 import { handfast } from '../config/handfast.generated.ts';
 import type { ConfigNode } from '../config/reader.ts';
 import { fail } from '../wire/errors.ts';
@@ -126,19 +126,13 @@ class ManifestReader {
     const builtin = Object.keys(handfast.properties?.plugins?.items?.variants?.of ?? {});
     if (typeof use !== 'string' || builtin.includes(use)) return this.#value(plugin, path, '');
     const module =
-      /^\.{0,2}\//.test(use) || isAbsolute(use) ? resolve(this.#found.place.folder, use) : this.#package(use);
-    if (module === undefined) this.uncovered.push(`${quoted(use)}: the package is not installed here`);
+      /^\.{0,2}\//.test(use) || isAbsolute(use)
+        ? resolve(this.#found.place.folder, use)
+        : moduleOfPackage(this.#found.place.folder, use);
+    if (module === undefined)
+      this.uncovered.push(`${quoted(use)}: the package is not installed here, or cannot be read`);
     else this.#module(module, use);
     if (isObject(plugin)) for (const [key, value] of Object.entries(plugin)) this.#value(value, `${path}.${key}`, '');
-  }
-
-  /** The module of a package, as `config/config.ts` finds it. */
-  #package(name: string): string | undefined {
-    try {
-      return createRequire(join(this.#found.place.folder, 'handfast.yaml')).resolve(name);
-    } catch {
-      return undefined;
-    }
   }
 
   #module(module: string, shown = module): void {

@@ -4,7 +4,17 @@
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { chmodSync, closeSync, existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -42,6 +52,17 @@ test('init, up, and the first own tool works', async () => {
     join('inner', 'handfast.yaml'),
     join('inner', 'hello.mts'),
   ]);
+});
+
+test('init writes into the folder and never through a link that lies there', async () => {
+  const user = newUser();
+  const other = join(user.folder, 'other');
+  symlinkSync(other, join(user.cwd, 'handfast.yaml'));
+  const refused = await user.failure(['init']);
+  assert.deepEqual([refused.exit, refused.code], [2, 'usage'], 'a link that leads nowhere is there, too');
+  assert.equal((await user.run(['init', '--force'])).code, 0);
+  assert.equal(existsSync(other), false);
+  assert.equal(lstatSync(join(user.cwd, 'handfast.yaml')).isFile(), true);
 });
 
 test('config check says that a file is fine, or everything that is wrong with it', async () => {

@@ -129,6 +129,18 @@ for (const [name, make] of Object.entries(traps)) {
     // A plugin that cannot be read is not covered, so it is not loaded either.
     assert.notEqual((await user.run(['up'])).code, 0);
   });
+
+  test(`${name} in place of a token file or a package.json is not waited for`, async () => {
+    const user = newUser();
+    make(join(user.cwd, 'token'));
+    mkdirSync(join(user.cwd, 'node_modules', 'evil'), { recursive: true });
+    make(join(user.cwd, 'node_modules', 'evil', 'package.json'));
+    make(join(user.cwd, 'package.json'));
+    user.write('handfast.yaml', 'auth: { tokens: [{ name: a, token_file: ./token }] }\nplugins: [evil]\n');
+    const failed = await user.failure(['config', 'check']);
+    assert.deepEqual([failed.exit, failed.code], [2, 'config_invalid'], failed.message);
+    assert.equal((await user.run(['trust', 'add', '--json'])).code, 0);
+  });
 }
 
 test('a socket in place of a file is refused', async (t) => {

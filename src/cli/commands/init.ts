@@ -1,5 +1,5 @@
 /** `handfast init`: writes a commented configuration and a first plugin into a folder. */
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { handfastHome } from '../../base/handfast-home.ts';
 import { asError, fail } from '../../wire/errors.ts';
@@ -17,15 +17,17 @@ export async function init(folder: string, { force = false }: InitFlags, termina
   const files = initFiles();
   await mkdir(folder, { recursive: true });
   if (!force) {
-    const { existsSync } = await import('node:fs');
-    const there = [...files.keys()].filter((name) => existsSync(join(folder, name)));
+    const { lstatSync } = await import('node:fs');
+    const there = [...files.keys()].filter((name) => lstatSync(join(folder, name), { throwIfNoEntry: false }));
     if (there.length > 0)
       throw fail('usage', `${there.join(' and ')} already there; --force replaces`, { files: there });
   }
   const written: string[] = [];
   for (const [name, text] of files) {
     const file = join(folder, name);
-    await writeFile(file, text, { flag: force ? 'w' : 'wx' });
+    // A link in its place is replaced: what it leads to is not this folder's.
+    if (force) await rm(file, { force: true });
+    await writeFile(file, text, { flag: 'wx' });
     written.push(file);
   }
   // The files are written: without the trust the next command names the way to it.

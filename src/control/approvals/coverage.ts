@@ -37,7 +37,7 @@ type Call = Pick<NonNullable<Approval['tool']>, 'name' | 'input'>;
 const REMEMBERED_WHOLE: ReadonlySet<string> = new Set(['writes', 'reads', 'members', 'folder']);
 
 /** Names under which tools take the file they work on. */
-const PATH_MEMBERS = ['path', 'file_path', 'filePath', 'abs_path'];
+export const PATH_MEMBERS = ['path', 'file_path', 'filePath', 'abs_path'];
 
 /** An operand: no option, no assignment. */
 const OPERAND = /^[^-=][^=]*$/;

@@ -5,11 +5,13 @@
  *
  * Rules are compiled and type-checked once, with their examples, when the server starts. What fails later fails closed.
  */
+import { normalize, relative, resolve } from 'node:path';
 import { type Condition, conditionCompiler } from '../../base/expressions.ts';
 import { type TimeLimit, timeLimit } from '../../base/time-limit.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
 import { type CommandPattern, compilePattern, type Match } from './commands/command-pattern.ts';
 import { CommandReader, type CommandReading, whyNotPlain } from './commands/command-reader.ts';
+import { PATH_MEMBERS } from './coverage.ts';
 import {
   byRisks,
   type Policy,
@@ -237,11 +239,40 @@ function withoutAsking(
 
 /** Whether a rule is about a call, as far as rules that ask or deny go. `unclear`: its expression fails for this call. */
 function about(rule: CompiledRule, subject: PolicySubject, reading: CommandReading | undefined): Match | 'unclear' {
-  const when = rule.condition === undefined ? true : rule.condition.test({ ...subject });
+  const when = holds(rule, subject);
   if (when === false) return 'no';
   const command = rule.patterns.length === 0 ? 'yes' : concerned(rule.patterns, reading);
   return when === undefined && command !== 'no' ? 'unclear' : command;
 }
+
+/** The expression of a rule that asks or denies holds for one of the ways to write the paths of a call. */
+function holds({ condition }: CompiledRule, subject: PolicySubject): boolean | undefined {
+  if (condition === undefined) return true;
+  const { cwd } = subject.session;
+  const results = [plainly(subject), ...[resolve, nearest].map((way) => withPaths(subject, (path) => way(cwd, path)))]
+    .filter((one, index, all) => index === 0 || one !== all[0])
+    .map((one) => condition.test({ ...one }));
+  return results.includes(true) || (results.includes(undefined) ? undefined : false);
+}
+
+/** Paths as they are meant: `docs/../x` is `x`. Links are not looked at. */
+const plainly = (subject: PolicySubject): PolicySubject => withPaths(subject, normalize);
+
+const nearest = (cwd: string, path: string): string => relative(cwd, resolve(cwd, path)) || '.';
+
+/** The same call with its paths written in another way; the call itself where it has none. */
+function withPaths(subject: PolicySubject, written: (path: string) => string): PolicySubject {
+  const { tool } = subject;
+  const paths = PATH_MEMBERS.flatMap((member) => {
+    const path = tool.input[member];
+    return typeof path === 'string' && path !== '' && !ADDRESS.test(path) ? [[member, written(path)]] : [];
+  });
+  return paths.length === 0
+    ? subject
+    : { ...subject, tool: { ...tool, input: { ...tool.input, ...Object.fromEntries(paths) } } };
+}
+
+const ADDRESS = /^[a-z][a-z\d+.-]*:\/\//i;
 
 function concerned(patterns: readonly CommandPattern[], reading: CommandReading | undefined): Match {
   if (reading === undefined) return 'no';
@@ -257,7 +288,7 @@ function allows(
   reading: CommandReading | undefined,
 ): string | undefined {
   const allowing = rules.filter(({ then, condition }) => {
-    return then === 'allow' && (condition === undefined || condition.test({ ...subject }) === true);
+    return then === 'allow' && (condition === undefined || condition.test({ ...plainly(subject) }) === true);
   });
   const whole = allowing.find(({ patterns }) => patterns.length === 0);
   if (whole !== undefined) return whole.reason ?? whole.name;

@@ -221,3 +221,23 @@ test('what may be forbidden is reported, so that a session that asks nothing den
   assert.match(hidden.mayBeDenied ?? '', /known only when it runs.*nothing is removed/);
   assert.equal(policy.decide(subject({ input: { command: 'npm test "$X"' } })).mayBeDenied, undefined);
 });
+
+test('rules compare paths as they are meant, however they are written', () => {
+  const inDocs = rule('tool.name == "write_file" && tool.input.path.startsWith("docs/")', 'allow');
+  const notSecret = rule('tool.input.path.startsWith("secret/")', 'deny');
+  const write = (path: string): PolicySubject => subject({ name: 'write_file', input: { path } }, ['writes']);
+  const outcomes = {
+    'docs/a': 'allow',
+    './docs/a': 'allow',
+    'docs/../x': 'ask',
+    'docs//../../x': 'ask',
+    'docs/./../secret/x': 'deny',
+    '/project/docs/a': 'ask',
+    '/project/secret/x': 'deny',
+    '../project/secret/x': 'deny',
+    'file:///project/docs/../x': 'ask',
+  };
+  for (const [path, outcome] of Object.entries(outcomes)) {
+    assert.equal(decision([inDocs, notSecret], write(path)), outcome, path);
+  }
+});

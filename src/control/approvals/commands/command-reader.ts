@@ -151,7 +151,8 @@ function notesOf(input: Readonly<Record<string, unknown>>, cwd: string): Note[] 
 }
 
 function isInside(folder: unknown, cwd: string): boolean {
-  if (typeof folder !== 'string') return false;
+  // Some agents expand the home folder, or take an address.
+  if (typeof folder !== 'string' || /^~|^[a-z][a-z\d+.-]*:/i.test(folder)) return false;
   const way = relative(cwd, resolve(cwd, folder));
   return way !== '..' && !way.startsWith(`..${sep}`) && !way.startsWith(sep);
 }

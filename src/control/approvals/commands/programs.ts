@@ -59,6 +59,11 @@ export const CHANGES_THE_SHELL: ReadonlySet<string> = new Set(
   ),
 );
 
+/** Builtins that take names of variables: the shell runs substitutions in a subscript (`a[$(…)]`), also a quoted one. */
+export const TAKES_NAMES: ReadonlySet<string> = new Set(
+  'declare export getopts let local mapfile printf read readarray readonly test typeset unset wait ['.split(' '),
+);
+
 /** How a program that starts another one is read. */
 export interface Starter {
   /** Options that take the next word, or the rest of their own, as their value. */
@@ -77,6 +82,8 @@ export interface Starter {
    */
   readonly transparent?: boolean;
   readonly harmless?: string;
+  /** Flags with which it counts all the same: without variables a shell looks for programs elsewhere, also in the folder. */
+  readonly clears?: string;
   /** What it starts gets further arguments that are not in the line. */
   readonly more?: boolean;
 }
@@ -89,8 +96,14 @@ export const STARTERS: Readonly<Record<string, Starter>> = {
   chrt: { values: '-T -P -D', flags: '-b -f -i -o -r -R -d -a -v', operands: 1 },
   command: { flags: '-p', shows: '-v -V', transparent: true },
   doas: { values: '-a -C -u', flags: '-n -s -L' },
-  env: { values: '-u -C --unset --chdir', flags: '-i -0 -v - --ignore-environment', assigns: true, transparent: true },
-  exec: { values: '-a', flags: '-c -l', transparent: true },
+  env: {
+    values: '-u -C --unset --chdir',
+    flags: '-i -0 -v - --ignore-environment',
+    clears: '-i - --ignore-environment',
+    assigns: true,
+    transparent: true,
+  },
+  exec: { values: '-a', flags: '-c -l', clears: '-c -l', transparent: true },
   flock: { values: '-w -E --timeout', flags: '-s -x -e -u -n -o -F --shared --exclusive --nonblock', operands: 1 },
   ionice: {
     values: '-c -n --class --classdata',

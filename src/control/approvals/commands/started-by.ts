@@ -3,7 +3,7 @@
  * `trap`, what `xargs` and `find -exec` run, aliases and settings of git. Pure; called by `command-reader.ts` for every
  * simple command, and again for what it finds.
  */
-import { STARTERS, type Starter } from './programs.ts';
+import { STARTERS, type Starter, TAKES_NAMES } from './programs.ts';
 import type { Note, SimpleCommand, Word } from './shell-syntax.ts';
 
 /** What a command starts. */
@@ -59,6 +59,7 @@ function startedByName(program: string, command: SimpleCommand): Started {
     return PLAIN_SHELLS.has(program) ? started : { ...started, transparent: false };
   }
   if (OTHER_SHELLS.has(program)) return rest.length === 1 && isOption(rest[0]) ? NOTHING : unknown;
+  if (TAKES_NAMES.has(program)) return subscripts(rest);
   if (Object.hasOwn(STARTERS, program)) return starter(STARTERS[program] as Starter, rest);
   switch (program) {
     case 'eval':
@@ -70,6 +71,9 @@ function startedByName(program: string, command: SimpleCommand): Started {
       return optionScript(rest, /^(?:-[a-zA-Z]*c|--command)$/);
     case 'alias':
       return aliases(rest);
+    case 'compgen':
+    case 'complete':
+      return unknown;
     case 'find':
       return found(rest);
     case 'git':
@@ -142,11 +146,12 @@ function starter(known: Starter, words: readonly Word[]): Started {
       if (has(known.values, name)) {
         if (!value.includes('=')) at++;
         transparent &&= has(known.harmless, name);
-      } else if (!has(known.flags, name)) {
+      } else if (has(known.flags, name)) transparent &&= !has(known.clears, name);
+      else {
         const kind = clusterOf(value, known);
         if (kind === undefined) return { ...unknown, notes };
         if (kind === 'value last') at++;
-        transparent &&= kind === 'flags' || has(known.harmless, value.slice(0, 2));
+        transparent &&= kind === 'flags' ? !clears(value, known) : has(known.harmless, value.slice(0, 2));
       }
       continue;
     }
@@ -159,6 +164,10 @@ function starter(known: Starter, words: readonly Word[]): Started {
   }
   return { ...NOTHING, notes };
 }
+
+/** One of the letters is a flag that clears the environment. */
+const clears = (value: string, known: Starter): boolean =>
+  [...value.slice(1)].some((letter) => known.clears?.split(' ').includes(`-${letter}`));
 
 /** Short options in one word: `-abc`, `-n5`, `-an 5`; undefined where one is unknown. */
 function clusterOf(value: string, known: Starter): 'flags' | 'value inside' | 'value last' | undefined {
@@ -184,6 +193,14 @@ function aliases(words: readonly Word[]): Started {
   const scripts = words.flatMap(({ value }) => (value?.includes('=') ? [value.slice(value.indexOf('=') + 1)] : []));
   const isKnown = words.every(({ value }) => value !== undefined);
   return { ...NOTHING, scripts, notes: ['defines'], ...(!isKnown && { unreadable: UNKNOWN }) };
+}
+
+/** What the shell would run while it reads the names of variables. */
+function subscripts(words: readonly Word[]): Started {
+  const scripts = words.flatMap(({ value }) => (value !== undefined && /\[.*[$`]/s.test(value) ? [value] : []));
+  // A bracket outside of quotes is a pattern too, and one that matches nothing stays as it is.
+  const hidden = words.some(({ value, text }) => value === undefined && /\[.*(?:\\[$`]|'.*[$`])/s.test(text));
+  return { ...NOTHING, scripts, ...(hidden && { unreadable: UNKNOWN }) };
 }
 
 const FIND_RUNS = new Set(['-exec', '-execdir', '-ok', '-okdir']);
