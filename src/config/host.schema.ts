@@ -260,6 +260,21 @@ export const limits = group(
       [64 * KIB, 16 * KIB * KIB * MIB],
       64 * KIB * MIB,
     ),
+    max_open_tasks_per_principal: integer(
+      'Open tasks of one principal in the fleet. Those who operate the fleet have no such limit.',
+      [1, 10_000_000],
+      10_000,
+    ),
+    task_bytes: integer(
+      'Bytes of tasks, their results and events that the fleet stores for one principal; past that its oldest ended ones are removed, and new ones refused where open ones alone are more.',
+      [64 * KIB, 16 * KIB * KIB * MIB],
+      KIB * MIB,
+    ),
+    total_task_bytes: integer(
+      'The same for all principals together: past that, for those with more than an equal part.',
+      [64 * KIB, 16 * KIB * KIB * MIB],
+      8 * KIB * MIB,
+    ),
     max_depth: integer('Deepest nesting of a message.', [8, 1000], 64),
     send_buffer_bytes: integer('Unsent bytes that may wait for a slow consumer.', [64 * KIB, 256 * MIB], 4 * MIB),
     slow_consumer_ms: integer(

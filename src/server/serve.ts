@@ -108,6 +108,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
     (await (
       await import('./fleet/fleet-assembly.ts')
     ).assembleFleet(options.fleet, {
+      limits: config.limits,
       auth,
       authThrottle,
       log,
@@ -210,11 +211,12 @@ async function openServer(config: HostConfig, assembled: AssembledHost, serving:
   const { auth, authThrottle, slots, control, fleet, tokenFile, log, trusts } = serving;
   const { host, journal, journalShares, audit } = assembled;
   await audit?.open();
-  const shares = () => ({
+  const shares = async () => ({
     threads: slots.threads.usage,
     processes: slots.processes.usage,
     ...journalShares.usage,
     ...control?.shares,
+    ...(await fleet?.shares()),
   });
   const operated = { host, journal, auth, authThrottle, audit, shares, reload: serving.reload };
   const opened = await openListeners({ config, operated, rpc: control?.rpc, routes: fleet?.routes, log });

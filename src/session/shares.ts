@@ -16,6 +16,15 @@ const RETRY_AFTER_MS = 1_000;
 const sessionShare = ({ admin, limits }: Principal, share: number): number =>
   limits?.maxSessions ?? (admin === true ? Number.POSITIVE_INFINITY : share);
 
+/** Bytes an owner may store: its own share, or an equal part where all together store too much. */
+export function mayStore(
+  stored: { readonly bytes: number; readonly owners: number },
+  limits: { readonly own: number; readonly total: number },
+): number {
+  const { own, total } = limits;
+  return stored.bytes < total ? own : Math.min(own, total / Math.max(1, stored.owners));
+}
+
 /** Fails with `over_capacity` when the principal has as many sessions as its share allows. */
 export function mustHaveShare(principal: Principal, has: number, share: number): void {
   const most = sessionShare(principal, share);

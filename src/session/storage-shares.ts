@@ -7,6 +7,7 @@
 import { type ShareUsage, shareUsage } from '../base/share-usage.ts';
 import { fail } from '../wire/errors.ts';
 import type { Principal } from './principal.ts';
+import { mayStore } from './shares.ts';
 
 export interface StorageLimits {
   /** Bytes of one principal that has no limit of its own. */
@@ -56,9 +57,8 @@ export class StorageShares {
   mustHaveRoom({ name, limits }: Principal): void {
     const used = this.#owners.get(name) ?? 0;
     const own = limits?.storedBytes ?? this.#limits.storedBytes;
-    const { totalStoredBytes } = this.#limits;
-    const equal = totalStoredBytes / Math.max(1, this.#owners.size);
-    const most = this.#bytes < totalStoredBytes ? own : Math.min(own, equal);
+    const stored = { bytes: this.#bytes, owners: this.#owners.size };
+    const most = mayStore(stored, { own, total: this.#limits.totalStoredBytes });
     if (used < most) return;
     this.#refused += 1;
     throw fail('over_capacity', 'the sessions of this principal store too much; delete some (session.delete)', {

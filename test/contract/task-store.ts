@@ -12,7 +12,7 @@ export interface StoreSetup {
   close(): Promise<void>;
 }
 
-const NOW = 1_000_000;
+export const NOW = 1_000_000;
 
 export function record(
   id: string,

@@ -20,6 +20,7 @@ import { LeaseTimers } from './lease-timers.ts';
 import type { OrchestratorOptions } from './orchestrator-options.ts';
 import { Peers, type Verdict } from './peers.ts';
 import { OperatorQuestions } from './questions.ts';
+import { SubmitterShares } from './submitter-shares.ts';
 import type { Attempt, TaskRecord } from './task.ts';
 import type { TaskEvent } from './task-events.ts';
 import { TaskJournal } from './task-journal.ts';
@@ -45,6 +46,7 @@ export class Engine {
   readonly router: Router;
   readonly registry: TaskRegistry;
   readonly journal: TaskJournal;
+  readonly shares: SubmitterShares;
   readonly peers: Peers;
   readonly dispatcher: Dispatcher;
   readonly failures: AttemptFailures;
@@ -90,6 +92,7 @@ export class Engine {
       recovered: () => this.dispatcher.wakeAll(),
     });
     this.registry = registry;
+    this.shares = new SubmitterShares(registry, store, options.submitterLimits);
     const peers = new Peers({
       router,
       clock,

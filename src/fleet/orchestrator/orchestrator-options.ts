@@ -5,6 +5,7 @@
 
 import type { Closable } from '../../base/lifetime.ts';
 import type { Log } from '../../base/log.ts';
+import type { ShareUsage } from '../../base/share-usage.ts';
 import type { Timer } from '../../base/timer-queue.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { TaskAnswer, TaskQuestion, TaskResult } from '../../protocol/fleet.ts';
@@ -13,6 +14,7 @@ import type { Binding, DispatchMode, OrchestratorBus } from '../bus/peer.ts';
 import type { Announced } from '../messages/decoded.ts';
 import type { PolicyHook } from '../route/hooks.ts';
 import type { Explanation, Profile, RoutePolicy } from '../route/profile.ts';
+import type { SubmitterLimits } from './submitter-shares.ts';
 import type { Submitter, TaskQuery, TaskRecord, TaskSpec, TaskStore } from './task.ts';
 
 export interface OrchestratorOptions {
@@ -45,6 +47,11 @@ export interface OrchestratorOptions {
   readonly joinGraceMs?: number;
   /** Most tasks that have not ended. Default 100,000; past it `over_capacity`. */
   readonly maxOpenTasks?: number;
+  /**
+   * Shares of submitters that do not operate the fleet. Default: they have none.
+   * @internal
+   */
+  readonly submitterLimits?: SubmitterLimits;
   /** Retention of ended tasks, milliseconds, and how many. Default 30 days, 100,000. */
   readonly retainMs?: number;
   readonly maxTasks?: number;
@@ -115,6 +122,11 @@ export interface Orchestrator extends Closable {
   workers(): readonly WorkerView[];
   /** No more tasks for this worker (`on` false: tasks again). */
   drain(peerId: string, on?: boolean): Promise<void>;
+  /**
+   * What submitters have of their shares, by share.
+   * @internal
+   */
+  shares(): Promise<Readonly<Record<string, ShareUsage>>>;
   /** Counts for `fleet top` and metrics. */
   counts(): Readonly<Record<string, number>>;
   /** Accepts no more tasks and leaves the open ones in the store for the next process. Bounded, never rejects. */

@@ -7,6 +7,7 @@
  */
 import { Lifetime, type LifetimeState } from '../../base/lifetime.ts';
 import { within } from '../../base/race.ts';
+import type { ShareUsage } from '../../base/share-usage.ts';
 import { TimerQueue } from '../../base/timer-queue.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
 import { fleetMessage } from '../messages/encode.ts';
@@ -77,6 +78,10 @@ class TaskOrchestrator implements Orchestrator {
   async submitBatch(specs: readonly TaskSpec[], submitter?: Submitter): Promise<readonly TaskRecord[]> {
     this.#check();
     return this.#submissions.submitBatch(specs, submitter);
+  }
+
+  shares(): Promise<Readonly<Record<string, ShareUsage>>> {
+    return this.#engine.shares.usage();
   }
 
   async get(taskId: string): Promise<TaskRecord> {

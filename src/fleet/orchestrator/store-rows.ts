@@ -4,7 +4,7 @@
  * Used by `store-sqlite.ts`, which owns the transactions.
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import type { Stored, TaskQuery, TaskRecord } from './task.ts';
+import type { Stored, SubmitterUsage, TaskQuery, TaskRecord } from './task.ts';
 
 export type Database = DatabaseSync;
 
@@ -17,6 +17,12 @@ interface Row {
 }
 
 const JOINED = 'SELECT number, revision, record, spec, explanation FROM tasks JOIN reasons USING (number)';
+
+/** Texts to be written. */
+interface Unwritten {
+  readonly asked?: string;
+  readonly why?: string;
+}
 
 export class TaskRows {
   readonly #db: Database;
@@ -31,20 +37,22 @@ export class TaskRows {
   readonly #keepLast: StatementSync;
   readonly #count: StatementSync;
   readonly #old: StatementSync;
-  readonly #oldest: StatementSync;
   readonly #forget: StatementSync;
   readonly #forgetReasons: StatementSync;
+  readonly #usage: StatementSync;
+  readonly #oldestOf: StatementSync;
   /** Requests and explanations that are in the file as they are, and of which task. */
   #written = new WeakMap<object, number>();
+  readonly #sizes = new WeakMap<object, number>();
 
   constructor(db: Database) {
     this.#db = db;
     this.#insert = db.prepare(
-      `INSERT INTO tasks (number, task_id, revision, state, parked, worker, batch, submitter, ended_at, record)
-       VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+      `INSERT INTO tasks (number, task_id, revision, state, parked, worker, batch, submitter, ended_at, record, bytes)
+       VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
     );
     this.#update = db.prepare(
-      `UPDATE tasks SET revision = revision + 1, state = ?, parked = ?, worker = ?, ended_at = ?, record = ?
+      `UPDATE tasks SET revision = revision + 1, state = ?, parked = ?, worker = ?, ended_at = ?, record = ?, bytes = ?
        WHERE number = ? AND task_id = ? AND revision = ?`,
     );
     this.#keepSpec = db.prepare('INSERT OR REPLACE INTO reasons (number, spec, explanation) VALUES (?, ?, ?)');
@@ -59,9 +67,12 @@ export class TaskRows {
     this.#keepLast = db.prepare(`INSERT OR REPLACE INTO counters (name, value) VALUES ('last_number', ?)`);
     this.#count = db.prepare('SELECT count(*) AS count FROM tasks');
     this.#old = db.prepare('SELECT number FROM tasks WHERE ended_at < ? ORDER BY ended_at LIMIT ?');
-    this.#oldest = db.prepare('SELECT number FROM tasks WHERE ended_at IS NOT NULL ORDER BY number LIMIT ?');
     this.#forget = db.prepare('DELETE FROM tasks WHERE number = ?');
     this.#forgetReasons = db.prepare('DELETE FROM reasons WHERE number = ?');
+    this.#usage = db.prepare('SELECT submitter, bytes, tasks FROM usage WHERE tasks > 0');
+    this.#oldestOf = db.prepare(
+      `SELECT number, bytes FROM tasks WHERE submitter IS nullif(?, '') AND ended_at IS NOT NULL ORDER BY number LIMIT ?`,
+    );
   }
 
   /** Writes a record over the revision it was made from, and returns how many bytes; undefined when another one is stored. */
@@ -69,29 +80,43 @@ export class TaskRows {
     const { number, task_id, state, worker, spec, submitter = null, ended_at } = record;
     const parked = record.parked ? 1 : 0;
     const text = textOf(record);
+    const unwritten = this.#unwritten(record);
+    const bytes = text.length + this.#sizeOf(spec) + this.#sizeOf(record.explanation);
     const { changes } =
       revision === 0
-        ? this.#insert.run(number, task_id, state, parked, worker, spec.batch, submitter, ended_at, text)
-        : this.#update.run(state, parked, worker, ended_at, text, number, task_id, revision);
-    return changes === 0 ? undefined : text.length + this.#putReasons(record);
+        ? this.#insert.run(number, task_id, state, parked, worker, spec.batch, submitter, ended_at, text, bytes)
+        : this.#update.run(state, parked, worker, ended_at, text, bytes, number, task_id, revision);
+    return changes === 0 ? undefined : text.length + this.#putReasons(record, unwritten);
   }
 
-  #putReasons({ number, spec, explanation }: TaskRecord): number {
-    let bytes = 0;
-    const decided = explanation === null || this.#written.get(explanation) === number;
-    if (this.#written.get(spec) !== number) {
-      const asked = JSON.stringify(spec);
-      const why = JSON.stringify(explanation);
-      this.#keepSpec.run(number, asked, why);
-      bytes = asked.length + why.length;
-      this.#written.set(spec, number);
-    } else if (!decided) {
-      const why = JSON.stringify(explanation);
-      this.#keepExplanation.run(why, number);
-      bytes = why.length;
-    }
-    if (!decided) this.#written.set(explanation, number);
-    return bytes;
+  /** Characters of a part that was stored, or is about to be. */
+  #sizeOf(part: object | null): number {
+    return (part !== null && this.#sizes.get(part)) || 0;
+  }
+
+  /** The texts of request and explanation that the file does not have as they are. */
+  #unwritten({ number, spec, explanation }: TaskRecord): Unwritten {
+    const isNew = this.#written.get(spec) !== number;
+    const isDecided = explanation === null || this.#written.get(explanation) === number;
+    return {
+      ...(isNew && { asked: this.#textOf(spec) }),
+      ...((isNew || !isDecided) && { why: this.#textOf(explanation) }),
+    };
+  }
+
+  #textOf(part: object | null): string {
+    const text = JSON.stringify(part);
+    if (part !== null) this.#sizes.set(part, text.length);
+    return text;
+  }
+
+  #putReasons({ number, spec, explanation }: TaskRecord, { asked, why }: Unwritten): number {
+    if (why === undefined) return 0;
+    if (asked === undefined) this.#keepExplanation.run(why, number);
+    else this.#keepSpec.run(number, asked, why);
+    this.#written.set(spec, number);
+    if (explanation !== null) this.#written.set(explanation, number);
+    return (asked?.length ?? 0) + why.length;
   }
 
   /** The transaction was rolled back: what it wrote is not there. */
@@ -137,20 +162,56 @@ export class TaskRows {
     return (this.#last.get() as { last: number }).last;
   }
 
-  /** Forgets at most `limit` tasks that ended before a time, or are the oldest of too many; returns how many. */
+  /** What the tasks of each submitter take; `''` = of none. */
+  usage(): SubmitterUsage[] {
+    return this.#usage.all() as unknown as SubmitterUsage[];
+  }
+
+  /** Forgets at most `limit` of the oldest ended tasks of a submitter, so many bytes of them; returns how many bytes. */
+  evict(submitter: string, bytes: number, limit: number): number {
+    const numbers = new Set<number>();
+    let evicted = 0;
+    for (const row of this.#oldestOf.iterate(submitter, limit)) {
+      if (evicted >= bytes) break;
+      const { number, bytes: size } = row as unknown as { number: number; bytes: number };
+      numbers.add(number);
+      evicted += size;
+    }
+    this.#forgetAll(numbers);
+    return evicted;
+  }
+
+  /**
+   * Forgets at most `limit` tasks that ended before a time, or are the oldest of too many, of submitters with more than an
+   * equal part; returns how many.
+   */
   prune(before: number, maxTasks: number, limit: number): number {
-    const old = this.#old.all(before, limit);
-    const over = (this.#count.get() as { count: number }).count - old.length - maxTasks;
-    const oldest = over > 0 ? this.#oldest.all(Math.min(over + old.length, limit)) : [];
-    const numbers = new Set([...old, ...oldest].map(({ number }) => number as number).slice(0, limit));
-    if (numbers.size === 0) return 0;
+    const numbers = new Set(this.#old.all(before, limit).map(({ number }) => number as number));
+    let over = (this.#count.get() as { count: number }).count - numbers.size - maxTasks;
+    const usage = over > 0 ? this.usage() : [];
+    for (const { submitter, tasks } of usage) {
+      const surplus = Math.min(over, Math.ceil(tasks - maxTasks / usage.length), limit - numbers.size);
+      if (surplus <= 0) continue;
+      // Some of the oldest ones are among the old ones.
+      for (const { number } of this.#oldestOf.all(submitter, surplus + numbers.size)) {
+        if (over === 0 || numbers.size >= limit) break;
+        if (numbers.has(number as number)) continue;
+        numbers.add(number as number);
+        over -= 1;
+      }
+    }
+    this.#forgetAll(numbers);
+    return numbers.size;
+  }
+
+  #forgetAll(numbers: ReadonlySet<number>): void {
+    if (numbers.size === 0) return;
     // A number is not given twice, not even when the highest one is forgotten.
     this.#keepLast.run(this.lastNumber());
     for (const number of numbers) {
       this.#forget.run(number);
       this.#forgetReasons.run(number);
     }
-    return numbers.size;
   }
 
   #stored(row: object): Stored {
@@ -158,7 +219,11 @@ export class TaskRows {
     const spec = JSON.parse(texts.spec) as TaskRecord['spec'];
     const explanation = JSON.parse(texts.explanation) as TaskRecord['explanation'];
     this.#written.set(spec, number);
-    if (explanation !== null) this.#written.set(explanation, number);
+    this.#sizes.set(spec, texts.spec.length);
+    if (explanation !== null) {
+      this.#written.set(explanation, number);
+      this.#sizes.set(explanation, texts.explanation.length);
+    }
     return { record: { ...(JSON.parse(texts.record) as TaskRecord), spec, explanation }, revision };
   }
 }

@@ -10,7 +10,7 @@ import { GroupCommit } from '../../base/sqlite/group-commit.ts';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import { pageLimit, superseded } from './store-query.ts';
 import { type Database, TaskRows } from './store-rows.ts';
-import type { Stored, TaskQuery, TaskRecord, TaskStore } from './task.ts';
+import type { Stored, SubmitterUsage, TaskQuery, TaskRecord, TaskStore } from './task.ts';
 
 /** Marks a file as ours ("HFTK"), so that the database of another program is never used. */
 const APPLICATION_ID = 0x4846544b;
@@ -38,6 +38,22 @@ const MIGRATIONS: readonly string[] = [
   // Tasks of before have no submitter: only operators see them.
   `ALTER TABLE tasks ADD COLUMN submitter TEXT;
    CREATE INDEX submitters ON tasks (submitter, number) WHERE submitter IS NOT NULL;`,
+  // What the tasks of each submitter take, kept by the database itself, so that it is known without reading them.
+  `ALTER TABLE tasks ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+   CREATE TABLE usage (
+     submitter TEXT NOT NULL PRIMARY KEY, bytes INTEGER NOT NULL, tasks INTEGER NOT NULL
+   ) STRICT, WITHOUT ROWID;
+   INSERT INTO usage SELECT coalesce(submitter, ''), 0, count(*) FROM tasks GROUP BY 1;
+   CREATE TRIGGER task_added AFTER INSERT ON tasks BEGIN
+     INSERT INTO usage VALUES (coalesce(new.submitter, ''), new.bytes, 1)
+       ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes, tasks = tasks + 1;
+   END;
+   CREATE TRIGGER task_changed AFTER UPDATE OF bytes ON tasks WHEN new.bytes <> old.bytes BEGIN
+     UPDATE usage SET bytes = bytes + new.bytes - old.bytes WHERE submitter = coalesce(new.submitter, '');
+   END;
+   CREATE TRIGGER task_removed AFTER DELETE ON tasks BEGIN
+     UPDATE usage SET bytes = bytes - old.bytes, tasks = tasks - 1 WHERE submitter = coalesce(old.submitter, '');
+   END;`,
 ];
 
 export interface SqliteTaskStoreOptions {
@@ -132,6 +148,28 @@ class SqliteTaskStore implements TaskStore {
       if (failure !== undefined) throw failure;
       pruned += step;
       if (step < PRUNE_STEP) return pruned;
+      await new Promise<void>((resolve) => setImmediate(resolve));
+    }
+  }
+
+  async usage(): Promise<readonly SubmitterUsage[]> {
+    this.#usable();
+    this.#commits.flush();
+    return this.#read(() => this.#rows.usage());
+  }
+
+  async evict(submitter: string, bytes: number): Promise<void> {
+    for (let left = bytes; left > 0; ) {
+      this.#usable();
+      this.#commits.flush();
+      let evicted = 0;
+      const failure = this.#commits.transact(() => {
+        evicted = this.#rows.evict(submitter, left, PRUNE_STEP);
+        return evicted;
+      });
+      if (failure !== undefined) throw failure;
+      if (evicted === 0) return;
+      left -= evicted;
       await new Promise<void>((resolve) => setImmediate(resolve));
     }
   }

@@ -46,7 +46,8 @@ export class Submissions {
     if (tracked !== undefined) return this.#again(tracked, request);
     const known = spec.task_id === undefined ? undefined : await this.#known(request);
     if (known !== undefined) return known;
-    this.#checkCapacity(1);
+    await this.#engine.shares.mustHaveRoom(submitter);
+    this.#checkCapacity(1, submitter);
     this.checkTier(request.spec);
     const refusal = hooks.refuse(routeTaskOf({ task_id: request.id, spec: request.spec }));
     if (refusal !== null) throw fail('denied', refusal, { task_id: request.id });
@@ -89,6 +90,7 @@ export class Submissions {
       const parent = await this.#parent(request);
       if (parent !== undefined) parents.set(parent.id, parent);
     }
+    await this.#engine.shares.mustHaveRoom(submitter);
     // Nothing is waited for from here on until all of them are in memory.
     for (const request of ordered) {
       const meanwhile = registry.get(request.id);
@@ -97,7 +99,7 @@ export class Submissions {
       known.set(request.id, meanwhile.record);
     }
     const fresh = ordered.filter(({ id }) => !known.has(id));
-    this.#checkCapacity(fresh.length);
+    this.#checkCapacity(fresh.length, submitter);
     for (const { id, spec } of fresh) {
       this.checkTier(spec);
       const refusal = hooks.refuse(routeTaskOf({ task_id: id, spec }));
@@ -179,7 +181,8 @@ export class Submissions {
     return { id, spec: full, after: full.after, submitter };
   }
 
-  #checkCapacity(count: number): void {
+  #checkCapacity(count: number, submitter: Submitter | undefined): void {
+    this.#engine.shares.mustHaveOpen(count, submitter);
     const { registry, maxOpenTasks } = this.#engine;
     if (registry.openCount + count <= maxOpenTasks) return;
     throw fail('over_capacity', `${registry.openCount} tasks are open already`, {
@@ -221,7 +224,7 @@ export class Submissions {
     this.#number += 1;
     const submitter = request.submitter?.name;
     const tracked = registry.add(newRecord(request.id, spec, this.#number, now(), submitter));
-    journal.begin(request.id);
+    journal.begin(request.id, submitter);
     const { priority, batch, after, parent_task_id } = spec;
     const submitted = { number: this.#number, priority, batch, after, parent_task_id };
     journal.write(request.id, 'submitted', submitter === undefined ? submitted : { ...submitted, submitter });

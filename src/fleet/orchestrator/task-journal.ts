@@ -16,6 +16,8 @@ interface Stream {
   /** The last cursor in use; undefined while it is being read. */
   cursor: number | undefined;
   waiting: Omit<NewEntry, 'cursor'>[];
+  /** In whose share the first entry puts it; later ones change nothing. */
+  readonly submitter: string | undefined;
 }
 
 export class TaskJournal {
@@ -30,14 +32,14 @@ export class TaskJournal {
   }
 
   /** A stream that has no entries yet. */
-  begin(taskId: string): void {
-    this.#streams.set(taskId, { cursor: 0, waiting: [] });
+  begin(taskId: string, submitter: string | undefined): void {
+    this.#streams.set(taskId, { cursor: 0, waiting: [], submitter });
   }
 
   write(taskId: string, kind: string, body: object): void {
     let stream = this.#streams.get(taskId);
     if (stream === undefined) {
-      stream = { cursor: undefined, waiting: [] };
+      stream = { cursor: undefined, waiting: [], submitter: undefined };
       this.#streams.set(taskId, stream);
       void this.#find(taskId, stream);
     }
@@ -83,7 +85,7 @@ export class TaskJournal {
     const entries = stream.waiting.map((entry) => ({ ...entry, cursor: ++cursor }));
     stream.waiting = [];
     stream.cursor = cursor;
-    const refused = this.#journal.append(taskStream(taskId), entries, 'volatile');
+    const refused = this.#journal.append(taskStream(taskId), entries, 'volatile', stream.submitter);
     // An earlier task of this name used these cursors.
     refused?.catch(() => this.#again(taskId, stream, entries));
   }

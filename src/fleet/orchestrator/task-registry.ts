@@ -67,6 +67,7 @@ export class TaskRegistry {
   #writing = 0;
   #idle: PromiseWithResolvers<void> | undefined;
   #open = 0;
+  readonly #openBySubmitter = new Map<string, number>();
   #failure: HandfastError | undefined;
 
   constructor(options: TaskRegistryOptions) {
@@ -78,6 +79,11 @@ export class TaskRegistry {
   /** Tasks that have not ended. */
   get openCount(): number {
     return this.#open;
+  }
+
+  /** The same by submitter. */
+  get openBySubmitter(): ReadonlyMap<string, number> {
+    return this.#openBySubmitter;
   }
 
   /** Why the store cannot be written at present. */
@@ -218,8 +224,15 @@ export class TaskRegistry {
   #count(record: TaskRecord, by: 1 | -1): void {
     if (isEnded(record)) return;
     this.#open += by;
+    if (record.submitter !== undefined) this.#countSubmitter(record.submitter, by);
     this.#counts.set(record.state, (this.#counts.get(record.state) ?? 0) + by);
     if (record.parked) this.#counts.set('parked', (this.#counts.get('parked') ?? 0) + by);
+  }
+
+  #countSubmitter(submitter: string, by: 1 | -1): void {
+    const open = (this.#openBySubmitter.get(submitter) ?? 0) + by;
+    if (open === 0) this.#openBySubmitter.delete(submitter);
+    else this.#openBySubmitter.set(submitter, open);
   }
 
   readonly #flush = (): void => {

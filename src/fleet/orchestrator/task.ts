@@ -45,6 +45,13 @@ export interface TaskQuery {
   readonly limit?: number;
 }
 
+/** What the stored tasks of a submitter take. */
+export interface SubmitterUsage {
+  readonly submitter: string;
+  readonly bytes: number;
+  readonly tasks: number;
+}
+
 /**
  * Stores task records. `put` is compare-and-set, so that two orchestrators on one store cannot both continue a task.
  * `test/contract/task-store.test.ts` holds every implementation to this.
@@ -61,7 +68,20 @@ export interface TaskStore {
   find(query: TaskQuery): Promise<readonly TaskRecord[]>;
   /** Highest number given so far. */
   lastNumber(): Promise<number>;
-  /** Removes tasks that ended before this time (epoch milliseconds), and the oldest over `maxTasks`. */
+  /**
+   * Removes tasks that ended before this time (epoch milliseconds), and of more than `maxTasks` the oldest; where submitters are
+   * counted, those of submitters with more than an equal part.
+   */
   prune(before: number, maxTasks: number): Promise<number>;
+  /**
+   * What the stored tasks of each submitter take; `''` = of none. Absent: this store does not count.
+   * @internal
+   */
+  usage?(): Promise<readonly SubmitterUsage[]>;
+  /**
+   * Removes the oldest ended tasks of a submitter, until at least so many bytes of them are gone or none is left.
+   * @internal
+   */
+  evict?(submitter: string, bytes: number): Promise<void>;
   close(): Promise<void>;
 }

@@ -6,6 +6,8 @@
  */
 import { join } from 'node:path';
 import type { Log } from '../../base/log.ts';
+import type { ShareUsage } from '../../base/share-usage.ts';
+import type { HostConfig } from '../../config/config.ts';
 import type { FleetConfig } from '../../config/fleet-config.ts';
 import type { Dialect } from '../../connection/accept.ts';
 import type { Handled } from '../../control/contract/handlers.ts';
@@ -21,6 +23,7 @@ import type { Orchestrator } from '../../fleet/orchestrator/orchestrator-options
 import { sqliteTaskStore } from '../../fleet/orchestrator/store-sqlite.ts';
 import type { TaskStore } from '../../fleet/orchestrator/task.ts';
 import type { Journal } from '../../journal/journal.ts';
+import { type Amount, JournalShares } from '../../journal/shares.ts';
 import { sqliteJournal } from '../../journal/sqlite/sqlite.ts';
 import type { Authenticator } from '../../session/auth.ts';
 import type { AuthThrottle } from '../../session/auth-throttle.ts';
@@ -43,6 +46,8 @@ const ROUTES = [
 const RETENTION = { maxEntries: 20_000, maxBytes: 32 * 1024 * 1024 };
 
 export interface FleetAssemblyOptions {
+  /** Shares of submitters. */
+  readonly limits: Pick<HostConfig['limits'], 'maxOpenTasksPerPrincipal' | 'taskBytes' | 'totalTaskBytes'>;
   readonly auth: Authenticator;
   readonly authThrottle: AuthThrottle;
   readonly log: Log;
@@ -60,6 +65,8 @@ export interface AssembledFleet {
   readonly orchestrator: Orchestrator;
   /** Names of the workers of this process. */
   readonly workers: readonly string[];
+  /** What principals have of the shares of the fleet, by share. */
+  shares(): Promise<Readonly<Record<string, ShareUsage>>>;
   /** Methods for session RPC. */
   readonly handlers: readonly Handled[];
   /** Serves workers on stream links. */
@@ -84,7 +91,7 @@ export interface AssembledFleet {
  * everything again.
  */
 export async function assembleFleet(config: FleetConfig, options: FleetAssemblyOptions): Promise<AssembledFleet> {
-  const { log, auth, authThrottle, version, env = process.env, signal, now = Date.now } = options;
+  const { limits, log, auth, authThrottle, version, env = process.env, signal, now = Date.now } = options;
   const { name } = config;
   const closing: (() => unknown)[] = [];
   const closeAll = async (): Promise<void> => {
@@ -98,7 +105,9 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
   };
   try {
     // The lock of the journal also reserves the data folder for this process.
-    const journal = await openJournal(config, log);
+    const { maxOpenTasksPerPrincipal, taskBytes, totalTaskBytes } = limits;
+    const events = new JournalShares({ perOwner: bytesOf(taskBytes), total: bytesOf(totalTaskBytes) });
+    const journal = await openJournal(config, events, log);
     closing.push(() => journal.close());
     const nats = await fleetNats(config, { log, env, ...(signal && { signal }) });
     closing.push(() => nats?.close());
@@ -164,6 +173,11 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
       repositories: repositoriesOf(config),
       askUser: (question, task, signal) => questions.ask(question, task, signal),
       maxOpenTasks: config.maxOpenTasks,
+      submitterLimits: {
+        openTasks: maxOpenTasksPerPrincipal,
+        storedBytes: taskBytes,
+        totalStoredBytes: totalTaskBytes,
+      },
       retainMs: config.retainDays * DAY_MS,
       maxTasks: config.maxTasks,
       log,
@@ -175,6 +189,10 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
       name,
       orchestrator,
       workers: workers.map(({ agentId }) => agentId),
+      shares: async () => ({
+        ...(await orchestrator.shares()),
+        task_event_bytes: events.usage.journal_bytes,
+      }),
       handlers: fleetHandlers({ name, orchestrator, buses: busNames(config), journal, stopping: stopping.signal }),
       dialect: stream.dialect,
       routes: ROUTES.map(([method, path, needs]) => ({
@@ -253,11 +271,19 @@ function openTasks({ dataDir }: FleetConfig, log: Log, now: () => number): Promi
   });
 }
 
-function openJournal({ dataDir, retainDays, maxOpenTasks }: FleetConfig, log: Log): Promise<Journal> {
+/** A bound of bytes alone: each task has its own bound of entries. */
+const bytesOf = (bytes: number): Amount => ({ bytes, entries: Number.POSITIVE_INFINITY });
+
+function openJournal(
+  { dataDir, retainDays, maxOpenTasks }: FleetConfig,
+  shares: JournalShares,
+  log: Log,
+): Promise<Journal> {
   const file = join(dataDir, 'events.db');
   return sqliteJournal({
     file,
     retention: RETENTION,
+    shares,
     // The task store may still know a task whose events are lost.
     namesReturn: true,
     onDamaged: reportDamage(log, file),

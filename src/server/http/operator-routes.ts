@@ -20,7 +20,7 @@ export interface Operated extends RouteAccess {
   readonly journal: Journal;
   readonly audit: DeferredAudit | undefined;
   /** What principals have of each share of the process, by share. */
-  readonly shares: () => Readonly<Record<string, ShareUsage>>;
+  readonly shares: () => Promise<Readonly<Record<string, ShareUsage>>>;
   /** Reads the rights of the configuration again; undefined where they cannot change. */
   readonly reload?: () => Promise<object>;
   /** Addresses, as far as they are known by now. */
@@ -56,13 +56,13 @@ function reloadOf({ reload }: Operated): Promise<object> {
   return reload();
 }
 
-function statusOf({ host, audit, listeners, shares }: Operated): object {
+async function statusOf({ host, audit, listeners, shares }: Operated): Promise<object> {
   const health = audit?.health;
   return {
     status: 'ok',
     ...host.health(),
     listeners: listeners(),
-    shares: shares(),
+    shares: await shares(),
     audit: health && {
       written: health.written,
       queued: health.queued,

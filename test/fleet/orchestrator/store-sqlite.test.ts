@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { type TestContext, test } from 'node:test';
 import { sqliteTaskStore } from '../../../src/fleet/orchestrator/store-sqlite.ts';
-import { record } from '../../contract/task-store.ts';
+import { NOW, record } from '../../contract/task-store.ts';
 
 async function place(t: TestContext): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'handfast-tasks-'));
@@ -63,6 +63,8 @@ test('a file of the version before submitters is taken over, and its tasks have 
   await store.put(old, 0);
   await store.close();
   const db = new DatabaseSync(file);
+  for (const trigger of ['added', 'changed', 'removed']) db.exec(`DROP TRIGGER task_${trigger}`);
+  db.exec('DROP TABLE usage; ALTER TABLE tasks DROP COLUMN bytes');
   db.exec('DROP INDEX submitters; ALTER TABLE tasks DROP COLUMN submitter; PRAGMA user_version = 1');
   db.close();
   const again = await sqliteTaskStore({ file });
@@ -74,6 +76,39 @@ test('a file of the version before submitters is taken over, and its tasks have 
     found.map(({ task_id }) => task_id),
     ['new'],
   );
+  assert.deepEqual(
+    (await again.usage?.())?.map(({ submitter, tasks }) => [submitter, tasks]),
+    [
+      ['', 1],
+      ['ann', 1],
+    ],
+  );
+});
+
+test('what the tasks of each submitter take follows every change, and of too many those with more than an equal part go', async (t) => {
+  const file = await place(t);
+  const store = await sqliteTaskStore({ file });
+  const put = (submitter: string, number: number) =>
+    store.put(record(`${submitter}-${number}`, number, { submitter, ended_at: NOW }), 0);
+  for (let number = 1; number <= 4; number += 1) await put('bob', number);
+  for (let number = 11; number <= 30; number += 1) await put('ann', number);
+  const usage = async () => new Map((await store.usage?.())?.map(({ submitter, ...takes }) => [submitter, takes]));
+  const before = await usage();
+  const { bytes = 0, tasks } = before.get('bob') ?? {};
+  assert.equal(tasks, 4);
+  assert.ok(bytes > 4 * 100);
+  const long = record('bob-1', 1, { submitter: 'bob', ended_at: NOW, dead_letter: 'x'.repeat(1000) });
+  await store.put(long, 1);
+  assert.ok(((await usage()).get('bob')?.bytes ?? 0) - bytes > 900);
+  assert.equal(await store.prune(0, 10), 14);
+  assert.deepEqual([(await usage()).get('bob')?.tasks, (await usage()).get('ann')?.tasks], [4, 6]);
+  assert.equal(await store.get('ann-11'), undefined);
+  assert.notEqual(await store.get('ann-30'), undefined);
+  await store.evict?.('ann', 1);
+  assert.equal((await usage()).get('ann')?.tasks, 5);
+  await store.evict?.('ann', Number.MAX_SAFE_INTEGER);
+  assert.equal((await usage()).get('ann'), undefined);
+  await store.close();
 });
 
 test('thousands of puts of one moment are each answered', async (t) => {
