@@ -48,6 +48,7 @@ const isState = (stand: FleetStand, taskId: string, state: string) => async () =
 
 test('F-96: a result before the attempt was accepted is stored and not applied', async (t) => {
   const { stand, ann, task_id } = await dispatched(t);
+  ann.send(fleetMessage('TASK_PROGRESS', { task_id, seq: 1, phase: 'running' }, { attempt: 1 }));
   await deliver(ann, report(task_id, { attempt: 1 }));
   await deliver(
     ann,

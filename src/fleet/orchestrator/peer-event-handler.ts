@@ -147,7 +147,7 @@ export class PeerEventHandler implements PeerEvents {
   }
 
   async #question(entry: PeerEntry, question: TaskQuestion): Promise<void> {
-    const tracked = this.#mine(entry, question.task_id, question.envelope?.attempt);
+    const tracked = this.#atWork(entry, question.task_id, question.envelope?.attempt);
     if (tracked === undefined) return this.#stray(entry, question.task_id, question.envelope?.attempt);
     this.#engine.leases.renew(tracked);
     await this.#engine.questions.asked(tracked, question);
@@ -184,7 +184,7 @@ export class PeerEventHandler implements PeerEvents {
     const { task_id, seq, phase, note, percent, tokens_so_far, envelope } = message;
     const known = registry.get(task_id);
     if (known !== undefined) this.#claim(entry, known, envelope?.attempt);
-    const tracked = this.#mine(entry, task_id, envelope?.attempt);
+    const tracked = this.#atWork(entry, task_id, envelope?.attempt);
     if (tracked === undefined) return this.#stray(entry, task_id, envelope?.attempt);
     if (tracked.record.state !== 'running') registry.apply(tracked, { type: 'started' });
     tracked.tokensSoFar = tokens_so_far ?? tracked.tokensSoFar;
@@ -243,6 +243,12 @@ export class PeerEventHandler implements PeerEvents {
     const tracked = this.#engine.registry.get(taskId);
     if (tracked === undefined || !isActive(tracked.record) || tracked.record.worker !== peer.peerId) return undefined;
     return attempt === undefined || attempt === tracked.record.attempt ? tracked : undefined;
+  }
+
+  /** The task, when this worker works on its attempt: where its link awaits an acknowledgement it does not yet. */
+  #atWork(entry: PeerEntry, taskId: string, attempt: number | undefined): TrackedTask | undefined {
+    const tracked = this.#mine(entry, taskId, attempt);
+    return entry.peer.unacknowledged?.(taskId) === tracked?.record.attempt ? undefined : tracked;
   }
 
   /** A worker continues an attempt of a task that was canceled, or ended otherwise, while it was not connected. */

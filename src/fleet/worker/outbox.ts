@@ -132,7 +132,15 @@ export class Outbox {
     return false;
   }
 
-  /** It need not be sent any more: it was confirmed in another way, or the same attempt runs after all. */
+  /** The other end of this name has the result. False: it waits for another one, or does not wait. */
+  confirm(channelName: string, taskId: string, attempt: number): boolean {
+    const waiting = this.#lanes.get(channelName)?.waiting;
+    const key = keyOf(taskId, attempt);
+    waiting?.get(key)?.cancelTimer?.();
+    return waiting?.delete(key) ?? false;
+  }
+
+  /** It need not be sent any more: the same attempt runs after all. */
   remove(taskId: string, attempt: number): void {
     const key = keyOf(taskId, attempt);
     for (const lane of this.#lanes.values()) {

@@ -379,35 +379,38 @@ class FleetWorker implements Worker {
     return refusal.accept ? undefined : refusalResult(taskId, refusal);
   }
 
-  async handle(message: Incoming, _channel: ReplyChannel): Promise<TaskAck | TaskResult | undefined> {
+  /** A task exists for the other end that dispatched it, and for no other. */
+  async handle(message: Incoming, channel: ReplyChannel): Promise<TaskAck | TaskResult | undefined> {
+    const { name } = channel;
     switch (message.type) {
       case 'TASK_CANCEL': {
         const run = this.#running.get(message.task_id);
-        if (run === undefined) return this.#known(message);
+        if (run?.channelName !== name) return this.#known(message, name);
         run.stop({ kind: 'canceled', why: message.reason ?? 'The task was canceled.' });
         return undefined;
       }
       case 'TASK_STEER': {
         const run = this.#running.get(message.task_id);
-        if (run === undefined) return this.#known(message);
+        if (run?.channelName !== name) return this.#known(message, name);
         await run.steer(message);
         return undefined;
       }
       case 'TASK_POLL': {
         const run = this.#running.get(message.task_id);
-        if (run === undefined) return this.#known(message);
+        if (run?.channelName !== name) return this.#known(message, name);
         const { taskId: task_id, attempt, state, lease } = run;
         return fleetMessage('TASK_ACK', { task_id, accepted: true, state, ...(lease && { lease }) }, { attempt });
       }
-      case 'TASK_ANSWER':
-        this.#running.get(message.task_id)?.answer(message);
+      case 'TASK_ANSWER': {
+        const run = this.#running.get(message.task_id);
+        if (run?.channelName === name) run.answer(message);
         return undefined;
+      }
       case 'TASK_ACK': {
         const attempt = message.envelope?.attempt ?? this.#journal.find(message.task_id)?.attempt;
         if (!message.accepted || attempt === undefined || this.#running.get(message.task_id)?.attempt === attempt)
           return undefined;
-        this.#outbox.remove(message.task_id, attempt);
-        this.#journal.delivered(message.task_id, attempt);
+        if (this.#outbox.confirm(name, message.task_id, attempt)) this.#journal.delivered(message.task_id, attempt);
         return undefined;
       }
       default:
@@ -430,12 +433,17 @@ class FleetWorker implements Worker {
   }
 
   /** What is known of a task that does not run; of the attempt that is asked about, where one is named. */
-  async #known(asked: { readonly task_id: string; readonly envelope?: Envelope }): Promise<TaskAck | TaskResult> {
+  async #known(
+    asked: { readonly task_id: string; readonly envelope?: Envelope },
+    channelName: string,
+  ): Promise<TaskAck | TaskResult> {
     const { task_id, envelope = {} } = asked;
     const { attempt } = envelope;
     const task = this.#journal.find(task_id);
+    const owner = this.#running.get(task_id)?.channelName ?? task?.outlet ?? channelName;
+    if (owner !== channelName) return unknown(task_id, attempt);
     if (task?.result != null && task.attempt >= (attempt ?? 1)) return task.result;
-    if (attempt === undefined) return fleetMessage('TASK_ACK', { task_id, accepted: false, state: 'unknown' });
+    if (attempt === undefined) return unknown(task_id, attempt);
     // An orchestrator that learns that it is unknown may send it to another worker.
     await this.#declined.add(task_id, { attempt, digest: null, reason: null });
     const denied = this.#declined.of(task_id);
@@ -444,7 +452,7 @@ class FleetWorker implements Worker {
       const { agentId } = this;
       return refused({ dispatch: { task_id, envelope }, agentId, busyS: this.#running.busyS }, denied.reason);
     }
-    return fleetMessage('TASK_ACK', { task_id, accepted: false, state: 'unknown' }, { attempt });
+    return unknown(task_id, attempt);
   }
 
   #preflightFacts(): Omit<PreflightFacts, 'journalEntry' | 'dispatchContextId' | 'ownWorktree'> {
@@ -495,6 +503,14 @@ class FleetWorker implements Worker {
     for (const channel of this.#outbox.attached()) sendIfSupported(channel, message);
   }
 }
+
+/** The reply about a task that is not known. */
+const unknown = (task_id: string, attempt: number | undefined): TaskAck =>
+  fleetMessage(
+    'TASK_ACK',
+    { task_id, accepted: false, state: 'unknown' },
+    attempt === undefined ? undefined : { attempt },
+  );
 
 /** Sends a message where the other end has its feature; false: it does not. */
 function sendIfSupported(channel: ReplyChannel, message: FleetMessage): boolean {
