@@ -83,6 +83,43 @@ test('before trust the folder is read for hashing only and no program runs', { s
   }
 });
 
+test('checking a file that is not trusted, and showing what is to be trusted, start no program', {
+  skip: noStrace(),
+}, () => {
+  const user = newUser();
+  const token = '{ name: ci, token: a-token-of-sixteen-and-more, tools: { allow: [shell] } }';
+  user.write('handfast.yaml', `plugins: [./evil.mjs]\nauth: { tokens: [${token}] }\n`);
+  user.write(
+    'fleet.yaml',
+    'workers: [{ id: a, executor: { kind: claude }, mcp_servers: [{ name: m, command: m }] }]\n',
+  );
+  user.write('evil.mjs', 'export const plugins = [];');
+  execFileSync('git', ['init', '-q'], { cwd: user.cwd });
+  const main = new URL('../../src/cli/main.ts', import.meta.url).pathname;
+  const trace = join(user.folder, 'trace');
+  const env = plainEnvironment({ HOME: user.folder, HANDFAST_HOME: user.home, NO_COLOR: '1' });
+  for (const words of [
+    ['config', 'check'],
+    ['fleet', 'check'],
+    ['trust', 'add', '--yes'],
+    ['trust', 'ls'],
+  ]) {
+    const strace = ['-f', '-qq', '-o', trace, '-e', 'trace=process'];
+    const command = [process.execPath, '-C', 'handfast-source', main, ...words];
+    const { status, stderr } = spawnSync('strace', [...strace, ...command], {
+      cwd: user.cwd,
+      env,
+      input: '',
+      encoding: 'utf8',
+      timeout: 60_000,
+    });
+    assert.equal(status, 0, stderr);
+    const calls = readFileSync(trace, 'utf8').split('\n');
+    const started = calls.filter((line) => /\bexecve(?:at)?\(/.test(line) && !line.includes('resumed'));
+    assert.equal(started.length, 1, `no program but this one:\n${started.join('\n')}`);
+  }
+});
+
 /** A call that asks whether something is there, or opens it for reading. */
 const isLookOrRead = (line: string): boolean =>
   /\b(?:statx|stat|lstat|newfstatat|access|faccessat2?|readlink|readlinkat|getcwd)\(/.test(line) ||

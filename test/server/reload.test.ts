@@ -135,6 +135,23 @@ test('a running turn ends when its owner may not run it any more', async (t) => 
   assert.equal((await turn.result()).stopReason, 'interrupted');
 });
 
+test('turns in a folder that was withdrawn end, and none starts there', async (t) => {
+  const elsewhere = temporaryFolder(t);
+  const { server, write, reload } = await start(t, ann(`roles: [client], folders: [${elsewhere}]`));
+  const control = await connectControl(server.url as string, { token: TOKEN });
+  t.after(() => control.close());
+  const away = await control.create({ backend: 'rehearsal', cwd: elsewhere });
+  const here = await control.create({ backend: 'rehearsal' });
+  const [ends, continues] = [await away.prompt('wait 500 seconds'), await here.prompt('wait 500 seconds')];
+  write(ann('roles: [client]'));
+  await reload();
+  assert.equal((await ends.result()).stopReason, 'interrupted');
+  const { error } = await (await away.prompt('say "here"')).result();
+  assert.equal(error?.code, 'unauthorized');
+  assert.match(error?.message ?? '', /the grant folders is missing/);
+  assert.equal(await here.interrupt(continues.turnId), true);
+});
+
 test('the tools of a running turn are those of now, in every folder', async (t) => {
   const client = 'roles: [client], capabilities: [tools]';
   const { server, folder, write, reload } = await start(t, ann(client));

@@ -206,6 +206,7 @@ class ServedSessions implements Sessions {
     const turnParts: TurnDeps = {
       readPrompt: options.readPrompt,
       imageRoots: options.imageRoots ?? [],
+      checkCwd: options.checkCwd,
       skillsFor: options.skillsFor ?? (async () => []),
       slots: this.#slots,
       turnTimeoutMs: limits.turnTimeoutMs,

@@ -187,7 +187,7 @@ async function acpBackends(
 
 /** Fails with `unauthorized` for a folder outside the grants of the principal, and for one that holds protected files. */
 function checkFolder(cwd: string, principal: Principal, workspace: string, guard: PathGuard): void {
-  const folder = realpathSync(cwd);
+  const folder = realOrAsItIs(cwd);
   must(principal, 'folder', { path: folder, workspace });
   if (may(principal, 'administer')) return;
   guard.refresh();
@@ -195,5 +195,14 @@ function checkFolder(cwd: string, principal: Principal, workspace: string, guard
     throw fail('unauthorized', 'sessions of this principal do not work in a protected folder', {
       reason: 'protected_path',
     });
+  }
+}
+
+/** The real path of a folder; of one that was removed since its session was made, the path as it is. */
+function realOrAsItIs(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return path;
   }
 }

@@ -38,6 +38,8 @@ export interface TurnRunDeps {
   ) => Promise<ReadPrompt>;
   /** Folders beside that of the session that images may be read from. */
   readonly imageRoots: readonly string[];
+  /** Refuses folders a principal may not work in. Default: any folder. */
+  readonly checkCwd?: ((cwd: string, principal: Principal) => void) | undefined;
   /** The skills a prompt names. */
   readonly skillsFor: (prompt: string, cwd: string) => Promise<readonly { readonly name: string }[]>;
   /** Turns that run, in shares of the owners of their sessions. */
@@ -116,8 +118,9 @@ export class TurnRun {
 
   /** Defaults and the rights of the owner may have changed since the session was made. Fails with `unauthorized`. */
   mustBeAllowed(): void {
-    const { principal, settings } = this.#turn;
+    const { principal, settings, cwd } = this.#turn;
     const provider = this.#backend.modelOf(settings)?.provider ?? undefined;
+    this.#parts.checkCwd?.(cwd, principal);
     mustBeAllowed(principal, principal.name, {
       ...settings,
       backend: this.#backend.name,
