@@ -29,7 +29,7 @@ import type { ControlEvent } from './control-event.ts';
 import type { EventReader } from './event-reader.ts';
 import { Feed, type ReadOptions } from './feed.ts';
 import { type CallOptions, DEFAULT_TIMEOUT_MS, reasonOf, ServerConnection } from './server-connection.ts';
-import { ControlSession } from './session.ts';
+import { ControlSession, type Rpc } from './session.ts';
 
 /** Opens a link to the server; called again for each reconnect. */
 export type Dial = (signal: AbortSignal | undefined) => Promise<Link>;
@@ -66,15 +66,6 @@ interface OpenedClient {
   readonly client: ServerConnection;
   readonly terms: HandshakeResult;
 }
-
-type Methods = typeof methods;
-
-/** Every method of the protocol as a function: `rpc.sessionSend({ session_id, text })`. */
-export type Rpc = {
-  readonly [Name in keyof Methods]: Record<never, never> extends ParamsOf<Methods[Name]>
-    ? (args?: ParamsOf<Methods[Name]>, options?: CallOptions) => Promise<ResultOf<Methods[Name]>>
-    : (args: ParamsOf<Methods[Name]>, options?: CallOptions) => Promise<ResultOf<Methods[Name]>>;
-};
 
 /** What a session is opened with. */
 export interface CreateOptions extends Omit<SessionSettings, 'thinking' | 'mcpServers'> {
@@ -174,8 +165,8 @@ export class ControlClient {
   }
 
   /**
-   * Sends a prompt. One whose answer a lost link took is sent again over the next one and still begins a single turn, as far
-   * as the server knows prompts by their key; else it rejects with `connection_lost`, and whether it was taken is not known.
+   * Sends a prompt. If the link is lost before the reply, it is sent again over the next link; a server that knows prompts by
+   * their key starts one turn for both. For other servers it rejects with `connection_lost`: the prompt may have been accepted.
    */
   async send(
     params: ParamsOf<typeof methods.sessionSend>,
@@ -225,7 +216,7 @@ export class ControlClient {
     return new ControlSession(this, session_id);
   }
 
-  /** Opens a session that is there, also one of an earlier run. Rejects with `session_not_found`. */
+  /** Opens an existing session, also one of an earlier run. Rejects with `session_not_found`. */
   async open(sessionId: string): Promise<ControlSession> {
     await this.rpc.sessionResume({ session_id: sessionId });
     return new ControlSession(this, sessionId);

@@ -3,12 +3,31 @@
  *
  * Made by `ControlClient.create` and `.open`.
  */
-import type { SteerResult } from '../protocol/session-rpc.ts';
+import type { ParamsOf, ResultOf } from '../protocol/rpc-reader.ts';
+import type { sessionRpcMethods as methods, SteerResult } from '../protocol/session-rpc.ts';
 import type { ImageReference, QueueItem, SessionState, UiMessage } from '../protocol/session-types.ts';
-import type { ControlClient } from './control.ts';
 import type { EventReader } from './event-reader.ts';
-import type { ReadOptions } from './feed.ts';
+import type { Feed, ReadOptions } from './feed.ts';
+import type { CallOptions } from './server-connection.ts';
 import { TurnHandle } from './turn.ts';
+
+type Methods = typeof methods;
+
+/** Every method of the protocol as a function: `rpc.sessionSend({ session_id, text })`. */
+export type Rpc = {
+  readonly [Name in keyof Methods]: Record<never, never> extends ParamsOf<Methods[Name]>
+    ? (args?: ParamsOf<Methods[Name]>, options?: CallOptions) => Promise<ResultOf<Methods[Name]>>
+    : (args: ParamsOf<Methods[Name]>, options?: CallOptions) => Promise<ResultOf<Methods[Name]>>;
+};
+
+/** What a session needs of the client that opened it. */
+interface SessionClient {
+  readonly rpc: Rpc;
+  /** The events of a session, shared by its readers. */
+  feed(sessionId: string): Feed;
+  /** Sends a prompt, again over the next link where the server recognises it by its key. */
+  send(params: ParamsOf<Methods['sessionSend']>, options: CallOptions): Promise<ResultOf<Methods['sessionSend']>>;
+}
 
 export interface PromptOptions {
   readonly images?: readonly (Partial<ImageReference> & { readonly path?: string })[];
@@ -20,9 +39,10 @@ export interface PromptOptions {
 
 export class ControlSession {
   readonly id: string;
-  readonly #control: ControlClient;
+  readonly #control: SessionClient;
 
-  constructor(control: ControlClient, id: string) {
+  /** @internal */
+  constructor(control: SessionClient, id: string) {
     this.id = id;
     this.#control = control;
   }
@@ -38,9 +58,9 @@ export class ControlSession {
   }
 
   /**
-   * Starts a turn, or queues its prompt. Resolves when the server has taken it.
+   * Starts a turn, or queues its prompt. Resolves when the server has accepted it.
    * Rejects with `session_busy` (only with `enqueue: false`), `empty_prompt`, `over_capacity`, `session_not_found`; with
-   * `connection_lost` when the link is lost for good, or the server knows no keys: it may have been taken all the same.
+   * `connection_lost` when the link is lost for good, or the server knows no keys: it may have been accepted all the same.
    */
   async prompt(text: string, { images, enqueue = true, signal }: PromptOptions = {}): Promise<TurnHandle> {
     // Subscribed first, so that no event of the turn is missed.
@@ -56,7 +76,7 @@ export class ControlSession {
     }
   }
 
-  /** Says something to the running turn; see `outcome` for what became of it. */
+  /** Sends input to the running turn; `outcome` says whether the turn used it. */
   steer(text: string, options: { expectedTurnId?: string; whenLate?: 'report' | 'queue' } = {}): Promise<SteerResult> {
     const { expectedTurnId: expected_turn_id, whenLate: when_late } = options;
     return this.#control.rpc.sessionSteer({ session_id: this.id, text, expected_turn_id, when_late });
