@@ -48,4 +48,5 @@ export {
 } from './session/auth.ts';
 export type { FleetGrants, Grants, Reach, SessionGrants } from './session/principal.ts';
 export { principalWith, ROLES, type RoleName } from './session/roles.ts';
+export type { TrafficLimits } from './session/traffic-shares.ts';
 export type { Listener } from './transport/link.ts';

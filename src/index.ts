@@ -47,6 +47,7 @@ export { type Method, method } from './protocol/method.ts';
 export { type ServeOptions, serve } from './serve.ts';
 export type { Server, ServerOptions } from './server/serve.ts';
 export type { AskOptions, FleetGrants, Grants, Reach, SessionGrants } from './session/principal.ts';
+export type { TrafficLimits } from './session/traffic-shares.ts';
 export type { Listener } from './transport/link.ts';
 export type { Check, Issue } from './wire/check.ts';
 export { type ErrorName, errorTable, fail, HandfastError } from './wire/errors.ts';

@@ -74,7 +74,7 @@ export async function performHandshake(
         reason,
         reasons[reason as HandshakeReason] ?? `the host refused the handshake: ${reason}`,
         {
-          detail: { accepted_caps: response.accepted_caps ?? [] },
+          detail: { accepted_caps: response.accepted_caps ?? [], ...overloadOf(response.error) },
         },
       );
     }
@@ -96,6 +96,9 @@ export async function performHandshake(
     wait.signal?.removeEventListener('abort', onAbort);
   }
 }
+
+/** What a host that has no room says of it: the share, its limit and `retry_after_ms`. */
+const overloadOf = (error: unknown): object => (isObject(error) && isObject(error.detail) ? error.detail : {});
 
 class Waiting implements LinkReceiver {
   readonly #id: string;

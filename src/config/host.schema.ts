@@ -70,6 +70,34 @@ const storedBytes = (fallback?: number) =>
 const queueLimit = (fallback?: number) =>
   integer('Requests of one session that wait until one may run.', [0, 100_000], fallback);
 
+const maxConnections = (fallback?: number) =>
+  integer(
+    'Connections of one principal at once, over all addresses. Administrators have no such limit.',
+    [1, 1_000_000],
+    fallback,
+  );
+
+const maxInFlight = (fallback?: number) =>
+  integer(
+    'Requests of one principal without a reply, over all its connections. Administrators have no such limit.',
+    [1, 1_000_000],
+    fallback,
+  );
+
+const requestsPerSecond = (fallback?: number) =>
+  integer(
+    'Requests of one principal a second; further ones are refused. Administrators have no such limit.',
+    [1, 10_000_000],
+    fallback,
+  );
+
+const bytesPerSecond = (fallback?: number) =>
+  integer(
+    'Bytes received from one principal a second; past that its connections are read later. Administrators have no such limit.',
+    [64 * KIB, 1024 * KIB * MIB],
+    fallback,
+  );
+
 const namePattern = (what: string) =>
   Type.String({ pattern: '^\\S{1,512}$', expected: what, description: `${what}; * stands for any letters.` });
 
@@ -144,6 +172,10 @@ const grantFields = {
       queue_limit: optional(queueLimit()),
       max_sessions: optional(integer('Its sessions at once, on each edge.', [1, 1_000_000])),
       stored_bytes: optional(storedBytes()),
+      max_connections: optional(maxConnections()),
+      max_in_flight: optional(maxInFlight()),
+      requests_per_second: optional(requestsPerSecond()),
+      bytes_per_second: optional(bytesPerSecond()),
     }),
   ),
   admin: optional(Type.Boolean({ description: 'Everything, less what its own capabilities and tools leave out.' })),
@@ -274,6 +306,30 @@ export const limits = group(
       'The same for all principals together: past that, for those with more than an equal part.',
       [64 * KIB, 16 * KIB * KIB * MIB],
       8 * KIB * MIB,
+    ),
+    max_connections: integer(
+      'Connections of all principals at once; past that, those with more than an equal part are refused.',
+      [1, 1_000_000],
+      15_000,
+    ),
+    max_connections_per_principal: maxConnections(2_000),
+    max_in_flight: integer(
+      'Requests of all principals without a reply; past that, those with more than an equal part are refused.',
+      [1, 10_000_000],
+      65_536,
+    ),
+    max_in_flight_per_principal: maxInFlight(4_096),
+    requests_per_second: requestsPerSecond(10_000),
+    total_requests_per_second: integer(
+      'Requests a second of all principals that have such a limit. Half of it is divided equally among those connected.',
+      [1, 100_000_000],
+      50_000,
+    ),
+    bytes_per_second: bytesPerSecond(64 * MIB),
+    total_bytes_per_second: integer(
+      'Bytes received a second from all principals that have such a limit, divided in the same way.',
+      [64 * KIB, 16 * KIB * KIB * MIB],
+      256 * MIB,
     ),
     max_depth: integer('Deepest nesting of a message.', [8, 1000], 64),
     send_buffer_bytes: integer('Unsent bytes that may wait for a slow consumer.', [64 * KIB, 256 * MIB], 4 * MIB),

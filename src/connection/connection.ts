@@ -13,68 +13,22 @@ import { toAscii } from '../wire/ascii.ts';
 import { violation } from '../wire/check.ts';
 import type { Address, Capacity, Codec, Encoded, Incoming, Message, MessageId } from '../wire/codec.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
-import { IncomingRequests, RETRY_AFTER_MS, type RequestLimits, type RequestOwner } from './incoming-requests.ts';
+import type { ConnectionLimits, ConnectionOwner, EntryKind, Recorder } from './contract.ts';
+import { IncomingRequests, RETRY_AFTER_MS, type RequestOwner } from './incoming-requests.ts';
 import type { KeptReplies } from './kept-replies.ts';
 import { type CallLimits, type CallWire, OutgoingCalls, type PendingCall } from './outgoing-calls.ts';
 import { PAUSED_BY, Reading } from './reading.ts';
-import { type RequestChannel, type Route, RunningRequest } from './running-request.ts';
-import { HIGH_WATER_BYTES, LOW_WATER_BYTES, SlowConsumerGuard, type SlowReaderLimits } from './slow-consumer.ts';
+import { type RequestChannel, RunningRequest } from './running-request.ts';
+import { HIGH_WATER_BYTES, LOW_WATER_BYTES, SlowConsumerGuard } from './slow-consumer.ts';
+import type { Throttled, Traffic } from './traffic.ts';
 
+export type { ConnectionLimits, ConnectionOwner, EntryKind, Recorder } from './contract.ts';
 export type { Message };
-
-export interface ConnectionLimits extends RequestLimits, SlowReaderLimits {
-  /** Nesting of a message at most. */
-  readonly maxDepth: number;
-  /** Longest message sent, in bytes on the wire; a longer reply becomes the error `too_large`. */
-  readonly maxMessageBytes: number;
-  /**
-   * Unsent bytes past which requests are refused, and characters of notices, queued above `sendBufferBytes`, past which the
-   * link is dropped. Default: requests are not refused, and eight times `sendBufferBytes` for notices.
-   */
-  readonly maxSendBufferBytes?: number;
-  /** Notices whose handling is under way, past which the link is not read from. Default: no bound. */
-  readonly inboxLimit?: number;
-}
 
 /** Length to which the message of an error is cut that is too long to be sent, in characters. */
 const SHORT_MESSAGE = 1000;
 
-/** The owner of a connection decides what its messages mean. */
-export interface ConnectionOwner {
-  /** The handler of a request, an error to reply with, `ignore` for no reply, or undefined for an unknown type. */
-  route(incoming: Incoming): Route | HandfastError | 'ignore' | undefined;
-  /** Makes the running request, for owners that extend it. */
-  request?(incoming: Incoming, route: Route): RunningRequest;
-  /** A message that belongs to no request. A promise counts against `inboxLimit`. Absent: it is dropped and counted. */
-  notice?(incoming: Incoming): Promise<unknown> | undefined;
-  /** The peer's error about something that was no request, or about the session. Absent: it is dropped and counted. */
-  refused?(error: HandfastError): void;
-  /** Input that was no message. `raw` is undefined when the link had refused it before it was text. */
-  malformed(error: HandfastError, raw: string | undefined): void;
-  /** What a handler threw, as the error its caller gets. */
-  failed(request: RunningRequest, thrown: unknown): HandfastError;
-  /** A reply that cannot be written, as the error its caller gets. Absent: `runtime_error`. */
-  unwritable?(request: RunningRequest, thrown: unknown): HandfastError;
-  /** A request has its reply. `size` = characters of the reply, 0 by reference. */
-  replied?(request: RunningRequest, error: HandfastError | undefined, size: number): void;
-  /** A handler was abandoned and still runs (`+1`), or an abandoned one has settled. */
-  abandoned?(change: 1 | -1): void;
-  /** The peer sends nothing more but still reads. */
-  ended(): void;
-  /** The link is lost. */
-  linkLost(cause: CloseInfo): void;
-}
-
-/** Journals what passes; see `session/session.ts`. */
-export interface Recorder {
-  /** @param request the id of the request the entry belongs to; `''` = none */
-  record(cursor: number, kind: EntryKind, request: string, body: Encoded): void;
-}
-
-/** What an entry of a journal is. All but `request` were sent by this side. */
-export type EntryKind = 'request' | 'event' | 'reply' | 'error' | 'call' | 'notice';
-
-export class Connection implements LinkReceiver, RequestOwner, RequestChannel, CallWire {
+export class Connection implements LinkReceiver, RequestOwner, RequestChannel, CallWire, Throttled {
   readonly codec: Codec;
   readonly limits: ConnectionLimits;
   readonly #owner: ConnectionOwner;
@@ -102,6 +56,8 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   /** True when the peer understands `cancel`. */
   cancels: boolean;
   record: Recorder | undefined;
+  /** The shares of its principal. Set before the first link is attached, if at all. */
+  traffic: Traffic | undefined;
   /** What a pong reports beside the age of the connection. */
   pongFacts: (() => Message) | undefined;
   /** Messages received since the handshake, pings and pongs left out; tells a resuming peer what was lost. */
@@ -190,6 +146,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     this.#link = link;
     this.#text = link.text;
     link.open(this);
+    this.traffic?.join(this, link);
   }
 
   /** Lets the link go without touching calls or requests; what it still delivers is ignored. */
@@ -202,10 +159,15 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
 
   #release(): void {
     this.#link = undefined;
+    this.traffic?.leave(this);
     this.#piled = 0;
     this.#reading?.release();
     this.#slow?.stop();
     this.#slow = undefined;
+  }
+
+  throttle(paused: boolean): void {
+    this.#flow.pause(PAUSED_BY.share, paused);
   }
 
   /** Reads no further message; what runs continues. */
@@ -307,12 +269,15 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     }
     const { checkRequest, capability } = route.method;
     if (!checkRequest(incoming.body)) return this.refuse(incoming, violation(type, checkRequest.errors), capability);
+    const refusal = this.traffic?.admit(route.exempt === true);
+    if (refusal !== undefined) return this.refuse(incoming, refusal, capability);
     this.record?.record(++this.cursor, 'request', id as string, raw);
     requests.admit(this.#owner.request?.(incoming, route) ?? new RunningRequest(this, incoming, route));
   }
 
   /** Hands a notice on, and reads no faster than the owner handles them. */
   #notice(incoming: Incoming): void {
+    this.traffic?.arrived();
     if (this.#owner.notice === undefined) {
       this.dropped++;
       return;
@@ -320,8 +285,10 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     const handled = this.#owner.notice(incoming);
     if (handled === undefined) return;
     const { inboxLimit = Number.POSITIVE_INFINITY } = this.limits;
-    if (++this.#inbox > inboxLimit) this.#flow.pause(PAUSED_BY.inbox, true);
+    const shared = this.traffic?.started() !== false;
+    if (++this.#inbox > inboxLimit || !shared) this.#flow.pause(PAUSED_BY.inbox, true);
     const done = (): void => {
+      this.traffic?.ended();
       if (--this.#inbox <= inboxLimit / 2) this.#reading?.pause(PAUSED_BY.inbox, false);
     };
     handled.then(done, done);
@@ -335,6 +302,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   }
 
   #pong(ping: Incoming): void {
+    this.traffic?.arrived();
     const uptime_seconds = Math.round(performance.now() - this.#openedAt) / 1000;
     this.#transmit(this.codec.pong(this.#text, ping, { uptime_seconds, ...this.pongFacts?.() }));
   }
@@ -370,6 +338,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     if (request.done) return;
     request.flush();
     request.done = true;
+    this.traffic?.ended();
     const cursor = this.record === undefined ? 0 : ++this.cursor;
     const stamp = this.stamped ? cursor : 0;
     const { method } = request.route;

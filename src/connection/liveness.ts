@@ -95,6 +95,8 @@ export class Liveness {
       watched.received !== received ||
       (progress !== undefined && watched.progress !== undefined && watched.progress !== progress);
     watched.silentTicks = alive ? 0 : watched.silentTicks + 1;
+    // The peer of a link that we do not read gets no replies, so a ping shows it that we are alive.
+    if (watched.received === undefined) watched.ping();
     if (watched.silentTicks === PING_AT && watched.ping() === false) watched.silentTicks = 0;
     if (watched.silentTicks < LOST_AT) return;
     this.#forget(watched);

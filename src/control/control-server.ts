@@ -15,6 +15,7 @@ import type { SessionSettings } from '../protocol/session-types.ts';
 import { type Authenticator, LOCAL_PRINCIPAL } from '../session/auth.ts';
 import type { AuthThrottle } from '../session/auth-throttle.ts';
 import { may } from '../session/rights.ts';
+import type { TrafficShares } from '../session/traffic-shares.ts';
 import { fail } from '../wire/errors.ts';
 import { ApprovalBroker } from './approvals/broker.ts';
 import { CommandReader } from './approvals/commands/command-reader.ts';
@@ -83,6 +84,8 @@ export interface ControlServerOptions {
   /** See `RpcServerOptions.requireHandshake`. */
   readonly requireHandshake?: boolean;
   readonly authThrottle?: AuthThrottle;
+  /** See `RpcServerOptions.traffic`. */
+  readonly traffic?: TrafficShares;
   readonly rpcLimits?: Partial<RpcLimits>;
   readonly sessionLimits?: Partial<SessionLimits>;
   readonly env?: Readonly<Record<string, string | undefined>>;
@@ -188,6 +191,7 @@ export async function createControlServer(options: ControlServerOptions): Promis
       auth: options.auth,
       requireHandshake: options.requireHandshake,
       authThrottle: options.authThrottle,
+      traffic: options.traffic,
       limits: options.rpcLimits,
       now,
     },

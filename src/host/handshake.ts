@@ -22,6 +22,7 @@ import type { AuthThrottle } from '../session/auth-throttle.ts';
 import type { Principal } from '../session/principal.ts';
 import { may } from '../session/rights.ts';
 import type { Session } from '../session/session.ts';
+import type { TrafficShares } from '../session/traffic-shares.ts';
 import { A2ECodec, errorBody, versionFits } from '../wire/a2e.ts';
 import { violation } from '../wire/check.ts';
 import { shown } from '../wire/codec.ts';
@@ -35,6 +36,7 @@ type Message = Record<string, unknown>;
 export interface A2EHandshakeDeps {
   readonly auth: Authenticator;
   readonly authThrottle: AuthThrottle;
+  readonly traffic: TrafficShares;
   readonly log: Log;
   readonly uptimeMs: () => number;
   /** Capabilities loaded. */
@@ -158,12 +160,13 @@ export class A2EHandshake implements Dialect {
     const all = new Set<string>([...granted, ...additional.filter(isEnabled).map(({ capability }) => capability)]);
     let session: Session;
     try {
+      const traffic = host.traffic.of(principal, gate.link);
+      traffic?.mustHaveRoom();
       session = host.open(request, principal, all, extensions);
-    } catch (error) {
-      if (asError(error).code === 'over_capacity') {
-        host.log.warn('a handshake was refused', { principal: principal.name, reason: asError(error).message });
-      } else host.log.error('a handshake failed', { error });
-      return this.#reject(gate, request, 'server_error', { principal });
+      // A session that is resumed keeps its place: there are no more of them than sessions.
+      session.connection.traffic = traffic;
+    } catch (thrown) {
+      return this.#failed(gate, request, principal, thrown);
     }
     const agreed = agreedOn(extensions);
     if (extensions.has(EXTENSION_RESUME)) agreed[EXTENSION_RESUME] = { window_ms: host.resumeWindowMs };
@@ -230,6 +233,18 @@ export class A2EHandshake implements Dialect {
     });
   }
 
+  /** The host could not open a session, or the principal has used up a share. */
+  #failed(gate: PendingLink, request: HandshakeReq, principal: Principal, thrown: unknown): void {
+    const error = asError(thrown);
+    const { log } = this.#host;
+    if (error.code !== 'over_capacity') {
+      log.error('a handshake failed', { error: thrown });
+      return this.#reject(gate, request, 'server_error', { principal });
+    }
+    log.warn('a handshake was refused', { principal: principal.name, reason: error.message });
+    this.#reject(gate, request, 'server_error', { principal, error });
+  }
+
   #authFailed(gate: PendingLink, request: HandshakeReq): void {
     const { authThrottle, log } = this.#host;
     authThrottle.refuseLink(gate, log, 'a peer sent a wrong credential', (report) =>
@@ -241,11 +256,18 @@ export class A2EHandshake implements Dialect {
     gate: PendingLink,
     request: HandshakeReq,
     reason: HandshakeReason,
-    facts: { principal?: Principal; accepted?: readonly object[]; report?: boolean } = {},
+    facts: { principal?: Principal; accepted?: readonly object[]; report?: boolean; error?: HandfastError } = {},
   ): void {
-    const { principal, accepted = [], report = true } = facts;
+    const { principal, accepted = [], report = true, error } = facts;
     if (!gate.waiting) return;
-    this.#answer(gate, request, { session_id: '', accepted_caps: accepted, max_parallel: 0, ok: false, reason });
+    this.#answer(gate, request, {
+      session_id: '',
+      accepted_caps: accepted,
+      max_parallel: 0,
+      ok: false,
+      reason,
+      ...(error !== undefined && { error: errorBody(error) }),
+    });
     if (report) this.#host.onHandshakeDone(gate, principal, undefined, reason);
     gate.refuse(reason);
   }

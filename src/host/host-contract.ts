@@ -11,6 +11,7 @@ import type { Journal } from '../journal/journal.ts';
 import type { Authenticator } from '../session/auth.ts';
 import type { AuthThrottle } from '../session/auth-throttle.ts';
 import type { Principal } from '../session/principal.ts';
+import type { TrafficShares } from '../session/traffic-shares.ts';
 import type { Link } from '../transport/link.ts';
 import type { AuditRecord } from './audit/audit.ts';
 import type { HostLimits, HostSlots } from './host-limits.ts';
@@ -57,6 +58,11 @@ export interface HostOptions {
    * @internal
    */
   readonly slots?: HostSlots;
+  /**
+   * The shares of links and requests, where several edges of one process have them in common. Default: this host's own.
+   * @internal
+   */
+  readonly traffic?: TrafficShares;
   /**
    * Slows guessing of tokens down; shared by all that accept tokens on the same listeners.
    * @internal

@@ -27,6 +27,7 @@ import type { Principal, SessionView } from '../session/principal.ts';
 import { SessionRegistry } from '../session/registry.ts';
 import { may } from '../session/rights.ts';
 import { Session, type SessionHost, type Terms } from '../session/session.ts';
+import { TrafficShares } from '../session/traffic-shares.ts';
 import type { Link } from '../transport/link.ts';
 import { isVerbatim } from '../wire/a2e.ts';
 import { type Incoming, shown } from '../wire/codec.ts';
@@ -56,6 +57,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   readonly limits: HostLimits;
   readonly auth: Authenticator;
   readonly authThrottle: AuthThrottle;
+  readonly traffic: TrafficShares;
   readonly log: Log;
   readonly extensions: ReadonlySet<string>;
   readonly #options: HostOptions;
@@ -86,6 +88,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     this.limits = { ...defaultHostLimits, ...options.limits };
     this.auth = options.auth ?? createAuthenticator([]);
     this.authThrottle = options.authThrottle ?? new AuthThrottle();
+    this.traffic = options.traffic ?? new TrafficShares(this.limits);
     this.log = options.log ?? silentLog;
     this.#now = options.now ?? Date.now;
     this.#callDeps = {
@@ -177,6 +180,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
 
   /** Gives every session the rights its principal has now. */
   #rightsChanged(): void {
+    this.traffic.rightsChanged((name) => this.auth.current?.(name));
     for (const session of [...this.#registry]) {
       const principal = this.auth.current?.(session.principal.name);
       if (principal === session.principal) continue;

@@ -73,6 +73,7 @@ export const HandshakeResp = Type.Object(
     max_parallel: Type.Optional(Type.Integer({ minimum: 0, description: 'Requests that may run at once.' })),
     ok: Type.Optional(Type.Boolean({ description: 'False when refused; the link then closes.' })),
     reason: text('auth_failed, version_mismatch, no_caps or server_error when ok is false.'),
+    error: open('The overload error behind server_error, where a share is used up; detail has retry_after_ms.'),
     extensions: open('Extensions granted, by name.'),
   },
   { ...fromHost, description: 'The terms of the session, or the reason for the refusal.' },

@@ -388,6 +388,7 @@ export const SessionBye = message('SESSION_BYE', 'The session ends in order.', a
   agent_id: agentId('Identifies the sender.'),
   incarnation: may(id('Of the process that sends it.')),
   reason: filled('Why: `stopping`, `idle`, `draining`, or other words.'),
+  retry_after_s: may(seconds('With `over_capacity`: when to try again.')),
 });
 
 export const SessionAccept = message(

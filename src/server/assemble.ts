@@ -15,6 +15,7 @@ import type { Journal } from '../journal/journal.ts';
 import { sharedMemoryJournal } from '../journal/memory.ts';
 import { JournalShares } from '../journal/shares.ts';
 import { type Authenticator, restricted } from '../session/auth.ts';
+import type { TrafficShares } from '../session/traffic-shares.ts';
 import { builtinPlugins } from './builtin-plugins.ts';
 import { DeferredAudit } from './deferred-audit.ts';
 import { reportDamage } from './journal-damage.ts';
@@ -30,6 +31,8 @@ export interface AssembleOptions {
   readonly guard?: PathGuard;
   /** See `HostOptions.slots`. */
   readonly slots?: HostOptions['slots'];
+  /** See `HostOptions.traffic`. */
+  readonly traffic?: TrafficShares;
   /** Makes session ids; default 128 random bits. They must not be guessable where other users can open links. */
   readonly newId?: () => string;
 }
@@ -55,7 +58,7 @@ export interface AssembledHost {
  * asked for. Then nothing is left open.
  */
 export async function assembleHost(config: HostConfig, options: AssembleOptions): Promise<AssembledHost> {
-  const { log, auth, newId, dialects, authThrottle, slots } = options;
+  const { log, auth, newId, dialects, authThrottle, slots, traffic } = options;
   const { hostId, home, workspace, limits } = config;
   // Hosts of one user must not write into each other's files, so each has a folder by its name.
   const own = join(home, 'hosts', hostId);
@@ -88,6 +91,7 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
       dialects,
       authThrottle,
       slots,
+      traffic,
       pathGuard: options.guard ?? (await guardOf(config)),
     });
     running = host;

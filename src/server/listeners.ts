@@ -79,6 +79,9 @@ async function openListener(
   }
 }
 
+/** TCP connections of an HTTP port for requests, beside those that may become links. */
+const SPARE_CONNECTIONS = 1_000;
+
 async function openHttp(
   { host, port }: { host: string; port: number },
   { limits, http }: HostConfig,
@@ -97,6 +100,8 @@ async function openHttp(
   return httpServer({
     host,
     port,
+    // Links are among them, so there must be room beside the links of all principals.
+    maxConnections: limits.maxConnections + SPARE_CONNECTIONS,
     accept,
     endpoint: httpSseEndpoint({ accept, maxSessions: limits.maxSessions, waitingBytes: limits.sendBufferBytes }),
     // Links of session RPC come here too, and an oversized frame ends a link before its dialect is known.

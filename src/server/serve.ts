@@ -25,6 +25,7 @@ import {
   restricted,
 } from '../session/auth.ts';
 import { AuthThrottle } from '../session/auth-throttle.ts';
+import { TrafficShares } from '../session/traffic-shares.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { type AssembledHost, assembleHost } from './assemble.ts';
 import type { ControlAssemblyOptions } from './control/control-assembly.ts';
@@ -98,6 +99,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
   const reload = reloading(config, { auth, log, grantsOf, guard, reread: options.reread });
   const authThrottle = new AuthThrottle();
   const slots = hostSlots(config.limits);
+  const traffic = new TrafficShares(config.limits);
   const inside = new InternalTokens(auth);
   // Turns resumed from an earlier run may need tools before the host has started.
   const workspace = Promise.withResolvers<WorkspaceHost>();
@@ -111,6 +113,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
       limits: config.limits,
       auth,
       authThrottle,
+      traffic,
       log,
       version,
       now,
@@ -120,6 +123,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
     auth,
     log,
     authThrottle,
+    traffic,
     workspaceHost: () => workspace.promise,
     slots,
     guard,
@@ -138,6 +142,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
       log,
       authThrottle,
       slots,
+      traffic,
       guard,
       dialects: [control?.rpc.dialect, fleet?.dialect].filter((dialect) => dialect !== undefined),
     });
@@ -151,6 +156,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
         auth,
         authThrottle,
         slots,
+        traffic,
         control,
         fleet,
         tokenFile,
@@ -197,6 +203,7 @@ interface Serving {
   readonly auth: Authenticator;
   readonly authThrottle: AuthThrottle;
   readonly slots: HostSlots;
+  readonly traffic: TrafficShares;
   readonly control: ControlServer | undefined;
   readonly fleet: AssembledFleet | undefined;
   readonly tokenFile: string | undefined;
@@ -208,17 +215,18 @@ interface Serving {
 }
 
 async function openServer(config: HostConfig, assembled: AssembledHost, serving: Serving): Promise<RunningServer> {
-  const { auth, authThrottle, slots, control, fleet, tokenFile, log, trusts } = serving;
+  const { auth, authThrottle, slots, traffic, control, fleet, tokenFile, log, trusts } = serving;
   const { host, journal, journalShares, audit } = assembled;
   await audit?.open();
   const shares = async () => ({
     threads: slots.threads.usage,
     processes: slots.processes.usage,
+    ...traffic.usage,
     ...journalShares.usage,
     ...control?.shares,
     ...(await fleet?.shares()),
   });
-  const operated = { host, journal, auth, authThrottle, audit, shares, reload: serving.reload };
+  const operated = { host, journal, auth, authThrottle, traffic, audit, shares, reload: serving.reload };
   const opened = await openListeners({ config, operated, rpc: control?.rpc, routes: fleet?.routes, log });
   try {
     await fleet?.start(control as ControlServer);

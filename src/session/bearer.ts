@@ -4,22 +4,30 @@
  */
 import type { IncomingMessage } from 'node:http';
 import { clientAddress } from '../base/http/client-address.ts';
+import type { HandfastError } from '../wire/errors.ts';
 import type { Authenticator } from './auth.ts';
 import type { AuthThrottle } from './auth-throttle.ts';
 import type { Principal } from './principal.ts';
+import type { TrafficShares } from './traffic-shares.ts';
+
+const OVER_HTTP = { transport: 'http' } as const;
 
 /**
- * The principal of a request; otherwise the status of its refusal: 401, or 429 when too many wrong tokens of this address
- * wait for theirs. Asking without a token is no guess, and refused at once.
+ * The principal of a request; otherwise why it is refused: 401, 429 when too many wrong tokens of this address wait for their
+ * refusals, or the error of a principal that has used up its share of `traffic`. Asking without a token is no guess, and refused at once.
  */
 export async function principalOfRequest(
   request: IncomingMessage,
   auth: Authenticator,
   throttle: AuthThrottle,
-): Promise<Principal | 401 | 429> {
+  traffic?: TrafficShares,
+): Promise<Principal | 401 | 429 | HandfastError> {
   const token = /^Bearer +(\S+) *$/i.exec(request.headers.authorization ?? '')?.[1] ?? '';
   const principal = auth.authenticate(token);
-  if (principal !== undefined) return principal;
+  if (principal !== undefined) {
+    const bytes = Number(request.headers['content-length'] ?? 0);
+    return traffic?.of(principal, OVER_HTTP)?.admitAlone(bytes) ?? principal;
+  }
   if (token === '') return 401;
   return (await throttle.delayRefusal(clientAddress(request))) ? 429 : 401;
 }

@@ -74,6 +74,10 @@ export interface Grants {
     readonly queueLimit?: number;
     readonly maxSessions?: number;
     readonly storedBytes?: number;
+    readonly maxConnections?: number;
+    readonly maxInFlight?: number;
+    readonly requestsPerSecond?: number;
+    readonly bytesPerSecond?: number;
   };
   /** Everything, except what `capabilities` and `tools` of the same principal leave out. */
   readonly admin?: boolean;

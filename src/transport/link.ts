@@ -95,6 +95,9 @@ export interface Link {
    */
   readonly received?: number | undefined;
 
+  /** Set by the owner of an accepted link: gets the size of what arrives, in bytes. Not called on the in-memory pair. */
+  meter?: ((bytes: number) => void) | undefined;
+
   /** True once the link has ended, by either side. */
   readonly isClosed?: boolean;
 

@@ -102,6 +102,7 @@ export class StreamLink implements Link, LineSink {
   readonly transport: TransportKind;
   readonly peer: string;
   readonly text = true;
+  meter: ((bytes: number) => void) | undefined;
   readonly #readable: Readable;
   readonly #writable: Writable;
   readonly #options: StreamLinkOptions;
@@ -250,6 +251,7 @@ export class StreamLink implements Link, LineSink {
       if (verdict === 'ours') this.#guard = undefined;
     }
     this.#reader.push(chunk, reused);
+    this.meter?.(chunk.length);
   }
 
   /** One line of the reader. */

@@ -76,6 +76,7 @@ class WebSocketLink implements Link, LineSink {
   readonly transport = 'websocket';
   readonly peer: string;
   readonly text = true;
+  meter: ((bytes: number) => void) | undefined;
   readonly #socket: WebSocket;
   /** The connection below. */
   readonly #raw: Socket;
@@ -211,7 +212,9 @@ class WebSocketLink implements Link, LineSink {
 
   #frame(data: RawData): void {
     // The only form that a server or client socket delivers by default.
-    this.#reader.frame(data as Buffer);
+    const frame = data as Buffer;
+    this.#reader.frame(frame);
+    this.meter?.(frame.length);
   }
 
   #drop(reason: string): void {

@@ -20,6 +20,7 @@ import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL } from '../../
 import { AuthThrottle } from '../../session/auth-throttle.ts';
 import type { Principal } from '../../session/principal.ts';
 import { must } from '../../session/rights.ts';
+import type { TrafficShares } from '../../session/traffic-shares.ts';
 import type { CloseInfo, Link } from '../../transport/link.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import { resultValue } from '../../wire/json.ts';
@@ -40,6 +41,8 @@ export interface RpcServerOptions {
   readonly auth?: Authenticator;
   /** Throttles addresses that fail to authenticate; pass the host's where both serve the same listeners. */
   readonly authThrottle?: AuthThrottle;
+  /** The shares of links and requests; pass the host's where both serve the same listeners. Default: none. */
+  readonly traffic?: TrafficShares;
   /** True: only the handshake and pings are served before a handshake, on every link. Default false, as in 1.0.0. */
   readonly requireHandshake?: boolean;
   readonly limits?: Partial<RpcLimits>;
@@ -198,9 +201,12 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
     if (this.#clients.size >= maxConnections) {
       throw fail('over_capacity', 'too many clients are connected; close some', { max_connections: maxConnections });
     }
+    const traffic = this.#options.traffic?.of(principal, link);
+    traffic?.mustHaveRoom();
     const handshakeDone = this.#options.requireHandshake !== true;
     const facts = { id: this.#newId(), principal, handshakeDone };
     const client = new ConnectedClient(this, link, facts, this.#connectionLimits);
+    client.connection.traffic = traffic;
     this.#clients.set(client.id, client);
     return client;
   }

@@ -20,6 +20,7 @@ import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL } from '../../
 import type { AuthThrottle } from '../../session/auth-throttle.ts';
 import type { Principal } from '../../session/principal.ts';
 import { may, must } from '../../session/rights.ts';
+import type { TrafficShares } from '../../session/traffic-shares.ts';
 import type { TrustStore } from '../../trust/store.ts';
 import { fail } from '../../wire/errors.ts';
 import { reportDamage } from '../journal-damage.ts';
@@ -34,6 +35,8 @@ export interface ControlAssemblyOptions {
   /** The authenticator. Default: accepts every peer, as on the pipes of this process. */
   readonly auth?: Authenticator;
   readonly authThrottle?: AuthThrottle;
+  /** The shares of links and requests. Default: none, as on the pipes of this process. */
+  readonly traffic?: TrafficShares;
   /** See `ControlServerOptions.handlers`. */
   readonly handlers?: readonly Handled[];
   /** Overrides the configuration. */
@@ -62,7 +65,15 @@ const SERVER_RETENTION = { maxEntries: 16_384, maxBytes: 16 * 1024 ** 2 };
  */
 export async function assembleControl(config: HostConfig, options: ControlAssemblyOptions): Promise<ControlServer> {
   const { control, providers } = config;
-  const { log, version, auth, authThrottle, guard = pathGuard(config), slots = hostSlots(config.limits) } = options;
+  const {
+    log,
+    version,
+    auth,
+    authThrottle,
+    traffic,
+    guard = pathGuard(config),
+    slots = hostSlots(config.limits),
+  } = options;
   const owners = auth ?? createAuthenticator(config.auth.grants);
   await checkApprovalRules(config);
   const home = control.dataDir ?? config.home;
@@ -100,10 +111,13 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
       serverName: options.serverName ?? control.serverName,
       auth,
       authThrottle,
+      traffic,
       requireHandshake: control.requireHandshake,
       rpcLimits: {
         maxMessageBytes: control.maxMessageBytes,
         livenessTimeoutMs: config.limits.livenessTimeoutMs,
+        // Links are shared out: a bound without shares would let one principal keep the others out.
+        ...(traffic !== undefined && { maxConnections: Number.POSITIVE_INFINITY }),
       },
       sessionLimits: {
         sessions: control.maxSessions,

@@ -27,6 +27,7 @@ import { type Amount, JournalShares } from '../../journal/shares.ts';
 import { sqliteJournal } from '../../journal/sqlite/sqlite.ts';
 import type { Authenticator } from '../../session/auth.ts';
 import type { AuthThrottle } from '../../session/auth-throttle.ts';
+import type { TrafficShares } from '../../session/traffic-shares.ts';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import type { ServerRoute } from '../http/server-route.ts';
 import { reportDamage } from '../journal-damage.ts';
@@ -50,6 +51,7 @@ export interface FleetAssemblyOptions {
   readonly limits: Pick<HostConfig['limits'], 'maxOpenTasksPerPrincipal' | 'taskBytes' | 'totalTaskBytes'>;
   readonly auth: Authenticator;
   readonly authThrottle: AuthThrottle;
+  readonly traffic: TrafficShares;
   readonly log: Log;
   readonly version: string;
   readonly env?: Readonly<Record<string, string | undefined>>;
@@ -91,7 +93,7 @@ export interface AssembledFleet {
  * everything again.
  */
 export async function assembleFleet(config: FleetConfig, options: FleetAssemblyOptions): Promise<AssembledFleet> {
-  const { limits, log, auth, authThrottle, version, env = process.env, signal, now = Date.now } = options;
+  const { limits, log, auth, authThrottle, traffic, version, env = process.env, signal, now = Date.now } = options;
   const { name } = config;
   const closing: (() => unknown)[] = [];
   const closeAll = async (): Promise<void> => {
@@ -121,7 +123,7 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
     }
     const workers = assembled.map(({ worker }) => worker);
     const taken = new Set([...config.workers, ...config.peers].map(({ id }) => id));
-    const stream = streamBus({ name, auth, authThrottle, log, leaseTtlS: config.leaseTtlS, taken });
+    const stream = streamBus({ name, auth, authThrottle, traffic, log, leaseTtlS: config.leaseTtlS, taken });
     const local = inProcessBus(nats === undefined ? workers : [], { log });
     const upstream = httpPeerBus({
       name,
@@ -130,6 +132,7 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
         .map((peer) => ({ name: peer.id, url: peer.url, token: secretReader(peer, env) })),
       auth,
       authThrottle,
+      traffic,
       log,
       url: () => config.listen.find((address) => address.startsWith('http')) ?? '',
       version,

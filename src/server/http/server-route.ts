@@ -10,8 +10,9 @@ import type { AuthThrottle } from '../../session/auth-throttle.ts';
 import { principalOfRequest } from '../../session/bearer.ts';
 import type { Principal } from '../../session/principal.ts';
 import { may, refusal } from '../../session/rights.ts';
-import { errorReply, type HttpRoute, jsonReply, sendReply } from '../../transport/http/http-exchange.ts';
-import { asError, type ErrorName, fail, rowOf } from '../../wire/errors.ts';
+import type { TrafficShares } from '../../session/traffic-shares.ts';
+import { errorReply, type HttpRoute, jsonReply, overloadReply, sendReply } from '../../transport/http/http-exchange.ts';
+import { asError, type ErrorName, fail, HandfastError, rowOf } from '../../wire/errors.ts';
 
 /**
  * `none`: every client that reaches the port. `messages`: what receives the messages authenticates their sender and asks for
@@ -36,10 +37,12 @@ export type ServerRoute = PlainRoute | GuardedRoute;
 /** What a route is called, and its right. */
 export type RouteFacts = Pick<ServerRoute, 'method' | 'path' | 'needs'>;
 
-/** Whose tokens are accepted. */
+/** Whose tokens are accepted, and how many requests of each. */
 export interface RouteAccess {
   readonly auth: Authenticator;
   readonly authThrottle: AuthThrottle;
+  /** Default: requests have no shares. */
+  readonly traffic?: TrafficShares;
 }
 
 const RIGHTS: readonly unknown[] = ['none', 'messages', 'token', 'observe', 'administer'] satisfies RouteRight[];
@@ -67,9 +70,10 @@ export function handlerOf(route: ServerRoute, access: RouteAccess | undefined): 
 }
 
 /** Wrong tokens are answered ever more slowly, as they are at the handshake. */
-function guarded({ needs, answer }: GuardedRoute, { auth, authThrottle }: RouteAccess): HttpRoute['handle'] {
+function guarded({ needs, answer }: GuardedRoute, { auth, authThrottle, traffic }: RouteAccess): HttpRoute['handle'] {
   return async (request, response) => {
-    const principal = await principalOfRequest(request, auth, authThrottle);
+    const principal = await principalOfRequest(request, auth, authThrottle, traffic);
+    if (principal instanceof HandfastError) return sendReply(response, overloadReply(principal));
     if (principal === 401) return sendReply(response, REFUSED);
     if (principal === 429) return sendReply(response, TOO_MANY);
     if (needs !== 'token' && !may(principal, needs)) {

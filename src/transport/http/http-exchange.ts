@@ -7,7 +7,7 @@
  */
 import { Buffer } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type ErrorName, errorTable } from '../../wire/errors.ts';
+import { type ErrorName, errorTable, type HandfastError } from '../../wire/errors.ts';
 import { MESSAGE_BYTES_CEILING } from '../link.ts';
 
 /** One method on one path of the HTTP port. */
@@ -70,6 +70,13 @@ export function errorReply(
 ): HttpReply {
   const { retryable } = errorTable[code];
   return jsonReply(status, { detail: message, error: { code, message, retryable } }, headers);
+}
+
+/** The refusal of a principal that has used up a share. */
+export function overloadReply({ message, detail }: HandfastError): HttpReply {
+  const { retry_after_ms } = detail;
+  const error = { code: 'over_capacity', message, retryable: true, ...detail };
+  return jsonReply(429, { detail: message, error }, ['Retry-After', String(Math.ceil(Number(retry_after_ms) / 1000))]);
 }
 
 /** Writes a response, unless one was started or the client has disconnected. */

@@ -50,6 +50,7 @@ const STREAM_HEADERS: string[] = [
 export class HttpSession implements Link {
   readonly transport = 'http';
   readonly text = true;
+  meter: ((bytes: number) => void) | undefined;
   readonly id: string;
   readonly peer: string;
   /** The requests to `/send` of this session. */

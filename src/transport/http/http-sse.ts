@@ -149,8 +149,10 @@ export function httpSseEndpoint(options: HttpSseOptions): HttpSseEndpoint {
     if (sequence === undefined || (counted !== undefined && sequence === 0)) return sendReply(response, BAD_SEQUENCE);
     if (!session.inbox.start(response)) return;
     readBody(request, session.inbox.maxBodyBytes, (body) => {
-      if (body === 'aborted') session.inbox.abandon();
-      else session.inbox.accept(body === 'too_large' ? undefined : body, sequence, response);
+      if (body === 'aborted') return session.inbox.abandon();
+      const bytes = body === 'too_large' ? undefined : body;
+      session.inbox.accept(bytes, sequence, response);
+      session.meter?.(bytes?.length ?? session.inbox.maxBodyBytes);
     });
   };
 

@@ -14,7 +14,8 @@ import { AuthThrottle } from '../../../session/auth-throttle.ts';
 import { principalOfRequest } from '../../../session/bearer.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { may, refusal } from '../../../session/rights.ts';
-import { asError } from '../../../wire/errors.ts';
+import type { TrafficShares } from '../../../session/traffic-shares.ts';
+import { asError, HandfastError } from '../../../wire/errors.ts';
 
 /** Longest body of a request or a response, bytes. */
 export const MAX_BODY_BYTES = 1024 * 1024;
@@ -32,6 +33,11 @@ export interface ServerAccess {
    * @internal
    */
   readonly authThrottle?: AuthThrottle;
+  /**
+   * The shares of requests; shared between the listeners of one process. Default: none.
+   * @internal
+   */
+  readonly traffic?: TrafficShares;
 }
 
 /** A request whose caller is known. */
@@ -88,9 +94,9 @@ export class HttpServer {
     }
   }
 
-  /** The principal of a request, or the status of its refusal. A wrong token delays it. */
-  principalOf(request: IncomingMessage): Promise<Principal | 401 | 429> {
-    return principalOfRequest(request, this.auth, this.#throttle);
+  /** The principal of a request, or why it is refused. A wrong token delays the refusal. */
+  principalOf(request: IncomingMessage): Promise<Principal | 401 | 429 | HandfastError> {
+    return principalOfRequest(request, this.auth, this.#throttle, this.#options.traffic);
   }
 
   async #route(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -134,6 +140,12 @@ export class HttpServer {
       return undefined;
     }
     const principal = await this.principalOf(request);
+    if (principal instanceof HandfastError) {
+      const { message, detail } = principal;
+      const seconds = Math.ceil(Number(detail.retry_after_ms) / 1000);
+      respond(response, 429, { error: message, ...detail }, { 'Retry-After': String(seconds) });
+      return undefined;
+    }
     if (typeof principal === 'object') return principal;
     this.#options.onRefused?.(request, principal);
     if (principal === 429) respond(response, 429, { error: 'too many wrong tokens' }, { 'Retry-After': '5' });

@@ -8,6 +8,7 @@
 import { isLogged } from '../../../base/log.ts';
 import { Connection, type ConnectionLimits } from '../../../connection/connection.ts';
 import type { PendingCall } from '../../../connection/outgoing-calls.ts';
+import type { Traffic } from '../../../connection/traffic.ts';
 import type { FleetMessage } from '../../../protocol/fleet.ts';
 import { untyped } from '../../../protocol/method.ts';
 import type { CloseInfo, Link, Message } from '../../../transport/link.ts';
@@ -73,6 +74,11 @@ export class FleetConnection {
       new FleetCodec(readMessage),
       limits,
     );
+  }
+
+  /** Its messages and its link count against these shares. Called before a link is attached. */
+  share(traffic: Traffic | undefined): void {
+    this.#connection.traffic = traffic;
   }
 
   // The receiver of an accepted link.

@@ -46,9 +46,13 @@ function announceIn(decoded: Decoded): Announced | string {
   return `invalid_announce: ${found.join(', ')}`;
 }
 
+/** When a worker that was refused for want of room may try again, seconds. */
+const RETRY_AFTER_S = 1;
+
 /** Sends SESSION_BYE on a link that has no peer. */
 function dismiss(link: Link, { name, incarnation }: FleetHandshakeDeps, reason: string): void {
-  link.send(written(link, bye(name, reason, incarnation)));
+  const message = bye(name, reason, incarnation);
+  link.send(written(link, reason === 'over_capacity' ? { ...message, retry_after_s: RETRY_AFTER_S } : message));
 }
 
 export class FleetHandshake implements Dialect {

@@ -13,6 +13,7 @@ import { Reconnect, type ReconnectSettings } from '../../../connection/reconnect
 import { type Authenticator, createAuthenticator } from '../../../session/auth.ts';
 import { AuthThrottle } from '../../../session/auth-throttle.ts';
 import type { Principal } from '../../../session/principal.ts';
+import type { TrafficShares } from '../../../session/traffic-shares.ts';
 import type { CloseInfo, Link } from '../../../transport/link.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import type { Announced } from '../../messages/decoded.ts';
@@ -35,6 +36,11 @@ export interface StreamBusOptions {
    * @internal
    */
   readonly authThrottle?: AuthThrottle;
+  /**
+   * The shares of links and messages; pass the host's where both serve the same listeners. Default: none.
+   * @internal
+   */
+  readonly traffic?: TrafficShares;
   readonly log: Log;
   /** Names of workers on other buses: a worker that joins under one of them is refused. */
   readonly taken?: ReadonlySet<string>;
@@ -253,7 +259,15 @@ class LinkBus implements StreamBus, PeerOwner, FleetHandshakeDeps {
     if (this.#options.taken?.has(peerId)) return 'name_taken';
     const before = this.#peers.get(peerId);
     if (before === undefined && this.#peers.size >= (this.#options.maxPeers ?? 10_000)) return 'over_capacity';
+    const traffic = identity.principal && this.#options.traffic?.of(identity.principal, link);
+    try {
+      // A worker that replaces its own link needs no further one.
+      if (before === undefined) traffic?.mustHaveRoom();
+    } catch (thrown) {
+      return asError(thrown).code;
+    }
     const peer = new StreamPeer(this, link, { ...identity, announced, onClosed });
+    peer.connection.share(traffic);
     this.#peers.set(peerId, peer);
     if (before !== undefined) {
       this.log.info('a new link of a worker replaced the old one', {

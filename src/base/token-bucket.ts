@@ -1,0 +1,57 @@
+/**
+ * A rate limit: so many units a second, of which one second's worth may be used at once.
+ *
+ * Used by `session/traffic-shares.ts`. The clock is read only when the bucket is empty, so a unit costs a comparison and a
+ * subtraction. What was left at a refill is kept, which allows one more second's worth at most.
+ */
+export class TokenBucket {
+  readonly #perSecond: () => number;
+  readonly #now: () => number;
+  /** Below zero: a debt, which is repaid first. */
+  #left: number;
+  #filledAt: number;
+
+  /**
+   * @param perSecond units a second, above 0; asked at each refill, so it may change
+   * @param now monotonic milliseconds
+   */
+  constructor(perSecond: () => number, now: () => number = () => performance.now()) {
+    this.#perSecond = perSecond;
+    this.#now = now;
+    this.#left = perSecond();
+    this.#filledAt = now();
+  }
+
+  /** Takes units while anything is left, also more than that. False: nothing is left, and nothing was taken. */
+  take(units = 1): boolean {
+    if (this.#left <= 0 && !this.#fill()) return false;
+    this.#left -= units;
+    return true;
+  }
+
+  /** Takes units that were used already. False: nothing is left now. */
+  spend(units: number): boolean {
+    this.#left -= units;
+    return this.#left > 0 || this.#fill();
+  }
+
+  /** What is used of one second's worth now. */
+  get used(): number {
+    this.#fill();
+    return Math.round(this.#perSecond() - this.#left);
+  }
+
+  /** Milliseconds until something is left, rounded up. */
+  get waitMs(): number {
+    if (this.#left > 0 || this.#fill()) return 0;
+    return Math.floor((-this.#left * 1000) / this.#perSecond()) + 1;
+  }
+
+  #fill(): boolean {
+    const now = this.#now();
+    const perSecond = this.#perSecond();
+    this.#left = Math.min(perSecond, this.#left + ((now - this.#filledAt) * perSecond) / 1000);
+    this.#filledAt = now;
+    return this.#left > 0;
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * What a connection needs of its owner: limits, the meaning of its messages, and where entries are journaled.
+ *
+ * `connection.ts` uses it; `session/session.ts`, `agent/agent.ts`, `control/rpc/` and `fleet/bus/stream/` are its owners.
+ */
+import type { CloseInfo } from '../transport/link.ts';
+import type { Encoded, Incoming } from '../wire/codec.ts';
+import type { HandfastError } from '../wire/errors.ts';
+import type { RequestLimits } from './incoming-requests.ts';
+import type { Route, RunningRequest } from './running-request.ts';
+import type { SlowReaderLimits } from './slow-consumer.ts';
+
+export interface ConnectionLimits extends RequestLimits, SlowReaderLimits {
+  /** Nesting of a message at most. */
+  readonly maxDepth: number;
+  /** Longest message sent, in bytes on the wire; a longer reply becomes the error `too_large`. */
+  readonly maxMessageBytes: number;
+  /**
+   * Unsent bytes past which requests are refused, and characters of notices, queued above `sendBufferBytes`, past which the
+   * link is dropped. Default: requests are not refused, and eight times `sendBufferBytes` for notices.
+   */
+  readonly maxSendBufferBytes?: number;
+  /** Notices whose handling is under way, past which the link is not read from. Default: no bound. */
+  readonly inboxLimit?: number;
+}
+
+/** The owner of a connection decides what its messages mean. */
+export interface ConnectionOwner {
+  /** The handler of a request, an error to reply with, `ignore` for no reply, or undefined for an unknown type. */
+  route(incoming: Incoming): Route | HandfastError | 'ignore' | undefined;
+  /** Makes the running request, for owners that extend it. */
+  request?(incoming: Incoming, route: Route): RunningRequest;
+  /** A message that belongs to no request. A promise counts against `inboxLimit`. Absent: it is dropped and counted. */
+  notice?(incoming: Incoming): Promise<unknown> | undefined;
+  /** The peer's error about something that was no request, or about the session. Absent: it is dropped and counted. */
+  refused?(error: HandfastError): void;
+  /** Input that was no message. `raw` is undefined when the link had refused it before it was text. */
+  malformed(error: HandfastError, raw: string | undefined): void;
+  /** What a handler threw, as the error its caller gets. */
+  failed(request: RunningRequest, thrown: unknown): HandfastError;
+  /** A reply that cannot be written, as the error its caller gets. Absent: `runtime_error`. */
+  unwritable?(request: RunningRequest, thrown: unknown): HandfastError;
+  /** A request has its reply. `size` = characters of the reply, 0 by reference. */
+  replied?(request: RunningRequest, error: HandfastError | undefined, size: number): void;
+  /** A handler was abandoned and still runs (`+1`), or an abandoned one has settled. */
+  abandoned?(change: 1 | -1): void;
+  /** The peer sends nothing more but still reads. */
+  ended(): void;
+  /** The link is lost. */
+  linkLost(cause: CloseInfo): void;
+}
+
+/** Journals what passes; see `session/session.ts`. */
+export interface Recorder {
+  /** @param request the id of the request the entry belongs to; `''` = none */
+  record(cursor: number, kind: EntryKind, request: string, body: Encoded): void;
+}
+
+/** What an entry of a journal is. All but `request` were sent by this side. */
+export type EntryKind = 'request' | 'event' | 'reply' | 'error' | 'call' | 'notice';
