@@ -16,6 +16,10 @@ interface Stream {
   /** The last cursor in use; undefined while it is being read. */
   cursor: number | undefined;
   waiting: Omit<NewEntry, 'cursor'>[];
+  /** Of a new task, none of whose entries was accepted yet. */
+  fresh: boolean;
+  /** Entries that were refused; they go before those that wait. */
+  refused: Omit<NewEntry, 'cursor'>[];
   /** In whose share the first entry puts it; later ones change nothing. */
   readonly submitter: string | undefined;
 }
@@ -33,13 +37,13 @@ export class TaskJournal {
 
   /** A stream that has no entries yet. */
   begin(taskId: string, submitter: string | undefined): void {
-    this.#streams.set(taskId, { cursor: 0, waiting: [], submitter });
+    this.#streams.set(taskId, { cursor: 0, waiting: [], refused: [], fresh: true, submitter });
   }
 
   write(taskId: string, kind: string, body: object): void {
     let stream = this.#streams.get(taskId);
     if (stream === undefined) {
-      stream = { cursor: undefined, waiting: [], submitter: undefined };
+      stream = { cursor: undefined, waiting: [], refused: [], fresh: false, submitter: undefined };
       this.#streams.set(taskId, stream);
       void this.#find(taskId, stream);
     }
@@ -81,36 +85,44 @@ export class TaskJournal {
   };
 
   #append(taskId: string, stream: Stream): void {
-    let cursor = stream.cursor as number;
-    const entries = stream.waiting.map((entry) => ({ ...entry, cursor: ++cursor }));
+    let { cursor } = stream;
+    // They follow when it is known.
+    if (cursor === undefined) return;
+    const { waiting } = stream;
+    const entries = waiting.map((entry) => ({ ...entry, cursor: ++(cursor as number) }));
     stream.waiting = [];
     stream.cursor = cursor;
     const refused = this.#journal.append(taskStream(taskId), entries, 'volatile', stream.submitter);
-    // An earlier task of this name used these cursors.
-    refused?.catch(() => this.#again(taskId, stream, entries));
+    if (refused === undefined) stream.fresh = false;
+    else refused.catch(() => this.#replace(taskId, stream, waiting));
   }
 
-  async #again(taskId: string, stream: Stream, entries: readonly NewEntry[]): Promise<void> {
-    try {
-      const { last } = await this.#journal.read(taskStream(taskId), Number.MAX_SAFE_INTEGER, 1);
-      if (last === 0) return;
-      let cursor = Math.max(last, stream.cursor ?? 0);
-      const moved = entries.map((entry) => ({ ...entry, cursor: ++cursor }));
-      stream.cursor = cursor;
-      this.#journal.append(taskStream(taskId), moved, 'volatile')?.catch(() => {});
-    } catch {
-      // The journal is closed or damaged; the record is in the task store.
-    }
+  /**
+   * An earlier task of this name used these cursors: its events are not those of this one, and may be another submitter's. They
+   * are removed, and what was refused follows behind their cursors.
+   */
+  async #replace(taskId: string, stream: Stream, entries: Stream['waiting']): Promise<void> {
+    // Where entries were accepted before, the journal is closed or damaged.
+    if (!stream.fresh && stream.cursor !== undefined) return;
+    stream.refused.push(...entries);
+    if (!stream.fresh) return;
+    stream.fresh = false;
+    stream.cursor = undefined;
+    await this.#find(taskId, stream, () => this.#journal.delete(taskStream(taskId)));
   }
 
-  async #find(taskId: string, stream: Stream): Promise<void> {
+  /** Reads the last cursor, does `then`, and appends what waits. */
+  async #find(taskId: string, stream: Stream, then?: () => Promise<void>): Promise<void> {
     let last = 0;
     try {
       ({ last } = await this.#journal.read(taskStream(taskId), Number.MAX_SAFE_INTEGER, 1));
+      await then?.();
     } catch {
-      // As above.
+      // The journal is closed or damaged; the record is in the task store.
     }
     stream.cursor = last;
+    stream.waiting = [...stream.refused, ...stream.waiting];
+    stream.refused = [];
     if (stream.waiting.length > 0) this.#append(taskId, stream);
   }
 }
