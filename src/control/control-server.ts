@@ -204,7 +204,12 @@ export async function createControlServer(options: ControlServerOptions): Promis
       return defaultBackend();
     },
     get shares() {
-      return { turns: sessions.turns, stored_bytes: sessions.storage, sign_ins: settings.signIns };
+      return {
+        control_sessions: sessions.live,
+        turns: sessions.turns,
+        stored_bytes: sessions.storage,
+        sign_ins: settings.signIns,
+      };
     },
   };
 }

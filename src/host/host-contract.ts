@@ -5,6 +5,7 @@
  */
 import type { Closable } from '../base/lifetime.ts';
 import type { Log } from '../base/log.ts';
+import type { ShareUsage } from '../base/share-usage.ts';
 import type { PathGuard } from '../base/workspace/protected-paths.ts';
 import type { Dialect } from '../connection/accept.ts';
 import type { Journal } from '../journal/journal.ts';
@@ -124,6 +125,11 @@ export interface Host extends Closable {
    */
   close(graceMs?: number): Promise<void>;
   health(): HostHealth;
+  /**
+   * What principals have of the shares of this host, by share.
+   * @internal
+   */
+  readonly shares: Readonly<Record<string, ShareUsage>>;
   /** Sessions that live, connected or detached. */
   readonly sessions: Iterable<HostSession>;
   /** True while a session of this id lives. */

@@ -9,6 +9,7 @@
 import { Lifetime, type LifetimeState } from '../base/lifetime.ts';
 import type { Log } from '../base/log.ts';
 import { silentLog } from '../base/log.ts';
+import type { ShareUsage } from '../base/share-usage.ts';
 import { Acceptor } from '../connection/accept.ts';
 import type { ConnectionLimits } from '../connection/connection.ts';
 import type { Route, RunningRequest } from '../connection/running-request.ts';
@@ -246,6 +247,11 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     }
     this.#store?.close();
     if (Object.keys(states).length > 0) await this.#options.snapshots?.save(states);
+  }
+
+  get shares(): Readonly<Record<string, ShareUsage>> {
+    const { threads, processes } = this.#callDeps.slots;
+    return { sessions: this.#registry.usage, threads: threads.usage, processes: processes.usage };
   }
 
   health(): HostHealth {

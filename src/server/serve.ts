@@ -14,7 +14,7 @@ import type { FleetConfig } from '../config/fleet-config.ts';
 import { ensureLocalToken } from '../config/local-token.ts';
 import type { ControlServer } from '../control/control-server.ts';
 import type { Host } from '../host/host.ts';
-import { type HostSlots, hostSlots } from '../host/host-limits.ts';
+import { hostSlots } from '../host/host-limits.ts';
 import {
   type Authenticator,
   type ConfiguredAuthenticator,
@@ -155,7 +155,6 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
         reload,
         auth,
         authThrottle,
-        slots,
         traffic,
         control,
         fleet,
@@ -202,7 +201,6 @@ interface Serving {
   readonly reload: (() => Promise<Reloaded>) | undefined;
   readonly auth: Authenticator;
   readonly authThrottle: AuthThrottle;
-  readonly slots: HostSlots;
   readonly traffic: TrafficShares;
   readonly control: ControlServer | undefined;
   readonly fleet: AssembledFleet | undefined;
@@ -215,12 +213,11 @@ interface Serving {
 }
 
 async function openServer(config: HostConfig, assembled: AssembledHost, serving: Serving): Promise<RunningServer> {
-  const { auth, authThrottle, slots, traffic, control, fleet, tokenFile, log, trusts } = serving;
+  const { auth, authThrottle, traffic, control, fleet, tokenFile, log, trusts } = serving;
   const { host, journal, journalShares, audit } = assembled;
   await audit?.open();
   const shares = async () => ({
-    threads: slots.threads.usage,
-    processes: slots.processes.usage,
+    ...host.shares,
     ...traffic.usage,
     ...journalShares.usage,
     ...control?.shares,

@@ -4,11 +4,12 @@
  * A message that races its session's expiry is either served or gets `session_expired`: sessions are marked active when a
  * message is read and expired only in a sweep that finds the mark missing.
  */
+import type { ShareUsage } from '../base/share-usage.ts';
 import { NO_REQUEST } from '../wire/a2e.ts';
 import { fail } from '../wire/errors.ts';
 import type { Principal } from './principal.ts';
 import type { Session } from './session.ts';
-import { mustHaveShare } from './shares.ts';
+import { SessionShare } from './shares.ts';
 
 export interface RegistryLimits {
   /** A session with a link but without traffic and running work ends after this many milliseconds. 0 = never. */
@@ -28,12 +29,14 @@ export class SessionRegistry {
   readonly #sessions = new Map<string, Session>();
   /** How many each principal has. */
   readonly #counts = new Map<string, number>();
+  readonly #share: SessionShare;
   readonly #now: () => number;
   #timer: NodeJS.Timeout | undefined;
 
   /** @param now monotonic milliseconds */
   constructor(limits: RegistryLimits, now: () => number = () => performance.now()) {
     this.#limits = limits;
+    this.#share = new SessionShare({ perPrincipal: limits.maxSessionsPerPrincipal, total: limits.maxSessions });
     this.#now = now;
   }
 
@@ -51,12 +54,13 @@ export class SessionRegistry {
 
   /** Fails with `over_capacity` when the host, or this principal, may not have one more session. */
   mustHaveRoom(principal: Principal): void {
-    if (this.#sessions.size >= this.#limits.maxSessions) {
-      throw fail('over_capacity', 'the host has too many sessions; end some of them', {
-        session_limit: this.#limits.maxSessions,
-      });
-    }
-    mustHaveShare(principal, this.#counts.get(principal.name) ?? 0, this.#limits.maxSessionsPerPrincipal);
+    this.#share.mustHaveRoom(this.#sessions.size, 'the host has too many sessions; end some of them');
+    this.#share.mustHaveShare(principal, this.#counts.get(principal.name) ?? 0);
+  }
+
+  /** Sessions by principal. */
+  get usage(): ShareUsage {
+    return this.#share.usage(this.#sessions.size, this.#counts);
   }
 
   add(session: Session): void {

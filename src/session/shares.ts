@@ -3,7 +3,8 @@
  *
  * Used by `registry.ts` for sessions of the environment, and by the control edge for its own. @see SECURITY.md#limits
  */
-import { fail } from '../wire/errors.ts';
+import { type ShareUsage, shareUsage } from '../base/share-usage.ts';
+import { fail, type HandfastError } from '../wire/errors.ts';
 import type { Principal } from './principal.ts';
 
 /** Sessions of one principal at once, on each edge, unless the configuration says otherwise. */
@@ -25,12 +26,34 @@ export function mayStore(
   return stored.bytes < total ? own : Math.min(own, total / Math.max(1, stored.owners));
 }
 
-/** Fails with `over_capacity` when the principal has as many sessions as its share allows. */
-export function mustHaveShare(principal: Principal, has: number, share: number): void {
-  const most = sessionShare(principal, share);
-  if (has < most) return;
-  throw fail('over_capacity', `${principal.name} has ${has} sessions, its share; end some of them`, {
-    session_limit: most,
-    retry_after_ms: RETRY_AFTER_MS,
-  });
+/** The sessions of an edge: refuses a principal that has as many as it may, and counts that. */
+export class SessionShare {
+  readonly #limits: { readonly perPrincipal: number; readonly total: number };
+  #refused = 0;
+
+  constructor(limits: { readonly perPrincipal: number; readonly total: number }) {
+    this.#limits = limits;
+  }
+
+  /** Fails with `over_capacity` when the principal has as many sessions as its share allows. */
+  mustHaveShare(principal: Principal, has: number): void {
+    const most = sessionShare(principal, this.#limits.perPrincipal);
+    if (has < most) return;
+    throw this.#refusal(`${principal.name} has ${has} sessions, its share; end some of them`, most);
+  }
+
+  /** Fails with `over_capacity` when there are as many sessions as all together may have. */
+  mustHaveRoom(has: number, message: string): void {
+    if (has < this.#limits.total) return;
+    throw this.#refusal(message, this.#limits.total);
+  }
+
+  usage(has: number, counts: Iterable<readonly [string, number]>): ShareUsage {
+    return shareUsage(has, this.#refused, counts);
+  }
+
+  #refusal(message: string, limit: number): HandfastError {
+    this.#refused += 1;
+    return fail('over_capacity', message, { session_limit: limit, retry_after_ms: RETRY_AFTER_MS });
+  }
 }

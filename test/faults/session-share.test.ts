@@ -18,11 +18,12 @@ test('F-97: a token that opens sessions without end is refused at its share; all
   const file = join(folder, 'handfast.yaml');
   writeFileSync(
     file,
-    `listen: tcp://127.0.0.1:0
+    `listen: [tcp://127.0.0.1:0, http://127.0.0.1:0]
 limits: { max_sessions: 400, max_sessions_per_principal: ${SHARE} }
 control: { max_sessions: 400 }
 auth:
   tokens:
+    - { name: root, token: ${tokenOf('root')}, admin: true }
     - { name: greedy, token: ${tokenOf('greedy')}, roles: [agent, client] }
     - { name: other, token: ${tokenOf('other')}, roles: [agent, client] }
     - { name: small, token: ${tokenOf('small')}, roles: [agent, client], limits: { max_sessions: 2 } }
@@ -32,9 +33,10 @@ auth:
     serve(await loadConfig(file, { env: { HANDFAST_HOME: join(folder, 'home') }, cwd: folder }), { announce: false });
   let server = await start();
   t.after(() => server.close(0));
+  const tcp = () => server.listeners.find((address) => address.startsWith('tcp:')) as string;
   const agentOf = (name: string) =>
-    connect(server.url as string, { capabilities: ['tools'], token: tokenOf(name), reconnect: { maxMs: 1 } });
-  const clientOf = (name: string) => connectControl(server.url as string, { token: tokenOf(name) });
+    connect(tcp(), { capabilities: ['tools'], token: tokenOf(name), reconnect: { maxMs: 1 } });
+  const clientOf = (name: string) => connectControl(tcp(), { token: tokenOf(name) });
 
   // The environment: sessions at once.
   const agents = [];
@@ -66,6 +68,12 @@ auth:
     });
   }
   assert.equal(refused, ASKED - SHARE);
+  const headers = { authorization: `Bearer ${tokenOf('root')}` };
+  const { shares } = (await (await fetch(`${server.url}/status`, { headers })).json()) as {
+    shares: Record<string, { used: number; refused: number; principals: Record<string, number> }>;
+  };
+  assert.deepEqual(shares.control_sessions, { used: SHARE, refused, principals: { greedy: SHARE } });
+  assert.ok((shares.sessions?.refused ?? 0) >= 2, 'refused handshakes are counted');
   const other = await clientOf('other');
   await other.call('session.create', {});
   await Promise.all([greedy.close(), other.close()]);

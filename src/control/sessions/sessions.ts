@@ -127,6 +127,8 @@ export interface Sessions {
   liveIds(owner?: string): readonly string[];
   /** How many sessions are not closed; of one owner, or all. */
   liveCount(owner?: string): number;
+  /** Sessions that are not closed, by principal. */
+  readonly live: ShareUsage;
   /** Turns that run, by principal. */
   readonly turns: ShareUsage;
   /** Bytes that the journal stores, by principal. */
@@ -265,6 +267,10 @@ class ServedSessions implements Sessions {
 
   liveCount(owner?: string): number {
     return this.#pool.liveCount(owner);
+  }
+
+  get live(): ShareUsage {
+    return this.#pool.usage;
   }
 
   get turns(): ShareUsage {

@@ -24,6 +24,11 @@ export class LiveSessions {
     return owner === undefined ? this.#owners.size : (this.#counts.get(owner) ?? 0);
   }
 
+  /** How many each owner has. */
+  get counts(): ReadonlyMap<string, number> {
+    return this.#counts;
+  }
+
   /** Their ids; of one owner, or of all. */
   ids(owner?: string): string[] {
     const ids = [...this.#owners.keys()];

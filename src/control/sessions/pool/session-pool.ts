@@ -4,10 +4,11 @@
  *
  * Made by `sessions.ts`; handlers and `recovery.ts` get their sessions here.
  */
+import type { ShareUsage } from '../../../base/share-usage.ts';
 import type { SessionEventPayloads } from '../../../protocol/session-events.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { may, must, type SessionAction } from '../../../session/rights.ts';
-import { mustHaveShare } from '../../../session/shares.ts';
+import { SessionShare } from '../../../session/shares.ts';
 import type { StorageShares } from '../../../session/storage-shares.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { OpenSession, type SessionDeps, streamOf } from '../log/open-session.ts';
@@ -50,11 +51,13 @@ export class SessionPool {
   readonly #unloaded = new Map<string, WeakRef<OpenSession>>();
   readonly #turns = new WeakMap<OpenSession, SessionTurns>();
   readonly #live = new LiveSessions();
+  readonly #share: SessionShare;
 
   constructor(parts: Omit<PoolDeps, 'onLoad'>, turnParts: TurnDeps, limits: PoolLimits) {
     this.parts = { ...parts, onLoad: (session) => this.#use(session) };
     this.#turnParts = turnParts;
     this.#limits = limits;
+    this.#share = new SessionShare({ perPrincipal: limits.perPrincipal, total: limits.sessions });
   }
 
   /** Ids of the sessions that are not closed, in the order of their creation; of one owner, or of all. */
@@ -65,6 +68,11 @@ export class SessionPool {
   /** How many sessions are not closed; of one owner, or of all. */
   liveCount(owner?: string): number {
     return this.#live.count(owner);
+  }
+
+  /** Sessions that are not closed, by owner. */
+  get usage(): ShareUsage {
+    return this.#share.usage(this.#live.size, this.#live.counts);
   }
 
   /** Sessions in memory. */
@@ -95,14 +103,13 @@ export class SessionPool {
   }
 
   #mustHaveShare(owner: string): void {
-    mustHaveShare(this.#turnParts.principalOf(owner), this.#live.count(owner), this.#limits.perPrincipal);
+    this.#share.mustHaveShare(this.#turnParts.principalOf(owner), this.#live.count(owner));
   }
 
   /** Fails with `over_capacity` when as many sessions are open as may be, in all or of this owner. */
   mustHaveRoom(owner?: string): void {
     if (owner !== undefined) this.#mustHaveShare(owner);
-    if (this.#live.size < this.#limits.sessions) return;
-    throw fail('over_capacity', 'too many sessions are open; close some', { session_limit: this.#limits.sessions });
+    this.#share.mustHaveRoom(this.#live.size, 'too many sessions are open; close some');
   }
 
   /** Adds a session that was read from the journal. */
