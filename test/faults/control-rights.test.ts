@@ -159,6 +159,20 @@ test('a turn runs with the rights its owner has then', async (t) => {
   assert.fail('the turn did not fail');
 });
 
+test('a conversation is compressed only by a provider that its owner may use now', async (t) => {
+  const { as, reload } = await start(
+    t,
+    'providers: { compatible: { base_url: "http://127.0.0.1:9/v1", models: [small] } }\n',
+  );
+  const [root, client] = [await as('root'), await as('client')];
+  await root.call('model.select', { provider: 'compatible', thinking_level: 'LOW', model_id: 'small' });
+  const { session_id } = (await client.call('session.create', {})) as { session_id: string };
+  await reload((text) => text.replace('roles: [client] }', 'roles: [client], providers: [google] }'));
+  const compress = { session_id, raw_command: '/compress' };
+  await refused(client.call('command.execute', compress), 'providers');
+  await refused(root.call('command.execute', compress), 'providers');
+});
+
 test('a viewer reads the sessions of all and steers none; ids of others are unknown to a client', async (t) => {
   const { as } = await start(t);
   const [root, client, viewer] = [await as('root'), await as('client'), await as('viewer')];

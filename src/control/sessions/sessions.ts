@@ -37,6 +37,7 @@ import { turnHandlers } from './methods/turn-handlers.ts';
 import { SessionEvents } from './pool/event-source.ts';
 import { recoverSessions } from './pool/recovery.ts';
 import { type PoolLimits, SessionPool } from './pool/session-pool.ts';
+import { mustRun } from './record/session-rights.ts';
 import { addUsage } from './record/usage.ts';
 import type { SessionStore } from './store/store.ts';
 import { TurnLog } from './turns/live-turn.ts';
@@ -181,7 +182,7 @@ class ServedSessions implements Sessions {
   readonly #now: () => number;
   readonly #chats: ChatDeps;
   readonly #slots: SharedSlots;
-  /** Principals as they last called, for their turns. */
+  readonly #principalOf: (name: string) => Principal;
   readonly #sweeper: NodeJS.Timeout;
   #ending = false;
   #stopped: Promise<void> | undefined;
@@ -200,6 +201,7 @@ class ServedSessions implements Sessions {
       now: this.#now,
     };
     const principalOf = options.principalOf ?? unlisted;
+    this.#principalOf = principalOf;
     this.#slots = new SharedSlots('turns', {
       total: Math.max(1, limits.turns),
       perOwner: (name) => Math.max(1, may(principalOf(name), 'administer') ? limits.turns : limits.turnsPerPrincipal),
@@ -309,6 +311,7 @@ class ServedSessions implements Sessions {
     if (backend.compact === undefined || backend.modelOf(settings) === null) {
       throw fail('not_configured', 'select a model first before running /compress', { session_id: id });
     }
+    mustRun(this.#principalOf(session.record.owner), settings, backend);
     return turns.exclusively('interrupted', (held, isOver) => {
       const log = new TurnLog(session, isOver);
       const status = (status_label: string, detail?: Readonly<Record<string, unknown>>): void =>

@@ -7,6 +7,7 @@
 import type { SessionSettings } from '../../../protocol/session-types.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { must } from '../../../session/rights.ts';
+import type { Backend } from '../../contract/backend.ts';
 
 /** The program or address of an MCP server; `''`, which only an administrator is granted, where it names none. */
 function serverOf({ command, url }: Readonly<Record<string, unknown>>): string {
@@ -25,4 +26,10 @@ export function mustBeAllowed(
   for (const server of mcpServers) must(principal, 'mcp_server', serverOf(server as Readonly<Record<string, unknown>>));
   // A session that allows without asking answers its own approvals.
   if (approvals === 'allow') must(principal, 'approve', owner);
+}
+
+/** Fails with `unauthorized` unless the owner of a session may have it run, or compressed, on this backend now. */
+export function mustRun(owner: Principal, settings: SessionSettings, backend: Pick<Backend, 'name' | 'modelOf'>): void {
+  const provider = backend.modelOf(settings)?.provider ?? undefined;
+  mustBeAllowed(owner, owner.name, { ...settings, backend: backend.name, ...(provider && { provider }) });
 }

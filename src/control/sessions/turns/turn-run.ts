@@ -15,7 +15,7 @@ import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import type { Backend } from '../../contract/backend.ts';
 import type { AcceptedPrompt, ReadPrompt } from '../../rounds/prompt.ts';
 import type { OpenSession } from '../log/open-session.ts';
-import { mustBeAllowed } from '../record/session-rights.ts';
+import { mustRun } from '../record/session-rights.ts';
 import { DRAFTING, type LiveTurn } from './live-turn.ts';
 
 /** Most compressions of a turn whose context the provider refuses as too long. */
@@ -119,13 +119,8 @@ export class TurnRun {
   /** Defaults and the rights of the owner may have changed since the session was made. Fails with `unauthorized`. */
   mustBeAllowed(): void {
     const { principal, settings, cwd } = this.#turn;
-    const provider = this.#backend.modelOf(settings)?.provider ?? undefined;
     this.#parts.checkCwd?.(cwd, principal);
-    mustBeAllowed(principal, principal.name, {
-      ...settings,
-      backend: this.#backend.name,
-      ...(provider && { provider }),
-    });
+    mustRun(principal, settings, this.#backend);
   }
 
   async #guarded(work: () => Promise<TurnResult>): Promise<TurnResult> {
