@@ -17,6 +17,11 @@ export interface Route {
    * without end. They are lost with their link, so the request ends with it.
    */
   readonly unrecorded?: boolean;
+  /**
+   * True when a request ends by a cancel only. It ends with the input of its peer, which may be gone altogether: over some
+   * transports the end of the input is all that is ever known of that.
+   */
+  endless?(body: unknown): boolean;
   /** True for requests that end work or only look: up to twice the concurrency limit they run although it is reached. */
   readonly exempt?: boolean;
   /** Why a session may not make this request; asked of running ones when the rights of their session have changed. */

@@ -20,6 +20,7 @@ export function journalReader(sessions: ReadableSessions): Route {
   return {
     method: journalFollow as unknown as Method,
     unrecorded: true,
+    endless: (message) => (message as JournalFollowReq).follow === true,
     refuses: (message, session) => refusal(message as JournalFollowReq, session as SessionView, sessions),
     run: (message, request) => read(message as JournalFollowReq, request as RunningRequest & CallContext, sessions),
   };

@@ -16,6 +16,7 @@ import {
   optionalObject,
   optionalText,
   optionalTexts,
+  proseParam,
   rpcMethod,
   textParam,
 } from './rpc-shapes.schema.ts';
@@ -123,7 +124,7 @@ export const taskDrop = rpcMethod('fleet.task.drop', 'Ends a parked task permane
   .returns(ofTask);
 
 export const taskSteer = rpcMethod('fleet.task.steer', 'Adds input to a running task.')
-  .params({ task_id, text: textParam() })
+  .params({ task_id, text: proseParam() })
   .returns(ok);
 
 export const taskAnswer = rpcMethod('fleet.task.answer', 'Answers a question of a running task.')

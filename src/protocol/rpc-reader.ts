@@ -74,12 +74,18 @@ function fits({ as, needed, oneOf = [] }: Member, value: unknown): boolean {
   }
 }
 
+/** Most characters of a text that is no prompt: an id, a name, a title, a path. Requests are answered with it, and lists hold it. */
+export const MAX_TEXT_CHARS = 4096;
+
 /** Reads one parameter: undefined where it is absent, `null`, or a blank text. */
 function readParam(member: Member, given: unknown, field: string, method: string): unknown {
   if (member.as === 'any') return given;
   const value = member.as === 'string' && typeof given === 'string' ? given.trim() : (given ?? undefined);
   if (value === undefined && !member.needed) return undefined;
   if (!fits(member, value)) throw wrongParam(method, field, expectedOf(member));
+  if (typeof value === 'string' && value.length > MAX_TEXT_CHARS && member.long !== true) {
+    throw wrongParam(method, field, `at most ${MAX_TEXT_CHARS} characters long`);
+  }
   if (member.refusal !== undefined && !member.oneOf?.includes(value as string)) {
     throw fail('schema_violation', member.refusal, { field });
   }

@@ -15,6 +15,8 @@ const described = (description: string | undefined) => description && { descript
 
 /** A string that is not blank; trimmed. */
 export const textParam = (description?: string) => Type.String({ minLength: 1, ...described(description) });
+/** The same for what a user writes: it may be as long as a message, all other texts are bounded by the reader. */
+export const proseParam = () => Type.String({ minLength: 1, [NOTE]: { long: true } });
 /** `true` or `false` only. */
 export const flagParam = (description?: string) => Type.Boolean(described(description) || {});
 
@@ -23,6 +25,7 @@ export const optional = <T>(schema: object, description?: string) =>
   Type.Optional(Type.Unsafe<T>({ ...schema, ...described(description) }));
 /** A string, trimmed; a blank one counts as absent. */
 export const optionalText = (description?: string) => optional<string>({ type: ['string', 'null'] }, description);
+export const optionalProse = () => optional<string>({ type: ['string', 'null'], [NOTE]: { long: true } });
 export const optionalFlag = (description?: string) => optional<boolean>({ type: ['boolean', 'null'] }, description);
 /** A finite number. */
 export const optionalNumber = (description?: string) => optional<number>({ type: ['number', 'null'] }, description);

@@ -13,9 +13,11 @@ import {
   optionalFlag,
   optionalNumber,
   optionalObject,
+  optionalProse,
   optionalText,
   optionalTexts,
   optionalWord,
+  proseParam,
   rpcMethod,
   textParam,
   wordParam,
@@ -121,7 +123,7 @@ export const sessionGet = rpcMethod('session.get', 'All that is known of a sessi
 export const sessionSend = rpcMethod('session.send', 'Starts a turn, or queues its prompt.')
   .params({
     session_id,
-    text: optionalText(),
+    text: optionalProse(),
     enqueue: optionalFlag(),
     images: anything(),
     idempotency_key: optionalText(
@@ -132,7 +134,7 @@ export const sessionSend = rpcMethod('session.send', 'Starts a turn, or queues i
 export const sessionSteer = rpcMethod('session.steer', 'Adds input to the running turn.')
   .params({
     session_id,
-    text: textParam(),
+    text: proseParam(),
     expected_turn_id: optionalText('The turn it is meant for; where another one runs, it is rejected.'),
     when_late: optionalWord(
       ['report', 'queue'],
@@ -160,7 +162,7 @@ export const queueClear = rpcMethod('session.queue.clear', 'Drops the prompts th
   .params({ session_id })
   .returns(ofSession({ cleared_count: number() }));
 export const commandExecute = rpcMethod('command.execute', 'Runs a slash command.')
-  .params({ session_id, raw_command: textParam() })
+  .params({ session_id, raw_command: proseParam() })
   .returns(object({ handled: flag(), output: may(Type.Unknown()) }));
 
 export const authStatus = rpcMethod('auth.status', 'Which credentials are configured.')

@@ -332,9 +332,12 @@ export class Session implements ConnectionOwner, SessionView {
   }
 
   ended(): void {
-    // The agent sends nothing more; it still gets its replies.
-    const { link } = this.connection;
-    void this.connection.requests.idle().then(() => {
+    // The agent sends nothing more; it still gets its replies, but for those that only a cancel would end.
+    const { link, requests } = this.connection;
+    requests.stopWhere(({ route, message }) =>
+      route.endless?.(message) === true ? fail('connection_lost', 'the agent ended its input') : undefined,
+    );
+    void requests.idle().then(() => {
       // Meanwhile another link may have taken over, and then this one's end means nothing.
       if (this.#state !== 'open' || this.connection.link !== link) return;
       if (!this.resumable) return this.close('connection_lost', 'the agent ended the link');

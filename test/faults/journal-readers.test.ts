@@ -82,3 +82,17 @@ describe('readers of a journal do not read of each other’s reading', () => {
     assert.ok(left.messages.length + right.messages.length < 100, 'they tell each other what they told each other');
   });
 });
+
+test('following ends with the input of its reader; all other requests get their replies', async () => {
+  const peer = await dial();
+  await peer.shake({ extensions });
+  peer.send(follow('f'));
+  peer.send({ type: 'journal/follow/req', id: 'all' });
+  await peer.answer('all');
+  peer.send({ type: 'tool/call/req', id: 'c', tool_name: 'echo', arguments: {} });
+  peer.end();
+  await peer.closed();
+  const reply = (id: string) => peer.messages.find(({ req_id, type }) => req_id === id && type !== 'journal/event');
+  assert.equal(reply('c')?.type, 'tool/call/resp');
+  assert.deepEqual((reply('f')?.detail as Message)?.reason, 'connection_lost');
+});

@@ -6,6 +6,7 @@
  * @see docs/protocol/session-rpc.md#export
  */
 import type { Journal } from '../../../journal/journal.ts';
+import { MAX_TEXT_CHARS } from '../../../protocol/rpc-reader.ts';
 import { type Image, NO_USAGE, type StopReason, type UiMessage } from '../../../protocol/session-types.ts';
 import { fail } from '../../../wire/errors.ts';
 import { isObject } from '../../../wire/json.ts';
@@ -121,7 +122,7 @@ const notAnExport = (why: string) =>
 function cleaned({ record }: FoldedSession, head: Readonly<Record<string, unknown>>): Imported {
   const title = typeof record.title === 'string' && record.title !== '' ? record.title : head.title;
   return {
-    title: typeof title === 'string' ? title : '',
+    title: typeof title === 'string' ? title.slice(0, MAX_TEXT_CHARS) : '',
     cwd: typeof head.cwd === 'string' ? head.cwd : undefined,
     messages: record.messages.flatMap(messageOf),
     history: record.history.flatMap(itemOf),
