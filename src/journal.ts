@@ -1,4 +1,4 @@
-/** `handfast/journal`: the logs sessions are kept in, and the contract for writing another. */
+/** `handfast/journal`: the logs of sessions, and the contract for writing another. */
 
 export {
   DEFAULT_RETENTION,

@@ -83,7 +83,7 @@ export function textOf(content: readonly ToolCallContent[] | null | undefined): 
     .join('\n');
 }
 
-/** What came of a call: its text, its changes of files, and what the agent adds for machines. */
+/** The outcome of a call: its text, its changes of files, and what the agent adds for machines. */
 export function resultOf({ content, rawOutput, locations }: ToolFields): unknown {
   const text = textOf(content);
   const diffs = (content ?? []).flatMap((part) =>

@@ -1,5 +1,5 @@
 /**
- * Puts a text in place of a file in one step. Used for small private files: what runs, what plugins keep, what was allowed.
+ * Puts a text in place of a file in one step. Used for small private files: what runs, the state of plugins, what was allowed.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdir, open, rename, unlink } from 'node:fs/promises';

@@ -15,7 +15,7 @@ import { asError, fail, HandfastError } from '../wire/errors.ts';
 const WAIT_MS = 25_000;
 /** Most tasks of one request. */
 const PAGE = 1000;
-/** How long a fleet that went away is asked again, and how often, milliseconds. */
+/** How long a lost fleet is asked again, and how often, milliseconds. */
 const PATIENCE_MS = 30_000;
 const AGAIN_MS = 250;
 
@@ -35,7 +35,7 @@ export interface FleetStatus {
 }
 
 export interface FleetClientOptions {
-  /** The fleet went away, and something that only reads waits for it to come back. */
+  /** The fleet is lost, and something that only reads waits until it is back. */
   readonly onAway?: (error: HandfastError) => void;
 }
 
@@ -170,7 +170,7 @@ export class FleetClient {
     }
   }
 
-  /** A call that changes nothing, so that it is made again when the fleet went away before it answered; unless not `patient`. */
+  /** A call that changes nothing, so that it is made again when the fleet was lost before its reply; unless not `patient`. */
   async #read<Result>(
     method: RpcMethod<object, Result>,
     params: object,

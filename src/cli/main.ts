@@ -52,7 +52,7 @@ function rememberCompiled(home: string): void {
   }
 }
 
-/** Ends what a Handfast process left running that was killed together with its watcher. Not before this one is at work. */
+/** Ends what a Handfast process left running that was killed together with its watcher. Not before this one has started. */
 function sweepSoon(home: string): void {
   const sweep = async (): Promise<unknown> => (await import('../base/children/record.ts')).sweep(home);
   setTimeout(() => void sweep().catch(() => {}), 1_000).unref();

@@ -547,7 +547,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   }
 }
 
-/** Ignores everything: for links that were let go. */
+/** Ignores everything: for links that were detached. */
 const silent: LinkReceiver = { message() {}, malformed() {}, ended() {}, closed() {} };
 
 /** Size a notice counts with where it has no text. */

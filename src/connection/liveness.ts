@@ -41,7 +41,7 @@ interface Watched {
   readonly link: Link;
   readonly ping: Ping;
   received: number | undefined;
-  /** What the link said of its progress; undefined while nothing was waiting to be sent. */
+  /** The progress the link reported; undefined while nothing was waiting to be sent. */
   progress: number | undefined;
   silentTicks: number;
 }

@@ -301,7 +301,7 @@ export class OutgoingCalls {
 
   /**
    * A new link stands: sends what the peer never got. `received` = how many of our messages it had read before. Pings are
-   * not counted and not kept there, and may be sent twice.
+   * not counted and not stored there, and may be sent twice.
    */
   resend(received: number): void {
     for (const call of this.#pending.values()) {

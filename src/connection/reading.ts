@@ -36,7 +36,7 @@ export class Reading {
     return this.#reasons === 0;
   }
 
-  /** The connection has let go of its link. */
+  /** The connection has detached its link. */
   release(): void {
     this.#reasons = 0;
     this.#ended = undefined;

@@ -4,20 +4,26 @@
  * Made by `ControlClient.create` and `.open`.
  */
 import type { ParamsOf, ResultOf } from '../protocol/rpc-reader.ts';
-import type { sessionRpcMethods as methods, SteerResult } from '../protocol/session-rpc.ts';
+import type { SteerResult, sessionRpcMethods } from '../protocol/session-rpc.ts';
 import type { ImageReference, QueueItem, SessionState, UiMessage } from '../protocol/session-types.ts';
 import type { EventReader } from './event-reader.ts';
 import type { Feed, ReadOptions } from './feed.ts';
 import type { CallOptions } from './server-connection.ts';
 import { TurnHandle } from './turn.ts';
 
-type Methods = typeof methods;
-
 /** Every method of the protocol as a function: `rpc.sessionSend({ session_id, text })`. */
 export type Rpc = {
-  readonly [Name in keyof Methods]: Record<never, never> extends ParamsOf<Methods[Name]>
-    ? (args?: ParamsOf<Methods[Name]>, options?: CallOptions) => Promise<ResultOf<Methods[Name]>>
-    : (args: ParamsOf<Methods[Name]>, options?: CallOptions) => Promise<ResultOf<Methods[Name]>>;
+  readonly [Name in keyof typeof sessionRpcMethods]: Record<never, never> extends ParamsOf<
+    (typeof sessionRpcMethods)[Name]
+  >
+    ? (
+        args?: ParamsOf<(typeof sessionRpcMethods)[Name]>,
+        options?: CallOptions,
+      ) => Promise<ResultOf<(typeof sessionRpcMethods)[Name]>>
+    : (
+        args: ParamsOf<(typeof sessionRpcMethods)[Name]>,
+        options?: CallOptions,
+      ) => Promise<ResultOf<(typeof sessionRpcMethods)[Name]>>;
 };
 
 /** What a session needs of the client that opened it. */
@@ -26,7 +32,10 @@ interface SessionClient {
   /** The events of a session, shared by its readers. */
   feed(sessionId: string): Feed;
   /** Sends a prompt, again over the next link where the server recognises it by its key. */
-  send(params: ParamsOf<Methods['sessionSend']>, options: CallOptions): Promise<ResultOf<Methods['sessionSend']>>;
+  send(
+    params: ParamsOf<(typeof sessionRpcMethods)['sessionSend']>,
+    options: CallOptions,
+  ): Promise<ResultOf<(typeof sessionRpcMethods)['sessionSend']>>;
 }
 
 export interface PromptOptions {

@@ -23,7 +23,7 @@ export interface AuditSink {
   record(record: AuditRecord): void;
 }
 
-/** Keeps plugin state over restarts; `server/state-file.ts` keeps it in a file. */
+/** Stores plugin state over restarts; `server/state-file.ts` has them in a file. */
 export interface SnapshotStore {
   load(): Promise<Record<string, unknown>>;
   save(states: Record<string, unknown>): Promise<void>;

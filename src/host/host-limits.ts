@@ -7,7 +7,7 @@ import { handfastDefaults } from '../config/defaults.generated.ts';
 import type { ConnectionLimits } from '../connection/connection.ts';
 import type { TrafficLimits } from '../session/traffic-shares.ts';
 
-/** Every number a host keeps to. All optional in `HostOptions`. */
+/** Every limit of a host. All optional in `HostOptions`. */
 export interface HostLimits extends ConnectionLimits, TrafficLimits {
   /** Absolute time for a handshake. Default 10,000. */
   readonly handshakeTimeoutMs: number;

@@ -103,7 +103,7 @@ export interface Plugin {
   opened?(session: SessionView): void;
   /** That session ended. */
   closed?(session: SessionView): void;
-  /** State worth keeping over a restart, as plain JSON; taken when the host stops. */
+  /** State to store over a restart, as plain JSON; asked for when the host stops. */
   snapshot?(): unknown | Promise<unknown>;
   /** Gets back what `snapshot` gave, before `start`. */
   restore?(state: unknown): void | Promise<void>;

@@ -2,7 +2,7 @@
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import type { Gap, Journal, JournalEntry } from '../journal/journal.ts';
 
-/** Everything a journal has of a session, page by page; ranges that retention took are {@link Gap}s in their place. */
+/** Everything a journal has of a session, page by page; ranges that retention removed are {@link Gap}s in their place. */
 export async function journalOf(journal: Journal, session: string, after = 0): Promise<(JournalEntry | Gap)[]> {
   const found: (JournalEntry | Gap)[] = [];
   for (let cursor = after; ; ) {

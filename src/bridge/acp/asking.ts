@@ -56,7 +56,7 @@ async function askPermission(approval: Approval, { call, cwd, ...parts }: Asking
   return { decision: 'allow', remember: chosen as Remember };
 }
 
-/** The option the user took, or `dismissed`. */
+/** The option the user chose, or `dismissed`. */
 async function choose(
   approval: Approval,
   { client, signal }: Pick<AskingDeps, 'client' | 'signal'>,

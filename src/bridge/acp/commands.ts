@@ -35,7 +35,7 @@ export function commandIn(text: string, offered: readonly AvailableCommand[]): s
   return offered.some((command) => command.name === name?.toLowerCase()) ? text : undefined;
 }
 
-/** What came of a command, for people: lists as lists, all else as it is. */
+/** The outcome of a command, for people: lists as lists, all else as it is. */
 export function commandOutput(output: unknown): string {
   if (output === undefined || output === null) return 'Done.';
   if (typeof output !== 'object') return String(output);

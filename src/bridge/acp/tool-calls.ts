@@ -105,7 +105,7 @@ export function changesOf({ input, toolKind, risks }: CallFacts, cwd: string): T
 /** True for a text the server has shortened: it must not be shown as what a file will hold. */
 const isCut = (text: string): boolean => /\[… \d+ characters left out …\]/.test(text);
 
-/** What came of a call: the changes it made, else its words. */
+/** The outcome of a call: the changes it made, else its text. */
 export function outcomeOf(done: ToolDone, call: CallFacts, cwd: string): ToolCallContent[] {
   const { ok, result, error } = done;
   const listed = listOf(isObject(result) ? result.diffs : undefined).flatMap(({ path, old_text, new_text }) =>

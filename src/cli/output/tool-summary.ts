@@ -1,5 +1,5 @@
 /**
- * What a tool was called with and what came of it, on one line for people. Goes by the members results have in common
+ * What a tool was called with and its outcome, on one line for people. Goes by the members results have in common
  * rather than by the names of tools, so that tools of plugins and of agents read well too. Pure.
  *
  * Used by `session-output.ts` and `task-output.ts`.
@@ -35,7 +35,7 @@ export function subjectOf(input: Facts): string {
   return oneLine(isIn ? `${oneLine(shown)} in ${input.path}` : shown);
 }
 
-/** What came of a call: `4 lines, 20 bytes`, `exit code 1: no such file`. `''`: nothing worth a word. */
+/** The outcome of a call: `4 lines, 20 bytes`, `exit code 1: no such file`. `''`: nothing worth showing. */
 export function summaryOf(result: unknown): string {
   if (typeof result === 'string') return firstLine(result);
   if (typeof result !== 'object' || result === null)

@@ -20,7 +20,7 @@ export interface CoveredPart {
 
 /** What one answer covers. */
 export interface Coverage {
-  /** A yes covers every call whose parts are all among those that were said yes to; never empty. */
+  /** A yes covers every call whose parts are all among those that were allowed; never empty. */
   readonly parts: readonly CoveredPart[];
   /** The call as a whole: what a no covers where there are several parts. */
   readonly whole: CoveredPart;

@@ -22,7 +22,7 @@ export interface PolicyRule {
   readonly not?: readonly RuleExample[];
 }
 
-/** A call as an example of a rule: of `shell` with this command, where nothing else is said. */
+/** A call as an example of a rule: of `shell` with this command, unless it names another. */
 export interface RuleExample {
   readonly command?: string;
   readonly tool?: string;

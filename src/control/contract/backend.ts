@@ -67,7 +67,7 @@ export interface TurnOutcome {
   readonly stopReason: Extract<StopReason, 'end_turn' | 'max_tokens' | 'max_rounds' | 'refusal' | 'interrupted'>;
 }
 
-/** What a compaction came to: the payload of `compaction.completed` and the answer of `/compress`. */
+/** The outcome of a compaction: the payload of `compaction.completed` and the answer of `/compress`. */
 export interface Compaction {
   readonly compressed: boolean;
   readonly reason: 'auto' | 'manual' | 'provider_switch';

@@ -93,7 +93,7 @@ export function environmentToolbox(borrow: Borrow, options: EnvironmentOptions =
   const ask = () => borrow((agent) => agent.tools.list({}, { timeoutMs: listTimeoutMs }));
   return {
     async list() {
-      // A list changes nothing, so one whose session went away is simply asked for again.
+      // A list changes nothing, so one whose session was lost is simply asked for again.
       const described = await ask().catch((error) => {
         if (LOST.has(asError(error).code)) return ask();
         throw error;

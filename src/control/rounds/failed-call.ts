@@ -1,5 +1,5 @@
 /**
- * The result of a call that was not made, or that came to nothing, in the one shape the model and clients know.
+ * The result of a call that was not made, or failed, in the one shape the model and clients know.
  *
  * Called by `rounds.ts`, `with-approvals.ts` and `environment.ts`.
  */

@@ -33,7 +33,7 @@ export interface RoundsOptions {
 
 const INTERRUPTED: TurnOutcome = { stopReason: 'interrupted' };
 
-/** What came of one model round. */
+/** The outcome of one model round. */
 interface Said {
   readonly calls: readonly RoundCall[];
   readonly finish: FinishReason;
@@ -118,7 +118,7 @@ class Rounds {
   async #afterCalls(calls: readonly RoundCall[]): Promise<TurnOutcome | undefined> {
     await this.#callAll(calls);
     this.#turn.signal.throwIfAborted();
-    // Before the steers: what no round will see any more is better reported as late than taken and forgotten.
+    // Before the steers: what no round will see any more is better reported as late than accepted and dropped.
     if (this.#round >= this.#maxRounds) return { stopReason: 'max_rounds' };
     const steers = this.#turn.takeSteers();
     if (steers.length > 0) this.#turn.debug('steer_injected', { round: this.#round, count: steers.length });

@@ -132,7 +132,7 @@ export class AttemptFailures {
     } else registry.apply(tracked, { type: 'released', outcome: 'unknown', reason });
   }
 
-  /** The lease ran out, or the worker came back without knowing how it ended. */
+  /** The lease ran out, or the worker returned without knowing how it ended. */
   lost(tracked: TrackedTask, reason: string, result?: TaskResult): void {
     const { registry, log } = this.#options;
     const advanced = registry.apply(tracked, { type: 'lost', reason, ...(result !== undefined && { result }) });

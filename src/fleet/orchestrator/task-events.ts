@@ -63,7 +63,7 @@ export type TaskEvent =
       readonly not_before?: number | null;
     }
   | ResultEvent
-  /** The lease ran out, or the worker came back without knowing how it ended. */
+  /** The lease ran out, or the worker returned without knowing how it ended. */
   | { readonly type: 'lost'; readonly reason: string; readonly result?: TaskResult }
   /** It is tried again. `operator` may also do so with what has ended. */
   | {

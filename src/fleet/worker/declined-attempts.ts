@@ -42,8 +42,8 @@ export class DeclinedAttempts {
   }
 
   /**
-   * Keeps a denial, unless a later attempt was denied; resolves when it is on disk. Never rejects: what the disk does not
-   * take is kept for as long as this process lives.
+   * Stores a denial, unless a later attempt was denied; resolves when it is on disk. Never rejects: a denial that cannot be
+   * written stays in memory while this process lives.
    */
   add(taskId: string, denial: DeclinedAttempt): Promise<void> {
     const before = this.#known.get(taskId);

@@ -1,5 +1,5 @@
 /**
- * The prompt of an executor: the brief as it came, where and how to work, and how to report.
+ * The prompt of an executor: the brief as it was sent, where and how to work, and how to report.
  *
  * Called by `task-run.ts`.
  */

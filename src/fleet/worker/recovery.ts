@@ -52,7 +52,7 @@ async function notStarted(task: JournaledTask, options: RecoveryOptions): Promis
   await journal.end(task.taskId, task.attempt, resultMessage(body, envelopeOf(task, options)), task.crashes);
 }
 
-/** It was started, and how far it came is unknown. */
+/** It was started, and how far it got is unknown. */
 async function interrupted(task: JournaledTask, options: RecoveryOptions): Promise<void> {
   const { journal, log } = options;
   const { taskId, processes } = task;

@@ -1,7 +1,7 @@
 /**
  * The durable state of plugins: key–value pairs and rows, for a principal, an agent, a session, or shared by all.
  *
- * Plugins get it as `context.store`; `database.ts` keeps it in SQLite. Reads see every write made before them in this
+ * Plugins get it as `context.store`; `database.ts` stores it in SQLite. Reads see every write made before them in this
  * process. A write resolves when it is on disk; without a disk, when it is in memory.
  * @see docs/capabilities.md#state
  */
@@ -80,7 +80,7 @@ export interface StoreUse {
 
 export const DEFAULT_STORE_QUOTA_BYTES = 64 * 1024 * 1024;
 
-/** Where a host keeps the state of its plugins. */
+/** Where a host stores the state of its plugins. */
 export interface StateDatabase {
   plugin(name: string, use: StoreUse): PluginStore;
   /** Deletes what belonged to a session that ended. Does not reject. */

@@ -1,5 +1,5 @@
 /**
- * What is said of a journal whose newest writes are missing: a damaged or deleted log of SQLite, a copy without it, an
+ * What is reported of a journal whose newest writes are missing: a damaged or deleted log of SQLite, a copy without it, an
  * older copy. `store.ts` finds that out when it opens the file, by the mark beside it, and makes up for it.
  */
 import type { Marked } from '../../base/sqlite/mark.ts';

@@ -1,5 +1,5 @@
 /**
- * The SQLite journal at work: transactions, reads, followers. `sqlite.ts` opens the file and hands it over.
+ * The open SQLite journal: transactions, reads, followers. `sqlite.ts` opens the file and hands it over.
  *
  * Everything durable that is appended in one turn of the event loop is one transaction. `node:sqlite` is synchronous, so
  * a commit blocks the event loop until the disk has synced; sharing it is what makes that cheap. Volatile

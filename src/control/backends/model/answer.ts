@@ -29,7 +29,7 @@ const FINISH: Readonly<Record<AnswerEnd['finishReason']['unified'], FinishReason
 export class Answer {
   /** True once output was passed on, which cannot be undone. */
   delivered = false;
-  /** The provider's last word; undefined until it came. */
+  /** The provider's last event; undefined until it arrived. */
   end: AnswerEnd | undefined;
   readonly #names: ToolNames;
   readonly #blocks: (Block | CallBlock)[] = [];

@@ -1,6 +1,6 @@
 /**
  * The history of a session as a prompt for a provider: images as data, calls paired with their results, and what the
- * provider wanted kept with its own messages. However the history looks after interrupts, restarts, compactions and
+ * provider wants back with its own messages. However the history looks after interrupts, restarts, compactions and
  * changes of model, the prompt is one that providers accept.
  *
  * Used by `context.ts` and `model-backend.ts` for every round, and by `summary.ts`. Pure.

@@ -28,7 +28,7 @@ export interface ProviderFailure {
   readonly error: HandfastError;
   readonly reason: FailureReason;
   /**
-   * `capacity`: the provider is there and has no room, or is away for a moment. `broken`: it took the request and did not
+   * `capacity`: the provider responds and has no capacity, or is unreachable for a moment. `broken`: it accepted the request and did not
    * finish; a few attempts are enough to see that it never does. `never`: the same request fails again.
    */
   readonly retry: 'capacity' | 'broken' | 'never';

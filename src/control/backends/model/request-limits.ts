@@ -41,7 +41,7 @@ export interface NextAttempt {
 }
 
 /**
- * When to try again after `attempts` attempts, of which `broken` were taken and not finished; undefined = not any more.
+ * When to try again after `attempts` attempts, of which `broken` were accepted and not finished; undefined = not any more.
  * The provider's own wish is honoured, and never shortens the wait.
  */
 export function nextAttempt(

@@ -1,7 +1,7 @@
 /**
  * The claims of a sign-in's tokens: whose account, until when. Pure.
  *
- * Tokens are read, not verified: they came straight from the service, and nothing here decides what anybody may do.
+ * Tokens are read, not verified: they came straight from the service, and nothing here decides about rights.
  */
 import type { AntigravityProfile } from '../../../protocol/session-types.ts';
 import { numberOf, record, textOf } from '../http/http-json.ts';

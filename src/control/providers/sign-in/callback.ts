@@ -22,8 +22,8 @@ export interface Callback {
   /** The address that the sign-in service sends the browser back to. */
   readonly redirectUri: string;
   /**
-   * Waits for the browser with this state. Fails with `login_failed` when the user said no, or with the reason of
-   * `signal`. Visits with another state are turned away and change nothing.
+   * Waits for the browser with this state. Fails with `login_failed` when the user refused, or with the reason of
+   * `signal`. Visits with another state are refused and change nothing.
    */
   arrival(state: string, signal: AbortSignal): Promise<Arrival>;
   /** Ends it; an answer that is being sent is finished first. */

@@ -60,7 +60,7 @@ export async function requestDeviceCode(options: DeviceOptions): Promise<DeviceC
 }
 
 /**
- * Asks at the agreed pace until the user has agreed. Fails with `login_failed` when the user said no or the code has
+ * Asks at the agreed pace until the user has agreed. Fails with `login_failed` when the user refused or the code has
  * expired, or with the reason of the signal. A service that is out of reach for a while is asked again.
  */
 export async function pollForGrant(device: DeviceCode, options: DeviceOptions): Promise<DeviceGrant> {

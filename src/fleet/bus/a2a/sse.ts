@@ -49,7 +49,7 @@ export async function streamEvents(
   } finally {
     clearInterval(beat);
     response.end();
-    // Waits for an event that may never come where one was asked for already; the reader is not kept for that.
+    // Waits for an event that may never come where one was asked for already; the reader does not wait for that.
     void events.return().catch(() => {});
   }
 }

@@ -59,10 +59,10 @@ export class DispatchConsumer {
   readonly #waiting: { readonly delivery: Delivery; readonly since: number }[] = [];
   /** Tasks that are being decided on, and what waits behind each. */
   readonly #deciding = new Map<string, Promise<unknown>>();
-  /** Tasks this process took: their attempt. The oldest are forgotten. */
+  /** Tasks this process accepted: their attempt. The oldest are evicted. */
   readonly #accepted = new Map<string, number>();
   readonly #early = new Map<string, Early[]>();
-  /** Cancelled before they came. */
+  /** Cancelled before they arrived. */
   readonly #canceled = new Map<string, Early['message']>();
   readonly #timer: NodeJS.Timeout;
   /** Deliveries the worker has not decided on; it does not count them yet. */
@@ -296,7 +296,7 @@ export class DispatchConsumer {
     accepted.start(lease);
   }
 
-  /** What came before the dispatch it is about is handled behind it. */
+  /** What arrived before the dispatch it is about is handled behind it. */
   #flushEarly(taskId: string, started: boolean): void {
     const canceled = this.#canceled.get(taskId);
     this.#canceled.delete(taskId);

@@ -41,7 +41,7 @@ const FROM_WORKERS = new Set<Incoming['type']>(['TASK_RESULT', 'TASK_ACK', 'TASK
 export class EventConsumer {
   readonly #options: EventConsumerOptions;
   readonly #puller: PullConsumer;
-  /** By place in the stream; when they came, in monotonic milliseconds. */
+  /** By position in the stream; when they arrived, in monotonic milliseconds. */
   readonly #inFlight = new Map<number, { readonly delivery: Delivery; readonly since: number }>();
   readonly #stored = new Set<number>();
   readonly #timer: NodeJS.Timeout;

@@ -204,7 +204,7 @@ class BucketTaskStore implements TaskStore {
     const given = await this.#bucket.create(key, Buffer.from(JSON.stringify(taskId)));
     if (given !== undefined) return;
     const entry = await this.#bucket.get(key);
-    // Given to this task by a try that came no further.
+    // Given to this task by a try that got no further.
     if (entry !== undefined && Buffer.from(entry.value).toString() === JSON.stringify(taskId)) return;
     throw superseded(taskId, number);
   }

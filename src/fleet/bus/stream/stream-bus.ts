@@ -3,7 +3,7 @@
  * themselves, and are peers of the orchestrator from then on.
  *
  * `dialect` is given to a host, whose listeners then serve workers beside everybody else; `accept` takes links that speak
- * nothing else; `keep` keeps a link to a worker that is dialled or started from here.
+ * nothing else; `supervise` keeps a link to a worker that is dialled or started from here.
  * @see docs/protocol/fleet.md#stream-links
  */
 

@@ -1,6 +1,6 @@
 /**
  * One session of a worker over one stream link: it announces itself, waits to be accepted, and from then on handles what the
- * orchestrator sends, sends what the worker sends, and ends the link of an orchestrator that has gone silent.
+ * orchestrator sends, sends what the worker sends, and ends the link of a silent orchestrator.
  *
  * Made by `join.ts`, one for each link.
  * @see docs/protocol/fleet.md#stream-links
