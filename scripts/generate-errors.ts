@@ -29,7 +29,8 @@ the message and not the class; a peer may send a code that is not listed here, s
   word of the protocol.
 - **HTTP** is the status when the failure is the answer to an HTTP request.
 - **Exit** is the exit code of the command line.
-- **Retry** says whether the same request, unchanged, may succeed later.
+- **Retry** says whether the same request, unchanged, may succeed later. An error with \`detail.may_have_run\` says no
+  in spite of its row: its request had begun and may have done its work, and repeating it is not known to be safe.
 `;
 
 const rows = Object.entries(errorTable) as [ErrorName, ErrorRow][];

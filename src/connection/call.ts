@@ -33,6 +33,11 @@ export interface CallOptions {
    */
   readonly streaming?: boolean;
   /**
+   * True where repeating the call does no more than making it once. When its reply is lost, the error then stays
+   * `retryable`; otherwise it says `detail.may_have_run`. Default: as the method says.
+   */
+  readonly idempotent?: boolean;
+  /**
    * True where the events continue after the reply, until the call is cancelled or its owner ends them: for methods that
    * subscribe. Default false: events end with the reply.
    */

@@ -115,7 +115,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   async ping(timeoutMs: number): Promise<void> {
     const { pingType } = this.codec;
     if (pingType === undefined) throw fail('usage', 'this protocol has no pings');
-    await this.calls().call(untyped(pingType), {}, { timeoutMs, streaming: false });
+    await this.calls().call(untyped(pingType), {}, { timeoutMs, streaming: false, idempotent: true });
   }
 
   /** Sends a ping and does not wait: `arrivals` grows with its pong. Does nothing in a dialect without pings. */

@@ -8,7 +8,7 @@
 
 import { Deadlines } from '../base/deadlines.ts';
 import type { Capacity, MessageId } from '../wire/codec.ts';
-import { fail, type HandfastError } from '../wire/errors.ts';
+import { fail, type HandfastError, mayHaveRun } from '../wire/errors.ts';
 import { OpenById } from './open-by-id.ts';
 import type { RunningRequest } from './running-request.ts';
 
@@ -289,7 +289,9 @@ export class IncomingRequests {
       const at = this.#queue.indexOf(request, this.#queueHead);
       if (at >= 0) this.#queue.splice(at, 1);
     }
-    this.#owner.reply(request, reply, error);
+    // Its handler was stopped at any point of its work.
+    const stopped = error?.retryable === true && request.startedAt > 0 && request.reason !== undefined;
+    this.#owner.reply(request, reply, stopped && !request.idempotent ? mayHaveRun(error) : error);
     // A handler that returns at once comes back here from #start; the outer loop continues, so the stack stays flat.
     if (!this.#starting) this.#startNext();
     if (this.#open.size > 0) return;

@@ -10,7 +10,7 @@ import { Deadlines } from '../base/deadlines.ts';
 import type { Body, Method } from '../protocol/method.ts';
 import { violation } from '../wire/check.ts';
 import type { Incoming, Message, MessageId } from '../wire/codec.ts';
-import { asError, fail, HandfastError } from '../wire/errors.ts';
+import { asError, fail, HandfastError, mayHaveRun } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
 import { type Call, type CallEvent, type CallOptions, EventStream, noEvents } from './call.ts';
 import { OpenById } from './open-by-id.ts';
@@ -194,8 +194,13 @@ export class OutgoingCalls {
     this.#time(call, performance.now());
   }
 
-  #late({ method, options }: PendingCall): HandfastError {
-    return fail('timeout', `${method.request} got no reply within ${options.timeoutMs ?? this.limits.timeoutMs} ms`);
+  #late(call: PendingCall): HandfastError {
+    const { method, options } = call;
+    const error = fail(
+      'timeout',
+      `${method.request} got no reply within ${options.timeoutMs ?? this.limits.timeoutMs} ms`,
+    );
+    return withoutReply(call, error);
   }
 
   /** Starts a call's time limit, once. */
@@ -323,14 +328,14 @@ export class OutgoingCalls {
   failLost(known: ReadonlySet<MessageId>, running: ReadonlySet<MessageId>): void {
     for (const call of this.#pending.values()) {
       if (known.has(call.id) && !running.has(call.id)) {
-        this.#settle(call, fail('reply_lost', 'the host no longer stores the reply'));
+        this.#settle(call, withoutReply(call, fail('reply_lost', 'the host no longer stores the reply')));
       }
     }
   }
 
   /** Handles the loss of the peer's session: calls sent in it fail, calls not yet sent are sent in the new one. */
   failSent(error: HandfastError): void {
-    for (const call of this.#pending.values()) if (call.sent) this.#settle(call, error);
+    for (const call of this.#pending.values()) if (call.sent) this.#settle(call, withoutReply(call, error));
     for (const call of [...(this.#streams?.values() ?? [])]) this.endStream(call, error);
   }
 
@@ -340,7 +345,7 @@ export class OutgoingCalls {
     const open = [...this.#pending.values(), ...this.#waiting.slice(this.#waitingHead)];
     this.#waiting = [];
     this.#waitingHead = 0;
-    for (const call of open) this.#settle(call, error());
+    for (const call of open) this.#settle(call, withoutReply(call, error()));
     for (const call of [...(this.#streams?.values() ?? [])]) this.endStream(call, error());
     this.#deadlines.clear();
   }
@@ -420,6 +425,12 @@ export class OutgoingCalls {
       this.#start(call);
     }
   }
+}
+
+/** The error of a call that has no reply: once it was sent, its work may be done. */
+function withoutReply({ sent, method, options }: PendingCall, error: HandfastError): HandfastError {
+  const { idempotent = method.idempotent === true } = options;
+  return sent && !idempotent ? mayHaveRun(error) : error;
 }
 
 function noteGap(call: PendingCall, gap: Gap): void {

@@ -68,6 +68,8 @@ export class RunningRequest {
   startedAt = 0;
   /** True once the reply was sent: only a stream may follow it. */
   done = false;
+  /** True when repeating it does no more than running it once; handlers set it where that depends on the request. */
+  idempotent: boolean;
   /** True while events may follow the reply. */
   subscribed = false;
   /** True while its handler, which did not stop in time, still counts against the concurrency limit. */
@@ -87,7 +89,8 @@ export class RunningRequest {
     this.channel = channel;
     this.incoming = incoming;
     this.route = route;
-    const { streaming } = route.method;
+    const { streaming, idempotent = false } = route.method;
+    this.idempotent = idempotent;
     this.#streaming = streaming === undefined || streaming(incoming.body as never);
   }
 

@@ -5,6 +5,7 @@
  */
 import { Connection, type ConnectionLimits, type ConnectionOwner } from '../connection/connection.ts';
 import { untyped } from '../protocol/method.ts';
+import { readingMethods } from '../protocol/session-rpc.ts';
 import type { CloseInfo, Link } from '../transport/link.ts';
 import type { Incoming } from '../wire/codec.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
@@ -15,6 +16,8 @@ export interface CallOptions {
   readonly signal?: AbortSignal;
   /** Time for the reply in milliseconds; 0 = none of ours. Default 60,000. */
   readonly timeoutMs?: number;
+  /** See `CallOptions` of an agent. Default: true for methods that only read. */
+  readonly idempotent?: boolean;
   /** Called with the result before any message behind it is read: for replies that say how to read what follows. */
   readonly onResult?: (result: unknown) => void;
 }
@@ -64,14 +67,14 @@ export class ServerConnection implements ConnectionOwner {
 
   /** Sends a request. Rejects with the server's error, `connection_lost`, `timeout` or `cancelled`. */
   call(method: string, params: unknown, options: CallOptions = {}): Promise<unknown> {
-    const { signal, timeoutMs, onResult } = options;
+    const { signal, timeoutMs, onResult, idempotent = readingMethods.includes(method) } = options;
     const select = (result: unknown): unknown => {
       onResult?.(result);
       return result;
     };
     return this.#connection
       .calls(callLimits)
-      .call(untyped(method), params as object, { signal, timeoutMs, streaming: false }, select)
+      .call(untyped(method), params as object, { signal, timeoutMs, streaming: false, idempotent }, select)
       .catch((error: HandfastError) => {
         throw error.code === 'cancelled' && error.cause instanceof HandfastError ? error.cause : error;
       });

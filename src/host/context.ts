@@ -46,6 +46,11 @@ export interface CallContext {
   readonly grant: unknown;
   /** 0 for a request of the agent, one more for each call between capabilities. */
   readonly depth: number;
+  /**
+   * True when repeating this request does no more than running it once. Set by the handler that knows; an error that ends the
+   * work before its reply then stays `retryable`. Default: as the method says, else false.
+   */
+  idempotent?: boolean;
   /** A folder of this plugin's own; see `PluginContext.dataFolder`. */
   dataFolder(): Promise<string>;
   /**

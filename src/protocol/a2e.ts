@@ -112,6 +112,7 @@ export const ping = method<Ping, Pong>({
 /** Reads a session journal (extension handfast/journal). */
 export const journalFollow = method<JournalFollowReq, JournalFollowResp>({
   request: 'journal/follow/req',
+  idempotent: true,
   reply: 'journal/follow/resp',
   event: 'journal/event',
   capability: '',

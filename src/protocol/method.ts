@@ -32,6 +32,8 @@ export interface Method<Request extends object = object, Reply extends object = 
   readonly checkEvent?: Check;
   /** Checks the answer, for those who call it: see {@link answered}. A host does not load the checks of its own answers. */
   readonly checkReply?: Check;
+  /** True where repeating the request does no more than making it once, as for lists. Absent: its handler or caller says so. */
+  readonly idempotent?: boolean;
   /** For events that read something stored: what an event says to be missing there, for `call.gaps`. */
   readonly gapOf?: (
     data: Readonly<Record<string, unknown>>,

@@ -18,3 +18,28 @@ export type SteerResult = ResultOf<typeof methods.sessionSteer>;
 export type AuthStatus = ResultOf<typeof methods.authStatus>;
 export type ModelListResult = ResultOf<typeof methods.modelList>;
 export type HistoryListResult = ResultOf<typeof methods.historyList>;
+
+/** Methods that only read, or set what ends with the connection: repeating one does no more than calling it once. */
+export const readingMethods: readonly string[] = [
+  'state.get',
+  'debug.set',
+  'session.get',
+  'session.list',
+  'session.queue.list',
+  'session.messages',
+  'session.turns',
+  'session.export',
+  'history.list',
+  'history.get',
+  'events.subscribe',
+  'events.unsubscribe',
+  'approval.list',
+  'skills.list',
+  'tools.list',
+  'model.list',
+  'model.openrouter.providers',
+  'limits.get',
+  'auth.status',
+  'onboarding.status',
+  'system.clients',
+];

@@ -18,7 +18,10 @@ export interface ErrorRow {
   readonly http: number;
   /** Exit code of the command line. */
   readonly exit: number;
-  /** True when the same request may succeed later without being changed. */
+  /**
+   * True when the same request may succeed later without being changed. An error of a request that had begun and is not
+   * idempotent says false all the same, with `detail.may_have_run`.
+   */
   readonly retryable: boolean;
   /** What happened and what to do, for `docs/errors.md`. */
   readonly help: string;
@@ -166,7 +169,7 @@ export const errorTable = {
     504,
     7,
     true,
-    'The deadline passed before the work was done; the work was aborted. Retry with a longer timeout.',
+    'The deadline passed before the work was done; the work was aborted. Retry with a longer timeout; with `detail.may_have_run` check first what was done.',
   ),
   cancelled: row(
     'runtime_error',
@@ -190,7 +193,7 @@ export const errorTable = {
     503,
     REMOTE,
     true,
-    'The reader was slower than its limits permit, so its link was detached. Reconnect to resume, and read faster.',
+    'The reader was slower than its limits permit, so its link was detached. Reconnect to resume, and read faster; with `detail.may_have_run` check first what was done.',
   ),
   interrupted: row(
     'runtime_error',
@@ -198,7 +201,7 @@ export const errorTable = {
     503,
     REMOTE,
     true,
-    'The host stopped before the work was done. Retry when it runs again.',
+    'The host stopped before the work was done. Retry when it runs again; with `detail.may_have_run` check first what was done.',
   ),
   reply_lost: row(
     'runtime_error',
@@ -214,7 +217,7 @@ export const errorTable = {
     410,
     REMOTE,
     true,
-    'The session ended: it was idle, or disconnected for longer than `resume_window_ms`. Open a new one.',
+    'The session ended: it was idle, or disconnected for longer than `resume_window_ms`. Open a new one; with `detail.may_have_run` check first what was done.',
   ),
   session_not_found: row(
     'unauthorized',
@@ -238,7 +241,7 @@ export const errorTable = {
     502,
     4,
     true,
-    'The link ended before the reply. Reconnect; repeat the request if it is idempotent.',
+    'The link ended before the reply. Reconnect and retry; with `detail.may_have_run` check first what was done.',
   ),
   unreachable: row(
     'runtime_error',
@@ -531,6 +534,19 @@ export class HandfastError extends Error {
 /** Makes an error of the table: `throw fail('unknown_tool', 'no tool named "x"', { tool: 'x' })`. */
 export function fail(code: ErrorName, message: string, detail?: ErrorDetail, cause?: unknown): HandfastError {
   return new HandfastError(code, message, { detail, cause });
+}
+
+/**
+ * The error of a request that had begun and whose work may be done, in whole or in part: it is not `retryable`, and
+ * `detail.may_have_run` is true. Repeat it only after its effect was checked.
+ */
+export function mayHaveRun({ code, message, detail, capability, cause }: HandfastError): HandfastError {
+  return new HandfastError(code, message, {
+    detail: { ...detail, may_have_run: true },
+    retryable: false,
+    capability,
+    cause,
+  });
 }
 
 /** Turns anything thrown into a {@link HandfastError}; what is not one already becomes `runtime_error` with its cause attached. */

@@ -125,7 +125,7 @@ test('a deadline reaches the signal; a handler that ignores it is abandoned with
   const { agent, host } = await open([waiting.tool, gate.tool]);
   agent.send(call('polite', 'patient', { name: 'polite' }, { timeout: 0.05 }));
   const polite = await agent.answer('polite');
-  assert.deepEqual([polite.code, polite.retryable], ['timeout', true]);
+  assert.deepEqual([polite.code, polite.retryable, polite.detail.may_have_run], ['timeout', false, true]);
   assert.deepEqual(waiting.stopped, ['polite:timeout']);
 
   agent.send(call('deaf', 'gated', { name: 'deaf' }, { timeout: 0.05 }));

@@ -207,7 +207,11 @@ test('aborting a signal, cancel() and leaving the loop stop the work at the host
 
 test('a call that gets no answer in time rejects with timeout, also while it waits for its turn', async () => {
   const agent = await scriptedHost(() => []);
-  await assert.rejects(agent.tools.call('t', {}, { timeoutMs: 40 }), { code: 'timeout', retryable: true });
+  const late = { code: 'timeout', retryable: false, detail: { may_have_run: true } };
+  await assert.rejects(agent.tools.call('t', {}, { timeoutMs: 40 }), late);
+  const safe = { code: 'timeout', retryable: true, detail: {} };
+  await assert.rejects(agent.tools.call('t', {}, { timeoutMs: 40, idempotent: true }), safe);
+  await assert.rejects(agent.tools.list({}, { timeoutMs: 40 }), safe);
   const calls = Array.from({ length: 10 }, () => agent.tools.call('t', {}, { timeoutMs: 60 }));
   for (const outcome of await Promise.allSettled(calls))
     assert.equal(outcome.status === 'rejected' && outcome.reason.code, 'timeout');

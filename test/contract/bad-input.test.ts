@@ -182,7 +182,9 @@ for (const name of textTransports) {
         assertError(await agent.next(), { code: 'runtime_error', reason: 'cancelled', req_id: id });
       }
       agent.send(call('late', 'wait', { ms: 60_000 }, { timeout: 0.05 }));
-      assertError(await agent.next(), { code: 'timeout', req_id: 'late', retryable: true });
+      const late = await agent.next();
+      assertError(late, { code: 'timeout', req_id: 'late', retryable: false });
+      assert.equal(late.detail.may_have_run, true);
       await agent.ping();
     });
 

@@ -308,7 +308,7 @@ test('when the session is gone at the host, calls it had begun fail and new ones
     session.connection.detach()?.destroy();
     session.close('interrupted', 'restarted');
   }
-  await assert.rejects(pending, { code: 'session_expired', retryable: true });
+  await assert.rejects(pending, { code: 'session_expired', retryable: false, detail: { may_have_run: true } });
   assert.equal((await agent.tools.call('counted', { key: 'new' })).success, true);
   assert.notEqual(agent.sessionId, before);
   await agent.close();

@@ -15,6 +15,7 @@ export const toolList = method<ToolListReq, ToolListResp>({
   reply: 'tool/list/resp',
   event: 'tool/event',
   capability: 'tools',
+  idempotent: true,
   checkRequest: checks.ToolListReq,
   // The first plugin with a name owns it: a call would reach it, so a list must show its description.
   merge(replies) {

@@ -123,6 +123,7 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
     const entry = find(request, context.session) as Entry;
     const { tool } = entry;
     if (!filterOf(context.session.principal)(tool)) throw denied(tool);
+    context.idempotent = tool.idempotent === true;
     context.limit((tool.maxSeconds ?? maxSeconds) * 1000);
     return entry.ready ? run(entry, request, context) : prepare(entry).then(() => run(entry, request, context));
   };

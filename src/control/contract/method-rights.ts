@@ -4,6 +4,7 @@
  *
  * @see docs/security/rights.md
  */
+import { readingMethods } from '../../protocol/session-rpc.ts';
 import type { Action } from '../../session/rights.ts';
 import { fail } from '../../wire/errors.ts';
 
@@ -15,29 +16,7 @@ export type Right = GeneralAction | 'none';
 
 const methods: { readonly [Name in Right]?: readonly string[] } = {
   none: ['rpc.handshake', 'system.ping'],
-  read: [
-    'state.get',
-    'debug.set',
-    'session.get',
-    'session.list',
-    'session.queue.list',
-    'session.messages',
-    'session.turns',
-    'session.export',
-    'history.list',
-    'history.get',
-    'events.subscribe',
-    'events.unsubscribe',
-    'approval.list',
-    'skills.list',
-    'tools.list',
-    'model.list',
-    'model.openrouter.providers',
-    'limits.get',
-    'auth.status',
-    'onboarding.status',
-    'system.clients',
-  ],
+  read: readingMethods,
   drive: [
     'session.create',
     'session.send',

@@ -132,7 +132,8 @@ describe('a link that is lost', () => {
     backend.script({ text: 'a' });
     const underWay = assert.rejects(control.rpc.commandExecute({ session_id: session.id, raw_command: '/compress' }), {
       code: 'connection_lost',
-      retryable: true,
+      retryable: false,
+      detail: { may_have_run: true },
     });
     await control.rpc.ping();
     budget = 0;
