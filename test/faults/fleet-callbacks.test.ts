@@ -35,6 +35,10 @@ async function staged(t: TestContext) {
     stand,
     receiver,
     isState,
+    async restart(): Promise<void> {
+      await stand.restart();
+      managed.url = stand.url;
+    },
     rotate(next: string): void {
       token = next;
       writeFileSync(file, next);
@@ -54,6 +58,20 @@ test('F-96: a managed receiver replies with its own token, also after that was r
   await eventually(accepted, 'the new token to be read');
   await eventually(isState('done'), 'the reply to count');
   assert.deepEqual(await receiver.call(REPLY, 'c-1', OWN), { error: 'the token is missing or wrong' });
+});
+
+test('after a restart of the server a receiver replies to each of its open tasks, also one without a conversation', async (t) => {
+  const { stand, receiver, isState, restart } = await staged(t);
+  const { task_id } = await stand.orchestrator.submit({ brief: 'y', worker: 'claude-1' });
+  const stateOf = async (id: string) => (await stand.orchestrator.get(id)).state;
+  await eventually(async () => (await stateOf(task_id)) === 'accepted', 'the receiver to have both tasks');
+  await restart();
+  for (const context of [task_id, 'c-1']) {
+    const said = (await receiver.call(REPLY, context)) as { error?: unknown };
+    assert.equal(said.error, undefined, context);
+  }
+  await eventually(async () => (await stateOf(task_id)) === 'done', 'the reply to the later task to count');
+  await eventually(isState('done'), 'the reply to the earlier task to count');
 });
 
 test('F-96: a reply without a token of the peer or the grant for its name is refused, and the log says what to configure', async (t) => {

@@ -30,8 +30,8 @@ export class PeerEventHandler implements PeerEvents {
   /** Worker → tasks of an earlier process that it may still have. */
   readonly #expected = new Map<string, Set<string>>();
   readonly #staleResults: StaleResults;
-  /** Worker → stale results of it. */
-  readonly #stale = new Map<string, number>();
+  /** Fault and worker → how often. */
+  readonly #faults = new Map<string, number>();
 
   constructor(engine: Engine) {
     this.#engine = engine;
@@ -72,7 +72,9 @@ export class PeerEventHandler implements PeerEvents {
 
   malformed(peer: FleetPeer, codes: readonly string[]): void {
     this.#engine.count('unreadable');
-    this.#engine.options.log.warn('a worker sent an invalid message', { worker: peer.peerId, codes });
+    const count = this.#counted(`invalid ${peer.peerId}`);
+    if (count === undefined) return;
+    this.#engine.options.log.warn('a worker sent an invalid message', { worker: peer.peerId, codes, count });
   }
 
   received(peer: FleetPeer, message: Incoming): Promise<void> | void {
@@ -108,8 +110,9 @@ export class PeerEventHandler implements PeerEvents {
     const tracked = await registry.pin(task_id);
     if (tracked === undefined) {
       // Resolve: sending it again would not help.
-      options.log.warn('result of an unknown task', { worker, task_id, status: reported.status });
-      return;
+      const count = this.#counted(`unknown ${worker}`);
+      if (count === undefined) return;
+      return options.log.warn('result of an unknown task', { worker, task_id, status: reported.status, count });
     }
     try {
       this.#claim(entry, tracked, envelope.attempt);
@@ -138,12 +141,18 @@ export class PeerEventHandler implements PeerEvents {
     const { options } = this.#engine;
     this.#engine.count('stale_result');
     const stored = await this.#staleResults.store(taskId, { worker, attempt, fence, why, result });
-    const count = (this.#stale.get(worker) ?? 0) + 1;
-    this.#stale.set(worker, count);
-    evictOldest(this.#stale, MAX_STRAYS);
-    if (!isLogged(count)) return;
+    const count = this.#counted(`stale ${worker}`);
+    if (count === undefined) return;
     const { status } = result;
     options.log.warn('a result was stored and not applied', { worker, task_id: taskId, status, why, stored, count });
+  }
+
+  /** Counts a fault of a worker. Returns the count when it is to be logged: a worker must not fill the log. */
+  #counted(fault: string): number | undefined {
+    const count = (this.#faults.get(fault) ?? 0) + 1;
+    this.#faults.set(fault, count);
+    evictOldest(this.#faults, MAX_STRAYS);
+    return isLogged(count) ? count : undefined;
   }
 
   async #question(entry: PeerEntry, question: TaskQuestion): Promise<void> {

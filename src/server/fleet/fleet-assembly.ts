@@ -43,6 +43,8 @@ const ROUTES = [
   ['POST', RPC_PATH, 'messages'],
   ['GET', CARD_PATH, 'none'],
 ] as const;
+/** Open tasks of one receiver among which the one it replies to is looked for after a restart. */
+const MAX_RECALLED = 1_000;
 /** Retention of the events of one task: a long run reports progress many times. */
 const RETENTION = { maxEntries: 20_000, maxBytes: 32 * 1024 * 1024 };
 
@@ -137,8 +139,10 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
       url: () => config.listen.find((address) => address.startsWith('http')) ?? '',
       version,
       recall: async (peerId, contextId) => {
-        const [task] = await store.find({ worker: peerId, states: ['sent', 'accepted', 'running'] });
-        if (task === undefined || task.spec.context_id !== contextId) return undefined;
+        const open = await store.find({ worker: peerId, states: ['sent', 'accepted', 'running'], limit: MAX_RECALLED });
+        // A task that names no conversation has one of its own.
+        const task = open.find(({ task_id, spec }) => (spec.context_id ?? task_id) === contextId);
+        if (task === undefined) return undefined;
         return { taskId: task.task_id, attempt: task.attempt, replySchema: task.spec.reply_schema };
       },
     });
