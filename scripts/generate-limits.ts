@@ -13,16 +13,19 @@ const page = 'SECURITY.md';
 const start = /<!-- limits: .* -->\n/;
 const end = '<!-- /limits -->';
 
-const units: readonly (readonly [suffix: string, steps: readonly (readonly [size: number, name: string])[]])[] = [
-  [
-    '_bytes',
-    [
-      [1024 ** 3, 'GiB'],
-      [1024 ** 2, 'MiB'],
-      [1024, 'KiB'],
-      [1, 'bytes'],
-    ],
-  ],
+type Steps = readonly (readonly [size: number, name: string])[];
+
+const bytes: Steps = [
+  [1024 ** 3, 'GiB'],
+  [1024 ** 2, 'MiB'],
+  [1024, 'KiB'],
+  [1, 'bytes'],
+];
+
+const units: readonly (readonly [suffix: string, steps: Steps])[] = [
+  ['_bytes', bytes],
+  ['bytes_per_second', bytes],
+  ['_bytes_per_principal', bytes],
   [
     '_ms',
     [

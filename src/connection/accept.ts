@@ -94,13 +94,12 @@ export class PendingLink implements LinkReceiver {
     this.#leave();
     this.#acceptor.liveness.watch(this.link, ping);
     this.link.setMaxMessageBytes(this.#acceptor.limits.maxMessageBytes);
-    receiver.attach(this.link);
     const buffered = this.#buffered;
-    if (buffered === undefined) return;
     this.#buffered = undefined;
     // First, because the receiver may pause the link again. What the link holds comes in a later turn, behind these.
-    this.link.pause(false);
-    for (const message of buffered) receiver.message(message);
+    if (buffered !== undefined) this.link.pause(false);
+    receiver.attach(this.link);
+    for (const message of buffered ?? []) receiver.message(message);
   }
 
   /** Its token was wrong, and its refusal is delayed: nothing more of it is read. */

@@ -163,7 +163,6 @@ export class A2EHandshake implements Dialect {
       const traffic = host.traffic.of(principal, gate.link);
       traffic?.mustHaveRoom();
       session = host.open(request, principal, all, extensions);
-      // A session that is resumed keeps its place: there are no more of them than sessions.
       session.connection.traffic = traffic;
     } catch (thrown) {
       return this.#failed(gate, request, principal, thrown);
@@ -192,6 +191,12 @@ export class A2EHandshake implements Dialect {
         last: connection.cursor,
       });
       return this.#refuseMessage(gate, request as Message, error);
+    }
+    try {
+      // A link that replaces that of its session is no further one.
+      if (connection.link === undefined) host.traffic.of(session.principal, gate.link)?.mustHaveRoom();
+    } catch (thrown) {
+      return this.#failed(gate, request, session.principal, thrown);
     }
     gate.bufferMessages();
     const steps = {
@@ -233,7 +238,7 @@ export class A2EHandshake implements Dialect {
     });
   }
 
-  /** The host could not open a session, or the principal has used up a share. */
+  /** The host could not open or resume a session, or the principal has used up a share. */
   #failed(gate: PendingLink, request: HandshakeReq, principal: Principal, thrown: unknown): void {
     const error = asError(thrown);
     const { log } = this.#host;

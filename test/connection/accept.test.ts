@@ -44,3 +44,11 @@ test('more than 256 messages before the handshake is decided end the link', () =
   gate.message({ n: 256 });
   assert.deepEqual([gate.waiting, acceptor.pending], [false, 0]);
 });
+
+test('a receiver that pauses the link when it gets it is not overruled by the end of the handshake', () => {
+  const { gate } = deciding();
+  const paused: boolean[] = [];
+  gate.link.pause = (value) => void paused.push(value);
+  gate.accept({ attach: (link) => link.pause(true), message() {} });
+  assert.equal(paused.at(-1), true);
+});

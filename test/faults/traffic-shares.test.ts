@@ -76,9 +76,10 @@ auth:
       tcp,
       stop,
       /** An A2E link and the reply to its handshake. */
-      async agent(name: string, transport: keyof typeof dials = 'tcp') {
+      async agent(name: string, transport: keyof typeof dials = 'tcp', resume?: object) {
         const peer = await dial(transport);
-        return { peer, reply: await peer.shake({ auth_token: tokenOf(name) }) };
+        const extensions = resume && { 'handfast/resume': resume };
+        return { peer, reply: await peer.shake({ auth_token: tokenOf(name), ...(extensions && { extensions }) }) };
       },
       /** A session RPC link and the reply to its handshake. */
       async client(name: string, transport: keyof typeof dials = 'rpc') {
@@ -200,6 +201,27 @@ test('links: a token at its share is refused on every edge and transport; the ot
   await first.stop();
   const second = await first.start();
   await attack(second);
+});
+
+test('links: a session that lost its link is resumed when there is room; one that has it may replace it', {
+  timeout: 120_000,
+}, async (t) => {
+  const stand = await started(t, 'max_connections_per_principal: 2');
+  const first = await stand.agent('greedy', 'tcp', {});
+  const session_id = first.reply.session_id as string;
+  const resume = () => stand.agent('greedy', 'tcp', { session_id, cursor: 0 });
+  const second = await stand.agent('greedy');
+  const replaced = await resume();
+  assert.equal(replaced.reply.session_id, session_id);
+  await first.peer.closed();
+  replaced.peer.cut();
+  await until(async () => (await stand.usage('greedy', 'connections')).used === 1, 'the link to end');
+  assert.ok(isWelcome(await stand.agent('greedy')));
+  const { reply } = await resume();
+  assert.deepEqual([reply.ok, reply.reason], [false, 'server_error']);
+  second.peer.cut();
+  await until(async () => (await stand.usage('greedy', 'connections')).used === 1, 'another link to end');
+  assert.equal((await resume()).reply.session_id, session_id);
 });
 
 test('requests in flight: refused over all links of a token together; the others are served, and it is again', {

@@ -262,7 +262,7 @@ class LinkBus implements StreamBus, PeerOwner, FleetHandshakeDeps {
     const traffic = identity.principal && this.#options.traffic?.of(identity.principal, link);
     try {
       // A worker that replaces its own link needs no further one.
-      if (before === undefined) traffic?.mustHaveRoom();
+      if (before?.principal?.name !== identity.principal?.name) traffic?.mustHaveRoom();
     } catch (thrown) {
       return asError(thrown).code;
     }
