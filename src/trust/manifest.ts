@@ -46,7 +46,8 @@ const SECRET = /(?:^|\.)(?:token|password|secret|api_key|authorization)(?:\[\d+\
 /** Variables and headers: most are secrets, so only their names are shown. */
 const GIVEN = /(?:^|\.)(?:env|headers)\.(.+)$/;
 /** Variables that say what a program loads or starts, which decides about trust. */
-const STEERING = /^(?:LD|DYLD)_|(?:^|_)(?:PATH|OPTIONS|OPTS|PRELOAD|ENV|SHELL|EDITOR|PAGER|BROWSER|STARTUP|HOME)$/i;
+const STEERING =
+  /^(?:LD|DYLD|GIT(?!.*(?:TOKEN|PASSWORD|SECRET)))_|(?:PATH|OPTIONS|OPTS?|FLAGS|PRELOAD|ENV|SHELL|EDITOR|PAGER|BROWSER|STARTUP|HOME|LIB|COMMAND|WRAPPER|OPEN)$/i;
 const NOT_SHOWN = 'a secret, not shown';
 const ADDRESS = /^[a-z][a-z+.-]*:\/\//i;
 
@@ -148,7 +149,7 @@ class ManifestReader {
       for (const [index, item] of value.entries()) this.#value(item, `${path}[${index}]`, folder);
     } else if (isObject(value)) this.#map(value, path, folder);
     else if (isSecret(path)) this.settings.push(`${path}: ${NOT_SHOWN}`);
-    else if (typeof value === 'string' && ADDRESS.test(value)) this.connects.push(`${quoted(value)}  (${path})`);
+    else if (typeof value === 'string' && ADDRESS.test(value)) this.connects.push(`${addressOf(value)}  (${path})`);
     else if (path.endsWith('.executor')) this.#executor(value, path);
     else if (/(?:^|\.)data_dir$/.test(path) && typeof value === 'string') this.#dataFolder(value, path);
     else this.settings.push(`${path}: ${JSON.stringify(value)}`);
@@ -217,3 +218,6 @@ function isSecret(path: string): boolean {
   const given = GIVEN.exec(path)?.[1];
   return given === undefined ? SECRET.test(path) : !STEERING.test(given);
 }
+
+/** An address without the password it may have. */
+const addressOf = (address: string): string => quoted(address.replace(/(\/\/[^/@:]*):[^/@]*@/, '$1:…@'));

@@ -350,14 +350,22 @@ test('what is shown before trust holds no token', async () => {
 
 test('of variables and headers for programs the names are shown, and values only of those that say what is loaded', async () => {
   const user = newUser();
-  const secrets = ['sk-of-an-agent', 'sk-of-a-server', 'https://ann:pass@db.example/', 'key-in-a-header', 'sk-in-json'];
-  const [agent, server, address, header, json] = secrets;
+  const secrets = [
+    'sk-of-an-agent',
+    'sk-of-a-server',
+    'https://ann:pass@db.example/',
+    'key-in-a-header',
+    'sk-in-json',
+    'ghp-x',
+  ];
+  const [agent, server, address, header, json, git] = secrets;
+  const steering = 'LD_PRELOAD: ./evil.so, PYTHONPATH: ./lib, GIT_CONFIG_VALUE_0: "!./evil"';
   user.write(
     'handfast.yaml',
     `control: { agents: [{ name: a, command: ./a.sh, env: { API_KEY: ${agent}, NODE_OPTIONS: "--require ./b.js" } }] }\n`,
   );
   const http = `{ name: c, url: "http://127.0.0.1:1/mcp", headers: { X-Key: ${header} } }`;
-  const stdio = `{ name: b, command: ./b.sh, env: { TOKEN: ${server}, DATABASE: "${address}", LD_PRELOAD: ./evil.so } }`;
+  const stdio = `{ name: b, command: ./b.sh, env: { TOKEN: ${server}, DATABASE: "${address}", GIT_TOKEN: ${git}, ${steering} } }`;
   user.write(
     'fleet.yaml',
     `workers: [{ id: a, executor: { kind: acp, command: ./a.sh, mcp_servers: [${stdio}, ${http}] } }]\n`,
@@ -372,7 +380,7 @@ test('of variables and headers for programs the names are shown, and values only
   );
   for (const name of ['API_KEY', 'TOKEN', 'DATABASE', 'X-Key', 'KEY']) assert.ok(shown.includes(name), name);
   assert.match(shown, /NODE_OPTIONS="--require \.\/b\.js" \.\/a\.sh/);
-  assert.match(shown, /LD_PRELOAD=\.\/evil\.so \.\/b\.sh/);
+  assert.match(shown, /LD_PRELOAD=\.\/evil\.so PYTHONPATH=\.\/lib GIT_CONFIG_VALUE_0="!\.\/evil" \.\/b\.sh/);
 });
 
 test('config check of a file that is not trusted starts no program', async () => {
