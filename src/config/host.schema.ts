@@ -62,7 +62,7 @@ const maxParallel = (fallback?: number) => integer('Requests of one session that
 
 const storedBytes = (fallback?: number) =>
   integer(
-    'Bytes of session events stored for one principal; past that its sessions accept no prompts.',
+    'Bytes stored for one principal: events of its sessions, and what plugins store for it; past that its sessions accept no prompts and plugins store no more.',
     [64 * KIB, 16 * KIB * KIB * MIB],
     fallback,
   );

@@ -88,6 +88,8 @@ export interface ControlServerOptions {
   readonly traffic?: TrafficShares;
   readonly rpcLimits?: Partial<RpcLimits>;
   readonly sessionLimits?: Partial<SessionLimits>;
+  /** See `SessionsOptions.storage`. */
+  readonly storage?: SessionsOptions['storage'];
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly settings?: Pick<SettingsOptions, 'fetch' | 'keyring' | 'wait' | 'signIns'>;
   readonly log: Log;
@@ -157,6 +159,7 @@ export async function createControlServer(options: ControlServerOptions): Promis
     checkCwd: options.checkCwd,
     principalOf: options.principalOf ?? configured(options.auth),
     limits: options.sessionLimits,
+    storage: options.storage,
     log,
     now,
   });

@@ -12,6 +12,7 @@ import type { Journal } from '../journal/journal.ts';
 import type { Authenticator } from '../session/auth.ts';
 import type { AuthThrottle } from '../session/auth-throttle.ts';
 import type { Principal } from '../session/principal.ts';
+import type { StorageShares } from '../session/storage-shares.ts';
 import type { TrafficShares } from '../session/traffic-shares.ts';
 import type { Link } from '../transport/link.ts';
 import type { AuditRecord } from './audit/audit.ts';
@@ -59,6 +60,11 @@ export interface HostOptions {
    * @internal
    */
   readonly slots?: HostSlots;
+  /**
+   * Counts what plugins store for principals, with what else is stored for them. Default: only the quotas of plugins hold.
+   * @internal
+   */
+  readonly storage?: StorageShares;
   /**
    * The shares of links and requests, where several edges of one process have them in common. Default: this host's own.
    * @internal

@@ -157,6 +157,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     const { openStateDatabase } = await import('./store/database.ts');
     const file = this.#options.stateFile ?? ':memory:';
     this.#store ??= openStateDatabase({
+      storage: this.#options.storage,
       file,
       now: this.#now,
       onCorrupt: ({ reason, movedTo }) =>

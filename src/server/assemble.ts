@@ -15,6 +15,7 @@ import type { Journal } from '../journal/journal.ts';
 import { sharedMemoryJournal } from '../journal/memory.ts';
 import { JournalShares } from '../journal/shares.ts';
 import { type Authenticator, restricted } from '../session/auth.ts';
+import { StorageShares } from '../session/storage-shares.ts';
 import type { TrafficShares } from '../session/traffic-shares.ts';
 import { builtinPlugins } from './builtin-plugins.ts';
 import { DeferredAudit } from './deferred-audit.ts';
@@ -29,6 +30,8 @@ export interface AssembleOptions {
   readonly dialects?: HostOptions['dialects'];
   /** What the tools of restricted principals do not touch. Default: what the configuration protects. */
   readonly guard?: PathGuard;
+  /** See `HostOptions.storage`. Default: by the limits of the configuration. */
+  readonly storage?: StorageShares;
   /** See `HostOptions.slots`. */
   readonly slots?: HostOptions['slots'];
   /** See `HostOptions.traffic`. */
@@ -91,6 +94,7 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
       dialects,
       authThrottle,
       slots,
+      storage: options.storage ?? new StorageShares(limits),
       traffic,
       pathGuard: options.guard ?? (await guardOf(config)),
     });

@@ -25,6 +25,7 @@ import {
   restricted,
 } from '../session/auth.ts';
 import { AuthThrottle } from '../session/auth-throttle.ts';
+import { StorageShares } from '../session/storage-shares.ts';
 import { TrafficShares } from '../session/traffic-shares.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { type AssembledHost, assembleHost } from './assemble.ts';
@@ -99,6 +100,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
   const reload = reloading(config, { auth, log, grantsOf, guard, reread: options.reread });
   const authThrottle = new AuthThrottle();
   const slots = hostSlots(config.limits);
+  const storage = new StorageShares(config.limits);
   const traffic = new TrafficShares(config.limits);
   const inside = new InternalTokens(auth);
   // Turns resumed from an earlier run may need tools before the host has started.
@@ -126,6 +128,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
     traffic,
     workspaceHost: () => workspace.promise,
     slots,
+    storage,
     guard,
     version: () => version,
     handlers: fleet?.handlers,
@@ -142,6 +145,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
       log,
       authThrottle,
       slots,
+      storage,
       traffic,
       guard,
       dialects: [control?.rpc.dialect, fleet?.dialect].filter((dialect) => dialect !== undefined),

@@ -1,8 +1,9 @@
 /**
- * How many bytes of events the journal stores for each principal, and the refusal of those that have used up their share.
+ * How many bytes are stored for each principal that only it deletes: events of its sessions and the state of plugins. Refuses
+ * those that have used up their share.
  *
- * Made by `sessions.ts`. The sums are read from the journal at the start (`recovery.ts`), grow with each event
- * (`open-session.ts`), and shrink when a session is deleted; so a restart forgives nothing.
+ * Made by `server/serve.ts` for both. The sums are read from the stores at the start (`recovery.ts`, `host/store/database.ts`),
+ * grow with each write, and shrink with each deletion; so a restart forgives nothing.
  */
 import { type ShareUsage, shareUsage } from '../base/share-usage.ts';
 import { fail } from '../wire/errors.ts';
@@ -21,7 +22,8 @@ const RETRY_AFTER_MS = 60_000;
 
 export class StorageShares {
   readonly #limits: StorageLimits;
-  readonly #sessions = new Map<string, { readonly owner: string; bytes: number }>();
+  /** By session, or by part of the state of a plugin. */
+  readonly #items = new Map<string, { readonly owner: string; bytes: number }>();
   readonly #owners = new Map<string, number>();
   #bytes = 0;
   #refused = 0;
@@ -34,19 +36,19 @@ export class StorageShares {
     return shareUsage(this.#bytes, this.#refused, this.#owners);
   }
 
-  /** The journal stores so many more bytes of a session. */
-  add(session: string, owner: string, bytes: number): void {
-    const known = this.#sessions.get(session);
-    if (known === undefined) this.#sessions.set(session, { owner, bytes });
+  /** So many more bytes are stored of an item, or fewer. */
+  add(item: string, owner: string, bytes: number): void {
+    const known = this.#items.get(item);
+    if (known === undefined) this.#items.set(item, { owner, bytes });
     else known.bytes += bytes;
     this.#owners.set(owner, (this.#owners.get(owner) ?? 0) + bytes);
     this.#bytes += bytes;
   }
 
-  delete(session: string): void {
-    const known = this.#sessions.get(session);
+  delete(item: string): void {
+    const known = this.#items.get(item);
     if (known === undefined) return;
-    this.#sessions.delete(session);
+    this.#items.delete(item);
     this.#bytes -= known.bytes;
     const left = (this.#owners.get(known.owner) ?? 0) - known.bytes;
     if (left > 0) this.#owners.set(known.owner, left);
@@ -61,10 +63,15 @@ export class StorageShares {
     const most = mayStore(stored, { own, total: this.#limits.totalStoredBytes });
     if (used < most) return;
     this.#refused += 1;
-    throw fail('over_capacity', 'the sessions of this principal store too much; delete some (session.delete)', {
-      stored_bytes: used,
-      limit_bytes: Math.floor(most),
-      retry_after_ms: RETRY_AFTER_MS,
-    });
+    throw fail(
+      'over_capacity',
+      `${name} stores too much; delete some sessions (session.delete) or what plugins store`,
+      {
+        stored_bytes: used,
+        share: 'stored_bytes',
+        limit_bytes: Math.floor(most),
+        retry_after_ms: RETRY_AFTER_MS,
+      },
+    );
   }
 }

@@ -30,13 +30,15 @@ export interface SharesServer {
   restart(): Promise<void>;
 }
 
-/** Starts a server. `principals` has the grants of each, and `more` the rest of the configuration. */
+/** Starts a server. `principals` has the grants of each, `more` the rest of the configuration, `files` what lies beside it. */
 export async function sharesServer(
   t: TestContext,
   principals: Readonly<Record<string, string>>,
   more: string,
+  files: Readonly<Record<string, string>> = {},
 ): Promise<SharesServer> {
   const folder = temporaryFolder(t);
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
   const file = join(folder, 'handfast.yaml');
   const tokens = Object.entries({ root: 'admin: true', ...principals }).map(
     ([name, grants]) => `    - { name: ${name}, token: ${tokenOf(name)}, ${grants} }\n`,

@@ -114,6 +114,8 @@ export interface SessionsOptions {
    */
   readonly principalOf?: (name: string) => Principal;
   readonly limits?: Partial<SessionLimits>;
+  /** Counts what is stored for principals, with what else is. Default: by `limits`, for sessions alone. */
+  readonly storage?: StorageShares | undefined;
   readonly log: Log;
   /** Epoch milliseconds. */
   readonly now?: () => number;
@@ -226,7 +228,7 @@ class ServedSessions implements Sessions {
       limits,
     };
     const poolLimits: PoolLimits = limits;
-    const storage = new StorageShares(limits);
+    const storage = options.storage ?? new StorageShares(limits);
     this.#pool = new SessionPool({ store, journal, hub, log, storage, now: this.#now }, turnParts, poolLimits);
     this.events = new SessionEvents(this.#pool, journal, hub, serverEvents);
     this.#sweeper = setInterval(() => this.#pool.sweep(), Math.min(SWEEP_MS, limits.idleMs));

@@ -9,6 +9,8 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { type DatabaseOptions, openDatabase, soleOwner } from '../../base/sqlite/database.ts';
 import { GroupCommit } from '../../base/sqlite/group-commit.ts';
+import type { Principal } from '../../session/principal.ts';
+import type { StorageShares } from '../../session/storage-shares.ts';
 import { fail } from '../../wire/errors.ts';
 import {
   DEFAULT_STORE_QUOTA_BYTES,
@@ -25,28 +27,45 @@ import {
 
 const WHAT = 'the store of the plugins';
 const APPLICATION_ID = 0x48465053;
+/** Bytes counted for an entry on top of its key and value. */
+const ENTRY_BYTES = 32;
 /** `space` names scope, plugin and owner; `part` is '' for pairs, else the table of a row, or '#' for its last id. */
 const MIGRATIONS = [
   `CREATE TABLE entry (
      space TEXT NOT NULL, part TEXT NOT NULL, key ANY NOT NULL, value TEXT NOT NULL,
      PRIMARY KEY (space, part, key)
    ) STRICT, WITHOUT ROWID;`,
+  // What each space takes, so that it is known without reading it.
+  `CREATE TABLE usage (
+     space TEXT NOT NULL PRIMARY KEY, owner TEXT NOT NULL, bytes INTEGER NOT NULL
+   ) STRICT, WITHOUT ROWID;
+   INSERT INTO usage
+     SELECT space, CASE WHEN json_valid(owners) THEN coalesce(json_extract(owners, '$[0]'), '') ELSE '' END, bytes
+     FROM (SELECT space, substr(space, instr(space, ' [') + 1) AS owners,
+             sum(length(CAST(key AS BLOB)) + length(CAST(value AS BLOB)) + ${ENTRY_BYTES}) AS bytes
+           FROM entry GROUP BY space);`,
 ];
 
 const PAIRS = '';
 const LAST_IDS = '#';
-/** Bytes counted for an entry on top of its key and value. */
-const ENTRY_BYTES = 32;
 const MAX_KEY_CHARS = 512;
 const DEFAULT_LIMIT = 100;
 
 type Key = string | number;
 /** One write; without a value it deletes. */
-interface Change {
-  readonly space: string;
+interface Write {
   readonly part: string;
   readonly key: Key;
   readonly value: string | undefined;
+}
+
+/** A write that is applied, and not known to be in the database. */
+interface Change extends Write {
+  readonly space: string;
+  /** The principal in whose share it counts; `''` = in none. */
+  readonly owner: string;
+  /** Bytes by which it changes what is stored. */
+  readonly grown: number;
 }
 
 /**
@@ -55,7 +74,9 @@ interface Change {
  * Fails as `openDatabase` does; with `journal_locked` where another process has the file.
  * @param options.file a path, or `:memory:`
  */
-export function openStateDatabase(options: Pick<DatabaseOptions, 'file' | 'onCorrupt' | 'now'>): StateDatabase {
+export function openStateDatabase(
+  options: Pick<DatabaseOptions, 'file' | 'onCorrupt' | 'now'> & { readonly storage?: StorageShares | undefined },
+): StateDatabase {
   return openDatabase(
     {
       ...options,
@@ -66,15 +87,16 @@ export function openStateDatabase(options: Pick<DatabaseOptions, 'file' | 'onCor
       ownCheckpoints: true,
       lock: soleOwner('another host has this store open; give each host its own host_id'),
     },
-    (database, release) => new SqliteState(database, release),
+    (database, release) => new SqliteState(database, release, options.storage),
   );
 }
 
 class SqliteState implements StateDatabase {
   readonly #database: DatabaseSync;
   readonly #release: () => void;
+  readonly #storage: StorageShares | undefined;
   readonly #commits: GroupCommit;
-  readonly #statements: Record<'get' | 'page' | 'put' | 'delete' | 'clear' | 'used', StatementSync>;
+  readonly #statements: Record<'get' | 'page' | 'put' | 'delete' | 'clear' | 'used' | 'use' | 'unuse', StatementSync>;
   /** Writes that are not known to be in the database, by entry. */
   readonly #overlay = new Map<string, Change>();
   readonly #plugins = new Set<string>();
@@ -84,10 +106,10 @@ class SqliteState implements StateDatabase {
   #together: Change[] | undefined;
   #closed = false;
 
-  constructor(database: DatabaseSync, release: () => void) {
+  constructor(database: DatabaseSync, release: () => void, storage: StorageShares | undefined) {
     this.#database = database;
     this.#release = release;
-    const bytes = `sum(length(CAST(key AS BLOB)) + length(CAST(value AS BLOB)) + ${ENTRY_BYTES})`;
+    this.#storage = storage;
     this.#statements = {
       get: database.prepare('SELECT value FROM entry WHERE space = ? AND part = ? AND key = ?'),
       page: database.prepare(
@@ -96,17 +118,27 @@ class SqliteState implements StateDatabase {
       put: database.prepare('INSERT OR REPLACE INTO entry (space, part, key, value) VALUES (?, ?, ?, ?)'),
       delete: database.prepare('DELETE FROM entry WHERE space = ? AND part = ? AND key = ?'),
       clear: database.prepare('DELETE FROM entry WHERE space = ?'),
-      used: database.prepare(`SELECT ${bytes} AS bytes FROM entry WHERE space = ?`),
+      used: database.prepare('SELECT bytes FROM usage WHERE space = ?'),
+      use: database.prepare(
+        'INSERT INTO usage (space, owner, bytes) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes',
+      ),
+      unuse: database.prepare('DELETE FROM usage WHERE space = ?'),
     };
-    database.exec(`DELETE FROM entry WHERE space >= 'session ' AND space < 'session!'`);
+    for (const table of ['entry', 'usage']) {
+      database.exec(`DELETE FROM ${table} WHERE space >= 'session ' AND space < 'session!'`);
+    }
+    for (const row of database.prepare(`SELECT space, owner, bytes FROM usage WHERE owner <> ''`).iterate()) {
+      const { space, owner, bytes } = row as { space: string; owner: string; bytes: number };
+      storage?.add(space, owner, bytes);
+    }
     this.#commits = new GroupCommit({ db: database, what: WHAT });
   }
 
   plugin(name: string, { quotaBytes = DEFAULT_STORE_QUOTA_BYTES }: StoreUse): PluginStore {
     this.#plugins.add(name);
-    const store = (scope: StoreScope, ...owner: string[]): Store =>
-      new ScopedStore(this, spaceOf(scope, name, owner), quotaBytes);
-    const shared = store('shared');
+    const store = (scope: StoreScope, owner: readonly string[], session?: StoreSession): Store =>
+      new ScopedStore(this, spaceOf(scope, name, owner), quotaBytes, session);
+    const shared = store('shared', []);
     const bySession = new WeakMap<StoreSession, SessionStores>();
     return {
       shared,
@@ -116,9 +148,9 @@ class SqliteState implements StateDatabase {
           const { id, agentId, principal } = session;
           stores = {
             shared,
-            principal: store('principal', principal.name),
-            agent: store('agent', principal.name, agentId),
-            session: store('session', id),
+            principal: store('principal', [principal.name], session),
+            agent: store('agent', [principal.name, agentId], session),
+            session: store('session', [id], session),
           };
           bySession.set(session, stores);
         }
@@ -167,20 +199,22 @@ class SqliteState implements StateDatabase {
     let used = this.#used.get(space);
     if (used === undefined) {
       this.#commits.flush();
-      used = Number((this.#statements.used.get(space) as { bytes: number | null }).bytes ?? 0);
+      used = (this.#statements.used.get(space) as { bytes: number } | undefined)?.bytes ?? 0;
       this.#used.set(space, used);
     }
     return used;
   }
 
-  /** Applies changes of one space together. Throws `quota_exceeded`, and then none is applied. */
-  write(changes: readonly Change[], quotaBytes: number): Promise<void> {
+  /** Applies writes of one space together. Throws `quota_exceeded` or `over_capacity`, and then none is applied. */
+  write(space: string, writes: readonly Write[], quotaBytes: number, principal: Principal | undefined): Promise<void> {
     this.#usable();
-    const [{ space }] = changes as [Change];
-    let grown = 0;
-    for (const { part, key, value } of changes) {
-      grown += bytesOf(key, value) - bytesOf(key, this.read(space, part, key));
-    }
+    const owner = principal?.name ?? '';
+    const changes = writes.map((write): Change => {
+      const { part, key, value } = write;
+      return { ...write, space, owner, grown: bytesOf(key, value) - bytesOf(key, this.read(space, part, key)) };
+    });
+    const grown = sumOf(changes);
+    if (grown > 0 && principal !== undefined) this.#storage?.mustHaveRoom(principal);
     const used = this.used(space);
     if (grown > 0 && used + grown > quotaBytes) {
       throw fail('quota_exceeded', `the store holds ${used} of at most ${quotaBytes} bytes`, {
@@ -189,6 +223,7 @@ class SqliteState implements StateDatabase {
       });
     }
     this.#used.set(space, used + grown);
+    if (owner !== '') this.#storage?.add(space, owner, grown);
     for (const change of changes) this.#overlay.set(entryOf(space, change.part, change.key), change);
     if (this.#together === undefined) return this.#commit(changes);
     this.#together.push(...changes);
@@ -222,8 +257,10 @@ class SqliteState implements StateDatabase {
     this.#commits.flush();
     for (const [entry, change] of this.#overlay) if (change.space === space) this.#overlay.delete(entry);
     this.#used.set(space, 0);
+    this.#storage?.delete(space);
     const written = this.#commits.write(() => {
       this.#statements.clear.run(space);
+      this.#statements.unuse.run(space);
       return 0;
     });
     // Reads find the entries gone from here on.
@@ -242,6 +279,9 @@ class SqliteState implements StateDatabase {
           if (value === undefined) this.#statements.delete.run(space, part, key);
           else this.#statements.put.run(space, part, key, value);
           bytes += bytesOf(key, value);
+        }
+        for (const [space, of] of Map.groupBy(changes, (change) => change.space)) {
+          this.#statements.use.run(space, of[0]?.owner ?? '', sumOf(of));
         }
         return bytes;
       });
@@ -263,7 +303,10 @@ class SqliteState implements StateDatabase {
   /** Changes that did not happen: what is used is counted again. */
   #forget(changes: readonly Change[]): void {
     this.#settle(changes);
-    for (const { space } of changes) this.#used.delete(space);
+    for (const { space, owner, grown } of changes) {
+      this.#used.delete(space);
+      if (owner !== '') this.#storage?.add(space, owner, -grown);
+    }
   }
 
   #usable(): void {
@@ -276,6 +319,8 @@ const spaceOf = (scope: StoreScope, plugin: string, owner: readonly string[]): s
 
 const entryOf = (space: string, part: string, key: Key): string => `${space}\n${part}\n${key}`;
 
+const sumOf = (changes: readonly Change[]): number => changes.reduce((sum, { grown }) => sum + grown, 0);
+
 const bytesOf = (key: Key, value: string | undefined): number =>
   value === undefined ? 0 : Buffer.byteLength(String(key)) + Buffer.byteLength(value) + ENTRY_BYTES;
 
@@ -283,11 +328,14 @@ class ScopedStore implements Store {
   readonly #state: SqliteState;
   readonly #space: string;
   readonly #quotaBytes: number;
+  /** Whose share it counts in; undefined for what is shared by all. */
+  readonly #session: StoreSession | undefined;
 
-  constructor(state: SqliteState, space: string, quotaBytes: number) {
+  constructor(state: SqliteState, space: string, quotaBytes: number, session: StoreSession | undefined) {
     this.#state = state;
     this.#space = space;
     this.#quotaBytes = quotaBytes;
+    this.#session = session;
   }
 
   get usage(): { bytes: number; quotaBytes: number } {
@@ -364,10 +412,9 @@ class ScopedStore implements Store {
   }
 
   /** Rejects when the changes cannot be made; inside `atomically` it throws, so that the whole of it is undone. */
-  #write(make: () => readonly Omit<Change, 'space'>[]): Promise<void> {
+  #write(make: () => readonly Write[]): Promise<void> {
     try {
-      const changes = make().map((change) => ({ ...change, space: this.#space }));
-      return this.#state.write(changes, this.#quotaBytes);
+      return this.#state.write(this.#space, make(), this.#quotaBytes, this.#session?.principal);
     } catch (thrown) {
       if (this.#state.collecting) throw thrown;
       return Promise.reject(thrown);

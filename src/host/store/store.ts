@@ -22,7 +22,8 @@ export interface StorePage {
 /**
  * The state of one plugin in one scope. Values are JSON; what is read is a copy.
  *
- * Writes fail with `quota_exceeded` (`detail.used_bytes`, `detail.quota_bytes`), `schema_violation` for a value that is
+ * Writes fail with `quota_exceeded` (`detail.used_bytes`, `detail.quota_bytes`), `over_capacity` when the principal has used up
+ * its share of all that is stored (`limits.stored_bytes`), `schema_violation` for a value that is
  * not JSON or a key that is not a text of 1 to 512 characters, `disk_full`, or `interrupted` after the host closed it.
  */
 export interface Store {

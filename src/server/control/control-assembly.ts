@@ -20,6 +20,7 @@ import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL } from '../../
 import type { AuthThrottle } from '../../session/auth-throttle.ts';
 import type { Principal } from '../../session/principal.ts';
 import { may, must } from '../../session/rights.ts';
+import type { StorageShares } from '../../session/storage-shares.ts';
 import type { TrafficShares } from '../../session/traffic-shares.ts';
 import type { TrustStore } from '../../trust/store.ts';
 import { fail } from '../../wire/errors.ts';
@@ -48,6 +49,8 @@ export interface ControlAssemblyOptions {
   readonly workspaceHost?: () => Promise<WorkspaceHost>;
   /** What the tools, images and folders of restricted principals do not touch. */
   readonly guard?: PathGuard;
+  /** See `SessionsOptions.storage`. */
+  readonly storage?: StorageShares;
   /** Threads and processes of sessions; shared with the host of the workspace. Default: those of the limits. */
   readonly slots?: HostSlots;
   readonly env?: Readonly<Record<string, string | undefined>>;
@@ -131,6 +134,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
         totalStoredBytes: config.limits.totalStoredBytes,
       },
       settings: { signIns: { total: config.limits.maxSignIns, perOwner: config.limits.maxSignInsPerPrincipal } },
+      storage: options.storage,
       env: options.env,
       log,
     });

@@ -1,0 +1,54 @@
+/**
+ * What plugins store for a principal counts in its share of stored bytes, with the events of its sessions, under any agent names
+ * it uses: past it the principal is refused until it deletes, also after a restart, and no other is.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { sharesServer } from './shares-server.ts';
+
+const KIB = 1024;
+const SHARE = 64 * KIB;
+const PLUGIN = `import { tool, toolsPlugin } from 'handfast';
+const input = { type: 'object', properties: { key: { type: 'string' }, bytes: { type: 'integer' } } };
+const keep = tool({ name: 'keep', description: 'Stores.', input, async run({ key, bytes }, { store }) {
+  if (bytes === 0) await store.principal.delete(key);
+  else await store.principal.set(key, 'x'.repeat(bytes));
+  return { stored: store.principal.usage.bytes };
+} });
+export const plugin = { ...toolsPlugin({ name: 'keeper', tools: [keep] }), store: {} };
+`;
+
+test('a principal whose plugins store its share is refused until it deletes, and another one stores meanwhile', async (t) => {
+  const grants = 'roles: [client], capabilities: [tools], tools: { allow: [keep] }';
+  const server = await sharesServer(
+    t,
+    { greedy: grants, other: grants },
+    `limits: { stored_bytes: ${SHARE} }\nplugins: [./keeper.mjs]\n`,
+    { 'keeper.mjs': PLUGIN },
+  );
+  const keep = async (name: string, key: string, bytes: number) => {
+    await using agent = await server.agent(name);
+    return await agent.tools.call('keep', { key, bytes });
+  };
+  const full = (error: { code: string; detail: { share?: string; retry_after_ms?: number } }) => {
+    assert.deepEqual([error.code, error.detail.share], ['over_capacity', 'stored_bytes']);
+    assert.ok(Number(error.detail.retry_after_ms) > 0);
+    return true;
+  };
+  for (let at = 0; at < 8; at += 1) await keep('greedy', `k${at}`, 8 * KIB);
+  for (const round of [1, 2]) {
+    await assert.rejects(keep('greedy', 'more', 8 * KIB), full);
+    await using control = await server.client('greedy');
+    await assert.rejects(control.call('session.create', {}), full);
+    await keep('other', `o${round}`, 8 * KIB);
+    const { principals, refused } = await server.share('stored_bytes');
+    assert.ok((principals.greedy ?? 0) >= SHARE && (principals.other ?? 0) >= round * 8 * KIB);
+    assert.equal(refused, 2);
+    // What it deletes makes room.
+    await keep('greedy', 'k0', 0);
+    await keep('greedy', 'k0', 8 * KIB);
+    const before = (await server.share('stored_bytes')).principals;
+    await server.restart();
+    assert.deepEqual((await server.share('stored_bytes')).principals, before, 'counted at the start');
+  }
+});
