@@ -30,10 +30,20 @@ export function failureOf(thrown: unknown): FailureLine['error'] {
   };
 }
 
+/** What to do next, where the message came from a host and cannot know the command line. */
+const NEXT: Readonly<Record<string, string>> = {
+  unknown_tool: 'handfast tools ls lists the tools',
+  unknown_type: 'handfast schema export a2e has the message types',
+  session_not_found: 'handfast session ls lists the sessions',
+};
+
 /** Writes the failure to stderr and returns its exit code. */
 export function reportFailure(thrown: unknown, json: boolean): number {
   const error = failureOf(thrown);
   if (json) process.stderr.write(`${JSON.stringify({ error })}\n`);
-  else process.stderr.write(`handfast: ${escapeControls(error.message)} [${escapeControls(error.code)}]\n`);
+  else {
+    const next = Object.hasOwn(NEXT, error.code) && !error.message.includes(';') ? `; ${NEXT[error.code]}` : '';
+    process.stderr.write(`handfast: ${escapeControls(error.message)}${next} [${escapeControls(error.code)}]\n`);
+  }
   return exitCodeOf(error.code, error.detail);
 }

@@ -56,7 +56,7 @@ export async function run(words: readonly string[]): Promise<number> {
     if (error.exitCode === 0) return 0;
     // Help that was printed for a missing command needs no error text as well.
     if (error.code === 'commander.help') return 2;
-    return reportFailure(fail('usage', error.message.replace(/^error: /, '')), json);
+    return reportFailure(fail('usage', `${error.message.replace(/^error: /, '')}; see: handfast --help`), json);
   }
 }
 

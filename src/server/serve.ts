@@ -320,7 +320,10 @@ interface Reloading {
   readonly reread: ServerOptions['reread'];
 }
 
-/** The function that gives everybody the rights the file has now; undefined where rights cannot change. */
+/** Members of a configuration that are no sections, are given by the command line too, or are reloaded. */
+const NOT_COMPARED: ReadonlySet<keyof HostConfig> = new Set(['auth', 'file', 'home', 'listen', 'trust', 'warnings']);
+
+/** The function that gives every principal the rights the file has now; undefined where rights cannot change. */
 function reloading(
   config: HostConfig,
   { auth, log, grantsOf, guard, reread }: Reloading,
@@ -330,9 +333,7 @@ function reloading(
     const next = await reread();
     const sections = Object.keys(next) as (keyof HostConfig)[];
     const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
-    const restart = sections.filter(
-      (key) => key !== 'auth' && key !== 'listen' && key !== 'warnings' && !same(next[key], config[key]),
-    );
+    const restart = sections.filter((key) => !NOT_COMPARED.has(key) && !same(next[key], config[key]));
     if (!next.auth.required) restart.push('auth');
     // Before the first of its new tokens is accepted: the files they are in are secrets from now on.
     guard.protect(protectedPaths(next));

@@ -34,8 +34,9 @@ export function issuePath(issue: Issue): string {
   return shortPath(typeof missing === 'string' ? `${issue.instancePath}/${missing}` : issue.instancePath);
 }
 
-/** One line about an issue, without the offending value: `must be string`. */
+/** One line about an issue, without the offending value: `must be string`. Its path names a missing field already. */
 export function issueText(issue: Issue): string {
+  if (issue.params.missingProperty !== undefined) return 'is required';
   const allowed = issue.params.allowedValues ?? issue.params.allowedValue;
   const names = allowed === undefined ? '' : `: ${[allowed].flat().slice(0, 12).map(String).join(', ')}`;
   return `${issue.message ?? issue.keyword}${names}`;

@@ -280,6 +280,11 @@ test('a failure at the host ends with 5 and says what is meant', async () => {
   const unknown = await user.failure(['tools', 'call', 'read_fil', 'path=x']);
   assert.deepEqual([unknown.exit, unknown.code], [5, 'unknown_tool']);
   assert.match(unknown.message, /did you mean "read_file"\?/);
+  assert.equal(
+    (await user.run(['call', 'foo'])).stderr,
+    'handfast: unsupported message type "foo"; handfast schema export a2e has the message types [unknown_type]\n',
+  );
+  assert.match((await user.failure(['call', 'tool/call/req'])).message, /\/tool_name is required$/);
   const failed = await user.run(['tools', 'call', 'refuses']);
   assert.equal(failed.code, 5);
   assert.equal(failed.stdout, '');

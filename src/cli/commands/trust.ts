@@ -87,7 +87,7 @@ export async function trustRemove(paths: readonly string[], terminal: Terminal):
 function folderAt(path: string): string {
   const absolute = resolve(path);
   const found = statSync(absolute, { throwIfNoEntry: false });
-  if (found === undefined) throw fail('usage', `there is no ${absolute}`);
+  if (found === undefined) throw fail('usage', `there is no folder ${absolute}`);
   return found.isDirectory() ? absolute : dirname(absolute);
 }
 
