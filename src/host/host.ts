@@ -99,6 +99,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       slots: options.slots ?? hostSlots(this.limits),
       nestedRoute: (type, session) => this.#nestedRoute(type, session),
       failure: (route, session, thrown) => this.#failure(route, session, thrown),
+      running: new Set(),
       nestedDone: (call, error) => this.#auditNested(call, error),
       abandoned: (change) => this.abandoned(change),
     };
@@ -200,6 +201,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       }
       session.narrow(principal, this.#terms(new Set(left), extensions));
     }
+    for (const call of this.#callDeps.running) call.rightsChanged();
   }
 
   has(session: string): boolean {

@@ -39,6 +39,8 @@ export interface CallDeps {
   nestedRoute(type: string, session: Session): Route;
   /** What a handler threw, as its caller gets it. */
   failure(route: Route, session: Session, thrown: unknown): HandfastError;
+  /** The nested calls that run. */
+  readonly running: Set<NestedCall>;
   /** A nested call ended. */
   nestedDone(call: NestedCall, error: HandfastError | undefined): void;
   /** A handler was abandoned and still runs (`+1`), or such a one has settled. */
@@ -179,6 +181,17 @@ export class NestedCall implements CallContext, Caller {
 
   readonly #sessionEnded = (): void => this.abort(this.session.signal.reason);
 
+  /** Ends the call when the rights that its session has now do not allow it. */
+  rightsChanged(): void {
+    const { deps, route, message, session } = this;
+    try {
+      const refused = deps.nestedRoute(route.method.request, session).refuses?.(message, session);
+      if (refused !== undefined) this.abort(refused);
+    } catch (error) {
+      this.abort(error);
+    }
+  }
+
   /** Runs the handler; settles at the latest when the call is aborted. */
   async run(options: NestedCallOptions): Promise<object> {
     const { caller, route, deps } = this;
@@ -193,6 +206,7 @@ export class NestedCall implements CallContext, Caller {
     else if (options.signal?.aborted) cancelled();
     this.limit(Math.min(options.timeoutMs ?? Infinity, route.method.limitMs?.(this.message as never) ?? Infinity));
     this.tree.running++;
+    deps.running.add(this);
     let error: HandfastError | undefined;
     try {
       if (this.signal.aborted) return await aborted.promise;
@@ -217,6 +231,7 @@ export class NestedCall implements CallContext, Caller {
       aborted.promise.catch(() => {});
       this.#done = true;
       this.tree.running--;
+      deps.running.delete(this);
       clearTimeout(this.#timer);
       caller.signal.removeEventListener('abort', callerAborted);
       if (!this.#subscribed || error !== undefined) options.signal?.removeEventListener('abort', cancelled);

@@ -357,12 +357,14 @@ test('of variables and headers for programs the names are shown, and values only
     'key-in-a-header',
     'sk-in-json',
     'ghp-x',
+    'pass-in-url',
   ];
   const [agent, server, address, header, json, git] = secrets;
   const steering = 'LD_PRELOAD: ./evil.so, PYTHONPATH: ./lib, GIT_CONFIG_VALUE_0: "!./evil"';
   user.write(
     'handfast.yaml',
-    `control: { agents: [{ name: a, command: ./a.sh, env: { API_KEY: ${agent}, NODE_OPTIONS: "--require ./b.js" } }] }\n`,
+    `control: { agents: [{ name: a, command: ./a.sh, env: { API_KEY: ${agent}, NODE_OPTIONS: "--require ./b.js" } }] }
+providers: { openai: { base_url: "https://ann:pass-in-url@evil.example/v1" } }\n`,
   );
   const http = `{ name: c, url: "http://127.0.0.1:1/mcp", headers: { X-Key: ${header} } }`;
   const stdio = `{ name: b, command: ./b.sh, env: { TOKEN: ${server}, DATABASE: "${address}", GIT_TOKEN: ${git}, ${steering} } }`;
@@ -380,6 +382,7 @@ test('of variables and headers for programs the names are shown, and values only
   );
   for (const name of ['API_KEY', 'TOKEN', 'DATABASE', 'X-Key', 'KEY']) assert.ok(shown.includes(name), name);
   assert.match(shown, /NODE_OPTIONS="--require \.\/b\.js" \.\/a\.sh/);
+  assert.match(shown, /https:\/\/ann:…@evil\.example\/v1/);
   assert.match(shown, /LD_PRELOAD=\.\/evil\.so PYTHONPATH=\.\/lib GIT_CONFIG_VALUE_0="!\.\/evil" \.\/b\.sh/);
 });
 

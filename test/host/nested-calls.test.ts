@@ -110,6 +110,41 @@ test('the rights of the principal hold for what its capabilities call', async ()
   await assert.rejects(run({ depth: 1 }, 'chains-only'), { code: 'capability_missing' });
 });
 
+test('a call between capabilities ends when its right is withdrawn while it runs, and others continue', async () => {
+  const granted = (grants: Partial<Principal>): Principal => ({ name: 'one', capabilities: ['*'], ...grants });
+  const tokens = (principal: Principal) => [{ principal, digests: [tokenDigest(principal.name)] }];
+  const other = tokens({ name: 'other', capabilities: ['*'] });
+  for (const [grants, code] of [
+    [{ tools: { deny: ['slow'] } }, 'tool_denied'],
+    [{ capabilities: ['chains'] }, 'capability_missing'],
+  ] as const) {
+    const auth = createAuthenticator([...tokens(granted({})), ...other]);
+    const called = Promise.withResolvers<void>();
+    let calls = 0;
+    const counted = tool({
+      ...slow,
+      run: (args, context) => {
+        calls += 1;
+        if (calls === 2) called.resolve();
+        return slow.run(args as never, context);
+      },
+    });
+    const { open } = await start({ auth, plugins: [toolsPlugin({ tools: [counted] }), chains()] });
+    const run = async (token: string) =>
+      (await open(token)).calls.call(chainRun, { depth: 1, tool: 'slow' }, { timeoutMs: 60_000 });
+    const ended = assert.rejects(run('one'), { code });
+    let isOver = false;
+    void run('other').then(
+      () => (isOver = true),
+      () => (isOver = true),
+    );
+    await called.promise;
+    auth.replace([...tokens(granted(grants)), ...other]);
+    await ended;
+    assert.equal(isOver, false);
+  }
+});
+
 test('deadline, cancel and the end of the session reach the innermost call', async () => {
   const seen: unknown[] = [];
   const { open, host } = await start({
