@@ -5,6 +5,7 @@ import { get, type IncomingMessage } from 'node:http';
 import { after, test } from 'node:test';
 import { connect, createHost, listen, tool, toolsPlugin } from 'handfast';
 import { createAuthenticator, tokenDigest } from 'handfast/host';
+import { startRelay } from './support/relay.ts';
 
 const echo = tool({ name: 'echo', description: 'Gives back its arguments', run: (args) => args });
 const host = createHost({ plugins: [toolsPlugin({ tools: [echo] })] });
@@ -62,6 +63,27 @@ async function statusOf(url: string, host: string): Promise<number | undefined> 
   response.resume();
   return response.statusCode;
 }
+
+test('over a forwarded port the client learns which name was refused and what admits it', async (t) => {
+  const listener = await listen(host, 'http://127.0.0.1:0');
+  t.after(() => listener.close());
+  const relay = await startRelay({ host: '127.0.0.1', port: Number(new URL(listener.address).port) });
+  t.after(() => relay.close());
+  const { port } = relay;
+  for (const address of [`http://127.0.0.1:${port}`, `ws://127.0.0.1:${port}/ws`]) {
+    await assert.rejects(
+      connect(address, { capabilities: ['tools'], reconnect: { maxMs: 0 } }),
+      (error: Error & { code: string }) => {
+        assert.equal(error.code, 'unauthorized');
+        assert.ok(
+          error.message.includes(`not called "127.0.0.1:${port}": add "127.0.0.1" to http.allowed_hosts`),
+          error.message,
+        );
+        return true;
+      },
+    );
+  }
+});
 
 test('an address of another form is refused', async () => {
   for (const address of ['', '127.0.0.1:0', 'ws://127.0.0.1:0', 'tcp://127.0.0.1', 'unix://']) {

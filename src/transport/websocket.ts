@@ -21,6 +21,7 @@ import {
   type Message,
   PRE_HANDSHAKE_MAX_MESSAGE_BYTES,
 } from './link.ts';
+import { MAX_REFUSAL_CHARS, refusalText } from './refusal-text.ts';
 import { type OutboxTarget, SendBuffer } from './send-buffer.ts';
 import { unsentBytes } from './unsent-bytes.ts';
 
@@ -330,7 +331,15 @@ export async function connectWebSocket(url: string, options: WebSocketConnectOpt
     socket.once('unexpected-response', (_request, response) => {
       const status = response.statusCode ?? 0;
       const code = status === 401 ? 'auth_failed' : status === 403 ? 'unauthorized' : 'unreachable';
-      refuse(fail(code, `${peer} answered ${status} instead of a WebSocket`, { address: peer, status }));
+      let body = '';
+      const end = (): void =>
+        refuse(fail(code, `${peer} ${refusalText(status, body)}, and opened no WebSocket`, { address: peer, status }));
+      // Its reason is one packet; a longer body is not read to its end, and one that never ends meets the time limit.
+      response.setEncoding('utf8').on('data', (text: string) => {
+        body += text;
+        if (body.length > MAX_REFUSAL_CHARS) end();
+      });
+      response.on('end', end).on('error', end);
     });
     let raw: Socket;
     socket.once('upgrade', (response) => {

@@ -5,6 +5,7 @@
  * Called by `http.ts` before routing and before an upgrade; pure. Rule: SECURITY.md#threat-model, web pages.
  */
 import type { IncomingMessage } from 'node:http';
+import { shown } from '../../wire/codec.ts';
 
 export interface GuardOptions {
   /** The port the server is bound to. */
@@ -17,8 +18,12 @@ export interface GuardOptions {
   readonly allowedOrigins: readonly string[];
 }
 
-/** True = let it in. */
-export type Guard = (request: Pick<IncomingMessage, 'rawHeaders'>) => boolean;
+/** The reason to refuse a request, for its sender; undefined lets it in. */
+export type Guard = (request: Pick<IncomingMessage, 'rawHeaders'>) => string | undefined;
+
+const ONE_HOST = 'a request needs exactly one Host header';
+const ONE_ORIGIN = 'a request has at most one Origin header';
+const OTHER_SITE = 'a page of another site sent this request';
 
 /** The loopback names under which a server is always reached. */
 const LOOPBACK_NAMES = ['localhost', '127.0.0.1', '[::1]'];
@@ -49,21 +54,25 @@ export function requestGuard({ port, host, allowedHosts, allowedOrigins }: Guard
       const name = rawHeaders[index]!;
       if (name.length === 4) {
         if (name.toLowerCase() !== 'host') continue;
-        if (hostHeader !== undefined) return false;
+        if (hostHeader !== undefined) return ONE_HOST;
         hostHeader = rawHeaders[index + 1]!.toLowerCase();
       } else if (name.length === 6) {
         if (name.toLowerCase() !== 'origin') continue;
-        if (origin !== undefined) return false;
+        if (origin !== undefined) return ONE_ORIGIN;
         origin = rawHeaders[index + 1]!.toLowerCase();
       } else if (name.length === 14 && name.toLowerCase() === 'sec-fetch-site') {
         crossSite ||= rawHeaders[index + 1]!.toLowerCase() === 'cross-site';
       }
     }
-    if (hostHeader === undefined) return false;
-    if (!exact.has(hostHeader) && !anyPort.has(hostHeader.replace(HAS_PORT, ''))) return false;
-    if (origin === undefined) return !crossSite;
-    if (origins.has(origin)) return true;
-    return !crossSite && (origin === `http://${hostHeader}` || origin === `https://${hostHeader}`);
+    if (hostHeader === undefined) return ONE_HOST;
+    const hostName = hostHeader.replace(HAS_PORT, '');
+    if (!exact.has(hostHeader) && !anyPort.has(hostName)) {
+      return `this server is not called ${shown(hostHeader)}: add ${shown(hostName)} to http.allowed_hosts where it is, as behind a forwarded port`;
+    }
+    if (origin === undefined) return crossSite ? OTHER_SITE : undefined;
+    if (origins.has(origin)) return undefined;
+    if (!crossSite && (origin === `http://${hostHeader}` || origin === `https://${hostHeader}`)) return undefined;
+    return `pages of ${shown(origin)} may not use this server: add it to http.allowed_origins if they should`;
   };
 }
 

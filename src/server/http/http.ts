@@ -75,7 +75,6 @@ const MAX_REQUESTS_A_TURN = 256;
 /** Dead peers of open streams are found by the operating system's probes, the first after this. */
 const PROBE_AFTER_MS = 30_000;
 
-const FORBIDDEN = errorReply(403, 'unauthorized', 'forbidden', ['Connection', 'close']);
 const BAD_TARGET = errorReply(400, 'invalid_message', 'the request target must be a path', ['Connection', 'close']);
 const FAILED = errorReply(500, 'runtime_error', 'the request failed');
 const CLOSING = errorReply(503, 'interrupted', 'this server is stopping', ['Retry-After', '5', 'Connection', 'close']);
@@ -85,6 +84,9 @@ const FLOOD = errorReply(429, 'over_capacity', 'too many requests at once on thi
 const MALFORMED = errorReply(400, 'parse_error', 'this is not HTTP', ['Connection', 'close']);
 const TOO_SLOW = errorReply(408, 'timeout', 'the request timed out', ['Connection', 'close']);
 const HEAD_TOO_LARGE = errorReply(431, 'too_large', 'the request head is too large', ['Connection', 'close']);
+
+/** What the guard has refused. */
+const forbidden = (reason: string): HttpReply => errorReply(403, 'unauthorized', reason, ['Connection', 'close']);
 
 /** Starts listening. Fails with `runtime_error` (`detail.reason`: the system's code) when the address cannot be bound. */
 export async function httpServer(options: HttpServerOptions): Promise<HttpListener> {
@@ -151,7 +153,7 @@ class HttpPort {
   /** Paths that upgrade to WebSocket links, with the function that receives each link. */
   readonly #upgrades = new Map<string, { webSocket: WebSocketAcceptor; accept: (link: Link) => void }>();
   /** Nothing comes in before the port is known. */
-  #guard: Guard = () => false;
+  #guard: Guard = () => 'this server is starting';
   #closing: Promise<void> | undefined;
   #upgraded = 0;
   /** The newest answer on each connection, to know whether bytes of our own may still be written to it. */
@@ -224,7 +226,8 @@ class HttpPort {
     this.#answers.set(socket, response);
     if (this.#floods(socket)) return sendReply(response, FLOOD);
     if (this.#proxyTrust !== undefined) noteClientAddress(request, this.#proxyTrust(request));
-    if (!this.#guard(request)) return sendReply(response, FORBIDDEN);
+    const refusal = this.#guard(request);
+    if (refusal !== undefined) return sendReply(response, forbidden(refusal));
     const target = request.url ?? '';
     if (!target.startsWith('/')) return sendReply(response, BAD_TARGET);
     const path = pathOf(target);
@@ -263,7 +266,8 @@ class HttpPort {
   #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     // No other listener handles errors of this socket until the link does.
     socket.on('error', () => socket.destroy());
-    if (!this.#guard(request)) return endWith(socket, FORBIDDEN);
+    const refusal = this.#guard(request);
+    if (refusal !== undefined) return endWith(socket, forbidden(refusal));
     if (this.#closing !== undefined) return endWith(socket, CLOSING);
     const upgrade = this.#upgrades.get(pathOf(request.url ?? ''));
     if (upgrade === undefined) return endWith(socket, NO_UPGRADE);

@@ -17,6 +17,7 @@ import {
   type Malformed,
   type Message,
 } from '../link.ts';
+import { refusalText } from '../refusal-text.ts';
 import { wireText } from './http-body.ts';
 import { EventStream } from './http-event-stream.ts';
 import { PostQueue } from './http-post-queue.ts';
@@ -97,7 +98,7 @@ const REFUSALS: Readonly<Record<number, ErrorName>> = {
 function sessionOf(target: HttpTarget, { status, body }: HttpResponse): HttpClientSession {
   const detail = { address: target.origin, status };
   const refusal = REFUSALS[status];
-  if (refusal !== undefined) throw fail(refusal, `${target.origin} answered ${status}`, detail);
+  if (refusal !== undefined) throw fail(refusal, `${target.origin} ${refusalText(status, body.toString())}`, detail);
   let value: unknown;
   try {
     value = JSON.parse(body.toString());
