@@ -292,6 +292,16 @@ export const limits = group(
       [64 * KIB, 16 * KIB * KIB * MIB],
       64 * KIB * MIB,
     ),
+    memory_bytes: integer(
+      'Characters of conversations that sessions of one principal hold in memory. Idle sessions are unloaded first; past that the others accept no prompts.',
+      [1 * MIB, 64 * KIB * MIB],
+      512 * MIB,
+    ),
+    total_memory_bytes: integer(
+      'The same for all principals together: past that, those with more than an equal part are refused.',
+      [1 * MIB, 64 * KIB * MIB],
+      2 * KIB * MIB,
+    ),
     max_open_tasks_per_principal: integer(
       'Open tasks of one principal in the fleet. Those who operate the fleet have no such limit.',
       [1, 10_000_000],

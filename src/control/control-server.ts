@@ -211,6 +211,7 @@ export async function createControlServer(options: ControlServerOptions): Promis
         control_sessions: sessions.live,
         turns: sessions.turns,
         stored_bytes: sessions.storage,
+        memory_bytes: sessions.memory,
         sign_ins: settings.signIns,
       };
     },

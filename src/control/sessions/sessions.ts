@@ -68,6 +68,10 @@ export interface SessionLimits {
   readonly storedBytes: number;
   /** The same for all together. Default 64 GiB. */
   readonly totalStoredBytes: number;
+  /** Characters of conversations in memory, of one principal. Default 512 MiB. */
+  readonly memoryBytes: number;
+  /** The same of all together. Default 2 GiB. */
+  readonly totalMemoryBytes: number;
 }
 
 export const DEFAULT_SESSION_LIMITS: SessionLimits = {
@@ -82,6 +86,8 @@ export const DEFAULT_SESSION_LIMITS: SessionLimits = {
   loaded: 256,
   storedBytes: 8 * 1024 ** 3,
   totalStoredBytes: 64 * 1024 ** 3,
+  memoryBytes: 512 * 1024 ** 2,
+  totalMemoryBytes: 2 * 1024 ** 3,
 };
 
 /** How often idle sessions are unloaded. */
@@ -134,6 +140,8 @@ export interface Sessions {
   readonly live: ShareUsage;
   /** Turns that run, by principal. */
   readonly turns: ShareUsage;
+  /** Characters that loaded sessions hold, by principal. */
+  readonly memory: ShareUsage;
   /** Bytes that the journal stores, by principal. */
   readonly storage: ShareUsage;
   /** Sessions in memory: all that run, or wait for an answer, are. */
@@ -256,7 +264,11 @@ class ServedSessions implements Sessions {
         resolveCwd: (cwd, principal) => this.#resolveCwd(cwd, principal),
         changed,
       }),
-      ...turnHandlers({ ...parts, storage: this.#pool.parts.storage }),
+      ...turnHandlers({
+        ...parts,
+        storage: this.#pool.parts.storage,
+        mustHaveMemory: (owner) => this.#pool.mustHaveMemory(owner),
+      }),
       ...pageHandlers({ ...parts, journal }),
       ...historyHandlers({
         chats: store.chats,
@@ -279,6 +291,10 @@ class ServedSessions implements Sessions {
 
   get turns(): ShareUsage {
     return this.#slots.usage;
+  }
+
+  get memory(): ShareUsage {
+    return this.#pool.memory;
   }
 
   get storage(): ShareUsage {

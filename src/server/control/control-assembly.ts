@@ -132,6 +132,8 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
         interruptGraceMs: control.interruptGraceMs,
         storedBytes: config.limits.storedBytes,
         totalStoredBytes: config.limits.totalStoredBytes,
+        memoryBytes: config.limits.memoryBytes,
+        totalMemoryBytes: config.limits.totalMemoryBytes,
       },
       settings: { signIns: { total: config.limits.maxSignIns, perOwner: config.limits.maxSignInsPerPrincipal } },
       storage: options.storage,

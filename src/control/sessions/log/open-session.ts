@@ -12,7 +12,7 @@ import type { StorageShares } from '../../../session/storage-shares.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import type { HistoryItem, SessionLog, SessionRecord } from '../../contract/session-log.ts';
 import { type FoldEntry, fold, type InternalKind, type InternalPayloads } from '../record/fold.ts';
-import { emptySession, type FoldedSession, headOf, listChanges, wholeOf } from '../record/folded.ts';
+import { emptySession, type FoldedSession, headOf, listChanges, sizeOf, wholeOf } from '../record/folded.ts';
 import type { SessionStore } from '../store/store.ts';
 import type { SessionRow } from '../store/store-catalogue.ts';
 import type { EventHub } from './event-hub.ts';
@@ -136,6 +136,11 @@ export class OpenSession implements SessionLog {
   /** True while its state is in memory. */
   get loaded(): boolean {
     return this.#folded !== undefined;
+  }
+
+  /** About how many characters it holds in memory. */
+  get size(): number {
+    return this.#folded === undefined ? 0 : sizeOf(this.#folded);
   }
 
   get deleted(): boolean {

@@ -140,6 +140,7 @@ async function create(
   { pool, newId, defaultBackend, changed }: SessionHandlerDeps,
 ) {
   pool.parts.storage.mustHaveRoom(caller);
+  pool.mustHaveMemory(owner);
   const id = newId();
   const backend = settings.backend ?? defaultBackend();
   const turns = await pool.create(id, { owner, cwd, backend, title, settings, parent_session_id: parent });

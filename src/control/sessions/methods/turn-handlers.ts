@@ -32,10 +32,12 @@ export interface HandlerDeps {
 export interface TurnHandlerDeps extends HandlerDeps {
   /** Refuses the prompts of a principal whose sessions store too much. */
   readonly storage: Pick<StorageShares, 'mustHaveRoom'>;
+  /** Refuses input to the sessions of an owner that hold too much in memory. */
+  readonly mustHaveMemory: (owner: string) => void;
 }
 
 /** The handlers. */
-export function turnHandlers({ sessionFor, newId, now, storage }: TurnHandlerDeps): readonly Handled[] {
+export function turnHandlers({ sessionFor, newId, now, storage, mustHaveMemory }: TurnHandlerDeps): readonly Handled[] {
   return [
     handles(sessionSend, async ({ session_id, text, enqueue = false, images, idempotency_key: key }, call) => {
       const turns = sessionFor(session_id, call);
@@ -52,6 +54,7 @@ export function turnHandlers({ sessionFor, newId, now, storage }: TurnHandlerDep
         if (before()?.turnId === turnId) return { session_id, turn_id: turnId, accepted: true as const, queued };
       }
       storage.mustHaveRoom(call.caller.principal);
+      mustHaveMemory(turns.session.record.owner);
       const turnId = newId();
       const { queued, checked } = turns.send(turnId, prompt, enqueue, key);
       await checked;
@@ -68,6 +71,7 @@ export function turnHandlers({ sessionFor, newId, now, storage }: TurnHandlerDep
 
     handles(sessionSteer, async ({ session_id, text, expected_turn_id, when_late = 'report' }, call) => {
       const turns = sessionFor(session_id, call);
+      mustHaveMemory(turns.session.record.owner);
       const id = newId();
       const { outcome, turnId } = turns.steer({ id, text, whenLate: when_late }, expected_turn_id);
       if (outcome === 'rejected') return { session_id, accepted: false, outcome, turn_id: null };

@@ -16,8 +16,9 @@ import { storeFailure } from '../store/store.ts';
 import type { SessionRow } from '../store/store-catalogue.ts';
 import { SessionTurns, type TurnDeps } from '../turns/session-turns.ts';
 import { LiveSessions } from './live-sessions.ts';
+import { type MemoryLimits, MemoryShare } from './memory-share.ts';
 
-export interface PoolLimits {
+export interface PoolLimits extends MemoryLimits {
   /** Most sessions that are not closed. */
   readonly sessions: number;
   /** Those of one owner that is no administrator. */
@@ -52,12 +53,14 @@ export class SessionPool {
   readonly #turns = new WeakMap<OpenSession, SessionTurns>();
   readonly #live = new LiveSessions();
   readonly #share: SessionShare;
+  readonly #memory: MemoryShare;
 
   constructor(parts: Omit<PoolDeps, 'onLoad'>, turnParts: TurnDeps, limits: PoolLimits) {
-    this.parts = { ...parts, onLoad: (session) => this.#use(session) };
+    this.parts = { ...parts, onLoad: (session) => this.#wasLoaded(session) };
     this.#turnParts = turnParts;
     this.#limits = limits;
     this.#share = new SessionShare({ perPrincipal: limits.perPrincipal, total: limits.sessions });
+    this.#memory = new MemoryShare(limits);
   }
 
   /** Ids of the sessions that are not closed, in the order of their creation; of one owner, or of all. */
@@ -197,13 +200,54 @@ export class SessionPool {
       const isOver = this.#loaded.size > this.#limits.loaded;
       // The clock may have been set back.
       const isOld = Math.abs(now - usedAt) >= this.#limits.idleMs;
-      if (!(isOver || isOld)) continue;
-      if (!turns.session.loaded || (turns.isIdle && turns.session.unload())) {
-        this.#loaded.delete(id);
-        this.#unloaded.set(id, new WeakRef(turns.session));
-      }
+      if (isOver || isOld) this.#unload(id, turns);
     }
     for (const [id, unloaded] of this.#unloaded) if (unloaded.deref() === undefined) this.#unloaded.delete(id);
+  }
+
+  /** Fails with `over_capacity` when the loaded sessions of an owner hold as much as they may, idle ones unloaded. */
+  mustHaveMemory(owner: string): void {
+    if (this.#memory.left(owner, this.#held()) > 0) return;
+    this.#unloadIdle(owner);
+    this.#memory.mustBeLeft(owner, this.#held());
+  }
+
+  /** What is held in memory, by owner. */
+  get memory(): ShareUsage {
+    return this.#memory.usage(this.#held());
+  }
+
+  #held(): Map<string, number> {
+    const held = new Map<string, number>();
+    for (const { turns } of this.#loaded.values()) {
+      const { session } = turns;
+      // Reading the owner of an unloaded one would load it.
+      if (!session.loaded) continue;
+      const { owner } = session.record;
+      held.set(owner, (held.get(owner) ?? 0) + session.size);
+    }
+    return held;
+  }
+
+  #wasLoaded(session: OpenSession): void {
+    this.#use(session);
+    const { owner } = session.record;
+    if (this.#memory.left(owner, this.#held()) <= 0) this.#unloadIdle(owner, session);
+  }
+
+  #unloadIdle(owner: string, except?: OpenSession): void {
+    for (const [id, { turns }] of this.#loaded) {
+      const { session } = turns;
+      if (session !== except && session.loaded && session.record.owner === owner) this.#unload(id, turns);
+    }
+  }
+
+  /** Unloads a session where it is idle and stored. */
+  #unload(id: string, turns: SessionTurns): void {
+    const { session } = turns;
+    if (session.loaded && !(turns.isIdle && session.unload())) return;
+    this.#loaded.delete(id);
+    this.#unloaded.set(id, new WeakRef(session));
   }
 
   #row(id: string): SessionRow | undefined {

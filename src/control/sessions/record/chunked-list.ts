@@ -31,12 +31,19 @@ export class ChunkedList<Item> {
   /** Every chunk before this one is stored as it is. */
   #clean = 0;
   #dirty = false;
+  #size = 0;
 
   /** A list as it was stored: the JSON of its chunks, which is parsed when the items are first needed. */
   static stored<Item>(texts: readonly string[]): ChunkedList<Item> {
     const list = new ChunkedList<Item>();
     list.#texts = texts;
+    for (const text of texts) list.#size += text.length;
     return list;
+  }
+
+  /** About how many characters its JSON has. */
+  get size(): number {
+    return this.#size;
   }
 
   /** The items: the same array until `replace`. It grows in place; callers must not change it. */
@@ -61,6 +68,7 @@ export class ChunkedList<Item> {
     this.#items.push(item);
     chunk.count += 1;
     chunk.size += size;
+    this.#size += size;
     this.#changed(this.#chunks.length - 1);
   }
 
@@ -78,6 +86,7 @@ export class ChunkedList<Item> {
     this.#texts = undefined;
     this.#items = [];
     this.#chunks = [];
+    this.#size = 0;
     this.#clean = 0;
     this.#dirty = true;
     const each = Math.ceil(size / Math.max(1, items.length));

@@ -130,6 +130,16 @@ export function headOf({ record, running, asked, chatLength }: FoldedSession): H
   return { record: { ...record }, running, ...(asked.length > 0 && { asked }), chatLength };
 }
 
+/** About how many characters it holds: its conversation, and the prompts that wait. */
+export function sizeOf(session: FoldedSession): number {
+  const { queue, steers } = session.record;
+  let size = LISTS.reduce((all, list) => all + session[list].size, session.running?.answer.length ?? 0);
+  for (const { text, images } of queue)
+    size += images.reduce((all, { data_url = '' }) => all + data_url.length, text.length);
+  for (const { text } of steers) size += text.length;
+  return size;
+}
+
 /** What has to be stored of the lists. */
 export function listChanges(session: FoldedSession): { readonly list: ListName; readonly change: ListChange }[] {
   return LISTS.flatMap((list) => {
