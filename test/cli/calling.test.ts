@@ -284,7 +284,7 @@ test('a failure at the host ends with 5 and says what is meant', async () => {
     (await user.run(['call', 'foo'])).stderr,
     'handfast: unsupported message type "foo"; handfast schema export a2e has the message types [unknown_type]\n',
   );
-  assert.match((await user.failure(['call', 'tool/call/req'])).message, /\/tool_name is required$/);
+  assert.match((await user.failure(['call', 'tool/call/req'])).message, /\/arguments is required$/);
   const failed = await user.run(['tools', 'call', 'refuses']);
   assert.equal(failed.code, 5);
   assert.equal(failed.stdout, '');
