@@ -85,13 +85,13 @@ export class JournalShares {
     let account = changed;
     for (const each of this.#accounts.values()) if (each[measure] > account[measure]) account = each;
     const { bytes, entries } = stepOf(this.#total, total);
-    // The largest is brought to an equal part at most; then another one is the largest.
-    const share = this.#accounts.size;
+    // The largest is brought a step below an equal part at most; then another one is the largest.
+    const part = (limit: number): number => (limit / this.#accounts.size) * (1 - 1 / STEP_SHARE);
     return {
       account,
       amount: {
-        bytes: Math.min(bytes, Math.max(0, account.bytes - total.bytes / share)),
-        entries: Math.min(entries, Math.max(0, account.entries - total.entries / share)),
+        bytes: Math.min(bytes, Math.max(0, account.bytes - part(total.bytes))),
+        entries: Math.min(entries, Math.max(0, account.entries - part(total.entries))),
       },
     };
   }

@@ -29,21 +29,20 @@ const WHAT = 'the store of the plugins';
 const APPLICATION_ID = 0x48465053;
 /** Bytes counted for an entry on top of its key and value. */
 const ENTRY_BYTES = 32;
+const ALL_BYTES = `sum(length(CAST(key AS BLOB)) + length(CAST(value AS BLOB)) + ${ENTRY_BYTES})`;
 /** `space` names scope, plugin and owner; `part` is '' for pairs, else the table of a row, or '#' for its last id. */
 const MIGRATIONS = [
   `CREATE TABLE entry (
      space TEXT NOT NULL, part TEXT NOT NULL, key ANY NOT NULL, value TEXT NOT NULL,
      PRIMARY KEY (space, part, key)
    ) STRICT, WITHOUT ROWID;`,
-  // What each space takes, so that it is known without reading it.
-  `CREATE TABLE usage (
-     space TEXT NOT NULL PRIMARY KEY, owner TEXT NOT NULL, bytes INTEGER NOT NULL
-   ) STRICT, WITHOUT ROWID;
+  // What each owner has, but for sessions, so that it is known without reading it.
+  `CREATE TABLE usage (owner TEXT NOT NULL PRIMARY KEY, bytes INTEGER NOT NULL) STRICT, WITHOUT ROWID;
    INSERT INTO usage
-     SELECT space, CASE WHEN json_valid(owners) THEN coalesce(json_extract(owners, '$[0]'), '') ELSE '' END, bytes
-     FROM (SELECT space, substr(space, instr(space, ' [') + 1) AS owners,
-             sum(length(CAST(key AS BLOB)) + length(CAST(value AS BLOB)) + ${ENTRY_BYTES}) AS bytes
-           FROM entry GROUP BY space);`,
+     SELECT json_extract(owners, '$[0]') AS owner, sum(bytes)
+     FROM (SELECT substr(space, instr(space, ' [') + 1) AS owners, ${ALL_BYTES} AS bytes
+           FROM entry WHERE space < 'session ' OR space > 'session!' GROUP BY space)
+     WHERE json_valid(owners) AND json_extract(owners, '$[0]') IS NOT NULL GROUP BY 1;`,
 ];
 
 const PAIRS = '';
@@ -96,7 +95,7 @@ class SqliteState implements StateDatabase {
   readonly #release: () => void;
   readonly #storage: StorageShares | undefined;
   readonly #commits: GroupCommit;
-  readonly #statements: Record<'get' | 'page' | 'put' | 'delete' | 'clear' | 'used' | 'use' | 'unuse', StatementSync>;
+  readonly #statements: Record<'get' | 'page' | 'put' | 'delete' | 'clear' | 'used' | 'use', StatementSync>;
   /** Writes that are not known to be in the database, by entry. */
   readonly #overlay = new Map<string, Change>();
   readonly #plugins = new Set<string>();
@@ -118,18 +117,15 @@ class SqliteState implements StateDatabase {
       put: database.prepare('INSERT OR REPLACE INTO entry (space, part, key, value) VALUES (?, ?, ?, ?)'),
       delete: database.prepare('DELETE FROM entry WHERE space = ? AND part = ? AND key = ?'),
       clear: database.prepare('DELETE FROM entry WHERE space = ?'),
-      used: database.prepare('SELECT bytes FROM usage WHERE space = ?'),
+      used: database.prepare(`SELECT ${ALL_BYTES} AS bytes FROM entry WHERE space = ?`),
       use: database.prepare(
-        'INSERT INTO usage (space, owner, bytes) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes',
+        'INSERT INTO usage (owner, bytes) VALUES (?, ?) ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes',
       ),
-      unuse: database.prepare('DELETE FROM usage WHERE space = ?'),
     };
-    for (const table of ['entry', 'usage']) {
-      database.exec(`DELETE FROM ${table} WHERE space >= 'session ' AND space < 'session!'`);
-    }
-    for (const row of database.prepare(`SELECT space, owner, bytes FROM usage WHERE owner <> ''`).iterate()) {
-      const { space, owner, bytes } = row as { space: string; owner: string; bytes: number };
-      storage?.add(space, owner, bytes);
+    database.exec(`DELETE FROM entry WHERE space >= 'session ' AND space < 'session!'`);
+    for (const row of database.prepare('SELECT owner, bytes FROM usage').all()) {
+      const { owner, bytes } = row as { owner: string; bytes: number };
+      storage?.add(stateOf(owner), owner, bytes);
     }
     this.#commits = new GroupCommit({ db: database, what: WHAT });
   }
@@ -163,7 +159,7 @@ class SqliteState implements StateDatabase {
     for (const plugin of this.#plugins) {
       const space = spaceOf('session', plugin, [session]);
       // What cannot be deleted now is deleted when the file is opened next.
-      if (!this.#closed && this.#used.has(space)) await this.clear(space).catch(() => {});
+      if (!this.#closed && this.#used.has(space)) await this.clear(space, '').catch(() => {});
       this.#used.delete(space);
     }
   }
@@ -199,7 +195,7 @@ class SqliteState implements StateDatabase {
     let used = this.#used.get(space);
     if (used === undefined) {
       this.#commits.flush();
-      used = (this.#statements.used.get(space) as { bytes: number } | undefined)?.bytes ?? 0;
+      used = Number((this.#statements.used.get(space) as { bytes: number | null }).bytes ?? 0);
       this.#used.set(space, used);
     }
     return used;
@@ -223,7 +219,7 @@ class SqliteState implements StateDatabase {
       });
     }
     this.#used.set(space, used + grown);
-    if (owner !== '') this.#storage?.add(space, owner, grown);
+    this.#count(space, owner, grown);
     for (const change of changes) this.#overlay.set(entryOf(space, change.part, change.key), change);
     if (this.#together === undefined) return this.#commit(changes);
     this.#together.push(...changes);
@@ -251,22 +247,25 @@ class SqliteState implements StateDatabase {
     return result;
   }
 
-  async clear(space: string): Promise<void> {
+  async clear(space: string, owner: string): Promise<void> {
     this.#usable();
     if (this.#together !== undefined) throw fail('usage', 'clear cannot be part of atomically');
     this.#commits.flush();
     for (const [entry, change] of this.#overlay) if (change.space === space) this.#overlay.delete(entry);
+    const bytes = this.used(space);
     this.#used.set(space, 0);
-    this.#storage?.delete(space);
+    if (isOfSession(space)) this.#storage?.delete(space);
+    else this.#count(space, owner, -bytes);
     const written = this.#commits.write(() => {
       this.#statements.clear.run(space);
-      this.#statements.unuse.run(space);
+      if (isDurable({ space, owner })) this.#statements.use.run(owner, -bytes);
       return 0;
     });
     // Reads find the entries gone from here on.
     this.#commits.flush();
     await written.catch((error) => {
       this.#used.delete(space);
+      if (!isOfSession(space)) this.#count(space, owner, bytes);
       throw error;
     });
   }
@@ -280,8 +279,8 @@ class SqliteState implements StateDatabase {
           else this.#statements.put.run(space, part, key, value);
           bytes += bytesOf(key, value);
         }
-        for (const [space, of] of Map.groupBy(changes, (change) => change.space)) {
-          this.#statements.use.run(space, of[0]?.owner ?? '', sumOf(of));
+        for (const [owner, of] of Map.groupBy(changes.filter(isDurable), (change) => change.owner)) {
+          this.#statements.use.run(owner, sumOf(of));
         }
         return bytes;
       });
@@ -300,12 +299,17 @@ class SqliteState implements StateDatabase {
     }
   }
 
+  /** Counts bytes in the share of an owner; those of a session by its space, because they end with it. */
+  #count(space: string, owner: string, bytes: number): void {
+    if (owner !== '') this.#storage?.add(isOfSession(space) ? space : stateOf(owner), owner, bytes);
+  }
+
   /** Changes that did not happen: what is used is counted again. */
   #forget(changes: readonly Change[]): void {
     this.#settle(changes);
     for (const { space, owner, grown } of changes) {
       this.#used.delete(space);
-      if (owner !== '') this.#storage?.add(space, owner, -grown);
+      this.#count(space, owner, -grown);
     }
   }
 
@@ -318,6 +322,14 @@ const spaceOf = (scope: StoreScope, plugin: string, owner: readonly string[]): s
   `${scope} ${JSON.stringify(plugin)} ${JSON.stringify(owner)}`;
 
 const entryOf = (space: string, part: string, key: Key): string => `${space}\n${part}\n${key}`;
+
+/** What all durable state of an owner is called where it is counted. */
+const stateOf = (owner: string): string => `state/${owner}`;
+
+const isOfSession = (space: string): boolean => space.startsWith('session ');
+
+/** Counts in the share of an owner, also after a restart. */
+const isDurable = ({ space, owner }: Pick<Change, 'space' | 'owner'>): boolean => owner !== '' && !isOfSession(space);
 
 const sumOf = (changes: readonly Change[]): number => changes.reduce((sum, { grown }) => sum + grown, 0);
 
@@ -403,7 +415,7 @@ class ScopedStore implements Store {
   }
 
   clear(): Promise<void> {
-    return this.#state.clear(this.#space);
+    return this.#state.clear(this.#space, this.#session?.principal.name ?? '');
   }
 
   #value<T>(part: string, key: Key): T | undefined {

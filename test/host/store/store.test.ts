@@ -5,10 +5,11 @@ import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { after, describe, it } from 'node:test';
+import { after, describe, it, test } from 'node:test';
 import fc from 'fast-check';
 import { openStateDatabase } from '../../../src/host/store/database.ts';
 import type { Store } from '../../../src/host/store/store.ts';
+import { StorageShares } from '../../../src/session/storage-shares.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'handfast-store-'));
 after(() => rmSync(folder, { recursive: true }));
@@ -219,4 +220,40 @@ describe('the store of a plugin on disk', () => {
       { numRuns: 60 },
     );
   });
+});
+
+test('what is stored for a principal is counted over its agents and plugins, with what was there at the start', async (t) => {
+  const file = freshFile();
+  const open = () => {
+    const storage = new StorageShares({ storedBytes: 1000, totalStoredBytes: 1_000_000 });
+    const state = openStateDatabase({ file, storage });
+    const of = (name: string, agentId: string) =>
+      state.plugin('notes', {}).of(session(`session-${agentId}`, name, agentId));
+    return { storage, state, of };
+  };
+  const first = open();
+  const [one, two, bob] = [first.of('ann', 'one'), first.of('ann', 'two'), first.of('bob', 'one')];
+  await one.agent.set('k', 'x'.repeat(200));
+  await two.agent.set('k', 'x'.repeat(200));
+  await one.principal.set('k', 'x'.repeat(200));
+  await one.session.set('k', 'x'.repeat(200));
+  await one.shared.set('k', 'x'.repeat(2000));
+  await bob.agent.set('k', 'x'.repeat(20));
+  const { ann = 0 } = first.storage.usage.principals;
+  assert.ok(ann > 4 * 200 && ann < 4 * 250, `${ann}`);
+  await one.principal.set('more', 'x'.repeat(200));
+  await assert.rejects(two.agent.set('more', 'x'), { code: 'over_capacity' });
+  await bob.agent.set('more', 'x');
+  await one.principal.delete('more');
+  assert.equal(first.storage.usage.principals.ann, ann);
+  await two.agent.clear();
+  const left = first.storage.usage.principals.ann as number;
+  assert.ok(left < ann);
+  await first.state.dropSession('session-one');
+  const durable = first.storage.usage.principals;
+  assert.ok((durable.ann as number) < left);
+  first.state.close();
+  const second = open();
+  t.after(() => second.state.close());
+  assert.deepEqual(second.storage.usage.principals, durable);
 });
