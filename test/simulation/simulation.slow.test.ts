@@ -34,7 +34,8 @@ const MUTATIONS: readonly (Mutation & { readonly what: string; readonly rule: Re
     file: 'fleet/worker/worker.ts',
     from: 'await this.#declined.add(task_id, { attempt, digest: null, reason: null });',
     to: '',
-    rule: /runs once, unless an operator retries it/,
+    // It runs the attempt after all: work is done twice, or its result gives no credit and is in no row.
+    rule: /runs once, unless an operator retries it|the result of attempt \d+ is on disk before it is confirmed/,
     seeds: 60,
   },
   {
