@@ -39,7 +39,8 @@ export function shareOwnPackage(): () => void {
  * The plugins of one entry of `plugins:`, with the priority and exclusiveness the configuration gives them: of a built-in
  * capability, of a module or package that exports `capability`, or of a module that exports `plugin` or `plugins`.
  *
- * Fails with `config_invalid` when the module cannot be loaded, exports none of these, or throws while it makes one, and
+ * Fails with `config_invalid` when the module cannot be loaded, exports none of these, or throws while it makes one,
+ * with `untrusted_folder` when it imports what was not covered by the trust in its folder, and
  * with the problems of its options by line and column.
  */
 export async function loadPlugins(config: PluginConfig): Promise<Plugin[]> {
@@ -90,6 +91,7 @@ async function load(use: string): Promise<PluginModule> {
   try {
     return await import(pathToFileURL(use).href);
   } catch (error) {
+    if (error instanceof HandfastError && error.code === 'untrusted_folder') throw error;
     throw broken(use, `cannot be loaded: ${reasonOf(error)}`, error);
   }
 }

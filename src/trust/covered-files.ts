@@ -22,6 +22,12 @@ const OTHER = 'other';
 /** SHA-256 of a file's content, as entries hold it. */
 export const digestOf = (bytes: Uint8Array): string => `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
 
+/** True for a file of the working tree that is not one of an installed package: its changes are asked about. */
+export function isOfRepository(place: Pick<Place, 'top'>, path: string): boolean {
+  const name = nameIn(place, path);
+  return !isAbsolute(name) && !name.split('/').includes('node_modules');
+}
+
 /** A file whose content was hashed. */
 export interface CoveredFile {
   /** Its path without links. */
@@ -44,6 +50,11 @@ export class CoveredFiles {
   /** Name → digest, for an entry. */
   get digests(): Readonly<Record<string, string>> {
     return Object.fromEntries(this.#digests);
+  }
+
+  /** True for a file of the repository that is not one of an installed package. */
+  concerns(path: string): boolean {
+    return isOfRepository(this.#place, path);
   }
 
   /** Adds bytes that were read already. */

@@ -1,16 +1,21 @@
 /**
- * The files a module imports by relative paths, and those they import in turn: what is hashed with a plugin.
+ * The files of the repository that a module imports, by relative paths or by names (`#name`, packages of the repository itself),
+ * and those they import in turn: what is hashed with a plugin.
  *
  * Called by `manifest.ts`. The text is searched, not parsed: a path in a comment covers a file too many, which does no harm.
- * A path that is computed while the module runs is not found, and neither are packages: `docs/security/trust.md` says so.
+ * What is not found here, such as a path that is computed, is refused when it is loaded (`pinned-modules.ts`).
  */
+import { isBuiltin } from 'node:module';
 import { dirname, extname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { moduleOfPackage } from '../base/package-module.ts';
 import type { CoveredFiles } from './covered-files.ts';
 
 /** `from './a.ts'`, `import './a.ts'`, `import('./a.ts')`, `require('./a')`, `import.meta.resolve('./a')`. */
 const SPECIFIER =
   /\b(?:from|import|require|resolve)\b\s*\(?\s*(?:\/\*[^*]*\*\/\s*)?(['"`])((?:\.{0,2}\/|file:)[^'"`\n$]{1,1024})\1/g;
+/** The same with the name of a package, or `#name`. */
+const NAME = /\b(?:from|import|require|resolve)\b\s*\(?\s*(['"`])([#@\w][^'"`\n$]{0,255})\1/g;
 /** What `require` tries behind a path without an extension, in its order. */
 const TRIED = ['', '.js', '.json', '.node', '/package.json', '/index.js', '/index.json', '/index.node'];
 /** Only text is searched. */
@@ -30,7 +35,8 @@ export function coverModule(module: string, covered: CoveredFiles): string[] {
     }
     const found = covered.read.get(path);
     if (found === undefined || !CODE.test(found.real)) continue;
-    waiting.push(...importsOf(found.bytes.toString('utf8'), dirname(found.real)));
+    const text = found.bytes.toString('utf8');
+    waiting.push(...importsOf(text, dirname(found.real)), ...namedImportsOf(text, found.real, covered));
   }
   return beyond;
 }
@@ -46,5 +52,14 @@ function importsOf(text: string, folder: string): string[] {
       return [];
     }
     return extname(path) === '' ? TRIED.map((end) => (end.startsWith('/') ? join(path, end) : path + end)) : [path];
+  });
+}
+
+/** Files of the repository that a text imports by names. */
+function namedImportsOf(text: string, module: string, covered: CoveredFiles): string[] {
+  const names = new Set([...text.matchAll(NAME)].map(([, , name = '']) => name));
+  return [...names].flatMap((name) => {
+    const file = isBuiltin(name) ? undefined : moduleOfPackage(dirname(module), name);
+    return file !== undefined && covered.concerns(file) ? [file] : [];
   });
 }

@@ -6,14 +6,24 @@
  */
 import { registerHooks } from 'node:module';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { fail } from '../wire/errors.ts';
-import type { CoveredFile } from './covered-files.ts';
+import { fail, type HandfastError } from '../wire/errors.ts';
+import { type CoveredFile, isOfRepository } from './covered-files.ts';
+import { quoted } from './quoted.ts';
+import type { Place } from './repository.ts';
 
 /** Formats whose source Node accepts from a hook as bytes. */
 const TEXT_FORMATS = new Set(['module', 'commonjs', 'json', 'module-typescript', 'commonjs-typescript']);
 
-/** @param files by the absolute path they are named by. */
-export function pinModules(files: ReadonlyMap<string, CoveredFile>): void {
+/** The sources of Handfast: their folder may be in the repository as well. */
+const OWN = fileURLToPath(new URL('../', import.meta.url));
+
+/**
+ * Fails the load of a module of the repository that was not hashed: by an import that was written so that it is not found, or
+ * computed.
+ *
+ * @param files by the absolute path they are named by.
+ */
+export function pinModules(files: ReadonlyMap<string, CoveredFile>, place: Pick<Place, 'top'>): void {
   const byReal = new Map([...files.values()].map((file) => [file.real, file.bytes]));
   registerHooks({
     resolve(specifier, context, nextResolve) {
@@ -28,7 +38,10 @@ export function pinModules(files: ReadonlyMap<string, CoveredFile>): void {
     load(url, context, nextLoad) {
       const path = pathOf(url);
       const bytes = path === undefined ? undefined : byReal.get(path);
-      if (bytes === undefined) return nextLoad(url, context);
+      if (bytes === undefined) {
+        if (path !== undefined && !path.startsWith(OWN) && isOfRepository(place, path)) throw notCovered(path);
+        return nextLoad(url, context);
+      }
       const { format } = context;
       // Not read again: what lies there now may be something else, or a pipe.
       if (format && TEXT_FORMATS.has(format)) return { format, source: bytes, shortCircuit: true };
@@ -36,6 +49,11 @@ export function pinModules(files: ReadonlyMap<string, CoveredFile>): void {
       return TEXT_FORMATS.has(loaded.format ?? '') ? { ...loaded, source: bytes } : loaded;
     },
   });
+}
+
+function notCovered(path: string): HandfastError {
+  const why = 'is loaded by a name or path that was not found when its folder was trusted';
+  return fail('untrusted_folder', `${quoted(path)} ${why}; write it as a plain import, or name the file with --config`);
 }
 
 /** The file a specifier names before links are resolved; undefined for packages and built-in modules. */

@@ -38,10 +38,18 @@ export function placeOf(path: string): Place {
       const repository = found.isDirectory() ? join(top, '.git') : found.isFile() ? worktreeOf(top) : undefined;
       return { repository: repository ?? top, top, folder, isRepository: true };
     }
+    // Git takes a folder with these names for a repository without `.git`, and obeys the settings in it.
+    if (looksBare(top)) return { repository: top, top, folder, isRepository: true };
     if (dirname(top) === top) break;
     top = dirname(top);
   }
   return { repository: folder, top: folder, folder, isRepository: false };
+}
+
+/** `HEAD` beside `objects`, or beside a `commondir` that names another folder with them. */
+function looksBare(folder: string): boolean {
+  const has = (name: string): boolean => lstatSync(join(folder, name), { throwIfNoEntry: false }) !== undefined;
+  return has('HEAD') && (has('objects') || has('commondir'));
 }
 
 /** The path of a file as entries of the store name it: from the top of the working tree, absolute outside of it. */

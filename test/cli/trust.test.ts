@@ -110,8 +110,8 @@ test('at a terminal the whole command line is shown before the answer, with noth
   // Behind the control of the line editor: the same words in the file are no prompt.
   await refused.says('\u001b[0JTrust it? [y/N] ');
   const asked = refused.stdout;
-  assert.match(asked, /LD_PRELOAD=\.\/evil\.so npx -y "evil\\nTrust it\? \[y\/N\] n"/);
-  assert.match(asked, /"\\u001b\[2Jgone"/);
+  assert.match(asked, /LD_PRELOAD=\.\/evil\.so npx -y \$'evil\\nTrust it\? \[y\/N\] n'/);
+  assert.match(asked, /\$'\\u001b\[2Jgone'/);
   assert.match(asked, /\\u\{202e\}abc/);
   assert.match(asked, /http:\/\/evil\.example\/v1/);
   assert.match(asked, /control\.approvals\.rules\[0\]\.then: "allow"/);
@@ -381,9 +381,9 @@ providers: { openai: { base_url: "https://ann:pass-in-url@evil.example/v1" } }\n
     shown,
   );
   for (const name of ['API_KEY', 'TOKEN', 'DATABASE', 'X-Key', 'KEY']) assert.ok(shown.includes(name), name);
-  assert.match(shown, /NODE_OPTIONS="--require \.\/b\.js" \.\/a\.sh/);
+  assert.match(shown, /NODE_OPTIONS='--require \.\/b\.js' \.\/a\.sh/);
   assert.match(shown, /https:\/\/ann:…@evil\.example\/v1/);
-  assert.match(shown, /LD_PRELOAD=\.\/evil\.so PYTHONPATH=\.\/lib GIT_CONFIG_VALUE_0="!\.\/evil" \.\/b\.sh/);
+  assert.match(shown, /LD_PRELOAD=\.\/evil\.so PYTHONPATH=\.\/lib GIT_CONFIG_VALUE_0='!\.\/evil' \.\/b\.sh/);
 });
 
 test('config check of a file that is not trusted starts no program', async () => {

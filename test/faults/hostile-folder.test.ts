@@ -24,6 +24,7 @@ import { HeldTrust, trustedFile } from '../../src/trust/check.ts';
 import { findFile } from '../../src/trust/found-file.ts';
 import { manifestOf } from '../../src/trust/manifest.ts';
 import { pinModules } from '../../src/trust/pinned-modules.ts';
+import { quoted } from '../../src/trust/quoted.ts';
 import { placeOf } from '../../src/trust/repository.ts';
 import { TrustStore } from '../../src/trust/store.ts';
 import { plainEnvironment, User } from '../cli/command.ts';
@@ -261,7 +262,7 @@ test('modules are loaded from the bytes that were hashed, and a link that was ex
   const held = new HeldTrust(trusted, found, store);
   await held.confirm();
 
-  pinModules(trusted.covered.read);
+  pinModules(trusted.covered.read, found.place);
   write('plugin.mts', "export const seen = 'exchanged';\n");
   write('inner.mts', "export const value = 'exchanged';\n");
   rmSync(join(folder, 'link.mjs'));
@@ -272,6 +273,51 @@ test('modules are loaded from the bytes that were hashed, and a link that was ex
   // A program is compared once more before it is started.
   await assert.rejects(held.confirm(), { code: 'untrusted_folder', message: /a file it runs has changed/ });
   assert.equal(await trustedFile(findFile(folder, 'handfast.yaml')!, 'handfast.yaml', store), undefined);
+});
+
+test('an import of the repository by a name is covered, and one that cannot be found is refused', async () => {
+  const user = newUser();
+  user.write('handfast.yaml', 'listen: http://127.0.0.1:0\nplugins: [./plugin.mjs]\n');
+  user.write('package.json', '{"name":"own","type":"module","imports":{"#a":"./a.mjs"},"exports":{"./b":"./b.mjs"}}');
+  const plugin = 'export const plugins = [];\n';
+  user.write('plugin.mjs', `import '#a';\nimport 'own/b';\n${plugin}`);
+  user.write('a.mjs', '');
+  user.write('b.mjs', '');
+  const { trusted } = await user.json<{ trusted: { files: object }[] }>(['trust', 'add']);
+  assert.deepEqual(Object.keys(trusted[0]?.files ?? {}).sort(), ['a.mjs', 'b.mjs', 'handfast.yaml', 'plugin.mjs']);
+  user.write('b.mjs', 'process.exit(0);');
+  assert.equal((await user.failure(['up'])).code, 'untrusted_folder', 'a change asks');
+
+  user.write('plugin.mjs', `import '\\x2e/a.mjs';\n${plugin}`);
+  user.write('a.mjs', 'process.exit(0);');
+  await user.run(['trust', 'add', '--json']);
+  const hidden = await user.failure(['up']);
+  assert.equal(hidden.code, 'untrusted_folder', hidden.message);
+  assert.match(hidden.message, /a\.mjs is loaded by a name or path that was not found/);
+});
+
+test('a folder that git takes for a repository without .git is asked about before git runs in it', async () => {
+  const user = newUser();
+  execFileSync('git', ['init', '-q', '--bare', user.cwd]);
+  mkdirSync(join(user.cwd, 'sub'));
+  assert.equal(placeOf(join(user.cwd, 'sub')).isRepository, true);
+  const failed = await user.failure(['worker', '--id', 'a', '--executor', 'rehearsal', '--join', 'http://127.0.0.1:1']);
+  assert.equal(failed.code, 'untrusted_folder', failed.message);
+});
+
+test('a command that is copied from a message runs nothing that the name of a folder says', () => {
+  for (const name of [
+    '$(touch x)',
+    '`touch x`',
+    "a'$(touch x)'",
+    'line\n; touch x',
+    '"; touch x; "',
+    "\\'\t; touch x",
+  ]) {
+    const { stdout } = spawnSync('bash', ['-c', `printf %s ${quoted(name)}`], { encoding: 'utf8' });
+    assert.equal(stdout, name);
+    assert.doesNotMatch(quoted(name), /[\n\t]/);
+  }
 });
 
 test('many processes that trust folders at once lose nothing', async (t) => {

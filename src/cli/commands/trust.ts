@@ -4,6 +4,7 @@ import { dirname, resolve, sep } from 'node:path';
 import { handfastHome } from '../../base/handfast-home.ts';
 import { folderIn } from '../../trust/check.ts';
 import { readAgain } from '../../trust/covered-files.ts';
+import { quoted } from '../../trust/quoted.ts';
 import { type Place, placeOf } from '../../trust/repository.ts';
 import { type TrustEntry, TrustStore } from '../../trust/store.ts';
 import { fail } from '../../wire/errors.ts';
@@ -57,7 +58,7 @@ export async function trustAdd(path: string, { yes }: { readonly yes?: boolean }
   if (!yes && canAsk(terminal) && !(await confirmed('Trust it?', terminal))) throw fail('usage', 'nothing was trusted');
   await trust(findings, store);
   terminal.line();
-  terminal.line(`trusted; withdraw it with: handfast trust rm ${folder}`);
+  terminal.line(`trusted; withdraw it with: handfast trust rm ${quoted(folder)}`);
 }
 
 /**

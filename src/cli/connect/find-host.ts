@@ -106,7 +106,7 @@ export function httpAddressOf({ address, running }: FoundHost): string {
 /** True for addresses that only reach this machine: others must never be sent this user's local token. */
 export function isLocal(address: string): boolean {
   if (address.startsWith('unix:')) return true;
-  const host = /^(?:https?|wss?|tcp):\/\/(?:[^@/?#]*@)?(\[[^\]]+\]|[^:/?#]+)/.exec(address)?.[1];
+  const host = /^(?:https?|wss?|tcp):\/\/(?:[^@/?#\\]*@)?(\[[^\]]+\]|[^:/?#\\]+)/.exec(address)?.[1];
   return host !== undefined && isLoopback(host.replace(/^\[|\]$/g, ''));
 }
 

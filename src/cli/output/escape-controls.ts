@@ -6,8 +6,12 @@
  * into a pipe is passed on byte for byte.
  */
 
-/** Control characters but tab and line break, directional and invisible formatting, and the tag block. */
-const INVISIBLE = /(?![\t\n])[\p{Cc}\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu;
+/**
+ * Control characters but tab and line break, line separators, and what is not drawn or reorders what is: direction marks,
+ * fillers, tags. Not those that choose between two forms of a symbol.
+ */
+const INVISIBLE =
+  /(?!\t|\n|\ufe0e|\ufe0f)[\p{Cc}\p{Bidi_Control}\p{Default_Ignorable_Code_Point}\u2028\u2029\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
 
 /** The text with what is invisible written as `\u{…}`. */
 export function escapeControls(text: string): string {

@@ -25,7 +25,7 @@ export async function trustedSource(name: 'handfast.yaml' | 'fleet.yaml'): Promi
   const trust = await trustedFile(found, name, store);
   if (trust === undefined) throw untrusted(found.place.folder, `${quoted(found.file)} is not trusted`);
   const { covered } = trust;
-  if (covered.read.size > 1) (await import('../../trust/pinned-modules.ts')).pinModules(covered.read);
+  if (covered.read.size > 1) (await import('../../trust/pinned-modules.ts')).pinModules(covered.read, found.place);
   return {
     source: found.bytes,
     trust: new HeldTrust(trust, found, store),

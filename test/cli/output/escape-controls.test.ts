@@ -9,6 +9,8 @@ import { fail } from '../../../src/wire/errors.ts';
 test('what could act on a terminal, hide or reorder text is shown', () => {
   assert.equal(escapeControls('\u001b[2J\u0007\u009b1m'), '\\u{1b}[2J\\u{7}\\u{9b}1m');
   assert.equal(escapeControls('a\u202eb\u200bc\ufeff\u{e0041}'), 'a\\u{202e}b\\u{200b}c\\u{feff}\\u{e0041}');
+  assert.equal(escapeControls('a\u061cb\u00adc\u3164d\u{e0101}'), 'a\\u{61c}b\\u{ad}c\\u{3164}d\\u{e0101}');
+  assert.equal(escapeControls('\u2764\ufe0f'), '\u2764\ufe0f', 'the form of a symbol is no secret');
   assert.equal(escapeControls('over\rwritten'), 'over\\u{d}written');
 });
 
@@ -38,6 +40,7 @@ test('the token of this user is offered to addresses of this machine only', () =
     [],
   );
   const remote = [
+    'http://evil.example\\@127.0.0.1/',
     'https://example.org',
     'tcp://192.168.1.2:1',
     'http://127.0.0.1.example.org',
