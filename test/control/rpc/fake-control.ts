@@ -103,7 +103,7 @@ export const emptySnapshot: Snapshot = {
   skills: { count: 0, directories: [] },
 };
 
-const text = { as: 'string', needed: true } as const;
+const text = { as: 'string', needed: true, long: true } as const;
 const testMethod = <Params extends object, Result>(
   name: string,
   takes: RpcMethod['takes'],
