@@ -2,8 +2,8 @@
  * Holds the owners of sessions in the SQLite journal to their shares. What each has is a row of the file, changed in the
  * transaction that changes the sessions, so that it is known at the start without reading them.
  *
- * `store.ts` owns one. Past a share the owner's oldest sessions that have ended are dropped, then its living ones lose their
- * oldest entries, that written to longest ago first. It runs a slice per turn of the event loop, like `expiry.ts`.
+ * `store.ts` owns one. Past a share the owner's oldest sessions that have ended are dropped, the last of them in part; then its
+ * living ones lose their oldest entries, that written to longest ago first. It runs a slice per turn of the event loop, like `expiry.ts`.
  */
 import { type Account, type Amount, JournalShares } from '../shares.ts';
 import type { JournalRows, OwnedSession } from './rows.ts';
@@ -121,8 +121,9 @@ export class OwnerShares {
       if (missing.bytes <= 0 && missing.entries <= 0) break;
       const session = left.shift();
       if (session === undefined) break;
+      const isWhole = session.bytes <= missing.bytes || session.entries <= missing.entries;
       // Between two slices a client may have used a session again.
-      if (!this.#source.lives(session)) ended.push(session.session);
+      if (isWhole && !this.#source.lives(session)) ended.push(session.session);
       else if (!this.#source.shrink(session.session, { ...missing })) return;
       missing.bytes -= session.bytes;
       missing.entries -= session.entries;
