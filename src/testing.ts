@@ -36,7 +36,7 @@ export {
   scriptedPeer,
   scriptedServer,
 } from './testing/scripted-peer.ts';
-export type { CloseInfo, Link, LinkReceiver, Malformed, Message } from './transport/link.ts';
+export type { CloseInfo, Link, LinkMeter, LinkReceiver, Malformed, Message } from './transport/link.ts';
 export { memoryPair } from './transport/memory.ts';
 
 export interface TestHostOptions extends Partial<Omit<HostOptions, 'auth' | 'plugins'>> {

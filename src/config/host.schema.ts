@@ -98,6 +98,13 @@ const bytesPerSecond = (fallback?: number) =>
     fallback,
   );
 
+const receiveBufferBytes = (fallback?: number) =>
+  integer(
+    'Bytes held of incomplete messages of one principal; past that a connection on which they grow is closed. Administrators have no such limit.',
+    [MIB, 16 * KIB * KIB * MIB],
+    fallback,
+  );
+
 const namePattern = (what: string) =>
   Type.String({ pattern: '^\\S{1,512}$', expected: what, description: `${what}; * stands for any letters.` });
 
@@ -176,6 +183,7 @@ const grantFields = {
       max_in_flight: optional(maxInFlight()),
       requests_per_second: optional(requestsPerSecond()),
       bytes_per_second: optional(bytesPerSecond()),
+      receive_buffer_bytes: optional(receiveBufferBytes()),
     }),
   ),
   admin: optional(Type.Boolean({ description: 'Everything, less what its own capabilities and tools leave out.' })),
@@ -340,6 +348,12 @@ export const limits = group(
       'Bytes received a second from all principals that have such a limit, divided in the same way.',
       [64 * KIB, 16 * KIB * KIB * MIB],
       256 * MIB,
+    ),
+    receive_buffer_bytes: receiveBufferBytes(256 * MIB),
+    total_receive_buffer_bytes: integer(
+      'The same for all principals that have such a limit: past that, for those with more than an equal part.',
+      [MIB, 16 * KIB * KIB * MIB],
+      KIB * MIB,
     ),
     max_depth: integer('Deepest nesting of a message.', [8, 1000], 64),
     send_buffer_bytes: integer('Unsent bytes that may wait for a slow consumer.', [64 * KIB, 256 * MIB], 4 * MIB),

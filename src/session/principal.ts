@@ -78,6 +78,7 @@ export interface Grants {
     readonly maxInFlight?: number;
     readonly requestsPerSecond?: number;
     readonly bytesPerSecond?: number;
+    readonly receiveBufferBytes?: number;
   };
   /** Everything, except what `capabilities` and `tools` of the same principal leave out. */
   readonly admin?: boolean;

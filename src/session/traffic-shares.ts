@@ -30,10 +30,19 @@ export interface TrafficLimits {
   readonly bytesPerSecond: number;
   /** From all principals that have such a limit. */
   readonly totalBytesPerSecond: number;
+  /** Bytes of incomplete messages of one principal that is no administrator. */
+  readonly receiveBufferBytes: number;
+  /** Of all principals that have such a limit; past that, of those with more than an equal part. */
+  readonly totalReceiveBufferBytes: number;
 }
 
 /** The shares, as errors and operators name them. */
-export type TrafficShare = 'connections' | 'in_flight' | 'requests_per_second' | 'bytes_per_second';
+export type TrafficShare =
+  | 'connections'
+  | 'in_flight'
+  | 'requests_per_second'
+  | 'bytes_per_second'
+  | 'receive_buffer_bytes';
 
 /** One share, for operators: of a rate, what is used of one second's worth. Delays count as refusals. */
 export interface TrafficUsage extends ShareUsage {
@@ -45,6 +54,8 @@ export interface TrafficUsage extends ShareUsage {
 const CONNECTION_RETRY_MS = 1_000;
 /** When a request of the principal may have its reply, and the least time after which a request is sent again. */
 const REQUEST_RETRY_MS = 100;
+/** Shortest pause, milliseconds: pausing and resuming thousands of links costs milliseconds itself. */
+const MIN_PAUSE_MS = 100;
 /** How often a debt is looked at again, milliseconds: the limit may have changed. */
 const MAX_WAIT_MS = 1_000;
 
@@ -104,6 +115,8 @@ export class TrafficShares {
   connections = 0;
   /** Requests of all principals without a reply. */
   inFlight = 0;
+  /** Bytes of incomplete messages of all principals with a limit of them. */
+  incomplete = 0;
   /** Principals with links. */
   active = 0;
 
@@ -153,6 +166,7 @@ export class TrafficShares {
       in_flight: of('in_flight'),
       requests_per_second: of('requests_per_second'),
       bytes_per_second: of('bytes_per_second'),
+      receive_buffer_bytes: of('receive_buffer_bytes'),
     };
   }
 }
@@ -160,12 +174,19 @@ export class TrafficShares {
 /** What one principal has of everything. */
 class PrincipalTraffic implements Traffic {
   readonly #shares: TrafficShares;
-  readonly #readers = new Map<Throttled, Link>();
+  readonly #readers = new Map<Throttled, Attached>();
   /** Refusals and delays since the start. */
-  readonly refused = { connections: 0, in_flight: 0, requests_per_second: 0, bytes_per_second: 0 };
+  readonly refused = {
+    connections: 0,
+    in_flight: 0,
+    requests_per_second: 0,
+    bytes_per_second: 0,
+    receive_buffer_bytes: 0,
+  };
   #principal: Principal;
   #limits: Own;
   #inFlight = 0;
+  #incomplete = 0;
   /** Undefined: unlimited, and not part of the sum. */
   #requests: OwnRate | undefined;
   #bytes: OwnRate | undefined;
@@ -183,6 +204,7 @@ class PrincipalTraffic implements Traffic {
   used(share: TrafficShare): number {
     if (share === 'connections') return this.#readers.size;
     if (share === 'in_flight') return this.#inFlight;
+    if (share === 'receive_buffer_bytes') return this.#incomplete;
     return (share === 'requests_per_second' ? this.#requests : this.#bytes)?.used ?? 0;
   }
 
@@ -197,7 +219,7 @@ class PrincipalTraffic implements Traffic {
     const { requests, bytes } = this.#shares;
     this.#requests = this.#rate(requests, 'requestsPerSecond', this.#requests);
     this.#bytes = this.#rate(bytes, 'bytesPerSecond', this.#bytes);
-    for (const link of this.#readers.values()) this.#measure(link);
+    for (const attached of this.#readers.values()) this.#measure(attached);
   }
 
   /** What was used up of a rate stays so when its limit changes. */
@@ -218,17 +240,20 @@ class PrincipalTraffic implements Traffic {
   }
 
   join(reader: Throttled, link: Link): void {
+    this.leave(reader);
     if (this.#readers.size === 0) this.#shares.active += 1;
-    if (!this.#readers.has(reader)) this.#shares.connections += 1;
-    this.#readers.set(reader, link);
-    this.#measure(link);
+    const attached = { link, incomplete: 0 };
+    this.#shares.connections += 1;
+    this.#readers.set(reader, attached);
+    this.#measure(attached);
     if (this.#timer !== undefined) reader.throttle(true);
   }
 
   leave(reader: Throttled): void {
-    const link = this.#readers.get(reader);
-    if (link === undefined) return;
-    link.meter = undefined;
+    const attached = this.#readers.get(reader);
+    if (attached === undefined) return;
+    attached.link.meter = undefined;
+    this.#hold(attached, 0);
     this.#readers.delete(reader);
     this.#shares.connections -= 1;
     if (this.#readers.size === 0) this.#shares.active -= 1;
@@ -297,13 +322,32 @@ class PrincipalTraffic implements Traffic {
   }
 
   /** Counts the bytes of a link, where they are limited. */
-  #measure(link: Link): void {
-    link.meter = this.#bytes === undefined ? undefined : this.#received;
+  #measure(attached: Attached): void {
+    const isLimited = this.#bytes !== undefined || this.#limits.receiveBufferBytes !== Number.POSITIVE_INFINITY;
+    if (!isLimited) this.#hold(attached, 0);
+    attached.link.meter = isLimited ? (bytes, held) => this.#received(attached, bytes, held) : undefined;
   }
 
-  readonly #received = (bytes: number): void => {
+  #received(attached: Attached, bytes: number, incomplete: number): void {
+    if (incomplete !== attached.incomplete && !this.#hold(attached, incomplete)) {
+      this.refused.receive_buffer_bytes += 1;
+      this.#hold(attached, 0);
+      return attached.link.destroy('over_capacity: the share of receive_buffer_bytes is used up');
+    }
     if (this.#bytes?.spend(bytes) === false) this.#throttle('bytes_per_second');
-  };
+  }
+
+  /** Counts the incomplete message of a link. False: it has grown, and is too much. */
+  #hold(attached: Attached, incomplete: number): boolean {
+    const change = incomplete - attached.incomplete;
+    attached.incomplete = incomplete;
+    this.#incomplete += change;
+    this.#shares.incomplete += change;
+    if (change <= 0) return true;
+    const { totalReceiveBufferBytes: total } = this.#shares.limits;
+    if (this.#incomplete > this.#limits.receiveBufferBytes) return false;
+    return this.#shares.incomplete <= total || this.#incomplete <= this.#shares.equalPart(total);
+  }
 
   /** Reads no link of the principal until its shares have something left. */
   #throttle(share: TrafficShare): void {
@@ -317,7 +361,8 @@ class PrincipalTraffic implements Traffic {
   #wait(): void {
     const waitMs = Math.max(this.#requests?.waitMs ?? 0, this.#bytes?.waitMs ?? 0);
     if (waitMs > 0) {
-      this.#timer = setTimeout(() => this.#wait(), Math.min(waitMs, MAX_WAIT_MS)).unref();
+      const delayMs = Math.min(Math.max(waitMs, MIN_PAUSE_MS), MAX_WAIT_MS);
+      this.#timer = setTimeout(() => this.#wait(), delayMs).unref();
       return;
     }
     this.#timer = undefined;
@@ -334,9 +379,18 @@ function counted(
   return { sum: each.reduce((sum, [, n]) => sum + n, 0), each };
 }
 
+/** A link of a principal, and how much of an incomplete message it holds. */
+interface Attached {
+  readonly link: Link;
+  incomplete: number;
+}
+
 /** The limits of one principal. */
 type Own = Required<
-  Pick<NonNullable<Principal['limits']>, 'maxConnections' | 'maxInFlight' | 'requestsPerSecond' | 'bytesPerSecond'>
+  Pick<
+    NonNullable<Principal['limits']>,
+    'maxConnections' | 'maxInFlight' | 'requestsPerSecond' | 'bytesPerSecond' | 'receiveBufferBytes'
+  >
 >;
 
 /** Administrators have only the limits they were given themselves: they could change the others. */
@@ -348,5 +402,6 @@ function ownLimits({ admin, limits = {} }: Principal, host: TrafficLimits): Own 
     maxInFlight: limit(limits.maxInFlight, host.maxInFlightPerPrincipal),
     requestsPerSecond: limit(limits.requestsPerSecond, host.requestsPerSecond),
     bytesPerSecond: limit(limits.bytesPerSecond, host.bytesPerSecond),
+    receiveBufferBytes: limit(limits.receiveBufferBytes, host.receiveBufferBytes),
   };
 }

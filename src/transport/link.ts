@@ -58,6 +58,9 @@ export const PRE_HANDSHAKE_MAX_MESSAGE_BYTES = 64 * 1024;
 
 export type TransportKind = 'memory' | 'stdio' | 'subprocess' | 'tcp' | 'unix' | 'websocket' | 'http';
 
+/** Gets the number of bytes that arrived, and of those that are held because their message is not complete. */
+export type LinkMeter = (bytes: number, incomplete: number) => void;
+
 /** One open link to one peer. */
 export interface Link {
   readonly transport: TransportKind;
@@ -95,8 +98,8 @@ export interface Link {
    */
   readonly received?: number | undefined;
 
-  /** Set by the owner of an accepted link: gets the size of what arrives, in bytes. Not called on the in-memory pair. */
-  meter?: ((bytes: number) => void) | undefined;
+  /** Set by the owner of an accepted link. Not called on the in-memory pair. */
+  meter?: LinkMeter | undefined;
 
   /** True once the link has ended, by either side. */
   readonly isClosed?: boolean;

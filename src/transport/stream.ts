@@ -8,7 +8,14 @@ import type { Socket } from 'node:net';
 import type { Readable, Writable } from 'node:stream';
 import { toAscii } from '../wire/ascii.ts';
 import { type BadLine, LineReader, type LineSink } from '../wire/frame.ts';
-import { type CloseInfo, DEFAULT_MAX_MESSAGE_BYTES, type Link, type LinkReceiver, type TransportKind } from './link.ts';
+import {
+  type CloseInfo,
+  DEFAULT_MAX_MESSAGE_BYTES,
+  type Link,
+  type LinkMeter,
+  type LinkReceiver,
+  type TransportKind,
+} from './link.ts';
 import { ProtocolSniffer } from './protocol-sniffer.ts';
 import { type OutboxTarget, SendBuffer } from './send-buffer.ts';
 import { unsentBytes } from './unsent-bytes.ts';
@@ -102,7 +109,7 @@ export class StreamLink implements Link, LineSink {
   readonly transport: TransportKind;
   readonly peer: string;
   readonly text = true;
-  meter: ((bytes: number) => void) | undefined;
+  meter: LinkMeter | undefined;
   readonly #readable: Readable;
   readonly #writable: Writable;
   readonly #options: StreamLinkOptions;
@@ -251,7 +258,7 @@ export class StreamLink implements Link, LineSink {
       if (verdict === 'ours') this.#guard = undefined;
     }
     this.#reader.push(chunk, reused);
-    this.meter?.(chunk.length);
+    if (this.meter !== undefined) this.meter(chunk.length, this.#reader.incompleteBytes);
   }
 
   /** One line of the reader. */

@@ -17,6 +17,7 @@ import {
   type CloseInfo,
   DEFAULT_MAX_MESSAGE_BYTES,
   type Link,
+  type LinkMeter,
   type LinkReceiver,
   type Message,
   PRE_HANDSHAKE_MAX_MESSAGE_BYTES,
@@ -77,7 +78,6 @@ class WebSocketLink implements Link, LineSink {
   readonly transport = 'websocket';
   readonly peer: string;
   readonly text = true;
-  meter: ((bytes: number) => void) | undefined;
   readonly #socket: WebSocket;
   /** The connection below. */
   readonly #raw: Socket;
@@ -90,6 +90,10 @@ class WebSocketLink implements Link, LineSink {
   /** The reader has had its share of this turn. */
   #behind = false;
   #gateBytes = 0;
+  #meter: LinkMeter | undefined;
+  /** Bytes since the last frame that became whole. */
+  #incomplete = 0;
+  #wholeFrames = false;
   #closing: { promise: Promise<void>; resolve: () => void; reason: string } | undefined;
   #timer: NodeJS.Timeout | undefined;
   #problem: string | undefined;
@@ -135,6 +139,24 @@ class WebSocketLink implements Link, LineSink {
   get progress(): number {
     return this.#outbox === undefined ? 0 : this.#outbox.handed - unsentBytes(this.#raw);
   }
+
+  get meter(): LinkMeter | undefined {
+    return this.#meter;
+  }
+
+  set meter(meter: LinkMeter | undefined) {
+    this.#raw.removeListener('data', this.#measure);
+    this.#meter = meter;
+    // A frame is buffered until it is whole, so its parts are counted below it.
+    if (meter !== undefined) this.#raw.on('data', this.#measure);
+  }
+
+  /** Runs after the frames of the chunk were delivered. */
+  readonly #measure = (chunk: Buffer): void => {
+    this.#incomplete = this.#wholeFrames ? 0 : this.#incomplete + chunk.length;
+    this.#wholeFrames = false;
+    this.#meter?.(chunk.length, this.#incomplete);
+  };
 
   get isClosed(): boolean {
     return this.#cause !== undefined;
@@ -213,9 +235,9 @@ class WebSocketLink implements Link, LineSink {
 
   #frame(data: RawData): void {
     // The only form that a server or client socket delivers by default.
-    const frame = data as Buffer;
-    this.#reader.frame(frame);
-    this.meter?.(frame.length);
+    this.#reader.frame(data as Buffer);
+    this.#incomplete = 0;
+    this.#wholeFrames = true;
   }
 
   #drop(reason: string): void {

@@ -126,6 +126,11 @@ export class LineReader {
     return this.#behind || this.#held !== undefined;
   }
 
+  /** Bytes of the line that is not complete yet. */
+  get incompleteBytes(): number {
+    return this.#heldBytes;
+  }
+
   /** Changes the longest accepted line, in bytes. */
   setMaxBytes(maxBytes: number): void {
     this.#maxBytes = maxBytes;

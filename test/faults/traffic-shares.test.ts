@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { WebSocket } from 'ws';
 import { loadConfig } from '../../src/config/config.ts';
 import { loadFleetConfig } from '../../src/config/fleet-config.ts';
 import { connect } from '../../src/connect.ts';
@@ -387,6 +388,41 @@ test('bytes a second: a throttled link is alive at both ends, its call is answer
   assert.equal(control.state, 'open');
   await control.close();
   assert.ok((await stand.usage('greedy', 'bytes_per_second')).refused > 0);
+});
+
+test('bytes of incomplete messages: links that only begin messages end at the share of their token', {
+  timeout: 120_000,
+}, async (t) => {
+  const stand = await started(t, 'max_connections: 100', 'receive_buffer_bytes: 1048576');
+  const begun = 'x'.repeat(300_000);
+  const peers: Peer[] = [];
+  for (const transport of ['tcp', 'unix', 'tcp', 'unix'] as const) {
+    peers.push((await stand.client('greedy', transport)).peer);
+  }
+  // The first part of a WebSocket message, never followed by the rest.
+  const socket = new WebSocket(`${stand.url.replace('http', 'ws')}/rpc`, { perMessageDeflate: false });
+  const closed = new Promise<void>((resolve) => socket.on('error', () => {}).on('close', () => resolve()));
+  await new Promise((resolve) => socket.once('open', resolve));
+  socket.send(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'rpc.handshake', params: { token: tokenOf('greedy') } }));
+  await new Promise((resolve) => socket.once('message', resolve));
+  const other = await stand.client('other', 'tcp');
+  for (const peer of peers) peer.write(begun);
+  const ended = () => peers.filter(({ over }) => over).length;
+  await until(async () => ended() > 0, 'a link to end');
+  await until(
+    async () => (await stand.usage('greedy', 'receive_buffer_bytes')).used > 600_000,
+    'the bytes to be counted',
+  );
+  socket.send(Buffer.alloc(900_000), { fin: false });
+  await closed;
+  assert.equal(ended(), 1);
+  const { used, refused } = await stand.usage('greedy', 'receive_buffer_bytes');
+  assert.deepEqual([used <= 1_048_576, refused], [true, 2]);
+  // A message of another token that is as long is read.
+  other.peer.write(`{"jsonrpc":"2.0","id":1,"method":"system.ping","params":{"text":"${'x'.repeat(2_000_000)}"}}\n`);
+  assert.notEqual((await other.peer.next()).result, undefined);
+  for (const peer of peers) peer.cut();
+  await until(async () => (await stand.usage('greedy', 'receive_buffer_bytes')).used === 0, 'the bytes to be released');
 });
 
 test('requests over HTTP without a link count too: 429 with Retry-After, and others are answered', {

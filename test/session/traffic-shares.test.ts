@@ -14,6 +14,8 @@ const roomy: TrafficLimits = {
   totalRequestsPerSecond: 1_000,
   bytesPerSecond: 100,
   totalBytesPerSecond: 1_000,
+  receiveBufferBytes: 1_000,
+  totalReceiveBufferBytes: 10_000,
 };
 
 const link = (): Link => ({ transport: 'tcp' }) as Link;
@@ -135,9 +137,9 @@ test('bytes a second: all links of the principal are read later, and no others',
   };
   const [one, two, other, admin] = [joined(ann), joined(ann), joined(bob), joined(root)];
   assert.equal(admin.link.meter, undefined, 'what has no limit is not counted');
-  one.link.meter?.(60);
+  one.link.meter?.(60, 0);
   assert.equal(one.paused, false);
-  two.link.meter?.(240);
+  two.link.meter?.(240, 0);
   assert.deepEqual(
     [one, two, other, admin].map(({ paused }) => paused),
     [true, true, false, false],
@@ -150,10 +152,43 @@ test('bytes a second: all links of the principal are read later, and no others',
   assert.deepEqual([one.paused, two.paused, late.paused], [false, false, false]);
   assert.equal(of(ann).refused.bytes_per_second, 1);
   // A reconnect forgives nothing.
-  one.link.meter?.(1_000);
+  one.link.meter?.(1_000, 0);
   for (const reader of [one, two, late]) of(ann).leave(reader);
   assert.equal(one.link.meter, undefined);
   assert.equal(joined(ann).paused, true);
+});
+
+test('bytes of incomplete messages: the link on which they grow too much ends, and no other', () => {
+  const { joined, of, shares } = sharesOf({
+    bytesPerSecond: 1e9,
+    totalBytesPerSecond: 1e12,
+    receiveBufferBytes: 1_000,
+    totalReceiveBufferBytes: 1_200,
+  });
+  const reader = (principal: Principal): Reader & { ended: boolean } => {
+    const made = Object.assign(joined(principal), { ended: false });
+    made.link.destroy = () => {
+      made.ended = true;
+    };
+    return made;
+  };
+  const [one, two, other, third] = [reader(ann), reader(ann), reader(bob), reader({ name: 'third' })];
+  one.link.meter?.(600, 600);
+  two.link.meter?.(400, 400);
+  assert.deepEqual([one.ended, two.ended, of(ann).used('receive_buffer_bytes')], [false, false, 1_000]);
+  two.link.meter?.(100, 500);
+  assert.deepEqual([one.ended, two.ended, of(ann).used('receive_buffer_bytes')], [false, true, 600]);
+  one.link.meter?.(100, 0);
+  assert.equal(of(ann).used('receive_buffer_bytes'), 0, 'its message is complete');
+  // Past the sum, an equal part for each.
+  one.link.meter?.(900, 900);
+  other.link.meter?.(400, 400);
+  third.link.meter?.(400, 400);
+  assert.deepEqual([other.ended, third.ended], [false, false]);
+  one.link.meter?.(1, 901);
+  assert.equal(one.ended, true);
+  of(bob).leave(other);
+  assert.deepEqual([shares.usage.receive_buffer_bytes.used, shares.usage.receive_buffer_bytes.refused], [400, 2]);
 });
 
 test('what nothing refuses, such as pings, is read later past the share', (t) => {

@@ -6,7 +6,7 @@
  * Time is counted in sweeps of the endpoint's one timer, so an idle session owns no timer.
  */
 import type { ServerResponse } from 'node:http';
-import type { CloseInfo, Link, LinkReceiver, Message } from '../link.ts';
+import type { CloseInfo, Link, LinkMeter, LinkReceiver, Message } from '../link.ts';
 import { unsentBytes } from '../unsent-bytes.ts';
 import { wireText } from './http-body.ts';
 import { EventLog } from './http-event-log.ts';
@@ -50,7 +50,7 @@ const STREAM_HEADERS: string[] = [
 export class HttpSession implements Link {
   readonly transport = 'http';
   readonly text = true;
-  meter: ((bytes: number) => void) | undefined;
+  meter: LinkMeter | undefined;
   readonly id: string;
   readonly peer: string;
   /** The requests to `/send` of this session. */

@@ -152,7 +152,7 @@ export function httpSseEndpoint(options: HttpSseOptions): HttpSseEndpoint {
       if (body === 'aborted') return session.inbox.abandon();
       const bytes = body === 'too_large' ? undefined : body;
       session.inbox.accept(bytes, sequence, response);
-      session.meter?.(bytes?.length ?? session.inbox.maxBodyBytes);
+      session.meter?.(bytes?.length ?? session.inbox.maxBodyBytes, 0);
     });
   };
 
