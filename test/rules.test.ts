@@ -346,14 +346,16 @@ test('a source opens with a header comment and is not too long', () => {
 const exists = (path: string, ...folders: string[]): boolean =>
   ['', 'src', ...folders].some((folder) => existsSync(join(root, folder, path)));
 
-test('every file that docs/walkthroughs.md names exists', () => {
-  const named = filesNamedIn(readFileSync(join(root, 'docs', 'walkthroughs.md'), 'utf8'));
-  assert.ok(named.length >= 10, 'the journeys name the files they pass through');
-  assert.deepEqual(
-    named.filter((path) => !exists(path)),
-    [],
-  );
-});
+for (const page of ['walkthroughs.md', 'architecture.md']) {
+  test(`every file that docs/${page} names exists`, () => {
+    const named = filesNamedIn(readFileSync(join(root, 'docs', page), 'utf8'));
+    assert.ok(named.length >= 10, 'the page names the files it is about');
+    assert.deepEqual(
+      named.filter((path) => !exists(path)),
+      [],
+    );
+  });
+}
 
 test('every file that a comment names exists', () => {
   const stale = src.flatMap(({ path, text }) =>
