@@ -23,7 +23,7 @@ test('a session that is open gets the rights of now by command and by SIGHUP; a 
   const { command, ready } = await user.up(['--config', file], { env });
   const agent = await connect(ready.url, { capabilities: ['tools'], token: TOKEN });
   t.after(() => agent.close());
-  const read = () => Promise.resolve(agent.tools.call('read_file', { path: 'a.txt' }));
+  const read = async () => await agent.tools.call('read_file', { path: 'a.txt' });
   user.write('a.txt', 'what it says');
   await read();
 
