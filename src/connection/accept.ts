@@ -215,11 +215,15 @@ export class Acceptor {
   }
 
   accept(link: Link): void {
-    const victim = this.#pending.size >= this.limits.maxPending ? this.#victim() : undefined;
-    victim?.drop(CROWDED);
     const { maxPending } = this.limits;
+    // More than one where a burst has taken the room for a moment.
+    while (this.#pending.size >= maxPending) {
+      const victim = this.#victim();
+      if (victim === undefined) break;
+      victim.drop(CROWDED);
+    }
     // All others have only just come, or have sent their handshake: there is room for as many again, for a moment.
-    if (this.#pending.size >= (victim === undefined ? 2 * maxPending : maxPending)) return link.destroy(CROWDED);
+    if (this.#pending.size >= 2 * maxPending) return link.destroy(CROWDED);
     const gate = new PendingLink(this, link, performance.now() + this.limits.handshakeTimeoutMs, originOf(link));
     this.#pending.add(gate);
     this.#deadlines.watch(gate.deadlineAt);

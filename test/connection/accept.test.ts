@@ -52,3 +52,22 @@ test('a receiver that pauses the link when it gets it is not overruled by the en
   gate.accept({ attach: (link) => link.pause(true), message() {} });
   assert.equal(paused.at(-1), true);
 });
+
+test('a link that comes after a burst gets a place, and the burst loses all that it had too many', async () => {
+  const silent = { speaks: () => true, onMessage() {}, malformed() {} };
+  const acceptor = new Acceptor([silent], limits);
+  const dropped = new Set<unknown>();
+  const arrive = () => {
+    const [, link] = memoryPair();
+    // Of a peer with an address: what has only just come from one is not dropped.
+    Object.assign(link, { transport: 'tcp', peer: '192.0.2.1:4000', destroy: () => dropped.add(link) });
+    acceptor.accept(link);
+    return link;
+  };
+  for (let n = 0; n < 2 * limits.maxPending; n++) arrive();
+  assert.equal(acceptor.pending, 2 * limits.maxPending);
+  for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setTimeout(resolve, 1));
+  const late = arrive();
+  acceptor.close();
+  assert.deepEqual([dropped.has(late), dropped.size], [false, limits.maxPending + 1]);
+});
