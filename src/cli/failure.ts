@@ -4,8 +4,9 @@
  * Exit codes: 0 done, 2 wrong usage or configuration, 3 not allowed, 4 unreachable, 5 failed at the other side,
  * 6 refused in the handshake, 7 out of time, 130 interrupted.
  */
+
+import { escapeControls } from '../base/escape-controls.ts';
 import { exitCodeOf } from '../wire/errors.ts';
-import { escapeControls } from './output/escape-controls.ts';
 
 /** An error as `--json` prints it, on one line of stderr. */
 export interface FailureLine {

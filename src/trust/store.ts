@@ -114,6 +114,12 @@ export class TrustStore {
   }
 
   async #read(): Promise<readonly TrustEntry[]> {
+    // Before its permissions are corrected: who could write it may have trusted a folder.
+    const { mode = 0 } = statSync(this.file, { throwIfNoEntry: false }) ?? {};
+    if (process.platform !== 'win32' && (mode & 0o022) !== 0) {
+      const advice = 'remove it and trust your folders again';
+      throw fail('config_invalid', `other users could change ${this.file}; ${advice}`, { path: this.file });
+    }
     const text = await readPrivateFile(this.file, this.#log);
     if (text === undefined) return [];
     try {

@@ -5,11 +5,13 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import {
+  chmodSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
   realpathSync,
   rmSync,
+  statSync,
   symlinkSync,
   truncateSync,
   writeFileSync,
@@ -318,6 +320,21 @@ test('a command that is copied from a message runs nothing that the name of a fo
     assert.equal(stdout, name);
     assert.doesNotMatch(quoted(name), /[\n\t]/);
   }
+});
+
+test('a store of trust that other users could change trusts nothing', {
+  skip: process.platform === 'win32',
+}, async (t) => {
+  const home = join(temporary(t), 'home');
+  const store = new TrustStore({ home });
+  const place = { repository: '/r', folder: '', subject: 'skills', path: '/r', files: {} } as const;
+  await store.add([{ ...place, added_at: '2026-01-01T00:00:00.000Z' }]);
+  chmodSync(store.file, 0o620);
+  await assert.rejects(new TrustStore({ home }).entries(), {
+    code: 'config_invalid',
+    message: /other users could change/,
+  });
+  assert.equal(statSync(store.file).mode & 0o777, 0o620, 'the next start refuses it as well');
 });
 
 test('many processes that trust folders at once lose nothing', async (t) => {

@@ -13,7 +13,7 @@ import { isTerminal } from '../../control-client/turn.ts';
 import type { Approval } from '../../protocol/session-types.ts';
 import { asError, exitCodeOf, fail, type HandfastError } from '../../wire/errors.ts';
 import { INTERRUPTED } from '../interrupt.ts';
-import { choicesOf, questionOf } from '../output/approval-text.ts';
+import { promptFor, questionOf } from '../output/approval-text.ts';
 import { SessionOutput } from '../output/session-output.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { type ChatPlace, chatCommand } from './chat-commands.ts';
@@ -345,16 +345,6 @@ export class Conversation implements ChatPlace {
     this.#failed(error);
     this.#leave(exitCodeOf(error.code, error.detail));
   }
-}
-
-/** The prompt while an approval is pending. */
-function promptFor(approval: Approval): string {
-  if (approval.kind === 'question') {
-    const choices = choicesOf(approval);
-    return choices.length === 0 ? 'answer: ' : `answer (${choices.join(', ')}): `;
-  }
-  const covers = approval.covers === undefined ? '' : ` (${approval.covers})`;
-  return `allow? [y]es, [s]ession${covers}, [a]lways in this folder, [n]o: `;
 }
 
 /** What a line means as an answer; undefined = ask again. */

@@ -213,7 +213,7 @@ export async function sessionExport(
       after_seq = page.next_after_seq ?? undefined;
     } while (after_seq !== undefined);
     const text = `${lines.join('\n')}\n`;
-    if (out === undefined) process.stdout.write(text);
+    if (out === undefined) terminal.raw(text);
     else {
       // The conversation may hold secrets.
       await writeFile(out, text, { mode: 0o600 });

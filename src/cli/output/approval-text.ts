@@ -3,6 +3,7 @@
  *
  * Used by `chat`, `approve ls` and `session-output.ts`.
  */
+import { escapeControls } from '../../base/escape-controls.ts';
 import type { Approval } from '../../protocol/session-types.ts';
 
 /** Characters of an id that are shown; the commands accept a prefix. */
@@ -23,7 +24,21 @@ function inputBeside(title: string, input: Readonly<Record<string, unknown>> = {
 }
 
 /** The choices a question offers, if it does: the `enum` of its only member. */
-export function choicesOf({ schema }: Approval): readonly string[] {
+function choicesOf({ schema }: Approval): readonly string[] {
   const [only] = Object.values((schema?.properties ?? {}) as Record<string, { enum?: unknown }>);
   return Array.isArray(only?.enum) ? only.enum.map(String) : [];
+}
+
+/** The prompt while it is pending. Models and agents wrote parts of it, and it goes to the terminal as it is. */
+export function promptFor(approval: Approval): string {
+  return escapeControls(plainPromptFor(approval)).replaceAll(/\s+/g, ' ');
+}
+
+function plainPromptFor(approval: Approval): string {
+  if (approval.kind === 'question') {
+    const choices = choicesOf(approval);
+    return choices.length === 0 ? 'answer: ' : `answer (${choices.join(', ')}): `;
+  }
+  const covers = approval.covers === undefined ? '' : ` (${approval.covers})`;
+  return `allow? [y]es, [s]ession${covers}, [a]lways in this folder, [n]o: `;
 }

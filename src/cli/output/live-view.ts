@@ -5,7 +5,7 @@
  * Called by `fleet top` and `task watch`.
  */
 
-import { escapeControls } from './escape-controls.ts';
+import { escapeControls } from '../../base/escape-controls.ts';
 import type { Terminal } from './terminal.ts';
 
 /** One snapshot of what is shown. */

@@ -4,7 +4,7 @@
  * Made once per command by `program.ts`. The only place of the command line that knows about widths and pipes.
  */
 import { stripVTControlCharacters } from 'node:util';
-import { escapeControls } from './escape-controls.ts';
+import { escapeControls } from '../../base/escape-controls.ts';
 
 /** Narrowest width text is fitted into. */
 const NARROWEST = 40;
@@ -39,7 +39,7 @@ export class Terminal {
 
   /** One JSON document, on one line. */
   document(value: unknown): void {
-    process.stdout.write(`${JSON.stringify(value)}\n`);
+    this.raw(`${JSON.stringify(value)}\n`);
   }
 
   /** One line of result. */

@@ -5,9 +5,9 @@
  * asked on stderr; elsewhere nothing is asked and what is not trusted is refused where it is needed.
  */
 import { createInterface } from 'node:readline/promises';
+import { escapeControls } from '../../base/escape-controls.ts';
 import { handfastHome } from '../../base/handfast-home.ts';
 import { type TrustEntry, TrustStore, type TrustSubject } from '../../trust/store.ts';
-import { escapeControls } from '../output/escape-controls.ts';
 import type { Terminal } from '../output/terminal.ts';
 import type { Finding } from './survey.ts';
 
@@ -57,8 +57,17 @@ export function shown(findings: readonly Finding[]): readonly string[] {
     if (files.length > 0)
       lines.push('  files:', ...files.map(([name, digest]) => `    ${digest.slice(0, 23)}  ${name}`));
   }
-  lines.push('', ...BEYOND);
+  lines.push('', `In all: ${inAll(findings)}`, '', ...BEYOND);
   return lines.map((line) => escapeControls(line).replaceAll('\n', '\\n'));
+}
+
+/** How much there is of each kind, last: a file may say so much that what it starts is off the screen. */
+function inAll(findings: readonly Finding[]): string {
+  const amounts = new Map<string, number>();
+  for (const [heading, { length }] of findings.flatMap(({ about }) => Object.entries(about))) {
+    if (length > 0) amounts.set(heading, (amounts.get(heading) ?? 0) + length);
+  }
+  return [...amounts].map(([heading, amount]) => `${heading}: ${amount}`).join('; ');
 }
 
 /** Waits for an answer at the terminal; anything but a clear yes is a no. */

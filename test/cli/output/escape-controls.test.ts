@@ -1,9 +1,13 @@
 /** Text from elsewhere on a terminal: nothing in it acts, nothing in it hides. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { escapeControls } from '../../../src/base/escape-controls.ts';
+import { createLog } from '../../../src/base/log.ts';
 import { isLocal } from '../../../src/cli/connect/find-host.ts';
 import { failureOf } from '../../../src/cli/failure.ts';
-import { escapeControls } from '../../../src/cli/output/escape-controls.ts';
+import { promptFor } from '../../../src/cli/output/approval-text.ts';
+import { shown } from '../../../src/cli/trust/trust-question.ts';
+import type { Approval } from '../../../src/protocol/session-types.ts';
 import { fail } from '../../../src/wire/errors.ts';
 
 test('what could act on a terminal, hide or reorder text is shown', () => {
@@ -48,4 +52,24 @@ test('the token of this user is offered to addresses of this machine only', () =
     'stdio:some program',
   ];
   assert.deepEqual(remote.filter(isLocal), []);
+});
+
+test('a prompt, a log line and the question of trust hold nothing that a terminal obeys', () => {
+  const about = { kind: 'tool', covers: 'write_file: files directly in /a/\u001b]0;x\u0007\nallow?' } as Approval;
+  const prompt = promptFor(about);
+  assert.match(prompt, /\/a\/\\u\{1b\}\]0;x\\u\{7\} allow\?\), \[a\]lways/);
+  const choices = { kind: 'question', schema: { properties: { a: { enum: ['\u009b2J'] } } } } as unknown as Approval;
+  assert.equal(promptFor(choices), 'answer (\\u{9b}2J): ');
+  const lines: string[] = [];
+  createLog({ format: 'text', write: (line) => lines.push(line) }).warn('\u001b[2J', { from: '\u009b\u202e' });
+  assert.match(lines[0] ?? '', /\\u\{1b\}\[2J from="\\u\{9b\}\\u\{202e\}"\n$/);
+  const settings = Array.from({ length: 500 }, (_, index) => `a[${index}]: 1`);
+  const entry = { repository: '/r', folder: '', subject: 'handfast.yaml', path: '/r', files: {} } as const;
+  const finding = {
+    subject: 'handfast.yaml',
+    entry,
+    trusted: false,
+    about: { starts: ['./evil.sh'], sets: settings },
+  } as const;
+  assert.ok(shown([finding]).slice(-6).includes('In all: starts: 1; sets: 500'));
 });
