@@ -11,10 +11,14 @@ const SHOWN_ID = 8;
 
 export const shortId = (id: string): string => id.slice(0, SHOWN_ID);
 
+/** Before the further lines of a title: a model writes it, and no line of it may pass for a question of its own. */
+const MARGIN = '\n    │ ';
+
 /** What is asked, with the arguments where the title leaves some out: a user must see what they allow. */
 export function questionOf({ title, tool, reason, risks }: Approval): string {
   const about = reason === '' ? risks.join(', ') : reason;
-  return `${title}${inputBeside(title, tool?.input)}${about === '' ? '' : ` (${about})`}`;
+  const text = `${title}${inputBeside(title, tool?.input)}${about === '' ? '' : ` (${about})`}`;
+  return text.replaceAll(/\r?\n/g, MARGIN);
 }
 
 function inputBeside(title: string, input: Readonly<Record<string, unknown>> = {}): string {

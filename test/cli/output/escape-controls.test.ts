@@ -5,7 +5,7 @@ import { escapeControls } from '../../../src/base/escape-controls.ts';
 import { createLog } from '../../../src/base/log.ts';
 import { isLocal } from '../../../src/cli/connect/find-host.ts';
 import { failureOf } from '../../../src/cli/failure.ts';
-import { promptFor } from '../../../src/cli/output/approval-text.ts';
+import { promptFor, questionOf } from '../../../src/cli/output/approval-text.ts';
 import { shown } from '../../../src/cli/trust/trust-question.ts';
 import type { Approval } from '../../../src/protocol/session-types.ts';
 import { fail } from '../../../src/wire/errors.ts';
@@ -58,6 +58,8 @@ test('a prompt, a log line and the question of trust hold nothing that a termina
   const about = { kind: 'tool', covers: 'write_file: files directly in /a/\u001b]0;x\u0007\nallow?' } as Approval;
   const prompt = promptFor(about);
   assert.match(prompt, /\/a\/\\u\{1b\}\]0;x\\u\{7\} allow\?\), \[a\]lways/);
+  const spoof = { title: 'rm x #\n? read_file a (only reads)', reason: '', risks: ['exec'] } as unknown as Approval;
+  assert.equal(questionOf(spoof), 'rm x #\n    │ ? read_file a (only reads) (exec)');
   const choices = { kind: 'question', schema: { properties: { a: { enum: ['\u009b2J'] } } } } as unknown as Approval;
   assert.equal(promptFor(choices), 'answer (\\u{9b}2J): ');
   const lines: string[] = [];
