@@ -5,7 +5,7 @@
  */
 import { Connection, type ConnectionLimits, type ConnectionOwner } from '../connection/connection.ts';
 import { untyped } from '../protocol/method.ts';
-import { readingMethods } from '../protocol/session-rpc.ts';
+import { isRepeatable } from '../protocol/session-rpc.ts';
 import type { CloseInfo, Link } from '../transport/link.ts';
 import type { Incoming } from '../wire/codec.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
@@ -16,7 +16,7 @@ export interface CallOptions {
   readonly signal?: AbortSignal;
   /** Time for the reply in milliseconds; 0 = none of ours. Default 60,000. */
   readonly timeoutMs?: number;
-  /** See `CallOptions` of an agent. Default: true for methods that only read. */
+  /** See `CallOptions` of an agent. Default: true for methods that only read, and the handshake. */
   readonly idempotent?: boolean;
   /** Called with the result before any message behind it is read: for replies that say how to read what follows. */
   readonly onResult?: (result: unknown) => void;
@@ -67,7 +67,7 @@ export class ServerConnection implements ConnectionOwner {
 
   /** Sends a request. Rejects with the server's error, `connection_lost`, `timeout` or `cancelled`. */
   call(method: string, params: unknown, options: CallOptions = {}): Promise<unknown> {
-    const { signal, timeoutMs, onResult, idempotent = readingMethods.includes(method) } = options;
+    const { signal, timeoutMs, onResult, idempotent = isRepeatable(method) } = options;
     const select = (result: unknown): unknown => {
       onResult?.(result);
       return result;

@@ -19,6 +19,9 @@ export type AuthStatus = ResultOf<typeof methods.authStatus>;
 export type ModelListResult = ResultOf<typeof methods.modelList>;
 export type HistoryListResult = ResultOf<typeof methods.historyList>;
 
+/** Methods that every connection may call. */
+export const openMethods: readonly string[] = ['rpc.handshake', 'system.ping'];
+
 /** Methods that only read, or set what ends with the connection: repeating one does no more than calling it once. */
 export const readingMethods: readonly string[] = [
   'state.get',
@@ -43,3 +46,8 @@ export const readingMethods: readonly string[] = [
   'onboarding.status',
   'system.clients',
 ];
+
+const repeatable = new Set([...openMethods, ...readingMethods]);
+
+/** True for a method that may be called again when its reply is lost: it does no more than one call. */
+export const isRepeatable = (method: string): boolean => repeatable.has(method);

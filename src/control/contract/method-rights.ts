@@ -4,7 +4,7 @@
  *
  * @see docs/security/rights.md
  */
-import { readingMethods } from '../../protocol/session-rpc.ts';
+import { openMethods, readingMethods } from '../../protocol/session-rpc.ts';
 import type { Action } from '../../session/rights.ts';
 import { fail } from '../../wire/errors.ts';
 
@@ -15,7 +15,7 @@ export type GeneralAction = Exclude<Action, 'use' | 'call' | 'backend' | 'provid
 export type Right = GeneralAction | 'none';
 
 const methods: { readonly [Name in Right]?: readonly string[] } = {
-  none: ['rpc.handshake', 'system.ping'],
+  none: openMethods,
   read: readingMethods,
   drive: [
     'session.create',

@@ -12,6 +12,7 @@ import {
   authCancel,
   eventsUnsubscribe,
   handshake,
+  isRepeatable,
   ping,
   queueClear,
   queueRemove,
@@ -53,7 +54,7 @@ export class Router {
       if (this.#routes.has(name)) throw fail('runtime_error', `two handlers are registered for ${name}`);
       this.#handled.set(name, handled);
       this.#routes.set(name, {
-        method: { ...untyped(name), idempotent: handled.needs === 'read' || handled.needs === 'none' },
+        method: { ...untyped(name), idempotent: isRepeatable(name) },
         exempt: relieving.has(name),
         run: (body, request) => {
           const call = request as RpcRequest;

@@ -153,6 +153,22 @@ describe('a link that is lost', () => {
     );
   });
 
+  test('within the handshake of a new link is dialled again', async (t) => {
+    const { connect, relay } = await stand(t);
+    // The handshake is cut after its request on the second to fifth connection.
+    let budget = Number.POSITIVE_INFINITY;
+    const { relay: between, address } = await relay(() =>
+      between.connections < 5 ? budget : Number.POSITIVE_INFINITY,
+    );
+    const resumed = Promise.withResolvers<void>();
+    const control = await connect(address, { onState: ({ state }) => state === 'resumed' && resumed.resolve() });
+    budget = 150;
+    between.cut();
+    await within(Promise.race([resumed.promise, control.closed]), 'the client to resume');
+    assert.ok(between.connections >= 5, `${between.connections} connections`);
+    await control.rpc.ping();
+  });
+
   test('for good ends the client: readers get what waits for them, then the reason', async (t) => {
     const { connect, relay, backend } = await stand(t);
     const { relay: between, address } = await relay();
