@@ -419,6 +419,8 @@ test('a no at a terminal holds as long as the command runs: it continues without
   for (const word of ['one', 'two']) {
     chat.child.stdin.write(`say "${word} was said" with $tidy\r`);
     await chat.says(`\n"${word} was said"`);
+    // What is typed before the turn has ended steers it.
+    await chat.says('› ', 'stdout', chat.stdout.indexOf(`\n"${word} was said"`));
   }
   assert.equal(chat.stdout.split('This folder brings what was never trusted').length, 2);
   assert.doesNotMatch(chat.stdout, /skills applied/);

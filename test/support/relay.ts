@@ -59,6 +59,8 @@ export async function startRelay(
       });
       from.on('error', () => {});
       from.on('close', () => {
+        // Behind a dead router the other end does not learn that this one has closed.
+        if (relay.swallowing) return;
         pairs.delete(pair);
         to.destroy();
       });
