@@ -2,7 +2,8 @@
  * The kinds of executors and which settings each understands. A setting that the kind would ignore is a problem, so that
  * no user relies on one without effect.
  *
- * Used by `worker.schema.ts` for the kinds, by `fleet-config.ts` for the check, and by `handfast worker`.
+ * Used by `worker.schema.ts` for the kinds, by `fleet-config.ts` for the checks, by `worker-assembly.ts`, and by
+ * `handfast worker`.
  * @see docs/fleet-executors.md
  */
 import type { OpenedConfig } from './open-config.ts';
@@ -29,6 +30,27 @@ type ExecutorKind = keyof typeof SETTINGS;
 export const EXECUTOR_KINDS = Object.keys(SETTINGS) as readonly ExecutorKind[];
 
 const requiresFirst: ReadonlySet<ExecutorKind> = new Set(['command', 'acp', 'a2a', 'function']);
+
+/** Agents whose usage is known, so that the cost of an empty turn is measured unless the file says otherwise. */
+const MEASURED: ReadonlySet<ExecutorKind> = new Set(['claude', 'codex', 'opencode', 'rehearsal']);
+/** Kinds that are measured where the file asks for it: other programs of the user, which may report their usage. */
+const MEASURABLE: ReadonlySet<ExecutorKind> = new Set([...MEASURED, 'command', 'acp']);
+
+/** Whether the start of a worker runs an empty turn to measure its cost. */
+export function measuresOverhead(kind: ExecutorKind, overhead: 'measure' | 'never' | undefined): boolean {
+  return overhead === 'measure' || (overhead === undefined && MEASURED.has(kind));
+}
+
+/** Reports `overhead: measure` for a kind whose usage is never known. */
+export function checkOverhead(
+  kind: ExecutorKind,
+  overhead: string | undefined,
+  at: string,
+  problem: OpenedConfig<unknown>['problem'],
+): void {
+  if (overhead !== 'measure' || MEASURABLE.has(kind)) return;
+  problem(at, `expected an executor of kind ${[...MEASURABLE].join(', ')} for measure, got ${kind}`);
+}
 
 /** True for a kind that does nothing without a program, a module or an address. */
 export const needsSettings = (kind: string): boolean => requiresFirst.has(kind as ExecutorKind);

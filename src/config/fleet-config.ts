@@ -9,7 +9,7 @@ import { join, resolve } from 'node:path';
 import { handfastHome } from '../base/handfast-home.ts';
 import { fail } from '../wire/errors.ts';
 import type { ConfigTrust } from './config.ts';
-import { checkExecutor } from './executor-settings.ts';
+import { checkExecutor, checkOverhead } from './executor-settings.ts';
 import { fleet } from './fleet.generated.ts';
 import type { FleetSettings } from './fleet.schema.ts';
 import { parseListenAddress } from './listen-address.ts';
@@ -180,7 +180,10 @@ function optionReading(folder: string): Reading {
 function workerOf(worker: Partial<WorkerSettings>, path: string, dataFolder: string, opened: Opened): WorkerConfig {
   const at = (key: string): string => (path === '' ? key : `${path}.${key}`);
   const { executor, receiver, repo = opened.folder, dataDir = join(dataFolder, safeName(worker.id ?? '')) } = worker;
-  if (executor?.kind !== undefined) checkExecutor(executor, at('executor'), opened.problem);
+  if (executor?.kind !== undefined) {
+    checkExecutor(executor, at('executor'), opened.problem);
+    checkOverhead(executor.kind, worker.overhead, at('overhead'), opened.problem);
+  }
   if (receiver !== undefined) checkReceiver(receiver, at('receiver'), opened);
   return { ...(worker as WorkerSettings), repo: realFolder(repo, at('repo'), opened), dataDir };
 }

@@ -203,7 +203,13 @@ const workerFields = {
   max_concurrent: integer('Turns at once.', [1, 1024], 3),
   min_lead_s: integer('Shortest time left for a task to be accepted.', [0, DAY_S], 30),
   overhead_tokens: optional(
-    integer('Tokens of an empty first turn. Left out: measured where the executor can.', [0, 10_000_000]),
+    integer('Tokens of an empty first turn, where you know them; nothing is measured then.', [0, 10_000_000]),
+  ),
+  overhead: optional(
+    choice(
+      'Whether an empty turn is run once, in a scratch folder, to measure its tokens. Left out: only for claude, codex and opencode.',
+      ['measure', 'never'],
+    ),
   ),
   count_cache_reads: flag('Tokens read from a cache count against budgets.', false),
   turn_timeout_ms: integer('Timeout of a turn, beside the deadline.', [1_000, 30 * DAY_MS], 3_600_000),

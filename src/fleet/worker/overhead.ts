@@ -1,9 +1,12 @@
 /**
  * What an empty first turn costs: a figure of the configuration, or measured once and stored. A task with a smaller budget
- * would be stopped before it had started.
+ * would be stopped before it had started. The turn runs in a scratch folder, so that it changes nothing of the user's.
  *
  * Called by `worker.ts` at its start.
  */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { asError } from '../../wire/errors.ts';
 import type { WorkerJournal } from './journal.ts';
 import type { WorkerOptions } from './worker-options.ts';
@@ -16,7 +19,7 @@ const MEASURE_MS = 300_000;
  * and `measured` is called when it is known.
  */
 export function overheadOf(
-  { executor, cwd, model, overheadTokens, log }: WorkerOptions,
+  { executor, model, overheadTokens, log }: WorkerOptions,
   journal: WorkerJournal,
   version: string,
   signal: AbortSignal,
@@ -27,7 +30,9 @@ export function overheadOf(
   const kept = journal.value(key);
   if (kept !== undefined) return Number(kept);
   const measure = async (): Promise<void> => {
+    let cwd: string | undefined;
     try {
+      cwd = await mkdtemp(join(tmpdir(), 'handfast-empty-turn-'));
       const bound = AbortSignal.any([signal, AbortSignal.timeout(MEASURE_MS)]);
       const tokens = await executor.measureOverhead?.({ cwd, signal: bound });
       if (tokens == null || signal.aborted) return;
@@ -35,6 +40,8 @@ export function overheadOf(
       measured(tokens);
     } catch (thrown) {
       log.warn('cost of an empty turn could not be measured', { error: asError(thrown).message });
+    } finally {
+      if (cwd !== undefined) await rm(cwd, { recursive: true, force: true }).catch(() => {});
     }
   };
   void measure();

@@ -7,6 +7,7 @@ import { pathToFileURL } from 'node:url';
 import { handfastHome } from '../../base/handfast-home.ts';
 import type { Log } from '../../base/log.ts';
 import type { ConfigTrust } from '../../config/config.ts';
+import { measuresOverhead } from '../../config/executor-settings.ts';
 import type { WorkerConfig } from '../../config/fleet-config.ts';
 import type { ExecutorSettings, McpServerSettings } from '../../config/worker.schema.ts';
 import type { ExecutorConfig } from '../../fleet/executors/config.ts';
@@ -71,7 +72,7 @@ export async function assembleWorker(config: WorkerConfig, options: WorkerAssemb
     maxConcurrent: config.maxConcurrent,
     minLeadS: config.minLeadS,
     countCacheReads: config.countCacheReads,
-    overheadTokens: config.overheadTokens ?? 'measure',
+    overheadTokens: config.overheadTokens ?? (measuresOverhead(settings.kind, config.overhead) ? 'measure' : null),
     turnTimeoutMs: config.turnTimeoutMs,
     log,
     now,

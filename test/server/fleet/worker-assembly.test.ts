@@ -9,6 +9,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import type { Log } from '../../../src/base/log.ts';
 import { loadWorkerConfig } from '../../../src/config/fleet-config.ts';
 import { type AssembledWorker, assembleWorker } from '../../../src/server/fleet/worker-assembly.ts';
@@ -21,7 +22,11 @@ const PROGRAM = `#!${process.execPath}
 const { appendFileSync, writeFileSync } = require('node:fs');
 const words = process.argv.slice(2);
 if (words.includes('--version')) console.log('1.0.0');
-else if (words.some((word) => word.includes('the task'))) {
+else if (words.some((word) => word.includes('Do nothing else'))) {
+  appendFileSync(__dirname + '/measured.txt', process.cwd() + '\\n');
+  console.log('{"type":"usage","input":900}');
+  console.log('ok');
+} else if (words.some((word) => word.includes('the task'))) {
   appendFileSync(__dirname + '/started.jsonl', JSON.stringify(words) + '\\n');
   if (process.env.CONVERSATIONS) writeFileSync(process.env.CONVERSATIONS, JSON.stringify({ [process.cwd()]: 'c-1' }));
   console.log(process.env.REPLY ?? 'done');
@@ -35,7 +40,13 @@ interface Site {
   /** Arguments of each run for a task. */
   readonly started: () => string[][];
   /** A worker of this file, started. Its data is kept between two of them. */
-  worker(yaml: string, env?: Record<string, string>): Promise<AssembledWorker & { readonly url: string }>;
+  worker(
+    yaml: string,
+    env?: Record<string, string>,
+    overhead?: string,
+  ): Promise<AssembledWorker & { readonly url: string }>;
+  /** Working directory of each empty turn that was run to measure its cost. */
+  readonly measured: () => string[];
 }
 
 function site(context: TestContext): Site {
@@ -61,9 +72,13 @@ function site(context: TestContext): Site {
         .split('\n')
         .map((line) => JSON.parse(line));
     },
-    async worker(yaml, env = {}) {
+    measured() {
+      const file = join(folder, 'measured.txt');
+      return existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : [];
+    },
+    async worker(yaml, env = {}, overhead = 'overhead_tokens: 0') {
       const file = join(folder, 'worker.yaml');
-      writeFileSync(file, `id: w\nrepo: repo\ndata_dir: data\noverhead_tokens: 0\n${yaml}`);
+      writeFileSync(file, `id: w\nrepo: repo\ndata_dir: data\n${overhead}\n${yaml}`);
       const { config } = await loadWorkerConfig(file, { env: { HANDFAST_HOME: join(folder, 'home') } });
       const assembled = await assembleWorker(config, { log, version: '1.0.0', env });
       running.push(assembled);
@@ -77,9 +92,43 @@ const executor = (settings: string): string =>
   `executor: { command: ./program.cjs, ${settings} }\nreceiver: { port: 0 }\n`;
 /** How many ports this process listens on. */
 const doors = (): number => process.getActiveResourcesInfo().filter((what) => what === 'TCPServerWrap').length;
+/** Resolves when `done`; fails after 20 s. */
+async function waitFor(done: () => boolean): Promise<void> {
+  for (const end = performance.now() + 20_000; !done(); await setTimeout(20)) {
+    assert.ok(performance.now() < end, 'not within 20 s');
+  }
+}
 /** What follows a word in the arguments of a run. */
 const after = (words: readonly string[] | undefined, word: string): string | undefined =>
   words?.[words.indexOf(word) + 1];
+
+test('starting a worker runs no program of the user to measure an empty turn, unless the file asks for it', async (context) => {
+  const { worker, measured, repo } = site(context);
+  const measuring = async (settings: string, overhead: string): Promise<string[]> => {
+    const { url, stop } = await worker(executor(settings), {}, overhead);
+    // The measurement starts before the endpoints open: after a task it has started, if it was to.
+    await say(url, 'the task');
+    if (overhead !== '') await waitFor(() => measured().length > 0);
+    await stop();
+    return measured();
+  };
+  assert.deepEqual(await measuring('kind: command', ''), []);
+  const [cwd = repo, ...more] = await measuring('kind: command, output: json_lines', 'overhead: measure');
+  assert.deepEqual(more, []);
+  assert.notEqual(cwd, repo);
+  assert.equal(existsSync(cwd), false, 'the scratch folder is removed');
+});
+
+test('the cost of an empty turn of a known agent is measured in a folder of its own, and not if the file forbids it', async (context) => {
+  const { worker, measured, repo } = site(context);
+  const forbidden = await worker(executor('kind: codex'), {}, 'overhead: never');
+  await say(forbidden.url, 'the task');
+  await forbidden.stop();
+  assert.deepEqual(measured(), []);
+  await worker(executor('kind: codex'), {}, '');
+  await waitFor(() => measured().length > 0);
+  assert.notEqual(measured()[0], repo);
+});
 
 test('codex works in the sandbox the file names', async (context) => {
   const { worker, started } = site(context);
