@@ -22,7 +22,7 @@ export interface Fixture {
   readonly send: string | Buffer;
   /** Errors in order; undefined = nothing is answered. */
   readonly expect: readonly Expected[] | undefined;
-  /** Status of the HTTP answer, when it is not 200. */
+  /** Status of the HTTP answer for a client that numbers its bodies, when it is not 200. A plain client gets 200. */
   readonly status?: number;
 }
 

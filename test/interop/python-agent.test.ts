@@ -236,9 +236,9 @@ for (const binding of [stdio(), http()]) {
     });
 
     test('receives a timeout when the time of a call has passed', () => {
-      const { code, retryable, ms } = failure('timeout');
+      const { code, retryable, detail, ms } = failure('timeout');
       assert.equal(code, 'timeout');
-      assert.equal(retryable, true);
+      assert.deepEqual([retryable, detail?.may_have_run], [false, true], 'this tool is not marked idempotent');
       assert.ok(ms < 4_000, `the host ends the call after its second, not after ${ms} ms`);
     });
 
@@ -256,7 +256,9 @@ for (const binding of [stdio(), http()]) {
     test('receives errors for unknown types and missing fields, and continues after garbage', () => {
       assert.equal(failure('unknown type').code, 'invalid_message');
       assert.equal(failure('field missing').code, 'schema_violation');
-      if (binding.name === 'stdio') value('garbage');
+      for (const garbage of ['garbage', 'garbage without an object', 'garbage too long']) value(garbage);
+      assert.equal(value('alive'), true);
+      assert.deepEqual(value('call after garbage'), { value: 'still here' });
       assert.ok(value('ping') < 5_000);
     });
 

@@ -239,11 +239,16 @@ export class HttpInbox {
 
 /**
  * The response to a delivered body: a refusal only when every line was refused, so that a client does not send an
- * accepted message again.
+ * accepted message again. A client that does not number its bodies reads errors on the stream alone: the Python SDK takes
+ * any other status than 200 for the end of its transport.
  */
-const verdict = ({ accepted, refused }: Delivery): HttpReply => (accepted ? OK : (refused ?? OK));
+const verdict = ({ accepted, refused, sequence }: Delivery): HttpReply =>
+  accepted || sequence === 0 ? OK : (refused ?? OK);
 
-/** The response to a body without a valid message. `ok: false` distinguishes it from refusals of the request itself. */
+/**
+ * The response to a numbered body without a valid message. `ok: false` distinguishes it from refusals of the request
+ * itself.
+ */
 function refusal(status: number, code: ErrorName, message: string): HttpReply {
   const { retryable } = errorTable[code];
   return jsonReply(status, { ok: false, detail: message, error: { code, message, retryable } });

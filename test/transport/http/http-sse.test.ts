@@ -13,6 +13,17 @@ const TIMEOUT = { timeout: 300_000 };
 /** A close that is to end in good order has all the time it needs. */
 const GRACE_MS = 60_000;
 const plain = (session: string) => ({ 'X-Session-Id': session, 'Content-Type': 'text/plain' });
+
+/** Sends bodies to a session as a client that numbers them. */
+function numbered(address: string, session: string) {
+  let sequence = 0;
+  return (body: string | Buffer, headers = {}) => {
+    sequence += 1;
+    const counted = { ...plain(session), ...headers, 'X-Send-Sequence': String(sequence) };
+    return ask(address, 'POST', '/send', counted, body);
+  };
+}
+
 const detailOf = (body: string) => (JSON.parse(body) as { detail: string }).detail;
 
 describe('the binding as a plain client uses it', TIMEOUT, () => {
@@ -147,11 +158,10 @@ describe('what is refused', TIMEOUT, () => {
     assert.equal(peers.length, 3);
   });
 
-  test('a message over the limit is 413, the receiver is notified, and the session continues', async (t) => {
+  test('a message over the limit is 413 for a client that numbers bodies, the receiver is notified, and the session continues', async (t) => {
     const { listener, peers } = await serve(t, { maxMessageBytes: 100_000 });
     const session = await newSession(listener.address);
-    const send = (body: string, headers = {}) =>
-      ask(listener.address, 'POST', '/send', { ...plain(session), ...headers }, body);
+    const send = numbered(listener.address, session);
     const fits = `{"x":"${'x'.repeat(100_000 - 8)}"}`;
     assert.equal((await send(fits)).status, 200);
     const { status, body } = await send(`${fits} `);
@@ -171,22 +181,18 @@ describe('what is refused', TIMEOUT, () => {
   test('before the limit is raised a session takes 64 KiB and no more', async (t) => {
     const { listener, peers } = await serve(t);
     const session = await newSession(listener.address);
-    assert.equal((await ask(listener.address, 'POST', '/send', plain(session), 'x'.repeat(65_536))).status, 200);
-    assert.equal((await ask(listener.address, 'POST', '/send', plain(session), 'x'.repeat(65_537))).status, 413);
+    const send = numbered(listener.address, session);
+    assert.equal((await send('x'.repeat(65_536))).status, 200);
+    assert.equal((await send('x'.repeat(65_537))).status, 413);
     assert.deepEqual(peers[0]!.problems, [{ reason: 'too_large', limit: 65_536 }]);
   });
 
   test('a body that is not UTF-8 is 400 and reported; among other lines only the bad ones are', async (t) => {
     const { listener, peers } = await serve(t, { maxMessageBytes: 20 });
     const session = await newSession(listener.address);
+    const sendBytes = numbered(listener.address, session);
     const send = (...parts: (string | number[])[]) =>
-      ask(
-        listener.address,
-        'POST',
-        '/send',
-        plain(session),
-        Buffer.concat(parts.map((part) => Buffer.from(part as string))),
-      );
+      sendBytes(Buffer.concat(parts.map((part) => Buffer.from(part as string))));
     assert.equal((await send('{"a":"', [0xff], '"}')).status, 400);
     assert.equal(
       (await send('{"a":1}\r\n', [0xed, 0xa0, 0x80], '\n\n \n"', 'x'.repeat(30), '"\n{"b":"é"}')).status,
@@ -217,8 +223,9 @@ describe('what is refused', TIMEOUT, () => {
       },
     });
     const session = await newSession(listener.address);
+    const sendNumbered = numbered(listener.address, session);
     const send = async (body: string | Buffer) => {
-      const answer = await ask(listener.address, 'POST', '/send', plain(session), body);
+      const answer = await sendNumbered(body);
       const { ok, detail, error } = JSON.parse(answer.body);
       if (answer.status !== 200) assert.deepEqual([ok, detail], [false, error.message]);
       return [answer.status, error?.code];
@@ -232,6 +239,19 @@ describe('what is refused', TIMEOUT, () => {
     assert.deepEqual(await send('what\n{"n":1}\n[]'), [200, undefined]);
     assert.deepEqual(await send('{"n":2}'), [200, undefined]);
     assert.deepEqual(heard, ['what', '[]', '[[', '[]', 'what', 'bad_utf8', '[[', 'what', '{"n":1}', '[]', '{"n":2}']);
+  });
+
+  test('a client that does not number its bodies gets 200 for a body without a message: it reads errors on its stream', async (t) => {
+    const { listener, peers } = await serve(t, { maxMessageBytes: 100 });
+    const session = await newSession(listener.address);
+    for (const body of [Buffer.from([0xff]), Buffer.from('x'.repeat(70_000))]) {
+      const { status, body: reply } = await ask(listener.address, 'POST', '/send', plain(session), body);
+      assert.deepEqual([status, JSON.parse(reply)], [200, { ok: true }]);
+    }
+    assert.deepEqual(
+      peers[0]!.problems.map(({ reason }) => reason),
+      ['bad_utf8', 'too_large'],
+    );
   });
 
   test('sessions past the limit, sessions that are not accepted, and sessions of a closing endpoint get no id', async (t) => {
