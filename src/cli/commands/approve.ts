@@ -8,6 +8,9 @@ import { type ControlFlags, withControl } from '../connect/open-control.ts';
 import { questionOf } from '../output/approval-text.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { textOf } from '../read-text.ts';
+import { byPrefix, type Sought, shownIds } from '../short-id.ts';
+
+const SOUGHT: Sought = { noun: 'approval', missing: 'not_found', see: 'handfast approve ls' };
 
 export async function approveList(
   { all, ...flags }: ControlFlags & { readonly all?: boolean },
@@ -17,10 +20,14 @@ export async function approveList(
     const { approvals } = await control.rpc.approvalList({ all });
     if (terminal.json) return terminal.document(approvals);
     if (approvals.length === 0) return terminal.note('no pending approvals');
+    const shown = shownIds(
+      approvals.map(({ id }) => id),
+      terminal,
+    );
     terminal.table(
       ['APPROVAL', 'STATE', 'EXPIRES', 'WHAT'],
-      approvals.map((approval) => [
-        approval.id,
+      approvals.map((approval, at) => [
+        shown[at] as string,
         approval.state,
         approval.expires_at.slice(11, 19),
         questionOf(approval),
@@ -81,8 +88,7 @@ function contentOf(text: string): Readonly<Record<string, unknown>> {
 /** The approval named by an id or a prefix of one. */
 async function fullApprovalId(control: ControlClient, id: string): Promise<string> {
   const { approvals } = await control.rpc.approvalList({});
-  const found = approvals.filter((approval) => approval.id.startsWith(id));
-  if (found.length > 1) throw fail('usage', `${found.length} approvals start with ${JSON.stringify(id)}`);
   // One that is no longer pending: the server's error gives its state.
-  return found[0]?.id ?? id;
+  if (!approvals.some((approval) => approval.id.startsWith(id))) return id;
+  return byPrefix(id, approvals, (approval) => approval.id, SOUGHT).id;
 }

@@ -10,9 +10,12 @@ import { type ControlFlags, withControl } from '../connect/open-control.ts';
 import { SessionOutput } from '../output/session-output.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { readText, textOf } from '../read-text.ts';
+import { byPrefix, type Sought, shownIds } from '../short-id.ts';
 
 /** Exit code of a command whose turn failed. */
 const TURN_FAILED = 5;
+
+const SOUGHT: Sought = { noun: 'session', missing: 'session_not_found', see: 'handfast session ls --all' };
 
 export interface ListFlags extends ControlFlags {
   readonly all?: boolean;
@@ -24,10 +27,14 @@ export async function sessionList({ all, cwd, ...flags }: ListFlags, terminal: T
     const sessions = await Array.fromAsync(control.sessions({ includeClosed: all, cwd }));
     if (terminal.json) return terminal.document(sessions);
     if (sessions.length === 0) return terminal.note('no sessions; start one with: handfast chat');
+    const shown = shownIds(
+      sessions.map(({ session_id }) => session_id),
+      terminal,
+    );
     terminal.table(
       ['SESSION', 'STATE', 'UPDATED', 'MESSAGES', 'BACKEND', 'TITLE'],
-      sessions.map((session) => [
-        session.session_id,
+      sessions.map((session, at) => [
+        shown[at] as string,
         stateOf(session),
         session.updated_at.slice(0, 16).replace('T', ' '),
         String(session.message_count),
@@ -250,12 +257,11 @@ export async function sessionRemove(ids: readonly string[], flags: ControlFlags,
 /** The session named by an id, a prefix of one, or `last`. Fails with `session_not_found` or `usage`. */
 export async function fullId(control: ControlClient, id: string): Promise<string> {
   if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(id)) return id;
-  const found: string[] = [];
-  for await (const { session_id } of control.sessions({ includeClosed: true })) {
-    if (id === 'last') return session_id;
-    if (session_id.startsWith(id)) found.push(session_id);
+  const sessions: SessionSummary[] = [];
+  for await (const session of control.sessions({ includeClosed: true })) {
+    if (id === 'last') return session.session_id;
+    sessions.push(session);
   }
-  if (found.length === 1) return found[0] as string;
-  if (found.length === 0) throw fail('session_not_found', `no session starts with ${JSON.stringify(id)}`);
-  throw fail('usage', `${found.length} sessions start with ${JSON.stringify(id)}: ${found.slice(0, 5).join(', ')}`);
+  if (id === 'last') throw fail('session_not_found', 'there are no sessions; start one with: handfast chat');
+  return byPrefix(id, sessions, ({ session_id }) => session_id, SOUGHT).session_id;
 }

@@ -5,6 +5,7 @@ import { FleetClient } from '../../bridge/fleet-client.ts';
 import type { TaskQuery, TaskRecord, TaskState } from '../../fleet/orchestrator/task.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import type { Terminal } from '../output/terminal.ts';
+import { byPrefix, type Sought } from '../short-id.ts';
 import { type ControlFlags, withControl } from './open-control.ts';
 
 /** What a command works with. */
@@ -37,9 +38,10 @@ const OPEN: readonly TaskState[] = ['queued', 'reserved', 'sent', 'accepted', 'r
 export const openTasks = (fleet: FleetClient, query: TaskQuery): Promise<readonly TaskRecord[]> =>
   fleet.select({ ...query, states: OPEN }, ({ ended_at }) => ended_at === null);
 
-/** Newest tasks that are searched for an id prefix, and matches that are named when several share the prefix. */
+/** Newest tasks that are searched for an id prefix. */
 const NEWEST = 1000;
-const NAMED = 5;
+
+const SOUGHT: Sought = { noun: 'task', missing: 'not_found', see: 'handfast task ls' };
 
 /** The task named by an id, the prefix of one, or `last`. Fails with `not_found`, `usage`. */
 export async function resolveTask(fleet: FleetClient, id: string): Promise<TaskRecord> {
@@ -54,13 +56,7 @@ export async function resolveTask(fleet: FleetClient, id: string): Promise<TaskR
   } catch (thrown) {
     const error = asError(thrown);
     if (error.code !== 'not_found') throw error;
-    const found = (await fleet.list({ limit: NEWEST })).filter(({ task_id }) => task_id.startsWith(id));
-    if (found.length > 1) {
-      const named = found.slice(0, NAMED).map(({ task_id }) => task_id);
-      const more = found.length > NAMED ? ', …' : '';
-      throw fail('usage', `${found.length} tasks start with ${JSON.stringify(id)}: ${named.join(', ')}${more}`);
-    }
-    if (found[0] === undefined) throw fail('not_found', `${error.message}; see: handfast task ls`, error.detail, error);
-    return found[0];
+    const tasks = await fleet.list({ limit: NEWEST });
+    return byPrefix(id, tasks, ({ task_id }) => task_id, SOUGHT);
   }
 }

@@ -6,11 +6,6 @@
 import { escapeControls } from '../../base/escape-controls.ts';
 import type { Approval } from '../../protocol/session-types.ts';
 
-/** Characters of an id that are shown; the commands accept a prefix. */
-const SHOWN_ID = 8;
-
-export const shortId = (id: string): string => id.slice(0, SHOWN_ID);
-
 /** Before the further lines of a title: a model writes it, and no line of it may pass for a question of its own. */
 const MARGIN = '\n    │ ';
 

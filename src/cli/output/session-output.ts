@@ -6,7 +6,8 @@
  */
 import type { ControlEvent, EventGap } from '../../control-client/control-event.ts';
 import type { Approval, ToolCall, ToolDone } from '../../protocol/session-types.ts';
-import { questionOf, shortId } from './approval-text.ts';
+import { shortId } from '../short-id.ts';
+import { questionOf } from './approval-text.ts';
 import type { Terminal } from './terminal.ts';
 import { failureOf, oneLine, subjectOf, summaryOf } from './tool-summary.ts';
 

@@ -6,6 +6,7 @@
 import type { TaskEvent } from '../../bridge/fleet-client.ts';
 import type { WorkerView } from '../../fleet/orchestrator/orchestrator-options.ts';
 import type { TaskRecord } from '../../fleet/orchestrator/task.ts';
+import { shownIds } from '../short-id.ts';
 import type { Terminal } from './terminal.ts';
 import { amount, oneLine } from './tool-summary.ts';
 
@@ -36,20 +37,20 @@ const clock = (ms: number): string => `${new Date(ms).toISOString().slice(11, 19
 const about = (taskId: string, text: string): string =>
   text.replaceAll(`${taskId} not routed: `, '').replaceAll(`${taskId} → `, '→ ');
 
-/** Ids made by the orchestrator are long: on a terminal their first 8 characters are shown. */
-const shortId = (taskId: string, { width }: Terminal): string =>
-  Number.isFinite(width) && /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(taskId) ? taskId.slice(0, 8) : taskId;
-
 /** Tasks as the lines of a table. */
 export function taskLines(tasks: readonly TaskRecord[], terminal: Terminal, now: number): string[] {
   const headings = ['TASK', 'STATE', 'PRIORITY', 'WORKER', 'TRY', 'TOKENS', 'AGE', 'BRIEF'];
-  const rows = tasks.map((task) => taskRow(task, terminal, now));
+  const shown = shownIds(
+    tasks.map(({ task_id }) => task_id),
+    terminal,
+  );
+  const rows = tasks.map((task, at) => taskRow(task, shown[at] as string, now));
   return terminal.columns(headings, rows, ['PRIORITY', 'TRY', 'TOKENS', 'AGE', 'WORKER']);
 }
 
-function taskRow(task: TaskRecord, terminal: Terminal, now: number): string[] {
+function taskRow(task: TaskRecord, id: string, now: number): string[] {
   return [
-    shortId(task.task_id, terminal),
+    id,
     stateOf(task, now),
     task.spec.priority,
     task.worker ?? '–',
