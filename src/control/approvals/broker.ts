@@ -17,6 +17,7 @@ import { CommandReader } from './commands/command-reader.ts';
 import { type Coverage, coverageOf } from './coverage.ts';
 import { type Policy, riskPolicy } from './policy.ts';
 import { type DirectoryRules, type RememberedAnswer, RememberedAnswers } from './remembered.ts';
+import { WaitingStatus } from './waiting-status.ts';
 
 export interface ApprovalBrokerOptions {
   /** Default: what only reads is allowed, all else is asked. */
@@ -72,6 +73,7 @@ export class ApprovalBroker implements Approver {
   readonly #defaultMode: NonNullable<SessionSettings['approvals']>;
   readonly #timeoutMs: number;
   readonly #maxPending: number;
+  readonly #status = new WaitingStatus();
   readonly #slow = new SerialWork();
   readonly #now: () => number;
   readonly #newId: () => string;
@@ -297,7 +299,8 @@ export class ApprovalBroker implements Approver {
     const { approval, waiters } = pending;
     const request = (): void => {
       if (this.#pending.get(approval.id) !== pending) return;
-      if (!this.#emit(pending.log, 'approval.requested', approval)) this.#settle(pending, { state: 'cancelled' });
+      if (this.#emit(pending.log, 'approval.requested', approval)) this.#status.requested(pending.log, approval);
+      else this.#settle(pending, { state: 'cancelled' });
     };
     let stored: Promise<void> | undefined;
     try {
@@ -329,6 +332,7 @@ export class ApprovalBroker implements Approver {
     }
     const given = this.#remembered.add(log, settled);
     this.#emit(log, 'approval.resolved', settled);
+    this.#status.resolved(log, settled);
     notify(waiters, settled);
     if (given.size > 0) this.#spread(log, settled, given);
     return settled;

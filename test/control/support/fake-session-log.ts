@@ -69,6 +69,9 @@ export class FakeSessionLog implements SessionLog {
       const { approval } = payload as { approval: Approval };
       this.record.approvals = [...this.record.approvals.filter(({ id }) => id !== approval.id), approval];
     }
+    if (type === 'session.status') {
+      this.record.statusLabel = (payload as SessionEventPayloads['session.status']).status_label;
+    }
     if (type === 'session.configured') {
       const { settings } = payload as SessionEventPayloads['session.configured'];
       this.record.settings = { ...this.record.settings, ...settings };
