@@ -92,6 +92,7 @@ const adapterFiles: readonly AdapterFile[] = [
   { module: 'ws', files: [/^src\/transport\/websocket\.ts$/] },
   { module: 'yaml', files: [/^src\/config\/yaml-tree\.ts$/] },
   { module: 'commander', files: [/^src\/cli\/options\.ts$/] },
+  { module: 'string-width', files: [/^src\/cli\/output\/text-width\.ts$/] },
   { module: 'node:sqlite', files: [/^src\/base\/sqlite\/file\.ts$/] },
   { module: '@marcbachmann/cel-js', files: [/^src\/base\/expressions\.ts$/] },
   ...['@nats-io/transport-node', '@nats-io/jetstream', '@nats-io/kv'].map((module) => ({
@@ -119,6 +120,8 @@ const adapterFiles: readonly AdapterFile[] = [
       /^src\/base\/child\.ts$/,
       // What finds and ends children: `ps`, and the process that outlives this one.
       /^src\/base\/children\/(?:process-table|watcher)\.ts$/,
+      // The pager, which shares the user's terminal.
+      /^src\/base\/terminal-program\.ts$/,
     ],
   },
   ...['node:http', 'node:https'].map((module) => ({

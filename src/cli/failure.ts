@@ -4,7 +4,7 @@
  * Exit codes: 0 done, 2 wrong usage or configuration, 3 not allowed, 4 unreachable, 5 failed at the other side,
  * 6 refused in the handshake, 7 out of time, 130 interrupted.
  */
-
+import { styleText } from 'node:util';
 import { escapeControls } from '../base/escape-controls.ts';
 import { exitCodeOf } from '../wire/errors.ts';
 
@@ -44,7 +44,8 @@ export function reportFailure(thrown: unknown, json: boolean): number {
   if (json) process.stderr.write(`${JSON.stringify({ error })}\n`);
   else {
     const next = Object.hasOwn(NEXT, error.code) && !error.message.includes(';') ? `; ${NEXT[error.code]}` : '';
-    process.stderr.write(`handfast: ${escapeControls(error.message)}${next} [${escapeControls(error.code)}]\n`);
+    const name = styleText('red', 'handfast:', { stream: process.stderr });
+    process.stderr.write(`${name} ${escapeControls(error.message)}${next} [${escapeControls(error.code)}]\n`);
   }
   return exitCodeOf(error.code, error.detail);
 }

@@ -68,7 +68,7 @@ function performer(setExit: (code: number) => void, json: boolean): (action: Act
       const result = await action(terminal);
       if (typeof result === 'number') setExit(result);
     } finally {
-      terminal.settle();
+      await terminal.end();
     }
   };
 }

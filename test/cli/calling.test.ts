@@ -201,6 +201,11 @@ test('tail lists the sessions, reads one, and follows it until it is interrupted
       [2, 'event', 'tool/event'],
     ],
   );
+  const byPrefix = await user.run(['tail', id.slice(0, 8), '--json']);
+  assert.deepEqual(
+    byPrefix.stdout.split('\n').slice(0, lines.length),
+    (await user.run(['tail', id, '--json'])).stdout.split('\n').slice(0, lines.length),
+  );
   const after = await user.run(['tail', id, '--after', '1']);
   assert.match(after.stdout, /^[\d:.]+ #2 event +\S+ \{"type":"tool\/event"/);
 

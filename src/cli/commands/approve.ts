@@ -32,6 +32,7 @@ export async function approveList(
         approval.expires_at.slice(11, 19),
         questionOf(approval),
       ]),
+      ['EXPIRES'],
     );
   });
 }

@@ -5,7 +5,7 @@ import { fail } from '../../wire/errors.ts';
 import type { ControlFlags } from '../connect/open-control.ts';
 import { openTasks, resolveTask, withFleet } from '../connect/open-fleet.ts';
 import { liveView } from '../output/live-view.ts';
-import { taskLines, workerLines } from '../output/task-output.ts';
+import { printWorkers, taskLines, workerLines } from '../output/task-output.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { amount } from '../output/tool-summary.ts';
 import { type SubmitFlags, specOf } from './task.ts';
@@ -17,7 +17,7 @@ export async function fleetWorkers(flags: ControlFlags, terminal: Terminal): Pro
     if (workers.length === 0) {
       return terminal.note('no workers; let one join with: handfast worker --id NAME --executor KIND --repo FOLDER');
     }
-    for (const line of workerLines(workers, terminal, Date.now())) terminal.line(line);
+    printWorkers(workers, terminal, Date.now());
     for (const { peer_id, warning } of workers) if (warning !== null) terminal.note(`${peer_id}: ${warning}`);
   });
 }
@@ -95,6 +95,7 @@ export async function routeExplain(
     const asked = brief ? await specOf(words, flags) : (await resolveTask(fleet, words.join(' '))).task_id;
     const { explanation, table } = await fleet.explain(asked);
     if (terminal.json) return terminal.document(explanation);
+    terminal.page();
     for (const line of table.split('\n')) terminal.line(line);
   });
 }

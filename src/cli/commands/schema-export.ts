@@ -23,8 +23,10 @@ export async function schemaExport(
     throw fail('usage', `expected one of ${names.join(', ')}, got ${JSON.stringify(name)}${hint}`);
   }
   if (out === undefined) {
-    if (name !== undefined) process.stdout.write(await textOf(name));
-    else if (terminal.json) terminal.document(names);
+    if (name !== undefined) {
+      terminal.page();
+      terminal.raw(await textOf(name));
+    } else if (terminal.json) terminal.document(names);
     else for (const each of names) terminal.line(each);
     return;
   }

@@ -31,6 +31,7 @@ export async function sessionList({ all, cwd, ...flags }: ListFlags, terminal: T
       sessions.map(({ session_id }) => session_id),
       terminal,
     );
+    terminal.page();
     terminal.table(
       ['SESSION', 'STATE', 'UPDATED', 'MESSAGES', 'BACKEND', 'TITLE'],
       sessions.map((session, at) => [
@@ -41,6 +42,7 @@ export async function sessionList({ all, cwd, ...flags }: ListFlags, terminal: T
         session.backend,
         session.title,
       ]),
+      ['MESSAGES', 'UPDATED', 'BACKEND'],
     );
   });
 }
@@ -58,6 +60,7 @@ export async function sessionShow(id: string, flags: ControlFlags, terminal: Ter
     const state = await session.state();
     if (terminal.json) return terminal.document(state);
     const { usage } = state;
+    terminal.page();
     terminal.line(`session   ${state.id}`);
     terminal.line(`title     ${state.title}`);
     terminal.line(
@@ -92,6 +95,7 @@ export async function sessionTail(
     const session = await control.open(await fullId(control, id));
     const { seq } = await session.state();
     if (!follow && seq <= after) return;
+    if (!follow) terminal.page();
     const output = new SessionOutput(terminal, { conversation: true });
     for await (const event of session.events({ afterSeq: after, signal })) {
       output.show(event);
@@ -220,8 +224,10 @@ export async function sessionExport(
       after_seq = page.next_after_seq ?? undefined;
     } while (after_seq !== undefined);
     const text = `${lines.join('\n')}\n`;
-    if (out === undefined) terminal.raw(text);
-    else {
+    if (out === undefined) {
+      terminal.page();
+      terminal.raw(text);
+    } else {
       // The conversation may hold secrets.
       await writeFile(out, text, { mode: 0o600 });
       terminal.note(`${lines.length} lines written to ${out}`);

@@ -4,12 +4,14 @@
  */
 import type { CallEvent } from '../../connection/call.ts';
 import type { SessionLine } from '../../server/http/operator-routes.ts';
-import { fail } from '../../wire/errors.ts';
+import { asError, fail } from '../../wire/errors.ts';
 import { type ConnectFlags, findHost, httpAddressOf } from '../connect/find-host.ts';
 import { withAgent } from '../connect/open-agent.ts';
 import { askOperator } from '../connect/operator.ts';
 import { interruptible } from '../interrupt.ts';
 import type { Terminal } from '../output/terminal.ts';
+import { fitted } from '../output/text-width.ts';
+import { byPrefix, type Sought, shownIds } from '../short-id.ts';
 
 export interface TailFlags extends ConnectFlags {
   /** Only what came after this cursor. */
@@ -17,50 +19,82 @@ export interface TailFlags extends ConnectFlags {
   readonly follow?: boolean;
 }
 
+const SOUGHT: Sought = { noun: 'session', missing: 'session_not_found', see: 'handfast tail' };
+
 /** Entries asked for at a time. */
 const PAGE = 1000;
 
 export async function tail(session: string | undefined, flags: TailFlags, terminal: Terminal): Promise<void> {
   if (session === undefined) return listSessions(flags, terminal);
+  const id = await fullId(session, flags);
+  if (!flags.follow) terminal.page();
   await withAgent(flags, [], terminal, async ({ agent, signal }) => {
     let last = flags.after;
     const onEvent = ({ data }: CallEvent): void => {
       const reached = data.kind === 'gap' ? data.to : data.cursor;
       if (typeof reached === 'number') last = reached;
       if (terminal.json) terminal.document(data);
-      else terminal.line(lineOf(data).slice(0, terminal.width));
+      else terminal.line(fitted(lineOf(data), terminal.width));
     };
     for (;;) {
       const before = last;
       const read = { after: last, follow: flags.follow, limit: PAGE };
-      const end = await agent.journal(session, read, { signal, onEvent });
+      const end = await agent.journal(id, read, { signal, onEvent });
       // What is left out of the answers, such as the reading itself, does not come any more either.
       if (flags.follow || last >= end.last || last === before) {
         // An unknown session and one without entries look the same.
-        if (end.last === 0 && !flags.follow) terminal.note(`the journal has no entries of ${session}`);
+        if (end.last === 0 && !flags.follow) terminal.note(`the journal has no entries of ${id}`);
         return;
       }
     }
   });
 }
 
-async function listSessions(flags: ConnectFlags, terminal: Terminal): Promise<void> {
+/** Ids as hosts make them. */
+const WHOLE = /^[\da-f]{32}$/;
+
+/**
+ * The session that an id or a prefix of one names. An id that is not listed is taken as it is: its journal may be stored
+ * although the session has ended. Fails with `usage` when several sessions have the prefix.
+ */
+async function fullId(given: string, flags: ConnectFlags): Promise<string> {
+  if (WHOLE.test(given)) return given;
+  const sessions = await readSessions(flags).catch(() => []);
+  try {
+    return byPrefix(given, sessions, ({ session_id }) => session_id, SOUGHT).session_id;
+  } catch (error) {
+    if (asError(error).code === SOUGHT.missing) return given;
+    throw error;
+  }
+}
+
+async function readSessions(flags: ConnectFlags): Promise<readonly SessionLine[]> {
   const found = await findHost(flags);
   const { sessions } = await interruptible((signal) =>
     askOperator<{ sessions: SessionLine[] }>(httpAddressOf(found), '/sessions', found.token, signal),
   );
   if (!Array.isArray(sessions)) throw fail('schema_violation', 'the host sent an invalid list of sessions');
+  return sessions;
+}
+
+async function listSessions(flags: ConnectFlags, terminal: Terminal): Promise<void> {
+  const sessions = await readSessions(flags);
   if (terminal.json) return terminal.document(sessions);
   if (sessions.length === 0) return terminal.note('no sessions');
+  const shown = shownIds(
+    sessions.map(({ session_id }) => session_id),
+    terminal,
+  );
   terminal.table(
     ['SESSION', 'STATE', 'PRINCIPAL', 'LAST', 'AGENT'],
-    sessions.map(({ session_id, state, principal, last, agent_id }) => [
-      session_id,
+    sessions.map(({ state, principal, last, agent_id }, at) => [
+      shown[at] as string,
       state,
       principal,
       String(last),
       agent_id,
     ]),
+    ['PRINCIPAL', 'LAST'],
   );
 }
 

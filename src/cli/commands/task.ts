@@ -9,7 +9,15 @@ import { isObject } from '../../wire/json.ts';
 import type { ControlFlags } from '../connect/open-control.ts';
 import { type FleetForCommand, openTasks, resolveTask, withFleet } from '../connect/open-fleet.ts';
 import { liveView } from '../output/live-view.ts';
-import { adviceAfter, eventLine, showOutcome, showTask, stateOf, taskLines } from '../output/task-output.ts';
+import {
+  adviceAfter,
+  eventLine,
+  printTasks,
+  showOutcome,
+  showTask,
+  stateOf,
+  taskLines,
+} from '../output/task-output.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { amount } from '../output/tool-summary.ts';
 import { textOf } from '../read-text.ts';
@@ -169,7 +177,8 @@ export async function taskList(flags: ListFlags, terminal: Terminal): Promise<vo
       const filtered = [state, open, parked, batch, worker].some((filter) => filter !== undefined);
       return terminal.note(filtered ? 'no such tasks' : 'no tasks; hand one in with: handfast task submit "…"');
     }
-    for (const line of taskLines(tasks, terminal, Date.now())) terminal.line(line);
+    terminal.page();
+    printTasks(tasks, terminal, Date.now());
     if (tasks.length === limit) terminal.note(`the newest ${limit}; there may be more: --limit`);
   });
 }
@@ -178,7 +187,10 @@ export async function taskShow(id: string, flags: ControlFlags, terminal: Termin
   await withFleet(flags, terminal, async ({ fleet }) => {
     const task = await resolveTask(fleet, id);
     if (terminal.json) terminal.document(task);
-    else showTask(task, terminal, Date.now());
+    else {
+      terminal.page();
+      showTask(task, terminal, Date.now());
+    }
   });
 }
 

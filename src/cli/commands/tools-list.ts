@@ -32,6 +32,7 @@ export async function toolsSearch(
 function print(tools: readonly ToolDescription[], terminal: Terminal): void {
   if (terminal.json) return terminal.document(tools);
   if (tools.length === 0) return terminal.note('no tools');
+  terminal.page();
   terminal.table(
     ['NAME', 'KIND', 'RISKS', 'DESCRIPTION'],
     tools.map(({ name, kind, risks, description }) => [

@@ -7,6 +7,7 @@
 
 import { escapeControls } from '../../base/escape-controls.ts';
 import type { Terminal } from './terminal.ts';
+import { fitted } from './text-width.ts';
 
 /** One snapshot of what is shown. */
 export interface View {
@@ -58,7 +59,7 @@ function picture(lines: readonly string[], width: number): string {
   return `\u001b[H${shown.join('\n')}\u001b[J`;
 }
 
-const cut = (line: string, width: number): string => [...line.replaceAll('\n', ' ')].slice(0, width).join('');
+const cut = (line: string, width: number): string => fitted(line.replaceAll('\n', ' '), width);
 
 /** After a moment: true; when the signal aborts: false. */
 function passed(signal: AbortSignal): Promise<boolean> {

@@ -37,15 +37,28 @@ const clock = (ms: number): string => `${new Date(ms).toISOString().slice(11, 19
 const about = (taskId: string, text: string): string =>
   text.replaceAll(`${taskId} not routed: `, '').replaceAll(`${taskId} → `, '→ ');
 
-/** Tasks as the lines of a table. */
-export function taskLines(tasks: readonly TaskRecord[], terminal: Terminal, now: number): string[] {
+/** What `columns` and `table` of a terminal take. */
+type Table = readonly [
+  headings: readonly string[],
+  rows: readonly (readonly string[])[],
+  dispensable: readonly string[],
+];
+
+/** Tasks as the lines of a table, for views that are drawn again. */
+export const taskLines = (tasks: readonly TaskRecord[], terminal: Terminal, now: number): string[] =>
+  terminal.columns(...tableOfTasks(tasks, terminal, now));
+
+export const printTasks = (tasks: readonly TaskRecord[], terminal: Terminal, now: number): void =>
+  terminal.table(...tableOfTasks(tasks, terminal, now));
+
+function tableOfTasks(tasks: readonly TaskRecord[], terminal: Terminal, now: number): Table {
   const headings = ['TASK', 'STATE', 'PRIORITY', 'WORKER', 'TRY', 'TOKENS', 'AGE', 'BRIEF'];
   const shown = shownIds(
     tasks.map(({ task_id }) => task_id),
     terminal,
   );
   const rows = tasks.map((task, at) => taskRow(task, shown[at] as string, now));
-  return terminal.columns(headings, rows, ['PRIORITY', 'TRY', 'TOKENS', 'AGE', 'WORKER']);
+  return [headings, rows, ['PRIORITY', 'TRY', 'TOKENS', 'AGE', 'WORKER']];
 }
 
 function taskRow(task: TaskRecord, id: string, now: number): string[] {
@@ -61,11 +74,17 @@ function taskRow(task: TaskRecord, id: string, now: number): string[] {
   ];
 }
 
-/** Workers as the lines of a table. */
-export function workerLines(workers: readonly WorkerView[], terminal: Terminal, now: number): string[] {
+/** Workers as the lines of a table, for views that are drawn again. */
+export const workerLines = (workers: readonly WorkerView[], terminal: Terminal, now: number): string[] =>
+  terminal.columns(...tableOfWorkers(workers, now));
+
+export const printWorkers = (workers: readonly WorkerView[], terminal: Terminal, now: number): void =>
+  terminal.table(...tableOfWorkers(workers, now));
+
+function tableOfWorkers(workers: readonly WorkerView[], now: number): Table {
   const headings = ['WORKER', 'STATUS', 'TASKS', 'TIER', 'VIA', 'SEEN', 'MCP', 'REPO', 'ADDRESS'];
   const rows = workers.map((worker) => workerRow(worker, now));
-  return terminal.columns(headings, rows, ['ADDRESS', 'SEEN', 'VIA', 'REPO', 'TIER']);
+  return [headings, rows, ['ADDRESS', 'SEEN', 'VIA', 'REPO', 'TIER']];
 }
 
 function workerRow(worker: WorkerView, now: number): string[] {

@@ -3,38 +3,84 @@
  *
  * Made once per command by `program.ts`. The only place of the command line that knows about widths and pipes.
  */
-import { stripVTControlCharacters } from 'node:util';
+import { styleText } from 'node:util';
 import { escapeControls } from '../../base/escape-controls.ts';
+import { Pager, pagerOf } from './pager.ts';
+import { fitted, padded, widthOf } from './text-width.ts';
+import { leadOf, type Tone, toneOf } from './tones.ts';
 
 /** Narrowest width text is fitted into. */
-const NARROWEST = 40;
-/** Between columns, and the least the last column is given while others can be left out. */
+const NARROWEST = 20;
+/** Between columns, and the least the last column and any other is given while others can be left out or cut. */
 const GAP = 2;
 const LEAST_LAST = 20;
+const LEAST_COLUMN = 4;
+
+/** Columns and rows where the terminal does not tell its own. */
+const COLUMNS = 80;
+const ROWS = 24;
+
+/** Headings of columns whose words have a colour. */
+const TONED = ['STATE', 'STATUS', 'GRANTED'];
+
+/** Where a terminal writes, and what decides about colour and the pager. */
+export interface TerminalStreams {
+  readonly stdout: NodeJS.WriteStream;
+  readonly stderr: NodeJS.WriteStream;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+/** One cell as it is printed. */
+interface Cell {
+  readonly text: string;
+  readonly tone?: Tone;
+}
 
 export class Terminal {
   /** True for `--json`: stdout gets JSON only, a document or one a line. */
   readonly json: boolean;
+  readonly #stdout: NodeJS.WriteStream;
+  readonly #stderr: NodeJS.WriteStream;
+  readonly #env: TerminalStreams['env'];
   /** True while a line on the terminal waits to be replaced by the next. */
   #passing = false;
+  #pager: Pager | undefined;
 
-  constructor(json: boolean) {
+  constructor(json: boolean, { stdout, stderr, env }: TerminalStreams = process) {
     this.json = json;
+    this.#stdout = stdout;
+    this.#stderr = stderr;
+    this.#env = env;
   }
 
   /** True when people watch stderr. */
   get watched(): boolean {
-    return process.stderr.isTTY === true;
+    return this.#stderr.isTTY === true;
   }
 
   /** True when people watch stdout and a view may be drawn again and again. */
   get live(): boolean {
-    return process.stdout.isTTY === true && !this.json;
+    return this.#stdout.isTTY === true && !this.json;
   }
 
   /** Columns of stdout; `Infinity` without a terminal. */
   get width(): number {
-    return process.stdout.isTTY ? Math.max(NARROWEST, process.stdout.columns || 80) : Number.POSITIVE_INFINITY;
+    return this.#stdout.isTTY ? Math.max(NARROWEST, this.#stdout.columns || COLUMNS) : Number.POSITIVE_INFINITY;
+  }
+
+  /** Gives what follows on stdout to the user's pager once it is longer than the screen. Nothing happens without a terminal. */
+  page(): void {
+    const line = this.live ? pagerOf(this.#env) : undefined;
+    const screen = { rows: this.#stdout.rows || ROWS, columns: this.width };
+    if (line !== undefined && this.#pager === undefined) this.#pager = new Pager(line, this.#env, screen);
+  }
+
+  /** Ends the output of a command: waits until the user has left the pager. */
+  async end(): Promise<void> {
+    this.settle();
+    const unseen = await this.#pager?.end();
+    this.#pager = undefined;
+    if (unseen) this.#stdout.write(unseen);
   }
 
   /** One JSON document, on one line. */
@@ -49,57 +95,79 @@ export class Terminal {
 
   /** Result text as it is; on a terminal without anything that would act on it. */
   raw(text: string): void {
-    this.settle();
-    process.stdout.write(process.stdout.isTTY ? escapeControls(text) : text);
+    this.#write(this.#stdout.isTTY ? escapeControls(text) : text);
   }
 
   /** Text of the other side's stderr. */
   rawError(text: string): void {
     this.settle();
-    process.stderr.write(process.stderr.isTTY ? escapeControls(text) : text);
+    this.#stderr.write(this.watched ? escapeControls(text) : text);
   }
 
-  /** One line about the result, for people: to stderr. */
+  /** One line about the result, for people: to stderr. A mark at its start has its colour. */
   note(text: string): void {
-    this.rawError(`${text}\n`);
+    const lead = leadOf(text);
+    if (lead === undefined) return this.rawError(`${text}\n`);
+    this.settle();
+    const [mark, tone] = lead;
+    const rest = text.slice(mark.length);
+    this.#stderr.write(`${this.#styled(tone, mark, this.#stderr)}${this.watched ? escapeControls(rest) : rest}\n`);
   }
 
   /** A line that the next one replaces; only where people watch. */
   passing(text: string): void {
     if (!this.watched) return;
-    const columns = Math.max(NARROWEST, process.stderr.columns || 80);
-    process.stderr.write(
-      `\r\u001b[K${escapeControls(text)
-        .replaceAll('\n', ' ')
-        .slice(0, columns - 1)}`,
-    );
+    const columns = Math.max(NARROWEST, this.#stderr.columns || COLUMNS);
+    this.#stderr.write(`\r\u001b[K${fitted(escapeControls(text).replaceAll('\n', ' '), columns - 1)}`);
     this.#passing = true;
   }
 
-  /** Rows in columns, as {@link columns} lays them out. */
+  /** Rows in columns, as {@link columns} lays them out; words of states in colour. */
   table(headings: readonly string[], rows: readonly (readonly string[])[], dispensable: readonly string[] = []): void {
-    for (const line of this.columns(headings, rows, dispensable)) this.line(line);
+    for (const [index, cells] of this.#layOut(headings, rows, dispensable).entries()) {
+      const painted = cells.map(({ text, tone }) => {
+        const style = index === 0 ? 'bold' : tone;
+        // Spaces have no colour: they are the gap to the next column.
+        const word = text.trimEnd();
+        return style === undefined ? text : this.#styled(style, word) + text.slice(word.length);
+      });
+      this.#write(`${painted.join('').trimEnd()}\n`);
+    }
   }
 
   /**
-   * The lines of a table. The last column gets the rest of the width and is cut there; before too little is left for
-   * it, the columns of the `dispensable` headings are left out, the first one first.
+   * The lines of a table, without colour. The last column gets the rest of the width and is cut there with `…`. Before too
+   * little is left for it, the columns of the `dispensable` headings are left out, the first one first, and then the widest
+   * others are cut.
    */
   columns(
     headings: readonly string[],
     rows: readonly (readonly string[])[],
     dispensable: readonly string[] = [],
   ): string[] {
+    return this.#layOut(headings, rows, dispensable).map((cells) =>
+      cells
+        .map(({ text }) => text)
+        .join('')
+        .trimEnd(),
+    );
+  }
+
+  /** The rows as cells that are cut and padded to their columns, the headings first. */
+  #layOut(headings: readonly string[], rows: readonly (readonly string[])[], dispensable: readonly string[]): Cell[][] {
     const all = [headings, ...rows].map((row) => row.map((cell) => escapeControls(cell).replaceAll(/\s+/g, ' ')));
-    const widths = headings.map((_, column) => Math.max(...all.map((row) => lengthOf(row[column] ?? ''))));
-    const columns = this.#fitting(headings, widths, dispensable);
-    const last = columns.at(-1) as number;
-    return all.map((row) => {
-      const fixed = columns
-        .slice(0, -1)
-        .map((column) => row[column] + ' '.repeat(widths[column]! - lengthOf(row[column] ?? '') + GAP));
-      return [...`${fixed.join('')}${row[last] ?? ''}`.trimEnd()].slice(0, this.width).join('');
-    });
+    const natural = headings.map((_, column) => Math.max(...all.map((row) => widthOf(row[column] ?? ''))));
+    const columns = this.#fitting(headings, natural, dispensable);
+    const widths = this.#narrowed(columns, natural);
+    return all.map((row, index) =>
+      columns.map((column, at) => {
+        const full = row[column] ?? '';
+        const text = fitted(full, widths[at]!);
+        const tone = index > 0 && TONED.includes(headings[column]!) ? toneOf(full) : undefined;
+        const space = at === columns.length - 1 ? 0 : widths[at]! + GAP;
+        return { text: padded(text, space), ...(tone && { tone }) };
+      }),
+    );
   }
 
   /** Numbers of the columns there is room for. */
@@ -114,12 +182,35 @@ export class Terminal {
     return columns;
   }
 
+  /** Widths of these columns: the widest ones give way until the last has its least, and the last takes the rest. */
+  #narrowed(columns: readonly number[], natural: readonly number[]): number[] {
+    const widths = columns.map((column) => natural[column]!);
+    const last = widths.pop() ?? 0;
+    const fixed = (): number => widths.reduce((sum, width) => sum + width + GAP, 0);
+    const least = Math.min(last, LEAST_LAST, Math.floor(this.width / 2));
+    while (fixed() + least > this.width) {
+      const widest = widths.indexOf(Math.max(...widths));
+      if ((widths[widest] ?? 0) <= LEAST_COLUMN) break;
+      widths[widest]! -= 1;
+    }
+    return [...widths, Math.max(1, Math.min(last, this.width - fixed()))];
+  }
+
+  /** Text in a colour, where the stream shows colours: a terminal without `NO_COLOR`, or any with `FORCE_COLOR`. */
+  #styled(tone: Tone, text: string, stream: NodeJS.WriteStream = this.#stdout): string {
+    return this.json ? text : styleText(tone, text, { stream });
+  }
+
+  #write(text: string): void {
+    this.settle();
+    if (this.#pager === undefined) this.#stdout.write(text);
+    else this.#pager.write(text);
+  }
+
   /** Removes a temporary line before other output. */
   settle(): void {
     if (!this.#passing) return;
     this.#passing = false;
-    process.stderr.write('\r\u001b[K');
+    this.#stderr.write('\r\u001b[K');
   }
 }
-
-const lengthOf = (text: string): number => [...stripVTControlCharacters(text)].length;

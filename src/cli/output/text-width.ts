@@ -1,0 +1,31 @@
+/**
+ * How many columns of a terminal a text takes: wide characters take two, combining ones none. The one file that knows
+ * `string-width`.
+ *
+ * Used by `terminal.ts` and `live-view.ts`.
+ */
+import stringWidth from 'string-width';
+
+const graphemes = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
+
+/** Nearly every text is plain ASCII, which needs no table of widths. */
+const isPlain = (text: string): boolean => !/[^\x20-\x7e]/.test(text);
+
+/** Columns that a text takes. */
+export const widthOf = (text: string): number => (isPlain(text) ? text.length : stringWidth(text));
+
+/** The text within `width` columns; what was cut off shows as `…`. No character is cut in two. */
+export function fitted(text: string, width: number): string {
+  if (text.length <= width / 2 || widthOf(text) <= width) return text;
+  let taken = '';
+  let left = width - 1;
+  for (const { segment } of graphemes.segment(text)) {
+    left -= widthOf(segment);
+    if (left < 0) break;
+    taken += segment;
+  }
+  return `${taken.trimEnd()}…`;
+}
+
+/** The text with spaces behind it, up to `width` columns. */
+export const padded = (text: string, width: number): string => text + ' '.repeat(Math.max(0, width - widthOf(text)));
