@@ -25,7 +25,7 @@ export function announceInReply(text: string): AnnouncedReply {
   const reply = text.replace(/\r\n?/g, '\n');
   const refused: Finding[] = [];
   for (const candidate of reply.includes(WORD) ? candidates(reply, false) : []) {
-    if (!candidate.text.includes(WORD) || candidate.open) continue;
+    if (!candidate.text.includes(WORD)) continue;
     const decoded = decode(candidate.text);
     if (!decoded.valid) {
       refused.push(...decoded.errors);

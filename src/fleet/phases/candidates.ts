@@ -16,8 +16,6 @@ export interface Candidate {
   /** Range to remove with the candidate: it includes the fence around it. */
   readonly start: number;
   readonly end: number;
-  /** Its braces never close: it is cut short. */
-  readonly open?: boolean;
 }
 
 /** Unclosed opening braces after which the search stops. */
@@ -75,15 +73,10 @@ function* braces(search: Search, from: number, to: number, place: Place): Genera
   const { text } = search;
   /** Braces already known to be unclosed. */
   const open = new Set<number>();
-  let cut = false;
   for (let start = nextBrace(search, from, to); start >= 0 && search.patience > 0; ) {
     const end = open.has(start) ? -1 : closing(text, start, to, open);
-    if (end < 0) {
-      search.patience--;
-      // Yield once: the rest is a part of the same text.
-      if (!cut) yield { place, text: text.slice(start, to), start, end: to, open: true };
-      cut = true;
-    } else yield { place, text: text.slice(start, end), start, end };
+    if (end < 0) search.patience--;
+    else yield { place, text: text.slice(start, end), start, end };
     start = nextBrace(search, end < 0 ? start + 1 : end, to);
   }
 }

@@ -2,7 +2,7 @@
  * Phase 4: decides whether the worker accepts a dispatch, before a token is spent. Pure; the checks run in the order of the
  * table, and the first one that fails decides.
  *
- * Called by the worker with freshly probed facts; the executor starts only after an acceptance. Permanent reasons come before
+ * Names are compared in their canonical form, in any spelling. Called by the worker with freshly probed facts; the executor starts only after an acceptance. Permanent reasons come before
  * transient ones, so that no task waits for a worker that can never accept it.
  * @see docs/protocol/fleet.md#preflight
  */
@@ -32,7 +32,7 @@ export interface JournalFact {
 export interface PreflightFacts {
   readonly tools: readonly string[];
   readonly mcpServers: readonly string[];
-  /** Canonical name → health. A server without an entry is `unknown`. */
+  /** Name → health. A server without an entry is `unknown`. */
   readonly mcpHealth: ReadonlyMap<string, string>;
   /** Turns running or accepted. */
   readonly activeTasks: number;
@@ -151,11 +151,28 @@ const without = (wanted: readonly string[], present: readonly string[]): readonl
   return wanted.filter((name) => !names.has(name));
 };
 
+const canonical = (names: readonly string[]): readonly string[] =>
+  names.length === 0 ? NOTHING : [...new Set(names.map(canonicalName))];
+
+/** Health by canonical name. Of two spellings of one server, the one that is not healthy counts. */
+function healthOf(servers: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
+  const health = new Map<string, string>();
+  for (const [server, state] of servers) {
+    const name = canonicalName(server);
+    const known = health.get(name);
+    if (known === undefined || known === 'ok') health.set(name, canonicalName(state));
+  }
+  return health;
+}
+
 function unmet(dispatch: Dispatched, facts: PreflightFacts): Refusal | undefined {
-  const { required_mcp, required_capabilities, token_budget } = dispatch;
+  const { token_budget } = dispatch;
+  const required_mcp = canonical(dispatch.required_mcp);
+  const required_capabilities = canonical(dispatch.required_capabilities);
   const absent = without(required_mcp, facts.mcpServers);
   if (absent.length > 0) return refuse('missing_mcp', absent.join(', '), false, absent);
-  const health = (server: string): string => facts.mcpHealth.get(server) ?? 'unknown';
+  const found = required_mcp.length === 0 ? facts.mcpHealth : healthOf(facts.mcpHealth);
+  const health = (server: string): string => found.get(server) ?? 'unknown';
   const unhealthy = required_mcp.filter((server) => health(server) !== 'ok');
   if (unhealthy.length > 0) {
     const states = unhealthy.map((server) => `${server}=${health(server)}`).join(', ');

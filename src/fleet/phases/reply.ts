@@ -138,7 +138,7 @@ function resultIn(text: string, taskId: string, found: Set<string>): Block | und
   let accepted = 0;
   for (const candidate of candidates(text, true)) {
     if (isTooShort(candidate.text)) continue;
-    const block = blockOf(candidate, read(candidate.text, candidate.open), taskId, found);
+    const block = blockOf(candidate, read(candidate.text), taskId, found);
     if (block === undefined) continue;
     accepted++;
     last = block;
@@ -161,17 +161,14 @@ interface ReadJson {
 }
 
 /** Reads a candidate strictly, and once more after repairs if it is not JSON. Truncated text is not completed. */
-function read(text: string, open = false): ReadJson {
+function read(text: string): ReadJson {
   const mentions = text.includes('TASK_RESULT');
-  const json: StrictJson = open ? NOT_JSON : readStrictJson(text);
-  if (json.ok || open || !json.errors.some(({ code }) => code === 'E_NOT_JSON'))
-    return { json, repaired: false, mentions };
+  const json: StrictJson = readStrictJson(text);
+  if (json.ok || !json.errors.some(({ code }) => code === 'E_NOT_JSON')) return { json, repaired: false, mentions };
   const repaired = repairJson(text);
   if (repaired === text) return { json, repaired: false, mentions };
   return { json: readStrictJson(repaired), repaired: true, mentions };
 }
-
-const NOT_JSON: StrictJson = { ok: false, errors: [{ code: 'E_NOT_JSON', path: '' }], warnings: [] };
 
 const REFUSALS: ReadonlyMap<string, string> = new Map([
   ['E_DUP_KEY', 'R_DUP_KEY'],

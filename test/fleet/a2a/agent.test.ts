@@ -320,6 +320,21 @@ test('a busy worker answers others as upstream does', async (context) => {
   assert.match(busy.message, /retry after 12 s/);
 });
 
+test('a busy worker does not call a task that waits for its client unknown', async (context) => {
+  let busy = false;
+  const worker = new ScriptedWorker({
+    resultOf: () => ({ status: 'partial', next_steps: ['go on'] }),
+    decide: () => (busy ? { kind: 'busy', retryAfterS: 12, reason: 'context' } : undefined),
+  });
+  const { address } = await served(context, worker, { partialState: 'input_required' });
+  const client = await clientOf(address);
+  const task = asTask(await client.sendMessage(request({ parts: [text('do it')] })));
+  busy = true;
+  const refused = await errorOf(client.sendMessage(request({ parts: [text('go on')], taskId: task.id })));
+  // -32001 would mean that there is no such task.
+  assert.deepEqual([refused.envelopeCode, /retry after 12 s/.test(refused.message)], [-31001, true]);
+});
+
 test('a task that has ended is answered with the same A2A task, however often it is sent', async (context) => {
   const worker = new ScriptedWorker();
   const { address } = await served(context, worker);
@@ -390,7 +405,8 @@ test('more words for a task that is worked on reach its executor, where it takes
 });
 
 test('what is no request, of no version, or for no task is refused in the words of A2A', async (context) => {
-  const { address } = await served(context, new ScriptedWorker());
+  const worker = new ScriptedWorker();
+  const { address } = await served(context, worker);
   const post = async (body: string, headers: Record<string, string> = {}) => {
     const answer = await fetch(`${address}/a2a`, {
       method: 'POST',
@@ -406,7 +422,27 @@ test('what is no request, of no version, or for no task is refused in the words 
   };
   assert.equal(await post('{'), -32700);
   assert.equal(await post('{"jsonrpc":"2.0","id":1,"id":2}'), -32600);
-  assert.equal(await post('{"jsonrpc":"2.0","id":1,"method":"tasks/nothing","params":{}}'), -32601);
+  const call = (method: string, params: unknown): Promise<number> =>
+    post(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }));
+  for (const params of [{}, [], 'x', 7, null, { '': 1 }, undefined]) {
+    assert.equal(await call('tasks/nothing', params), -32601, JSON.stringify(params));
+  }
+  for (const id of [7, {}, ['nobody'], true]) {
+    assert.equal(await call('GetTask', { id }), -32602, JSON.stringify(id));
+    assert.equal(await call('CancelTask', { id }), -32602, JSON.stringify(id));
+    assert.equal(await call('SubscribeToTask', { id }), -32602, JSON.stringify(id));
+  }
+  for (const params of [[], 'x', 7, null, { id: 'nobody', historyLength: 'many' }, { id: 'nobody', tenant: 7 }]) {
+    assert.equal(await call('GetTask', params), -32602, JSON.stringify(params));
+  }
+  // The JSON form of A2A's messages allows these.
+  assert.equal(await call('GetTask', { id: 'nobody', historyLength: '2', tenant: null }), -32001);
+  const message = { messageId: 'm-1', role: 'ROLE_USER', parts: [{ text: 'do it' }] };
+  for (const wrong of [{ messageId: 7 }, { parts: 'x' }, { parts: [{ text: 7 }] }, { parts: [7] }, { contextId: {} }]) {
+    assert.equal(await call('SendMessage', { message: { ...message, ...wrong } }), -32602, JSON.stringify(wrong));
+  }
+  assert.equal(await call('SendMessage', { message, configuration: { returnImmediately: 'yes' } }), -32602);
+  assert.deepEqual(worker.begun, []);
   assert.equal(await post('{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"nobody"}}'), -32001);
   assert.equal(
     await post('{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"x"}}', { 'A2A-Version': '' }),

@@ -68,6 +68,24 @@ describe('a dispatch that could not be read', () => {
 });
 
 describe('a dispatch', () => {
+  test('is compared by canonical names, in any spelling of dispatch, health and capabilities', () => {
+    const raw = (members: Partial<Dispatched>): Dispatched => ({ ...asked(), ...members });
+    assert.equal(said(raw({ required_mcp: ['Context-Mode'], required_capabilities: ['FILE', 'Terminal'] })), 'accept');
+    assert.equal(said(raw({ required_mcp: ['TREK', 'trek'] })), 'unhealthy_mcp: trek=timeout');
+    const spelt = { mcpServers: ['Context Mode'], mcpHealth: new Map([['Context-Mode', 'ok']]) };
+    assert.equal(said(raw({ required_mcp: ['context_mode'] }), spelt), 'accept');
+    // Of two entries of one server, the one that is not healthy counts.
+    const both = [
+      ['context-mode', 'ok'],
+      ['context_mode', 'error'],
+    ] as const;
+    for (const order of [both, both.toReversed()]) {
+      const facts = { mcpHealth: new Map(order) };
+      assert.equal(said(raw({ required_mcp: ['context_mode'] }), facts), 'unhealthy_mcp: context_mode=error');
+    }
+    assert.equal(said(raw({ required_capabilities: ['Web-Search'] })), 'missing_capability: web_search');
+  });
+
   test('that can be done is accepted', () => {
     assert.equal(said(asked()), 'accept');
     const requirements = { required_mcp: ['Context_Mode'], required_capabilities: ['FILE'] };

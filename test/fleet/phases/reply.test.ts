@@ -128,10 +128,14 @@ test('a result is found in blocks inside blocks, in blocks of other kinds, and i
   assert.equal(read(`- item\n\n      \`\`\`json\n      ${json}\n      \`\`\``).source, 'bare');
 });
 
-test('a result that is cut short is reported as malformed, inside a fence and without one', () => {
+test('a result that is cut short is malformed in a fence; outside of one only balanced objects are candidates', () => {
   const cut = JSON.stringify(result({ summary: 'so far' })).slice(0, -9);
-  assert.deepEqual(read(`Done.\n${cut}`).diagnostics, ['R_MALFORMED', 'R_NO_BLOCK']);
   assert.deepEqual(read(`Done.\n\`\`\`json\n${cut}`).diagnostics, ['R_MALFORMED', 'R_NO_BLOCK']);
+  assert.deepEqual(read(`Done.\n${cut}`).diagnostics, ['R_NO_BLOCK']);
+  assert.deepEqual(read(`Done.\n\`\`\`\nSee: ${cut}\n\`\`\``).diagnostics, ['R_NO_BLOCK']);
+  // A stray brace of the prose has nothing to do with the result behind it.
+  const { source, diagnostics } = read(`An open { stays open.\n${JSON.stringify(result())}`);
+  assert.deepEqual([source, diagnostics], ['bare', []]);
 });
 
 test('a json reply is marked where there is more than the object, in any fence', () => {

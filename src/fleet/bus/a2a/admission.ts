@@ -141,7 +141,9 @@ export class A2aAdmission {
         const { retryAfterS } = outcome;
         // With our extension the error names the A2A task that runs already.
         const running = store.linkOf(channel.name, taskId)?.id;
-        context.state.set(BUSY, busyError(fleet, { retryAfterS, reason }, running));
+        // -32001 for a message in a task would mean that there is no such task.
+        const own = fleet || message.taskId !== '';
+        context.state.set(BUSY, busyError(own, { retryAfterS, reason }, running));
         throw fail('over_capacity', 'the worker is busy', { reason });
       }
       if (outcome.kind === 'replay') {

@@ -5,6 +5,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { asError } from '../../../wire/errors.ts';
+import type { Members } from '../../../wire/strict-json.ts';
 import { CARD_PATH } from '../plain/card.ts';
 import { type Authenticated, HttpServer, respond } from '../plain/http-server.ts';
 import { errorResponse, type RpcId, readRpcBody, rpcId } from '../plain/rpc.ts';
@@ -14,6 +15,7 @@ import { extendedCard, JSON_RPC, publicCard } from './card.ts';
 import { A2aExecutions, isPassing } from './executions.ts';
 import { speaksFleet } from './reply-channel.ts';
 import { FleetRequestHandler } from './request-handler.ts';
+import { invalidParams, isA2aMethod } from './request-params.ts';
 import type { A2aServerSdk, ServerCallContext } from './sdk.ts';
 import { streamEvents } from './sse.ts';
 import { openA2aTaskStore } from './task-store.ts';
@@ -176,7 +178,7 @@ export class WorkerAgent implements A2aAgent {
     });
     try {
       server.validateVersion(context.requestedVersion, this.#card(), JSON_RPC);
-      const reply = await this.#rpc.handle({ ...read.value }, context);
+      const reply = await this.#rpc.handle(this.#checked(read.value), context);
       if (!(Symbol.asyncIterator in reply)) {
         const busy = busyIn(context);
         return respond(
@@ -196,6 +198,16 @@ export class WorkerAgent implements A2aAgent {
     } catch (thrown) {
       respond(response, 200, this.#failure(id, thrown, context), active(context));
     }
+  }
+
+  /** The request as the SDK reads it correctly. Fails with its error for invalid parameters. */
+  #checked(request: Members): Record<string, unknown> {
+    const { method, params } = request;
+    // The SDK looks at the parameters first, and calls an unknown method with odd ones invalid parameters.
+    if (!isA2aMethod(method)) return { ...request, params: {} };
+    const wrong = invalidParams(method, params);
+    if (wrong !== undefined) throw new this.#sdk.errors.RequestMalformedError({ message: wrong });
+    return { ...request };
   }
 
   #failure(id: RpcId, thrown: unknown, context: ServerCallContext): object {

@@ -54,12 +54,12 @@ export interface Busy {
 }
 
 /**
- * The error of a busy worker. A peer that does not speak our extension gets upstream's number, which other clients of A2A
- * read as "no such task". `taskId` is the peer's own id of the task that runs already.
+ * The error of a busy worker. Without `own` (a peer that does not speak our extension) it has upstream's number, which means
+ * "no such task" for a message that names one. `taskId` is the peer's own id of the task that runs already.
  */
-export function busyError(fleet: boolean, { retryAfterS, reason }: Busy, taskId?: string): object {
+export function busyError(own: boolean, { retryAfterS, reason }: Busy, taskId?: string): object {
   const message = `busy: ${reason === 'in_flight' ? 'this task is running' : 'a turn of this context is running'}; retry after ${retryAfterS} s`;
-  if (!fleet) return { code: RPC.busy, message };
+  if (!own) return { code: RPC.busy, message };
   const info = {
     '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
     reason: 'FLEET_BUSY',

@@ -1,0 +1,114 @@
+/**
+ * Checks the parameters of an A2A request before the SDK reads them: the SDK turns a number, a list or an object into a text,
+ * and would search for a task named "[object Object]" or run one with the brief "7".
+ *
+ * Called by `worker-agent.ts`. Follows the JSON form of A2A's messages: null is absent, an integer may be a decimal text, and
+ * an enumeration may be a number. Unknown members are ignored.
+ * @see docs/a2a.md#agent
+ */
+import { isObject } from '../../../wire/json.ts';
+import type { Members } from '../../../wire/strict-json.ts';
+
+type Kind = 'string' | 'integer' | 'boolean' | 'object' | 'list' | 'word';
+type Shape = Readonly<Record<string, Kind>>;
+
+const IS: Readonly<Record<Kind, (value: unknown) => boolean>> = {
+  string: (value) => typeof value === 'string',
+  integer: (value) =>
+    Number.isInteger(value) || (typeof value === 'string' && value !== '' && Number.isInteger(Number(value))),
+  boolean: (value) => typeof value === 'boolean',
+  object: isObject,
+  list: Array.isArray,
+  word: (value) => typeof value === 'string' || Number.isInteger(value),
+};
+
+const EXPECTED: Readonly<Record<Kind, string>> = {
+  string: 'a string',
+  integer: 'an integer',
+  boolean: 'true or false',
+  object: 'an object',
+  list: 'a list',
+  word: 'the name of a value',
+};
+
+const SEND: Shape = { tenant: 'string', message: 'object', configuration: 'object', metadata: 'object' };
+const TASK: Shape = { tenant: 'string', id: 'string' };
+const PUSH: Shape = { tenant: 'string', taskId: 'string', id: 'string' };
+
+/** Members of the parameters of each method of A2A 1.0. */
+const METHODS: ReadonlyMap<unknown, Shape> = new Map([
+  ['SendMessage', SEND],
+  ['SendStreamingMessage', SEND],
+  ['GetTask', { ...TASK, historyLength: 'integer' }],
+  [
+    'ListTasks',
+    {
+      tenant: 'string',
+      contextId: 'string',
+      status: 'word',
+      pageSize: 'integer',
+      pageToken: 'string',
+      historyLength: 'integer',
+      includeArtifacts: 'boolean',
+      statusTimestampAfter: 'string',
+    },
+  ],
+  ['CancelTask', { ...TASK, metadata: 'object' }],
+  ['SubscribeToTask', TASK],
+  ['CreateTaskPushNotificationConfig', PUSH],
+  ['GetTaskPushNotificationConfig', PUSH],
+  ['ListTaskPushNotificationConfigs', PUSH],
+  ['DeleteTaskPushNotificationConfig', PUSH],
+  ['GetExtendedAgentCard', {}],
+]);
+
+const MESSAGE: Shape = {
+  messageId: 'string',
+  contextId: 'string',
+  taskId: 'string',
+  role: 'word',
+  parts: 'list',
+  metadata: 'object',
+  extensions: 'list',
+  referenceTaskIds: 'list',
+};
+const CONFIGURATION: Shape = { historyLength: 'integer', returnImmediately: 'boolean', acceptedOutputModes: 'list' };
+const PART: Shape = { text: 'string', raw: 'string', url: 'string', filename: 'string', mediaType: 'string' };
+
+export const isA2aMethod = (method: unknown): boolean => METHODS.has(method);
+
+/** What is wrong with the parameters of a known method; undefined: nothing the SDK would not find itself. */
+export function invalidParams(method: unknown, params: unknown): string | undefined {
+  const shape = METHODS.get(method);
+  if (shape === undefined || !isObject(params)) return undefined;
+  const { message, configuration } = params;
+  const wrong = wrongIn(params, shape, 'params');
+  if (wrong !== undefined || shape !== SEND) return wrong;
+  return (
+    wrongIn(configuration, CONFIGURATION, 'params.configuration') ??
+    wrongIn(message, MESSAGE, 'params.message') ??
+    wrongParts(isObject(message) ? message.parts : undefined)
+  );
+}
+
+function wrongParts(parts: unknown): string | undefined {
+  for (const [index, part] of (Array.isArray(parts) ? parts : []).entries()) {
+    const at = `params.message.parts[${index}]`;
+    const wrong = isObject(part) ? wrongIn(part, PART, at) : `${at} must be an object`;
+    if (wrong !== undefined) return wrong;
+  }
+  return undefined;
+}
+
+function wrongIn(value: unknown, shape: Shape, at: string): string | undefined {
+  if (!isObject(value)) return undefined;
+  const members: Members = value;
+  for (const [name, kind] of Object.entries(shape)) {
+    const member = members[name] ?? members[snake(name)];
+    if (member !== undefined && member !== null && !IS[kind](member)) return `${at}.${name} must be ${EXPECTED[kind]}`;
+  }
+  return undefined;
+}
+
+/** The other spelling of a member that readers of this JSON form accept. */
+const snake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
