@@ -7,6 +7,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { test } from 'node:test';
 import { createHost, memoryJournal, tool, toolsPlugin } from 'handfast';
+import { commandsBelow, examples, wordsOf } from '../src/cli/examples.ts';
+import { commandLine } from '../src/cli/program.ts';
 import { filesBelow, root, sourcesBelow } from './rules/scan.ts';
 import { type Message, type RawAgent, rawAgent } from './support/raw-agent.ts';
 
@@ -151,4 +153,52 @@ test('the transcripts of docs/protocol/a2e.md are what a host says', async () =>
       await host.close(0);
     }
   }
+});
+
+/** The words of a command line as a shell splits it, up to a pipe, a comment or a redirection, for each command of ours in it. */
+function commandsIn(line: string): string[][] {
+  const pieces = line.match(/'[^']*'|"[^"]*"|[^\s'"]+(?:'[^']*'|"[^"]*")?/g) ?? [];
+  const found: string[][] = [];
+  let reading = false;
+  for (const piece of pieces) {
+    if (/^[|&#>]/.test(piece)) reading = false;
+    else if (piece === 'handfast') {
+      reading = true;
+      found.push([]);
+    } else if (reading) found.at(-1)?.push(piece.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'));
+    if (piece === '#') break;
+  }
+  return found;
+}
+
+test('the help of every command has examples, and the command line accepts them', async () => {
+  const nothing = async (): Promise<void> => {};
+  const words = commandsBelow(commandLine(nothing)).map(wordsOf);
+  assert.deepEqual(
+    words.filter((each) => examples[each] === undefined),
+    [],
+    'a command without a row in src/cli/examples.ts',
+  );
+  assert.deepEqual(
+    Object.keys(examples).filter((each) => !words.includes(each)),
+    [],
+  );
+  for (const [command, lines] of Object.entries(examples)) {
+    const calls = lines.flatMap(commandsIn);
+    assert.ok(
+      calls.some((call) => call.join(' ').includes(command)),
+      `no example of "${command}" uses it`,
+    );
+    for (const call of calls) {
+      if (call[0] === 'stdio') continue;
+      await assert.doesNotReject(commandLine(nothing).parseAsync(call, { from: 'user' }), call.join(' '));
+    }
+  }
+});
+
+test('examples are split into words as a shell splits them', () => {
+  assert.deepEqual(commandsIn(`echo 'a b' | handfast tools call x '{"a":"b c"}' path='d e' > f # g`), [
+    ['tools', 'call', 'x', '{"a":"b c"}', 'path=d e'],
+  ]);
+  assert.deepEqual(commandsIn('handfast init && handfast up    # here'), [['init'], ['up']]);
 });

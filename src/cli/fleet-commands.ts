@@ -27,8 +27,6 @@ const fleetOption = (): Option => new Option('--fleet <name>', 'which fleet of t
 
 const ABOUT_IDS = '\nTASK is an id, the beginning of one, or "last".';
 
-const examples = (...lines: readonly string[]): string => `\nExamples:\n  ${lines.join('\n  ')}`;
-
 const TASK_STATES: readonly TaskState[] = [
   'queued',
   'reserved',
@@ -75,14 +73,6 @@ function addOrchestrator(program: Command, act: (action: Act) => Promise<void>):
     .addOption(
       jsonOption('print one line when ready: {"ready":true,"fleet":…,"url":…,"listeners":[…],"workers":[…],"pid":…}'),
     )
-    .addHelpText(
-      'after',
-      `
-Examples:
-  handfast fleet up fleet.yaml
-  handfast task submit "add a test for the parser" --require-mcp context_mode --budget 20000 --deadline 30m --wait
-  handfast fleet top`,
-    )
     .action((file, flags) =>
       act(async (terminal) => (await import('./commands/fleet-up.ts')).fleetUp(file, flags, terminal)),
     );
@@ -109,7 +99,6 @@ often; gets no tasks until the circuit breaker closes).`,
     .description('give a worker no more tasks')
     .option('--wait', 'wait until its tasks have ended')
     .option('--undo', 'give it tasks again')
-    .addHelpText('after', examples('handfast fleet drain claude-1 --wait', 'handfast fleet drain claude-1 --undo'))
     .action((id, flags) => act(async (terminal) => (await commands()).fleetDrain(id, flags, terminal)));
 }
 
@@ -141,11 +130,7 @@ function addWorker(program: Command, act: (action: Act) => Promise<void>): void 
     .addHelpText(
       'after',
       `
-The file describes one worker as fleet.yaml does. Without a file, --id and --executor are enough.
-
-Examples:
-  handfast worker --id trial-1 --executor rehearsal --repo .
-  handfast worker claude.yaml --join nats://10.0.0.5:4222`,
+The file describes one worker as fleet.yaml does. Without a file, --id and --executor are enough.`,
     )
     .action((file, flags) =>
       act(async (terminal) => (await import('./commands/worker.ts')).worker(file, flags, terminal)),
@@ -195,13 +180,7 @@ function addTasks(program: Command, act: (action: Act) => Promise<void>): void {
       'after',
       `
 With --wait, what happens goes to stderr and the result to stdout. With --json the task; with both, an event a
-line and then the task.
-${examples(
-  'handfast task submit "add a test for the parser" --require-mcp context_mode --budget 20000 --deadline 30m --wait',
-  'handfast task submit @brief.md --min-tier sonnet --worktree',
-  'git diff | handfast task submit - --access read --reply prose --wait',
-  'handfast task submit "release it" --after last --id release-1.4',
-)}`,
+line and then the task.`,
     )
     .action((words, flags) => act(async (terminal) => (await commands()).taskSubmit(words, flags, terminal)));
   reaching(task.command('batch <file>'))
@@ -226,8 +205,7 @@ tasks:
     .addHelpText(
       'after',
       `
-States: ${TASK_STATES.join(', ')}.
-${examples('handfast task ls --open', 'handfast task ls --parked', 'handfast task ls --state error --state lost --json')}`,
+States: ${TASK_STATES.join(', ')}.`,
     )
     .action((flags) => act(async (terminal) => (await commands()).taskList(flags, terminal)));
   reaching(task.command('show <task>'))
@@ -245,7 +223,7 @@ ${ABOUT_IDS}`,
     .action((id, flags) => act(async (terminal) => (await commands()).taskWatch(id, flags, terminal)));
   reaching(task.command('result <task>'))
     .description('wait for a task and print its result: exit code 0 when it is done, else 5')
-    .addHelpText('after', `${ABOUT_IDS}\n${examples("handfast task result last --json | jq -r '.status, .summary'")}`)
+    .addHelpText('after', ABOUT_IDS)
     .action((id, flags) => act(async (terminal) => (await commands()).taskResult(id, flags, terminal)));
   reaching(task.command('cancel <task>'))
     .description('cancel a task, queued or running')
@@ -270,8 +248,7 @@ ${ABOUT_IDS}`,
       'after',
       `
 What waits is in "handfast task ls" (asks); the question and its id are in "handfast task show". Answers can
-also be given with "handfast approve".
-${examples(`handfast task answer last 7d1f… yes --content '{"answer":"red"}'`)}`,
+also be given with "handfast approve".`,
     )
     .option('--content <json>', 'the content of the answer: a JSON object, @FILE or -')
     .option('--reason <text>', 'sent to the worker')
@@ -285,13 +262,7 @@ function addRouting(program: Command, act: (action: Act) => Promise<void>): void
   describing(reaching(route.command('explain <task...>')))
     .description('show scores and rejections of every worker for a task')
     .option('--brief', 'explain a brief that was not submitted')
-    .addHelpText(
-      'after',
-      `${ABOUT_IDS}\n${examples(
-        'handfast route explain last',
-        'handfast route explain --brief "add a test" --require-mcp context_mode --min-tier sonnet',
-      )}`,
-    )
+    .addHelpText('after', ABOUT_IDS)
     .action((words, flags) =>
       act(async (terminal) => (await import('./commands/fleet.ts')).routeExplain(words, flags, terminal)),
     );

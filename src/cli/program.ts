@@ -4,9 +4,11 @@
  *
  * Called by `main.ts`.
  */
+import { styleText } from 'node:util';
 import { isOutOfSpace } from '../base/disk-space.ts';
 import { fail } from '../wire/errors.ts';
 import { addBuiltinCommands, addPackageCommands } from './capability-commands.ts';
+import { addExamples } from './examples.ts';
 import { reportFailure } from './failure.ts';
 import { addFleet } from './fleet-commands.ts';
 import {
@@ -73,7 +75,8 @@ function performer(setExit: (code: number) => void, json: boolean): (action: Act
   };
 }
 
-function commandLine(act: (action: Act) => Promise<void>): Command {
+/** All commands. `act` runs what a command does. */
+export function commandLine(act: (action: Act) => Promise<void>): Command {
   const program = new Command('handfast')
     .description('Sessions for agents: negotiated, journaled, resumable.')
     .version(packageVersion(), '-V, --version', 'print the version')
@@ -85,16 +88,13 @@ function commandLine(act: (action: Act) => Promise<void>): Command {
     .hook('preAction', (anywhere, command) => passOn(anywhere, command))
     .exitOverride()
     .configureOutput({ outputError: () => {} })
-    .configureHelp({ sortSubcommands: false })
+    .configureHelp({
+      sortSubcommands: false,
+      styleTitle: (title) => styleText('bold', title, { validateStream: false }),
+    })
     .addHelpText(
       'after',
       `
-Examples:
-  handfast init && handfast up              # a host in this folder, with a first plugin
-  handfast tools ls                         # its tools, from a second terminal
-  handfast tools call read_file path=README.md
-  handfast --connect tcp://127.0.0.1:4701 tools ls
-
 --connect, --token-file and --json work before the command and after it.
 ${EXIT_CODES}`,
     );
@@ -105,6 +105,7 @@ ${EXIT_CODES}`,
   addInspecting(program, act);
   addPreparing(program, act);
   addBuiltinCommands(program, act);
+  addExamples(program);
   return program;
 }
 
@@ -141,12 +142,7 @@ function addServing(program: Command, act: (action: Act) => Promise<void>): void
       'after',
       `
 Without a configuration file: the built-in tools, confined to the current folder, on http://127.0.0.1:4700.
-HTTP serves POST /session, /send, GET /stream, /health, and WebSocket at /ws.
-
-Examples:
-  handfast up
-  handfast up --port 0 --json
-  handfast up --listen tcp://127.0.0.1:4701 --listen unix:///run/user/1000/handfast.sock`,
+HTTP serves POST /session, /send, GET /stream, /health, and WebSocket at /ws.`,
     )
     .action((flags) => act(async (terminal) => (await import('./commands/up.ts')).up(flags, terminal)));
 
@@ -160,11 +156,7 @@ Examples:
       `
 Nothing but the protocol goes to stdout: one JSON message a line. What plugins print goes to stderr.
 Ends with exit code 0 when the input ends and everything is answered. A token is needed only when the
-configuration lists some.
-
-Examples:
-  handfast ping --connect 'stdio:handfast stdio'
-  await connect('stdio:handfast stdio', { capabilities: ['tools'] })    // in a program`,
+configuration lists some.`,
     )
     .action(() => {
       throw fail('runtime_error', 'stdio is served before options are read; see the entry of the command');
@@ -184,7 +176,6 @@ function addCalling(program: Command, act: (action: Act) => Promise<void>): void
     .option('--as <name>', 'what this principal of the configuration would be granted')
     .addOption(configOption())
     .addOption(jsonOption())
-    .addHelpText('after', '\nExamples:\n  handfast caps\n  handfast caps --cap tools,memory --json')
     .action((flags) => act(async (terminal) => (await import('./commands/caps.ts')).caps(flags, terminal)));
 
   const tools = program.command('tools').description('list, search and call the tools of a host');
@@ -212,13 +203,7 @@ function addCalling(program: Command, act: (action: Act) => Promise<void>): void
       `
 Arguments are one JSON object, @FILE, - (standard input), or key=value words: those are typed by the
 schema of the tool, and the key of a list may be repeated.
-The result goes to stdout; progress, notes and the stderr of programs go to stderr. Ctrl-C stops the tool.
-
-Examples:
-  handfast tools call read_file path=README.md limit=10
-  handfast tools call grep '{"pattern":"TODO","glob":"**/*.ts"}' --json
-  echo '{"path":"notes.txt","content":"hello"}' | handfast tools call write_file -
-  handfast tools call shell command='npm test' --timeout 600`,
+The result goes to stdout; progress, notes and the stderr of programs go to stderr. Ctrl-C stops the tool.`,
     )
     .action((name, words, flags) =>
       act(async (terminal) => (await import('./commands/tools-call.ts')).toolsCall(name, words, flags, terminal)),
@@ -232,11 +217,7 @@ Examples:
     .addHelpText(
       'after',
       `
-The body is a JSON object, @FILE or -; without one it is {}. Envelope fields are added.
-
-Examples:
-  handfast call ping
-  handfast call tool/list/req '{"filter_kind":"file"}' --json`,
+The body is a JSON object, @FILE or -; without one it is {}. Envelope fields are added.`,
     )
     .action((type, body, flags) =>
       act(async (terminal) => (await import('./commands/call.ts')).call(type, body ?? '{}', flags, terminal)),
@@ -253,11 +234,7 @@ function addInspecting(program: Command, act: (action: Act) => Promise<void>): v
     .addHelpText(
       'after',
       `
-The token of this user's own host reads every session; others read their own.
-
-Examples:
-  handfast tail
-  handfast tail 5f0c0a3e9d5b4c7e8a1f2b3c4d5e6f70 --follow`,
+The token of this user's own host reads every session; others read their own.`,
     )
     .action((session, flags) =>
       act(async (terminal) => (await import('./commands/tail.ts')).tail(session, flags, terminal)),
@@ -317,10 +294,6 @@ function addPreparing(program: Command, act: (action: Act) => Promise<void>): vo
     .description('print a schema, or write it (without a name: all) to a folder; neither: list them')
     .option('--out <folder>', 'write files instead')
     .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      '\nExamples:\n  handfast schema export config > handfast.schema.json\n  handfast schema export --out schema',
-    )
     .action((name, flags) =>
       act(async (terminal) => (await import('./commands/schema-export.ts')).schemaExport(name, flags, terminal)),
     );
@@ -337,12 +310,7 @@ function addTrust(program: Command, act: (action: Act) => Promise<void>): void {
       `
 A handfast.yaml or fleet.yaml that a command finds in the current folder, the skills of a repository and the
 settings of agents in it are used only when this user trusted them, as they are now. A file named with --config
-is used as it is. At a terminal the commands ask; elsewhere they fail with exit code 3.
-
-Examples:
-  handfast trust add            # shows what this folder would run, and asks
-  handfast trust ls
-  handfast trust rm ../clone    # running programs stop using it`,
+is used as it is. At a terminal the commands ask; elsewhere they fail with exit code 3.`,
     );
   trust
     .command('ls')

@@ -41,12 +41,7 @@ export function addSessions(program: Command, act: (action: Act) => Promise<void
       `
 Uses the server that is running (handfast up), else one of its own while the conversation lasts. Without a model
 provider it uses the rehearsal backend, which follows simple directives with real tools.
-What is typed while the agent works steers its turn. Ctrl-C stops the turn, twice leaves.
-
-Examples:
-  handfast chat
-  handfast chat --new --model gpt-5.2
-  echo 'read README.md and count its lines' | handfast chat --new`,
+What is typed while the agent works steers its turn. Ctrl-C stops the turn, twice leaves.`,
     )
     .action((flags) => act(async (terminal) => (await import('./commands/chat.ts')).chat(flags, terminal)));
 
@@ -167,11 +162,7 @@ function addPipes(program: Command, act: (action: Act) => Promise<void>): void {
     .addHelpText(
       'after',
       `
-JSON-RPC 2.0, one message a line; nothing else goes to stdout. Ends with exit code 0 when the input ends.
-
-Examples:
-  echo '{"jsonrpc":"2.0","id":1,"method":"rpc.handshake"}' | handfast rpc
-  await control.connect('stdio:handfast rpc')   // in a program, with 'handfast/control'`,
+JSON-RPC 2.0, one message a line; nothing else goes to stdout. Ends with exit code 0 when the input ends.`,
     )
     .action((flags) => act(async () => (await import('./commands/rpc.ts')).rpc(flags)));
 

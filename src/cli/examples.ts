@@ -1,0 +1,161 @@
+/**
+ * The examples of every command's help, in one table: `test/docs.test.ts` finds a command without a row and an example that
+ * the command line refuses.
+ *
+ * Called by `program.ts`.
+ */
+import type { Command } from './options.ts';
+
+/** Words of a command → lines that a user can type. The command line as a whole has the row `''`. */
+export const examples: Readonly<Record<string, readonly string[]>> = {
+  '': [
+    'handfast init && handfast up              # a host in this folder, with a first plugin',
+    'handfast tools ls                         # its tools, from a second terminal',
+    'handfast tools call read_file path=README.md',
+    'handfast --connect tcp://127.0.0.1:4701 tools ls',
+  ],
+  init: ['handfast init', 'handfast init agents --force'],
+  up: [
+    'handfast up',
+    'handfast up --port 0 --json',
+    'handfast up --listen tcp://127.0.0.1:4701 --listen unix:///run/user/1000/handfast.sock',
+  ],
+  stdio: ["handfast ping --connect 'stdio:handfast stdio'"],
+  ping: ['handfast ping', 'handfast ping --count 5 --json'],
+  caps: ['handfast caps', 'handfast caps --cap tools,memory --json'],
+  tools: ['handfast tools ls', 'handfast tools call list_dir path=.'],
+  'tools ls': ['handfast tools ls', 'handfast tools ls --kind file', 'handfast tools ls --json | jq -r ".[].name"'],
+  'tools search': ['handfast tools search "find text in files"'],
+  'tools call': [
+    'handfast tools call read_file path=README.md limit=10',
+    `handfast tools call grep '{"pattern":"TODO","glob":"**/*.ts"}' --json`,
+    `echo '{"path":"notes.txt","content":"hello"}' | handfast tools call write_file -`,
+    "handfast tools call shell command='npm test' --timeout 600",
+  ],
+  call: ['handfast call ping', `handfast call tool/list/req '{"filter_kind":"file"}' --json`],
+  chat: [
+    'handfast chat',
+    'handfast chat --new --model gpt-5.2',
+    "echo 'read README.md and count its lines' | handfast chat --new",
+  ],
+  session: [
+    'handfast session send new "read README.md and count its lines"',
+    'handfast session ls',
+    'handfast session show last',
+  ],
+  'session send': [
+    'handfast session send new "read README.md and count its lines"',
+    'handfast session send last @notes.txt',
+    'git diff | handfast session send new - --detach',
+  ],
+  'session ls': ['handfast session ls', 'handfast session ls --all --cwd . --json'],
+  'session show': ['handfast session show last', 'handfast session show last --json | jq .usage'],
+  'session tail': ['handfast session tail last', 'handfast session tail last --after 3 --json'],
+  'session steer': ['handfast session steer last "only the tests, please"'],
+  'session interrupt': ['handfast session interrupt last'],
+  'session queue': ['handfast session queue last', 'handfast session queue last --clear'],
+  'session fork': ['handfast session fork last --title "another way"'],
+  'session export': ['handfast session export last --out chat.jsonl'],
+  'session import': ['handfast session import chat.jsonl --title restored'],
+  'session rm': ['handfast session rm last'],
+  approve: ['handfast approve ls', 'handfast approve yes 3f9c2a17'],
+  'approve ls': ['handfast approve ls', 'handfast approve ls --all --json'],
+  'approve yes': [
+    'handfast approve yes 3f9c2a17 --remember session',
+    `handfast approve yes 3f9c2a17 --content '{"answer":"red"}'`,
+  ],
+  'approve no': ['handfast approve no 3f9c2a17'],
+  rpc: [`echo '{"jsonrpc":"2.0","id":1,"method":"rpc.handshake"}' | handfast rpc`],
+  acp: ['handfast acp --backend model     # in the settings of an editor, which starts it'],
+  fleet: [
+    'handfast fleet check fleet.yaml',
+    'handfast fleet up fleet.yaml',
+    'handfast fleet workers',
+    'handfast task submit "read README.md and count its lines" --wait',
+  ],
+  'fleet up': ['handfast fleet up fleet.yaml', 'handfast fleet up --listen tcp://127.0.0.1:4701 --json'],
+  'fleet check': ['handfast fleet check fleet.yaml', 'handfast fleet check fleet.yaml --json'],
+  'fleet workers': ['handfast fleet workers', 'handfast fleet workers --json | jq -r ".[] | .peer_id, .status"'],
+  'fleet top': ['handfast fleet top', 'handfast fleet top --json'],
+  'fleet drain': ['handfast fleet drain trial-1 --wait', 'handfast fleet drain trial-1 --undo'],
+  worker: [
+    'handfast worker --id trial-1 --executor rehearsal --repo .',
+    'handfast worker claude.yaml --join nats://10.0.0.5:4222',
+  ],
+  task: [
+    'handfast task submit "read README.md and count its lines" --wait',
+    'handfast task ls --open',
+    'handfast task show last',
+  ],
+  'task submit': [
+    'handfast task submit "add a test for the parser" --require-mcp context_mode --budget 20000 --deadline 30m',
+    'handfast task submit @brief.md --min-tier sonnet --worktree',
+    'git diff | handfast task submit - --access read --reply prose --wait',
+    'handfast task submit "release it" --after last --id release-1.4',
+  ],
+  'task batch': ['handfast task batch tasks.yaml --wait', 'handfast task ls --batch tasks'],
+  'task ls': [
+    'handfast task ls --open',
+    'handfast task ls --parked',
+    'handfast task ls --state error --state lost --json',
+  ],
+  'task show': ['handfast task show last', 'handfast task show last --json | jq .attempts'],
+  'task watch': ['handfast task watch last', 'handfast task watch'],
+  'task result': ["handfast task result last --json | jq -r '.status, .summary'"],
+  'task cancel': ['handfast task cancel last --reason "not needed any more"'],
+  'task retry': ['handfast task retry last', 'handfast task retry last --worker trial-1'],
+  'task drop': ['handfast task drop last --reason "done by hand"'],
+  'task steer': ['handfast task steer last "leave the lockfile alone"'],
+  'task answer': [
+    'handfast task answer last 7d1f02c4 yes',
+    `handfast task answer last 7d1f02c4 yes --content '{"answer":"red"}'`,
+  ],
+  route: ['handfast route explain last'],
+  'route explain': [
+    'handfast route explain last',
+    'handfast route explain --brief "add a test" --require-mcp context_mode --min-tier sonnet',
+  ],
+  tail: ['handfast tail', 'handfast tail 5f0c0a3e --follow'],
+  audit: ['handfast audit verify'],
+  'audit verify': ['handfast audit verify', 'handfast audit verify audit.jsonl --json'],
+  doctor: ['handfast doctor', 'handfast doctor --json'],
+  trust: [
+    'handfast trust add            # shows what this folder would run, and asks',
+    'handfast trust ls',
+    'handfast trust rm ../clone    # running programs stop using it',
+  ],
+  'trust ls': ['handfast trust ls', 'handfast trust ls --json'],
+  'trust add': ['handfast trust add', 'handfast trust add ../clone --yes'],
+  'trust rm': ['handfast trust rm ../clone'],
+  config: ['handfast config check', 'handfast config reload'],
+  'config check': ['handfast config check', 'handfast config check handfast.yaml --as local'],
+  'config reload': ['handfast config reload'],
+  schema: ['handfast schema export', 'handfast schema export config > handfast.schema.json'],
+  'schema export': [
+    'handfast schema export',
+    'handfast schema export config > handfast.schema.json',
+    'handfast schema export --out schema',
+  ],
+};
+
+/** The words of a command below the program: `tools call`. */
+export function wordsOf(command: Command): string {
+  const words: string[] = [];
+  for (let at = command; at.parent !== null; at = at.parent) words.unshift(at.name());
+  return words.join(' ');
+}
+
+/** A command and all below it, each before its own. */
+export const commandsBelow = (command: Command): readonly Command[] => [
+  command,
+  ...command.commands.flatMap(commandsBelow),
+];
+
+/** Adds the examples to the help of every command that has a row. */
+export function addExamples(program: Command): void {
+  for (const command of commandsBelow(program)) {
+    const lines = examples[wordsOf(command)];
+    if (lines !== undefined)
+      command.addHelpText('after', `\nExamples:\n${lines.map((line) => `  ${line}`).join('\n')}`);
+  }
+}
