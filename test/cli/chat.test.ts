@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { ownPort } from '../support/own-port.ts';
@@ -158,22 +158,20 @@ describe('at a terminal', { skip: noTerminal }, () => {
     await command.says('allow?');
     assert.match(command.stdout, /\? shell: echo one >> made \(/);
     command.child.stdin.write('what\r');
-    await command.says('allow?', 'stdout', command.stdout.lastIndexOf('allow?') + 1);
     command.child.stdin.write('y\r');
     await command.says('exit code 0.');
-    // The prompt stands when the turn has ended: before, what is typed is said to that turn.
-    await command.says('› ', 'stdout', command.stdout.lastIndexOf('exit code 0.'));
     const then = command.stdout.length;
     command.child.stdin.write('run "echo two >> made"\r');
     await command.says('allow?', 'stdout', then);
     command.child.stdin.write('n\r');
     await command.says('✗ shell');
-    await command.says('› ', 'stdout', command.stdout.indexOf('✗ shell'));
+    assert.equal(readFileSync(join(user.cwd, 'made'), 'utf8'), 'one\n');
+    await command.says('/help', 'stdout', command.stdout.indexOf('✗ shell'));
     command.child.stdin.write('\u0004');
     assert.equal((await command.ended()).code, 0);
   });
 
-  test('what is typed while it works steers its turn, Ctrl-C stops the turn and then leaves', async () => {
+  test('what is typed while it works waits in sight and steers its turn, Ctrl-C stops the turn and then leaves', async () => {
     const command = atTerminal(newUser());
     await command.says('› ');
     command.child.stdin.write('say "begun" then wait 60000 ms\r');
@@ -181,7 +179,7 @@ describe('at a terminal', { skip: noTerminal }, () => {
     await command.says('Rehearsal backend:');
     await command.says('begun', 'stdout', command.stdout.indexOf('Rehearsal backend:'));
     command.child.stdin.write('say "and this"\r');
-    await command.says('the agent receives it');
+    await command.says('soon: say "and this"');
     command.child.stdin.write('\u0003');
     await command.says('interrupted');
     await command.says('and this', 'stdout', command.stdout.lastIndexOf('interrupted'));
@@ -190,5 +188,14 @@ describe('at a terminal', { skip: noTerminal }, () => {
     await command.says('› ', 'stdout', command.stdout.lastIndexOf('/retitle'));
     command.child.stdin.write('\u0003');
     assert.equal((await command.ended()).code, 0);
+  });
+
+  test('the terminal is as it was when the chat has ended', async () => {
+    const command = atTerminal(newUser());
+    await command.says('› ');
+    command.child.stdin.write('\u0004');
+    const { stdout } = await command.ended();
+    assert.ok(stdout.lastIndexOf('\u001b[?25h') > stdout.lastIndexOf('\u001b[?25l'), 'the cursor is shown');
+    assert.ok(stdout.lastIndexOf('\u001b[?2004l') > stdout.lastIndexOf('\u001b[?2004h'), 'pastes are plain again');
   });
 });

@@ -144,14 +144,21 @@ export class User {
     return file;
   }
 
+  /** The program and arguments that run a command. */
+  line(words: readonly string[], node: readonly string[] = []): string[] {
+    return [process.execPath, ...node, '-C', 'handfast-source', main, ...words];
+  }
+
+  /** The environment its commands have. */
+  environment(env: Readonly<Record<string, string>> = {}): Record<string, string> {
+    return plainEnvironment({ HOME: this.folder, HANDFAST_HOME: this.home, NO_COLOR: '1', ...env });
+  }
+
   /** Starts a command. */
   start(words: readonly string[], { env = {}, node = [], terminal }: Omit<RunOptions, 'input'> = {}): Command {
-    const line = [process.execPath, ...node, '-C', 'handfast-source', main, ...words];
+    const line = this.line(words, node);
     const [program = '', ...rest] = terminal ? ['python3', atTerminal, ...line] : line;
-    const child = spawn(program, rest, {
-      cwd: this.cwd,
-      env: plainEnvironment({ HOME: this.folder, HANDFAST_HOME: this.home, NO_COLOR: '1', ...env }),
-    });
+    const child = spawn(program, rest, { cwd: this.cwd, env: this.environment(env) });
     const command = new Command(child);
     this.#commands.push(command);
     return command;

@@ -6,13 +6,13 @@
 import type { ControlClient } from '../../control-client/control.ts';
 import type { ControlSession } from '../../control-client/session.ts';
 import { fail } from '../../wire/errors.ts';
-import type { Terminal } from '../output/terminal.ts';
+import type { TerminalOutput } from '../output/terminal.ts';
 import { oneLine } from '../output/tool-summary.ts';
 
 /** The conversation a command is given in. */
 export interface ChatPlace {
   readonly control: ControlClient;
-  readonly terminal: Terminal;
+  readonly terminal: TerminalOutput;
   readonly session: ControlSession;
   enter(session: ControlSession): Promise<void>;
   leave(): void;

@@ -1,10 +1,10 @@
 /**
  * Runs `handfast chat`: shows every event of the session, sends what is typed, asks before tools act.
  *
- * At a terminal, what is typed while the agent works steers the running turn. Without one, each line is a prompt, sent
- * when the turn before it has ended.
+ * At a terminal, on a screen of its own (`screen/chat-screen.ts`), what is typed while the agent works steers the running
+ * turn. Without one, each line is a prompt, sent when the turn before it has ended.
  */
-import { clearLine, createInterface, cursorTo, type Interface } from 'node:readline';
+import { createInterface, type Interface } from 'node:readline';
 import type { StateChange } from '../../connection/reconnect.ts';
 import type { ControlClient } from '../../control-client/control.ts';
 import type { ControlEvent } from '../../control-client/control-event.ts';
@@ -13,12 +13,11 @@ import { isTerminal } from '../../control-client/turn.ts';
 import type { Approval } from '../../protocol/session-types.ts';
 import { asError, exitCodeOf, fail, type HandfastError } from '../../wire/errors.ts';
 import { INTERRUPTED } from '../interrupt.ts';
-import { promptFor, questionOf } from '../output/approval-text.ts';
+import { questionOf } from '../output/approval-text.ts';
 import { SessionOutput } from '../output/session-output.ts';
-import type { Terminal } from '../output/terminal.ts';
+import type { TerminalOutput } from '../output/terminal.ts';
 import { type ChatPlace, chatCommand } from './chat-commands.ts';
-
-const PROMPT = '› ';
+import type { ChatScreen } from './screen/chat-screen.ts';
 
 /** Messages of an earlier conversation that are shown, and lines of each. */
 const SHOWN_MESSAGES = 4;
@@ -30,20 +29,21 @@ const FOREVER_MS = 2 ** 30;
 export interface ConversationDeps {
   readonly control: ControlClient;
   readonly session: ControlSession;
-  readonly terminal: Terminal;
-  /** True when a user sits at a terminal. */
-  readonly attended: boolean;
+  readonly terminal: TerminalOutput;
+  /** Of the user who sits at a terminal; undefined: prompts come from a pipe or a file. */
+  readonly screen: ChatScreen | undefined;
   /** True when the server continues to run after this conversation. */
   readonly isShared: boolean;
 }
 
 export class Conversation implements ChatPlace {
   readonly control: ControlClient;
-  readonly terminal: Terminal;
+  readonly terminal: TerminalOutput;
   session: ControlSession;
-  /** Created when input is first read: nothing that is read from the input may be lost. */
+  /** Prompts from a pipe. Created when input is first read: nothing that is read from the input may be lost. */
   #lines: Interface | undefined;
-  readonly #attended: boolean;
+  readonly #screen: ChatScreen | undefined;
+  readonly #ended = Promise.withResolvers<void>();
   readonly #isShared: boolean;
   readonly #output: SessionOutput;
   /** The turn that runs in the session; any client may have started it. */
@@ -55,20 +55,22 @@ export class Conversation implements ChatPlace {
   /** Asked right now; the next line is its answer. */
   #asked: Approval | undefined;
   #waiting: Approval[] = [];
-  /** The prompt is the last thing on the terminal. */
-  #promptShown = false;
   #interrupted = false;
   #left = false;
   #exit = 0;
   #watching = new AbortController();
 
-  constructor({ control, session, terminal, attended, isShared }: ConversationDeps) {
+  constructor({ control, session, terminal, screen, isShared }: ConversationDeps) {
     this.control = control;
     this.session = session;
-    this.terminal = terminal;
-    this.#attended = attended;
+    this.terminal = screen ?? terminal;
+    this.#screen = screen;
     this.#isShared = isShared;
-    this.#output = new SessionOutput(terminal, { asking: attended });
+    this.#output = new SessionOutput(this.terminal, { asking: this.#attended });
+  }
+
+  get #attended(): boolean {
+    return this.#screen !== undefined;
   }
 
   /** Runs until the input ends or the user leaves; resolves with the exit code. */
@@ -80,16 +82,9 @@ export class Conversation implements ChatPlace {
     process.on('SIGINT', stop).on('SIGTERM', leave).on('SIGHUP', leave);
     try {
       await this.#enter();
-      const output = this.#attended ? process.stderr : undefined;
-      this.#lines = createInterface({ input: process.stdin, output, prompt: PROMPT });
-      // A terminal in raw mode gives Ctrl-C to readline; any other interrupt is a signal.
-      this.#lines.on('SIGINT', stop);
       if (this.#left) return this.#exit;
-      if (this.#attended) await this.#converse(this.#lines);
-      else await this.#recite(this.#lines);
-      if (this.#running !== undefined && this.#isShared && this.#attended) {
-        this.#output.note('· the turn continues; see it with: handfast session tail last --follow');
-      }
+      if (this.#screen !== undefined) await this.#converse(this.#screen);
+      else await this.#recite();
       return this.#exit;
     } finally {
       clearInterval(alive);
@@ -97,14 +92,20 @@ export class Conversation implements ChatPlace {
       this.#watching.abort();
       this.#lines?.close();
       this.#output.settle();
+      this.#screen?.stop();
     }
+  }
+
+  /** True when a turn continues on the server after the conversation. */
+  get turnContinues(): boolean {
+    return this.#running !== undefined && this.#isShared && this.#attended;
   }
 
   /** Shows a change of the connection's state. */
   connection(change: StateChange): void {
     if (change.state === 'lost') {
-      if (change.attempt === 1) this.#note(`· ${change.reason.message}; reconnecting`);
-    } else if (change.state === 'resumed') this.#note('· connected again');
+      if (change.attempt === 1) this.#output.note(`· ${change.reason.message}; reconnecting`);
+    } else if (change.state === 'resumed') this.#output.note('· connected again');
     else if (change.state === 'closed' && change.error !== undefined) this.#lost(change.error);
   }
 
@@ -130,7 +131,8 @@ export class Conversation implements ChatPlace {
     this.#running = state.turnId ?? undefined;
     this.#asked = undefined;
     this.#waiting = state.approvals.filter((approval) => approval.state === 'pending');
-    if (this.#attended) {
+    this.#screen?.enter(state);
+    if (this.#screen !== undefined) {
       const { server_name } = this.control.server;
       this.terminal.note(`${server_name} · ${state.title || 'new session'} · ${state.backend} · ${state.cwd}`);
       if (state.backend === 'rehearsal' && state.messages.length === 0) {
@@ -153,11 +155,10 @@ export class Conversation implements ChatPlace {
   async #watch(events: AsyncIterable<Parameters<SessionOutput['show']>[0]>): Promise<void> {
     try {
       for await (const event of events) {
-        const stood = this.#clearPrompt();
         if (event.type === 'session.turn.started') this.#running = event.payload.turn_id;
+        this.#screen?.receive(event);
         this.#output.show(event);
         if (event.type !== 'gap') this.#after(event);
-        if (stood) this.#ready();
       }
     } catch (thrown) {
       this.#lost(asError(thrown));
@@ -168,13 +169,13 @@ export class Conversation implements ChatPlace {
     if (event.type === 'approval.requested') this.#requested(event.payload.approval);
     if (event.type === 'approval.resolved') this.#resolved(event.payload.approval);
     if (!isTerminal(event)) return;
+    this.#screen?.turnEnded();
     const turn = (event.payload as { turn_id?: string }).turn_id ?? '';
     if (event.type === 'session.error' && !this.#attended) this.#exit = TURN_FAILED;
     if (!this.#attended && (this.#sending > 0 || this.#turns.has(turn))) this.#turnOf(turn).resolve();
     if (turn !== this.#running) return;
     this.#running = undefined;
     this.#interrupted = false;
-    this.#ready();
   }
 
   #turnOf(id: string): PromiseWithResolvers<void> {
@@ -187,35 +188,23 @@ export class Conversation implements ChatPlace {
     return turn;
   }
 
-  /** Writes a note above the prompt, if one is shown. */
-  #note(text: string): void {
-    this.#clearPrompt();
-    this.#output.note(text);
-    this.#ready();
-  }
-
   // Typing.
 
   /** At a terminal. */
-  async #converse(lines: Interface): Promise<void> {
-    const { promise: closed, resolve } = Promise.withResolvers<void>();
-    lines.on('close', resolve);
-    lines.on('line', (line) => {
-      this.#promptShown = false;
-      this.#typed(line)
-        .catch((error) => this.#failed(asError(error)))
-        .finally(() => this.#ready());
+  async #converse(screen: ChatScreen): Promise<void> {
+    screen.start({
+      submit: (text) => this.#typed(text).catch((error) => this.#failed(asError(error))),
+      interrupt: () => this.#stop(),
+      leave: () => this.#leave(0),
     });
     this.#askNext();
-    this.#ready();
-    await closed;
-    // Ctrl-D leaves the prompt on its line.
-    if (!this.#left) this.terminal.note('');
+    await this.#ended.promise;
   }
 
   /** Without one: a prompt a line. */
-  async #recite(lines: Interface): Promise<void> {
-    for await (const line of lines) {
+  async #recite(): Promise<void> {
+    this.#lines = createInterface({ input: process.stdin });
+    for await (const line of this.#lines) {
       if (this.#left) return;
       try {
         const turn = await this.#spoken(line);
@@ -227,36 +216,12 @@ export class Conversation implements ChatPlace {
     }
   }
 
-  /** Shows the prompt when there is something to type. */
-  #ready(): void {
-    if (
-      this.#lines === undefined ||
-      !this.#attended ||
-      this.#left ||
-      (this.#running !== undefined && this.#asked === undefined)
-    )
-      return;
-    this.#lines.setPrompt(this.#asked === undefined ? PROMPT : promptFor(this.#asked));
-    this.#lines.prompt(true);
-    this.#promptShown = true;
-  }
-
-  /** Clears a shown prompt; the typed text returns with the next one. True when a prompt was shown. */
-  #clearPrompt(): boolean {
-    if (!this.#promptShown) return false;
-    this.#promptShown = false;
-    cursorTo(process.stderr, 0);
-    clearLine(process.stderr, 1);
-    return true;
-  }
-
   async #typed(line: string): Promise<void> {
     if (this.#asked !== undefined) return this.#answer(this.#asked, line);
     const text = line.trim();
     if (this.#running === undefined || text === '' || text.startsWith('/')) return void (await this.#spoken(line));
-    const { outcome } = await this.session.steer(text, { whenLate: 'queue' });
-    if (outcome === 'injected') this.#output.note('· the agent receives it before its next step');
-    if (outcome === 'queued') this.#output.note('· it will come next');
+    const { outcome, steer_id: id } = await this.session.steer(text, { whenLate: 'queue' });
+    if (outcome === 'injected' && id !== undefined) this.#screen?.steered({ id, text });
   }
 
   /** Sends a prompt, or runs a command. Gives the turn that a prompt starts. */
@@ -287,14 +252,15 @@ export class Conversation implements ChatPlace {
     if (this.#asked?.id !== id) return;
     // Another client answered first, or the approval timed out.
     this.#asked = undefined;
-    this.#note(`· ${state}${by === undefined ? '' : ` by ${by}`}`);
+    this.#output.note(`· ${state}${by === undefined ? '' : ` by ${by}`}`);
     this.#askNext();
   }
 
   #askNext(): void {
-    if (this.#asked !== undefined || !this.#attended) return;
+    if (this.#asked !== undefined || this.#screen === undefined) return;
     this.#asked = this.#waiting.shift();
-    if (this.#asked !== undefined) this.#note(`? ${questionOf(this.#asked)}`);
+    if (this.#asked !== undefined) this.#output.note(`? ${questionOf(this.#asked)}`);
+    this.#screen.ask(this.#asked);
   }
 
   async #answer(approval: Approval, line: string): Promise<void> {
@@ -316,6 +282,7 @@ export class Conversation implements ChatPlace {
     this.#interrupted = true;
     this.#asked = undefined;
     this.#waiting = [];
+    this.#screen?.ask(undefined);
     if (!this.#attended) {
       this.#left = true;
       this.#exit = INTERRUPTED;
@@ -330,6 +297,7 @@ export class Conversation implements ChatPlace {
     const left = fail('cancelled', 'the chat was closed');
     for (const turn of this.#turns.values()) turn.reject(left);
     this.#lines?.close();
+    this.#ended.resolve();
   }
 
   /** A call failed; the conversation continues. */

@@ -10,7 +10,7 @@ import type { ControlSession } from '../../control-client/session.ts';
 import { Conversation } from '../chat/conversation.ts';
 import type { ControlFlags } from '../connect/open-control.ts';
 import { reachServer } from '../connect/reach-server.ts';
-import type { Terminal } from '../output/terminal.ts';
+import type { Terminal, TerminalOutput } from '../output/terminal.ts';
 import { fullId } from './session.ts';
 
 export interface ChatFlags extends ControlFlags {
@@ -28,12 +28,12 @@ export interface ChatFlags extends ControlFlags {
 
 /** Resolves with the exit code. Fails as reaching or starting the server does, and with `session_not_found`. */
 export async function chat(flags: ChatFlags, terminal: Terminal): Promise<number> {
-  const attended = process.stdin.isTTY === true && !terminal.json;
-  const received: { state: (change: StateChange) => void } = { state() {} };
+  const attended = !terminal.json && isScreen();
+  const received: { state: (change: StateChange) => void; output: TerminalOutput } = { state() {}, output: terminal };
   const server = await reachServer(
     { ...flags, ask: terminal },
     {
-      onStderr: (line) => terminal.note(line),
+      onStderr: (line) => received.output.note(line),
       onState: (change) => received.state(change),
     },
   );
@@ -43,9 +43,18 @@ export async function chat(flags: ChatFlags, terminal: Terminal): Promise<number
     const approvals = flags.approvals ?? (server.own && !attended ? 'deny' : undefined);
     const session = await sessionFor(control, flags);
     if (approvals !== undefined) await control.rpc.sessionConfigure({ session_id: session.id, approvals });
-    const conversation = new Conversation({ control, session, terminal, attended, isShared: !server.own });
+    // The packages of the screen are loaded by those who see it.
+    const screen = attended ? new (await import('../chat/screen/chat-screen.ts')).ChatScreen() : undefined;
+    const conversation = new Conversation({ control, session, terminal, screen, isShared: !server.own });
     received.state = (change) => conversation.connection(change);
-    return await conversation.run();
+    if (screen !== undefined) received.output = screen;
+    try {
+      return await conversation.run();
+    } finally {
+      received.output = terminal;
+      if (conversation.turnContinues)
+        terminal.note('· the turn continues; see it with: handfast session tail last --follow');
+    }
   } finally {
     await server.close();
   }
@@ -61,3 +70,7 @@ async function sessionFor(control: ControlClient, flags: ChatFlags): Promise<Con
   }
   return control.create({ title, backend, model, cwd: process.cwd(), parallelTools: true });
 }
+
+/** True where a user can type, and where what is shown can be drawn again. */
+const isScreen = (): boolean =>
+  process.stdin.isTTY === true && process.stdout.isTTY === true && process.env.TERM !== 'dumb';

@@ -8,7 +8,7 @@ import type { ControlEvent, EventGap } from '../../control-client/control-event.
 import type { Approval, ToolCall, ToolDone } from '../../protocol/session-types.ts';
 import { shortId } from '../short-id.ts';
 import { questionOf } from './approval-text.ts';
-import type { Terminal } from './terminal.ts';
+import type { TerminalOutput } from './terminal.ts';
 import { failureOf, oneLine, subjectOf, summaryOf } from './tool-summary.ts';
 
 /** Duration in milliseconds above which a tool's time is shown. */
@@ -39,7 +39,7 @@ const CHOOSE_A_MODEL =
   '· handfast chat, then /model, lists the models; choose one with /model ID, or --model ID for a new session';
 
 export class SessionOutput {
-  readonly #terminal: Terminal;
+  readonly #terminal: TerminalOutput;
   readonly #options: SessionOutputOptions;
   /** What the last thing on stdout was: a line that has not ended, or one that was ended here. */
   #line: 'ended' | 'open' | 'broken' = 'ended';
@@ -50,7 +50,7 @@ export class SessionOutput {
   readonly #calls = new Map<string, string>();
   readonly #asked = new Set<string>();
 
-  constructor(terminal: Terminal, options: SessionOutputOptions = {}) {
+  constructor(terminal: TerminalOutput, options: SessionOutputOptions = {}) {
     this.#terminal = terminal;
     this.#options = options;
   }

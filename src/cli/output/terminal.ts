@@ -36,6 +36,12 @@ interface Cell {
   readonly tone?: Tone;
 }
 
+/** Where a view of a session prints: the terminal itself, or the screen of `handfast chat`. */
+export type TerminalOutput = Pick<
+  Terminal,
+  'json' | 'watched' | 'document' | 'line' | 'note' | 'passing' | 'raw' | 'rawError' | 'settle'
+>;
+
 export class Terminal {
   /** True for `--json`: stdout gets JSON only, a document or one a line. */
   readonly json: boolean;

@@ -1,0 +1,298 @@
+/**
+ * The screen of `handfast chat`: the conversation above, which scrolls away as text of the terminal, and below it, apart
+ * from the stream, what is being written, the messages that wait, the input and a row about the session.
+ *
+ * Made by `cli/commands/chat.ts` where a user sits at a terminal; `conversation.ts` fills it. Rule: SECURITY.md#threat-model,
+ * terminals: text of models, tools and servers is escaped here, before any style is added.
+ */
+import { escapeControls } from '../../../base/escape-controls.ts';
+import type { ControlEvent, EventGap } from '../../../control-client/control-event.ts';
+import type { Approval, SessionState } from '../../../protocol/session-types.ts';
+import { promptFor } from '../../output/approval-text.ts';
+import type { TerminalOutput } from '../../output/terminal.ts';
+import { leadOf } from '../../output/tones.ts';
+import { oneLine } from '../../output/tool-summary.ts';
+import { AnswerText, type OpenText, ThoughtText } from './answer-text.ts';
+import { type Frame, LiveArea } from './live-area.ts';
+import { SessionFacts } from './session-facts.ts';
+import { type Theme, themeFor } from './theme.ts';
+import {
+  InputEditor,
+  isKeyRelease,
+  matchesKey,
+  ProcessTerminal,
+  truncateToWidth,
+  visibleWidth,
+  wrapTextWithAnsi,
+} from './widgets.ts';
+
+/** Waiting messages that are shown, and rows left for the text that is being written, at least. */
+const SHOWN_WAITING = 3;
+const MIN_TAIL_ROWS = 3;
+/** Narrowest width text is fitted into. */
+const NARROWEST = 20;
+const SECOND_MS = 1000;
+const PROMPT = '› ';
+
+/** What the user does. */
+export interface ChatHandlers {
+  /** A line, or several, were entered. */
+  submit(text: string): void;
+  /** Ctrl-C, with nothing typed that it could clear. */
+  interrupt(): void;
+  /** Ctrl-D on an empty input, or the terminal was closed. */
+  leave(): void;
+}
+
+export class ChatScreen implements TerminalOutput {
+  readonly json = false;
+  readonly watched = true;
+  readonly facts = new SessionFacts();
+  readonly #theme: Theme;
+  readonly #terminal = new ProcessTerminal();
+  readonly #area: LiveArea;
+  readonly #editor: InputEditor;
+  #handlers: ChatHandlers | undefined;
+  /** What the agent is writing. */
+  #open: OpenText | undefined;
+  /** The row about what runs right now. */
+  #activity = '';
+  #asked: Approval | undefined;
+  /** What was typed when a question came; it returns with the answer. */
+  #draft: string | undefined;
+  #clock: NodeJS.Timeout | undefined;
+
+  constructor() {
+    this.#theme = themeFor(process.stdout.hasColors?.() ?? false);
+    this.#area = new LiveArea({
+      write: (text) => this.#terminal.write(text),
+      columns: () => this.#columns,
+      draw: (columns) => this.#draw(columns),
+    });
+    const rows = () => this.#terminal.rows;
+    this.#editor = new InputEditor(
+      this.#theme,
+      {
+        get rows() {
+          return rows();
+        },
+      },
+      () => this.#area.request(),
+    );
+    this.#editor.onSubmit = (text) => this.#submit(text);
+  }
+
+  /** Takes the terminal until {@link stop}. */
+  start(handlers: ChatHandlers): void {
+    this.#handlers = handlers;
+    process.on('exit', this.stop);
+    process.stdin.once('end', () => handlers.leave());
+    this.#terminal.start(
+      (key) => this.#key(key),
+      () => this.#area.render(),
+    );
+    this.#clock = setInterval(() => {
+      if (this.facts.runningS !== undefined) this.#area.request();
+    }, SECOND_MS);
+    this.#area.open();
+  }
+
+  /** Gives the terminal back. Doing so twice is fine. */
+  readonly stop = (): void => {
+    if (this.#handlers === undefined) return;
+    this.#handlers = undefined;
+    process.removeListener('exit', this.stop);
+    clearInterval(this.#clock);
+    this.#endText();
+    this.#area.close();
+    this.#terminal.stop();
+  };
+
+  /** Shows another session. */
+  enter(state: SessionState): void {
+    this.#endText();
+    this.#activity = '';
+    this.facts.enter(state);
+    for (const { kind, text } of state.messages) if (kind === 'user') this.#editor.addToHistory(text);
+    this.#area.request();
+  }
+
+  /** An event, before its text is shown. */
+  receive(event: ControlEvent | EventGap): void {
+    this.facts.receive(event);
+    if (event.type === 'session.message.appended' && event.payload.message.kind === 'user') {
+      this.#said(event.payload.message.text);
+    }
+    this.#area.request();
+  }
+
+  /** A message was accepted for the running turn. */
+  steered({ id, text }: { readonly id: string; readonly text: string }): void {
+    this.facts.steered(id, text);
+    this.#area.request();
+  }
+
+  /** The turn has ended: nothing more of its text comes. */
+  turnEnded(): void {
+    this.#endText();
+    this.#activity = '';
+    this.#area.request();
+  }
+
+  /** The question whose answer the next line is; undefined: none. */
+  ask(approval: Approval | undefined): void {
+    if (approval?.id === this.#asked?.id) return;
+    if (this.#asked === undefined) this.#draft = this.#editor.getExpandedText();
+    this.#asked = approval;
+    this.#editor.setText(approval === undefined ? (this.#draft ?? '') : '');
+    if (approval === undefined) this.#draft = undefined;
+    this.#area.request();
+  }
+
+  // Text, as other commands print it.
+
+  raw(text: string): void {
+    this.#write(text, AnswerText);
+  }
+
+  rawError(text: string): void {
+    this.#write(text, ThoughtText);
+  }
+
+  line(text = ''): void {
+    this.#print(this.#wrapped(text));
+  }
+
+  note(text: string): void {
+    const [lead, tone] = leadOf(text) ?? ['', undefined];
+    const style = tone === undefined ? this.#theme.plain : this.#theme[tone];
+    const [first = '', ...rest] = this.#wrapped(text);
+    this.#activity = '';
+    if (tone === 'dim') this.#print([first, ...rest].map(style));
+    else this.#print([`${style(lead)}${first.slice(lead.length)}`, ...rest]);
+  }
+
+  passing(text: string): void {
+    this.#activity = text;
+    this.#area.request();
+  }
+
+  document(value: unknown): void {
+    this.line(JSON.stringify(value));
+  }
+
+  settle(): void {
+    this.#endText();
+  }
+
+  #said(text: string): void {
+    const { bold, cyan } = this.#theme;
+    const lines = this.#wrapped(text.trimEnd(), PROMPT.length);
+    this.#print(['', ...lines.map((line, row) => `${row === 0 ? cyan(PROMPT) : '  '}${bold(line)}`), '']);
+  }
+
+  #write(text: string, kind: new (theme: Theme) => OpenText): void {
+    if (!(this.#open instanceof kind)) {
+      // A line break that only ended the text before is none of this text.
+      if (text.trim() === '') return;
+      this.#endText();
+      this.#open = new kind(this.#theme);
+    }
+    this.#area.print(this.#open.push(escapeControls(text), this.#columns));
+  }
+
+  #endText(): void {
+    const open = this.#open;
+    this.#open = undefined;
+    if (open !== undefined) this.#area.print(open.end(this.#columns));
+  }
+
+  #print(lines: readonly string[]): void {
+    this.#endText();
+    this.#area.print(lines);
+  }
+
+  #wrapped(text: string, indent = 0): string[] {
+    return wrapTextWithAnsi(escapeControls(text).replaceAll('\t', '    '), this.#columns - indent);
+  }
+
+  // Keys.
+
+  #key(key: string): void {
+    if (isKeyRelease(key)) return;
+    if (matchesKey(key, 'ctrl+c')) this.#interrupted();
+    else if (matchesKey(key, 'ctrl+d') && this.#editor.getText() === '') this.#handlers?.leave();
+    else this.#editor.handleInput(key);
+    this.#area.request();
+  }
+
+  /** Ctrl-C clears what is typed, unless a turn runs, which it stops. */
+  #interrupted(): void {
+    const typed = this.#editor.getText() !== '';
+    if (typed && this.facts.runningS === undefined) this.#editor.setText('');
+    else this.#handlers?.interrupt();
+  }
+
+  #submit(text: string): void {
+    if (text === '') return;
+    if (this.#asked === undefined) this.#editor.addToHistory(text);
+    this.#handlers?.submit(text);
+  }
+
+  // The live part.
+
+  get #columns(): number {
+    return Math.max(NARROWEST, this.#terminal.columns);
+  }
+
+  #draw(columns: number): Frame {
+    const { dim, yellow, cyan } = this.#theme;
+    const input = this.#editor.picture(columns - PROMPT.length);
+    const asked = this.#asked;
+    const mark = asked === undefined ? cyan(PROMPT) : yellow(PROMPT);
+    const question = asked === undefined ? [] : wrapTextWithAnsi(promptFor(asked).trim(), columns).map(yellow);
+    const below = [...input.below, this.#status(columns)];
+    const above = [
+      ...this.#activityRows(columns),
+      ...this.#waitingRows(columns),
+      dim('─'.repeat(columns)),
+      ...question,
+    ];
+    const typed = input.lines.map((line, row) => `${row === 0 ? mark : '  '}${line}`);
+    const free = this.#terminal.rows - 1 - above.length - typed.length - below.length;
+    const tail = this.#open?.tail(columns).slice(-Math.max(MIN_TAIL_ROWS, free)) ?? [];
+    const first = tail.length + above.length;
+    const { cursor } = input;
+    return {
+      lines: [...tail, ...above, ...typed, ...below],
+      cursor: cursor && { row: first + cursor.row, column: PROMPT.length + cursor.column },
+    };
+  }
+
+  #activityRows(columns: number): string[] {
+    if (this.#activity === '') return [];
+    return [this.#theme.dim(truncateToWidth(escapeControls(oneLine(this.#activity)), columns, '…'))];
+  }
+
+  #waitingRows(columns: number): string[] {
+    const { waiting } = this.facts;
+    const more = waiting.length - SHOWN_WAITING;
+    const rows = waiting
+      .slice(0, SHOWN_WAITING)
+      .map(({ kind, text }) => `${kind === 'steer' ? 'soon' : 'next'}: ${escapeControls(oneLine(text))}`);
+    return [...rows, ...(more > 0 ? [`… ${more} more wait`] : [])].map((row) =>
+      this.#theme.dim(truncateToWidth(row, columns, '…')),
+    );
+  }
+
+  #status(columns: number): string {
+    const running = this.facts.runningS;
+    const words = [
+      ...(running === undefined ? [] : [`working ${running} s`]),
+      ...this.facts.status().map((word) => escapeControls(word)),
+      running === undefined ? '/help' : 'Ctrl-C stops',
+    ];
+    while (words.length > 1 && visibleWidth(words.join(' · ')) > columns) words.pop();
+    return this.#theme.dim(truncateToWidth(words.join(' · '), columns, '…'));
+  }
+}

@@ -1,0 +1,100 @@
+/**
+ * A terminal that can be looked at: tmux, with a server of its own. What a command shows is asked of the terminal, as rows
+ * of text, so that a test sees what a user sees and not the bytes that lead there.
+ */
+import { type SpawnSyncReturns, spawnSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+
+/** Why there is no such terminal here, or false. */
+export const noTmux = spawnSync('tmux', ['-V']).status === 0 ? false : 'needs tmux: install the package tmux';
+
+/** Longest wait for what a command shows: far above what it takes, also where two cores run much else. */
+const PATIENCE_MS = 60_000;
+const LOOK_MS = 50;
+
+export interface TmuxOptions {
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly columns?: number;
+  readonly rows?: number;
+}
+
+export class TmuxTerminal {
+  readonly #socket = `handfast-${randomUUID()}`;
+
+  /** Runs a command in a new terminal. */
+  constructor(command: readonly string[], { cwd, env, columns = 80, rows = 30 }: TmuxOptions) {
+    const given = Object.entries(env).map(([name, value]) => `${name}=${value}`);
+    const size = ['-x', String(columns), '-y', String(rows)];
+    this.#tmux('-f', '/dev/null', 'new-session', '-d', ...size, '-c', cwd, 'cat');
+    this.#tmux('set-option', '-g', 'remain-on-exit', 'on');
+    this.#tmux('set-option', '-g', 'history-limit', '200000');
+    const line = ['env', '-i', ...given, 'TERM=screen-256color', ...command];
+    this.#tmux('respawn-window', '-k', '-c', cwd, line.map((word) => `'${word.replaceAll("'", `'\\''`)}'`).join(' '));
+  }
+
+  /** The rows of the screen; with `history` also those that scrolled away. `styled` keeps the colours. */
+  screen({ history = false, styled = false } = {}): string {
+    return this.#tmux('capture-pane', '-p', ...(history ? ['-S', '-'] : []), ...(styled ? ['-e'] : [])).stdout;
+  }
+
+  /** Types text as it is. */
+  type(text: string): void {
+    this.#tmux('send-keys', '-l', '--', text);
+  }
+
+  /** Presses keys by the names tmux has for them: `Enter`, `C-c`, `M-Enter`. */
+  press(...keys: string[]): void {
+    this.#tmux('send-keys', ...keys);
+  }
+
+  paste(text: string): void {
+    this.#tmux('set-buffer', '--', text);
+    this.#tmux('paste-buffer', '-p', '-r');
+  }
+
+  resize(columns: number, rows: number): void {
+    this.#tmux('resize-window', '-x', String(columns), '-y', String(rows));
+  }
+
+  /** Waits until the screen shows a text; gives the screen. */
+  async shows(wanted: string | RegExp, options: { history?: boolean; styled?: boolean } = {}): Promise<string> {
+    const until = performance.now() + PATIENCE_MS;
+    for (;;) {
+      const screen = this.screen(options);
+      if (typeof wanted === 'string' ? screen.includes(wanted) : wanted.test(screen)) return screen;
+      if (performance.now() > until) throw new Error(`the terminal does not show ${wanted}:\n${screen}`);
+      await delay(LOOK_MS);
+    }
+  }
+
+  /** Waits for the end of the command; gives its exit code. */
+  async ended(): Promise<number> {
+    const until = performance.now() + PATIENCE_MS;
+    for (;;) {
+      // A terminal whose command has ended knows a moment later how.
+      const [dead, how] = this.#tmux('display-message', '-p', '#{pane_dead} #{pane_dead_status}#{pane_dead_signal}')
+        .stdout.trim()
+        .split(' ');
+      if (dead === '1' && how !== undefined) return Number(how);
+      if (performance.now() > until) throw new Error(`the command does not end:\n${this.screen()}`);
+      await delay(LOOK_MS);
+    }
+  }
+
+  /** The process id of the command. */
+  get pid(): number {
+    return Number(this.#tmux('display-message', '-p', '#{pane_pid}').stdout);
+  }
+
+  close(): void {
+    spawnSync('tmux', ['-L', this.#socket, 'kill-server']);
+  }
+
+  #tmux(...words: string[]): SpawnSyncReturns<string> {
+    const ran = spawnSync('tmux', ['-L', this.#socket, ...words], { encoding: 'utf8', maxBuffer: 2 ** 28 });
+    if (ran.status !== 0) throw new Error(`tmux ${words[0]}: ${ran.stderr}`);
+    return ran;
+  }
+}
