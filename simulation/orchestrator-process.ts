@@ -79,6 +79,7 @@ const NO_JOURNAL: Journal = {
   read: async () => ({ entries: [], gap: undefined, last: 0 }),
   follow: async function* () {},
   sessions: async () => [],
+  owner: () => undefined,
   delete: async () => {},
   close: async () => {},
 };

@@ -112,7 +112,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     this.extensions = extensionsOf(options.journal, this.limits);
     this.#journalRoute = journalReader({
       journal: options.journal,
-      owner: (id) => this.#registry.get(id)?.principal.name,
+      owner: (id) => this.#registry.get(id)?.principal.name ?? options.journal?.owner(id),
     });
   }
 

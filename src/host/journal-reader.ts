@@ -1,6 +1,6 @@
 /**
  * Serves `journal/follow/req` (extension handfast/journal): a session's journal as events, for `handfast tail` and for
- * consoles. A principal reads its own sessions; an administrator reads all.
+ * consoles. A principal reads its own sessions, also after they ended or their host restarted; an administrator reads all.
  */
 import type { Route, RunningRequest } from '../connection/running-request.ts';
 import type { Gap, Journal, JournalEntry } from '../journal/journal.ts';
@@ -11,7 +11,7 @@ import { fail } from '../wire/errors.ts';
 import type { CallContext, SessionView } from './context.ts';
 
 export interface ReadableSessions {
-  /** Who a session belongs to while it lives; undefined when it is over or unknown. */
+  /** Who a session belongs to, also when it has ended; undefined when it is unknown or has no owner. */
   owner(session: string): string | undefined;
   readonly journal: Journal | undefined;
 }

@@ -60,6 +60,8 @@ export interface JournalSession {
   readonly last: number;
   /** Bytes of the stored bodies. */
   readonly bytes: number;
+  /** Who it belongs to, as its first append said; absent = that append named no owner. */
+  readonly owner?: string;
 }
 
 /**
@@ -89,7 +91,8 @@ export interface Journal {
    * {@link Journal.volatileFailures} and read as a gap. Only what is refused at once (a cursor that does not grow, a
    * closed journal) gives a promise; it rejects, and a caller need not await it.
    *
-   * `owner`: in whose share the session counts; the first append of a session says it for good. Default: in none.
+   * `owner`: who the session belongs to, and in whose share it counts; the first append of a session says it for good.
+   * Default: it belongs to no owner, and counts in no share.
    */
   append(
     session: string,
@@ -110,8 +113,11 @@ export interface Journal {
    */
   follow(session: string, after: number, signal?: AbortSignal): AsyncIterable<JournalEntry | Gap>;
 
-  /** The sessions that have entries, newest write first. */
-  sessions(limit?: number): Promise<readonly JournalSession[]>;
+  /** The sessions that have entries, newest write first; with `owner`, those of this owner only. */
+  sessions(limit?: number, owner?: string): Promise<readonly JournalSession[]>;
+
+  /** Who a session with entries belongs to; undefined for one without an owner, and for an unknown one. */
+  owner(session: string): string | undefined;
 
   /** Forgets a session and its entries. Forgetting an unknown one is fine. */
   delete(session: string): Promise<void>;

@@ -33,6 +33,8 @@ export function sharedMemoryJournal(retention: Retention, shares: JournalShares)
 
 class MemorySession implements Followable {
   readonly ring: SessionRing;
+  /** Who it belongs to; `''` = no owner. */
+  owner = '';
   /** Null without followers: all that an append has to check. */
   followers: Set<Follower> | null = null;
   /** Which append of the whole journal was this session's last; orders `sessions()`. */
@@ -105,6 +107,7 @@ class MemoryJournal implements Journal {
     }
     if (entries.length === 0) return undefined;
     held ??= this.#create(session);
+    if (held.ring.last === 0) held.owner = owner ?? '';
     for (const entry of entries) held.ring.push(entry);
     this.#appends += 1;
     held.written = this.#appends;
@@ -126,13 +129,23 @@ class MemoryJournal implements Journal {
     return new Follower(open, after, signal);
   }
 
-  async sessions(limit = 256): Promise<readonly JournalSession[]> {
+  async sessions(limit = 256, owner?: string): Promise<readonly JournalSession[]> {
     if (this.#closed) throw journalClosed();
     return [...this.#sessions]
-      .filter(([, { ring }]) => ring.last > 0)
+      .filter(([, session]) => session.ring.last > 0 && (owner === undefined || session.owner === owner))
       .sort(([, one], [, other]) => other.written - one.written)
       .slice(0, Math.max(0, limit))
-      .map(([session, { ring }]) => ({ session, first: ring.first, last: ring.last, bytes: ring.bytes }));
+      .map(([session, { ring, owner }]) => ({
+        session,
+        first: ring.first,
+        last: ring.last,
+        bytes: ring.bytes,
+        ...(owner !== '' && { owner }),
+      }));
+  }
+
+  owner(session: string): string | undefined {
+    return this.#sessions.get(session)?.owner || undefined;
   }
 
   async delete(session: string): Promise<void> {

@@ -70,13 +70,14 @@ function appendedTo(journal: Journal, { durability, written }: Manner): Journal 
   // A caller that lists the sessions waits for nothing: listing writes what is not written yet.
   const settle = async () => void (written && (await journal.sessions(1)));
   return {
-    append: (session, entries) => journal.append(session, entries, durability(appends++)),
+    append: (session, entries, _durability, owner) => journal.append(session, entries, durability(appends++), owner),
     read: async (session, after, limit) => {
       await settle();
       return journal.read(session, after, limit);
     },
     follow: (session, after, signal) => journal.follow(session, after, signal),
-    sessions: (limit) => journal.sessions(limit),
+    sessions: (limit, owner) => journal.sessions(limit, owner),
+    owner: (session) => journal.owner(session),
     delete: (session) => journal.delete(session),
     close: () => journal.close(),
     get volatileFailures() {
@@ -480,6 +481,27 @@ for (const { name, runs, manner, use } of variants) {
           (await journal.sessions()).map(({ session }) => session),
           ['s'],
         );
+      }));
+
+    it('knows who a session belongs to: the owner of its first append', () =>
+      use({}, async (journal) => {
+        await journal.append('a', [entry(1)], 'volatile', 'ann');
+        await journal.append('a', [entry(2)], 'volatile', 'bob');
+        await journal.append('b', [entry(1)], 'volatile', 'bob');
+        await journal.append('c', [entry(1)], 'volatile');
+        assert.deepEqual(
+          ['a', 'b', 'c', 'd'].map((session) => journal.owner(session)),
+          ['ann', 'bob', undefined, undefined],
+        );
+        const ownedBy = async (owner?: string) =>
+          (await journal.sessions(9, owner)).map((session) => [session.session, session.owner]);
+        assert.deepEqual(await ownedBy('ann'), [['a', 'ann']]);
+        assert.deepEqual(await ownedBy('dan'), []);
+        assert.deepEqual(await ownedBy(), [
+          ['c', undefined],
+          ['b', 'bob'],
+          ['a', 'ann'],
+        ]);
       }));
 
     it('lists sessions newest write first, by order of writing and not by clock', () =>

@@ -98,9 +98,15 @@ async function listSessions(flags: ConnectFlags, terminal: Terminal): Promise<vo
   );
 }
 
+/** A gap for people. Its end is not named: after a crash it lies above every cursor that was used. */
+const gapText = (from: unknown): string =>
+  from === 1
+    ? 'the oldest entries are no longer stored'
+    : `entries that may have followed #${Number(from) - 1} are not stored`;
+
 /** An entry for people: when, where, what, about which request, and as much of the message as fits. */
 function lineOf(data: Readonly<Record<string, unknown>>): string {
-  if (data.kind === 'gap') return `${' '.repeat(12)} #${data.from}–${data.to} are no longer stored`;
+  if (data.kind === 'gap') return `${' '.repeat(12)} ${gapText(data.from)}`;
   const { cursor, ts, kind, request, body } = data;
   const time = typeof ts === 'number' ? new Date(ts).toISOString().slice(11, 23) : '';
   return `${time} #${String(cursor)} ${String(kind).padEnd(7)} ${String(request)} ${JSON.stringify(body)}`;

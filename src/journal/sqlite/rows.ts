@@ -143,6 +143,7 @@ export class JournalRows {
   readonly #find: Statement;
   readonly #put: Statement;
   readonly #list: Statement;
+  readonly #listOwned: Statement;
   readonly #names: Statement;
   readonly #reserved: Statement;
   readonly #removeBlocks: Statement;
@@ -181,6 +182,9 @@ export class JournalRows {
       `INSERT OR REPLACE INTO sessions (${SESSION_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     );
     this.#list = db.prepare(`SELECT ${SESSION_COLUMNS} FROM sessions ORDER BY written DESC LIMIT ?`);
+    this.#listOwned = db.prepare(
+      `SELECT ${SESSION_COLUMNS} FROM sessions WHERE owner = ? ORDER BY written DESC LIMIT ?`,
+    );
     this.#names = db.prepare('SELECT session, written, owner FROM sessions ORDER BY written');
     this.#reserved = db.prepare('SELECT session FROM sessions WHERE reserved > 0');
     this.#removeBlocks = db.prepare('DELETE FROM blocks WHERE session = ?');
@@ -260,10 +264,12 @@ export class JournalRows {
     this.#removeSession.run(session);
   }
 
-  list(limit: number): JournalSession[] {
-    return this.#list.all(limit).map((row) => {
-      const { first, last, bytes } = checked(row);
-      return { session: row.session as string, first, last, bytes };
+  /** The sessions written to last, of all owners or of one. */
+  list(limit: number, owner?: string): JournalSession[] {
+    const rows = owner === undefined ? this.#list.all(limit) : this.#listOwned.all(owner, limit);
+    return rows.map((row) => {
+      const { first, last, bytes, owner: name } = checked(row);
+      return { session: row.session as string, first, last, bytes, ...(name !== '' && { owner: name }) };
     });
   }
 

@@ -19,8 +19,9 @@ import { Expiry, type ExpirySource, type SessionExpiry, type WrittenSession } fr
 import { lossOf } from './loss.ts';
 import { OwnerShares } from './owner-shares.ts';
 import { Progress, type ProgressState } from './progress.ts';
-import { type Database, JournalRows, type OwnedSession, type Statement } from './rows.ts';
+import { type Database, JournalRows, type OwnedSession } from './rows.ts';
 import { type DurableEntry, RESERVED_CURSORS, SqliteSession } from './session.ts';
+import { Transactions } from './transactions.ts';
 import { WriteBehind } from './write-behind.ts';
 
 /**
@@ -30,10 +31,6 @@ import { WriteBehind } from './write-behind.ts';
 export const MAX_BATCH_ENTRIES = 4096;
 /** The same bound in body bytes. */
 export const MAX_BATCH_BYTES = 4 * 1024 * 1024;
-/** How much goes into SQLite's log before it is copied into the file: some milliseconds of the loop, in a turn of its own. */
-const CHECKPOINT_BYTES = 2 * 1024 * 1024;
-/** Where no turn ends, as in a loop that only appends, the log grows up to this. */
-const MAX_LOG_BYTES = 4 * CHECKPOINT_BYTES;
 /**
  * How far ahead the mark promises cursors. It is synced each time, so a wide step makes it rare; a damage costs the numbers.
  */
@@ -75,10 +72,7 @@ export class SqliteStore implements Journal {
   readonly #retention: Retention;
   readonly #retentionOf: ReadonlyMap<string, Retention>;
   readonly #release: () => void;
-  readonly #begin: Statement;
-  readonly #commit: Statement;
-  readonly #rollback: Statement;
-  readonly #checkpoint: Statement;
+  readonly #transactions: Transactions;
   readonly #now: () => number;
   readonly #sessions = new Map<string, SqliteSession>();
   readonly #behind: WriteBehind;
@@ -94,11 +88,8 @@ export class SqliteStore implements Journal {
   /** Cursors up to here may have been used under names that a damage took: see `namesReturn`. */
   #lostTo = 0;
   #damaged: HandfastError | undefined;
-  /** Whether the database syncs at each commit, as last set; undefined = never set. */
-  #syncs: boolean | undefined;
   #failed: HandfastError | undefined;
   #closed = false;
-  #checkpointer: NodeJS.Immediate | undefined;
   #expiry: Expiry | undefined;
   #expires: SessionExpiry | undefined;
   readonly #owners: OwnerShares;
@@ -116,10 +107,16 @@ export class SqliteStore implements Journal {
     this.#retention = retention;
     this.#retentionOf = new Map(Object.entries(retentionOf));
     this.#release = release;
-    this.#begin = db.prepare('BEGIN IMMEDIATE');
-    this.#commit = db.prepare('COMMIT');
-    this.#rollback = db.prepare('ROLLBACK');
-    this.#checkpoint = db.prepare('PRAGMA wal_checkpoint(PASSIVE)');
+    this.#transactions = new Transactions(db, {
+      log: this.#rows,
+      now,
+      spent: (ms) => this.#behind.spent(ms),
+      failed: (what, thrown) => {
+        // After a rollback that failed, what the next commit would contain is not known.
+        if (what === 'rollback') this.#failed ??= sqliteFailure(thrown, WHAT);
+        else this.#note(thrown);
+      },
+    });
     this.#now = now;
     this.#behind = new WriteBehind(
       { commit: () => this.#flush(), write: (sessions) => this.#failed ?? this.#transact(false, NONE, sessions) },
@@ -173,7 +170,7 @@ export class SqliteStore implements Journal {
   #writtenBefore(ageMs: number, { progress, seenAt }: ProgressState): number {
     if (this.#refusal() !== undefined) return 0;
     const written = this.#rows.writtenBefore(progress - ageMs);
-    this.#atomically(() => {
+    this.#transactions.run(() => {
       this.#rows.putFact('progress', progress);
       this.#rows.putFact('seen_at', seenAt);
       this.#rows.putAge(this.#committed, progress);
@@ -304,12 +301,21 @@ export class SqliteStore implements Journal {
     return new Follower(open, after, signal);
   }
 
-  async sessions(limit = 256): Promise<readonly JournalSession[]> {
+  async sessions(limit = 256, owner?: string): Promise<readonly JournalSession[]> {
     if (this.#closed) throw journalClosed();
     this.#flush();
     this.#behind.flush();
     try {
-      return this.#rows.list(Math.max(0, limit));
+      return this.#rows.list(Math.max(0, limit), owner);
+    } catch (thrown) {
+      throw this.#note(thrown);
+    }
+  }
+
+  owner(session: string): string | undefined {
+    if (this.#closed) throw journalClosed();
+    try {
+      return this.#find(session)?.owner || undefined;
     } catch (thrown) {
       throw this.#note(thrown);
     }
@@ -345,7 +351,7 @@ export class SqliteStore implements Journal {
     this.#closed = true;
     this.#expiry?.stop();
     this.#owners.stop();
-    clearImmediate(this.#checkpointer);
+    this.#transactions.stop();
     for (const session of this.#sessions.values()) session.end();
     this.#sessions.clear();
     try {
@@ -462,28 +468,26 @@ export class SqliteStore implements Journal {
   #transact(synced: boolean, deleted: Iterable<string>, sessions: Iterable<SqliteSession>): HandfastError | undefined {
     let written = 0;
     try {
-      this.#sync(synced);
-      this.#begin.run();
-      // Before the entries: a session deleted and written to again in one batch starts empty.
-      for (const session of deleted) {
-        this.#owners.remove(session);
-        this.#rows.remove(session);
-        written = this.#written + 1;
-      }
-      if (written > 0) {
-        this.#rows.putFact('written', written);
-        this.#written = written;
-      }
-      for (const session of sessions) {
-        session.write();
-        if (session.owner !== '') this.#owners.change(session.owner, session.growth);
-        written = Math.max(written, session.written);
-      }
-      this.#owners.write();
-      this.#commit.run();
+      this.#transactions.run(() => {
+        // Before the entries: a session deleted and written to again in one batch starts empty.
+        for (const session of deleted) {
+          this.#owners.remove(session);
+          this.#rows.remove(session);
+          written = this.#written + 1;
+        }
+        if (written > 0) {
+          this.#rows.putFact('written', written);
+          this.#written = written;
+        }
+        for (const session of sessions) {
+          session.write();
+          if (session.owner !== '') this.#owners.change(session.owner, session.growth);
+          written = Math.max(written, session.written);
+        }
+        this.#owners.write();
+      }, synced);
     } catch (thrown) {
       const failure = this.#note(thrown);
-      this.#undo();
       this.#owners.settle(false);
       for (const session of sessions) session.rollBack(failure);
       return failure;
@@ -495,42 +499,8 @@ export class SqliteStore implements Journal {
       this.#behind.lost(session.settle());
     }
     this.#owners.settle(true);
-    if (this.#rows.logged > MAX_LOG_BYTES) this.#emptyLog();
-    else if (this.#rows.logged > CHECKPOINT_BYTES) this.#checkpointer ??= setImmediate(this.#emptyLog);
+    this.#transactions.trimLog();
     return undefined;
-  }
-
-  /** Copies the log into the file. Apart from the commits, so that who waits for one does not wait for this. */
-  readonly #emptyLog = (): void => {
-    clearImmediate(this.#checkpointer);
-    this.#checkpointer = undefined;
-    this.#rows.logged = 0;
-    const started = this.#now();
-    try {
-      this.#checkpoint.get();
-    } catch (thrown) {
-      // What is in the log stays there; only when it was a sync that failed may nothing follow.
-      this.#note(thrown);
-    }
-    this.#behind.spent(this.#now() - started);
-  };
-
-  /**
-   * Chooses whether the next commits sync. Without, a commit survives the end of the process at once and the loss of
-   * power only after the next synced one or the next checkpoint; the file is whole either way.
-   */
-  #sync(synced: boolean): void {
-    if (this.#syncs === synced) return;
-    this.#db.exec(`PRAGMA synchronous=${synced ? 'FULL' : 'NORMAL'}`);
-    this.#syncs = synced;
-  }
-
-  #undo(): void {
-    try {
-      if (this.#db.isTransaction) this.#rollback.run();
-    } catch (thrown) {
-      this.#failed ??= sqliteFailure(thrown, WHAT);
-    }
   }
 
   /** Makes sure that the cursor of a volatile entry is not used again should its entry be lost. */
@@ -549,7 +519,7 @@ export class SqliteStore implements Journal {
    */
   #continueAfter({ written, cursors }: Marked): void {
     this.#written = written + 1;
-    this.#atomically(() => {
+    this.#transactions.run(() => {
       for (const { session } of this.#rows.names()) this.#rows.unreserve(session, true, cursors);
       this.#rows.putFact('lost_to', cursors);
       this.#rows.putFact('written', this.#written);
@@ -566,24 +536,11 @@ export class SqliteStore implements Journal {
     const sessions = this.#rows.reserved();
     if (sessions.length === 0) return;
     try {
-      this.#atomically(() => {
+      this.#transactions.run(() => {
         for (const session of sessions) this.#rows.unreserve(session, lost);
       });
     } catch (thrown) {
       if (lost) throw thrown;
-    }
-  }
-
-  /** One transaction, synced or not; when it fails, nothing of it happened. */
-  #atomically(work: () => void, synced = true): void {
-    try {
-      this.#sync(synced);
-      this.#begin.run();
-      work();
-      this.#commit.run();
-    } catch (thrown) {
-      this.#undo();
-      throw thrown;
     }
   }
 

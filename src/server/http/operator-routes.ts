@@ -34,6 +34,7 @@ export interface SessionLine {
   readonly state: 'open' | 'detached' | 'draining' | 'closed' | 'ended';
   /** `''` for a session that has ended. */
   readonly agent_id: string;
+  /** `''` for the journal of a session that named no owner. */
   readonly principal: string;
   /** Last cursor of its journal. */
   readonly last: number;
@@ -75,7 +76,7 @@ async function statusOf({ host, audit, listeners, shares }: Operated): Promise<o
   };
 }
 
-/** The sessions a principal may read: its own living ones, or for an administrator all, those that ended included. */
+/** The sessions a principal may read, those that ended included: its own, or for an administrator all. */
 async function sessionsFor(principal: Principal, { host, journal }: Operated): Promise<object> {
   const sessions: SessionLine[] = [];
   const living = new Set<string>();
@@ -91,11 +92,10 @@ async function sessionsFor(principal: Principal, { host, journal }: Operated): P
       last: cursor,
     });
   }
-  if (may(principal, 'observe')) {
-    for (const { session, last } of await journal.sessions(MAX_ENDED)) {
-      if (!living.has(session))
-        sessions.push({ session_id: session, state: 'ended', agent_id: '', principal: '', last });
-    }
+  const owner = may(principal, 'observe') ? undefined : principal.name;
+  for (const { session, last, owner: name = '' } of await journal.sessions(MAX_ENDED, owner)) {
+    if (!living.has(session))
+      sessions.push({ session_id: session, state: 'ended', agent_id: '', principal: name, last });
   }
   return { sessions };
 }
