@@ -1,7 +1,7 @@
 /**
  * Binds a Unix socket to a path: sets its permissions, and replaces the stale socket of an ended process.
  *
- * Called by `socket.ts`.
+ * Called by `socket.ts`, and by `server/control/private-socket.ts` for what killed processes left.
  */
 import { chmodSync, lstatSync, mkdirSync, renameSync, unlinkSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -62,7 +62,7 @@ async function ownerOnly(path: string, listen: () => Promise<void>): Promise<voi
  * Removes a socket without a listening process; true when it did. It is renamed first and probed again: another process that
  * replaced it in the meantime would otherwise lose its new socket.
  */
-async function clearStale(path: string): Promise<boolean> {
+export async function clearStale(path: string): Promise<boolean> {
   try {
     if (!lstatSync(path).isSocket() || (await isAlive(path))) return false;
     const aside = `${path}.${process.pid}`;

@@ -2,9 +2,11 @@
  * `handfast approve …`: the questions agents ask before they act, answered from any terminal.
  */
 import type { ControlClient } from '../../control-client/control.ts';
+import type { Approval } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';
 import { isObject } from '../../wire/json.ts';
-import { type ControlFlags, withControl } from '../connect/open-control.ts';
+import { type ApprovalServer, withApprovalServers } from '../connect/approval-servers.ts';
+import type { ControlFlags } from '../connect/open-control.ts';
 import { questionOf } from '../output/approval-text.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { textOf } from '../read-text.ts';
@@ -16,20 +18,24 @@ export async function approveList(
   { all, ...flags }: ControlFlags & { readonly all?: boolean },
   terminal: Terminal,
 ): Promise<void> {
-  await withControl(flags, terminal, async ({ control }) => {
-    const { approvals } = await control.rpc.approvalList({ all });
+  await withApprovalServers(flags, terminal, async (servers) => {
+    const found = await askedBy(servers, all);
+    const approvals = found.map(({ approval }) => approval);
     if (terminal.json) return terminal.document(approvals);
     if (approvals.length === 0) return terminal.note('no pending approvals');
     const shown = shownIds(
       approvals.map(({ id }) => id),
       terminal,
     );
+    // Which editor asks is only a question where there are several.
+    const several = servers.length > 1;
     terminal.table(
-      ['APPROVAL', 'STATE', 'EXPIRES', 'WHAT'],
-      approvals.map((approval, at) => [
+      ['APPROVAL', 'STATE', 'EXPIRES', ...(several ? ['SERVER'] : []), 'WHAT'],
+      found.map(({ approval, server }, at) => [
         shown[at] as string,
         approval.state,
         approval.expires_at.slice(11, 19),
+        ...(several ? [server.label] : []),
         questionOf(approval),
       ]),
       ['EXPIRES'],
@@ -50,10 +56,10 @@ export async function approveAnswer(
   terminal: Terminal,
 ): Promise<number> {
   const answer = content === undefined ? undefined : contentOf(await textOf(content));
-  return withControl(flags, terminal, async ({ control }) => {
+  return withApprovalServers(flags, terminal, async (servers) => {
     let late = 0;
     for (const id of ids) {
-      const approval_id = await fullApprovalId(control, id);
+      const { control, approval_id } = await approvalNamed(servers, id);
       const { approval, accepted } = await control.rpc.approvalAnswer({
         approval_id,
         decision,
@@ -86,10 +92,29 @@ function contentOf(text: string): Readonly<Record<string, unknown>> {
   return value as Record<string, unknown>;
 }
 
-/** The approval named by an id or a prefix of one. */
-async function fullApprovalId(control: ControlClient, id: string): Promise<string> {
-  const { approvals } = await control.rpc.approvalList({});
-  // One that is no longer pending: the server's error gives its state.
-  if (!approvals.some((approval) => approval.id.startsWith(id))) return id;
-  return byPrefix(id, approvals, (approval) => approval.id, SOUGHT).id;
+interface Asked {
+  readonly approval: Approval;
+  readonly server: ApprovalServer;
+}
+
+/** The approvals of all servers, oldest first. */
+async function askedBy(servers: readonly ApprovalServer[], all?: boolean): Promise<Asked[]> {
+  const lists = await Promise.all(
+    servers.map(async (server) => {
+      const { approvals } = await server.control.rpc.approvalList({ all });
+      return approvals.map((approval) => ({ approval, server }));
+    }),
+  );
+  return lists.flat().sort((a, b) => (a.approval.created_at < b.approval.created_at ? -1 : 1));
+}
+
+/** The approval named by an id or a prefix of one, and the server that asks. */
+async function approvalNamed(
+  servers: readonly ApprovalServer[],
+  id: string,
+): Promise<{ control: ControlClient; approval_id: string }> {
+  // One that is no longer pending: the server's reply gives its state.
+  const found = await askedBy(servers, !(await askedBy(servers)).some(({ approval }) => approval.id.startsWith(id)));
+  const { approval, server } = byPrefix(id, found, (asked) => asked.approval.id, SOUGHT);
+  return { control: server.control, approval_id: approval.id };
 }

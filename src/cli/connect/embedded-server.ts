@@ -5,6 +5,7 @@
  */
 import { createLog } from '../../base/log.ts';
 import { assembleControl } from '../../server/control/control-assembly.ts';
+import { openPrivateSocket } from '../../server/control/private-socket.ts';
 import type { Link } from '../../transport/link.ts';
 import { configOf } from '../config-file.ts';
 import type { Terminal } from '../output/terminal.ts';
@@ -41,5 +42,7 @@ export async function embeddedServer(flags: EmbeddedServerFlags): Promise<Embedd
     log.error(error.message);
     void rpc.stop('shutdown');
   });
+  // Approvals can be answered in another terminal too.
+  void openPrivateSocket(rpc, { home: config.home, log });
   return { accept: (link) => rpc.accept(link), stop: () => rpc.stop('sigterm') };
 }

@@ -33,6 +33,9 @@ export interface RpcComposition {
   readonly serverName?: string;
 }
 
+/** Milliseconds after the start: opening the private socket takes nothing of the time until the handshake is answered. */
+const SOCKET_AFTER_MS = 100;
+
 /** Makes the server; stopping it stops what it depends on. */
 export type ComposeRpc = (composition: RpcComposition) => Promise<RpcServer>;
 
@@ -62,7 +65,11 @@ export async function serveRpc(
       withdrawn = error;
       void server.stop('shutdown');
     });
-    await serveUntilEnd(link, server);
+    const opening = setTimeout(async () => {
+      const { openPrivateSocket } = await import('../../server/control/private-socket.ts');
+      await openPrivateSocket(server, { home: config.home, log });
+    }, SOCKET_AFTER_MS);
+    await serveUntilEnd(link, server).finally(() => clearTimeout(opening));
     if (withdrawn !== undefined) throw withdrawn;
   } catch (error) {
     link.destroy();

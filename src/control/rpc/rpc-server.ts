@@ -63,8 +63,11 @@ export interface RpcServer {
   readonly size: number;
   /** Resolves when the server has ended: by a client, a signal, or the end of the input. */
   readonly stopped: Promise<void>;
-  /** Accepts a link for session RPC alone. Requires a token if any are configured. */
-  accept(link: Link): void;
+  /**
+   * Accepts a link for session RPC alone. Requires a token if any are configured, except from the principal that is given: the
+   * one that the operating system lets connect.
+   */
+  accept(link: Link, principal?: Principal): void;
   /**
    * Serves the parent process on the pipes of this one. No token is required, and the end of the input stops the server.
    * Resolves when everything has ended; never rejects.
@@ -167,8 +170,9 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
 
   // Links.
 
-  accept(link: Link): void {
+  accept(link: Link, principal?: Principal): void {
     if (this.#state !== 'running') return link.destroy('the server is stopping');
+    if (principal !== undefined) return void this.#attach(link, principal);
     if (this.auth.hasTokens) return this.#acceptor.accept(link);
     this.#attach(link, LOCAL_PRINCIPAL);
   }
