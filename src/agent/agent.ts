@@ -23,6 +23,7 @@ import {
   type CapabilitiesChanged,
   type CapabilityGrant,
   capabilitiesChanged,
+  checkPing,
   EXTENSION_CANCEL,
   EXTENSION_CAPABILITIES,
   EXTENSION_JOURNAL,
@@ -138,6 +139,7 @@ export class AgentSession {
       this.#codec,
       maxMessageBytes === undefined ? connectionLimits : { ...connectionLimits, maxMessageBytes },
     );
+    this.#connection.checkPing = checkPing;
     this.#connection.keptReplies = new KeptReplies(2 * connectionLimits.maxParallel);
     this.#callLimits = {
       maxParallel: options.maxParallel ?? Number.POSITIVE_INFINITY,
@@ -435,8 +437,19 @@ export class AgentSession {
 
   /** Settles every call. `reason` is undefined when this side closed the session. */
   #settle(reason: HandfastError | undefined): void {
-    this.#calls.close(() => reason ?? fail('connection_lost', 'the agent was closed'));
+    if (reason === undefined) return this.#calls.close(() => fail('connection_lost', 'the agent was closed'));
+    this.#calls.close((sent) => (sent ? reason : notSent(reason)));
   }
+}
+
+/**
+ * The error of a call that no link could carry. It is the same on every transport, and repeating the call is safe: the
+ * host has seen nothing of it. How the link was lost is in `detail.reason`.
+ */
+function notSent(reason: HandfastError): HandfastError {
+  if (reason.code !== 'connection_lost') return reason;
+  const message = 'the host is not connected and the call was not sent; connect again, then repeat it';
+  return fail('connection_lost', message, { reason: reason.message }, reason);
 }
 
 const isGrant = (grant: unknown): grant is CapabilityGrant => isObject(grant) && typeof grant.capability === 'string';

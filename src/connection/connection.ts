@@ -10,7 +10,7 @@
 import { type Method, untyped } from '../protocol/method.ts';
 import type { CloseInfo, Link, LinkReceiver, Malformed } from '../transport/link.ts';
 import { toAscii } from '../wire/ascii.ts';
-import { violation } from '../wire/check.ts';
+import { type Check, violation } from '../wire/check.ts';
 import type { Address, Capacity, Codec, Encoded, Incoming, Message, MessageId } from '../wire/codec.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
 import type { ConnectionLimits, ConnectionOwner, EntryKind, Recorder } from './contract.ts';
@@ -60,6 +60,8 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   traffic: Traffic | undefined;
   /** What a pong reports beside the age of the connection. */
   pongFacts: (() => Message) | undefined;
+  /** The shape of a ping, where the dialect has one. */
+  checkPing: Check | undefined;
   /** Messages received since the handshake, pings and pongs left out; tells a resuming peer what was lost. */
   received = 0;
   /** Messages sent since the handshake, counted the same way. */
@@ -302,6 +304,9 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   }
 
   #pong(ping: Incoming): void {
+    const objection = this.codec.objection(ping);
+    if (objection !== undefined) return this.refuse(ping, objection);
+    if (this.checkPing?.(ping.body) === false) return this.refuse(ping, violation(ping.type, this.checkPing.errors));
     this.traffic?.arrived();
     const uptime_seconds = Math.round(performance.now() - this.#openedAt) / 1000;
     this.#transmit(this.codec.pong(this.#text, ping, { uptime_seconds, ...this.pongFacts?.() }));

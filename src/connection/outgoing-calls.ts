@@ -109,7 +109,7 @@ export class OutgoingCalls {
   #waitingHead = 0;
   #inWindow = 0;
   #unsent: PendingCall[] = [];
-  #closed: (() => HandfastError) | undefined;
+  #closed: ((sent: boolean) => HandfastError) | undefined;
   readonly #deadlines = new Deadlines<PendingCall>(
     () => [...this.#pending.values(), ...this.#waiting.slice(this.#waitingHead)],
     (call) => this.#cancel(call, this.#late(call)),
@@ -180,7 +180,7 @@ export class OutgoingCalls {
 
   #admit(call: PendingCall): void {
     const { signal } = call.options;
-    if (this.#closed !== undefined) return this.#settle(call, this.#closed());
+    if (this.#closed !== undefined) return this.#settle(call, this.#closed(false));
     if (signal !== undefined) {
       if (signal.aborted) return this.#settle(call, cancelled(signal.reason));
       call.onAbort = () => this.#cancel(call, cancelled(signal.reason));
@@ -195,12 +195,11 @@ export class OutgoingCalls {
   }
 
   #late(call: PendingCall): HandfastError {
-    const { method, options } = call;
-    const error = fail(
-      'timeout',
-      `${method.request} got no reply within ${options.timeoutMs ?? this.limits.timeoutMs} ms`,
-    );
-    return withoutReply(call, error);
+    const { method, options, sent } = call;
+    const within = `within ${options.timeoutMs ?? this.limits.timeoutMs} ms`;
+    if (sent) return withoutReply(call, fail('timeout', `${method.request} got no reply ${within}`));
+    const why = this.#pending.get(call.key) === call ? 'there is no link to the peer' : 'the calls before it still run';
+    return fail('timeout', `${method.request} was not sent ${within}: ${why}`);
   }
 
   /** Starts a call's time limit, once. */
@@ -339,14 +338,14 @@ export class OutgoingCalls {
     for (const call of [...(this.#streams?.values() ?? [])]) this.endStream(call, error);
   }
 
-  /** Settles everything; later calls fail at once with the same error. */
-  close(error: () => HandfastError): void {
+  /** Settles everything; later calls fail at once. `error` gets whether the call was sent. */
+  close(error: (sent: boolean) => HandfastError): void {
     this.#closed = error;
     const open = [...this.#pending.values(), ...this.#waiting.slice(this.#waitingHead)];
     this.#waiting = [];
     this.#waitingHead = 0;
-    for (const call of open) this.#settle(call, withoutReply(call, error()));
-    for (const call of [...(this.#streams?.values() ?? [])]) this.endStream(call, error());
+    for (const call of open) this.#settle(call, withoutReply(call, error(call.sent)));
+    for (const call of [...(this.#streams?.values() ?? [])]) this.endStream(call, error(true));
     this.#deadlines.clear();
   }
 

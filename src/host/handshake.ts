@@ -9,6 +9,7 @@ import type { Dialect, PendingLink } from '../connection/accept.ts';
 import type { Ping } from '../connection/liveness.ts';
 import {
   checkHandshakeReq,
+  checkPing,
   EXTENSION_CANCEL,
   EXTENSION_CAPABILITIES,
   EXTENSION_JOURNAL,
@@ -84,8 +85,7 @@ export class A2EHandshake implements Dialect {
       case 'handshake/req':
         return this.#shake(message, gate);
       case 'ping':
-        this.#strike(gate, 'pong', message, { uptime_seconds: Math.round(this.#host.uptimeMs()) / 1000 });
-        return;
+        return this.#ping(message, gate);
       case 'shutdown':
         return gate.refuse('shutdown before the handshake');
     }
@@ -117,13 +117,19 @@ export class A2EHandshake implements Dialect {
   }
 
   #strike(gate: PendingLink, type: string, message: Message, body: object): void {
-    const id = typeof message.id === 'string' ? message.id : '';
-    gate.link.send(this.#codec.reply(gate.link.text, type, { id, idText: '' }, body, 0));
+    gate.link.send(this.#codec.reply(gate.link.text, type, { id: idOf(message), idText: '' }, body, 0));
     if (++gate.strikes >= MAX_STRIKES) gate.refuse('too many messages before the handshake');
   }
 
+  #ping(message: Message, gate: PendingLink): void {
+    const objection = this.#codec.objection({ id: idOf(message), message });
+    if (objection !== undefined) return this.#refuseMessage(gate, message, objection);
+    if (!checkPing(message)) return this.#refuseMessage(gate, message, violation('ping', checkPing.errors));
+    this.#strike(gate, 'pong', message, { uptime_seconds: Math.round(this.#host.uptimeMs()) / 1000 });
+  }
+
   #shake(message: Message, gate: PendingLink): void {
-    if (typeof message.id !== 'string' || message.id === '') {
+    if (idOf(message) === '') {
       const error = fail('invalid_message', 'a request needs an id: a non-empty string');
       return this.#refuseMessage(gate, message, error);
     }
@@ -301,3 +307,5 @@ export const hostExtensions: ReadonlySet<string> = new Set([
 function pingOf({ connection, terms }: Session): Ping | undefined {
   return terms.extensions.has(EXTENSION_RESUME) ? () => connection.probe() : undefined;
 }
+
+const idOf = ({ id }: Message): string => (typeof id === 'string' ? id : '');

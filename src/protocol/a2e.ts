@@ -109,6 +109,14 @@ export const ping = method<Ping, Pong>({
   checkRequest: checks.Ping,
 });
 
+/** The shape of a ping. It may go without an id, unlike a request. */
+export const checkPing: typeof checks.Ping = (value) => {
+  const message = value as Ping;
+  const fits = checks.Ping(message.id === undefined ? { ...message, id: 'none' } : message);
+  checkPing.errors = checks.Ping.errors;
+  return fits;
+};
+
 /** Reads a session journal (extension handfast/journal). */
 export const journalFollow = method<JournalFollowReq, JournalFollowResp>({
   request: 'journal/follow/req',

@@ -13,6 +13,7 @@ import type { Route, RunningRequest } from '../connection/running-request.ts';
 import type { Journal, JournalEntry } from '../journal/journal.ts';
 import {
   checkCancel,
+  checkPing,
   checkShutdown,
   EXTENSION_CANCEL,
   EXTENSION_CAPABILITIES,
@@ -121,6 +122,7 @@ export class Session implements ConnectionOwner, SessionView {
     this.connection = new Connection(this, this.#codec, options.limits);
     this.connection.stamped = options.resumable;
     const { extensions } = options.terms;
+    this.connection.checkPing = checkPing;
     // Peers that did not ask for the extension see plain A2E, and there `cancel` is unknown.
     this.connection.cancels = extensions.has(EXTENSION_CANCEL);
     const { uptimeMs } = options.host;

@@ -118,9 +118,12 @@ export class A2ECodec implements Codec {
     };
   }
 
-  objection({ id, message }: Incoming): HandfastError | undefined {
-    if (id === '') return fail('invalid_message', 'a request needs an id: a non-empty string');
-    const { a2e, version } = message as Message;
+  objection({ id, message }: Pick<Incoming, 'id' | 'message'>): HandfastError | undefined {
+    const { a2e, version, type, id: given } = message as Message;
+    // Only a ping may go without an id: its sender needs no more than any pong.
+    if (id === '' && (type !== 'ping' || given !== undefined)) {
+      return fail('invalid_message', 'a request needs an id: a non-empty string');
+    }
     if (versionFits(a2e) && versionFits(version)) return undefined;
     return fail('version_mismatch', 'this host speaks A2E 1.x');
   }

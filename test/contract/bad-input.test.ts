@@ -260,6 +260,17 @@ for (const name of textTransports) {
       assert.equal((await agent.answer('now')).data.success, true);
     });
 
+    test('before the handshake pings are checked too', async () => {
+      const agent = await site.dial('open');
+      agent.send({ type: 'ping', id: 'v', a2e: '2.0' });
+      assertError(await agent.next(), { code: 'version_mismatch', req_id: 'v' });
+      agent.send({ type: 'ping', id: 5 });
+      assertError(await agent.next(), { code: 'invalid_message', req_id: '' });
+      agent.send({ type: 'ping', id: 't', ts: 'now' });
+      assertError(await agent.next(), { code: 'schema_violation', path: '/ts', req_id: 't' });
+      await agent.ping();
+    });
+
     test('F-01: before the handshake of any host a line over 64 KiB ends the connection', async () => {
       const agent = await site.dial('open');
       agent.write(`${'x'.repeat(65 * 1024)}\n${JSON.stringify({ type: 'handshake/req', id: 'hs', agent_caps: [] })}\n`);

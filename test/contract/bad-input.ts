@@ -229,6 +229,25 @@ const unserved: readonly Fixture[] = [
   { title: 'a tool that fails', send: call('f', 'fails', {}), expect: [{ code: 'tool_error', req_id: 'f' }] },
 ];
 
+/** Pings, which are checked like every message. */
+const pings: readonly Fixture[] = [
+  ...['{"type":"ping","id":""}', '{"type":"ping","id":5}', '{"type":"ping","id":null}'].map((send) => ({
+    title: `a ping with an id that is none: ${send}`,
+    send,
+    expect: [{ code: 'invalid_message', req_id: '' }],
+  })),
+  ...[{ a2e: '2.0' }, { version: '2.0' }, { a2e: 1 }].map((stamp) => ({
+    title: `a ping of another version: ${JSON.stringify(stamp)}`,
+    send: message({ type: 'ping', id: 'v', ...stamp }),
+    expect: [{ code: 'version_mismatch', req_id: 'v' }],
+  })),
+  {
+    title: 'a ping with a time that is no number',
+    send: message({ type: 'ping', id: 't', ts: 'now' }),
+    expect: [violation('/ts', 't')],
+  },
+];
+
 /** Too long or too deep. */
 const oversized: readonly Fixture[] = [
   {
@@ -253,6 +272,7 @@ export const fixtures: readonly Fixture[] = [
   ...shapeless,
   ...misshapen,
   ...unserved,
+  ...pings,
   ...oversized,
 ];
 
