@@ -40,7 +40,7 @@ export interface AcpAgentOptions {
   /** Version of this software, sent to the editor. */
   readonly version: string;
   /** Settings of new sessions; absent: the server's defaults. */
-  readonly create?: { readonly backend?: string; readonly model?: string };
+  readonly create?: { readonly backend?: string; readonly model?: string; readonly thinking_level?: string };
   /** Receives failures outside of a request, a line each. */
   readonly note?: (line: string) => void;
 }

@@ -47,6 +47,7 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
     'handfast session send new "read README.md and count its lines"',
     'handfast session send last @notes.txt',
     'git diff | handfast session send new - --detach',
+    'handfast session send last --model claude-opus-4-5 --thinking high "and its tests?"',
   ],
   'session ls': ['handfast session ls', 'handfast session ls --all --cwd . --json'],
   'session show': ['handfast session show last', 'handfast session show last --json | jq .usage'],

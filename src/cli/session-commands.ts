@@ -18,6 +18,27 @@ import {
 /** The options of every command that talks to a server of sessions. */
 const reaching = (command: Command): Command => command.addOption(connectOption()).addOption(tokenFileOption());
 
+const thinkingOption = (): Option =>
+  new Option('--thinking <level>', 'how much the model thinks').choices([
+    'off',
+    'minimal',
+    'low',
+    'medium',
+    'high',
+    'xhigh',
+  ]);
+
+const approvalsOption = (): Option =>
+  new Option(
+    '--approvals <what>',
+    'what happens where the policy asks (default: ask; deny where no user can answer)',
+  ).choices(['ask', 'allow', 'deny']);
+
+const ABOUT_SENDING = `
+Uses the server that is running (handfast up), else one of its own for this turn. The model: --model, else that of the
+session, control.model of the configuration, the one of "handfast model use", the default of a provider with a key.
+Exit code: 0 the turn ended, 5 it failed, 7 it ran out of time, 130 it was interrupted.`;
+
 const ABOUT_IDS = '\nSESSION is an id, a prefix of one, or "last".';
 
 export function addSessions(program: Command, act: (action: Act) => Promise<void>): void {
@@ -26,14 +47,10 @@ export function addSessions(program: Command, act: (action: Act) => Promise<void
     .option('--new', 'start a new session')
     .option('--session <session>', 'continue this one')
     .option('--backend <name>', 'backend of a new session: model, rehearsal or a configured agent')
-    .option('--model <id>', 'the model of a new session')
+    .option('--model <id>', 'the model of the session: ID or PROVIDER/ID')
+    .addOption(thinkingOption())
     .option('--title <title>', 'the title of a new session')
-    .addOption(
-      new Option(
-        '--approvals <what>',
-        'what happens where the policy asks (default: ask; deny where no user can answer)',
-      ).choices(['ask', 'allow', 'deny']),
-    )
+    .addOption(approvalsOption())
     .addOption(configOption())
     .addOption(jsonOption('print every event as a line; read one prompt a line'))
     .addHelpText(
@@ -76,12 +93,19 @@ function addSession(program: Command, act: (action: Act) => Promise<void>): void
   reaching(session.command('send <session> <prompt...>'))
     .description('send a prompt and print the reply ("new": in a new session; prompt: text, @FILE or -)')
     .addOption(new Option('--image <path>', 'an image (repeatable)').argParser(collect))
-    .option('--model <id>', 'the model of a new session')
+    .option('--backend <name>', 'backend of a new session: model, rehearsal or a configured agent')
+    .option('--model <id>', 'the model of the session: ID or PROVIDER/ID')
+    .addOption(thinkingOption())
+    .addOption(approvalsOption())
+    .addOption(configOption())
     .option('--detach', 'return at once and print the id of the turn')
     .option('--no-enqueue', 'fail when a turn is running')
     .addOption(jsonOption('print every event of the turn as a line'))
+    .addHelpText('after', ABOUT_SENDING)
     .action((id, words, flags) =>
-      act(async (terminal) => (await commands()).sessionSend(id, words.join(' '), flags, terminal)),
+      act(async (terminal) =>
+        (await import('./commands/session-send.ts')).sessionSend(id, words.join(' '), flags, terminal),
+      ),
     );
   reaching(session.command('steer <session> <text...>'))
     .description('steer the running turn')
@@ -169,7 +193,8 @@ JSON-RPC 2.0, one message a line; nothing else goes to stdout. Ends with exit co
   reaching(program.command('acp'))
     .description('serve sessions to the editor that started this program, by the Agent Client Protocol')
     .option('--backend <name>', 'backend of new sessions: model, rehearsal or a configured agent')
-    .option('--model <id>', 'the model of new sessions')
+    .option('--model <id>', 'the model of new sessions: ID or PROVIDER/ID')
+    .addOption(thinkingOption())
     .addOption(configOption())
     .option('--verbose', 'log events to stderr, not only errors')
     .addHelpText(

@@ -158,6 +158,18 @@ export const control = group(
         'model',
       ),
     ),
+    model: optional(
+      text(
+        'The model of sessions without a choice of their own: ID, or PROVIDER/ID. Left out: the one stored by "handfast model use", else the default of a provider that has a key or a sign-in.',
+        'the name of a model',
+        'anthropic/claude-sonnet-4-5',
+      ),
+    ),
+    stream_idle_ms: integer(
+      'Longest silence of a model while it answers. Then its request is ended: tried again while nothing of the answer was shown, else continued.',
+      [1_000, 3_600_000],
+      60_000,
+    ),
     host: optional(
       text(
         'The host whose tools the model is given: any address of an environment. Left out: this host for sessions in its workspace, and its built-in tools for those in other folders.',

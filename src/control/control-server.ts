@@ -63,6 +63,10 @@ export interface ControlServerOptions {
   /** Backend of sessions that choose none. Default: `model` once a provider is configured, until then `rehearsal`. */
   readonly backend?: string;
   readonly providers?: ProvidersConfig;
+  /** See `SettingsOptions.model`. */
+  readonly defaultModel?: string | undefined;
+  /** Longest silence of a model while it answers, in milliseconds. */
+  readonly streamIdleMs?: number | undefined;
   readonly approvals?: { readonly rules?: readonly PolicyRule[]; readonly timeoutMs?: number };
   /** Added to the system prompt of every model. */
   readonly instructions?: string;
@@ -123,8 +127,8 @@ export async function createControlServer(options: ControlServerOptions): Promis
   await using opened = new AsyncDisposableStack();
   const hub = new EventHub(log);
   const serverEvents = await ServerEventLog.open({ journal, hub, now });
-  const { providers: config } = options;
-  const settings = await createSettings({ home, env, config, serverEvents, log, now, ...options.settings });
+  const { providers: config, defaultModel: model } = options;
+  const settings = await createSettings({ home, env, config, model, serverEvents, log, now, ...options.settings });
   opened.defer(() => settings.stop());
   const store = opened.adopt(openStore(options, now), (openStore) => openStore.close());
   const environments = new Environments({ open: options.openEnvironment });
@@ -171,7 +175,7 @@ export async function createControlServer(options: ControlServerOptions): Promis
     {
       handlers: [
         state.handler(),
-        ...settingsHandlers(settings, sessions, state),
+        ...settingsHandlers(settings, sessions, state, { backends: [...backends.values()], defaultBackend }),
         ...sessions.handlers((reason, session) => state.changed(reason, session)),
         ...skills.handlers(),
         toolsListHandler(environments, cwd),
@@ -254,6 +258,7 @@ function backendsOf(
   const model = modelBackend({
     providers: settings,
     environments,
+    ...(options.streamIdleMs !== undefined && { limits: { idleTimeoutMs: options.streamIdleMs } }),
     instructionsFor: async ({ prompt, cwd }) =>
       [options.instructions ?? '', skillInstructions(await skills.skillsFor(prompt.text, cwd))]
         .filter((part) => part !== '')
@@ -281,12 +286,23 @@ async function stopAll(backends: Iterable<Backend>): Promise<void> {
   await Promise.all([...backends].map((backend) => backend.stop?.()));
 }
 
-function settingsHandlers(settings: Settings, sessions: Sessions, state: ServerState): readonly Handled[] {
+function settingsHandlers(
+  settings: Settings,
+  sessions: Sessions,
+  state: ServerState,
+  { backends, defaultBackend }: { readonly backends: readonly Backend[]; readonly defaultBackend: () => string },
+): readonly Handled[] {
   return settings.handlers({
     checkSession: (id, { caller }) => void sessions.openFor(caller.principal, id, 'drive'),
     compress: (id, { model, provider, thinking, openRouterProvider }, { signal }) =>
       sessions.compress(id, { model, provider, thinking, openRouterProvider }, signal),
     stateChanged: (reason) => state.changed(reason),
+    backends,
+    backendOf(id, { caller }) {
+      if (id === undefined) return { name: defaultBackend(), settings: {} };
+      const { backend, settings } = sessions.openFor(caller.principal, id, 'read').record;
+      return { name: backend, settings };
+    },
     configure: (id, { model, provider, thinking, openRouterProvider }, { caller }) => {
       const session = sessions.openFor(caller.principal, id, 'drive');
       const { settings } = session.record;

@@ -39,7 +39,7 @@ import {
   UiMessage,
   Usage,
 } from './session-types.schema.ts';
-import { PROVIDERS } from './session-words.ts';
+import { CHOICE_SOURCES, CREDENTIAL_SOURCES, PROVIDERS } from './session-words.ts';
 import { anyObject, flag, may, number, oneOf, orNull, shape, text } from './shapes.schema.ts';
 
 const list = Type.Array;
@@ -433,6 +433,41 @@ export const authSetKey = rpcMethod('auth.set.api_key', 'Stores and checks an AP
       verified: orNull(flag()),
       model_count: number(),
       message: may(text()),
+    }),
+  );
+export const modelStatus = rpcMethod(
+  'model.status',
+  'What a turn would use, and which providers and backends can be used. Waits a moment for lists that are being read. Holds no key.',
+)
+  .optionalParams({ session_id: optionalText() })
+  .returns(
+    object({
+      backend: text('The backend of the session; without one, that of new sessions.'),
+      choice: orNull(
+        object({
+          provider: Provider,
+          model: text(),
+          thinking: Thinking,
+          source: oneOf(CHOICE_SOURCES),
+          usable: flag('False: its provider has no credential.'),
+        }),
+      ),
+      providers: list(
+        object({
+          provider: Provider,
+          usable: flag(),
+          credential: orNull(oneOf(CREDENTIAL_SOURCES)),
+          variables: list(text(), {
+            description: 'The variables its key is read from; the one that has it comes first.',
+          }),
+          signs_in: flag('True: it can be signed in to with `auth.connect.*`.'),
+          allowed: flag('False: sessions of the caller may not use it.'),
+          default_model: orNull(text()),
+          model_count: number(),
+        }),
+      ),
+      backends: list(object({ name: text(), label: text(), allowed: flag() })),
+      stored_in: oneOf(['keyring', 'file'], 'Where credentials are stored.'),
     }),
   );
 export const systemClients = rpcMethod('system.clients', 'The connected clients.')

@@ -40,6 +40,7 @@ export const readingMethods: readonly string[] = [
   'skills.list',
   'tools.list',
   'model.list',
+  'model.status',
   'model.openrouter.providers',
   'limits.get',
   'auth.status',

@@ -7,7 +7,17 @@
 import type { Wire } from '../wire/schema.ts';
 import type * as schemas from './session-types.schema.ts';
 
-export { PROVIDERS, type Provider, type StopReason, THINKING_LEVELS, type Thinking } from './session-words.ts';
+export {
+  CHOICE_SOURCES,
+  type ChoiceSource,
+  CREDENTIAL_SOURCES,
+  type CredentialSource,
+  PROVIDERS,
+  type Provider,
+  type StopReason,
+  THINKING_LEVELS,
+  type Thinking,
+} from './session-words.ts';
 
 /** An image of a prompt, read and checked. `byteSize` in bytes. */
 export type Image = Wire<typeof schemas.Image>;

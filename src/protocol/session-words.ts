@@ -8,6 +8,14 @@
 export const PROVIDERS = ['openai', 'openrouter', 'antigravity', 'anthropic', 'google', 'compatible'] as const;
 export type Provider = (typeof PROVIDERS)[number];
 
+/** What enables a provider: a sign-in, a key that was stored here, a variable of the environment, or an address alone. */
+export const CREDENTIAL_SOURCES = ['sign_in', 'stored_key', 'environment', 'address'] as const;
+export type CredentialSource = (typeof CREDENTIAL_SOURCES)[number];
+
+/** What decided the model of a session, the strongest first. `credential`: nothing did, so it is the default of a provider. */
+export const CHOICE_SOURCES = ['session', 'file', 'stored', 'credential'] as const;
+export type ChoiceSource = (typeof CHOICE_SOURCES)[number];
+
 export const THINKING_LEVELS = ['OFF', 'MINIMAL', 'LOW', 'MEDIUM', 'HIGH', 'XHIGH'] as const;
 export type Thinking = (typeof THINKING_LEVELS)[number];
 

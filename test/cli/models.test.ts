@@ -1,30 +1,124 @@
-/** A model from the command line, for a user with nothing but the key of a provider: how one is found and chosen. */
+/** A model from the command line, for a user with nothing but the key of a provider: how one is found, said and chosen. */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
-import { startModelServer } from '../../src/testing/model-server.ts';
+import { type TestContext, test } from 'node:test';
+import { type ModelServer, startModelServer } from '../../src/testing/model-server.ts';
 import { User } from './command.ts';
 
-test('with a key alone a turn fails with the way to choose a model, and one is chosen by its id', async (t) => {
-  await using provider = await startModelServer({
-    models: ['gpt-5.2', 'gpt-5-mini'],
-    otherwise: ({ body }) => ({ text: `Hello from ${body.model}.` }),
+/** Answers with its name, refuses two keys and one model as providers do. */
+async function provider(t: TestContext): Promise<ModelServer> {
+  const server = await startModelServer({
+    models: ['claude-opus-4-5', 'claude-sonnet-4-5-20250929'],
+    otherwise: ({ body, headers }) => {
+      const key = headers['x-api-key'];
+      if (key !== 'sk-ant-valid-0123') {
+        return { error: `API key ${key} is invalid or expired`, status: 401, error_code: 'authentication_error' };
+      }
+      if (body.model === 'no-such-model')
+        return { error: 'model: no-such-model', status: 404, error_code: 'not_found_error' };
+      return { text: `Hello from ${body.model}.` };
+    },
   });
-  const env = { HANDFAST_KEYRING: 'off', OPENAI_API_KEY: 'sk-test', OPENAI_BASE_URL: provider.baseUrl('responses') };
+  t.after(() => server[Symbol.asyncDispose]());
+  return server;
+}
+
+/** A user, and the environment of one who has a key. */
+function userOf(t: TestContext, server?: ModelServer, key = 'sk-ant-valid-0123') {
   const user = new User();
   t.after(() => user.leave());
+  const keyed = server && { ANTHROPIC_API_KEY: key, ANTHROPIC_BASE_URL: server.baseUrl('anthropic') };
+  return { user, env: { HANDFAST_KEYRING: 'off', ...keyed } };
+}
+
+const NEXT_STEPS = /handfast auth login .*ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY or OPENROUTER_API_KEY/;
+
+test('a key alone is enough: a prompt is answered by the default model of its provider, which is said', async (t) => {
+  const server = await provider(t);
+  const { user, env } = userOf(t, server);
+  const sent = await user.run(['session', 'send', 'new', 'hi'], { env });
+  assert.deepEqual([sent.code, sent.stdout], [0, 'Hello from claude-sonnet-4-5-20250929.\n']);
+  const said =
+    /^session [0-9a-f-]{36}\nmodel anthropic\/claude-sonnet-4-5-20250929 \(the default of anthropic, by ANTHROPIC_API_KEY; .*\)\n$/;
+  assert.match(sent.stderr, said);
+
+  const chat = await user.run(['chat', '--new'], { input: 'hi\n', env });
+  assert.equal(chat.stdout, 'Hello from claude-sonnet-4-5-20250929.\n');
+  assert.match(chat.stderr, /^model anthropic\/claude-sonnet-4-5-20250929 /m);
+
+  const acp = await user.run(['acp'], { env });
+  assert.deepEqual([acp.code, acp.stdout], [0, '']);
+  assert.match(acp.stderr, /^handfast: model anthropic\/claude-sonnet-4-5-20250929 /);
+});
+
+test('without a key the commands to run are named, by each command', async (t) => {
+  const { user, env } = userOf(t);
+  const sent = await user.run(['session', 'send', 'new', 'hi'], { env });
+  assert.match(sent.stderr, NEXT_STEPS);
+  assert.match((await user.run(['chat', '--new'], { input: 'say "x"\n', env })).stderr, NEXT_STEPS);
+  assert.match((await user.run(['acp'], { env })).stderr, NEXT_STEPS);
+});
+
+test('a key that the running server does not have is named as such', async (t) => {
+  const { user, env } = userOf(t);
   await user.up([], { env });
+  const sent = await user.run(['session', 'send', 'new', 'hi'], {
+    env: { ...env, GEMINI_API_KEY: 'AIza-secret-0123' },
+  });
+  assert.match(sent.stderr, /GEMINI_API_KEY is set here, but not where the server runs: .*handfast auth login google/);
+  assert.doesNotMatch(sent.stderr, /AIza/);
+});
 
-  const refused = await user.run(['session', 'send', 'new', 'hello']);
-  assert.equal(refused.code, 5);
-  assert.match(refused.stderr, /select a model .*\[not_configured\]\n.*\/model ID, or --model ID for a new session\n$/);
-
-  const sent = await user.run(['session', 'send', 'new', '--model', 'gpt-5-mini', 'hello']);
-  assert.deepEqual([sent.code, sent.stdout], [0, 'Hello from gpt-5-mini.\n']);
-
-  const chat = await user.run(['chat', '--new'], { input: '/model\n/model gpt-5.2\nhello\n' });
-  assert.match(chat.stdout, /^gpt-5\.2 +.*\ngpt-5-mini .*\nHello from gpt-5\.2\.\n$/);
-  assert.match(chat.stderr, /this session uses gpt-5\.2/);
-
-  const misplaced = await user.failure(['session', 'send', 'last', '--model', 'gpt-5.2', 'hello']);
+test('flags choose model and thinking level of a session, at any turn', async (t) => {
+  const server = await provider(t);
+  const { user, env } = userOf(t, server);
+  await user.up([], { env });
+  const sent = await user.run(['session', 'send', 'new', '--model', 'claude-opus-4-5', '--thinking', 'off', 'hi']);
+  assert.equal(sent.stdout, 'Hello from claude-opus-4-5.\n');
+  assert.match(sent.stderr, /^model anthropic\/claude-opus-4-5 \(chosen for this session\)$/m);
+  const again = await user.run(['session', 'send', 'last', '--model', 'anthropic/claude-sonnet-4-5-20250929', 'hi']);
+  assert.equal(again.stdout, 'Hello from claude-sonnet-4-5-20250929.\n');
+  const settings = (await user.json(['session', 'show', 'last'])).settings;
+  assert.deepEqual([settings.model, settings.thinking], ['anthropic/claude-sonnet-4-5-20250929', 'OFF']);
+  const misplaced = await user.failure(['session', 'send', 'last', '--backend', 'model', 'hi']);
   assert.deepEqual([misplaced.exit, misplaced.code], [2, 'usage']);
+});
+
+test('the model of the configuration is used where the session chose none', async (t) => {
+  const server = await provider(t);
+  const { user, env } = userOf(t, server);
+  const config = user.write('own.yaml', 'control:\n  model: anthropic/claude-opus-4-5\n');
+  const sent = await user.run(['session', 'send', 'new', '--config', config, 'hi'], { env });
+  assert.equal(sent.stdout, 'Hello from claude-opus-4-5.\n');
+  assert.match(sent.stderr, /control\.model of the configuration/);
+  const flag = await user.run(
+    ['session', 'send', 'new', '--config', config, '--model', 'claude-sonnet-4-5-20250929', 'hi'],
+    { env },
+  );
+  assert.equal(flag.stdout, 'Hello from claude-sonnet-4-5-20250929.\n');
+});
+
+for (const [what, key, model, next] of [
+  ['a key that is not accepted', 'sk-ant-wrong-4567', undefined, /handfast auth login anthropic stores another/],
+  ['a model that does not exist', 'sk-ant-valid-0123', 'no-such-model', /handfast model ls lists the models/],
+] as const) {
+  test(`${what} ends with 5 and the next step, without the key`, async (t) => {
+    const server = await provider(t);
+    const { user, env } = userOf(t, server, key);
+    const words = model === undefined ? [] : ['--model', model];
+    const { code, stdout, stderr } = await user.run(['session', 'send', 'new', ...words, 'hi'], { env });
+    assert.deepEqual([code, stdout], [5, '']);
+    assert.match(stderr, next);
+    assert.doesNotMatch(stderr, /sk-ant-/);
+  });
+}
+
+test('a server of its own denies what it cannot ask about, and leaves that to the next client', async (t) => {
+  const { user, env } = userOf(t);
+  const { code, stdout } = await user.run(['session', 'send', 'new', 'write "x" to f.txt'], { env });
+  assert.equal(code, 0);
+  assert.match(stdout, /denied|not allowed/i);
+  const detached = await user.failure(['session', 'send', 'new', '--detach', 'say "x"'], { env });
+  assert.deepEqual([detached.exit, detached.code], [2, 'usage']);
+  await user.up([], { env });
+  assert.equal((await user.json(['session', 'show', 'last'])).settings.approvals, 'ask');
 });

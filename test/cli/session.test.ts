@@ -37,7 +37,8 @@ describe('session send', () => {
     const { code, stdout, stderr } = await session('send', 'new', 'read notes.txt and count its lines');
     assert.equal(code, 0);
     assert.match(stdout, /^Rehearsal backend: .*\nnotes\.txt has 2 lines\.\n$/);
-    assert.match(untimed(stderr), /^session [0-9a-f-]{36}\n✓ read_file notes\.txt: 2 lines, 8 bytes\n$/);
+    const said = /^session [0-9a-f-]{36}\nno model can be used; .*\n✓ read_file notes\.txt: 2 lines, 8 bytes\n$/;
+    assert.match(untimed(stderr), said);
   });
 
   test('with --json prints every event of the turn, and takes the prompt from a file or a pipe', async () => {
@@ -55,6 +56,17 @@ describe('session send', () => {
     assert.equal(code, 5);
     assert.equal(stderr.match(/out of luck/g)?.length, 1);
     assert.match(stderr, /✗ the turn failed: out of luck \[provider_error\]\n$/);
+  });
+
+  test('ends with 130 when another command interrupted the turn, and with 7 when its time was over', async () => {
+    const command = user.start(['session', 'send', 'new', 'say "begun" then wait 60000 ms', '--json']);
+    await command.says('begun');
+    await session('interrupt', 'last');
+    assert.equal((await command.ended()).code, 130);
+    const config = user.write('short.yaml', 'control:\n  turn_timeout_ms: 1000\n');
+    const env = { ...ENV, HANDFAST_HOME: join(user.folder, 'short') };
+    const late = await user.run(['session', 'send', 'new', '--config', config, 'wait 60000 ms'], { env });
+    assert.equal(late.code, 7);
   });
 
   test('interrupts its turn on Ctrl-C and ends with 130', async () => {

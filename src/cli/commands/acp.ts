@@ -7,21 +7,24 @@
 
 import { createLog } from '../../base/log.ts';
 import { serveAcp } from '../../bridge/acp-agent.ts';
+import type { ControlClient } from '../../control-client/control.ts';
 import { MESSAGE_BYTES_CEILING } from '../../transport/link.ts';
 import { stdioLink } from '../../transport/stdio.ts';
 import type { HandfastError } from '../../wire/errors.ts';
 import type { ControlFlags } from '../connect/open-control.ts';
 import { type ReachedServer, reachServer } from '../connect/reach-server.ts';
 import { leaveSoon } from '../leave.ts';
+import { modelLine, statusOf } from '../model/model-text.ts';
 import { packageVersion } from '../package-info.ts';
 import { logUnhandledRejections } from '../unhandled-rejections.ts';
 
 export interface AcpFlags extends ControlFlags {
   /** Of a server of our own. */
   readonly config?: string;
-  /** Backend and model of new sessions. */
+  /** Backend, model and thinking level of new sessions. */
   readonly backend?: string;
   readonly model?: string;
+  readonly thinking?: string;
   readonly verbose?: boolean;
 }
 
@@ -57,12 +60,13 @@ export async function acp(flags: AcpFlags): Promise<void> {
         void link.close('the connection to the server is lost');
       },
     });
-    const { backend, model } = flags;
+    const { backend, model, thinking } = flags;
+    await sayModel(behind.control, flags);
     await serveAcp({
       control: behind.control,
       link,
       version: packageVersion(),
-      create: { backend, model },
+      create: { backend, model, thinking_level: thinking },
       note: (line) => log.warn(line),
     });
     if (lost !== undefined) throw lost;
@@ -71,4 +75,12 @@ export async function acp(flags: AcpFlags): Promise<void> {
     await behind?.close();
     leaveSoon();
   }
+}
+
+/** Says on stderr, which editors show or store, what new sessions use; flags of this command win over it. */
+async function sayModel(control: ControlClient, { backend, model }: AcpFlags): Promise<void> {
+  if (backend !== undefined || model !== undefined) return;
+  const status = await statusOf(control);
+  const line = status && modelLine(status, process.env);
+  if (line !== undefined) process.stderr.write(`handfast: ${line}\n`);
 }

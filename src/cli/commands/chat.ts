@@ -10,6 +10,7 @@ import type { ControlSession } from '../../control-client/session.ts';
 import { Conversation } from '../chat/conversation.ts';
 import type { ControlFlags } from '../connect/open-control.ts';
 import { reachServer } from '../connect/reach-server.ts';
+import { modelLine, statusOf } from '../model/model-text.ts';
 import type { Terminal, TerminalOutput } from '../output/terminal.ts';
 import { fullId } from './session.ts';
 
@@ -20,6 +21,7 @@ export interface ChatFlags extends ControlFlags {
   readonly session?: string;
   readonly backend?: string;
   readonly model?: string;
+  readonly thinking?: string;
   readonly title?: string;
   readonly config?: string;
   /** What happens where the policy asks. */
@@ -42,6 +44,15 @@ export async function chat(flags: ChatFlags, terminal: Terminal): Promise<number
     // With a server of our own and no terminal, no user can answer.
     const approvals = flags.approvals ?? (server.own && !attended ? 'deny' : undefined);
     const session = await sessionFor(control, flags);
+    const { model, thinking } = flags;
+    if (flags.session !== undefined && (model ?? thinking) !== undefined) {
+      await control.rpc.sessionConfigure({ session_id: session.id, model, thinking_level: thinking });
+    }
+    if (!terminal.json) {
+      const status = await statusOf(control, session.id);
+      const line = status && modelLine(status, process.env);
+      if (line !== undefined) terminal.note(line);
+    }
     if (approvals !== undefined) await control.rpc.sessionConfigure({ session_id: session.id, approvals });
     // The packages of the screen are loaded by those who see it.
     const screen = attended ? new (await import('../chat/screen/chat-screen.ts')).ChatScreen() : undefined;
@@ -63,12 +74,12 @@ export async function chat(flags: ChatFlags, terminal: Terminal): Promise<number
 /** The session that is named, else the last one of this folder, else a new one. */
 async function sessionFor(control: ControlClient, flags: ChatFlags): Promise<ControlSession> {
   if (flags.session !== undefined) return control.open(await fullId(control, flags.session));
-  const { title, backend, model } = flags;
-  const isNew = flags.new === true || [title, backend, model].some((wanted) => wanted !== undefined);
+  const { title, backend, model, thinking } = flags;
+  const isNew = flags.new === true || [title, backend, model, thinking].some((wanted) => wanted !== undefined);
   if (!isNew) {
     for await (const { session_id } of control.sessions({ cwd: process.cwd() })) return control.open(session_id);
   }
-  return control.create({ title, backend, model, cwd: process.cwd(), parallelTools: true });
+  return control.create({ title, backend, model, thinking, cwd: process.cwd(), parallelTools: true });
 }
 
 /** True where a user can type, and where what is shown can be drawn again. */

@@ -12,8 +12,8 @@ import type { Terminal } from '../output/terminal.ts';
 import { readText, textOf } from '../read-text.ts';
 import { byPrefix, type Sought, shownIds } from '../short-id.ts';
 
-/** Exit code of a command whose turn failed. */
-const TURN_FAILED = 5;
+/** Exit code of a command whose steer was not accepted. */
+const REJECTED = 5;
 
 const SOUGHT: Sought = { noun: 'session', missing: 'session_not_found', see: 'handfast session ls --all' };
 
@@ -108,46 +108,6 @@ export async function sessionTail(
 
 const reached = (event: ControlEvent | EventGap): number => (event.type === 'gap' ? event.to : event.seq);
 
-export interface SendFlags extends ControlFlags {
-  /** Of a new session. */
-  readonly model?: string;
-  readonly image?: readonly string[];
-  /** Return when the prompt was accepted. */
-  readonly detach?: boolean;
-  readonly enqueue?: boolean;
-}
-
-/** Sends a prompt; `new` opens a session for it. */
-export async function sessionSend(id: string, prompt: string, flags: SendFlags, terminal: Terminal): Promise<number> {
-  const { model } = flags;
-  if (model !== undefined && id !== 'new') {
-    throw fail('usage', '--model is for new sessions: handfast session send new --model ID PROMPT');
-  }
-  const text = await textOf(prompt);
-  return withControl(flags, terminal, async ({ control, signal }) => {
-    const session =
-      id === 'new'
-        ? await control.create({ cwd: process.cwd(), model })
-        : await control.open(await fullId(control, id));
-    if (id === 'new' && !terminal.json) terminal.note(`session ${session.id}`);
-    const images = flags.image?.map((path) => ({ path }));
-    const turn = await session.prompt(text, { images, enqueue: flags.enqueue ?? true });
-    if (flags.detach) {
-      if (terminal.json) terminal.document({ session_id: session.id, turn_id: turn.turnId, queued: turn.queued });
-      else terminal.line(turn.turnId);
-      return 0;
-    }
-    const interrupt = (): void => void session.interrupt(turn.turnId).catch(() => {});
-    signal.addEventListener('abort', interrupt, { once: true });
-    const output = new SessionOutput(terminal);
-    for await (const event of turn) output.show(event);
-    output.settle();
-    signal.throwIfAborted();
-    const { error } = await turn.result();
-    return error === undefined ? 0 : TURN_FAILED;
-  });
-}
-
 export async function sessionSteer(
   id: string,
   text: string,
@@ -159,7 +119,7 @@ export async function sessionSteer(
     const result = await session.steer(await textOf(text), { expectedTurnId: turn, whenLate: 'queue' });
     if (terminal.json) terminal.document(result);
     else terminal.line(result.outcome);
-    return result.accepted ? 0 : TURN_FAILED;
+    return result.accepted ? 0 : REJECTED;
   });
 }
 

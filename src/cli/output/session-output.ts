@@ -36,7 +36,7 @@ export interface SessionOutputOptions {
 
 /** The protocol fixes the words of the error, which do not say how a user of the command line selects one. */
 const CHOOSE_A_MODEL =
-  '· handfast chat, then /model, lists the models; choose one with /model ID, or --model ID for a new session';
+  '· handfast model ls lists the models, handfast model use ID chooses one; handfast auth login PROVIDER stores a key';
 
 export class SessionOutput {
   readonly #terminal: TerminalOutput;
@@ -122,7 +122,7 @@ export class SessionOutput {
         return this.#ended();
       case 'session.error':
         this.note(`✗ the turn failed: ${event.payload.message} [${event.payload.kind}]`);
-        if (event.payload.kind === 'not_configured' && /\bmodel\b/.test(event.payload.message))
+        if (event.payload.kind === 'not_configured' && /\b(?:model|provider)\b/.test(event.payload.message))
           this.note(CHOOSE_A_MODEL);
         return this.#ended();
       default:

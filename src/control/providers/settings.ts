@@ -25,7 +25,8 @@ import { type Endpoints, type Environment, type ProvidersConfig, resolveEndpoint
 import type { Fetch } from './http/http-json.ts';
 import { authHandlers, profileFor } from './methods/auth-methods.ts';
 import { readLimits } from './methods/limits.ts';
-import { checkChoice, chooseModel, type ModelDeps, modelHandlers } from './methods/model-methods.ts';
+import { checkChoice, decideModel } from './methods/model-choice.ts';
+import { type ModelDeps, modelHandlers } from './methods/model-methods.ts';
 import { Catalogue } from './models/catalogue.ts';
 import { type ChoiceStore, openChoices } from './models/stored-choices.ts';
 import { FIRST_THINKING } from './models/thinking.ts';
@@ -37,6 +38,8 @@ export interface SettingsOptions {
   readonly env: Environment;
   /** The `providers` section of the configuration. */
   readonly config?: ProvidersConfig;
+  /** `control.model` of the configuration: `ID` or `PROVIDER/ID`. Wins over the stored choice. */
+  readonly model?: string | undefined;
   readonly serverEvents: ServerEvents;
   readonly log: Log;
   /** Epoch milliseconds. */
@@ -52,7 +55,10 @@ export interface SettingsOptions {
 }
 
 /** What the methods of the settings need of the rest of the server. */
-export type SettingsHandlerDeps = Pick<ModelDeps, 'checkSession' | 'compress' | 'configure' | 'stateChanged'>;
+export type SettingsHandlerDeps = Pick<
+  ModelDeps,
+  'backendOf' | 'backends' | 'checkSession' | 'compress' | 'configure' | 'stateChanged'
+>;
 
 /** The parts that settings are made of. */
 interface Parts {
@@ -65,6 +71,7 @@ interface Parts {
   readonly signIns: SharedSlots;
   readonly serverEvents: ServerEvents;
   readonly fetch: Fetch;
+  readonly configured: string | undefined;
 }
 
 const { maxSignIns, maxSignInsPerPrincipal } = handfastDefaults.limits;
@@ -96,7 +103,18 @@ export async function createSettings(options: SettingsOptions): Promise<Settings
     const deps = { endpoints, serverEvents, fetch, log, env, platform, now, wait, stopping };
     const flows = new LoginFlows({ ...deps, slots: signIns });
     const started = refreshOldLists(accounts, catalogue, stopping, log);
-    const parts = { endpoints, credentials, choices, catalogue, accounts, flows, signIns, serverEvents, fetch };
+    const parts = {
+      endpoints,
+      credentials,
+      choices,
+      catalogue,
+      accounts,
+      flows,
+      signIns,
+      serverEvents,
+      fetch,
+      configured: options.model,
+    };
     return new Settings(parts, started, stop, unlock);
   } catch (thrown) {
     unlock();
@@ -128,7 +146,7 @@ export class Settings implements Providers {
   handlers(deps: SettingsHandlerDeps): readonly Handled[] {
     const { accounts, endpoints, fetch } = this.#parts;
     const stopping = this.#stop.signal;
-    const shared = { ...this.#parts, ...deps, stopping };
+    const shared = { ...this.#parts, ...deps, stopping, listed: this.started };
     return [
       ...authHandlers(shared),
       ...modelHandlers(shared),
@@ -164,7 +182,7 @@ export class Settings implements Providers {
   }
 
   choose(settings: SessionSettings): ModelChoice | undefined {
-    return chooseModel(settings, this.#parts);
+    return decideModel(settings, this.#parts);
   }
 
   check(choice: ModelChoice | undefined): asserts choice is ModelChoice {

@@ -101,6 +101,8 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
       backends: await acpBackends(config, { version, log, processes: slots.processes }),
       backend: options.backend ?? control.backend,
       providers,
+      defaultModel: control.model,
+      streamIdleMs: control.streamIdleMs,
       approvals: control.approvals,
       instructions: control.instructions,
       imageRoots: control.imageRoots,

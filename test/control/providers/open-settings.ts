@@ -100,6 +100,8 @@ export async function openSettings(
     },
     compress,
     configure() {},
+    backends: [{ name: 'model', label: 'A model' }],
+    backendOf: () => ({ name: 'model', settings: {} }),
     stateChanged: (reason) =>
       serverEvents.emit('state.changed', { reason, snapshot: { ...settings.snapshotParts(), ...others } }),
   });

@@ -77,8 +77,27 @@ function failure(
     ...(windowTokens !== undefined && { context_window_tokens: windowTokens }),
   };
   // Without the cause: the SDK's errors carry the request, its headers included.
-  const error = new HandfastError('provider_error', message, { detail, retryable: retry !== 'never' });
+  const error = new HandfastError('provider_error', `${message}${adviceOn(reason, provider)}`, {
+    detail,
+    retryable: retry !== 'never',
+  });
   return { error, reason, retry, retryAfterMs };
+}
+
+/** What the user can do about a failure that asking again does not mend; '' = the provider's words are all there is. */
+function adviceOn(reason: FailureReason, provider: string): string {
+  switch (reason) {
+    case 'auth':
+      return provider === 'antigravity' || provider === 'openai'
+        ? `; ${provider} did not accept the credential: handfast auth login ${provider} replaces it`
+        : `; ${provider} did not accept the key: handfast auth login ${provider} stores another`;
+    case 'quota':
+      return `; the account at ${provider} has no credit left: handfast model use ID chooses a model of another provider`;
+    case 'not_found':
+      return '; handfast model ls lists the models, handfast model use ID chooses one';
+    default:
+      return '';
+  }
 }
 
 function reasonOf(facts: ThrownFacts, words: string, provider: string): FailureReason {

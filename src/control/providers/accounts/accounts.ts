@@ -6,7 +6,7 @@
  */
 import type { Log } from '../../../base/log.ts';
 import { orAborted } from '../../../base/race.ts';
-import { PROVIDERS, type Provider } from '../../../protocol/session-types.ts';
+import { type CredentialSource, PROVIDERS, type Provider } from '../../../protocol/session-types.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import type { ProviderAccess } from '../../contract/providers.ts';
 import type { Endpoints, LoginProvider } from '../http/endpoints.ts';
@@ -62,6 +62,23 @@ export class Accounts {
     // A server of one's own often needs no key; its address alone enables it.
     if (provider === 'compatible') return baseUrl === undefined ? undefined : { kind: 'api_key', key: key ?? '' };
     return key === undefined ? undefined : { kind: 'api_key', key };
+  }
+
+  /** What enables a provider, and the variable that holds its key; undefined = it is not enabled. */
+  source(provider: Provider): { readonly kind: CredentialSource; readonly variable?: string } | undefined {
+    const { credentials, endpoints } = this.#options;
+    const stored = credentials.get(provider);
+    if (stored !== undefined) return { kind: stored.kind === 'oauth' ? 'sign_in' : 'stored_key' };
+    if (provider === 'antigravity' || !this.isEnabled(provider)) return undefined;
+    const { keyEnv: variable } = endpoints.api[provider];
+    return variable === undefined ? { kind: 'address' } : { kind: 'environment', variable };
+  }
+
+  /** The variables that a key is read from, the one that holds it first. */
+  variables(provider: Provider): readonly string[] {
+    if (provider === 'antigravity') return [];
+    const { keyEnv, keyEnvs } = this.#options.endpoints.api[provider];
+    return keyEnv === undefined ? keyEnvs : [keyEnv, ...keyEnvs.filter((name) => name !== keyEnv)];
   }
 
   isEnabled(provider: Provider): boolean {

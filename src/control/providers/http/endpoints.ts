@@ -57,6 +57,10 @@ export interface KeyEndpoint {
   readonly baseUrl: string | undefined;
   /** The key found in the environment. */
   readonly key: string | undefined;
+  /** The variables that are read for the key, in order; the first that is set holds it. Never empty. */
+  readonly keyEnvs: readonly string[];
+  /** The variable that holds `key`. */
+  readonly keyEnv: string | undefined;
 }
 
 /** All addresses, resolved. None ends with a slash. */
@@ -83,16 +87,17 @@ const GOOGLE_ISSUER = 'https://accounts.google.com';
 const OPENAI_CLIENT_ID = 'app_EMoamEEZ73f0CkXaXp7hrann';
 
 /** Where an API is by default, and the variables that name its address and its key. */
-const DEFAULTS: Readonly<Record<KeyProvider, { url?: string; urlEnv: string; keyEnv: string }>> = {
-  openai: { url: 'https://api.openai.com/v1', urlEnv: 'OPENAI_BASE_URL', keyEnv: 'OPENAI_API_KEY' },
-  openrouter: { url: 'https://openrouter.ai/api/v1', urlEnv: 'OPENROUTER_BASE_URL', keyEnv: 'OPENROUTER_API_KEY' },
-  anthropic: { url: 'https://api.anthropic.com/v1', urlEnv: 'ANTHROPIC_BASE_URL', keyEnv: 'ANTHROPIC_API_KEY' },
+const DEFAULTS: Readonly<Record<KeyProvider, { url?: string; urlEnv: string; keyEnvs: readonly string[] }>> = {
+  openai: { url: 'https://api.openai.com/v1', urlEnv: 'OPENAI_BASE_URL', keyEnvs: ['OPENAI_API_KEY'] },
+  openrouter: { url: 'https://openrouter.ai/api/v1', urlEnv: 'OPENROUTER_BASE_URL', keyEnvs: ['OPENROUTER_API_KEY'] },
+  anthropic: { url: 'https://api.anthropic.com/v1', urlEnv: 'ANTHROPIC_BASE_URL', keyEnvs: ['ANTHROPIC_API_KEY'] },
   google: {
     url: 'https://generativelanguage.googleapis.com/v1beta',
     urlEnv: 'GOOGLE_BASE_URL',
-    keyEnv: 'GOOGLE_GENERATIVE_AI_API_KEY',
+    // The names in the wild: the AI SDK's, that of Google's own command line, and that of its older libraries.
+    keyEnvs: ['GOOGLE_GENERATIVE_AI_API_KEY', 'GEMINI_API_KEY', 'GOOGLE_API_KEY'],
   },
-  compatible: { urlEnv: 'HANDFAST_COMPATIBLE_BASE_URL', keyEnv: 'HANDFAST_COMPATIBLE_API_KEY' },
+  compatible: { urlEnv: 'HANDFAST_COMPATIBLE_BASE_URL', keyEnvs: ['HANDFAST_COMPATIBLE_API_KEY'] },
 };
 
 /** The addresses in force. Fails with `config_invalid`, naming the setting whose value is not an address. */
@@ -105,11 +110,15 @@ export function resolveEndpoints(config: ProvidersConfig, env: Environment): End
     return value && checkedUrl(value, fromEnvironment === undefined ? setting : variable);
   };
   const endpoint = (provider: KeyProvider): KeyEndpoint => {
-    const { url, urlEnv, keyEnv } = DEFAULTS[provider];
+    const { url, urlEnv, keyEnvs: usual } = DEFAULTS[provider];
     const settings = config[provider];
+    const keyEnvs = settings?.apiKeyEnv === undefined ? usual : [settings.apiKeyEnv];
+    const keyEnv = keyEnvs.find((name) => given(name) !== undefined);
     return {
       baseUrl: address(urlEnv, `providers.${provider}.base_url`, settings?.baseUrl) ?? url,
-      key: given(settings?.apiKeyEnv ?? keyEnv),
+      key: keyEnv && given(keyEnv),
+      keyEnvs,
+      keyEnv,
     };
   };
 

@@ -1,27 +1,46 @@
 /**
- * The methods of session RPC about models, and which model a session uses.
+ * The methods of session RPC about models: which can be chosen, which is chosen, and what a turn would use.
  *
  * `model.select` chooses for every session that has not chosen for itself, and from those who may not change that default
  * for the session it names; a session does so with `session.configure`.
  * @see docs/protocol/session-rpc.md#models
  */
-import { type ModelListResult, modelList, modelSelect, openrouterProviders } from '../../../protocol/session-rpc.ts';
-import type { ModelOption, Provider, SessionSettings } from '../../../protocol/session-types.ts';
+import { orAborted, within } from '../../../base/race.ts';
+import {
+  type ModelListResult,
+  modelList,
+  modelSelect,
+  modelStatus,
+  openrouterProviders,
+} from '../../../protocol/session-rpc.ts';
+import type { Provider, SessionSettings } from '../../../protocol/session-types.ts';
 import { may, must, refusal } from '../../../session/rights.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { Compaction } from '../../contract/backend.ts';
 import { type Handled, handles, type RpcCall } from '../../contract/handlers.ts';
 import type { ModelChoice } from '../../contract/providers.ts';
-import type { Accounts } from '../accounts/accounts.ts';
-import { type Catalogue, requireModel } from '../models/catalogue.ts';
-import type { ChoiceStore, SelectedModel } from '../models/stored-choices.ts';
+import type { CredentialStore } from '../accounts/credentials.ts';
+import { requireModel } from '../models/catalogue.ts';
+import type { SelectedModel } from '../models/stored-choices.ts';
 import { FIRST_THINKING, thinkingFor, thinkingOf } from '../models/thinking.ts';
 import { requireProvider } from './auth-methods.ts';
+import { type ChoiceDeps, decideModel } from './model-choice.ts';
+import { providerStatus } from './provider-status.ts';
 
-export interface ModelDeps {
-  readonly accounts: Accounts;
-  readonly choices: ChoiceStore;
-  readonly catalogue: Catalogue;
+/** What runs a session, or would run a new one. */
+export interface SessionBackend {
+  readonly name: string;
+  readonly settings: SessionSettings;
+}
+
+export interface ModelDeps extends ChoiceDeps {
+  readonly credentials: Pick<CredentialStore, 'protection'>;
+  /** Resolves when the lists that were old at the start have been read, or could not be. */
+  readonly listed: Promise<void>;
+  /** The backends there are. */
+  readonly backends: readonly { readonly name: string; readonly label: string }[];
+  /** The backend of a session the caller may read, without one that of new sessions. Fails with `session_not_found`. */
+  backendOf(sessionId: string | undefined, call: RpcCall): SessionBackend;
   /** Aborts when the server stops. */
   readonly stopping: AbortSignal;
   /** Fails with `session_not_found` unless the caller may use this session. */
@@ -33,6 +52,9 @@ export interface ModelDeps {
   /** Chooses the model of one session. */
   configure(sessionId: string, model: SelectedModel, call: RpcCall): void | Promise<void>;
 }
+
+/** Longest wait for lists that are being read: a network that drops packets must not hold up what needs no list. */
+const LISTS_TIMEOUT_MS = 2_000;
 
 /** Order of `models` in `model.list`. */
 const LIST_ORDER: readonly Provider[] = ['openai', 'antigravity', 'openrouter', 'anthropic', 'google', 'compatible'];
@@ -95,6 +117,29 @@ export function modelHandlers(parts: ModelDeps): readonly Handled[] {
       };
     }),
 
+    handles(modelStatus, async ({ session_id }, call) => {
+      const { principal } = call.caller;
+      const { name: backend, settings } = parts.backendOf(session_id, call);
+      await orAborted(within(parts.listed, LISTS_TIMEOUT_MS), call.signal);
+      const decided = decideModel(settings, parts);
+      return {
+        backend,
+        choice:
+          decided === undefined
+            ? null
+            : {
+                provider: decided.provider,
+                model: decided.model,
+                thinking: decided.thinking,
+                source: decided.source,
+                usable: accounts.isEnabled(decided.provider),
+              },
+        providers: providerStatus(parts).map((row) => ({ ...row, allowed: may(principal, 'provider', row.provider) })),
+        backends: parts.backends.map((row) => ({ ...row, allowed: may(principal, 'backend', row.name) })),
+        stored_in: parts.credentials.protection,
+      };
+    }),
+
     handles(openrouterProviders, async ({ model_id: id }, { signal }) => {
       if (!accounts.isEnabled('openrouter')) throw fail('not_configured', 'openrouter api key is not configured');
       const access = await accounts.access('openrouter', signal);
@@ -110,41 +155,4 @@ export function modelHandlers(parts: ModelDeps): readonly Handled[] {
 function compressionOf({ compressed, reason, ...numbers }: Compaction): Readonly<Record<string, unknown>> {
   const why = reason === 'provider_switch' ? reason : 'auto';
   return { requested: true, applied: compressed, reason: compressed ? why : 'none', ...numbers };
-}
-
-/** The session's own choice, else the server's; undefined = neither made one. */
-export function chooseModel(
-  settings: SessionSettings,
-  { accounts, choices, catalogue }: Pick<ModelDeps, 'accounts' | 'choices' | 'catalogue'>,
-): ModelChoice | undefined {
-  const { selected } = choices.current;
-  const provider = settings.provider ?? providerOf(settings.model) ?? selected?.provider;
-  if (provider === undefined) return undefined;
-  const followed = selected?.provider === provider ? selected : undefined;
-  const model = settings.model ?? followed?.model ?? catalogue.models(provider)[0]?.id;
-  if (model === undefined) return undefined;
-  const option: ModelOption | undefined = catalogue.find(provider, model);
-  return {
-    provider,
-    model,
-    thinking: thinkingFor(option, settings.thinking ?? selected?.thinking ?? FIRST_THINKING),
-    openRouterProvider:
-      settings.openRouterProvider ?? (followed?.model === model ? followed.openRouterProvider : undefined) ?? 'any',
-    option,
-  };
-
-  /** Who serves a model that was named without its provider: the chosen provider, if it can, else the first that does. */
-  function providerOf(id: string | undefined): Provider | undefined {
-    if (id === undefined) return undefined;
-    const chosen = selected === undefined ? [] : [selected.provider];
-    return [...chosen, ...accounts.enabled()].find((name) => catalogue.find(name, id) !== undefined);
-  }
-}
-
-/** Fails with `not_configured`, in the protocol's words, unless a choice could be used. Asks no network. */
-export function checkChoice(choice: ModelChoice | undefined, accounts: Accounts): asserts choice is ModelChoice {
-  if (choice === undefined) throw fail('not_configured', 'select a model from an enabled provider first');
-  if (!accounts.isEnabled(choice.provider)) {
-    throw fail('not_configured', `provider ${choice.provider} is not enabled`, { provider: choice.provider });
-  }
 }

@@ -12,7 +12,7 @@ import { type ModelOption, PROVIDERS, type Provider } from '../../../protocol/se
 import { fail } from '../../../wire/errors.ts';
 import type { ProviderAccess } from '../../contract/providers.ts';
 import { type Fetch, record, records, textOf } from '../http/http-json.ts';
-import { firstRows, modelRow } from './known-models.ts';
+import { defaultModelId, firstRows, modelRow } from './known-models.ts';
 import { fetchModels, fetchRoutingProviders } from './model-sources.ts';
 
 /** A list older than this is read again at the next start. */
@@ -71,6 +71,16 @@ export class Catalogue {
   /** One row; undefined when the provider does not list it. */
   find(provider: Provider, id: string): ModelOption | undefined {
     return this.models(provider).find((row) => row.id === id);
+  }
+
+  /** The model of a provider that is used where none was chosen; undefined when it lists none. */
+  defaultModel(provider: Provider): ModelOption | undefined {
+    const rows = this.models(provider);
+    const wanted = defaultModelId(provider);
+    // Lists may name the dated builds of a model only: claude-sonnet-4-5-20250929.
+    const dated = (id: string): boolean =>
+      wanted !== undefined && /^-\d/.test(id.slice(wanted.length)) && id.startsWith(wanted);
+    return rows.find(({ id }) => id === wanted) ?? rows.find(({ id }) => dated(id)) ?? rows[0];
   }
 
   /** Whether a provider's rows come from its list as it was within the last day at this address. */

@@ -149,3 +149,14 @@ const FIRST: Readonly<Partial<Record<Provider, readonly ModelFacts[]>>> = {
 export function firstRows(provider: Provider): readonly ModelOption[] {
   return (FIRST[provider] ?? []).map((facts) => modelRow(provider, facts));
 }
+
+/** Models for work of any kind, used where nothing was chosen; a provider without one has the first of its list. */
+const DEFAULTS: Readonly<Partial<Record<Provider, string>>> = {
+  openai: 'gpt-5.2',
+  openrouter: 'openrouter/auto',
+  anthropic: 'claude-sonnet-4-5',
+  google: 'gemini-2.5-pro',
+};
+
+/** The id of the default model of a provider; undefined = the first of its list. */
+export const defaultModelId = (provider: Provider): string | undefined => DEFAULTS[provider];

@@ -9,9 +9,20 @@ test('the environment wins over the configuration, which wins over the default',
     compatible: { models: ['m'] },
   };
   const plain = resolveEndpoints(config, { OPENAI_API_KEY: 'not asked for', MY_KEY: ' mine ' });
-  assert.deepEqual(plain.api.openai, { baseUrl: 'https://config.example/v1', key: 'mine' });
-  assert.deepEqual(plain.api.anthropic, { baseUrl: 'https://api.anthropic.com/v1', key: undefined });
-  assert.deepEqual(plain.api.compatible, { baseUrl: undefined, key: undefined });
+  assert.deepEqual(plain.api.openai, {
+    baseUrl: 'https://config.example/v1',
+    key: 'mine',
+    keyEnvs: ['MY_KEY'],
+    keyEnv: 'MY_KEY',
+  });
+  assert.deepEqual(plain.api.anthropic, {
+    baseUrl: 'https://api.anthropic.com/v1',
+    key: undefined,
+    keyEnvs: ['ANTHROPIC_API_KEY'],
+    keyEnv: undefined,
+  });
+  assert.equal(plain.api.compatible.baseUrl, undefined);
+  assert.equal(plain.api.compatible.key, undefined);
   const { api } = resolveEndpoints(config, {
     OPENAI_BASE_URL: 'http://127.0.0.1:8080/v1',
     ANTHROPIC_API_KEY: 'a',
@@ -20,6 +31,13 @@ test('the environment wins over the configuration, which wins over the default',
   });
   assert.equal(api.openai.baseUrl, 'http://127.0.0.1:8080/v1');
   assert.deepEqual([api.anthropic.key, api.google.key, api.openrouter.key], ['a', 'g', undefined]);
+});
+
+test('the key of Google is read under each of the names it has elsewhere', () => {
+  for (const name of ['GOOGLE_GENERATIVE_AI_API_KEY', 'GEMINI_API_KEY', 'GOOGLE_API_KEY']) {
+    const { key, keyEnv } = resolveEndpoints({}, { [name]: 'g' }).api.google;
+    assert.deepEqual([key, keyEnv], ['g', name]);
+  }
 });
 
 test('tokens of another sign-in service never go to the real API by default', () => {

@@ -416,3 +416,55 @@ test('any provider takes a key and an address of its own; the wrong ones are ref
   assert.deepEqual(await call('auth.logout', { provider: 'compatible' }), { provider: 'compatible', removed: true });
   await assert.rejects(set({ provider: 'compatible' }), { code: 'schema_violation' });
 });
+
+test('a key alone gives a default model; the status says what decided, and never holds a key', async (t) => {
+  const provider = await catalogue(t);
+  const env = { ...provider.env, OPENROUTER_API_KEY: 'demo-key' };
+  const opened = await openSettings(t, { env });
+  const status = await opened.call('model.status', {});
+  const choice = { provider: 'openrouter', model: 'demo/alpha', thinking: 'HIGH', source: 'credential', usable: true };
+  assert.deepEqual(status.choice, choice);
+  const row = status.providers.find((one: { provider: string }) => one.provider === 'openrouter');
+  assert.deepEqual(row, {
+    provider: 'openrouter',
+    usable: true,
+    credential: 'environment',
+    variables: ['OPENROUTER_API_KEY'],
+    signs_in: false,
+    default_model: 'demo/alpha',
+    model_count: 2,
+    allowed: true,
+  });
+  assert.ok(!JSON.stringify(status).includes('demo-key'));
+  // A stored choice wins over the default, the session over both.
+  await opened.call('model.select', { model_id: 'demo/beta', provider: 'openrouter', thinking_level: 'off' });
+  assert.deepEqual(opened.settings.choose({})?.model, 'demo/beta');
+  assert.equal((await opened.call('model.status', {})).choice.source, 'stored');
+  assert.equal(opened.settings.choose({ model: 'demo/alpha' })?.model, 'demo/alpha');
+});
+
+test('the model of the configuration wins over the stored one, and is read as ID or PROVIDER/ID', async (t) => {
+  const provider = await catalogue(t);
+  const env = {
+    ...provider.env,
+    OPENROUTER_API_KEY: 'demo-key',
+    ANTHROPIC_API_KEY: 'a',
+    ANTHROPIC_BASE_URL: provider.env.OPENROUTER_BASE_URL!,
+  };
+  const { settings, call } = await openSettings(t, { env, model: 'demo/beta' });
+  await settings.started;
+  await call('model.select', { model_id: 'demo/alpha', provider: 'openrouter', thinking_level: 'off' });
+  const { choice } = await call('model.status', {});
+  assert.deepEqual([choice.provider, choice.model, choice.source], ['openrouter', 'demo/beta', 'file']);
+  const named = (model: string) => {
+    const { provider: name, model: id } = settings.choose({ model })!;
+    return `${name} ${id}`;
+  };
+  assert.equal(named('demo/alpha'), 'openrouter demo/alpha');
+  assert.equal(named('openrouter/demo/alpha'), 'openrouter demo/alpha');
+  // Not in a list: the provider that is named, else the family of the name.
+  assert.equal(named('anthropic/claude-9'), 'anthropic claude-9');
+  assert.equal(named('claude-9'), 'anthropic claude-9');
+  // Named, but without a key: said so, and not sent elsewhere.
+  assert.equal(named('google/gemini-9'), 'google gemini-9');
+});

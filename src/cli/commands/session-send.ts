@@ -1,0 +1,135 @@
+/**
+ * `handfast session send`: one prompt to a session, its answer, and an exit code that says how the turn ended. Uses the server
+ * that runs, else one of its own for this turn.
+ */
+import type { ControlSession } from '../../control-client/session.ts';
+import type { SessionSettings, StopReason } from '../../protocol/session-types.ts';
+import { fail } from '../../wire/errors.ts';
+import type { ControlFlags } from '../connect/open-control.ts';
+import { type ReachedServer, reachServer } from '../connect/reach-server.ts';
+import { INTERRUPTED, interruptible } from '../interrupt.ts';
+import { modelLine, statusOf } from '../model/model-text.ts';
+import { SessionOutput } from '../output/session-output.ts';
+import type { Terminal } from '../output/terminal.ts';
+import { textOf } from '../read-text.ts';
+import { fullId } from './session.ts';
+
+type Approvals = NonNullable<SessionSettings['approvals']>;
+
+export interface SendFlags extends ControlFlags {
+  /** Of a server of its own. */
+  readonly config?: string;
+  /** Of a new session. */
+  readonly backend?: string;
+  /** Of the session, from this turn on. */
+  readonly model?: string;
+  readonly thinking?: string;
+  readonly approvals?: Approvals;
+  readonly image?: readonly string[];
+  /** Return when the prompt was accepted. */
+  readonly detach?: boolean;
+  readonly enqueue?: boolean;
+}
+
+/** Exit codes of a turn that failed, and of one that its time limit ended. */
+const TURN_FAILED = 5;
+const TURN_TIMED_OUT = 7;
+/** A turn in this process does not hold the event loop open; a timer of this length does. */
+const FOREVER_MS = 2 ** 30;
+
+/**
+ * Sends a prompt; `new` opens a session for it. Resolves with the exit code of the turn. Fails as reaching or starting the
+ * server does, with `usage`, and with `session_not_found`.
+ */
+export async function sessionSend(id: string, prompt: string, flags: SendFlags, terminal: Terminal): Promise<number> {
+  if (flags.backend !== undefined && id !== 'new') {
+    throw fail('usage', '--backend is for new sessions: handfast session send new --backend NAME PROMPT');
+  }
+  const text = await textOf(prompt);
+  return interruptible(async (signal) => {
+    const server = await reachServer({ ...flags, ask: terminal }, { signal, onStderr: (line) => terminal.note(line) });
+    const alive = setInterval(() => {}, FOREVER_MS);
+    try {
+      return await sendTo(server, id, text, flags, terminal, signal);
+    } finally {
+      clearInterval(alive);
+      await server.close();
+    }
+  });
+}
+
+async function sendTo(
+  { control, own }: ReachedServer,
+  id: string,
+  text: string,
+  flags: SendFlags,
+  terminal: Terminal,
+  signal: AbortSignal,
+): Promise<number> {
+  const { backend, model, thinking, approvals } = flags;
+  if (own && flags.detach) throw fail('usage', '--detach needs a server that stays; start one with: handfast up');
+  const session =
+    id === 'new'
+      ? await control.create({ cwd: process.cwd(), backend, model, thinking, approvals })
+      : await control.open(await fullId(control, id));
+  const configure = (settings: { model?: string; thinking_level?: string; approvals?: Approvals }) =>
+    control.rpc.sessionConfigure({ session_id: session.id, ...settings });
+  if (id !== 'new' && [model, thinking, approvals].some((given) => given !== undefined)) {
+    await configure({ model, thinking_level: thinking, approvals });
+  }
+  if (id === 'new' && !terminal.json) {
+    terminal.note(`session ${session.id}`);
+    const status = await statusOf(control, session.id);
+    const line = status && modelLine(status, process.env);
+    if (line !== undefined) terminal.note(line);
+  }
+  if (!own || approvals !== undefined) return promptIn(session, text, flags, terminal, signal);
+  // No other command reaches a server of our own to answer. The next client of this session may be able to.
+  const { settings } = await session.state();
+  await configure({ approvals: 'deny' });
+  try {
+    return await promptIn(session, text, flags, terminal, signal);
+  } finally {
+    await configure({ approvals: settings.approvals ?? 'ask' });
+  }
+}
+
+async function promptIn(
+  session: ControlSession,
+  text: string,
+  { image, detach, enqueue = true }: SendFlags,
+  terminal: Terminal,
+  signal: AbortSignal,
+): Promise<number> {
+  const turn = await session.prompt(text, { images: image?.map((path) => ({ path })), enqueue });
+  if (detach) {
+    if (terminal.json) terminal.document({ session_id: session.id, turn_id: turn.turnId, queued: turn.queued });
+    else terminal.line(turn.turnId);
+    return 0;
+  }
+  const interrupt = (): void => void session.interrupt(turn.turnId).catch(() => {});
+  signal.addEventListener('abort', interrupt, { once: true });
+  const output = new SessionOutput(terminal);
+  for await (const event of turn) output.show(event);
+  output.settle();
+  signal.throwIfAborted();
+  return exitCodeOf((await turn.result()).stopReason);
+}
+
+/** 0 for a turn that came to its end, also at a limit of its answer. @see docs/errors.md#exit-codes */
+function exitCodeOf(stopReason: StopReason): number {
+  switch (stopReason) {
+    case 'interrupted':
+      return INTERRUPTED;
+    case 'timeout':
+      return TURN_TIMED_OUT;
+    case 'error':
+    case 'cleared':
+    case 'closed':
+    case 'shutdown':
+    case 'restart':
+      return TURN_FAILED;
+    default:
+      return 0;
+  }
+}

@@ -1,0 +1,86 @@
+/**
+ * What the command line says of models and providers: which one a new session uses and why, and what to run where none can be
+ * used. Read from `model.status`; no key is ever in it.
+ *
+ * Used by `session send`, `chat`, `acp`, `model`, `auth` and `doctor`.
+ */
+import type { ControlClient } from '../../control-client/control.ts';
+import type { ResultOf } from '../../protocol/rpc-reader.ts';
+import { modelStatus } from '../../protocol/session-rpc.ts';
+
+export type ModelStatus = ResultOf<typeof modelStatus>;
+type Provider = Pick<ModelStatus['providers'][number], 'provider' | 'usable' | 'credential' | 'variables'>;
+
+/** The variables that a first-time user most likely has, in messages that list some. */
+const USUAL_VARIABLES = 'ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY or OPENROUTER_API_KEY';
+
+/** The commands that make a model usable. */
+export const ENABLE_A_PROVIDER = `store a key: handfast auth login anthropic (or openai, google, openrouter), or set ${USUAL_VARIABLES}`;
+
+/** What a provider is enabled by, in a few words; '' = it is not. */
+export function enabledBy({ credential, variables }: Provider): string {
+  switch (credential) {
+    case 'sign_in':
+      return 'signed in';
+    case 'stored_key':
+      return 'stored key';
+    case 'environment':
+      return variables[0] ?? 'environment';
+    case 'address':
+      return 'configured address';
+    default:
+      return '';
+  }
+}
+
+/**
+ * The line that says what a session uses, and what to run next.
+ * @param env of the command: a key in it does not reach a server that was started without it
+ */
+export function modelLine(
+  { backend, choice, providers }: Pick<ModelStatus, 'backend' | 'choice' | 'providers'>,
+  env: Readonly<Record<string, string | undefined>>,
+): string | undefined {
+  const usable = providers.some((provider) => provider.usable);
+  if (backend === 'rehearsal' && !usable) {
+    return `no model can be used; ${nextStep(providers, env)}; the rehearsal backend follows simple directives until then`;
+  }
+  if (backend !== 'model') return `backend ${backend}`;
+  if (choice === null) {
+    return usable
+      ? 'no model is chosen; run: handfast model use ID'
+      : `no model can be used; ${nextStep(providers, env)}`;
+  }
+  const name = `model ${choice.provider}/${choice.model}`;
+  if (!choice.usable) {
+    return `${name} was chosen, but ${choice.provider} has no key; run: handfast auth login ${choice.provider}, or choose another: handfast model use ID`;
+  }
+  return `${name} (${reasonOf(choice, providers)})`;
+}
+
+/** What enables a provider, for a user who has none. */
+function nextStep(providers: readonly Provider[], env: Readonly<Record<string, string | undefined>>): string {
+  for (const { provider, variables } of providers) {
+    const set = variables.find((name) => (env[name] ?? '').trim() !== '');
+    if (set === undefined) continue;
+    return `${set} is set here, but not where the server runs: start it again with it, or store the key: handfast auth login ${provider}`;
+  }
+  return ENABLE_A_PROVIDER;
+}
+
+function reasonOf(
+  { source, provider }: Pick<NonNullable<ModelStatus['choice']>, 'source' | 'provider'>,
+  providers: readonly Provider[],
+): string {
+  if (source === 'session') return 'chosen for this session';
+  if (source === 'file') return 'control.model of the configuration';
+  if (source === 'stored') return 'chosen with handfast model use';
+  const by = providers.find((row) => row.provider === provider);
+  return `the default of ${provider}, by ${by === undefined ? 'its key' : enabledBy(by)}; another: handfast model use ID`;
+}
+
+/** The status of a session, or of new ones; undefined from a server that has no `model.status`. */
+export async function statusOf(control: ControlClient, sessionId?: string): Promise<ModelStatus | undefined> {
+  if (!control.server.methods.includes(modelStatus.name)) return undefined;
+  return control.rpc.modelStatus({ session_id: sessionId });
+}
