@@ -4,7 +4,7 @@
  * Called by `program.ts`.
  */
 import type { TaskState } from '../fleet/orchestrator/task.ts';
-import { PRIORITIES, REPLY_SCHEMAS } from '../protocol/fleet.ts';
+import { PRIORITIES, REPLY_SCHEMAS, TASK_STATES } from '../protocol/fleet.ts';
 import {
   type Act,
   type Command,
@@ -26,20 +26,6 @@ const reaching = (command: Command): Command =>
 const fleetOption = (): Option => new Option('--fleet <name>', 'which fleet of this user, if several are running');
 
 const ABOUT_IDS = '\nTASK is an id, the beginning of one, or "last".';
-
-const TASK_STATES: readonly TaskState[] = [
-  'queued',
-  'reserved',
-  'sent',
-  'accepted',
-  'running',
-  'done',
-  'partial',
-  'blocked',
-  'error',
-  'lost',
-  'canceled',
-];
 
 /** `--state`: repeatable, one state each. */
 const states = (text: string, previous?: readonly TaskState[]): TaskState[] => {

@@ -119,6 +119,12 @@ export interface Journal {
   /** Who a session with entries belongs to; undefined for one without an owner, and for an unknown one. */
   owner(session: string): string | undefined;
 
+  /**
+   * The writer expects no more entries of a session soon: what the journal holds ready for them, in memory and in the file, is
+   * given back. Appending to it later is fine and costs a little more. Absent: nothing is held ready.
+   */
+  release?(session: string): void;
+
   /** Forgets a session and its entries. Forgetting an unknown one is fine. */
   delete(session: string): Promise<void>;
 

@@ -6,7 +6,7 @@
  */
 import { Type } from '../wire/schema.ts';
 import { TaskQuestion, TaskResult } from './fleet.schema.ts';
-import { PRIORITIES, REPLY_SCHEMAS } from './fleet-words.ts';
+import { PRIORITIES, REPLY_SCHEMAS, TASK_STATES } from './fleet-words.ts';
 import { anyObject, flag, may, number, oneOf, orNull, shape, text } from './shapes.schema.ts';
 
 const list = Type.Array;
@@ -43,7 +43,7 @@ export const TaskSpec = shape('A request for a task. All but the brief may be le
 });
 
 export const TaskState = oneOf(
-  ['queued', 'reserved', 'sent', 'accepted', 'running', 'done', 'partial', 'blocked', 'error', 'lost', 'canceled'],
+  TASK_STATES,
   '`queued → reserved → sent → accepted → running → {done | partial | blocked | error | lost | canceled}`. `blocked` and `lost` go back to `queued` by policy, with the next attempt.',
 );
 

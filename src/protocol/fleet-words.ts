@@ -34,6 +34,21 @@ export type Feature = (typeof FEATURES)[number];
 export const PRIORITIES = ['low', 'normal', 'high', 'urgent'] as const;
 export type Priority = (typeof PRIORITIES)[number];
 
+/** States of a task at the orchestrator. */
+export const TASK_STATES = [
+  'queued',
+  'reserved',
+  'sent',
+  'accepted',
+  'running',
+  'done',
+  'partial',
+  'blocked',
+  'error',
+  'lost',
+  'canceled',
+] as const;
+
 export const REPLY_SCHEMAS = ['prose', 'structured', 'json'] as const;
 export type ReplySchema = (typeof REPLY_SCHEMAS)[number];
 

@@ -25,6 +25,7 @@ export {
   type ReplySchema,
   STATUSES,
   type Status,
+  TASK_STATES,
 } from './fleet-words.ts';
 
 /** Who sent a message, when, and for which attempt. */

@@ -247,7 +247,7 @@ export class Engine {
 
   #changed(tracked: TrackedTask, before: TaskRecord, event: TaskEvent): void {
     const after = tracked.record;
-    this.#note(tracked, event, before, after);
+    this.#note(event, before, after);
     const was = isActive(before);
     const is = isActive(after);
     if (was && (!is || before.worker !== after.worker)) this.#left(tracked, before, event);
@@ -263,15 +263,15 @@ export class Engine {
     }
   }
 
-  #note(tracked: TrackedTask, event: TaskEvent, before: TaskRecord, after: TaskRecord): void {
+  #note(event: TaskEvent, before: TaskRecord, after: TaskRecord): void {
     const step = stepOf(event, before, after);
     if (step !== undefined) {
-      this.journal.write(tracked.id, step.kind, step.body);
+      this.journal.write(after, step.kind, step.body);
       this.count(step.kind);
     }
     const end = endOf(before, after);
     if (end === undefined) return;
-    this.journal.write(tracked.id, end.kind, end.body);
+    this.journal.write(after, end.kind, end.body);
     this.count(`ended_${after.state}`);
   }
 

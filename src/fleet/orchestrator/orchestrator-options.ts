@@ -20,7 +20,7 @@ import type { Submitter, TaskQuery, TaskRecord, TaskSpec, TaskStore } from './ta
 export interface OrchestratorOptions {
   readonly name: string;
   readonly store: TaskStore;
-  /** What happened to each task, stream `task:<task_id>`; for `task watch` and the console. */
+  /** The events of each task, a stream `task:<number>:<task_id>` each; for `task watch` and the console. */
   readonly journal: Journal;
   readonly buses: readonly OrchestratorBus[];
   readonly routePolicy?: Partial<RoutePolicy>;

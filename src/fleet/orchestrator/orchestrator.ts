@@ -142,7 +142,7 @@ class TaskOrchestrator implements Orchestrator {
     const steer_id = this.#engine.newId();
     const message = fleetMessage('TASK_STEER', { task_id: taskId, steer_id, text }, { attempt });
     await entry.peer.send(message, { mode: entry.mode });
-    this.#engine.journal.write(taskId, 'steer', { steer_id, text });
+    this.#engine.journal.write(tracked.record, 'steer', { steer_id, text });
   }
 
   async answer(taskId: string, questionId: string, answer: Answer): Promise<void> {

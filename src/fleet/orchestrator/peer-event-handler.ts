@@ -14,6 +14,7 @@ import { fleetMessage, resultFrom } from '../messages/encode.ts';
 import { attemptOf, type Engine } from './engine.ts';
 import { isSameProcess, type PeerEntry } from './peer-profile.ts';
 import { StaleResults } from './stale-results.ts';
+import type { TaskRecord } from './task.ts';
 import type { ResultEvent, StaleReason } from './task-events.ts';
 import { isActive, isOffer } from './task-machine.ts';
 import type { TrackedTask } from './task-registry.ts';
@@ -122,7 +123,7 @@ export class PeerEventHandler implements PeerEvents {
       const attempt = envelope.attempt ?? fence;
       const event: ResultEvent = { type: 'result', worker, attempt, fence, unacknowledged, result };
       const credited = creditOf(tracked.record, event);
-      if (typeof credited === 'string') return await this.#storeStale(task_id, event, credited);
+      if (typeof credited === 'string') return await this.#storeStale(tracked.record, event, credited);
       const current = tracked.record.worker === worker && credited.attempt === tracked.record.attempt;
       if (current && isActive(tracked.record) && RESTARTED.test(reported.error_summary ?? '')) {
         failures.lost(tracked, reported.error_summary as string, result);
@@ -137,14 +138,21 @@ export class PeerEventHandler implements PeerEvents {
   }
 
   /** Resolves: sending it again would give no credit either. */
-  async #storeStale(taskId: string, { worker, attempt, fence = null, result }: ResultEvent, why: StaleReason) {
+  async #storeStale(task: TaskRecord, { worker, attempt, fence = null, result }: ResultEvent, why: StaleReason) {
     const { options } = this.#engine;
     this.#engine.count('stale_result');
-    const stored = await this.#staleResults.store(taskId, { worker, attempt, fence, why, result });
+    const stored = await this.#staleResults.store(task, { worker, attempt, fence, why, result });
     const count = this.#counted(`stale ${worker}`);
     if (count === undefined) return;
     const { status } = result;
-    options.log.warn('a result was stored and not applied', { worker, task_id: taskId, status, why, stored, count });
+    options.log.warn('a result was stored and not applied', {
+      worker,
+      task_id: task.task_id,
+      status,
+      why,
+      stored,
+      count,
+    });
   }
 
   /** Counts a fault of a worker. Returns the count when it is to be logged: a worker must not fill the log. */
@@ -198,7 +206,7 @@ export class PeerEventHandler implements PeerEvents {
     if (tracked.record.state !== 'running') registry.apply(tracked, { type: 'started' });
     tracked.tokensSoFar = tokens_so_far ?? tracked.tokensSoFar;
     leases.renew(tracked);
-    journal.write(task_id, 'progress', {
+    journal.write(tracked.record, 'progress', {
       seq,
       phase,
       ...(note !== undefined && { note }),

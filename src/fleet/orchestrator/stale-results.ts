@@ -8,7 +8,7 @@
 import type { TaskResult } from '../../protocol/fleet.ts';
 import { boundedResult } from '../messages/encode.ts';
 import type { StaleReason } from './task-events.ts';
-import type { TaskJournal } from './task-journal.ts';
+import type { TaskJournal, TaskName } from './task-journal.ts';
 
 /** Kind of their entries. */
 const KIND = 'stale_result';
@@ -38,23 +38,23 @@ export class StaleResults {
   }
 
   /** Stores one; false: the task has as many as it may have. */
-  async store(taskId: string, { result, ...about }: StaleResult): Promise<boolean> {
-    const count = await this.#count(taskId);
+  async store(task: TaskName, { result, ...about }: StaleResult): Promise<boolean> {
+    const count = await this.#count(task);
     if (count.entries >= MAX_STALE) return false;
     count.entries += 1;
     const { status } = result;
     const shortened = boundedResult(result, MAX_BYTES);
     const fits = Buffer.byteLength(JSON.stringify(shortened)) <= 2 * MAX_BYTES;
-    this.#journal.write(taskId, KIND, { ...about, status, result: fits ? shortened : null });
+    this.#journal.write(task, KIND, { ...about, status, result: fits ? shortened : null });
     return true;
   }
 
-  #count(taskId: string): Promise<{ entries: number }> {
-    let count = this.#counts.get(taskId);
+  #count(task: TaskName): Promise<{ entries: number }> {
+    let count = this.#counts.get(task.task_id);
     if (count === undefined) {
       if (this.#counts.size >= MAX_COUNTED) this.#counts.delete(this.#counts.keys().next().value as string);
-      count = this.#journal.count(taskId, KIND).then((entries) => ({ entries }));
-      this.#counts.set(taskId, count);
+      count = this.#journal.count(task, KIND).then((entries) => ({ entries }));
+      this.#counts.set(task.task_id, count);
     }
     return count;
   }

@@ -4,6 +4,7 @@
  * Used by `store-sqlite.ts`, which owns the transactions.
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { findStatement } from './store-find.ts';
 import type { Stored, SubmitterUsage, TaskQuery, TaskRecord } from './task.ts';
 
 export type Database = DatabaseSync;
@@ -41,6 +42,7 @@ export class TaskRows {
   readonly #forgetReasons: StatementSync;
   readonly #usage: StatementSync;
   readonly #oldestOf: StatementSync;
+  readonly #oldestOfNone: StatementSync;
   /** Requests and explanations that are in the file as they are, and of which task. */
   #written = new WeakMap<object, number>();
   readonly #sizes = new WeakMap<object, number>();
@@ -65,14 +67,16 @@ export class TaskRows {
                   coalesce((SELECT value FROM counters WHERE name = 'last_number'), 0)) AS last`,
     );
     this.#keepLast = db.prepare(`INSERT OR REPLACE INTO counters (name, value) VALUES ('last_number', ?)`);
-    this.#count = db.prepare('SELECT count(*) AS count FROM tasks');
+    // Counting the rows would read all of them.
+    this.#count = db.prepare('SELECT coalesce(sum(tasks), 0) AS count FROM usage');
     this.#old = db.prepare('SELECT number FROM tasks WHERE ended_at < ? ORDER BY ended_at LIMIT ?');
     this.#forget = db.prepare('DELETE FROM tasks WHERE number = ?');
     this.#forgetReasons = db.prepare('DELETE FROM reasons WHERE number = ?');
     this.#usage = db.prepare('SELECT submitter, bytes, tasks FROM usage WHERE tasks > 0');
-    this.#oldestOf = db.prepare(
-      `SELECT number, bytes FROM tasks WHERE submitter IS nullif(?, '') AND ended_at IS NOT NULL ORDER BY number LIMIT ?`,
-    );
+    const oldest = (whose: string) =>
+      db.prepare(`SELECT number, bytes FROM tasks WHERE ${whose} AND ended_at IS NOT NULL ORDER BY number LIMIT ?`);
+    this.#oldestOf = oldest('submitter = ?');
+    this.#oldestOfNone = oldest('submitter IS NULL');
   }
 
   /** Writes a record over the revision it was made from, and returns how many bytes; undefined when another one is stored. */
@@ -137,24 +141,13 @@ export class TaskRows {
     return this.#open.all(after, limit).map((row) => this.#stored(row));
   }
 
-  find({ states, parked, batch, worker, submitter, before }: TaskQuery, limit: number): TaskRecord[] {
-    const conditions: string[] = [];
-    const values: (string | number)[] = [];
-    const where = (condition: string, ...given: (string | number)[]): void => {
-      conditions.push(condition);
-      values.push(...given);
-    };
-    if (states !== undefined) where(`state IN (${states.map(() => '?').join(', ')})`, ...states);
-    if (parked !== undefined) where('parked = ?', parked ? 1 : 0);
-    if (batch !== undefined) where('batch = ?', batch);
-    if (worker !== undefined) where('worker = ?', worker);
-    if (submitter !== undefined) where('submitter = ?', submitter);
-    if (before !== undefined) where('number < ?', before);
-    const filter = conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`;
-    const sql = `${JOINED}${filter} ORDER BY number DESC LIMIT ?`;
+  find(query: TaskQuery, limit: number): TaskRecord[] {
+    const statement = findStatement(query, limit);
+    if (statement === undefined) return [];
+    const { sql, values } = statement;
     return this.#db
-      .prepare(sql)
-      .all(...values, limit)
+      .prepare(`${JOINED} WHERE number IN (${sql}) ORDER BY number DESC`)
+      .all(...values)
       .map((row) => this.#stored(row).record);
   }
 
@@ -171,11 +164,10 @@ export class TaskRows {
   evict(submitter: string, bytes: number, limit: number): number {
     const numbers = new Set<number>();
     let evicted = 0;
-    for (const row of this.#oldestOf.iterate(submitter, limit)) {
+    for (const row of this.#oldest(submitter, limit)) {
       if (evicted >= bytes) break;
-      const { number, bytes: size } = row as unknown as { number: number; bytes: number };
-      numbers.add(number);
-      evicted += size;
+      numbers.add(row.number);
+      evicted += row.bytes;
     }
     this.#forgetAll(numbers);
     return evicted;
@@ -193,15 +185,21 @@ export class TaskRows {
       const surplus = Math.min(over, Math.ceil(tasks - maxTasks / usage.length), limit - numbers.size);
       if (surplus <= 0) continue;
       // Some of the oldest ones are among the old ones.
-      for (const { number } of this.#oldestOf.all(submitter, surplus + numbers.size)) {
+      for (const { number } of this.#oldest(submitter, surplus + numbers.size)) {
         if (over === 0 || numbers.size >= limit) break;
-        if (numbers.has(number as number)) continue;
-        numbers.add(number as number);
+        if (numbers.has(number)) continue;
+        numbers.add(number);
         over -= 1;
       }
     }
     this.#forgetAll(numbers);
     return numbers.size;
+  }
+
+  /** The oldest ended tasks of a submitter, or of none. */
+  #oldest(submitter: string, limit: number): Iterable<{ readonly number: number; readonly bytes: number }> {
+    const rows = submitter === '' ? this.#oldestOfNone.iterate(limit) : this.#oldestOf.iterate(submitter, limit);
+    return rows as Iterable<unknown> as Iterable<{ readonly number: number; readonly bytes: number }>;
   }
 
   #forgetAll(numbers: ReadonlySet<number>): void {

@@ -54,6 +54,13 @@ const MIGRATIONS: readonly string[] = [
    CREATE TRIGGER task_removed AFTER DELETE ON tasks BEGIN
      UPDATE usage SET bytes = bytes - old.bytes, tasks = tasks - 1 WHERE submitter = coalesce(old.submitter, '');
    END;`,
+  // A page of ended tasks is read from one of these, so that its cost does not grow with what is stored. Open tasks are few
+  // beside them, and have indexes of their own: a task enters these once, when it ends.
+  `CREATE INDEX ended_by_state ON tasks (state, number) WHERE ended_at IS NOT NULL;
+   CREATE INDEX ended_by_worker ON tasks (worker, state, number) WHERE ended_at IS NOT NULL;
+   CREATE INDEX ended_by_submitter ON tasks (submitter, state, number)
+     WHERE ended_at IS NOT NULL AND submitter IS NOT NULL;
+   CREATE INDEX parked_tasks ON tasks (number) WHERE parked = 1;`,
 ];
 
 export interface SqliteTaskStoreOptions {

@@ -207,7 +207,7 @@ export class Submissions {
 
   /** Puts a task in memory. A child without a budget gets all that its parent has left. */
   #add(request: Request, parent: TrackedTask | undefined): TrackedTask {
-    const { registry, journal, now } = this.#engine;
+    const { registry, now } = this.#engine;
     let { spec } = request;
     if (parent !== undefined) {
       const left = leftOf(parent);
@@ -224,12 +224,18 @@ export class Submissions {
     this.#number += 1;
     const submitter = request.submitter?.name;
     const tracked = registry.add(newRecord(request.id, spec, this.#number, now(), submitter));
-    journal.begin(request.id, submitter);
-    const { priority, batch, after, parent_task_id } = spec;
-    const submitted = { number: this.#number, priority, batch, after, parent_task_id };
-    journal.write(request.id, 'submitted', submitter === undefined ? submitted : { ...submitted, submitter });
+    this.#openStream(tracked);
     this.#engine.count('submitted');
     return tracked;
+  }
+
+  #openStream({ record }: TrackedTask): void {
+    const { journal } = this.#engine;
+    const { number, submitter } = record;
+    const { priority, batch, after, parent_task_id } = record.spec;
+    const submitted = { number, priority, batch, after, parent_task_id };
+    journal.begin(record, submitter);
+    journal.write(record, 'submitted', submitter === undefined ? submitted : { ...submitted, submitter });
   }
 
   /** Lets a task wait for others, or be routed. */
@@ -251,6 +257,8 @@ export class Submissions {
         if (code !== 'superseded' || detail.number === undefined || tries === MAX_RENUMBERED) throw thrown;
         this.#number = Math.max(this.#number, await options.store.lastNumber()) + 1;
         registry.renumber(tracked, this.#number);
+        // The number is part of the stream's name.
+        this.#openStream(tracked);
       }
     }
   }

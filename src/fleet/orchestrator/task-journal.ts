@@ -1,18 +1,31 @@
 /**
- * What happened to each task, for those who follow it: stream `task:<task_id>` of the journal. Volatile, because the record
- * in the task store is the truth. Entries of one moment are appended together.
+ * The events of each task, for clients that follow it: a stream of the journal. Volatile, because the record in the task store
+ * is authoritative. Entries of one moment are appended together.
+ *
+ * Called by the engine and its parts. Nothing of a task stays in memory here after its end.
  */
 import type { Journal, NewEntry } from '../../journal/journal.ts';
+import type { TaskRecord } from './task.ts';
 
-/** Name of the stream of a task. */
-export function taskStream(taskId: string): string {
-  return `task:${taskId}`;
+/** What names the stream of a task. */
+export type TaskName = Pick<TaskRecord, 'task_id' | 'number'>;
+
+/** Digits of a task's number in the name of its stream. */
+const NUMBER_DIGITS = 10;
+
+/**
+ * Name of the stream of a task. It starts with the task's number, so that new streams come last in the order of names: a
+ * database adds them in one place, however many there are.
+ */
+export function taskStream({ task_id, number }: TaskName): string {
+  return `task:${String(number).padStart(NUMBER_DIGITS, '0')}:${task_id}`;
 }
 
 /** Entries read at a time. */
 const PAGE = 500;
 
 interface Stream {
+  readonly name: string;
   /** The last cursor in use; undefined while it is being read. */
   cursor: number | undefined;
   waiting: Omit<NewEntry, 'cursor'>[];
@@ -22,13 +35,15 @@ interface Stream {
   refused: Omit<NewEntry, 'cursor'>[];
   /** In whose share the first entry puts it; later ones change nothing. */
   readonly submitter: string | undefined;
+  /** The task has ended: what waits is the last of it. */
+  ended: boolean;
 }
 
 export class TaskJournal {
   readonly #journal: Journal;
   readonly #now: () => number;
   readonly #streams = new Map<string, Stream>();
-  #dirty: [string, Stream][] = [];
+  #dirty: Stream[] = [];
 
   constructor(journal: Journal, now: () => number) {
     this.#journal = journal;
@@ -36,27 +51,27 @@ export class TaskJournal {
   }
 
   /** A stream that has no entries yet. */
-  begin(taskId: string, submitter: string | undefined): void {
-    this.#streams.set(taskId, { cursor: 0, waiting: [], refused: [], fresh: true, submitter });
+  begin(task: TaskName, submitter: string | undefined): void {
+    this.#streams.set(task.task_id, streamOf(task, { cursor: 0, fresh: true, submitter }));
   }
 
-  write(taskId: string, kind: string, body: object): void {
-    let stream = this.#streams.get(taskId);
+  write(task: TaskName, kind: string, body: object): void {
+    let stream = this.#streams.get(task.task_id);
     if (stream === undefined) {
-      stream = { cursor: undefined, waiting: [], refused: [], fresh: false, submitter: undefined };
-      this.#streams.set(taskId, stream);
-      void this.#find(taskId, stream);
+      stream = streamOf(task, { cursor: undefined, fresh: false, submitter: undefined });
+      this.#streams.set(task.task_id, stream);
+      void this.#find(stream);
     }
     stream.waiting.push({ ts: this.#now(), kind, request: '', body });
-    if (stream.cursor !== undefined && stream.waiting.length === 1) this.#schedule(taskId, stream);
+    if (stream.cursor !== undefined && stream.waiting.length === 1) this.#schedule(stream);
   }
 
   /** How many entries of this kind the journal has of a task; 0 where it cannot be read. */
-  async count(taskId: string, kind: string): Promise<number> {
+  async count(task: TaskName, kind: string): Promise<number> {
     let count = 0;
     try {
       for (let after = 0; ; ) {
-        const { entries } = await this.#journal.read(taskStream(taskId), after, PAGE);
+        const { entries } = await this.#journal.read(taskStream(task), after, PAGE);
         count += entries.filter((entry) => entry.kind === kind).length;
         if (entries.length < PAGE) return count;
         after = (entries.at(-1) as { readonly cursor: number }).cursor;
@@ -69,22 +84,26 @@ export class TaskJournal {
 
   /** Closes the stream of an ended task; it stays in the journal. */
   end(taskId: string): void {
+    const stream = this.#streams.get(taskId);
+    if (stream === undefined) return;
     // What still waits is written all the same: the pending write has a reference to the stream.
     this.#streams.delete(taskId);
+    stream.ended = true;
+    if (stream.cursor !== undefined && stream.waiting.length === 0) this.#journal.release?.(stream.name);
   }
 
-  #schedule(taskId: string, stream: Stream): void {
+  #schedule(stream: Stream): void {
     if (this.#dirty.length === 0) queueMicrotask(this.#flush);
-    this.#dirty.push([taskId, stream]);
+    this.#dirty.push(stream);
   }
 
   readonly #flush = (): void => {
     const dirty = this.#dirty;
     this.#dirty = [];
-    for (const [taskId, stream] of dirty) this.#append(taskId, stream);
+    for (const stream of dirty) this.#append(stream);
   };
 
-  #append(taskId: string, stream: Stream): void {
+  #append(stream: Stream): void {
     let { cursor } = stream;
     // They follow when it is known.
     if (cursor === undefined) return;
@@ -92,30 +111,31 @@ export class TaskJournal {
     const entries = waiting.map((entry) => ({ ...entry, cursor: ++(cursor as number) }));
     stream.waiting = [];
     stream.cursor = cursor;
-    const refused = this.#journal.append(taskStream(taskId), entries, 'volatile', stream.submitter);
+    const refused = this.#journal.append(stream.name, entries, 'volatile', stream.submitter);
     if (refused === undefined) stream.fresh = false;
-    else refused.catch(() => this.#replace(taskId, stream, waiting));
+    else refused.catch(() => this.#replace(stream, waiting));
+    if (stream.ended) this.#journal.release?.(stream.name);
   }
 
   /**
    * An earlier task of this name used these cursors: its events are not those of this one, and may be another submitter's. They
    * are removed, and what was refused follows behind their cursors.
    */
-  async #replace(taskId: string, stream: Stream, entries: Stream['waiting']): Promise<void> {
+  async #replace(stream: Stream, entries: Stream['waiting']): Promise<void> {
     // Where entries were accepted before, the journal is closed or damaged.
     if (!stream.fresh && stream.cursor !== undefined) return;
     stream.refused.push(...entries);
     if (!stream.fresh) return;
     stream.fresh = false;
     stream.cursor = undefined;
-    await this.#find(taskId, stream, () => this.#journal.delete(taskStream(taskId)));
+    await this.#find(stream, () => this.#journal.delete(stream.name));
   }
 
   /** Reads the last cursor, does `then`, and appends what waits. */
-  async #find(taskId: string, stream: Stream, then?: () => Promise<void>): Promise<void> {
+  async #find(stream: Stream, then?: () => Promise<void>): Promise<void> {
     let last = 0;
     try {
-      ({ last } = await this.#journal.read(taskStream(taskId), Number.MAX_SAFE_INTEGER, 1));
+      ({ last } = await this.#journal.read(stream.name, Number.MAX_SAFE_INTEGER, 1));
       await then?.();
     } catch {
       // The journal is closed or damaged; the record is in the task store.
@@ -123,6 +143,11 @@ export class TaskJournal {
     stream.cursor = last;
     stream.waiting = [...stream.refused, ...stream.waiting];
     stream.refused = [];
-    if (stream.waiting.length > 0) this.#append(taskId, stream);
+    if (stream.waiting.length > 0) this.#append(stream);
+    else if (stream.ended) this.#journal.release?.(stream.name);
   }
+}
+
+function streamOf(task: TaskName, state: Pick<Stream, 'cursor' | 'fresh' | 'submitter'>): Stream {
+  return { name: taskStream(task), waiting: [], refused: [], ended: false, ...state };
 }

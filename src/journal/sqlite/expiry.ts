@@ -29,8 +29,8 @@ export interface WrittenSession {
 
 /** What a sweep needs of its store. All but `failed` may throw what SQLite throws. */
 export interface ExpirySource {
-  /** Every session in the file, the one written to longest ago first. */
-  names(): readonly WrittenSession[];
+  /** At most so many sessions after this one, or the first ones, in the order of their last write. */
+  names(limit: number, after?: WrittenSession): readonly WrittenSession[];
   /** The newest append that is known to be older than this; 0 when none is. Also stores when the newest one was made. */
   writtenBefore(ageMs: number): number;
   /** True while a reader or writer uses it, or when it was written to after the append `written`. */
@@ -44,8 +44,20 @@ export interface ExpirySource {
 /** Delay of the first sweep, so that it does not slow the start of the process. */
 const FIRST_MS = 1000;
 const EVERY_MS = 3_600_000;
-/** A slice ends when this many sessions were found to drop. */
+/** Sessions looked at in a slice, and so in memory. */
+const PAGE = 1024;
+/** Sessions dropped in a slice. */
 const SLICE_DROPS = 16;
+
+/** A sweep under way. */
+interface Sweep {
+  /** Sessions whose last write was this one or an earlier one are too old. */
+  readonly oldest: number;
+  /** Sessions of each owner that are young enough and not retained. */
+  readonly counts: Map<string, number>;
+  /** How many of these are too many. */
+  excess: number;
+}
 
 export class Expiry {
   readonly #source: ExpirySource;
@@ -70,42 +82,58 @@ export class Expiry {
     this.#timer = setTimeout(() => {
       this.#wait(EVERY_MS);
       // A sweep that still runs continues.
-      if (!this.#slices.waiting) this.#slices.run(() => this.#slice(this.#start()));
+      if (!this.#slices.waiting) this.#slices.run(() => this.#start());
     }, ms).unref();
   }
 
-  /** The sessions to drop. */
-  #start(): readonly WrittenSession[] {
-    const { maxAgeMs, maxSessions, retains } = this.#rule;
+  #start(): void {
+    const { maxAgeMs, maxSessions } = this.#rule;
     const oldest = maxAgeMs === 0 ? 0 : this.#source.writtenBefore(maxAgeMs);
-    const names = this.#source.names().filter(({ session }) => !retains(session));
-    const old = names.filter(({ written }) => written <= oldest);
-    return [...old, ...excessOf(names.slice(old.length), maxSessions)];
+    this.#count({ oldest, counts: new Map(), excess: -maxSessions });
   }
 
-  /** Drops the next few, and continues in the next turn. */
-  #slice(left: readonly WrittenSession[]): void {
+  /** Counts the sessions of the next page, and drops some when all are counted. */
+  #count(sweep: Sweep, after?: WrittenSession): void {
+    const page = this.#source.names(PAGE, after);
+    for (const { session, written, owner } of page) {
+      if (written <= sweep.oldest || this.#rule.retains(session)) continue;
+      sweep.counts.set(owner, (sweep.counts.get(owner) ?? 0) + 1);
+      sweep.excess += 1;
+    }
+    if (page.length < PAGE) this.#find(sweep);
+    else this.#slices.next(() => this.#count(sweep, page.at(-1)));
+  }
+
+  /** Drops what is too old, or too much, of the next page. */
+  #find(sweep: Sweep, after?: WrittenSession): void {
+    const page = this.#source.names(PAGE, after);
+    const last = page.at(-1);
+    const isLast = page.length < PAGE || last === undefined || (sweep.excess <= 0 && last.written > sweep.oldest);
+    this.#slice(
+      page.filter((session) => this.#isDue(session, sweep)),
+      isLast ? undefined : () => this.#find(sweep, last),
+    );
+  }
+
+  /** Whether a session goes. Of too many, those of owners with more than an equal part: it is counted as gone. */
+  #isDue({ session, written, owner }: WrittenSession, sweep: Sweep): boolean {
+    if (this.#rule.retains(session)) return false;
+    if (written <= sweep.oldest) return true;
+    const { counts } = sweep;
+    const count = counts.get(owner) ?? 0;
+    if (sweep.excess <= 0 || count <= this.#rule.maxSessions / counts.size) return false;
+    counts.set(owner, count - 1);
+    sweep.excess -= 1;
+    return true;
+  }
+
+  /** Drops the next few and continues in the next turn, at last with `then`. */
+  #slice(left: readonly WrittenSession[], then: (() => void) | undefined): void {
     const drops = left.slice(0, SLICE_DROPS);
     // Between two slices a client may have used a session again.
     const free = drops.filter((each) => !this.#rule.retains(each.session) && !this.#source.busy(each));
     if (free.length > 0 && !this.#source.drop(free.map(({ session }) => session))) return;
-    if (left.length <= SLICE_DROPS) return;
-    this.#slices.next(() => this.#slice(left.slice(SLICE_DROPS)));
+    if (left.length > SLICE_DROPS) this.#slices.next(() => this.#slice(left.slice(SLICE_DROPS), then));
+    else if (then !== undefined) this.#slices.next(then);
   }
-}
-
-/** The sessions over `maxSessions`: the oldest ones of the owners with more than an equal part. */
-function excessOf(sessions: readonly WrittenSession[], maxSessions: number): WrittenSession[] {
-  let excess = sessions.length - maxSessions;
-  if (excess <= 0) return [];
-  const counts = new Map<string, number>();
-  for (const { owner } of sessions) counts.set(owner, (counts.get(owner) ?? 0) + 1);
-  const part = maxSessions / counts.size;
-  return sessions.filter(({ owner }) => {
-    const count = counts.get(owner) as number;
-    if (excess === 0 || count <= part) return false;
-    counts.set(owner, count - 1);
-    excess -= 1;
-    return true;
-  });
 }

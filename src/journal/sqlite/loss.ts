@@ -18,7 +18,7 @@ export function lossOf(rows: JournalRows, marked: Marked, written: number): Hand
     `the newest entries of the journal are lost, ${what}: it ends at write ${written} of ${marked.written}`,
     {
       acknowledged,
-      sessions: rows.names().length,
+      sessions: rows.count(),
       last_good: lastGood(rows),
       continues_after: marked.cursors,
     },

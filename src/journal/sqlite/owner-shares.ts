@@ -99,16 +99,31 @@ export class OwnerShares {
     const excess = this.#shares.excess(changed);
     if (excess === undefined) return;
     const { account, amount } = excess;
-    const sessions = this.#rows.ownedBy(account.owner);
-    const living = sessions.filter((session) => this.#source.lives(session));
-    const kept = new Set(living);
     const plan: Plan = {
       account,
       goal: { bytes: account.bytes - amount.bytes, entries: account.entries - amount.entries },
-      left: [...sessions.filter((session) => !kept.has(session)), ...living],
+      left: this.#oldest(account.owner, amount),
     };
-    if (sessions.length === 0) this.#restUntil = this.#now() + REST_MS;
+    if (plan.left.length === 0) this.#restUntil = this.#now() + REST_MS;
     this.#slice(plan);
+  }
+
+  /** Sessions that have ended, the oldest first, as many as make up `amount`; where they do not, the living ones after them. */
+  #oldest(owner: string, { bytes, entries }: Amount): OwnedSession[] {
+    const ended: OwnedSession[] = [];
+    const living: OwnedSession[] = [];
+    const missing = { bytes, entries };
+    for (const session of this.#rows.ownedBy(owner)) {
+      if (this.#source.lives(session)) {
+        living.push(session);
+        continue;
+      }
+      ended.push(session);
+      missing.bytes -= session.bytes;
+      missing.entries -= session.entries;
+      if (missing.bytes <= 0 && missing.entries <= 0) return ended;
+    }
+    return [...ended, ...living];
   }
 
   /** Evicts from the next few sessions, and continues in the next turn. */

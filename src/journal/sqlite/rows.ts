@@ -64,6 +64,10 @@ export const MIGRATIONS: readonly string[] = [
    CREATE TABLE usage (
      owner TEXT NOT NULL PRIMARY KEY, bytes INTEGER NOT NULL, entries INTEGER NOT NULL, crc INTEGER NOT NULL
    ) STRICT, WITHOUT ROWID;`,
+  // Nothing the journal does reads every session: not an opening, a list, a sweep, or an eviction for a share.
+  `CREATE INDEX sessions_by_write ON sessions (written);
+   CREATE INDEX sessions_by_owner ON sessions (owner, written);
+   CREATE INDEX reserved_sessions ON sessions (session) WHERE reserved > 0;`,
 ];
 
 /**
@@ -145,6 +149,7 @@ export class JournalRows {
   readonly #list: Statement;
   readonly #listOwned: Statement;
   readonly #names: Statement;
+  readonly #count: Statement;
   readonly #reserved: Statement;
   readonly #removeBlocks: Statement;
   readonly #removeSession: Statement;
@@ -185,7 +190,11 @@ export class JournalRows {
     this.#listOwned = db.prepare(
       `SELECT ${SESSION_COLUMNS} FROM sessions WHERE owner = ? ORDER BY written DESC LIMIT ?`,
     );
-    this.#names = db.prepare('SELECT session, written, owner FROM sessions ORDER BY written');
+    this.#names = db.prepare(
+      `SELECT session, written, owner FROM sessions
+       WHERE (written, session) > (?, ?) ORDER BY written, session LIMIT ?`,
+    );
+    this.#count = db.prepare('SELECT count(*) AS count FROM sessions');
     this.#reserved = db.prepare('SELECT session FROM sessions WHERE reserved > 0');
     this.#removeBlocks = db.prepare('DELETE FROM blocks WHERE session = ?');
     this.#removeSession = db.prepare('DELETE FROM sessions WHERE session = ?');
@@ -273,14 +282,19 @@ export class JournalRows {
     });
   }
 
-  /** Every session, the one written to longest ago first. */
-  names(): WrittenSession[] {
-    return this.#names.all() as unknown as WrittenSession[];
+  /** Sessions after this one, or the first ones, in the order of their last write; the one written to longest ago first. */
+  names(limit: number, after?: Pick<WrittenSession, 'session' | 'written'>): WrittenSession[] {
+    return this.#names.all(after?.written ?? -1, after?.session ?? '', limit) as unknown as WrittenSession[];
   }
 
-  /** The sessions of an owner, the one written to longest ago first. Reads the row of every session. */
-  ownedBy(owner: string): OwnedSession[] {
-    return this.#owned.all(owner) as unknown as OwnedSession[];
+  /** How many sessions there are. Reads an index of all of them. */
+  count(): number {
+    return this.#count.get()?.count as number;
+  }
+
+  /** The sessions of an owner, the one written to longest ago first; read as far as they are iterated. */
+  ownedBy(owner: string): Iterable<OwnedSession> {
+    return this.#owned.iterate(owner) as Iterable<OwnedSession>;
   }
 
   /** What a session counts for, unchecked; undefined for one that is not in the file. */

@@ -71,6 +71,8 @@ export class SqliteSession implements Followable {
   /** Volatile entries before the waiting ones that were abandoned, up to this cursor; 0 when none were. */
   #lostTo = 0;
   #reserved: number;
+  /** Its writer expects no more entries soon. */
+  #released = false;
   #staged: Staged | undefined;
   #followers: Set<Follower> | null = null;
 
@@ -142,8 +144,23 @@ export class SqliteSession implements Followable {
     this.#waiting = new SessionRing(UNBOUNDED, cursor);
   }
 
+  /** True from {@link release} until the next entry. */
+  get released(): boolean {
+    return this.#released;
+  }
+
+  /**
+   * Its writer expects no more entries soon: the next write ends the reservation. That write comes after those of the entries
+   * the reservation was for, so a crash that undoes these undoes it too.
+   */
+  release(): void {
+    this.#released = true;
+    this.#reserved = 0;
+  }
+
   /** Takes durable entries in for the next commit; they are readable from now on. */
   addDurable(entries: readonly DurableEntry[]): void {
+    this.#released = false;
     this.#promised ??= new Map();
     for (const { entry, encoded } of entries) {
       this.#promised.set(entry.cursor, encoded);
@@ -154,6 +171,7 @@ export class SqliteSession implements Followable {
 
   /** Buffers volatile entries; those that retention would evict before the write are never written. */
   addVolatile(entries: readonly JournalEntry[]): void {
+    this.#released = false;
     for (const entry of entries) this.#waiting.push(entry);
     // A waiting durable entry may be rolled back, and what it had evicted would have to be restored with it.
     if (this.#promised === null) this.#waiting.retain(this.#retention);

@@ -150,7 +150,7 @@ export class SqliteStore implements Journal {
     const stored = { progress: this.#rows.fact('progress'), seenAt: this.#rows.fact('seen_at') };
     const clock = new Progress(stored, rule.maxAgeMs, wall, this.#now);
     const source: ExpirySource = {
-      names: () => this.#rows.names(),
+      names: (limit, after) => this.#rows.names(limit, after),
       writtenBefore: (ageMs) => this.#writtenBefore(ageMs, clock.advance()),
       busy: (session) => this.#isBusy(session),
       drop: (sessions) => this.#drop(sessions),
@@ -319,6 +319,20 @@ export class SqliteStore implements Journal {
     } catch (thrown) {
       throw this.#note(thrown);
     }
+  }
+
+  release(session: string): void {
+    if (this.#refusal() !== undefined) return;
+    let record: SqliteSession | undefined;
+    try {
+      record = this.#find(session);
+    } catch (thrown) {
+      // A damaged session: a read of it reports that.
+      return void this.#note(thrown);
+    }
+    if (record === undefined || record.reserved === 0) return;
+    record.release();
+    this.#behind.appended(record);
   }
 
   async delete(session: string): Promise<void> {
@@ -497,6 +511,8 @@ export class SqliteStore implements Journal {
     for (const session of sessions) {
       this.#behind.settled(session);
       this.#behind.lost(session.settle());
+      // One object less for each task that has ended; it can be loaded again.
+      if (session.released && session.idle) this.#sessions.delete(session.id);
     }
     this.#owners.settle(true);
     this.#transactions.trimLog();
@@ -520,7 +536,7 @@ export class SqliteStore implements Journal {
   #continueAfter({ written, cursors }: Marked): void {
     this.#written = written + 1;
     this.#transactions.run(() => {
-      for (const { session } of this.#rows.names()) this.#rows.unreserve(session, true, cursors);
+      for (const { session } of this.#rows.names(this.#rows.count())) this.#rows.unreserve(session, true, cursors);
       this.#rows.putFact('lost_to', cursors);
       this.#rows.putFact('written', this.#written);
     });

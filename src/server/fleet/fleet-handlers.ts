@@ -8,6 +8,7 @@
 import { type Handled, handles, type RpcCall } from '../../control/contract/handlers.ts';
 import type { Orchestrator, WorkerView } from '../../fleet/orchestrator/orchestrator-options.ts';
 import type { Submitter, TaskRecord, TaskSpec, TaskState } from '../../fleet/orchestrator/task.ts';
+import { taskStream } from '../../fleet/orchestrator/task-journal.ts';
 import { unknownTask } from '../../fleet/orchestrator/task-record.ts';
 import { explanationTable } from '../../fleet/route/explain.ts';
 import type { Gap, Journal, JournalEntry } from '../../journal/journal.ts';
@@ -74,8 +75,7 @@ export function fleetHandlers({ name, orchestrator, buses, journal, stopping }: 
     submits(methods.taskGet, async ({ task_id }, call) => ({ task: await taskFor(task_id, call) })),
     submits(methods.taskFollow, async ({ task_id, after = 0, wait_ms }, call) => {
       const { signal } = call;
-      await taskFor(task_id, call);
-      const stream = `task:${task_id}`;
+      const stream = taskStream(await taskFor(task_id, call));
       const readPage = async () => {
         // Read the record first: the page read after it contains every event up to that state.
         const task = await orchestrator.get(task_id);

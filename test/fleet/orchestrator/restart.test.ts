@@ -8,6 +8,7 @@ import { fleetMessage } from '../../../src/fleet/messages/encode.ts';
 import { memoryTaskStore } from '../../../src/fleet/orchestrator/store-memory.ts';
 import { sqliteTaskStore } from '../../../src/fleet/orchestrator/store-sqlite.ts';
 import type { TaskStore } from '../../../src/fleet/orchestrator/task.ts';
+import { taskStream } from '../../../src/fleet/orchestrator/task-journal.ts';
 import { memoryJournal } from '../../../src/journal/memory.ts';
 import { fleet, guardedStore } from './support/fleet.ts';
 import { ALL, type PeerScript, ScriptedBus } from './support/scripted-bus.ts';
@@ -246,7 +247,7 @@ test('the journal of a task continues where it was', async (t) => {
   const kinds = await after.kinds(task_id);
   assert.deepEqual(kinds.slice(0, 3), ['submitted', 'decided', 'accepted']);
   assert.deepEqual(kinds.slice(-5), ['running', 'progress', 'result', 'ended', 'verified']);
-  const { entries } = await journal.read(`task:${task_id}`, 0);
+  const { entries } = await journal.read(taskStream(await after.orchestrator.get(task_id)), 0);
   assert.ok(entries.every(({ cursor }, at) => cursor > (entries[at - 1]?.cursor ?? 0)));
 });
 

@@ -5,7 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { type TestContext, test } from 'node:test';
+import { findStatement } from '../../../src/fleet/orchestrator/store-find.ts';
 import { sqliteTaskStore } from '../../../src/fleet/orchestrator/store-sqlite.ts';
+import type { TaskQuery } from '../../../src/fleet/orchestrator/task.ts';
 import { NOW, record } from '../../contract/task-store.ts';
 
 async function place(t: TestContext): Promise<string> {
@@ -65,6 +67,8 @@ test('a file of the version before submitters is taken over, and its tasks have 
   const db = new DatabaseSync(file);
   for (const trigger of ['added', 'changed', 'removed']) db.exec(`DROP TRIGGER task_${trigger}`);
   db.exec('DROP TABLE usage; ALTER TABLE tasks DROP COLUMN bytes');
+  for (const index of ['by_state', 'by_worker', 'by_submitter']) db.exec(`DROP INDEX ended_${index}`);
+  db.exec('DROP INDEX parked_tasks');
   db.exec('DROP INDEX submitters; ALTER TABLE tasks DROP COLUMN submitter; PRAGMA user_version = 1');
   db.close();
   const again = await sqliteTaskStore({ file });
@@ -131,4 +135,42 @@ test('a number that two tasks were given is refused with its number, so that ano
     return error.code === 'superseded' && error.detail.number === 1;
   });
   await store.close();
+});
+
+test('no page of tasks reads every stored task', async (t) => {
+  const file = await place(t);
+  const store = await sqliteTaskStore({ file });
+  await store.put(record('t', 1, { submitter: 'ann' }), 0);
+  await store.close();
+  const db = new DatabaseSync(file);
+  t.after(() => db.close());
+  const plan = (sql: string, values: readonly (string | number)[]): string[] =>
+    db
+      .prepare(`EXPLAIN QUERY PLAN ${sql}`)
+      .all(...values)
+      .map(({ detail }) => String(detail))
+      .filter((detail) => /\btasks\b/.test(detail));
+  const states = ['error', 'running'] as const;
+  const queries: readonly TaskQuery[] = [
+    { states },
+    { states, before: 7 },
+    { worker: 'w' },
+    { worker: 'w', states },
+    { worker: 'w', parked: false },
+    { submitter: 'ann' },
+    { submitter: 'ann', states },
+    { parked: true },
+    { batch: 'b' },
+    { batch: 'b', states, before: 7 },
+  ];
+  for (const query of queries) {
+    const { sql, values } = findStatement(query, 50) ?? assert.fail();
+    for (const step of plan(sql, values)) {
+      // An index of open, parked or ended tasks in the order of numbers; only those of open and parked ones are filtered.
+      assert.match(step, /INDEX (open_tasks|parked_tasks|batches|ended_by_\w+)/, JSON.stringify(query));
+      if (step.includes('ended_by_state')) assert.match(step, /\(state=\?/);
+      if (step.includes('ended_by_worker')) assert.match(step, /\(worker=\? AND state=\?/);
+      if (step.includes('ended_by_submitter')) assert.match(step, /\(submitter=\? AND state=\?/);
+    }
+  }
 });

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { programEnvironment, runProgram } from '../../../src/base/program.ts';
 import { resultMessage } from '../../../src/fleet/messages/encode.ts';
+import { taskStream } from '../../../src/fleet/orchestrator/task-journal.ts';
 import { verify, whyNotChecked } from '../../../src/fleet/orchestrator/verify.ts';
 import type { TaskResult } from '../../../src/protocol/fleet.ts';
 import { gitEnvironment } from '../support/git-repository.ts';
@@ -128,11 +129,13 @@ test('a task that is done is looked at in the background, against the commit it 
   const head = await git('rev-parse', 'HEAD');
   const { bus, orchestrator, journal } = await fleet(t, { repositories: new Map([['w', path]]) });
   const worker = await bus.worker('w');
-  const { task_id } = await orchestrator.submit({ brief: 'x' });
+  const task = await orchestrator.submit({ brief: 'x' });
+  const { task_id } = task;
+  const stream = taskStream(task);
   await settle();
   const give = AbortSignal.timeout(20_000);
   const seen = async (what: string) => {
-    for await (const entry of journal.follow(`task:${task_id}`, 0, give)) {
+    for await (const entry of journal.follow(stream, 0, give)) {
       if (entry.kind === what) return;
     }
   };

@@ -35,8 +35,11 @@ describe('sqlite journal: which sessions expire', () => {
     const state = { passedMs: 0, looks: 0, drops: [] as string[][], failures: [] as unknown[] };
     const expiry = new Expiry(
       {
-        names: () =>
-          [...held].map(([session, { written }]) => ({ session, written, owner: session.split('@')[1] ?? '' })),
+        names: (limit, after) =>
+          [...held]
+            .map(([session, { written }]) => ({ session, written, owner: session.split('@')[1] ?? '' }))
+            .filter(({ written }) => written > (after?.written ?? 0))
+            .slice(0, limit),
         writtenBefore(ageMs) {
           state.looks++;
           const old = [...held.values()].filter(({ days }) => days * DAY_MS + state.passedMs >= ageMs);

@@ -4,6 +4,7 @@ import { createOrchestrator } from '../../../../src/fleet/orchestrator/orchestra
 import type { Orchestrator, OrchestratorOptions } from '../../../../src/fleet/orchestrator/orchestrator-options.ts';
 import { memoryTaskStore } from '../../../../src/fleet/orchestrator/store-memory.ts';
 import type { TaskState, TaskStore } from '../../../../src/fleet/orchestrator/task.ts';
+import { taskStream } from '../../../../src/fleet/orchestrator/task-journal.ts';
 import type { Journal } from '../../../../src/journal/journal.ts';
 import { memoryJournal } from '../../../../src/journal/memory.ts';
 import { ScriptedBus } from './scripted-bus.ts';
@@ -58,7 +59,8 @@ export async function fleet(
     },
     async kinds(taskId) {
       await settle();
-      return (await journal.read(`task:${taskId}`, 0)).entries.map(({ kind }) => kind);
+      const stream = taskStream(await orchestrator.get(taskId));
+      return (await journal.read(stream, 0)).entries.map(({ kind }) => kind);
     },
   };
 }
