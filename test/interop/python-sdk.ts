@@ -7,15 +7,14 @@
  *   `node_modules/.cache`, once, with {@link PACKAGES} from the package index pip is configured for.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { virtualPython } from './virtual-python.ts';
 
 /** What importing the SDK takes; its other requirements belong to parts these tests do not use. */
 const PACKAGES = ['pydantic', 'fastapi', 'uvicorn', 'requests'];
 
-const CACHED = join(import.meta.dirname, '../../node_modules/.cache/interop-python');
-const INSTALL_MS = 240_000;
 /** Far above what any program of these tests takes; then it is killed and the test fails. */
 const MAX_RUN_MS = 60_000;
 
@@ -33,35 +32,13 @@ function python(): string {
   if (found !== undefined) return found;
   if (!existsSync(join(checkout, 'a2e', '__init__.py')))
     throw new Error(`A2E_PYTHON_SDK: no a2e package in ${checkout}`);
-  const program = process.env.A2E_PYTHON || cachedPython();
+  const program = process.env.A2E_PYTHON || virtualPython('interop-python', PACKAGES);
   execFileSync(program, ['-c', 'import a2e, requests, uvicorn'], {
     env: environment(),
     stdio: 'pipe',
     timeout: 30_000,
   });
   found = program;
-  return program;
-}
-
-/** The interpreter of the virtual environment, which is made elsewhere and put in place whole. */
-function cachedPython(): string {
-  const program = join(CACHED, 'bin', 'python');
-  if (existsSync(program)) return program;
-  const fresh = `${CACHED}-${process.pid}`;
-  mkdirSync(join(CACHED, '..'), { recursive: true });
-  try {
-    const run = (command: string, args: string[]) =>
-      execFileSync(command, args, { stdio: 'pipe', timeout: INSTALL_MS });
-    run('python3', ['-m', 'venv', fresh]);
-    run(join(fresh, 'bin', 'python'), ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', ...PACKAGES]);
-    renameSync(fresh, CACHED);
-  } catch (error) {
-    rmSync(fresh, { recursive: true, force: true });
-    // Another process may have put its own in place meanwhile.
-    if (!existsSync(program)) {
-      throw new Error('no Python for the SDK: set A2E_PYTHON to one that has its packages', { cause: error });
-    }
-  }
   return program;
 }
 

@@ -48,22 +48,33 @@ export class PeerEventHandler implements PeerEvents {
 
   joined(peer: FleetPeer): void {
     if (this.#engine.stopped) return;
-    const { peers, options, registry, leases } = this.#engine;
+    const { peers, options } = this.#engine;
     const entry = peers.joined(peer);
     options.log.info('worker joined', { worker: peer.peerId, binding: peer.binding, mode: entry.mode });
-    const expected = this.#expected.get(peer.peerId);
-    this.#expected.delete(peer.peerId);
-    for (const taskId of expected ?? []) {
-      const tracked = registry.get(taskId);
-      if (tracked === undefined || !isActive(tracked.record) || tracked.record.worker !== peer.peerId) continue;
-      peers.reserve(peer.peerId, taskId, tracked.record.spec.context_id);
-      // Its features are known now.
-      leases.renew(tracked);
-      this.#engine.poll(tracked);
-    }
+    this.#recover(peer.peerId);
     for (const tracked of this.#tasksOf(entry)) {
       if (tracked.record.cancel_requested) this.#engine.requestCancel(tracked, 'canceled');
     }
+  }
+
+  /**
+   * Polls for the tasks of an earlier process. A plain peer joins before its features are known, and again when they are:
+   * a task is expected until its poll could be sent.
+   */
+  #recover(peerId: string): void {
+    const { peers, registry, leases } = this.#engine;
+    const expected = this.#expected.get(peerId) ?? new Set();
+    for (const taskId of expected) {
+      const tracked = registry.get(taskId);
+      if (tracked === undefined || !isActive(tracked.record) || tracked.record.worker !== peerId) {
+        expected.delete(taskId);
+        continue;
+      }
+      peers.reserve(peerId, taskId, tracked.record.spec.context_id);
+      leases.renew(tracked);
+      if (this.#engine.poll(tracked)) expected.delete(taskId);
+    }
+    if (expected.size === 0) this.#expected.delete(peerId);
   }
 
   left(peer: FleetPeer, reason: string, asleep: boolean): void {

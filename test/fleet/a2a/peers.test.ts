@@ -151,8 +151,10 @@ test('a task of an agent that knows no fleet is polled and cancelled in the word
   const peer = await reachable(events);
   await peer.send(aDispatch('t-1'), inline);
   assert.equal(events.of('TASK_ACK')[0]?.state, 'accepted');
+  const running = (): number => events.of('TASK_ACK').filter(({ state }) => state === 'running').length;
+  await events.until(() => running() === 1, 'the agent to work');
   await peer.send(fleetMessage('TASK_POLL', { task_id: 't-1' }, { attempt: 1 }), inline);
-  await events.until(() => events.of('TASK_ACK').some(({ state }) => state === 'running'), 'the poll to be answered');
+  await events.until(() => running() === 2, 'the poll to be answered');
   await peer.send(fleetMessage('TASK_CANCEL', { task_id: 't-1' }, { attempt: 1 }), inline);
   await events.until(() => events.results('t-1').length > 0, 'the end');
   assert.equal(events.results('t-1')[0]?.error_summary, 'canceled');

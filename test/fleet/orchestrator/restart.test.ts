@@ -76,6 +76,27 @@ test('nothing is sent again before its worker was asked: what it has continues, 
   assert.equal(await after.state(has), 'done');
 });
 
+test('a task of a peer that joins before its features are known is polled for when they are', async (t) => {
+  const kept = await disk(t);
+  const before = await fleet(t, { store: await kept.open() });
+  await before.bus.worker('w');
+  const { task_id: taskId } = await before.orchestrator.submit({ brief: 'has' });
+  await settle();
+  await before.orchestrator.close();
+
+  const after = await fleet(t, { store: await kept.open() });
+  // A plain peer joins when it is expected, and again when its card was read.
+  const expected = after.bus.bare('w', { features: [], structured: false });
+  await settle();
+  assert.equal(expected.last('TASK_POLL'), undefined);
+  const found = after.bus.bare('w', { ...answering(new Map([[taskId, 'running']])), structured: false });
+  await settle();
+  assert.equal(found.last('TASK_POLL')?.task_id, taskId);
+  assert.equal(await after.state(taskId), 'running');
+  await found.report(taskId, 'done', {}, 1);
+  assert.equal(await after.state(taskId), 'done');
+});
+
 test('a worker that cannot be asked keeps its task for the length of a lease', async (t) => {
   const kept = await disk(t);
   const script = { features: ALL.filter((feature) => feature !== 'poll') };

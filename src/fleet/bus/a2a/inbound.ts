@@ -18,7 +18,7 @@ import type { HealthCheckedPeer } from '../plain/peer-health.ts';
 import { ack } from '../worker-messages.ts';
 import type { A2aConnection } from './connection.ts';
 import { follow } from './follow.ts';
-import { fleetDataOf, fleetMetadata, isSettled, ROLE, textOf } from './messages.ts';
+import { fleetDataOf, fleetMetadata, isSettled, ROLE, STATE, textOf } from './messages.ts';
 import type { Message, StreamResponse, Task } from './sdk.ts';
 import { type ReadReply, resultOfMessage, resultOfTask } from './states.ts';
 
@@ -55,9 +55,12 @@ export class A2aInbound extends PlainInbound {
     if (!('status' in response)) return this.#settled(this.tasks.add(given), resultOfMessage(response, given));
     const { taskId, attempt } = given;
     const open = this.tasks.add({ ...given, id: response.id });
-    this.#readTask(open, response);
-    if (isSettled(response.status?.state)) return this.settle(open, response);
+    if (isSettled(response.status?.state)) {
+      this.#readTask(open, response);
+      return this.settle(open, response);
+    }
     this.forwardInBackground(ack(taskId, { accepted: true, state: 'accepted' }, { attempt }));
+    this.#readTask(open, response);
     const { promise, resolve } = Promise.withResolvers<void>();
     void this.#follow(open, resolve);
     // Messages from before the subscription are not lost, except progress, which the next one replaces.
@@ -110,13 +113,22 @@ export class A2aInbound extends PlainInbound {
 
   #event(open: OpenTask, event: NonNullable<StreamResponse['payload']>): void {
     if (event.$case === 'task') this.#readTask(open, event.value);
-    else if (event.$case === 'statusUpdate') this.#readMessage(open, event.value.status?.message);
+    else if (event.$case === 'statusUpdate') this.#readStatus(open, event.value.status);
   }
 
   /** Reads the messages of a task. */
   #readTask(open: OpenTask, { history, status }: Task): void {
     for (const message of history) this.#readMessage(open, message);
+    this.#readStatus(open, status);
+  }
+
+  /** An agent may start to work without a word. */
+  #readStatus(open: OpenTask, status: Task['status']): void {
     this.#readMessage(open, status?.message);
+    if (status?.state !== STATE.working || open.working || open.structured) return;
+    open.working = true;
+    const { taskId, attempt } = open;
+    this.forwardInBackground(ack(taskId, { accepted: true, state: 'running' }, { attempt }));
   }
 
   /** Each message once, in the order they arrive. */

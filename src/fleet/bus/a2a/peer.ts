@@ -26,6 +26,8 @@ import type { Message, SendMessageRequest, Task } from './sdk.ts';
 const OF_ANY_AGENT: ReadonlySet<Feature> = new Set(['ack', 'progress', 'lease', 'cancel', 'poll']);
 /** Messages that wait for the lock of their task. */
 const MAX_WAITING = 100;
+/** Pages of 100 tasks that are searched for one of an earlier process. */
+const MAX_PAGES = 20;
 const NOTHING: ReadonlySet<Feature> = new Set();
 const SEND = { acceptedOutputModes: [], taskPushNotificationConfig: undefined, returnImmediately: true };
 
@@ -200,16 +202,22 @@ export class A2aPeer implements HealthCheckedPeer {
 
   /** The attempt that an earlier process dispatched: among the latest tasks of the agent, by the id of its message. */
   async #search(taskId: string, attempt = 1): Promise<OpenTask | undefined> {
-    const options = this.#connection.call(false, this.#owner.stopping);
-    const listed = await this.#connection.reached?.client.listTasks(
-      { tenant: '', contextId: '', status: 0, pageSize: 100, pageToken: '', statusTimestampAfter: undefined },
-      options,
-    );
     const messageId = `${taskId}#${attempt}`;
-    const found = listed?.tasks.find(({ history }) => history.some((one) => one.messageId === messageId));
-    if (found === undefined) return undefined;
-    this.#inbound.follow({ taskId, attempt, replySchema: 'structured', id: found.id });
-    return this.#inbound.tasks.get(taskId, attempt);
+    let pageToken = '';
+    for (let page = 0; page < MAX_PAGES; page++) {
+      const listed = await this.#connection.reached?.client.listTasks(
+        { tenant: '', contextId: '', status: 0, pageSize: 100, pageToken, statusTimestampAfter: undefined },
+        this.#connection.call(false, this.#owner.stopping),
+      );
+      const found = listed?.tasks.find(({ history }) => history.some((one) => one.messageId === messageId));
+      if (found !== undefined) {
+        this.#inbound.follow({ taskId, attempt, replySchema: 'structured', id: found.id });
+        return this.#inbound.tasks.get(taskId, attempt);
+      }
+      pageToken = listed?.nextPageToken ?? '';
+      if (pageToken === '') break;
+    }
+    return undefined;
   }
 
   #unreachable(): HandfastError {

@@ -28,6 +28,8 @@ export class OpenTask {
   readonly contextId: string;
   readonly structured: boolean;
   readonly id: string;
+  /** The orchestrator knows that the peer works on it. */
+  working = false;
   /** Its result was received. */
   ended = false;
   /** Progress messages that were made of the peer's words. */

@@ -1,0 +1,127 @@
+/**
+ * Agents on the A2A Python SDK, which have never heard of fleets, as peers of a real orchestrator that is killed in the middle.
+ *
+ * `A2A_PYTHON` names a Python with `a2a-sdk[http-server]` and `uvicorn`; without it a virtual environment with them is made.
+ */
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
+import { type Command, type Json, User } from '../cli/command.ts';
+import { ownPort } from '../support/own-port.ts';
+import { type Program, start } from './python-sdk.ts';
+import { virtualPython } from './virtual-python.ts';
+
+/** Longest wait for anything: far above what it takes. */
+const PATIENCE_MS = 60_000;
+
+const { python, skip } = prepared();
+
+/** The Python to run, or why there is none. In CI its absence is a failure. */
+function prepared(): { readonly python: string; readonly skip: string | false } {
+  try {
+    const packages = ['a2a-sdk[http-server]==1.3.0', 'uvicorn'];
+    return { python: process.env.A2A_PYTHON || virtualPython('interop-a2a', packages), skip: false };
+  } catch (error) {
+    if (process.env.CI !== undefined) throw error;
+    const how = 'set A2A_PYTHON to a Python with a2a-sdk[http-server] and uvicorn to run these tests';
+    return { python: '', skip: `${how} (${String(error)})` };
+  }
+}
+
+interface Site {
+  readonly agent: Program;
+  /** Lets the tasks that wait end. */
+  go(): void;
+  /** Ids of the messages the agent has received. */
+  heard(): string[];
+  /** Starts the orchestrator, whose only peer the agent is. */
+  up(): Promise<Command>;
+  json(...words: string[]): Promise<Json>;
+  /** Waits until a task satisfies a condition. */
+  until(task: string, done: (shown: Json) => boolean): Promise<Json>;
+}
+
+async function site(t: TestContext): Promise<Site> {
+  const folder = mkdtempSync(join(tmpdir(), 'handfast-a2a-python-'));
+  const port = await ownPort();
+  const agent = start([python, join(import.meta.dirname, 'a2a-agent.py'), String(port), folder]);
+  const user = new User();
+  t.after(async () => {
+    await user.leave();
+    agent.child.kill('SIGCONT');
+    await agent.stop();
+    rmSync(folder, { recursive: true });
+  });
+  assert.equal(await agent.line(), 'listening');
+  const file = user.write(
+    'fleet.yaml',
+    `name: trial\nlisten: [ unix://fleet.sock ]\npeers: [ { id: painter, url: "http://127.0.0.1:${port}", kind: a2a } ]\n`,
+  );
+  const json = async (...words: string[]): Promise<Json> => {
+    const { code, stdout, stderr } = await user.run([...words, '--json']);
+    assert.equal(code, 0, stderr);
+    return JSON.parse(stdout);
+  };
+  return {
+    agent,
+    json,
+    go: () => writeFileSync(join(folder, 'go'), ''),
+    heard: () =>
+      readFileSync(join(folder, 'heard.jsonl'), 'utf8')
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line).message),
+    async up() {
+      const command = user.start(['fleet', 'up', file, '--json']);
+      await command.says('"ready":true');
+      return command;
+    },
+    async until(task, done) {
+      for (const end = performance.now() + PATIENCE_MS; ; await setTimeout(100)) {
+        const shown = await json('task', 'show', task);
+        if (done(shown)) return shown;
+        assert.ok(performance.now() < end, JSON.stringify(shown));
+      }
+    },
+  };
+}
+
+test('a task at a Python agent is found by an orchestrator that was killed, and its result is taken', {
+  skip,
+}, async (t) => {
+  const { up, json, until, go, heard } = await site(t);
+  const first = await up();
+  await json('task', 'submit', '--id', 't-1', 'please [wait], then paint');
+  await until('t-1', ({ state }) => state === 'running');
+  first.child.kill('SIGKILL');
+  await first.ended();
+  await up();
+  go();
+  const { state, attempts, result } = await until('t-1', ({ ended_at }) => ended_at !== null);
+  assert.deepEqual([state, attempts.length, result.prose], ['done', 1, 'Done after all.']);
+  // Nothing was sent twice.
+  assert.deepEqual(heard(), ['t-1#1']);
+});
+
+test('the task is found too when the agent cannot be reached at the restart, and has ended meanwhile', {
+  skip,
+}, async (t) => {
+  const { up, json, until, go, heard, agent } = await site(t);
+  const first = await up();
+  await json('task', 'submit', '--id', 't-1', 'please [wait], then paint');
+  await until('t-1', ({ state }) => state === 'running');
+  first.child.kill('SIGKILL');
+  await first.ended();
+  go();
+  await setTimeout(500);
+  agent.child.kill('SIGSTOP');
+  await up();
+  await setTimeout(1_000);
+  agent.child.kill('SIGCONT');
+  const { state, result } = await until('t-1', ({ ended_at }) => ended_at !== null);
+  assert.deepEqual([state, result.prose], ['done', 'Done after all.']);
+  assert.deepEqual(heard(), ['t-1#1']);
+});
