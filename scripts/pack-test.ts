@@ -186,7 +186,7 @@ test('the installed command runs and tells its version', () => {
   assert.equal(stdout.trim(), manifest.version);
 });
 
-test('an older Node gets one clear line and exit code 2', (context) => {
+test('an older Node gets one clear line: exit code 2 of the command, an error without a stack of every subpath', (context) => {
   const oldest = Number(/\d+/.exec(manifest.engines.node)![0]);
   const candidates = ['/usr/bin/node', '/usr/local/bin/node'].filter((path) => existsSync(path));
   const old = candidates.find(
@@ -195,7 +195,12 @@ test('an older Node gets one clear line and exit code 2', (context) => {
   if (old === undefined) return context.skip('this machine has no Node that is too old');
   const { stdout, stderr } = run(old, [join(installed, 'dist', 'cli', 'main.js'), '--version'], consumer, 2);
   assert.equal(stdout, '');
-  assert.match(stderr, new RegExp(`^.*Node(?:\\.js)? ${oldest}.*\\n$`));
+  const line = new RegExp(`^handfast needs Node ${oldest} or newer; this is v.*nodejs\\.org.*$`);
+  assert.match(stderr.trimEnd(), line);
+  for (const subpath of subpaths.filter((path) => path !== 'handfast/errors')) {
+    const program = `import('${subpath}').then(() => console.log('loaded'), ({ message, stack }) => console.log(message + (stack.includes('\\n') ? stack : '')))`;
+    assert.match(run(old, ['--eval', program], consumer).stdout.trimEnd(), line, subpath);
+  }
 });
 
 test('a capability package that was built and installed beside it serves, calls and has commands', () => {

@@ -1,5 +1,7 @@
 /** `handfast/agent`: for programs that only call hosts. Loads no host, no journal and no transport that is not used. */
 
+import './base/node-version.ts';
+
 export type { AgentOptions, GrantedCapability } from './agent/agent.ts';
 export { AgentSession } from './agent/agent.ts';
 export type { ToolCallOptions, ToolFilterOptions, ToolsAgent, ToolsClient } from './capabilities/tools/client.ts';

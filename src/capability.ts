@@ -9,6 +9,9 @@
  *
  * @see docs/capabilities.md
  */
+
+import './base/node-version.ts';
+
 import type { ToolsClient } from './capabilities/tools/client.ts';
 
 /** The clients of the capabilities, by capability name. Packages extend it. */

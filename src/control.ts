@@ -9,6 +9,8 @@
  * for await (const event of await session.prompt('read README.md and count its lines')) console.log(event.type);
  */
 
+import './base/node-version.ts';
+
 export type { ConnectionState, Gap, ReconnectSettings, StateChange } from './connection/reconnect.ts';
 export type { Token, TokenSource } from './connection/token.ts';
 export { type ConnectOptions, connect, type InProcessServer } from './control-client/connect.ts';

@@ -4,6 +4,9 @@
  *
  * @see docs/nats.md
  */
+
+import './base/node-version.ts';
+
 export type { NatsOptions } from './fleet/bus/nats/connection.ts';
 export { type JoinNatsOptions, joinNats } from './fleet/bus/nats/join.ts';
 export { acquireLeadership, type Leadership, type LeadershipOptions } from './fleet/bus/nats/leadership.ts';

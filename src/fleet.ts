@@ -4,6 +4,8 @@
  * @see docs/fleet.md
  */
 
+import './base/node-version.ts';
+
 export type { AgentCommand, StartProgram } from './acp/start-program.ts';
 export type { JsonSchema, JsonSchemas, SchemaChecker } from './base/json-schema.ts';
 export type { Timer } from './base/timer-queue.ts';

@@ -1,5 +1,7 @@
 /** `handfast/host`: for programs that are a host: plugins, configuration, principals, log and audit. */
 
+import './base/node-version.ts';
+
 export type { JsonSchema } from './base/json-schema.ts';
 export type { Log } from './base/log.ts';
 export { createLog, type LogLevel, type LogOptions, silentLog } from './base/log.ts';

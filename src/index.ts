@@ -1,5 +1,7 @@
 /** The main entry point: everything most programs need. Parts for special needs have subpaths of their own. */
 
+import './base/node-version.ts';
+
 export type { DialOptions } from './agent/addresses.ts';
 export type { AgentOptions, GrantedCapability } from './agent/agent.ts';
 export type { BackoffOptions } from './base/backoff.ts';

@@ -1,5 +1,7 @@
 /** `handfast/journal`: the logs of sessions, and the contract for writing another. */
 
+import './base/node-version.ts';
+
 export {
   DEFAULT_RETENTION,
   type Durability,

@@ -5,6 +5,7 @@
  * operator's routes. What an address needs is loaded when it is opened.
  */
 
+import { valueKind } from './base/value-kind.ts';
 import { ADDRESS_FORMS, isLoopback, parseListenAddress } from './config/listen-address.ts';
 import type { Host } from './host/host.ts';
 import type { Link, Listener } from './transport/link.ts';
@@ -25,7 +26,7 @@ export interface ListenOptions {
  * encrypted. Over HTTP it answers to the names in `allowedHosts`, besides the address itself. Close the listener after the
  * host, or together with it: an HTTP port stays open for the sessions it has.
  *
- * @throws usage for an address of another form · config_invalid for one that other machines can reach without a token ·
+ * @throws usage for an address of another form, and for a host that was not started · config_invalid for one that other machines can reach without a token ·
  * runtime_error when it cannot be bound (`detail.reason` is the system's code, e.g. `EADDRINUSE`)
  *
  * @example
@@ -33,11 +34,15 @@ export interface ListenOptions {
  * await using agent = await connect(listener.address, { capabilities: ['tools'] });
  */
 export async function listen(
-  host: Pick<Host, 'accept' | 'limits' | 'requiresToken'>,
+  host: Pick<Host, 'accept' | 'limits' | 'requiresToken'> & Partial<Pick<Host, 'started'>>,
   address: string,
   { allowedHosts = [], allowedOrigins = [] }: ListenOptions = {},
 ): Promise<Listener> {
-  const parsed = parseListenAddress(address);
+  if (typeof (host as Partial<Host> | undefined)?.accept !== 'function') {
+    throw fail('usage', `expected listen(host, address) with a host of createHost, got ${valueKind(host)}`);
+  }
+  if (host.started === false) throw fail('usage', 'the host was not started; await host.start() before it listens');
+  const parsed = typeof address === 'string' ? parseListenAddress(address) : undefined;
   if (parsed === undefined) throw fail('usage', `expected ${ADDRESS_FORMS}, got ${JSON.stringify(address)}`);
   const accept = (link: Link): void => host.accept(link);
   if (parsed.kind === 'unix') return (await import('./transport/socket.ts')).listenUnix({ path: parsed.path }, accept);

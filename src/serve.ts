@@ -5,6 +5,7 @@
 import type { HostConfig } from './config/config.ts';
 import type { FleetConfig } from './config/fleet-config.ts';
 import type { Server, ServerOptions } from './server/serve.ts';
+import { fail } from './wire/errors.ts';
 
 export interface ServeOptions extends Omit<ServerOptions, 'fleet'> {
   /** Runs an orchestrator and its workers too, as `handfast fleet up` does: the path of a `fleet.yaml`, or one that was loaded. */
@@ -29,6 +30,9 @@ export async function serve(config?: string | HostConfig, options: ServeOptions 
   const { fleet, ...rest } = options;
   const [{ loadConfig }, server] = await Promise.all([import('./config/config.ts'), import('./server/serve.ts')]);
   const settings = typeof config === 'object' ? config : await loadConfig(config);
+  if (settings.auth?.required === undefined) {
+    throw fail('usage', 'expected serve(path of a handfast.yaml), or a configuration that loadConfig gave');
+  }
   const fleetConfig =
     typeof fleet === 'string' ? await (await import('./config/fleet-config.ts')).loadFleetConfig(fleet) : fleet;
   return server.serve(settings, { ...rest, ...(fleetConfig && { fleet: fleetConfig }) });

@@ -4,6 +4,9 @@
  * A host with a token in a line, a model that follows a script, a peer that follows a script in each protocol, a clock in the
  * test's hands, links that are cut or swallow everything, and assertions on journals.
  */
+
+import './base/node-version.ts';
+
 import { randomBytes } from 'node:crypto';
 import { toolsPlugin } from './capabilities/tools/plugin.ts';
 import type { AnyTool } from './capabilities/tools/tool.ts';

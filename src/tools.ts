@@ -1,5 +1,7 @@
 /** `handfast/tools`: what authors of tools write with. Loads no host; `toolsPlugin` is what puts tools into one. */
 
+import './base/node-version.ts';
+
 export type { Log } from './base/log.ts';
 export { type BuiltinToolsOptions, builtinTools } from './capabilities/tools/builtin/index.ts';
 export { type ToolsPlugin, type ToolsPluginOptions, toolsPlugin } from './capabilities/tools/plugin.ts';

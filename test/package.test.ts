@@ -51,6 +51,19 @@ test('the command checks the Node version the package asks for before it loads a
   assert.deepEqual(atOnce, [], 'a static import is loaded, and fails on an older Node, before the check runs');
 });
 
+test('every entry point checks the Node version first', () => {
+  const oldest = /^>=(\d+)$/.exec(manifest.engines.node)![1]!;
+  const check = readFileSync(join(root, 'src/base/node-version.ts'), 'utf8');
+  assert.match(check, new RegExp(`OLDEST_NODE = ${oldest};`));
+  assert.deepEqual(importsOf(check), []);
+  for (const [subpath, { 'handfast-source': source }] of Object.entries(manifest.exports)) {
+    // What needs nothing of Node runs on any.
+    if (subpath === './errors') continue;
+    const [first] = importsOf(readFileSync(join(root, source), 'utf8')).filter(({ typeOnly }) => !typeOnly);
+    assert.equal(first?.specifier, './base/node-version.ts', subpath);
+  }
+});
+
 test('every file that an npm script runs exists', () => {
   for (const [name, command] of Object.entries(manifest.scripts)) {
     const files = [...command.matchAll(/[\w./-]+\/[\w-]+\.ts\b/g)].map(([file]) => file);

@@ -23,6 +23,7 @@ import {
   type CapabilitiesChanged,
   type CapabilityGrant,
   capabilitiesChanged,
+  capabilityNames,
   checkPing,
   EXTENSION_CANCEL,
   EXTENSION_CAPABILITIES,
@@ -241,10 +242,31 @@ export class AgentSession {
     if (granted?.enabled) return;
     const reason =
       granted?.metadata.reason ??
-      (this.#capabilities.includes(capability) ? 'the host does not have it' : 'the agent did not ask for it');
+      (this.#capabilities.includes(capability)
+        ? 'the host does not have it'
+        : `the agent did not ask for it; connect with capabilities: ['${capability}']`);
     throw new HandfastError('capability_missing', `capability ${capability} was not granted: ${reason}`, {
       capability,
     });
+  }
+
+  static {
+    // A client that was asked for is a property of its agent. Without one, plain JavaScript would only see `undefined`.
+    for (const name of capabilityNames) {
+      const get = function (this: AgentSession): never {
+        return this.withoutClient(name);
+      };
+      Object.defineProperty(AgentSession.prototype, name, { configurable: true, get });
+    }
+  }
+
+  /**
+   * What `agent.<name>` does for a capability that has no client here: throws what to do instead.
+   * @internal
+   */
+  withoutClient(name: string): never {
+    this.require(name);
+    throw fail('usage', `there is no client for ${shown(name)}; send its messages with agent.request(type, body)`);
   }
 
   /**

@@ -26,11 +26,14 @@ export interface Offer {
 const MAX_HELD = 10_000;
 
 const reasons: Record<HandshakeReason, string> = {
-  auth_failed: 'the host refused the token',
+  auth_failed: 'the host refused the token; pass the one it was started with as `token`',
   version_mismatch: 'the host speaks another version of the protocol',
   no_caps: 'the host has none of the requested capabilities',
   server_error: 'the host could not open a session',
 };
+
+const NO_TOKEN =
+  'the host demands a token and none was sent; pass it as `token` (that of `handfast up` is in the file ~/.handfast/token)';
 
 /** An accepted handshake; `handOver` gives the link to its connection. */
 export interface HandshakeOutcome {
@@ -72,7 +75,8 @@ export async function performHandshake(
       const reason = response.reason || 'server_error';
       throw new HandfastError(
         reason,
-        reasons[reason as HandshakeReason] ?? `the host refused the handshake: ${reason}`,
+        (reason === 'auth_failed' && offer.token === '' ? NO_TOKEN : reasons[reason as HandshakeReason]) ??
+          `the host refused the handshake: ${reason}`,
         {
           detail: { accepted_caps: response.accepted_caps ?? [], ...overloadOf(response.error) },
         },

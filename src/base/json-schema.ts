@@ -71,12 +71,8 @@ export class JsonSchemas {
     try {
       check = this.#ajv.compile(plain) as unknown as Check;
     } catch (error) {
-      throw fail(
-        'config_invalid',
-        `the schema of the ${what} is invalid: ${(error as Error).message}`,
-        undefined,
-        error,
-      );
+      const { path, message } = mistakeIn(plain, this.#ajv.errors, error as Error);
+      throw fail('config_invalid', `the schema of the ${what} is invalid: ${path} ${message}`, { path }, error);
     } finally {
       // Ajv would hold on to every schema it has ever seen.
       this.#ajv.removeSchema(plain);
@@ -89,4 +85,40 @@ export class JsonSchemas {
       return mine;
     };
   }
+}
+
+/** Where a schema that Ajv refuses is broken, as a JSON pointer, and why. */
+function mistakeIn(
+  schema: JsonSchema,
+  errors: readonly { instancePath: string; message?: string; params: object }[] | null | undefined,
+  { message, ...thrown }: Error & { missingRef?: string },
+): { path: string; message: string } {
+  const [first] = errors ?? [];
+  if (first !== undefined) {
+    const { allowedValues } = first.params as { allowedValues?: unknown };
+    const values = Array.isArray(allowedValues) ? `: ${allowedValues.join(', ')}` : '';
+    return { path: first.instancePath, message: `${first.message}${values}` };
+  }
+  // The meta-schema is content; what compiling refuses is a reference to nothing or a regular expression.
+  const at = pathTo(schema, (key, value) => {
+    if (key === '$ref') return value === thrown.missingRef;
+    if (key !== 'pattern' || typeof value !== 'string') return false;
+    try {
+      return new RegExp(value, 'u') === undefined;
+    } catch {
+      return true;
+    }
+  });
+  return { path: at ?? '', message };
+}
+
+/** JSON pointer of the first member that is the one looked for. */
+function pathTo(value: unknown, isIt: (key: string, value: unknown) => boolean, path = ''): string | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  for (const [key, member] of Object.entries(value)) {
+    const at = `${path}/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+    const found = isIt(key, member) ? at : pathTo(member, isIt, at);
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }

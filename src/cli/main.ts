@@ -8,9 +8,8 @@
 const OLDEST_NODE = 24;
 
 if (Number.parseInt(process.versions.node, 10) < OLDEST_NODE) {
-  process.stderr.write(
-    `handfast needs Node ${OLDEST_NODE} or newer; this is ${process.version} (${process.execPath})\n`,
-  );
+  // It throws on this Node, and its message says what to do.
+  await import('../base/node-version.ts').catch(({ message }) => process.stderr.write(`${message}\n`));
   process.exitCode = 2;
 } else {
   const home = homeOf(process.env);

@@ -121,8 +121,13 @@ export interface Host extends Closable {
   readonly limits: HostLimits;
   /** False: every peer is the principal `local`. */
   readonly requiresToken: boolean;
-  /** Starts the plugins. Links may be accepted from then on. */
+  /**
+   * Starts the plugins. Links may be accepted from then on. Rejects with `config_invalid` for a plugin or a tool that is
+   * written wrong, e.g. a broken schema; a plugin that fails otherwise is logged and left out.
+   */
   start(): Promise<void>;
+  /** True once it was started, also when it has stopped since. */
+  readonly started: boolean;
   /** Accepts a link: the agent at its other end may send its handshake. */
   accept(link: Link): void;
   /**

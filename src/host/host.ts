@@ -10,6 +10,7 @@ import { Lifetime, type LifetimeState } from '../base/lifetime.ts';
 import type { Log } from '../base/log.ts';
 import { silentLog } from '../base/log.ts';
 import type { ShareUsage } from '../base/share-usage.ts';
+import { valueKind } from '../base/value-kind.ts';
 import { Acceptor } from '../connection/accept.ts';
 import type { ConnectionLimits } from '../connection/connection.ts';
 import type { Route, RunningRequest } from '../connection/running-request.ts';
@@ -30,10 +31,10 @@ import { may } from '../session/rights.ts';
 import { Session, type SessionHost, type Terms } from '../session/session.ts';
 import { TrafficShares } from '../session/traffic-shares.ts';
 import type { Link } from '../transport/link.ts';
-import { isVerbatim } from '../wire/a2e.ts';
 import { type Incoming, shown } from '../wire/codec.ts';
 import { asError, type ErrorName, fail, HandfastError } from '../wire/errors.ts';
 import { HostCall } from './call.ts';
+import { checkPlugin } from './check-plugin.ts';
 import { A2EHandshake, type A2EHandshakeDeps, hostExtensions } from './handshake.ts';
 import type { Host, HostHealth, HostOptions } from './host-contract.ts';
 import { defaultHostLimits, type HostLimits, hostSlots } from './host-limits.ts';
@@ -41,15 +42,21 @@ import { journalReader } from './journal-reader.ts';
 import type { CapabilityOffer } from './negotiate.ts';
 import type { CallDeps, NestedCall } from './nested-call.ts';
 import { jsonRpcNotServed } from './not-served.ts';
-import type { Plugin } from './plugin.ts';
 import { PluginRuntime } from './plugin-runtime.ts';
 import { offerOf, offers, routes, serving } from './routes.ts';
 import type { StateDatabase } from './store/store.ts';
 
 export type { AuditSink, Host, HostHealth, HostOptions, HostSession, SnapshotStore } from './host-contract.ts';
 
-/** Makes a host. Nothing runs until `start`. */
+/** Makes a host. Nothing runs until `start`. Throws `config_invalid` for options that are none. */
 export function createHost(options: HostOptions): Host {
+  const { plugins, auth } = (options ?? {}) as Partial<HostOptions>;
+  if (!Array.isArray(plugins)) {
+    throw fail('config_invalid', `expected createHost({ plugins: [plugin] }), got ${valueKind(plugins)} as plugins`);
+  }
+  if (auth !== undefined && typeof auth.authenticate !== 'function') {
+    throw fail('config_invalid', 'auth must come from createAuthenticator of handfast/host');
+  }
   return new EnvironmentHost(options);
 }
 
@@ -125,10 +132,12 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     const states = (await this.#options.snapshots?.load()) ?? {};
     const names = new Set<string>();
     for (const plugin of this.#options.plugins) {
+      checkPlugin(plugin);
       if (names.has(plugin.name))
         throw fail('config_invalid', `two plugins are named ${JSON.stringify(plugin.name)}; rename one`);
       names.add(plugin.name);
-      checkTypes(plugin);
+    }
+    for (const plugin of this.#options.plugins) {
       const { log, workspace } = this.#callDeps;
       const runtime = new PluginRuntime(plugin, {
         hostId: this.id,
@@ -143,6 +152,11 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
         await plugin.start?.(runtime);
         this.#plugins.push(runtime);
       } catch (error) {
+        // What its author wrote wrong is not left to a log: without it the host lacks what it was made for.
+        if (error instanceof HandfastError && error.code === 'config_invalid') {
+          await this.#stopPlugins();
+          throw error;
+        }
         // One broken plugin must not take the others away; what it provides is then simply not granted.
         this.log.error('a plugin did not start and is left out', { plugin: plugin.name, error });
       }
@@ -204,12 +218,16 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     for (const call of this.#callDeps.running) call.rightsChanged();
   }
 
+  get started(): boolean {
+    return this.#phase !== 'new';
+  }
+
   has(session: string): boolean {
     return this.#registry.get(session) !== undefined;
   }
 
   accept(link: Link): void {
-    if (this.#phase !== 'running') return link.destroy('the host is not running');
+    if (this.#phase !== 'running') return link.destroy(`the host ${this.started ? 'has stopped' : 'was not started'}`);
     this.#acceptor.accept(link);
   }
 
@@ -238,18 +256,24 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       ),
     );
     const states: Record<string, unknown> = {};
+    await this.#stopPlugins(states);
+    if (Object.keys(states).length > 0) await this.#options.snapshots?.save(states);
+  }
+
+  /** Stops the plugins that have started, the last one first. Their states are put into `states`, where it is given. */
+  async #stopPlugins(states?: Record<string, unknown>): Promise<void> {
     for (const runtime of this.#plugins.toReversed()) {
       const { plugin } = runtime;
       try {
-        if (plugin.snapshot !== undefined) states[plugin.name] = await plugin.snapshot();
+        if (states !== undefined && plugin.snapshot !== undefined) states[plugin.name] = await plugin.snapshot();
         await plugin.stop?.();
         await runtime.close();
       } catch (failure) {
         this.log.error('a plugin did not stop cleanly', { plugin: plugin.name, error: failure });
       }
     }
+    this.#plugins = [];
     this.#store?.close();
-    if (Object.keys(states).length > 0) await this.#options.snapshots?.save(states);
   }
 
   get shares(): Readonly<Record<string, ShareUsage>> {
@@ -520,18 +544,6 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
 /** Why a call was denied, as its tool says it. */
 function reasonOf({ detail: { reason } }: HandfastError): string | undefined {
   return typeof reason === 'string' ? reason.slice(0, 64) : undefined;
-}
-
-/** Refuses message types that cannot be written: the codec writes them as they are. */
-function checkTypes({ name, methods }: Plugin): void {
-  for (const { method } of methods) {
-    const types = [method.request, method.reply, method.event];
-    if (method.request !== '' && types.every(isVerbatim)) continue;
-    throw fail(
-      'config_invalid',
-      `plugin ${shown(name)} has a message type that cannot be written: ${shown(types.join())}`,
-    );
-  }
 }
 
 /** The extensions a host offers: no journal or resume without a journal, and no resume without a resume window. */

@@ -8,9 +8,11 @@
 
 import type { JsonSchema } from '../base/json-schema.ts';
 import type { Log } from '../base/log.ts';
+import { valueKind } from '../base/value-kind.ts';
 import type { CapabilityName } from '../protocol/a2e.ts';
 import type { Body, Method } from '../protocol/method.ts';
-import type { HandfastError } from '../wire/errors.ts';
+import { fail, type HandfastError } from '../wire/errors.ts';
+import { checkPlugin } from './check-plugin.ts';
 import type { CallContext, Principal, SessionView } from './context.ts';
 import type { PluginStore, StoreUse } from './store/store.ts';
 
@@ -36,6 +38,12 @@ export function handle<Request extends object, Reply extends object>(
   declines?: (request: Body<Request>, session: SessionView) => HandfastError | undefined,
   refuses?: (request: Body<Request>, session: SessionView) => HandfastError | undefined,
 ): Handler {
+  if (typeof (method as Partial<Method> | undefined)?.request !== 'string' || typeof run !== 'function') {
+    throw fail(
+      'usage',
+      `expected handle(method, run) with a method made by method() and a function, got ${valueKind(method)} and ${valueKind(run)}`,
+    );
+  }
   return { method: method as unknown as Method, run, declines, refuses };
 }
 
@@ -110,7 +118,7 @@ export interface Plugin {
 }
 
 /**
- * Declares a plugin.
+ * Declares a plugin. Throws `config_invalid` for one that no host could start, with the mistake and what to write instead.
  *
  * @example
  * export const plugin = definePlugin({
@@ -120,5 +128,6 @@ export interface Plugin {
  * });
  */
 export function definePlugin(plugin: Plugin): Plugin {
+  checkPlugin(plugin);
   return plugin;
 }

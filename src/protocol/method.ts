@@ -123,6 +123,9 @@ export function method<Request extends object, Reply extends object>(
   value: Method<Request, Reply>,
 ): Method<Request, Reply>;
 export function method(value: Method | (MethodSchemas<AnySchema, AnySchema> & MethodOptions<object, object>)): Method {
+  if (typeof (value as Partial<Method> | undefined)?.request !== 'string') {
+    throw fail('usage', "expected method({ request: 'name/verb/req', reply, event, capability, params, result })");
+  }
   if (!('params' in value)) return value;
   const { params, result, events } = value;
   return {

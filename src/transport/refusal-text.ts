@@ -1,8 +1,13 @@
 /**
- * What a server says that answered a client with an HTTP status instead of what was asked for.
+ * Texts of a dial that failed: no process responds, or a server answered with an HTTP status instead of what was asked for.
  *
- * Used by the clients over HTTP and WebSocket. `http/http-exchange.ts` writes such answers: `{"detail": reason, …}`.
+ * Used by the clients of every transport. `http/http-exchange.ts` writes such answers: `{"detail": reason, …}`.
  */
+
+/** No connection was made; `error` is the system's. The same words on every transport. */
+export function noPeerText(address: string, { code, message }: { code?: string; message: string }): string {
+  return `no peer responds at ${address} (${code ?? message}); start the host there, or correct the address`;
+}
 
 /** A longer body is not read to its end. */
 export const MAX_REFUSAL_CHARS = 4096;

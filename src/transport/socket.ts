@@ -7,6 +7,7 @@
 import { createServer, type NetConnectOpts, connect as netConnect, type Server, type Socket } from 'node:net';
 import { fail } from '../wire/errors.ts';
 import type { Link, Listener } from './link.ts';
+import { noPeerText } from './refusal-text.ts';
 import { type ReadTarget, readInto, StreamLink } from './stream.ts';
 import { bindUnix } from './unix-path.ts';
 
@@ -197,8 +198,7 @@ function dialled(
       socket.destroy();
       reject(fail(code, why, { address }, cause));
     };
-    const refused = (error: NodeJS.ErrnoException): void =>
-      abandon('unreachable', `no peer responds at ${address} (${error.code ?? error.message})`, error);
+    const refused = (error: NodeJS.ErrnoException): void => abandon('unreachable', noPeerText(address, error), error);
     const aborted = (): void => abandon('cancelled', `connecting to ${address} was cancelled`);
     const timer = setTimeout(
       () => abandon('unreachable', `no response from ${address} within ${timeoutMs} ms`),

@@ -22,7 +22,7 @@ import {
   type Message,
   PRE_HANDSHAKE_MAX_MESSAGE_BYTES,
 } from './link.ts';
-import { MAX_REFUSAL_CHARS, refusalText } from './refusal-text.ts';
+import { MAX_REFUSAL_CHARS, noPeerText, refusalText } from './refusal-text.ts';
 import { type OutboxTarget, SendBuffer } from './send-buffer.ts';
 import { unsentBytes } from './unsent-bytes.ts';
 
@@ -348,7 +348,7 @@ export async function connectWebSocket(url: string, options: WebSocketConnectOpt
     // Tearing an attempt down reports an error too, so this stays; the promise settles only once.
     socket.on('error', (error) => {
       settled();
-      reject(fail('unreachable', `no peer responds at ${peer} (${error.message})`, { address: peer }, error));
+      reject(fail('unreachable', noPeerText(peer, error), { address: peer }, error));
     });
     socket.once('unexpected-response', (_request, response) => {
       const status = response.statusCode ?? 0;

@@ -455,9 +455,9 @@ export const errorTable = {
     400,
     2,
     false,
-    'The configuration has an error; the message names file, line and column. `handfast config check` lists all.',
+    'A configuration, in a file or a program, has an error; the message names where. `handfast config check` lists all.',
   ),
-  usage: row('invalid_message', -32602, 400, 2, false, 'The arguments of the command are wrong; `--help` lists them.'),
+  usage: row('invalid_message', -32602, 400, 2, false, 'A command or function got wrong arguments; see `--help`.'),
 } as const satisfies Record<string, ErrorRow>;
 
 /** Every name of the table. */

@@ -132,12 +132,11 @@ test('fields of a body never replace those of its envelope, nor add a second mes
 
 const anything = Object.assign(() => true, { errors: null });
 /** A plugin with one method of these types. */
-const withTypes = (request: string, reply: string, event: string, run: () => object = () => ({})): Plugin =>
-  definePlugin({
-    name: 'own',
-    type: 'test',
-    methods: [handle(method({ request, reply, event, capability: 'test', checkRequest: anything }), run)],
-  });
+const withTypes = (request: string, reply: string, event: string, run: () => object = () => ({})): Plugin => ({
+  name: 'own',
+  type: 'test',
+  methods: [handle(method({ request, reply, event, capability: 'test', checkRequest: anything }), run)],
+});
 
 test('a plugin whose message types cannot be written as they are keeps its host from starting', async () => {
   const bad = 'own/"\n/resp';
@@ -148,6 +147,7 @@ test('a plugin whose message types cannot be written as they are keeps its host 
     withTypes('', 'own/resp', 'own/event'),
     withTypes('own/req', undefined as never, 'own/event'),
   ]) {
+    assert.throws(() => definePlugin(plugin), { code: 'config_invalid' });
     await assert.rejects(createHost({ plugins: [plugin] }).start(), { code: 'config_invalid' });
   }
 });

@@ -246,5 +246,6 @@ test('capabilities that were not granted fail where they are called, with the ho
   ends.push(() => host.close(0));
   await assert.rejects(connect(host, { capabilities: ['tools'] }), { code: 'no_caps' });
   const agent = await connect(host);
-  assert.equal('tools' in agent, false);
+  assert.equal(Object.hasOwn(agent, 'tools'), false);
+  assert.throws(() => (agent as unknown as { tools: unknown }).tools, { code: 'capability_missing' });
 });

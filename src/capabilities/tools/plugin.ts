@@ -4,6 +4,7 @@
  * `toolsPlugin({ tools })` is what host builders write; the built-in tools are in `builtin/`.
  * @see docs/protocol/a2e.md#tools
  */
+import { valueKind } from '../../base/value-kind.ts';
 import type { CallContext, Principal, SessionView, ToolRules } from '../../host/context.ts';
 import { handle, type Plugin, type PluginContext } from '../../host/plugin.ts';
 import type { Body } from '../../protocol/method.ts';
@@ -20,7 +21,7 @@ import {
   toolList,
 } from './messages.ts';
 import { type ToolFilter, toolFilter } from './policy.ts';
-import { type AnyTool, isShaped, type ShapedResult } from './tool.ts';
+import { type AnyTool, checkTool, isShaped, type ShapedResult } from './tool.ts';
 
 export interface ToolsPluginOptions {
   readonly tools: readonly AnyTool[];
@@ -66,15 +67,19 @@ export interface ToolsPlugin extends Plugin {
 }
 
 export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
+  if (!Array.isArray((options as Partial<ToolsPluginOptions> | undefined)?.tools)) {
+    throw fail('config_invalid', `expected toolsPlugin({ tools: [tool] }), got ${valueKind(options)}`);
+  }
   const { name = 'tools', priority = 0, exclusive = false, compile = 'start', maxSeconds = 600 } = options;
   const entries = new Map<string, Entry>();
   /** Tools of one session alone. */
   const own = new WeakMap<SessionView, Map<string, Entry>>();
   let host: PluginContext | undefined;
   for (const tool of options.tools) {
+    const entry = entryOf(tool);
     if (entries.has(tool.name))
       throw fail('config_invalid', `two tools are named ${JSON.stringify(tool.name)}; rename one`);
-    entries.set(tool.name, entryOf(tool));
+    entries.set(tool.name, entry);
   }
   const checkers = new ValidatorCache();
   const forAll = toolFilter(options.rules);
@@ -153,12 +158,7 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
     async start(context: PluginContext) {
       host = context;
       if (compile !== 'start') return;
-      for (const entry of entries.values()) {
-        await prepare(entry).catch((error) => {
-          context.log.error('a tool was not loaded', { tool: entry.tool.name, error });
-          entries.delete(entry.tool.name);
-        });
-      }
+      for (const entry of entries.values()) await prepare(entry);
     },
     async add(tools, session) {
       const added = new Map(tools.map((tool) => [tool.name, entryOf(tool)]));
@@ -184,14 +184,17 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
   };
 }
 
-const entryOf = (tool: AnyTool): Entry => ({
-  tool,
-  description: describe(tool),
-  checkInput: undefined,
-  checkOutput: undefined,
-  ready: tool.input === undefined && tool.output === undefined,
-  compiling: undefined,
-});
+function entryOf(tool: AnyTool): Entry {
+  checkTool(tool);
+  return {
+    tool,
+    description: describe(tool),
+    checkInput: undefined,
+    checkOutput: undefined,
+    ready: tool.input === undefined && tool.output === undefined,
+    compiling: undefined,
+  };
+}
 
 // Functions beside each other, not within each other: a call that settles at once makes no closure.
 

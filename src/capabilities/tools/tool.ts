@@ -7,7 +7,10 @@
  * @see docs/protocol/a2e.md#tools
  */
 import type { JsonSchema } from '../../base/json-schema.ts';
+import { valueKind } from '../../base/value-kind.ts';
 import type { CallContext } from '../../host/context.ts';
+import { fail } from '../../wire/errors.ts';
+import { isObject } from '../../wire/json.ts';
 
 export type { JsonSchema };
 
@@ -98,13 +101,35 @@ export type AnyTool = ToolDefinition<any, any>;
 export function tool<Args = Record<string, unknown>, Result = unknown>(
   definition: ToolDefinition<Args, Result>,
 ): ToolDefinition<Args, Result> {
-  if (!/^[\w.-]{1,128}$/.test(definition.name)) {
-    throw new TypeError(
-      `tool name ${JSON.stringify(definition.name)} must be 1 to 128 letters, digits, "_", "-" or "."`,
-    );
-  }
+  checkTool(definition);
   return definition;
 }
+
+/** Throws `config_invalid` for what is no tool, with the mistake: plain JavaScript has no compiler that would find it. */
+export function checkTool(definition: unknown): asserts definition is AnyTool {
+  if (!isObject(definition))
+    throw invalid(`a tool is an object { name, description, run }, got ${valueKind(definition)}`);
+  const { name, description, run, input, output } = definition;
+  if (typeof name !== 'string' || !/^[\w.-]{1,128}$/.test(name)) {
+    throw invalid(`tool name ${valueKind(name)} must be 1 to 128 letters, digits, "_", "-" or "."`);
+  }
+  if (typeof run !== 'function') throw invalid(`tool "${name}": run must be a function, got ${valueKind(run)}`);
+  if (typeof description !== 'string') {
+    throw invalid(`tool "${name}" needs a description, what it does and when to use it, got ${valueKind(description)}`);
+  }
+  for (const [key, schema] of Object.entries({ input, output })) {
+    if (schema === undefined || isObject(schema) || typeof schema === 'function') continue;
+    throw invalid(`tool "${name}": ${key} must be a JSON Schema or a Standard Schema, got ${valueKind(schema)}`);
+  }
+  const { type } = { ...(input as JsonSchema | undefined) };
+  if (type !== undefined && !('~standard' in (input as object)) && ![type].flat().includes('object')) {
+    throw invalid(
+      `tool "${name}": the schema of its arguments is invalid: /type must be "object", got ${valueKind(type)}`,
+    );
+  }
+}
+
+const invalid = (message: string) => fail('config_invalid', message);
 
 /** Marks what {@link result} returns, so that a tool's own object with the same keys is never mistaken for it. */
 const shaped = Symbol('handfast.result');

@@ -7,6 +7,7 @@
 import { Buffer } from 'node:buffer';
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { fail, type HandfastError } from '../../wire/errors.ts';
+import { noPeerText } from '../refusal-text.ts';
 
 /** Timeout of connecting, in addition to the timeout of the response. */
 const CONNECT_TIMEOUT_MS = 10_000;
@@ -141,7 +142,7 @@ function exchangeOver<T>(
 }
 
 const unreachable = (origin: string, reason: string, cause?: unknown): HandfastError =>
-  fail('unreachable', `cannot connect to ${origin} (${reason})`, { address: origin }, cause);
+  fail('unreachable', noPeerText(origin, { message: reason }), { address: origin }, cause);
 const lost = (origin: string, reason: string, cause?: unknown): HandfastError =>
   fail(
     'connection_lost',

@@ -242,14 +242,12 @@ test('what a principal may not call it does not see, and is denied by name', asy
   assert.deepEqual(await rules({ allow: ['shell'] }, { deny: ['shell'] }), []);
 });
 
-test('a tool with a broken schema is left out and said so; with first-call compilation its call says so', async () => {
-  const broken = plain('broken', { input: { type: 'no-such-type' } });
-  const early = await agentOf([broken, plain('good')]);
-  assert.deepEqual(
-    (await early.tools.list()).map(({ name }) => name),
-    ['good'],
-  );
-  assert.ok(early.lines.some((line) => line.includes('broken')));
+test('a tool with a broken schema keeps its host from starting; with first-call compilation its call says so', async () => {
+  const broken = plain('broken', { input: { type: 'object', properties: { n: { type: 'no-such-type' } } } });
+  await assert.rejects(agentOf([broken, plain('good')]), {
+    code: 'config_invalid',
+    message: /broken.*\/properties\/n\/type/,
+  });
   const late = await agentOf([broken], { compile: 'first-call' });
   await assert.rejects(late.tools.call('broken'), { code: 'config_invalid' });
 });
