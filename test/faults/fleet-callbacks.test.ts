@@ -89,3 +89,15 @@ test('F-96: a reply without a token of the peer or the grant for its name is ref
   await receiver.call(REPLY, 'c-1', tokenOf('bob'));
   await eventually(isState('done'), 'the reply under a granted name to count');
 });
+
+test('F-96: of a receiver that sends no token the log says what is missing in its own configuration', async (t) => {
+  const { stand, receiver } = await staged(t);
+  const unsigned = new UpstreamReceiver({ managed: { url: stand.url } });
+  assert.deepEqual(await unsigned.call(REPLY, 'c-1'), { error: 'the token is missing or wrong' });
+  const line = stand.lines.find(({ message }) => message.startsWith("a receiver's"));
+  assert.match(String(line?.message), /it sent no token/);
+  assert.match(String(line?.fields?.configure), /hermes_auth_token_env in its a2a_receiver\.json/);
+  await receiver.call(REPLY, 'c-1', 'a-guess');
+  const wrong = stand.lines.findLast(({ message }) => message.startsWith("a receiver's"));
+  assert.match(String(wrong?.message), /its token is wrong/);
+});

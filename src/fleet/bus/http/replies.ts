@@ -40,9 +40,11 @@ export interface ReplyReceiverOptions extends ServerAccess {
   readonly monotonic: () => number;
 }
 
-/** What an operator configures for receivers that call back. */
+/** What an operator configures for receivers that call back: here, and at a receiver that sends no token. */
 const CONFIGURE =
   "token_env or token_file of the peer in fleet.yaml, as the receiver's own token; or a token under auth.tokens with the grant fleet.worker for the name of the peer";
+const CONFIGURE_RECEIVER =
+  'the token that the receiver sends when it calls back, and its environment: hermes_auth_token_env in its a2a_receiver.json, or token_env of the callback of a Handfast receiver; the same token as token_env or token_file of the peer in fleet.yaml';
 
 export class ReplyReceiver {
   readonly #options: ReplyReceiverOptions;
@@ -58,11 +60,17 @@ export class ReplyReceiver {
     this.#server = new HttpServer({
       ...options,
       auth: this.#tokens,
-      onRefused: (request, status) =>
-        this.#refused("a receiver's call was refused: its token is missing or wrong", {
-          address: clientAddress(request),
-          status,
-        }),
+      onRefused: (request, status) => {
+        const address = clientAddress(request);
+        if (request.headers.authorization !== undefined) {
+          return this.#refused("a receiver's call was refused: its token is wrong", { address, status });
+        }
+        this.#refused(
+          "a receiver's call was refused: it sent no token",
+          { address, status, agent: request.headers['user-agent'] },
+          CONFIGURE_RECEIVER,
+        );
+      },
       routes: {
         [CARD_PATH]: {
           open: (_, response) =>
@@ -89,10 +97,10 @@ export class ReplyReceiver {
     return this.#server.handle(request, response);
   }
 
-  #refused(message: string, fields: Readonly<Record<string, unknown>>): void {
+  #refused(message: string, fields: Readonly<Record<string, unknown>>, configure = CONFIGURE): void {
     this.#refusals += 1;
     if (!isLogged(this.#refusals)) return;
-    this.#options.log.warn(message, { ...fields, configure: CONFIGURE, count: this.#refusals });
+    this.#options.log.warn(message, { ...fields, configure, count: this.#refusals });
   }
 
   async #receive({ response, principal }: Authenticated, body: Buffer): Promise<void> {
