@@ -7,6 +7,7 @@
 import { dirname } from 'node:path';
 import { apiPage } from './generate-api.ts';
 import { approvalsPage } from './generate-approvals.ts';
+import { generateCli } from './generate-cli.ts';
 import { generateConfig } from './generate-config.ts';
 import { errorsPage } from './generate-errors.ts';
 import { fleetMembers, fleetPage, fleetSchema } from './generate-fleet.ts';
@@ -32,6 +33,7 @@ export const generators: readonly Generator[] = [
   { name: 'error reference', generate: () => new Map([['docs/errors.md', errorsPage()]]) },
   { name: 'validators and JSON Schema', generate: generateValidators },
   { name: 'configuration files', generate: generateConfig },
+  { name: 'command line', generate: generateCli },
   { name: 'approval tables', generate: () => new Map([['docs/security/approvals.md', approvalsPage(root)]]) },
   { name: 'limits table', generate: () => new Map([['SECURITY.md', securityPage(root)]]) },
   { name: 'session RPC methods', generate: () => generateSessionRpc(root) },

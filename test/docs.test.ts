@@ -7,6 +7,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { test } from 'node:test';
 import { createHost, memoryJournal, tool, toolsPlugin } from 'handfast';
+import { documents } from '../scripts/cli-documents.ts';
 import { commandsBelow, examples, wordsOf } from '../src/cli/examples.ts';
 import { commandLine } from '../src/cli/program.ts';
 import { filesBelow, root, sourcesBelow } from './rules/scan.ts';
@@ -201,4 +202,15 @@ test('examples are split into words as a shell splits them', () => {
     ['tools', 'call', 'x', '{"a":"b c"}', 'path=d e'],
   ]);
   assert.deepEqual(commandsIn('handfast init && handfast up    # here'), [['init'], ['up']]);
+});
+
+test('what every command prints with --json is described', () => {
+  const printing = commandsBelow(commandLine(async () => {})).filter(
+    ({ parent, options }) => parent !== null && options.some(({ long }) => long === '--json'),
+  );
+  assert.deepEqual(
+    printing.map(wordsOf).filter((words) => documents[words] === undefined),
+    [],
+    'a command without a row in scripts/cli-documents.ts',
+  );
 });

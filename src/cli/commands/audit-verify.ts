@@ -2,6 +2,7 @@
 import { type AuditReport, verifyAudit } from '../../host/audit/verify.ts';
 import { errorTable } from '../../wire/errors.ts';
 import { configOf } from '../config-file.ts';
+import { snakeKeys } from '../output/snake-case.ts';
 import type { Terminal } from '../output/terminal.ts';
 
 export interface AuditVerifyFlags {
@@ -17,10 +18,12 @@ export async function auditVerify(
   terminal: Terminal,
 ): Promise<number> {
   const report = await verifyAudit(file ?? (await configOf(config)).audit.file, { expectedHead: head });
-  if (terminal.json) terminal.document(report);
+  if (terminal.json) terminal.document(documentOf(report));
   else print(report, terminal);
   return report.ok ? 0 : errorTable.runtime_error.exit;
 }
+
+const documentOf = (report: AuditReport): object => snakeKeys({ ...report, chains: report.chains.map(snakeKeys) });
 
 function print({ ok, lines, files, chains, firstBreak }: AuditReport, terminal: Terminal): void {
   for (const { file, first, head, tornTail } of chains) {

@@ -4,6 +4,7 @@ import { LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import type { Grants, Principal } from '../../session/principal.ts';
 import { may } from '../../session/rights.ts';
 import { fail } from '../../wire/errors.ts';
+import { snake } from '../output/snake-case.ts';
 import type { Terminal } from '../output/terminal.ts';
 
 /** Everybody the configuration lets in, the owner of the local token first. */
@@ -38,8 +39,6 @@ const shown: { readonly [Grant in keyof Grants]-?: (principal: Principal) => str
   observe: ({ observe }) => (observe === true ? 'yes' : undefined),
   limits: ({ limits }) => rules(limits),
 };
-
-const snake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
 const rules = (group: object | undefined): string | undefined =>
   group &&

@@ -8,6 +8,7 @@ import type { SessionSummary } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';
 import { type ControlFlags, withControl } from '../connect/open-control.ts';
 import { SessionOutput } from '../output/session-output.ts';
+import { snakeKeys } from '../output/snake-case.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { readText, textOf } from '../read-text.ts';
 import { byPrefix, type Sought, shownIds } from '../short-id.ts';
@@ -58,7 +59,7 @@ export async function sessionShow(id: string, flags: ControlFlags, terminal: Ter
   await withControl(flags, terminal, async ({ control }) => {
     const session = await control.open(await fullId(control, id));
     const state = await session.state();
-    if (terminal.json) return terminal.document(state);
+    if (terminal.json) return terminal.document(snakeKeys({ ...state, queue: state.queue.map(snakeKeys) }));
     const { usage } = state;
     terminal.page();
     terminal.line(`session   ${state.id}`);
@@ -148,7 +149,7 @@ export async function sessionQueue(
       return terminal.json ? terminal.document({ removed }) : undefined;
     }
     const queue = await session.queue();
-    if (terminal.json) return terminal.document(queue);
+    if (terminal.json) return terminal.document(queue.map(snakeKeys));
     if (queue.length === 0) return terminal.note('no queued prompts');
     terminal.table(
       ['TURN', 'SINCE', 'PROMPT'],

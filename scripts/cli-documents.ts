@@ -1,0 +1,215 @@
+/**
+ * What every command prints with `--json`, as JSON Schema: the source of `schema/cli.json`.
+ *
+ * Used by `generate-cli.ts`; `test/cli/documents.slow.test.ts` holds real output to it.
+ */
+
+type Shape = Readonly<Record<string, unknown>>;
+
+const text = { type: 'string' };
+const flag = { type: 'boolean' };
+const count = { type: 'integer' };
+const number = { type: 'number' };
+const orNull = (shape: Shape): Shape => ({ anyOf: [shape, { type: 'null' }] });
+const list = (items: Shape): Shape => ({ type: 'array', items });
+const any = { type: 'object' };
+
+/** An object of our own: nothing is in it that is not named here. A name with `?` may be missing. */
+function document(members: Readonly<Record<string, Shape>>, about?: string): Shape {
+  const named = Object.entries(members).map(([name, shape]) => [name.replace('?', ''), shape] as const);
+  return {
+    type: 'object',
+    ...(about !== undefined && { description: about }),
+    required: Object.keys(members).filter((name) => !name.endsWith('?')),
+    properties: Object.fromEntries(named),
+    additionalProperties: false,
+  };
+}
+
+/** A message of a protocol, which has its own schema; unknown members pass through. */
+const of = (file: string, name: string): Shape => ({ $ref: `${file}.json#/$defs/${name}` });
+const rpc = (name: string): Shape => of('session-rpc', name);
+
+const problem = document({ path: text, message: text, 'line?': count, 'column?': count, 'file?': text });
+const session = document({ session_id: text });
+const task = rpc('TaskRecord');
+const sessionEvent: Shape = {
+  description: 'An event of the session as the wire has it, or a gap.',
+  anyOf: [
+    {
+      type: 'object',
+      required: ['type', 'timestamp', 'payload', 'seq'],
+      properties: { type: text, timestamp: text, payload: any, seq: count },
+    },
+    {
+      type: 'object',
+      required: ['type', 'from', 'to'],
+      properties: { type: { const: 'gap' }, from: count, to: count },
+    },
+  ],
+};
+const callEvent = document({ event: document({ kind: text, data: any, seq: count }) });
+const taskEvent = { type: 'object', required: ['task_id'], properties: { task_id: text } };
+const ready = {
+  ready: { const: true },
+  url: orNull(text),
+  listeners: list(text),
+  token_file: orNull(text),
+  pid: count,
+};
+const repository = { subject: text, repository: text, folder: text, path: text, files: any, added_at: text };
+
+/** Words of a command → its document. One for each line where a command prints several. */
+export const documents: Readonly<Record<string, Shape>> = {
+  up: document(ready),
+  ping: document({ seq: count, address: text, round_trip_ms: number, 'uptime_seconds?': number }),
+  caps: document({
+    address: text,
+    session_id: text,
+    max_parallel: count,
+    extensions: list(text),
+    capabilities: list(document({ capability: text, enabled: flag, metadata: any })),
+  }),
+  'tools ls': list(of('tools', 'ToolDescription')),
+  'tools search': list(of('tools', 'ToolDescription')),
+  'tools call': {
+    description: 'The result; with --stream each event, then the result as {"result":…}.',
+    anyOf: [of('tools', 'ToolResult'), callEvent, document({ result: of('tools', 'ToolResult') })],
+  },
+  call: {
+    description: 'The reply; with --stream each event, then the reply as {"result":…}.',
+    anyOf: [any, callEvent, document({ result: any })],
+  },
+  chat: sessionEvent,
+  'session ls': list(rpc('SessionSummary')),
+  'session show': document(
+    {
+      id: text,
+      created_at: text,
+      updated_at: text,
+      pending: flag,
+      status_label: text,
+      messages: list(rpc('UiMessage')),
+      history: list(rpc('ChatMessage')),
+      queue: list(document({ id: text, text, images: list(any), enqueued_at: text })),
+      pending_steer_count: count,
+      conversation_provider: orNull(text),
+      active_session_id: orNull(text),
+      context_token_estimate: number,
+      context_token_source: orNull(text),
+      context_token_provider: orNull(text),
+      context_token_breakdown: {},
+      title: text,
+      cwd: text,
+      backend: text,
+      turn_id: orNull(text),
+      seq: count,
+      closed: flag,
+      settings: any,
+      usage: rpc('Usage'),
+      approvals: list(rpc('Approval')),
+      'shares?': {},
+      'owner?': orNull(text),
+      'parent_session_id?': orNull(text),
+    },
+    'The state of the session, its names in snake case.',
+  ),
+  'session tail': sessionEvent,
+  'session send': {
+    description: 'Each event of the turn; with --detach one document.',
+    anyOf: [sessionEvent, document({ session_id: text, turn_id: text, queued: flag })],
+  },
+  'session steer': rpc('session.steer.result'),
+  'session interrupt': document({ interrupted: flag }),
+  'session queue': {
+    description: 'The queue; with --clear or --remove what was done.',
+    anyOf: [
+      list(document({ id: text, text, images: list(any), enqueued_at: text })),
+      document({ cleared: count }),
+      document({ removed: flag }),
+    ],
+  },
+  'session fork': session,
+  'session export': { description: 'The lines of the export, as without --json.', ...any },
+  'session import': session,
+  'session rm': document({ session_id: text, deleted: flag }),
+  'approve ls': list(rpc('Approval')),
+  'approve yes': document({ approval: rpc('Approval'), accepted: flag }),
+  'approve no': document({ approval: rpc('Approval'), accepted: flag }),
+  'fleet up': document({ ...ready, fleet: orNull(text), workers: list(text) }),
+  'fleet check': document({
+    ok: flag,
+    file: orNull(text),
+    fleet: text,
+    bus: list(text),
+    listen: list(text),
+    data_dir: text,
+    workers: list(text),
+    peers: list(text),
+    warnings: list(problem),
+  }),
+  'fleet workers': list(rpc('WorkerEntry')),
+  'fleet top': document({ status: rpc('fleet.status.result'), workers: list(rpc('WorkerEntry')), tasks: list(task) }),
+  'fleet drain': document({ peer_id: text, draining: flag }),
+  worker: document({ ready: { const: true }, worker: text, peer_id: text, joined: text, pid: count }),
+  'task submit': { description: 'The task; with --wait each event, then the task.', anyOf: [task, taskEvent] },
+  'task batch': { description: 'The tasks; with --wait each task as it ends.', anyOf: [list(task), task] },
+  'task ls': list(task),
+  'task show': task,
+  'task watch': {
+    description: 'Each event, then the task; without a task the open ones.',
+    anyOf: [task, taskEvent, list(task)],
+  },
+  'task result': {
+    description: 'The result; for a task that ended without one its state and the reason.',
+    type: 'object',
+    required: ['task_id', 'status'],
+  },
+  'task cancel': task,
+  'task retry': task,
+  'task drop': task,
+  'task steer': task,
+  'task answer': task,
+  'route explain': rpc('Explanation'),
+  tail: {
+    description: 'The sessions; of a session each entry.',
+    anyOf: [
+      list(document({ session_id: text, state: text, agent_id: text, principal: text, last: count })),
+      { type: 'object', required: ['kind'], properties: { kind: text } },
+    ],
+  },
+  'audit verify': document({
+    ok: flag,
+    lines: count,
+    files: count,
+    chains: list(document({ file: text, first: count, head: document({ n: count, hash: text }), torn_tail: flag })),
+    'first_break?': document({ file: text, line: count, reason: text }),
+  }),
+  doctor: document({
+    ok: flag,
+    checks: list(
+      document({ name: text, status: { enum: ['ok', 'warn', 'fail'] }, message: text, 'fix?': text, 'code?': text }),
+    ),
+  }),
+  init: document({ written: list(text) }),
+  'trust ls': list(document({ ...repository, state: { enum: ['as trusted', 'changed', 'missing'] } })),
+  'trust add': document({ trusted: list(any) }),
+  'trust rm': document({ removed: list(document(repository)) }),
+  'config check': document({
+    ok: flag,
+    file: orNull(text),
+    listen: list(text),
+    workspace: text,
+    plugins: list(text),
+    warnings: list(problem),
+    exposed: list(text),
+    principals: list(document({ name: text, grants: any })),
+  }),
+  'config reload': document({ principals: list(text), restart: list(text) }),
+  'schema export': list(text),
+};
+
+/** Every failure with `--json`: one line on stderr. */
+export const failure: Shape = document({
+  error: document({ code: text, message: text, detail: any, retryable: flag }),
+});

@@ -1,0 +1,13 @@
+/**
+ * Documents of `--json` have one spelling of names, that of the wire: snake case. Values of the library have the spelling of
+ * JavaScript and go through here; messages of the protocols are printed as they came. Pure.
+ *
+ * Used by `session.ts`, `audit-verify.ts` and `principals.ts`.
+ */
+
+/** `statusLabel` → `status_label`. */
+export const snake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+
+/** The object with its own member names in snake case. What its members hold stays as it is: it may be a user's. */
+export const snakeKeys = (value: object): Readonly<Record<string, unknown>> =>
+  Object.fromEntries(Object.entries(value).map(([name, member]) => [snake(name), member]));

@@ -1,0 +1,183 @@
+/**
+ * Holds what commands print with `--json` to `schema/cli.json`, on a real host and a real fleet: every command that ends by
+ * itself is run, names are in snake case, and each document fits its schema. The same lines are the examples of the help
+ * that need nothing but these servers.
+ */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { root } from '../rules/scan.ts';
+import { type Json, User } from './command.ts';
+
+const schemas = readdirSync(join(root, 'schema')).map((name) => ({
+  ...JSON.parse(readFileSync(join(root, 'schema', name), 'utf8')),
+  $id: name,
+}));
+const ajv = new Ajv2020({ strict: false, schemas, formats: { 'date-time': true, uri: true } });
+
+/** Commands that are not run here: they serve until they are stopped, or the tests of their own area run them. */
+const elsewhere = [
+  'up',
+  'fleet up',
+  'worker',
+  'chat',
+  'approve yes',
+  'approve no',
+  'task answer',
+  'task steer',
+  'task drop',
+];
+
+const user = new User();
+after(() => user.leave());
+
+before(async () => {
+  user.write('README.md', 'one\ntwo\n');
+  user.write('notes.txt', 'say "a note"');
+  user.write(
+    'tasks.yaml',
+    'tasks:\n  - { id: first, access: read, brief: \'say "a"\' }\n  - { id: second, access: read, brief: \'say "b"\' }\n',
+  );
+  const git = (...words: string[]) => execFileSync('git', words, { cwd: user.cwd, stdio: 'ignore' });
+  git('init', '-q', '.');
+  git('add', '-A');
+  git('-c', 'user.name=t', '-c', 'user.email=t@localhost', 'commit', '-qm', 'all');
+  const { command, ready } = await user.up();
+  check('up', ready);
+  assert.equal(command.stderr, '');
+  const fleet = user.start(['fleet', 'up', '--json', '--port', '0']);
+  await fleet.says('\n');
+  check('fleet up', JSON.parse(fleet.stdout));
+  const worker = user.start(['worker', '--id', 'trial-1', '--executor', 'rehearsal', '--repo', '.', '--json']);
+  await worker.says('\n');
+  check('worker', JSON.parse(worker.stdout));
+});
+
+/** Asserts that a document is what the schema says of this command. */
+function check(words: string, document: Json): void {
+  const validate = ajv.getSchema(`cli.json#/$defs/${encodeURIComponent(words)}`);
+  assert.ok(validate, `schema/cli.json has no ${words}`);
+  assert.ok(validate(document), `${words}: ${ajv.errorsText(validate.errors)}\n${JSON.stringify(document)}`);
+}
+
+/** Names of our own documents that are not in snake case. What a protocol or a user named stays as it is. */
+function misspelt(document: Json): string[] {
+  if (Array.isArray(document)) return document.flatMap(misspelt);
+  if (typeof document !== 'object' || document === null) return [];
+  const foreign = [
+    'payload',
+    'data',
+    'input_schema',
+    'output_schema',
+    'input_parameters',
+    'files',
+    'messages',
+    'history',
+    'metadata',
+    'announced',
+    'body',
+  ];
+  return Object.entries(document).flatMap(([name, value]) => [
+    ...(/[A-Z]/.test(name) ? [name] : []),
+    ...(foreign.includes(name) ? [] : misspelt(value)),
+  ]);
+}
+
+const run = new Set<string>();
+
+/** Runs a command with `--json`, and holds every line it prints to the schema. */
+async function prints(words: string, args: readonly string[] = [], expected = 0): Promise<Json[]> {
+  const { code, stdout, stderr } = await user.run([...words.split(' '), ...args, '--json']);
+  assert.equal(code, expected, `${words}: ${stderr}`);
+  const lines = stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  assert.ok(lines.length > 0);
+  for (const line of lines) {
+    check(words, line);
+    assert.deepEqual(misspelt(line), [], words);
+  }
+  run.add(words);
+  return lines;
+}
+
+test('of hosts and tools', async () => {
+  await prints('ping', ['--count', '2']);
+  await prints('caps', ['--cap', 'tools,memory']);
+  await prints('tools ls');
+  await prints('tools search', ['find text in files']);
+  await prints('tools call', ['read_file', 'path=README.md']);
+  await prints('tools call', ['grep', '{"pattern":"one"}', '--stream']);
+  await prints('call', ['ping']);
+  await prints('config reload');
+});
+
+test('of sessions', async () => {
+  await prints('session send', ['new', 'read README.md and count its lines']);
+  await prints('session send', ['last', '@notes.txt', '--detach']);
+  const [[session]] = (await prints('tail')) as [[{ session_id: string }]];
+  await prints('tail', [session.session_id]);
+  await prints('session ls', ['--all', '--cwd', '.']);
+  await prints('session show', ['last']);
+  await prints('session tail', ['last', '--after', '3']);
+  await prints('session steer', ['last', 'say "steered"']);
+  await prints('session interrupt', ['last']);
+  await prints('session queue', ['last']);
+  await prints('session queue', ['last', '--clear']);
+  await prints('session export', ['last']);
+  await user.run(['session', 'export', 'last', '--out', 'chat.jsonl']);
+  await prints('session import', ['chat.jsonl', '--title', 'restored']);
+  await prints('session fork', ['last', '--title', 'another way']);
+  await prints('session rm', ['last']);
+  await prints('approve ls', ['--all']);
+});
+
+test('of a fleet', async () => {
+  await prints('fleet workers');
+  await prints('task submit', ['say "x"', '--access', 'read', '--wait']);
+  await prints('task submit', ['say "y"', '--access', 'read', '--after', 'last', '--id', 'named']);
+  await prints('task batch', ['tasks.yaml', '--wait']);
+  await prints('task ls');
+  await prints('task show', ['last']);
+  await prints('task watch', ['last']);
+  await prints('task result', ['named']);
+  await prints('route explain', ['last']);
+  await prints('fleet top');
+  await prints('fleet drain', ['trial-1', '--wait']);
+  await prints('task submit', ['say "z"', '--access', 'read', '--worker', 'elsewhere', '--id', 'waiting']);
+  await prints('task cancel', ['waiting', '--reason', 'not needed any more']);
+  await prints('task retry', ['waiting', '--worker', 'trial-1']);
+  await prints('fleet drain', ['trial-1', '--undo']);
+});
+
+test('of a folder and its files', async () => {
+  await prints('init', ['agents']);
+  await prints('config check', ['agents/handfast.yaml', '--as', 'local']);
+  await prints('fleet check');
+  await prints('trust ls');
+  await prints('trust add', ['.']);
+  await prints('trust rm', ['.']);
+  await prints('schema export');
+  await prints('doctor');
+  const audit = readdirSync(user.home, { recursive: true, encoding: 'utf8' }).find((name) =>
+    /audit.*\.jsonl$/.test(name),
+  );
+  await prints('audit verify', audit === undefined ? [] : [join(user.home, audit)]);
+});
+
+test('and every command that the schema describes was run', () => {
+  const described = Object.keys(schemas.find(({ $id }) => $id === 'cli.json').$defs).filter((name) => name !== 'error');
+  assert.deepEqual(
+    described.filter((words) => !run.has(words) && !elsewhere.includes(words)),
+    [],
+  );
+});
+
+test('a failure is one document too', async () => {
+  const { stderr } = await user.run(['tools', 'call', 'nothing', '--json']);
+  check('error', JSON.parse(stderr));
+});
