@@ -1,23 +1,65 @@
 /**
  * Installs the real coding agents the interoperability tests run against, into a cache below `node_modules`, where neither
  * the package nor the linters see them. `node scripts/install-agents.ts`; needs the network, changes nothing else.
+ *
+ * The agent loaf is on no registry: its sources come from its repository, or from the clone that `HANDFAST_LOAF_GIT` names.
  */
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** The versions the tests were written against. */
 const AGENTS = ['opencode-ai@1.18.33', '@openai/codex@0.169.0'];
 
+const LOAF = {
+  from: process.env.HANDFAST_LOAF_GIT ?? 'https://github.com/veyzyn/loaf',
+  commit: 'ab9145757f0c38da1c127214199881db233d7aab',
+  /** What its server and its terminal client import, as its lockfile pins them. `node-pty` with a binary in its package. */
+  packages: [
+    'google-auth-library@9.15.1',
+    'ink@5.2.1',
+    'ink-spinner@5.0.0',
+    'ink-text-input@6.0.0',
+    'node-pty@npm:@lydell/node-pty@1.1.0',
+    'openai@6.22.0',
+    'react@18.3.1',
+    'tsx@4.21.0',
+  ],
+};
+
 const INSTALL_MS = 600_000;
 
-const folder = join(import.meta.dirname, '..', 'node_modules', '.cache', 'agents');
-mkdirSync(folder, { recursive: true });
-// A package of its own: npm would otherwise install into the project around it.
-writeFileSync(join(folder, 'package.json'), '{"private":true}\n');
-execFileSync('npm', ['install', '--no-audit', '--no-fund', '--no-package-lock', ...AGENTS], {
-  cwd: folder,
-  stdio: 'inherit',
-  timeout: INSTALL_MS,
-});
-console.log(`installed ${AGENTS.join(', ')} in ${folder}`);
+const cache = join(import.meta.dirname, '..', 'node_modules', '.cache', 'agents');
+
+function install(folder: string, packages: readonly string[]): void {
+  mkdirSync(folder, { recursive: true });
+  // A package of its own: npm would otherwise install into the project around it.
+  writeFileSync(join(folder, 'package.json'), '{"private":true}\n');
+  const words = ['install', '--no-audit', '--no-fund', '--no-package-lock', ...packages];
+  execFileSync('npm', words, { cwd: folder, stdio: 'inherit', timeout: INSTALL_MS });
+  console.log(`installed ${packages.join(', ')} in ${folder}`);
+}
+
+/** The sources as they are, in a folder below that of their packages. */
+function installLoaf(folder: string): void {
+  const sources = join(folder, 'loaf');
+  rmSync(sources, { recursive: true, force: true });
+  mkdirSync(sources, { recursive: true });
+  const git = (...words: string[]) =>
+    execFileSync('git', ['-C', sources, ...words], { stdio: 'inherit', timeout: INSTALL_MS });
+  git('init', '--quiet');
+  git('fetch', '--quiet', '--depth', '1', LOAF.from, LOAF.commit);
+  git('checkout', '--quiet', 'FETCH_HEAD');
+  install(folder, LOAF.packages);
+}
+
+const parts: Readonly<Record<string, () => void>> = {
+  agents: () => install(cache, AGENTS),
+  loaf: () => installLoaf(join(cache, 'loaf')),
+};
+const wanted = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(parts);
+for (const name of wanted) {
+  const part = parts[name];
+  if (part === undefined) throw new Error(`no part ${name}; there are: ${Object.keys(parts).join(', ')}`);
+  part();
+}

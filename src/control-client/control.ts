@@ -28,6 +28,7 @@ import { asError, fail, type HandfastError } from '../wire/errors.ts';
 import type { ControlEvent } from './control-event.ts';
 import type { EventReader } from './event-reader.ts';
 import { Feed, type ReadOptions } from './feed.ts';
+import { isPlain, PlainServer } from './plain-server.ts';
 import { type CallOptions, DEFAULT_TIMEOUT_MS, reasonOf, ServerConnection } from './server-connection.ts';
 import { ControlSession, type Rpc } from './session.ts';
 
@@ -84,6 +85,8 @@ export class ControlClient {
   readonly #feeds = new Map<string, Feed>();
   #client: ServerConnection | undefined;
   #terms: HandshakeResult | undefined;
+  /** Set for a server that has no more than the methods of 1.0.0. */
+  #plain: PlainServer | undefined;
   #ended: HandfastError | undefined;
   /** Read before dialling, so that it takes nothing of the time for the handshake. */
   #token: string | undefined;
@@ -160,7 +163,7 @@ export class ControlClient {
 
   /** The same, where a lost link is a failure at once. */
   #callNow(method: string, params: unknown, options: CallOptions): Promise<unknown> {
-    if (this.#client !== undefined) return this.#client.call(method, params, options);
+    if (this.#client !== undefined) return (this.#plain ?? this.#client).call(method, params, options);
     return Promise.reject(this.#ended ?? fail('connection_lost', 'the connection is lost; reconnecting'));
   }
 
@@ -218,8 +221,9 @@ export class ControlClient {
 
   /** Opens an existing session, also one of an earlier run. Rejects with `session_not_found`. */
   async open(sessionId: string): Promise<ControlSession> {
-    await this.rpc.sessionResume({ session_id: sessionId });
-    return new ControlSession(this, sessionId);
+    // A saved chat of a plain server becomes a new session.
+    const { session_id } = await this.rpc.sessionResume({ session_id: sessionId });
+    return new ControlSession(this, session_id);
   }
 
   /** All sessions this client may see, the latest changed first. */
@@ -313,10 +317,22 @@ export class ControlClient {
     const resumed = this.#terms !== undefined;
     this.#terms = terms;
     this.#client = client;
+    if (!isPlain(terms)) this.#plain = undefined;
+    else if (this.#plain !== undefined) this.#plain.reconnected(terms);
+    else this.#plain = this.#plainServer(terms);
     // It may have ended right behind the reply.
     if (client.lost !== undefined) this.#lost(client.lost);
     else for (const feed of [...this.#feeds.values()]) feed.reconnected();
     return { resumed, ping: () => client.call(ping.name, {}).catch(() => {}) };
+  }
+
+  #plainServer(terms: HandshakeResult): PlainServer {
+    return new PlainServer(terms, {
+      call: (method, params, options) =>
+        this.#client?.call(method, params, options) ??
+        Promise.reject(fail('connection_lost', 'the connection is lost; reconnecting')),
+      deliver: (event, chars) => this.#event(event, chars),
+    });
   }
 
   /** A server that asks whether this client is still there gets a ping of its own. */
@@ -327,7 +343,11 @@ export class ControlClient {
   #notified(method: string, params: unknown, chars: number): void {
     if (method === ping.name) return this.#answerPing();
     if (method !== 'event' || typeof params !== 'object' || params === null) return;
-    const event = params as ControlEvent;
+    if (this.#plain !== undefined) this.#plain.event(params as Readonly<Record<string, unknown>>, chars);
+    else this.#event(params as ControlEvent, chars);
+  }
+
+  #event(event: ControlEvent, chars: number): void {
     const { session_id, ...facts } = (event.payload ?? {}) as Readonly<Record<string, unknown>>;
     // `state.changed` of a new session names it, and yet is an event of the server.
     const isServers = event.type === 'state.changed' || String(event.type).startsWith('auth.');

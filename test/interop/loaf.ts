@@ -1,0 +1,51 @@
+/**
+ * Where the agent loaf is, whose headless server session RPC 1.0.0 comes from, and a home for it whose only model answers by a
+ * script. Nothing of it is part of this project: install it to run these tests.
+ *
+ * Its sources are run as they are. What it would send to its provider on the network is answered in its process
+ * (`loaf-provider.ts`), because the address of that provider is fixed in it.
+ */
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const places = [
+  process.env.HANDFAST_LOAF ?? '',
+  join(import.meta.dirname, '..', '..', 'node_modules', '.cache', 'agents', 'loaf', 'loaf'),
+];
+const folder = places.find((place) => place !== '' && existsSync(join(place, 'src', 'cli.ts')));
+
+/** Why there is nothing to test against, for `skip`; false when there is, and in CI, where its absence is a failure. */
+export const skip: string | false =
+  folder === undefined &&
+  process.env.CI === undefined &&
+  'run `node scripts/install-agents.ts loaf`, or set HANDFAST_LOAF to its folder, to run these tests';
+
+export interface LoafPlace extends Disposable {
+  /** Its home; also the folder its sessions work in. */
+  readonly home: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** The words that start it, with these options of Node and arguments. */
+  command(imports: readonly string[], ...words: string[]): string[];
+}
+
+/** The file of an option `--import`. */
+export const support = (name: string): string => new URL(name, import.meta.url).href;
+
+/** Makes a home for it. */
+export function loafPlace(): LoafPlace {
+  if (folder === undefined) throw new Error('loaf is not installed: run `node scripts/install-agents.ts loaf`');
+  const home = mkdtempSync(join(tmpdir(), 'handfast-loaf-'));
+  const tsx = join(folder, '..', 'node_modules', 'tsx', 'dist', 'loader.mjs');
+  return {
+    home,
+    env: { HOME: home, NODE_NO_WARNINGS: '1' },
+    command: (imports, ...words) => [
+      process.execPath,
+      ...[tsx, ...imports].flatMap((each) => ['--import', each]),
+      join(folder, 'src', 'cli.ts'),
+      ...words,
+    ],
+    [Symbol.dispose]: () => rmSync(home, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 }),
+  };
+}
