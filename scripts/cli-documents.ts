@@ -57,6 +57,8 @@ const ready = {
   token_file: orNull(text),
   pid: count,
 };
+const provider = { enum: ['openai', 'openrouter', 'antigravity', 'anthropic', 'google', 'compatible'] };
+const choice = orNull(document({ provider, model: text, thinking: text, source: text, usable: flag }));
 const repository = { subject: text, repository: text, folder: text, path: text, files: any, added_at: text };
 
 /** Words of a command → its document. One for each line where a command prints several. */
@@ -136,6 +138,48 @@ export const documents: Readonly<Record<string, Shape>> = {
   'approve ls': list(rpc('Approval')),
   'approve yes': document({ approval: rpc('Approval'), accepted: flag }),
   'approve no': document({ approval: rpc('Approval'), accepted: flag }),
+  'model ls': document({
+    choice,
+    models: list(
+      document({
+        id: text,
+        provider,
+        label: text,
+        description: text,
+        'display_provider?': text,
+        'supported_thinking_levels?': list(text),
+        'default_thinking_level?': text,
+        'routing_providers?': list(text),
+        'context_window_tokens?': number,
+      }),
+    ),
+  }),
+  'model use': rpc('model.select.result'),
+  'model test': document({
+    provider,
+    model: text,
+    stop_reason: text,
+    round_trip_ms: number,
+    text,
+    usage: rpc('Usage'),
+  }),
+  'auth login': document({ provider, choice }),
+  'auth logout': document({ provider, removed: flag, usable: flag }),
+  'auth ls': document({
+    providers: list(
+      document({
+        provider,
+        usable: flag,
+        credential: orNull(text),
+        variables: list(text),
+        signs_in: flag,
+        allowed: flag,
+        default_model: orNull(text),
+        model_count: count,
+      }),
+    ),
+    stored_in: { enum: ['keyring', 'file'] },
+  }),
   'fleet up': document({ ...ready, fleet: orNull(text), workers: list(text) }),
   'fleet check': document({
     ok: flag,

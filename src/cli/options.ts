@@ -36,6 +36,19 @@ export const timeoutOption = (): Option =>
     return seconds;
   });
 
+/** The options of every command that talks to a server of sessions. */
+export const reaching = (command: Command): Command => command.addOption(connectOption()).addOption(tokenFileOption());
+
+export const thinkingOption = (): Option =>
+  new Option('--thinking <level>', 'how much the model thinks').choices([
+    'off',
+    'minimal',
+    'low',
+    'medium',
+    'high',
+    'xhigh',
+  ]);
+
 export const collect = (text: string, previous: readonly string[] = []): string[] => [...previous, text];
 
 export const names = (text: string): string[] => {

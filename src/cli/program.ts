@@ -11,6 +11,7 @@ import { addBuiltinCommands, addPackageCommands } from './capability-commands.ts
 import { addExamples } from './examples.ts';
 import { reportFailure } from './failure.ts';
 import { addFleet } from './fleet-commands.ts';
+import { addModels } from './model-commands.ts';
 import {
   type Act,
   Command,
@@ -101,6 +102,7 @@ ${EXIT_CODES}`,
   addServing(program, act);
   addCalling(program, act);
   addSessions(program, act);
+  addModels(program, act);
   addFleet(program, act);
   addInspecting(program, act);
   addPreparing(program, act);

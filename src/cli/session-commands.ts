@@ -8,25 +8,12 @@ import {
   type Command,
   collect,
   configOption,
-  connectOption,
   jsonOption,
   Option,
-  tokenFileOption,
+  reaching,
+  thinkingOption,
   whole,
 } from './options.ts';
-
-/** The options of every command that talks to a server of sessions. */
-const reaching = (command: Command): Command => command.addOption(connectOption()).addOption(tokenFileOption());
-
-const thinkingOption = (): Option =>
-  new Option('--thinking <level>', 'how much the model thinks').choices([
-    'off',
-    'minimal',
-    'low',
-    'medium',
-    'high',
-    'xhigh',
-  ]);
 
 const approvalsOption = (): Option =>
   new Option(

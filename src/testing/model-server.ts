@@ -26,6 +26,8 @@ export interface ModelServerOptions {
   readonly otherwise?: (request: ModelRequest) => ScriptedRound | undefined;
   /** Ids answered by `GET …/models`. */
   readonly models?: readonly string[];
+  /** The only API key that is accepted; a request with another is answered with 401, which repeats it. Default: any. */
+  readonly key?: string;
 }
 
 export interface ModelServer extends AsyncDisposable {
@@ -66,6 +68,13 @@ export async function startModelServer(options: ModelServerOptions = {}): Promis
   const waiting = new Map<number, (request: ModelRequest) => void>();
   const server: Server = createServer((incoming, response) => {
     const path = (incoming.url ?? '').split('?')[0] as string;
+    const key = keyOf(incoming);
+    if (options.key !== undefined && key !== options.key) {
+      response.writeHead(401, { 'content-type': 'application/json' });
+      const message = `the API key ${key} is not valid`;
+      response.end(JSON.stringify({ type: 'error', error: { type: 'authentication_error', message } }));
+      return;
+    }
     if (incoming.method === 'GET') {
       const models = (options.models ?? ['scripted']).map((id) => ({ id, object: 'model' }));
       response.writeHead(path.endsWith('/models') ? 200 : 404, { 'content-type': 'application/json' });
@@ -119,6 +128,12 @@ export async function startModelServer(options: ModelServerOptions = {}): Promis
       await new Promise<void>((resolve) => server.close(() => resolve()));
     },
   };
+}
+
+/** The key a request has, in the header of any of the APIs. */
+function keyOf({ headers }: IncomingMessage): string {
+  const named = headers['x-api-key'] ?? headers['x-goog-api-key'];
+  return String(named ?? headers.authorization?.replace(/^Bearer /, '') ?? '');
 }
 
 async function readJson(incoming: IncomingMessage): Promise<unknown> {

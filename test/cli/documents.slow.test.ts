@@ -9,6 +9,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
+import { startModelServer } from '../../src/testing/model-server.ts';
 import { root } from '../rules/scan.ts';
 import { type Json, User } from './command.ts';
 
@@ -152,6 +153,20 @@ test('of a fleet', async () => {
   await prints('task cancel', ['waiting', '--reason', 'not needed any more']);
   await prints('task retry', ['waiting', '--worker', 'trial-1']);
   await prints('fleet drain', ['trial-1', '--undo']);
+});
+
+test('of models and keys', async (t) => {
+  const provider = await startModelServer({ models: ['claude-sonnet-4-5'], otherwise: () => ({ text: 'ok' }) });
+  t.after(() => provider[Symbol.asyncDispose]());
+  const words = ['auth', 'login', 'anthropic', '--base-url', provider.baseUrl('anthropic'), '--json'];
+  const { stdout } = await user.run(words, { input: 'sk-test' });
+  check('auth login', JSON.parse(stdout));
+  run.add('auth login');
+  await prints('auth ls');
+  await prints('model ls');
+  await prints('model use', ['claude-sonnet-4-5']);
+  await prints('model test');
+  await prints('auth logout', ['anthropic']);
 });
 
 test('of a folder and its files', async () => {

@@ -18,6 +18,7 @@ import { dialable, findRunning, type RunningHost } from '../../server/running-ho
 import { DEFAULT_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
 import { CONFIG_FILE, configOf } from '../config-file.ts';
 import { failureOf } from '../failure.ts';
+import { ENABLE_A_PROVIDER, enabledBy, modelLine } from '../model/model-text.ts';
 
 export interface Check {
   readonly name: string;
@@ -44,6 +45,7 @@ export async function* checks(configFile: string | undefined): AsyncGenerator<Ch
   if (config !== undefined) {
     yield* portChecks(config, running);
     yield* capabilityChecks(config);
+    yield await modelCheck(config);
   }
   yield await sqliteCheck();
   yield childrenCheck();
@@ -143,6 +145,39 @@ async function* capabilityChecks({ plugins, workspace }: HostConfig): AsyncGener
     yield* findings.map((finding) => ({ ...finding, ...(finding.status === 'fail' && { code: 'config_invalid' }) }));
   }
   release();
+}
+
+/** Which model sessions would use with the environment of this command, and by what. */
+function modelCheck({ control, providers, home }: HostConfig): Promise<Check> {
+  const name = 'model';
+  return guarded(name, 'correct the address, or the owner of the file', async () => {
+    const { modelOverview } = await import('../../control/providers/overview.ts');
+    const problems: string[] = [];
+    const warn = (message: string, fields: object = {}): void =>
+      void problems.push([message, ...Object.values(fields)].join(': '));
+    const log = { debug() {}, info() {}, warn, error: warn };
+    const found = await modelOverview({
+      home: control.dataDir ?? home,
+      env: process.env,
+      config: providers,
+      model: control.model,
+      log,
+    });
+    const usable = found.providers.filter((provider) => provider.usable);
+    const others = usable.map((provider) => `${provider.provider} by ${enabledBy(provider)}`).join(', ');
+    const [problem] = problems;
+    if (problem !== undefined) return { name, status: 'warn', message: problem };
+    if (found.choice === null || !found.choice.usable || usable.length === 0) {
+      const line = modelLine({ ...found, backend: 'model' }, {}) ?? '';
+      return {
+        name,
+        status: 'warn',
+        message: line.replace(/;.*/s, ''),
+        fix: usable.length === 0 ? ENABLE_A_PROVIDER : 'handfast model use ID',
+      };
+    }
+    return { name, status: 'ok', message: `${found.choice.provider}/${found.choice.model}; usable: ${others}` };
+  });
 }
 
 function sqliteCheck(): Promise<Check> {

@@ -6,8 +6,8 @@ import type { ControlSession } from '../../control-client/session.ts';
 import type { SessionSettings, StopReason } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';
 import type { ControlFlags } from '../connect/open-control.ts';
-import { type ReachedServer, reachServer } from '../connect/reach-server.ts';
-import { INTERRUPTED, interruptible } from '../interrupt.ts';
+import { type ReachedServer, withServer } from '../connect/reach-server.ts';
+import { INTERRUPTED } from '../interrupt.ts';
 import { modelLine, statusOf } from '../model/model-text.ts';
 import { SessionOutput } from '../output/session-output.ts';
 import type { Terminal } from '../output/terminal.ts';
@@ -34,8 +34,6 @@ export interface SendFlags extends ControlFlags {
 /** Exit codes of a turn that failed, and of one that its time limit ended. */
 const TURN_FAILED = 5;
 const TURN_TIMED_OUT = 7;
-/** A turn in this process does not hold the event loop open; a timer of this length does. */
-const FOREVER_MS = 2 ** 30;
 
 /**
  * Sends a prompt; `new` opens a session for it. Resolves with the exit code of the turn. Fails as reaching or starting the
@@ -46,16 +44,7 @@ export async function sessionSend(id: string, prompt: string, flags: SendFlags, 
     throw fail('usage', '--backend is for new sessions: handfast session send new --backend NAME PROMPT');
   }
   const text = await textOf(prompt);
-  return interruptible(async (signal) => {
-    const server = await reachServer({ ...flags, ask: terminal }, { signal, onStderr: (line) => terminal.note(line) });
-    const alive = setInterval(() => {}, FOREVER_MS);
-    try {
-      return await sendTo(server, id, text, flags, terminal, signal);
-    } finally {
-      clearInterval(alive);
-      await server.close();
-    }
-  });
+  return withServer(flags, terminal, (server, signal) => sendTo(server, id, text, flags, terminal, signal));
 }
 
 async function sendTo(
@@ -117,7 +106,7 @@ async function promptIn(
 }
 
 /** 0 for a turn that came to its end, also at a limit of its answer. @see docs/errors.md#exit-codes */
-function exitCodeOf(stopReason: StopReason): number {
+export function exitCodeOf(stopReason: StopReason): number {
   switch (stopReason) {
     case 'interrupted':
       return INTERRUPTED;

@@ -1,20 +1,47 @@
 /**
  * The server of sessions a command talks to: the one that runs, else one of its own for as long as the command lasts.
  *
- * Used by `chat` and `acp`.
+ * Used by `chat`, `acp`, `session send`, `model` and `auth`.
  */
 import type { ConnectOptions } from '../../control-client/connect.ts';
 import type { ControlClient } from '../../control-client/control.ts';
 import { asError, fail } from '../../wire/errors.ts';
+import { interruptible } from '../interrupt.ts';
+import type { Terminal } from '../output/terminal.ts';
 import type { EmbeddedServerFlags } from './embedded-server.ts';
 import { findHost } from './find-host.ts';
 import { type ControlFlags, openControl } from './open-control.ts';
+
+/** Length of the timer that holds the event loop open. */
+const FOREVER_MS = 2 ** 30;
 
 export interface ReachedServer {
   readonly control: ControlClient;
   /** True for a server that no other process can reach. */
   readonly own: boolean;
   close(): Promise<void>;
+}
+
+/**
+ * Runs `work` with the server that runs, else with one of its own, and closes it. Ctrl-C aborts the signal. Fails as
+ * {@link reachServer} and `work` do.
+ */
+export function withServer<T>(
+  flags: ControlFlags & Pick<EmbeddedServerFlags, 'config' | 'backend'>,
+  terminal: Terminal,
+  work: (server: ReachedServer, signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  return interruptible(async (signal) => {
+    const server = await reachServer({ ...flags, ask: terminal }, { signal, onStderr: (line) => terminal.note(line) });
+    // A turn in this process does not hold the event loop open.
+    const alive = setInterval(() => {}, FOREVER_MS);
+    try {
+      return await work(server, signal);
+    } finally {
+      clearInterval(alive);
+      await server.close();
+    }
+  });
 }
 
 /**

@@ -11,6 +11,13 @@ import { modelStatus } from '../../protocol/session-rpc.ts';
 export type ModelStatus = ResultOf<typeof modelStatus>;
 type Provider = Pick<ModelStatus['providers'][number], 'provider' | 'usable' | 'credential' | 'variables'>;
 
+/** What the line about a model is read from. */
+interface KnownModels {
+  readonly backend: string;
+  readonly choice: ModelStatus['choice'];
+  readonly providers: readonly Provider[];
+}
+
 /** The variables that a first-time user most likely has, in messages that list some. */
 const USUAL_VARIABLES = 'ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY or OPENROUTER_API_KEY';
 
@@ -38,7 +45,7 @@ export function enabledBy({ credential, variables }: Provider): string {
  * @param env of the command: a key in it does not reach a server that was started without it
  */
 export function modelLine(
-  { backend, choice, providers }: Pick<ModelStatus, 'backend' | 'choice' | 'providers'>,
+  { backend, choice, providers }: KnownModels,
   env: Readonly<Record<string, string | undefined>>,
 ): string | undefined {
   const usable = providers.some((provider) => provider.usable);
@@ -74,7 +81,7 @@ function reasonOf(
 ): string {
   if (source === 'session') return 'chosen for this session';
   if (source === 'file') return 'control.model of the configuration';
-  if (source === 'stored') return 'chosen with handfast model use';
+  if (source === 'stored') return 'the stored choice; another: handfast model use ID';
   const by = providers.find((row) => row.provider === provider);
   return `the default of ${provider}, by ${by === undefined ? 'its key' : enabledBy(by)}; another: handfast model use ID`;
 }

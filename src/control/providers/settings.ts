@@ -19,7 +19,7 @@ import { type Handled, handles } from '../contract/handlers.ts';
 import type { ModelChoice, ProviderAccess, Providers } from '../contract/providers.ts';
 import { Accounts } from './accounts/accounts.ts';
 import { CredentialStore } from './accounts/credentials.ts';
-import { type Keyring, systemKeyring } from './accounts/keyring.ts';
+import { chosenKeyring, type Keyring } from './accounts/keyring.ts';
 import { acquireDataLock } from './data-lock.ts';
 import { type Endpoints, type Environment, type ProvidersConfig, resolveEndpoints } from './http/endpoints.ts';
 import type { Fetch } from './http/http-json.ts';
@@ -92,7 +92,7 @@ export async function createSettings(options: SettingsOptions): Promise<Settings
   try {
     const stop = new AbortController();
     const stopping = stop.signal;
-    const keyring = options.keyring === undefined ? chosenKeyring(config, env) : (options.keyring ?? undefined);
+    const keyring = options.keyring === undefined ? chosenKeyring(config.keyring, env) : (options.keyring ?? undefined);
     const credentials = await CredentialStore.open({ home, keyring, log });
     const choices = await openChoices(home, log);
     const { compatibleModels } = endpoints;
@@ -231,11 +231,6 @@ export class Settings implements Providers {
     await Promise.allSettled([credentials.idle(), choices.idle()]);
     this.#unlock();
   }
-}
-
-function chosenKeyring(config: ProvidersConfig, env: Environment): Keyring | undefined {
-  if (config.keyring === false || env.HANDFAST_KEYRING?.trim().toLowerCase() === 'off') return undefined;
-  return systemKeyring({ env });
 }
 
 /** Reads the lists that are missing or old, of the providers that can be asked. Never rejects. */

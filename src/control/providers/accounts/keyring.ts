@@ -69,6 +69,12 @@ export function systemKeyring(options: KeyringOptions): Keyring | undefined {
   };
 }
 
+/** The keyring, unless the configuration (`providers.keyring`) or `HANDFAST_KEYRING=off` disables it. */
+export function chosenKeyring(wanted: boolean | undefined, env: KeyringOptions['env']): Keyring | undefined {
+  if (wanted === false || env.HANDFAST_KEYRING?.trim().toLowerCase() === 'off') return undefined;
+  return systemKeyring({ env });
+}
+
 /** The library is optional: machines it has no binary for do without. */
 function libraryPath(): string | undefined {
   try {

@@ -5,6 +5,8 @@
  * Asked by `settings.ts` for each turn and by `model-methods.ts`. Asks no network.
  * @see docs/models.md
  */
+import type { ResultOf } from '../../../protocol/rpc-reader.ts';
+import type { modelStatus } from '../../../protocol/session-rpc.ts';
 import { type ChoiceSource, PROVIDERS, type Provider, type SessionSettings } from '../../../protocol/session-types.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { ModelChoice } from '../../contract/providers.ts';
@@ -16,7 +18,7 @@ import { FIRST_THINKING, thinkingFor } from '../models/thinking.ts';
 
 export interface ChoiceDeps {
   readonly accounts: Accounts;
-  readonly choices: ChoiceStore;
+  readonly choices: Pick<ChoiceStore, 'current'>;
   readonly catalogue: Catalogue;
   /** `control.model` of the configuration: `ID` or `PROVIDER/ID`. */
   readonly configured: string | undefined;
@@ -63,6 +65,16 @@ export function decideModel(settings: SessionSettings, deps: ChoiceDeps): Decide
             ? 'stored'
             : 'credential',
   };
+}
+
+/** A choice as `model.status` shows it; null = none. */
+export function shownChoice(
+  decided: DecidedModel | undefined,
+  accounts: Accounts,
+): ResultOf<typeof modelStatus>['choice'] {
+  if (decided === undefined) return null;
+  const { provider, model, thinking, source } = decided;
+  return { provider, model, thinking, source, usable: accounts.isEnabled(provider) };
 }
 
 /** The provider of sessions that nothing was chosen for: one that was signed in to here, else one with a key outside. */

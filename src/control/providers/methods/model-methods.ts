@@ -21,10 +21,10 @@ import { type Handled, handles, type RpcCall } from '../../contract/handlers.ts'
 import type { ModelChoice } from '../../contract/providers.ts';
 import type { CredentialStore } from '../accounts/credentials.ts';
 import { requireModel } from '../models/catalogue.ts';
-import type { SelectedModel } from '../models/stored-choices.ts';
+import type { ChoiceStore, SelectedModel } from '../models/stored-choices.ts';
 import { FIRST_THINKING, thinkingFor, thinkingOf } from '../models/thinking.ts';
 import { requireProvider } from './auth-methods.ts';
-import { type ChoiceDeps, decideModel } from './model-choice.ts';
+import { type ChoiceDeps, decideModel, shownChoice } from './model-choice.ts';
 import { providerStatus } from './provider-status.ts';
 
 /** What runs a session, or would run a new one. */
@@ -34,6 +34,7 @@ export interface SessionBackend {
 }
 
 export interface ModelDeps extends ChoiceDeps {
+  readonly choices: ChoiceStore;
   readonly credentials: Pick<CredentialStore, 'protection'>;
   /** Resolves when the lists that were old at the start have been read, or could not be. */
   readonly listed: Promise<void>;
@@ -121,19 +122,9 @@ export function modelHandlers(parts: ModelDeps): readonly Handled[] {
       const { principal } = call.caller;
       const { name: backend, settings } = parts.backendOf(session_id, call);
       await orAborted(within(parts.listed, LISTS_TIMEOUT_MS), call.signal);
-      const decided = decideModel(settings, parts);
       return {
         backend,
-        choice:
-          decided === undefined
-            ? null
-            : {
-                provider: decided.provider,
-                model: decided.model,
-                thinking: decided.thinking,
-                source: decided.source,
-                usable: accounts.isEnabled(decided.provider),
-              },
+        choice: shownChoice(decideModel(settings, parts), accounts),
         providers: providerStatus(parts).map((row) => ({ ...row, allowed: may(principal, 'provider', row.provider) })),
         backends: parts.backends.map((row) => ({ ...row, allowed: may(principal, 'backend', row.name) })),
         stored_in: parts.credentials.protection,

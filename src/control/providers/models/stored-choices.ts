@@ -74,6 +74,16 @@ export async function openChoices(home: string, log: Log): Promise<ChoiceStore> 
   };
 }
 
+/** The choices of a data directory as they are: those of a damaged file count as none, and nothing is changed. */
+export async function storedChoices(home: string, log: Log): Promise<Choices> {
+  const text = await readPrivateFile(join(home, 'settings.json'), log);
+  try {
+    return text === undefined ? NOTHING : readChoices(JSON.parse(text));
+  } catch {
+    return NOTHING;
+  }
+}
+
 /** Throws when it is no JSON object; members that make no sense count as absent. */
 function readChoices(value: unknown): Choices {
   if (typeof value !== 'object' || value === null) throw new Error('not an object');
