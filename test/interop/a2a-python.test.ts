@@ -125,3 +125,21 @@ test('the task is found too when the agent cannot be reached at the restart, and
   assert.deepEqual([state, result.prose], ['done', 'Done after all.']);
   assert.deepEqual(heard(), ['t-1#1']);
 });
+
+test('a Python agent that asks is answered, also by an orchestrator that was killed while it asked', {
+  skip,
+}, async (t) => {
+  const { up, json, until, heard } = await site(t);
+  const first = await up();
+  await json('task', 'submit', '--id', 't-1', 'please [ask], then paint');
+  await until('t-1', ({ questions }) => questions.length === 1);
+  first.child.kill('SIGKILL');
+  await first.ended();
+  await up();
+  const { questions } = await until('t-1', (task) => task.questions.length === 1);
+  assert.deepEqual([questions[0].title, questions[0].schema.required], ['Which colour: red or blue?', ['answer']]);
+  await json('task', 'answer', 't-1', questions[0].question_id, 'yes', '--content', '{"answer":"red"}');
+  const { state, result, attempts } = await until('t-1', ({ ended_at }) => ended_at !== null);
+  assert.deepEqual([state, result.prose, attempts.length], ['done', 'Painted it red.', 1]);
+  assert.equal(heard().length, 2);
+});

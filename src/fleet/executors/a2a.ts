@@ -16,8 +16,11 @@ import {
   isSettled,
   messageOf,
   RESULT_ARTIFACT,
+  RETURN_AT_ONCE,
   ROLE,
   STATE,
+  TEXT_ANSWER,
+  textAnswer,
   textOf,
 } from '../bus/a2a/messages.ts';
 import type { Message, SendMessageRequest, Task } from '../bus/a2a/sdk.ts';
@@ -163,7 +166,7 @@ class A2aExecutor implements Executor {
     return {
       tenant: '',
       message: messageOf(ROLE.user, { messageId: this.#newId(), contextId, taskId, text }),
-      configuration: { acceptedOutputModes: [], taskPushNotificationConfig: undefined, returnImmediately: true },
+      configuration: RETURN_AT_ONCE,
       metadata: undefined,
     };
   }
@@ -192,14 +195,8 @@ class A2aExecutor implements Executor {
   /** The user's answer to a question of the agent; undefined: none. */
   async #answer({ status }: Task, context: ExecutorContext): Promise<string | undefined> {
     const title = textOf(status?.message?.parts) || 'The agent asks for more input.';
-    const schema = {
-      type: 'object',
-      properties: { answer: { type: 'string', description: 'Answer sent to the agent.' } },
-      required: ['answer'],
-    };
-    const { allowed, content } = await askWhileRunning(context, { kind: 'question', title, schema });
-    const answer = content?.answer;
-    return allowed && typeof answer === 'string' && answer.trim() !== '' ? answer : undefined;
+    const { allowed, content } = await askWhileRunning(context, { kind: 'question', title, schema: TEXT_ANSWER });
+    return textAnswer(allowed, content);
   }
 
   /** Cancels the task at the agent; resolves with its new state, or with the last known one if the cancel failed. */

@@ -3,11 +3,13 @@
  * A worker that gets no answer continues as if denied. Called by the engine and `peer-event-handler.ts`.
  */
 
+import { JsonSchemas } from '../../base/json-schema.ts';
 import type { Log } from '../../base/log.ts';
 import { type Clock, TimerQueue } from '../../base/timer-queue.ts';
 import type { TaskAnswer, TaskQuestion } from '../../protocol/fleet.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import { fleetMessage } from '../messages/encode.ts';
+import { checkValue } from '../phases/answer-schema.ts';
 import type { OrchestratorOptions } from './orchestrator-options.ts';
 import type { Peers } from './peers.ts';
 import type { TaskRegistry, TrackedTask } from './task-registry.ts';
@@ -28,6 +30,7 @@ export interface OperatorQuestionsOptions {
 
 export class OperatorQuestions {
   readonly #options: OperatorQuestionsOptions;
+  readonly #schemas = new JsonSchemas();
   readonly #expiries: TimerQueue<string>;
   /** Key of a question → what ends the asking. */
   readonly #asked = new Map<
@@ -52,13 +55,14 @@ export class OperatorQuestions {
     for (const question of tracked.record.questions) this.#watch(tracked, question);
   }
 
-  /** Fails with `not_found`, or with why the answer could not be sent. */
+  /** Fails with `not_found`, `schema_violation` for content that was not asked for, or with why it could not be sent. */
   async answer(tracked: TrackedTask, questionId: string, { allowed, content, reason }: Answer): Promise<void> {
     const { registry, peers } = this.#options;
     const { worker, attempt, questions } = tracked.record;
     const question = questions.find(({ question_id }) => question_id === questionId);
     if (question === undefined)
       throw fail('not_found', `no pending question ${questionId}`, { question_id: questionId });
+    const given = allowed ? await this.#checked(question, content) : content;
     const entry = peers.get(worker ?? '');
     if (entry === undefined || !entry.connected) throw fail('unreachable', `${worker} is not connected`, { worker });
     const message = fleetMessage(
@@ -67,7 +71,7 @@ export class OperatorQuestions {
         task_id: tracked.id,
         question_id: questionId,
         allowed,
-        ...(content !== undefined && { content }),
+        ...(given !== undefined && { content: given }),
         ...(reason !== undefined && { reason }),
       },
       { attempt },
@@ -76,6 +80,20 @@ export class OperatorQuestions {
     this.#settle(keyOf(tracked.id, questionId));
     registry.apply(tracked, { type: 'answered', question_id: questionId });
     await registry.save(tracked);
+  }
+
+  /** The content with the defaults of its schema. What cannot be checked is left to the worker, whose schema is broken. */
+  async #checked({ question_id, schema }: TaskQuestion, content: Answer['content']): Promise<Answer['content']> {
+    if (schema === undefined) return content;
+    const check = await checkValue(schema, content ?? {}, { schemas: this.#schemas });
+    if (check.ok) return check.answer as Answer['content'];
+    if (check.hopeless) return content;
+    const { problems } = check;
+    throw fail('schema_violation', `the answer was not sent: ${problems.join('; ')}`, {
+      question_id,
+      schema,
+      problems,
+    });
   }
 
   /** Cancels the questions of an ended attempt. */

@@ -33,9 +33,18 @@ const MAX_SCHEMA_CHARS = 65_536;
 export async function checkAnswer(
   schema: JsonSchema,
   { status, answer }: Pick<Reported, 'status' | 'answer'>,
-  { schemas = new JsonSchemas(), timeoutMs = 250 }: AnswerCheckOptions = {},
+  { schemas, timeoutMs }: AnswerCheckOptions = {},
 ): Promise<AnswerCheck> {
   if (status !== 'done') return { ok: true, answer };
+  return checkValue(schema, answer, { schemas, timeoutMs });
+}
+
+/** Checks a value that answers something against its schema. Never throws. */
+export async function checkValue(
+  schema: JsonSchema,
+  answer: unknown,
+  { schemas = new JsonSchemas(), timeoutMs = 250 }: AnswerCheckOptions = {},
+): Promise<AnswerCheck> {
   const compiled = await compile(schema, schemas);
   if ('problem' in compiled) return { ok: false, problems: [compiled.problem], hopeless: true };
   if (answer === undefined) return { ok: false, problems: ['answer is missing'], hopeless: false };

@@ -54,14 +54,21 @@ interface Asked {
 async function ask(
   test: TestContext,
   doing: Doing,
-  how: { streaming?: boolean; mode?: 'inline' | 'plain' } = {},
+  how: { streaming?: boolean; mode?: 'inline' | 'plain'; answer?: string } = {},
 ): Promise<Asked> {
   const agent = await plainAgent(test, doing, { streaming: how.streaming ?? true });
   const { events } = await busTo(test, { url: agent.address });
   const peer = await reachable(events);
   assert.deepEqual([peer.structured, peer.features.has('steer')], [false, false]);
   await peer.send(aDispatch('t-1'), { mode: how.mode ?? 'inline' });
-  await events.until(() => events.results('t-1').length > 0, 'the result');
+  await events.until(() => events.results('t-1').length + events.of('TASK_QUESTION').length > 0, 'the result');
+  const [question] = events.of('TASK_QUESTION');
+  if (question !== undefined) {
+    const { task_id, question_id } = question;
+    const answer = how.answer === undefined ? { allowed: false } : { allowed: true, content: { answer: how.answer } };
+    await peer.send(fleetMessage('TASK_ANSWER', { task_id, question_id, ...answer }, { attempt: 1 }), inline);
+    await events.until(() => events.results('t-1').length > 0, 'the result');
+  }
   return { events, agent };
 }
 
@@ -140,6 +147,50 @@ for (const [state, words, expected] of [
     assert.deepEqual([result?.status, reason, result?.blocked?.code], expected);
   });
 }
+
+for (const streaming of [true, false]) {
+  test(`an agent that asks is answered in its task, and ends it, ${streaming ? 'streamed' : 'asked for'}`, async (context) => {
+    const { events, agent } = await ask(
+      context,
+      ({ words, request, working, artifact, end }) => {
+        if (request.task === undefined) {
+          working();
+          return end(TaskState.TASK_STATE_INPUT_REQUIRED, 'Which branch?');
+        }
+        working('going on');
+        artifact(`On ${words}.`);
+        end(TaskState.TASK_STATE_COMPLETED);
+      },
+      { streaming, answer: 'main' },
+    );
+    const [question] = events.of('TASK_QUESTION');
+    assert.deepEqual([question?.kind, question?.title, question?.envelope?.attempt], ['question', 'Which branch?', 1]);
+    assert.deepEqual(question?.schema?.required, ['answer']);
+    assert.deepEqual([events.results('t-1')[0]?.status, events.results('t-1')[0]?.prose], ['done', 'On main.']);
+    assert.deepEqual([agent.heard.length, agent.heard[1]?.taskId], [2, agent.heard[0]?.taskId]);
+    assert.equal(events.of('TASK_QUESTION').length, 1);
+  });
+}
+
+test('a cancel of a task that waits for an answer ends it', async (context) => {
+  const agent = await plainAgent(context, async ({ working, end, canceled }) => {
+    working();
+    end(TaskState.TASK_STATE_INPUT_REQUIRED, 'Which branch?');
+    await canceled;
+    end(TaskState.TASK_STATE_CANCELED);
+  });
+  const { events } = await busTo(context, { url: agent.address });
+  const peer = await reachable(events);
+  await peer.send(aDispatch('t-1'), inline);
+  await events.until(() => events.of('TASK_QUESTION').length > 0, 'the question');
+  const running = (): number => events.of('TASK_ACK').filter(({ state }) => state === 'running').length;
+  const before = running();
+  await peer.send(fleetMessage('TASK_POLL', { task_id: 't-1' }, { attempt: 1 }), inline);
+  await events.until(() => running() > before, 'the lease to be renewed while it asks');
+  await peer.send(fleetMessage('TASK_CANCEL', { task_id: 't-1' }, { attempt: 1 }), inline);
+  await events.until(() => events.results('t-1').length > 0, 'the end');
+  assert.equal(events.results('t-1')[0]?.error_summary, 'canceled');
+});
 
 test('a task of an agent that knows no fleet is polled and cancelled in the words of A2A', async (context) => {
   const agent = await plainAgent(context, async ({ working, end, canceled }) => {

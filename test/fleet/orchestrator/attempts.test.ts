@@ -352,10 +352,11 @@ test('a question waits for an answer, which reaches the worker', async (t) => {
     worker.say(
       fleetMessage(
         'TASK_QUESTION',
-        { task_id, question_id, kind: 'question', title: 'Which?', expires_s },
+        { task_id, question_id, kind: 'question', title: 'Which?', schema, expires_s },
         { attempt: 1 },
       ),
     );
+  const schema = { type: 'object', properties: { which: { enum: ['this', 'that'] } }, required: ['which'] };
   await ask('q1');
   await ask('q1');
   await ask('q2', 20);
@@ -363,6 +364,10 @@ test('a question waits for an answer, which reaches the worker', async (t) => {
     (await orchestrator.get(task_id)).questions.map(({ question_id }) => question_id),
     ['q1', 'q2'],
   );
+  const wrong = orchestrator.answer(task_id, 'q1', { allowed: true, content: { which: 'none' } });
+  await assert.rejects(wrong, { code: 'schema_violation', message: /which must be equal to one of .*this, that$/ });
+  await assert.rejects(orchestrator.answer(task_id, 'q1', { allowed: true }), { code: 'schema_violation' });
+  assert.equal(worker.last('TASK_ANSWER'), undefined);
   await orchestrator.answer(task_id, 'q1', { allowed: true, content: { which: 'this' } });
   assert.deepEqual(worker.last('TASK_ANSWER')?.content, { which: 'this' });
   await assert.rejects(orchestrator.answer(task_id, 'q1', { allowed: false }), { code: 'not_found' });

@@ -5,20 +5,33 @@
  * Made by `peer.ts`, one for each agent.
  * @see docs/a2a.md#peers
  */
-import type { BackoffOptions } from '../../../base/backoff.ts';
+import { Backoff, type BackoffOptions } from '../../../base/backoff.ts';
 import { withTimeout } from '../../../base/race.ts';
-import type { FleetMessage } from '../../../protocol/fleet.ts';
+import { sleep } from '../../../base/sleep.ts';
+import type { FleetMessage, TaskAnswer } from '../../../protocol/fleet.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import type { Incoming } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
+import { evictOldest } from '../evict-oldest.ts';
 import { PlainInbound } from '../plain/inbound.ts';
 import type { GivenTask, OpenTask } from '../plain/open-tasks.ts';
 import type { PlainPeerOwner } from '../plain/orchestrator-bus.ts';
 import type { HealthCheckedPeer } from '../plain/peer-health.ts';
 import { ack } from '../worker-messages.ts';
-import type { A2aConnection } from './connection.ts';
+import type { A2aConnection, Reached } from './connection.ts';
 import { follow } from './follow.ts';
-import { fleetDataOf, fleetMetadata, isSettled, ROLE, STATE, textOf } from './messages.ts';
+import {
+  fleetDataOf,
+  fleetMetadata,
+  isSettled,
+  messageOf,
+  RETURN_AT_ONCE,
+  ROLE,
+  STATE,
+  TEXT_ANSWER,
+  textAnswer,
+  textOf,
+} from './messages.ts';
 import type { Message, StreamResponse, Task } from './sdk.ts';
 import { type ReadReply, resultOfMessage, resultOfTask } from './states.ts';
 
@@ -33,10 +46,27 @@ const MAX_STREAMS = 64;
 /** How long a dispatch waits for its subscription, milliseconds. */
 const SUBSCRIBE_TIMEOUT_MS = 2_000;
 
+/** Answers that came before their questions were found again. */
+const MAX_EARLY = 100;
+/** Questions of an agent in one task. */
+const MAX_QUESTIONS = 20;
+/** How long a question of an agent waits for an answer, seconds; then the task is blocked. */
+const QUESTION_EXPIRES_S = 3_600;
+
+/** True for a task whose agent waits for words of its user. Workers of ours send questions of their own. */
+export const asksForInput = ({ status }: Task, { structured }: Pick<OpenTask, 'structured'>): boolean =>
+  status?.state === STATE.inputRequired && !structured;
+
 export class A2aInbound extends PlainInbound {
   readonly #connection: A2aConnection;
   readonly #pollDelay: BackoffOptions | undefined;
   #streams = 0;
+  readonly #early = new Map<string, string | undefined>();
+  /** Questions of the agent that wait for an answer. */
+  readonly #questions = new Map<
+    string,
+    { readonly open: OpenTask; readonly settle: (answer: string | undefined) => void }
+  >();
 
   constructor(peer: HealthCheckedPeer, connection: A2aConnection, owner: A2aPeerOwner) {
     super(peer, owner, ['SESSION_ANNOUNCE', 'TASK_ACK', 'TASK_PROGRESS', 'TASK_QUESTION', 'TASK_RESULT']);
@@ -55,7 +85,7 @@ export class A2aInbound extends PlainInbound {
     if (!('status' in response)) return this.#settled(this.tasks.add(given), resultOfMessage(response, given));
     const { taskId, attempt } = given;
     const open = this.tasks.add({ ...given, id: response.id });
-    if (isSettled(response.status?.state)) {
+    if (isSettled(response.status?.state) && !asksForInput(response, open)) {
       this.#readTask(open, response);
       return this.settle(open, response);
     }
@@ -82,8 +112,8 @@ export class A2aInbound extends PlainInbound {
     const { stopping, log } = this.owner;
     const { id, structured, taskId, attempt } = open;
     let streams = 0;
-    try {
-      const task = await follow({
+    const settled = (): Promise<Task> =>
+      follow({
         connection: this.#connection,
         fleet: structured,
         id,
@@ -98,6 +128,14 @@ export class A2aInbound extends PlainInbound {
         onEvent: (event) => this.#event(open, event),
         onListening: listening,
       });
+    try {
+      let task = await settled();
+      for (let asked = 0; asksForInput(task, open) && asked < MAX_QUESTIONS; asked += 1) {
+        const answer = await this.#ask(open, task);
+        if (answer === undefined || open.ended) break;
+        await this.#continue(task, answer);
+        task = await settled();
+      }
       this.settle(open, task);
     } catch (thrown) {
       if (stopping.aborted) return;
@@ -108,6 +146,65 @@ export class A2aInbound extends PlainInbound {
       this.#streams -= streams;
       listening?.();
       this.tasks.remove(open);
+    }
+  }
+
+  /** Puts the question of an agent to the orchestrator's user. The answer; undefined: denied, expired, or the task has ended. */
+  async #ask(open: OpenTask, { id, status }: Task): Promise<string | undefined> {
+    const { taskId, attempt } = open;
+    const { stopping } = this.owner;
+    const question_id = `${id}/${status?.message?.messageId ?? ''}`;
+    const early = this.#early.get(question_id);
+    if (this.#early.delete(question_id)) return early;
+    const { promise, resolve } = Promise.withResolvers<string | undefined>();
+    const answered = new AbortController();
+    this.#questions.set(question_id, { open, settle: resolve });
+    const question = fleetMessage(
+      'TASK_QUESTION',
+      {
+        task_id: taskId,
+        question_id,
+        kind: 'question',
+        title: textOf(status?.message?.parts) || 'The agent asks for more input.',
+        schema: TEXT_ANSWER,
+        expires_s: QUESTION_EXPIRES_S,
+      },
+      { attempt },
+    );
+    this.forwardInBackground(question as Incoming);
+    void sleep(QUESTION_EXPIRES_S * 1000, AbortSignal.any([stopping, answered.signal])).then(() => resolve(undefined));
+    try {
+      return await promise;
+    } finally {
+      answered.abort();
+      this.#questions.delete(question_id);
+      stopping.throwIfAborted();
+    }
+  }
+
+  /** The user's answer to a question: one that waits, or one of an earlier process whose task is still being found. */
+  answer({ question_id, allowed, content }: TaskAnswer): void {
+    const answer = textAnswer(allowed, content);
+    const question = this.#questions.get(question_id);
+    if (question !== undefined) return question.settle(answer);
+    this.#early.set(question_id, answer);
+    evictOldest(this.#early, MAX_EARLY);
+  }
+
+  /** Sends an answer, and resolves when the agent no longer waits for it. */
+  async #continue({ id, contextId, status }: Task, text: string): Promise<void> {
+    const { stopping, newId } = this.owner;
+    const { client } = this.#connection.reached as Reached;
+    const message = messageOf(ROLE.user, { messageId: newId(), contextId, taskId: id, text });
+    const request = { tenant: '', message, configuration: RETURN_AT_ONCE, metadata: undefined };
+    await client.sendMessage(request, this.#connection.call(false, stopping));
+    const delay = new Backoff(this.#pollDelay);
+    const asked = status?.message?.messageId;
+    for (;;) {
+      const { status: now } = await client.getTask({ tenant: '', id }, this.#connection.call(false, stopping));
+      if (now?.state !== STATE.inputRequired || now.message?.messageId !== asked) return;
+      await sleep(delay.next(), stopping);
+      stopping.throwIfAborted();
     }
   }
 
@@ -166,6 +263,7 @@ export class A2aInbound extends PlainInbound {
 
   #settled(open: OpenTask, { result, announce }: ReadReply): void {
     if (open.ended) return;
+    for (const question of this.#questions.values()) if (question.open === open) question.settle(undefined);
     if (announce !== null) this.forwardInBackground(announce);
     this.tasks.remove(open);
     // The agent stores its task, so the dispatch does not wait until the orchestrator has stored the result.

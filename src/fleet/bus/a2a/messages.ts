@@ -37,6 +37,29 @@ export const isSettled = (state: TaskState | undefined): boolean =>
 export const RESULT_ARTIFACT = 'task-result';
 const JSON_TYPE = 'application/json';
 
+/** How a client of ours sends: it follows the task by itself. */
+export const RETURN_AT_ONCE = {
+  acceptedOutputModes: [],
+  taskPushNotificationConfig: undefined,
+  returnImmediately: true,
+};
+
+/** Schema of the answer to an agent that asks in words. */
+export const TEXT_ANSWER = {
+  type: 'object',
+  properties: { answer: { type: 'string', minLength: 1, description: 'Answer sent to the agent.' } },
+  required: ['answer'],
+};
+
+/** The answer a user gave by that schema; undefined: none. */
+export function textAnswer(
+  allowed: boolean,
+  content: Readonly<Record<string, unknown>> | undefined,
+): string | undefined {
+  const answer = content?.answer;
+  return allowed && typeof answer === 'string' && answer.trim() !== '' ? answer : undefined;
+}
+
 export const textPart = (text: string): Part => ({
   content: { $case: 'text', value: text },
   metadata: undefined,

@@ -18,18 +18,17 @@ import { DATA_SAYS_ALL, replySchemaOf, taskText } from '../plain/task-text.ts';
 import { TaskLocks } from '../task-locks.ts';
 import { ack } from '../worker-messages.ts';
 import { A2aConnection, bytesOf, callFailure } from './connection.ts';
-import { A2aInbound, type A2aPeerOwner } from './inbound.ts';
-import { fleetDataOf, isSettled, messageOf, ROLE, STATE, textPart } from './messages.ts';
+import { A2aInbound, type A2aPeerOwner, asksForInput } from './inbound.ts';
+import { fleetDataOf, isSettled, messageOf, RETURN_AT_ONCE, ROLE, STATE, textPart } from './messages.ts';
 import type { Message, SendMessageRequest, Task } from './sdk.ts';
 
 /** What every A2A agent supports; the bus translates it into messages of the fleet protocol. */
-const OF_ANY_AGENT: ReadonlySet<Feature> = new Set(['ack', 'progress', 'lease', 'cancel', 'poll']);
+const OF_ANY_AGENT: ReadonlySet<Feature> = new Set(['ack', 'progress', 'lease', 'cancel', 'poll', 'questions']);
 /** Messages that wait for the lock of their task. */
 const MAX_WAITING = 100;
 /** Pages of 100 tasks that are searched for one of an earlier process. */
 const MAX_PAGES = 20;
 const NOTHING: ReadonlySet<Feature> = new Set();
-const SEND = { acceptedOutputModes: [], taskPushNotificationConfig: undefined, returnImmediately: true };
 
 export class A2aPeer implements HealthCheckedPeer {
   readonly peerId: string;
@@ -127,7 +126,7 @@ export class A2aPeer implements HealthCheckedPeer {
       text,
       ...(structured && { data: [dispatch], fleet: { task_id, protocol_version } }),
     });
-    const request: SendMessageRequest = { tenant: '', message, configuration: SEND, metadata: undefined };
+    const request: SendMessageRequest = { tenant: '', message, configuration: RETURN_AT_ONCE, metadata: undefined };
     if (!structured || bytesOf(request) <= MAX_BODY_BYTES) return request;
     const [, ...data] = message.parts;
     return { ...request, message: { ...message, parts: [textPart(DATA_SAYS_ALL), ...data] } };
@@ -150,6 +149,7 @@ export class A2aPeer implements HealthCheckedPeer {
     if (this.structured) return this.#sendMessage(message);
     const { task_id: taskId } = message as { readonly task_id?: string };
     if (taskId === undefined) return;
+    if (message.type === 'TASK_ANSWER') return this.#inbound.answer(message);
     if (message.type !== 'TASK_POLL' && message.type !== 'TASK_CANCEL') return;
     const attempt = message.envelope?.attempt;
     const open = this.#inbound.tasks.get(taskId, attempt) ?? (await this.#search(taskId, attempt));
@@ -162,8 +162,9 @@ export class A2aPeer implements HealthCheckedPeer {
         ? await reached?.client.cancelTask({ tenant: '', id: open.id, metadata: undefined }, options)
         : await reached?.client.getTask({ tenant: '', id: open.id }, options);
     if (task === undefined) return;
-    if (isSettled(task.status?.state)) return this.#inbound.settle(open, task);
-    const state = task.status?.state === STATE.working ? 'running' : 'accepted';
+    // An agent that asks has its question follow its task, and continues when that is answered.
+    if (isSettled(task.status?.state) && !asksForInput(task, open)) return this.#inbound.settle(open, task);
+    const state = task.status?.state === STATE.submitted ? 'accepted' : 'running';
     this.#inbound.forwardInBackground(ack(taskId, { accepted: true, state }, { attempt: open.attempt }));
   }
 
@@ -175,7 +176,7 @@ export class A2aPeer implements HealthCheckedPeer {
     if (reached === undefined) throw this.#unreachable();
     const sent = messageOf(ROLE.user, { messageId: newId(), text: message.type, data: [message] });
     const response = await reached.client.sendMessage(
-      { tenant: '', message: sent, configuration: SEND, metadata: undefined },
+      { tenant: '', message: sent, configuration: RETURN_AT_ONCE, metadata: undefined },
       this.#connection.call(true, stopping),
     );
     if ('status' in response) return;
