@@ -79,7 +79,7 @@ function addSession(program: Command, act: (action: Act) => Promise<void>): void
     .action((id, flags) => act(async (terminal) => (await commands()).sessionTail(id, flags, terminal)));
   reaching(session.command('send <session> <prompt...>'))
     .description('send a prompt and print the reply ("new": in a new session; prompt: text, @FILE or -)')
-    .addOption(new Option('--image <path>', 'an image (repeatable)').argParser(collect))
+    .addOption(new Option('--image <path>', 'an image file of yours (repeatable)').argParser(collect))
     .option('--backend <name>', 'backend of a new session: model, rehearsal or a configured agent')
     .option('--model <id>', 'the model of the session: ID or PROVIDER/ID')
     .addOption(thinkingOption())

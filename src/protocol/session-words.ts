@@ -19,6 +19,15 @@ export type ChoiceSource = (typeof CHOICE_SOURCES)[number];
 export const THINKING_LEVELS = ['OFF', 'MINIMAL', 'LOW', 'MEDIUM', 'HIGH', 'XHIGH'] as const;
 export type Thinking = (typeof THINKING_LEVELS)[number];
 
+/** Images of prompts: the media type by the extension of the file. */
+export const IMAGE_TYPES: Readonly<Record<string, string>> = {
+  '.png': 'image/png',
+  '.jpg': 'image/jpeg',
+  '.jpeg': 'image/jpeg',
+  '.webp': 'image/webp',
+  '.gif': 'image/gif',
+};
+
 /** Why a turn ended. Sent as `stop_reason` on every terminal event. */
 export const STOP_REASONS = [
   'end_turn',

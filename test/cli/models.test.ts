@@ -1,5 +1,7 @@
 /** A model from the command line, for a user with nothing but the key of a provider: how one is found, said and chosen. */
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { type ModelServer, startModelServer } from '../../src/testing/model-server.ts';
 import { User } from './command.ts';
@@ -121,4 +123,20 @@ test('a server of its own denies what it cannot ask about, and leaves that to th
   assert.deepEqual([detached.exit, detached.code], [2, 'usage']);
   await user.up([], { env });
   assert.equal((await user.json(['session', 'show', 'last'])).settings.approvals, 'ask');
+});
+
+test('an image is sent from anywhere its user can read', async (t) => {
+  const server = await provider(t);
+  const { user, env } = userOf(t, server);
+  await user.up([], { env });
+  const image = join(user.folder, 'dot.png');
+  writeFileSync(image, Buffer.from('iVBORw0KGgo=', 'base64'));
+  const sent = await user.run(['session', 'send', 'new', '--image', '../dot.png', 'what is it?'], { env });
+  assert.equal(sent.code, 0, sent.stderr);
+  const { content } = server.requests[0]!.body.messages[0];
+  assert.ok(JSON.stringify(content).includes('iVBORw0KGgo='));
+  const missing = await user.failure(['session', 'send', 'new', '--image', '../none.png', 'x'], { env });
+  assert.deepEqual([missing.exit, missing.code, missing.message], [2, 'usage', 'cannot read ../none.png: ENOENT']);
+  const text = await user.failure(['session', 'send', 'new', '--image', '../notes.txt', 'x'], { env });
+  assert.match(text.message, /^not an image: \.\.\/notes\.txt; supported: \.png/);
 });

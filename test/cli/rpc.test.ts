@@ -3,6 +3,8 @@
  * help; and loads little before its handshake.
  */
 import assert from 'node:assert/strict';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { PRINT_IMPORTS, User } from './command.ts';
 
@@ -32,6 +34,20 @@ test('mistakes end with 2, leave stdout empty, and name the mistake', async () =
     assert.deepEqual({ words, code, stdout }, { words, code: 2, stdout: '' });
     assert.match(stderr, message);
   }
+});
+
+test('with a configuration named elsewhere, sessions work in the current folder', async () => {
+  mkdirSync(join(user.folder, 'elsewhere'));
+  const config = join(user.folder, 'elsewhere', 'own.yaml');
+  writeFileSync(config, 'control: { backend: rehearsal }\n');
+  const create = `${JSON.stringify({ jsonrpc: '2.0', id: 2, method: 'session.create' })}\n`;
+  const { code, stdout } = await user.run(['rpc', '--config', config], { input: handshake + create });
+  assert.equal(code, 0);
+  const replies = stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  assert.equal(replies.find(({ id }) => id === 2).result.state.cwd, user.cwd);
 });
 
 test('help comes from the command line', async () => {

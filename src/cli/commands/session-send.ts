@@ -3,7 +3,7 @@
  * that runs, else one of its own for this turn.
  */
 import type { ControlSession } from '../../control-client/session.ts';
-import type { SessionSettings, StopReason } from '../../protocol/session-types.ts';
+import type { ImageReference, SessionSettings, StopReason } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';
 import type { ControlFlags } from '../connect/open-control.ts';
 import { type ReachedServer, withServer } from '../connect/reach-server.ts';
@@ -11,6 +11,7 @@ import { INTERRUPTED } from '../interrupt.ts';
 import { modelLine, statusOf } from '../model/model-text.ts';
 import { SessionOutput } from '../output/session-output.ts';
 import type { Terminal } from '../output/terminal.ts';
+import { imageFile } from '../read-image.ts';
 import { textOf } from '../read-text.ts';
 import { fullId } from './session.ts';
 
@@ -31,6 +32,12 @@ export interface SendFlags extends ControlFlags {
   readonly enqueue?: boolean;
 }
 
+/** What is sent. */
+interface Prompt {
+  readonly text: string;
+  readonly images: readonly ImageReference[] | undefined;
+}
+
 /** Exit codes of a turn that failed, and of one that its time limit ended. */
 const TURN_FAILED = 5;
 const TURN_TIMED_OUT = 7;
@@ -44,13 +51,15 @@ export async function sessionSend(id: string, prompt: string, flags: SendFlags, 
     throw fail('usage', '--backend is for new sessions: handfast session send new --backend NAME PROMPT');
   }
   const text = await textOf(prompt);
-  return withServer(flags, terminal, (server, signal) => sendTo(server, id, text, flags, terminal, signal));
+  // Before a server is reached: a mistyped path costs nothing.
+  const images = flags.image && (await Promise.all(flags.image.map(imageFile)));
+  return withServer(flags, terminal, (server, signal) => sendTo(server, id, { text, images }, flags, terminal, signal));
 }
 
 async function sendTo(
   { control, own }: ReachedServer,
   id: string,
-  text: string,
+  prompt: Prompt,
   flags: SendFlags,
   terminal: Terminal,
   signal: AbortSignal,
@@ -72,12 +81,12 @@ async function sendTo(
     const line = status && modelLine(status, process.env);
     if (line !== undefined) terminal.note(line);
   }
-  if (!own || approvals !== undefined) return promptIn(session, text, flags, terminal, signal);
+  if (!own || approvals !== undefined) return promptIn(session, prompt, flags, terminal, signal);
   // No other command reaches a server of our own to answer. The next client of this session may be able to.
   const { settings } = await session.state();
   await configure({ approvals: 'deny' });
   try {
-    return await promptIn(session, text, flags, terminal, signal);
+    return await promptIn(session, prompt, flags, terminal, signal);
   } finally {
     await configure({ approvals: settings.approvals ?? 'ask' });
   }
@@ -85,12 +94,12 @@ async function sendTo(
 
 async function promptIn(
   session: ControlSession,
-  text: string,
-  { image, detach, enqueue = true }: SendFlags,
+  { text, images }: Prompt,
+  { detach, enqueue = true }: SendFlags,
   terminal: Terminal,
   signal: AbortSignal,
 ): Promise<number> {
-  const turn = await session.prompt(text, { images: image?.map((path) => ({ path })), enqueue });
+  const turn = await session.prompt(text, { images, enqueue });
   if (detach) {
     if (terminal.json) terminal.document({ session_id: session.id, turn_id: turn.turnId, queued: turn.queued });
     else terminal.line(turn.turnId);

@@ -59,7 +59,7 @@ export async function serveRpc(
   try {
     const config = await configOf();
     const chosen = backend ?? config.control.backend ?? 'model';
-    const server = await compose({ config, log, backend: chosen, cwd, serverName });
+    const server = await compose({ config, log, backend: chosen, cwd: cwd ?? process.cwd(), serverName });
     let withdrawn: HandfastError | undefined;
     config.trust?.onWithdrawn((error) => {
       withdrawn = error;

@@ -11,6 +11,7 @@ import { shown } from '../../base/workspace/file-error.ts';
 import type { PathGuard } from '../../base/workspace/protected-paths.ts';
 import { locate, openFile } from '../../base/workspace/workspace-path.ts';
 import type { Image, ImageReference } from '../../protocol/session-types.ts';
+import { IMAGE_TYPES } from '../../protocol/session-words.ts';
 import { fail, HandfastError } from '../../wire/errors.ts';
 
 export interface ImageOptions {
@@ -28,15 +29,6 @@ export interface ImageOptions {
 
 const DEFAULT_MAX_IMAGE_BYTES = 8 * 1024 * 1024;
 
-/** Media type by extension. */
-const TYPES: Readonly<Record<string, string>> = {
-  '.png': 'image/png',
-  '.jpg': 'image/jpeg',
-  '.jpeg': 'image/jpeg',
-  '.webp': 'image/webp',
-  '.gif': 'image/gif',
-};
-
 /** Reads one image. Fails as `readPrompt` does. */
 export async function readImage(reference: ImageReference, options: ImageOptions): Promise<Image> {
   const { maxImageBytes = DEFAULT_MAX_IMAGE_BYTES } = options;
@@ -53,7 +45,7 @@ function fromDataUrl({ path, mime_type }: ImageReference, url: string, maxBytes:
   }
   const given = (mime_type ?? head[1] ?? '').trim().toLowerCase();
   const mimeType = given === 'image/jpg' ? 'image/jpeg' : given;
-  if (!Object.values(TYPES).includes(mimeType))
+  if (!Object.values(IMAGE_TYPES).includes(mimeType))
     throw fail('schema_violation', `unsupported image mime type: ${shown(given)}`);
   const payload = url.slice(comma + 1).replace(/\s+/g, '');
   if (payload === '') throw fail('schema_violation', 'image payload is empty');
@@ -69,11 +61,11 @@ async function fromFile(given: string, options: ImageOptions, maxBytes: number):
   const path = unquoted(given);
   const extension = extname(path).toLowerCase();
   const bytes = await contentOf(path, options, maxBytes);
-  if (!Object.hasOwn(TYPES, extension)) {
-    const supported = Object.keys(TYPES).join(', ');
+  if (!Object.hasOwn(IMAGE_TYPES, extension)) {
+    const supported = Object.keys(IMAGE_TYPES).join(', ');
     throw fail('schema_violation', `unsupported image type: ${shown(extension) || 'none'}. supported: ${supported}`);
   }
-  return imageOf(path, TYPES[extension] as string, bytes, maxBytes);
+  return imageOf(path, IMAGE_TYPES[extension] as string, bytes, maxBytes);
 }
 
 /** The content of a file in an allowed folder; nothing is read of a file that is no image by its name. */
@@ -92,7 +84,7 @@ async function contentOf(path: string, options: ImageOptions, maxBytes: number):
       const { handle, stats } = await openFile(place);
       try {
         if (stats.size > maxBytes) throw tooLarge(stats.size, maxBytes);
-        if (!Object.hasOwn(TYPES, extname(path).toLowerCase())) return Buffer.alloc(0);
+        if (!Object.hasOwn(IMAGE_TYPES, extname(path).toLowerCase())) return Buffer.alloc(0);
         return await wholeFile(handle, stats.size, path);
       } finally {
         await handle.close();
