@@ -93,6 +93,7 @@ const adapterFiles: readonly AdapterFile[] = [
   { module: 'yaml', files: [/^src\/config\/yaml-tree\.ts$/] },
   { module: 'commander', files: [/^src\/cli\/options\.ts$/] },
   { module: 'string-width', files: [/^src\/cli\/output\/text-width\.ts$/] },
+  { module: 'diff', files: [/^src\/base\/text-diff\.ts$/] },
   { module: '@earendil-works/pi-tui', files: [/^src\/cli\/chat\/screen\/widgets\.ts$/] },
   { module: 'node:sqlite', files: [/^src\/base\/sqlite\/file\.ts$/] },
   { module: '@marcbachmann/cel-js', files: [/^src\/base\/expressions\.ts$/] },

@@ -142,7 +142,7 @@ function addApprovals(program: Command, act: (action: Act) => Promise<void>): vo
     .option('--all', 'resolved ones too')
     .addOption(jsonOption())
     .action((flags) => act(async (terminal) => (await commands()).approveList(flags, terminal)));
-  const answering = (name: string, about: string, decision: 'allow' | 'deny'): void => {
+  const answering = (name: string, about: string, decision: 'allow' | 'deny'): Command =>
     reaching(approve.command(`${name} <approval...>`))
       .description(about)
       .addOption(
@@ -155,9 +155,8 @@ function addApprovals(program: Command, act: (action: Act) => Promise<void>): vo
       .action((ids, flags) =>
         act(async (terminal) => (await commands()).approveAnswer(ids, decision, flags, terminal)),
       );
-  };
   answering('yes', 'allow it', 'allow');
-  answering('no', 'do not allow it', 'deny');
+  answering('no', 'do not allow it', 'deny').option('--reason <text>', 'why: the model receives it');
 }
 
 /** Servers for the program that started them. */

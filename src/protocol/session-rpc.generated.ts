@@ -4,7 +4,7 @@
 import type { MethodOf } from './rpc-reader.ts';
 import type * as schemas from './session-rpc.schema.ts';
 
-export const approvalAnswer: MethodOf<typeof schemas.approvalAnswer> = {"name":"approval.answer","takes":"required","params":{"approval_id":{"as":"string","needed":true},"decision":{"as":"word","oneOf":["allow","deny"]},"remember":{"as":"word","oneOf":["once","session","directory"]},"content":{"as":"object"}}};
+export const approvalAnswer: MethodOf<typeof schemas.approvalAnswer> = {"name":"approval.answer","takes":"required","params":{"approval_id":{"as":"string","needed":true},"decision":{"as":"word","oneOf":["allow","deny"]},"remember":{"as":"word","oneOf":["once","session","directory"]},"content":{"as":"object"},"reason":{"as":"string"}}};
 export const approvalList: MethodOf<typeof schemas.approvalList> = {"name":"approval.list","takes":"optional","params":{"session_id":{"as":"string"},"all":{"as":"boolean"}}};
 export const authCancel: MethodOf<typeof schemas.authCancel> = {"name":"auth.cancel","takes":"optional","params":{"provider":{"as":"string"}}};
 export const connectAntigravity: MethodOf<typeof schemas.connectAntigravity> = {"name":"auth.connect.antigravity","takes":"ignored","params":{}};

@@ -415,6 +415,7 @@ export const approvalAnswer = rpcMethod(
     decision: optionalWord(['allow', 'deny']),
     remember: optionalWord(['once', 'session', 'directory']),
     content: optionalObject(),
+    reason: optionalText('Why it is denied, for the model. At most 2,000 characters.'),
   })
   .returns(object({ approval: Approval, accepted: flag() }));
 

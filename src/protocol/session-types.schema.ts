@@ -107,6 +107,7 @@ export const ApprovalAnswer = shape('An answer to an approval.', {
     'How long the decision holds: this call, this session, or this working directory permanently.',
   ),
   content: may(anyObject('What was filled in, of a question.')),
+  reason: may(text('Why it is denied, in the words of the user, for the model.')),
 });
 
 export const Approval = shape('A question that waits for an answer, or waited.', {

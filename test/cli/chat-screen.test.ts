@@ -3,6 +3,8 @@
  * the size of the terminal.
  */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { User } from './command.ts';
 import { noTmux, TmuxTerminal } from './tmux.ts';
@@ -78,6 +80,86 @@ describe('the screen of a chat', { skip: noTmux }, () => {
     terminal.press('Up');
     await terminal.shows(/─\n› say "older"\n/);
     terminal.press('C-c', 'C-c');
+    assert.equal(await terminal.ended(), 0);
+  });
+
+  test('Tab completes commands, and files that .gitignore does not leave out', async () => {
+    const user = new User();
+    user.write('.gitignore', '*.log\n');
+    user.write('notes.txt', 'one\ntwo\n');
+    user.write('noise.log', '');
+    user.write('no\u001b[31mte.txt', '');
+    const terminal = await chatAt(user);
+    terminal.type('/ret');
+    await terminal.shows('give this session a title');
+    terminal.press('Tab');
+    terminal.type('A title');
+    terminal.press('Enter');
+    await terminal.shows(/─\n›\n/);
+    terminal.type('/ses');
+    await terminal.shows('the sessions of this folder');
+    terminal.press('Enter');
+    await terminal.shows(/^[0-9a-f-]+ {2}A title$/m);
+    terminal.type('read @no');
+    await terminal.shows('→ notes.txt');
+    assert.doesNotMatch(terminal.screen(), /noise|te\.txt\n.*te\.txt/);
+    terminal.press('Tab');
+    await terminal.shows(/─\n› read @notes\.txt\n/);
+    terminal.press('C-c', 'C-c');
+    assert.equal(await terminal.ended(), 0);
+  });
+
+  test('a change is shown as its diff before it is allowed, and a no says why', async () => {
+    const user = new User();
+    user.write('notes.txt', 'one\ntwo\nthree\n');
+    const terminal = await chatAt(user);
+    terminal.type('edit notes.txt replace "two" with "2"');
+    terminal.press('Enter');
+    await terminal.shows(/\? edit_file: notes\.txt \(.*\n(?:.*\n)? {2}│ -two\n {2}│ \+2\n─/);
+    await terminal.shows(/\[n\]o, or n and why:\n›/);
+    terminal.type('n use the word deux');
+    terminal.press('Enter');
+    await terminal.shows(/not allowed\. The\s+user says: use\s+the\s+word deux\./);
+    assert.equal(readFileSync(join(user.cwd, 'notes.txt'), 'utf8'), 'one\ntwo\nthree\n');
+    terminal.type('write "one\\nfour" to notes.txt');
+    terminal.press('Enter');
+    await terminal.shows(/ {2}│ -two\n/);
+    assert.match(await terminal.shows(/\[n\]o, or n and why:\n›/), / {2}│ @@ -1,3 \+1,\d @@\n/);
+    terminal.type('y');
+    terminal.press('Enter');
+    await terminal.shows('✓ write_file notes.txt');
+    terminal.press('C-d');
+    assert.equal(await terminal.ended(), 0);
+  });
+
+  test('a long output is folded to its last lines, and Ctrl-O shows all', async () => {
+    const terminal = await chatAt(new User(), ['--approvals', 'allow']);
+    terminal.type('run "seq 1000 1019 && echo end"');
+    terminal.press('Enter');
+    const folded = await terminal.shows(/tokens · \/help\n*$/, { history: true });
+    assert.match(folded, /✓ shell seq .*\n {2}… 18 more lines: Ctrl-O shows all\n {2}│ 1018\n {2}│ 1019\n {2}│ end\n/);
+    assert.doesNotMatch(folded, /│ 1001/);
+    terminal.press('C-o');
+    await terminal.shows(/✓ shell seq .*\n {2}│ 1000\n {2}│ 1001\n(?:.*\n)+ {2}│ end\n─/);
+    terminal.press('C-o');
+    await terminal.shows('nothing more to show');
+    terminal.press('C-d');
+    assert.equal(await terminal.ended(), 0);
+  });
+
+  test('what models and tools write cannot move the cursor, change the title or hide where a link leads', async () => {
+    const user = new User();
+    user.write('evil.sh', "printf 'a\\033]0;owned\\007b\\033[2Jc\\rd\\n\\033[5Ax\\nlast\\n'\n");
+    const terminal = await chatAt(user, ['--approvals', 'allow']);
+    terminal.type('run "sh evil.sh"');
+    terminal.press('Enter');
+    await terminal.shows('│ a\\u{1b}]0;owned\\u{7}b\\u{1b}[2Jc\\u{d}d');
+    await terminal.shows(/tokens · \/help\n*$/);
+    terminal.type('say "[a bank](https://evil.example/\u202e) and \u009b31m"');
+    terminal.press('Enter');
+    await terminal.shows(/a bank \(https:\/\/evil\.example\/(?:\\u\{202e\}|%5Cu%7B202e%7D)\) and \\u\{9b\}31m/);
+    assert.notEqual(terminal.title, 'owned');
+    terminal.press('C-d');
     assert.equal(await terminal.ended(), 0);
   });
 

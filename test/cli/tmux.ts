@@ -88,6 +88,11 @@ export class TmuxTerminal {
     return Number(this.#tmux('display-message', '-p', '#{pane_pid}').stdout);
   }
 
+  /** The title the command gave its terminal. */
+  get title(): string {
+    return this.#tmux('display-message', '-p', '#{pane_title}').stdout.trim();
+  }
+
   close(): void {
     spawnSync('tmux', ['-L', this.#socket, 'kill-server']);
   }

@@ -114,10 +114,26 @@ export async function chatCommand(place: ChatPlace, text: string): Promise<void>
   place.terminal.line(JSON.stringify(output ?? null, null, 2));
 }
 
+/** All commands of a conversation with what they do: ours, and those of the server. Fails as the server does. */
+export async function commandRows({
+  control,
+  session,
+}: ChatPlace): Promise<(readonly [name: string, about: string])[]> {
+  const { output } = await control.rpc.commandExecute({ session_id: session.id, raw_command: '/help' });
+  return withOurs(rowsOf(output) ?? []);
+}
+
+function withOurs(others: readonly (readonly string[])[]): (readonly [string, string])[] {
+  const own = Object.entries(commands).map(([name, { about }]) => [name, about] as const);
+  return [
+    ...own,
+    ...others.flatMap(([name = '', about = '']) => (Object.hasOwn(commands, name) ? [] : [[name, about] as const])),
+  ];
+}
+
 function help(place: ChatPlace, others: readonly (readonly string[])[]): void {
-  const own = Object.entries(commands).map(([name, { about }]) => [name, about]);
   place.terminal.line(HELP);
-  list(place, [...own, ...others.filter(([name = '']) => !Object.hasOwn(commands, name))]);
+  list(place, withOurs(others));
 }
 
 /** The list in an output, if it is one of things with a name and a description. */

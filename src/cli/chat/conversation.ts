@@ -13,10 +13,9 @@ import { isTerminal } from '../../control-client/turn.ts';
 import type { Approval } from '../../protocol/session-types.ts';
 import { asError, exitCodeOf, fail, type HandfastError } from '../../wire/errors.ts';
 import { INTERRUPTED } from '../interrupt.ts';
-import { questionOf } from '../output/approval-text.ts';
 import { SessionOutput } from '../output/session-output.ts';
 import type { TerminalOutput } from '../output/terminal.ts';
-import { type ChatPlace, chatCommand } from './chat-commands.ts';
+import { type ChatPlace, chatCommand, commandRows } from './chat-commands.ts';
 import type { ChatScreen } from './screen/chat-screen.ts';
 
 /** Messages of an earlier conversation that are shown, and lines of each. */
@@ -131,8 +130,14 @@ export class Conversation implements ChatPlace {
     this.#running = state.turnId ?? undefined;
     this.#asked = undefined;
     this.#waiting = state.approvals.filter((approval) => approval.state === 'pending');
-    this.#screen?.enter(state);
     if (this.#screen !== undefined) {
+      const screen = this.#screen;
+      screen.enter(state);
+      // A server that lists none has none to complete.
+      commandRows(this).then(
+        (rows) => screen.offer(rows),
+        () => {},
+      );
       const { server_name } = this.control.server;
       this.terminal.note(`${server_name} · ${state.title || 'new session'} · ${state.backend} · ${state.cwd}`);
       if (state.backend === 'rehearsal' && state.messages.length === 0) {
@@ -158,6 +163,7 @@ export class Conversation implements ChatPlace {
         if (event.type === 'session.turn.started') this.#running = event.payload.turn_id;
         this.#screen?.receive(event);
         this.#output.show(event);
+        this.#screen?.shown(event);
         if (event.type !== 'gap') this.#after(event);
       }
     } catch (thrown) {
@@ -169,7 +175,6 @@ export class Conversation implements ChatPlace {
     if (event.type === 'approval.requested') this.#requested(event.payload.approval);
     if (event.type === 'approval.resolved') this.#resolved(event.payload.approval);
     if (!isTerminal(event)) return;
-    this.#screen?.turnEnded();
     const turn = (event.payload as { turn_id?: string }).turn_id ?? '';
     if (event.type === 'session.error' && !this.#attended) this.#exit = TURN_FAILED;
     if (!this.#attended && (this.#sending > 0 || this.#turns.has(turn))) this.#turnOf(turn).resolve();
@@ -258,9 +263,9 @@ export class Conversation implements ChatPlace {
 
   #askNext(): void {
     if (this.#asked !== undefined || this.#screen === undefined) return;
-    this.#asked = this.#waiting.shift();
-    if (this.#asked !== undefined) this.#output.note(`? ${questionOf(this.#asked)}`);
-    this.#screen.ask(this.#asked);
+    const next = this.#waiting.shift();
+    this.#asked = next;
+    void this.#screen.ask(next, () => this.#asked === next);
   }
 
   async #answer(approval: Approval, line: string): Promise<void> {
@@ -282,7 +287,7 @@ export class Conversation implements ChatPlace {
     this.#interrupted = true;
     this.#asked = undefined;
     this.#waiting = [];
-    this.#screen?.ask(undefined);
+    void this.#screen?.ask(undefined);
     if (!this.#attended) {
       this.#left = true;
       this.#exit = INTERRUPTED;
@@ -325,6 +330,9 @@ function answerOf(line: string, approval: Approval) {
   if (['y', 'yes'].includes(word)) return { decision: 'allow' as const, remember: 'once' as const };
   if (['s', 'session'].includes(word)) return { decision: 'allow' as const, remember: 'session' as const };
   if (['a', 'always'].includes(word)) return { decision: 'allow' as const, remember: 'directory' as const };
-  if (['n', 'no'].includes(word)) return { decision: 'deny' as const, remember: 'once' as const };
+  const [, reason] = /^no?(?:[\s,:]+(\S.*))?$/is.exec(line.trim()) ?? [];
+  if (reason !== undefined || ['n', 'no'].includes(word)) {
+    return { decision: 'deny' as const, remember: 'once' as const, ...(reason !== undefined && { reason }) };
+  }
   return undefined;
 }

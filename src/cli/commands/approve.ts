@@ -47,12 +47,14 @@ export interface AnswerFlags extends ControlFlags {
   readonly remember?: 'once' | 'session' | 'directory';
   /** JSON object: the answer to a question. */
   readonly content?: string;
+  /** Why it is denied, for the model. */
+  readonly reason?: string;
 }
 
 export async function approveAnswer(
   ids: readonly string[],
   decision: 'allow' | 'deny',
-  { remember, content, ...flags }: AnswerFlags,
+  { remember, content, reason, ...flags }: AnswerFlags,
   terminal: Terminal,
 ): Promise<number> {
   const answer = content === undefined ? undefined : contentOf(await textOf(content));
@@ -65,6 +67,7 @@ export async function approveAnswer(
         decision,
         remember,
         content: answer,
+        reason,
       });
       if (!accepted) late++;
       const once = accepted && approval.kind === 'tool' && approval.answer?.remember !== (remember ?? 'once');

@@ -55,7 +55,9 @@ export async function chat(flags: ChatFlags, terminal: Terminal): Promise<number
     }
     if (approvals !== undefined) await control.rpc.sessionConfigure({ session_id: session.id, approvals });
     // The packages of the screen are loaded by those who see it.
-    const screen = attended ? new (await import('../chat/screen/chat-screen.ts')).ChatScreen() : undefined;
+    const screen = attended
+      ? new (await import('../chat/screen/chat-screen.ts')).ChatScreen(flags.connect === undefined)
+      : undefined;
     const conversation = new Conversation({ control, session, terminal, screen, isShared: !server.own });
     received.state = (change) => conversation.connection(change);
     if (screen !== undefined) received.output = screen;

@@ -9,10 +9,13 @@ import type { Approval } from '../../protocol/session-types.ts';
 /** Before the further lines of a title: a model writes it, and no line of it may pass for a question of its own. */
 const MARGIN = '\n    │ ';
 
-/** What is asked, with the arguments where the title leaves some out: a user must see what they allow. */
-export function questionOf({ title, tool, reason, risks }: Approval): string {
+/**
+ * What is asked, with the arguments where the title leaves some out: a user must see what they allow.
+ * @param input the arguments that are shown here; default: all of the call
+ */
+export function questionOf({ title, tool, reason, risks }: Approval, input = tool?.input): string {
   const about = reason === '' ? risks.join(', ') : reason;
-  const text = `${title}${inputBeside(title, tool?.input)}${about === '' ? '' : ` (${about})`}`;
+  const text = `${title}${inputBeside(title, input)}${about === '' ? '' : ` (${about})`}`;
   return text.replaceAll(/\r?\n/g, MARGIN);
 }
 
@@ -39,5 +42,5 @@ function plainPromptFor(approval: Approval): string {
     return choices.length === 0 ? 'answer: ' : `answer (${choices.join(', ')}): `;
   }
   const covers = approval.covers === undefined ? '' : ` (${approval.covers})`;
-  return `allow? [y]es, [s]ession${covers}, [a]lways in this folder, [n]o: `;
+  return `allow? [y]es, [s]ession${covers}, [a]lways in this folder, [n]o, or n and why: `;
 }

@@ -130,12 +130,16 @@ export class ApprovalBroker implements Approver {
       if (approval === undefined) throw fail('not_found', `no approval ${id}`, { approval_id: id });
       return { approval, accepted: false };
     }
-    const { decision, remember, content } = answer;
+    const { decision, remember, content, reason } = answer;
     const { kind } = pending.approval;
     const given: ApprovalAnswer =
       kind === 'question'
         ? { decision, remember: 'once', content }
-        : { decision, remember: decision === 'allow' && !this.#mayLast(pending) ? 'once' : remember };
+        : {
+            decision,
+            remember: decision === 'allow' && !this.#mayLast(pending) ? 'once' : remember,
+            ...(reason !== undefined && { reason }),
+          };
     const state = decision === 'allow' ? 'allowed' : 'denied';
     return { approval: this.#settle(pending, { state, answer: given, answered_by: by }), accepted: true };
   }

@@ -12,6 +12,9 @@ import { type Handled, handles } from '../contract/handlers.ts';
 import type { SessionLog } from '../contract/session-log.ts';
 import type { ApprovalBroker } from './broker.ts';
 
+/** Longest reason of a denial, in characters. */
+const MAX_REASON = 2000;
+
 export interface ApprovalHandlerDeps {
   readonly broker: ApprovalBroker;
   readonly sessions: {
@@ -47,7 +50,7 @@ export function approvalHandlers({ broker, sessions, checkContent }: ApprovalHan
       return { approvals };
     }),
 
-    handles(approvalAnswer, async ({ approval_id: id, decision, remember = 'once', content }, { caller }) => {
+    handles(approvalAnswer, async ({ approval_id: id, decision, remember = 'once', content, reason }, { caller }) => {
       if (decision === undefined) throw wrongParam(approvalAnswer.name, 'decision', 'one of: allow, deny');
       const found = broker.find(id) ?? stored(sessions.opened(), id);
       if (found === undefined || !may(caller.principal, 'read', found.owner)) {
@@ -57,7 +60,15 @@ export function approvalHandlers({ broker, sessions, checkContent }: ApprovalHan
       const { approval, log } = found;
       if (log === undefined) return { approval, accepted: false };
       const checked = decision === 'allow' ? await contentOf(approval, content, checkContent) : undefined;
-      const answer: ApprovalAnswer = { decision, remember, ...(checked !== undefined && { content: checked }) };
+      if (reason !== undefined && reason.length > MAX_REASON) {
+        throw wrongParam(approvalAnswer.name, 'reason', `at most ${MAX_REASON} characters`);
+      }
+      const answer: ApprovalAnswer = {
+        decision,
+        remember,
+        ...(checked !== undefined && { content: checked }),
+        ...(decision === 'deny' && reason !== undefined && { reason }),
+      };
       const { name } = caller.principal;
       const answered = broker.answer(
         log,

@@ -56,6 +56,10 @@ export function refusalOf(call: ToolCall, { id, state, reason, answer }: Approva
     );
   }
   if (state === 'cancelled') return failedCall(call, 'cancelled', 'not run: the request was withdrawn', more);
+  if (answer?.reason !== undefined) {
+    const error = `not run: it was not allowed. The user says: ${answer.reason}. Do not try the same by other means.`;
+    return failedCall(call, 'denied', error, more);
+  }
   const because = answer === undefined && reason !== '' ? ` (${reason})` : '';
   const error = `not run: it was not allowed${because}. Do not try the same by other means; ask the user what to do.`;
   return failedCall(call, 'denied', error, more);

@@ -2,13 +2,14 @@
  * The work of `edit_file`: read, replace, write in one step, and start again when another writer was faster. Loaded on
  * the first call by `file-tools.ts`.
  */
+
 import { isUtf8 } from 'node:buffer';
+import { unifiedDiff } from '../../../base/text-diff.ts';
 import { fileError, fileFailure } from '../../../base/workspace/file-error.ts';
 import { locate, openFile, type ResolvedPath } from '../../../base/workspace/workspace-path.ts';
 import type { CallContext } from '../../../host/context.ts';
 import { result, type ShapedResult } from '../tool.ts';
 import { type FileState, replaceFile, stateOf } from './atomic-write.ts';
-import { unifiedDiff } from './line-diff.ts';
 import { applyEdits, type Replacement, usesCrlf } from './text-edit.ts';
 import { sha256Of } from './write-file.ts';
 
@@ -56,7 +57,7 @@ export async function editFile(args: EditFileArgs, context: CallContext): Promis
       bytes: content.length,
       sha256: sha256Of(content),
       line_endings: usesCrlf(edited.text) ? 'crlf' : 'lf',
-      diff: unifiedDiff(before, edited.text),
+      diff: await unifiedDiff(before, edited.text),
     };
     const places = edited.replacements === 1 ? '1 replacement' : `${edited.replacements} replacements`;
     return result(done, { summary: `${places} in ${place.path}` });

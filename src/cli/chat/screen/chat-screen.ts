@@ -7,13 +7,18 @@
  */
 import { escapeControls } from '../../../base/escape-controls.ts';
 import type { ControlEvent, EventGap } from '../../../control-client/control-event.ts';
-import type { Approval, SessionState } from '../../../protocol/session-types.ts';
-import { promptFor } from '../../output/approval-text.ts';
+import { isTerminal } from '../../../control-client/turn.ts';
+import type { Approval, SessionState, ToolDone } from '../../../protocol/session-types.ts';
+import { promptFor, questionOf } from '../../output/approval-text.ts';
 import type { TerminalOutput } from '../../output/terminal.ts';
 import { leadOf } from '../../output/tones.ts';
-import { oneLine } from '../../output/tool-summary.ts';
+import { amount, oneLine } from '../../output/tool-summary.ts';
 import { AnswerText, type OpenText, ThoughtText } from './answer-text.ts';
+import { changeOf, outputOf } from './call-text.ts';
+import { type CommandRow, Completions } from './completions.ts';
+import { boundedLines, type FoldedText, FoldedTexts } from './folded-texts.ts';
 import { type Frame, LiveArea } from './live-area.ts';
+import { ProjectFiles } from './project-files.ts';
 import { SessionFacts } from './session-facts.ts';
 import { type Theme, themeFor } from './theme.ts';
 import {
@@ -32,7 +37,12 @@ const MIN_TAIL_ROWS = 3;
 /** Narrowest width text is fitted into. */
 const NARROWEST = 20;
 const SECOND_MS = 1000;
+/** Lines of an output, and of a change, that are shown of a longer one. */
+const OUTPUT_LINES = 3;
+const CHANGE_LINES = 30;
+const UNFOLD = 'Ctrl-O shows all';
 const PROMPT = '› ';
+const MARGIN = '  │ ';
 
 /** What the user does. */
 export interface ChatHandlers {
@@ -52,17 +62,26 @@ export class ChatScreen implements TerminalOutput {
   readonly #terminal = new ProcessTerminal();
   readonly #area: LiveArea;
   readonly #editor: InputEditor;
+  readonly #completions = new Completions();
   #handlers: ChatHandlers | undefined;
   /** What the agent is writing. */
   #open: OpenText | undefined;
   /** The row about what runs right now. */
   #activity = '';
   #asked: Approval | undefined;
+  #lastNote = '';
+  readonly #folded = new FoldedTexts();
+  /** The folder of the session, where this machine has it. */
+  #folder: string | undefined;
   /** What was typed when a question came; it returns with the answer. */
   #draft: string | undefined;
   #clock: NodeJS.Timeout | undefined;
 
-  constructor() {
+  readonly #isLocal: boolean;
+
+  /** @param isLocal true when the server has the files of this machine */
+  constructor(isLocal: boolean) {
+    this.#isLocal = isLocal;
     this.#theme = themeFor(process.stdout.hasColors?.() ?? false);
     this.#area = new LiveArea({
       write: (text) => this.#terminal.write(text),
@@ -80,6 +99,7 @@ export class ChatScreen implements TerminalOutput {
       () => this.#area.request(),
     );
     this.#editor.onSubmit = (text) => this.#submit(text);
+    this.#editor.setAutocompleteProvider(this.#completions);
   }
 
   /** Takes the terminal until {@link stop}. */
@@ -113,8 +133,15 @@ export class ChatScreen implements TerminalOutput {
     this.#endText();
     this.#activity = '';
     this.facts.enter(state);
+    this.#folder = this.#isLocal ? state.cwd : undefined;
+    this.#completions.files = this.#folder === undefined ? undefined : new ProjectFiles(this.#folder);
     for (const { kind, text } of state.messages) if (kind === 'user') this.#editor.addToHistory(text);
     this.#area.request();
+  }
+
+  /** The commands that can be completed. */
+  offer(commands: readonly CommandRow[]): void {
+    this.#completions.commands = commands;
   }
 
   /** An event, before its text is shown. */
@@ -123,7 +150,14 @@ export class ChatScreen implements TerminalOutput {
     if (event.type === 'session.message.appended' && event.payload.message.kind === 'user') {
       this.#said(event.payload.message.text);
     }
+    if (event.type === 'session.tool.output') this.#lastOutput(event.payload.text);
     this.#area.request();
+  }
+
+  /** The same event, when its text has been shown. */
+  shown(event: ControlEvent | EventGap): void {
+    if (event.type === 'session.tool.call.completed') this.#output(event.payload.data.executed);
+    if (event.type !== 'gap' && isTerminal(event)) this.#turnEnded();
   }
 
   /** A message was accepted for the running turn. */
@@ -132,18 +166,24 @@ export class ChatScreen implements TerminalOutput {
     this.#area.request();
   }
 
-  /** The turn has ended: nothing more of its text comes. */
-  turnEnded(): void {
-    this.#endText();
-    this.#activity = '';
-    this.#area.request();
+  /**
+   * Asks a question, whose answer the next line is; undefined: none. The change that a call would make is shown first, and
+   * with it the question, when `isAsked` still says so.
+   */
+  async ask(approval: Approval | undefined, isAsked: () => boolean = () => true): Promise<void> {
+    const { tool } = approval ?? {};
+    const change = tool && (await changeOf(tool.input, this.#folder).catch(() => undefined));
+    if (!isAsked()) return;
+    if (approval !== undefined) this.note(`? ${questionOf(approval, change?.others)}`);
+    if (change !== undefined) this.#fold({ title: change.path, lines: boundedLines(change.diff) }, CHANGE_LINES);
+    this.#await(approval);
   }
 
-  /** The question whose answer the next line is; undefined: none. */
-  ask(approval: Approval | undefined): void {
+  #await(approval: Approval | undefined): void {
     if (approval?.id === this.#asked?.id) return;
     if (this.#asked === undefined) this.#draft = this.#editor.getExpandedText();
     this.#asked = approval;
+    this.#completions.active = approval === undefined;
     this.#editor.setText(approval === undefined ? (this.#draft ?? '') : '');
     if (approval === undefined) this.#draft = undefined;
     this.#area.request();
@@ -164,6 +204,7 @@ export class ChatScreen implements TerminalOutput {
   }
 
   note(text: string): void {
+    this.#lastNote = text;
     const [lead, tone] = leadOf(text) ?? ['', undefined];
     const style = tone === undefined ? this.#theme.plain : this.#theme[tone];
     const [first = '', ...rest] = this.#wrapped(text);
@@ -183,6 +224,59 @@ export class ChatScreen implements TerminalOutput {
 
   settle(): void {
     this.#endText();
+  }
+
+  #turnEnded(): void {
+    this.#endText();
+    this.#activity = '';
+    this.#area.request();
+  }
+
+  /** The last lines of what a tool printed; a change of a file from its start. */
+  #output({ result }: ToolDone): void {
+    const text = outputOf(result);
+    if (text === undefined) return;
+    const lines = boundedLines(text);
+    if (lines.length === 1) return;
+    const { diff, stdout, stderr } = result as Readonly<Record<string, unknown>>;
+    const title = this.#lastNote;
+    if (typeof diff === 'string') this.#fold({ title, lines }, CHANGE_LINES);
+    else if ([stdout, stderr].some((part) => typeof part === 'string')) this.#fold({ title, lines }, -OUTPUT_LINES);
+    else this.#folded.add({ title, lines });
+  }
+
+  /** Shows the first lines of a text, or the last ones for a negative number. */
+  #fold(text: FoldedText, most: number): void {
+    const { lines } = text;
+    const more = lines.length - Math.abs(most);
+    if (more <= 0) return this.#print(this.#framed(lines));
+    this.#folded.add(text);
+    const hint = this.#theme.dim(`  … ${amount(more, 'more line')}: ${UNFOLD}`);
+    if (most < 0) this.#print([hint, ...this.#framed(lines.slice(most))]);
+    else this.#print([...this.#framed(lines.slice(0, most)), hint]);
+  }
+
+  /** Lines with a margin. Those of a diff have colours. */
+  #framed(lines: readonly string[]): string[] {
+    const { green, red, dim, plain } = this.#theme;
+    const styles: Readonly<Record<string, (text: string) => string>> = { '+': green, '-': red, '@': dim };
+    return lines.flatMap((line) => {
+      const style = styles[line.slice(0, 1)] ?? plain;
+      return this.#wrapped(line, MARGIN.length).map((row) => `${dim(MARGIN)}${style(row)}`);
+    });
+  }
+
+  /** Ctrl-O: the newest text that was shown in part. */
+  #unfold(): void {
+    const text = this.#folded.unfold();
+    if (text === undefined) return this.note('· nothing more to show');
+    this.#print([...this.#wrapped(text.title).map(this.#theme.dim), ...this.#framed(text.lines)]);
+  }
+
+  /** What a running tool prints replaces the row about it. */
+  #lastOutput(text: string): void {
+    const line = text.trimEnd().split('\n').at(-1)?.trim() ?? '';
+    if (line !== '') this.#activity = `▸ ${line}`;
   }
 
   #said(text: string): void {
@@ -222,6 +316,7 @@ export class ChatScreen implements TerminalOutput {
     if (isKeyRelease(key)) return;
     if (matchesKey(key, 'ctrl+c')) this.#interrupted();
     else if (matchesKey(key, 'ctrl+d') && this.#editor.getText() === '') this.#handlers?.leave();
+    else if (matchesKey(key, 'ctrl+o')) this.#unfold();
     else this.#editor.handleInput(key);
     this.#area.request();
   }

@@ -9,6 +9,7 @@ import {
   type AutocompleteProvider,
   CURSOR_MARKER,
   Editor,
+  fuzzyFilter,
   isKeyRelease,
   Markdown,
   matchesKey,
@@ -24,6 +25,7 @@ import type { Theme } from './theme.ts';
 
 export {
   type AutocompleteProvider,
+  fuzzyFilter,
   isKeyRelease,
   matchesKey,
   ProcessTerminal,
