@@ -52,6 +52,7 @@ const levels: Levels = {
   host: 6,
   agent: 6,
   acp: 6,
+  mcp: 6,
   // What a capability declares, which knows plugins and agents; and the list of those that come with the package.
   packages: 6.5,
   'capabilities/*': 7,
@@ -102,7 +103,7 @@ const adapterFiles: readonly AdapterFile[] = [
     files: [/^src\/fleet\/bus\/nats\/client\.ts$/],
   })),
   { module: '@a2a-js/sdk', files: [/^src\/fleet\/bus\/a2a\/sdk\.ts$/] },
-  { module: '@modelcontextprotocol/client', files: [/^src\/fleet\/worker\/mcp-probe\.ts$/] },
+  { module: '@modelcontextprotocol/client', files: [/^src\/mcp\/connection\.ts$/] },
   { module: '@agentclientprotocol/sdk', files: [/^src\/acp\/sdk\.ts$/] },
   ...['openai', 'openai-compatible', 'anthropic', 'google'].map((name) => ({
     module: `@ai-sdk/${name}`,

@@ -3,25 +3,40 @@
  * called by the `acp` backend of the control edge and the `acp` executor of the fleet.
  *
  * Clients write them as that protocol does, or as most configuration files do: `env` and `headers` as objects, `args` left
- * out. What is neither is left out, because an agent would refuse the whole session for it.
+ * out. What is neither is left out, because an agent would refuse the whole session for it, and reported to the user.
  */
 import type { AgentCapabilities, McpServer } from './sdk.ts';
 
 type Given = Readonly<Record<string, unknown>>;
 
 /** The servers the agent can connect to. */
-export function mcpServersOf(servers: readonly Given[] = [], { mcpCapabilities }: AgentCapabilities): McpServer[] {
-  return servers.flatMap((server): McpServer[] => {
-    const { type, name, url, command, args } = server;
-    if (typeof name !== 'string') return [];
-    if (type === 'http' || type === 'sse') {
-      if (typeof url !== 'string' || mcpCapabilities?.[type] !== true) return [];
-      return [{ type, name, url, headers: pairs(server.headers) }];
-    }
-    if (typeof command !== 'string') return [];
-    const words = Array.isArray(args) ? args.filter((word): word is string => typeof word === 'string') : [];
-    return [{ name, command, args: words, env: pairs(server.env) }];
+export function mcpServersOf(servers: readonly Given[] = [], capabilities: AgentCapabilities): McpServer[] {
+  return servers.map((server) => read(server, capabilities)).filter((server) => typeof server !== 'string');
+}
+
+/** The servers that are left out, each with its name and why, for the user. */
+export function refusedMcpServers(
+  servers: readonly Given[] = [],
+  capabilities: AgentCapabilities,
+): { readonly name: string; readonly reason: string }[] {
+  return servers.flatMap((server) => {
+    const reason = read(server, capabilities);
+    return typeof reason === 'string' ? [{ name: typeof server.name === 'string' ? server.name : '', reason }] : [];
   });
+}
+
+/** The server in the form of the protocol, or why it is left out. */
+function read(server: Given, { mcpCapabilities }: AgentCapabilities): McpServer | string {
+  const { type, name, url, command, args } = server;
+  if (typeof name !== 'string') return 'it has no name';
+  if (type === 'http' || type === 'sse') {
+    if (typeof url !== 'string') return 'it has no url';
+    if (mcpCapabilities?.[type] !== true) return `MCP servers over ${type} are not supported here`;
+    return { type, name, url, headers: pairs(server.headers) };
+  }
+  if (typeof command !== 'string') return 'it has neither a command nor a type with an url';
+  const words = Array.isArray(args) ? args.filter((word): word is string => typeof word === 'string') : [];
+  return { name, command, args: words, env: pairs(server.env) };
 }
 
 function pairs(value: unknown): { name: string; value: string }[] {

@@ -174,6 +174,7 @@ class Editor {
       agentCapabilities: {
         loadSession: true,
         promptCapabilities: { image: true, embeddedContext: true },
+        mcpCapabilities: { http: true, sse: false },
         // `fork` is not in the stable schema yet; editors that do not know it skip it.
         sessionCapabilities: { list: {}, resume: {}, close: {}, delete: {}, fork: {} } as object,
       },

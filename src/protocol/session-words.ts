@@ -43,3 +43,6 @@ export const STOP_REASONS = [
   'error',
 ] as const;
 export type StopReason = (typeof STOP_REASONS)[number];
+
+/** How system lines about MCP servers of a session begin. Editors show them also where they show no other system line. */
+export const MCP_NOTICE = 'MCP server ';

@@ -5,10 +5,12 @@
  * Replayed and live events go through the same functions. What is only of use at the moment it happens (notices, live
  * output) is left out of a replay.
  */
+
 import type { ContentBlock, SessionUpdate } from '../../acp/sdk.ts';
 import type { ControlEvent } from '../../control-client/control-event.ts';
 import type { SessionEventPayloads } from '../../protocol/session-events.ts';
 import type { SessionSettings, SessionState, UiMessage } from '../../protocol/session-types.ts';
+import { MCP_NOTICE } from '../../protocol/session-words.ts';
 import { modeOf } from './options.ts';
 import { type CallFacts, callIdOf, fenced, outcomeOf, startOf } from './tool-calls.ts';
 
@@ -241,7 +243,12 @@ export class SessionUpdates {
 
   #messageOf(message: UiMessage, turn: ShownTurn, turnId: string): SessionUpdate[] {
     if (turn.removed) return [];
-    if (message.kind === 'system') return this.#notice('info', message.text);
+    if (message.kind === 'system') {
+      // The editor named the server: it learns that the server cannot be used also where it shows no notices.
+      const isOwed = !this.#notices && !this.#replaying && message.text.startsWith(MCP_NOTICE);
+      if (isOwed) return this.#chunk('agent_thought_chunk', turnId, `${message.text}\n`);
+      return this.#notice('info', message.text);
+    }
     if (message.kind === 'assistant') {
       // Usually empty, because the answer was streamed; else the part of the stream that a crash lost.
       const rest = message.text.startsWith(turn.answer) ? message.text.slice(turn.answer.length) : message.text;

@@ -8,6 +8,7 @@
 import type { Principal } from '../../session/principal.ts';
 import { fail } from '../../wire/errors.ts';
 import { type Borrow, type EnvironmentAgent, type EnvironmentOptions, environmentToolbox } from './environment.ts';
+import { type ConnectMcp, McpTools, type McpTurn } from './mcp-tools.ts';
 import type { Toolbox } from './toolbox.ts';
 
 /** Where tools work, and with whose rights. */
@@ -28,6 +29,8 @@ export interface Environment {
 export interface EnvironmentsOptions extends EnvironmentOptions {
   /** Finds or starts the host of an environment. Rejects with `unreachable`, `config_invalid`, … */
   readonly open: (place: EnvironmentKey) => Promise<Environment>;
+  /** Connects sessions to the MCP servers they name. Default: each is reported as one that cannot be used. */
+  readonly connectMcp?: ConnectMcp | undefined;
   /** Most hosts at once. Default 64. */
   readonly maxEnvironments?: number;
 }
@@ -57,19 +60,29 @@ export class Environments {
   readonly #opened = new Map<string, Opened>();
   /** By control session. */
   readonly #leased = new Map<string, LeasedEnvironment>();
+  readonly #mcp: McpTools;
   readonly #stopping = new Set<Promise<void>>();
   #closed = false;
 
   constructor(options: EnvironmentsOptions) {
     this.#options = options;
+    this.#mcp = new McpTools(options.connectMcp ?? noMcp);
     this.#maxEnvironments = options.maxEnvironments ?? 64;
   }
 
-  /** The toolbox of a control session. Nothing is opened before it is used. */
-  for(session: string, place: EnvironmentKey): Toolbox {
+  /**
+   * The toolbox of a control session. Nothing is opened before it is used.
+   * @param turn with it: the tools of the session's MCP servers too
+   */
+  for(session: string, place: EnvironmentKey, turn?: McpTurn): Toolbox {
+    const own = this.#toolboxOf(session, place);
+    return turn?.settings.mcpServers?.length ? this.#mcp.join(own, turn) : own;
+  }
+
+  #toolboxOf(session: string, place: EnvironmentKey): Toolbox {
     const leased = this.#leased.get(session);
     if (leased !== undefined && keyOf(leased.place) === keyOf(place)) return leased.toolbox;
-    this.release(session);
+    if (leased !== undefined) this.release(session);
     const borrow: Borrow = (work) => this.#borrow(fresh, work);
     const fresh: LeasedEnvironment = { place, toolbox: environmentToolbox(borrow, this.#options), released: false };
     this.#leased.set(session, fresh);
@@ -78,6 +91,7 @@ export class Environments {
 
   /** A control session was closed: its A2E session ends. */
   release(session: string): void {
+    this.#end(this.#mcp.release(session));
     const leased = this.#leased.get(session);
     if (leased === undefined) return;
     this.#leased.delete(session);
@@ -90,6 +104,7 @@ export class Environments {
     this.#closed = true;
     for (const session of [...this.#leased.keys()]) this.release(session);
     for (const opened of [...this.#opened.values()]) this.#drop(opened);
+    this.#end(this.#mcp.stop());
     await Promise.all(this.#stopping);
   }
 
@@ -174,6 +189,10 @@ export class Environments {
     void ended.then(() => this.#stopping.delete(ended));
   }
 }
+
+const noMcp: ConnectMcp = async () => {
+  throw fail('not_configured', 'this server connects to no MCP servers');
+};
 
 async function closeAgent(connecting: Promise<EnvironmentAgent>): Promise<void> {
   const agent = await connecting.catch(() => undefined);

@@ -13,6 +13,7 @@ import { type Closable, Lifetime, type LifetimeState } from '../../base/lifetime
 import type { Log } from '../../base/log.ts';
 import { within } from '../../base/race.ts';
 import { type Clock, processTimer, repeat, type Timer } from '../../base/timer-queue.ts';
+import { loadMcpClient } from '../../mcp/connection.ts';
 import {
   type Envelope,
   FEATURE_OF,
@@ -38,7 +39,7 @@ import { descriptionOf } from './description.ts';
 import { Facts } from './facts.ts';
 import type { JournaledTask, WorkerJournal } from './journal.ts';
 import { SqliteWorkerJournal } from './journal-sqlite.ts';
-import { loadMcpClient, probeMcpServer } from './mcp-probe.ts';
+import { probeMcpServer } from './mcp-probe.ts';
 import { Outbox } from './outbox.ts';
 import { overheadOf } from './overhead.ts';
 import { recover } from './recovery.ts';

@@ -8,9 +8,11 @@
 import { AgentConversation, type AgentConversationOptions } from '../../../acp/agent-conversation.ts';
 import type { AgentClient } from '../../../acp/agent-process.ts';
 import { CANCELLED, promptTokens } from '../../../acp/answers.ts';
+import { refusedMcpServers } from '../../../acp/mcp-servers.ts';
 import type { PromptResponse } from '../../../acp/sdk.ts';
 import type { Approval, Usage } from '../../../protocol/session-types.ts';
 import { NO_USAGE } from '../../../protocol/session-types.ts';
+import { MCP_NOTICE } from '../../../protocol/session-words.ts';
 import { asError } from '../../../wire/errors.ts';
 import type { ApprovalRequest } from '../../contract/approver.ts';
 import type { Turn, TurnOutcome } from '../../contract/backend.ts';
@@ -109,6 +111,10 @@ export class AcpSession {
     const opened = await this.#conversation.open({ cwd, mcpServers: settings.mcpServers, stored }, signal);
     if (opened.refused !== undefined) turn.debug('acp.resume_failed', { message: opened.refused.message });
     if (!opened.isNew) return [];
+    for (const server of refusedMcpServers(settings.mcpServers, this.#conversation.capabilities)) {
+      const line = `${MCP_NOTICE}${JSON.stringify(server.name)} cannot be used: ${server.reason} (agent ${name})`;
+      log.appendMessage('system', line, turnId);
+    }
     const { record } = log;
     const agentSession = { backend: name, id: opened.id, session: record.id };
     log.emit('session.configured', { settings: { ...record.settings, agentSession } }, turnId);

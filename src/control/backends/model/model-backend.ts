@@ -94,7 +94,8 @@ class ModelBackend implements Backend {
     const { id } = log.record;
     const choice = this.#choice(turn.settings);
     const system = (await this.#options.instructionsFor?.(turn)) ?? '';
-    const toolbox = withQuestions(withApprovals(this.#options.environments.for(id, { cwd, principal }), turn), turn);
+    const tools = this.#options.environments.for(id, { cwd, principal }, turn);
+    const toolbox = withQuestions(withApprovals(tools, turn), turn);
     // A compaction that did not make enough room would not the next time either.
     const room = { hopeless: false };
     const stream = (request: RoundRequest) => this.#stream(turn, choice, request, room);

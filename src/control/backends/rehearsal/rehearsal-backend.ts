@@ -24,7 +24,7 @@ export function rehearsalBackend(environments: Environments, options: RehearsalO
     modelOf: () => null,
     run(turn) {
       const { cwd, principal, log } = turn;
-      const tools = environments.for(log.record.id, { cwd, principal });
+      const tools = environments.for(log.record.id, { cwd, principal }, turn);
       return runRounds(turn, model, withQuestions(withApprovals(tools, turn), turn));
     },
     release: (sessionId) => environments.release(sessionId),
