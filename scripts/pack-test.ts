@@ -10,13 +10,22 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, 
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { rolldown } from 'rolldown';
 
 interface Manifest {
   readonly name: string;
   readonly version: string;
   readonly engines: { readonly node: string };
   readonly exports: Readonly<
-    Record<string, { readonly 'handfast-source': string; readonly types: string; readonly default: string }>
+    Record<
+      string,
+      {
+        readonly 'handfast-source': string;
+        readonly types: string;
+        readonly browser?: string;
+        readonly default: string;
+      }
+    >
   >;
   readonly peerDependencies: Readonly<Record<string, string>>;
   readonly scripts?: Readonly<Record<string, string>>;
@@ -179,6 +188,20 @@ test('the types of a subpath for optional packages check where these are install
     install(...packages.map(([name, range]) => `${name}@${range}`));
     checkTypes([subpath]);
   }
+});
+
+test('a bundler for pages finds the entry points of browsers, and reaches nothing of Node', async () => {
+  const pages = Object.entries(manifest.exports).flatMap(([subpath, { browser }]) =>
+    browser === undefined
+      ? []
+      : [`export * as page${subpath.replace(/\W/g, '')} from '${manifest.name}${subpath.slice(1)}';`],
+  );
+  assert.equal(pages.length, 3);
+  writeFileSync(join(consumer, 'page.js'), pages.join('\n'));
+  const bundle = await rolldown({ input: join(consumer, 'page.js'), platform: 'browser', logLevel: 'silent' });
+  const { output } = await bundle.generate({ format: 'esm' });
+  await bundle.close();
+  assert.deepEqual([output.length, output[0].imports, output[0].dynamicImports], [1, [], []]);
 });
 
 test('the installed command runs and tells its version', () => {

@@ -7,7 +7,14 @@ export { AgentSession } from './agent/agent.ts';
 export type { ToolCallOptions, ToolFilterOptions, ToolsAgent, ToolsClient } from './capabilities/tools/client.ts';
 export type { ToolDescription, ToolParameter, ToolResult } from './capabilities/tools/messages.ts';
 export type { CapabilityClients } from './capability.ts';
-export { type Agent, type ConnectOptions, connect, type InProcessHost, type KnownCapability } from './connect.ts';
+export {
+  type Agent,
+  type AskingOptions,
+  type ConnectOptions,
+  connect,
+  type InProcessHost,
+  type KnownCapability,
+} from './connect.ts';
 export type { Call, CallEvent, CallOptions, MethodCaller } from './connection/call.ts';
 export type { ConnectionState, Gap, ReconnectSettings, StateChange } from './connection/reconnect.ts';
 export { A2E_VERSION, type CapabilityName } from './protocol/a2e.ts';

@@ -16,7 +16,7 @@ export type { ConfigTrust } from './config/config.ts';
 export type { FleetSettings } from './config/fleet.schema.ts';
 export type { FleetConfig, WorkerConfig } from './config/fleet-config.ts';
 export type { WorkerSettings } from './config/worker.schema.ts';
-export type { Agent, ConnectOptions, InProcessHost, KnownCapability } from './connect.ts';
+export type { Agent, AskingOptions, ConnectOptions, InProcessHost, KnownCapability } from './connect.ts';
 export { connect } from './connect.ts';
 export type { Call, CallEvent, CallOptions } from './connection/call.ts';
 export type { ConnectionLimits } from './connection/connection.ts';

@@ -4,8 +4,9 @@
  */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { test } from 'node:test';
+import { builtinCapabilities } from '../src/capabilities/index.ts';
 import { importsOf, root } from './rules/scan.ts';
 
 interface Manifest {
@@ -13,7 +14,15 @@ interface Manifest {
   readonly scripts: Readonly<Record<string, string>>;
   readonly engines: { readonly node: string };
   readonly exports: Readonly<
-    Record<string, { readonly 'handfast-source': string; readonly types: string; readonly default: string }>
+    Record<
+      string,
+      {
+        readonly 'handfast-source': string;
+        readonly types: string;
+        readonly browser?: string;
+        readonly default: string;
+      }
+    >
   >;
 }
 
@@ -34,11 +43,40 @@ test('every subpath can be imported by the name of the package and exports somet
   }
 });
 
-test('conditions are tried in the order handfast-source, types, default', () => {
-  // Type checkers and Node take the first that fits, so a `default` before the others would hide them.
-  for (const conditions of Object.values(manifest.exports)) {
+test('conditions are tried in the order handfast-source, types, browser, default', () => {
+  // Type checkers, bundlers and Node take the first that fits, so a `default` before the others would hide them.
+  for (const { browser, ...conditions } of Object.values(manifest.exports)) {
     assert.deepEqual(Object.keys(conditions), ['handfast-source', 'types', 'default']);
   }
+  for (const conditions of Object.values(manifest.exports)) {
+    if (conditions.browser !== undefined) assert.equal(Object.keys(conditions).indexOf('browser'), 2);
+  }
+});
+
+test('what a page loads reaches no module of Node and no package', () => {
+  const entries = Object.values(manifest.exports).flatMap(({ browser }) => browser ?? []);
+  assert.deepEqual([...new Set(entries)].length, 2, entries.join());
+  const seen = new Set<string>();
+  const found: string[] = [];
+  const follow = (file: string): void => {
+    if (seen.has(file)) return;
+    seen.add(file);
+    for (const { specifier, typeOnly, lazy } of importsOf(readFileSync(join(root, file), 'utf8'))) {
+      if (typeOnly) continue;
+      if (specifier.startsWith('.')) follow(join(dirname(file), specifier));
+      // Bundlers leave out what only checks of tools reach; test/browser looks into the bundles.
+      else if (!(lazy && file === 'src/base/json-schema.ts')) found.push(`${file}: ${specifier}`);
+    }
+  };
+  for (const entry of entries) follow(entry.replace(/^\.\/dist\/(.*)\.js$/, 'src/$1.ts'));
+  assert.deepEqual(found, []);
+  assert.ok(seen.size > 30, `${seen.size} files`);
+});
+
+test('a page has the client of every capability that comes with Handfast', async () => {
+  const names = builtinCapabilities.filter(({ client }) => client !== undefined).map(({ name }) => name);
+  const text = readFileSync(join(root, 'src/connect.browser.ts'), 'utf8');
+  for (const name of names) assert.match(text, new RegExp(`^  ${name}: \\{ name: '${name}', client: `, 'm'));
 });
 
 test('the command checks the Node version the package asks for before it loads anything', () => {
@@ -59,8 +97,8 @@ test('every entry point checks the Node version first', () => {
   for (const [subpath, { 'handfast-source': source }] of Object.entries(manifest.exports)) {
     // What needs nothing of Node runs on any.
     if (subpath === './errors') continue;
-    const [first] = importsOf(readFileSync(join(root, source), 'utf8')).filter(({ typeOnly }) => !typeOnly);
-    assert.equal(first?.specifier, './base/node-version.ts', subpath);
+    const text = readFileSync(join(root, source), 'utf8');
+    assert.match(text, /^\/\*\*.*?\*\/\n\nimport '\.\/base\/node-version\.ts';\n/s, subpath);
   }
 });
 

@@ -73,7 +73,8 @@ const composers = [/^src\/(?:server|cli|testing)\//, /^src\/[\w-]+\.ts$/];
 const transports: ConcreteRule = {
   folder: 'src/transport/',
   shared: ['link.ts', 'http/http-request.ts', 'http/http-response.ts'],
-  mayName: composers,
+  // A page has one transport.
+  mayName: [...composers, /^src\/connect\.browser\.ts$/, /^src\/control-client\/connect-browser\.ts$/],
   // The agent picks a transport by the address it is given; what it does not use is never loaded.
   mayNameLazily: [/^src\/agent\/addresses\.ts$/, /^src\/control-client\/connect\.ts$/],
 };

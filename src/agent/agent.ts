@@ -4,6 +4,7 @@
  * `connect.ts` makes agents and adds the clients of the requested capabilities; `agent/addresses.ts` knows the transports.
  * @see docs/architecture.md#resume
  */
+import { nextTurn } from '../base/next-turn.ts';
 import type { Call, CallEvent, CallOptions, MethodCaller } from '../connection/call.ts';
 import { Connection, type ConnectionLimits, type ConnectionOwner, type Message } from '../connection/connection.ts';
 import { KeptReplies } from '../connection/kept-replies.ts';
@@ -179,7 +180,7 @@ export class AgentSession {
     const agent = new AgentSession(dial, capabilities, options);
     await agent.#link.connect(options.signal);
     // Listeners and handlers that are registered in this turn miss nothing.
-    setImmediate(() => agent.#host.release());
+    nextTurn(() => agent.#host.release());
     agent.#host.on(capabilitiesChanged, (changed) => agent.#onChanged(changed));
     return agent;
   }

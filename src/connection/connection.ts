@@ -9,7 +9,7 @@
  */
 import { type Method, untyped } from '../protocol/method.ts';
 import type { CloseInfo, Link, LinkReceiver, Malformed } from '../transport/link.ts';
-import { toAscii } from '../wire/ascii.ts';
+import { asciiLength } from '../wire/ascii.ts';
 import { type Check, violation } from '../wire/check.ts';
 import type { Address, Capacity, Codec, Encoded, Incoming, Message, MessageId } from '../wire/codec.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
@@ -406,13 +406,13 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   /** True when the peer's limit lets it through. A character above ASCII takes six bytes on the wire. */
   #fits(out: Encoded): boolean {
     const { maxMessageBytes } = this.limits;
-    return typeof out !== 'string' || out.length * 6 <= maxMessageBytes || toAscii(out).length <= maxMessageBytes;
+    return typeof out !== 'string' || out.length * 6 <= maxMessageBytes || asciiLength(out) <= maxMessageBytes;
   }
 
   #tooLong(what: string, out: Encoded): HandfastError {
     return fail('too_large', `the ${what} exceeds the message size limit`, {
       limit: this.limits.maxMessageBytes,
-      size: toAscii(out as string).length,
+      size: asciiLength(out as string),
     });
   }
 

@@ -5,6 +5,7 @@
  * Owned by `connection/connection.ts`. How much of a link is read in one turn is the business of `wire/frame.ts`; what comes
  * here in one piece and is many messages is spread over turns here.
  */
+import { nextTurn } from '../base/next-turn.ts';
 import type { Link } from '../transport/link.ts';
 
 /** Why a connection does not read, as bits. */
@@ -83,7 +84,7 @@ export class Reading {
     const due = (): void => {
       if (this.#link() === link) run();
     };
-    if (ms === 0) setImmediate(due);
+    if (ms === 0) nextTurn(due);
     // A browser's timer is a number.
     else setTimeout(due, ms).unref?.();
   }

@@ -4,6 +4,7 @@
  *
  * `connection/incoming-requests.ts` starts and ends it. Edges extend it into what their handlers see, as `host/call.ts` does.
  */
+import { nextTurn } from '../base/next-turn.ts';
 import type { Method } from '../protocol/method.ts';
 import { violation } from '../wire/check.ts';
 import type { Incoming, Message, MessageId } from '../wire/codec.ts';
@@ -211,7 +212,7 @@ export class RunningRequest {
   /** Nothing to wait for, or now and then the next turn of the event loop. */
   #turn(): Promise<void> | undefined {
     if (++this.#emitted % EVENTS_PER_TURN !== 0) return undefined;
-    return new Promise((resolve) => setImmediate(resolve));
+    return new Promise(nextTurn);
   }
 
   /** Sends the progress that was held back; also called right before the reply. */

@@ -1,8 +1,10 @@
 /**
  * `connect`: finds the transport to a server of sessions by its address, and performs the handshake.
  *
- * The entry point `control.ts` exports it; the command line uses it.
+ * The entry point `control.ts` exports it; the command line uses it. Pages use `connect-browser.ts`.
  */
+
+import { webSocketAddress } from '../base/web-address.ts';
 import { type Link, MESSAGE_BYTES_CEILING } from '../transport/link.ts';
 import { ControlClient, type ControlOptions, type Dial } from './control.ts';
 
@@ -23,31 +25,25 @@ export interface InProcessServer {
  * Connects to a server of sessions.
  *
  * @param address `ws(s)://host:port/rpc`, `http(s)://host:port` (its `/rpc`), `tcp://`, `unix://`, `stdio:COMMAND` such as
- *   `stdio:handfast rpc`, or a server of this process. In a browser: the first two.
+ *   `stdio:handfast rpc`, or a server of this process
  * @throws unreachable, timeout, auth_failed, version_mismatch, cancelled, usage
  */
 export async function connect(address: string | InProcessServer, options: ConnectOptions = {}): Promise<ControlClient> {
   if (typeof address !== 'string')
     return ControlClient.open(inProcess(address), { ...options, reconnect: { ...options.reconnect, maxMs: 0 } });
-  // Where no path is named, it is the one of session RPC.
-  const url = address.replace(/^(?:http|ws)(s?):\/\/([^/?#]+)\/?$/, 'ws$1://$2/rpc');
   const { connectTimeoutMs: timeoutMs = 10_000, cwd, env, onStderr } = options;
-  const maxMessageBytes = MESSAGE_BYTES_CEILING;
-  if (!isNode()) {
-    const { connectBrowser } = await import('./browser-link.ts');
-    return ControlClient.open((signal) => connectBrowser(url, { signal, timeoutMs, maxMessageBytes }), options);
-  }
   const { addressOf } = await import('../agent/addresses.ts');
-  const route = addressOf(url, { timeoutMs, maxMessageBytes, cwd, env, onStderr });
+  const route = addressOf(webSocketAddress(address, '/rpc') ?? address, {
+    timeoutMs,
+    maxMessageBytes: MESSAGE_BYTES_CEILING,
+    cwd,
+    env,
+    onStderr,
+  });
   return ControlClient.open(
     (signal) => route.dial(signal),
     route.reconnects ? options : { ...options, reconnect: { ...options.reconnect, maxMs: 0 } },
   );
-}
-
-/** False in browsers, also where a bundler put a `process` there. */
-function isNode(): boolean {
-  return typeof process === 'object' && typeof process.versions?.node === 'string';
 }
 
 function inProcess(server: InProcessServer): Dial {

@@ -8,7 +8,7 @@
 /** Characters escaped at once; the buffer they are written to has six bytes for each. */
 const PIECE_CHARS = 8192;
 
-// No Buffer here: clients in browsers load this file too, although they never call it.
+// No Buffer here: pages load this file too, although they only measure with it.
 const HEX = new TextEncoder().encode('0123456789abcdef');
 const BACKSLASH = 92;
 const LETTER_U = 117;
@@ -27,6 +27,14 @@ export function toAscii(text: string): string {
     escaped += bytes.toString('latin1', 0, filled);
   }
   return escaped;
+}
+
+/** Characters of {@link toAscii}'s text, without making it. Runs in pages too. */
+export function asciiLength(text: string): number {
+  if (typeof Buffer === 'function' && Buffer.byteLength(text) === text.length) return text.length;
+  let length = text.length;
+  for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) > 127) length += 5;
+  return length;
 }
 
 /** Writes `text[from, to)` into `bytes` and returns their number. */

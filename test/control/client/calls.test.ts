@@ -5,9 +5,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { connectBrowser } from '../../../src/control-client/browser-link.ts';
 import { connect as connectControl } from '../../../src/control-client/connect.ts';
 import { ControlClient, type ControlOptions } from '../../../src/control-client/control.ts';
+import { connectBrowser } from '../../../src/transport/browser-websocket.ts';
 import type { Link, LinkReceiver, Message } from '../../../src/transport/link.ts';
 import { memoryPair } from '../../../src/transport/memory.ts';
 import { listenTcp } from '../../../src/transport/socket.ts';

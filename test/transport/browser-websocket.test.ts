@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
-import { connectBrowser } from '../../../src/control-client/browser-link.ts';
-import { httpServer } from '../../../src/server/http/http.ts';
-import type { Link } from '../../../src/transport/link.ts';
-import { webSocketAcceptor } from '../../../src/transport/websocket.ts';
-import { PATIENCE_MS, Recorder, within } from '../../contract/recorder.ts';
+import { httpServer } from '../../src/server/http/http.ts';
+import { connectBrowser } from '../../src/transport/browser-websocket.ts';
+import type { Link } from '../../src/transport/link.ts';
+import { webSocketAcceptor } from '../../src/transport/websocket.ts';
+import { PATIENCE_MS, Recorder, within } from '../contract/recorder.ts';
 
 /** A browser's link and the server's end of it. */
 async function pair(t: TestContext, maxMessageBytes?: number): Promise<{ near: Link; far: Link; url: string }> {
@@ -118,8 +118,8 @@ test('dialling fails with the codes of the table', async (t) => {
 });
 
 test('what a browser loads needs nothing that only Node has', async () => {
-  const modules = ['control-client/control.ts', 'control-client/browser-link.ts'].map(
-    (file) => new URL(`../../../src/${file}`, import.meta.url).href,
+  const modules = ['agent.browser.ts', 'control.browser.ts'].map(
+    (file) => new URL(`../../src/${file}`, import.meta.url).href,
   );
   const code = `
     delete globalThis.Buffer;

@@ -2,16 +2,11 @@
  * A link over the WebSocket of browsers. Node uses `transport/websocket.ts`. A browser gives no backpressure to the peer, so
  * messages that arrive while this link is paused are buffered.
  *
- * Loaded by `connect.ts` outside Node. Implements the contract of `transport/link.ts`.
+ * The entry points of browsers (`*.browser.ts`) dial by it. Implements the contract of `transport/link.ts`.
  */
-import {
-  type CloseInfo,
-  DEFAULT_MAX_MESSAGE_BYTES,
-  type Link,
-  type LinkReceiver,
-  type Message,
-} from '../transport/link.ts';
+
 import { fail } from '../wire/errors.ts';
+import { type CloseInfo, DEFAULT_MAX_MESSAGE_BYTES, type Link, type LinkReceiver, type Message } from './link.ts';
 
 /** Polling interval of `bufferedAmount` in `drained`, milliseconds; browsers have no event for it. */
 const DRAIN_POLL_MS = 20;
