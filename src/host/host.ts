@@ -523,7 +523,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     this.log.info('session ended', { session: session.id, reason });
     if (this.#options.forgetClosed && session.connection.cursor > 0) {
       this.#options.journal?.delete(session.id).catch((error) => this.journalFailed(session, error));
-    }
+    } else this.#options.journal?.release?.(session.id);
   }
 
   abandoned(change: 1 | -1): void {

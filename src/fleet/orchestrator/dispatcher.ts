@@ -328,9 +328,16 @@ export class Dispatcher {
       registry.apply(tracked, { type: 'decided', explanation: router.explanation(task, decision, at) });
       registry.apply(tracked, {
         type: 'failed',
-        reason: `${decision.reason}: no worker could accept it before the deadline`,
+        reason: `${decision.reason}: ${this.#lateness(task, decision.reason)}`,
       });
     } else if (!this.#offer(tracked)) this.#noWorker(tracked, decision, at);
+  }
+
+  /** A deadline that is near has not passed: the reason names the time left and the setting that needs more. */
+  #lateness({ deadlineMs }: RouteTask, reason: string): string {
+    if (reason === 'deadline_passed') return 'no worker accepted it before the deadline';
+    const leftS = Math.max(0, Math.floor(((deadlineMs ?? 0) - this.#options.now()) / 1000));
+    return `${leftS} s are left before the deadline, and routing needs ${this.#options.router.policy.min_lead_s} s (min_lead_s)`;
   }
 
   /** No worker can accept it now: it waits for one, or is refused. Workers that are still joining get a grace time. */

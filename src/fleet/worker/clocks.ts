@@ -6,6 +6,7 @@
  */
 import type { Log } from '../../base/log.ts';
 import type { Envelope } from '../../protocol/fleet.ts';
+import type { ReplyChannel } from '../bus/reply-channel.ts';
 import { ClockSkew } from './clock-skew.ts';
 
 /** Other ends whose clocks are remembered. */
@@ -32,8 +33,15 @@ export class Clocks {
     this.#log = log;
   }
 
-  /** A dispatch came through the reply channel of this name at `receivedAt`, epoch milliseconds. */
-  received({ sent_at }: Envelope, channelName: string, receivedAt: number): Timing {
+  /**
+   * A dispatch came through a reply channel at `receivedAt`, epoch milliseconds. On a durable channel it may have waited without
+   * a limit: that it came late says nothing about clocks, that it came before it was sent does.
+   */
+  received(
+    { sent_at }: Envelope,
+    { name: channelName, durable = false }: Pick<ReplyChannel, 'name' | 'durable'>,
+    receivedAt: number,
+  ): Timing {
     let skew = this.#skews.get(channelName);
     if (sent_at === undefined) return { skewMs: skew?.aheadMs ?? 0, delayMs: 0 };
     if (skew === undefined) {
@@ -41,7 +49,7 @@ export class Clocks {
       skew = new ClockSkew();
       this.#skews.set(channelName, skew);
     }
-    const sentAt = Date.parse(sent_at);
+    const sentAt = durable ? Math.max(Date.parse(sent_at), receivedAt) : Date.parse(sent_at);
     skew.received(sentAt, receivedAt, this.#monotonic());
     const { aheadMs } = skew;
     if (Math.abs(aheadMs) > SKEW_WARN_MS && !this.#warned.has(channelName)) {

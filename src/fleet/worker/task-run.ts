@@ -273,8 +273,9 @@ export class TaskRun {
     const { deadline } = this.dispatch;
     if (deadline !== null) {
       const left = Date.parse(deadline) - this.#options.skewMs - now();
-      const why = `The deadline ${deadline} came.`;
-      after(left - Math.min(REPORT_MS, left / 4), { kind: 'deadline', why });
+      const reserved = Math.max(0, Math.min(REPORT_MS, left / 4));
+      const why = `The work was stopped ${Math.round(reserved / 1000)} s before the deadline ${deadline}, to report in time.`;
+      after(left - reserved, { kind: 'deadline', why });
     }
     return timers;
   }

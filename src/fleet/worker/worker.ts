@@ -323,7 +323,7 @@ class FleetWorker implements Worker {
 
   async receive(dispatch: Dispatched, channel: ReplyChannel): Promise<DispatchOutcome> {
     const receivedAt = this.#now();
-    const { skewMs, delayMs } = this.#clocks.received(dispatch.envelope, channel.name, receivedAt);
+    const { skewMs, delayMs } = this.#clocks.received(dispatch.envelope, channel, receivedAt);
     const redelivers = channel.durable === true;
     const facts = this.#facts.awaited(dispatch, this.#deps.decideMs ?? DECIDE_MS);
     if (facts !== undefined) await facts;

@@ -52,6 +52,23 @@ describe('presence on NATS', { concurrency: 4 }, () => {
     },
   );
 
+  natsTest('a profile says when it was written last, not when it was written first', async (context, installed) => {
+    const hourMs = 3_600_000;
+    class Early extends ScriptedWorker {
+      override async announce(contextId: string | null = null) {
+        const sent_at = new Date(Date.now() - hourMs).toISOString();
+        return { ...(await super.announce(contextId)), envelope: { message_id: 'm', sent_at, sender: this.agentId } };
+      }
+    }
+    const fleet = await NatsFleet.start(context, installed);
+    await fleet.worker(new Early());
+    const { events } = await fleet.orchestrator();
+    await events.peer('worker-1');
+    await events.until(() => events.of('SESSION_ANNOUNCE').length > 0, 'its profile');
+    const sentAt = Date.parse(events.of('SESSION_ANNOUNCE')[0]?.envelope.sent_at ?? '');
+    assert.ok(Date.now() - sentAt < hourMs / 2, 'an orchestrator compares it with its clock');
+  });
+
   natsTest('a worker that leaves is asleep, with its reason', async (context, installed) => {
     const fleet = await NatsFleet.start(context, installed);
     const { events } = await fleet.orchestrator();

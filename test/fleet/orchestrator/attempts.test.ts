@@ -295,7 +295,10 @@ test('a deadline ends what waits; a worker that runs past it receives a cancel, 
   const waiting = await orchestrator.submit({ brief: 'x', required_mcp: ['none'], deadline: at(120_000) });
   const tooLate = await orchestrator.submit({ brief: 'x', deadline: at(20_000) });
   assert.equal(await state(tooLate.task_id), 'blocked');
-  assert.match((await orchestrator.get(tooLate.task_id)).dead_letter ?? '', /deadline_too_close/);
+  assert.equal(
+    (await orchestrator.get(tooLate.task_id)).dead_letter,
+    'deadline_too_close: 20 s are left before the deadline, and routing needs 30 s (min_lead_s)',
+  );
   const worker = await bus.worker('w', silent, { session: { ttl_s: 1000 } });
   const running = await orchestrator.submit({ brief: 'y', deadline: at(60_000) });
   const stops = await orchestrator.submit({ brief: 'z', deadline: at(60_000) });

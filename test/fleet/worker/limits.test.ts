@@ -5,6 +5,7 @@ import { processTimer } from '../../../src/base/timer-queue.ts';
 import { tokensSpent } from '../../../src/fleet/executors/usage.ts';
 import { Budget } from '../../../src/fleet/worker/budget.ts';
 import { ClockSkew } from '../../../src/fleet/worker/clock-skew.ts';
+import { Clocks } from '../../../src/fleet/worker/clocks.ts';
 import { LeaseRenewer } from '../../../src/fleet/worker/lease-renewer.ts';
 import type { Usage } from '../../../src/protocol/fleet.ts';
 import { aborted, block, scriptedExecutor } from '../support/scripted-executor.ts';
@@ -136,7 +137,8 @@ test('a task is stopped in time to report before its deadline', async (t) => {
   t.mock.timers.reset();
   const result = await desk.result('t-1');
   assert.equal(result.status, 'partial');
-  assert.match(result.next_steps?.[0] ?? '', /The deadline .* came/);
+  // The deadline has not passed yet, and the report does not say that it has.
+  assert.match(result.next_steps?.[0] ?? '', /^The work was stopped 10 s before the deadline \S+, to report in time\./);
 });
 
 test('the longest turn ends a task that has no deadline', async (t) => {
@@ -164,6 +166,21 @@ test('a deadline by a clock that is an hour ahead means the same moment here', a
   const late = await give(dispatch('t-1', { deadline: at(theirNow + 10_000), envelope }));
   assert.equal(late.kind === 'refused' && late.result.blocked?.code, 'deadline_too_close');
   assert.equal((await give(dispatch('t-2', { deadline: at(theirNow + 60_000), envelope }))).kind, 'accepted');
+});
+
+test('a dispatch that waited on a durable bus is no sign of a wrong clock, and its deadline stays where it was', () => {
+  const warnings: string[] = [];
+  const log = { debug() {}, info() {}, warn: (message: string) => void warnings.push(message), error() {} };
+  const clocks = new Clocks(() => 0, log);
+  const sent_at = '2026-06-01T12:00:00.000Z';
+  const sentAt = Date.parse(sent_at);
+  assert.equal(clocks.received({ sent_at }, { name: 'nats', durable: true }, sentAt + 600_000).skewMs, 0);
+  assert.deepEqual(warnings, []);
+  // It cannot come before it was sent.
+  assert.equal(clocks.received({ sent_at }, { name: 'nats', durable: true }, sentAt - 600_000).skewMs, 600_000);
+  assert.equal(warnings.length, 1);
+  // A link delivers at once: there it is the clock.
+  assert.equal(clocks.received({ sent_at }, { name: 'link' }, sentAt + 600_000).skewMs, -600_000);
 });
 
 test('a message that waited in a queue does not pass for a clock that is behind', () => {

@@ -7,9 +7,11 @@ import { copyFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { type TestContext, test } from 'node:test';
+import { tool } from '../../../src/capabilities/tools/tool.ts';
 import { Expiry, type WrittenSession } from '../../../src/journal/sqlite/expiry.ts';
 import { JournalRows } from '../../../src/journal/sqlite/rows.ts';
 import { type SqliteJournal, sqliteJournal } from '../../../src/journal/sqlite/sqlite.ts';
+import { testHost } from '../../../src/testing.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
 import { recognisable, recognisableRange } from '../fixtures/recognisable.ts';
 
@@ -63,6 +65,33 @@ test('a released session may continue: its cursors are reserved again before the
   const held = rowsOf<{ reserved: number }>(file, 'SELECT reserved FROM sessions');
   assert.ok((held[0]?.reserved ?? 0) > 4, 'on disk before the append returned');
   assert.deepEqual((await journal.read(nameOf(0), 0)).entries, recognisableRange(1, 4));
+});
+
+test('a session of a host gives its reservation back when it ends', async (t) => {
+  const file = join(temporaryFolder(t), 'journal.db');
+  const journal = await sqliteJournal({ file });
+  t.after(() => journal.close());
+  const sender = tool({
+    name: 'sends',
+    description: 'Sends an event',
+    input: {},
+    run: async (_input: object, { emit }) => {
+      await emit('log', { level: 'info', message: 'x' });
+      return {};
+    },
+  });
+  await using host = await testHost({ tools: [sender], journal });
+  const reserved = async (): Promise<boolean[]> => {
+    await journal.sessions(1);
+    return rowsOf<{ reserved: number }>(file, 'SELECT reserved FROM sessions').map((row) => row.reserved > 0);
+  };
+  const agent = await host.connect({ capabilities: ['tools'] });
+  await agent.tools.call('sends', {});
+  assert.deepEqual(await reserved(), [true]);
+  await agent.close();
+  for (let turns = 0; turns < 500 && (await reserved())[0]; turns += 1)
+    await new Promise((done) => setTimeout(done, 10));
+  assert.deepEqual(await reserved(), [false]);
 });
 
 test('no statement of the journal reads every session', async (t) => {

@@ -22,6 +22,8 @@ export interface PresenceOptions {
   readonly ttlS: number;
   /** Another process has the name now. */
   readonly taken: (error: HandfastError) => void;
+  /** Epoch milliseconds. Default `Date.now`. */
+  readonly now?: () => number;
 }
 
 export class Presence {
@@ -85,12 +87,16 @@ export class Presence {
     this.#stopListening();
   }
 
-  /** The description, with what changes all the time as it is now. */
+  /**
+   * The description, with what changes all the time as it is now. Each write counts as sent again: with the time of the first one, an
+   * orchestrator that starts later would take its age for a difference of the clocks.
+   */
   #now(announce: SessionAnnounce): SessionAnnounce {
-    const { worker, ttlS } = this.#options;
-    const { session = {} } = announce;
+    const { worker, ttlS, now = Date.now } = this.#options;
+    const { session = {}, envelope } = announce;
     return {
       ...announce,
+      ...(envelope !== undefined && { envelope: { ...envelope, sent_at: new Date(now()).toISOString() } }),
       session: {
         ...session,
         active_tasks: worker.activeTasks,

@@ -1,0 +1,15 @@
+/** The edges that `bench/growth.ts` draws, in the order of their pictures. */
+import type { EdgeKind } from './edge.ts';
+import { audit, connections, events, sessions } from './host-edges.ts';
+import { approvals, turns } from './server-edges.ts';
+import { tasks } from './tasks-edge.ts';
+
+export const EDGES: Readonly<Record<string, EdgeKind>> = {
+  tasks,
+  sessions,
+  connections,
+  events,
+  turns,
+  approvals,
+  audit,
+};
