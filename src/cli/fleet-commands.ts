@@ -228,19 +228,23 @@ ${ABOUT_IDS}`,
     .action((id, words, flags) =>
       act(async (terminal) => (await commands()).taskSteer(id, words.join(' '), flags, terminal)),
     );
-  reaching(task.command('answer <task> <question> <decision>'))
-    .description('answer a question of a running task: yes or no')
+  reaching(task.command('answer <task> <answer...>'))
+    .description('answer a question of a running task: yes, no, a choice or a text')
     .addHelpText(
       'after',
       `
-What waits is in "handfast task ls" (asks); the question and its id are in "handfast task show". Answers can
-also be given with "handfast approve".`,
+What waits is in "handfast task ls" (asks); the question, its choices and its id are in "handfast task show".
+Where a task asks several, the id of one or its first characters precede the answer. Content is checked
+against the schema of the question before it is sent. Answers can also be given with "handfast approve".
+
+Examples:
+  handfast task answer last yes
+  handfast task answer last blue
+  handfast task answer t-17 4f2a yes --content '{"branch":"main","push":false}'`,
     )
     .option('--content <json>', 'the content of the answer: a JSON object, @FILE or -')
     .option('--reason <text>', 'sent to the worker')
-    .action((id, question, decision, flags) =>
-      act(async (terminal) => (await commands()).taskAnswer(id, question, decision, flags, terminal)),
-    );
+    .action((id, words, flags) => act(async (terminal) => (await commands()).taskAnswer(id, words, flags, terminal)));
 }
 
 function addRouting(program: Command, act: (action: Act) => Promise<void>): void {

@@ -58,6 +58,7 @@ export const Attempt = shape('One try at a task.', {
   outcome: may(text('How it ended: a status, `lost`, `canceled`, `unreachable`, `busy`.')),
   reason: may(text()),
   tokens_spent: may(orNull(number())),
+  tokens_claimed: may(flag('The figure is the claim of its worker or model; it was not measured.')),
   incarnation: may(orNull(text('Of the worker when it was sent.'))),
   base_commit: may(text('Commit of the repository of the worker when it was sent, where the orchestrator can see it.')),
 });

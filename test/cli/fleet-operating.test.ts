@@ -27,7 +27,7 @@ test('lists tell what is open from what has ended, and say where they stop', asy
   );
   const batch = await user.run(['task', 'batch', file, '--wait']);
   assert.equal(batch.code, 5, 'one of them was not done');
-  assert.match(batch.stdout, /^blocked, 0 tokens: deadline_too_close.*\ndone, /m);
+  assert.match(batch.stdout, /^late: blocked, 0 tokens: deadline_too_close.*\nfine: done, /m);
   await user.run(['task', 'submit', 'x', '--worker', 'nobody', '--wait']);
   const open = await json('task', 'show', 'last');
   const ids = (tasks: Json[]) => tasks.map(({ task_id }) => task_id);

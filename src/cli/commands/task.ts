@@ -9,6 +9,7 @@ import { isObject } from '../../wire/json.ts';
 import type { ControlFlags } from '../connect/open-control.ts';
 import { type FleetForCommand, openTasks, resolveTask, withFleet } from '../connect/open-fleet.ts';
 import { liveView } from '../output/live-view.ts';
+import { answerHint, contentFrom } from '../output/question-text.ts';
 import {
   adviceAfter,
   eventLine,
@@ -19,7 +20,7 @@ import {
   taskLines,
 } from '../output/task-output.ts';
 import type { Terminal } from '../output/terminal.ts';
-import { amount } from '../output/tool-summary.ts';
+import { amount, oneLine } from '../output/tool-summary.ts';
 import { textOf } from '../read-text.ts';
 
 /** Exit code of a command whose task did not come to be done. */
@@ -143,14 +144,14 @@ async function allEnded(
   terminal: Terminal,
 ): Promise<number> {
   let code = 0;
+  if (!terminal.json) {
+    for (const { task_id, spec } of tasks) terminal.note(`task ${task_id}  ${oneLine(spec.brief, 100)}`);
+  }
   for (const { task_id } of tasks) {
     const task = await fleet.ended(task_id, signal);
     if (task.state !== 'done') code = NOT_DONE;
     if (terminal.json) terminal.document(task);
-    else {
-      terminal.note(`task ${task_id}`);
-      showOutcome(task, terminal);
-    }
+    else showOutcome(task, terminal, true);
   }
   return code;
 }
@@ -319,18 +320,41 @@ export interface AnswerFlags extends ControlFlags {
   readonly reason?: string;
 }
 
+/** Answers a question: of several that wait, the one whose id the first word is or starts. */
 export const taskAnswer = (
   id: string,
-  questionId: string,
-  decision: string,
+  words: readonly string[],
   { content, reason, ...flags }: AnswerFlags,
   terminal: Terminal,
-): Promise<void> => {
-  if (decision !== 'yes' && decision !== 'no')
-    return Promise.reject(fail('usage', `the answer must be yes or no, got ${JSON.stringify(decision)}`));
-  return acted(id, flags, terminal, async ({ fleet }, taskId) => {
-    const answer = content === undefined ? undefined : schemaOf(await textOf(content));
-    await fleet.answer(taskId, questionId, { allowed: decision === 'yes', content: answer, reason });
+): Promise<void> =>
+  acted(id, flags, terminal, async ({ fleet }, taskId) => {
+    const { questions } = await fleet.get(taskId);
+    const { question, text } = questionMeant(taskId, questions, words);
+    const given = content === undefined ? contentFrom(text, question) : schemaOf(await textOf(content));
+    if (given === undefined && text !== 'yes' && text !== 'no') {
+      throw fail('usage', `the answer must be ${answerHint(question)}, got ${JSON.stringify(text)}`);
+    }
+    await fleet.answer(taskId, question.question_id, {
+      allowed: content !== undefined ? text !== 'no' : given !== undefined || text === 'yes',
+      content: given,
+      reason,
+    });
     return fleet.get(taskId);
   });
-};
+
+function questionMeant(
+  taskId: string,
+  questions: TaskRecord['questions'],
+  [first = '', ...rest]: readonly string[],
+): { readonly question: TaskRecord['questions'][number]; readonly text: string } {
+  if (rest.length > 0) {
+    const found = questions.filter(({ question_id }) => question_id.startsWith(first));
+    const exact = found.find(({ question_id }) => question_id === first) ?? (found.length === 1 ? found[0] : undefined);
+    if (exact !== undefined) return { question: exact, text: rest.join(' ') };
+  }
+  const [only, ...others] = questions;
+  if (only !== undefined && others.length === 0) return { question: only, text: [first, ...rest].join(' ') };
+  const see = `see: handfast task show ${taskId}`;
+  if (only === undefined) throw fail('not_found', `task ${taskId} asks nothing now; ${see}`);
+  throw fail('usage', `task ${taskId} asks ${questions.length} questions: name one by its id; ${see}`);
+}

@@ -5,6 +5,7 @@
  */
 import { escapeControls } from '../../base/escape-controls.ts';
 import type { Approval } from '../../protocol/session-types.ts';
+import { choicesOf, expectedOf } from './question-text.ts';
 
 /** Before the further lines of a title: a model writes it, and no line of it may pass for a question of its own. */
 const MARGIN = '\n    │ ';
@@ -13,8 +14,9 @@ const MARGIN = '\n    │ ';
  * What is asked, with the arguments where the title leaves some out: a user must see what they allow.
  * @param input the arguments that are shown here; default: all of the call
  */
-export function questionOf({ title, tool, reason, risks }: Approval, input = tool?.input): string {
-  const about = reason === '' ? risks.join(', ') : reason;
+export function questionOf(approval: Approval, input = approval.tool?.input): string {
+  const { title, reason, risks } = approval;
+  const about = [reason === '' ? risks.join(', ') : reason, expectedOf(approval)].filter(Boolean).join('; ');
   const text = `${title}${inputBeside(title, input)}${about === '' ? '' : ` (${about})`}`;
   return text.replaceAll(/\r?\n/g, MARGIN);
 }
@@ -25,12 +27,6 @@ function inputBeside(title: string, input: Readonly<Record<string, unknown>> = {
   return inTitle ? '' : ` ${JSON.stringify(input)}`;
 }
 
-/** The choices a question offers, if it does: the `enum` of its only member. */
-function choicesOf({ schema }: Approval): readonly string[] {
-  const [only] = Object.values((schema?.properties ?? {}) as Record<string, { enum?: unknown }>);
-  return Array.isArray(only?.enum) ? only.enum.map(String) : [];
-}
-
 /** The prompt while it is pending. Models and agents wrote parts of it, and it goes to the terminal as it is. */
 export function promptFor(approval: Approval): string {
   return escapeControls(plainPromptFor(approval)).replaceAll(/\s+/g, ' ');
@@ -38,7 +34,7 @@ export function promptFor(approval: Approval): string {
 
 function plainPromptFor(approval: Approval): string {
   if (approval.kind === 'question') {
-    const choices = choicesOf(approval);
+    const choices = choicesOf(approval.schema).map(String);
     return choices.length === 0 ? 'answer: ' : `answer (${choices.join(', ')}): `;
   }
   const covers = approval.covers === undefined ? '' : ` (${approval.covers})`;

@@ -6,7 +6,9 @@
 import type { TaskEvent } from '../../bridge/fleet-client.ts';
 import type { WorkerView } from '../../fleet/orchestrator/orchestrator-options.ts';
 import type { TaskRecord } from '../../fleet/orchestrator/task.ts';
+import type { TaskQuestion } from '../../protocol/fleet.ts';
 import { shownIds } from '../short-id.ts';
+import { questionLine } from './question-text.ts';
 import type { Terminal } from './terminal.ts';
 import { amount, oneLine } from './tool-summary.ts';
 
@@ -21,8 +23,16 @@ export function spanOf(ms: number): string {
   return `${Math.round(seconds / 86_400)} d`;
 }
 
-export const tokensOf = (tokens: number | null | undefined): string =>
-  tokens === null || tokens === undefined ? '?' : String(tokens);
+/** Tokens; `claimed` marks a figure that was only reported by a worker or a model, and not measured. */
+export const tokensOf = (tokens: number | null | undefined, claimed = false): string =>
+  tokens === null || tokens === undefined ? '?' : `${tokens}${claimed && tokens > 0 ? ' claimed' : ''}`;
+
+/** What a task has spent, with its mark. */
+const spentOf = ({ tokens_spent, attempts }: TaskRecord): string =>
+  tokensOf(
+    tokens_spent,
+    attempts.some(({ tokens_claimed }) => tokens_claimed === true),
+  );
 
 export const stateOf = ({ state, parked, questions, not_before }: TaskRecord, now = Date.now()): string => {
   if (questions.length > 0) return `${state}, asks`;
@@ -68,7 +78,7 @@ function taskRow(task: TaskRecord, id: string, now: number): string[] {
     task.spec.priority,
     task.worker ?? '–',
     String(task.attempt),
-    tokensOf(task.tokens_spent),
+    spentOf(task),
     spanOf(now - task.created_at),
     oneLine(task.spec.brief),
   ];
@@ -146,7 +156,7 @@ export function showTask(task: TaskRecord, terminal: Terminal, now: number): voi
     ['attempt', `${task.attempt} (${amount(task.reroutes, 'reroute')}, ${amount(task.retries, 'retry')})`],
     ['waits', waitOf(task, now)],
     ['advice', state === 'queued' ? adviceOn(task.explanation?.sentence) : undefined],
-    ['tokens', `${tokensOf(task.tokens_spent)}${spec.token_budget === null ? '' : ` of ${spec.token_budget}`}`],
+    ['tokens', `${spentOf(task)}${spec.token_budget === null ? '' : ` of ${spec.token_budget}`}`],
     ['deadline', spec.deadline],
     ['requires', [...spec.required_mcp.map((name) => `mcp:${name}`), ...spec.required_capabilities].join(', ')],
     ['after', spec.after.join(', ')],
@@ -166,16 +176,16 @@ export function showTask(task: TaskRecord, terminal: Terminal, now: number): voi
     const shown = Array.isArray(value) ? value.join(', ') : typeof value === 'string' ? value : JSON.stringify(value);
     if (value !== null && shown !== '') terminal.line(`${`· ${name}`.padEnd(10)} ${oneLine(shown, 400)}`);
   }
-  for (const { attempt, worker, outcome, reason, tokens_spent } of task.attempts) {
+  for (const { attempt, worker, outcome, reason, tokens_spent, tokens_claimed } of task.attempts) {
     const why = reason === undefined ? '' : `: ${oneLine(reason, 200)}`;
-    terminal.line(`try ${attempt}     ${worker} ${outcome ?? 'under way'}${why} (${tokensOf(tokens_spent)} tokens)`);
+    terminal.line(
+      `try ${attempt}     ${worker} ${outcome ?? 'under way'}${why} (${tokensOf(tokens_spent, tokens_claimed)} tokens)`,
+    );
   }
   for (const late of task.late_results) {
     terminal.line(`late      ${late.worker} reported ${late.result.status} (${late.why}), stored and not applied`);
   }
-  for (const { question_id, title } of task.questions) {
-    terminal.line(`asks      ${title}; answer: handfast task answer ${task.task_id} ${question_id} yes|no`);
-  }
+  for (const question of task.questions) terminal.line(`asks      ${questionLine(task.task_id, question)}`);
   terminal.line();
   terminal.line(spec.brief);
   if (result?.answer !== undefined && result.answer !== null) {
@@ -188,12 +198,12 @@ export function showTask(task: TaskRecord, terminal: Terminal, now: number): voi
   }
 }
 
-/** How a task ended, or why it waits for an operator: its result where it has one. */
-export function showOutcome(task: TaskRecord, terminal: Terminal): void {
+/** How a task ended, or why it waits for an operator: its result where it has one. `named`: one of several. */
+export function showOutcome(task: TaskRecord, terminal: Terminal, named = false): void {
   const { task_id, result } = task;
   const why = result?.blocked_reason ?? result?.error_summary ?? result?.summary ?? task.dead_letter;
   const reason = why ? `: ${oneLine(about(task_id, why), 400)}` : '';
-  terminal.line(`${stateOf(task)}, ${tokensOf(task.tokens_spent)} tokens${reason}`);
+  terminal.line(`${named ? `${task_id}: ` : ''}${stateOf(task)}, ${spentOf(task)} tokens${reason}`);
   for (const step of result?.next_steps ?? []) terminal.line(`next: ${step}`);
   const files = result?.artifacts?.files_changed;
   if (Array.isArray(files) && files.length > 0) terminal.line(`files: ${files.join(', ')}`);
@@ -234,7 +244,7 @@ export function eventLine(taskId: string, { ts, kind, body }: TaskEvent): string
       const tokens = typeof body.tokens_so_far === 'number' ? ` (${body.tokens_so_far} tokens)` : '';
       return `${text('phase')}${percent} ${text('note')}${tokens}`.trim();
     },
-    question: () => `${text('title')}; answer: handfast task answer ${taskId} ${text('question_id')} yes|no`,
+    question: () => questionLine(taskId, body as unknown as TaskQuestion),
     answer: () => 'answered',
     steer: () => text('text'),
     result: () => `${text('status')}${reason}`,
@@ -253,7 +263,10 @@ export function eventLine(taskId: string, { ts, kind, body }: TaskEvent): string
     cancel_requested: () => 'being stopped',
     canceled: () => text('reason'),
     verified: () => `${text('verified')}: ${Array.isArray(body.reasons) ? oneLine(body.reasons.join('; '), 300) : ''}`,
-    ended: () => `${text('state')}${typeof body.tokens_spent === 'number' ? `, ${body.tokens_spent} tokens` : ''}`,
+    ended: () => {
+      const { tokens_spent: tokens, tokens_claimed } = body;
+      return `${text('state')}${typeof tokens === 'number' ? `, ${tokensOf(tokens, tokens_claimed === true)} tokens` : ''}`;
+    },
   };
   const line = lines[kind]?.() ?? oneLine(JSON.stringify(body), 300);
   return `${clock(ts)}  ${(NAMES[kind] ?? kind).padEnd(10)} ${line}`;

@@ -1,13 +1,23 @@
 /**
  * The list of attempts of a task: ending one, bounding the list, adding up what they spent. Used by the task machine.
  */
+import type { TaskResult } from '../../protocol/fleet.ts';
 import type { Attempt } from './task.ts';
 
 /** Past this many, attempts that came to nothing are removed, oldest first. */
 const MAX_ATTEMPTS = 50;
 
 /** How an attempt ended. */
-export type AttemptEnd = Required<Pick<Attempt, 'ended_at' | 'outcome' | 'tokens_spent'>> & Pick<Attempt, 'reason'>;
+export type AttemptEnd = Required<Pick<Attempt, 'ended_at' | 'outcome' | 'tokens_spent'>> &
+  Pick<Attempt, 'reason' | 'tokens_claimed'>;
+
+/** What the result of an attempt says it has spent. */
+export function spentBy(
+  result: Pick<TaskResult, 'tokens_spent' | 'usage'> | undefined,
+): Pick<AttemptEnd, 'tokens_spent' | 'tokens_claimed'> {
+  const { tokens_spent = null, usage } = result ?? {};
+  return { tokens_spent, ...(tokens_spent !== null && usage?.source === 'claimed' && { tokens_claimed: true }) };
+}
 
 /** The list with one attempt ended, or its end updated where more is known of it. */
 export function endAttempt(attempts: readonly Attempt[], attempt: number, end: AttemptEnd): readonly Attempt[] {

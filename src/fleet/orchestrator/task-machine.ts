@@ -8,7 +8,7 @@
  */
 import type { TaskQuestion } from '../../protocol/fleet.ts';
 import type { Attempt, TaskRecord, TaskState } from './task.ts';
-import { endAttempt, sumTokens, trimmed } from './task-attempts.ts';
+import { endAttempt, spentBy, sumTokens, trimmed } from './task-attempts.ts';
 import type { Advanced, TaskEvent } from './task-events.ts';
 import { report, setAside } from './task-result.ts';
 
@@ -172,12 +172,11 @@ function release(record: TaskRecord, event: Extract<TaskEvent, { type: 'released
 
 function lose(record: TaskRecord, event: Extract<TaskEvent, { type: 'lost' }>, now: number): Advanced {
   if (!isActive(record)) return refused(record, event);
-  const tokens = event.result?.tokens_spent ?? null;
   const attempts = endAttempt(record.attempts, record.attempt, {
     ended_at: now,
     outcome: 'lost',
     reason: event.reason,
-    tokens_spent: tokens,
+    ...spentBy(event.result),
   });
   return changed(record, now, {
     state: 'lost',

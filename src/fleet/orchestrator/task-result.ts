@@ -9,7 +9,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { TaskResult } from '../../protocol/fleet.ts';
 import type { Attempt, LateResult, TaskRecord, TaskState } from './task.ts';
-import { endAttempt, sumTokens } from './task-attempts.ts';
+import { endAttempt, spentBy, sumTokens } from './task-attempts.ts';
 import type { Advanced, ResultEvent, StaleReason } from './task-events.ts';
 
 /** Most late results of one task. The first ones are stored. */
@@ -148,7 +148,7 @@ function storeLate(record: TaskRecord, event: ResultEvent, tried: Attempt, now: 
       ? endAttempt(record.attempts, tried.attempt, {
           ended_at: tried.ended_at ?? now,
           outcome: tried.outcome,
-          tokens_spent: result.tokens_spent ?? null,
+          ...spentBy(result),
         })
       : record.attempts;
   return {
@@ -183,7 +183,7 @@ function endOf(result: TaskResult, now: number) {
   return {
     ended_at: now,
     outcome: result.status,
-    tokens_spent: result.tokens_spent ?? null,
+    ...spentBy(result),
     ...(reason === undefined ? {} : { reason }),
   };
 }

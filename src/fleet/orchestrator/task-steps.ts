@@ -1,5 +1,6 @@
 /** How a change of a task reads in its journal stream. Used by `engine.ts`; `task watch` shows it. */
 import type { TaskRecord } from './task.ts';
+import { spentBy } from './task-attempts.ts';
 import type { TaskEvent } from './task-events.ts';
 import { isEnded } from './task-machine.ts';
 
@@ -34,9 +35,9 @@ export function stepOf(event: TaskEvent, before: TaskRecord, after: TaskRecord):
     }
     case 'result': {
       const late = after.late_results.length > before.late_results.length ? after.late_results.at(-1) : undefined;
-      const { status, blocked_reason, error_summary, tokens_spent = null } = event.result;
+      const { status, blocked_reason, error_summary } = event.result;
       const reason = blocked_reason ?? error_summary ?? undefined;
-      const body = { worker: event.worker, status, tokens_spent, ...(reason !== undefined && { reason }) };
+      const body = { worker: event.worker, status, ...spentBy(event.result), ...(reason !== undefined && { reason }) };
       if (late !== undefined) return { kind: 'late_result', body: { ...body, attempt: late.attempt, why: late.why } };
       return { kind: status === 'blocked' ? 'blocked' : 'result', body: { ...body, attempt } };
     }
@@ -67,9 +68,16 @@ export function stepOf(event: TaskEvent, before: TaskRecord, after: TaskRecord):
 /** The step that ends the stream for its followers; only the verification may follow it. */
 export function endOf(before: TaskRecord, after: TaskRecord): Step | undefined {
   if (!isEnded(after) || isEnded(before)) return undefined;
-  const { state, tokens_spent, attempt, dead_letter } = after;
+  const { state, tokens_spent, attempt, attempts, dead_letter } = after;
+  const claimed = attempts.some(({ tokens_claimed }) => tokens_claimed === true);
   return {
     kind: 'ended',
-    body: { state, attempt, tokens_spent, ...(dead_letter !== null && { reason: dead_letter }) },
+    body: {
+      state,
+      attempt,
+      tokens_spent,
+      ...(claimed && { tokens_claimed: true }),
+      ...(dead_letter !== null && { reason: dead_letter }),
+    },
   };
 }

@@ -346,6 +346,20 @@ test('an operator tries a parked task again, names a worker for it, or drops it'
   assert.equal(a.dispatches.length, 2);
 });
 
+test('what an attempt has only claimed to have spent is stored as a claim', async (t) => {
+  const { bus, orchestrator } = await fleet(t);
+  const worker = await bus.worker('w');
+  const spent = async (usage: { readonly source: 'claimed' | 'measured' }): Promise<boolean | undefined> => {
+    const { task_id } = await orchestrator.submit({ brief: 'x' });
+    await settle();
+    await worker.report(task_id, 'done', { tokens_spent: 900, usage }, 1);
+    const { attempts } = await orchestrator.get(task_id);
+    assert.equal(attempts[0]?.tokens_spent, 900);
+    return attempts[0]?.tokens_claimed;
+  };
+  assert.deepEqual([await spent({ source: 'claimed' }), await spent({ source: 'measured' })], [true, undefined]);
+});
+
 test('a question waits for an answer, which reaches the worker', async (t) => {
   const { bus, clock, orchestrator } = await fleet(t);
   const worker = await bus.worker('w', {}, { session: { ttl_s: 10_000 } });
