@@ -30,6 +30,7 @@ const examples: Readonly<Record<string, readonly RegExp[]>> = {
     /^\d+ events, the last: count_errors progress: source \d+$/,
     /^most thrown: \{ \w+: \d+, \w+: \d+, \w+: \d+ \}$/,
   ],
+  'fleet.ts': [/^done by writer I was asked to write poems$/],
   'resume.ts': [
     /^connection: lost$/,
     /^connection: resumed$/,
