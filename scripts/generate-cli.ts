@@ -16,7 +16,7 @@ const intro = `# Command line
 
 <!-- Generated from src/cli by "npm run generate". -->
 
-Every command of \`handfast\` with its help. [README](../README.md#start) has the commands by purpose.
+Every command of \`handfast\` with its help. [README](../README.md#commands) has the commands by purpose.
 
 - **Output.** Results go to stdout, everything about them to stderr. On a terminal, tables fit its width, states have a colour
   and long output goes through \`$PAGER\` (default \`less\`; empty or \`cat\` turns it off). \`NO_COLOR\` turns colour off,

@@ -9,6 +9,7 @@ import { apiPage } from './generate-api.ts';
 import { approvalsPage } from './generate-approvals.ts';
 import { generateCli } from './generate-cli.ts';
 import { generateConfig } from './generate-config.ts';
+import { configurationPage } from './generate-configuration.ts';
 import { errorsPage } from './generate-errors.ts';
 import { fleetMembers, fleetPage, fleetSchema } from './generate-fleet.ts';
 import { securityPage } from './generate-limits.ts';
@@ -33,6 +34,7 @@ export const generators: readonly Generator[] = [
   { name: 'error reference', generate: () => new Map([['docs/errors.md', errorsPage()]]) },
   { name: 'validators and JSON Schema', generate: generateValidators },
   { name: 'configuration files', generate: generateConfig },
+  { name: 'configuration reference', generate: () => new Map([['docs/configuration.md', configurationPage()]]) },
   { name: 'command line', generate: generateCli },
   { name: 'approval tables', generate: () => new Map([['docs/security/approvals.md', approvalsPage(root)]]) },
   { name: 'limits table', generate: () => new Map([['SECURITY.md', securityPage(root)]]) },

@@ -5,7 +5,7 @@
  * Needs the network (or npm's cache) for the run-time dependencies. Run by `.ci/run` and before a release.
  */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
@@ -125,7 +125,7 @@ after(() => rmSync(folder, { recursive: true, force: true }));
 
 test('the package holds what users need and nothing else', () => {
   const allowed =
-    /^(?:dist\/.+\.(?:js|d\.ts)|schema\/[\w-]+\.json|docs\/errors\.md|package\.json|README\.md|LICENSE|CHANGELOG\.md|SECURITY\.md)$/;
+    /^(?:dist\/.+\.(?:js|d\.ts)|schema\/[\w-]+\.json|docs\/(?!simulation).+\.md|examples\/.+\.(?:ts|json|md)|package\.json|LICENSE|(?:README|CHANGELOG|SECURITY|CONTRIBUTING)\.md)$/;
   const paths = packed.files.map(({ path }) => path);
   assert.deepEqual(
     paths.filter((path) => !allowed.test(path)),
@@ -133,6 +133,62 @@ test('the package holds what users need and nothing else', () => {
   );
   for (const path of ['LICENSE', 'README.md', 'CHANGELOG.md', 'SECURITY.md', 'docs/errors.md', 'dist/cli/main.js']) {
     assert.ok(paths.includes(path), `${path} is missing`);
+  }
+});
+
+test('every link of the README and of the pages leads to a file of the package', () => {
+  const paths = new Set(packed.files.map(({ path }) => path));
+  const broken = [...paths]
+    // Only the sources have the rest of what a contributor and the record of decisions link to.
+    .filter(
+      (path) =>
+        path.endsWith('.md') && !/^(?:CONTRIBUTING|CHANGELOG|docs\/(?:decisions|walkthroughs|performance))/.test(path),
+    )
+    .flatMap((path) => {
+      const prose = readFileSync(join(installed, path), 'utf8').replace(/^```.*?^```$/gms, '');
+      return [...prose.matchAll(/\]\((?!\w+:)([^)\s#]+)/g)]
+        .map(([, target = '']) => join(dirname(path), target))
+        .filter((target) => !paths.has(target))
+        .map((target) => `${path}: ${target}`);
+    });
+  assert.deepEqual(broken, []);
+});
+
+test('the addresses in package.json are absent, because there is none that is true', () => {
+  for (const member of ['repository', 'homepage', 'bugs', 'funding'])
+    assert.ok(!(member in manifestOf(installed)), `${member}: check that it leads somewhere, then remove this line`);
+});
+
+test('the sessions of the README and its examples of a plugin and a fleet run in the installed package', () => {
+  cpSync(join(installed, 'LICENSE'), join(consumer, 'LICENSE'));
+  const examples = join(consumer, 'examples');
+  cpSync(join(installed, 'examples'), examples, { recursive: true });
+  for (const [name, says] of [
+    ['first-plugin', 'days: { days: 7 }'],
+    ['fleet', 'done by writer'],
+  ] as const) {
+    assert.ok(run(process.execPath, [join(examples, `${name}.ts`)], consumer).stdout.includes(says), name);
+  }
+  const readme = readFileSync(join(installed, 'README.md'), 'utf8');
+  const shown = [...readme.matchAll(/^\$ handfast ((?:session|tools) .+)\n((?:(?!\$ |```).+\n)+)/gm)];
+  assert.ok(shown.length >= 2);
+  const home = { HANDFAST_HOME: join(folder, 'readme-home'), HANDFAST_KEYRING: 'off' };
+  const bin = join(consumer, 'node_modules', '.bin', 'handfast');
+  const server = spawn(bin, ['up', '--port', '0', '--json'], {
+    cwd: consumer,
+    env: { ...environment, ...home },
+    stdio: 'ignore',
+  });
+  try {
+    // Its address is found as a reader finds it: by the running host of this user.
+    const ping = () => spawnSync(bin, ['ping'], { env: { ...environment, ...home } }).status;
+    for (let left = 100; ping() !== 0 && left > 0; left -= 1);
+    for (const [, words = '', output = ''] of shown) {
+      const { stdout } = run(bin, words.split(' '), consumer, 0, home);
+      assert.equal(stdout.trimEnd(), output.trimEnd(), words);
+    }
+  } finally {
+    server.kill('SIGINT');
   }
 });
 

@@ -51,12 +51,35 @@ test('the README is short', () => {
   assert.ok(readme.split('\n').length <= 240, 'what does not fit belongs to a page of its own');
 });
 
-test('every piece of TypeScript in the README is a region of an example', () => {
-  const marked = [...readme.matchAll(/<!-- (examples\/[\w-]+\.ts): ([\w-]+) -->\n```ts\n(.*?)\n```/gs)];
-  assert.equal(marked.length, blocks(readme, 'ts').length, 'a snippet without the comment that says where it is from');
-  for (const [, file, name, shown] of marked) {
-    assert.equal(shown, regionOf(read(file!), name!), `the README shows an old ${name} of ${file}`);
+test('every piece of TypeScript in the README and the pages for authors is a region of an example', () => {
+  for (const path of ['README.md', 'docs/tools.md', 'docs/agents.md']) {
+    const page = read(path);
+    const marked = [...page.matchAll(/<!-- (examples\/[\w-]+\.ts): ([\w-]+) -->\n```ts\n(.*?)\n```/gs)];
+    assert.equal(
+      marked.length,
+      blocks(page, 'ts').length,
+      `${path}: a snippet without the comment that says where it is from`,
+    );
+    for (const [, file, name, shown] of marked) {
+      assert.equal(shown, regionOf(read(file!), name!), `${path} shows an old ${name} of ${file}`);
+    }
   }
+});
+
+test('the README names every optional package, and a command on each row of its tables', () => {
+  const { peerDependencies } = JSON.parse(read('package.json')) as { peerDependencies: Record<string, string> };
+  const table = readme.slice(readme.indexOf('## Optional packages'), readme.indexOf('## Further reading'));
+  const named = [...table.matchAll(/^\|(.*?)\|/gm)].flatMap(([, cell]) =>
+    [...cell!.matchAll(/`([^`]+)`/g)].map((match) => match[1]!),
+  );
+  assert.deepEqual(named.sort(), Object.keys(peerDependencies).sort());
+  const commands = readme.slice(readme.indexOf('## Commands'), readme.indexOf('## Transports'));
+  const rows = [...commands.matchAll(/^\| (`handfast.*?) \|/gm)].map((match) => match[1]!);
+  assert.ok(rows.length >= 12);
+  assert.deepEqual(
+    rows.filter((row) => !/^`[^`]+`$/.test(row)),
+    [],
+  );
 });
 
 test('the configuration of the README loads without problems or warnings', async () => {
@@ -131,7 +154,7 @@ test('the terminal sessions of the README print what it shows', async () => {
   try {
     let run = 0;
     for (const { command, output } of shown) {
-      if (command === 'npm start') assert.match(printed, patternOf(output, port));
+      if (command === 'handfast up') assert.match(printed, patternOf(output, port));
       else if (command.startsWith('handfast ')) {
         run += 1;
         const { stdout } = await handfast(...command.split(' ').slice(1));
