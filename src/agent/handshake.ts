@@ -4,6 +4,7 @@
  *
  * @see docs/protocol/a2e.md#handshake
  */
+import { refusedToken } from '../connection/token.ts';
 import { HandshakeResp as checkHandshakeResp } from '../protocol/a2e.replies.generated.ts';
 import type { HandshakeReason, HandshakeResp } from '../protocol/a2e.ts';
 import type { CloseInfo, Link, LinkReceiver, Malformed } from '../transport/link.ts';
@@ -25,15 +26,13 @@ export interface Offer {
 /** Messages that may come between the answer and the moment the link is handed on. */
 const MAX_HELD = 10_000;
 
-const reasons: Record<HandshakeReason, string> = {
-  auth_failed: 'the host refused the token; pass the one it was started with as `token`',
+type Reason = Exclude<HandshakeReason, 'auth_failed'>;
+
+const reasons: Record<Reason, string> = {
   version_mismatch: 'the host speaks another version of the protocol',
   no_caps: 'the host has none of the requested capabilities',
   server_error: 'the host could not open a session',
 };
-
-const NO_TOKEN =
-  'the host demands a token and none was sent; pass it as `token` (that of `handfast up` is in the file ~/.handfast/token)';
 
 /** An accepted handshake; `handOver` gives the link to its connection. */
 export interface HandshakeOutcome {
@@ -75,7 +74,7 @@ export async function performHandshake(
       const reason = response.reason || 'server_error';
       throw new HandfastError(
         reason,
-        (reason === 'auth_failed' && offer.token === '' ? NO_TOKEN : reasons[reason as HandshakeReason]) ??
+        (reason === 'auth_failed' ? refusedToken(offer.token) : reasons[reason as Reason]) ??
           `the host refused the handshake: ${reason}`,
         {
           detail: { accepted_caps: response.accepted_caps ?? [], ...overloadOf(response.error) },

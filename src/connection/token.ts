@@ -22,3 +22,10 @@ export async function readToken(token: Token | undefined): Promise<string | unde
   if (!(read instanceof Promise)) return read;
   return withTimeout(read, READ_MS, () => fail('timeout', `the token could not be read within ${READ_MS} ms`));
 }
+
+/** Why a peer refused the handshake with `auth_failed`, and what its caller passes instead. */
+export function refusedToken(sent: string | undefined): string {
+  return sent
+    ? 'the host refused the token; pass the one it was started with as `token`'
+    : 'the host demands a token and none was sent; pass it as `token` (that of `handfast up` is in ~/.handfast/token)';
+}

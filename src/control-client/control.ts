@@ -13,7 +13,7 @@ import {
   type ReconnectSettings,
   type StateChange,
 } from '../connection/reconnect.ts';
-import { readToken, type Token } from '../connection/token.ts';
+import { readToken, refusedToken, type Token } from '../connection/token.ts';
 import type { ParamsOf, ResultOf } from '../protocol/rpc-reader.ts';
 import {
   type HandshakeResult,
@@ -309,6 +309,7 @@ export class ControlClient {
       // A server that does not reply need not be waited for once more.
       if (error.code === 'timeout' || error.code === 'cancelled') client.destroy(error.message);
       else await client.close();
+      if (error.code === 'auth_failed') throw fail('auth_failed', refusedToken(this.#token), error.detail, error);
       throw error;
     }
   }

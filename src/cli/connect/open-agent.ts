@@ -73,6 +73,8 @@ async function open(
 /** The same error with advice for a user at a terminal. */
 function explained(error: HandfastError, { address, token, running }: FoundHost): HandfastError {
   const { code, detail } = error;
+  // Behind its semicolon a refused token has advice for programs.
+  const said = code === 'auth_failed' ? error.message.split('; ')[0] : error.message;
   let hint: string | undefined;
   if (code === 'auth_failed') {
     hint = token === '' ? 'give one with --token-file or HANDFAST_TOKEN' : 'check --token-file and HANDFAST_TOKEN';
@@ -83,6 +85,6 @@ function explained(error: HandfastError, { address, token, running }: FoundHost)
     hint = names.map((each) => `${each?.capability}: ${each?.metadata?.reason ?? 'refused'}`).join(', ') || undefined;
   }
   const where = error.message.includes(address) ? '' : ` (${address})`;
-  const message = `${error.message}${where}${hint === undefined ? '' : `; ${hint}`}`;
+  const message = `${said}${where}${hint === undefined ? '' : `; ${hint}`}`;
   return new HandfastError(code, message, { detail, retryable: error.retryable, cause: error });
 }

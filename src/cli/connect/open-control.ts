@@ -52,7 +52,9 @@ export async function openControl(address: string | InProcessServer, options: Co
     if (error.code !== 'auth_failed' && error.code !== 'handshake_required') throw error;
     const hint =
       options.token === '' ? 'give one with --token-file or HANDFAST_TOKEN' : 'check --token-file and HANDFAST_TOKEN';
-    throw new HandfastError(error.code, `${error.message} (${String(address)}); ${hint}`, {
+    // Behind its semicolon a refused token has advice for programs.
+    const [said] = error.message.split('; ');
+    throw new HandfastError(error.code, `${said} (${String(address)}); ${hint}`, {
       detail: error.detail,
       cause: error,
     });

@@ -99,8 +99,13 @@ describe('errors come as errors of the table', () => {
   test('a wrong token, another version, no server, no address', async (t) => {
     const { webSocket, tcp, connect } = await stand(t, { guarded: true });
     for (const address of [webSocket, tcp]) {
-      await assert.rejects(connect(address, { token: 'wrong' }), { code: 'auth_failed' });
-      await assert.rejects(connect(address), { code: 'auth_failed' });
+      const refused = {
+        code: 'auth_failed',
+        message: /refused the token; pass the one it was started with as `token`/,
+      };
+      await assert.rejects(connect(address, { token: 'wrong' }), refused);
+      const missing = { code: 'auth_failed', message: /demands a token and none was sent; pass it as `token`/ };
+      await assert.rejects(connect(address), missing);
     }
     await assert.rejects(connect('tcp://127.0.0.1:1'), { code: 'unreachable' });
     await assert.rejects(connect('gopher://x'), { code: 'usage' });
