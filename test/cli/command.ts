@@ -164,6 +164,13 @@ export class User {
     return command;
   }
 
+  /** Starts a program at a pseudo-terminal in the working directory. Needs python3. */
+  terminal(words: readonly string[], env: Readonly<Record<string, string>>): Command {
+    const command = new Command(spawn('python3', [atTerminal, ...words], { cwd: this.cwd, env }));
+    this.#commands.push(command);
+    return command;
+  }
+
   /** Runs a command to its end. */
   async run(words: readonly string[], options: RunOptions = {}): Promise<Ended> {
     const command = this.start(words, options);

@@ -1,14 +1,21 @@
 /**
- * The agent loaf, unchanged: its headless server (session RPC 1.0.0, the 29 methods) driven by `connectControl`.
+ * The agent loaf, unchanged: its headless server (session RPC 1.0.0, the 29 methods) driven by `connectControl`, and its
+ * terminal client in front of `handfast rpc`, with an approval in the turn.
  * `docs/interop.md` has the findings.
  */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { connect } from '../../src/control-client/connect.ts';
 import type { ControlClient } from '../../src/control-client/control.ts';
+import { startModelServer } from '../../src/testing/model-server.ts';
 import { asError } from '../../src/wire/errors.ts';
+import { type Command, plainEnvironment, User } from '../cli/command.ts';
+import { modelEnvironment, SCRIPTED_MODEL } from '../control/support/composed-control.ts';
+import { PlainClient } from '../support/plain-client.ts';
 import { type LoafPlace, loafPlace, skip, support } from './loaf.ts';
 
 /** A turn that is ended by the test lasts no longer than it takes; one that hangs fails the test. */
@@ -143,3 +150,63 @@ describe('connectControl against the server of loaf', { skip }, () => {
     });
   });
 });
+
+describe('the terminal client of loaf in front of handfast rpc', { skip }, () => {
+  test('shows that the turn waits for an approval, and continues when another terminal has answered', async (t) => {
+    const place = loafPlace();
+    const user = new User();
+    const model = await startModelServer({ models: [SCRIPTED_MODEL.model_id] });
+    t.after(async () => {
+      await user.leave();
+      await model[Symbol.asyncDispose]();
+      place[Symbol.dispose]();
+    });
+    const env = plainEnvironment({
+      HOME: user.folder,
+      HANDFAST_HOME: user.home,
+      HANDFAST_KEYRING: 'off',
+      ...modelEnvironment(model),
+    });
+    const main = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
+    const server = [process.execPath, '-C', 'handfast-source', main, 'rpc'];
+    // What its own first start asks for.
+    const first = new PlainClient(server[0] as string, server.slice(1), { cwd: user.cwd, env });
+    await first.call('onboarding.complete');
+    await first.call('model.select', SCRIPTED_MODEL);
+    first.child.stdin.end();
+    await once(first.child, 'close');
+
+    model.play([
+      { tool_calls: [{ id: 'c1', name: 'shell', input: { command: 'echo allowed > made' } }] },
+      { text: 'It is done.' },
+    ]);
+    const screen = user.terminal(place.command([support('loaf-transport.ts')]), {
+      ...env,
+      ...place.env,
+      COLUMNS: '120',
+      LINES: '40',
+      TERM: 'xterm-256color',
+      RPC_SERVER: JSON.stringify(server),
+    });
+    await screen.says('attach image');
+    // It draws before it listens: what is typed into the gap is typed again.
+    await typed(screen, 'please make the file');
+    screen.child.stdin.write('\r');
+    await screen.says('waiting for approval: shell: echo allowed > made (handfast approve yes|no ');
+    const [approval] = await user.json(['approve', 'ls']);
+    assert.equal((await user.run(['approve', 'yes', approval.id.slice(0, 8)])).code, 0);
+    await screen.says('It is done.');
+    assert.equal(readFileSync(join(user.cwd, 'made'), 'utf8'), 'allowed\n');
+  });
+});
+
+/** Types until it is shown. */
+async function typed(screen: Command, text: string): Promise<void> {
+  for (let tries = 0; tries < 20 && !screen.stdout.includes(text); tries++) {
+    screen.child.stdin.write(tries === 0 ? text : `\u0015${text}`);
+    for (let waits = 0; waits < 20 && !screen.stdout.includes(text); waits++) {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+  await screen.says(text);
+}
