@@ -39,7 +39,10 @@ export class TurnHandle implements AsyncIterable<ControlEvent | EventGap> {
     this.turnId = turnId;
     this.queued = queued;
     this.#events = events;
-    const wants = ({ payload }: ControlEvent): boolean => (payload as { turn_id?: unknown }).turn_id === turnId;
+    const wants = ({ payload }: ControlEvent): boolean => {
+      const { turn_id, detail } = payload as { turn_id?: unknown; detail?: { turn_id?: unknown } };
+      return turn_id === turnId || (turn_id === undefined && detail?.turn_id === turnId);
+    };
     events.narrow({ wants, isLast: (event) => wants(event) && isTerminal(event) });
   }
 

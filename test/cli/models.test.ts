@@ -140,3 +140,13 @@ test('an image is sent from anywhere its user can read', async (t) => {
   const text = await user.failure(['session', 'send', 'new', '--image', '../notes.txt', 'x'], { env });
   assert.match(text.message, /^not an image: \.\.\/notes\.txt; supported: \.png/);
 });
+
+test('a stream that stalls is ended after control.stream_idle_ms and asked for again', async (t) => {
+  const server = await provider(t);
+  const { user, env } = userOf(t, server);
+  server.play([{ breaks: 'stall' }, { text: 'Half a', breaks: 'stall' }, { text: ' sentence.' }]);
+  const config = user.write('own.yaml', 'control: { stream_idle_ms: 1000 }\n');
+  const { code, stdout, stderr } = await user.run(['session', 'send', 'new', '--config', config, 'hi'], { env });
+  assert.deepEqual([code, stdout], [0, 'Half a sentence.\n']);
+  assert.match(stderr, /retrying \(2\/3\)(?:.|\n)*the answer was cut off; continuing \(1\/3\)/);
+});

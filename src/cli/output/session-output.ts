@@ -99,7 +99,9 @@ export class SessionOutput {
       case 'session.status':
         // What passes by itself is not worth a line; waiting for a provider, or for another turn, is.
         if (event.payload.detail?.retry !== undefined || event.payload.status_label.startsWith('queued')) {
-          this.note(`· ${event.payload.status_label}`);
+          // An answer may continue behind it: on a pipe it stays one text.
+          if (this.#terminal.watched) this.note(`· ${event.payload.status_label}`);
+          else this.#terminal.note(`· ${event.payload.status_label}`);
         }
         return;
       case 'session.plan':

@@ -21,6 +21,8 @@ export interface RoundRequest {
   readonly round: number;
   /** Aborts with the turn; its reason is a `HandfastError`. */
   readonly signal: AbortSignal;
+  /** The answer of this round as far as it was streamed before it was cut off; the stream continues behind it. Default: none. */
+  readonly partial?: string;
 }
 
 /** Why a round ended. `other` is every further reason of a provider. */
@@ -61,6 +63,8 @@ export type ModelPart =
     };
 
 export interface RoundModel {
+  /** True when a round that was cut off after its first words can be continued (`partial`). Default false. */
+  readonly continues?: boolean;
   /**
    * Streams one round. The last part is `finish`; a stream without one counts as `other`. Throws `provider_error`,
    * `not_configured`, `login_failed`, … when the round failed for good; may throw anything once `signal` aborted.

@@ -8,7 +8,7 @@
 import { orAborted } from '../../base/race.ts';
 import type { ToolCall, ToolDone } from '../../protocol/session-types.ts';
 import { boundedValue } from '../../wire/bounded-value.ts';
-import { asError } from '../../wire/errors.ts';
+import { asError, type HandfastError } from '../../wire/errors.ts';
 import type { Turn, TurnOutcome } from '../contract/backend.ts';
 import { type HistoryItem, toolItem } from '../contract/session-log.ts';
 import { failedCall } from './failed-call.ts';
@@ -32,6 +32,17 @@ export interface RoundsOptions {
 }
 
 const INTERRUPTED: TurnOutcome = { stopReason: 'interrupted' };
+
+/** How often the answer of one round is continued after it was cut off. */
+const MAX_CONTINUATIONS = 3;
+
+/** What was streamed of a round so far. */
+interface Streamed {
+  text: string;
+  reasoning: string;
+  readonly calls: RoundCall[];
+  finish: Extract<ModelPart, { type: 'finish' }>;
+}
 
 /** The outcome of one model round. */
 interface Said {
@@ -125,55 +136,37 @@ class Rounds {
     return undefined;
   }
 
-  /** One model round: streams it and puts it into the history. */
+  /** One model round: streams it and puts it into the history. An answer that is cut off is continued, where the model can. */
   async #think(): Promise<Said> {
     const turn = this.#turn;
-    const planned: RoundCall[] = [];
-    let text = '';
-    let reasoning = '';
-    let finish: Extract<ModelPart, { type: 'finish' }> = { type: 'finish', reason: 'other' };
-    try {
-      const tools = await this.#offers();
-      const stream = this.#model.stream({
-        history: turn.log.record.history,
-        turnId: turn.id,
-        system: this.#system,
-        tools,
-        round: this.#round,
-        signal: turn.signal,
-      });
-      for await (const part of interruptible(stream, turn.signal)) {
-        switch (part.type) {
-          case 'thought':
-            reasoning += part.text;
-            turn.thought(part.text);
-            break;
-          case 'answer':
-            text += part.text;
-            turn.answer(part.text);
-            break;
-          case 'call':
-            planned.push(this.#plan(part));
-            break;
-          case 'retry':
-            this.#retrying(part);
-            break;
-          case 'usage':
-            turn.usage(part.usage);
-            break;
-          case 'finish':
-            finish = part;
-            break;
+    const said: Streamed = { text: '', reasoning: '', calls: [], finish: { type: 'finish', reason: 'other' } };
+    let cut: HandfastError | undefined;
+    for (let cuts = 0; ; ) {
+      const before = said.text.length + said.reasoning.length;
+      try {
+        await this.#stream(said);
+        break;
+      } catch (thrown) {
+        const error = asError(thrown);
+        const shown = said.text.length + said.reasoning.length > before;
+        if (this.#model.continues && shown && isCut(error) && cuts < MAX_CONTINUATIONS && !turn.signal.aborted) {
+          cut = error;
+          cuts += 1;
+          this.#continuing(cuts, error.message);
+          continue;
         }
+        // Calls of a round that was cut off were not made and stay out of the history; its text was sent and is in it.
+        if (said.text !== '') this.#remember({ role: 'assistant', turn: turn.id, text: said.text });
+        // A provider that refuses to continue says nothing of why the answer ended.
+        throw isCut(error) ? error : (cut ?? error);
       }
-    } catch (error) {
-      // Calls of a round that was cut off were not made and stay out of the history; its text was sent and is in it.
-      if (text !== '') this.#remember({ role: 'assistant', turn: turn.id, text });
-      throw error;
     }
+    const { text, reasoning, finish } = said;
     // After a refusal no call of the round is made.
-    const calls = finish.reason === 'refusal' ? [] : planned;
+    const calls = finish.reason === 'refusal' ? [] : said.calls;
     if (text !== '' || calls.length > 0) {
+      // What the provider wants back belongs to one answer, not to one that was put together.
+      const providerData = cut === undefined ? finish.providerData : undefined;
       this.#remember({
         role: 'assistant',
         turn: turn.id,
@@ -183,10 +176,55 @@ class Rounds {
           calls: calls.map(({ call: { callId, name, input } }) => ({ callId, name, input })),
           ...(this.#parallel && { parallel: true }),
         }),
-        ...(finish.providerData !== undefined && { providerData: finish.providerData }),
+        ...(providerData !== undefined && { providerData }),
       });
     }
     return { calls, finish: finish.reason };
+  }
+
+  /** Streams an answer, or the rest of one, and adds it to what was streamed of this round. */
+  async #stream(said: Streamed): Promise<void> {
+    const turn = this.#turn;
+    const tools = await this.#offers();
+    const stream = this.#model.stream({
+      history: turn.log.record.history,
+      turnId: turn.id,
+      system: this.#system,
+      tools,
+      round: this.#round,
+      signal: turn.signal,
+      ...(said.text !== '' && { partial: said.text }),
+    });
+    for await (const part of interruptible(stream, turn.signal)) {
+      switch (part.type) {
+        case 'thought':
+          said.reasoning += part.text;
+          turn.thought(part.text);
+          break;
+        case 'answer':
+          said.text += part.text;
+          turn.answer(part.text);
+          break;
+        case 'call':
+          said.calls.push(this.#plan(part));
+          break;
+        case 'retry':
+          this.#retrying(part);
+          break;
+        case 'usage':
+          turn.usage(part.usage);
+          break;
+        case 'finish':
+          said.finish = part;
+          break;
+      }
+    }
+  }
+
+  #continuing(attempt: number, reason: string): void {
+    const retry = { attempt, max_attempts: MAX_CONTINUATIONS, delay_ms: 0, reason };
+    this.#turn.debug('answer_cut', retry);
+    this.#turn.status(`the answer was cut off; continuing (${attempt}/${MAX_CONTINUATIONS})...`, { retry });
   }
 
   #plan(part: Extract<ModelPart, { type: 'call' }>): RoundCall {
@@ -293,3 +331,6 @@ class Rounds {
 function stopReasonOf(finish: FinishReason): TurnOutcome['stopReason'] {
   return finish === 'max_tokens' || finish === 'refusal' ? finish : 'end_turn';
 }
+
+/** True when the provider, or the way to it, failed in a manner that another request may not meet. */
+const isCut = ({ code, retryable }: HandfastError): boolean => code === 'provider_error' && retryable;

@@ -1,13 +1,15 @@
 /** Whole turns of the model backend: the real round loop and the real AI SDK against a scripted provider. */
 import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
 import { registerHooks } from 'node:module';
+import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import { type ModelBackendOptions, modelBackend } from '../../../src/control/backends/model/model-backend.ts';
 import type { ModelChoice } from '../../../src/control/contract/providers.ts';
 import type { HistoryItem } from '../../../src/control/contract/session-log.ts';
 import { type ModelServer, type ScriptedRound, startModelServer } from '../../../src/testing/model-server.ts';
 import { within } from '../../contract/recorder.ts';
-import { choiceOf, environmentsOf, KEY, offer, providersFor, RecordedTurn } from './harness.ts';
+import { choiceOf, environmentsOf, KEY, offer, PROVIDERS, providersFor, RecordedTurn } from './harness.ts';
 
 let server: ModelServer;
 before(async () => {
@@ -134,6 +136,82 @@ test('a failed turn keeps what was said until then', async () => {
   const turn = new RecordedTurn('hi');
   await assert.rejects(backendOf().backend.run(turn), { code: 'provider_error' });
   assert.deepEqual(turn.log.record.history.at(-1), { role: 'assistant', turn: 'turn-1', text: 'Half of it' });
+});
+
+for (const provider of PROVIDERS) {
+  test(`${provider}: an answer that is cut off is continued: one text, no word of it twice`, async () => {
+    const asked = server.requests.length;
+    server.play([{ text: 'Half a', breaks: 'reset' }, { text: ' sentence', breaks: 'end' }, { text: ', whole.' }]);
+    const turn = new RecordedTurn('hi');
+    assert.deepEqual(await backendOf(choiceOf(provider)).backend.run(turn), { stopReason: 'end_turn' });
+    assert.equal(turn.all('answer').join(''), 'Half a sentence, whole.');
+    assert.deepEqual(
+      turn.log.record.history.map(({ role, ...item }) => [role, 'text' in item ? item.text : '']),
+      [
+        ['user', 'hi'],
+        ['assistant', 'Half a sentence, whole.'],
+      ],
+    );
+    const last = JSON.stringify((await server.request(asked + 2)).body);
+    assert.ok(last.includes('Half a sentence') && last.includes('Continue it exactly where it stops'), last);
+    assert.deepEqual(
+      turn
+        .all('status')
+        .filter((shown) => typeof shown === 'object')
+        .map((shown) => (shown as { label: string }).label),
+      ['the answer was cut off; continuing (1/3)...', 'the answer was cut off; continuing (2/3)...'],
+    );
+  });
+}
+
+test('a provider that keeps cutting, and one that refuses to continue, fail the turn with what there is', async () => {
+  const cut = (text: string) => ({ text, breaks: 'end' as const });
+  server.play([cut('a'), cut('b'), cut('c'), cut('d')]);
+  const turn = new RecordedTurn('hi');
+  const ended = { code: 'provider_error', message: "the provider's answer ended early" };
+  await assert.rejects(backendOf().backend.run(turn), ended);
+  assert.deepEqual(turn.log.record.history.at(-1), { role: 'assistant', turn: 'turn-1', text: 'abcd' });
+  server.play([cut('Half'), { error: 'messages must alternate', status: 400 }]);
+  const refused = new RecordedTurn('hi');
+  await assert.rejects(backendOf().backend.run(refused), ended);
+  assert.deepEqual(refused.log.record.history.at(-1), { role: 'assistant', turn: 'turn-1', text: 'Half' });
+});
+
+test('a stream that stalls before its first word is asked for again', async () => {
+  server.play([{ breaks: 'stall' }, { text: 'fine' }]);
+  const turn = new RecordedTurn('hi');
+  await backendOf(choiceOf('anthropic'), { limits: { idleTimeoutMs: 300 } }).backend.run(turn);
+  assert.equal(turn.all('answer').join(''), 'fine');
+  const retries = turn.all('status').filter((shown) => typeof shown === 'object') as { retry: { reason: string } }[];
+  assert.deepEqual(
+    retries.map(({ retry }) => retry.reason),
+    ['the provider sent nothing for 0.3 s'],
+  );
+});
+
+test('a stream that is kept alive by comments has not stalled', async () => {
+  let asked = 0;
+  const alive = createServer((_request, response) => {
+    asked += 1;
+    response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders();
+    let comments = 0;
+    const timer = setInterval(() => {
+      if (response.destroyed) return clearInterval(timer);
+      comments += 1;
+      if (comments < 12) return response.write(': still working\n\n');
+      clearInterval(timer);
+      const chunk = { id: 'c', object: 'chat.completion.chunk', created: 0, model: 'm' };
+      const said = { ...chunk, choices: [{ index: 0, delta: { content: 'patient' }, finish_reason: 'stop' }] };
+      return response.end(`data: ${JSON.stringify(said)}\n\ndata: [DONE]\n\n`);
+    }, 100);
+  });
+  await new Promise<void>((resolve) => alive.listen(0, '127.0.0.1', resolve));
+  const { port } = alive.address() as AddressInfo;
+  const providers = providersFor(server, choiceOf('compatible'), { baseUrl: `http://127.0.0.1:${port}/v1` });
+  const turn = new RecordedTurn('hi');
+  await backendOf(choiceOf('compatible'), { providers, limits: { idleTimeoutMs: 700 } }).backend.run(turn);
+  alive.close();
+  assert.deepEqual([turn.all('answer').join(''), asked], ['patient', 1]);
 });
 
 test('a compaction asks the model itself, without tools and with as little thinking as it can', async () => {

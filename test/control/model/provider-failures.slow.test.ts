@@ -78,7 +78,9 @@ for (const provider of PROVIDERS) {
     ]);
     assert.equal(attempts, 1);
     assert.equal(error?.detail.reason, 'auth');
-    assert.equal(error.message, 'Incorrect API key provided: [credential]. Or was it [credential]?');
+    const [words, advice] = error.message.split('; ');
+    assert.equal(words, 'Incorrect API key provided: [credential]. Or was it [credential]?');
+    assert.match(advice ?? '', new RegExp(`handfast auth login ${provider} `));
     assert.doesNotMatch(JSON.stringify([error, error.stack]), /sk-test|sk-proj/);
   });
 

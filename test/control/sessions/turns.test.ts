@@ -198,9 +198,9 @@ describe('a turn', () => {
     await using harness = await Harness.start({ backend });
     const id = await harness.create();
     backend.script({ text: 'ok' });
-    await harness.turn(id, 'try');
+    const turn_id = await harness.turn(id, 'try');
     const status = harness.events(id).find(isStatus('capacity unavailable; retrying (2/8)...'));
-    assert.deepEqual(status?.payload.detail, { retry: { attempt: 2, max_attempts: 8, delay_ms: 1250 } });
+    assert.deepEqual(status?.payload.detail, { retry: { attempt: 2, max_attempts: 8, delay_ms: 1250 }, turn_id });
   });
 
   test('weakness 4: a context that overflows is compressed, and the turn continues under its id', async () => {

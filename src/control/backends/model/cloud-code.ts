@@ -14,7 +14,12 @@ const MAX_EVENT_LENGTH = 32 * 1024 * 1024;
  * A `fetch` for requests of the Gemini API that sends them to Cloud Code instead. `newId` makes the id a request is
  * traced by.
  */
-export function cloudCodeFetch(model: string, access: ProviderAccess, newId: () => string): typeof fetch {
+export function cloudCodeFetch(
+  model: string,
+  access: ProviderAccess,
+  newId: () => string,
+  fetch: typeof globalThis.fetch = globalThis.fetch,
+): typeof fetch {
   return async (_input, init) => {
     const request: unknown = JSON.parse(init?.body as string);
     const response = await fetch(`${access.baseUrl}/v1internal:streamGenerateContent?alt=sse`, {

@@ -27,7 +27,13 @@ export interface ConversationOptions {
   readonly names: Pick<ToolNames, 'toProvider'>;
   /** The running turn: reasoning of earlier turns is only sent where the provider signed it. */
   readonly turnId: string;
+  /** The beginning of an answer that was cut off, which the model is asked to continue. */
+  readonly partial?: string | undefined;
 }
+
+/** Asked of the model behind an answer that was cut off: not every provider continues an answer that stands last. */
+const CONTINUE =
+  'The connection was lost in the middle of your answer. Continue it exactly where it stops, and repeat nothing of it.';
 
 const CALL_ID = /^[A-Za-z0-9_-]{1,64}$/;
 /** What a call is answered with whose result is not in the history. */
@@ -51,6 +57,9 @@ export function messagesOf(history: readonly HistoryItem[], options: Conversatio
       if (ids.length > 0) messages.push({ role: 'tool', content: resultParts(item, ids, history, at, options) });
     }
     // Results stand with their calls; one without a call would be refused.
+  }
+  if (options.partial !== undefined) {
+    messages.push({ role: 'assistant', content: textParts(options.partial) }, userMessage(CONTINUE));
   }
   // Every provider requires a user message first, and most of them a user message last.
   if (messages[0]?.role === 'assistant') messages.unshift(userMessage('Sum up our conversation so far.'));

@@ -100,7 +100,7 @@ class ModelBackend implements Backend {
     const room = { hopeless: false };
     const stream = (request: RoundRequest) => this.#stream(turn, choice, request, room);
     try {
-      return await runRounds(turn, { stream }, toolbox, { system });
+      return await runRounds(turn, { stream, continues: true }, toolbox, { system });
     } catch (thrown) {
       this.#learn(id, choice, thrown);
       throw thrown;
@@ -147,7 +147,7 @@ class ModelBackend implements Backend {
   async #input(
     turn: Turn,
     choice: ModelChoice,
-    { tools, system, turnId }: RoundRequest,
+    { tools, system, turnId, partial }: RoundRequest,
     room: { hopeless: boolean },
   ): Promise<RoundInput> {
     const { log, cwd } = turn;
@@ -164,7 +164,13 @@ class ModelBackend implements Backend {
       turn.status(choice.thinking === 'OFF' ? 'drafting response...' : 'thinking...');
     }
     this.#estimated(turn, choice);
-    const messages = messagesOf(log.record.history, { provider: choice.provider, model: choice.model, names, turnId });
+    const messages = messagesOf(log.record.history, {
+      provider: choice.provider,
+      model: choice.model,
+      names,
+      turnId,
+      partial,
+    });
     return { system: prompt, messages, names };
   }
 

@@ -29,7 +29,13 @@ export interface RoundInput {
 export interface ProviderRoundOptions {
   readonly choice: ModelChoice;
   readonly providers: Pick<Providers, 'access'>;
-  readonly open: (choice: ModelChoice, access: ProviderAccess, thinks: boolean) => Promise<ProviderModel>;
+  /** `received` is called for all that comes from the provider, what is no part of an answer included. */
+  readonly open: (
+    choice: ModelChoice,
+    access: ProviderAccess,
+    thinks: boolean,
+    received: () => void,
+  ) => Promise<ProviderModel>;
   readonly sessionId: string;
   /** Makes the request; called once, when the round starts. */
   readonly input: () => RoundInput | Promise<RoundInput>;
@@ -69,7 +75,10 @@ export async function* providerRound(options: ProviderRoundOptions): AsyncGenera
     try {
       const access = await watch.during(options.providers.access(choice.provider, watch.signal), nothing);
       token = access.token;
-      const model = await watch.during(options.open(choice, access, canThink(choice)), nothing);
+      const model = await watch.during(
+        options.open(choice, access, canThink(choice), () => watch.received()),
+        nothing,
+      );
       const call = callOf(input, options, access, watch.signal);
       options.debug?.('request', debugView(choice, call));
       const { stream } = await watch.during(model.doStream(call), ({ stream: late }) => void drop(late.getReader()));

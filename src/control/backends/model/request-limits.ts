@@ -18,11 +18,11 @@ export interface RequestLimits {
   readonly maxRetryAfterMs: number;
   /** Time until the first part of an answer. */
   readonly firstPartTimeoutMs: number;
-  /** Time between two parts of an answer. */
+  /** Longest silence within an answer: `control.stream_idle_ms`. */
   readonly idleTimeoutMs: number;
 }
 
-/** The timeouts are as long as models are known to think without a word, and no longer than Node waits for bytes. */
+/** The first word may take as long as models are known to think without one, and no longer than Node waits for bytes. */
 export const DEFAULT_LIMITS: RequestLimits = {
   maxAttempts: 8,
   maxBrokenAttempts: 3,
@@ -30,7 +30,7 @@ export const DEFAULT_LIMITS: RequestLimits = {
   maxDelayMs: 20_000,
   maxRetryAfterMs: 60_000,
   firstPartTimeoutMs: 300_000,
-  idleTimeoutMs: 300_000,
+  idleTimeoutMs: 60_000,
 };
 
 export interface NextAttempt {

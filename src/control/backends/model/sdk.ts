@@ -14,6 +14,7 @@ import { cloudCodeFetch } from './cloud-code.ts';
 import type { ProviderModel } from './provider-model.ts';
 import { EFFORT } from './request-settings.ts';
 
+type Fetch = typeof globalThis.fetch;
 type SdkModel = ReturnType<OpenAIProvider['languageModel']>;
 
 /** The package of each provider and the major version this code is written for. */
@@ -30,12 +31,18 @@ const PACKAGES: Readonly<Record<Provider, readonly [name: string, major: number]
  * Makes the model of a choice, reached with `access`. `thinks` is false where nothing about thinking may be sent. Cheap
  * after the first call for a provider. Fails with `not_configured` when the provider's package is not installed, or is of
  * another major version.
+ * @param received called for every piece of an answer's body: providers keep a stream alive with comments the SDK does not report
  */
-export async function openModel(choice: ModelChoice, access: ProviderAccess, thinks: boolean): Promise<ProviderModel> {
+export async function openModel(
+  choice: ModelChoice,
+  access: ProviderAccess,
+  thinks: boolean,
+  received: () => void = () => {},
+): Promise<ProviderModel> {
   const [name, major] = PACKAGES[choice.provider];
   let model: SdkModel;
   try {
-    model = await MAKERS[choice.provider](choice, access, thinks);
+    model = await MAKERS[choice.provider](choice, access, thinks, watchedFetch(received));
   } catch (error) {
     throw isMissing(error, name) ? notInstalled(choice.provider, name, major, 'is not installed') : error;
   }
@@ -46,19 +53,36 @@ export async function openModel(choice: ModelChoice, access: ProviderAccess, thi
   return { doStream: (call) => model.doStream(call as Parameters<SdkModel['doStream']>[0]) };
 }
 
-type Maker = (choice: ModelChoice, access: ProviderAccess, thinks: boolean) => Promise<SdkModel>;
+type Maker = (choice: ModelChoice, access: ProviderAccess, thinks: boolean, fetch: Fetch) => Promise<SdkModel>;
+
+/** A `fetch` that reports each piece of an answer. */
+function watchedFetch(received: () => void): Fetch {
+  return async (input, init) => {
+    const response = await fetch(input, init);
+    if (response.body === null) return response;
+    const watched = new TransformStream<Uint8Array, Uint8Array>({
+      transform(chunk, controller) {
+        received();
+        controller.enqueue(chunk);
+      },
+    });
+    const { status, statusText, headers } = response;
+    return new Response(response.body.pipeThrough(watched), { status, statusText, headers });
+  };
+}
 
 const MAKERS: Readonly<Record<Provider, Maker>> = {
-  async openai(choice, { baseUrl, token, headers }) {
+  async openai(choice, { baseUrl, token, headers }, _thinks, fetch) {
     const { createOpenAI } = await import('@ai-sdk/openai');
-    return createOpenAI({ baseURL: baseUrl, apiKey: token, headers: { ...headers } }).responses(choice.model);
+    return createOpenAI({ baseURL: baseUrl, apiKey: token, headers: { ...headers }, fetch }).responses(choice.model);
   },
-  async openrouter(choice, { baseUrl, token, headers }, thinks) {
+  async openrouter(choice, { baseUrl, token, headers }, thinks, fetch) {
     const { createOpenRouter } = await import('@openrouter/ai-sdk-provider');
     const openRouter = createOpenRouter({
       baseURL: baseUrl,
       apiKey: token,
       headers: { ...headers },
+      fetch,
       // Asks for usage in the stream.
       compatibility: 'strict',
     });
@@ -71,25 +95,29 @@ const MAKERS: Readonly<Record<Provider, Maker>> = {
       ...(choice.model.startsWith('anthropic/') && { cache_control: { type: 'ephemeral' } }),
     });
   },
-  async anthropic(choice, { baseUrl, token, kind, headers }) {
+  async anthropic(choice, { baseUrl, token, kind, headers }, _thinks, fetch) {
     const { createAnthropic } = await import('@ai-sdk/anthropic');
     const credential = kind === 'oauth' ? { authToken: token } : { apiKey: token };
-    return createAnthropic({ baseURL: baseUrl, ...credential, headers: { ...headers } }).languageModel(choice.model);
+    return createAnthropic({ baseURL: baseUrl, ...credential, headers: { ...headers }, fetch }).languageModel(
+      choice.model,
+    );
   },
-  async google(choice, { baseUrl, token, headers }) {
+  async google(choice, { baseUrl, token, headers }, _thinks, fetch) {
     const { createGoogle } = await import('@ai-sdk/google');
-    return createGoogle({ baseURL: baseUrl, apiKey: token, headers: { ...headers } }).languageModel(choice.model);
+    return createGoogle({ baseURL: baseUrl, apiKey: token, headers: { ...headers }, fetch }).languageModel(
+      choice.model,
+    );
   },
-  async antigravity(choice, access) {
+  async antigravity(choice, access, _thinks, fetch) {
     const { createGoogle } = await import('@ai-sdk/google');
     // The key is only there because the package insists on one; `cloudCodeFetch` replaces every header.
     return createGoogle({
       baseURL: access.baseUrl,
       apiKey: 'unused',
-      fetch: cloudCodeFetch(choice.model, access, randomUUID),
+      fetch: cloudCodeFetch(choice.model, access, randomUUID, fetch),
     }).languageModel(choice.model);
   },
-  async compatible(choice, { baseUrl, token, headers }) {
+  async compatible(choice, { baseUrl, token, headers }, _thinks, fetch) {
     const { createOpenAICompatible } = await import('@ai-sdk/openai-compatible');
     return createOpenAICompatible({
       name: 'compatible',
@@ -98,6 +126,7 @@ const MAKERS: Readonly<Record<Provider, Maker>> = {
       apiKey: token === '' ? undefined : token,
       headers: { ...headers },
       includeUsage: true,
+      fetch,
     }).chatModel(choice.model);
   },
 };

@@ -116,7 +116,11 @@ export class LiveTurn implements Turn {
   status(label: string, detail?: Readonly<Record<string, unknown>>): void {
     if (this.#ended) return;
     if (detail === undefined) this.#label(label);
-    else this.#session.emit('session.status', { pending: true, status_label: label, detail });
+    else {
+      // In the detail: this label has no turn id of its own in 1.0.0. By it, who follows the turn gets it.
+      const ofTurn = { ...detail, turn_id: this.id };
+      this.#session.emit('session.status', { pending: true, status_label: label, detail: ofTurn });
+    }
   }
 
   toolStarted(round: number, call: ToolCall, facts: { toolKind?: string; risks?: readonly string[] } = {}): void {
