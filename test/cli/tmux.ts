@@ -28,10 +28,11 @@ export class TmuxTerminal {
     const given = Object.entries(env).map(([name, value]) => `${name}=${value}`);
     const size = ['-x', String(columns), '-y', String(rows)];
     this.#tmux('-f', '/dev/null', 'new-session', '-d', ...size, '-c', cwd, 'cat');
-    this.#tmux('set-option', '-g', 'remain-on-exit', 'on');
     this.#tmux('set-option', '-g', 'history-limit', '200000');
-    const line = ['env', '-i', ...given, 'TERM=screen-256color', ...command];
-    this.#tmux('respawn-window', '-k', '-c', cwd, line.map((word) => `'${word.replaceAll("'", `'\\''`)}'`).join(' '));
+    const words = ['env', '-i', ...given, 'TERM=screen-256color', ...command];
+    const line = words.map((word) => `'${word.replaceAll("'", `'\\''`)}'`).join(' ');
+    // tmux itself misses now and then how a command ended.
+    this.#tmux('respawn-window', '-k', '-c', cwd, `${line}; echo exit code $?; exec cat`);
   }
 
   /** The rows of the screen; with `history` also those that scrolled away. `styled` keeps the colours. */
@@ -71,21 +72,8 @@ export class TmuxTerminal {
 
   /** Waits for the end of the command; gives its exit code. */
   async ended(): Promise<number> {
-    const until = performance.now() + PATIENCE_MS;
-    for (;;) {
-      // A terminal whose command has ended knows a moment later how.
-      const [dead, how] = this.#tmux('display-message', '-p', '#{pane_dead} #{pane_dead_status}#{pane_dead_signal}')
-        .stdout.trim()
-        .split(' ');
-      if (dead === '1' && how !== undefined) return Number(how);
-      if (performance.now() > until) throw new Error(`the command does not end:\n${this.screen()}`);
-      await delay(LOOK_MS);
-    }
-  }
-
-  /** The process id of the command. */
-  get pid(): number {
-    return Number(this.#tmux('display-message', '-p', '#{pane_pid}').stdout);
+    const [, code] = /^exit code (\d+)$/m.exec(await this.shows(/^exit code \d+$/m)) ?? [];
+    return Number(code);
   }
 
   /** The title the command gave its terminal. */
