@@ -18,16 +18,21 @@ after(async () => {
 });
 
 interface Size {
+  readonly env?: Readonly<Record<string, string>>;
   readonly columns?: number;
   readonly rows?: number;
 }
 
 /** A chat with the rehearsal backend, ready for input. */
-async function chatAt(user: User, words: readonly string[] = [], size: Size = {}): Promise<TmuxTerminal> {
+async function chatAt(
+  user: User,
+  words: readonly string[] = [],
+  { env = {}, ...size }: Size = {},
+): Promise<TmuxTerminal> {
   users.push(user);
   const terminal = new TmuxTerminal(user.line(['chat', ...words]), {
     cwd: user.cwd,
-    env: user.environment({ HANDFAST_KEYRING: 'off' }),
+    env: user.environment({ HANDFAST_KEYRING: 'off', ...env }),
     ...size,
   });
   terminals.push(terminal);
@@ -97,9 +102,11 @@ describe('the screen of a chat', { skip: noTmux }, () => {
     terminal.press('Enter');
     await terminal.shows(/─\n›\n/);
     terminal.type('/ses');
-    await terminal.shows('the sessions of this folder');
+    await terminal.shows('choose another session');
     terminal.press('Enter');
-    await terminal.shows(/^[0-9a-f-]+ {2}A title$/m);
+    await terminal.shows(/─\nSessions of this folder\n→ A title/);
+    terminal.press('Escape');
+    await terminal.shows(/─\n›\n/);
     terminal.type('read @no');
     await terminal.shows('→ notes.txt');
     assert.doesNotMatch(terminal.screen(), /noise|te\.txt\n.*te\.txt/);
@@ -161,6 +168,61 @@ describe('the screen of a chat', { skip: noTmux }, () => {
     assert.notEqual(terminal.title, 'owned');
     terminal.press('C-d');
     assert.equal(await terminal.ended(), 0);
+  });
+
+  test('/model and /auth are lists to choose from, and a key that is entered is not shown', async () => {
+    const terminal = await chatAt(new User(), ['--backend', 'rehearsal'], { env: { ANTHROPIC_API_KEY: 'test' } });
+    terminal.type('/model');
+    terminal.press('Enter');
+    await terminal.shows(/─\nModel of this session\n→ /);
+    terminal.type('opus');
+    await terminal.shows(/\n→ [^\n]*opus[^\n]*\n(?:.*\n)*› opus · Enter · Esc/);
+    terminal.press('Enter');
+    await terminal.shows(/· this session uses \S*opus/);
+    await terminal.shows(/─\n›\n\S*opus/);
+    terminal.type('/auth');
+    terminal.press('Enter');
+    const providers = await terminal.shows(/─\nProvider\n/);
+    assert.match(providers, /anthropic ✓ +ANTHROPIC_API_KEY, \d+ models/);
+    assert.match(providers, /openai +not set up/);
+    terminal.type('google');
+    terminal.press('Enter');
+    await terminal.shows(/─\ngoogle\n→ enter an API key\n/);
+    terminal.press('Enter');
+    await terminal.shows('API key of google');
+    terminal.type('verysecret');
+    await terminal.shows('› ••••••••••\n');
+    terminal.press('Escape');
+    await terminal.shows(/─\n›\n/);
+    assert.doesNotMatch(terminal.screen({ history: true }), /verysecret/);
+    terminal.press('C-d');
+    assert.equal(await terminal.ended(), 0);
+  });
+
+  test('a prompt that waits is shown, and /queue takes it back into the input', async () => {
+    const user = new User();
+    const { command: up } = await user.up([], { env: { HANDFAST_KEYRING: 'off' } });
+    const terminal = await chatAt(user);
+    terminal.type('say "first" then wait 60000 ms');
+    terminal.press('Enter');
+    await terminal.shows(/^first$/m);
+    const waiting = user.start(['session', 'send', 'last', 'say "second"'], { env: { HANDFAST_KEYRING: 'off' } });
+    await terminal.shows('next: say "second"');
+    terminal.type('/queue');
+    terminal.press('Enter');
+    await terminal.shows('→ say "second"');
+    terminal.press('Enter');
+    const screen = await terminal.shows(/─\n› say "second"\n/);
+    assert.doesNotMatch(screen, /next:/);
+    terminal.press('C-c');
+    await terminal.shows('interrupted');
+    terminal.press('C-d', 'C-c');
+    await terminal.shows(/─\n›\n/);
+    terminal.press('C-d');
+    assert.equal(await terminal.ended(), 0);
+    waiting.child.kill('SIGTERM');
+    up.child.kill('SIGTERM');
+    await up.ended();
   });
 
   test('a terminal that gets narrower and wider shows one input line, and keeps what it said', async () => {

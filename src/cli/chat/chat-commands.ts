@@ -3,26 +3,15 @@
  *
  * Called by `conversation.ts`.
  */
-import type { ControlClient } from '../../control-client/control.ts';
-import type { ControlSession } from '../../control-client/session.ts';
 import { fail } from '../../wire/errors.ts';
-import type { TerminalOutput } from '../output/terminal.ts';
 import { oneLine } from '../output/tool-summary.ts';
-
-/** The conversation a command is given in. */
-export interface ChatPlace {
-  readonly control: ControlClient;
-  readonly terminal: TerminalOutput;
-  readonly session: ControlSession;
-  enter(session: ControlSession): Promise<void>;
-  leave(): void;
-}
-
-/** Most rows of a list. */
-const LISTED = 20;
+import { list, note } from './chat-lists.ts';
+import type { ChatPlace } from './chat-place.ts';
+import { chooseAuth, chooseModel, chooseQueued, chooseSession } from './choosing.ts';
 
 const HELP = `Type a prompt. While the agent works, what you type steers its turn.
-Ctrl-C stops the turn; twice, or with nothing running, leaves. Ctrl-D leaves.`;
+Alt-Enter, or a backslash before Enter, starts a new line. Tab completes /commands and @files.
+Ctrl-O shows what was folded. Ctrl-C stops the turn; twice, or with nothing running, leaves. Ctrl-D leaves.`;
 
 interface Command {
   readonly about: string;
@@ -41,51 +30,20 @@ const commands: Readonly<Record<string, Command>> = {
     },
   },
   '/sessions': {
-    about: 'the sessions of this folder; with an id, continue that one',
-    async run(place, id) {
-      const found: { session_id: string; title: string }[] = [];
-      for await (const session of place.control.sessions({ cwd: process.cwd() })) {
-        if (id !== '' && !session.session_id.startsWith(id)) continue;
-        if (id !== '') return place.enter(await place.control.open(session.session_id));
-        if (found.push(session) === LISTED) break;
-      }
-      if (id !== '') throw fail('session_not_found', `no session of this folder starts with ${id}`);
-      list(
-        place,
-        found.map(({ session_id, title }) => [session_id, title]),
-      );
-    },
+    about: 'choose another session of this folder; with an id, continue that one',
+    run: chooseSession,
   },
   '/queue': {
-    about: 'prompts that wait',
-    async run(place) {
-      const queue = await place.session.queue();
-      if (queue.length === 0) note(place, '· nothing waits');
-      else
-        list(
-          place,
-          queue.map(({ id, text }) => [id, text]),
-        );
-    },
+    about: 'prompts that wait: choose one to take it back',
+    run: chooseQueued,
   },
   '/model': {
-    about: 'the models that can be chosen; with an id, choose it for this session',
-    async run(place, model) {
-      const { rpc } = place.control;
-      if (model !== '') {
-        await rpc.sessionConfigure({ session_id: place.session.id, model });
-        return note(place, `· this session uses ${model}`);
-      }
-      const { models, selected_model: selected } = await rpc.modelList({});
-      if (models.length === 0) note(place, '· no models; set the key of a provider before the server starts');
-      list(
-        place,
-        models.map(({ id, description }) => [
-          id,
-          id === selected ? `${description} (chosen for all sessions)` : description,
-        ]),
-      );
-    },
+    about: 'choose the model of this session; with an id, use that one',
+    run: chooseModel,
+  },
+  '/auth': {
+    about: 'choose a provider: store a key, sign in, remove that again',
+    run: chooseAuth,
   },
   '/retitle': {
     about: 'give this session a title',
@@ -145,14 +103,4 @@ function rowsOf(output: unknown): readonly (readonly string[])[] | undefined {
   if (rows.some(({ name, description }) => typeof name !== 'string' || typeof description !== 'string'))
     return undefined;
   return rows.map(({ name, description }) => [String(name), oneLine(description)]);
-}
-
-function list({ terminal }: ChatPlace, rows: readonly (readonly string[])[]): void {
-  if (terminal.json) return terminal.document(rows);
-  const width = Math.max(0, ...rows.map(([name = '']) => name.length));
-  for (const [name = '', about = ''] of rows) terminal.line(`${name.padEnd(width)}  ${oneLine(about)}`);
-}
-
-function note({ terminal }: ChatPlace, text: string): void {
-  if (!terminal.json) terminal.note(text);
 }

@@ -4,6 +4,7 @@
  * At a terminal, on a screen of its own (`screen/chat-screen.ts`), what is typed while the agent works steers the running
  * turn. Without one, each line is a prompt, sent when the turn before it has ended.
  */
+import { once } from 'node:events';
 import { createInterface, type Interface } from 'node:readline';
 import type { StateChange } from '../../connection/reconnect.ts';
 import type { ControlClient } from '../../control-client/control.ts';
@@ -15,7 +16,8 @@ import { asError, exitCodeOf, fail, type HandfastError } from '../../wire/errors
 import { INTERRUPTED } from '../interrupt.ts';
 import { SessionOutput } from '../output/session-output.ts';
 import type { TerminalOutput } from '../output/terminal.ts';
-import { type ChatPlace, chatCommand, commandRows } from './chat-commands.ts';
+import { chatCommand, commandRows } from './chat-commands.ts';
+import type { ChatAsker, ChatPlace } from './chat-place.ts';
 import type { ChatScreen } from './screen/chat-screen.ts';
 
 /** Messages of an earlier conversation that are shown, and lines of each. */
@@ -42,7 +44,7 @@ export class Conversation implements ChatPlace {
   /** Prompts from a pipe. Created when input is first read: nothing that is read from the input may be lost. */
   #lines: Interface | undefined;
   readonly #screen: ChatScreen | undefined;
-  readonly #ended = Promise.withResolvers<void>();
+  readonly #leaving = new AbortController();
   readonly #isShared: boolean;
   readonly #output: SessionOutput;
   /** The turn that runs in the session; any client may have started it. */
@@ -66,6 +68,14 @@ export class Conversation implements ChatPlace {
     this.#screen = screen;
     this.#isShared = isShared;
     this.#output = new SessionOutput(this.terminal, { asking: this.#attended });
+  }
+
+  get asker(): ChatAsker | undefined {
+    return this.#screen;
+  }
+
+  get ended(): AbortSignal {
+    return this.#leaving.signal;
   }
 
   get #attended(): boolean {
@@ -203,7 +213,7 @@ export class Conversation implements ChatPlace {
       leave: () => this.#leave(0),
     });
     this.#askNext();
-    await this.#ended.promise;
+    if (!this.ended.aborted) await once(this.ended, 'abort');
   }
 
   /** Without one: a prompt a line. */
@@ -302,7 +312,7 @@ export class Conversation implements ChatPlace {
     const left = fail('cancelled', 'the chat was closed');
     for (const turn of this.#turns.values()) turn.reject(left);
     this.#lines?.close();
-    this.#ended.resolve();
+    this.#leaving.abort();
   }
 
   /** A call failed; the conversation continues. */

@@ -10,7 +10,7 @@ import { fail } from '../../wire/errors.ts';
 import type { ControlFlags } from '../connect/open-control.ts';
 import { withServer } from '../connect/reach-server.ts';
 import { ENABLE_A_PROVIDER, enabledBy, modelLine, statusOf } from '../model/model-text.ts';
-import type { Terminal } from '../output/terminal.ts';
+import type { Terminal, TerminalOutput } from '../output/terminal.ts';
 import { readSecret } from '../read-secret.ts';
 
 export interface AuthFlags extends ControlFlags {
@@ -70,12 +70,13 @@ async function keyOf(provider: Provider): Promise<string> {
   throw fail('usage', `no key was given; type it at a terminal, or pipe it: handfast auth login ${provider} < key.txt`);
 }
 
-async function storeKey(
+/** Stores a key. One that the provider does not accept is removed again, and the call fails with `login_failed`. */
+export async function storeKey(
   control: ControlClient,
   provider: Provider,
   api_key: string,
   base_url: string | undefined,
-  terminal: Terminal,
+  terminal: TerminalOutput,
 ): Promise<void> {
   const stored = await control.rpc.authSetKey({ provider, api_key, base_url });
   if (stored.verified === false) {
@@ -92,12 +93,12 @@ async function storeKey(
   if (!terminal.json) terminal.note(`stored the key of ${provider} (${checked})`);
 }
 
-/** Shows where to sign in, and waits until that is done. */
-async function signIn(
+/** Shows where to sign in, and waits until that is done. Aborting the signal cancels it. */
+export async function signIn(
   control: ControlClient,
   provider: LoginProvider,
-  { device }: LoginFlags,
-  terminal: Terminal,
+  { device }: Pick<LoginFlags, 'device'>,
+  terminal: TerminalOutput,
   signal: AbortSignal,
 ): Promise<void> {
   const events = control.events({ signal });

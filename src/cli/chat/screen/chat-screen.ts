@@ -13,12 +13,14 @@ import { promptFor, questionOf } from '../../output/approval-text.ts';
 import type { TerminalOutput } from '../../output/terminal.ts';
 import { leadOf } from '../../output/tones.ts';
 import { amount, oneLine } from '../../output/tool-summary.ts';
+import type { ChatAsker } from '../chat-place.ts';
 import { AnswerText, type OpenText, ThoughtText } from './answer-text.ts';
 import { changeOf, outputOf } from './call-text.ts';
 import { type CommandRow, Completions } from './completions.ts';
 import { boundedLines, type FoldedText, FoldedTexts } from './folded-texts.ts';
 import { type Frame, LiveArea } from './live-area.ts';
 import { ProjectFiles } from './project-files.ts';
+import { type ChatPrompt, type Choice, ChoicePrompt, SecretPrompt } from './prompts.ts';
 import { SessionFacts } from './session-facts.ts';
 import { type Theme, themeFor } from './theme.ts';
 import {
@@ -54,7 +56,7 @@ export interface ChatHandlers {
   leave(): void;
 }
 
-export class ChatScreen implements TerminalOutput {
+export class ChatScreen implements TerminalOutput, ChatAsker {
   readonly json = false;
   readonly watched = true;
   readonly facts = new SessionFacts();
@@ -70,6 +72,8 @@ export class ChatScreen implements TerminalOutput {
   #activity = '';
   #asked: Approval | undefined;
   #lastNote = '';
+  /** What has the keys in the place of the input. */
+  #prompt: ChatPrompt | undefined;
   readonly #folded = new FoldedTexts();
   /** The folder of the session, where this machine has it. */
   #folder: string | undefined;
@@ -177,6 +181,29 @@ export class ChatScreen implements TerminalOutput {
     if (approval !== undefined) this.note(`? ${questionOf(approval, change?.others)}`);
     if (change !== undefined) this.#fold({ title: change.path, lines: boundedLines(change.diff) }, CHANGE_LINES);
     this.#await(approval);
+  }
+
+  choose(title: string, choices: readonly Choice[]): Promise<string | undefined> {
+    return this.#prompted((done) => new ChoicePrompt(title, choices, this.#theme, done));
+  }
+
+  secret(title: string): Promise<string | undefined> {
+    return this.#prompted((done) => new SecretPrompt(title, this.#theme, done));
+  }
+
+  edit(text: string): void {
+    this.#editor.setText(text);
+    this.#area.request();
+  }
+
+  #prompted(make: (done: (value: string | undefined) => void) => ChatPrompt): Promise<string | undefined> {
+    const { promise, resolve } = Promise.withResolvers<string | undefined>();
+    this.#prompt = make((value) => {
+      this.#prompt = undefined;
+      resolve(value);
+    });
+    this.#area.request();
+    return promise;
   }
 
   #await(approval: Approval | undefined): void {
@@ -314,7 +341,8 @@ export class ChatScreen implements TerminalOutput {
 
   #key(key: string): void {
     if (isKeyRelease(key)) return;
-    if (matchesKey(key, 'ctrl+c')) this.#interrupted();
+    if (this.#prompt !== undefined) this.#prompt.key(key);
+    else if (matchesKey(key, 'ctrl+c')) this.#interrupted();
     else if (matchesKey(key, 'ctrl+d') && this.#editor.getText() === '') this.#handlers?.leave();
     else if (matchesKey(key, 'ctrl+o')) this.#unfold();
     else this.#editor.handleInput(key);
@@ -342,6 +370,7 @@ export class ChatScreen implements TerminalOutput {
 
   #draw(columns: number): Frame {
     const { dim, yellow, cyan } = this.#theme;
+    if (this.#prompt !== undefined) return this.#drawPrompt(this.#prompt, columns);
     const input = this.#editor.picture(columns - PROMPT.length);
     const asked = this.#asked;
     const mark = asked === undefined ? cyan(PROMPT) : yellow(PROMPT);
@@ -362,6 +391,13 @@ export class ChatScreen implements TerminalOutput {
       lines: [...tail, ...above, ...typed, ...below],
       cursor: cursor && { row: first + cursor.row, column: PROMPT.length + cursor.column },
     };
+  }
+
+  #drawPrompt(prompt: ChatPrompt, columns: number): Frame {
+    const below = [this.#theme.dim('─'.repeat(columns)), ...prompt.lines(columns)];
+    const free = this.#terminal.rows - 1 - below.length;
+    const tail = this.#open?.tail(columns).slice(-Math.max(MIN_TAIL_ROWS, free)) ?? [];
+    return { lines: [...tail, ...below], cursor: undefined };
   }
 
   #activityRows(columns: number): string[] {
