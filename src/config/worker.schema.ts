@@ -211,6 +211,12 @@ const workerFields = {
       ['measure', 'never'],
     ),
   ),
+  worktree: optional(
+    choice(
+      'always: each task that may write works in a git worktree of its own, so that none waits for the uncommitted changes of another. Left out: the tasks that ask for one.',
+      ['asked', 'always'],
+    ),
+  ),
   count_cache_reads: flag('Tokens read from a cache count against budgets.', false),
   turn_timeout_ms: integer('Timeout of a turn, beside the deadline.', [1_000, 30 * DAY_MS], 3_600_000),
   receiver: optional(receiver),

@@ -30,7 +30,7 @@ export interface DescriptionInput {
 /** The announce, without number and envelope. */
 export function descriptionOf(input: DescriptionInput): SessionAnnounce {
   const { options, facts, overheadTokens, pools, contextId } = input;
-  const { agentId, model, modelTier, contextWindow, executor } = options;
+  const { agentId, model, modelTier, contextWindow, executor, worktree } = options;
   const { tools, mcp_servers, mcp_health, repo_state, head } = facts;
   const notReady = executorReason(facts.executor_present, facts.executor_authenticated);
   return announceMessage({
@@ -50,7 +50,8 @@ export function descriptionOf(input: DescriptionInput): SessionAnnounce {
     session: {
       context_id: contextId,
       active_tasks: input.activeTasks,
-      repo_state: repo_state === null ? null : { ...repo_state, head },
+      // With a worktree of its own a task starts from what is committed: the tree it gets is clean.
+      repo_state: repo_state === null ? null : { ...repo_state, ...(worktree === 'always' && { clean: true }), head },
       ...(contextId !== null && { session_fresh: !executor.hasConversation(contextId) }),
       incarnation: input.incarnation,
       ttl_s: ANNOUNCE_TTL_S,

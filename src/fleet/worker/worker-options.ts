@@ -26,6 +26,11 @@ export interface WorkerOptions {
   readonly maxConcurrent?: number;
   /** Shortest time left for a task to be accepted, seconds. Default 30. */
   readonly minLeadS?: number;
+  /**
+   * `always`: each task that may write gets a git worktree of its own. Then uncommitted changes in `cwd` stop no task, and are no
+   * part of one. Default `asked`: the tasks that ask for one.
+   */
+  readonly worktree?: 'asked' | 'always';
   /** Whether cache reads count against budgets. Default false. */
   readonly countCacheReads?: boolean;
   /** Tokens of an empty first turn: a number, or `measure` to find out once and store it. Default: unknown. */

@@ -321,7 +321,9 @@ class FleetWorker implements Worker {
     return detach;
   }
 
-  async receive(dispatch: Dispatched, channel: ReplyChannel): Promise<DispatchOutcome> {
+  async receive(given: Dispatched, channel: ReplyChannel): Promise<DispatchOutcome> {
+    const own = this.#options.worktree === 'always' && given.access === 'write';
+    const dispatch = own ? { ...given, worktree: true } : given;
     const receivedAt = this.#now();
     const { skewMs, delayMs } = this.#clocks.received(dispatch.envelope, channel, receivedAt);
     const redelivers = channel.durable === true;

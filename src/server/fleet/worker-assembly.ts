@@ -72,6 +72,7 @@ export async function assembleWorker(config: WorkerConfig, options: WorkerAssemb
     maxConcurrent: config.maxConcurrent,
     minLeadS: config.minLeadS,
     countCacheReads: config.countCacheReads,
+    ...(config.worktree !== undefined && { worktree: config.worktree }),
     overheadTokens: config.overheadTokens ?? (measuresOverhead(settings.kind, config.overhead) ? 'measure' : null),
     turnTimeoutMs: config.turnTimeoutMs,
     log,

@@ -192,6 +192,31 @@ test('tasks with worktrees run side by side over a dirty tree; turns of one conv
   assert.deepEqual(second.artifacts?.files_changed, ['t-4.txt'], 'and not what the turn before left');
 });
 
+test('with worktree: always no task waits for an uncommitted write, neither of the worker nor at the orchestrator', async (t) => {
+  const cwd = await folder(t);
+  await repository(cwd);
+  await writeFile(join(cwd, 'dirt.txt'), 'dirt');
+  const places: string[] = [];
+  const executor = scriptedExecutor(async ({ taskId }, context) => {
+    places.push(context.cwd);
+    await writeFile(join(context.cwd, `${taskId}.txt`), taskId);
+    return block(taskId);
+  });
+  const { worker, ...rest } = await bench(t, { cwd, home: await folder(t), executor, worktree: 'always' });
+  const { session } = await worker.announce();
+  assert.equal(session?.repo_state?.clean, true, 'the tree a task gets');
+  const first = await rest.do(dispatch('t-1', { access: 'write' }));
+  const second = await rest.do(dispatch('t-2', { access: 'write' }));
+  assert.deepEqual([first.artifacts?.files_changed, second.artifacts?.files_changed], [['t-1.txt'], ['t-2.txt']]);
+  assert.notEqual(first.artifacts?.worktree, second.artifacts?.worktree);
+  await rest.do(dispatch('t-3'));
+  assert.deepEqual(
+    [places.includes(cwd), places.indexOf(cwd)],
+    [true, 2],
+    'a task that only reads has the folder itself',
+  );
+});
+
 test('a worker of a folder inside a repository works in the same folder of the worktree', async (t) => {
   const top = await folder(t);
   await repository(top);
