@@ -1,8 +1,9 @@
 /** A model from the command line, for a user with nothing but the key of a provider: how one is found, said and chosen. */
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { connect } from '../../src/control.ts';
 import { type ModelServer, startModelServer } from '../../src/testing/model-server.ts';
 import { User } from './command.ts';
 
@@ -149,4 +150,26 @@ test('a stream that stalls is ended after control.stream_idle_ms and asked for a
   const { code, stdout, stderr } = await user.run(['session', 'send', 'new', '--config', config, 'hi'], { env });
   assert.deepEqual([code, stdout], [0, 'Half a sentence.\n']);
   assert.match(stderr, /retrying \(2\/3\)(?:.|\n)*the answer was cut off; continuing \(1\/3\)/);
+});
+
+test('a saved chat keeps the thinking level and the routing provider that were in force', async (t) => {
+  const server = await startModelServer({ models: ['demo/beta'], otherwise: () => ({ text: 'Hello.' }) });
+  t.after(() => server[Symbol.asyncDispose]());
+  const user = new User();
+  t.after(() => user.leave());
+  const env = { HANDFAST_KEYRING: 'off', OPENROUTER_API_KEY: 'k', OPENROUTER_BASE_URL: server.baseUrl('openrouter') };
+  const { url } = (await user.up([], { env })).ready;
+  await user.json(['model', 'ls']);
+  const client = await connect(url, { token: readFileSync(join(user.home, 'token'), 'utf8').trim() });
+  t.after(() => client.close());
+  await client.rpc.modelSelect({
+    model_id: 'demo/beta',
+    provider: 'openrouter',
+    thinking_level: 'OFF',
+    openrouter_provider: 'provx',
+  });
+  const session = await client.create({ cwd: user.cwd });
+  await (await session.prompt('hi')).result();
+  const [chat] = (await client.rpc.historyList({})).sessions;
+  assert.deepEqual([chat?.thinkingLevel, chat?.openRouterProvider], ['OFF', 'provx']);
 });

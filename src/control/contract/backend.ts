@@ -8,8 +8,10 @@
 import type {
   Approval,
   Image,
+  Provider,
   SessionSettings,
   StopReason,
+  Thinking,
   ToolCall,
   ToolDone,
   Usage,
@@ -67,6 +69,16 @@ export interface TurnOutcome {
   readonly stopReason: Extract<StopReason, 'end_turn' | 'max_tokens' | 'max_rounds' | 'refusal' | 'interrupted'>;
 }
 
+/** The model of a turn, as a saved chat has it. */
+export interface UsedModel {
+  readonly model: string;
+  readonly provider: Provider;
+  /** The level in force; absent = the session's, else the default one. */
+  readonly thinking?: Thinking;
+  /** The routing provider of OpenRouter; absent = any. */
+  readonly openRouterProvider?: string;
+}
+
 /** The outcome of a compaction: the payload of `compaction.completed` and the answer of `/compress`. */
 export interface Compaction {
   readonly compressed: boolean;
@@ -105,10 +117,8 @@ export interface Backend {
   ): Promise<Compaction>;
   /** Runs a turn. Rejects with a `HandfastError` when it failed; the message is shown to the user. */
   run(turn: Turn): Promise<TurnOutcome>;
-  /** Model and provider a turn with these settings would use, for saved chats; null where that means nothing. */
-  modelOf(
-    settings: SessionSettings,
-  ): { readonly model: string; readonly provider: import('../../protocol/session-types.ts').Provider } | null;
+  /** What a turn with these settings would use, for saved chats; null where that means nothing. */
+  modelOf(settings: SessionSettings): UsedModel | null;
   /** The session was closed or deleted: what is held for it can go. */
   release?(sessionId: string): void;
   /** Ends everything. Bounded, never rejects. */

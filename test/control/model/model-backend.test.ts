@@ -117,7 +117,8 @@ test('without a model nothing is sent: the preflight says what to do, and so doe
     message: 'select a model first before running /compress',
   });
   assert.equal(backend.modelOf({}), null);
-  assert.deepEqual(backendOf(choiceOf('google')).backend.modelOf({}), { model: 'gemini-2.5-pro', provider: 'google' });
+  const used = { model: 'gemini-2.5-pro', provider: 'google', thinking: 'HIGH' };
+  assert.deepEqual(backendOf(choiceOf('google')).backend.modelOf({}), used);
 });
 
 test('an interrupt ends a turn whose model is still being waited for', async () => {

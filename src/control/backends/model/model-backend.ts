@@ -79,7 +79,9 @@ class ModelBackend implements Backend {
 
   modelOf(settings: SessionSettings): ReturnType<Backend['modelOf']> {
     const choice = this.#providers.choose(settings);
-    return choice === undefined ? null : { model: choice.model, provider: choice.provider };
+    if (choice === undefined) return null;
+    const { model, provider, thinking, openRouterProvider } = choice;
+    return { model, provider, thinking, ...(openRouterProvider !== 'any' && { openRouterProvider }) };
   }
 
   async compact(turn: CompactedTurn, reason: Compaction['reason']): Promise<Compaction> {

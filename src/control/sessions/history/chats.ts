@@ -4,8 +4,9 @@
  *
  * Called at the end of turns (`control/sessions/turns/turn-end.ts`) and by `history-handlers.ts`.
  */
-import type { Provider, SessionSettings, Thinking } from '../../../protocol/session-types.ts';
+import type { SessionSettings, Thinking } from '../../../protocol/session-types.ts';
 import { fail } from '../../../wire/errors.ts';
+import type { UsedModel } from '../../contract/backend.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
 import type { OpenSession } from '../log/open-session.ts';
 import type { ChatFacts, ChatRow, SavedChats } from '../store/store-chats.ts';
@@ -13,8 +14,8 @@ import { turnsOf } from './views.ts';
 
 export interface ChatDeps {
   readonly chats: SavedChats;
-  /** Model and provider of a session's turns; null where that means nothing. */
-  readonly modelOf: (session: OpenSession) => { readonly model: string; readonly provider: Provider } | null;
+  /** What a session's turns use; null where that means nothing. */
+  readonly modelOf: (session: OpenSession) => UsedModel | null;
   /** The settings of a session, with the server's defaults. */
   readonly settingsOf: (session: OpenSession) => SessionSettings;
   readonly newId: () => string;
@@ -93,8 +94,12 @@ function attach(session: OpenSession, chat_id: string, length: number): void {
 
 function factsOf(session: OpenSession, id: string, { modelOf, settingsOf }: ChatDeps): ChatFacts {
   const { record } = session;
-  const { model, provider } = modelOf(session) ?? { model: record.backend, provider: null };
-  const { thinking = DEFAULT_THINKING, openRouterProvider } = settingsOf(session);
+  const used = modelOf(session);
+  const { model, provider } = used ?? { model: record.backend, provider: null };
+  // The level in force: what a session asked for may not be what its model has, and most sessions ask for none.
+  const settings = settingsOf(session);
+  const thinking = used?.thinking ?? settings.thinking ?? DEFAULT_THINKING;
+  const openRouterProvider = used?.openRouterProvider ?? settings.openRouterProvider;
   return {
     id,
     owner: record.owner,
