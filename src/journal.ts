@@ -11,7 +11,9 @@ export {
   type JournalSession,
   type NewEntry,
   type Page,
+  type RecordedSession,
   type Retention,
+  type SessionRecords,
 } from './journal/journal.ts';
 export { memoryJournal } from './journal/memory.ts';
 export {

@@ -121,6 +121,8 @@ export class AgentSession {
   #granted = new Map<string, GrantedCapability>();
   #extensions: ReadonlySet<string> = new Set();
   #resumeWindowMs = 0;
+  /** How many times the host was restarted in this session. */
+  #restarts = 0;
   /** Read before dialling, so that it does not count for the handshake timeout. */
   #token: string | undefined;
   readonly #link: Reconnect<HandshakeOutcome>;
@@ -377,6 +379,7 @@ export class AgentSession {
       // Another session: what the host had started is lost with the old one and must not silently run twice.
       this.#connection.cursor = 0;
       this.#connection.sent = 0;
+      this.#restarts = 0;
       if (before !== '') {
         this.#calls.failSent(fail('session_expired', 'the host no longer has the session this call was made in'));
       }
@@ -388,18 +391,29 @@ export class AgentSession {
     const gap = gapOf(terms.gap);
     const received = typeof terms.received === 'number' ? terms.received : 0;
     const known = calls.readIds(received);
+    const restarts = typeof terms.restarts === 'number' ? terms.restarts : 0;
+    const restarted = restarts > this.#restarts;
+    this.#restarts = restarts;
     this.#connection.sent = received; // Both sides count from here again.
-    // Before what the link brings is read: the first event behind the gap says which are missing.
-    if (gap !== undefined) calls.doubtEvents(known, gap.to - gap.from + 1);
+    // Before what the link brings is read: the first event behind the gap says which are missing. A gap behind the replay is
+    // of a host that ended: no event follows it.
+    if (gap !== undefined && !(restarted && gap.from > this.#connection.cursor + 1)) {
+      calls.doubtEvents(known, gap.to - gap.from + 1);
+    }
     outcome.handOver(this.#connection);
     calls.resend(received);
     this.#connection.resendReplies(received);
-    if (gap !== undefined && Array.isArray(terms.running)) {
+    if (Array.isArray(terms.running)) {
       // The pong comes behind the replay: a call that is still open then and not running has lost its reply. Should this
       // link be lost before, the ping is sent again on the next one, behind the rest of the replay.
       const running = new Set(terms.running.map(String));
       this.ping({ timeoutMs: 0 }).then(
-        () => calls.failLost(known, running),
+        () => {
+          calls.failLost(known, running);
+          if (restarted)
+            calls.endStreams(received, fail('interrupted', 'the host was restarted; open the stream again'));
+          if (gap !== undefined) this.#connection.cursor = Math.max(this.#connection.cursor, gap.to);
+        },
         () => {},
       );
     }

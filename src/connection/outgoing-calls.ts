@@ -327,7 +327,9 @@ export class OutgoingCalls {
   failLost(known: ReadonlySet<MessageId>, running: ReadonlySet<MessageId>): void {
     for (const call of this.#pending.values()) {
       if (known.has(call.id) && !running.has(call.id)) {
-        this.#settle(call, withoutReply(call, fail('reply_lost', 'the host no longer stores the reply')));
+        // What may be repeated is repeated: the reply of the repeated call is as good.
+        const lost = new HandfastError('reply_lost', 'the host no longer stores the reply', { retryable: true });
+        this.#settle(call, withoutReply(call, lost));
       }
     }
   }
@@ -336,6 +338,11 @@ export class OutgoingCalls {
   failSent(error: HandfastError): void {
     for (const call of this.#pending.values()) if (call.sent) this.#settle(call, withoutReply(call, error));
     for (const call of [...(this.#streams?.values() ?? [])]) this.endStream(call, error);
+  }
+
+  /** Ends the streams of calls up to a number, which their peer no longer has. */
+  endStreams(upTo: number, error: HandfastError): void {
+    for (const call of [...(this.#streams?.values() ?? [])]) if (call.ordinal <= upTo) this.endStream(call, error);
   }
 
   /** Settles everything; later calls fail at once. `error` gets whether the call was sent. */

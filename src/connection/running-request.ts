@@ -27,6 +27,8 @@ export interface Route {
   readonly exempt?: boolean;
   /** Why a session may not make this request; asked of running ones when the rights of their session have changed. */
   refuses?(body: unknown, session: unknown): HandfastError | undefined;
+  /** True when repeating this request does no more than running it once. Absent: as the method says. */
+  isIdempotent?(body: unknown, session: unknown): boolean | undefined;
   /** Does the work: the reply's own fields, or a promise of them. What it throws becomes the error reply. */
   run(body: unknown, request: RunningRequest): unknown;
 }

@@ -7,6 +7,7 @@
 import type { Log } from '../base/log.ts';
 import type { Dialect, PendingLink } from '../connection/accept.ts';
 import type { Ping } from '../connection/liveness.ts';
+import type { Journal } from '../journal/journal.ts';
 import {
   checkHandshakeReq,
   checkPing,
@@ -29,6 +30,7 @@ import { violation } from '../wire/check.ts';
 import { shown } from '../wire/codec.ts';
 import { asError, fail, type HandfastError } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
+import type { HostLimits } from './host-limits.ts';
 import { type CapabilityOffer, negotiate, negotiateAdditional } from './negotiate.ts';
 
 type Message = Record<string, unknown>;
@@ -215,8 +217,10 @@ export class A2EHandshake implements Dialect {
           resumed: true,
           cursor: connection.cursor,
           received: connection.received,
-          // Only needed after a gap, which may contain replies.
-          ...(gap !== undefined && { gap: { from: gap.from, to: gap.to }, running: connection.requests.ids() }),
+          ...(session.restarts > 0 && { restarts: session.restarts }),
+          // Only needed where replies may be lost.
+          ...(gap !== undefined && { gap: { from: gap.from, to: gap.to } }),
+          ...((gap !== undefined || session.restarts > 0) && { running: connection.requests.ids() }),
         };
         const offers = host.offers(session.principal);
         const grants = [...granted].map((name) => ({
@@ -296,12 +300,22 @@ const agreedOn = (extensions: ReadonlySet<string>): Message =>
   Object.fromEntries([...extensions].map((name) => [name, {}]));
 
 /** Every extension this host knows. */
-export const hostExtensions: ReadonlySet<string> = new Set([
+const hostExtensions: ReadonlySet<string> = new Set([
   EXTENSION_CANCEL,
   EXTENSION_CAPABILITIES,
   EXTENSION_RESUME,
   EXTENSION_JOURNAL,
 ]);
+
+/** The extensions a host offers: no journal or resume without a journal, and no resume without a resume window. */
+export function extensionsOf(
+  journal: Journal | undefined,
+  { resumeWindowMs }: Pick<HostLimits, 'resumeWindowMs'>,
+): ReadonlySet<string> {
+  const without = (...names: string[]) => new Set([...hostExtensions].filter((name) => !names.includes(name)));
+  if (journal === undefined) return without(EXTENSION_JOURNAL, EXTENSION_RESUME);
+  return resumeWindowMs > 0 ? hostExtensions : without(EXTENSION_RESUME);
+}
 
 /** Plain A2E has pings of agents only; an agent that agreed to resume answers those of its host too. */
 function pingOf({ connection, terms }: Session): Ping | undefined {

@@ -14,7 +14,6 @@ import { valueKind } from '../base/value-kind.ts';
 import { Acceptor } from '../connection/accept.ts';
 import type { ConnectionLimits } from '../connection/connection.ts';
 import type { Route, RunningRequest } from '../connection/running-request.ts';
-import type { Journal } from '../journal/journal.ts';
 import {
   capabilitiesChanged,
   EXTENSION_CAPABILITIES,
@@ -28,14 +27,16 @@ import { AuthThrottle } from '../session/auth-throttle.ts';
 import type { Principal, SessionView } from '../session/principal.ts';
 import { SessionRegistry } from '../session/registry.ts';
 import { may } from '../session/rights.ts';
-import { Session, type SessionHost, type Terms } from '../session/session.ts';
+import { Session, type SessionHost, type SessionOptions, type Terms } from '../session/session.ts';
+import type { StoredSession } from '../session/stored-session.ts';
 import { TrafficShares } from '../session/traffic-shares.ts';
 import type { Link } from '../transport/link.ts';
 import { type Incoming, shown } from '../wire/codec.ts';
 import { asError, type ErrorName, fail, HandfastError } from '../wire/errors.ts';
 import { HostCall } from './call.ts';
+import { capabilityOfType } from './capability-of-type.ts';
 import { checkPlugin } from './check-plugin.ts';
-import { A2EHandshake, type A2EHandshakeDeps, hostExtensions } from './handshake.ts';
+import { A2EHandshake, type A2EHandshakeDeps, extensionsOf } from './handshake.ts';
 import type { Host, HostHealth, HostOptions } from './host-contract.ts';
 import { defaultHostLimits, type HostLimits, hostSlots } from './host-limits.ts';
 import { journalReader } from './journal-reader.ts';
@@ -45,6 +46,7 @@ import { jsonRpcNotServed } from './not-served.ts';
 import { PluginRuntime } from './plugin-runtime.ts';
 import { offerOf, offers, routes, serving } from './routes.ts';
 import type { StateDatabase } from './store/store.ts';
+import { grantedNow, interruptedError, StoredSessions } from './stored-sessions.ts';
 
 export type { AuditSink, Host, HostHealth, HostOptions, HostSession, SnapshotStore } from './host-contract.ts';
 
@@ -89,6 +91,8 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   /** Messages that sessions which are over had no use for. */
   #dropped = 0;
   #journalFailures = 0;
+  /** Where sessions are stored for the next host; undefined without resume, or when the journal ends with the process. */
+  readonly #stored: StoredSessions | undefined;
 
   constructor(options: HostOptions) {
     this.#options = options;
@@ -117,6 +121,8 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       maxPending,
     });
     this.extensions = extensionsOf(options.journal, this.limits);
+    const records = this.extensions.has(EXTENSION_RESUME) ? options.journal?.records : undefined;
+    this.#stored = records && new StoredSessions(records, this.limits.resumeWindowMs, this.#now);
     this.#journalRoute = journalReader({
       journal: options.journal,
       owner: (id) => this.#registry.get(id)?.principal.name ?? options.journal?.owner(id),
@@ -130,6 +136,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   async start(): Promise<void> {
     if (this.#phase !== 'new') return;
     const states = (await this.#options.snapshots?.load()) ?? {};
+    const stored = this.#stored?.load() ?? [];
     const names = new Set<string>();
     for (const plugin of this.#options.plugins) {
       checkPlugin(plugin);
@@ -147,7 +154,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
         changed: this.#changed,
       });
       try {
-        await runtime.prepare(() => this.#openState());
+        await runtime.prepare(() => this.#openState(stored));
         if (Object.hasOwn(states, plugin.name)) await plugin.restore?.(states[plugin.name]);
         await plugin.start?.(runtime);
         this.#plugins.push(runtime);
@@ -163,17 +170,47 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     }
     this.#served = serving(this.#plugins);
     this.#routes = routes(this.#served, this.log);
+    for (const session of stored) this.#takeUp(session);
     this.auth.onChange?.(() => this.#rightsChanged());
     this.#phase = 'running';
   }
 
+  /** A session of the host before this one, with the rights that its principal has now: it waits for its agent. */
+  #takeUp(stored: StoredSession): void {
+    const { id, owner, record } = stored;
+    const principal = this.auth.current?.(owner);
+    const granted = grantedNow(record, principal, this.#served);
+    if (principal === undefined || granted === undefined) return this.#forget(id);
+    const session = this.#session({
+      id,
+      agentId: record.agent_id,
+      principal,
+      terms: this.#terms(granted, new Set(record.extensions)),
+      stored,
+    });
+    try {
+      this.#notifyOpened(session);
+      this.#registry.add(session);
+      this.changed(session);
+    } catch (error) {
+      this.log.error('a session of the former host was not taken up', { session: id, error });
+    }
+  }
+
+  /** Nothing is left of a session but the entries of its journal. */
+  #forget(session: string): void {
+    this.#stored?.remove(session);
+    void this.#store?.dropSession(session);
+  }
+
   /** Most hosts have no plugin with a store, and load nothing for it. */
-  async #openState(): Promise<StateDatabase> {
+  async #openState(stored: readonly StoredSession[]): Promise<StateDatabase> {
     const { openStateDatabase } = await import('./store/database.ts');
     const file = this.#options.stateFile ?? ':memory:';
     this.#store ??= openStateDatabase({
       storage: this.#options.storage,
       file,
+      sessions: new Map(stored.map(({ id, owner }) => [id, owner])),
       now: this.#now,
       onCorrupt: ({ reason, movedTo }) =>
         this.log.error('the store of the plugins was damaged; a new one was created', { file, reason, movedTo }),
@@ -251,9 +288,10 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     this.#phase = 'stopping';
     this.#acceptor.close();
     await Promise.all(
-      [...this.#registry].map((session) =>
-        session.drain(graceMs, 'interrupted', 'the host stopped before the work was done'),
-      ),
+      [...this.#registry].map((session) => {
+        session.suspended = this.#stored !== undefined && session.resumable;
+        return session.drain(graceMs, 'interrupted', 'the host stopped before the work was done');
+      }),
     );
     const states: Record<string, unknown> = {};
     await this.#stopPlugins(states);
@@ -331,20 +369,26 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     const id = this.#options.newId?.() ?? crypto.randomUUID().replaceAll('-', '');
     if (id === '' || this.has(id))
       throw fail('runtime_error', 'newId must give an id that is not empty and not in use');
-    const session = new Session({
+    const session = this.#session({
       id,
       agentId: request.agent_id ?? '',
       principal,
       terms: this.#terms(granted, extensions),
-      host: this,
-      limits: this.#limitsOf(principal),
-      journal: this.#options.journal,
-      resumable: extensions.has(EXTENSION_RESUME),
-      now: this.#now,
     });
     this.#notifyOpened(session);
     this.#registry.add(session);
     return session;
+  }
+
+  #session(options: Pick<SessionOptions, 'id' | 'agentId' | 'principal' | 'terms' | 'stored'>): Session {
+    return new Session({
+      ...options,
+      host: this,
+      limits: this.#limitsOf(options.principal),
+      journal: this.#options.journal,
+      resumable: options.terms.extensions.has(EXTENSION_RESUME),
+      now: this.#now,
+    });
   }
 
   /** Notifies plugins that a session opened. When one throws, the session ends for those notified before it. */
@@ -519,11 +563,20 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
         this.log.error('a plugin failed at the end of a session', { plugin: plugin.name, error });
       }
     }
-    void this.#store?.dropSession(session.id);
+    if (session.suspended) this.#stored?.store(session, true);
+    else this.#forget(session.id);
     this.log.info('session ended', { session: session.id, reason });
     if (this.#options.forgetClosed && session.connection.cursor > 0) {
       this.#options.journal?.delete(session.id).catch((error) => this.journalFailed(session, error));
     } else this.#options.journal?.release?.(session.id);
+  }
+
+  interrupted(session: Session, incoming: Incoming): HandfastError {
+    return interruptedError(this.route(incoming.type, session), incoming, session);
+  }
+
+  changed(session: Session): void {
+    if (session.resumable && session.cursor > 0) this.#stored?.store(session);
   }
 
   abandoned(change: 1 | -1): void {
@@ -542,34 +595,5 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
 }
 
 /** Why a call was denied, as its tool says it. */
-function reasonOf({ detail: { reason } }: HandfastError): string | undefined {
-  return typeof reason === 'string' ? reason.slice(0, 64) : undefined;
-}
-
-/** The extensions a host offers: no journal or resume without a journal, and no resume without a resume window. */
-function extensionsOf(journal: Journal | undefined, { resumeWindowMs }: HostLimits): ReadonlySet<string> {
-  const without = (...names: string[]) => new Set([...hostExtensions].filter((name) => !names.includes(name)));
-  if (journal === undefined) return without(EXTENSION_JOURNAL, EXTENSION_RESUME);
-  return resumeWindowMs > 0 ? hostExtensions : without(EXTENSION_RESUME);
-}
-
-/** The capability a request type belongs to by its prefix, for types no loaded plugin serves. */
-function capabilityOfType(type: string): string | undefined {
-  if (type.startsWith('SUBAGENT_')) return type.endsWith('_REQ') ? 'multi_agent' : undefined;
-  if (/\/(resp|event|push)$/.test(type)) return undefined;
-  return prefixes.get(type.slice(0, type.indexOf('/') + 1));
-}
-
-const prefixes: ReadonlyMap<string, string> = new Map([
-  ['tool/', 'tools'],
-  ['toolkit/', 'toolkits'],
-  ['skill/', 'skill'],
-  ['env/', 'env'],
-  ['proc/', 'proc'],
-  ['memory/', 'memory'],
-  ['learn/', 'learning'],
-  ['chain/', 'chains'],
-  ['mcp/', 'mcp'],
-  ['multi_agent/', 'multi_agent'],
-  ['planning/', 'planning'],
-]);
+const reasonOf = ({ detail: { reason } }: HandfastError): string | undefined =>
+  typeof reason === 'string' ? reason.slice(0, 64) : undefined;

@@ -24,6 +24,11 @@ export interface Handler {
   readonly declines?: (request: never, session: SessionView) => HandfastError | undefined;
   /** Undefined while the session may make the request; asked of running ones when the rights of its principal have changed. */
   readonly refuses?: (request: never, session: SessionView) => HandfastError | undefined;
+  /**
+   * True when repeating this request does no more than running it once; asked where a host was restarted while it ran.
+   * Default: as the method says. While it runs, `context.idempotent` says the same.
+   */
+  readonly isIdempotent?: (request: never, session: SessionView) => boolean;
 }
 
 /**

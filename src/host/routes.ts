@@ -75,6 +75,7 @@ export function routes(served: ReadonlyMap<string, readonly PluginRuntime[]>, lo
       method,
       run: run as unknown as Route['run'],
       ...(all.some(asks) && { refuses: refusalOf(all) }),
+      ...(all.some(({ handler }) => handler.isIdempotent !== undefined) && { isIdempotent: idempotenceOf(all) }),
     });
   }
   return result;
@@ -92,6 +93,14 @@ const refusalOf =
     }
     return undefined;
   };
+
+/** What the handler says that serves the request. */
+const idempotenceOf =
+  (all: readonly Served[]): Route['isIdempotent'] =>
+  (request, session) =>
+    all
+      .find(({ handler }) => handler.declines?.(request as never, session as SessionView) === undefined)
+      ?.handler.isIdempotent?.(request as never, session as SessionView);
 
 /** Asks handlers in order; the first that does not decline serves the request. */
 function first(all: readonly Served[]): Run {

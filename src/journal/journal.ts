@@ -77,7 +77,31 @@ export interface Retention {
 
 export const DEFAULT_RETENTION: Retention = { maxEntries: 4096, maxBytes: 8 * 1024 * 1024 };
 
+/** A session with a record. */
+export interface RecordedSession {
+  readonly session: string;
+  /** As `Page.last` would say. */
+  readonly last: number;
+  /** `''` = no owner. */
+  readonly owner: string;
+  readonly record: string;
+}
+
+/** One text for each session, beside its entries: what the next process needs that opens the journal. */
+export interface SessionRecords {
+  /**
+   * Sets the record of a session; `''` removes it. It is stored with the entries of the session, from the first one on, and
+   * behind like volatile ones: a crash may cost the newest change. Retention of entries does not evict it.
+   */
+  put(session: string, record: string): void;
+  /** The sessions with a record in the file. */
+  all(): readonly RecordedSession[];
+}
+
 export interface Journal {
+  /** Absent where nothing outlives the process. */
+  readonly records?: SessionRecords;
+
   /**
    * Appends entries of one session in order. They are readable through `read` and `follow` at once on the appending side;
    * durable ones may still be rolled back until they are acknowledged.

@@ -10,7 +10,7 @@ import { within } from '../base/race.ts';
 import { Connection, type ConnectionLimits, type ConnectionOwner, type EntryKind } from '../connection/connection.ts';
 import type { CallLimits } from '../connection/outgoing-calls.ts';
 import type { Route, RunningRequest } from '../connection/running-request.ts';
-import type { Journal, JournalEntry } from '../journal/journal.ts';
+import type { Gap, Journal, JournalEntry, Page } from '../journal/journal.ts';
 import {
   checkCancel,
   checkPing,
@@ -26,6 +26,7 @@ import { violation } from '../wire/check.ts';
 import type { Encoded, Incoming, Message } from '../wire/codec.ts';
 import { type ErrorName, fail, HandfastError } from '../wire/errors.ts';
 import type { AskOptions, Principal, SessionView } from './principal.ts';
+import { readLeftWork, type StoredSession } from './stored-session.ts';
 
 /** What was agreed in the handshake. */
 export interface Terms {
@@ -45,6 +46,10 @@ export interface SessionHost {
   replied(session: Session, request: RunningRequest, error: HandfastError | undefined, size: number): void;
   /** A handler was abandoned and still runs (`+1`), or such a one has settled, maybe after its session. */
   abandoned(change: 1 | -1): void;
+  /** What a request gets that the former host had read and not replied to. */
+  interrupted(session: Session, incoming: Incoming): HandfastError;
+  /** What a restarted host needs of the session has changed. */
+  changed(session: Session): void;
   /** The session is over; called once. */
   sessionClosed(session: Session, reason: ErrorName): void;
   /** A journal write failed; the calls continue. */
@@ -62,6 +67,8 @@ export interface SessionOptions {
   readonly journal: Journal | undefined;
   /** True when a lost link may be replaced. */
   readonly resumable: boolean;
+  /** Set for a session of a former host, which waits for a link. */
+  readonly stored?: StoredSession;
   /** Epoch milliseconds, for entries and messages. */
   readonly now?: () => number;
 }
@@ -81,6 +88,12 @@ export interface ResumeSteps {
 /** Limits of a host's requests to an agent. */
 const askLimits: CallLimits = { maxParallel: 16, queueLimit: 256, timeoutMs: 60_000 };
 const ASK_TIMEOUT_MS = 60_000;
+
+/**
+ * How many messages an agent may have sent above the number of cursors, at a host that did not stop in order: cancels and
+ * replies use none, and each belongs to a request that does.
+ */
+const READ_MARGIN = 1024 * 1024;
 
 /** Entries replayed at a time. */
 const REPLAY_PAGE = 256;
@@ -109,6 +122,18 @@ export class Session implements ConnectionOwner, SessionView {
   activeAt = 0;
   /** Its connection's `arrivals` at that time. */
   arrivalsSeen = -1;
+  /** True when it ends with its host and not for good: the next host takes it up. */
+  suspended = false;
+  /** How many hosts took it up after the one that opened it. */
+  readonly restarts: number;
+  /** The last cursor that the former host may have used; 0 without one. */
+  readonly #takenUpAt: number;
+  /** The newest entries of the former host, which it did not write. */
+  #lost: Gap | undefined;
+  /** Settled when the requests that the former host left have their replies. */
+  #settled: Promise<void> | undefined;
+  /** True until a first entry is stored: a host that restarts knows it from then on. */
+  #isNew: boolean;
 
   constructor(options: SessionOptions) {
     this.id = options.id;
@@ -118,8 +143,15 @@ export class Session implements ConnectionOwner, SessionView {
     this.resumable = options.resumable;
     this.#host = options.host;
     this.#journal = options.journal;
-    this.#codec = new A2ECodec(`${options.id.slice(0, 5)}-`, options.now);
+    const { stored } = options;
+    // Ids of the former host may be in use at the agent.
+    const prefix = stored === undefined ? `${options.id.slice(0, 5)}-` : undefined;
+    this.#codec = new A2ECodec(prefix, options.now);
     this.connection = new Connection(this, this.#codec, options.limits);
+    this.restarts = stored === undefined ? 0 : stored.record.restarts + 1;
+    this.#takenUpAt = stored?.last ?? 0;
+    this.#isNew = stored === undefined && options.resumable;
+    if (stored !== undefined) this.#takeUp(stored);
     this.connection.stamped = options.resumable;
     const { extensions } = options.terms;
     this.connection.checkPing = checkPing;
@@ -130,6 +162,15 @@ export class Session implements ConnectionOwner, SessionView {
       this.connection.pongFacts = () => ({ host_uptime_seconds: Math.round(uptimeMs()) / 1000 });
     }
     if (options.journal !== undefined) this.connection.record = this;
+  }
+
+  /** Waits for a link, as it did at the host that ended. */
+  #takeUp({ last, detachedMs, record }: StoredSession): void {
+    this.#state = 'detached';
+    this.detachedAt = performance.now() - detachedMs;
+    this.connection.cursor = last;
+    // What was read is only known of a host that stopped in order. Otherwise no message may seem unread: it may have run.
+    this.connection.received = record.received ?? last + READ_MARGIN;
   }
 
   /** Position of its journal. */
@@ -218,17 +259,20 @@ export class Session implements ConnectionOwner, SessionView {
       void old.close('superseded');
     }
     let first = true;
+    let gap: Gap | undefined;
     let at = after;
     for (;;) {
       const written = connection.cursor;
-      const page = await this.#journal?.read(this.id, at, REPLAY_PAGE).catch((error) => {
+      const page = await this.#page(at).catch((error) => {
         if (epoch === this.#epoch) this.linkLost({ clean: false, reason: 'the journal cannot be read' });
         throw error;
       });
       if (epoch !== this.#epoch || this.#state !== 'open') return void link.close('superseded');
       if (!steps.alive()) return this.linkLost({ clean: false, reason: 'the link ended during the replay' });
-      if (first) steps.greet(page?.gap);
-      else if (page?.gap !== undefined) {
+      if (first) {
+        gap = page?.gap ?? this.#lostAfter(at);
+        steps.greet(gap);
+      } else if (page?.gap !== undefined && page.gap.to !== gap?.to) {
         // Retention overtook the replay itself: the reader must get the gap, and it can no longer be sent in order.
         void link.close('slow_consumer');
         return this.linkLost({ clean: false, reason: 'the replay was overtaken by retention' });
@@ -236,13 +280,49 @@ export class Session implements ConnectionOwner, SessionView {
       first = false;
       for (const entry of page?.entries ?? []) {
         at = entry.cursor;
-        if (isOutgoing(entry)) link.send(link.text ? text(entry.body) : (value(entry.body) as Message));
+        if (this.#isReplayed(entry)) link.send(link.text ? text(entry.body) : (value(entry.body) as Message));
       }
       // Caught up when nothing was written since what was just read was asked for.
       if (at >= connection.cursor || ((page?.entries.length ?? 0) === 0 && written === connection.cursor)) break;
       await link.drained();
     }
     steps.take();
+    this.#host.changed(this);
+  }
+
+  /** Entries above a cursor, once all requests have their replies or run here. */
+  async #page(after: number): Promise<Page | undefined> {
+    if (this.#takenUpAt > 0) {
+      this.#settled ??= this.#settleLeftWork();
+      await this.#settled;
+    }
+    return this.#journal?.read(this.id, after, REPLAY_PAGE);
+  }
+
+  /** Replies to the requests that the former host left: they are behind what it lost, as entries like all others. */
+  async #settleLeftWork(): Promise<void> {
+    const journal = this.#journal as Journal;
+    const { requests, lost } = await readLeftWork(journal, this.id).catch((error) => {
+      this.#settled = undefined;
+      throw error;
+    });
+    this.#lost = lost;
+    const { connection } = this;
+    for (const { body } of requests) {
+      const incoming = this.#codec.read(body as Encoded, connection.limits.maxDepth);
+      connection.refuse(incoming, this.#host.interrupted(this, incoming));
+    }
+  }
+
+  /** The range that the former host lost, as far as it lies above a cursor. */
+  #lostAfter(cursor: number): Gap | undefined {
+    if (this.#lost === undefined || cursor >= this.#lost.to) return undefined;
+    return { ...this.#lost, from: Math.max(this.#lost.from, cursor + 1) };
+  }
+
+  /** Requests to the agent end with the host that made them. */
+  #isReplayed({ kind, cursor }: JournalEntry): boolean {
+    return kind !== 'request' && (kind !== 'call' || cursor > this.#takenUpAt);
   }
 
   /**
@@ -315,6 +395,7 @@ export class Session implements ConnectionOwner, SessionView {
       this.connection.dropped++;
       return;
     }
+    this.suspended = false;
     const shutdown = message as Message;
     const seconds = checkShutdown(shutdown) && typeof shutdown.timeout === 'number' ? shutdown.timeout : 10;
     void this.drain(seconds * 1000, 'interrupted', 'the session was shut down before the work was done');
@@ -357,6 +438,7 @@ export class Session implements ConnectionOwner, SessionView {
       this.#state = 'detached';
       this.detachedAt = performance.now();
       this.#stopReading();
+      this.#host.changed(this);
       return;
     }
     this.close('connection_lost', `the link ended: ${cause.reason}`);
@@ -364,14 +446,15 @@ export class Session implements ConnectionOwner, SessionView {
 
   /** Recorder of the connection: tool traffic is volatile, so no request waits for it. */
   record(cursor: number, kind: EntryKind, request: string, body: Encoded): void {
+    if (this.#isNew) {
+      this.#isNew = false;
+      this.#host.changed(this);
+    }
     const entry = { cursor, ts: this.#codec.now(), kind, request, body };
     const refused = this.#journal?.append(this.id, [entry], 'volatile', this.#principal.name);
     refused?.catch((error) => this.#host.journalFailed(this, error));
   }
 }
-
-/** Entries that were sent to the agent. */
-const isOutgoing = (entry: JournalEntry): boolean => entry.kind !== 'request';
 
 const text = (body: string | object): string => (typeof body === 'string' ? body : JSON.stringify(body));
 const value = (body: string | object): object => (typeof body === 'string' ? JSON.parse(body) : body);

@@ -141,19 +141,22 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
     metadata: ({ session }) => ({ tools: entries.size + ((session && own.get(session)?.size) ?? 0) }),
     methods: [
       handle(toolList, list),
-      handle(
-        toolCall,
-        call,
-        (request, session) =>
-          find(request, session) === undefined
-            ? fail('unknown_tool', `no tool named ${JSON.stringify((request.tool_name ?? '').slice(0, 64))}`)
-            : undefined,
-        (request, session) => {
-          // A call of a tool that was removed continues.
-          const tool = find(request, session)?.tool;
-          return tool === undefined || filterOf(session.principal)(tool) ? undefined : denied(tool);
-        },
-      ),
+      {
+        ...handle(
+          toolCall,
+          call,
+          (request, session) =>
+            find(request, session) === undefined
+              ? fail('unknown_tool', `no tool named ${JSON.stringify((request.tool_name ?? '').slice(0, 64))}`)
+              : undefined,
+          (request, session) => {
+            // A call of a tool that was removed continues.
+            const tool = find(request, session)?.tool;
+            return tool === undefined || filterOf(session.principal)(tool) ? undefined : denied(tool);
+          },
+        ),
+        isIdempotent: (request: Body<ToolCallReq>, session) => find(request, session)?.tool.idempotent === true,
+      },
     ],
     async start(context: PluginContext) {
       host = context;

@@ -68,13 +68,17 @@ interface Change extends Write {
 }
 
 /**
- * Opens the state of plugins. What belonged to sessions is dropped: no session outlives its host.
+ * Opens the state of plugins. What belonged to sessions is dropped, but for the `sessions` that the host takes up again.
  *
  * Fails as `openDatabase` does; with `journal_locked` where another process has the file.
  * @param options.file a path, or `:memory:`
+ * @param options.sessions the owners of sessions whose state stays, by session
  */
 export function openStateDatabase(
-  options: Pick<DatabaseOptions, 'file' | 'onCorrupt' | 'now'> & { readonly storage?: StorageShares | undefined },
+  options: Pick<DatabaseOptions, 'file' | 'onCorrupt' | 'now'> & {
+    readonly storage?: StorageShares | undefined;
+    readonly sessions?: ReadonlyMap<string, string>;
+  },
 ): StateDatabase {
   return openDatabase(
     {
@@ -86,7 +90,7 @@ export function openStateDatabase(
       ownCheckpoints: true,
       lock: soleOwner('another host has this store open; give each host its own host_id'),
     },
-    (database, release) => new SqliteState(database, release, options.storage),
+    (database, release) => new SqliteState(database, release, options.storage, options.sessions),
   );
 }
 
@@ -105,7 +109,12 @@ class SqliteState implements StateDatabase {
   #together: Change[] | undefined;
   #closed = false;
 
-  constructor(database: DatabaseSync, release: () => void, storage: StorageShares | undefined) {
+  constructor(
+    database: DatabaseSync,
+    release: () => void,
+    storage: StorageShares | undefined,
+    sessions: ReadonlyMap<string, string> = new Map(),
+  ) {
     this.#database = database;
     this.#release = release;
     this.#storage = storage;
@@ -122,12 +131,23 @@ class SqliteState implements StateDatabase {
         'INSERT INTO usage (owner, bytes) VALUES (?, ?) ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes',
       ),
     };
-    database.exec(`DELETE FROM entry WHERE space >= 'session ' AND space < 'session!'`);
+    this.#dropSessionsBut(sessions);
     for (const row of database.prepare('SELECT owner, bytes FROM usage').all()) {
       const { owner, bytes } = row as { owner: string; bytes: number };
       storage?.add(stateOf(owner), owner, bytes);
     }
     this.#commits = new GroupCommit({ db: database, what: WHAT });
+  }
+
+  #dropSessionsBut(sessions: ReadonlyMap<string, string>): void {
+    const { clear, used } = this.#statements;
+    for (const { space } of this.#database
+      .prepare(`SELECT DISTINCT space FROM entry WHERE space >= 'session ' AND space < 'session!'`)
+      .all() as { space: string }[]) {
+      const owner = sessions.get(sessionOf(space));
+      if (owner === undefined) clear.run(space);
+      else this.#storage?.add(space, owner, (used.get(space) as { bytes: number }).bytes);
+    }
   }
 
   plugin(name: string, { quotaBytes = DEFAULT_STORE_QUOTA_BYTES }: StoreUse): PluginStore {
@@ -325,6 +345,12 @@ const entryOf = (space: string, part: string, key: Key): string => `${space}\n${
 
 /** What all durable state of an owner is called where it is counted. */
 const stateOf = (owner: string): string => `state/${owner}`;
+
+/** The session of a space that `isOfSession`: the last of the two JSON texts in it is a list of its id. */
+const sessionOf = (space: string): string => {
+  const [, id = ''] = /\["([^"]*)"\]$/.exec(space) ?? [];
+  return id;
+};
 
 const isOfSession = (space: string): boolean => space.startsWith('session ');
 

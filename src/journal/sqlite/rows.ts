@@ -6,7 +6,7 @@
  */
 import { crc32 } from 'node:zlib';
 import { fail } from '../../wire/errors.ts';
-import type { JournalSession } from '../journal.ts';
+import type { JournalSession, RecordedSession } from '../journal.ts';
 import type { Amount } from '../shares.ts';
 import { type Block, blockSum, type PageBuilder } from './block.ts';
 import type { WrittenSession } from './expiry.ts';
@@ -68,6 +68,8 @@ export const MIGRATIONS: readonly string[] = [
   `CREATE INDEX sessions_by_write ON sessions (written);
    CREATE INDEX sessions_by_owner ON sessions (owner, written);
    CREATE INDEX reserved_sessions ON sessions (session) WHERE reserved > 0;`,
+  `ALTER TABLE sessions ADD COLUMN record TEXT NOT NULL DEFAULT '';
+   CREATE INDEX recorded_sessions ON sessions (session) WHERE record <> '';`,
 ];
 
 /**
@@ -78,7 +80,7 @@ export const MIGRATIONS: readonly string[] = [
 export type Fact = 'written' | 'lost_to' | 'progress' | 'seen_at';
 
 /** Named in every statement, so that a damaged table definition is found when they are prepared, at opening. */
-const SESSION_COLUMNS = 'session, written, first, last, evicted, entries, bytes, reserved, owner, crc';
+const SESSION_COLUMNS = 'session, written, first, last, evicted, entries, bytes, reserved, owner, record, crc';
 
 /** What the `sessions` table knows of a session besides its name. */
 export interface Counters {
@@ -97,6 +99,8 @@ export interface Counters {
   reserved: number;
   /** In whose share it counts; `''` = in none. */
   owner: string;
+  /** What its writer stored beside the entries; `''` = nothing. */
+  record: string;
 }
 
 /** What an owner has. */
@@ -120,10 +124,12 @@ export interface BlockSummary {
   readonly size: number;
 }
 
-const sessionSum = (session: string, { written, first, last, evicted, entries, bytes, reserved, owner }: Counters) => {
+const sessionSum = (session: string, counters: Counters) => {
+  const { written, first, last, evicted, entries, bytes, reserved, owner, record } = counters;
   const sum = crc32(`${session}\n${written}\n${first}\n${last}\n${evicted}\n${entries}\n${bytes}\n${reserved}`);
-  // Rows of earlier versions have no owner.
-  return owner === '' ? sum : crc32(owner, sum);
+  // Rows of earlier versions have no owner and no record.
+  const owned = owner === '' ? sum : crc32(owner, sum);
+  return record === '' ? owned : crc32(`\n${record}`, owned);
 };
 
 const damaged = (what: string) => fail('journal_corrupt', `the journal file is damaged: ${what}`);
@@ -146,6 +152,7 @@ export class JournalRows {
   readonly #trim: Statement;
   readonly #find: Statement;
   readonly #put: Statement;
+  readonly #recorded: Statement;
   readonly #list: Statement;
   readonly #listOwned: Statement;
   readonly #names: Statement;
@@ -184,8 +191,9 @@ export class JournalRows {
     this.#trim = db.prepare('DELETE FROM blocks WHERE session = ? AND last <= ?');
     this.#find = db.prepare(`SELECT ${SESSION_COLUMNS} FROM sessions WHERE session = ?`);
     this.#put = db.prepare(
-      `INSERT OR REPLACE INTO sessions (${SESSION_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT OR REPLACE INTO sessions (${SESSION_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     );
+    this.#recorded = db.prepare(`SELECT ${SESSION_COLUMNS} FROM sessions WHERE record <> ''`);
     this.#list = db.prepare(`SELECT ${SESSION_COLUMNS} FROM sessions ORDER BY written DESC LIMIT ?`);
     this.#listOwned = db.prepare(
       `SELECT ${SESSION_COLUMNS} FROM sessions WHERE owner = ? ORDER BY written DESC LIMIT ?`,
@@ -261,10 +269,10 @@ export class JournalRows {
   }
 
   put(session: string, counters: Counters): void {
-    const { written, first, last, evicted, entries, bytes, reserved, owner } = counters;
+    const { written, first, last, evicted, entries, bytes, reserved, owner, record } = counters;
     const sum = sessionSum(session, counters);
     this.logged += PAGE_BYTES;
-    this.#put.run(session, written, first, last, evicted, entries, bytes, reserved, owner, sum);
+    this.#put.run(session, written, first, last, evicted, entries, bytes, reserved, owner, record, sum);
   }
 
   remove(session: string): void {
@@ -279,6 +287,18 @@ export class JournalRows {
     return rows.map((row) => {
       const { first, last, bytes, owner: name } = checked(row);
       return { session: row.session as string, first, last, bytes, ...(name !== '' && { owner: name }) };
+    });
+  }
+
+  /** The sessions with a record; without those whose row does not match its checksum. */
+  recorded(): RecordedSession[] {
+    return this.#recorded.all().flatMap((row) => {
+      try {
+        const { last, owner, record } = checked(row);
+        return [{ session: row.session as string, last, owner, record }];
+      } catch {
+        return [];
+      }
     });
   }
 

@@ -31,6 +31,7 @@ const EMPTY: Counters = Object.freeze({
   bytes: 0,
   reserved: 0,
   owner: '',
+  record: '',
 });
 const NOTHING: Amount = Object.freeze({ bytes: 0, entries: 0 });
 /** What waits is not evicted by being appended to: see {@link SqliteSession.addVolatile}. */
@@ -61,6 +62,7 @@ export class SqliteSession implements Followable {
   readonly #rows: JournalRows;
   readonly #retention: Retention;
   #owner: string;
+  #record: string;
   /** What the next write evicts at least, for the share of its owner. */
   #surplus: Amount = NOTHING;
   #committed: Counters;
@@ -83,6 +85,7 @@ export class SqliteSession implements Followable {
     this.#retention = retention;
     this.#committed = counters;
     this.#owner = counters.owner;
+    this.#record = counters.record;
     this.written = counters.written;
     this.#reserved = counters.reserved;
     this.#waiting = new SessionRing(UNBOUNDED, counters.last);
@@ -101,6 +104,11 @@ export class SqliteSession implements Followable {
   /** Says in whose share it counts, before it has a row in the file. */
   ownedBy(owner: string): void {
     if (!this.stored && this.#owner === '') this.#owner = owner;
+  }
+
+  /** Sets what the next write stores beside the entries. */
+  describe(record: string): void {
+    this.#record = record;
   }
 
   /** The next write evicts at least so much. */
@@ -135,7 +143,8 @@ export class SqliteSession implements Followable {
 
   /** True when nothing is lost by forgetting this object: it can be loaded again. */
   get idle(): boolean {
-    return this.#waiting.length === 0 && this.#lostTo === 0 && this.#followers === null;
+    const { record } = this.#committed;
+    return this.#waiting.length === 0 && this.#lostTo === 0 && this.#followers === null && record === this.#record;
   }
 
   /** Nothing of it is stored, but cursors up to `cursor` may have been used: they read as a gap. Before its first entry. */
@@ -209,6 +218,7 @@ export class SqliteSession implements Followable {
       last: this.last,
       reserved: this.#reserved,
       owner: this.#owner,
+      record: this.#record,
     };
     let oldest = this.#oldest;
     if (overrun > 0) {

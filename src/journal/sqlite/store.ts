@@ -11,7 +11,17 @@ import { isFatal, sqliteFailure } from '../../base/sqlite/failure.ts';
 import type { Mark, Marked } from '../../base/sqlite/mark.ts';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import { Follower } from '../follow.ts';
-import type { Durability, Gap, Journal, JournalEntry, JournalSession, NewEntry, Page, Retention } from '../journal.ts';
+import type {
+  Durability,
+  Gap,
+  Journal,
+  JournalEntry,
+  JournalSession,
+  NewEntry,
+  Page,
+  Retention,
+  SessionRecords,
+} from '../journal.ts';
 import { follows, journalClosed, outOfOrder, refuse } from '../refusals.ts';
 import type { Amount, JournalShares } from '../shares.ts';
 import { textOf, unfit } from './block.ts';
@@ -334,6 +344,21 @@ export class SqliteStore implements Journal {
     record.release();
     this.#behind.appended(record);
   }
+
+  readonly records: SessionRecords = {
+    put: (session, record) => {
+      if (this.#closed) return;
+      try {
+        const known = this.#find(session) ?? (record === '' ? undefined : this.#load(session));
+        known?.describe(record);
+        // Without a row it is written with the first entries.
+        if (known?.stored === true && !known.idle) this.#behind.appended(known);
+      } catch (thrown) {
+        this.#note(thrown);
+      }
+    },
+    all: () => this.#rows.recorded(),
+  };
 
   async delete(session: string): Promise<void> {
     const refusal = this.#refusal();
