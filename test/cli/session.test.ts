@@ -116,6 +116,23 @@ describe('what sessions there are', () => {
     assert.equal((await following.ended()).code, 130);
   });
 
+  test('is tailed by "handfast tail" too, which knows sessions of both kinds', async () => {
+    const { session_id: id } = await user.json(['session', 'send', 'new', 'say "either way"', '--detach']);
+    const following = user.start(['tail', id.slice(0, 12), '--follow']);
+    await following.says('either way');
+    await session('send', id, 'say "and live"');
+    await following.says('and live');
+    following.child.kill('SIGINT');
+    assert.equal((await following.ended()).code, 130);
+    const { seq } = await user.json(['session', 'show', id]);
+    assert.deepEqual((await session('tail', id, '--after', String(seq))).stdout, '');
+    for (const words of [[], ['--follow']]) {
+      const beyond = await user.failure(['session', 'tail', id, '--after', String(seq + 5), ...words]);
+      assert.deepEqual([beyond.exit, beyond.code], [2, 'usage']);
+      assert.match(beyond.message, /^--after \d+ is beyond the newest event of this session, which is \d+$/);
+    }
+  });
+
   test('is exported and imported again, whole, into a file that only its owner can read', async () => {
     await session('send', 'new', 'read notes.txt');
     const file = join(user.cwd, 'export.jsonl');

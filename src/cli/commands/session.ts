@@ -95,7 +95,10 @@ export async function sessionTail(
   await withControl(flags, terminal, async ({ control, signal }) => {
     const session = await control.open(await fullId(control, id));
     const { seq } = await session.state();
-    if (!follow && seq <= after) return;
+    if (after > seq) {
+      throw fail('usage', `--after ${after} is beyond the newest event of this session, which is ${seq}`);
+    }
+    if (!follow && seq === after) return;
     if (!follow) terminal.page();
     const output = new SessionOutput(terminal, { conversation: true });
     for await (const event of session.events({ afterSeq: after, signal })) {

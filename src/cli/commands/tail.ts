@@ -1,12 +1,13 @@
 /**
- * `handfast tail`: reads the journal of a session, and with `--follow` what happens from now on. Without a session it
- * lists those there are.
+ * `handfast tail`: reads the journal of a session, and with `--follow` what happens from now on. Sessions of both edges are
+ * accepted. Without a session it lists those of the environment edge.
  */
 import type { CallEvent } from '../../connection/call.ts';
 import type { SessionLine } from '../../server/http/operator-routes.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import { type ConnectFlags, findHost, httpAddressOf } from '../connect/find-host.ts';
 import { withAgent } from '../connect/open-agent.ts';
+import { withControl } from '../connect/open-control.ts';
 import { askOperator } from '../connect/operator.ts';
 import { interruptible } from '../interrupt.ts';
 import type { Terminal } from '../output/terminal.ts';
@@ -26,7 +27,15 @@ const PAGE = 1000;
 
 export async function tail(session: string | undefined, flags: TailFlags, terminal: Terminal): Promise<void> {
   if (session === undefined) return listSessions(flags, terminal);
-  const id = await fullId(session, flags);
+  const listed = await listedId(session, flags);
+  if (listed === undefined) {
+    // The other kind, whose events `session tail` prints.
+    const { fullId, sessionTail } = await import('./session.ts');
+    const other = await withControl(flags, terminal, ({ control }) => fullId(control, session)).catch(unlessAmbiguous);
+    if (other !== undefined) return sessionTail(other, flags, terminal);
+  }
+  // One that is not listed: its journal may be stored although the session has ended.
+  const id = listed ?? session;
   if (!flags.follow) terminal.page();
   await withAgent(flags, [], terminal, async ({ agent, signal }) => {
     let last = flags.after;
@@ -54,18 +63,23 @@ export async function tail(session: string | undefined, flags: TailFlags, termin
 const WHOLE = /^[\da-f]{32}$/;
 
 /**
- * The session that an id or a prefix of one names. An id that is not listed is taken as it is: its journal may be stored
- * although the session has ended. Fails with `usage` when several sessions have the prefix.
+ * The session of the environment edge that an id or a prefix of one names; undefined where none is listed. A whole id is taken
+ * as it is. Fails with `usage` when several have the prefix.
  */
-async function fullId(given: string, flags: ConnectFlags): Promise<string> {
+async function listedId(given: string, flags: ConnectFlags): Promise<string | undefined> {
   if (WHOLE.test(given)) return given;
   const sessions = await readSessions(flags).catch(() => []);
   try {
     return byPrefix(given, sessions, ({ session_id }) => session_id, SOUGHT).session_id;
   } catch (error) {
-    if (asError(error).code === SOUGHT.missing) return given;
-    throw error;
+    return unlessAmbiguous(error);
   }
+}
+
+/** Undefined for an error that means: no such session here. */
+function unlessAmbiguous(error: unknown): undefined {
+  if (['usage', 'cancelled'].includes(asError(error).code)) throw error;
+  return undefined;
 }
 
 async function readSessions(flags: ConnectFlags): Promise<readonly SessionLine[]> {

@@ -73,7 +73,7 @@ export class SessionOutput {
     if (this.#terminal.json) return this.#terminal.document(event);
     switch (event.type) {
       case 'gap':
-        return this.note(`· events ${event.from} to ${event.to} are no longer stored`);
+        return this.note(`· ${gapText(event.from)}`);
       case 'session.stream.chunk': {
         const { answerText, segments } = event.payload.chunk;
         for (const { kind, text } of segments ?? [{ kind: 'answer', text: answerText }]) {
@@ -194,3 +194,7 @@ export class SessionOutput {
     this.#asked.clear();
   }
 }
+
+/** A gap for people. Its end is not named: after a crash it lies above every number that was used. */
+const gapText = (from: number): string =>
+  from === 1 ? 'the oldest events are no longer stored' : `events that may have followed #${from - 1} are not stored`;
