@@ -418,9 +418,10 @@ test('a no at a terminal holds as long as the command runs: it continues without
   await chat.says('› ');
   for (const word of ['one', 'two']) {
     chat.child.stdin.write(`say "${word} was said" with $tidy\r`);
-    await chat.says(`\n"${word} was said"`);
-    // What is typed before the turn has ended steers it.
-    await chat.says('› ', 'stdout', chat.stdout.indexOf(`\n"${word} was said"`));
+    // The line of the answer: what was typed is shown behind a prompt. What is typed before the turn has ended steers it.
+    const answer = `\u001b[2K"${word} was said"`;
+    await chat.says(answer);
+    await chat.says('tokens', 'stdout', chat.stdout.indexOf(answer));
   }
   assert.equal(chat.stdout.split('This folder brings what was never trusted').length, 2);
   assert.doesNotMatch(chat.stdout, /skills applied/);

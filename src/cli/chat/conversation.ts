@@ -152,9 +152,9 @@ export class Conversation implements ChatPlace {
       this.terminal.note(`${server_name} · ${state.title || 'new session'} · ${state.backend} · ${state.cwd}`);
       if (state.backend === 'rehearsal' && state.messages.length === 0) {
         this.terminal.note(
-          'No model is configured, so this is the rehearsal backend: it follows simple directives with',
+          'No model is configured, so this is the rehearsal backend: it follows simple directives with ' +
+            'real tools, e.g. "read README.md and count its lines". /help lists commands.',
         );
-        this.terminal.note('real tools, e.g. "read README.md and count its lines". /help lists commands.');
       }
       for (const { kind, text } of state.messages.slice(-SHOWN_MESSAGES)) {
         const lines = text.trim().split('\n');
