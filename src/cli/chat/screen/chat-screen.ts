@@ -72,6 +72,8 @@ export class ChatScreen implements TerminalOutput, ChatAsker {
   #activity = '';
   #asked: Approval | undefined;
   #lastNote = '';
+  /** The last line that was printed is empty. */
+  #spaced = true;
   /** What has the keys in the place of the input. */
   #prompt: ChatPrompt | undefined;
   readonly #folded = new FoldedTexts();
@@ -318,6 +320,7 @@ export class ChatScreen implements TerminalOutput, ChatAsker {
       if (text.trim() === '') return;
       this.#endText();
       this.#open = new kind(this.#theme);
+      if (!this.#spaced) this.#area.print(['']);
     }
     this.#area.print(this.#open.push(escapeControls(text), this.#columns));
   }
@@ -325,12 +328,15 @@ export class ChatScreen implements TerminalOutput, ChatAsker {
   #endText(): void {
     const open = this.#open;
     this.#open = undefined;
-    if (open !== undefined) this.#area.print(open.end(this.#columns));
+    if (open === undefined) return;
+    this.#area.print(open.end(this.#columns));
+    this.#spaced = false;
   }
 
   #print(lines: readonly string[]): void {
     this.#endText();
     this.#area.print(lines);
+    this.#spaced = lines.at(-1) === '';
   }
 
   #wrapped(text: string, indent = 0): string[] {
