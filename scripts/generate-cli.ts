@@ -25,6 +25,7 @@ Every command of \`handfast\` with its help. [README](../README.md#commands) has
   is one line on stderr. Names are in snake case; messages of the protocols are printed as they came. \`schema/cli.json\` describes
   each document by the words of its command, and \`handfast schema export cli\` prints it.
 - **Ids.** The beginning of an id that only one thing has is accepted everywhere, and \`last\` for the newest session or task.
+- **Completion.** \`handfast completion bash\`, \`zsh\` or \`fish\` prints a script for that shell.
 `;
 
 /** The help of a command as it is printed, without colour, in a fixed width. */
@@ -43,7 +44,7 @@ function helpOf(command: ReturnType<typeof commandLine>): string {
 
 /** Path → content of the two files. */
 export function generateCli(): Map<string, string> {
-  const commands = commandsBelow(commandLine(async () => {}));
+  const commands = commandsBelow(commandLine(async () => {})).filter((each) => wordsOf(each) !== 'complete');
   const sections = commands.map((command) => {
     const words = wordsOf(command);
     return `## ${['handfast', words].join(' ').trim()}\n\n\`\`\`text\n${helpOf(command)}\n\`\`\``;

@@ -214,3 +214,24 @@ test('what every command prints with --json is described', () => {
     'a command without a row in scripts/cli-documents.ts',
   );
 });
+
+test('every script and file that CONTRIBUTING names exists', () => {
+  const text = readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8');
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    scripts: Record<string, string>;
+  };
+  const named = [...text.matchAll(/npm (?:run(?: -s)? )?([a-z][\w:-]*)/g)].map((match) => match[1]!);
+  assert.ok(named.length >= 8);
+  assert.deepEqual(
+    named.filter((name) => name !== 'install' && scripts[name] === undefined),
+    [],
+  );
+  const files = [...text.matchAll(/`((?:src|test|docs|examples|scripts|bench)\/[\w./-]+|\.ci\/\w+)`/g)].map(
+    (match) => match[1]!,
+  );
+  assert.ok(files.length >= 8);
+  assert.deepEqual(
+    files.filter((path) => !existsSync(join(root, path))),
+    [],
+  );
+});

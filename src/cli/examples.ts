@@ -132,6 +132,8 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   tail: ['handfast tail', 'handfast tail 5f0c0a3e --follow'],
   audit: ['handfast audit verify'],
   'audit verify': ['handfast audit verify', 'handfast audit verify audit.jsonl --json'],
+  completion: ['handfast completion bash'],
+  complete: ['handfast complete -- tools c'],
   doctor: ['handfast doctor', 'handfast doctor --json'],
   trust: [
     'handfast trust add            # shows what this folder would run, and asks',

@@ -2,7 +2,7 @@
  * The options commands share, and how their values are read: the one file that knows the command line library. Used by
  * `program.ts` and `session-commands.ts`.
  */
-import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { ADDRESS_FORMS } from '../agent/addresses.ts';
 import type { Terminal } from './output/terminal.ts';
 
@@ -74,4 +74,4 @@ export function port(text: string): number {
   return value;
 }
 
-export { Command, CommanderError, InvalidArgumentError, Option };
+export { Argument, Command, CommanderError, InvalidArgumentError, Option };

@@ -8,12 +8,15 @@ import { styleText } from 'node:util';
 import { isOutOfSpace } from '../base/disk-space.ts';
 import { fail } from '../wire/errors.ts';
 import { addBuiltinCommands, addPackageCommands } from './capability-commands.ts';
+import { candidateLines, candidatesFor, completionScript, SHELLS, type Shell } from './completion.ts';
 import { addExamples } from './examples.ts';
 import { reportFailure } from './failure.ts';
 import { addFleet } from './fleet-commands.ts';
+import { leaveSoon } from './leave.ts';
 import { addModels } from './model-commands.ts';
 import {
   type Act,
+  Argument,
   Command,
   CommanderError,
   collect,
@@ -106,6 +109,7 @@ ${EXIT_CODES}`,
   addFleet(program, act);
   addInspecting(program, act);
   addPreparing(program, act);
+  addCompletion(program, act);
   addBuiltinCommands(program, act);
   addExamples(program);
   return program;
@@ -298,6 +302,32 @@ function addPreparing(program: Command, act: (action: Act) => Promise<void>): vo
     .addOption(jsonOption())
     .action((name, flags) =>
       act(async (terminal) => (await import('./commands/schema-export.ts')).schemaExport(name, flags, terminal)),
+    );
+}
+
+/** Completion in shells. */
+function addCompletion(program: Command, act: (action: Act) => Promise<void>): void {
+  program
+    .command('completion')
+    .description('print the completion script of a shell')
+    .addArgument(new Argument('<shell>', 'where it is sourced').choices(SHELLS))
+    .addHelpText(
+      'after',
+      `
+bash  in ~/.bashrc:                  source <(handfast completion bash)
+zsh   in ~/.zshrc, behind compinit:  source <(handfast completion zsh)
+fish  in ~/.config/fish/config.fish: handfast completion fish | source`,
+    )
+    .action((shell: Shell) => act(async (terminal) => terminal.raw(completionScript(shell))));
+  program
+    .command('complete [words...]', { hidden: true })
+    .description('print what may follow these words; called by completion scripts')
+    .action((words: string[]) =>
+      act(async (terminal) => {
+        const { knownThings } = await import('./commands/complete.ts');
+        terminal.raw(candidateLines(await candidatesFor(program, words, knownThings(terminal))));
+        leaveSoon();
+      }),
     );
 }
 

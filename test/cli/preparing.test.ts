@@ -43,6 +43,10 @@ test('init, up, and the first own tool works', async () => {
   assert.ok((await user.json<{ name: string }[]>(['tools', 'ls'])).some(({ name }) => name === 'read_file'));
   assert.equal(command.stderr, '', 'a fresh configuration gives no warning');
 
+  // Editors find the schema by the first line, without a network.
+  const [, schema = ''] =
+    /^# yaml-language-server: \$schema=(.+)$/m.exec(readFileSync(join(user.cwd, 'handfast.yaml'), 'utf8')) ?? [];
+  assert.equal(JSON.parse(readFileSync(schema, 'utf8')).title, 'handfast.yaml');
   const again = await user.failure(['init']);
   assert.deepEqual([again.exit, again.code], [2, 'usage']);
   user.write('hello.mts', 'changed');

@@ -139,6 +139,8 @@ describe('what sessions there are', () => {
     assert.match((await session('export', 'last', '--out', file)).stderr, /^\d+ lines written to /);
     assert.equal(statSync(file).mode & 0o777, 0o600);
     assert.equal((await session('export', 'last')).stdout, readFileSync(file, 'utf8'));
+    const atTerminal = await user.run(['session', 'export', 'last', '--out', file], { terminal: true });
+    assert.match(atTerminal.stdout, /\d+ lines read/, 'how far it is shows where people watch');
     const before = await user.json(['session', 'show', 'last']);
     const { session_id } = await user.json(['session', 'import', file]);
     assert.notEqual(session_id, before.id);

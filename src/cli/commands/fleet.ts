@@ -77,7 +77,10 @@ export async function fleetDrain(
       const tasks = (await fleet.workers()).find(({ peer_id }) => peer_id === peerId)?.tasks ?? [];
       if (!terminal.json && tasks.length > 0) terminal.note(`waiting for ${amount(tasks.length, 'task')}`);
       // It is given no more: when these have ended it has nothing to do.
-      for (const taskId of tasks) await fleet.ended(taskId, signal);
+      for (const [ended, taskId] of tasks.entries()) {
+        terminal.passing(`${ended} of ${tasks.length} tasks have ended`);
+        await fleet.ended(taskId, signal);
+      }
     }
     if (terminal.json) terminal.document({ peer_id: peerId, draining: !undo });
     else if (undo) terminal.line(`${peerId} accepts tasks again`);

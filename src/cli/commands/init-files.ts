@@ -42,13 +42,17 @@ const countDown = tool({
 export const plugin = toolsPlugin({ name: 'hello', tools: [hello, countDown] });
 `;
 
-/** File name → text. */
-export function initFiles(): ReadonlyMap<string, string> {
+/** File name → text. `schema` is the path of the JSON Schema of the configuration, as an editor finds it from there. */
+export function initFiles(schema: string): ReadonlyMap<string, string> {
   const plugins = 'plugins:\n  - tools\n';
   const template = configTemplate();
   if (!template.includes(`\n${plugins}`)) throw fail('runtime_error', 'the template has no list of plugins to add to');
   return new Map([
-    [CONFIG_FILE, template.replace(plugins, `${plugins}  - ./${PLUGIN_FILE}\n`)],
+    // Editors with a YAML language server complete and check the file by this line.
+    [
+      CONFIG_FILE,
+      `# yaml-language-server: $schema=${schema}\n${template.replace(plugins, `${plugins}  - ./${PLUGIN_FILE}\n`)}`,
+    ],
     [PLUGIN_FILE, PLUGIN],
   ]);
 }

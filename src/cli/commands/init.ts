@@ -1,10 +1,11 @@
 /** `handfast init`: writes a commented configuration and a first plugin into a folder. */
 import { mkdir, rm, writeFile } from 'node:fs/promises';
-import { join, relative } from 'node:path';
+import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { handfastHome } from '../../base/handfast-home.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import { CONFIG_FILE } from '../config-file.ts';
 import type { Terminal } from '../output/terminal.ts';
+import { packageFolder } from '../package-info.ts';
 import { initFiles } from './init-files.ts';
 
 export interface InitFlags {
@@ -14,7 +15,7 @@ export interface InitFlags {
 
 /** Writes all files or, when one of them is there already, none. Fails with `usage`. */
 export async function init(folder: string, { force = false }: InitFlags, terminal: Terminal): Promise<void> {
-  const files = initFiles();
+  const files = initFiles(schemaFrom(resolve(folder)));
   await mkdir(folder, { recursive: true });
   if (!force) {
     const { lstatSync } = await import('node:fs');
@@ -40,6 +41,17 @@ export async function init(folder: string, { force = false }: InitFlags, termina
   if (enter !== '') terminal.line(`  cd ${enter}`);
   terminal.line('  handfast up                                   # in this terminal');
   terminal.line('  handfast tools call hello name=world          # in another one');
+}
+
+/**
+ * The schema in this package, which needs no network: relative where the package is installed in the folder or above it, so that
+ * the line is true for everyone who has the same project; absolute for an installation elsewhere.
+ */
+function schemaFrom(folder: string): string {
+  const file = join(packageFolder, 'schema', 'config.json');
+  const path = relative(folder, file);
+  const shared = !isAbsolute(path) && path.split(sep).filter((part) => part !== '..')[0] === 'node_modules';
+  return (shared ? path : file).replaceAll('\\', '/');
 }
 
 /** What this command wrote is this user's own and needs no question, unless something else lies there by now. */

@@ -185,6 +185,7 @@ export async function sessionExport(
     do {
       const page = await control.rpc.sessionExport({ session_id, after_seq });
       lines.push(...page.lines);
+      terminal.passing(`${lines.length} lines read`);
       after_seq = page.next_after_seq ?? undefined;
     } while (after_seq !== undefined);
     const text = `${lines.join('\n')}\n`;
