@@ -63,6 +63,11 @@ export class FleetClient {
     return this.#read(methods.fleetStatus, {});
   }
 
+  /** Why a bus of the fleet carries nothing now, for people; empty: all work. */
+  async down(): Promise<readonly string[]> {
+    return (await this.#read(methods.fleetWorkers, {})).down ?? [];
+  }
+
   async workers(): Promise<readonly WorkerView[]> {
     return (await this.#read(methods.fleetWorkers, {})).workers as unknown as readonly WorkerView[];
   }

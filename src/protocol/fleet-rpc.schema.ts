@@ -20,7 +20,7 @@ import {
   rpcMethod,
   textParam,
 } from './rpc-shapes.schema.ts';
-import { flag, number, orNull, text } from './shapes.schema.ts';
+import { flag, may, number, orNull, text } from './shapes.schema.ts';
 
 const list = Type.Array;
 const object = Type.Object;
@@ -47,7 +47,7 @@ export const fleetStatus = rpcMethod(
 
 export const fleetWorkers = rpcMethod('fleet.workers', 'Every worker as the orchestrator knows it now.')
   .anyParams()
-  .returns(object({ workers: list(WorkerEntry) }));
+  .returns(object({ workers: list(WorkerEntry), down: may(list(text())) }));
 
 export const workerDrain = rpcMethod(
   'fleet.worker.drain',

@@ -12,7 +12,8 @@ import { type SubmitFlags, specOf } from './task.ts';
 
 export async function fleetWorkers(flags: ControlFlags, terminal: Terminal): Promise<void> {
   await withFleet(flags, terminal, async ({ fleet }) => {
-    const workers = await fleet.workers();
+    const [workers, down] = await Promise.all([fleet.workers(), fleet.down()]);
+    for (const reason of down) terminal.note(reason);
     if (terminal.json) return terminal.document(workers);
     if (workers.length === 0) {
       return terminal.note('no workers; let one join with: handfast worker --id NAME --executor KIND --repo FOLDER');

@@ -73,6 +73,8 @@ export interface OrchestratorBus {
   start(events: PeerEvents): Promise<void>;
   /** Queues a task for any worker of a pool; absent: this bus has no pools. Resolves when it is stored. */
   offer?(pool: string, message: FleetMessage): Promise<void>;
+  /** Why it carries nothing now, for people; undefined: it works. Absent: it cannot fail apart from its peers. */
+  down?(): string | undefined;
   /** Closes all peers in order. Bounded, never rejects. */
   close(): Promise<void>;
 }

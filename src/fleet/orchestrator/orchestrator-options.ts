@@ -120,6 +120,8 @@ export interface Orchestrator extends Closable {
   /** Where a task would go now, and why. Also for a task that was never submitted. */
   explain(task: string | TaskSpec): Promise<Explanation>;
   workers(): readonly WorkerView[];
+  /** Why a bus carries nothing now, for people; empty: all work. */
+  down(): readonly string[];
   /** No more tasks for this worker (`on` false: tasks again). */
   drain(peerId: string, on?: boolean): Promise<void>;
   /**

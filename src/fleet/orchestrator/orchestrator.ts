@@ -181,6 +181,10 @@ class TaskOrchestrator implements Orchestrator {
     return this.#engine.dispatcher.explain(newRecord(taskId, spec, 0, this.#engine.now()));
   }
 
+  down(): readonly string[] {
+    return this.#options.buses.flatMap((bus) => bus.down?.() ?? []);
+  }
+
   workers(): readonly WorkerView[] {
     const { peers, router } = this.#engine;
     return [...peers.all()]

@@ -40,7 +40,7 @@ export async function headOf(repository: string): Promise<string | null> {
 export function whyNotChecked(result: TaskResult, repository: string | undefined): string | undefined {
   const { files, pr, head } = claimsOf(result);
   if (files.length === 0 && pr === null && head === null) return 'the result names nothing that could be checked';
-  return repository === undefined ? 'the repository of this worker is not on this machine' : undefined;
+  return repository === undefined ? 'the orchestrator does not know the folder of this worker' : undefined;
 }
 
 /** Checks a result against the repository its worker works in. `base`: its commit when the attempt was sent. Never rejects. */

@@ -48,7 +48,7 @@ export function fleetHandlers({ name, orchestrator, buses, journal, stopping }: 
   };
   return [
     operates(methods.fleetStatus, () => ({ name, buses, counts: orchestrator.counts() })),
-    operates(methods.fleetWorkers, () => ({ workers: orchestrator.workers().map(plain) })),
+    operates(methods.fleetWorkers, () => ({ workers: orchestrator.workers().map(plain), down: orchestrator.down() })),
     operates(methods.workerDrain, async ({ peer_id, on }) => {
       await orchestrator.drain(peer_id, on ?? true);
       return { ok: true };

@@ -35,6 +35,7 @@ async function operated(t: TestContext, repository?: string) {
     },
   } as unknown as ControlClient;
   return {
+    bus,
     orchestrator,
     worker,
     client: new FleetClient(control),
@@ -104,4 +105,12 @@ test('every reply to an operator is what is published', async (t) => {
   void worker.report(first!.task_id, 'done', {}, 1);
   assert.equal((await client.ended(first!.task_id)).state, 'done');
   assert.equal((await client.get(first!.task_id)).attempts.length, 1);
+});
+
+test('a bus that carries nothing is reported with the workers', async (t) => {
+  const { bus, client } = await operated(t);
+  assert.deepEqual(await client.down(), []);
+  Object.assign(bus, { down: () => 'NATS at 127.0.0.1 does not respond' });
+  assert.deepEqual(await client.down(), ['NATS at 127.0.0.1 does not respond']);
+  assert.equal((await client.workers()).length, 1);
 });

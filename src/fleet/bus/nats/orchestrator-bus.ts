@@ -83,6 +83,12 @@ class JetStreamBus implements NatsBus {
     await storeDispatch(this.#parts.leadership!.link, subjects.poolDispatch(tokenOf(pool)), message, { check });
   }
 
+  down(): string | undefined {
+    const link = this.#parts.leadership?.link;
+    if (link === undefined || link.up) return undefined;
+    return `NATS at ${link.address} does not respond: workers on it show as last seen, and get no tasks until it does`;
+  }
+
   async close(): Promise<void> {
     if (this.#stopping.signal.aborted) return void (await this.closed);
     this.#stopping.abort();
