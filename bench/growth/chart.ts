@@ -50,6 +50,7 @@ export function chart(curves: readonly Curve[]): string {
     ({ title }, column) => `<text x="${LEFT + column * (WIDTH + GAP_X)}" y="18" class="title">${title}</text>`,
   );
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif">
+<title>Cost, memory and disk of each edge over the units done</title>
 <style>rect{fill:#fff}.box{fill:none;stroke:#ccc}path{fill:none;stroke:#0a5;stroke-width:1.5}text{font-size:10px;fill:#333}.title{font-weight:bold}.name{font-size:11px}</style>
 <rect width="${width}" height="${height}"/>
 ${[...titles, ...parts].join('\n')}
