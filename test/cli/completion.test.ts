@@ -37,7 +37,7 @@ describe('candidates', () => {
     ];
     assert.deepEqual(await values(['session', 'show', ''], known), ['session.show/session']);
     assert.deepEqual(await values(['session', 'show', '--json', ''], known), ['session.show/session']);
-    assert.deepEqual(await values(['task', 'answer', 'last', ''], known), ['task.answer/question']);
+    assert.deepEqual(await values(['task', 'answer', 'last', ''], known), ['task.answer/answer']);
     assert.deepEqual(await values(['session', 'rm', 'one', ''], known), ['session.rm/session']);
     assert.deepEqual(await values(['ping', ''], known), []);
   });
