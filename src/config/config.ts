@@ -223,6 +223,9 @@ function storesOf({ settings, problem }: Loading, home: string): Pick<HostConfig
   const { journal, audit } = settings;
   // Hosts of one user must not write into each other's files, so each has a folder by its name.
   const own = join(home, 'hosts', settings.hostId ?? '');
+  if (journal?.durable === 'replies' && journal.kind === 'memory') {
+    problem('journal.durable', 'expected kind: sqlite beside durable: replies, got kind: memory');
+  }
   if (journal?.file !== undefined && journal.kind === 'memory') {
     problem('journal.file', 'expected kind: sqlite beside a file, got kind: memory');
   }

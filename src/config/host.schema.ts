@@ -399,6 +399,15 @@ export const journal = group('The log of every session, which resume and history
     ['memory', 'sqlite'],
   ),
   file: optional(path('Where sqlite stores it. Left out: in the Handfast folder of this user.', './handfast.db')),
+  durable: choice(
+    {
+      default: 'nothing',
+      description:
+        'What sqlite has on disk before it leaves the host. nothing (the default): a kill may cost the last 100 ms, reported as a gap. replies: every reply that was sent is stored; each waits for the disk.',
+      example: 'replies',
+    },
+    ['nothing', 'replies'],
+  ),
   max_entries: integer('Entries stored per session.', [16, 10_000_000], DEFAULT_RETENTION.maxEntries),
   max_bytes: integer('Bytes stored per session.', [64 * KIB, 16 * KIB * MIB], DEFAULT_RETENTION.maxBytes),
   max_entries_per_principal: integer(

@@ -12,8 +12,9 @@ import type { CloseInfo, Link, LinkReceiver, Malformed } from '../transport/link
 import { asciiLength } from '../wire/ascii.ts';
 import { type Check, violation } from '../wire/check.ts';
 import type { Address, Capacity, Codec, Encoded, Incoming, Message, MessageId } from '../wire/codec.ts';
-import { fail, HandfastError } from '../wire/errors.ts';
+import { fail, HandfastError, mayHaveRun } from '../wire/errors.ts';
 import type { ConnectionLimits, ConnectionOwner, EntryKind, Recorder } from './contract.ts';
+import { HeldOutput } from './held-output.ts';
 import { IncomingRequests, RETRY_AFTER_MS, type RequestOwner } from './incoming-requests.ts';
 import type { KeptReplies } from './kept-replies.ts';
 import { type CallLimits, type CallWire, OutgoingCalls, type PendingCall } from './outgoing-calls.ts';
@@ -39,6 +40,8 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   /** Watches a reader that has been behind. */
   #slow: SlowConsumerGuard | undefined;
   #drained: Promise<void> | undefined;
+  /** What waits for replies that are being stored. */
+  #held: HeldOutput | undefined;
   /** Set while the entries that the old link missed are sent over the new one. */
   #replay: PromiseWithResolvers<void> | undefined;
   #ignoring = false;
@@ -161,6 +164,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
 
   #release(): void {
     this.#link = undefined;
+    this.#held?.clear();
     this.traffic?.leave(this);
     this.#piled = 0;
     this.#reading?.release();
@@ -365,7 +369,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     }
     this.sent++;
     this.keptReplies?.add(out, this.#link === undefined ? Number.POSITIVE_INFINITY : this.sent);
-    this.#put(failure === undefined ? 'reply' : 'error', request.incoming.id, out, cursor);
+    this.#put(failure === undefined ? 'reply' : 'error', request.incoming.id, out, cursor, request);
     this.#owner.replied?.(request, failure, typeof out === 'string' ? out.length : 0);
     if (this.#link !== undefined || cursor > 0) request.replied();
   }
@@ -533,12 +537,35 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     return this.#drained;
   }
 
-  #put(kind: EntryKind, request: MessageId, out: Encoded, cursor: number): void {
-    if (cursor > 0) this.record?.record(cursor, kind, String(request), typeof out === 'string' ? joined(out) : out);
+  /** @param of the request that `out` is the reply of */
+  #put(kind: EntryKind, request: MessageId, out: Encoded, cursor: number, of?: RunningRequest): void {
+    if (cursor > 0) {
+      const body = typeof out === 'string' ? joined(out) : out;
+      const stored = this.record?.record(cursor, kind, String(request), body, of !== undefined);
+      if (stored !== undefined && of !== undefined && this.#link !== undefined) return this.#hold(out, stored, of);
+    }
     this.#transmit(out);
   }
 
+  #hold(out: Encoded, stored: Promise<void>, of: RunningRequest): void {
+    this.#held ??= new HeldOutput((each) => this.#sendNow(each));
+    this.#held.hold(out, stored, (error) => {
+      const message = 'the reply could not be stored, and so it was not sent';
+      return this.#failure(of, mayHaveRun(new HandfastError(error.code, message, { cause: error })), 0);
+    });
+  }
+
+  /** Resolves when all replies that wait for the disk were sent; undefined when none does. */
+  get held(): Promise<void> | undefined {
+    return this.#held?.waiting === true ? this.#held.sent : undefined;
+  }
+
   #transmit(out: Encoded): void {
+    if (this.#held?.waiting === true) this.#held.push(out);
+    else this.#sendNow(out);
+  }
+
+  #sendNow(out: Encoded): void {
     const link = this.#link;
     if (link === undefined) return;
     link.send(out);

@@ -52,8 +52,11 @@ export interface ConnectionOwner {
 
 /** Journals what passes; see `session/session.ts`. */
 export interface Recorder {
-  /** @param request the id of the request the entry belongs to; `''` = none */
-  record(cursor: number, kind: EntryKind, request: string, body: Encoded): void;
+  /**
+   * @param request the id of the request the entry belongs to; `''` = none
+   * @param isReply true for the reply to a request: it is sent once the promise is settled, if there is one
+   */
+  record(cursor: number, kind: EntryKind, request: string, body: Encoded, isReply?: boolean): Promise<void> | undefined;
 }
 
 /** What an entry of a journal is. All but `request` were sent by this side. */

@@ -39,6 +39,11 @@ export interface HostOptions {
   readonly auth?: Authenticator;
   /** Where session entries go. Without one nothing is journaled and sessions cannot be resumed. */
   readonly journal?: Journal;
+  /**
+   * True to store each reply durably before it is sent: a host that is killed has every reply that left it. Costs a synced
+   * commit for all replies of a turn of the event loop. Default: replies are volatile.
+   */
+  readonly durableReplies?: boolean;
   /** True to drop a session's entries when it ends: for journals in memory. */
   readonly forgetClosed?: boolean;
   readonly audit?: AuditSink;

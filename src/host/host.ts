@@ -386,6 +386,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       host: this,
       limits: this.#limitsOf(options.principal),
       journal: this.#options.journal,
+      durableReplies: this.#options.durableReplies,
       resumable: options.terms.extensions.has(EXTENSION_RESUME),
       now: this.#now,
     });

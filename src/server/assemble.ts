@@ -85,6 +85,7 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
       log,
       workspace,
       journal,
+      durableReplies: config.journal.durable === 'replies',
       forgetClosed: config.journal.kind === 'memory',
       audit,
       stateFile: join(own, 'state.db'),

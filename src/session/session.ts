@@ -10,7 +10,7 @@ import { within } from '../base/race.ts';
 import { Connection, type ConnectionLimits, type ConnectionOwner, type EntryKind } from '../connection/connection.ts';
 import type { CallLimits } from '../connection/outgoing-calls.ts';
 import type { Route, RunningRequest } from '../connection/running-request.ts';
-import type { Gap, Journal, JournalEntry, Page } from '../journal/journal.ts';
+import type { Durability, Gap, Journal, JournalEntry, Page } from '../journal/journal.ts';
 import {
   checkCancel,
   checkPing,
@@ -65,6 +65,8 @@ export interface SessionOptions {
   readonly limits: ConnectionLimits;
   /** Where entries go; undefined = nothing is stored. */
   readonly journal: Journal | undefined;
+  /** True when replies are on disk before they are sent. Default: they are volatile. */
+  readonly durableReplies?: boolean | undefined;
   /** True when a lost link may be replaced. */
   readonly resumable: boolean;
   /** Set for a session of a former host, which waits for a link. */
@@ -108,6 +110,9 @@ export class Session implements ConnectionOwner, SessionView {
   readonly #codec: A2ECodec;
   readonly #host: SessionHost;
   readonly #journal: Journal | undefined;
+  readonly #replies: Durability;
+  /** The newest durable append. */
+  #storing: Promise<void> | undefined;
   #state: SessionState = 'open';
   #controller: AbortController | undefined;
   #ending: { readonly code: ErrorName; readonly message: string } | undefined;
@@ -143,6 +148,7 @@ export class Session implements ConnectionOwner, SessionView {
     this.resumable = options.resumable;
     this.#host = options.host;
     this.#journal = options.journal;
+    this.#replies = options.durableReplies === true ? 'durable' : 'volatile';
     const { stored } = options;
     // Ids of the former host may be in use at the agent.
     const prefix = stored === undefined ? `${options.id.slice(0, 5)}-` : undefined;
@@ -296,6 +302,8 @@ export class Session implements ConnectionOwner, SessionView {
       this.#settled ??= this.#settleLeftWork();
       await this.#settled;
     }
+    // A reply that is being stored can be read already, and must not be sent before it is.
+    await this.#storing?.catch(() => {});
     return this.#journal?.read(this.id, after, REPLAY_PAGE);
   }
 
@@ -350,8 +358,10 @@ export class Session implements ConnectionOwner, SessionView {
     this.#epoch++;
     this.connection.settle(() => this.#error());
     this.connection.endReplay();
-    const link = this.connection.detach();
-    this.#left = link?.close(code);
+    // Replies that wait for the disk leave before the link closes.
+    const { held } = this.connection;
+    if (held === undefined) this.#left = this.connection.detach()?.close(code);
+    else this.#left = held.then(() => this.connection.detach()?.close(code));
     this.#controller?.abort(this.#error());
     this.#host.sessionClosed(this, code);
   }
@@ -444,15 +454,20 @@ export class Session implements ConnectionOwner, SessionView {
     this.close('connection_lost', `the link ended: ${cause.reason}`);
   }
 
-  /** Recorder of the connection: tool traffic is volatile, so no request waits for it. */
-  record(cursor: number, kind: EntryKind, request: string, body: Encoded): void {
+  /** Recorder of the connection: tool traffic is volatile, so no request waits for it, unless replies are to be durable. */
+  record(cursor: number, kind: EntryKind, request: string, body: Encoded, isReply = false): Promise<void> | undefined {
     if (this.#isNew) {
       this.#isNew = false;
       this.#host.changed(this);
     }
     const entry = { cursor, ts: this.#codec.now(), kind, request, body };
-    const refused = this.#journal?.append(this.id, [entry], 'volatile', this.#principal.name);
-    refused?.catch((error) => this.#host.journalFailed(this, error));
+    const durability = isReply ? this.#replies : 'volatile';
+    const stored = this.#journal?.append(this.id, [entry], durability, this.#principal.name);
+    if (stored === undefined) return undefined;
+    stored.catch((error) => this.#host.journalFailed(this, error));
+    if (durability === 'volatile') return undefined;
+    this.#storing = stored;
+    return stored;
   }
 }
 

@@ -188,6 +188,26 @@ describe('a session outlives its host', () => {
   });
 });
 
+test('with durable: replies a host killed at once has every reply that left it', async (t) => {
+  const here = await place(t);
+  here.configure(60_000, ', durable: replies');
+  const host = await here.up();
+  const agent = await here.agent(here.addresses().tcp as string);
+  const id = agent.sessionId;
+  await Promise.all(Array.from({ length: 20 }, (_, n) => agent.tools.call('echo', { n })));
+  host.child.kill('SIGKILL');
+  await host.ended();
+  await agent.close();
+  await here.up();
+  const env = { HANDFAST_TOKEN: 'token-of-ann-in-this-test' };
+  const { stdout } = await here.user.run(['tail', id, '--json'], { env });
+  const kinds = stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line).kind);
+  assert.equal(kinds.filter((kind) => kind === 'reply').length, 20);
+});
+
 describe('a stored session', () => {
   /** A session with one call, whose agent was cut off with its host. */
   async function leftBehind(here: Place): Promise<string> {
