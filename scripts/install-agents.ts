@@ -1,8 +1,9 @@
 /**
  * Installs the real coding agents the interoperability tests run against, into a cache below `node_modules`, where neither
- * the package nor the linters see them. `node scripts/install-agents.ts`; needs the network, changes nothing else.
+ * the package nor the linters see them. `node scripts/install-agents.ts [agents] [loaf]`; changes nothing else.
  *
- * The agent loaf is on no registry: its sources come from its repository, or from the clone that `HANDFAST_LOAF_GIT` names.
+ * Without a name it installs what the registry has. The agent loaf is on no registry: its sources come from its repository, or
+ * from the clone that `HANDFAST_LOAF_GIT` names, and only when it is asked for.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -57,7 +58,7 @@ const parts: Readonly<Record<string, () => void>> = {
   agents: () => install(cache, AGENTS),
   loaf: () => installLoaf(join(cache, 'loaf')),
 };
-const wanted = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(parts);
+const wanted = process.argv.length > 2 ? process.argv.slice(2) : ['agents'];
 for (const name of wanted) {
   const part = parts[name];
   if (part === undefined) throw new Error(`no part ${name}; there are: ${Object.keys(parts).join(', ')}`);

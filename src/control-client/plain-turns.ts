@@ -89,5 +89,8 @@ export class PlainTurns {
 
 function withReason(params: Params, payload: Params): Params {
   const stop_reason = STOP_REASONS[String(params.type)];
-  return { ...params, payload: stop_reason === undefined ? payload : { stop_reason, usage: NO_USAGE, ...payload } };
+  if (stop_reason === undefined) return { ...params, payload };
+  // A failure is reported in words alone; whether a second try is safe is not known.
+  const failure = stop_reason === 'error' ? { kind: 'runtime_error', retryable: false } : {};
+  return { ...params, payload: { stop_reason, usage: NO_USAGE, ...failure, ...payload } };
 }

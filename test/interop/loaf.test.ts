@@ -151,6 +151,26 @@ describe('connectControl against the server of loaf', { skip }, () => {
   });
 });
 
+describe('the command line in front of the server of loaf', { skip }, () => {
+  test('a new session is sent a prompt; the answer is printed and the exit code is 0', async (t) => {
+    const place = loafPlace();
+    const user = new User();
+    t.after(async () => {
+      await user.leave();
+      place[Symbol.dispose]();
+    });
+    const server = `stdio:${place.command([support('loaf-provider.ts')], 'rpc').join(' ')}`;
+    const chosen = await connect(server, { cwd: place.home, env: place.env, connectTimeoutMs: 60_000 });
+    await chosen.rpc.setOpenrouterKey({ api_key: 'none' });
+    await chosen.rpc.modelSelect({ model_id: 'scripted/model', provider: 'openrouter', thinking_level: 'OFF' });
+    await chosen.close();
+    const words = ['session', 'send', 'new', 'say "hello"', '--connect', server];
+    const { code, stdout, stderr } = await user.run(words, { env: place.env });
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, /hello/);
+  });
+});
+
 describe('the terminal client of loaf in front of handfast rpc', { skip }, () => {
   test('shows that the turn waits for an approval, and continues when another terminal has answered', async (t) => {
     const place = loafPlace();

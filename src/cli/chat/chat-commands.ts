@@ -3,7 +3,9 @@
  *
  * Called by `conversation.ts`.
  */
+
 import { fail } from '../../wire/errors.ts';
+import { folderFor } from '../connect/open-control.ts';
 import { oneLine } from '../output/tool-summary.ts';
 import { list, note } from './chat-lists.ts';
 import type { ChatPlace } from './chat-place.ts';
@@ -25,7 +27,7 @@ const commands: Readonly<Record<string, Command>> = {
   '/new': {
     about: 'start a new session',
     async run(place) {
-      await place.enter(await place.control.create({ cwd: process.cwd(), parallelTools: true }));
+      await place.enter(await place.control.create({ ...folderFor(place.control), parallelTools: true }));
       note(place, `· new session ${place.session.id}`);
     },
   },

@@ -8,7 +8,7 @@ import type { StateChange } from '../../connection/reconnect.ts';
 import type { ControlClient } from '../../control-client/control.ts';
 import type { ControlSession } from '../../control-client/session.ts';
 import { Conversation } from '../chat/conversation.ts';
-import type { ControlFlags } from '../connect/open-control.ts';
+import { type ControlFlags, folderFor } from '../connect/open-control.ts';
 import { reachServer } from '../connect/reach-server.ts';
 import { modelLine, statusOf } from '../model/model-text.ts';
 import type { Terminal, TerminalOutput } from '../output/terminal.ts';
@@ -81,7 +81,7 @@ async function sessionFor(control: ControlClient, flags: ChatFlags): Promise<Con
   if (!isNew) {
     for await (const { session_id } of control.sessions({ cwd: process.cwd() })) return control.open(session_id);
   }
-  return control.create({ title, backend, model, thinking, cwd: process.cwd(), parallelTools: true });
+  return control.create({ title, backend, model, thinking, ...folderFor(control), parallelTools: true });
 }
 
 /** True where a user can type, and where what is shown can be drawn again. */

@@ -5,7 +5,7 @@
 import type { ControlSession } from '../../control-client/session.ts';
 import type { ImageReference, SessionSettings, StopReason } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';
-import type { ControlFlags } from '../connect/open-control.ts';
+import { type ControlFlags, folderFor } from '../connect/open-control.ts';
 import { type ReachedServer, withServer } from '../connect/reach-server.ts';
 import { INTERRUPTED } from '../interrupt.ts';
 import { modelLine, statusOf } from '../model/model-text.ts';
@@ -68,7 +68,7 @@ async function sendTo(
   if (own && flags.detach) throw fail('usage', '--detach needs a server that stays; start one with: handfast up');
   const session =
     id === 'new'
-      ? await control.create({ cwd: process.cwd(), backend, model, thinking, approvals })
+      ? await control.create({ ...folderFor(control), backend, model, thinking, approvals })
       : await control.open(await fullId(control, id));
   const configure = (settings: { model?: string; thinking_level?: string; approvals?: Approvals }) =>
     control.rpc.sessionConfigure({ session_id: session.id, ...settings });

@@ -5,6 +5,7 @@
  */
 import { type ConnectOptions, connect as connectControl, type InProcessServer } from '../../control-client/connect.ts';
 import type { ControlClient } from '../../control-client/control.ts';
+import { isPlain } from '../../control-client/plain-server.ts';
 import { asError, HandfastError } from '../../wire/errors.ts';
 import { interruptible } from '../interrupt.ts';
 import type { Terminal } from '../output/terminal.ts';
@@ -60,3 +61,7 @@ export async function openControl(address: string | InProcessServer, options: Co
     });
   }
 }
+
+/** The current folder as the folder of a new session. Servers of plain 1.0.0 have one folder for all sessions: their own. */
+export const folderFor = ({ server }: ControlClient): { readonly cwd?: string } =>
+  isPlain(server) ? {} : { cwd: process.cwd() };

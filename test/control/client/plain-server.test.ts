@@ -78,7 +78,7 @@ test('all events of a turn that fails come before the reply to its prompt, and n
   await using control = await ControlClient.open(server.dial);
   const turn = await (await control.create()).prompt('hi');
   const { stopReason, error } = await turn.result();
-  assert.deepEqual([stopReason, error?.message], ['error', 'no model']);
+  assert.deepEqual([stopReason, error?.code, error?.message], ['error', 'runtime_error', 'no model']);
   const sent = server.calls.find(([method]) => method === 'session.send')?.[1];
   assert.deepEqual(JSON.parse(JSON.stringify(sent)), { session_id: S, text: 'hi', enqueue: true });
 });
