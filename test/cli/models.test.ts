@@ -61,6 +61,21 @@ test('without a key the commands to run are named, by each command', async (t) =
   assert.match((await user.run(['acp'], { env })).stderr, NEXT_STEPS);
 });
 
+test('a model that is named is not replaced by the rehearsal backend: without a provider the command fails', async (t) => {
+  const { user, env } = userOf(t);
+  const words = ['--model', 'claude-opus-4-5'];
+  for (const command of [
+    ['session', 'send', 'new', 'hi', ...words],
+    ['chat', ...words],
+    ['acp', ...words],
+  ]) {
+    const { code, stdout, stderr } = await user.run(command, { input: 'hi\n', env });
+    assert.deepEqual([code === 0, stdout], [false, ''], command.join(' '));
+    assert.match(stderr, /the model claude-opus-4-5 cannot be used: /);
+    assert.match(stderr, NEXT_STEPS);
+  }
+});
+
 test('a key that the running server does not have is named as such', async (t) => {
   const { user, env } = userOf(t);
   await user.up([], { env });

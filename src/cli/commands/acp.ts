@@ -14,7 +14,7 @@ import type { HandfastError } from '../../wire/errors.ts';
 import type { ControlFlags } from '../connect/open-control.ts';
 import { type ReachedServer, reachServer } from '../connect/reach-server.ts';
 import { leaveSoon } from '../leave.ts';
-import { modelLine, statusOf } from '../model/model-text.ts';
+import { modelLine, mustServe, statusOf } from '../model/model-text.ts';
 import { packageVersion } from '../package-info.ts';
 import { logUnhandledRejections } from '../unhandled-rejections.ts';
 
@@ -61,6 +61,7 @@ export async function acp(flags: AcpFlags): Promise<void> {
       },
     });
     const { backend, model, thinking } = flags;
+    await mustServe(behind.control, flags);
     await sayModel(behind.control, flags);
     await serveAcp({
       control: behind.control,

@@ -10,7 +10,7 @@ import type { ControlSession } from '../../control-client/session.ts';
 import { Conversation } from '../chat/conversation.ts';
 import { type ControlFlags, folderFor } from '../connect/open-control.ts';
 import { reachServer } from '../connect/reach-server.ts';
-import { modelLine, statusOf } from '../model/model-text.ts';
+import { modelLine, mustServe, statusOf } from '../model/model-text.ts';
 import type { Terminal, TerminalOutput } from '../output/terminal.ts';
 import { fullId } from './session.ts';
 
@@ -81,6 +81,7 @@ async function sessionFor(control: ControlClient, flags: ChatFlags): Promise<Con
   if (!isNew) {
     for await (const { session_id } of control.sessions({ cwd: process.cwd() })) return control.open(session_id);
   }
+  await mustServe(control, flags);
   return control.create({ title, backend, model, thinking, ...folderFor(control), parallelTools: true });
 }
 

@@ -8,7 +8,7 @@ import { fail } from '../../wire/errors.ts';
 import { type ControlFlags, folderFor } from '../connect/open-control.ts';
 import { type ReachedServer, withServer } from '../connect/reach-server.ts';
 import { INTERRUPTED } from '../interrupt.ts';
-import { modelLine, statusOf } from '../model/model-text.ts';
+import { modelLine, mustServe, statusOf } from '../model/model-text.ts';
 import { SessionOutput } from '../output/session-output.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { imageFile } from '../read-image.ts';
@@ -66,6 +66,7 @@ async function sendTo(
 ): Promise<number> {
   const { backend, model, thinking, approvals } = flags;
   if (own && flags.detach) throw fail('usage', '--detach needs a server that stays; start one with: handfast up');
+  if (id === 'new') await mustServe(control, flags);
   const session =
     id === 'new'
       ? await control.create({ ...folderFor(control), backend, model, thinking, approvals })

@@ -7,6 +7,7 @@
 import type { ControlClient } from '../../control-client/control.ts';
 import type { ResultOf } from '../../protocol/rpc-reader.ts';
 import { modelStatus } from '../../protocol/session-rpc.ts';
+import { fail } from '../../wire/errors.ts';
 
 export type ModelStatus = ResultOf<typeof modelStatus>;
 type Provider = Pick<ModelStatus['providers'][number], 'provider' | 'usable' | 'credential' | 'variables'>;
@@ -90,4 +91,20 @@ function reasonOf(
 export async function statusOf(control: ControlClient, sessionId?: string): Promise<ModelStatus | undefined> {
   if (!control.server.methods.includes(modelStatus.name)) return undefined;
   return control.rpc.modelStatus({ session_id: sessionId });
+}
+
+/**
+ * Refuses a model that was named where no provider can be used: the rehearsal backend would answer in its place. Fails with
+ * `not_configured`.
+ */
+export async function mustServe(
+  control: ControlClient,
+  { model, backend }: { readonly model?: string | undefined; readonly backend?: string | undefined },
+): Promise<void> {
+  if (model === undefined || backend !== undefined) return;
+  const status = await statusOf(control);
+  if (status?.backend !== 'rehearsal') return;
+  const usable = status.providers.some((provider) => provider.usable);
+  const next = usable ? 'choose the backend with it: --backend model' : nextStep(status.providers, process.env);
+  throw fail('not_configured', `the model ${model} cannot be used: ${next}`);
 }
