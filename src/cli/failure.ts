@@ -38,12 +38,20 @@ const NEXT: Readonly<Record<string, string>> = {
   session_not_found: 'handfast session ls lists the sessions',
 };
 
+/** The next step that the message does not name; '' = none. */
+export function nextStepOf({ code, message, detail }: FailureLine['error']): string {
+  if (detail.may_have_run === true && !/may have (?:run|changed)/.test(message)) {
+    return '; it may have run: look at what it did before you repeat it';
+  }
+  return Object.hasOwn(NEXT, code) && !message.includes(';') ? `; ${NEXT[code]}` : '';
+}
+
 /** Writes the failure to stderr and returns its exit code. */
 export function reportFailure(thrown: unknown, json: boolean): number {
   const error = failureOf(thrown);
   if (json) process.stderr.write(`${JSON.stringify({ error })}\n`);
   else {
-    const next = Object.hasOwn(NEXT, error.code) && !error.message.includes(';') ? `; ${NEXT[error.code]}` : '';
+    const next = nextStepOf(error);
     const name = styleText('red', 'handfast:', { stream: process.stderr });
     process.stderr.write(`${name} ${escapeControls(error.message)}${next} [${escapeControls(error.code)}]\n`);
   }
