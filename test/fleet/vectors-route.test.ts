@@ -67,10 +67,12 @@ for (const file of files) {
     const nowMs = Date.parse(input.now);
     assert.deepEqual(route(task, profiles, policy, { nowMs, excluded }), expect);
 
-    const router = new Router(policy);
-    for (const profile of profiles) router.upsert(profile, 5000);
-    const { rejected_more, ...decided } = router.decide(task, { nowMs: 5000, wallMs: nowMs, excluded });
-    assert.deepEqual(decided, expect);
-    assert.equal(rejected_more, 0);
+    for (const ways of [{}, { checkEachUpTo: 0 }]) {
+      const router = new Router(policy, undefined, ways);
+      for (const profile of profiles) router.upsert(profile, 5000);
+      const { rejected_more, ...decided } = router.decide(task, { nowMs: 5000, wallMs: nowMs, excluded });
+      assert.deepEqual(decided, expect);
+      assert.equal(rejected_more, 0);
+    }
   });
 }

@@ -5,7 +5,7 @@
  * `router.ts` gives the same output for fleets too large to check worker by worker; tests compare the two.
  * @see docs/fleet.md#routing
  */
-import { NO_EXCLUSIONS, reasonsAgainst, taskReason, withHooked } from './filters.ts';
+import { ageMsOf, NO_EXCLUSIONS, reasonsAgainst, taskReason, withHooked } from './filters.ts';
 import type { Profile, Ranked, Route, RouteHooks, RoutePolicy, RouteTask } from './profile.ts';
 import { compareRankKeys, type RankKey, rankKeyOf, scoreOf } from './score.ts';
 
@@ -29,16 +29,39 @@ export function route(
 ): Route {
   const reason = taskReason(task, policy, nowMs);
   if (reason !== null) return { chosen: null, reason };
+  const workers = function* () {
+    for (const profile of profiles) yield { profile };
+  };
+  return routeAmong(task, workers(), policy, { excluded, hooks, ageMs: ({ profile }) => ageMsOf(profile) });
+}
+
+/** As `route`, for a task that may be routed, over workers that have a profile; `ageMs` is the age it has now. */
+export function routeAmong<Worker extends { readonly profile: Profile }>(
+  task: RouteTask,
+  workers: Iterable<Worker>,
+  policy: RoutePolicy,
+  {
+    excluded,
+    hooks,
+    ageMs,
+  }: {
+    readonly excluded: ReadonlySet<string>;
+    readonly hooks?: RouteHooks | undefined;
+    readonly ageMs: (worker: Worker) => number;
+  },
+): Route {
   const left: [string, readonly string[]][] = [];
   const found: { ranked: Ranked; key: RankKey }[] = [];
-  for (const profile of profiles) {
+  for (const worker of workers) {
+    const { profile } = worker;
     // A task that names a worker needs no reasons against the others.
     if (task.only !== null && profile.agent_id !== task.only) continue;
-    const reasons = withHooked(reasonsAgainst(task, profile, policy, excluded), hooks, task, profile);
+    const age = ageMs(worker);
+    const reasons = withHooked(reasonsAgainst(task, profile, policy, excluded, age), hooks, task, profile);
     if (reasons.length > 0) left.push([profile.agent_id, reasons]);
     else {
-      const ranked = scoreOf(task, profile, policy, hooks);
-      found.push({ ranked, key: rankKeyOf(profile, ranked.score, policy) });
+      const ranked = scoreOf(task, profile, policy, hooks, age);
+      found.push({ ranked, key: rankKeyOf(profile, ranked.score, policy, age) });
     }
   }
   found.sort((one, other) => compareRankKeys(one.key, other.key, policy.unverified));

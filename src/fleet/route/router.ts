@@ -15,7 +15,7 @@ import { Eligibility, type Selected } from './eligibility.ts';
 import { type AbsenceInfo, explanationOf } from './explain.ts';
 import { NO_EXCLUSIONS, reasonsAgainst, taskReason, withHooked } from './filters.ts';
 import type { Explanation, Profile, Ranked, Route, RouteHooks, RoutePolicy, RouteTask } from './profile.ts';
-import { NO_ELIGIBLE_WORKER, route } from './route.ts';
+import { NO_ELIGIBLE_WORKER, route, routeAmong } from './route.ts';
 import { Scan, type TierPoints } from './scan.ts';
 import { affinityPart, scoreOf, tierPoints, weightsOf } from './score.ts';
 import { rankOf, wantedRank } from './tiers.ts';
@@ -53,10 +53,13 @@ const MAX_LEFT_OUT = 50;
 const MAX_LEFT_OUT_IF_CHOSEN = 10;
 /** Up to this many eligible workers are scored one by one: cheaper than walking cells whose workers are mostly left out. */
 const SCORE_EACH_UP_TO = 2048;
+/** Up to this many known workers each is checked and scored: sets of bits cost more than they save there. */
+const CHECK_EACH_UP_TO = 16;
 
 export class Router {
   readonly policy: RoutePolicy;
   readonly #hooks: RouteHooks | undefined;
+  readonly #checkEachUpTo: number;
   readonly #scoreEachUpTo: number;
   readonly #minChecks: number;
   readonly #workers = new Map<string, WorkerSlot>();
@@ -70,12 +73,18 @@ export class Router {
   #nowMs = Number.NEGATIVE_INFINITY;
 
   /**
-   * `scoreEachUpTo`: number of eligible workers up to which each is scored; `minChecks`: minimum length of a walk over the
-   * cells. Both only change the cost of a decision, never its result.
+   * `checkEachUpTo`: number of workers up to which each is checked; `scoreEachUpTo`: number of eligible workers up to which
+   * each is scored; `minChecks`: minimum length of a walk over the cells. They only change the cost of a decision, never its
+   * result.
    */
-  constructor(policy: RoutePolicy, hooks?: RouteHooks, { scoreEachUpTo = SCORE_EACH_UP_TO, minChecks = 0 } = {}) {
+  constructor(
+    policy: RoutePolicy,
+    hooks?: RouteHooks,
+    { checkEachUpTo = CHECK_EACH_UP_TO, scoreEachUpTo = SCORE_EACH_UP_TO, minChecks = 0 } = {},
+  ) {
     this.policy = policy;
     this.#hooks = hooks;
+    this.#checkEachUpTo = checkEachUpTo;
     this.#scoreEachUpTo = scoreEachUpTo;
     this.#minChecks = minChecks;
     this.#eligibility = new Eligibility(policy, this.#workers);
@@ -162,6 +171,10 @@ export class Router {
     const reason = taskReason(task, this.policy, wallMs);
     if (reason !== null) return { chosen: null, reason, rejected_more: 0 };
     const now = this.#advance(nowMs);
+    if (this.#workers.size <= this.#checkEachUpTo && this.#hooks === undefined) {
+      const ageMs = (worker: WorkerSlot): number => ageMsAt(worker, now);
+      return { ...routeAmong(task, this.#workers.values(), this.policy, { excluded, ageMs }), rejected_more: 0 };
+    }
     const selected = this.#eligibility.select(task, excluded, now);
     const best =
       this.#hooks === undefined ? this.#best(task, selected, now) : this.#bestHooked(this.#hooks, task, selected, now);

@@ -111,14 +111,14 @@ export interface RankKey {
   readonly rank: number;
 }
 
-/** The sort key of a worker with this score. */
-export function rankKeyOf(profile: Profile, score: number, policy: RoutePolicy): RankKey {
+/** The sort key of a worker with this score. `ageMs`: age of the profile, where it differs from `age_s`. */
+export function rankKeyOf(profile: Profile, score: number, policy: RoutePolicy, ageMs = ageMsOf(profile)): RankKey {
   return {
     agent_id: profile.agent_id,
     verified: profile.verified,
     score,
     load: loadOf(profile),
-    ageMs: profile.verified ? ageMsOf(profile) : Number.POSITIVE_INFINITY,
+    ageMs: profile.verified ? ageMs : Number.POSITIVE_INFINITY,
     rank: (profile.verified ? rankOf(profile.model_tier, policy) : undefined) ?? DEAREST,
   };
 }

@@ -124,12 +124,13 @@ function same(
 const manySteps = fc.array(anyStep, { minLength: 10, maxLength: 90, size: 'max' });
 
 /** Only walks, however far. */
-const walking = { scoreEachUpTo: 0, minChecks: Number.POSITIVE_INFINITY };
+const walking = { checkEachUpTo: 0, scoreEachUpTo: 0, minChecks: Number.POSITIVE_INFINITY };
 
 for (const [how, ways] of [
-  ['scoring eligible workers one by one', { scoreEachUpTo: 512 }],
+  ['checking small fleets one by one', {}],
+  ['scoring eligible workers one by one', { checkEachUpTo: 0, scoreEachUpTo: 512 }],
   ['walking cells', walking],
-  ['giving up walks', { scoreEachUpTo: 0 }],
+  ['giving up walks', { checkEachUpTo: 0, scoreEachUpTo: 0 }],
 ] as const) {
   test(`a decision by ${how} is the one of the plain function after any history`, () => {
     fc.assert(
@@ -212,12 +213,13 @@ test('of two that are alike but for their tier the cheaper one is taken', () => 
   // One rank below and five above what a normal task wants earn the same.
   const policy = { ...DEFAULT_ROUTE_POLICY, tiers: new Map([['gem', 7]]) };
   const order = (first: Profile, second: Profile): string | null => {
-    const routes = [walking, { scoreEachUpTo: 5000 }].map((ways) => {
+    const routes = [walking, { checkEachUpTo: 0, scoreEachUpTo: 5000 }, {}].map((ways) => {
       const router = new Router(policy, undefined, ways);
       for (const profile of [first, second]) router.upsert(profile, 0);
       return router.decide(plainTask, { nowMs: 0, wallMs: 0 }).chosen;
     });
     assert.equal(routes[0], routes[1]);
+    assert.equal(routes[0], routes[2]);
     assert.equal(routes[0], route(plainTask, [first, second], policy, { nowMs: 0 }).chosen);
     return routes[0]!;
   };
