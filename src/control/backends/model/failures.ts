@@ -93,8 +93,6 @@ function adviceOn(reason: FailureReason, provider: string): string {
         : `; ${provider} did not accept the key: handfast auth login ${provider} stores another`;
     case 'quota':
       return `; the account at ${provider} has no credit left: handfast model use ID chooses a model of another provider`;
-    case 'unreachable':
-      return `; ${provider} cannot be reached from here: check the network and the proxy settings, then run: handfast model test`;
     case 'not_found':
       return '; handfast model ls lists the models, handfast model use ID chooses one';
     default:

@@ -82,7 +82,7 @@ export function providersWords({ status, message, body, unreachable, unreadable,
     const refused = /^Cannot connect to API: (.*)$/s.exec(message)?.[1];
     return refused === undefined
       ? 'the connection to the provider was lost'
-      : `the provider cannot be reached: ${refused}`;
+      : `the provider cannot be reached: ${refused}; check its address and the network, then run: handfast model test`;
   }
   if (unreadable && status === undefined) return "the provider's answer could not be read";
   // A page of HTML, as gateways send it, is less use than its status.
