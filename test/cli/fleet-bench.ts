@@ -25,16 +25,8 @@ export interface Fleet {
   json(...words: string[]): Promise<Json>;
 }
 
-/**
- * Starts a fleet with a small and a large worker in one repository.
- *
- * @param settings more of its file
- * @param workers more workers, as lines of its file
- */
-export async function fleet(t: Ends, { settings = '', workers = '' } = {}): Promise<Fleet> {
-  const user = new User();
-  t.after(() => user.leave());
-  const repo = join(user.cwd, 'repo');
+/** Makes a repository with one commit; returns its folder. */
+export function newRepository(repo: string): string {
   mkdirSync(repo);
   writeFileSync(join(repo, 'README.md'), 'one\ntwo\n');
   const git = (...words: string[]) =>
@@ -45,6 +37,19 @@ export async function fleet(t: Ends, { settings = '', workers = '' } = {}): Prom
   git('init', '--quiet', '--initial-branch=main');
   git('add', '.');
   git('commit', '--quiet', '-m', 'first');
+  return repo;
+}
+
+/**
+ * Starts a fleet with a small and a large worker in one repository.
+ *
+ * @param settings more of its file
+ * @param workers more workers, as lines of its file
+ */
+export async function fleet(t: Ends, { settings = '', workers = '' } = {}): Promise<Fleet> {
+  const user = new User();
+  t.after(() => user.leave());
+  const repo = newRepository(join(user.cwd, 'repo'));
   const file = user.write(
     'fleet.yaml',
     `name: trial

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Json, User } from './command.ts';
-import { fleet } from './fleet-bench.ts';
+import { fleet, newRepository } from './fleet-bench.ts';
 
 test('a task is handed in, done by the right worker, and comes back as a checked result', async (t) => {
   const { user, ready, json } = await fleet(t);
@@ -107,6 +107,21 @@ test('a worker of another process joins, works, and says goodbye', async (t) => 
   assert.equal((await worker.ended()).code, 0);
   const gone = (await json('fleet', 'workers')).find(({ peer_id }: Json) => peer_id === 'guest');
   assert.equal(gone.status, 'asleep');
+});
+
+test('a result of a worker that joined from this machine is verified in its repository', async (t) => {
+  const { user, json } = await fleet(t);
+  const repo = newRepository(join(user.cwd, 'guest'));
+  const worker = user.start(['worker', '--id', 'guest', '--executor', 'rehearsal', '--repo', repo, '--json']);
+  await worker.says('"ready":true');
+  await json('task', 'submit', 'append "three" to README.md', '--worker', 'guest', '--id', 'append');
+  assert.equal((await user.run(['task', 'result', 'append'])).code, 0);
+  for (let looks = 0; looks < 100; looks += 1) {
+    if ((await json('task', 'show', 'append')).verified !== null) break;
+    await pause(100);
+  }
+  const { stdout } = await user.run(['task', 'show', 'append']);
+  assert.match(stdout, /^verified {2}yes/m);
 });
 
 test('tasks outlive a killed orchestrator', async (t) => {

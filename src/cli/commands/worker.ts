@@ -11,6 +11,7 @@ import type { NatsConnectionSettings } from '../../config/worker.schema.ts';
 import { type Joined, workerOverStdio } from '../../fleet/bus/stream/join.ts';
 import type { Worker } from '../../fleet/worker/worker.ts';
 import { natsAccess } from '../../server/fleet/fleet-nats.ts';
+import { registerRunningWorker } from '../../server/fleet/running-workers.ts';
 import { assembleWorker } from '../../server/fleet/worker-assembly.ts';
 import { stdioLink } from '../../transport/stdio.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
@@ -51,8 +52,15 @@ export async function worker(file: string | undefined, flags: WorkerFlags, termi
   });
   const running = assembled.worker;
   const stopped = untilSignal(terminal);
+  let unregister: (() => Promise<void>) | undefined;
   try {
     await assembled.start();
+    // Before it joins: an orchestrator of this user looks for it then.
+    unregister = await registerRunningWorker(handfastHome(process.env), {
+      pid: process.pid,
+      id: config.id,
+      repo: config.repo,
+    });
     for (const address of assembled.addresses) log.info('also accepts tasks over HTTP', { address });
     if (link !== undefined) {
       const leaving = new AbortController();
@@ -62,6 +70,7 @@ export async function worker(file: string | undefined, flags: WorkerFlags, termi
     }
     return await joined(running, flags, { nats, log, terminal, stopped });
   } finally {
+    await unregister?.();
     await assembled.stop();
     leaveSoon();
   }

@@ -116,7 +116,7 @@ export class Engine {
       expired: (tracked) => this.failures.lost(tracked, 'the worker sent nothing while the lease was valid'),
     });
     this.questions = new OperatorQuestions({ registry, peers, clock, askUser: options.askUser, log });
-    this.verifier = new Verifier(registry, options.repositories);
+    this.verifier = new Verifier(registry, options.repositories, options.findRepository);
     this.#deadlines = new TimerQueue(clock, (taskId) => this.#overdueAt(taskId));
     this.#cancels = new TimerQueue(clock, (taskId) => this.#notCanceled(taskId));
     this.dispatcher = new Dispatcher({

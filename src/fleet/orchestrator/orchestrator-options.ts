@@ -34,6 +34,8 @@ export interface OrchestratorOptions {
   readonly plainPeerTimeoutS?: number;
   /** Folders of workers' repositories this machine can see, by peer id: for verifying `done`. */
   readonly repositories?: ReadonlyMap<string, string>;
+  /** Looks for the repository of a worker that joined and is not named there; undefined: it is not on this machine. */
+  readonly findRepository?: (worker: string) => Promise<string | undefined>;
   /** Asks a person; default: questions of workers wait in `questions` for `answer`. */
   readonly askUser?: (
     question: TaskQuestion,

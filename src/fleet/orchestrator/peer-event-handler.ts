@@ -50,6 +50,7 @@ export class PeerEventHandler implements PeerEvents {
     if (this.#engine.stopped) return;
     const { peers, options } = this.#engine;
     const entry = peers.joined(peer);
+    this.#engine.verifier.joined(peer.peerId);
     options.log.info('worker joined', { worker: peer.peerId, binding: peer.binding, mode: entry.mode });
     this.#recover(peer.peerId);
     for (const tracked of this.#tasksOf(entry)) {

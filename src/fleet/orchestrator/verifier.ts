@@ -8,21 +8,37 @@ const AT_ONCE = 2;
 /** Most that wait; past it a result is not checked. */
 const MAX_WAITING = 1000;
 
+type FindRepository = (worker: string) => Promise<string | undefined>;
+
 export class Verifier {
   readonly #registry: TaskRegistry;
   readonly #repositories: ReadonlyMap<string, string>;
+  readonly #find: FindRepository | undefined;
+  /** Of workers that have joined. */
+  readonly #found = new Map<string, string>();
   readonly #waiting: TaskRecord[] = [];
   readonly #running = new Set<TaskRecord>();
   #stopped = false;
 
-  constructor(registry: TaskRegistry, repositories: ReadonlyMap<string, string> = new Map()) {
+  constructor(registry: TaskRegistry, repositories: ReadonlyMap<string, string> = new Map(), find?: FindRepository) {
     this.#registry = registry;
     this.#repositories = repositories;
+    this.#find = find;
+  }
+
+  /** A worker has joined: its repository may be another one than before. */
+  joined(worker: string): void {
+    if (this.#find === undefined || this.#repositories.has(worker)) return;
+    const found = (repository: string | undefined): void => {
+      if (repository === undefined) this.#found.delete(worker);
+      else this.#found.set(worker, repository);
+    };
+    void this.#find(worker).then(found, () => found(undefined));
   }
 
   /** Where the repository of a worker is on this machine. */
   repositoryOf(worker: string | null): string | undefined {
-    return worker === null ? undefined : this.#repositories.get(worker);
+    return worker === null ? undefined : (this.#repositories.get(worker) ?? this.#found.get(worker));
   }
 
   /** Verifies a task that is reported as done. The outcome is stored with the task; at once where nothing can be checked. */

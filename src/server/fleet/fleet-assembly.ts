@@ -34,6 +34,7 @@ import { reportDamage } from '../journal-damage.ts';
 import { fleetHandlers } from './fleet-handlers.ts';
 import { fleetNats } from './fleet-nats.ts';
 import { FleetQuestions } from './fleet-questions.ts';
+import { repositoryHere } from './running-workers.ts';
 import { secretReader } from './secret-reader.ts';
 import { type AssembledWorker, assembleWorker } from './worker-assembly.ts';
 
@@ -178,6 +179,7 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
       plainPeerTimeoutS: config.plainPeerTimeoutS,
       joinGraceMs: config.joinGraceS * 1000,
       repositories: repositoriesOf(config),
+      findRepository: (worker) => repositoryHere(config.home, worker),
       askUser: (question, task, signal) => questions.ask(question, task, signal),
       maxOpenTasks: config.maxOpenTasks,
       submitterLimits: {
