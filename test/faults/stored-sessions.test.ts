@@ -116,7 +116,8 @@ describe('a session outlives its host', () => {
       await delay(WRITTEN_MS);
       host.child.kill('SIGKILL');
       await host.ended();
-      // Made while the host is away: it waits.
+      // Made while the host is known to be away: it waits. One that was already on its way may have run.
+      await until(() => states.includes('lost'), 'the loss is noticed');
       const later = agent.tools.call<{ n: number }>('echo', { n: 4 });
       await here.up();
       const [acted, looked] = [await acts, await looks];
