@@ -1,0 +1,93 @@
+/**
+ * The contract of an environment, Gymnasium's (1.4.0) in TypeScript: what the plugin steps, what wrappers wrap, what the bridge
+ * to Python imitates. An environment knows nothing of messages, sessions or time limits.
+ *
+ * Every method may return its result or a promise of it. Environments that compute return results at once, because a promise for
+ * each step would cost more than the step.
+ */
+import type { JsonSchema } from '../../base/json-schema.ts';
+import type { JsonObject } from '../../wire/json.ts';
+import type { Image } from './rendering/image.ts';
+import type { Space } from './spaces/space.ts';
+
+/** A result, or a promise of it. */
+export type Soon<Value> = Value | Promise<Value>;
+
+/** What `reset` returns. Values are fresh: the environment does not change them later. */
+export interface Start<Observation = unknown> {
+  readonly observation: Observation;
+  readonly info: JsonObject;
+}
+
+/** What `step` returns. `terminated`: the task ended. `truncated`: a limit outside of the task ended the episode. */
+export interface Step<Observation = unknown> {
+  readonly observation: Observation;
+  readonly reward: number;
+  readonly terminated: boolean;
+  readonly truncated: boolean;
+  readonly info: JsonObject;
+}
+
+/** How an episode starts. */
+export interface ResetRequest {
+  /** 0 to 2^53 - 1 seeds the generator; absent or null continues it, and the first time takes a random seed. */
+  readonly seed?: number | null;
+  /** What Gymnasium's `reset` takes as `options`. */
+  readonly options?: JsonObject;
+  /** Ends a reset that waits; environments that compute ignore it. */
+  readonly signal?: AbortSignal;
+}
+
+export type RenderMode = 'ansi' | 'rgb_array';
+
+/**
+ * One environment, used by one caller at a time.
+ *
+ * Failures: `env.invalid_options` for options of `reset`, `unknown_action` for an action outside of `actionSpace` (neither counts
+ * nor moves the generator), `runtime_error` for a step before `reset` or a failure inside.
+ */
+export interface Environment<Observation = unknown, Action = unknown> {
+  readonly actionSpace: Space<Action>;
+  readonly observationSpace: Space<Observation>;
+  /** The modes that `render` knows. */
+  readonly renderModes: readonly RenderMode[];
+  reset(request?: ResetRequest): Soon<Start<Observation>>;
+  step(action: Action, signal?: AbortSignal): Soon<Step<Observation>>;
+  /** A picture of the current state: text for `ansi`, pixels for `rgb_array`. */
+  render(mode: RenderMode): Soon<string | Image>;
+  /** What can be done now, for `env/plan`: payloads of actions with a description each. Absent: every action at any time. */
+  affordances?(): readonly Affordance[];
+  /** The whole state as JSON, the generator's included. Absent: the state can only be rebuilt by replaying seed and actions. */
+  snapshot?(): JsonObject;
+  /** Continues exactly from a `snapshot` of an environment of the same kind and options. */
+  restore?(snapshot: JsonObject): void;
+  close?(): Soon<void>;
+}
+
+/** One action that makes sense now. */
+export interface Affordance<Action = unknown> {
+  /** An element of the action space. */
+  readonly action: Action;
+  /** What it does, in words: `move left`. */
+  readonly description: string;
+}
+
+/** A registered id: distinct ids are distinct environments, even where they share their code. */
+export interface EnvironmentKind {
+  /** As `env_name` on the wire: `CartPole-v1`. */
+  readonly id: string;
+  /** One sentence. */
+  readonly about: string;
+  /** Steps after which the time limit truncates. Absent: no limit. */
+  readonly maxEpisodeSteps?: number;
+  /** The mean return at which the task counts as solved. */
+  readonly rewardThreshold?: number;
+  /** JSON Schema of `options.make`. */
+  readonly makeOptions: JsonSchema;
+  /** JSON Schema of the other members of `options`: what `reset` takes. */
+  readonly resetOptions: JsonSchema;
+  /** True when it runs programs on this machine: offered only where configured and granted. */
+  readonly runsCode?: boolean;
+  /** Makes one environment, without the time limit. `options` fit `makeOptions`, defaults not filled in. */
+  make(options: JsonObject): Soon<Environment>;
+}

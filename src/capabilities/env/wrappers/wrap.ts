@@ -1,0 +1,55 @@
+/**
+ * What all wrappers share: an environment around another one, which changes actions, starts and steps on their way. Results of
+ * an environment that returns at once are changed at once; promises are waited for.
+ */
+import type { JsonObject } from '../../../wire/json.ts';
+import { membersOf } from '../../../wire/json.ts';
+import type { Environment, ResetRequest, Soon, Start, Step } from '../environment.ts';
+import type { Space } from '../spaces/space.ts';
+
+/** What one wrapper changes; everything else passes through. */
+export interface WrapperParts {
+  readonly actionSpace?: Space;
+  readonly observationSpace?: Space;
+  /** The action that the inner environment gets. */
+  action?(action: unknown): unknown;
+  onReset?(start: Start, request: ResetRequest): Start;
+  onStep?(step: Step, action: unknown): Step;
+  /** The wrapper's own state, as JSON, and back. */
+  save?(): JsonObject;
+  load?(state: JsonObject): void;
+  close?(): Soon<void>;
+}
+
+/** Applies a function to a result, or to what its promise resolves to. */
+export function then<From, To>(result: Soon<From>, change: (value: From) => To): Soon<To> {
+  return result instanceof Promise ? result.then(change) : change(result);
+}
+
+/** An environment with these changes around `inner`. It has snapshots if `inner` has them. */
+export function wrap(inner: Environment, parts: WrapperParts): Environment {
+  const { snapshot, restore, affordances } = inner;
+  return {
+    actionSpace: parts.actionSpace ?? inner.actionSpace,
+    observationSpace: parts.observationSpace ?? inner.observationSpace,
+    renderModes: inner.renderModes,
+    reset(request = {}) {
+      const start = inner.reset(request);
+      return parts.onReset === undefined ? start : then(start, (value) => parts.onReset!(value, request));
+    },
+    step(action, signal) {
+      const step = inner.step(parts.action === undefined ? action : parts.action(action), signal);
+      return parts.onStep === undefined ? step : then(step, (value) => parts.onStep!(value, action));
+    },
+    render: (mode) => inner.render(mode),
+    ...(affordances && { affordances: () => affordances.call(inner) }),
+    ...(snapshot && { snapshot: () => ({ wrapper: parts.save?.() ?? {}, inner: snapshot.call(inner) }) }),
+    ...(restore && {
+      restore: (state: JsonObject) => {
+        restore.call(inner, membersOf(state.inner));
+        parts.load?.(membersOf(state.wrapper));
+      },
+    }),
+    close: () => then(parts.close?.(), () => inner.close?.()) as Soon<void>,
+  };
+}
