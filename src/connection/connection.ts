@@ -550,8 +550,9 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   #hold(out: Encoded, stored: Promise<void>, of: RunningRequest): void {
     this.#held ??= new HeldOutput((each) => this.#sendNow(each));
     this.#held.hold(out, stored, (error) => {
-      const message = 'the reply could not be stored, and so it was not sent';
-      return this.#failure(of, mayHaveRun(new HandfastError(error.code, message, { cause: error })), 0);
+      const message = `the reply could not be stored, and so it was not sent: ${error.message}`;
+      const unsent = new HandfastError(error.code, message, { cause: error });
+      return this.#failure(of, of.idempotent || of.startedAt === 0 ? unsent : mayHaveRun(unsent), 0);
     });
   }
 

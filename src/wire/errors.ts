@@ -423,7 +423,7 @@ export const errorTable = {
     507,
     REMOTE,
     true,
-    'A file could not be written because the disk is full. Free space on it.',
+    'A file could not be written because the disk is full. Free space on it; with `detail.may_have_run` check first what was done.',
   ),
   journal_corrupt: row(
     'runtime_error',

@@ -1,0 +1,170 @@
+/**
+ * `journal.durable: replies` on a full disk: a reply that cannot be stored is not sent. Its call ends with `disk_full`, which
+ * says whether repeating it is safe; what was acknowledged is there after a kill; and the host continues once there is room.
+ */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { describe, type TestContext, test } from 'node:test';
+import { toolsPlugin } from '../../src/capabilities/tools/plugin.ts';
+import { tool } from '../../src/capabilities/tools/tool.ts';
+import { type Agent, connect } from '../../src/connect.ts';
+import { createHost } from '../../src/host/host.ts';
+import { SqliteStore } from '../../src/journal/sqlite/store.ts';
+import type { HandfastError } from '../../src/wire/errors.ts';
+import { User } from '../cli/command.ts';
+import { FailingDatabase, SQLITE_FULL } from '../journal/fixtures/failing-database.ts';
+import { ROOMY } from '../journal/fixtures/recognisable.ts';
+import { ownPort } from '../support/own-port.ts';
+import { doorOf } from '../support/sites.ts';
+
+const noLimit = spawnSync('prlimit', ['--fsize=1000000', 'true']).status === 0 ? false : 'prlimit is missing';
+
+/** What a call that failed says, as far as its caller decides by it. */
+const failureOf = (call: Promise<unknown>) =>
+  call.then(
+    () => assert.fail('the call had a reply'),
+    ({ code, retryable, detail, message }: HandfastError) => {
+      assert.match(message, /could not be stored.*free space/);
+      return { code, retryable, mayHaveRun: detail.may_have_run };
+    },
+  );
+
+const mayHaveRun = { code: 'disk_full', retryable: false, mayHaveRun: true };
+const isSafe = { code: 'disk_full', retryable: true, mayHaveRun: undefined };
+
+for (const transport of ['memory', 'tcp', 'http', 'websocket'] as const) {
+  test(`over ${transport} a call whose reply has no room on disk says so, and later ones have their replies`, async (t) => {
+    const db = new FailingDatabase();
+    const journal = new SqliteStore(db, ROOMY, () => {});
+    const runs: number[] = [];
+    const input = { type: 'object', properties: { n: { type: 'integer' } } } as const;
+    const run = ({ n }: { n: number }) => {
+      runs.push(n);
+      return { n };
+    };
+    const tools = [
+      tool({ name: 'charge', description: 'Acts.', input, run }),
+      tool({ name: 'look', description: 'Only looks.', input, idempotent: true, run }),
+    ];
+    const host = createHost({ plugins: [toolsPlugin({ tools })], journal, durableReplies: true });
+    await host.start();
+    const door = transport === 'memory' ? undefined : await doorOf(transport, host);
+    const agent: Agent<'tools'> = await connect(door?.address ?? host, { capabilities: ['tools'] });
+    t.after(async () => {
+      await agent.close();
+      await host.close(0);
+      await door?.close();
+      await journal.close();
+    });
+    const call = async (name: string, n: number) => (await agent.tools.call<{ n: number }>(name, { n })).data?.n;
+    assert.equal(await call('charge', 1), 1);
+
+    db.break(SQLITE_FULL);
+    assert.deepEqual(await failureOf(call('charge', 2)), mayHaveRun);
+    assert.deepEqual(await failureOf(call('look', 3)), isSafe, 'idempotent: it may be repeated');
+    assert.deepEqual(
+      await Promise.all([failureOf(call('charge', 4)), failureOf(call('look', 5)), failureOf(call('charge', 6))]),
+      [mayHaveRun, isSafe, mayHaveRun],
+    );
+    assert.deepEqual(runs, [1, 2, 3, 4, 5, 6], 'each ran once');
+
+    db.break(0);
+    assert.deepEqual(await Promise.all([7, 8, 9].map((n) => call('charge', n))), [7, 8, 9]);
+    const { entries } = await journal.read(agent.sessionId, 0, 1000);
+    const replies = entries.filter(({ kind }) => kind === 'reply').map(({ request }) => request);
+    const requests = entries.filter(({ kind }) => kind === 'request').map(({ request }) => request);
+    assert.equal(requests.length, 9, 'requests wait in memory until there is room');
+    assert.deepEqual(
+      replies.map((request) => requests.indexOf(request) + 1),
+      [1, 7, 8, 9],
+    );
+  });
+}
+
+const PLUGIN = `
+import { tool, toolsPlugin } from 'handfast';
+const input = { type: 'object', properties: { n: { type: 'integer' } } };
+export const plugin = toolsPlugin({ name: 'testing', tools: [
+  tool({ name: 'charge', description: 'Acts.', input, async run({ n }, { emit }) {
+    await emit('status', { n });
+    return { n };
+  } }),
+] });
+`;
+
+describe('a host whose files may not grow', { skip: noLimit }, () => {
+  /** A user with a host on TCP and HTTP. */
+  async function prepare(t: TestContext) {
+    const user = new User();
+    t.after(() => user.leave());
+    const [tcp, http] = [await ownPort(), await ownPort()];
+    user.write('testing.mjs', PLUGIN);
+    user.write(
+      'handfast.yaml',
+      `listen: ['http://127.0.0.1:${http}', 'tcp://127.0.0.1:${tcp}']
+plugins: [./testing.mjs]
+journal: { kind: sqlite, durable: replies }
+auth: { tokens: [{ name: ann, token: token-of-ann-in-this-test, tools: { allow: ['*'] } }] }
+`,
+    );
+    const up = async () => {
+      const command = user.start(['up', '--json', '--config', 'handfast.yaml']);
+      await command.says('\n');
+      return command;
+    };
+    return { user, up, addresses: { tcp: `tcp://127.0.0.1:${tcp}`, http: `http://127.0.0.1:${http}` } };
+  }
+
+  /** From now on its files may not grow beyond `bytes`; what it has written stays. */
+  function limitFiles({ child }: Awaited<ReturnType<Awaited<ReturnType<typeof prepare>>['up']>>, bytes: number | '') {
+    const limit = bytes === '' ? 'unlimited' : bytes;
+    const { status, stderr } = spawnSync('prlimit', ['--pid', String(child.pid), `--fsize=${limit}:`]);
+    assert.equal(status, 0, String(stderr));
+  }
+
+  for (const transport of ['tcp', 'http'] as const) {
+    for (const recovers of [true, false]) {
+      const when = recovers ? 'after there was room again' : 'while the disk is full';
+      test(`over ${transport}, killed ${when}: no reply that left it is lost`, async (t) => {
+        const { user, up, addresses } = await prepare(t);
+        const host = await up();
+        const ran: unknown[] = [];
+        const agent: Agent<'tools'> = await connect(addresses[transport], {
+          capabilities: ['tools'],
+          token: 'token-of-ann-in-this-test',
+          timeoutMs: 0,
+        });
+        t.after(() => agent.close());
+        const acknowledged: number[] = [];
+        const charge = async (n: number): Promise<void> => {
+          await agent.tools.call('charge', { n }, { onEvent: ({ data }) => void ran.push(data.n) });
+          acknowledged.push(n);
+        };
+        for (let n = 1; n <= 5; n++) await charge(n);
+        limitFiles(host, 1);
+        for (let n = 6; n <= 8; n++) assert.deepEqual(await failureOf(charge(n)), mayHaveRun);
+        assert.deepEqual(ran, [1, 2, 3, 4, 5, 6, 7, 8], 'each ran, and once');
+        if (recovers) {
+          limitFiles(host, '');
+          for (let n = 9; n <= 12; n++) await charge(n);
+        }
+        host.child.kill('SIGKILL');
+        await host.ended();
+        await up();
+        await charge(13);
+        const env = { HANDFAST_TOKEN: 'token-of-ann-in-this-test' };
+        const { stdout } = await user.run(['tail', agent.sessionId, '--json'], { env });
+        const stored = stdout
+          .trimEnd()
+          .split('\n')
+          .map((line) => JSON.parse(line))
+          .filter(({ kind }) => kind === 'reply')
+          .map(({ data, body, ...entry }) => JSON.stringify(data ?? body ?? entry));
+        assert.deepEqual(
+          stored.map((line) => Number(/"n":(\d+)/.exec(line)?.[1])),
+          acknowledged,
+        );
+      });
+    }
+  }
+});
