@@ -69,7 +69,12 @@ export interface ControlServerOptions {
   readonly defaultModel?: string | undefined;
   /** Longest silence of a model while it answers, in milliseconds. */
   readonly streamIdleMs?: number | undefined;
-  readonly approvals?: { readonly rules?: readonly PolicyRule[]; readonly timeoutMs?: number };
+  readonly approvals?: {
+    readonly rules?: readonly PolicyRule[];
+    readonly timeoutMs?: number;
+    /** See `ApprovalBrokerOptions.attended`. */
+    readonly attended?: boolean | undefined;
+  };
   /** Added to the system prompt of every model. */
   readonly instructions?: string;
   readonly imageRoots?: readonly string[];
@@ -143,7 +148,8 @@ export async function createControlServer(options: ControlServerOptions): Promis
   const policy = await policyOf(options.approvals?.rules, reader);
   const directories = await directoryRules({ file: join(home, 'approvals.json'), log, now });
   opened.defer(() => directories.flushed());
-  const broker = new ApprovalBroker({ policy, reader, directories, timeoutMs: options.approvals?.timeoutMs, now });
+  const { timeoutMs, attended } = options.approvals ?? {};
+  const broker = new ApprovalBroker({ policy, reader, directories, timeoutMs, attended, now });
   opened.defer(() => broker.close());
   await skills.scan();
   const sessions = await createSessions({

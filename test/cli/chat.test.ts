@@ -173,6 +173,22 @@ describe('at a terminal', { skip: noTerminal }, () => {
     assert.equal((await command.ended()).code, 0);
   });
 
+  test('it asks in a session that a pipe used before, where no user could be asked', async () => {
+    const user = newUser();
+    assert.match((await chat(user, 'run "touch made"')).stderr, /not run: it was not allowed/);
+    const sent = await user.run(['session', 'send', 'last', 'run "touch made"'], { env: ENV });
+    assert.match(sent.stderr, /not run: it was not allowed/);
+    const command = atTerminal(user);
+    await command.says('› ');
+    command.child.stdin.write('run "touch made"\r');
+    await command.says('allow?');
+    command.child.stdin.write('y\r');
+    await command.says('✓ shell');
+    assert.equal(existsSync(join(user.cwd, 'made')), true);
+    command.child.stdin.write('\u0004');
+    assert.equal((await command.ended()).code, 0);
+  });
+
   test('what is typed while it works waits in sight and steers its turn, Ctrl-C stops the turn and then leaves', async () => {
     const command = atTerminal(newUser());
     await command.says('› ');

@@ -32,8 +32,10 @@ export interface ChatFlags extends ControlFlags {
 export async function chat(flags: ChatFlags, terminal: Terminal): Promise<number> {
   const attended = !terminal.json && isScreen();
   const received: { state: (change: StateChange) => void; output: TerminalOutput } = { state() {}, output: terminal };
+  const { approvals } = flags;
   const server = await reachServer(
-    { ...flags, ask: terminal },
+    // With a server of its own and no terminal, no user can answer.
+    { ...flags, ask: terminal, attended: attended || approvals !== undefined },
     {
       onStderr: (line) => received.output.note(line),
       onState: (change) => received.state(change),
@@ -41,8 +43,6 @@ export async function chat(flags: ChatFlags, terminal: Terminal): Promise<number
   );
   try {
     const { control } = server;
-    // With a server of our own and no terminal, no user can answer.
-    const approvals = flags.approvals ?? (server.own && !attended ? 'deny' : undefined);
     const session = await sessionFor(control, flags);
     const { model, thinking } = flags;
     if (flags.session !== undefined && (model ?? thinking) !== undefined) {

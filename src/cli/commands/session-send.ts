@@ -53,7 +53,11 @@ export async function sessionSend(id: string, prompt: string, flags: SendFlags, 
   const text = await textOf(prompt);
   // Before a server is reached: a mistyped path costs nothing.
   const images = flags.image && (await Promise.all(flags.image.map(imageFile)));
-  return withServer(flags, terminal, (server, signal) => sendTo(server, id, { text, images }, flags, terminal, signal));
+  // While a server of its own lasts, no user is at hand to answer.
+  const attended = flags.approvals !== undefined;
+  return withServer({ ...flags, attended }, terminal, (server, signal) =>
+    sendTo(server, id, { text, images }, flags, terminal, signal),
+  );
 }
 
 async function sendTo(
@@ -71,10 +75,8 @@ async function sendTo(
     id === 'new'
       ? await control.create({ ...folderFor(control), backend, model, thinking, approvals })
       : await control.open(await fullId(control, id));
-  const configure = (settings: { model?: string; thinking_level?: string; approvals?: Approvals }) =>
-    control.rpc.sessionConfigure({ session_id: session.id, ...settings });
   if (id !== 'new' && [model, thinking, approvals].some((given) => given !== undefined)) {
-    await configure({ model, thinking_level: thinking, approvals });
+    await control.rpc.sessionConfigure({ session_id: session.id, model, thinking_level: thinking, approvals });
   }
   if (id === 'new' && !terminal.json) {
     terminal.note(`session ${session.id}`);
@@ -82,15 +84,7 @@ async function sendTo(
     const line = status && modelLine(status, process.env);
     if (line !== undefined) terminal.note(line);
   }
-  if (!own || approvals !== undefined) return promptIn(session, prompt, flags, terminal, signal);
-  // No other command reaches a server of our own to answer. The next client of this session may be able to.
-  const { settings } = await session.state();
-  await configure({ approvals: 'deny' });
-  try {
-    return await promptIn(session, prompt, flags, terminal, signal);
-  } finally {
-    await configure({ approvals: settings.approvals ?? 'ask' });
-  }
+  return promptIn(session, prompt, flags, terminal, signal);
 }
 
 async function promptIn(

@@ -21,6 +21,8 @@ export interface EmbeddedServer {
 export interface EmbeddedServerFlags {
   readonly config?: string;
   readonly backend?: string;
+  /** False where no user can answer approvals: what would be asked is denied. Default true. */
+  readonly attended?: boolean;
   /** Where the user is asked about what the current folder brings. Undefined: nothing is asked. */
   readonly ask?: Terminal;
 }
@@ -36,8 +38,14 @@ export async function embeddedServer(flags: EmbeddedServerFlags): Promise<Embedd
   }
   const log = createLog({ level: 'error', format: 'text' });
   const config = await configOf(flags.config);
-  const { backend } = flags;
-  const { rpc } = await assembleControl(config, { log, version: packageVersion, backend, cwd: process.cwd() });
+  const { backend, attended } = flags;
+  const { rpc } = await assembleControl(config, {
+    log,
+    version: packageVersion,
+    backend,
+    attended,
+    cwd: process.cwd(),
+  });
   config.trust?.onWithdrawn((error) => {
     log.error(error.message);
     void rpc.stop('shutdown');

@@ -27,7 +27,7 @@ export interface ReachedServer {
  * {@link reachServer} and `work` do.
  */
 export function withServer<T>(
-  flags: ControlFlags & Pick<EmbeddedServerFlags, 'config' | 'backend'>,
+  flags: ControlFlags & Omit<EmbeddedServerFlags, 'ask'>,
   terminal: Terminal,
   work: (server: ReachedServer, signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
@@ -45,7 +45,7 @@ export function withServer<T>(
 }
 
 /**
- * Finds or starts the server and connects. `config` and `backend` are those of a server of its own. Fails as finding,
+ * Finds or starts the server and connects. `config`, `backend` and `attended` are those of a server of its own. Fails as finding,
  * connecting and `embeddedServer` do; with an address named, no server is started.
  * @param flags `ask`: where the user is asked to trust what the current folder brings
  */

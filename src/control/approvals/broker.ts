@@ -28,6 +28,8 @@ export interface ApprovalBrokerOptions {
   readonly directories?: DirectoryRules;
   /** For sessions that set none. Default `ask`. */
   readonly defaultMode?: NonNullable<SessionSettings['approvals']>;
+  /** False where no user can answer: what would be asked is denied, also in sessions that allow. Default true. */
+  readonly attended?: boolean;
   /** Time for an answer where the request names none, in milliseconds. Default one hour. */
   readonly timeoutMs?: number;
   /** Most requests of one session that wait at once; past it they are denied. Default 64. */
@@ -43,6 +45,8 @@ const DEFAULT_MAX_PENDING = 64;
 
 /** Settled requests in memory, beyond those of the session's record: a late answer gets the decision. */
 const MAX_SETTLED = 1024;
+
+const UNATTENDED = 'no user can answer here';
 
 const NO_RULES: DirectoryRules = { get: () => [], add: () => {} };
 
@@ -71,6 +75,7 @@ export class ApprovalBroker implements Approver {
   readonly #reader: CommandReader;
   readonly #remembered: RememberedAnswers;
   readonly #defaultMode: NonNullable<SessionSettings['approvals']>;
+  readonly #attended: boolean;
   readonly #timeoutMs: number;
   readonly #maxPending: number;
   readonly #status = new WaitingStatus();
@@ -90,6 +95,7 @@ export class ApprovalBroker implements Approver {
     this.#reader = options.reader ?? new CommandReader();
     this.#remembered = new RememberedAnswers(options.directories ?? NO_RULES, this.#reader);
     this.#defaultMode = options.defaultMode ?? 'ask';
+    this.#attended = options.attended ?? true;
     this.#timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
     this.#maxPending = options.maxPending ?? DEFAULT_MAX_PENDING;
     this.#now = options.now ?? Date.now;
@@ -222,7 +228,7 @@ export class ApprovalBroker implements Approver {
   /** What need not be asked. Allowing is silent; a denial is an event, so that it can be seen why nothing happened. */
   #decide(log: SessionLog, draft: Approval, { toolKind = '', refused }: ApprovalRequest): Approval {
     const { record } = log;
-    const mode = record.settings.approvals ?? this.#defaultMode;
+    const mode = this.#attended ? (record.settings.approvals ?? this.#defaultMode) : 'deny';
     const denied = (reason: string, by: string): Approval => {
       const approval = this.#done({ ...draft, reason }, { state: 'denied', answered_by: by });
       this.#emit(log, 'approval.resolved', approval);
@@ -230,7 +236,7 @@ export class ApprovalBroker implements Approver {
     };
     if (refused !== undefined) return denied(refused, 'rights');
     if (draft.kind === 'question') {
-      if (mode === 'deny') return denied('this session answers no questions', 'settings');
+      if (mode === 'deny') return denied(this.#attended ? 'this session answers no questions' : UNATTENDED, 'settings');
       return this.#roomFor(log) ? draft : denied('too many questions wait already', 'limit');
     }
     const { tool = { name: '', input: {} }, risks } = draft;
@@ -246,7 +252,9 @@ export class ApprovalBroker implements Approver {
     if (verdict.decision === 'deny') return denied(verdict.reason, 'policy');
     const known = draft.tool && this.#remembered.find(log, this.#coverageOf(draft.tool, risks, log));
     if (known?.decision === 'deny') return denied(known.reason, 'remembered');
-    if (mode === 'deny') return denied('this session denies what would be asked', 'settings');
+    if (mode === 'deny') {
+      return denied(this.#attended ? 'this session denies what would be asked' : UNATTENDED, 'settings');
+    }
     if (mode === 'allow' && verdict.mayBeDenied !== undefined) return denied(verdict.mayBeDenied, 'policy');
     if (mode === 'allow') return allowed('this session allows without asking', 'settings');
     if (known !== undefined && verdict.mayBeDenied === undefined) return allowed(known.reason, 'remembered');

@@ -46,6 +46,8 @@ export interface ControlAssemblyOptions {
   readonly serverName?: string;
   /** Folder of sessions that name none. Default: the workspace of the configuration. */
   readonly cwd?: string;
+  /** See `ApprovalBrokerOptions.attended`. */
+  readonly attended?: boolean | undefined;
   /** See `session-environments.ts`. */
   readonly workspaceHost?: () => Promise<WorkspaceHost>;
   /** What the tools, images and folders of restricted principals do not touch. */
@@ -105,7 +107,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
       providers,
       defaultModel: control.model,
       streamIdleMs: control.streamIdleMs,
-      approvals: control.approvals,
+      approvals: { ...control.approvals, attended: options.attended },
       instructions: control.instructions,
       imageRoots: control.imageRoots,
       defaults: { maxRounds: control.maxRounds },
