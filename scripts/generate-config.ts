@@ -4,12 +4,16 @@
  *
  * Called by `scripts/generate.ts`.
  */
+import { existsSync } from 'node:fs';
+import { builtinCapabilities } from '../src/capabilities/index.ts';
 import { fleet, workerFile } from '../src/config/fleet.schema.ts';
 import { handfast } from '../src/config/handfast.schema.ts';
 import { jsonSchema } from '../src/config/json-schema.ts';
 import { readSetting } from '../src/config/reader.ts';
 import { checkSettingSchema, type SettingSchema } from '../src/config/setting.ts';
+import { group } from '../src/config/shared.schema.ts';
 import { taskBatch } from '../src/config/task-batch.schema.ts';
+import type { TSchema } from '../src/wire/schema.ts';
 
 interface Unit {
   /** The name of the constant; the file is its kebab-case form. */
@@ -22,8 +26,20 @@ interface Unit {
 // JSON text drops TypeBox's hidden marks.
 const plain = (schema: object): SettingSchema => JSON.parse(JSON.stringify(schema)) as SettingSchema;
 
+/** The schema of the options of a built-in capability: `options` of `options.schema.ts` in its folder, else none are accepted. */
+async function optionsOf(name: string, about: string): Promise<TSchema> {
+  const file = new URL(`../src/capabilities/${name}/options.schema.ts`, import.meta.url);
+  if (!existsSync(file)) return group(`${about}. It has no options.`, {});
+  return ((await import(file.href)) as { readonly options: TSchema }).options;
+}
+
+const options = await Promise.all(
+  builtinCapabilities.map(async ({ name, about }) => [name, await optionsOf(name, about)] as const),
+);
+const byDefault = builtinCapabilities.filter((capability) => capability.byDefault).map(({ name }) => name);
+
 /** The schema of `handfast.yaml` as data, for the limits table too. */
-export const handfastSchema = plain(handfast);
+export const handfastSchema = plain(handfast({ options: Object.fromEntries(options), byDefault }));
 
 const units: readonly Unit[] = [
   { name: 'handfast', schema: handfastSchema, published: ['config.json', 'handfast.yaml'] },

@@ -30,8 +30,7 @@ export function lazyCheck(schema: JsonSchema): Check {
 function compileNow({ $schema, $id, $async, ...plain }: JsonSchema): Check {
   // A page has no Ajv: what it sends is checked by the host.
   if (typeof process !== 'object') return Object.assign(() => true, { errors: null });
-  const require = process.getBuiltinModule('node:module').createRequire(import.meta.url);
-  const { Ajv2020: Ajv } = require('ajv/dist/2020.js') as typeof import('ajv/dist/2020.js');
+  const Ajv = ajvNow();
   try {
     // The meta-schema costs tens of milliseconds to compile; what is broken is found without it.
     const ajv = new Ajv({
@@ -49,6 +48,12 @@ function compileNow({ $schema, $id, $async, ...plain }: JsonSchema): Check {
   }
 }
 
+/** Ajv without waiting for it: for checks that must not be asynchronous. */
+function ajvNow(): typeof Ajv2020 {
+  const require = process.getBuiltinModule('node:module').createRequire(import.meta.url);
+  return (require('ajv/dist/2020.js') as typeof import('ajv/dist/2020.js')).Ajv2020;
+}
+
 /** Makes checkers; all of one maker share one Ajv. Only the checker of a schema is stored. */
 export class JsonSchemas {
   #ajv: Ajv2020 | undefined;
@@ -59,34 +64,47 @@ export class JsonSchemas {
    * @throws config_invalid when the schema itself is broken
    */
   async compile(schema: JsonSchema, what: string): Promise<SchemaChecker> {
-    this.#ajv ??= new (await import('ajv/dist/2020.js')).Ajv2020({
-      useDefaults: true,
-      strict: false,
-      // JSON has no infinity, but 1e400 reads as one.
-      strictNumbers: true,
-      // Formats are annotations in JSON Schema 2020-12; without a library of them, checking would mean failing.
-      validateFormats: false,
-    });
-    // The dialect a schema names for itself need not be one Ajv has a meta-schema for; `$async` would make every value pass.
-    const { $schema, $id, $async, ...plain } = schema;
-    let check: Check;
-    try {
-      check = this.#ajv.compile(plain) as unknown as Check;
-    } catch (error) {
-      const { path, message } = mistakeIn(plain, this.#ajv.errors, error as Error);
-      throw fail('config_invalid', `the schema of the ${what} is invalid: ${path} ${message}`, { path }, error);
-    } finally {
-      // Ajv would hold on to every schema it has ever seen.
-      this.#ajv.removeSchema(plain);
-    }
-    // Defaults are written into the value; one that came by reference belongs to its sender.
-    const fills = JSON.stringify(plain).includes('"default"');
-    return (value) => {
-      const mine = fills ? structuredClone(value) : value;
-      if (!check(mine)) throw violation(what, check.errors);
-      return mine;
-    };
+    this.#ajv ??= ajvFor((await import('ajv/dist/2020.js')).Ajv2020);
+    return compiled(this.#ajv, schema, what);
   }
+
+  /** As {@link compile}, at once: the first call loads Ajv and blocks for tens of milliseconds. */
+  compileNow(schema: JsonSchema, what: string): SchemaChecker {
+    this.#ajv ??= ajvFor(ajvNow());
+    return compiled(this.#ajv, schema, what);
+  }
+}
+
+const ajvFor = (Ajv: typeof Ajv2020): Ajv2020 =>
+  new Ajv({
+    useDefaults: true,
+    strict: false,
+    // JSON has no infinity, but 1e400 reads as one.
+    strictNumbers: true,
+    // Formats are annotations in JSON Schema 2020-12; without a library of them, checking would mean failing.
+    validateFormats: false,
+  });
+
+function compiled(ajv: Ajv2020, schema: JsonSchema, what: string): SchemaChecker {
+  // The dialect a schema names for itself need not be one Ajv has a meta-schema for; `$async` would make every value pass.
+  const { $schema, $id, $async, ...plain } = schema;
+  let check: Check;
+  try {
+    check = ajv.compile(plain) as unknown as Check;
+  } catch (error) {
+    const { path, message } = mistakeIn(plain, ajv.errors, error as Error);
+    throw fail('config_invalid', `the schema of the ${what} is invalid: ${path} ${message}`, { path }, error);
+  } finally {
+    // Ajv would hold on to every schema it has ever seen.
+    ajv.removeSchema(plain);
+  }
+  // Defaults are written into the value; one that came by reference belongs to its sender.
+  const fills = JSON.stringify(plain).includes('"default"');
+  return (value) => {
+    const mine = fills ? structuredClone(value) : value;
+    if (!check(mine)) throw violation(what, check.errors);
+    return mine;
+  };
 }
 
 /** Where a schema that Ajv refuses is broken, as a JSON pointer, and why. */

@@ -10,7 +10,7 @@ import {
   MESSAGE_BYTES_CEILING,
   PRE_HANDSHAKE_MAX_MESSAGE_BYTES,
 } from '../transport/link.ts';
-import { Type } from '../wire/schema.ts';
+import { type TSchema, Type } from '../wire/schema.ts';
 import {
   anything,
   choice,
@@ -23,21 +23,15 @@ import {
   mapOf,
   optional,
   path,
+  risk,
   text,
+  toolPattern,
   trustedProxies,
   variable,
   word,
 } from './shared.schema.ts';
 
 const DAY_MS = 86_400_000;
-
-const toolPattern = Type.String({
-  pattern: '^[\\w.*-]{1,128}$',
-  expected: 'a tool name, with * for any letters',
-  description: 'A tool name; * stands for any letters.',
-});
-
-const risk = choice('What a tool can do to the world.', ['reads', 'writes', 'destructive', 'network', 'exec']);
 
 export const http = group(
   'Who may reach the HTTP addresses: pages in a browser, and clients behind a proxy. Loopback names are always allowed.',
@@ -469,51 +463,42 @@ export const audit = group('One line per handled request: who, what, sizes, dura
   fsync: flag('Force every batch of lines to disk before the next.', false),
 });
 
-/** Options of the `tools` plugin. What is left out here is left to the plugin, which has its own defaults. */
-export const toolsOptions = group('The built-in file, search, web and shell tools.', {
-  shell: optional(
-    Type.Boolean({
-      description:
-        'False leaves out the tool that runs programs, with the rights of the host and outside any sandbox. Default true.',
-    }),
-  ),
-  allow_private_addresses: optional(
-    Type.Boolean({ description: 'Let the web tool reach this machine and private networks.' }),
-  ),
-  allow: optional(list('Only these tools, for every principal.', toolPattern)),
-  deny: optional(list('Never these tools, for any principal.', toolPattern)),
-  deny_risks: optional(list('For no principal a tool that carries one of these flags.', risk)),
-  max_seconds: optional(integer('Timeout of a call whose caller set none, in seconds.', [1, 86_400])),
-});
+/** The capabilities that come with Handfast, as the configuration sees them. */
+export interface BuiltinPlugins {
+  /** The schema of `options`, by capability. */
+  readonly options: Readonly<Record<string, TSchema>>;
+  /** Those of a host whose file names no plugins. */
+  readonly byDefault: readonly string[];
+}
 
-const builtinPlugins = { tools: toolsOptions };
+const plugin = (options: BuiltinPlugins['options']) =>
+  group(
+    { description: 'One plugin.', short: 'use', variants: { by: 'use', member: 'options', of: options } },
+    {
+      use: Type.String({
+        expected: `a built-in plugin (${Object.keys(options).join(', ')}), an installed package, or a path that starts with ./, ../ or /`,
+        description: 'The name of a built-in plugin or an installed package, or the path of a module that exports one.',
+      }),
+      priority: integer('Of several plugins for one capability, the highest is asked first.', [-1000, 1000], 0),
+      exclusive: flag('This plugin alone serves its capability.', false),
+      options: anything('Settings of the plugin itself.'),
+    },
+  );
 
-const plugin = group(
-  { description: 'One plugin.', short: 'use', variants: { by: 'use', member: 'options', of: builtinPlugins } },
-  {
-    use: Type.String({
-      expected: `a built-in plugin (${Object.keys(builtinPlugins).join(', ')}), an installed package, or a path that starts with ./, ../ or /`,
-      description: 'The name of a built-in plugin or an installed package, or the path of a module that exports one.',
-    }),
-    priority: integer('Of several plugins for one capability, the highest is asked first.', [-1000, 1000], 0),
-    exclusive: flag('This plugin alone serves its capability.', false),
-    options: anything('Settings of the plugin itself.'),
-  },
-);
-
-export const plugins = list(
-  {
-    default: ['tools'],
-    shown: true,
-    description: 'What this host can do: built-in plugins and installed packages by name, own ones by path.',
-    example: [
-      'plugins:',
-      '  - use: tools',
-      '    options: { shell: false, allow_private_addresses: false }',
-      '  - use: ./my-plugin.ts',
-      '    priority: 10',
-      '    options: { greeting: hello }',
-    ],
-  },
-  plugin,
-);
+export const plugins = ({ options, byDefault }: BuiltinPlugins) =>
+  list(
+    {
+      default: [...byDefault],
+      shown: true,
+      description: 'What this host can do: built-in plugins and installed packages by name, own ones by path.',
+      example: [
+        'plugins:',
+        '  - use: tools',
+        '    options: { shell: false, allow_private_addresses: false }',
+        '  - use: ./my-plugin.ts',
+        '    priority: 10',
+        '    options: { greeting: hello }',
+      ],
+    },
+    plugin(options),
+  );

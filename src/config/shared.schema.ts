@@ -106,3 +106,11 @@ export const trustedProxies = list(
   },
   Type.String({ format: 'network', description: 'An IP address, or a network such as 10.0.0.0/8.' }),
 );
+
+export const toolPattern = Type.String({
+  pattern: '^[\\w.*-]{1,128}$',
+  expected: 'a tool name, with * for any letters',
+  description: 'A tool name; * stands for any letters.',
+});
+
+export const risk = choice('What a tool can do to the world.', ['reads', 'writes', 'destructive', 'network', 'exec']);

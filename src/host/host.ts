@@ -45,7 +45,7 @@ import type { CallDeps, NestedCall } from './nested-call.ts';
 import { jsonRpcNotServed } from './not-served.ts';
 import { PluginRuntime } from './plugin-runtime.ts';
 import { offerOf, offers, routes, serving } from './routes.ts';
-import type { StateDatabase } from './store/store.ts';
+import { PluginState } from './store/plugin-state.ts';
 import { grantedNow, interruptedError, StoredSessions } from './stored-sessions.ts';
 
 export type { AuditSink, Host, HostHealth, HostOptions, HostSession, SnapshotStore } from './host-contract.ts';
@@ -78,7 +78,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   readonly #callDeps: CallDeps;
   readonly #journalRoute: Route;
   #plugins: PluginRuntime[] = [];
-  #store: StateDatabase | undefined;
+  readonly #state: PluginState;
   #routes: ReadonlyMap<string, Route> = new Map();
   #served: ReadonlyMap<string, readonly PluginRuntime[]> = new Map();
   readonly #termsByKey = new Map<string, Terms>();
@@ -93,6 +93,8 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   #journalFailures = 0;
   /** Where sessions are stored for the next host; undefined without resume, or when the journal ends with the process. */
   readonly #stored: StoredSessions | undefined;
+  /** The sessions of the host before this one, while it starts. */
+  #toTakeUp: readonly StoredSession[] = [];
 
   constructor(options: HostOptions) {
     this.#options = options;
@@ -123,6 +125,9 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     this.extensions = extensionsOf(options.journal, this.limits);
     const records = this.extensions.has(EXTENSION_RESUME) ? options.journal?.records : undefined;
     this.#stored = records && new StoredSessions(records, this.limits.resumeWindowMs, this.#now);
+    const { stateFile: file, storage } = options;
+    const state = { file, storage, log: this.log, now: this.#now, sessions: () => new Map(this.#owners()) };
+    this.#state = new PluginState(state);
     this.#journalRoute = journalReader({
       journal: options.journal,
       owner: (id) => this.#registry.get(id)?.principal.name ?? options.journal?.owner(id),
@@ -136,7 +141,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   async start(): Promise<void> {
     if (this.#phase !== 'new') return;
     const states = (await this.#options.snapshots?.load()) ?? {};
-    const stored = this.#stored?.load() ?? [];
+    this.#toTakeUp = this.#stored?.load() ?? [];
     const names = new Set<string>();
     for (const plugin of this.#options.plugins) {
       checkPlugin(plugin);
@@ -152,9 +157,10 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
         workspace,
         dataDir: this.#options.dataDir,
         changed: this.#changed,
+        openState: this.#state.open,
       });
       try {
-        await runtime.prepare(() => this.#openState(stored));
+        await runtime.prepare();
         if (Object.hasOwn(states, plugin.name)) await plugin.restore?.(states[plugin.name]);
         await plugin.start?.(runtime);
         this.#plugins.push(runtime);
@@ -170,7 +176,8 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     }
     this.#served = serving(this.#plugins);
     this.#routes = routes(this.#served, this.log);
-    for (const session of stored) this.#takeUp(session);
+    for (const session of this.#toTakeUp) this.#takeUp(session);
+    this.#toTakeUp = [];
     this.auth.onChange?.(() => this.#rightsChanged());
     this.#phase = 'running';
   }
@@ -200,22 +207,13 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   /** Nothing is left of a session but the entries of its journal. */
   #forget(session: string): void {
     this.#stored?.remove(session);
-    void this.#store?.dropSession(session);
+    this.#state.dropSession(session);
   }
 
-  /** Most hosts have no plugin with a store, and load nothing for it. */
-  async #openState(stored: readonly StoredSession[]): Promise<StateDatabase> {
-    const { openStateDatabase } = await import('./store/database.ts');
-    const file = this.#options.stateFile ?? ':memory:';
-    this.#store ??= openStateDatabase({
-      storage: this.#options.storage,
-      file,
-      sessions: new Map(stored.map(({ id, owner }) => [id, owner])),
-      now: this.#now,
-      onCorrupt: ({ reason, movedTo }) =>
-        this.log.error('the store of the plugins was damaged; a new one was created', { file, reason, movedTo }),
-    });
-    return this.#store;
+  /** The sessions whose stored state stays. */
+  #owners(): [session: string, owner: string][] {
+    if (this.#phase === 'new') return this.#toTakeUp.map(({ id, owner }) => [id, owner]);
+    return [...this.#registry].map(({ id, principal }) => [id, principal.name]);
   }
 
   get sessions(): Iterable<Session> {
@@ -311,7 +309,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       }
     }
     this.#plugins = [];
-    this.#store?.close();
+    this.#state.close();
   }
 
   get shares(): Readonly<Record<string, ShareUsage>> {

@@ -22,12 +22,15 @@ export interface RuntimeDeps {
   readonly dataDir: string | undefined;
   /** Notifies the agents that a capability changed. */
   changed(capability: string, session: SessionView | undefined): void;
+  /** Opens the state of all plugins, once. */
+  openState(): Promise<StateDatabase>;
 }
 
 export class PluginRuntime implements PluginContext {
   readonly plugin: Plugin;
   readonly #deps: RuntimeDeps;
   #store: PluginStore | undefined;
+  #opening: Promise<void> | undefined;
   #checkGrant: SchemaChecker | undefined;
   readonly #grants = new WeakMap<Principal, { readonly grant: unknown }>();
   #dataFolder: Promise<string> | undefined;
@@ -51,14 +54,32 @@ export class PluginRuntime implements PluginContext {
 
   get store(): PluginStore {
     if (this.#store !== undefined) return this.#store;
-    throw fail('usage', `the plugin ${JSON.stringify(this.plugin.name)} declares no store: add store: {} to it`);
+    const { name, store } = this.plugin;
+    const why =
+      store === undefined ? 'declares no store: add store: {} to it' : 'has no store before its first request';
+    throw fail('usage', `the plugin ${JSON.stringify(name)} ${why}`);
   }
 
-  /** Compiles the schema of the plugin's grants and opens its store. Called before `start`. */
-  async prepare(state: () => Promise<StateDatabase>): Promise<void> {
-    const { name, type, grant, store } = this.plugin;
-    if (grant !== undefined) this.#checkGrant = await new JsonSchemas().compile(grant, `grant of ${type}`);
-    if (store !== undefined) this.#store = (await state()).plugin(name, store);
+  /** Opens the store, unless the plugin wants it at its first request. Called before `start`. */
+  async prepare(): Promise<void> {
+    const { store } = this.plugin;
+    if (store !== undefined && store.opened !== 'first-request') await this.storeReady();
+  }
+
+  /** What a request must wait for before its handler runs; undefined once the plugin has all it declares. */
+  storeReady(): Promise<void> | undefined {
+    const { name, store } = this.plugin;
+    if (store === undefined || this.#store !== undefined) return undefined;
+    this.#opening ??= this.#deps.openState().then(
+      (state) => {
+        this.#store = state.plugin(name, store);
+      },
+      (error) => {
+        this.#opening = undefined;
+        throw error;
+      },
+    );
+    return this.#opening;
   }
 
   /**
@@ -76,8 +97,11 @@ export class PluginRuntime implements PluginContext {
   }
 
   #checked(principal: Principal, grant: unknown): unknown {
+    const { type, grant: schema } = this.plugin;
+    if (schema === undefined) return grant;
     try {
-      return this.#checkGrant === undefined ? grant : this.#checkGrant(grant);
+      this.#checkGrant ??= new JsonSchemas().compileNow(schema, `grant of ${type}`);
+      return this.#checkGrant(grant);
     } catch (thrown) {
       const { message, detail } = asError(thrown);
       throw fail('config_invalid', `the grants of ${JSON.stringify(principal.name)} are not valid: ${message}`, detail);

@@ -23,6 +23,11 @@ export interface Capability<Name extends string = string> {
    * Without it no options are accepted.
    */
   readonly options?: SettingSchema;
+  /**
+   * Of a capability that comes with Handfast: a host whose configuration names no plugins has it. But for `tools`, those that
+   * neither run programs nor spend money nor leave the machine. The schema of its options is in `options.schema.ts` of its folder.
+   */
+  readonly byDefault?: boolean;
   /** Makes the plugin of a host; loaded and called only by hosts. */
   readonly plugin?: (options: CapabilityOptions) => Made<Plugin | readonly Plugin[]>;
   /** Makes `agent.<name>`. Its type belongs into `CapabilityClients` of `handfast/capability`. */

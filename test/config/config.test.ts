@@ -424,7 +424,7 @@ test('the template loads as the defaults, and so does every setting in it once i
   const cwd = temporaryFolder(t);
   writeFileSync(join(cwd, 'ci.token'), TOKEN, { mode: 0o600 });
   writeFileSync(join(cwd, 'my-plugin.ts'), '');
-  const live = template.replace(/^plugins:\n {2}- tools\n/m, '').replaceAll(/^( *)#(?=[^ #\n]| {2})/gm, '$1');
+  const live = template.replace(/^plugins:\n(?: {2}- \w+\n)+/m, '').replaceAll(/^( *)#(?=[^ #\n]| {2})/gm, '$1');
   writeFileSync(join(cwd, 'handfast.yaml'), live);
   const config = await loadConfig('handfast.yaml', { env, cwd });
   assert.equal(config.auth.grants[0]?.principal.name, 'ci');

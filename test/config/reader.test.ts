@@ -92,7 +92,7 @@ test('numbers without bounds, and with one, are named by them', () => {
 });
 
 const everySetting = configTemplate()
-  .replace(/^plugins:\n {2}- tools\n/m, '')
+  .replace(/^plugins:\n(?: {2}- \w+\n)+/m, '')
   .replaceAll(/^( *)#(?=[^ #\n]| {2})/gm, '$1');
 
 const everyFleetSetting = `

@@ -57,6 +57,48 @@ test('what a plugin stored is there for the next host; what belonged to a sessio
   assert.ok(existsSync(stateFile));
 });
 
+test('a store that opens at the first request touches no file before it, and loses nothing afterwards', async () => {
+  const stateFile = join(folder, 'late.db');
+  const early: unknown[] = [];
+  const late = counter({
+    store: { opened: 'first-request' },
+    start(context) {
+      try {
+        void context.store;
+      } catch (error) {
+        early.push(error);
+      }
+    },
+  });
+  for (const ever of [1, 3]) {
+    const { host } = await start({ plugins: [late], stateFile });
+    const agent = await connect(host, { capabilities: ['tools'] });
+    await agent.ping();
+    assert.equal(existsSync(stateFile), ever > 1);
+    // Both wait for the same opening.
+    const both = await Promise.all([agent.tools.call('count'), agent.tools.call('count')]);
+    assert.deepEqual(
+      both.map(({ data }) => data),
+      [1, 2].map((here) => ({ here, ever: ever + here - 1, grant: undefined })),
+    );
+    await host.close(0);
+  }
+  assert.deepEqual(
+    early.map((error) => (error as { code: string }).code),
+    ['usage', 'usage'],
+  );
+});
+
+test('a store that cannot be opened at the first request fails that request, and is tried again at the next', async () => {
+  const stateFile = join(folder, 'no-folder', 'late.db');
+  writeFileSync(join(folder, 'no-folder'), 'a file where a folder is needed');
+  const { host } = await start({ plugins: [counter({ store: { opened: 'first-request' } })], stateFile });
+  const agent = await connect(host, { capabilities: ['tools'] });
+  await assert.rejects(agent.tools.call('count'), { message: /the store of the plugins/ });
+  rmSync(join(folder, 'no-folder'));
+  assert.deepEqual((await agent.tools.call('count')).data, { here: 1, ever: 1, grant: undefined });
+});
+
 test('a plugin that declares no store has none, and a host without such plugins opens no file', async () => {
   const stateFile = join(folder, 'unused.db');
   const { host } = await start({ plugins: [counter({ store: undefined })], stateFile });

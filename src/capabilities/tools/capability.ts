@@ -15,6 +15,7 @@ interface ToolsOptions {
 export const tools = defineCapability({
   name: 'tools',
   about: 'Files, search, the web and programs of this machine',
+  byDefault: true,
   async plugin(options) {
     const { shell, allowPrivateAddresses, allow, deny, denyRisks, maxSeconds } = options as ToolsOptions;
     const [{ builtinTools }, { toolsPlugin }] = await Promise.all([

@@ -77,6 +77,11 @@ export interface PluginStore {
 export interface StoreUse {
   /** Most bytes of keys and values in one scope of one owner. Default 64 MiB. */
   readonly quotaBytes?: number;
+  /**
+   * `start` (the default): before the plugin's own `start`. `first-request`: later, so that a host that is never asked for the
+   * capability touches no file; until then `PluginContext.store` throws `usage`. What fails to open fails that request.
+   */
+  readonly opened?: 'start' | 'first-request';
 }
 
 export const DEFAULT_STORE_QUOTA_BYTES = 64 * 1024 * 1024;

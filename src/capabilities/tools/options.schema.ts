@@ -1,0 +1,22 @@
+/**
+ * What `options` of the `tools` plugin may hold in `handfast.yaml`; never imported at run time. What is left out here is left to
+ * the plugin, which has its own defaults.
+ */
+import { group, integer, list, optional, risk, toolPattern } from '../../config/shared.schema.ts';
+import { Type } from '../../wire/schema.ts';
+
+export const options = group('The built-in file, search, web and shell tools.', {
+  shell: optional(
+    Type.Boolean({
+      description:
+        'False leaves out the tool that runs programs, with the rights of the host and outside any sandbox. Default true.',
+    }),
+  ),
+  allow_private_addresses: optional(
+    Type.Boolean({ description: 'Let the web tool reach this machine and private networks.' }),
+  ),
+  allow: optional(list('Only these tools, for every principal.', toolPattern)),
+  deny: optional(list('Never these tools, for any principal.', toolPattern)),
+  deny_risks: optional(list('For no principal a tool that carries one of these flags.', risk)),
+  max_seconds: optional(integer('Timeout of a call whose caller set none, in seconds.', [1, 86_400])),
+});

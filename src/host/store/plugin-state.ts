@@ -1,0 +1,56 @@
+/**
+ * The state of the plugins of one host: opened when the first of them needs it, closed with the host. A host whose plugins
+ * store nothing loads no database.
+ *
+ * Made by `host.ts`; `plugin-runtime.ts` opens it.
+ */
+import type { Log } from '../../base/log.ts';
+import type { StorageShares } from '../../session/storage-shares.ts';
+import { fail } from '../../wire/errors.ts';
+import type { StateDatabase } from './store.ts';
+
+export interface PluginStateOptions {
+  /** A path; undefined: in memory. */
+  readonly file: string | undefined;
+  readonly storage: StorageShares | undefined;
+  readonly log: Log;
+  readonly now: () => number;
+  /** The sessions that exist, with their owners: what others stored is dropped at opening. */
+  readonly sessions: () => ReadonlyMap<string, string>;
+}
+
+export class PluginState {
+  readonly #options: PluginStateOptions;
+  #database: StateDatabase | undefined;
+  #closed = false;
+
+  constructor(options: PluginStateOptions) {
+    this.#options = options;
+  }
+
+  /** The database; the first call opens it. Fails as `openStateDatabase` does, and with `interrupted` once closed. */
+  readonly open = async (): Promise<StateDatabase> => {
+    const { openStateDatabase } = await import('./database.ts');
+    if (this.#closed) throw fail('interrupted', 'the host has stopped');
+    const { file = ':memory:', storage, log, now, sessions } = this.#options;
+    this.#database ??= openStateDatabase({
+      file,
+      storage,
+      now,
+      sessions: sessions(),
+      onCorrupt: ({ reason, movedTo }) =>
+        log.error('the store of the plugins was damaged; a new one was created', { file, reason, movedTo }),
+    });
+    return this.#database;
+  };
+
+  /** Deletes what belonged to a session that ended. */
+  dropSession(session: string): void {
+    void this.#database?.dropSession(session);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#database?.close();
+  }
+}
