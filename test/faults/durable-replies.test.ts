@@ -4,18 +4,18 @@
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { describe, type TestContext, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { toolsPlugin } from '../../src/capabilities/tools/plugin.ts';
 import { tool } from '../../src/capabilities/tools/tool.ts';
 import { type Agent, connect } from '../../src/connect.ts';
 import { createHost } from '../../src/host/host.ts';
 import { SqliteStore } from '../../src/journal/sqlite/store.ts';
 import type { HandfastError } from '../../src/wire/errors.ts';
-import { User } from '../cli/command.ts';
+import type { Command } from '../cli/command.ts';
 import { FailingDatabase, SQLITE_FULL } from '../journal/fixtures/failing-database.ts';
 import { ROOMY } from '../journal/fixtures/recognisable.ts';
-import { ownPort } from '../support/own-port.ts';
 import { doorOf } from '../support/sites.ts';
+import { storedHost } from './support/stored-host.ts';
 
 const noLimit = spawnSync('prlimit', ['--fsize=1000000', 'true']).status === 0 ? false : 'prlimit is missing';
 
@@ -81,44 +81,10 @@ for (const transport of ['memory', 'tcp', 'http', 'websocket'] as const) {
   });
 }
 
-const PLUGIN = `
-import { tool, toolsPlugin } from 'handfast';
-const input = { type: 'object', properties: { n: { type: 'integer' } } };
-export const plugin = toolsPlugin({ name: 'testing', tools: [
-  tool({ name: 'charge', description: 'Acts.', input, async run({ n }, { emit }) {
-    await emit('status', { n });
-    return { n };
-  } }),
-] });
-`;
-
 describe('a host whose files may not grow', { skip: noLimit }, () => {
-  /** A user with a host on TCP and HTTP. */
-  async function prepare(t: TestContext) {
-    const user = new User();
-    t.after(() => user.leave());
-    const [tcp, http] = [await ownPort(), await ownPort()];
-    user.write('testing.mjs', PLUGIN);
-    user.write(
-      'handfast.yaml',
-      `listen: ['http://127.0.0.1:${http}', 'tcp://127.0.0.1:${tcp}']
-plugins: [./testing.mjs]
-journal: { kind: sqlite, durable: replies }
-auth: { tokens: [{ name: ann, token: token-of-ann-in-this-test, tools: { allow: ['*'] } }] }
-`,
-    );
-    const up = async () => {
-      const command = user.start(['up', '--json', '--config', 'handfast.yaml']);
-      await command.says('\n');
-      return command;
-    };
-    return { user, up, addresses: { tcp: `tcp://127.0.0.1:${tcp}`, http: `http://127.0.0.1:${http}` } };
-  }
-
   /** From now on its files may not grow beyond `bytes`; what it has written stays. */
-  function limitFiles({ child }: Awaited<ReturnType<Awaited<ReturnType<typeof prepare>>['up']>>, bytes: number | '') {
-    const limit = bytes === '' ? 'unlimited' : bytes;
-    const { status, stderr } = spawnSync('prlimit', ['--pid', String(child.pid), `--fsize=${limit}:`]);
+  function limitFiles({ child }: Command, bytes: number | 'unlimited'): void {
+    const { status, stderr } = spawnSync('prlimit', ['--pid', String(child.pid), `--fsize=${bytes}:`]);
     assert.equal(status, 0, String(stderr));
   }
 
@@ -126,14 +92,11 @@ auth: { tokens: [{ name: ann, token: token-of-ann-in-this-test, tools: { allow: 
     for (const recovers of [true, false]) {
       const when = recovers ? 'after there was room again' : 'while the disk is full';
       test(`over ${transport}, killed ${when}: no reply that left it is lost`, async (t) => {
-        const { user, up, addresses } = await prepare(t);
-        const host = await up();
+        const here = await storedHost(t);
+        here.configure(60_000, ', durable: replies');
+        const host = await here.up();
         const ran: unknown[] = [];
-        const agent: Agent<'tools'> = await connect(addresses[transport], {
-          capabilities: ['tools'],
-          token: 'token-of-ann-in-this-test',
-          timeoutMs: 0,
-        });
+        const agent = await here.agent(here.addresses()[transport] as string);
         t.after(() => agent.close());
         const acknowledged: number[] = [];
         const charge = async (n: number): Promise<void> => {
@@ -145,21 +108,13 @@ auth: { tokens: [{ name: ann, token: token-of-ann-in-this-test, tools: { allow: 
         for (let n = 6; n <= 8; n++) assert.deepEqual(await failureOf(charge(n)), mayHaveRun);
         assert.deepEqual(ran, [1, 2, 3, 4, 5, 6, 7, 8], 'each ran, and once');
         if (recovers) {
-          limitFiles(host, '');
+          limitFiles(host, 'unlimited');
           for (let n = 9; n <= 12; n++) await charge(n);
         }
-        host.child.kill('SIGKILL');
-        await host.ended();
-        await up();
+        await here.kill(host);
+        await here.up();
         await charge(13);
-        const env = { HANDFAST_TOKEN: 'token-of-ann-in-this-test' };
-        const { stdout } = await user.run(['tail', agent.sessionId, '--json'], { env });
-        const stored = stdout
-          .trimEnd()
-          .split('\n')
-          .map((line) => JSON.parse(line))
-          .filter(({ kind }) => kind === 'reply')
-          .map(({ data, body, ...entry }) => JSON.stringify(data ?? body ?? entry));
+        const stored = (await here.tail(agent.sessionId)).filter((line) => JSON.parse(line).kind === 'reply');
         assert.deepEqual(
           stored.map((line) => Number(/"n":(\d+)/.exec(line)?.[1])),
           acknowledged,
