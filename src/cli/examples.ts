@@ -54,7 +54,11 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   'session tail': ['handfast session tail last', 'handfast session tail last --after 3 --json'],
   'session steer': ['handfast session steer last "only the tests, please"'],
   'session interrupt': ['handfast session interrupt last'],
-  'session queue': ['handfast session queue last', 'handfast session queue last --clear'],
+  'session queue': [
+    'handfast session queue last',
+    'handfast session queue last --remove 4c1e9a02',
+    'handfast session queue last --clear',
+  ],
   'session fork': ['handfast session fork last --title "another way"'],
   'session export': ['handfast session export last --out chat.jsonl'],
   'session import': ['handfast session import chat.jsonl --title restored'],

@@ -63,6 +63,22 @@ describe('prompts from a pipe', () => {
     assert.equal(existsSync(join(user.cwd, 'made')), true);
   });
 
+  test('go to the session whose id starts so, as everywhere on the command line', async () => {
+    const user = newUser();
+    await chat(user, 'say "first"');
+    const { command: up } = await user.up([], { env: ENV });
+    const [{ session_id: first }] = await user.json(['session', 'ls']);
+    const moved = await chat(user, `/sessions ${first.slice(0, 8)}\nsay "here"`, '--new');
+    assert.match(moved.stdout, /here\n$/);
+    assert.equal((await user.json(['session', 'show', first])).messages.at(-1).text, 'here');
+    const { code, stderr } = await chat(user, '/sessions zz');
+    assert.equal(code, 3);
+    assert.match(stderr, /no session has an id that starts with "zz"; see: handfast session ls --all/);
+    assert.equal((await chat(user, '/sessions last\nsay "newest"')).code, 0);
+    up.child.kill('SIGTERM');
+    await up.ended();
+  });
+
   test('come with every event as a line with --json', async () => {
     const { code, stdout, stderr } = await chat(newUser(), 'say "a"\n/queue\n', '--json');
     const lines = stdout

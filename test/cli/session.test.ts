@@ -190,7 +190,14 @@ describe('a turn that runs', () => {
       later,
     );
     assert.match((await session('queue', id)).stdout, /^TURN +SINCE +PROMPT\n(?:.*\n){3}$/);
-    assert.deepEqual(await user.json(['session', 'queue', id, '--remove', later[1] as string]), { removed: true });
+    const start = (later[1] as string).slice(0, 8);
+    assert.deepEqual(await user.json(['session', 'queue', id, '--remove', start]), { removed: true });
+    const again = await user.failure(['session', 'queue', id, '--remove', start]);
+    assert.deepEqual(again, {
+      exit: 5,
+      code: 'not_found',
+      message: `no queued prompt has an id that starts with "${start}"; see: handfast session queue ${id}`,
+    });
     assert.equal((await user.failure(['session', 'queue', id, '--remove', later[1] as string])).code, 'not_found');
     assert.deepEqual(await user.json(['session', 'queue', id, '--clear']), { cleared: 2 });
     assert.match((await session('queue', id)).stderr, /no queued prompts/);

@@ -7,6 +7,7 @@
 import { PROVIDERS, type Provider } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';
 import { signIn, storeKey } from '../commands/auth.ts';
+import { fullId } from '../commands/session.ts';
 import { ENABLE_A_PROVIDER, enabledBy, statusOf } from '../model/model-text.ts';
 import { list, note } from './chat-lists.ts';
 import type { ChatPlace } from './chat-place.ts';
@@ -84,16 +85,14 @@ export async function chooseAuth(place: ChatPlace): Promise<void> {
   }
 }
 
-export async function chooseSession(place: ChatPlace, start: string): Promise<void> {
+export async function chooseSession(place: ChatPlace, given: string): Promise<void> {
   const { control } = place;
+  if (given !== '') return place.enter(await control.open(await fullId(control, given)));
   const found: Choice[] = [];
   for await (const { session_id, title, updated_at } of control.sessions({ cwd: process.cwd() })) {
-    if (start !== '' && !session_id.startsWith(start)) continue;
-    if (start !== '') return place.enter(await control.open(session_id));
     const about = place.asker === undefined ? title : `${updated_at.slice(0, 16).replace('T', ' ')} · ${session_id}`;
     if (found.push({ value: session_id, label: title || 'new session', about }) === LISTED) break;
   }
-  if (start !== '') throw fail('session_not_found', `no session of this folder starts with ${start}`);
   const id = await chosen(place, 'Sessions of this folder', found);
   if (id !== undefined) await place.enter(await control.open(id));
 }

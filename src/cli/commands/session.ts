@@ -10,11 +10,18 @@ import { type ControlFlags, withControl } from '../connect/open-control.ts';
 import { SessionOutput } from '../output/session-output.ts';
 import { snakeKeys } from '../output/snake-case.ts';
 import type { Terminal } from '../output/terminal.ts';
+import { oneLine } from '../output/tool-summary.ts';
 import { readText, textOf } from '../read-text.ts';
-import { byPrefix, type Sought, shownIds } from '../short-id.ts';
+import { byPrefix, type Sought, shortId, shownIds } from '../short-id.ts';
 
 /** Exit code of a command whose steer was not accepted. */
 const REJECTED = 5;
+
+const soughtPrompt = (session: string): Sought => ({
+  noun: 'queued prompt',
+  missing: 'not_found',
+  see: `handfast session queue ${session}`,
+});
 
 const SOUGHT: Sought = { noun: 'session', missing: 'session_not_found', see: 'handfast session ls --all' };
 
@@ -146,17 +153,22 @@ export async function sessionQueue(
       const cleared = await session.clearQueue();
       return terminal.json ? terminal.document({ cleared }) : terminal.note(`${cleared} dropped`);
     }
-    if (remove !== undefined) {
-      const { removed } = await control.rpc.queueRemove({ session_id: session.id, turn_id: remove });
-      if (!removed) throw fail('not_found', `no queued prompt has the id ${remove}`);
-      return terminal.json ? terminal.document({ removed }) : undefined;
-    }
     const queue = await session.queue();
+    if (remove !== undefined) {
+      const { id: turn_id, text } = byPrefix(remove, queue, (item) => item.id, soughtPrompt(id));
+      const { removed } = await control.rpc.queueRemove({ session_id: session.id, turn_id });
+      if (!removed) throw fail('not_found', `the prompt ${shortId(turn_id)} has started already`);
+      return terminal.json ? terminal.document({ removed }) : terminal.note(`removed ${oneLine(text)}`);
+    }
     if (terminal.json) return terminal.document(queue.map(snakeKeys));
     if (queue.length === 0) return terminal.note('no queued prompts');
+    const shown = shownIds(
+      queue.map((item) => item.id),
+      terminal,
+    );
     terminal.table(
       ['TURN', 'SINCE', 'PROMPT'],
-      queue.map((item) => [item.id, item.enqueuedAt.slice(11, 19), item.text]),
+      queue.map((item, at) => [shown[at] as string, item.enqueuedAt.slice(11, 19), item.text]),
     );
   });
 }

@@ -4,6 +4,7 @@
  *
  * Used by `chat`, `session send` and `session tail`.
  */
+import { UnsplitText } from '../../base/escape-controls.ts';
 import type { ControlEvent, EventGap } from '../../control-client/control-event.ts';
 import type { Approval, ToolCall, ToolDone } from '../../protocol/session-types.ts';
 import { shortId } from '../short-id.ts';
@@ -44,6 +45,8 @@ export class SessionOutput {
   /** What the last thing on stdout was: a line that has not ended, or one that was ended here. */
   #line: 'ended' | 'open' | 'broken' = 'ended';
   #thinking = false;
+  readonly #answerPieces = new UnsplitText();
+  readonly #thoughtPieces = new UnsplitText();
   /** The server has explained the end of this turn in its own words. */
   #explained = false;
   /** What each running call is about. */
@@ -57,6 +60,7 @@ export class SessionOutput {
 
   /** Ends a line that was started. */
   settle(): void {
+    this.#print(this.#answerPieces.end());
     if (this.#line !== 'open') return;
     this.#line = 'broken';
     this.#terminal.raw('\n');
@@ -77,7 +81,7 @@ export class SessionOutput {
       case 'session.stream.chunk': {
         const { answerText, segments } = event.payload.chunk;
         for (const { kind, text } of segments ?? [{ kind: 'answer', text: answerText }]) {
-          if (kind === 'answer') this.#answer(text);
+          if (kind === 'answer') this.#print(this.#answerPieces.push(text));
           else this.#think(text);
         }
         return;
@@ -131,7 +135,8 @@ export class SessionOutput {
     }
   }
 
-  #answer(text: string): void {
+  /** Text of the answer. */
+  #print(text: string): void {
     // A line that was ended for a note in between is not ended twice.
     const rest = this.#line === 'broken' ? text.replace(/^\n/, '') : text;
     if (text !== '') this.#line = 'ended';
@@ -142,15 +147,19 @@ export class SessionOutput {
   }
 
   /** Reasoning is not the reply, so it goes to stderr, and only to a terminal. */
-  #think(text: string): void {
-    if (text === '' || !this.#terminal.watched) return;
+  #think(piece: string): void {
+    if (piece === '' || !this.#terminal.watched) return;
     this.settle();
+    const text = this.#thoughtPieces.push(piece);
+    if (text === '') return;
     this.#thinking = !text.endsWith('\n');
     this.#terminal.rawError(text);
   }
 
   #endThought(): void {
-    if (!this.#thinking) return;
+    const rest = this.#thoughtPieces.end();
+    if (rest !== '') this.#terminal.rawError(rest);
+    if (!this.#thinking && rest === '') return;
     this.#thinking = false;
     this.#terminal.rawError('\n');
   }

@@ -1,7 +1,7 @@
 /** Text from elsewhere on a terminal: nothing in it acts, nothing in it hides. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { escapeControls } from '../../../src/base/escape-controls.ts';
+import { escapeControls, UnsplitText } from '../../../src/base/escape-controls.ts';
 import { createLog } from '../../../src/base/log.ts';
 import { isLocal } from '../../../src/cli/connect/find-host.ts';
 import { failureOf } from '../../../src/cli/failure.ts';
@@ -19,9 +19,36 @@ test('what could act on a terminal, hide or reorder text is shown', () => {
 });
 
 test('ordinary text in any script, with tabs and line breaks, stays as it is', () => {
-  const text = 'tab\there\nnext line\n日本語 עברית 👩‍💻'.replace('\u200d', '');
+  const text = 'tab\there\nnext line\n日本語 עברית 👩‍💻 👩🏽‍💻 ❤️‍🔥 👨‍👩‍👧‍👦';
   assert.equal(escapeControls(text), text);
   assert.equal(escapeControls('one\r\ntwo'), 'one\ntwo');
+});
+
+test('a joiner stays between two pictures only', () => {
+  const joiner = '\u200d';
+  assert.equal(escapeControls(`a${joiner}b`), 'a\\u{200d}b');
+  assert.equal(escapeControls(`👩${joiner}x`), '👩\\u{200d}x');
+  assert.equal(escapeControls(`x${joiner}👩`), 'x\\u{200d}👩');
+  assert.equal(escapeControls(`👩${joiner}${joiner}👩`), '👩\\u{200d}\\u{200d}👩');
+  assert.equal(escapeControls(`👩${joiner}\u202e`), '👩\\u{200d}\\u{202e}');
+});
+
+test('text that comes in pieces is escaped as the whole would be, wherever it was cut', () => {
+  const text = 'one\r\ntwo\rthree 👨‍👩‍👧‍👦 👩🏽‍💻\u001b[2J ❤️‍🔥 a\u200db 👩\u200d\u202e\r';
+  for (let size = 1; size <= 5; size++) {
+    const unsplit = new UnsplitText();
+    let shown = '';
+    for (let at = 0; at < text.length; at += size) shown += escapeControls(unsplit.push(text.slice(at, at + size)));
+    assert.equal(shown + escapeControls(unsplit.end()), escapeControls(text), `pieces of ${size}`);
+    assert.equal(unsplit.end(), '');
+  }
+});
+
+test('a sequence without an end is not waited for', () => {
+  const unsplit = new UnsplitText();
+  let passed = 0;
+  for (let piece = 0; piece < 1000; piece++) passed += unsplit.push('👩\u200d').length;
+  assert.ok(passed > 2_800, `only ${passed} of 3000 characters were passed on`);
 });
 
 test('errors of the system are not taken for errors of the table', () => {
