@@ -9,7 +9,7 @@ import { isObject } from '../../wire/json.ts';
 import type { ControlFlags } from '../connect/open-control.ts';
 import { type FleetForCommand, openTasks, resolveTask, withFleet } from '../connect/open-fleet.ts';
 import { liveView } from '../output/live-view.ts';
-import { answerHint, contentFrom } from '../output/question-text.ts';
+import { answerHint, contentOfWords } from '../output/question-text.ts';
 import {
   adviceAfter,
   eventLine,
@@ -330,7 +330,7 @@ export const taskAnswer = (
   acted(id, flags, terminal, async ({ fleet }, taskId) => {
     const { questions } = await fleet.get(taskId);
     const { question, text } = questionMeant(taskId, questions, words);
-    const given = content === undefined ? contentFrom(text, question) : schemaOf(await textOf(content));
+    const given = content === undefined ? contentOfWords(text, question) : schemaOf(await textOf(content));
     if (given === undefined && text !== 'yes' && text !== 'no') {
       throw fail('usage', `the answer must be ${answerHint(question)}, got ${JSON.stringify(text)}`);
     }

@@ -4,8 +4,8 @@
  * Used by `chat`, `approve ls` and `session-output.ts`.
  */
 import { escapeControls } from '../../base/escape-controls.ts';
+import { choicesOf, expectedOf } from '../../base/question-words.ts';
 import type { Approval } from '../../protocol/session-types.ts';
-import { choicesOf, expectedOf } from './question-text.ts';
 
 /** Before the further lines of a title: a model writes it, and no line of it may pass for a question of its own. */
 const MARGIN = '\n    │ ';

@@ -6,6 +6,7 @@
  * @see docs/a2a.md#agent
  */
 import { hash } from 'node:crypto';
+import { JsonSchemas } from '../../../base/json-schema.ts';
 import { FLEET_EXTENSION, type FleetMessage, type SessionAnnounce } from '../../../protocol/fleet.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { Dispatched, Incoming } from '../../messages/decoded.ts';
@@ -14,8 +15,9 @@ import { type ClientMessage, readStructured, readText } from '../plain/incoming.
 import type { ReplyForm } from '../plain/reply-text.ts';
 import { busyError } from '../plain/rpc.ts';
 import { ack, leaseOf } from '../worker-messages.ts';
-import type { A2aExecution, A2aExecutions } from './executions.ts';
+import type { A2aExecution, A2aExecutions, OpenQuestion } from './executions.ts';
 import { dataOf, fleetDataOf, fleetMetadata, isEnded, messageOf, ROLE, textOf } from './messages.ts';
+import { readAnswer } from './questions.ts';
 import { type A2aReplyChannel, channelName } from './reply-channel.ts';
 import type { A2aServerSdk, Message, SendMessageRequest, ServerCallContext, Task } from './sdk.ts';
 import { type A2aTaskStore, type Scope, scopeOf, type TaskLink } from './task-store.ts';
@@ -61,6 +63,8 @@ export interface A2aAdmissionOptions {
 export class A2aAdmission {
   readonly #options: A2aAdmissionOptions;
   readonly #adapter: A2aWorkerAdapter;
+  /** Compiled schemas of questions. */
+  readonly #schemas = new JsonSchemas();
 
   constructor(options: A2aAdmissionOptions) {
     this.#options = options;
@@ -80,11 +84,32 @@ export class A2aAdmission {
     const read = this.#read(call);
     if (read.kind === 'message') return { kind: 'message', message: await this.#other(call, read.message) };
     if (message.taskId === '') return this.#task(call, read);
-    const task = this.#options.store.find(scope, message.taskId);
+    const { store, executions } = this.#options;
+    const task = store.find(scope, message.taskId);
+    // A client that retries because it did not receive the response.
+    if (task?.history.some(({ role, messageId }) => role === ROLE.user && messageId === message.messageId))
+      return { kind: 'task', task };
     if (task === undefined || isEnded(task.status?.state)) return { kind: 'refuse' };
-    const running = this.#options.executions.runningTask(scope, task.id);
+    const inTask: Call = { ...call, message: { ...message, contextId: message.contextId || task.contextId } };
+    const open = await executions.openQuestion(scope, task.id);
+    if (open !== undefined) return this.#answer(inTask, open);
+    const running = executions.runningTask(scope, task.id);
     if (running !== undefined) return this.#steer(call, running, task);
-    return this.#task({ ...call, message: { ...message, contextId: message.contextId || task.contextId } }, read);
+    return this.#task(inTask, read);
+  }
+
+  /** The answer to the question that a task waits for. */
+  async #answer({ message }: Call, { question, link, claim }: OpenQuestion): Promise<Admitted> {
+    const read = await readAnswer(question, message, this.#schemas);
+    if (!read.ok) throw this.#malformed(read.problem);
+    const release = claim();
+    if (release === undefined)
+      throw new this.#options.sdk.errors.UnsupportedOperationError({ message: 'the question has been answered' });
+    const { promise: listening, resolve } = Promise.withResolvers<void>();
+    const what = { kind: 'answer', verdict: read.verdict, release } as const;
+    const form = link.form as ReplyForm;
+    const execution: A2aExecution = { ...link, form, fleet: false, opening: undefined, listening, used: false, what };
+    return { kind: 'start', execution, message, listening: resolve };
   }
 
   /** Without our extension, data is only data. */

@@ -100,6 +100,8 @@ export interface MessageContent {
   readonly messageId: string;
   readonly text?: string;
   readonly data?: readonly FleetMessage[];
+  /** Data for clients without the fleet protocol. */
+  readonly plainData?: object;
   /** Under the address of our extension. */
   readonly fleet?: object;
   readonly contextId?: string;
@@ -108,7 +110,8 @@ export interface MessageContent {
 }
 
 export function messageOf(role: (typeof ROLE)[keyof typeof ROLE], content: MessageContent): Message {
-  const { messageId, text = '', data = [], fleet, contextId = '', taskId = '', referenceTaskIds = [] } = content;
+  const { messageId, text = '', data = [], plainData, fleet } = content;
+  const { contextId = '', taskId = '', referenceTaskIds = [] } = content;
   const speaksFleet = fleet !== undefined || data.length > 0;
   return {
     messageId,
@@ -116,7 +119,10 @@ export function messageOf(role: (typeof ROLE)[keyof typeof ROLE], content: Messa
     taskId,
     role,
     // The text first: some clients read the first part only.
-    parts: [...(text === '' ? [] : [textPart(text)]), ...data.map(dataPart)],
+    parts: [
+      ...(text === '' ? [] : [textPart(text)]),
+      ...[...data, ...(plainData === undefined ? [] : [plainData])].map(dataPart),
+    ],
     metadata: fleet === undefined ? undefined : { [FLEET_EXTENSION]: fleet },
     extensions: speaksFleet ? [FLEET_EXTENSION] : [],
     referenceTaskIds: [...referenceTaskIds],

@@ -17,8 +17,7 @@ export const channelName = (owner: string, fleet: boolean): string => `${fleet ?
 /** True for the channel of clients that speak the fleet protocol. */
 export const speaksFleet = (channel: string): boolean => channel.startsWith(PREFIX.fleet);
 
-const FLEET_FEATURES: ReadonlySet<Feature> = new Set(['progress', 'questions', 'heartbeat']);
-const PLAIN_FEATURES: ReadonlySet<Feature> = new Set(['progress', 'heartbeat']);
+const FEATURES: ReadonlySet<Feature> = new Set(['progress', 'questions', 'heartbeat']);
 
 export interface A2aReplyChannelDeps {
   readonly executions: A2aExecutions;
@@ -30,14 +29,13 @@ export interface A2aReplyChannelDeps {
 
 export class A2aReplyChannel implements ReplyChannel {
   readonly name: string;
-  readonly features: ReadonlySet<Feature>;
+  readonly features = FEATURES;
   readonly fleet: boolean;
   readonly #deps: A2aReplyChannelDeps;
 
   constructor(name: string, deps: A2aReplyChannelDeps) {
     this.name = name;
     this.fleet = speaksFleet(name);
-    this.features = this.fleet ? FLEET_FEATURES : PLAIN_FEATURES;
     this.#deps = deps;
   }
 
@@ -50,7 +48,8 @@ export class A2aReplyChannel implements ReplyChannel {
         return;
       }
       case 'TASK_QUESTION':
-        executions.emit(this.name, message.task_id, { text: message.title, data: [message] });
+        if (this.fleet) executions.emit(this.name, message.task_id, { text: message.title, data: [message] });
+        else executions.ask(this.name, message);
         return;
       case 'SESSION_ANNOUNCE':
         this.#deps.onAnnounce();

@@ -96,10 +96,13 @@ export class FleetRequestHandler implements A2ARequestHandler {
     const { store, executions, adapter } = this.#options;
     const scope = scopeOf(context);
     const task = params.id === '' ? undefined : store.find(scope, params.id);
-    // A task of an earlier process: the SDK would only store the cancel, and the worker would continue.
-    if (task !== undefined && !isEnded(task.status?.state) && executions.runningTask(scope, params.id) === undefined) {
+    // Of an earlier process, or waiting for its client: the SDK would only store the cancel, and the worker would continue.
+    if (task !== undefined && !isEnded(task.status?.state) && !executions.publishes(scope, params.id)) {
       const link = store.linkOfTask(scope, params.id);
-      if (link !== undefined) await adapter.cancel(link.channel, link.taskId);
+      if (link !== undefined) {
+        executions.canceling(link.channel, link.taskId);
+        await adapter.cancel(link.channel, link.taskId);
+      }
     }
     return this.#options.inner.cancelTask(params, context);
   };
@@ -114,7 +117,9 @@ export class FleetRequestHandler implements A2ARequestHandler {
       return await this.#options.inner.sendMessage({ ...params, message }, context);
     } finally {
       // The SDK found something wrong with the request itself.
-      if (!execution.used && execution.what.kind === 'start') await execution.what.abandon();
+      const { used, what } = execution;
+      if (!used && what.kind === 'start') await what.abandon();
+      if (!used && what.kind === 'answer') what.release();
     }
   }
 }

@@ -193,9 +193,9 @@ export class A2aTaskStore implements TaskStore {
     return row === undefined ? undefined : this.#taskOf(row.task);
   }
 
-  /** Tasks that have not ended, with the fleet tasks they stand for. */
+  /** Tasks that have not ended, those that wait for their client among them, with the fleet tasks they stand for. */
   open(): { readonly task: Task; readonly link: TaskLink | undefined; readonly scope: Scope }[] {
-    const rows = this.#read('SELECT tenant, owner, task FROM tasks WHERE state IN (0, 1, 2)', []);
+    const rows = this.#read('SELECT tenant, owner, task FROM tasks WHERE state IN (0, 1, 2, 6)', []);
     return rows.map(({ tenant, owner, task: text }) => {
       const task = this.#taskOf(text);
       const scope = { tenant: String(tenant), owner: String(owner) };

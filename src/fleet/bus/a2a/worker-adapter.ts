@@ -4,7 +4,7 @@
  * Made by `worker-agent.ts`, one for each agent.
  */
 import type { Log } from '../../../base/log.ts';
-import type { TaskAck, TaskResult } from '../../../protocol/fleet.ts';
+import type { TaskAck, TaskQuestion, TaskResult } from '../../../protocol/fleet.ts';
 import type { Incoming } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
 import { AnnounceTracker } from '../plain/announce-tracker.ts';
@@ -12,6 +12,7 @@ import { ReplyChannels } from '../plain/reply-channels.ts';
 import type { WorkerPort } from '../reply-channel.ts';
 import { TaskLocks } from '../task-locks.ts';
 import type { A2aExecutions } from './executions.ts';
+import type { Verdict } from './questions.ts';
 import { A2aReplyChannel } from './reply-channel.ts';
 
 export interface WorkerAdapterOptions {
@@ -59,6 +60,13 @@ export class A2aWorkerAdapter {
   /** Sends the worker more input for a task. */
   async steer(channel: string, taskId: string, steerId: string, text: string): Promise<void> {
     await this.#send(fleetMessage('TASK_STEER', { task_id: taskId, steer_id: steerId, text }), channel);
+  }
+
+  /** Sends the worker the answer to its question; one that has expired by then has no effect. */
+  async answer(channel: string, { task_id, question_id, envelope }: TaskQuestion, verdict: Verdict): Promise<void> {
+    const { attempt } = envelope ?? {};
+    const body = { task_id, question_id, ...verdict };
+    await this.#send(fleetMessage('TASK_ANSWER', body, attempt === undefined ? {} : { attempt }), channel);
   }
 
   #send(message: Incoming & { readonly task_id: string }, channel: string): Promise<TaskAck | TaskResult | undefined> {

@@ -4,6 +4,7 @@
  * Loaded by `worker-server.ts`. @see docs/a2a.md#agent
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { processTimer } from '../../../base/timer-queue.ts';
 import { asError } from '../../../wire/errors.ts';
 import type { Members } from '../../../wire/strict-json.ts';
 import { CARD_PATH } from '../plain/card.ts';
@@ -13,6 +14,8 @@ import type { WorkerPort } from '../reply-channel.ts';
 import { busyIn } from './admission.ts';
 import { extendedCard, JSON_RPC, publicCard } from './card.ts';
 import { A2aExecutions, isPassing } from './executions.ts';
+import { STATE } from './messages.ts';
+import { questionAskedIn } from './questions.ts';
 import { speaksFleet } from './reply-channel.ts';
 import { FleetRequestHandler } from './request-handler.ts';
 import { invalidParams, isA2aMethod } from './request-params.ts';
@@ -77,7 +80,9 @@ export class WorkerAgent implements A2aAgent {
       partialState: options.partialState ?? 'failed',
       now,
       newId,
+      timer: options.timer ?? processTimer,
       cancel: (channel, taskId) => this.#adapter.cancel(channel, taskId),
+      answer: (channel, question, verdict) => this.#adapter.answer(channel, question, verdict),
     });
     const { DefaultRequestHandler, JsonRpcTransportHandler } = sdk.server;
     const inner = new DefaultRequestHandler(
@@ -113,6 +118,8 @@ export class WorkerAgent implements A2aAgent {
     const { log } = this.#options;
     for (const name of this.#store.channels()) this.#adapter.channels.get(name);
     for (const { task, link, scope } of this.#store.open()) {
+      // What a partial result waits for is the client's own next message.
+      if (task.status?.state === STATE.inputRequired && questionAskedIn(task) === undefined) continue;
       if (link === undefined) this.#executions.fail(scope, task, LOST);
       else {
         this.#settleOrphan(task.id, link.channel, link.taskId).catch((thrown: unknown) =>

@@ -8,6 +8,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Log } from '../../../base/log.ts';
+import type { Timer } from '../../../base/timer-queue.ts';
 import { type HttpListener, listenHttp } from '../plain/http-listener.ts';
 import type { ServerAccess } from '../plain/http-server.ts';
 import type { WorkerPort } from '../reply-channel.ts';
@@ -33,6 +34,8 @@ export interface A2aAgentOptions extends ServerAccess {
   /** Epoch milliseconds. */
   readonly now?: () => number;
   readonly newId?: () => string;
+  /** Expiries of questions. Default: a timer of the process. */
+  readonly timer?: Timer;
 }
 
 export interface A2aAgent {
