@@ -58,27 +58,36 @@ export class Generator {
     return low + Number(this.#below64(BigInt(span)));
   }
 
-  /** `count` integers in [0, span) as NumPy draws them for `int8`: four to a 32-bit draw. `span` is 1 to 255. */
-  bytes(count: number, span: number): number[] {
+  /**
+   * `count` integers in [0, span) as NumPy draws them for types of 8 or 16 bits: several to a 32-bit draw.
+   * @param span 1 to 2^bits
+   */
+  narrow(count: number, span: number, bits: 8 | 16): number[] {
     if (span === 1) return new Array<number>(count).fill(0);
-    const threshold = (256 - span) % span;
+    const values = 2 ** bits;
+    const threshold = (values - span) % span;
     let buffer = 0;
     let left = 0;
     const next = (): number => {
       if (left === 0) {
         buffer = this.#bits.uint32();
-        left = 3;
-      } else {
-        buffer >>>= 8;
-        left -= 1;
-      }
-      return (buffer & 0xff) * span;
+        left = 32 / bits;
+      } else buffer >>>= bits;
+      left -= 1;
+      return (buffer & (values - 1)) * span;
     };
     return Array.from({ length: count }, () => {
       let product = next();
-      while ((product & 0xff) < threshold) product = next();
-      return product >>> 8;
+      while ((product & (values - 1)) < threshold) product = next();
+      return product >>> bits;
     });
+  }
+
+  /** A stream of its own that starts where this one stands. */
+  copy(): Generator {
+    const copy = new Generator(0);
+    copy.state = this.state;
+    return copy;
   }
 
   /** One of the items, each as likely: NumPy's `choice(items)`. */

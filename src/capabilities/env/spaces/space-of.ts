@@ -1,0 +1,125 @@
+/**
+ * Reads a space from its description on the wire: what `env/sample/req` and `env/contains/req` ask with, and what a client makes
+ * of the spaces a host describes. Descriptions come from peers, so their size is bounded.
+ */
+import { fail } from '../../../wire/errors.ts';
+import { isObject, type JsonObject } from '../../../wire/json.ts';
+import { Box } from './box.ts';
+import { Dict, OneOf, Sequence, Tuple } from './composite.ts';
+import { Discrete } from './discrete.ts';
+import { Graph } from './graph.ts';
+import { MultiBinary } from './multi-binary.ts';
+import { MultiDiscrete } from './multi-discrete.ts';
+import { flatten, type Nested, numberFromWire, shapeOf, sizeOf } from './numbers.ts';
+import { type Space, spaceKinds } from './space.ts';
+import { Text } from './text.ts';
+
+/** Most numbers or characters in one value of a space that a peer describes. */
+export const MAX_SPACE_ELEMENTS = 1_000_000;
+/** Deepest nesting of spaces. */
+const MAX_DEPTH = 16;
+/** How many elements of a Sequence, or of a Graph, one value is counted as. */
+const COUNTED_SEQUENCE = 16;
+const COUNTED_GRAPH = 100;
+
+/**
+ * The space of a description.
+ * @throws `schema_violation` for what is no description, or one of more than {@link MAX_SPACE_ELEMENTS} elements
+ */
+export function spaceOf(description: unknown): Space {
+  return new Reader().read(description, 1, 0);
+}
+
+class Reader {
+  #elements = 0;
+
+  read(description: unknown, times: number, depth: number): Space {
+    if (!isObject(description)) throw fail('schema_violation', 'the description of a space is an object with "type"');
+    if (depth > MAX_DEPTH) throw fail('schema_violation', `spaces are nested deeper than ${MAX_DEPTH}`);
+    const inner = (part: unknown, factor = 1): Space => this.read(part, times * factor, depth + 1);
+    const count = (elements: number): void => {
+      this.#elements += elements * times;
+      if (!(this.#elements <= MAX_SPACE_ELEMENTS))
+        throw fail('schema_violation', `a value of the space has more than ${MAX_SPACE_ELEMENTS} elements`);
+    };
+    const { type } = description;
+    count(1);
+    switch (type) {
+      case 'Discrete':
+        return new Discrete(description.n as number, optional(description, 'start', 'dtype'));
+      case 'Box': {
+        const shape = shapeFrom(description);
+        if (shape !== undefined) count(sizeOf(shape));
+        const { low, high } = description;
+        return new Box(bound(low, shape), bound(high, shape), { shape, ...optional(description, 'dtype') });
+      }
+      case 'MultiDiscrete':
+        return new MultiDiscrete(nested(description.nvec), optional(description, 'start', 'dtype'));
+      case 'MultiBinary': {
+        const n = typeof description.n === 'number' ? description.n : lengths(description.n);
+        count(typeof n === 'number' ? n : sizeOf(n));
+        return new MultiBinary(n);
+      }
+      case 'Tuple':
+        return new Tuple(list(description.spaces).map((part) => inner(part)));
+      case 'OneOf':
+        return new OneOf(list(description.spaces).map((part) => inner(part)));
+      case 'Dict': {
+        if (!isObject(description.spaces)) throw fail('schema_violation', 'a Dict space has an object "spaces"');
+        return new Dict(
+          Object.fromEntries(Object.entries(description.spaces).map(([name, part]) => [name, inner(part)])),
+        );
+      }
+      case 'Text': {
+        const { min_length: minLength, charset, max_length: maxLength } = description;
+        count(Number(maxLength));
+        return new Text(maxLength as number, {
+          ...(minLength !== undefined && { minLength: minLength as number }),
+          ...((typeof charset === 'string' || charset === null) && { charset }),
+        });
+      }
+      case 'Sequence':
+        return new Sequence(inner(description.space, COUNTED_SEQUENCE), { stack: description.stack === true });
+      case 'Graph': {
+        const { node_space: nodes, edge_space: edges = null } = description;
+        return new Graph(inner(nodes, COUNTED_GRAPH), edges === null ? null : inner(edges, COUNTED_GRAPH));
+      }
+      default:
+        throw fail('schema_violation', `unknown kind of space; "type" is one of ${spaceKinds.join(', ')}`);
+    }
+  }
+}
+
+/** These members of a description, where they are present. */
+const optional = (description: JsonObject, ...names: string[]): JsonObject =>
+  Object.fromEntries(names.flatMap((name) => (description[name] === undefined ? [] : [[name, description[name]]])));
+
+function list(value: unknown): unknown[] {
+  if (!Array.isArray(value)) throw fail('schema_violation', '"spaces" is an array of spaces');
+  return value;
+}
+
+function lengths(value: unknown): number[] {
+  if (!Array.isArray(value) || !value.every((length) => Number.isSafeInteger(length) && length >= 0))
+    throw fail('schema_violation', 'the shape of a space is an array of lengths');
+  return value;
+}
+
+const shapeFrom = ({ shape, low, high }: JsonObject): number[] | undefined => {
+  if (shape !== undefined) return lengths(shape);
+  const given = Array.isArray(low) ? low : high;
+  return Array.isArray(given) ? shapeOf(given) : undefined;
+};
+
+function nested(value: unknown): Nested {
+  return bound(value, shapeOf(value));
+}
+
+function bound(value: unknown, shape: readonly number[] | undefined): Nested {
+  const number = numberFromWire(value);
+  if (number !== undefined) return number;
+  if (shape === undefined || flatten(value, shape, numberFromWire) === undefined)
+    throw fail('schema_violation', 'the bounds of a space are numbers, or arrays of its shape');
+  const decode = (part: unknown): Nested => (Array.isArray(part) ? part.map(decode) : numberFromWire(part)!);
+  return decode(value);
+}
