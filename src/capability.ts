@@ -12,16 +12,36 @@
 
 import './base/node-version.ts';
 
+import type { EnvClient } from './capabilities/env/client.ts';
 import type { ToolsClient } from './capabilities/tools/client.ts';
 
 /** The clients of the capabilities, by capability name. Packages extend it. */
 export interface CapabilityClients {
   readonly tools: ToolsClient;
+  readonly env: EnvClient;
 }
 
 export type { AgentSession } from './agent/agent.ts';
 export type { AskContext, AskHandler, PushListener } from './agent/host-messages.ts';
 export type { JsonSchema } from './base/json-schema.ts';
+export {
+  type DescribedSpaces,
+  EnvClient,
+  type EnvRecord,
+  type EpisodeEvent,
+  type MakeOptions,
+  type RemoteEpisode,
+  type RemoteVector,
+  type Rendering,
+  type ResetOptions,
+  type SpaceOfEnvironment,
+  type StepResult,
+  type StoredEpisode,
+  type Suggestion,
+} from './capabilities/env/client.ts';
+export type { EnvDescription, EnvObservation } from './capabilities/env/env.schema.ts';
+export type { Autoreset } from './capabilities/env/episode.ts';
+export type { Transition } from './capabilities/env/trajectory.ts';
 export { ToolsClient } from './capabilities/tools/client.ts';
 export { type ToolCallReq, type ToolCallResp, toolCall, toolList } from './capabilities/tools/messages.ts';
 export type { Call, CallEvent, CallOptions, MethodCaller } from './connection/call.ts';

@@ -4,9 +4,10 @@
  * Loading it loads declarations and clients; plugins are loaded by hosts that use them.
  */
 import type { Capability } from '../packages/capability.ts';
+import { env } from './env/capability.ts';
 import { tools } from './tools/capability.ts';
 
-export const builtinCapabilities: readonly Capability[] = [tools];
+export const builtinCapabilities: readonly Capability[] = [tools, env];
 
 /** The built-in capability of a name. */
 export const builtinCapability = (name: string): Capability | undefined =>

@@ -256,7 +256,8 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
         this.#refused(error as HandfastError);
         break;
       default:
-        this.dropped++;
+        if (kind === 'reply' && ref === undefined && this.#owner.asRequest?.(incoming)) this.#request(incoming, raw);
+        else this.dropped++;
     }
     return undefined;
   }

@@ -28,6 +28,8 @@ export interface ConnectionLimits extends RequestLimits, SlowReaderLimits {
 export interface ConnectionOwner {
   /** The handler of a request, an error to reply with, `ignore` for no reply, or undefined for an unknown type. */
   route(incoming: Incoming): Route | HandfastError | 'ignore' | undefined;
+  /** True for a type of reply that a peer sends as a request: one implementation of A2E does for one message. Absent: none. */
+  asRequest?(incoming: Incoming): boolean;
   /** Makes the running request, for owners that extend it. */
   request?(incoming: Incoming, route: Route): RunningRequest;
   /** A message that belongs to no request. A promise counts against `inboxLimit`. Absent: it is dropped and counted. */

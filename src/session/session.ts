@@ -384,6 +384,11 @@ export class Session implements ConnectionOwner, SessionView {
     return violation('cancel', checkCancel.errors);
   }
 
+  asRequest({ type }: Incoming): boolean {
+    const route = this.#host.route(type, this);
+    return route !== undefined && 'run' in route;
+  }
+
   request(incoming: Incoming, route: Route): RunningRequest {
     return this.#host.request(this, incoming, route);
   }

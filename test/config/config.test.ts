@@ -2,12 +2,14 @@
  * The configuration file: what comes out of a right one, and for each way of being wrong the line, the column and the
  * words. The template and the JSON Schema are held to the same loader.
  */
+
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
+import { builtinCapabilities } from '../../src/capabilities/index.ts';
 import {
   type ConfigProblem,
   type ConfigSections,
@@ -60,7 +62,7 @@ test('without a file the defaults come out frozen, and yaml is never loaded', as
   assert.equal(config.audit.file, '/nowhere/handfast-home/hosts/handfast/audit.jsonl');
   assert.deepEqual(
     config.plugins.map(({ use, builtin }) => ({ use, builtin })),
-    [{ use: 'tools', builtin: true }],
+    builtinCapabilities.filter(({ byDefault }) => byDefault).map(({ name }) => ({ use: name, builtin: true })),
   );
   const frozen = (value: object): boolean =>
     Object.isFrozen(value) &&

@@ -10,4 +10,10 @@ export const failure = capabilityErrors('env', {
   reset_denied: { row: 'denied', code: 'reset_denied' },
   /** `env.invalid_options`: options that do not fit the environment's schema. */
   invalid_options: 'schema_violation',
+  /** `reset_denied`: a limit of episodes is reached; closing one helps. */
+  limit: { row: 'over_capacity', code: 'reset_denied' },
+  /** `runtime_error`: no such episode or environment, or it belongs to another agent. */
+  missing: { row: 'not_found', code: 'runtime_error' },
+  /** `runtime_error`: more work than its limit allows waits. */
+  busy: { row: 'over_capacity', code: 'runtime_error' },
 });

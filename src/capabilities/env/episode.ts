@@ -1,0 +1,239 @@
+/**
+ * One episode of one environment: actions in, observations out, in order, with the newest transitions stored. It decides what
+ * counts as a step and what an episode that has ended does.
+ *
+ * Made by `episodes.ts`; the plugin calls it for each message.
+ */
+import { isObject, type JsonObject } from '../../wire/json.ts';
+import type { EnvObservation } from './env.schema.ts';
+import type { Environment, EnvironmentKind, Soon, Start, Step } from './environment.ts';
+import { environmentFailed, finishedEpisode, unknownAction } from './refusals.ts';
+import type { Space } from './spaces/space.ts';
+import { Trajectory, type TrajectoryLimits } from './trajectory.ts';
+
+/**
+ * What a step of an episode that has ended does. `disabled`: it is refused. `next_step`: its action is ignored and the next
+ * episode starts. `same_step`: the step that ends an episode starts the next one.
+ */
+export type Autoreset = 'disabled' | 'next_step' | 'same_step';
+
+export interface EpisodeOptions {
+  readonly id: string;
+  readonly kind: EnvironmentKind;
+  readonly environment: Environment;
+  readonly autoreset: Autoreset;
+  readonly limits: TrajectoryLimits;
+  /** What `reset` gets again at an autoreset. */
+  readonly resetOptions: JsonObject;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+}
+
+export class Episode {
+  readonly id: string;
+  readonly kind: EnvironmentKind;
+  readonly environment: Environment;
+  readonly autoreset: Autoreset;
+  readonly trajectory: Trajectory;
+  readonly #resetOptions: JsonObject;
+  readonly #now: () => number;
+  /** The newest observation; undefined until it is reset. */
+  #obs: EnvObservation | undefined;
+  /** Steps of this id, through autoresets. */
+  #index = 0;
+  #step = 0;
+  #ended = false;
+  /** Why it cannot be stepped any more, if the environment failed. */
+  #failure: unknown;
+  /** Settles when the work that came before has; undefined where nothing waits. */
+  #tail: Promise<unknown> | undefined;
+
+  constructor({ id, kind, environment, autoreset, limits, resetOptions, now }: EpisodeOptions) {
+    this.id = id;
+    this.kind = kind;
+    this.environment = environment;
+    this.autoreset = autoreset;
+    this.trajectory = new Trajectory(limits);
+    this.#resetOptions = resetOptions;
+    this.#now = now;
+  }
+
+  /** True when only a reset continues: it has ended, or its environment failed. */
+  get ended(): boolean {
+    return this.#ended || this.#failure !== undefined;
+  }
+
+  get failed(): boolean {
+    return this.#failure !== undefined;
+  }
+
+  get index(): number {
+    return this.#index;
+  }
+
+  get steps(): number {
+    return this.#step;
+  }
+
+  /** Starts it. */
+  reset(seed: number | null, signal: AbortSignal): Soon<EnvObservation> {
+    const start = this.environment.reset({ seed, options: this.#resetOptions, signal });
+    return start instanceof Promise ? start.then((value) => this.#started(value)) : this.#started(start);
+  }
+
+  /** The newest observation. */
+  observe(): EnvObservation {
+    return this.#obs as EnvObservation;
+  }
+
+  /** Acts. Rejects or throws `unknown_action`, `runtime_error`; neither counts. */
+  step(action: JsonObject): Soon<EnvObservation> {
+    if (this.#tail !== undefined) return this.inOrder(() => this.#act(action));
+    const obs = this.#act(action);
+    if (obs instanceof Promise) this.#queueBehind(obs);
+    return obs;
+  }
+
+  /** Runs work when all before it has ended. */
+  inOrder<Result>(work: () => Soon<Result>): Promise<Result> {
+    const done = (this.#tail ?? Promise.resolve()).then(work);
+    this.#queueBehind(done);
+    return done;
+  }
+
+  #queueBehind(work: Promise<unknown>): void {
+    const settled = work.then(
+      () => {},
+      () => {},
+    );
+    this.#tail = settled;
+    void settled.then(() => {
+      if (this.#tail === settled) this.#tail = undefined;
+    });
+  }
+
+  #act(action: JsonObject): Soon<EnvObservation> {
+    const before = this.#obs as EnvObservation;
+    if (this.#failure !== undefined) throw this.#failure;
+    if (this.#ended) {
+      if (this.autoreset !== 'next_step') throw finishedEpisode(this.id);
+      return this.#again((start) => this.#started(start));
+    }
+    const value = readAction(action, this.environment.actionSpace, this.kind.id);
+    let step: Soon<Step>;
+    try {
+      step = this.environment.step(value);
+    } catch (thrown) {
+      throw this.#broken(thrown);
+    }
+    return step instanceof Promise
+      ? step.then(
+          (result) => this.#stepped(before, value, result),
+          (thrown) => {
+            throw this.#broken(thrown);
+          },
+        )
+      : this.#stepped(before, value, step);
+  }
+
+  #started({ observation, info }: Start): EnvObservation {
+    this.#step = 0;
+    this.#ended = false;
+    this.#obs = this.#observation(observation, 0, false, false, info);
+    return this.#obs;
+  }
+
+  #stepped(before: EnvObservation, value: unknown, result: Step): Soon<EnvObservation> {
+    const { observation, reward, terminated, truncated, info } = result;
+    this.#step += 1;
+    this.#index += 1;
+    const done = terminated || truncated;
+    const obs = this.#observation(observation, reward, terminated, truncated, info);
+    this.trajectory.add({
+      index: this.#index,
+      step: this.#step,
+      state: before.state as JsonObject,
+      action: this.environment.actionSpace.toWire(value),
+      reward,
+      next_state: obs.state as JsonObject,
+      done,
+      terminated,
+      truncated,
+      info,
+    });
+    this.#obs = obs;
+    this.#ended = done;
+    if (!done || this.autoreset !== 'same_step') return obs;
+    return this.#again((start) => {
+      const first = this.#started(start);
+      const metadata = {
+        ...obs.metadata,
+        info: start.info,
+        final_observation: (obs.state as JsonObject).observation,
+        final_info: info,
+        final_step_num: obs.step_num,
+      };
+      this.#obs = { ...first, reward, done, truncated, metadata };
+      return this.#obs;
+    });
+  }
+
+  /** The next episode of the same id, from where the generator is. */
+  #again(finish: (start: Start) => EnvObservation): Soon<EnvObservation> {
+    const start = this.environment.reset({ seed: null, options: this.#resetOptions });
+    return start instanceof Promise ? start.then(finish) : finish(start);
+  }
+
+  #observation(
+    observation: unknown,
+    reward: number,
+    terminated: boolean,
+    truncated: boolean,
+    info: JsonObject,
+  ): EnvObservation {
+    return {
+      episode_id: this.id,
+      step_num: this.#step,
+      state: { observation: this.environment.observationSpace.toWire(observation) },
+      done: terminated || truncated,
+      truncated,
+      reward,
+      created_at: this.#now() / 1000,
+      metadata: { terminated, truncated, info },
+    };
+  }
+
+  /** A step that failed inside left an unknown state, so the episode ends. Refusals of the action do not. */
+  #broken(thrown: unknown): unknown {
+    const { code } = thrown as { readonly code?: unknown };
+    if (code === 'unknown_action') return thrown;
+    const message = thrown instanceof Error ? thrown.message : String(thrown);
+    const failure =
+      code === 'runtime_error'
+        ? thrown
+        : environmentFailed(
+            'environment_failed',
+            `${this.kind.id} failed: ${message.slice(0, 500)}`,
+            undefined,
+            thrown,
+          );
+    this.#failure = failure;
+    return failure;
+  }
+}
+
+/** Longest description of a space in an error. */
+const MAX_DESCRIPTION = 200;
+
+/** The action of `{"action_type": "step", "payload": {"action": A}}`, or with `value` in place of `action`. */
+export function readAction({ payload }: JsonObject, space: Space, environment: string): unknown {
+  const raw = isObject(payload) ? (payload.action ?? payload.value) : undefined;
+  const value = space.fromWire(raw);
+  if (value !== undefined) return value;
+  const expected = JSON.stringify(space.describe()).slice(0, MAX_DESCRIPTION);
+  throw unknownAction(
+    raw === undefined
+      ? `the action has no payload.action; ${environment} takes an element of ${expected}`
+      : `payload.action is not an action of ${environment}: expected an element of ${expected}`,
+  );
+}

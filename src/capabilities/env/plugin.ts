@@ -1,0 +1,281 @@
+/**
+ * The env capability of a host: episodes of the environments it is given.
+ *
+ * `envPlugin({ kinds })` is what host builders write; `capability.ts` makes it from the configuration.
+ * @see docs/env.md and docs/protocol/a2e.md#env-messages
+ */
+import type { CallContext } from '../../host/context.ts';
+import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
+import type { Body } from '../../protocol/method.ts';
+import { asError, fail } from '../../wire/errors.ts';
+import type { JsonObject } from '../../wire/json.ts';
+import type { EnvBatchStepReq, EnvContainsReq, EnvObservation, EnvSampleReq, EnvSpaceReq } from './env.schema.ts';
+import type { EnvironmentKind, RenderMode, Soon } from './environment.ts';
+import type { Episode } from './episode.ts';
+import { type EnvGrant, type EpisodeLimits, Episodes } from './episodes.ts';
+import {
+  envBatchStep,
+  envClose,
+  envContains,
+  envExpList,
+  envList,
+  envObserve,
+  envPlan,
+  envPlanAsReply,
+  envRender,
+  envReset,
+  envSample,
+  envSpace,
+  envSpaces,
+  envStep,
+} from './messages.ts';
+import { environmentKinds, makeSchema } from './registry.ts';
+import { imageRows } from './rendering/image.ts';
+import { encodePng } from './rendering/png.ts';
+import type { Space } from './spaces/space.ts';
+import { describeSpaces, SpaceCache } from './spaces-of.ts';
+
+export interface EnvPluginOptions {
+  /** The environments on offer. Default: those that come with Handfast and run no code. */
+  readonly kinds?: readonly EnvironmentKind[];
+  /** Episodes of one session at once; the oldest that has ended makes room. Default 256. */
+  readonly maxEpisodes?: number;
+  /** Episodes of one principal at once. Default 1,024. */
+  readonly maxPrincipalEpisodes?: number;
+  /** Transitions of an episode that `env/exp/list` can read, the newest. Default 1,000; 0 = none. */
+  readonly storedSteps?: number;
+  /** Their size, estimated, in bytes. Default 256 KiB. */
+  readonly storedBytes?: number;
+  /** Steps of one `env/batch_step/req`. Default 1,024. */
+  readonly maxBatch?: number;
+  readonly newId?: () => string;
+  /** Epoch milliseconds. */
+  readonly now?: () => number;
+}
+
+export const defaultLimits: EpisodeLimits & { readonly maxBatch: number } = {
+  maxEpisodes: 256,
+  maxPrincipalEpisodes: 1024,
+  storedSteps: 1000,
+  storedBytes: 256 * 1024,
+  maxBatch: 1024,
+};
+
+/** Transitions of one reply at most. */
+const MAX_TRANSITIONS = 10_000;
+/** Numbers and texts of one reply to `env/sample/req`, about. */
+const MAX_SAMPLES = 10_000;
+/** Actions that are listed where an environment suggests none of its own. */
+const MAX_SUGGESTIONS = 64;
+
+/** Names of `mode` by the environment's own. */
+const RENDER_MODES: Readonly<Record<string, RenderMode>> = {
+  text: 'ansi',
+  ansi: 'ansi',
+  rgb_array: 'rgb_array',
+  screenshot: 'rgb_array',
+  png: 'rgb_array',
+};
+
+export function envPlugin(options: EnvPluginOptions = {}): Plugin {
+  const { kinds: given = environmentKinds, now = Date.now, newId = () => crypto.randomUUID() } = options;
+  const limits = { ...defaultLimits, ...withoutUndefined(options) };
+  const kinds = new Map(given.map((kind) => [kind.id, kind]));
+  const episodes = new Episodes({ kinds, limits, newId, now });
+  const spaces = new SpaceCache();
+
+  const kindOf = (name: string, { session, grant }: CallContext): EnvironmentKind =>
+    episodes.kind(name, session.principal, grant as EnvGrant | undefined);
+
+  const describe = async ({ env_name, options: of }: Body<EnvSpaceReq>, context: CallContext) =>
+    describeSpaces(await spaces.of(kindOf(env_name, context), of));
+
+  /** The space that a request means: a description, or one of an environment. */
+  const spaceFor = async (
+    { space, env_name, options: of }: Body<EnvContainsReq> | Body<EnvSampleReq>,
+    context: CallContext,
+  ): Promise<Space> => {
+    if ((space !== 'action' && space !== 'observation') || env_name === undefined) {
+      throw fail('schema_violation', 'space must be "action" or "observation" with env_name', {
+        path: '/space',
+      });
+    }
+    return (await spaces.of(kindOf(env_name, context), of))[space];
+  };
+
+  const plan = ({ episode_id }: { readonly episode_id?: string | null }, { session }: CallContext) =>
+    episode_id === undefined || episode_id === null
+      ? { suggested_actions: [] }
+      : { suggested_actions: suggestions(episodes.find(episode_id, session)) };
+
+  return definePlugin({
+    name: 'env',
+    type: 'env',
+    grant: {
+      type: 'object',
+      properties: { environments: { type: 'array', items: { type: 'string' } } },
+      additionalProperties: false,
+    },
+    metadata: { environments: kinds.size },
+    closed: (session) => episodes.closeAll(session),
+    methods: [
+      handle(envReset, async ({ env_name, seed = null, options: of = {} }, context) => {
+        const kind = kindOf(env_name, context);
+        const request = { name: env_name, seed, options: of as JsonObject };
+        return { obs: await episodes.start(kind, request, context.session, context.signal) };
+      }),
+      handle(envStep, ({ episode_id, action }, { session }) =>
+        inReply(episodes.find(episode_id, session).step(action as JsonObject)),
+      ),
+      handle(envObserve, ({ episode_id }, { session }) => ({ obs: episodes.find(episode_id, session).observe() })),
+      handle(envClose, ({ episode_id }, { session }) => {
+        episodes.close(episode_id, session);
+        return { closed: true };
+      }),
+      handle(envSpace, describe),
+      handle(envSpaces, describe),
+      handle(envRender, ({ episode_id, mode }, { session }) => render(episodes.find(episode_id, session), mode)),
+      handle(envPlan, plan),
+      handle(envPlanAsReply, plan),
+      handle(envBatchStep, (request, { session }) => batchStep(request, (id) => episodes.find(id, session), limits)),
+      handle(envExpList, ({ episode_id = '', limit = 100, after }, { session }) => {
+        const of = episode_id === '' ? [...episodes.of(session)] : [episodes.find(episode_id, session)];
+        return { episodes: experience(of, limit, after) };
+      }),
+      handle(envList, (_, { session, grant }) => ({
+        environments: episodes.allowed(session.principal, grant as EnvGrant | undefined).map(describeKind),
+      })),
+      handle(envContains, async (request, context) => {
+        const space = await spaceFor(request, context);
+        const isElement = (value: unknown): boolean => space.fromWire(value) !== undefined;
+        if (request.values === undefined) return { contains: isElement(request.value) };
+        const each = request.values.map(isElement);
+        return { contains: each.every(Boolean), each };
+      }),
+      handle(envSample, async (request, context) => {
+        const { n = 1, seed = null } = request;
+        if (n > MAX_SAMPLES) throw fail('schema_violation', `n must be at most ${MAX_SAMPLES}`, { path: '/n' });
+        const space = await spaceFor(request, context);
+        const sample = space.sampler(seed);
+        return { samples: Array.from({ length: n }, () => space.toWire(sample())) };
+      }),
+    ],
+  });
+}
+
+/** The options that were given: the others have defaults. */
+const withoutUndefined = (options: EnvPluginOptions): Partial<EnvPluginOptions> =>
+  Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+
+const inReply = (obs: Soon<EnvObservation>): Soon<{ obs: EnvObservation }> =>
+  obs instanceof Promise ? obs.then((value) => ({ obs: value })) : { obs };
+
+function describeKind(kind: EnvironmentKind) {
+  const { id, about, maxEpisodeSteps, runsCode = false } = kind;
+  return { id, about, max_episode_steps: maxEpisodeSteps ?? null, runs_code: runsCode, make: makeSchema(kind) };
+}
+
+async function render(episode: Episode, wanted: string | null | undefined): Promise<{ render: unknown }> {
+  const name = wanted ?? 'screenshot';
+  const mode = Object.hasOwn(RENDER_MODES, name) ? (RENDER_MODES[name] as RenderMode) : undefined;
+  const { environment, kind } = episode;
+  if (mode === undefined || !environment.renderModes.includes(mode)) {
+    const known = Object.keys(RENDER_MODES).filter((each) => environment.renderModes.includes(RENDER_MODES[each]!));
+    const offer = known.length === 0 ? 'it draws nothing' : `it knows ${known.join(', ')}`;
+    throw fail('schema_violation', `${kind.id} has no mode ${JSON.stringify(name.slice(0, 64))}; ${offer}`, {
+      path: '/mode',
+      modes: known,
+    });
+  }
+  const picture = await episode.inOrder(() => environment.render(mode));
+  if (typeof picture === 'string') return { render: picture };
+  if (name === 'rgb_array') return { render: imageRows(picture) };
+  return { render: { mime: 'image/png', base64: encodePng(picture).toString('base64') } };
+}
+
+/** What an environment suggests; every action of a small discrete space where it says nothing. */
+function suggestions({ environment, ended }: Episode): JsonObject[] {
+  if (ended) return [];
+  const { actionSpace } = environment;
+  const affordances = environment.affordances?.();
+  if (affordances !== undefined) {
+    return affordances.map(({ action, description }) => suggestion(actionSpace.toWire(action), description));
+  }
+  const { type, n, start = 0 } = actionSpace.describe() as { type?: string; n?: number; start?: number };
+  if (type !== 'Discrete' || n === undefined || n > MAX_SUGGESTIONS) return [];
+  return Array.from({ length: n }, (_, at) => suggestion(start + at));
+}
+
+const suggestion = (action: unknown, label?: string): JsonObject => ({
+  action_type: 'step',
+  payload: { action },
+  metadata: label === undefined ? {} : { label },
+});
+
+function experience(of: readonly Episode[], limit: number, after: number | undefined): JsonObject[] {
+  let left = Math.min(limit, MAX_TRANSITIONS);
+  if (after !== undefined && of.length !== 1) {
+    throw fail('schema_violation', 'after needs episode_id', { path: '/after' });
+  }
+  const newestFirst = [...of].reverse().map((episode) => {
+    const { id, kind, steps, index, ended, trajectory } = episode;
+    const transitions = after === undefined ? trajectory.newest(left) : trajectory.after(after, left);
+    left -= transitions.length;
+    return {
+      episode_id: id,
+      env_name: kind.id,
+      step_num: steps,
+      total_steps: index,
+      status: ended ? 'ended' : 'running',
+      first_index: transitions[0]?.index ?? null,
+      transitions,
+    };
+  });
+  return newestFirst.reverse();
+}
+
+/** Steps several episodes. What one of them refuses is an error in its place. */
+function batchStep(
+  request: Body<EnvBatchStepReq>,
+  find: (id: string) => Episode,
+  { maxBatch }: { readonly maxBatch: number },
+): Soon<{ results: JsonObject[] }> {
+  const { episode_ids, actions } = request;
+  if (episode_ids.length !== actions.length) {
+    throw fail('schema_violation', `${episode_ids.length} episodes, but ${actions.length} actions`, {
+      path: '/actions',
+    });
+  }
+  if (episode_ids.length > maxBatch) {
+    throw fail('schema_violation', `a batch has at most ${maxBatch} steps`, { path: '/episode_ids', limit: maxBatch });
+  }
+  const { id = '' } = request as { readonly id?: string };
+  const one = (at: number): Soon<JsonObject> => {
+    try {
+      const obs = find(episode_ids[at] as string).step(actions[at] as JsonObject);
+      return obs instanceof Promise ? obs.then((value) => stepReply(value, id, at), refused) : stepReply(obs, id, at);
+    } catch (thrown) {
+      return refused(thrown);
+    }
+  };
+  const results = episode_ids.map((_, at) => one(at));
+  return results.some((result) => result instanceof Promise)
+    ? Promise.all(results).then((all) => ({ results: all }))
+    : { results: results as JsonObject[] };
+}
+
+/** A whole `env/step/resp`, as an element of the reply to a batch. */
+const stepReply = (obs: EnvObservation, request: string, at: number): JsonObject => ({
+  type: envStep.reply,
+  id: `${request}.${at}`,
+  a2e: '1.0',
+  version: '1.0',
+  ts: obs.created_at,
+  req_id: request,
+  obs,
+});
+
+const refused = (thrown: unknown): JsonObject => {
+  const { code, message, detail } = asError(thrown);
+  return { error: { code, message, detail } };
+};

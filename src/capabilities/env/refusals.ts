@@ -1,0 +1,45 @@
+/**
+ * What the plugin and the bridge refuse, in words. A2E fixes three codes; `detail.reason` says which case of `runtime_error`
+ * it is.
+ */
+import type { HandfastError } from '../../wire/errors.ts';
+import { failure } from './errors.ts';
+
+type Detail = Readonly<Record<string, unknown>>;
+
+/** The payload is not an action of the space. The step did not count. */
+export const unknownAction = (message: string, detail?: Detail): HandfastError =>
+  failure('unknown_action', message, detail);
+
+/** The episode was not started, and trying again changes nothing. */
+export const resetDenied = (message: string, detail?: Detail): HandfastError =>
+  failure('reset_denied', message, detail);
+
+/** The episode was not started because a limit is reached; closing others helps. */
+export const limitReached = (message: string, detail?: Detail): HandfastError => failure('limit', message, detail);
+
+/** There is no such episode or environment, or it belongs to another agent. */
+export const unknownEpisode = (id: string): HandfastError =>
+  failure('missing', `no episode ${JSON.stringify(id.slice(0, 64))}; env/reset/req starts one`, {
+    reason: 'unknown_episode',
+  });
+
+export const unknownEnvironment = (name: string, near: string | undefined): HandfastError =>
+  failure(
+    'missing',
+    `no environment ${JSON.stringify(name.slice(0, 64))}${near === undefined ? '; env/list/req lists them' : `; did you mean "${near}"?`}`,
+    { reason: 'unknown_environment' },
+  );
+
+/** The episode has ended: only a reset starts the next one. */
+export const finishedEpisode = (id: string): HandfastError =>
+  failure('runtime_error', `the episode ${id} has ended; start the next one with env/reset/req`, {
+    reason: 'finished_episode',
+  });
+
+/** The environment itself failed, or what it returned cannot be sent. */
+export const environmentFailed = (reason: string, message: string, detail?: Detail, cause?: unknown): HandfastError =>
+  failure('runtime_error', message, { reason, ...detail }, cause);
+
+/** More work than its limit allows is waiting. */
+export const tooMuch = (message: string, detail?: Detail): HandfastError => failure('busy', message, detail);
