@@ -1,14 +1,17 @@
 /**
- * Agents on the A2A Python SDK, which have never heard of fleets, as peers of a real orchestrator that is killed in the middle.
+ * Agents and clients on the A2A Python SDK, which have never heard of fleets: agents as peers of a real orchestrator that is
+ * killed in the middle, clients of real workers that ask.
  *
  * `A2A_PYTHON` names a Python with `a2a-sdk[http-server]` and `uvicorn`; without it a virtual environment with them is made.
  */
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { type Command, type Json, User } from '../cli/command.ts';
 import { ownPort } from '../support/own-port.ts';
 import { type Program, start } from './python-sdk.ts';
@@ -142,4 +145,81 @@ test('a Python agent that asks is answered, also by an orchestrator that was kil
   const { state, result, attempts } = await until('t-1', ({ ended_at }) => ended_at !== null);
   assert.deepEqual([state, result.prose, attempts.length], ['done', 'Painted it red.', 1]);
   assert.equal(heard().length, 2);
+});
+
+/** A worker that asks for a colour, and a client on the Python SDK. */
+async function painter(t: TestContext) {
+  const user = new User();
+  t.after(() => user.leave());
+  const port = await ownPort();
+  user.write(
+    'painter.mjs',
+    `const schema = { type: 'object', properties: { colour: { enum: ['red', 'blue'] } }, required: ['colour'] };
+    export async function run(task, { events }) {
+      const { allowed, content } = await events.ask({ kind: 'question', title: 'Which colour?', schema });
+      return 'Painted it ' + (allowed ? content.colour : 'nothing') + '.';
+    }`,
+  );
+  const settings = `executor: { kind: function, module: painter.mjs }\nrepo: .\na2a: { port: ${port} }\n`;
+  const client = async (...words: string[]): Promise<Json> => {
+    const program = [join(import.meta.dirname, 'a2a-client.py'), `http://127.0.0.1:${port}`, ...words];
+    const { stdout } = await promisify(execFile)(python, program, { timeout: PATIENCE_MS });
+    return JSON.parse(stdout);
+  };
+  const up = async (file: string): Promise<Command> => {
+    const command = user.start(['fleet', 'up', file, '--json']);
+    await command.says('"ready":true');
+    return command;
+  };
+  return { user, settings, client, up };
+}
+
+test('a Python client sees the question of a worker and answers it, while the orchestrator is killed and started again', {
+  skip,
+}, async (t) => {
+  const { user, settings, client, up } = await painter(t);
+  const file = user.write('fleet.yaml', 'name: trial\nlisten: [ unix://fleet.sock ]\n');
+  const first = await up(file);
+  const worker = user.start(['worker', '--json', user.write('worker.yaml', `id: painter\n${settings}`)]);
+  await worker.says('"ready":true');
+  const asked = await client('send', 'paint it');
+  assert.deepEqual(
+    [asked.state, asked.text],
+    ['TASK_STATE_INPUT_REQUIRED', 'Which colour?\nAnswer with one of red, blue.'],
+  );
+  const [question] = asked.data;
+  assert.deepEqual([question.choices, question.schema.required], [['red', 'blue'], ['colour']]);
+  first.child.kill('SIGKILL');
+  await first.ended();
+  const wrong = await client('send', 'green', asked.id);
+  assert.deepEqual([wrong.error, /red, blue/.test(wrong.message)], ['InvalidParamsError', true]);
+  await up(file);
+  assert.equal((await client('get', asked.id)).state, 'TASK_STATE_INPUT_REQUIRED');
+  const painted = await client('stream', 'red', asked.id);
+  assert.equal(painted.states[0], 'TASK_STATE_WORKING');
+  assert.deepEqual(
+    [painted.id, painted.state, painted.artifacts],
+    [asked.id, 'TASK_STATE_COMPLETED', ['Painted it red.']],
+  );
+});
+
+test('a task that asked a Python client when its worker was killed fails, instead of waiting for ever', {
+  skip,
+}, async (t) => {
+  const { user, settings, client, up } = await painter(t);
+  const file = user.write(
+    'fleet.yaml',
+    `name: trial\nlisten: [ unix://fleet.sock ]\nworkers:\n  - id: painter\n${settings.replaceAll(/^/gm, '    ').trimEnd()}\n`,
+  );
+  const first = await up(file);
+  const asked = await client('stream', 'paint it');
+  assert.equal(asked.states.at(-1), 'TASK_STATE_INPUT_REQUIRED');
+  first.child.kill('SIGKILL');
+  await first.ended();
+  await up(file);
+  let ended = await client('get', asked.id);
+  for (const end = performance.now() + PATIENCE_MS; ended.state === asked.state; ended = await client('get', asked.id))
+    assert.ok(performance.now() < end, JSON.stringify(ended));
+  assert.deepEqual([ended.state, ended.text], ['TASK_STATE_FAILED', 'worker restarted during the task']);
+  assert.equal((await client('send', 'red', asked.id)).error, 'UnsupportedOperationError');
 });

@@ -128,7 +128,7 @@ test('a wrong answer is refused with what is wrong, and the task waits for anoth
     client.sendMessage(request({ parts, taskId: task.id }));
   const green = await refusal(answer(text('green')));
   assert.equal(green.code, -32602);
-  assert.match(green.message, /one of red, blue/);
+  assert.match(green.message, /the answer was not accepted: answer\/colour .*red, blue/);
   assert.equal((await refusal(answer(data({ color: 'red' })))).code, -32602);
   assert.equal((await refusal(answer(text('  ')))).code, -32602);
   const streamed = await refusal(client.sendMessageStream(request({ parts: [text('green')], taskId: task.id })).next());

@@ -87,9 +87,8 @@ function verdictOf(data: object | undefined, words: string): ReadAnswer {
 }
 
 function wrong(question: TaskQuestion, problems: readonly string[]): ReadAnswer {
-  const expected = expectedOf(question);
-  const must = expected === undefined ? [] : [`it must be ${expected}`];
-  return { ok: false, problem: ['the answer was not accepted', ...problems, ...must].join('; ') };
+  const found = problems.length > 0 ? problems : [`it must be ${expectedOf(question)}`];
+  return { ok: false, problem: `the answer was not accepted: ${found.join('; ')}` };
 }
 
 function jsonIn(words: string): object | undefined {
