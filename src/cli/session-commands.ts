@@ -45,7 +45,7 @@ export function addSessions(program: Command, act: (action: Act) => Promise<void
       `
 Uses the server that is running (handfast up), else one of its own while the conversation lasts. Without a model
 provider it uses the rehearsal backend, which follows simple directives with real tools.
-What is typed while the agent works steers its turn. Ctrl-C stops the turn, twice leaves.`,
+What is typed while the agent works steers its turn. Esc or Ctrl-C stops the turn; Ctrl-C again, or Ctrl-D, leaves.`,
     )
     .action((flags) => act(async (terminal) => (await import('./commands/chat.ts')).chat(flags, terminal)));
 

@@ -77,6 +77,48 @@ describe('the screen of a chat', { skip: noTmux }, () => {
     assert.equal(await terminal.ended(), 0);
   });
 
+  test('Esc stops the turn and says so, and keeps what is typed', async () => {
+    const terminal = await chatAt(new User());
+    terminal.type('say "begun" then wait 60000 ms');
+    terminal.press('Enter');
+    await terminal.shows(/^begun$/m);
+    await terminal.shows(/Esc stops\n*$/);
+    terminal.type('/ret');
+    await terminal.shows('give this session a title');
+    terminal.press('Escape');
+    const open = await terminal.shows(/─\n› \/ret\nworking/);
+    assert.doesNotMatch(open, /stopping/, 'it closed the list');
+    terminal.press('Escape', 'Escape');
+    await terminal.shows(
+      /· stopping the turn; Ctrl-C again: exit\n· response interrupted by user.*\n─+\n› \/ret\nrehearsal/,
+    );
+    terminal.press('C-u');
+    terminal.type('run "touch made"');
+    terminal.press('Enter');
+    await terminal.shows(/and why:\n›/);
+    terminal.press('Escape');
+    const screen = await terminal.shows(/\? shell(?:.*\n)+· .*interrupted.*\n─+\n›\nrehearsal/);
+    assert.doesNotMatch(screen, /allow\?/, 'a turn that was stopped asks nothing');
+    terminal.press('C-c');
+    assert.equal(await terminal.ended(), 0);
+  });
+
+  test('a second Ctrl-C leaves, also where the server does not respond', async () => {
+    const user = new User();
+    const { command: up } = await user.up([], { env: { HANDFAST_KEYRING: 'off' } });
+    const terminal = await chatAt(user);
+    terminal.type('say "begun" then wait 60000 ms');
+    terminal.press('Enter');
+    await terminal.shows(/^begun$/m);
+    up.child.kill('SIGSTOP');
+    terminal.press('C-c');
+    await terminal.shows('· stopping the turn; Ctrl-C again: exit');
+    terminal.press('C-c');
+    const code = await terminal.ended();
+    up.child.kill('SIGCONT');
+    assert.equal(code, 130);
+  });
+
   test('inputs of before come back with the arrow keys', async () => {
     const terminal = await chatAt(new User());
     terminal.type('say "older"');
@@ -171,14 +213,25 @@ describe('the screen of a chat', { skip: noTmux }, () => {
   });
 
   test('/model and /auth are lists to choose from, and a key that is entered is not shown', async () => {
-    const terminal = await chatAt(new User(), ['--backend', 'rehearsal'], { env: { ANTHROPIC_API_KEY: 'test' } });
+    const user = new User();
+    const terminal = await chatAt(user, ['--backend', 'rehearsal'], { env: { ANTHROPIC_API_KEY: 'test' } });
     terminal.type('/model');
     terminal.press('Enter');
     await terminal.shows(/─\nModel of this session\n→ /);
     terminal.type('opus');
     await terminal.shows(/\n→ [^\n]*opus[^\n]*\n(?:.*\n)*› opus · Enter · Esc/);
     terminal.press('Enter');
-    await terminal.shows(/· this session uses \S*opus/);
+    await terminal.shows(/─\nThinking of \S*opus\S*\n(?:.*\n)*→ medium ✓ +default of this model\n/);
+    terminal.type('low');
+    terminal.press('Enter');
+    await terminal.shows(/· this session uses \S*opus\S*, thinking low/);
+    await terminal.shows(/─\n›\n\S*opus/);
+    terminal.type('/model');
+    terminal.press('Enter');
+    await terminal.shows(/\n→ \S*opus\S* ✓/);
+    terminal.press('Enter');
+    await terminal.shows(/─\nThinking of \S*opus\S*\n(?:.*\n)*→ low ✓/);
+    terminal.press('Escape');
     await terminal.shows(/─\n›\n\S*opus/);
     terminal.type('/auth');
     terminal.press('Enter');
@@ -197,6 +250,9 @@ describe('the screen of a chat', { skip: noTmux }, () => {
     assert.doesNotMatch(terminal.screen({ history: true }), /verysecret/);
     terminal.press('C-d');
     assert.equal(await terminal.ended(), 0);
+    await user.up([], { env: { HANDFAST_KEYRING: 'off' } });
+    const { settings } = await user.json(['session', 'show', 'last']);
+    assert.equal(settings.thinking, 'LOW', 'the session stores it');
   });
 
   test('a prompt that waits is shown, and /queue takes it back into the input', async () => {

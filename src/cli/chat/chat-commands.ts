@@ -13,7 +13,8 @@ import { chooseAuth, chooseModel, chooseQueued, chooseSession } from './choosing
 
 const HELP = `Type a prompt. While the agent works, what you type steers its turn.
 Alt-Enter, or a backslash before Enter, starts a new line. Tab completes /commands and @files.
-Ctrl-O shows what was folded. Ctrl-C stops the turn; twice, or with nothing running, leaves. Ctrl-D leaves.`;
+Ctrl-O shows what was folded. Esc or Ctrl-C stops the turn. Ctrl-C again, or with nothing running, leaves, and so does
+Ctrl-D; Ctrl-C first clears what is typed.`;
 
 interface Command {
   readonly about: string;
@@ -40,7 +41,7 @@ const commands: Readonly<Record<string, Command>> = {
     run: chooseQueued,
   },
   '/model': {
-    about: 'choose the model of this session; with an id, use that one',
+    about: 'choose the model of this session and how much it thinks; with an id, and a level, use those',
     run: chooseModel,
   },
   '/auth': {

@@ -4,7 +4,7 @@
  *
  * Called by `chat-commands.ts`.
  */
-import { PROVIDERS, type Provider } from '../../protocol/session-types.ts';
+import { type ModelOption, PROVIDERS, type Provider, type Thinking } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';
 import { signIn, storeKey } from '../commands/auth.ts';
 import { fullId } from '../commands/session.ts';
@@ -26,21 +26,48 @@ async function chosen(place: ChatPlace, title: string, choices: readonly Choice[
   return undefined;
 }
 
-export async function chooseModel(place: ChatPlace, given: string): Promise<void> {
+/** `/model`, `/model ID`, `/model ID LEVEL`. A user who chooses from the list is asked for the level too. */
+export async function chooseModel(place: ChatPlace, words: string): Promise<void> {
   const { control, session } = place;
+  const [given = '', level] = words.split(/\s+/);
   const [{ models }, state] = await Promise.all([control.rpc.modelList({}), session.state()]);
   if (models.length === 0 && given === '') return note(place, `· no model can be used: ${ENABLE_A_PROVIDER}`);
   const current = state.settings.model;
   const choices = models.map(({ id, provider, description }) => ({
     value: id,
-    label: id === current ? `${id} ✓` : id,
+    label: id,
     about: `${provider} · ${description}`,
+    isCurrent: id === current,
   }));
   const model = given === '' ? await chosen(place, 'Model of this session', choices) : given;
   if (model === undefined) return;
-  const provider = models.find(({ id }) => id === model)?.provider;
-  await control.rpc.sessionConfigure({ session_id: session.id, model, provider });
-  note(place, `· this session uses ${model}`);
+  const option = models.find(({ id }) => id === model);
+  const levels = given === '' && option !== undefined ? levelChoices(option, state.settings.thinking) : [];
+  const picked = levels.length > 1 ? await place.asker?.choose(`Thinking of ${model}`, levels) : level;
+  if (levels.length > 1 && picked === undefined) return;
+  const thinking = picked === MODEL_DECIDES ? undefined : picked;
+  const { provider } = option ?? {};
+  await control.rpc.sessionConfigure({ session_id: session.id, model, provider, thinking_level: thinking });
+  note(place, `· this session uses ${model}${thinking === undefined ? '' : `, thinking ${thinking}`}`);
+}
+
+/** The level of a model that does not name the one it has by default. */
+const MODEL_DECIDES = 'default';
+
+/** How much a model can think. The list starts at the level in force, if the model has it, else at its default. */
+function levelChoices(option: ModelOption, current: Thinking | undefined): Choice[] {
+  const { supportedThinkingLevels: levels = [], defaultThinkingLevel: usual } = option;
+  const has = (level: Thinking | undefined): boolean => level !== undefined && levels.includes(level);
+  const now = has(current) ? current : usual;
+  const choices = levels.map((level) => ({
+    value: level.toLowerCase(),
+    label: level.toLowerCase(),
+    about: level === usual ? 'default of this model' : '',
+    isCurrent: level === now,
+  }));
+  // A level that the session has already can be changed, not removed.
+  const free = has(usual) || current !== undefined ? [] : [{ value: MODEL_DECIDES, label: MODEL_DECIDES }];
+  return [...free, ...choices];
 }
 
 /** Who signs in rather than storing a key, and in which ways. */

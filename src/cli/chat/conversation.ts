@@ -209,6 +209,7 @@ export class Conversation implements ChatPlace {
   async #converse(screen: ChatScreen): Promise<void> {
     screen.start({
       submit: (text) => this.#typed(text).catch((error) => this.#failed(asError(error))),
+      stopTurn: () => this.#interruptTurn(),
       interrupt: () => this.#stop(),
       leave: () => this.#leave(0),
     });
@@ -294,6 +295,11 @@ export class Conversation implements ChatPlace {
     if (this.#running === undefined || this.#interrupted) {
       return this.#leave(this.#interrupted || !this.#attended ? INTERRUPTED : 0);
     }
+    this.#interruptTurn();
+  }
+
+  #interruptTurn(): void {
+    if (this.#running === undefined || this.#interrupted) return;
     this.#interrupted = true;
     this.#asked = undefined;
     this.#waiting = [];

@@ -25,6 +25,7 @@ import { SessionFacts } from './session-facts.ts';
 import { type Theme, themeFor } from './theme.ts';
 import {
   InputEditor,
+  isEscape,
   isKeyRelease,
   matchesKey,
   ProcessTerminal,
@@ -50,6 +51,8 @@ const MARGIN = '  │ ';
 export interface ChatHandlers {
   /** A line, or several, were entered. */
   submit(text: string): void;
+  /** Esc: the running turn, nothing else. */
+  stopTurn(): void;
   /** Ctrl-C, with nothing typed that it could clear. */
   interrupt(): void;
   /** Ctrl-D on an empty input, or the terminal was closed. */
@@ -349,6 +352,8 @@ export class ChatScreen implements TerminalOutput, ChatAsker {
     if (isKeyRelease(key)) return;
     if (this.#prompt !== undefined) this.#prompt.key(key);
     else if (matchesKey(key, 'ctrl+c')) this.#interrupted();
+    // An open list of completions is what Esc closes first.
+    else if (isEscape(key) && !this.#editor.isShowingAutocomplete()) this.#handlers?.stopTurn();
     else if (matchesKey(key, 'ctrl+d') && this.#editor.getText() === '') this.#handlers?.leave();
     else if (matchesKey(key, 'ctrl+o')) this.#unfold();
     else this.#editor.handleInput(key);
@@ -427,7 +432,7 @@ export class ChatScreen implements TerminalOutput, ChatAsker {
     const words = [
       ...(running === undefined ? [] : [`working ${running} s`]),
       ...this.facts.status().map((word) => escapeControls(word)),
-      running === undefined ? '/help' : 'Ctrl-C stops',
+      running === undefined ? '/help' : 'Esc stops',
     ];
     while (words.length > 1 && visibleWidth(words.join(' · ')) > columns) words.pop();
     return this.#theme.dim(truncateToWidth(words.join(' · '), columns, '…'));

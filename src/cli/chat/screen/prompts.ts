@@ -6,7 +6,7 @@
 import { escapeControls } from '../../../base/escape-controls.ts';
 import { oneLine } from '../../output/tool-summary.ts';
 import type { Theme } from './theme.ts';
-import { fuzzyFilter, matchesKey, type SelectList, selectList } from './widgets.ts';
+import { fuzzyFilter, isEscape, matchesKey, type SelectList, selectList } from './widgets.ts';
 
 /** Rows of a list that are shown at once. */
 const ROWS = 10;
@@ -19,6 +19,8 @@ export interface Choice {
   readonly value: string;
   readonly label: string;
   readonly about?: string;
+  /** What is chosen now: marked, and the row the list starts at. */
+  readonly isCurrent?: boolean;
 }
 
 /** What has the keys, and how it looks. */
@@ -44,7 +46,7 @@ export class ChoicePrompt implements ChatPrompt {
   }
 
   key(key: string): void {
-    if (matchesKey(key, 'escape') || matchesKey(key, 'ctrl+c')) return this.#done(undefined);
+    if (isEscape(key) || matchesKey(key, 'ctrl+c')) return this.#done(undefined);
     if (matchesKey(key, 'backspace')) this.#narrow(this.#typed.slice(0, -1));
     else if (/^[^\p{Cc}]+$/u.test(key)) this.#narrow(`${this.#typed}${key}`);
     else this.#list.handleInput(key);
@@ -62,13 +64,16 @@ export class ChoicePrompt implements ChatPrompt {
   }
 
   #listed(): SelectList {
-    const items = this.#choices.map(({ value, label, about }) => ({
+    const items = this.#choices.map(({ value, label, about, isCurrent }) => ({
       value,
-      label: escapeControls(oneLine(label)),
+      label: `${escapeControls(oneLine(label))}${isCurrent ? ' ✓' : ''}`,
       ...(about !== undefined && { description: escapeControls(oneLine(about)) }),
     }));
     const found = this.#typed === '' ? items : fuzzyFilter(items, this.#typed, ({ label }) => label);
     const list = selectList(found, ROWS, this.#theme);
+    // What is typed sorts the list by how well its rows fit.
+    const current = this.#choices.findIndex(({ isCurrent }) => isCurrent);
+    if (this.#typed === '' && current >= 0) list.setSelectedIndex(current);
     list.onSelect = ({ value }) => this.#done(value);
     return list;
   }
@@ -87,7 +92,7 @@ export class SecretPrompt implements ChatPrompt {
   }
 
   key(key: string): void {
-    if (matchesKey(key, 'escape') || matchesKey(key, 'ctrl+c')) return this.#done(undefined);
+    if (isEscape(key) || matchesKey(key, 'ctrl+c')) return this.#done(undefined);
     if (matchesKey(key, 'enter')) return this.#done(this.#text.trim() || undefined);
     if (matchesKey(key, 'backspace')) this.#text = this.#text.slice(0, -1);
     const text = PASTE.exec(key)?.[1] ?? (/^[^\p{Cc}]+$/u.test(key) ? key : '');

@@ -45,6 +45,9 @@ const END_OF_INPUT = '\u0000';
 // biome-ignore lint/suspicious/noControlCharactersInRegex: it consists of them
 const DRAWN_CURSOR = /\u001b\[7m(.*?)\u001b\[0m/s;
 
+/** Esc, also pressed twice so fast, or over so slow a link, that both presses arrive as one. */
+export const isEscape = (key: string): boolean => matchesKey(key, 'escape') || key === '\u001b\u001b';
+
 /** Lines, and where in them the cursor stands. */
 export interface InputPicture {
   readonly lines: readonly string[];
