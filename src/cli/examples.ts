@@ -25,10 +25,10 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   caps: ['handfast caps', 'handfast caps --cap tools,memory --json'],
   tools: ['handfast tools ls', 'handfast tools call list_dir path=.'],
   'tools ls': ['handfast tools ls', 'handfast tools ls --kind file', 'handfast tools ls --json | jq -r ".[].name"'],
-  'tools search': ['handfast tools search "find text in files"'],
+  'tools search': ['handfast tools search "text file"'],
   'tools call': [
     'handfast tools call read_file path=README.md limit=10',
-    `handfast tools call grep '{"pattern":"TODO","glob":"**/*.ts"}' --json`,
+    `handfast tools call grep '{"pattern":"TODO","globs":["**/*.ts"]}' --json`,
     `echo '{"path":"notes.txt","content":"hello"}' | handfast tools call write_file -`,
     "handfast tools call shell command='npm test' --timeout 600",
   ],

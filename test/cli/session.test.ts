@@ -95,6 +95,9 @@ describe('what sessions there are', () => {
     assert.match(stdout, /backend +rehearsal/);
     assert.match(stdout, /\nuser: say "shown"\n\nassistant: (?:.|\n)*shown\n/);
     assert.deepEqual((await user.json(['session', 'ls', '--cwd', user.folder])).length, 0);
+    const here = (await user.json(['session', 'ls', '--cwd', '.'])).length;
+    assert.ok(here > 0, 'a relative folder is that of the user');
+    assert.equal((await user.json(['session', 'ls', '--cwd', user.cwd])).length, here);
   });
 
   test('is tailed: stored events, then with --follow those that happen', async () => {

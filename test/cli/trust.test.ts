@@ -50,7 +50,9 @@ test('a configuration that was found is refused by every command that would use 
     assert.deepEqual([words, code, stdout], [words, 3, '']);
     assert.match(stderr, /handfast trust add/);
   }
-  assert.match((await user.run(['doctor'])).stdout, /\nfail {2}config .*handfast trust add/);
+  const { stdout } = await user.run(['doctor']);
+  assert.match(stdout, /\nfail {2}config .*handfast trust add/);
+  assert.doesNotMatch(stdout, /handfast init/, 'the file is not what is wrong');
   assert.equal(existsSync(mark), false);
   assert.equal((await user.run(['config', 'check'])).code, 0, 'reading it is what was asked for');
   assert.equal(existsSync(mark), false);

@@ -98,7 +98,9 @@ async function configCheck(file: string | undefined): Promise<{ check: Check; co
     if (warning !== undefined) return { name: 'config', status: 'warn', message: formatProblem(warning) };
     return { name: 'config', status: 'ok', message: config.file ?? `no ${CONFIG_FILE} here: the defaults` };
   });
-  return { check, config };
+  // The message names the command that trusts the file; nothing has to be edited.
+  const { fix: _edit, ...untrusted } = check;
+  return { check: check.code === 'untrusted_folder' ? untrusted : check, config };
 }
 
 /** Checks that each address is free, or used by a host of this user. */

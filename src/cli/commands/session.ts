@@ -2,6 +2,7 @@
  * `handfast session …`: looks at sessions and acts on them, from any terminal.
  */
 import { writeFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
 import type { ControlClient } from '../../control-client/control.ts';
 import type { ControlEvent, EventGap } from '../../control-client/control-event.ts';
 import type { SessionSummary } from '../../protocol/session-types.ts';
@@ -32,7 +33,7 @@ export interface ListFlags extends ControlFlags {
 
 export async function sessionList({ all, cwd, ...flags }: ListFlags, terminal: Terminal): Promise<void> {
   await withControl(flags, terminal, async ({ control }) => {
-    const sessions = await Array.fromAsync(control.sessions({ includeClosed: all, cwd }));
+    const sessions = await Array.fromAsync(control.sessions({ includeClosed: all, cwd: cwd && resolve(cwd) }));
     if (terminal.json) return terminal.document(sessions);
     if (sessions.length === 0) return terminal.note('no sessions; start one with: handfast chat');
     const shown = shownIds(

@@ -192,6 +192,8 @@ export class SqliteSession implements Followable {
    * file. For a session without a row that need not be on disk before they are used: it would be lost together with them.
    */
   reserve(cursor: number): void {
+    // Its writer is back: the store must not let go of an object that entries are about to be added to.
+    this.#released = false;
     this.#reserved = Math.min(cursor + RESERVED_CURSORS, Number.MAX_SAFE_INTEGER);
   }
 

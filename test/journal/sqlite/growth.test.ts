@@ -67,6 +67,25 @@ test('a released session may continue: its cursors are reserved again before the
   assert.deepEqual((await journal.read(nameOf(0), 0)).entries, recognisableRange(1, 4));
 });
 
+test('a released session may continue at once: readers and writers find what was appended meanwhile', async (t) => {
+  const { journal } = await withEnded(t, 1);
+  const name = nameOf(0);
+  journal.append(name, [recognisable(4)], 'volatile');
+  await journal.sessions(1);
+  journal.release?.(name);
+  // The release has not been written yet.
+  journal.append(name, [recognisable(5)], 'volatile');
+  assert.deepEqual((await journal.read(name, 0)).entries, recognisableRange(1, 5));
+  const follower = journal.follow(name, 0)[Symbol.asyncIterator]();
+  for (let cursor = 1; cursor <= 5; cursor++) assert.deepEqual((await follower.next()).value, recognisable(cursor));
+  const next = follower.next();
+  journal.append(name, [recognisable(6)], 'volatile');
+  assert.deepEqual((await next).value, recognisable(6));
+  await journal.sessions(1);
+  assert.deepEqual((await journal.read(name, 0)).entries, recognisableRange(1, 6));
+  await follower.return?.();
+});
+
 test('a session of a host gives its reservation back when it ends', async (t) => {
   const file = join(temporaryFolder(t), 'journal.db');
   const journal = await sqliteJournal({ file });
