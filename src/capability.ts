@@ -13,16 +13,19 @@
 import './base/node-version.ts';
 
 import type { EnvClient } from './capabilities/env/client.ts';
+import type { LearningClient } from './capabilities/learning/client.ts';
 import type { ToolsClient } from './capabilities/tools/client.ts';
 
 /** The clients of the capabilities, by capability name. Packages extend it. */
 export interface CapabilityClients {
+  readonly learning: LearningClient;
   readonly tools: ToolsClient;
   readonly env: EnvClient;
 }
 
 export type { AgentSession } from './agent/agent.ts';
 export type { AskContext, AskHandler, PushListener } from './agent/host-messages.ts';
+export type { PolicyName, PolicySettings } from './base/bandits/settings.ts';
 export type { JsonSchema } from './base/json-schema.ts';
 export {
   type DescribedSpaces,
@@ -42,6 +45,30 @@ export {
 export type { EnvDescription, EnvObservation } from './capabilities/env/env.schema.ts';
 export type { Autoreset } from './capabilities/env/episode.ts';
 export type { Transition } from './capabilities/env/trajectory.ts';
+export {
+  type AdaptOptions,
+  type Decided,
+  type DecideOptions,
+  type EvaluateOptions,
+  type LearningAgent,
+  LearningClient,
+  type OfAgent,
+  type RewardOptions,
+} from './capabilities/learning/client.ts';
+export type {
+  ChoiceStats,
+  ComponentPerformanceRecord,
+  Experience,
+  Feedback,
+  LearnAdaptResp,
+  LearnEvaluateResp,
+  LearnExperienceResp,
+  LearnFeedbackResp,
+  LearnRefinementApplyResp,
+  LearnRefinementPlanResp,
+  LearnRefinementReviewResp,
+  LearnRefinementRollbackResp,
+} from './capabilities/learning/messages.ts';
 export { ToolsClient } from './capabilities/tools/client.ts';
 export { type ToolCallReq, type ToolCallResp, toolCall, toolList } from './capabilities/tools/messages.ts';
 export type { Call, CallEvent, CallOptions, MethodCaller } from './connection/call.ts';

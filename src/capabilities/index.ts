@@ -5,9 +5,10 @@
  */
 import type { Capability } from '../packages/capability.ts';
 import { env } from './env/capability.ts';
+import { learning } from './learning/capability.ts';
 import { tools } from './tools/capability.ts';
 
-export const builtinCapabilities: readonly Capability[] = [tools, env];
+export const builtinCapabilities: readonly Capability[] = [tools, env, learning];
 
 /** The built-in capability of a name. */
 export const builtinCapability = (name: string): Capability | undefined =>

@@ -1,0 +1,73 @@
+/**
+ * The policies there are, with their parameters: names as the wire has them, defaults and bounds.
+ *
+ * Read by `bandit.ts`, by the learning capability and by the fleet's configuration.
+ */
+
+export type PolicyName =
+  | 'thompson_beta'
+  | 'thompson_gaussian'
+  | 'linucb'
+  | 'ucb1'
+  | 'sliding_window_ucb'
+  | 'discounted_ucb'
+  | 'epsilon_greedy'
+  | 'softmax'
+  | 'uniform';
+
+export const POLICY_NAMES: readonly PolicyName[] = [
+  'thompson_beta',
+  'thompson_gaussian',
+  'linucb',
+  'ucb1',
+  'sliding_window_ucb',
+  'discounted_ucb',
+  'epsilon_greedy',
+  'softmax',
+  'uniform',
+];
+
+/** A policy with those of its parameters that differ from the defaults. */
+export interface PolicySettings {
+  readonly name: PolicyName;
+  /** `linucb`: width of the bonus, default 1. The UCB policies: factor of the bonus, default 1. */
+  readonly alpha?: number;
+  /** `linucb`: ridge penalty. Default 1. */
+  readonly ridge?: number;
+  /** `linucb`: adds a constant feature. Default true. */
+  readonly intercept?: boolean;
+  /** `sliding_window_ucb`: newest rewards that count. Default 500. */
+  readonly window?: number;
+  /** `discounted_ucb`: what a reward is worth after each later one. Default 0.995. */
+  readonly discount?: number;
+  /** `epsilon_greedy`: share of uniform decisions. Default 0.1. */
+  readonly epsilon?: number;
+  /** `softmax`: higher explores more. Default 0.1. */
+  readonly temperature?: number;
+  /** Every policy: share of decisions made uniformly, so that each option keeps a known least propensity. Default 0. */
+  readonly explore?: number;
+}
+
+/** Parameter → least value, greatest value, default. */
+export const PARAMETERS = {
+  alpha: { minimum: 0, maximum: 100, default: 1 },
+  ridge: { minimum: 1e-6, maximum: 1e6, default: 1 },
+  window: { minimum: 2, maximum: 10_000, default: 500 },
+  discount: { minimum: 0.5, maximum: 1, default: 0.995 },
+  epsilon: { minimum: 0, maximum: 1, default: 0.1 },
+  temperature: { minimum: 1e-3, maximum: 1e3, default: 0.1 },
+  explore: { minimum: 0, maximum: 1, default: 0 },
+} as const;
+
+/** The value of a parameter. */
+export const parameterOf = (policy: PolicySettings, name: keyof typeof PARAMETERS): number =>
+  policy[name] ?? PARAMETERS[name].default;
+
+/** Policies whose rewards are read as shares of a success: 0 to 1. */
+export const needsUnitRewards = ({ name }: PolicySettings): boolean => name === 'thompson_beta';
+
+/** One line: the name, and the parameters that differ from the defaults. */
+export function describePolicy({ name, ...parameters }: PolicySettings): string {
+  const told = Object.entries(parameters).map(([parameter, value]) => `${parameter}=${value}`);
+  return told.length === 0 ? name : `${name}(${told.join(', ')})`;
+}

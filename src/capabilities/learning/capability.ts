@@ -1,0 +1,12 @@
+/** The learning capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
+import { defineCapability } from '../../packages/capability.ts';
+import { LearningClient } from './client.ts';
+import type { LearningOptions } from './plugin.ts';
+
+export const learning = defineCapability({
+  name: 'learning',
+  about: 'Chooses among tools, skills, models and prompts, and learns from rewards',
+  byDefault: true,
+  plugin: async (options) => (await import('./plugin.ts')).learningPlugin(options as LearningOptions),
+  client: (agent) => new LearningClient(agent),
+});

@@ -1,0 +1,330 @@
+/**
+ * The choices of one agent in its store: the policy of each with its generator, the options it learned of, and the log of
+ * its decisions with their propensities and rewards.
+ *
+ * Every change is part of the caller's `atomically`: a decision and the generator that it moved are durable together.
+ * Used by `learned.ts`, `refinements.ts` and `evaluate.ts`.
+ */
+import { Bandit, type SavedArm, type SavedBandit, type SavedHead } from '../../base/bandits/bandit.ts';
+import { seeded } from '../../base/bandits/random.ts';
+import { describePolicy, needsUnitRewards, type PolicySettings } from '../../base/bandits/settings.ts';
+import type { Store } from '../../host/store/store.ts';
+import type { Body } from '../../protocol/method.ts';
+import { fail } from '../../wire/errors.ts';
+import type { Components } from './components.ts';
+import { failure } from './errors.ts';
+import type { LearningLimits } from './limits.ts';
+import type { LearnDecideReq, LearnDecideResp } from './messages.ts';
+import { StoredLog } from './stored-log.ts';
+
+/** A choice beside its policy: what a rollback does not touch. */
+export interface StoredChoice {
+  readonly rewardTimeoutS: number;
+  readonly missingReward: number | null;
+  readonly decisions: number;
+  readonly rewarded: number;
+  readonly pending: number;
+  readonly missing: number;
+  readonly late: number;
+  /** No decision before this one waits for its reward. */
+  readonly oldest: number;
+  /** Every option that a decision named, in that order. */
+  readonly options: readonly string[];
+  /** Options taken out by a refinement. */
+  readonly disabled: readonly string[];
+}
+
+/** A decision in the log. */
+export interface DecisionRow {
+  /** Its experience_id. */
+  readonly id: string;
+  readonly option: string;
+  readonly options: readonly string[];
+  readonly probabilities: readonly number[];
+  readonly features?: readonly number[];
+  readonly policy: string;
+  /** Epoch seconds. */
+  readonly at: number;
+  readonly reward?: number;
+  /** The reward did not arrive in time. */
+  readonly missing?: true;
+}
+
+/** The policy of a choice and what it learned: what a refinement replaces and a rollback puts back. */
+export type ChoiceSnapshot = SavedBandit & Pick<StoredChoice, 'disabled'>;
+
+/** Where time and seeds come from. */
+export interface LearningSource {
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+  readonly seed: () => string;
+  readonly id: () => string;
+}
+
+export const DEFAULT_POLICY: PolicySettings = { name: 'thompson_beta' };
+
+export class Choices {
+  readonly #store: Store;
+  readonly #components: Components;
+  readonly #limits: LearningLimits;
+  readonly #source: LearningSource;
+
+  constructor(store: Store, components: Components, limits: LearningLimits, source: LearningSource) {
+    this.#store = store;
+    this.#components = components;
+    this.#limits = limits;
+    this.#source = source;
+  }
+
+  /** The names of all choices. Not inside `atomically`. */
+  names(): string[] {
+    return this.#store.list({ prefix: 'choice/', limit: this.#limits.maxChoices }).map(({ key }) => key.slice(7));
+  }
+
+  get(name: string): StoredChoice | undefined {
+    return this.#store.get<StoredChoice>(`choice/${name}`);
+  }
+
+  /** Throws `learning.unknown_choice`. */
+  known(name: string): StoredChoice {
+    const choice = this.get(name);
+    if (choice === undefined) throw failure('unknown_choice', `there is no choice "${name}"`, { choice: name });
+    return choice;
+  }
+
+  logOf(name: string): StoredLog<DecisionRow> {
+    return new StoredLog(this.#store, logNameOf(name), this.#limits.logRows);
+  }
+
+  /** The choice and the row of a decision. */
+  static decisionOf(store: Store, experienceId: string): { readonly choice: string; readonly seq: number } | undefined {
+    const found = StoredLog.find(store, experienceId);
+    return found?.log.startsWith('["') ? { choice: (JSON.parse(found.log) as [string])[0], seq: found.seq } : undefined;
+  }
+
+  /** Throws `learning.full` where a new choice would be one too many. Not inside `atomically`. */
+  checkRoom(name: string): void {
+    const { maxChoices } = this.#limits;
+    if (this.get(name) !== undefined || this.names().length < maxChoices) return;
+    throw failure('full', `there are ${maxChoices} choices already; delete one with learn/forget/req`, {
+      limit: 'max_choices',
+    });
+  }
+
+  decide(request: Body<LearnDecideReq>): Body<LearnDecideResp> {
+    const { choice: name, experience_id: id = this.#source.id() } = request;
+    this.#checkRequest(request);
+    const repeated = this.#repeated(name, id);
+    if (repeated !== undefined) return repliedDecision(repeated);
+    const at = this.#source.now() / 1000;
+    const choice = this.#settled(name, this.get(name) ?? this.#started(request), at);
+    const known = this.#withOptions(choice.options, request.options);
+    const enabled = request.options.filter((option) => !choice.disabled.includes(option));
+    const options = enabled.length === 0 ? request.options : enabled;
+    const bandit = this.banditOf(name, options);
+    const weights = this.weightsOf(options);
+    const { option, probabilities } = bandit.decide({ options, weights, ...given(request.features) });
+    const policy = describePolicy(bandit.policy);
+    const row = { id, option, options, probabilities, ...given(request.features), policy, at };
+    const { evicted } = this.logOf(name).append(row);
+    this.#saveHead(name, bandit);
+    const lost = evicted !== undefined && isPending(evicted.row) ? 1 : 0;
+    this.#save(name, {
+      ...choice,
+      options: known,
+      decisions: choice.decisions + 1,
+      pending: choice.pending + 1 - lost,
+      missing: choice.missing + lost,
+    });
+    return repliedDecision(row);
+  }
+
+  /** The reward of a decision. False when it has one already. Throws `learning.reward_range`. */
+  reward(name: string, seq: number, reward: number): boolean {
+    const at = this.#source.now() / 1000;
+    const known = this.get(name);
+    if (known === undefined) return false;
+    const choice = this.#settled(name, known, at);
+    const log = this.logOf(name);
+    const row = log.get(seq);
+    if (row === undefined || row.reward !== undefined) return false;
+    log.replace(seq, { ...row, reward });
+    const learns = row.missing === undefined || choice.missingReward === null;
+    if (learns) this.#learn(name, row, reward);
+    const counted =
+      row.missing === undefined
+        ? { pending: choice.pending - 1, rewarded: choice.rewarded + 1 }
+        : { late: choice.late + 1 };
+    this.#save(name, { ...choice, ...counted });
+    return true;
+  }
+
+  /** Counts the rewards that did not arrive in time as missing. */
+  settle(name: string): void {
+    const choice = this.get(name);
+    if (choice === undefined) return;
+    const settled = this.#settled(name, choice, this.#source.now() / 1000);
+    if (settled !== choice) this.#save(name, settled);
+  }
+
+  headOf(name: string): SavedHead {
+    const head = this.#store.get<SavedHead>(`head/${name}`);
+    if (head === undefined) throw failure('unknown_choice', `there is no choice "${name}"`, { choice: name });
+    return head;
+  }
+
+  /** The policy of a choice with what it learned of these options. */
+  banditOf(name: string, options: readonly string[]): Bandit {
+    const head = this.headOf(name);
+    const arms = options.map((option) => [option, this.#store.get<SavedArm>(armKey(name, option))] as const);
+    return new Bandit(
+      head,
+      arms.filter((entry): entry is readonly [string, SavedArm] => entry[1] !== undefined),
+    );
+  }
+
+  weightsOf(options: readonly string[]): ReadonlyMap<string, number> {
+    const weights = options.map((option) => [option, this.#components.weightOf(option)] as const);
+    return new Map(weights.filter((entry): entry is readonly [string, number] => entry[1] !== undefined));
+  }
+
+  /** Everything a rollback puts back. */
+  snapshot(name: string): ChoiceSnapshot {
+    const { disabled, options } = this.known(name);
+    return { ...this.banditOf(name, options).save(), disabled };
+  }
+
+  /** Puts a snapshot in the place of what is there. */
+  restore(name: string, { disabled, arms, ...head }: ChoiceSnapshot): void {
+    const choice = this.known(name);
+    void this.#store.set(`head/${name}`, head);
+    for (const option of choice.options) {
+      if (!Object.hasOwn(arms, option)) void this.#store.delete(armKey(name, option));
+    }
+    for (const [option, arm] of Object.entries(arms)) this.#saveArm(name, option, arm);
+    this.#save(name, { ...choice, disabled });
+  }
+
+  /** Deletes a choice. Not inside `atomically`: it is one itself. */
+  async forget(name: string): Promise<boolean> {
+    const choice = this.get(name);
+    if (choice === undefined) return false;
+    const arms = choice.options.map((option) => armKey(name, option));
+    const keys = [`choice/${name}`, `head/${name}`, ...arms, ...this.logOf(name).keys()];
+    await this.#store.atomically(() => {
+      for (const key of keys) void this.#store.delete(key);
+    });
+    return true;
+  }
+
+  #learn(name: string, row: DecisionRow, reward: number): void {
+    const bandit = this.banditOf(name, [row.option]);
+    checkReward(bandit.policy, reward);
+    bandit.learn(row.option, reward, row.features);
+    this.#saveHead(name, bandit);
+    this.#saveArm(name, row.option, bandit.savedArm(row.option)!);
+  }
+
+  /** The choice after every reward that is overdue was counted as missing. */
+  #settled(name: string, choice: StoredChoice, at: number): StoredChoice {
+    const log = this.logOf(name);
+    const { first, next } = log.span;
+    let { pending, missing } = choice;
+    let oldest = Math.max(choice.oldest, first);
+    for (; oldest < next; oldest++) {
+      const row = log.get(oldest);
+      if (row === undefined || !isPending(row)) continue;
+      if (row.at + choice.rewardTimeoutS > at) break;
+      log.replace(oldest, { ...row, missing: true });
+      if (choice.missingReward !== null) this.#learn(name, row, choice.missingReward);
+      pending -= 1;
+      missing += 1;
+    }
+    return oldest === choice.oldest ? choice : { ...choice, oldest, pending, missing };
+  }
+
+  #started({ choice: name, policy = DEFAULT_POLICY, seed = this.#source.seed(), ...settings }: Body<LearnDecideReq>) {
+    void this.#store.set(`head/${name}`, { policy, random: seeded(seed), steps: 0 } satisfies SavedHead);
+    return {
+      rewardTimeoutS: settings.reward_timeout_s ?? this.#limits.rewardTimeoutS,
+      missingReward: settings.missing_reward ?? null,
+      decisions: 0,
+      rewarded: 0,
+      pending: 0,
+      missing: 0,
+      late: 0,
+      oldest: 1,
+      options: [],
+      disabled: [],
+    } satisfies StoredChoice;
+  }
+
+  #repeated(name: string, id: string): DecisionRow | undefined {
+    const found = StoredLog.find(this.#store, id);
+    if (found === undefined) return undefined;
+    const row = found.log === logNameOf(name) ? this.logOf(name).get(found.seq) : undefined;
+    if (row !== undefined) return row;
+    throw failure('id_in_use', `the experience_id "${id}" is in use elsewhere`, { path: '/experience_id' });
+  }
+
+  /** The options a choice knows and those of a decision. Throws `learning.full`. */
+  #withOptions(known: readonly string[], now: readonly string[]): readonly string[] {
+    const more = now.filter((option) => !known.includes(option));
+    if (more.length === 0) return known;
+    const { maxOptions } = this.#limits;
+    if (known.length + more.length <= maxOptions) return [...known, ...more];
+    throw failure('full', `a choice has at most ${maxOptions} options`, { limit: 'max_options' });
+  }
+
+  #checkRequest({ options, features = [] }: Body<LearnDecideReq>): void {
+    const { maxFeatures } = this.#limits;
+    if (features.length > maxFeatures) {
+      throw failure('full', `a decision has at most ${maxFeatures} features`, { limit: 'max_features' });
+    }
+    if (new Set(options).size < options.length) {
+      throw fail('schema_violation', 'every option may be named once', { path: '/options' });
+    }
+  }
+
+  #save(name: string, choice: StoredChoice): void {
+    void this.#store.set(`choice/${name}`, choice);
+  }
+
+  #saveHead(name: string, bandit: Bandit): void {
+    void this.#store.set(`head/${name}`, bandit.head);
+  }
+
+  #saveArm(name: string, option: string, arm: SavedArm): void {
+    void this.#store.set(armKey(name, option), arm);
+  }
+}
+
+const given = (features: readonly number[] | undefined) => (features === undefined ? {} : { features });
+
+const armKey = (choice: string, option: string): string => `arm/${JSON.stringify([choice, option])}`;
+
+const logNameOf = (choice: string): string => JSON.stringify([choice]);
+
+const isPending = ({ reward, missing }: DecisionRow): boolean => reward === undefined && missing === undefined;
+
+function repliedDecision({ id, option, options, probabilities, policy }: DecisionRow): Body<LearnDecideResp> {
+  return {
+    experience_id: id,
+    option,
+    propensity: probabilities[options.indexOf(option)]!,
+    probabilities: Object.fromEntries(options.map((one, at) => [one, probabilities[at]!])),
+    policy,
+  };
+}
+
+/** Throws `learning.reward_range` for a reward that the policy cannot take. */
+export function checkReward(policy: PolicySettings, reward: number): void {
+  if (!needsUnitRewards(policy) || (reward >= 0 && reward <= 1)) return;
+  throw failure(
+    'reward_range',
+    `${policy.name} takes rewards from 0 to 1, got ${reward}; use thompson_gaussian for others`,
+    {
+      reward,
+    },
+  );
+}
