@@ -198,10 +198,11 @@ def swing(observation):
     return 2 if observation[1] >= 0 else 0
 
 
-# id, arguments of make, options of reset, policy (None: samples of the action space), options of the recorder
+# Id, arguments of make, options of reset, policy (None: samples of the action space), options of the recorder: `states` records
+# the physics before each step, `unstable` says that a difference in the last place of a sine grows, `steps` ends an episode.
 VARIANTS = [
     ("CartPole-v1", {}, {}, None, {}),
-    ("CartPole-v1", {}, {}, balance, {}),
+    ("CartPole-v1", {}, {}, balance, {"unstable": True}),
     ("CartPole-v1", {"sutton_barto_reward": True}, {"low": -0.1, "high": 0.2}, None, {}),
     ("MountainCar-v0", {}, {}, None, {}),
     ("MountainCar-v0", {"goal_velocity": 0.02}, {"low": -0.9}, swing, {}),
@@ -254,6 +255,8 @@ def episodes(count, most_steps=10**9):
                 infos.append(plain(info))
                 if terminated or truncated:
                     break
+            if how.get("unstable"):
+                line["unstable"] = True
             if how.get("states"):
                 line["states"] = [*states, plain(env.unwrapped.state)]
             line |= {"actions": actions, "observations": observations, "rewards": rewards}

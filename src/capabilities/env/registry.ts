@@ -7,10 +7,99 @@ import { violation } from '../../wire/check.ts';
 import type { JsonObject } from '../../wire/json.ts';
 import type { Environment, EnvironmentKind } from './environment.ts';
 import { failure } from './errors.ts';
+import { frozenLakeOptions, resetBoundsSchema } from './options.ts';
 import { timeLimit } from './wrappers/time-limit.ts';
 
+const noOptions = { type: 'object', properties: {}, additionalProperties: false };
+/** Gymnasium's ids take any reset options and ignore those they do not know. */
+const anyOptions = { type: 'object' };
+
+const options = (properties: JsonObject): JsonSchema => ({ type: 'object', properties, additionalProperties: false });
+const flag = (description: string) => ({ type: 'boolean', description });
+const chance = (description: string) => ({ type: 'number', minimum: 0, maximum: 1, description });
+
+const cartPole: Omit<EnvironmentKind, 'id'> = {
+  about: 'Balance a pole on a cart by pushing the cart left or right',
+  makeOptions: options({ sutton_barto_reward: flag('0 a step and -1 at the end, instead of 1 a step') }),
+  resetOptions: resetBoundsSchema,
+  make: async (make) => new (await import('./environments/cart-pole.ts')).CartPole(make),
+};
+
+const frozenLake: Omit<EnvironmentKind, 'id'> = {
+  about: 'Cross a slippery frozen lake from start to goal without falling into a hole',
+  makeOptions: frozenLakeOptions,
+  resetOptions: anyOptions,
+  make: async (make) => new (await import('./environments/frozen-lake.ts')).FrozenLake(make),
+};
+
+const cliffWalking: Omit<EnvironmentKind, 'id'> = {
+  about: 'Walk along a cliff to the goal; falling costs 100 and leads back to the start',
+  makeOptions: options({ is_slippery: flag('a step goes to either side as likely as ahead') }),
+  resetOptions: anyOptions,
+  make: async (make) => new (await import('./environments/cliff-walking.ts')).CliffWalking(make),
+};
+
 /** The environments that run no code of others. Their modules are loaded when one is made. */
-export const environmentKinds: readonly EnvironmentKind[] = [];
+export const environmentKinds: readonly EnvironmentKind[] = [
+  { id: 'CartPole-v0', maxEpisodeSteps: 200, rewardThreshold: 195, ...cartPole },
+  { id: 'CartPole-v1', maxEpisodeSteps: 500, rewardThreshold: 475, ...cartPole },
+  {
+    id: 'MountainCar-v0',
+    about: 'Drive a weak car out of a valley by gathering speed',
+    maxEpisodeSteps: 200,
+    rewardThreshold: -110,
+    makeOptions: options({ goal_velocity: { type: 'number', description: 'least velocity at the goal' } }),
+    resetOptions: resetBoundsSchema,
+    make: async (make) => new (await import('./environments/mountain-car.ts')).MountainCar(make),
+  },
+  {
+    id: 'Acrobot-v1',
+    about: 'Swing two links up by a torque at the joint between them',
+    maxEpisodeSteps: 500,
+    rewardThreshold: -100,
+    makeOptions: noOptions,
+    resetOptions: resetBoundsSchema,
+    make: async () => new (await import('./environments/acrobot.ts')).Acrobot(),
+  },
+  { id: 'FrozenLake-v1', maxEpisodeSteps: 100, rewardThreshold: 0.7, ...frozenLake },
+  {
+    ...frozenLake,
+    id: 'FrozenLake8x8-v1',
+    maxEpisodeSteps: 200,
+    rewardThreshold: 0.85,
+    make: (make) => frozenLake.make({ map_name: '8x8', ...make }),
+  },
+  { id: 'CliffWalking-v1', ...cliffWalking },
+  {
+    ...cliffWalking,
+    id: 'CliffWalkingSlippery-v1',
+    make: (make) => cliffWalking.make({ is_slippery: true, ...make }),
+  },
+  {
+    id: 'Taxi-v4',
+    about: 'Drive to the passenger, pick up, drive to the destination, drop off',
+    maxEpisodeSteps: 200,
+    rewardThreshold: 8,
+    makeOptions: options({
+      is_rainy: flag('moves drift to the side'),
+      rainy_probability: chance('of moving ahead in rain'),
+      fickle_passenger: flag('the passenger may change the destination once'),
+      fickle_probability: chance('of changing it'),
+    }),
+    resetOptions: anyOptions,
+    make: async (make) => new (await import('./environments/taxi.ts')).Taxi(make),
+  },
+  {
+    id: 'Blackjack-v1',
+    about: 'Come closer to 21 than the dealer without exceeding it',
+    makeOptions: options({
+      natural: flag('a natural pays 1.5; without sab only'),
+      sab: flag('the rules of Sutton and Barto: a natural wins (default)'),
+    }),
+    resetOptions: anyOptions,
+    make: async (make) => new (await import('./environments/blackjack.ts')).Blackjack(make),
+  },
+];
 
 /** The schema of `options.make`: what the kind takes, and Gymnasium's own `max_episode_steps`. */
 export function makeSchema({ makeOptions }: EnvironmentKind): JsonSchema {
