@@ -28,7 +28,15 @@ export type { HttpReceiver, ReceiverHealth, ReceiverOptions } from './fleet/bus/
 export { httpReceiver } from './fleet/bus/http/worker-server.ts';
 export type { InProcessOptions } from './fleet/bus/in-process.ts';
 export { inProcessBus } from './fleet/bus/in-process.ts';
-export type { Binding, DispatchMode, FleetPeer, OrchestratorBus, PeerEvents, SendOptions } from './fleet/bus/peer.ts';
+export type {
+  Binding,
+  BusOutage,
+  DispatchMode,
+  FleetPeer,
+  OrchestratorBus,
+  PeerEvents,
+  SendOptions,
+} from './fleet/bus/peer.ts';
 export type { HttpListener, HttpListenerOptions, PORT_BANDS, PortBand } from './fleet/bus/plain/http-listener.ts';
 export { listenHttp } from './fleet/bus/plain/http-listener.ts';
 export type { ServerAccess } from './fleet/bus/plain/http-server.ts';

@@ -4,6 +4,7 @@
  * Used by the command line; programs get it from `handfast/fleet`.
  */
 import type { ControlClient } from '../control-client/control.ts';
+import type { BusOutage } from '../fleet/bus/peer.ts';
 import type { WorkerView } from '../fleet/orchestrator/orchestrator-options.ts';
 import type { TaskQuery, TaskRecord, TaskSpec } from '../fleet/orchestrator/task.ts';
 import type { Explanation } from '../fleet/route/profile.ts';
@@ -63,8 +64,8 @@ export class FleetClient {
     return this.#read(methods.fleetStatus, {});
   }
 
-  /** Why a bus of the fleet carries nothing now, for people; empty: all work. */
-  async down(): Promise<readonly string[]> {
+  /** Buses of the fleet that carry nothing now; empty: all work. */
+  async down(): Promise<readonly BusOutage[]> {
     return (await this.#read(methods.fleetWorkers, {})).down ?? [];
   }
 

@@ -73,9 +73,9 @@ function addOrchestrator(program: Command, act: (action: Act) => Promise<void>):
       'after',
       `
 STATUS: ready · executor_missing, auth_required (its executor cannot work: not installed, not signed in) · draining
-(gets no new tasks) · asleep (shut down in order) · gone (connection lost) · unreachable (never replied) · joining (has not
-announced itself yet) · unverified (never announces itself) · stale (its profile expired) · circuit_open (failed too
-often; gets no tasks until the circuit breaker closes).`,
+(gets no new tasks) · unknown (its bus does not respond) · asleep (shut down in order) · gone (connection lost) ·
+unreachable (never replied) · joining (has not announced itself yet) · unverified (never announces itself) · stale (its
+profile expired) · circuit_open (failed too often; gets no tasks until the circuit breaker closes).`,
     )
     .action((flags) => act(async (terminal) => (await commands()).fleetWorkers(flags, terminal)));
   reaching(fleet.command('top'))

@@ -140,13 +140,19 @@ export const TaskRecord = shape('A task, whole.', {
   questions: list(TaskQuestion, { description: 'Questions that wait for an answer.' }),
 });
 
+export const BusOutage = shape('A bus that carries nothing now.', {
+  reason: text('For people.'),
+  since: number('Epoch milliseconds.'),
+});
+
 export const WorkerEntry = shape('A worker as an operator sees it.', {
   peer_id: text(),
   binding: text('The bus.'),
   address: text(),
   status: text(
-    '`ready`, `asleep` (shut down in order), `gone` (connection lost), `unreachable` (never responded), `joining` (has not announced itself yet), `unverified` (never announces itself), `stale` (its profile expired), `draining`, `circuit_open`, or the reason its executor cannot work: `executor_missing`, `auth_required`.',
+    '`ready`, `asleep` (shut down in order), `gone` (connection lost), `unreachable` (never responded), `joining` (has not announced itself yet), `unverified` (never announces itself), `stale` (its profile expired), `draining`, `circuit_open`, `unknown` (its bus carries nothing now), or the reason its executor cannot work: `executor_missing`, `auth_required`.',
   ),
+  unknown_since: orNull(number('Since when its bus carries nothing, epoch milliseconds.')),
   mode: text('How tasks are sent.'),
   version: orNull(text()),
   warning: orNull(text()),

@@ -6,7 +6,7 @@
  * @see docs/fleet.md#operating-a-fleet
  */
 import { Type, type Wire } from '../wire/schema.ts';
-import { Explanation, TaskRecord, TaskSpec, WorkerEntry } from './fleet-records.schema.ts';
+import { BusOutage, Explanation, TaskRecord, TaskSpec, WorkerEntry } from './fleet-records.schema.ts';
 import {
   anything,
   flagParam,
@@ -47,7 +47,7 @@ export const fleetStatus = rpcMethod(
 
 export const fleetWorkers = rpcMethod('fleet.workers', 'Every worker as the orchestrator knows it now.')
   .anyParams()
-  .returns(object({ workers: list(WorkerEntry), down: may(list(text())) }));
+  .returns(object({ workers: list(WorkerEntry), down: may(list(BusOutage)) }));
 
 export const workerDrain = rpcMethod(
   'fleet.worker.drain',

@@ -5,7 +5,7 @@ import { fail } from '../../wire/errors.ts';
 import type { ControlFlags } from '../connect/open-control.ts';
 import { openTasks, resolveTask, withFleet } from '../connect/open-fleet.ts';
 import { liveView } from '../output/live-view.ts';
-import { printWorkers, taskLines, workerLines } from '../output/task-output.ts';
+import { outageLine, printWorkers, taskLines, workerLines } from '../output/task-output.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { amount } from '../output/tool-summary.ts';
 import { type SubmitFlags, specOf } from './task.ts';
@@ -13,7 +13,7 @@ import { type SubmitFlags, specOf } from './task.ts';
 export async function fleetWorkers(flags: ControlFlags, terminal: Terminal): Promise<void> {
   await withFleet(flags, terminal, async ({ fleet }) => {
     const [workers, down] = await Promise.all([fleet.workers(), fleet.down()]);
-    for (const reason of down) terminal.note(reason);
+    for (const outage of down) terminal.note(outageLine(outage, Date.now()));
     if (terminal.json) return terminal.document(workers);
     if (workers.length === 0) {
       return terminal.note('no workers; let one join with: handfast worker --id NAME --executor KIND --repo FOLDER');
@@ -27,18 +27,20 @@ export async function fleetWorkers(flags: ControlFlags, terminal: Terminal): Pro
 export async function fleetTop(flags: ControlFlags, terminal: Terminal): Promise<void> {
   await withFleet(flags, terminal, async ({ fleet, signal }) => {
     await liveView(terminal, signal, async () => {
-      const [status, workers, tasks] = await Promise.all([
+      const [status, workers, down, tasks] = await Promise.all([
         fleet.status(),
         fleet.workers(),
+        fleet.down(),
         openTasks(fleet, { limit: 50 }),
       ]);
       return {
-        document: { status, workers, tasks },
+        document: { status, workers, down, tasks },
         lines: () => {
           const now = Date.now();
           return [
             `fleet ${status.name} on ${status.buses.join(', ')}`,
             inShort(status.counts),
+            ...down.map((outage) => outageLine(outage, now)),
             '',
             ...workerLines(workers, terminal, now),
             '',

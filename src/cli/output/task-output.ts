@@ -4,6 +4,7 @@
  * Used by `commands/task.ts` and `commands/fleet.ts`.
  */
 import type { TaskEvent } from '../../bridge/fleet-client.ts';
+import type { BusOutage } from '../../fleet/bus/peer.ts';
 import type { WorkerView } from '../../fleet/orchestrator/orchestrator-options.ts';
 import type { TaskRecord } from '../../fleet/orchestrator/task.ts';
 import type { TaskQuestion } from '../../protocol/fleet.ts';
@@ -83,6 +84,10 @@ function taskRow(task: TaskRecord, id: string, now: number): string[] {
     oneLine(task.spec.brief),
   ];
 }
+
+/** A bus that carries nothing, and what that means for the workers on it. */
+export const outageLine = ({ reason, since }: BusOutage, now: number): string =>
+  `${reason} (since ${clock(since)}, ${spanOf(now - since)}): the status of workers on it is unknown, and they get no tasks`;
 
 /** Workers as the lines of a table, for views that are drawn again. */
 export const workerLines = (workers: readonly WorkerView[], terminal: Terminal, now: number): string[] =>

@@ -11,7 +11,7 @@ export type Tone = 'green' | 'yellow' | 'red' | 'cyan' | 'dim' | 'bold';
 const WORDS: Readonly<Record<string, Tone>> = {
   ...tone('green', ['ok', 'yes', 'ready', 'done', 'running', 'allowed', 'as trusted', 'open']),
   ...tone('yellow', ['asks', 'pending', 'parked', 'blocked', 'draining', 'changed', 'partial', 'stale', 'warn']),
-  ...tone('yellow', ['auth_required', 'executor_missing', 'circuit_open', 'unverified']),
+  ...tone('yellow', ['auth_required', 'executor_missing', 'circuit_open', 'unverified', 'unknown']),
   ...tone('red', ['no', 'error', 'lost', 'fail', 'gone', 'unreachable', 'denied', 'missing', 'canceled']),
   ...tone('dim', ['closed', 'asleep', 'idle', 'expired']),
 };

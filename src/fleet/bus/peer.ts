@@ -67,14 +67,22 @@ export interface PeerEvents {
   left(peer: FleetPeer, reason: string, asleep: boolean): void;
 }
 
+/** A bus that carries nothing now. */
+export interface BusOutage {
+  /** For people; holds no secret. */
+  readonly reason: string;
+  /** Epoch milliseconds. */
+  readonly since: number;
+}
+
 /** A bus, on the orchestrator's side. */
 export interface OrchestratorBus {
   readonly binding: Binding;
   start(events: PeerEvents): Promise<void>;
   /** Queues a task for any worker of a pool; absent: this bus has no pools. Resolves when it is stored. */
   offer?(pool: string, message: FleetMessage): Promise<void>;
-  /** Why it carries nothing now, for people; undefined: it works. Absent: it cannot fail apart from its peers. */
-  down?(): string | undefined;
+  /** Since when and why it carries nothing; undefined: it works. Absent: it cannot fail apart from its peers. */
+  down?(): BusOutage | undefined;
   /** Closes all peers in order. Bounded, never rejects. */
   close(): Promise<void>;
 }

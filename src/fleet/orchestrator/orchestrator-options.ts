@@ -10,7 +10,7 @@ import type { Timer } from '../../base/timer-queue.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { TaskAnswer, TaskQuestion, TaskResult } from '../../protocol/fleet.ts';
 import type { BlockedPolicy } from '../blocked-policy.ts';
-import type { Binding, DispatchMode, OrchestratorBus } from '../bus/peer.ts';
+import type { Binding, BusOutage, DispatchMode, OrchestratorBus } from '../bus/peer.ts';
 import type { Announced } from '../messages/decoded.ts';
 import type { PolicyHook } from '../route/hooks.ts';
 import type { Explanation, Profile, RoutePolicy } from '../route/profile.ts';
@@ -76,10 +76,12 @@ export interface WorkerView {
   readonly address: string;
   /**
    * `ready`, `asleep` (shut down in order), `gone` (connection lost), `unreachable` (never responded), `joining` (has not
-   * announced itself yet), `unverified` (never announces itself), `stale` (its profile expired), `draining`, `circuit_open`, or
-   * the reason its executor cannot work: `executor_missing`, `auth_required`.
+   * announced itself yet), `unverified` (never announces itself), `stale` (its profile expired), `draining`, `circuit_open`,
+   * `unknown` (its bus carries nothing now), or the reason its executor cannot work: `executor_missing`, `auth_required`.
    */
   readonly status: string;
+  /** Since when its bus carries nothing, epoch milliseconds; null: it works. */
+  readonly unknown_since: number | null;
   readonly mode: DispatchMode;
   readonly version: string | null;
   readonly warning: string | null;
@@ -122,8 +124,8 @@ export interface Orchestrator extends Closable {
   /** Where a task would go now, and why. Also for a task that was never submitted. */
   explain(task: string | TaskSpec): Promise<Explanation>;
   workers(): readonly WorkerView[];
-  /** Why a bus carries nothing now, for people; empty: all work. */
-  down(): readonly string[];
+  /** Buses that carry nothing now; empty: all work. */
+  down(): readonly BusOutage[];
   /** No more tasks for this worker (`on` false: tasks again). */
   drain(peerId: string, on?: boolean): Promise<void>;
   /**

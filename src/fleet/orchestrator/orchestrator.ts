@@ -10,6 +10,7 @@ import { within } from '../../base/race.ts';
 import type { ShareUsage } from '../../base/share-usage.ts';
 import { TimerQueue } from '../../base/timer-queue.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
+import type { BusOutage } from '../bus/peer.ts';
 import { fleetMessage } from '../messages/encode.ts';
 import type { Explanation } from '../route/profile.ts';
 import { Engine } from './engine.ts';
@@ -181,14 +182,15 @@ class TaskOrchestrator implements Orchestrator {
     return this.#engine.dispatcher.explain(newRecord(taskId, spec, 0, this.#engine.now()));
   }
 
-  down(): readonly string[] {
+  down(): readonly BusOutage[] {
     return this.#options.buses.flatMap((bus) => bus.down?.() ?? []);
   }
 
   workers(): readonly WorkerView[] {
     const { peers, router } = this.#engine;
+    const lost = new Map(this.#options.buses.map((bus) => [bus.binding, bus.down?.()?.since]));
     return [...peers.all()]
-      .map((entry) => viewOf(entry, peers.profile(entry), router.policy.ttl_s))
+      .map((entry) => viewOf(entry, peers.profile(entry), router.policy.ttl_s, lost.get(entry.peer.binding)))
       .sort((one, other) => (one.peer_id < other.peer_id ? -1 : 1));
   }
 

@@ -91,14 +91,17 @@ export function isSameProcess(attempt: Attempt | undefined, { announced }: Pick<
   return attempt?.incarnation === undefined || attempt.incarnation === null || attempt.incarnation === incarnation;
 }
 
-/** A worker for operators. */
-export function viewOf(entry: PeerEntry, profile: Profile, ttlS: number): WorkerView {
+/** A worker for operators. `busLostAt`: since when its bus carries nothing, epoch milliseconds. */
+export function viewOf(entry: PeerEntry, profile: Profile, ttlS: number, busLostAt?: number): WorkerView {
   const { peer, announced } = entry;
+  // One that shut down in order said so; of all others a bus that is down knows nothing, lost or not.
+  const unknownSince = entry.away?.asleep === true ? null : (busLostAt ?? null);
   return {
     peer_id: peer.peerId,
     binding: peer.binding,
     address: peer.address,
-    status: statusOf(entry, profile, ttlS),
+    status: unknownSince === null ? statusOf(entry, profile, ttlS) : 'unknown',
+    unknown_since: unknownSince,
     mode: entry.mode,
     version: entry.version,
     warning: entry.warning,

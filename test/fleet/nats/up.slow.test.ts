@@ -4,7 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
-import { User } from '../../cli/command.ts';
+import { setTimeout } from 'node:timers/promises';
+import { type Json, User } from '../../cli/command.ts';
 import { NatsServer, natsTest } from './server.ts';
 
 const ENV = { NATS_PASSWORD: 'open-sesame' };
@@ -71,6 +72,41 @@ natsTest(
       command.child.kill('SIGTERM');
       assert.equal((await command.ended()).code, 0);
     }
+  },
+);
+
+natsTest(
+  'while the server is stopped, the workers on it are unknown; when it is back, they are ready',
+  async (context, installed) => {
+    const server = await NatsServer.start(context, installed);
+    const user = machine(context);
+    const file = user.write(
+      'fleet.yaml',
+      `name: main\nbus: ${server.url}\nworkers:\n  - { id: w, executor: rehearsal, repo: . }\n`,
+    );
+    const up = user.start(['fleet', 'up', file, '--json']);
+    await up.says('"ready":true');
+    const workers = async (): Promise<Json> => JSON.parse((await user.run(['fleet', 'workers', '--json'])).stdout)[0];
+    const until = async (status: string): Promise<Json> => {
+      for (let look = 0; ; look += 1) {
+        const worker = await workers();
+        if (worker.status === status) return worker;
+        assert.ok(look < 60, `${worker.status} instead of ${status}`);
+        await setTimeout(250);
+      }
+    };
+    assert.equal((await until('ready')).unknown_since, null);
+    const before = Date.now();
+    await server.kill('SIGTERM');
+    const lost = await until('unknown');
+    assert.ok(lost.unknown_since >= before && lost.unknown_since <= Date.now());
+    const { stdout, stderr } = await user.run(['fleet', 'workers']);
+    const clock = `${new Date(lost.unknown_since).toISOString().slice(11, 19)}Z`;
+    assert.match(stderr, new RegExp(`^NATS at ${server.url} does not respond \\(since ${clock}, \\d+ s\\):`));
+    assert.match(stdout, /^w +unknown /m);
+    await server.up();
+    assert.equal((await until('ready')).unknown_since, null);
+    assert.equal((await user.run(['fleet', 'workers'])).stderr, '');
   },
 );
 

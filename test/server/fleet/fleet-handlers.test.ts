@@ -110,7 +110,14 @@ test('every reply to an operator is what is published', async (t) => {
 test('a bus that carries nothing is reported with the workers', async (t) => {
   const { bus, client } = await operated(t);
   assert.deepEqual(await client.down(), []);
-  Object.assign(bus, { down: () => 'NATS at 127.0.0.1 does not respond' });
-  assert.deepEqual(await client.down(), ['NATS at 127.0.0.1 does not respond']);
-  assert.equal((await client.workers()).length, 1);
+  const [ready] = await client.workers();
+  assert.deepEqual([ready?.status, ready?.unknown_since], ['ready', null]);
+  const outage = { reason: 'NATS at 127.0.0.1 does not respond', since: 1_700_000_000_000 };
+  Object.assign(bus, { down: () => outage });
+  assert.deepEqual(await client.down(), [outage]);
+  // What it was when the bus was lost is not what it is.
+  const [worker] = await client.workers();
+  assert.deepEqual([worker?.status, worker?.unknown_since], ['unknown', outage.since]);
+  Object.assign(bus, { down: () => undefined });
+  assert.equal((await client.workers())[0]?.status, 'ready');
 });

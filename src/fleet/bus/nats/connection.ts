@@ -36,6 +36,8 @@ export interface NatsOptions {
   /** How long a message waits for its acknowledgement, while it is sent again, milliseconds. Default 20,000. */
   readonly publishTimeoutMs?: number;
   readonly log?: Log;
+  /** Epoch milliseconds. */
+  readonly now?: () => number;
   /** Environment variables. Default `process.env`. */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
@@ -159,7 +161,9 @@ export class NatsLink {
   readonly #closing = new AbortController();
   readonly #redial: Redial;
   #manager: Promise<JetStreamManager> | undefined;
-  #up = true;
+  readonly #now: () => number;
+  /** Epoch milliseconds. */
+  #downSince: number | undefined;
 
   constructor(
     packages: NatsPackages,
@@ -172,6 +176,7 @@ export class NatsLink {
     this.packages = packages;
     this.connection = connection;
     this.log = options.log;
+    this.#now = options.now ?? Date.now;
     this.#asking = new RequestMux(connection, this.inbox(), REQUEST_MS);
     this.#servers = [options.servers].flat().length;
     this.#publishTimeoutMs = options.publishTimeoutMs ?? DEFAULT_PUBLISH_MS;
@@ -189,7 +194,12 @@ export class NatsLink {
 
   /** True while the connection stands. */
   get up(): boolean {
-    return this.#up;
+    return this.#downSince === undefined;
+  }
+
+  /** Since when it does not stand, epoch milliseconds; undefined: it does. */
+  get downSince(): number | undefined {
+    return this.#downSince;
   }
 
   /** Aborts when this side closes. */
@@ -237,14 +247,14 @@ export class NatsLink {
   /** Calls `listener` before every attempt to connect again but the first of an outage, which {@link onChange} reports. */
   onRetry(listener: (retry: Retry) => void): void {
     this.#redial.onRetry = (retry) => {
-      if (this.#up || this.#closing.signal.aborted) return;
+      if (this.up || this.#closing.signal.aborted) return;
       listener({ ...retry, reason: fail('unreachable', 'the NATS server is unreachable') });
     };
   }
 
   /** One operation, once. Fails with {@link NoReplyError} when it had no reply; with the server's error, otherwise. */
   async attempt<T>(operation: () => Promise<T>): Promise<T> {
-    if (!this.#up || this.connection.isClosed()) throw new NoReplyError('the connection is down', false);
+    if (!this.up || this.connection.isClosed()) throw new NoReplyError('the connection is down', false);
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     this.#underWay.add(reject);
     operation().then(resolve, reject);
@@ -340,7 +350,7 @@ export class NatsLink {
 
   /** Sends when that is possible now; drops it otherwise. */
   notify(subject: string, data: Uint8Array): void {
-    if (!this.#up || this.connection.isClosed()) return;
+    if (!this.up || this.connection.isClosed()) return;
     try {
       this.connection.publish(subject, data);
     } catch (error) {
@@ -352,7 +362,7 @@ export class NatsLink {
   async close(): Promise<void> {
     this.#closing.abort();
     const late = () => fail('timeout', 'not closed in time');
-    if (this.#up) await withTimeout(this.connection.flush(), CLOSE_MS, late).catch(() => {});
+    if (this.up) await withTimeout(this.connection.flush(), CLOSE_MS, late).catch(() => {});
     this.#listeners.clear();
     await withTimeout(this.connection.close(), CLOSE_MS, late).catch(() => {});
   }
@@ -387,8 +397,8 @@ export class NatsLink {
   }
 
   #set(up: boolean): void {
-    if (this.#up === up) return;
-    this.#up = up;
+    if (this.up === up) return;
+    this.#downSince = up ? undefined : this.#now();
     if (!this.#closing.signal.aborted) {
       this.log?.info(up ? 'connected to NATS again' : 'the connection to NATS is down');
     }

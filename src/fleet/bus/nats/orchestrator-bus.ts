@@ -11,7 +11,7 @@ import { fail, type HandfastError } from '../../../wire/errors.ts';
 import type { Announced, Incoming } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
 import { forwardToOrchestrator, logNotStored } from '../forward.ts';
-import type { FleetPeer, OrchestratorBus, PeerEvents } from '../peer.ts';
+import type { BusOutage, FleetPeer, OrchestratorBus, PeerEvents } from '../peer.ts';
 import { Bucket, type Entry } from './bucket.ts';
 import { EventConsumer } from './event-consumer.ts';
 import { acquireLeadership, type Leadership, type LeadershipOptions } from './leadership.ts';
@@ -83,10 +83,12 @@ class JetStreamBus implements NatsBus {
     await storeDispatch(this.#parts.leadership!.link, subjects.poolDispatch(tokenOf(pool)), message, { check });
   }
 
-  down(): string | undefined {
+  down(): BusOutage | undefined {
     const link = this.#parts.leadership?.link;
-    if (link === undefined || link.up) return undefined;
-    return `NATS at ${link.address} does not respond: workers on it show as last seen, and get no tasks until it does`;
+    const since = link?.downSince;
+    return link === undefined || since === undefined
+      ? undefined
+      : { reason: `NATS at ${link.address} does not respond`, since };
   }
 
   async close(): Promise<void> {
