@@ -16,6 +16,7 @@ import { asError, exitCodeOf, fail, type HandfastError } from '../../wire/errors
 import { INTERRUPTED } from '../interrupt.ts';
 import { SessionOutput } from '../output/session-output.ts';
 import type { TerminalOutput } from '../output/terminal.ts';
+import { shortId } from '../short-id.ts';
 import { chatCommand, commandRows } from './chat-commands.ts';
 import type { ChatAsker, ChatPlace } from './chat-place.ts';
 import type { ChatScreen } from './screen/chat-screen.ts';
@@ -107,13 +108,15 @@ export class Conversation implements ChatPlace {
 
   /** True when a turn continues on the server after the conversation. */
   get turnContinues(): boolean {
-    return this.#running !== undefined && this.#isShared && this.#attended;
+    const isConnected = this.control.state !== 'closed';
+    return this.#running !== undefined && this.#isShared && this.#attended && isConnected;
   }
 
   /** Shows a change of the connection's state. */
   connection(change: StateChange): void {
+    this.#screen?.connection(change.state !== 'lost');
     if (change.state === 'lost') {
-      if (change.attempt === 1) this.#output.note(`· ${change.reason.message}; reconnecting`);
+      if (change.attempt === 1) this.#output.note(`· connection lost (${change.reason.message}); reconnecting`);
     } else if (change.state === 'resumed') this.#output.note('· connected again');
     else if (change.state === 'closed' && change.error !== undefined) this.#lost(change.error);
   }
@@ -236,7 +239,7 @@ export class Conversation implements ChatPlace {
     if (this.#asked !== undefined) return this.#answer(this.#asked, line);
     const text = line.trim();
     if (this.#running === undefined || text === '' || text.startsWith('/')) return void (await this.#spoken(line));
-    const { outcome, steer_id: id } = await this.session.steer(text, { whenLate: 'queue' });
+    const { outcome, steer_id: id } = await this.#sent(text, () => this.session.steer(text, { whenLate: 'queue' }));
     if (outcome === 'injected' && id !== undefined) this.#screen?.steered({ id, text });
   }
 
@@ -247,10 +250,25 @@ export class Conversation implements ChatPlace {
     if (text.startsWith('/')) return void (await chatCommand(this, text));
     this.#sending++;
     try {
-      const sent = await this.control.send({ session_id: this.session.id, text, enqueue: true });
-      return sent.turn_id;
+      const prompt = { session_id: this.session.id, text, enqueue: true };
+      const { turn_id } = await this.#sent(text, () => this.control.send(prompt));
+      return turn_id;
     } finally {
       this.#sending--;
+    }
+  }
+
+  /** Sends a text, which the screen shows as unsent while the connection is lost. */
+  async #sent<Reply>(text: string, send: () => Promise<Reply>): Promise<Reply> {
+    const accepted = this.#screen?.sending(text);
+    try {
+      const reply = await send();
+      accepted?.();
+      return reply;
+    } catch (error) {
+      // At the end of the connection it is printed with everything else that was not sent.
+      if (this.control.state !== 'closed') accepted?.();
+      throw error;
     }
   }
 
@@ -331,7 +349,13 @@ export class Conversation implements ChatPlace {
   /** Handles the end of the events. */
   #lost(error: HandfastError): void {
     if (this.#left) return;
-    this.#failed(error);
+    const isClosed = this.control.state === 'closed';
+    const what = isClosed ? 'the connection could not be restored: ' : '';
+    this.#output.note(`✗ ${what}${error.message} [${error.code}]`);
+    for (const text of this.#screen?.unsent ?? []) this.#output.note(`· not sent: ${text}`);
+    if (isClosed) {
+      this.#output.note(`· continue when the server runs again: handfast chat --session ${shortId(this.session.id)}`);
+    }
     this.#leave(exitCodeOf(error.code, error.detail));
   }
 }

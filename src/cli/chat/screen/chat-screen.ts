@@ -74,6 +74,9 @@ export class ChatScreen implements TerminalOutput, ChatAsker {
   /** The row about what runs right now. */
   #activity = '';
   #asked: Approval | undefined;
+  #isConnected = true;
+  /** Texts that the server has not accepted. */
+  readonly #sending = new Set<{ readonly text: string }>();
   #lastNote = '';
   /** The last line that was printed is empty. */
   #spaced = true;
@@ -167,6 +170,29 @@ export class ChatScreen implements TerminalOutput, ChatAsker {
   shown(event: ControlEvent | EventGap): void {
     if (event.type === 'session.tool.call.completed') this.#output(event.payload.data.executed);
     if (event.type !== 'gap' && isTerminal(event)) this.#turnEnded();
+  }
+
+  /** The connection to the server is there, or is lost and dialled again. */
+  connection(isOpen: boolean): void {
+    this.#isConnected = isOpen;
+    this.#area.request();
+  }
+
+  /** A text is being sent. Call what it gives when the server has accepted it. */
+  sending(text: string): () => void {
+    const sending = { text };
+    this.#sending.add(sending);
+    this.#area.request();
+    return () => {
+      this.#sending.delete(sending);
+      this.#area.request();
+    };
+  }
+
+  /** The texts that the server has not accepted, and what is typed. */
+  get unsent(): string[] {
+    const typed = this.#draft ?? this.#editor.getExpandedText();
+    return [...[...this.#sending].map(({ text }) => text), ...(typed.trim() === '' ? [] : [typed])];
   }
 
   /** A message was accepted for the running turn. */
@@ -417,11 +443,14 @@ export class ChatScreen implements TerminalOutput, ChatAsker {
   }
 
   #waitingRows(columns: number): string[] {
-    const { waiting } = this.facts;
-    const more = waiting.length - SHOWN_WAITING;
-    const rows = waiting
-      .slice(0, SHOWN_WAITING)
-      .map(({ kind, text }) => `${kind === 'steer' ? 'soon' : 'next'}: ${escapeControls(oneLine(text))}`);
+    // Sending takes a moment; without a connection it takes as long as that is lost.
+    const unsent = this.#isConnected ? [] : [...this.#sending].map(({ text }) => `unsent: ${oneLine(text)}`);
+    const accepted = this.facts.waiting.map(
+      ({ kind, text }) => `${kind === 'steer' ? 'soon' : 'next'}: ${oneLine(text)}`,
+    );
+    const all = [...accepted, ...unsent];
+    const more = all.length - SHOWN_WAITING;
+    const rows = all.slice(0, SHOWN_WAITING).map((row) => escapeControls(row));
     return [...rows, ...(more > 0 ? [`… ${more} more wait`] : [])].map((row) =>
       this.#theme.dim(truncateToWidth(row, columns, '…')),
     );
@@ -429,10 +458,12 @@ export class ChatScreen implements TerminalOutput, ChatAsker {
 
   #status(columns: number): string {
     const running = this.facts.runningS;
+    const working = running === undefined ? [] : [`working ${running} s`];
+    const hint = running === undefined ? '/help' : 'Esc stops';
     const words = [
-      ...(running === undefined ? [] : [`working ${running} s`]),
+      ...(this.#isConnected ? working : ['reconnecting']),
       ...this.facts.status().map((word) => escapeControls(word)),
-      running === undefined ? '/help' : 'Esc stops',
+      this.#isConnected ? hint : 'Ctrl-D leaves',
     ];
     while (words.length > 1 && visibleWidth(words.join(' · ')) > columns) words.pop();
     return this.#theme.dim(truncateToWidth(words.join(' · '), columns, '…'));
