@@ -50,7 +50,8 @@ async function bundle(dist: string, command: 'stdio' | 'rpc'): Promise<void> {
   const bundled = await rolldown({
     input: {
       [name]: entry,
-      // A thread of its own, found by its path next to the file that starts it.
+      // Threads of their own, found by their path next to the file that starts them.
+      'memory-thread': join(dist, 'capabilities', 'memory', 'engine', 'memory-thread.js'),
       'search-worker': join(dist, 'capabilities', 'tools', 'builtin', 'search-worker.js'),
     },
     platform: 'node',

@@ -57,6 +57,12 @@ const ready = {
   token_file: orNull(text),
   pid: count,
 };
+const memoryPage = document({
+  entries: list(of('memory', 'MemoryEntry')),
+  total: count,
+  'nextCursor?': text,
+  'degraded?': text,
+});
 const provider = { enum: ['openai', 'openrouter', 'antigravity', 'anthropic', 'google', 'compatible'] };
 const choice = orNull(document({ provider, model: text, thinking: text, source: text, usable: flag }));
 const repository = { subject: text, repository: text, folder: text, path: text, files: any, added_at: text };
@@ -78,6 +84,24 @@ export const documents: Readonly<Record<string, Shape>> = {
     description: 'The result; with --stream each event, then the result as {"result":…}.',
     anyOf: [of('tools', 'ToolResult'), callEvent, document({ result: of('tools', 'ToolResult') })],
   },
+  'memory add': document({ stored: list(any) }),
+  'memory search': memoryPage,
+  'memory get': of('memory', 'MemoryEntry'),
+  'memory ls': memoryPage,
+  'memory history': list(of('memory', 'MemoryEntry')),
+  'memory forget': document({ deleted: count, erased: flag }),
+  'memory publish': document({ published: list(any) }),
+  'memory spaces': list(of('memory', 'MemorySpace')),
+  'memory stats': document({
+    tiers: any,
+    used: of('memory', 'MemoryAmount'),
+    quota: of('memory', 'MemoryAmount'),
+    embedder: text,
+    pending: count,
+    'problem?': text,
+  }),
+  'memory export': of('memory', 'MemoryEntry'),
+  'memory import': document({ stored: count, errors: list(text) }),
   call: {
     description: 'The reply; with --stream each event, then the reply as {"result":…}.',
     anyOf: [any, callEvent, document({ result: any })],

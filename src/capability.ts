@@ -14,11 +14,13 @@ import './base/node-version.ts';
 
 import type { EnvClient } from './capabilities/env/client.ts';
 import type { LearningClient } from './capabilities/learning/client.ts';
+import type { MemoryClient } from './capabilities/memory/client.ts';
 import type { ToolsClient } from './capabilities/tools/client.ts';
 
 /** The clients of the capabilities, by capability name. Packages extend it. */
 export interface CapabilityClients {
   readonly learning: LearningClient;
+  readonly memory: MemoryClient;
   readonly tools: ToolsClient;
   readonly env: EnvClient;
 }
@@ -69,6 +71,29 @@ export type {
   LearnRefinementReviewResp,
   LearnRefinementRollbackResp,
 } from './capabilities/learning/messages.ts';
+export {
+  Memory,
+  type MemoryAgent,
+  MemoryClient,
+  type MemoryForget,
+  type MemoryKeyLike,
+  type MemoryName,
+  type MemoryNewEntry,
+  type MemoryPage,
+  type MemoryQuery,
+  type MemoryStats,
+  type MemoryTier,
+} from './capabilities/memory/client.ts';
+export type { MemoryKey } from './capabilities/memory/key.ts';
+export type {
+  MemoryAmount,
+  MemoryEntry,
+  MemoryForgetResp,
+  MemoryParts,
+  MemoryProvenance,
+  MemorySpace,
+  MemoryStatsResp,
+} from './capabilities/memory/messages.ts';
 export { ToolsClient } from './capabilities/tools/client.ts';
 export { type ToolCallReq, type ToolCallResp, toolCall, toolList } from './capabilities/tools/messages.ts';
 export type { Call, CallEvent, CallOptions, MethodCaller } from './connection/call.ts';

@@ -6,9 +6,10 @@
 import type { Capability } from '../packages/capability.ts';
 import { env } from './env/capability.ts';
 import { learning } from './learning/capability.ts';
+import { memory } from './memory/capability.ts';
 import { tools } from './tools/capability.ts';
 
-export const builtinCapabilities: readonly Capability[] = [tools, env, learning];
+export const builtinCapabilities: readonly Capability[] = [tools, env, learning, memory];
 
 /** The built-in capability of a name. */
 export const builtinCapability = (name: string): Capability | undefined =>

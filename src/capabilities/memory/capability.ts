@@ -1,0 +1,29 @@
+/** The memory capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
+import { defineCapability } from '../../packages/capability.ts';
+import { MemoryClient } from './client.ts';
+import { commands } from './commands.ts';
+import type { MemoryPluginOptions } from './plugin.ts';
+
+export const memory = defineCapability({
+  name: 'memory',
+  about: 'Memory that outlives sessions: facts, notes and search',
+  byDefault: true,
+  plugin: async (options) => (await import('./plugin.ts')).memoryPlugin(options as MemoryPluginOptions),
+  client: (agent) => new MemoryClient(agent),
+  commands,
+  check(options) {
+    const { embedder } = options as MemoryPluginOptions;
+    if (embedder === undefined) {
+      const message = 'vectors are hashed n-grams: they find other forms of the same words, not other words';
+      return [{ status: 'ok', message }];
+    }
+    const { baseUrl, model, apiKeyEnv } = embedder;
+    if (apiKeyEnv !== undefined && process.env[apiKeyEnv] === undefined) {
+      const fix = `set the environment variable ${apiKeyEnv}`;
+      return [{ status: 'fail', message: `the key of the embedder at ${baseUrl} is missing`, fix }];
+    }
+    return [
+      { status: 'ok', message: `vectors of ${model} at ${baseUrl}; texts of entries and queries are sent there` },
+    ];
+  },
+});

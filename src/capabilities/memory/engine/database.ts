@@ -1,0 +1,214 @@
+/**
+ * The database of one principal's memories, and the one of the shared spaces: tables, opening, the parts that entries
+ * belong to. Several processes may have it open.
+ *
+ * Made by `shelf.ts`. `writes.ts` and `reads.ts` use its statements; every rule about what an entry is, is there.
+ */
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { type Damage, openDatabase } from '../../../base/sqlite/database.ts';
+import { GroupCommit, type Write } from '../../../base/sqlite/group-commit.ts';
+import { HandfastError } from '../../../wire/errors.ts';
+import { refreshIndex } from './index-loading.ts';
+import type { SignatureIndex } from './signatures.ts';
+
+const APPLICATION_ID = 0x48464d45;
+
+/** A time after all others, for what has no end. */
+export const NEVER = 9e15;
+
+/** Epoch seconds. */
+export const seconds = (): number => Date.now() / 1000;
+
+/**
+ * An entry is a row for each version of it; ids only grow. `starts` and `ends` say when a version holds: `valid_from` and
+ * `valid_until` as stored, cut by the versions around it. The two full-text tables hold no text of their own.
+ */
+const MIGRATIONS = [
+  `CREATE TABLE memory (
+     id TEXT NOT NULL PRIMARY KEY, agent TEXT NOT NULL, namespace TEXT NOT NULL, scope TEXT NOT NULL, name TEXT NOT NULL
+   ) STRICT, WITHOUT ROWID;
+   CREATE TABLE part (
+     part INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, used_at REAL NOT NULL,
+     entries INTEGER NOT NULL DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0
+   ) STRICT;
+   CREATE TABLE entry (
+     id INTEGER PRIMARY KEY AUTOINCREMENT, part INTEGER NOT NULL, key TEXT NOT NULL, content TEXT NOT NULL,
+     text TEXT NOT NULL, tags TEXT NOT NULL, source TEXT NOT NULL, score REAL NOT NULL, ttl INTEGER NOT NULL,
+     created_at REAL NOT NULL, updated_at REAL NOT NULL, stored_at REAL NOT NULL, valid_until REAL NOT NULL,
+     starts REAL NOT NULL, ends REAL NOT NULL, expires REAL NOT NULL, importance REAL NOT NULL,
+     metadata TEXT, provenance TEXT, supersedes TEXT, bytes INTEGER NOT NULL, sum INTEGER NOT NULL
+   ) STRICT;
+   CREATE INDEX entry_key ON entry (part, key);
+   CREATE INDEX entry_part ON entry (part, id, starts, ends, expires);
+   CREATE INDEX entry_source ON entry (part, source) WHERE source <> '';
+   CREATE INDEX entry_stored ON entry (part, stored_at);
+   CREATE INDEX entry_expires ON entry (expires) WHERE expires < ${NEVER};
+   CREATE TABLE tag (part INTEGER NOT NULL, tag TEXT NOT NULL, entry INTEGER NOT NULL, PRIMARY KEY (part, tag, entry)) STRICT, WITHOUT ROWID;
+   CREATE TABLE successor (part INTEGER NOT NULL, key TEXT NOT NULL, by TEXT NOT NULL, PRIMARY KEY (part, key, by)) STRICT, WITHOUT ROWID;
+   CREATE INDEX successor_by ON successor (part, by);
+   CREATE TABLE embedder (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
+   CREATE TABLE vector (entry INTEGER PRIMARY KEY, embedder INTEGER NOT NULL, numbers BLOB NOT NULL) STRICT;
+   CREATE TABLE signature (entry INTEGER PRIMARY KEY, embedder INTEGER NOT NULL, bits BLOB NOT NULL) STRICT;
+   CREATE VIRTUAL TABLE words USING fts5(
+     text, content='', tokenize="unicode61 remove_diacritics 0 categories 'L* M* N* P* S* Co Cf'");
+   CREATE VIRTUAL TABLE grams USING fts5(text, content='', detail=none, columnsize=0, tokenize='trigram case_sensitive 1');
+   CREATE VIRTUAL TABLE word_rows USING fts5vocab(words, row);
+   INSERT INTO words (words, rank) VALUES ('secure-delete', 1);
+   INSERT INTO grams (grams, rank) VALUES ('secure-delete', 1);`,
+];
+
+/** How long a write waits for another process that writes. */
+const BUSY_MS = 10_000;
+
+/** Bytes from which on SQLite keeps pages in memory: 16 MiB. */
+const CACHE_KIB = 16_384;
+
+export interface MemoryDatabaseOptions {
+  readonly file: string;
+  /** Called when the file was damaged and is replaced. */
+  readonly onCorrupt: (damage: Damage) => void;
+}
+
+export class MemoryDatabase {
+  readonly db: DatabaseSync;
+  readonly commits: GroupCommit;
+  /** Of what is searched by vectors; undefined until the first search. */
+  index: SignatureIndex | undefined;
+  /** Number of the embedder whose signatures the index has. */
+  embedder = 0;
+  /** Commits of other connections that the index has seen. */
+  version = -1;
+  /** When it was used last, monotonic milliseconds. */
+  usedAt = 0;
+  /** How often a word occurs, as counted when there were so many entries. */
+  readonly frequencies = new Map<string, { rows: number; of: number }>();
+  readonly #release: () => void;
+  readonly #statements = new Map<string, StatementSync>();
+  #closed = false;
+
+  private constructor(db: DatabaseSync, release: () => void) {
+    this.db = db;
+    this.#release = release;
+    this.commits = new GroupCommit({
+      db,
+      what: 'the memory',
+      // What the index learned of the transaction did not happen.
+      undone: () => {
+        this.index = undefined;
+      },
+    });
+  }
+
+  static open({ file, onCorrupt }: MemoryDatabaseOptions): MemoryDatabase {
+    return openDatabase(
+      {
+        file,
+        what: 'the memory',
+        applicationId: APPLICATION_ID,
+        migrations: MIGRATIONS,
+        synchronous: 'FULL',
+        ownCheckpoints: true,
+        onCorrupt,
+      },
+      (db, release) => {
+        db.exec(`PRAGMA busy_timeout=${BUSY_MS}; PRAGMA secure_delete=ON; PRAGMA cache_size=-${CACHE_KIB}`);
+        // Reads every table once, so that a definition that was damaged is found here.
+        for (const table of ['memory', 'part', 'entry', 'tag', 'successor', 'embedder', 'vector', 'signature']) {
+          db.prepare(`SELECT * FROM ${table} LIMIT 1`).get();
+        }
+        db.prepare(`SELECT rowid FROM words WHERE words MATCH '"a"' LIMIT 1`).get();
+        db.prepare(`SELECT rowid FROM grams WHERE grams MATCH '"aaa"' LIMIT 1`).get();
+        return new MemoryDatabase(db, release);
+      },
+    );
+  }
+
+  /** A statement, prepared once. */
+  sql(text: string): StatementSync {
+    let statement = this.#statements.get(text);
+    if (statement === undefined) {
+      statement = this.db.prepare(text);
+      this.#statements.set(text, statement);
+    }
+    return statement;
+  }
+
+  /**
+   * Does a write in the next transaction; resolves with what it made when that is on disk. `work` does not throw: it would
+   * undo what others write with it. `bytes` is about what it writes.
+   */
+  async write<Result>(work: () => Result, bytes = 0): Promise<Result> {
+    let made: { readonly value: Result } | undefined;
+    const write: Write = () => {
+      refreshIndex(this);
+      made = { value: work() };
+      return bytes;
+    };
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        await this.commits.write(write);
+        return (made as { readonly value: Result }).value;
+      } catch (thrown) {
+        // Another process had the file for as long as a write waits; its turn ends.
+        if (attempt === MAX_ATTEMPTS || !(thrown instanceof HandfastError) || thrown.code !== 'journal_locked')
+          throw thrown;
+      }
+    }
+  }
+
+  /** The number of a part; undefined when nothing was ever stored in it. */
+  part(name: string): number | undefined {
+    return (this.sql('SELECT part FROM part WHERE name = ?').get(name) as { part: number } | undefined)?.part;
+  }
+
+  /** The number of a part, which is made if need be. Inside a write. */
+  makePart(name: string): number {
+    const made = this.sql(
+      'INSERT INTO part (name, used_at) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET used_at = excluded.used_at RETURNING part',
+    ).get(name, seconds()) as { part: number };
+    return made.part;
+  }
+
+  /** What all parts of the file use. */
+  usage(): { entries: number; bytes: number } {
+    const row = this.sql('SELECT sum(entries) AS entries, sum(bytes) AS bytes FROM part').get() as {
+      entries: number | null;
+      bytes: number | null;
+    };
+    return { entries: row.entries ?? 0, bytes: row.bytes ?? 0 };
+  }
+
+  /**
+   * Copies the log into the file and empties it, so that nothing of what was deleted is left in either. False when another
+   * process reads the log just now.
+   */
+  erase(): boolean {
+    this.commits.flush();
+    const { busy } = this.db.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get() as { busy: number };
+    return busy === 0;
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.commits.close();
+    this.db.close();
+    this.#release();
+  }
+
+  /** Gives the file up without touching it: it is damaged. */
+  abandon(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    try {
+      this.commits.close();
+      this.db.close();
+    } catch {
+      // Nothing of it is used again.
+    } finally {
+      this.#release();
+    }
+  }
+}
+
+const MAX_ATTEMPTS = 5;

@@ -1,0 +1,117 @@
+/**
+ * The memory engine as the plugin sees it: starts the thread at the first request, sends it operations and waits for what
+ * came of them. A thread that ends takes its open requests with it; the next request starts another.
+ *
+ * Made by `plugin.ts`.
+ */
+import { Worker } from 'node:worker_threads';
+import { fail, HandfastError } from '../../../wire/errors.ts';
+import { MAX_PENDING } from '../limits.ts';
+import type { ThreadReply, ThreadRequest } from './memory-thread.ts';
+import type { Arguments, Asker, EngineOptions, OperationName, Reply } from './types.ts';
+
+/** Heap of the thread; indexes and SQLite's pages lie outside of it. */
+const MAX_HEAP_MIB = 512;
+
+type Settle = PromiseWithResolvers<unknown>;
+
+export class MemoryEngine {
+  readonly #options: EngineOptions;
+  readonly #pending = new Map<number, Settle>();
+  #thread: Worker | undefined;
+  #lastId = 0;
+  #closed = false;
+
+  constructor(options: EngineOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Does an operation. Rejects with its error, with the reason of `signal` when that aborts (what was sent is done all the
+   * same), `over_capacity` when too many wait, `interrupted` after `close`.
+   */
+  async run<Name extends OperationName>(
+    name: Name,
+    asker: Asker,
+    args: Arguments<Name>,
+    signal?: AbortSignal,
+  ): Promise<Reply<Name>> {
+    signal?.throwIfAborted();
+    if (this.#closed) throw fail('interrupted', 'the memory is closed');
+    if (this.#pending.size >= MAX_PENDING) {
+      throw fail('over_capacity', `${MAX_PENDING} requests wait for the memory`, { retry_after_ms: 1000 });
+    }
+    const settle = this.#send(name, asker, args);
+    const abort = (): void => settle.reject(signal?.reason);
+    signal?.addEventListener('abort', abort, { once: true });
+    try {
+      return (await settle.promise) as Reply<Name>;
+    } finally {
+      signal?.removeEventListener('abort', abort);
+    }
+  }
+
+  /** Finishes what was sent, has it on disk, and ends the thread. Idempotent. */
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    const thread = this.#thread;
+    if (thread === undefined) return;
+    await Promise.allSettled([...this.#pending.values()].map(({ promise }) => promise));
+    const ended = new Promise<void>((resolve) => thread.once('exit', () => resolve()));
+    this.#send(undefined, { principal: '', agent: '', session: '' }, undefined).promise.catch(() => {});
+    await ended;
+  }
+
+  #send(name: OperationName | undefined, asker: Asker, args: unknown): Settle {
+    const thread = this.#started();
+    this.#lastId += 1;
+    const settle = Promise.withResolvers<unknown>();
+    this.#pending.set(this.#lastId, settle);
+    // Open requests hold the process open, an idle memory does not.
+    thread.ref();
+    thread.postMessage({ id: this.#lastId, ...(name && { name }), asker, args } satisfies ThreadRequest);
+    return settle;
+  }
+
+  #started(): Worker {
+    if (this.#thread !== undefined) return this.#thread;
+    const extension = import.meta.url.endsWith('.ts') ? '.ts' : '.js';
+    const thread = new Worker(new URL(`./memory-thread${extension}`, import.meta.url), {
+      workerData: this.#options,
+      // Nothing of the host's start-up or environment belongs into the thread.
+      execArgv: [],
+      env: {},
+      resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MIB },
+    });
+    this.#thread = thread;
+    thread.unref();
+    thread.on('message', ({ id, value, error }: ThreadReply) => {
+      const settle = this.#pending.get(id);
+      this.#pending.delete(id);
+      if (this.#pending.size === 0) thread.unref();
+      if (error === undefined) settle?.resolve(value);
+      else settle?.reject(errorOf(error));
+    });
+    const ended = (error?: unknown): void => {
+      if (this.#thread === thread) this.#thread = undefined;
+      const reason = fail('interrupted', 'the memory ended unexpectedly', {}, error);
+      for (const { reject } of this.#pending.values()) reject(reason);
+      this.#pending.clear();
+    };
+    thread.once('error', ended);
+    thread.once('exit', () => ended());
+    return thread;
+  }
+}
+
+function errorOf({
+  code,
+  message,
+  detail,
+  retryable,
+  capability,
+  cause,
+}: NonNullable<ThreadReply['error']>): HandfastError {
+  return new HandfastError(code, message, { detail, retryable, capability, cause: cause && new Error(cause) });
+}

@@ -1,0 +1,57 @@
+/**
+ * The thread of the memory engine: does what it is sent and sends back what came of it.
+ *
+ * Started by `engine.ts`, with {@link EngineOptions} as its data.
+ */
+import { parentPort, workerData } from 'node:worker_threads';
+import { asError } from '../../../wire/errors.ts';
+import { MemoryService } from './service.ts';
+import type { Asker, EngineOptions, OperationName } from './types.ts';
+
+/** A request to the thread; without an operation: close, and end. */
+export interface ThreadRequest {
+  readonly id: number;
+  readonly name?: OperationName;
+  readonly asker: Asker;
+  readonly args: unknown;
+}
+
+/** Its reply. */
+export interface ThreadReply {
+  readonly id: number;
+  readonly value?: unknown;
+  readonly error?: {
+    readonly code: string;
+    readonly message: string;
+    readonly detail: Record<string, unknown>;
+    readonly retryable: boolean;
+    readonly capability: string;
+    /** For the log of the host alone. */
+    readonly cause: string | undefined;
+  };
+}
+
+const port = parentPort;
+if (port !== null) {
+  const service = new MemoryService(workerData as EngineOptions);
+  port.on('message', ({ id, name, asker, args }: ThreadRequest) => {
+    if (name === undefined) {
+      service.close();
+      port.postMessage({ id } satisfies ThreadReply);
+      port.close();
+      return;
+    }
+    void (async () => {
+      try {
+        port.postMessage({ id, value: await service.run(name, asker, args as never) } satisfies ThreadReply);
+      } catch (thrown) {
+        const { code, message, detail, retryable, capability, cause } = asError(thrown);
+        const reason = cause instanceof Error ? cause.stack : undefined;
+        port.postMessage({
+          id,
+          error: { code, message, detail, retryable, capability, cause: reason },
+        } satisfies ThreadReply);
+      }
+    })();
+  });
+}

@@ -1,0 +1,113 @@
+/**
+ * Takes over what can still be read of a damaged database: rows are read one by one, and those whose checksum fits are
+ * stored again. Their indexes and vectors are computed again.
+ *
+ * Used by `shelf.ts` after a damaged file was set aside.
+ */
+import type { DatabaseSync } from 'node:sqlite';
+import { connect } from '../../../base/sqlite/file.ts';
+import type { MemoryDatabase } from './database.ts';
+import { checkSum, type EntryRow } from './reads.ts';
+import { fold, textOf, wordsOf } from './words.ts';
+
+export interface Recovered {
+  readonly recovered: number;
+  /** Rows that are there and cannot be read, as far as that is known. */
+  readonly lost: number;
+}
+
+type Row = Record<string, null | number | bigint | string | Uint8Array>;
+
+export function recover(damaged: string, into: MemoryDatabase): Recovered {
+  let from: DatabaseSync;
+  try {
+    from = connect(damaged, 1000);
+  } catch {
+    return { recovered: 0, lost: 0 };
+  }
+  let recovered = 0;
+  let lost = 0;
+  try {
+    into.commits.transact(() => {
+      for (const table of ['memory', 'part', 'successor']) copyTable(from, into, table);
+      into.db.exec('UPDATE part SET entries = 0, bytes = 0');
+      for (const row of readable(from, () => (lost += 1))) {
+        try {
+          insert(into, row);
+          recovered += 1;
+        } catch {
+          lost += 1;
+        }
+      }
+      return recovered * 4096;
+    });
+  } catch {
+    // What was read until then stays.
+  } finally {
+    from.close();
+  }
+  return { recovered, lost };
+}
+
+/** Rows of a table that has no checksums, up to the first that cannot be read. */
+function copyTable(from: DatabaseSync, into: MemoryDatabase, table: string): void {
+  try {
+    for (const row of from.prepare(`SELECT * FROM ${table}`).iterate() as IterableIterator<Row>) {
+      const names = Object.keys(row);
+      into
+        .sql(`INSERT OR IGNORE INTO ${table} (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})`)
+        .run(...Object.values(row));
+    }
+  } catch {
+    // The rest of it is lost.
+  }
+}
+
+/** The rows of the entries that can be read. A page that cannot be costs its own rows alone. */
+function* readable(from: DatabaseSync, lost: () => void): Generator<Row> {
+  let id = 0;
+  let failures = 0;
+  // Where a page is damaged, the next row is looked for behind it.
+  for (let step = 1; failures < 10_000; ) {
+    let row: Row | undefined;
+    try {
+      row = from.prepare('SELECT * FROM entry WHERE id > ? ORDER BY id LIMIT 1').get(id) as Row | undefined;
+    } catch {
+      failures += 1;
+      lost();
+      id += step;
+      step = Math.min(step * 2, 64);
+      continue;
+    }
+    if (row === undefined) return;
+    step = 1;
+    id = row.id as number;
+    try {
+      checkSum(row as unknown as EntryRow);
+    } catch {
+      lost();
+      continue;
+    }
+    yield row;
+  }
+}
+
+function insert(into: MemoryDatabase, row: Row): void {
+  const tags = JSON.parse(row.tags as string) as string[];
+  const text = fold(textOf(JSON.parse(row.key as string), JSON.parse(row.content as string), tags));
+  const names = Object.keys(row);
+  into
+    .sql(`INSERT INTO entry (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})`)
+    .run(...Object.values({ ...row, text }));
+  const id = row.id as number;
+  const part = row.part as number;
+  for (const tag of new Set(tags)) into.sql('INSERT INTO tag (part, tag, entry) VALUES (?, ?, ?)').run(part, tag, id);
+  into.sql('INSERT INTO words (rowid, text) VALUES (?, ?)').run(id, wordsOf(text).join(' '));
+  into.sql('INSERT INTO grams (rowid, text) VALUES (?, ?)').run(id, text);
+  into
+    .sql(
+      `INSERT INTO part (part, name, used_at, entries, bytes) VALUES (?, ?, ?, 1, ?)
+       ON CONFLICT (part) DO UPDATE SET entries = entries + 1, bytes = bytes + excluded.bytes`,
+    )
+    .run(part, `lost ${part}`, row.stored_at as number, row.bytes as number);
+}

@@ -1,0 +1,534 @@
+/**
+ * The memory engine: does each operation on the databases of a folder. Runs in a thread of its own (`memory-thread.ts`), so that
+ * no search and no write holds up the host.
+ *
+ * @see docs/memory.md
+ */
+import { createHash } from 'node:crypto';
+import { fail } from '../../../wire/errors.ts';
+import { memoryFailure } from '../errors.ts';
+import { canonical, type MemoryKey } from '../key.ts';
+import { type MemoryDatabase, seconds } from './database.ts';
+import type { Embedder } from './embedder.ts';
+import { endpointEmbedder } from './endpoint.ts';
+import { hashedEmbedder } from './hashed.ts';
+import {
+  countEntries,
+  type EntryRow,
+  entryOf,
+  filterOf,
+  historyOf,
+  idsOf,
+  listEntries,
+  type PartView,
+  readEntry,
+  type Source,
+} from './reads.ts';
+import { type SearchHit, search } from './search.ts';
+import { fileOf, Shelf, SPACES } from './shelf.ts';
+import {
+  type Arguments,
+  type Asker,
+  type EngineOptions,
+  type ForgetRequest,
+  type OperationName,
+  type Reply,
+  type RetrieveRequest,
+  TIERS,
+  type Tier,
+} from './types.ts';
+import { deleteExpired, deleteOrphans, deletePart, embedBatch, pendingVectors } from './upkeep.ts';
+import { deleteKey, deleteVersion, type PreparedEntry, prepare, storeVersion } from './writes.ts';
+
+/** How often expired entries are looked for. */
+const SWEEP_MS = 2000;
+/** How often files that nothing uses are looked at for them. */
+const SWEEP_ALL_MS = 60 * 60_000;
+/** After a failed request to the embedder in the background. */
+const EMBED_RETRY_MS = 5000;
+/** A search waits this long for the vector of its query; then it is lexical. */
+const QUERY_EMBED_MS = 2000;
+/** Memories that one principal may open. */
+const MAX_MEMORIES = 100_000;
+/** About what storing a version puts into the log. */
+const ENTRY_LOG_BYTES = 16_384;
+/** Hits of a search that a page is made of. */
+const MAX_HITS = 1000;
+
+interface MemoryRow {
+  readonly id: string;
+  readonly agent: string;
+  readonly name: string;
+}
+
+type Handlers = { readonly [Name in OperationName]: (asker: Asker, args: Arguments<Name>) => Promise<Reply<Name>> };
+
+export class MemoryService {
+  readonly #options: EngineOptions;
+  readonly #shelf: Shelf;
+  readonly #embedder: Embedder;
+  readonly #embedderIds = new WeakMap<MemoryDatabase, number>();
+  readonly #timers: NodeJS.Timeout[];
+  #embedding = false;
+  /** Why the embedder failed in the background, until it succeeds. */
+  #problem: string | undefined;
+  #retryAt = 0;
+  #closed = false;
+
+  constructor(options: EngineOptions) {
+    this.#options = options;
+    this.#shelf = new Shelf(options.folder);
+    this.#embedder = options.embedder === undefined ? hashedEmbedder : endpointEmbedder(options.embedder);
+    const every = (ms: number, work: () => Promise<void>): NodeJS.Timeout =>
+      setInterval(() => void work().catch(() => {}), ms).unref();
+    this.#timers = [every(SWEEP_MS, () => this.#sweep()), every(SWEEP_ALL_MS, () => this.#sweepAll())];
+    void this.#sweepAll().catch(() => {});
+  }
+
+  run<Name extends OperationName>(name: Name, asker: Asker, args: Arguments<Name>): Promise<Reply<Name>> {
+    return this.#handlers[name](asker, args);
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const timer of this.#timers) clearInterval(timer);
+    this.#shelf.closeAll();
+  }
+
+  readonly #handlers: Handlers = {
+    init: (asker, { agent, namespace, scope }) =>
+      this.#own(asker, async (database) => {
+        const { principal } = asker;
+        const name = canonical([namespace, scope]);
+        const memory = `mem-${createHash('sha256')
+          .update(canonical([principal, agent, name]))
+          .digest('hex')
+          .slice(0, 32)}`;
+        const reply = { memory, embedder: this.#embedder.name };
+        if (database.sql('SELECT 1 FROM memory WHERE id = ?').get(memory) !== undefined) return reply;
+        const full = await database.write(() => {
+          const { count } = database.sql('SELECT count(*) AS count FROM memory').get() as { count: number };
+          if (count >= MAX_MEMORIES) return true;
+          database
+            .sql('INSERT OR IGNORE INTO memory (id, agent, namespace, scope, name) VALUES (?, ?, ?, ?, ?)')
+            .run(memory, agent, namespace, canonical(scope), name);
+          return false;
+        });
+        if (full) {
+          throw memoryFailure('full', `this principal has ${MAX_MEMORIES} memories already`, {
+            used: MAX_MEMORIES,
+            quota: MAX_MEMORIES,
+          });
+        }
+        return reply;
+      }),
+
+    store: (asker, { memory, entries, at }) =>
+      this.#own(asker, async (database) => {
+        const row = this.#memory(database, memory);
+        const errors: string[] = [];
+        const prepared: PreparedEntry[] = [];
+        const { maxEntryBytes } = this.#options;
+        for (const [index, entry] of entries.entries()) {
+          const one = prepare(entry, this.#embedder);
+          if (one.bytes > maxEntryBytes) {
+            errors.push(
+              `entries[${at[index]}]: has ${one.bytes} bytes, more than the ${maxEntryBytes} that an entry may have`,
+            );
+          } else prepared.push(one);
+        }
+        if (prepared.length > 0) await this.#store(database, prepared, (tier) => partName(asker, tier, row));
+        void this.#embedSoon();
+        return { stored: prepared.map(({ entry }) => entry.key), errors };
+      }),
+
+    retrieve: (asker, request) => this.#retrieve(asker, request),
+
+    forget: (asker, request) => this.#forget(asker, request),
+
+    history: (asker, { memory, key, tier, limit }) =>
+      this.#own(asker, (database) => {
+        const now = seconds();
+        const source = { database, parts: this.#parts(database, asker, this.#memory(database, memory), tier) };
+        const rows = historyOf(source, canonical(key), now);
+        return { entries: rows.slice(0, limit).map((row) => entryOf(source, row, now)), total: rows.length };
+      }),
+
+    publish: (asker, { memory, space, keys, tags }) =>
+      this.#own(asker, (database) =>
+        this.#shelf.use(fileOf(SPACES), async (shared) => {
+          const now = seconds();
+          const row = this.#memory(database, memory);
+          const source = { database, parts: this.#parts(database, asker, row, 'semantic') };
+          if (keys.length === 0 && tags.length === 0) return { published: [] };
+          const ids = new Set<number>();
+          if (keys.length > 0) for (const id of idsOf(source, filterOf(keys, [], now, now))) ids.add(id);
+          if (tags.length > 0) for (const id of idsOf(source, filterOf([], tags, now, now))) ids.add(id);
+          const chosen = [...ids]
+            .sort((left, right) => left - right)
+            .flatMap((id) => readEntry(source, id, now, now) ?? []);
+          if (chosen.length === 0) return { published: [] };
+          const { principal, agent, session } = asker;
+          const provenance = { principal, agent_id: agent, session_id: session, published_at: now };
+          const prepared = chosen.map((one) =>
+            prepare({ ...storedEntry(source, one, now), provenance }, this.#embedder),
+          );
+          await this.#store(shared, prepared, () => `x ${space}`);
+          // First there, then gone here: after a kill in between it is in both, and publishing it again settles that.
+          await database.write(() => {
+            for (const { part, key } of chosen) deleteKey(database, part, key);
+          }, chosen.length * ENTRY_LOG_BYTES);
+          void this.#embedSoon();
+          return { published: prepared.map(({ entry }) => entry.key) };
+        }),
+      ),
+
+    spaces: () =>
+      this.#shelf.use(fileOf(SPACES), (shared) => {
+        const rows = shared
+          .sql(`SELECT substr(name, 3) AS space, entries FROM part WHERE name LIKE 'x %' AND entries > 0 ORDER BY name`)
+          .all() as { space: string; entries: number }[];
+        return { spaces: rows.map(({ space, entries }) => ({ space, entries })) };
+      }),
+
+    stats: (asker, { memory }) =>
+      this.#own(asker, (database) => {
+        const opened = memory === '' ? undefined : this.#memory(database, memory);
+        const tiers: Record<string, { entries: number; bytes: number }> = {};
+        const rows = database.sql('SELECT name, entries, bytes FROM part').all() as {
+          name: string;
+          entries: number;
+          bytes: number;
+        }[];
+        for (const tier of TIERS) {
+          const own = opened === undefined ? undefined : partName(asker, tier, opened);
+          const counted = rows.filter(({ name }) =>
+            own === undefined ? name.startsWith(`${tier[0]} `) : name === own,
+          );
+          tiers[tier] = {
+            entries: counted.reduce((sum, { entries }) => sum + entries, 0),
+            bytes: counted.reduce((sum, { bytes }) => sum + bytes, 0),
+          };
+        }
+        return {
+          tiers,
+          used: database.usage(),
+          quota: this.#quota,
+          embedder: this.#embedder.name,
+          pending: pendingVectors(database, this.#embedderId(database)),
+          ...(this.#problem !== undefined && { problem: this.#problem }),
+        };
+      }),
+
+    endSession: (asker) =>
+      this.#own(asker, async (database) => {
+        await deletePart(database, `w ${asker.session} `);
+        return {};
+      }),
+  };
+
+  get #quota(): { entries: number; bytes: number } {
+    return { entries: this.#options.quotaEntries, bytes: this.#options.quotaBytes };
+  }
+
+  #own<Result>({ principal }: Asker, work: (database: MemoryDatabase) => Result | Promise<Result>): Promise<Result> {
+    return this.#shelf.use(fileOf(principal), work);
+  }
+
+  /** The memory of an id. It is looked for among those of this principal alone. */
+  #memory(database: MemoryDatabase, memory: string): MemoryRow {
+    const row = database.sql('SELECT id, agent, name FROM memory WHERE id = ?').get(memory) as MemoryRow | undefined;
+    if (row !== undefined) return row;
+    const message = `there is no memory ${JSON.stringify(memory.slice(0, 64))}; open one with memory/init`;
+    throw memoryFailure('not_found', message, { memory_id: memory });
+  }
+
+  /** The parts of a memory that exist, of one tier or of all. */
+  #parts(database: MemoryDatabase, asker: Asker, memory: MemoryRow, tier: Tier | undefined): PartView[] {
+    return (tier === undefined ? TIERS : [tier]).flatMap((one) => {
+      const part = database.part(partName(asker, one, memory));
+      return part === undefined ? [] : [{ part, tier: one }];
+    });
+  }
+
+  async #store(
+    database: MemoryDatabase,
+    prepared: readonly PreparedEntry[],
+    nameOf: (tier: Tier) => string,
+  ): Promise<void> {
+    const embedder = this.#embedderId(database);
+    const bytes = prepared.reduce((sum, one) => sum + one.bytes, 0);
+    const quota = this.#quota;
+    // In the transaction, so that no other write comes between the check and the entries.
+    const used = await database.write(() => {
+      const usage = database.usage();
+      if (usage.entries + prepared.length > quota.entries || usage.bytes + bytes > quota.bytes) return usage;
+      const now = seconds();
+      for (const one of prepared) {
+        const { tier } = one.entry;
+        const historyVersions = tier === 'working' ? 0 : this.#options.historyVersions;
+        storeVersion({ database, part: database.makePart(nameOf(tier)), now, historyVersions, embedder }, one);
+      }
+      return undefined;
+    }, prepared.length * ENTRY_LOG_BYTES);
+    if (used === undefined) return;
+    throw memoryFailure(
+      'full',
+      `the memory holds ${used.entries} of ${quota.entries} entries and ${used.bytes} of ${quota.bytes} bytes, too much for ${prepared.length} more; forget something`,
+      { used, quota },
+    );
+  }
+
+  async #retrieve(asker: Asker, request: RetrieveRequest): Promise<Reply<'retrieve'>> {
+    const { query, memory, spaces, tier } = request;
+    const vector = await this.#queryVector(request);
+    return this.#own(asker, async (database) => {
+      const row = this.#memory(database, memory);
+      const sources: Source[] = [{ database, parts: this.#parts(database, asker, row, tier) }];
+      const readsSpaces = spaces.length > 0 && (tier === undefined || tier === 'semantic');
+      if (!readsSpaces) return this.#read(sources, request, vector);
+      return this.#shelf.use(fileOf(SPACES), (shared) => {
+        const parts = spaces.flatMap((space) => {
+          const part = shared.part(`x ${space}`);
+          return part === undefined ? [] : [{ part, tier: 'semantic', space }];
+        });
+        return this.#read([...sources, { database: shared, parts }], request, vector);
+      });
+    }).then((reply) => (query !== '' && vector instanceof Error ? { ...reply, degraded: vector.message } : reply));
+  }
+
+  /** The vector of the query; undefined where none is needed, the error where the embedder failed. */
+  async #queryVector({ query, ranking }: RetrieveRequest): Promise<Float32Array | Error | undefined> {
+    if (query.trim() === '' || ranking === 'lexical') return undefined;
+    try {
+      return (await this.#embedder.embed([query], QUERY_EMBED_MS))[0];
+    } catch (thrown) {
+      return thrown as Error;
+    }
+  }
+
+  #read(
+    sources: readonly Source[],
+    request: RetrieveRequest,
+    vector: Float32Array | Error | undefined,
+  ): Reply<'retrieve'> {
+    return request.query.trim() === ''
+      ? list(sources, request)
+      : this.#search(sources, request, vector instanceof Error ? undefined : vector);
+  }
+
+  #search(sources: readonly Source[], request: RetrieveRequest, vector: Float32Array | undefined): Reply<'retrieve'> {
+    const now = seconds();
+    const { keys, tags, asOf, limit, minScore } = request;
+    const at = asOf ?? now;
+    const ranking = vector === undefined ? 'lexical' : request.ranking;
+    const selective = keys.length > 0 || tags.length > 0;
+    const hits = sources
+      .flatMap((source) => {
+        if (source.parts.length === 0) return [];
+        const ids = selective ? new Set(idsOf(source, filterOf(keys, tags, at, now))) : undefined;
+        if (ids?.size === 0) return [];
+        const found = search(
+          source.database,
+          { text: request.query, vector, ranking, parts: source.parts.map(({ part }) => part), at, ids },
+          this.#embedder,
+          this.#embedderId(source.database),
+        );
+        return found.map((hit) => ({ source, hit }));
+      })
+      .filter(({ hit }) => hit.score >= minScore)
+      .sort((left, right) => right.hit.score - left.hit.score)
+      .slice(0, MAX_HITS);
+    let next = pageStart(request.cursor, 'search');
+    const entries: Record<string, unknown>[] = [];
+    for (; next < hits.length && entries.length < limit; next += 1) {
+      const { source, hit } = hits[next] as { source: Source; hit: SearchHit };
+      const row = readEntry(source, hit.id, at, now);
+      if (row !== undefined) entries.push(entryOf(source, row, now, { ...hit, rank: next + 1 }));
+    }
+    return { entries, total: hits.length, ...(limit > 0 && next < hits.length && { next_cursor: `search.${next}` }) };
+  }
+
+  async #forget(asker: Asker, request: ForgetRequest): Promise<Reply<'forget'>> {
+    const { memory, space, tier } = request;
+    return this.#own(asker, async (database) => {
+      const row = this.#memory(database, memory);
+      if (space === '') return forget({ database, parts: this.#parts(database, asker, row, tier) }, request);
+      return this.#shelf.use(fileOf(SPACES), (shared) => {
+        const part = shared.part(`x ${space}`);
+        return forget(
+          { database: shared, parts: part === undefined ? [] : [{ part, tier: 'semantic', space }] },
+          request,
+        );
+      });
+    });
+  }
+
+  /** The number that the vectors of the embedder have in a database. */
+  #embedderId(database: MemoryDatabase): number {
+    let id = this.#embedderIds.get(database);
+    if (id === undefined) {
+      const { name } = this.#embedder;
+      const read = (): { id: number } | undefined =>
+        database.sql('SELECT id FROM embedder WHERE name = ?').get(name) as { id: number } | undefined;
+      if (read() === undefined) {
+        const failure = database.commits.transact(() => {
+          database.sql('INSERT OR IGNORE INTO embedder (name) VALUES (?)').run(name);
+          return 0;
+        });
+        if (failure !== undefined) throw failure;
+      }
+      id = read()?.id ?? 0;
+      this.#embedderIds.set(database, id);
+    }
+    return id;
+  }
+
+  /** Gives entries of the open databases their vectors, until all have one or the embedder fails. */
+  async #embedSoon(): Promise<void> {
+    if (this.#embedding || this.#closed || performance.now() < this.#retryAt) return;
+    this.#embedding = true;
+    try {
+      for (const database of this.#shelf.databases) {
+        while (!this.#closed && (await embedBatch(database, this.#embedder, this.#embedderId(database))) > 0) {
+          this.#problem = undefined;
+          // Requests come in between.
+          await new Promise((resolve) => setImmediate(resolve));
+        }
+      }
+    } catch (thrown) {
+      this.#problem = (thrown as Error).message;
+      this.#retryAt = performance.now() + EMBED_RETRY_MS;
+    } finally {
+      this.#embedding = false;
+    }
+  }
+
+  async #sweep(): Promise<void> {
+    this.#shelf.closeIdle();
+    for (const database of this.#shelf.databases) await deleteExpired(database);
+    await this.#embedSoon();
+  }
+
+  async #sweepAll(): Promise<void> {
+    for (const file of this.#shelf.files) {
+      if (this.#closed) return;
+      await this.#shelf.use(file, async (database) => {
+        await deleteExpired(database);
+        await deleteOrphans(database, this.#options.workingDays);
+      });
+    }
+  }
+}
+
+/** The name of a part: whose, and of which memory. */
+function partName({ session }: Asker, tier: Tier, { agent, name }: MemoryRow): string {
+  switch (tier) {
+    case 'working':
+      return `w ${session} ${name}`;
+    case 'episodic':
+      return `e ${JSON.stringify(agent)} ${name}`;
+    case 'semantic':
+      return `s ${name}`;
+  }
+}
+
+/** The entries that meet everything but a query, the newest first. */
+function list(sources: readonly Source[], request: RetrieveRequest): Reply<'retrieve'> {
+  const now = seconds();
+  const { keys, tags, limit, minScore } = request;
+  const at = request.allVersions ? undefined : (request.asOf ?? now);
+  const filter = { ...filterOf(keys, tags, at, now), minScore };
+  const total = sources.reduce((sum, source) => sum + countEntries(source, filter), 0);
+  let from = pageStart(request.cursor, 'list');
+  let before = request.cursor === '' ? Number.MAX_SAFE_INTEGER : Number(request.cursor.split('.')[2]);
+  const entries: Record<string, unknown>[] = [];
+  if (limit === 0) return { entries, total };
+  for (; from < sources.length; from += 1, before = Number.MAX_SAFE_INTEGER) {
+    const source = sources[from] as Source;
+    for (const row of listEntries(source, filter, before, limit - entries.length + 1)) {
+      if (entries.length === limit) return { entries, total, next_cursor: `list.${from}.${before}` };
+      entries.push(entryOf(source, row, now));
+      before = row.id;
+    }
+  }
+  return { entries, total };
+}
+
+/** Where a page starts. Fails with `schema_violation` for a cursor that no reply of this kind had. */
+function pageStart(cursor: string, kind: 'list' | 'search'): number {
+  if (cursor === '') return 0;
+  const [, named, at, before] = /^(list|search)\.(\d{1,9})(?:\.(\d{1,16}))?$/.exec(cursor) ?? [];
+  if (named === kind && (kind === 'search') === (before === undefined)) return Number(at);
+  throw fail('schema_violation', '"cursor" is not a next_cursor of such a request', { path: '/cursor' });
+}
+
+/** Deletes what a request selects, and its bytes from the files. */
+async function forget(source: Source, { keys, tags, sources, before }: ForgetRequest): Promise<Reply<'forget'>> {
+  const { database, parts } = source;
+  const selects = keys.length + tags.length + sources.length > 0;
+  if (parts.length === 0 || (!selects && before === undefined)) return { deleted: 0, erased: true };
+  const list = (values: readonly (string | number)[]): string => JSON.stringify(values);
+  const partList = list(parts.map(({ part }) => part));
+  const rows = database
+    .sql(
+      `SELECT id, part, key FROM entry WHERE part IN (SELECT value FROM json_each(?1)) AND stored_at < ?2 AND (?3
+         OR key IN (SELECT value FROM json_each(?4))
+         OR (source <> '' AND source IN (SELECT value FROM json_each(?5)))
+         OR id IN (SELECT entry FROM tag WHERE part IN (SELECT value FROM json_each(?1)) AND tag IN (SELECT value FROM json_each(?6))))`,
+    )
+    .all(
+      partList,
+      before ?? Number.MAX_SAFE_INTEGER,
+      selects ? 0 : 1,
+      list(keys.map(canonical)),
+      list(sources),
+      list(tags),
+    ) as {
+    id: number;
+    part: number;
+    key: string;
+  }[];
+  if (rows.length === 0) return { deleted: 0, erased: true };
+  const chosen = new Map<string, { part: number; key: string; ids: number[] }>();
+  for (const { id, part, key } of rows) {
+    const known = chosen.get(`${part} ${key}`);
+    if (known === undefined) chosen.set(`${part} ${key}`, { part, key, ids: [id] });
+    else known.ids.push(id);
+  }
+  const newest = database.sql('SELECT id FROM entry WHERE part = ? AND key = ? ORDER BY starts DESC, id DESC LIMIT 1');
+  const deleted = await database.write(() => {
+    for (const { part, key, ids } of chosen.values()) {
+      const last = newest.get(part, key) as { id: number } | undefined;
+      // Without its newest version an older one would hold again: the key is deleted as a whole.
+      if (last !== undefined && ids.includes(last.id)) deleteKey(database, part, key);
+      else for (const id of ids) deleteVersion(database, id);
+    }
+    return chosen.size;
+  }, rows.length * ENTRY_LOG_BYTES);
+  return { deleted, erased: database.erase() };
+}
+
+/** An entry that is stored, as one to store. */
+function storedEntry(source: Source, row: EntryRow, now: number) {
+  const entry = entryOf(source, row, now) as {
+    key: MemoryKey;
+    content: unknown;
+    tags: string[];
+    metadata?: Record<string, unknown>;
+    valid_until: number | null;
+  };
+  return {
+    ...entry,
+    tier: 'semantic' as const,
+    source: row.source,
+    score: row.score,
+    ttl: row.ttl === 0 ? 0 : Math.max(1, Math.ceil(row.expires - now)),
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+    validFrom: row.starts,
+    validUntil: entry.valid_until ?? undefined,
+    supersedes: [],
+    metadata: entry.metadata,
+  };
+}

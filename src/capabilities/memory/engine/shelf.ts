@@ -1,0 +1,128 @@
+/**
+ * The open databases of a host: one file for each principal, one for the shared spaces. Opened when they are used, closed
+ * when they are not; what is damaged is set aside, and what can be read of it is put into a new one.
+ *
+ * Owned by `service.ts`.
+ */
+import { createHash } from 'node:crypto';
+import { readdirSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import type { Damage } from '../../../base/sqlite/database.ts';
+import { isDamage } from '../../../base/sqlite/failure.ts';
+import { setAside } from '../../../base/sqlite/file.ts';
+import { memoryFailure } from '../errors.ts';
+import { MemoryDatabase } from './database.ts';
+import { recover } from './recovery.ts';
+
+const MAX_OPEN = 64;
+const IDLE_MS = 5 * 60_000;
+/** The owner of the shared spaces. No principal has an empty name. */
+export const SPACES = '';
+
+/** A name of a file from a name of a principal, which may hold anything. */
+export const fileOf = (owner: string): string =>
+  owner === SPACES ? 'spaces.db' : `${createHash('sha256').update(owner).digest('hex').slice(0, 32)}.db`;
+
+interface Opened {
+  readonly database: MemoryDatabase;
+  /** Operations that use it now. */
+  users: number;
+}
+
+export class Shelf {
+  readonly #folder: string;
+  readonly #now: () => number;
+  readonly #open = new Map<string, Opened>();
+
+  /** `now` counts milliseconds. */
+  constructor(folder: string, now: () => number = () => performance.now()) {
+    this.#folder = folder;
+    this.#now = now;
+  }
+
+  /** The files there are, by name. */
+  get files(): string[] {
+    return readdirSync(this.#folder).filter((name) => name.endsWith('.db'));
+  }
+
+  get databases(): MemoryDatabase[] {
+    return [...this.#open.values()].map(({ database }) => database);
+  }
+
+  /**
+   * Runs `work` with the database of a file, which stays open meanwhile. Rejects with `memory.damaged` when that turned out to
+   * be damaged; the next use finds the new one.
+   */
+  async use<Result>(file: string, work: (database: MemoryDatabase) => Result | Promise<Result>): Promise<Result> {
+    const opened = this.#opened(file);
+    opened.users += 1;
+    opened.database.usedAt = this.#now();
+    try {
+      return await work(opened.database);
+    } catch (thrown) {
+      if (!isDamage(thrown)) throw thrown;
+      throw this.#replace(file, opened, thrown);
+    } finally {
+      opened.users -= 1;
+    }
+  }
+
+  /** Closes what has not been used for a while. */
+  closeIdle(): void {
+    const now = this.#now();
+    for (const [file, { database, users }] of this.#open) {
+      if (users === 0 && now - database.usedAt > IDLE_MS) this.#close(file);
+    }
+  }
+
+  closeAll(): void {
+    for (const file of [...this.#open.keys()]) this.#close(file);
+  }
+
+  #opened(file: string): Opened {
+    const known = this.#open.get(file);
+    if (known !== undefined) return known;
+    for (const [oldest, { users }] of this.#open) {
+      if (this.#open.size < MAX_OPEN) break;
+      if (users === 0) this.#close(oldest);
+    }
+    let damage: Damage | undefined;
+    const database = MemoryDatabase.open({
+      file: join(this.#folder, file),
+      onCorrupt: (found) => {
+        damage = found;
+      },
+    });
+    const opened = { database, users: 0 };
+    this.#open.set(file, opened);
+    if (damage !== undefined) throw this.#recovered(database, damage.movedTo);
+    return opened;
+  }
+
+  /** The file was found damaged while it was in use. */
+  #replace(file: string, opened: Opened, cause: unknown): Error {
+    // Another operation has found it too.
+    if (this.#open.get(file) !== opened)
+      return memoryFailure('damaged', 'the memory was damaged and is replaced', {}, cause);
+    this.#open.delete(file);
+    opened.database.abandon();
+    const movedTo = setAside(join(this.#folder, file), Date.now());
+    return this.#recovered(this.#opened(file).database, movedTo);
+  }
+
+  /** Takes over what can be read; the error says how much, and where the damaged file is. */
+  #recovered(database: MemoryDatabase, movedTo: string): Error {
+    const { recovered, lost } = recover(movedTo, database);
+    const name = basename(movedTo);
+    return memoryFailure(
+      'damaged',
+      `the memory was damaged: ${recovered} entries were recovered, ${lost} could not be read; the damaged file is ${name} in the data folder of the host; repeat the request`,
+      { recovered, lost, file: name },
+    );
+  }
+
+  #close(file: string): void {
+    this.#open.get(file)?.database.close();
+    this.#open.delete(file);
+  }
+}

@@ -1,0 +1,136 @@
+/**
+ * What the plugin asks of the memory engine and what it is replied: plain data that crosses to the engine's thread.
+ *
+ * Used by `plugin.ts`, `engine.ts` and `service.ts`.
+ */
+import type { MemoryKey } from '../key.ts';
+
+export const TIERS = ['working', 'episodic', 'semantic'] as const;
+export type Tier = (typeof TIERS)[number];
+
+/** What the configuration decides. */
+export interface EngineOptions {
+  /** Folder of the databases. */
+  readonly folder: string;
+  readonly quotaEntries: number;
+  readonly quotaBytes: number;
+  readonly maxEntryBytes: number;
+  /** Versions of a key that are stored beside the newest. */
+  readonly historyVersions: number;
+  /** Days after which what is left of a session that never ended in order is deleted. */
+  readonly workingDays: number;
+  readonly embedder?: EndpointOptions | undefined;
+}
+
+/** A server that computes vectors, as of the OpenAI API. */
+export interface EndpointOptions {
+  readonly baseUrl: string;
+  readonly model: string;
+  /** Value of the key, if it wants one. */
+  readonly key?: string | undefined;
+  readonly timeoutMs: number;
+}
+
+/** Who asks: whose database it is, and which of its parts. */
+export interface Asker {
+  readonly principal: string;
+  readonly agent: string;
+  readonly session: string;
+}
+
+/** An entry that was checked. Times are epoch seconds. */
+export interface NewEntry {
+  readonly key: MemoryKey;
+  readonly content: unknown;
+  readonly tier: Tier;
+  readonly tags: readonly string[];
+  readonly source: string;
+  readonly score: number;
+  readonly ttl: number;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  readonly validFrom: number | undefined;
+  readonly validUntil: number | undefined;
+  readonly supersedes: readonly MemoryKey[];
+  readonly metadata: Readonly<Record<string, unknown>> | undefined;
+  readonly provenance?: Readonly<Record<string, unknown>> | undefined;
+}
+
+export type RankingName = 'hybrid' | 'lexical' | 'vector';
+
+/** Selects entries of a memory. */
+export interface Selection {
+  readonly keys: readonly MemoryKey[];
+  readonly tags: readonly string[];
+  /** Undefined: every tier. */
+  readonly tier: Tier | undefined;
+}
+
+export interface RetrieveRequest extends Selection {
+  readonly memory: string;
+  readonly spaces: readonly string[];
+  readonly query: string;
+  readonly limit: number;
+  readonly minScore: number;
+  readonly cursor: string;
+  readonly asOf: number | undefined;
+  readonly ranking: RankingName;
+  readonly allVersions: boolean;
+}
+
+export interface ForgetRequest extends Selection {
+  readonly memory: string;
+  readonly sources: readonly string[];
+  readonly before: number | undefined;
+  /** A shared space instead of the own tiers. */
+  readonly space: string;
+}
+
+/** The operations, each with its arguments and its reply. */
+export interface Operations {
+  init: [
+    { readonly agent: string; readonly namespace: string; readonly scope: Readonly<Record<string, unknown>> },
+    { memory: string; embedder: string },
+  ];
+  /** `at` are the indexes of the entries in the request, for messages. */
+  store: [
+    { readonly memory: string; readonly entries: readonly NewEntry[]; readonly at: readonly number[] },
+    { stored: MemoryKey[]; errors: string[] },
+  ];
+  retrieve: [
+    RetrieveRequest,
+    { entries: Record<string, unknown>[]; total: number; next_cursor?: string; degraded?: string },
+  ];
+  forget: [ForgetRequest, { deleted: number; erased: boolean }];
+  history: [
+    { readonly memory: string; readonly key: MemoryKey; readonly tier: Tier | undefined; readonly limit: number },
+    { entries: Record<string, unknown>[]; total: number },
+  ];
+  publish: [
+    {
+      readonly memory: string;
+      readonly space: string;
+      readonly keys: readonly MemoryKey[];
+      readonly tags: readonly string[];
+    },
+    { published: MemoryKey[] },
+  ];
+  spaces: [Record<string, never>, { spaces: { space: string; entries: number }[] }];
+  stats: [
+    { readonly memory: string },
+    {
+      tiers: Record<string, { entries: number; bytes: number }>;
+      used: { entries: number; bytes: number };
+      quota: { entries: number; bytes: number };
+      embedder: string;
+      pending: number;
+      problem?: string;
+    },
+  ];
+  /** The session ended: its working tier is deleted. */
+  endSession: [Record<string, never>, Record<string, never>];
+}
+
+export type OperationName = keyof Operations;
+export type Arguments<Name extends OperationName> = Operations[Name][0];
+export type Reply<Name extends OperationName> = Operations[Name][1];

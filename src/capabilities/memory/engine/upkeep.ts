@@ -1,0 +1,108 @@
+/**
+ * What happens in the background: expired entries are deleted from the files, sessions that never ended in order are
+ * cleared away, and entries get the vectors of the embedder.
+ *
+ * Run by `service.ts`, a bounded step at a time, so that requests come in between.
+ */
+import { type MemoryDatabase, NEVER, seconds } from './database.ts';
+import type { Embedder } from './embedder.ts';
+import { signatureOf } from './signatures.ts';
+import { deleteVersion, storeVector } from './writes.ts';
+
+/** Rows deleted in one transaction: some milliseconds of the thread. */
+const SWEEP_ROWS = 200;
+/** Texts sent to an embedder at once. */
+const BATCH = 64;
+const DAY_S = 86_400;
+/** A background request to the embedder may take this long. */
+const EMBED_TIMEOUT_MS = 60_000;
+
+/** Deletes what has expired; resolves with how many versions that were. */
+export async function deleteExpired(database: MemoryDatabase): Promise<number> {
+  let deleted = 0;
+  for (;;) {
+    const rows = database
+      .sql(`SELECT id FROM entry WHERE expires <= ? AND expires < ${NEVER} LIMIT ?`)
+      .all(seconds(), SWEEP_ROWS) as { id: number }[];
+    if (rows.length === 0) break;
+    await database.write(() => {
+      for (const { id } of rows) deleteVersion(database, id);
+    }, rows.length * ROW_LOG_BYTES);
+    deleted += rows.length;
+  }
+  if (deleted > 0) database.erase();
+  return deleted;
+}
+
+/** About what the deletion of a version puts into the log. */
+const ROW_LOG_BYTES = 16_384;
+
+/** Deletes working tiers that were not used for so long: their sessions have ended with a host that was killed. */
+export async function deleteOrphans(database: MemoryDatabase, days: number): Promise<void> {
+  const rows = database
+    .sql(`SELECT name FROM part WHERE name LIKE 'w %' AND used_at < ?`)
+    .all(seconds() - days * DAY_S) as { name: string }[];
+  for (const { name } of rows) await deletePart(database, name);
+}
+
+/** Deletes all entries of the parts whose name starts so, and the parts. */
+export async function deletePart(database: MemoryDatabase, prefix: string): Promise<void> {
+  const parts = database
+    .sql('SELECT part FROM part WHERE name >= ? AND name < ?')
+    .all(prefix, `${prefix}\u{10ffff}`) as { part: number }[];
+  let any = false;
+  for (const { part } of parts) {
+    for (;;) {
+      const rows = database.sql('SELECT id FROM entry WHERE part = ? LIMIT ?').all(part, SWEEP_ROWS) as {
+        id: number;
+      }[];
+      if (rows.length === 0) break;
+      any = true;
+      await database.write(() => {
+        for (const { id } of rows) deleteVersion(database, id);
+      }, rows.length * ROW_LOG_BYTES);
+    }
+    await database.write(() => {
+      database.sql('DELETE FROM successor WHERE part = ?').run(part);
+      database.sql('DELETE FROM part WHERE part = ? AND entries <= 0').run(part);
+    });
+  }
+  if (any) database.erase();
+}
+
+/** Entries without a vector of this embedder. */
+export function pendingVectors(database: MemoryDatabase, embedder: number): number {
+  const row = database
+    .sql(`SELECT (SELECT count(*) FROM entry) - (SELECT count(*) FROM vector WHERE embedder = ?) AS pending`)
+    .get(embedder) as { pending: number };
+  return Math.max(0, row.pending);
+}
+
+/**
+ * Gives one batch of entries their vectors, the newest first. Resolves with how many; 0: all have one. What is done is in the
+ * file, so a new process continues where the last one ended.
+ */
+export async function embedBatch(database: MemoryDatabase, embedder: Embedder, id: number): Promise<number> {
+  const rows = database
+    .sql(
+      `SELECT entry.id, text FROM entry LEFT JOIN vector ON vector.entry = entry.id AND vector.embedder = ?
+       WHERE vector.entry IS NULL ORDER BY entry.id DESC LIMIT ?`,
+    )
+    .all(id, BATCH) as { id: number; text: string }[];
+  if (rows.length === 0) return 0;
+  const vectors = await embedder.embed(
+    rows.map(({ text }) => text),
+    EMBED_TIMEOUT_MS,
+  );
+  const signatures = vectors.map(signatureOf);
+  await database.write(() => {
+    const exists = database.sql('SELECT 1 FROM entry WHERE id = ?');
+    for (const [at, row] of rows.entries()) {
+      // It may have been deleted while the embedder worked.
+      if (exists.get(row.id) === undefined) continue;
+      storeVector({ database, embedder: id }, row.id, vectors[at] as Float32Array, signatures[at] as Uint32Array);
+      if (database.embedder === id) database.index?.sign(row.id, signatures[at]);
+    }
+  }, rows.length * ROW_LOG_BYTES);
+  return rows.length;
+}

@@ -1,0 +1,95 @@
+/**
+ * How text becomes what is searched: one folded form, and the words of it. The same for entries and queries, so a query is
+ * literal text and has no syntax.
+ *
+ * Used by `writes.ts`, `lexical.ts` and `hashed.ts`. Changing what it returns means a new index: raise {@link WORDS_VERSION}.
+ */
+
+/** Of the form that indexes were made with. */
+export const WORDS_VERSION = 1;
+
+/** Longest word, in UTF-16 units; the rest of a longer one is found as a literal part alone. */
+const MAX_WORD = 64;
+
+/** Scripts that write without spaces: their words are found by pairs of characters. */
+const UNSPACED =
+  '\\p{sc=Han}\\p{sc=Hiragana}\\p{sc=Katakana}\\p{sc=Thai}\\p{sc=Lao}\\p{sc=Khmer}\\p{sc=Myanmar}\\p{sc=Bopomofo}';
+const pieces = new RegExp(
+  `(?<run>[${UNSPACED}ー々〆]+)|(?<word>(?:(?![${UNSPACED}])[\\p{L}\\p{N}\\p{M}_])+)|(?<sign>\\p{Emoji_Presentation}|\\p{Extended_Pictographic})`,
+  'gu',
+);
+const outerMarks = /^[\p{Ps}\p{Pi}"'`¿¡]+|[\p{Pe}\p{Pf}"'`.,;:!?…。、！？]+$/gu;
+
+/**
+ * Lower case, compatibility forms as plain ones, without accents of Latin, Greek and Cyrillic letters, control characters
+ * and runs of white space as one space.
+ */
+export function fold(text: string): string {
+  return text
+    .toWellFormed()
+    .normalize('NFKC')
+    .toLowerCase()
+    .normalize('NFD')
+    .replace(/[\u0300-\u036f]+/g, '')
+    .normalize('NFC')
+    .replace(/[\p{Cc}\s]+/gu, ' ')
+    .trim();
+}
+
+/**
+ * The words of a folded text, in order and with repeats: letters and digits, pairs and single characters of scripts without
+ * spaces, emoji, and what stands between spaces where it has other signs (`c++`, `foo:bar`, `it's`, `-x`).
+ * @param query of a search: single characters of a longer run are left out, since its pairs say more
+ */
+export function wordsOf(folded: string, query = false): string[] {
+  const words: string[] = [];
+  for (const chunk of folded.split(' ')) {
+    if (chunk === '') continue;
+    const before = words.length;
+    for (const { groups } of chunk.matchAll(pieces)) {
+      const { run, word, sign } = groups as { run?: string; word?: string; sign?: string };
+      if (run !== undefined) addRun(words, run, query);
+      else words.push((word ?? (sign as string)).slice(0, MAX_WORD));
+    }
+    const whole = chunk.replace(outerMarks, '') || chunk;
+    if (whole.length <= MAX_WORD && !(words.length === before + 1 && words[before] === whole) && !isRuns(whole)) {
+      words.push(whole);
+    }
+  }
+  return words;
+}
+
+const runOnly = new RegExp(`^[${UNSPACED}ー々〆]+$`, 'u');
+const isRuns = (whole: string): boolean => runOnly.test(whole);
+
+function addRun(words: string[], run: string, query: boolean): void {
+  const characters = [...run];
+  if (characters.length === 1 || !query) words.push(...characters);
+  for (let at = 1; at < characters.length; at += 1) words.push(`${characters[at - 1]}${characters[at]}`);
+}
+
+/** What a search looks at in an entry: names and values of its key, its content and its tags, in order. */
+export function textOf(key: unknown, content: unknown, tags: readonly string[]): string {
+  const parts: string[] = [];
+  // The content first: its beginning is what a vector is made of where an entry is long.
+  collect(content, parts);
+  collect(key, parts);
+  parts.push(...tags);
+  return parts.join('\n');
+}
+
+function collect(value: unknown, parts: string[]): void {
+  if (value === null || value === undefined) return;
+  if (typeof value !== 'object') {
+    parts.push(String(value));
+    return;
+  }
+  if (Array.isArray(value)) {
+    for (const item of value) collect(item, parts);
+    return;
+  }
+  for (const [name, member] of Object.entries(value)) {
+    parts.push(name);
+    collect(member, parts);
+  }
+}

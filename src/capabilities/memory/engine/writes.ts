@@ -1,0 +1,218 @@
+/**
+ * What is written: versions of entries, their indexes, and deletions. Every function here runs inside a write of
+ * `MemoryDatabase`, so its effect is there whole or not at all.
+ *
+ * Used by `service.ts` and `expiry.ts`.
+ */
+import { crc32 } from 'node:zlib';
+import { canonical, type MemoryKey } from '../key.ts';
+import { type MemoryDatabase, NEVER } from './database.ts';
+import type { Embedder } from './embedder.ts';
+import { signatureOf } from './signatures.ts';
+import type { NewEntry } from './types.ts';
+import { fold, textOf, wordsOf } from './words.ts';
+
+/** Bytes counted for a version on top of its texts: its vector, its row and its place in the indexes. */
+const ROW_BYTES = 256;
+
+/** A version as it is about to be stored: all that takes time is done before the transaction. */
+export interface PreparedEntry {
+  readonly entry: NewEntry;
+  readonly key: string;
+  readonly content: string;
+  readonly text: string;
+  readonly tags: string;
+  readonly metadata: string | null;
+  readonly provenance: string | null;
+  readonly supersedes: string | null;
+  readonly importance: number;
+  readonly bytes: number;
+  readonly vector: Float32Array | undefined;
+  readonly signature: Uint32Array | undefined;
+}
+
+export function prepare(entry: NewEntry, embedder: Embedder): PreparedEntry {
+  const key = canonical(entry.key);
+  const content = JSON.stringify(entry.content);
+  const raw = textOf(entry.key, entry.content, entry.tags);
+  const tags = JSON.stringify(entry.tags);
+  const metadata = entry.metadata === undefined ? null : JSON.stringify(entry.metadata);
+  const provenance = entry.provenance === undefined ? null : JSON.stringify(entry.provenance);
+  const supersedes = entry.supersedes.length === 0 ? null : JSON.stringify(entry.supersedes);
+  const importance = entry.metadata?.importance;
+  const vector = embedder.embedNow?.(raw);
+  return {
+    entry,
+    key,
+    content,
+    text: fold(raw),
+    tags,
+    metadata,
+    provenance,
+    supersedes,
+    importance: typeof importance === 'number' && Number.isFinite(importance) ? importance : 0,
+    bytes:
+      ROW_BYTES +
+      [key, content, tags, metadata ?? '', provenance ?? '', entry.source].reduce(
+        (sum, text) => sum + Buffer.byteLength(text),
+        0,
+      ),
+    vector,
+    signature: vector && signatureOf(vector),
+  };
+}
+
+/** The checksum of what a version says, so that a flipped bit is noticed when it is read. */
+export const sumOf = (...texts: readonly (string | null)[]): number =>
+  crc32(texts.map((text) => text ?? '').join('\0'));
+
+interface VersionRow {
+  readonly id: number;
+  readonly starts: number;
+  readonly ends: number;
+  readonly valid_until: number;
+  readonly sum: number;
+  readonly created_at: number;
+}
+
+export interface StoreContext {
+  readonly database: MemoryDatabase;
+  readonly part: number;
+  /** Epoch seconds. */
+  readonly now: number;
+  /** Versions stored beside the newest; 0 for tiers without a history. */
+  readonly historyVersions: number;
+  /** Number of the embedder of the vectors. */
+  readonly embedder: number;
+}
+
+/** Stores a version of an entry; the versions around it are cut to what they hold. */
+export function storeVersion(context: StoreContext, prepared: PreparedEntry): void {
+  const { database, part, now, historyVersions } = context;
+  const { entry, key } = prepared;
+  const starts = entry.validFrom ?? now;
+  const validUntil = entry.validUntil ?? NEVER;
+  const expires = entry.ttl === 0 ? NEVER : now + entry.ttl;
+  const { content, tags, metadata, provenance, supersedes } = prepared;
+  const sum = sumOf(key, content, tags, entry.source, metadata, provenance);
+  const versions = database
+    .sql(
+      'SELECT id, starts, ends, valid_until, sum, created_at FROM entry WHERE part = ? AND key = ? ORDER BY starts, id',
+    )
+    .all(part, key) as unknown as VersionRow[];
+  const before = versions.findLast((version) => version.starts <= starts);
+  const after = versions.find((version) => version.starts > starts);
+  const same = before !== undefined && before.sum === sum && before.ends > starts && entry.validFrom === undefined;
+  if (same && before.valid_until === validUntil && entry.supersedes.length === 0) {
+    // The same fact again: no new version, but it was seen now and lives on from now.
+    database
+      .sql('UPDATE entry SET updated_at = ?, stored_at = ?, ttl = ?, expires = ?, score = ? WHERE id = ?')
+      .run(entry.updatedAt, now, entry.ttl, expires, entry.score, before.id);
+    database.index?.expire(before.id, expires);
+    return;
+  }
+  if (historyVersions === 0) for (const { id } of versions) deleteVersion(database, id);
+  else if (before !== undefined && before.ends > starts) end(database, before.id, starts);
+  const ends = Math.min(validUntil, historyVersions === 0 ? NEVER : (after?.starts ?? NEVER));
+  const { lastInsertRowid } = database
+    .sql(
+      `INSERT INTO entry (part, key, content, text, tags, source, score, ttl, created_at, updated_at, stored_at, valid_until,
+         starts, ends, expires, importance, metadata, provenance, supersedes, bytes, sum)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    )
+    .run(
+      part,
+      key,
+      content,
+      prepared.text,
+      tags,
+      entry.source,
+      entry.score,
+      entry.ttl,
+      entry.createdAt,
+      entry.updatedAt,
+      now,
+      validUntil,
+      starts,
+      ends,
+      expires,
+      prepared.importance,
+      metadata,
+      provenance,
+      supersedes,
+      prepared.bytes,
+      sum,
+    );
+  const id = Number(lastInsertRowid);
+  for (const tag of new Set(entry.tags)) {
+    database.sql('INSERT INTO tag (part, tag, entry) VALUES (?, ?, ?)').run(part, tag, id);
+  }
+  database.sql('INSERT INTO words (rowid, text) VALUES (?, ?)').run(id, wordsOf(prepared.text).join(' '));
+  database.sql('INSERT INTO grams (rowid, text) VALUES (?, ?)').run(id, prepared.text);
+  if (prepared.vector !== undefined) storeVector(context, id, prepared.vector, prepared.signature as Uint32Array);
+  database.sql('UPDATE part SET entries = entries + 1, bytes = bytes + ? WHERE part = ?').run(prepared.bytes, part);
+  database.index?.add({ id, part, starts, ends, expires, signature: prepared.signature });
+  for (const old of entry.supersedes) supersede(database, part, old, key, starts);
+  // The oldest versions make room; the newest is never among them.
+  const most = historyVersions + 1;
+  if (historyVersions > 0 && versions.length + 1 > most) {
+    for (const { id: oldest } of versions.slice(0, versions.length + 1 - most)) deleteVersion(database, oldest);
+  }
+}
+
+/** Stores the vector of a version, in place of an older one. */
+export function storeVector(
+  { database, embedder }: Pick<StoreContext, 'database' | 'embedder'>,
+  id: number,
+  vector: Float32Array,
+  signature: Uint32Array,
+): void {
+  database
+    .sql('INSERT OR REPLACE INTO vector (entry, embedder, numbers) VALUES (?, ?, ?)')
+    .run(id, embedder, new Uint8Array(vector.buffer, vector.byteOffset, vector.byteLength));
+  database
+    .sql('INSERT OR REPLACE INTO signature (entry, embedder, bits) VALUES (?, ?, ?)')
+    .run(id, embedder, new Uint8Array(signature.buffer));
+}
+
+function end(database: MemoryDatabase, id: number, ends: number): void {
+  database.sql('UPDATE entry SET ends = ? WHERE id = ?').run(ends, id);
+  database.index?.end(id, ends);
+}
+
+/** The facts of another key end where this one starts. */
+function supersede(database: MemoryDatabase, part: number, old: MemoryKey, by: string, starts: number): void {
+  const key = canonical(old);
+  if (key === by) return;
+  const rows = database
+    .sql('SELECT id FROM entry WHERE part = ? AND key = ? AND starts <= ? AND ends > ?')
+    .all(part, key, starts, starts) as { id: number }[];
+  for (const { id } of rows) end(database, id, starts);
+  database.sql('INSERT OR IGNORE INTO successor (part, key, by) VALUES (?, ?, ?)').run(part, key, by);
+}
+
+/** Deletes one version with everything that was made of it. */
+export function deleteVersion(database: MemoryDatabase, id: number): void {
+  const row = database.sql('SELECT part, text, bytes, tags FROM entry WHERE id = ?').get(id) as
+    | { part: number; text: string; bytes: number; tags: string }
+    | undefined;
+  if (row === undefined) return;
+  database.sql(`INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)`).run(id, wordsOf(row.text).join(' '));
+  database.sql(`INSERT INTO grams (grams, rowid, text) VALUES ('delete', ?, ?)`).run(id, row.text);
+  for (const tag of new Set(JSON.parse(row.tags) as string[])) {
+    database.sql('DELETE FROM tag WHERE part = ? AND tag = ? AND entry = ?').run(row.part, tag, id);
+  }
+  database.sql('DELETE FROM vector WHERE entry = ?').run(id);
+  database.sql('DELETE FROM signature WHERE entry = ?').run(id);
+  database.sql('DELETE FROM entry WHERE id = ?').run(id);
+  database.sql('UPDATE part SET entries = entries - 1, bytes = bytes - ? WHERE part = ?').run(row.bytes, row.part);
+  database.index?.remove(id);
+}
+
+/** Deletes a key with all its versions. Returns how many there were. */
+export function deleteKey(database: MemoryDatabase, part: number, key: string): number {
+  const rows = database.sql('SELECT id FROM entry WHERE part = ? AND key = ?').all(part, key) as { id: number }[];
+  for (const { id } of rows) deleteVersion(database, id);
+  database.sql('DELETE FROM successor WHERE part = ? AND (key = ? OR by = ?)').run(part, key, key);
+  return rows.length;
+}

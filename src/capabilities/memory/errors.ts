@@ -1,0 +1,19 @@
+/**
+ * The error codes of the memory capability, each with the row of the table that it behaves like.
+ *
+ * @see docs/memory.md#errors
+ */
+import { capabilityErrors } from '../../wire/errors.ts';
+
+export const memoryFailure = capabilityErrors('memory', {
+  /** `memory_full`: what is stored and the request together exceed the quota; `detail.used`, `detail.quota`. */
+  full: { row: 'quota_exceeded', code: 'memory_full' },
+  /** `memory_not_found`: this agent of this principal has no memory of this id. */
+  not_found: { row: 'not_found', code: 'memory_not_found' },
+  /** `memory.space_denied`: the principal is not granted this use of the shared space. */
+  space_denied: 'denied',
+  /** `memory.damaged`: the database was damaged and is set aside; `detail.recovered` entries are in the new one. */
+  damaged: 'journal_corrupt',
+  /** `memory.embedder_failed`: the endpoint that computes vectors did not respond as it should. */
+  embedder_failed: 'provider_error',
+});

@@ -1,0 +1,24 @@
+/** The limits of the memory capability and their defaults. Read by the plugin and by the schema of its options. */
+
+const MIB = 1024 * 1024;
+
+export const MEMORY_DEFAULTS = {
+  maxEntries: 1_000_000,
+  maxBytes: 4096 * MIB,
+  maxEntryBytes: 256 * 1024,
+  historyVersions: 20,
+  workingDays: 7,
+  embedderTimeoutMs: 10_000,
+} as const;
+
+/** Entries of one reply. */
+export const MAX_LIMIT = 1000;
+export const DEFAULT_LIMIT = 10;
+/** Entries, keys, tags or sources of one request. */
+export const MAX_ITEMS = 1000;
+/** Characters of a query that are searched for. */
+export const MAX_QUERY = 10_000;
+/** Spaces that one memory reads. */
+export const MAX_SPACES = 32;
+/** Requests that wait for the memory thread. */
+export const MAX_PENDING = 1024;
