@@ -159,16 +159,21 @@ test('the addresses in package.json are absent, because there is none that is tr
     assert.ok(!(member in manifestOf(installed)), `${member}: check that it leads somewhere, then remove this line`);
 });
 
-test('the sessions of the README and its examples of a plugin and a fleet run in the installed package', () => {
+test('the sessions of the README and every program of examples/, its blocks among them, run in the installed package', () => {
   cpSync(join(installed, 'LICENSE'), join(consumer, 'LICENSE'));
+  // The agents of two examples read sources, and others start the command where a clone has it: here it is the installed one.
+  cpSync(join(root, 'src', 'connection'), join(consumer, 'src', 'connection'), { recursive: true });
+  mkdirSync(join(consumer, 'src', 'cli'));
+  writeFileSync(join(consumer, 'src', 'cli', 'main.ts'), "import '../../node_modules/handfast/dist/cli/main.js';\n");
   const examples = join(consumer, 'examples');
   cpSync(join(installed, 'examples'), examples, { recursive: true });
-  for (const [name, says] of [
-    ['first-plugin', 'days: { days: 7 }'],
-    ['fleet', 'done by writer'],
-  ] as const) {
-    assert.ok(run(process.execPath, [join(examples, `${name}.ts`)], consumer).stdout.includes(says), name);
+  const programs = readdirSync(examples).filter((name) => name.endsWith('.ts'));
+  const own = { HANDFAST_HOME: join(folder, 'examples-home'), HANDFAST_KEYRING: 'off' };
+  // What an example claims it asserts itself: a false one ends with an error.
+  for (const name of programs) {
+    assert.notEqual(run(process.execPath, [join(examples, name)], consumer, 0, own).stdout, '', name);
   }
+  for (const block of ['first-plugin.ts', 'sessions.ts', 'fleet.ts']) assert.ok(programs.includes(block), block);
   const readme = readFileSync(join(installed, 'README.md'), 'utf8');
   const shown = [...readme.matchAll(/^\$ handfast ((?:session|tools) .+)\n((?:(?!\$ |```).+\n)+)/gm)];
   assert.ok(shown.length >= 2);
