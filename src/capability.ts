@@ -15,12 +15,14 @@ import './base/node-version.ts';
 import type { EnvClient } from './capabilities/env/client.ts';
 import type { LearningClient } from './capabilities/learning/client.ts';
 import type { MemoryClient } from './capabilities/memory/client.ts';
+import type { PlanningClient } from './capabilities/planning/client.ts';
 import type { ToolsClient } from './capabilities/tools/client.ts';
 
 /** The clients of the capabilities, by capability name. Packages extend it. */
 export interface CapabilityClients {
   readonly learning: LearningClient;
   readonly memory: MemoryClient;
+  readonly planning: PlanningClient;
   readonly tools: ToolsClient;
   readonly env: EnvClient;
 }
@@ -94,6 +96,22 @@ export type {
   MemorySpace,
   MemoryStatsResp,
 } from './capabilities/memory/messages.ts';
+export type { ClaimedTask, ClaimedTaskDeps } from './capabilities/planning/claimed-task.ts';
+export {
+  type Board as PlanBoard,
+  type ClaimOptions,
+  type Entry as PlanEntry,
+  type Plan,
+  PlanningClient,
+  type PlanOptions,
+  type Rules as PlanRules,
+  type Share as PlanShare,
+  type Task as PlanTask,
+  type TaskChange,
+  type TaskFilter,
+  type TaskLine,
+  type TaskOptions,
+} from './capabilities/planning/client.ts';
 export { ToolsClient } from './capabilities/tools/client.ts';
 export { type ToolCallReq, type ToolCallResp, toolCall, toolList } from './capabilities/tools/messages.ts';
 export type { Call, CallEvent, CallOptions, MethodCaller } from './connection/call.ts';

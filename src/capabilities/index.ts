@@ -7,9 +7,10 @@ import type { Capability } from '../packages/capability.ts';
 import { env } from './env/capability.ts';
 import { learning } from './learning/capability.ts';
 import { memory } from './memory/capability.ts';
+import { planning } from './planning/capability.ts';
 import { tools } from './tools/capability.ts';
 
-export const builtinCapabilities: readonly Capability[] = [tools, env, learning, memory];
+export const builtinCapabilities: readonly Capability[] = [tools, env, learning, memory, planning];
 
 /** The built-in capability of a name. */
 export const builtinCapability = (name: string): Capability | undefined =>

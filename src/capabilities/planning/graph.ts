@@ -1,0 +1,238 @@
+/**
+ * The tasks of one plan as a graph: who waits for whom, what is ready, and cycles before they come to be.
+ *
+ * A task waits for its dependencies, and for its parts (the tasks whose parent it is). In memory only; `plan-state.ts` owns it
+ * and puts every changed task into it. Ready tasks are in a heap, so that a claim costs O(log n).
+ */
+import { Heap, type Placed } from '../../base/heap.ts';
+import type { Rules } from './planning.schema.ts';
+import type { StoredTask } from './stored.ts';
+
+interface Node extends Placed {
+  task: StoredTask;
+  /** Tasks that name it as a dependency. */
+  readonly dependents: Set<Node>;
+  /** Tasks whose parent it is. */
+  readonly parts: Set<Node>;
+}
+
+export class TaskGraph {
+  readonly #nodes = new Map<string, Node>();
+  readonly #ready = new Heap<Node>(
+    ({ task: left }, { task: right }) =>
+      left.priority > right.priority || (left.priority === right.priority && left.first < right.first),
+  );
+  #rules: Rules;
+  #claimed = 0;
+  #done = 0;
+  #archived = 0;
+
+  /** @param tasks all of them; each may wait for any other */
+  constructor(rules: Rules, tasks: readonly StoredTask[]) {
+    this.#rules = rules;
+    for (const task of tasks) this.#add(task);
+    for (const node of this.#nodes.values()) this.#link(node);
+    for (const node of this.#nodes.values()) this.#place(node);
+  }
+
+  get size(): number {
+    return this.#nodes.size;
+  }
+
+  /** How many tasks that are not archived there are, how many of them are done, and how many are claimed. */
+  get counts(): { readonly tasks: number; readonly done: number; readonly claimed: number; readonly ready: number } {
+    return {
+      tasks: this.#nodes.size - this.#archived,
+      done: this.#done,
+      claimed: this.#claimed,
+      ready: this.#ready.size,
+    };
+  }
+
+  get(taskId: string): StoredTask | undefined {
+    return this.#nodes.get(taskId)?.task;
+  }
+
+  /** All tasks, in the order in which they were added. */
+  *tasks(): Generator<StoredTask> {
+    for (const { task } of this.#nodes.values()) yield task;
+  }
+
+  /** Tasks that are done mean something else now. */
+  setRules(rules: Rules): void {
+    this.#rules = rules;
+    this.#done = 0;
+    for (const node of this.#nodes.values()) {
+      this.#done += Number(this.#counted(node.task));
+      this.#place(node);
+    }
+  }
+
+  isDone({ status }: Pick<StoredTask, 'status'>): boolean {
+    return this.#rules.done.includes(status);
+  }
+
+  isReady(taskId: string): boolean {
+    const node = this.#nodes.get(taskId);
+    return node !== undefined && this.#ready.has(node);
+  }
+
+  /** What a task waits for: dependencies and parts that are not done. */
+  blockers(taskId: string): string[] {
+    const node = this.#nodes.get(taskId);
+    return node === undefined ? [] : [...this.#waitsFor(node)].filter((one) => !this.isDone(one.task)).map(idOf);
+  }
+
+  /** The tasks that depend on this one, and its parts. */
+  attached(taskId: string): { readonly dependents: readonly StoredTask[]; readonly parts: readonly StoredTask[] } {
+    const node = this.#nodes.get(taskId);
+    const tasksOf = (nodes: ReadonlySet<Node> = new Set()) => [...nodes].map(({ task }) => task);
+    return { dependents: tasksOf(node?.dependents), parts: tasksOf(node?.parts) };
+  }
+
+  /** The ready task that comes first among those that fit. */
+  next(fits: (task: StoredTask) => boolean): StoredTask | undefined {
+    return this.#ready.first(({ task }) => fits(task))?.task;
+  }
+
+  /** The ready tasks, first by priority, then by age. */
+  ready(): StoredTask[] {
+    return [...this.#nodes.values()]
+      .filter((node) => this.#ready.has(node))
+      .map(({ task }) => task)
+      .sort((left, right) => right.priority - left.priority || left.first - right.first);
+  }
+
+  /**
+   * The cycle that would come to be if the task waited for these and were part of that: ids from the task back to it.
+   * Undefined: there would be none.
+   */
+  cycleWith(taskId: string, deps: readonly string[], parent: string): string[] | undefined {
+    const waitsFor = (id: string): string[] => {
+      const node = this.#nodes.get(id);
+      const parts = [...(node?.parts ?? [])].map(idOf).filter((part) => part !== taskId || parent === id);
+      if (id === parent && !parts.includes(taskId)) parts.push(taskId);
+      return [...(id === taskId ? deps : (node?.task.deps ?? [])), ...parts];
+    };
+    // What nothing waits for is in no cycle.
+    const waitedFor = parent !== '' || (this.#nodes.get(taskId)?.dependents.size ?? 0) > 0;
+    if (!waitedFor && !deps.includes(taskId)) return undefined;
+    // Every new edge touches the task, so a new cycle passes through it. Without recursion: a chain may be long.
+    const cameFrom = new Map<string, string>();
+    const open = [taskId];
+    for (let id = open.pop(); id !== undefined; id = open.pop()) {
+      for (const next of waitsFor(id)) {
+        if (next === taskId) return pathTo(id, taskId, cameFrom);
+        if (cameFrom.has(next)) continue;
+        cameFrom.set(next, id);
+        open.push(next);
+      }
+    }
+    return undefined;
+  }
+
+  /** Adds a task, or replaces it. */
+  put(task: StoredTask): void {
+    const node = this.#nodes.get(task.task_id);
+    if (node === undefined) {
+      const added = this.#add(task);
+      this.#link(added);
+      this.#place(added);
+      this.#placeWaiting(added);
+      return;
+    }
+    const before = node.task;
+    const relinked = before.deps !== task.deps || before.parent !== task.parent;
+    const wasDone = this.isDone(before);
+    this.#count(before, -1);
+    if (relinked) this.#unlink(node);
+    // The heap compares by it: out before it changes, in afterwards.
+    this.#ready.remove(node);
+    node.task = task;
+    this.#count(task, 1);
+    if (relinked) this.#link(node);
+    this.#place(node);
+    if (relinked) this.#placeId(before.parent);
+    if (relinked || wasDone !== this.isDone(task)) this.#placeWaiting(node);
+  }
+
+  remove(taskId: string): void {
+    const node = this.#nodes.get(taskId);
+    if (node === undefined) return;
+    this.#count(node.task, -1);
+    this.#ready.remove(node);
+    this.#unlink(node);
+    this.#nodes.delete(taskId);
+    this.#placeWaiting(node);
+  }
+
+  #add(task: StoredTask): Node {
+    const node: Node = { task, dependents: new Set(), parts: new Set(), heapIndex: -1 };
+    this.#nodes.set(task.task_id, node);
+    this.#count(task, 1);
+    return node;
+  }
+
+  #link(node: Node): void {
+    for (const id of node.task.deps) this.#nodes.get(id)?.dependents.add(node);
+    this.#nodes.get(node.task.parent)?.parts.add(node);
+  }
+
+  #unlink(node: Node): void {
+    for (const id of node.task.deps) this.#nodes.get(id)?.dependents.delete(node);
+    this.#nodes.get(node.task.parent)?.parts.delete(node);
+  }
+
+  *#waitsFor(node: Node): Generator<Node> {
+    for (const id of node.task.deps) {
+      const dependency = this.#nodes.get(id);
+      if (dependency !== undefined) yield dependency;
+    }
+    yield* node.parts;
+  }
+
+  #isReady(node: Node): boolean {
+    const { task } = node;
+    if (task.archived || task.claim !== null || this.isDone(task) || task.status === this.#rules.active) return false;
+    for (const other of this.#waitsFor(node)) if (!this.isDone(other.task)) return false;
+    return true;
+  }
+
+  /** Puts a task into the heap or out of it. */
+  #place(node: Node): void {
+    const ready = this.#isReady(node);
+    if (ready === this.#ready.has(node)) return;
+    if (ready) this.#ready.push(node);
+    else this.#ready.remove(node);
+  }
+
+  /** Places what waits for a task. */
+  #placeWaiting({ task, dependents }: Node): void {
+    for (const dependent of dependents) this.#place(dependent);
+    this.#placeId(task.parent);
+  }
+
+  #placeId(taskId: string): void {
+    const node = this.#nodes.get(taskId);
+    if (node !== undefined) this.#place(node);
+  }
+
+  #counted(task: StoredTask): boolean {
+    return this.isDone(task) && !task.archived;
+  }
+
+  #count(task: StoredTask, by: 1 | -1): void {
+    if (task.claim !== null) this.#claimed += by;
+    if (task.archived) this.#archived += by;
+    if (this.#counted(task)) this.#done += by;
+  }
+}
+
+const idOf = ({ task }: Node): string => task.task_id;
+
+/** The way from the task to the last one before it is reached again. */
+function pathTo(last: string, taskId: string, cameFrom: ReadonlyMap<string, string>): string[] {
+  const path = [taskId];
+  for (let id = last; id !== taskId; id = cameFrom.get(id) as string) path.unshift(id);
+  return [taskId, ...path];
+}

@@ -1,0 +1,86 @@
+/**
+ * What plans may hold: the options of the capability as bounds, and the checks of texts and lists against them.
+ *
+ * Made by `plugin.ts`; `plan-state.ts` and `plans.ts` ask it. @see docs/planning.md#limits
+ */
+import { failure } from './errors.ts';
+
+/** Characters of a column, a status, a name or an assignee. */
+const MAX_LABEL = 100;
+/** Characters of the title of a task. */
+const MAX_TITLE = 1_000;
+/** Characters of a description, a comment or metadata as JSON. */
+const MAX_TEXT = 65_536;
+const MAX_COLUMNS = 50;
+/** Dependencies of one task. */
+const MAX_DEPS = 200;
+
+export interface LimitOptions {
+  /** Plans of one principal. */
+  readonly maxPlans: number;
+  /** Tasks of one plan. */
+  readonly maxTasks: number;
+}
+
+export class Limits {
+  readonly maxPlans: number;
+  readonly maxTasks: number;
+  /** Other principals that may use one plan. */
+  readonly maxShares = 100;
+
+  constructor({ maxPlans, maxTasks }: LimitOptions) {
+    this.maxPlans = maxPlans;
+    this.maxTasks = maxTasks;
+  }
+
+  name(name: string): void {
+    shorter('name', name, MAX_LABEL * 2);
+  }
+
+  label(field: string, label: string): void {
+    shorter(field, label, MAX_LABEL);
+  }
+
+  title(title: string): void {
+    if (title.trim() === '') throw failure('invalid', 'a task needs a title', { field: 'title' });
+    shorter('title', title, MAX_TITLE);
+    if (/[\r\n]/.test(title)) throw failure('invalid', 'a title is one line', { field: 'title' });
+  }
+
+  text(field: string, text: string): void {
+    shorter(field, text, MAX_TEXT);
+  }
+
+  deps(deps: readonly string[]): void {
+    if (deps.length <= MAX_DEPS) return;
+    throw failure('full', `a task may depend on ${MAX_DEPS} tasks, got ${deps.length}`, {
+      limit: 'deps',
+      max: MAX_DEPS,
+    });
+  }
+
+  /** The columns as they are, each once. */
+  columns(columns: readonly string[]): readonly string[] {
+    if (columns.length === 0) throw failure('invalid', 'a plan needs a column', { field: 'columns' });
+    if (columns.length > MAX_COLUMNS) {
+      throw failure('full', `a plan may have ${MAX_COLUMNS} columns, got ${columns.length}`, {
+        limit: 'columns',
+        max: MAX_COLUMNS,
+      });
+    }
+    for (const column of columns) {
+      shorter('columns', column, MAX_LABEL);
+      if (column.trim() === '') throw failure('invalid', 'a column needs a name', { field: 'columns' });
+    }
+    const twice = columns.find((column, at) => columns.indexOf(column) !== at);
+    if (twice === undefined) return columns;
+    throw failure('invalid', `two columns are named ${JSON.stringify(twice)}`, { field: 'columns' });
+  }
+}
+
+function shorter(field: string, text: string, max: number): void {
+  if (text.length > max) {
+    throw failure('invalid', `${field} has ${text.length} characters, more than ${max}`, { field, max });
+  }
+  if (!text.isWellFormed()) throw failure('invalid', `${field} is not valid Unicode`, { field });
+}

@@ -1,0 +1,441 @@
+/**
+ * The planning capability of a host: plans, tasks, claims, history and subscriptions over `context.store`.
+ *
+ * `planningPlugin()` is what host builders write. Every request runs its operation on the plan in memory in one go, writes
+ * what changed, and replies when that is on disk.
+ * @see docs/planning.md
+ */
+import { randomBytes } from 'node:crypto';
+import { type Clock, processTimer, TimerQueue } from '../../base/timer-queue.ts';
+import type { CallContext } from '../../host/context.ts';
+import { definePlugin, handle, type Plugin, type PluginContext } from '../../host/plugin.ts';
+import { HandfastError } from '../../wire/errors.ts';
+import { ClaimQueue } from './claim-queue.ts';
+import { failure } from './errors.ts';
+import { Limits } from './limits.ts';
+import * as messages from './messages.ts';
+import { isFor, type PlanState, type TaskFields } from './plan-state.ts';
+import type { Refusal, TaskLine, TaskListReq, TaskUpdateReq } from './planning.schema.ts';
+import { type Caller, type LoadedPlan, type Need, Plans } from './plans.ts';
+import { DEFAULT_COLUMNS, rulesFor } from './rules.ts';
+import type { StoredPlan, StoredTask } from './stored.ts';
+import { boardView, planLine, planView, taskLine, taskView } from './views.ts';
+import { Watchers } from './watchers.ts';
+
+export interface PlanningOptions {
+  /** Plans of one principal. Default 1,000. */
+  readonly maxPlans?: number | undefined;
+  /** Tasks of one plan. Default 20,000. */
+  readonly maxTasks?: number | undefined;
+  /** Bytes of plans, tasks and history of one principal. Default 256 MiB. */
+  readonly quotaBytes?: number | undefined;
+  /** Duration of a lease that names none, milliseconds. Default 60,000. */
+  readonly leaseMs?: number | undefined;
+  /** Longest lease, milliseconds. Default one day. */
+  readonly maxLeaseMs?: number | undefined;
+  /** Tasks in memory past which idle plans are unloaded. Default 200,000. */
+  readonly maxLoadedTasks?: number | undefined;
+  /** Epoch seconds. */
+  readonly now?: () => number;
+  /** Monotonic milliseconds. */
+  readonly clock?: Clock;
+  /** New ids: 12 hex digits. */
+  readonly newId?: () => string;
+}
+
+/** What a principal may be granted within the capability. */
+interface PlanningGrant {
+  readonly access: 'read' | 'write';
+  readonly share: boolean;
+}
+
+const MIN_LEASE_MS = 100;
+const MAX_WAIT_MS = 60_000;
+const MAX_PAGE = 1_000;
+const MiB = 1024 * 1024;
+
+export function planningPlugin(options: PlanningOptions = {}): Plugin {
+  const { maxPlans = 1_000, maxTasks = 20_000, quotaBytes = 256 * MiB, maxLoadedTasks = 200_000 } = options;
+  const { leaseMs = 60_000, maxLeaseMs = 86_400_000, now = () => Date.now() / 1000 } = options;
+  const { clock = { monotonic: () => performance.now(), timer: processTimer } } = options;
+  const { newId = () => randomBytes(6).toString('hex') } = options;
+  const limits = new Limits({ maxPlans, maxTasks });
+  const watchers = new Watchers(() => plans);
+  const claims = new ClaimQueue();
+  const leases = new TimerQueue<string>(clock, (key) => plans.expire(key));
+  let host: PluginContext;
+  const plans = new Plans({
+    store: () => host.store,
+    limits,
+    maxLoadedTasks,
+    now,
+    monotonic: clock.monotonic,
+    leases,
+    written(loaded, entries) {
+      watchers.written(loaded, entries);
+      claims.notify(loaded.state);
+    },
+  });
+
+  const leaseOf = (ms: number | undefined): number | undefined =>
+    ms === undefined ? undefined : Math.min(maxLeaseMs, Math.max(MIN_LEASE_MS, ms));
+
+  /** Runs an operation on a plan, and writes what it changed. What it returns is shown when it is on disk. */
+  const within = async <Result>(
+    context: CallContext,
+    planId: string,
+    need: Need,
+    operate: (state: PlanState, caller: Caller, loaded: LoadedPlan) => Result,
+  ): Promise<Result> => {
+    const caller = callerOf(context);
+    const loaded = plans.find(planId, caller, need);
+    let result: Result;
+    try {
+      result = operate(loaded.state, caller, loaded);
+    } catch (error) {
+      // A refusal shows the state it is refused by.
+      await plans.commit(loaded);
+      throw error;
+    }
+    await plans.commit(loaded);
+    return result;
+  };
+
+  /** Reads one plan, or all that the caller may read. What it returns is shown when it is on disk. */
+  const reading = async <Result>(
+    context: CallContext,
+    planId: string,
+    read: (states: readonly PlanState[]) => Result,
+  ): Promise<Result> => {
+    const caller = callerOf(context);
+    const ids =
+      planId === ''
+        ? plans
+            .list(caller)
+            .filter(({ archived }) => !archived)
+            .map(idOf)
+        : [planId];
+    const found = ids.map((id) => plans.find(id, caller, 'read'));
+    const result = read(found.map(({ state }) => state));
+    await Promise.all(found.map(({ pending }) => pending));
+    return result;
+  };
+
+  return definePlugin({
+    name: 'planning',
+    type: 'planning',
+    store: { quotaBytes, opened: 'first-request' },
+    grant: {
+      type: 'object',
+      properties: {
+        access: { enum: ['read', 'write'], default: 'write' },
+        share: { type: 'boolean', default: true },
+      },
+      additionalProperties: false,
+    },
+    start(context) {
+      host = context;
+    },
+    stop() {
+      leases.stop();
+    },
+    methods: [
+      handle(messages.planCreate, (request, context) =>
+        refusable({ plan_id: '', columns: [] }, async () => {
+          const caller = callerOf(context);
+          const { name = 'default', description = '', key = '' } = request;
+          let loaded = key === '' ? undefined : plans.byKey(key, caller);
+          if (loaded === undefined) {
+            limits.name(name);
+            limits.text('description', description);
+            const columns = limits.columns(request.columns?.length ? request.columns : DEFAULT_COLUMNS);
+            const plan: StoredPlan = {
+              plan_id: newId(),
+              name,
+              columns: [...columns],
+              description,
+              owner: caller.principal,
+              agent: request.private === true ? caller.agent : '',
+              shares: [],
+              rules: structuredClone(rulesFor(columns, request.rules)),
+              revision: 0,
+              archived: false,
+              created_at: now(),
+              seq: 0,
+              ...(key !== '' && { key }),
+            };
+            loaded = plans.create(plan, caller);
+          }
+          await plans.commit(loaded);
+          const view = planView(loaded.state);
+          return { plan_id: view.plan_id, columns: view.columns, plan: view };
+        }),
+      ),
+      handle(messages.planList, ({ include_archived = false }, context) => ({
+        plans: plans
+          .list(callerOf(context))
+          .filter(({ archived }) => include_archived || !archived)
+          .map(planLine),
+      })),
+      handle(messages.taskAdd, (request, context) =>
+        refusable({ task_id: '', status: '' }, () =>
+          within(context, request.plan_id, 'write', (state, caller) => {
+            const { title, status = '', description = '', assignee = '', deps = [], metadata = {} } = request;
+            const { parent = '', priority = 0, key = '' } = request;
+            const known = key === '' ? undefined : state.byKey(key);
+            const fields = {
+              title,
+              status,
+              description,
+              assignee,
+              deps: unique(deps),
+              metadata: structuredClone(metadata),
+              parent,
+              priority,
+              key,
+            };
+            const task = known ?? state.addTask(newId(), fields, caller);
+            return { task_id: task.task_id, status: task.status, task: taskView(state, task) };
+          }),
+        ),
+      ),
+      handle(messages.taskUpdate, (request, context) =>
+        refusable({ task_id: request.task_id }, () =>
+          within(context, request.plan_id, 'write', (state, caller) => {
+            const { task_id, fence, if_revision: ifRevision, force, comment } = request;
+            const fields = fieldsOf(request, state.task(task_id));
+            const guard = { fence, ifRevision, force, ...(comment && { comment }) };
+            return { task_id, task: taskView(state, state.updateTask(task_id, fields, caller, guard)) };
+          }),
+        ),
+      ),
+      handle(messages.taskList, (request, context) =>
+        reading(context, request.plan_id ?? '', (states) => listTasks(states, request)),
+      ),
+      handle(messages.planBoard, ({ plan_id = '', limit, include_archived = false }, context) =>
+        reading(context, plan_id, (states) => ({
+          boards: states.map((state) => boardView(state, limit ?? Number.POSITIVE_INFINITY, include_archived)),
+        })),
+      ),
+      handle(messages.planShow, ({ plan_id }, context) =>
+        within(context, plan_id, 'read', (state) => ({ plan: planView(state) })),
+      ),
+      handle(messages.planConfigure, ({ plan_id, if_revision, ...change }, context) =>
+        within(context, plan_id, 'own', (state, caller) => {
+          state.configure(change, caller, if_revision);
+          return { plan: planView(state) };
+        }),
+      ),
+      handle(messages.planArchive, ({ plan_id, archived = true }, context) =>
+        within(context, plan_id, 'own', (state, caller) => {
+          state.archive(archived, caller);
+          return { plan: planView(state) };
+        }),
+      ),
+      handle(messages.planDelete, async ({ plan_id, force = false }, context) => {
+        const loaded = plans.find(plan_id, callerOf(context), 'own');
+        if (!loaded.state.plan.archived && !force) {
+          throw failure('blocked', 'archive the plan first, or force its deletion', { plan_id });
+        }
+        const deleted = await plans.delete(loaded);
+        watchers.deleted(plan_id);
+        return deleted;
+      }),
+      handle(messages.planShare, async ({ plan_id, principal, role }, context) => {
+        const caller = callerOf(context);
+        const loaded = plans.find(plan_id, caller, 'own');
+        if (!caller.mayShare) throw failure('read_only', 'the grant of this principal does not let it share plans');
+        limits.name(principal);
+        if (principal === '' || principal === loaded.state.plan.owner) {
+          throw failure('invalid', 'name another principal', { field: 'principal' });
+        }
+        const others = loaded.state.plan.shares.filter((share) => share.principal !== principal);
+        if (others.length >= limits.maxShares) {
+          throw failure('full', 'the plan is shared with as many as may be', {
+            limit: 'shares',
+            max: limits.maxShares,
+          });
+        }
+        await plans.share(loaded, role === 'none' ? others : [...others, { principal, role }], caller);
+        return { plan: planView(loaded.state) };
+      }),
+      handle(messages.taskShow, ({ plan_id, task_id }, context) =>
+        within(context, plan_id, 'read', (state) => ({ task: taskView(state, state.task(task_id)) })),
+      ),
+      handle(messages.taskReady, ({ plan_id, assignee, limit = 100 }, context) =>
+        within(context, plan_id, 'read', (state, { agent }) => {
+          const all = state.graph.ready();
+          const fitting = all.filter((task) => isFor(task, assignee ?? agent));
+          const tasks = fitting.slice(0, Math.min(limit, MAX_PAGE)).map((task) => taskLine(state, task));
+          return { tasks, total: all.length, ...openCounts(state) };
+        }),
+      ),
+      handle(messages.taskClaim, async ({ plan_id, task_id = '', key = '', wait_ms = 0, lease_ms }, context) => {
+        const lease = leaseOf(lease_ms) ?? leaseMs;
+        if (wait_ms > 0 && task_id === '') {
+          const caller = callerOf(context);
+          const { state } = plans.find(plan_id, caller, 'write');
+          const before = key === '' ? undefined : state.claimByKey(key, caller);
+          if (before === undefined) {
+            await claims.wait(state, caller.agent, Math.min(wait_ms, MAX_WAIT_MS), context.signal);
+          }
+        }
+        return within(context, plan_id, 'write', (state, caller) => {
+          const known = key === '' ? undefined : state.claimByKey(key, caller);
+          const next = known ?? (task_id === '' ? state.nextFor(caller.agent) : state.task(task_id));
+          if (next === undefined) return { task: null, fence: 0, lease_ms: 0, ...openCounts(state) };
+          const task = known ?? state.claim(next.task_id, caller, lease, key);
+          return { task: taskView(state, task), fence: task.fence, lease_ms: lease, ...openCounts(state) };
+        });
+      }),
+      handle(messages.taskRenew, ({ plan_id, task_id, fence, lease_ms }, context) =>
+        within(context, plan_id, 'write', (state, caller) => {
+          const task = state.renew(task_id, caller, fence, leaseOf(lease_ms));
+          return { lease_ms: task.claim?.lease_ms ?? 0 };
+        }),
+      ),
+      handle(messages.taskRelease, ({ plan_id, task_id, fence, comment = '' }, context) =>
+        within(context, plan_id, 'write', (state, caller) => ({
+          task: taskView(state, state.release(task_id, caller, fence, comment)),
+        })),
+      ),
+      handle(messages.taskComment, ({ plan_id, task_id, text }, context) =>
+        within(context, plan_id, 'write', (state, caller) => ({ seq: state.comment(task_id, text, caller) })),
+      ),
+      handle(messages.taskArchive, ({ plan_id, task_id, archived = true, if_revision }, context) =>
+        within(context, plan_id, 'write', (state, caller) => {
+          const guard = { ifRevision: if_revision };
+          return { task: taskView(state, state.updateTask(task_id, { archived }, caller, guard)) };
+        }),
+      ),
+      handle(messages.taskDelete, ({ plan_id, task_id, if_revision, force }, context) =>
+        within(context, plan_id, 'write', (state, caller) =>
+          state.deleteTask(task_id, caller, { ifRevision: if_revision, force }),
+        ),
+      ),
+      handle(messages.history, async ({ plan_id, task_id = '', after = 0, limit = 100 }, context) => {
+        const loaded = plans.find(plan_id, callerOf(context), 'read');
+        await loaded.pending;
+        const most = Math.min(limit, MAX_PAGE);
+        if (task_id === '') {
+          const entries = plans.entriesAfter(loaded, after, most);
+          return { entries, next: entries.length === most ? (entries.at(-1)?.seq ?? 0) : 0 };
+        }
+        const from = after === 0 ? loaded.state.task(task_id).seq : (plans.entry(loaded, after)?.prev ?? 0);
+        const entries = plans.chain(loaded, from).take(most).toArray();
+        const last = entries.at(-1);
+        return { entries, next: last !== undefined && last.prev > 0 && entries.length === most ? last.seq : 0 };
+      }),
+      handle(messages.watch, async ({ plan_id = '', after }, context) => {
+        const caller = callerOf(context);
+        if (plan_id === '') {
+          context.keepStream();
+          watchers.watch(context, caller, '', 0);
+          return { seq: 0 };
+        }
+        const loaded = plans.find(plan_id, caller, 'read');
+        await loaded.pending;
+        context.keepStream();
+        watchers.watch(context, caller, plan_id, after ?? loaded.durableSeq);
+        return { seq: loaded.durableSeq };
+      }),
+    ],
+  });
+}
+
+/** A request of A2E 1.0, whose refusals are replies: `success` false, with the error beside it. */
+async function refusable<Empty extends object, Reply extends object>(
+  empty: Empty,
+  run: () => Promise<Reply>,
+): Promise<(Empty | Reply) & { success: boolean; error?: Refusal }> {
+  try {
+    return { success: true, ...(await run()) };
+  } catch (error) {
+    if (!(error instanceof HandfastError) || !error.code.startsWith('planning.')) throw error;
+    const { code, message, detail } = error;
+    return { success: false, ...empty, error: { code, message, detail } };
+  }
+}
+
+function callerOf({ session, grant }: CallContext): Caller {
+  const { principal, agentId } = session;
+  const { access = 'write', share = true } = (grant ?? {}) as Partial<PlanningGrant>;
+  return {
+    principal: principal.name,
+    agent: agentId,
+    identity: principal,
+    mayWrite: access === 'write',
+    mayShare: access === 'write' && share,
+  };
+}
+
+/** The fields an update sets: what A2E 1.0 leaves empty is unchanged, `clear` empties. */
+function fieldsOf(request: Omit<TaskUpdateReq, 'type' | 'id'>, task: StoredTask): TaskFields {
+  const { status, assignee, title, description, parent, priority, deps = [], metadata, clear = [] } = request;
+  const { add_deps = [], remove_deps = [] } = request;
+  const unknown = clear.find((field) => !CLEARABLE.has(field));
+  if (unknown !== undefined) {
+    throw failure('invalid', `the field ${JSON.stringify(unknown.slice(0, 64))} cannot be emptied`, {
+      field: 'clear',
+      allowed: [...CLEARABLE],
+    });
+  }
+  const base = clear.includes('deps') ? [] : deps.length > 0 ? deps : task.deps;
+  const changesDeps = clear.includes('deps') || deps.length + add_deps.length + remove_deps.length > 0;
+  const emptied = (field: string): { [field]?: string } => (clear.includes(field) ? { [field]: '' } : {});
+  return {
+    ...(status && { status }),
+    ...(title && { title }),
+    ...(assignee ? { assignee } : emptied('assignee')),
+    ...(description ? { description } : emptied('description')),
+    ...(parent ? { parent } : emptied('parent')),
+    ...(priority !== undefined && { priority }),
+    ...(changesDeps && { deps: unique([...base, ...add_deps]).filter((id) => !remove_deps.includes(id)) }),
+    ...(metadata !== undefined && { metadata: merged(task.metadata, metadata) }),
+  };
+}
+
+const CLEARABLE: ReadonlySet<string> = new Set(['assignee', 'deps', 'description', 'parent']);
+
+/** Sets members; null removes one. */
+function merged(known: StoredTask['metadata'], given: StoredTask['metadata']): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries({ ...known, ...structuredClone(given) }).filter(([, value]) => value !== null),
+  );
+}
+
+const unique = (ids: readonly string[]): string[] => [...new Set(ids)];
+const idOf = ({ plan_id }: StoredPlan): string => plan_id;
+
+/** The tasks of some plans that fit, from the one behind `after` on. */
+function listTasks(states: readonly PlanState[], request: Omit<TaskListReq, 'type' | 'id'>) {
+  const {
+    status = '',
+    assignee = '',
+    include_archived = false,
+    after = '',
+    limit = Number.POSITIVE_INFINITY,
+  } = request;
+  const tasks: TaskLine[] = [];
+  let started = after === '';
+  for (const state of states) {
+    for (const task of state.graph.tasks()) {
+      if (!started) {
+        started = task.task_id === after;
+        continue;
+      }
+      if ((task.archived && !include_archived) || (status !== '' && task.status !== status)) continue;
+      const line = taskLine(state, task);
+      if (assignee !== '' && line.assignee !== assignee) continue;
+      if (tasks.length === limit) return { tasks, next: tasks.at(-1)?.task_id };
+      tasks.push(line);
+    }
+  }
+  if (started) return { tasks };
+  throw failure('unknown_task', 'the page before ended at a task that is not there', { after });
+}
+
+function openCounts({ graph }: PlanState): { claimed: number; open: number } {
+  const { tasks, done, claimed } = graph.counts;
+  return { claimed, open: tasks - done };
+}

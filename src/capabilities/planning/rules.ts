@@ -1,0 +1,69 @@
+/**
+ * What a plan makes of its columns: which end a task, which a claim moves it to, and which moves are allowed.
+ *
+ * Pure. `plan-state.ts` asks it for every change of a status. @see docs/planning.md#columns-and-rules
+ */
+import { failure } from './errors.ts';
+import type { Rules } from './planning.schema.ts';
+
+export const DEFAULT_COLUMNS: readonly string[] = ['backlog', 'todo', 'in_progress', 'done'];
+
+/** The rules of a plan: those given, the others by the columns. Fails with `planning.invalid`. */
+export function rulesFor(columns: readonly string[], given: Partial<Rules> = {}, before?: Rules): Rules {
+  const done = given.done ?? stillThere(before?.done, columns) ?? [columns.includes('done') ? 'done' : columns.at(-1)!];
+  const rules: Rules = {
+    done,
+    active: given.active ?? stillThere(before && [before.active], columns)?.[0] ?? activeOf(columns, done),
+    moves: given.moves === undefined ? (before?.moves ?? null) : given.moves,
+    deps: given.deps ?? before?.deps ?? 'enforced',
+  };
+  const named = [...rules.done, ...(rules.active === '' ? [] : [rules.active])];
+  const moves = Object.entries(rules.moves ?? {}).flatMap(([from, to]) => [from, ...to]);
+  const unknown = [...named, ...moves].find((column) => !columns.includes(column));
+  if (unknown !== undefined) {
+    throw failure('invalid', `the rules name ${JSON.stringify(unknown)}, which is no column of the plan`, {
+      field: 'rules',
+      columns,
+    });
+  }
+  if (rules.done.length === 0) throw failure('invalid', 'a plan needs a column that ends tasks', { field: 'rules' });
+  if (rules.done.includes(rules.active)) {
+    throw failure('invalid', 'the active column cannot end tasks', { field: 'rules' });
+  }
+  return rules;
+}
+
+const stillThere = (names: readonly string[] | undefined, columns: readonly string[]): string[] | undefined =>
+  names?.every((name) => name === '' || columns.includes(name)) ? [...names] : undefined;
+
+function activeOf(columns: readonly string[], done: readonly string[]): string {
+  if (columns.includes('in_progress') && !done.includes('in_progress')) return 'in_progress';
+  const last = columns.length > 2 ? columns.at(-2) : undefined;
+  return last === undefined || done.includes(last) ? '' : last;
+}
+
+/** The column new tasks enter that name none. */
+export const firstColumn = (columns: readonly string[]): string =>
+  columns.includes('backlog') ? 'backlog' : (columns[0] as string);
+
+/** Fails with `planning.not_allowed` for a move that the rules do not have. */
+export function mustAllowMove(
+  rules: Rules,
+  columns: readonly string[],
+  from: string,
+  to: string,
+  force: boolean,
+): void {
+  if (rules.moves === null || from === to) return;
+  const allowed = force ? columns : (rules.moves[from] ?? []);
+  if (allowed.includes(to)) return;
+  throw failure(
+    'not_allowed',
+    `a task cannot move from ${JSON.stringify(from)} to ${JSON.stringify(to)} in this plan`,
+    {
+      from,
+      to,
+      allowed,
+    },
+  );
+}

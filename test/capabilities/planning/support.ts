@@ -1,0 +1,38 @@
+/** Hosts with the planning capability for its tests, in this process. */
+import type { TestContext } from 'node:test';
+import { type PlanningOptions, planningPlugin } from '../../../src/capabilities/planning/plugin.ts';
+import { connect } from '../../../src/connect.ts';
+import { createHost, type Host, type HostOptions } from '../../../src/host/host.ts';
+import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
+import type { Principal } from '../../../src/session/principal.ts';
+
+/** A host for principals whose token is their name and `-token`; without any, for `local`. */
+export async function planningHost(
+  t: TestContext,
+  {
+    principals,
+    planning,
+    ...options
+  }: { principals?: readonly Principal[]; planning?: PlanningOptions } & Partial<HostOptions> = {},
+): Promise<Host> {
+  const auth = principals && {
+    auth: createAuthenticator(
+      principals.map((principal) => ({ principal, digests: [tokenDigest(`${principal.name}-token`)] })),
+    ),
+  };
+  const host = createHost({ plugins: [planningPlugin(planning)], ...auth, ...options });
+  await host.start();
+  t.after(() => host.close(0));
+  return host;
+}
+
+/** An agent of a host. */
+export async function agentOf(t: TestContext, host: Host, agentId = 'ana', principal?: string) {
+  const agent = await connect(host, {
+    capabilities: ['planning'],
+    agentId,
+    ...(principal !== undefined && { token: `${principal}-token` }),
+  });
+  t.after(() => agent.close());
+  return agent;
+}
