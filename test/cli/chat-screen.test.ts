@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
-import { User } from './command.ts';
+import { User, untimed } from './command.ts';
 import { noTmux, TmuxTerminal } from './tmux.ts';
 
 const users: User[] = [];
@@ -42,6 +42,8 @@ async function chatAt(
 
 /** The last row when no turn runs. */
 const IDLE = /rehearsal.*\/help\n*$/;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: styles are made of them
+const SGR = /\u001b\[[\d;:]*m/g;
 const RULE = /^─+$/m;
 
 describe('the screen of a chat', { skip: noTmux }, () => {
@@ -117,6 +119,43 @@ describe('the screen of a chat', { skip: noTmux }, () => {
     const code = await terminal.ended();
     up.child.kill('SIGCONT');
     assert.equal(code, 130);
+  });
+
+  test('without colours the screen is the same, and nothing in it has a style', async () => {
+    const screens: string[] = [];
+    for (const NO_COLOR of ['', '1']) {
+      const user = new User();
+      user.write('notes.txt', 'one\ntwo\n');
+      const terminal = await chatAt(user, [], { env: { NO_COLOR } });
+      terminal.type(
+        'say "# Title\\n\\n- **bold** and `code`\\n\\n```\\nx = 1\\n```\\n> quoted" then edit notes.txt replace "two" with "2"',
+      );
+      terminal.press('Enter');
+      await terminal.shows(/and why:\n›/);
+      terminal.type('y');
+      terminal.press('Enter');
+      await terminal.shows(IDLE);
+      terminal.type('/model');
+      terminal.press('Enter');
+      await terminal.shows('no model can be used');
+      terminal.type('/q');
+      await terminal.shows(/→ \/queue/);
+      const styled = terminal.screen({ history: true, styled: true });
+      const plain = styled.replaceAll(SGR, '');
+      assert.equal(styled === plain, NO_COLOR === '1');
+      screens.push(
+        untimed(plain)
+          .replaceAll(user.cwd, 'FOLDER')
+          .replaceAll(/\d+ tokens/g, 'N tokens'),
+      );
+      terminal.press('Escape');
+      await terminal.shows(/─\n› \/q\n/);
+      terminal.press('C-c');
+      await terminal.shows(/─\n›\n/);
+      terminal.press('C-d');
+      assert.equal(await terminal.ended(), 0);
+    }
+    assert.equal(screens[1], screens[0]);
   });
 
   test('inputs of before come back with the arrow keys', async () => {

@@ -224,6 +224,24 @@ describe('at a terminal', { skip: noTerminal }, () => {
     assert.equal((await command.ended()).code, 0);
   });
 
+  test('without colours no style is written, and a dumb terminal gets plain lines', async () => {
+    const coloured = atTerminal(newUser(), '--new');
+    const dumb = newUser();
+    const lines = dumb.start(['chat'], { env: { ...ENV, TERM: 'dumb', NO_COLOR: '' }, terminal: true });
+    await coloured.says('› ');
+    coloured.child.stdin.write('say "**well**"\r');
+    await coloured.says('tokens');
+    coloured.child.stdin.write('\u0004');
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: styles are made of them
+    assert.doesNotMatch((await coloured.ended()).stdout, /\u001b\[[\d;:]*m/);
+    lines.child.stdin.write('say "**well**"\n');
+    await lines.says('\n**well**');
+    lines.child.stdin.write('\u0004');
+    const { code, stdout } = await lines.ended();
+    assert.equal(code, 0);
+    assert.equal(stdout.includes('\u001b'), false);
+  });
+
   test('the terminal is as it was when the chat has ended', async () => {
     const command = atTerminal(newUser());
     await command.says('› ');

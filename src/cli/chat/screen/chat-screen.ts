@@ -22,7 +22,7 @@ import { type Frame, LiveArea } from './live-area.ts';
 import { ProjectFiles } from './project-files.ts';
 import { type ChatPrompt, type Choice, ChoicePrompt, SecretPrompt } from './prompts.ts';
 import { SessionFacts } from './session-facts.ts';
-import { type Theme, themeFor } from './theme.ts';
+import { type Theme, theme, unstyled } from './theme.ts';
 import {
   InputEditor,
   isEscape,
@@ -63,7 +63,7 @@ export class ChatScreen implements TerminalOutput, ChatAsker {
   readonly json = false;
   readonly watched = true;
   readonly facts = new SessionFacts();
-  readonly #theme: Theme;
+  readonly #theme = theme;
   readonly #terminal = new ProcessTerminal();
   readonly #area: LiveArea;
   readonly #editor: InputEditor;
@@ -94,9 +94,10 @@ export class ChatScreen implements TerminalOutput, ChatAsker {
   /** @param isLocal true when the server has the files of this machine */
   constructor(isLocal: boolean) {
     this.#isLocal = isLocal;
-    this.#theme = themeFor(process.stdout.hasColors?.() ?? false);
+    // False with `NO_COLOR` too.
+    const isColoured = process.stdout.hasColors?.() ?? false;
     this.#area = new LiveArea({
-      write: (text) => this.#terminal.write(text),
+      write: (text) => this.#terminal.write(isColoured ? text : unstyled(text)),
       columns: () => this.#columns,
       draw: (columns) => this.#draw(columns),
     });

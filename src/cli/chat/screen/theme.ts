@@ -1,5 +1,5 @@
 /**
- * Colours and weights of text in `handfast chat`. Weights (bold, dim) are no colours, so `NO_COLOR` leaves them. Pure.
+ * Colours and weights of text in `handfast chat`, and how text loses them where the terminal shows none. Pure.
  *
  * Used by `chat-screen.ts` and what it draws.
  */
@@ -17,21 +17,21 @@ const sgr = (on: number, off: number): Style => {
   return (text) => (text === '' ? '' : `${start}${text.replaceAll(end, `${end}${start}`)}${end}`);
 };
 
-const plain: Style = (text) => text;
+export const theme: Theme = {
+  plain: (text) => text,
+  bold: sgr(1, 22),
+  dim: sgr(2, 22),
+  italic: sgr(3, 23),
+  underline: sgr(4, 24),
+  strikethrough: sgr(9, 29),
+  cyan: sgr(36, 39),
+  yellow: sgr(33, 39),
+  green: sgr(32, 39),
+  red: sgr(31, 39),
+};
 
-/** @param coloured false for terminals without colours, and where `NO_COLOR` is set */
-export function themeFor(coloured: boolean): Theme {
-  const colour = (code: number): Style => (coloured ? sgr(code, 39) : plain);
-  return {
-    plain,
-    bold: sgr(1, 22),
-    dim: sgr(2, 22),
-    italic: sgr(3, 23),
-    underline: sgr(4, 24),
-    strikethrough: sgr(9, 29),
-    cyan: colour(36),
-    yellow: colour(33),
-    green: colour(32),
-    red: colour(31),
-  };
-}
+// biome-ignore lint/suspicious/noControlCharactersInRegex: styles are made of them
+const SGR = /\u001b\[[\d;:]*m/g;
+
+/** The text without any style, those of the widgets included. */
+export const unstyled: Style = (text) => text.replaceAll(SGR, '');
