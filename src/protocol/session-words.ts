@@ -46,3 +46,7 @@ export type StopReason = (typeof STOP_REASONS)[number];
 
 /** How system lines about MCP servers of a session begin. Editors show them also where they show no other system line. */
 export const MCP_NOTICE = 'MCP server ';
+
+/** What is said of an MCP server that a session, or a task, named and cannot use. */
+export const mcpRefusal = (name: string, reason: string): string =>
+  `${MCP_NOTICE}${JSON.stringify(name)} cannot be used: ${reason}`;

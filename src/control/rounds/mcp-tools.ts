@@ -7,7 +7,7 @@
  * be used is reported to the user, once for each reason, and costs a turn no more than its tools.
  */
 import type { ToolCall, ToolDone } from '../../protocol/session-types.ts';
-import { MCP_NOTICE } from '../../protocol/session-words.ts';
+import { mcpRefusal } from '../../protocol/session-words.ts';
 import type { Principal } from '../../session/principal.ts';
 import { may } from '../../session/rights.ts';
 import { asError } from '../../wire/errors.ts';
@@ -158,7 +158,7 @@ export class McpTools {
       if (turn.signal.aborted) return undefined;
       const { message } = asError(thrown);
       const late = signal.aborted ? `it did not respond within ${CONNECT_MS} ms` : message;
-      const line = `${MCP_NOTICE}${JSON.stringify(server.name)} cannot be used: ${late}`;
+      const line = mcpRefusal(server.name, late);
       // Said once: each turn tries again.
       if (!log.record.messages.some(({ kind, text }) => kind === 'system' && text === line)) {
         log.appendMessage('system', line, turn.id);

@@ -27,8 +27,11 @@ export interface ExecutorEvents {
   usage(total: Usage): void;
   /** A program was started for this task; for the journal and for cleaning up after a crash. */
   started(pid: number): void;
-  /** MCP servers as the executor itself found them (canonical name → health), when it reports them. */
-  mcpHealth(found: ReadonlyMap<string, string>): void;
+  /**
+   * MCP servers as the executor itself found them (canonical name → health), when it reports them. A task that requires one
+   * which is not `ok` ends as refused. `whole` false: nothing is known of those that are left out. Default: they are missing.
+   */
+  mcpHealth(found: ReadonlyMap<string, string>, whole?: boolean): void;
   /** Asks the orchestrator's user and waits; resolves refused when no user can be asked or it expired. */
   ask(question: ExecutorQuestion): Promise<ExecutorAnswer>;
 }

@@ -173,10 +173,11 @@ export class Facts {
     this.#executor.expire();
   }
 
-  /** An executor reports how it found its MCP servers. Its report counts against a probe, never for one. */
-  executorReported(found: ReadonlyMap<string, string>): void {
+  /** An executor reports how it found its MCP servers. Its report counts against a probe, never for one; `whole`: it names all. */
+  executorReported(found: ReadonlyMap<string, string>, whole: boolean): void {
     const at = this.#options.clock.monotonic();
     for (const { canonical } of this.#servers) {
+      if (!whole && !found.has(canonical)) continue;
       const health = found.get(canonical);
       if (health === undefined || health === 'ok') this.#reported.delete(canonical);
       else this.#reported.set(canonical, { health, at });

@@ -360,8 +360,8 @@ export class TaskRun {
         this.budget.spend(this.#tokensSoFar() ?? 0);
       },
       started: (pid) => void this.#remember(pid),
-      mcpHealth: (found) => {
-        if (!over()) this.#mcpFound(found);
+      mcpHealth: (found, whole = true) => {
+        if (!over()) this.#mcpFound(found, whole);
       },
       ask: (question) => this.questions.ask(question, this.#stopBy - this.#host.clock.monotonic()),
     };
@@ -375,10 +375,11 @@ export class TaskRun {
   }
 
   /** Agents continue without servers that failed; this task needs them. */
-  #mcpFound(found: ReadonlyMap<string, string>): void {
-    const missing = this.dispatch.required_mcp.filter((name) => found.get(name) !== 'ok');
+  #mcpFound(found: ReadonlyMap<string, string>, whole: boolean): void {
+    const required = this.dispatch.required_mcp;
+    const missing = required.filter((name) => (whole || found.has(name)) && found.get(name) !== 'ok');
     // One it leaves out failed: some agents do not name those.
-    this.#host.facts.executorReported(new Map([...missing.map((name) => [name, 'error'] as const), ...found]));
+    this.#host.facts.executorReported(new Map([...missing.map((name) => [name, 'error'] as const), ...found]), whole);
     if (missing.length === 0) return;
     const said = missing.map((name) => `${name}=${found.get(name) ?? 'absent'}`).join(', ');
     this.stop({ kind: 'unhealthy_mcp', why: `the executor found ${said}`, missing });

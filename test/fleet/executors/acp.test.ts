@@ -128,3 +128,22 @@ test('a cancelled turn ends with what was said, also while it waits for an answe
   assert.deepEqual(agent.told('permission answered'), [{ outcome: 'cancelled' }]);
   assert.equal(agent.told('initialize').length, 1);
 });
+
+test('MCP servers that the agent cannot use are named in the result, in progress and in the health of the worker', async () => {
+  const mcpServers = [
+    { name: 'Web Search', type: 'http', url: 'https://search.example.com/mcp', headers: {} },
+    { name: 'files', command: 'files-mcp', args: [] },
+  ];
+  await using agent = scripted({ prompts: [[says('done')], [says('not sent')]] }, { mcpServers });
+  const context = fakeContext(agent.cwd);
+  const outcome = await agent.executor.start(taskOf('do it'), context).outcome;
+  const line = 'MCP server "Web Search" cannot be used: MCP servers over http are not supported here (agent scripted)';
+  assert.deepEqual(outcome.warnings, [line]);
+  assert.ok(context.progressed.some(({ note }) => note === line));
+  assert.deepEqual([...context.health], [['web_search', 'error']]);
+  assert.equal(agent.told('session/new')[0]?.mcpServers.length, 1);
+  // A worker stops the turn of a task that requires it: the agent gets no prompt.
+  const required = fakeContext(agent.cwd, { onHealth: (_found, { stop }) => stop(new Error('required')) });
+  const refused = await agent.executor.start(taskOf('go on'), required).outcome;
+  assert.deepEqual([refused.ending, agent.told('session/prompt').length], ['stopped', 1]);
+});

@@ -12,7 +12,7 @@ import { refusedMcpServers } from '../../../acp/mcp-servers.ts';
 import type { PromptResponse } from '../../../acp/sdk.ts';
 import type { Approval, Usage } from '../../../protocol/session-types.ts';
 import { NO_USAGE } from '../../../protocol/session-types.ts';
-import { MCP_NOTICE } from '../../../protocol/session-words.ts';
+import { mcpRefusal } from '../../../protocol/session-words.ts';
 import { asError } from '../../../wire/errors.ts';
 import type { ApprovalRequest } from '../../contract/approver.ts';
 import type { Turn, TurnOutcome } from '../../contract/backend.ts';
@@ -112,8 +112,7 @@ export class AcpSession {
     if (opened.refused !== undefined) turn.debug('acp.resume_failed', { message: opened.refused.message });
     if (!opened.isNew) return [];
     for (const server of refusedMcpServers(settings.mcpServers, this.#conversation.capabilities)) {
-      const line = `${MCP_NOTICE}${JSON.stringify(server.name)} cannot be used: ${server.reason} (agent ${name})`;
-      log.appendMessage('system', line, turnId);
+      log.appendMessage('system', mcpRefusal(server.name, `${server.reason} (agent ${name})`), turnId);
     }
     const { record } = log;
     const agentSession = { backend: name, id: opened.id, session: record.id };

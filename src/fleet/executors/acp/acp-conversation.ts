@@ -4,10 +4,13 @@
  */
 import { AgentConversation } from '../../../acp/agent-conversation.ts';
 import { CANCELLED } from '../../../acp/answers.ts';
+import { refusedMcpServers } from '../../../acp/mcp-servers.ts';
 import type { StopReason } from '../../../acp/sdk.ts';
 import type { StartProgram } from '../../../acp/start-program.ts';
 import { programEnvironment } from '../../../base/program.ts';
+import { mcpRefusal } from '../../../protocol/session-words.ts';
 import { asError } from '../../../wire/errors.ts';
+import { canonicalName } from '../../messages/names.ts';
 import type { AcpConfig } from '../config.ts';
 import type { ExecutorContext, ExecutorOutcome, ExecutorTask } from '../executor.ts';
 import { objectOf } from '../programs/frame.ts';
@@ -124,7 +127,8 @@ export class AcpConversation {
     if (!this.#agent.runsIn(cwd)) events.progress('starting', name);
     await this.#agent.start(cwd, signal);
     const { id, isNew } = await this.#agent.open({ cwd, mcpServers, stored }, signal);
-    const warnings: string[] = [];
+    const warnings = this.#reportRefused(events);
+    signal.throwIfAborted();
     if (isNew) {
       if (stored !== undefined) warnings.push('the earlier conversation was not found; a new one was started');
       await sessionStore.store(id).catch((error: unknown) => {
@@ -133,6 +137,18 @@ export class AcpConversation {
     }
     await this.#agent.configure(this.#settings, signal);
     return warnings;
+  }
+
+  /** Reports the MCP servers of the configuration that this agent cannot use. Ends the turn where its task requires one. */
+  #reportRefused(events: ExecutorContext['events']): string[] {
+    const { name: agent, mcpServers } = this.#settings;
+    const refused = refusedMcpServers(mcpServers, this.#agent.capabilities);
+    const lines = refused.map(({ name, reason }) => mcpRefusal(name, `${reason} (agent ${agent})`));
+    for (const line of lines) events.progress('starting', line);
+    if (refused.length > 0) {
+      events.mcpHealth(new Map(refused.map(({ name }) => [canonicalName(name), 'error'])), false);
+    }
+    return lines;
   }
 
   /** Sends the prompt, then the input that arrived meanwhile, until none is left. */
