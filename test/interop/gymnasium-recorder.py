@@ -199,15 +199,15 @@ def swing(observation):
 
 
 # Id, arguments of make, options of reset, policy (None: samples of the action space), options of the recorder: `states` records
-# the physics before each step, `unstable` says that a difference in the last place of a sine grows, `steps` ends an episode.
+# the physics before each step, for episodes in which a difference in the last place of a sine grows; `steps` ends an episode.
 VARIANTS = [
     ("CartPole-v1", {}, {}, None, {}),
-    ("CartPole-v1", {}, {}, balance, {"unstable": True}),
+    ("CartPole-v1", {}, {}, balance, {"states": True}),
     ("CartPole-v1", {"sutton_barto_reward": True}, {"low": -0.1, "high": 0.2}, None, {}),
     ("MountainCar-v0", {}, {}, None, {}),
     ("MountainCar-v0", {"goal_velocity": 0.02}, {"low": -0.9}, swing, {}),
     ("Acrobot-v1", {}, {}, None, {"states": True}),
-    ("Acrobot-v1", {}, {"low": -1.5, "high": 1.5}, None, {"states": True}),
+    ("Acrobot-v1", {}, {"low": -1.5, "high": 1.5}, None, {"states": True, "steps": 100}),
     ("FrozenLake-v1", {}, {}, None, {}),
     ("FrozenLake-v1", {"is_slippery": False, "reward_schedule": [5, -2, -0.5]}, {}, None, {}),
     ("FrozenLake-v1", {"desc": ["SFFFF", "FHFSF", "FFFFG"], "success_rate": 0.75}, {}, None, {}),
@@ -216,9 +216,9 @@ VARIANTS = [
     ("CliffWalkingSlippery-v1", {}, {}, None, {"steps": 200}),
     ("Taxi-v4", {}, {}, None, {}),
     ("Taxi-v4", {}, {}, "masked", {}),
-    ("Taxi-v4", {"is_rainy": True, "rainy_probability": 0.7}, {}, "masked", {}),
-    ("Taxi-v4", {"fickle_passenger": True, "fickle_probability": 0.6}, {}, "masked", {}),
-    ("Taxi-v4", {"is_rainy": True, "fickle_passenger": True}, {}, "masked", {}),
+    ("Taxi-v4", {"is_rainy": True, "rainy_probability": 0.7}, {}, "masked", {"steps": 60}),
+    ("Taxi-v4", {"fickle_passenger": True, "fickle_probability": 0.6}, {}, "masked", {"steps": 60}),
+    ("Taxi-v4", {"is_rainy": True, "fickle_passenger": True}, {}, "masked", {"steps": 60}),
     ("Blackjack-v1", {}, {}, None, {}),
     ("Blackjack-v1", {"sab": False, "natural": True}, {}, None, {}),
     ("Blackjack-v1", {"sab": False, "natural": False}, {}, None, {}),
@@ -255,8 +255,6 @@ def episodes(count, most_steps=10**9):
                 infos.append(plain(info))
                 if terminated or truncated:
                     break
-            if how.get("unstable"):
-                line["unstable"] = True
             if how.get("states"):
                 line["states"] = [*states, plain(env.unwrapped.state)]
             line |= {"actions": actions, "observations": observations, "rewards": rewards}

@@ -8,6 +8,7 @@ import type { JsonObject } from '../../wire/json.ts';
 import type { Environment, EnvironmentKind } from './environment.ts';
 import { failure } from './errors.ts';
 import { frozenLakeOptions, resetBoundsSchema } from './options.ts';
+import { wrappersSchema } from './wrappers/schemas.ts';
 import { timeLimit } from './wrappers/time-limit.ts';
 
 const noOptions = { type: 'object', properties: {}, additionalProperties: false };
@@ -101,23 +102,25 @@ export const environmentKinds: readonly EnvironmentKind[] = [
   },
 ];
 
-/** The schema of `options.make`: what the kind takes, and Gymnasium's own `max_episode_steps`. */
+/** The schema of `options.make`: what the kind takes, Gymnasium's own `max_episode_steps`, and wrappers. */
 export function makeSchema({ makeOptions }: EnvironmentKind): JsonSchema {
   const own = makeOptions.properties as JsonObject | undefined;
   const limit = { type: 'integer', minimum: 1, description: 'replaces the time limit of this id' };
-  return { ...makeOptions, type: 'object', properties: { ...own, max_episode_steps: limit } };
+  return { ...makeOptions, type: 'object', properties: { ...own, max_episode_steps: limit, wrappers: wrappersSchema } };
 }
 
 /**
- * Makes an environment with its time limit.
+ * Makes an environment with its time limit and the wrappers chosen.
  * @throws `env.invalid_options` when the options do not fit; `detail.path` says where
  */
 export async function makeEnvironment(kind: EnvironmentKind, options: JsonObject = {}): Promise<Environment> {
   // The validator takes tens of milliseconds to load, and most environments are made without options.
   if (Object.keys(options).length > 0) checkOptions(kind, makeSchema(kind), options);
-  const { max_episode_steps: limit = kind.maxEpisodeSteps, ...own } = options;
-  const environment = await kind.make(own);
-  return limit === undefined ? environment : timeLimit(environment, Number(limit));
+  const { max_episode_steps: limit = kind.maxEpisodeSteps, wrappers, ...own } = options;
+  const made = await kind.make(own);
+  const environment = limit === undefined ? made : timeLimit(made, Number(limit));
+  if (wrappers === undefined) return environment;
+  return (await import('./wrappers/named.ts')).withWrappers(environment, wrappers as (string | JsonObject)[]);
 }
 
 function checkOptions({ id }: EnvironmentKind, schema: JsonSchema, options: JsonObject): void {

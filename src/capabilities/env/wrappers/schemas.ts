@@ -1,0 +1,48 @@
+/** The options of wrappers that can be named on the wire, apart from their code, which is loaded when one is used. */
+import type { JsonSchema } from '../../../base/json-schema.ts';
+import type { JsonObject } from '../../../wire/json.ts';
+
+/** Most observations in a stack. */
+const MAX_FRAMES = 64;
+/** Most wrappers of one environment. */
+const MAX_WRAPPERS = 8;
+
+interface WrapperOptions {
+  readonly properties: JsonObject;
+  readonly required?: readonly string[];
+}
+
+/** By name, with the option names of Gymnasium. */
+export const wrapperOptions = {
+  time_limit: { properties: { max_episode_steps: { type: 'integer', minimum: 1 } }, required: ['max_episode_steps'] },
+  record_episode_statistics: { properties: { stats_key: { type: 'string', minLength: 1, maxLength: 64 } } },
+  clip_action: { properties: {} },
+  clip_reward: { properties: { min_reward: { type: 'number' }, max_reward: { type: 'number' } } },
+  frame_stack: {
+    properties: {
+      stack_size: { type: 'integer', minimum: 1, maximum: MAX_FRAMES },
+      padding_type: { enum: ['reset', 'zero'] },
+    },
+    required: ['stack_size'],
+  },
+} satisfies Readonly<Record<string, WrapperOptions>>;
+
+export type WrapperName = keyof typeof wrapperOptions;
+
+/** The schema of `options.make.wrappers`. */
+export const wrappersSchema: JsonSchema = {
+  type: 'array',
+  description: 'wrappers to put around it, the innermost first',
+  maxItems: MAX_WRAPPERS,
+  items: {
+    anyOf: Object.entries<WrapperOptions>(wrapperOptions).flatMap(([name, { properties, required = [] }]) => [
+      ...(required.length === 0 ? [{ const: name }] : []),
+      {
+        type: 'object',
+        properties: { name: { const: name }, ...properties },
+        required: ['name', ...required],
+        additionalProperties: false,
+      },
+    ]),
+  },
+};
