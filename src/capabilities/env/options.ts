@@ -46,3 +46,18 @@ export const resetBoundsSchema = {
   type: 'object',
   properties: { low: { type: 'number' }, high: { type: 'number' } },
 };
+
+export const textWorldOptions = {
+  type: 'object',
+  properties: {
+    rooms: { type: 'integer', minimum: 2, maximum: 20, description: 'rooms of the house (6)' },
+    clutter: { type: 'integer', minimum: 0, maximum: 10, description: 'things that the quest does not need (3)' },
+    world_seed: {
+      type: ['integer', 'null'],
+      minimum: 0,
+      maximum: Number.MAX_SAFE_INTEGER,
+      description: 'keeps one world for all episodes',
+    },
+  },
+  additionalProperties: false,
+};

@@ -7,7 +7,7 @@ import { violation } from '../../wire/check.ts';
 import type { JsonObject } from '../../wire/json.ts';
 import type { Environment, EnvironmentKind } from './environment.ts';
 import { failure } from './errors.ts';
-import { frozenLakeOptions, resetBoundsSchema } from './options.ts';
+import { frozenLakeOptions, resetBoundsSchema, textWorldOptions } from './options.ts';
 import { wrappersSchema } from './wrappers/schemas.ts';
 import { timeLimit } from './wrappers/time-limit.ts';
 
@@ -38,6 +38,15 @@ const cliffWalking: Omit<EnvironmentKind, 'id'> = {
   makeOptions: options({ is_slippery: flag('a step goes to either side as likely as ahead') }),
   resetOptions: anyOptions,
   make: async (make) => new (await import('./environments/cliff-walking.ts')).CliffWalking(make),
+};
+
+const textWorld: EnvironmentKind = {
+  id: 'handfast/TextWorld-v0',
+  about: 'A house of rooms for agents that act in words: find the key, open the chest, bring the treasure home',
+  maxEpisodeSteps: 100,
+  makeOptions: textWorldOptions,
+  resetOptions: anyOptions,
+  make: async (make) => new (await import('./environments/text-world.ts')).TextWorld(make),
 };
 
 /** The environments that run no code of others. Their modules are loaded when one is made. */
@@ -100,6 +109,7 @@ export const environmentKinds: readonly EnvironmentKind[] = [
     resetOptions: anyOptions,
     make: async (make) => new (await import('./environments/blackjack.ts')).Blackjack(make),
   },
+  textWorld,
 ];
 
 /** The schema of `options.make`: what the kind takes, Gymnasium's own `max_episode_steps`, and wrappers. */
