@@ -89,7 +89,8 @@ export class MemoryEngine {
     thread.on('message', ({ id, value, error }: ThreadReply) => {
       const settle = this.#pending.get(id);
       this.#pending.delete(id);
-      if (this.#pending.size === 0) thread.unref();
+      // While it closes, the process waits until the thread has ended.
+      if (this.#pending.size === 0 && !this.#closed) thread.unref();
       if (error === undefined) settle?.resolve(value);
       else settle?.reject(errorOf(error));
     });

@@ -14,11 +14,11 @@ const MAX_CHARACTERS = 8192;
 const MIN_GRAM = 3;
 const MAX_GRAM = 4;
 /** What an n-gram counts against a whole word: a word of seven letters has a dozen of them. */
-const GRAM_WEIGHT = 0.35;
+const GRAM_WEIGHT = 0.6;
 
 export const hashedEmbedder: Embedder = {
   name: 'hashed-ngrams-1',
-  floor: 0.3,
+  floor: 0.25,
   local: true,
   embed: async (texts) => texts.map(embedHashed),
   embedNow: embedHashed,

@@ -413,7 +413,7 @@ export class MemoryService {
   async #sweepAll(): Promise<void> {
     for (const file of this.#shelf.files) {
       if (this.#closed) return;
-      await this.#shelf.use(file, async (database) => {
+      await this.#shelf.useBehind(file, async (database) => {
         await deleteExpired(database);
         await deleteOrphans(database, this.#options.workingDays);
       });

@@ -33,6 +33,8 @@ export class Shelf {
   readonly #folder: string;
   readonly #now: () => number;
   readonly #open = new Map<string, Opened>();
+  /** Damage that no request has reported yet, by file. */
+  readonly #unreported = new Map<string, Error>();
 
   /** `now` counts milliseconds. */
   constructor(folder: string, now: () => number = () => performance.now()) {
@@ -51,9 +53,27 @@ export class Shelf {
 
   /**
    * Runs `work` with the database of a file, which stays open meanwhile. Rejects with `memory.damaged` when that turned out to
-   * be damaged; the next use finds the new one.
+   * be damaged, now or in the background; the next use finds the new one.
    */
   async use<Result>(file: string, work: (database: MemoryDatabase) => Result | Promise<Result>): Promise<Result> {
+    this.#report(file);
+    try {
+      return await this.useBehind(file, work);
+    } catch (thrown) {
+      this.#report(file);
+      throw thrown;
+    }
+  }
+
+  /** Throws the damage of a file, once. */
+  #report(file: string): void {
+    const damage = this.#unreported.get(file);
+    this.#unreported.delete(file);
+    if (damage !== undefined) throw damage;
+  }
+
+  /** The same for work in the background: damage that it finds is reported by the next {@link use}. */
+  async useBehind<Result>(file: string, work: (database: MemoryDatabase) => Result | Promise<Result>): Promise<Result> {
     const opened = this.#opened(file);
     opened.users += 1;
     opened.database.usedAt = this.#now();
@@ -95,7 +115,7 @@ export class Shelf {
     });
     const opened = { database, users: 0 };
     this.#open.set(file, opened);
-    if (damage !== undefined) throw this.#recovered(database, damage.movedTo);
+    if (damage !== undefined) throw this.#recovered(file, database, damage.movedTo);
     return opened;
   }
 
@@ -107,18 +127,20 @@ export class Shelf {
     this.#open.delete(file);
     opened.database.abandon();
     const movedTo = setAside(join(this.#folder, file), Date.now());
-    return this.#recovered(this.#opened(file).database, movedTo);
+    return this.#recovered(file, this.#opened(file).database, movedTo);
   }
 
   /** Takes over what can be read; the error says how much, and where the damaged file is. */
-  #recovered(database: MemoryDatabase, movedTo: string): Error {
+  #recovered(file: string, database: MemoryDatabase, movedTo: string): Error {
     const { recovered, lost } = recover(movedTo, database);
     const name = basename(movedTo);
-    return memoryFailure(
+    const damage = memoryFailure(
       'damaged',
       `the memory was damaged: ${recovered} entries were recovered, ${lost} could not be read; the damaged file is ${name} in the data folder of the host; repeat the request`,
       { recovered, lost, file: name },
     );
+    this.#unreported.set(file, damage);
+    return damage;
   }
 
   #close(file: string): void {
