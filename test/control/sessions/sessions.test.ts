@@ -211,11 +211,14 @@ describe('a session', () => {
     harness.backend.script({ text: 'hi' }, { text: 'again' });
     await harness.turn(id, 'hello');
     const held = harness.sessions.open(id);
+    const released: string[] = [];
+    harness.journal.release = (session) => void released.push(session);
     const deadline = performance.now() + 60_000;
     while (harness.sessions.opened().length > 0) {
       assert.ok(performance.now() < deadline, 'it was not let go of');
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
+    assert.equal(released.length, 1, 'its reserved cursors are given back');
     // A reference a caller had to it is the same session still.
     assert.equal(harness.sessions.events.ownerOf(id), 'alice');
     assert.equal(held.record.messages.length, 2);

@@ -248,6 +248,8 @@ export class SessionPool {
     if (session.loaded && !(turns.isIdle && session.unload())) return;
     this.#loaded.delete(id);
     this.#unloaded.set(id, new WeakRef(session));
+    // Nothing is written soon: the cursors that were reserved for it need not be found again by the next process.
+    this.parts.journal.release?.(streamOf(id));
   }
 
   #row(id: string): SessionRow | undefined {
