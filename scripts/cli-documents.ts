@@ -63,6 +63,8 @@ const memoryPage = document({
   'nextCursor?': text,
   'degraded?': text,
 });
+const estimate = of('learning', 'Estimate');
+const learnedComponents = list(of('learning', 'ComponentPerformanceRecord'));
 const provider = { enum: ['openai', 'openrouter', 'antigravity', 'anthropic', 'google', 'compatible'] };
 const choice = orNull(document({ provider, model: text, thinking: text, source: text, usable: flag }));
 const repository = { subject: text, repository: text, folder: text, path: text, files: any, added_at: text };
@@ -71,6 +73,47 @@ const repository = { subject: text, repository: text, folder: text, path: text, 
 export const documents: Readonly<Record<string, Shape>> = {
   up: document(ready),
   ping: document({ seq: count, address: text, round_trip_ms: number, 'uptime_seconds?': number }),
+  'learning stats': document({ components: learnedComponents, choices: list(of('learning', 'ChoiceStats')) }),
+  'learning decide': document({
+    experienceId: text,
+    option: text,
+    propensity: number,
+    probabilities: any,
+    policy: text,
+  }),
+  'learning reward': document({ rewarded: flag }),
+  'learning adapt': document({
+    updated: learnedComponents,
+    message: text,
+    recommendations: list(of('learning', 'Recommendation')),
+    refinement_id: text,
+  }),
+  'learning plan': document({ plan_id: text, proposals: list(any), status: text }),
+  'learning review': document({
+    approved: flag,
+    confidence_adjusted: number,
+    reasons: list(text),
+    risk_level: text,
+  }),
+  'learning apply': document({
+    refinement_id: text,
+    applied_edits: count,
+    failed_edits: count,
+    rollback_available: flag,
+    error: text,
+  }),
+  'learning rollback': document({ refinement_id: text, rolled_back: flag, error: text, 'rewards_since?': count }),
+  'learning history': list(any),
+  'learning evaluate': document({
+    estimates: list(estimate),
+    logged: estimate,
+    rows: count,
+    learned_from: count,
+    effective_rows: number,
+    unsupported: number,
+    notes: list(text),
+  }),
+  'learning forget': document({ forgotten: flag }),
   caps: document({
     address: text,
     session_id: text,

@@ -51,6 +51,27 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
     'handfast memory import memory.jsonl',
     'handfast memory export | handfast memory import - --namespace copy',
   ],
+  learning: ['handfast learning decide search lexical hybrid', 'handfast learning stats'],
+  'learning stats': ['handfast learning stats', 'handfast learning stats grep --json'],
+  'learning decide': [
+    'handfast learning decide search lexical vector hybrid',
+    'handfast learning decide model small large --policy linucb,alpha=0.5 --feature 0.2 0.9',
+  ],
+  'learning reward': ['handfast learning reward 5f0c1f6f9c2b4d0ea9f6b1a7c3d2e410 1'],
+  'learning adapt': [
+    'handfast learning adapt search',
+    'handfast learning adapt --policy sliding_window_ucb,window=200',
+  ],
+  'learning plan': ['handfast learning plan', 'handfast learning plan search --global --json'],
+  'learning review': [`handfast learning review '{"path":"router.weights.grep","new_value":0.7}'`],
+  'learning apply': [`handfast learning apply '{"path":"router.weights.grep","new_value":0.7}'`],
+  'learning rollback': ['handfast learning rollback 5f0c1f6f9c2b4d0ea9f6b1a7c3d2e410'],
+  'learning history': ['handfast learning history', 'handfast learning history --agent planner'],
+  'learning evaluate': [
+    'handfast learning evaluate search --option hybrid',
+    'handfast learning evaluate search --policy linucb --confidence 0.9',
+  ],
+  'learning forget': ['handfast learning forget search', 'handfast learning forget --all'],
   call: ['handfast call ping', `handfast call tool/list/req '{"filter_kind":"file"}' --json`],
   chat: [
     'handfast chat',

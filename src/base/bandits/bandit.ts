@@ -61,6 +61,8 @@ export interface Decision {
 const WEIGHT_COUNT = 2;
 /** `thompson_gaussian`: what is believed before the first reward, as one reward of 0 with a variance of 1. */
 const PRIOR = { count: 1, mean: 0, variance: 1 };
+/** ξ of sliding-window and discounted UCB, as Garivier and Moulines (2011) chose it. */
+const FORGETTING_XI = 0.6;
 const NOTHING: ArmTotals = { count: 0, sum: 0, squares: 0 };
 
 interface Arm {
@@ -203,12 +205,11 @@ export class Bandit {
       case 'sliding_window_ucb': {
         const windowed = this.#inWindow();
         const counts = options.map((option) => withWeight(windowed.get(option) ?? NOTHING, weights?.get(option)));
-        // Garivier and Moulines (2011), with their ξ = 0.6.
-        return this.#upperBounds(counts, sumOf(counts), 0.6);
+        return this.#upperBounds(counts, sumOf(counts), FORGETTING_XI);
       }
       case 'discounted_ucb': {
         const counts = options.map((option) => withWeight(this.#faded(this.#arms.get(option)), weights?.get(option)));
-        return this.#upperBounds(counts, sumOf(counts), 4 * 0.6);
+        return this.#upperBounds(counts, sumOf(counts), FORGETTING_XI);
       }
       case 'epsilon_greedy': {
         const epsilon = parameterOf(this.policy, 'epsilon');

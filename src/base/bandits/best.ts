@@ -14,6 +14,8 @@ export type Posterior =
 const NODES = 33;
 /** How far a grid reaches from the mean, in standard deviations. */
 const REACH = 6;
+/** Logarithm of a density that counts as 0. */
+const NEGLIGIBLE = -40;
 /** Beta posteriors can be far from normal: nodes over the whole of 0 to 1. */
 const OVER_UNIT = 24;
 
@@ -24,7 +26,8 @@ export function probabilitiesOfBest(posteriors: readonly Posterior[]): Float64Ar
   if (posteriors.length < 2) return result;
   const nodes = nodesOf(posteriors);
   const size = nodes.length;
-  const densities = posteriors.map((posterior) => densityAt(posterior, nodes));
+  const logs = posteriors.some((posterior) => 'a' in posterior) ? logsOf(nodes) : NO_LOGS;
+  const densities = posteriors.map((posterior) => densityAt(posterior, nodes, logs));
   const below = densities.map((density) => cumulated(density, nodes));
   // The product of the others' distribution functions, without dividing by one that may be 0.
   const count = posteriors.length;
@@ -75,25 +78,44 @@ function spanOf(posterior: Posterior): { mean: number; deviation: number; low: n
   return { mean: a / sum, deviation: Math.sqrt((a * b) / (sum * sum * (sum + 1))), low: 0, high: 1 };
 }
 
-/** The density at each node, up to a factor: the greatest is 1. */
-function densityAt(posterior: Posterior, nodes: Float64Array): Float64Array {
-  const density = new Float64Array(nodes.length);
+/** The density at each node, up to a factor: the greatest is 1. `logs`: see {@link logsOf}. */
+function densityAt(posterior: Posterior, nodes: Float64Array, [logs, logsBeyond]: Logs): Float64Array {
+  const size = nodes.length;
+  const density = new Float64Array(size);
   let greatest = -Infinity;
-  for (let node = 0; node < nodes.length; node++) {
-    const x = nodes[node]!;
-    const log =
-      'a' in posterior
-        ? powerOf(x, posterior.a - 1) + powerOf(1 - x, posterior.b - 1)
-        : -(((x - posterior.mean) / posterior.deviation) ** 2) / 2;
-    density[node] = log;
-    if (log > greatest) greatest = log;
+  if ('a' in posterior) {
+    const a = posterior.a - 1;
+    const b = posterior.b - 1;
+    for (let node = 0; node < size; node++) {
+      // 0 × log 0 is no number; the power is 1.
+      const log = (a === 0 ? 0 : a * logs[node]!) + (b === 0 ? 0 : b * logsBeyond[node]!);
+      density[node] = log;
+      if (log > greatest) greatest = log;
+    }
+  } else {
+    const { mean, deviation } = posterior;
+    for (let node = 0; node < size; node++) {
+      const offset = (nodes[node]! - mean) / deviation;
+      const log = -(offset * offset) / 2;
+      density[node] = log;
+      if (log > greatest) greatest = log;
+    }
   }
-  for (let node = 0; node < nodes.length; node++) density[node] = Math.exp(density[node]! - greatest);
+  for (let node = 0; node < size; node++) {
+    const log = density[node]! - greatest;
+    density[node] = log < NEGLIGIBLE ? 0 : Math.exp(log);
+  }
   return density;
 }
 
-/** `log(base ** exponent)`, also at the ends of 0 to 1, where `0 × log 0` is no number. */
-const powerOf = (base: number, exponent: number): number => (exponent === 0 ? 0 : exponent * Math.log(base));
+type Logs = readonly [Float64Array, Float64Array];
+
+/** The logarithms of each node and of one minus it, which all Beta posteriors share. */
+function logsOf(nodes: Float64Array): Logs {
+  return [nodes.map(Math.log), nodes.map((x) => Math.log1p(-x))];
+}
+
+const NO_LOGS: Logs = [new Float64Array(0), new Float64Array(0)];
 
 /** The distribution function at each node by the trapezoidal rule; scales the density with it to an integral of 1. */
 function cumulated(density: Float64Array, nodes: Float64Array): Float64Array {

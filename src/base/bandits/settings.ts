@@ -30,7 +30,7 @@ export const POLICY_NAMES: readonly PolicyName[] = [
 /** A policy with those of its parameters that differ from the defaults. */
 export interface PolicySettings {
   readonly name: PolicyName;
-  /** `linucb`: width of the bonus, default 1. The UCB policies: factor of the bonus, default 1. */
+  /** `linucb`: width of the bonus, default 1. The UCB policies: factor of the bonus, default 1, of those that forget 0.5. */
   readonly alpha?: number;
   /** `linucb`: ridge penalty. Default 1. */
   readonly ridge?: number;
@@ -38,7 +38,7 @@ export interface PolicySettings {
   readonly intercept?: boolean;
   /** `sliding_window_ucb`: newest rewards that count. Default 500. */
   readonly window?: number;
-  /** `discounted_ucb`: what a reward is worth after each later one. Default 0.995. */
+  /** `discounted_ucb`: what a reward is worth after each later one. Default 0.998. */
   readonly discount?: number;
   /** `epsilon_greedy`: share of uniform decisions. Default 0.1. */
   readonly epsilon?: number;
@@ -53,15 +53,23 @@ export const PARAMETERS = {
   alpha: { minimum: 0, maximum: 100, default: 1 },
   ridge: { minimum: 1e-6, maximum: 1e6, default: 1 },
   window: { minimum: 2, maximum: 10_000, default: 500 },
-  discount: { minimum: 0.5, maximum: 1, default: 0.995 },
+  discount: { minimum: 0.5, maximum: 1, default: 0.998 },
   epsilon: { minimum: 0, maximum: 1, default: 0.1 },
   temperature: { minimum: 1e-3, maximum: 1e3, default: 0.1 },
   explore: { minimum: 0, maximum: 1, default: 0 },
 } as const;
 
+/**
+ * `alpha` of the policies that forget, where none is given. 1 is the bound of their papers, which explores far more than
+ * drifting rewards need: see `bench/learning.ts`.
+ */
+const FORGETTING_ALPHA = 0.5;
+
 /** The value of a parameter. */
-export const parameterOf = (policy: PolicySettings, name: keyof typeof PARAMETERS): number =>
-  policy[name] ?? PARAMETERS[name].default;
+export function parameterOf(policy: PolicySettings, name: keyof typeof PARAMETERS): number {
+  const forgets = policy.name === 'sliding_window_ucb' || policy.name === 'discounted_ucb';
+  return policy[name] ?? (name === 'alpha' && forgets ? FORGETTING_ALPHA : PARAMETERS[name].default);
+}
 
 /** Policies whose rewards are read as shares of a success: 0 to 1. */
 export const needsUnitRewards = ({ name }: PolicySettings): boolean => name === 'thompson_beta';

@@ -1,6 +1,7 @@
 /** The learning capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
 import { defineCapability } from '../../packages/capability.ts';
 import { LearningClient } from './client.ts';
+import { commands } from './commands.ts';
 import type { LearningOptions } from './plugin.ts';
 
 export const learning = defineCapability({
@@ -9,4 +10,5 @@ export const learning = defineCapability({
   byDefault: true,
   plugin: async (options) => (await import('./plugin.ts')).learningPlugin(options as LearningOptions),
   client: (agent) => new LearningClient(agent),
+  commands,
 });

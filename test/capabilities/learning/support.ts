@@ -26,12 +26,11 @@ export function temporaryFolder(): string {
 export async function startHost(
   options: LearningOptions = {},
   principals: readonly Principal[] = [{ name: 'p', admin: true }],
-  dataDir?: string,
 ): Promise<Host> {
   const auth = createAuthenticator(
     principals.map((principal) => ({ principal, digests: [tokenDigest(principal.name)] })),
   );
-  const host = createHost({ plugins: [learningPlugin(options)], auth, ...(dataDir && { dataDir }) });
+  const host = createHost({ plugins: [learningPlugin(options)], auth });
   await host.start();
   hosts.push(host);
   return host;

@@ -1,0 +1,58 @@
+/** `handfast learning …` as its users have it: a host without any configuration, and commands. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { User } from '../../cli/command.ts';
+
+const user = new User();
+before(async () => {
+  await user.up();
+});
+after(() => user.leave());
+
+const json = (...words: string[]) => user.json(['learning', ...words]);
+
+test('decisions are rewarded, shown, recommended, estimated and deleted from the command line', async () => {
+  for (const reward of ['1', '0.5']) {
+    const decided = await json('decide', 'search', 'lexical', 'hybrid', '--policy', 'ucb1,explore=0.2', '--seed', 'a');
+    assert.deepEqual(Object.keys(decided), ['experienceId', 'option', 'propensity', 'probabilities', 'policy']);
+    assert.deepEqual(await json('reward', decided.experienceId, reward), { rewarded: true });
+  }
+  const { code, stdout, stderr } = await user.run(['learning', 'stats']);
+  assert.deepEqual([code, stderr], [0, '']);
+  assert.match(stdout, /^component +calls/m);
+  assert.match(stdout, /^search: ucb1, 2 decisions, 2 rewarded, 0 pending, 0 missing, 0 late$/m);
+  const adapted = await user.run(['learning', 'adapt', 'search']);
+  assert.match(adapted.stdout, /^search: (lexical|hybrid) \(confidence 0\.\d{3}\)\n {2}why: /);
+  assert.match(adapted.stdout, /policy that ran: ucb1\(explore=0\.2\)/);
+  assert.match(adapted.stderr, /^ppo was not run: /);
+  const evaluated = await json('evaluate', 'search', '--option', 'hybrid');
+  assert.deepEqual(
+    evaluated.estimates.map(({ estimator }: { estimator: string }) => estimator),
+    ['ips', 'snips', 'dr'],
+  );
+  assert.equal((await json('stats', '--agent', 'another')).choices.length, 0);
+  assert.deepEqual(await json('forget', 'search'), { forgotten: true });
+});
+
+test('a refinement is applied, listed and rolled back', async () => {
+  const applied = await json('apply', '{"path":"router.weights.grep","new_value":0.7}');
+  assert.deepEqual([applied.applied_edits, applied.failed_edits], [1, 0]);
+  const [entry] = await json('history');
+  assert.equal(entry.refinement_id, applied.refinement_id);
+  const back = await user.run(['learning', 'rollback', applied.refinement_id]);
+  assert.deepEqual([back.code, back.stderr], [0, 'rolled back; 0 rewards since then are in the log only\n']);
+  assert.equal((await user.run(['learning', 'rollback', 'none'])).code, 1);
+});
+
+test('mistakes are named', async () => {
+  const unknown = await user.failure(['learning', 'decide', 'a', 'b', '--policy', 'linucbb']);
+  assert.deepEqual([unknown.exit, unknown.code], [2, 'usage']);
+  assert.match(unknown.message, /^unknown policy "linucbb"; did you mean linucb\?/);
+  assert.match(
+    (await user.failure(['learning', 'reward', 'a', 'much'])).message,
+    /^the reward must be a number, got "much"$/,
+  );
+  assert.match((await user.failure(['learning', 'apply', 'x'])).message, /^the proposal must be a JSON object/);
+  assert.equal((await user.failure(['learning', 'evaluate', 'none', '--option', 'x'])).code, 'learning.unknown_choice');
+  assert.equal((await user.failure(['learning', 'forget'])).code, 'usage');
+});
