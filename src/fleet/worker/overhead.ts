@@ -14,8 +14,15 @@ import type { WorkerOptions } from './worker-options.ts';
 /** How long measuring may take. */
 const MEASURE_MS = 300_000;
 
+export interface Overhead {
+  /** Tokens, or null while unknown. */
+  readonly tokens: number | null;
+  /** Resolves when nothing is measured any more and the scratch folder is removed; at once when nothing is measured. */
+  readonly settled: Promise<void>;
+}
+
 /**
- * Tokens, or null while unknown. Where it is to be measured and was not for this agent, version and model, that starts now,
+ * The cost as far as it is known. Where it is to be measured and was not for this agent, version and model, that starts now,
  * and `measured` is called when it is known.
  */
 export function overheadOf(
@@ -24,11 +31,11 @@ export function overheadOf(
   version: string,
   signal: AbortSignal,
   measured: (tokens: number) => void,
-): number | null {
-  if (overheadTokens !== 'measure') return overheadTokens ?? null;
+): Overhead {
+  if (overheadTokens !== 'measure') return { tokens: overheadTokens ?? null, settled: Promise.resolve() };
   const key = `overhead ${executor.kind} ${version} ${model ?? ''}`;
-  const kept = journal.value(key);
-  if (kept !== undefined) return Number(kept);
+  const stored = journal.value(key);
+  if (stored !== undefined) return { tokens: Number(stored), settled: Promise.resolve() };
   const measure = async (): Promise<void> => {
     let cwd: string | undefined;
     try {
@@ -44,6 +51,5 @@ export function overheadOf(
       if (cwd !== undefined) await rm(cwd, { recursive: true, force: true }).catch(() => {});
     }
   };
-  void measure();
-  return null;
+  return { tokens: null, settled: measure() };
 }

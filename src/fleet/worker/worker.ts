@@ -145,6 +145,7 @@ class FleetWorker implements Worker {
   #stopCleaning: (() => void) | undefined;
   #seq = 0;
   #overhead: number | null = null;
+  #overheadSettled: Promise<void> = Promise.resolve();
 
   constructor(options: WorkerOptions, deps: WorkerDeps, journal: WorkerJournal) {
     const { agentId, executor, cwd, home, tools, log, pools = [], mcpServers = [] } = options;
@@ -246,7 +247,7 @@ class FleetWorker implements Worker {
 
   async #start(): Promise<void> {
     await this.#facts.refresh();
-    this.#overhead = overheadOf(
+    const { tokens, settled } = overheadOf(
       this.#options,
       this.#journal,
       this.#facts.executorVersion,
@@ -256,6 +257,8 @@ class FleetWorker implements Worker {
         this.#announcer.check();
       },
     );
+    this.#overhead = tokens;
+    this.#overheadSettled = settled;
     if (this.#lifetime.state !== 'open') return;
     this.#ready = true;
     this.#announcer.announce();
@@ -302,7 +305,7 @@ class FleetWorker implements Worker {
     this.#running.stop({ kind: 'shutdown', why: 'The worker was stopped during the task.' });
     this.#ending.abort(fail('interrupted', 'the worker stops'));
     await within(this.#running.whenIdle(), STOP_TASKS_MS, this.#timer);
-    await within(this.#options.executor.stop(), STOP_EXECUTOR_MS, this.#timer);
+    await within(Promise.all([this.#options.executor.stop(), this.#overheadSettled]), STOP_EXECUTOR_MS, this.#timer);
     await this.#outbox.settled(STOP_RESULTS_MS);
     const { agentId: agent_id, incarnation } = this;
     this.#sendAll(fleetMessage('SESSION_BYE', { agent_id, incarnation, reason: 'the worker was stopped' }));

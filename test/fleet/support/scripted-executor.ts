@@ -29,7 +29,7 @@ export interface ScriptOptions {
   readonly readiness?: () => Readiness;
   /** Remembers conversations, so that a reply may be asked for once more. Default true. */
   readonly remembers?: boolean;
-  readonly measureOverhead?: () => number;
+  readonly measureOverhead?: Executor['measureOverhead'];
 }
 
 /** A reply with one TASK_RESULT block. */
@@ -72,7 +72,7 @@ export function scriptedExecutor(
         },
       };
     },
-    ...(measureOverhead !== undefined && { measureOverhead: async () => measureOverhead() }),
+    ...(measureOverhead !== undefined && { measureOverhead }),
     stop: async () => {},
   };
 }

@@ -2,16 +2,17 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { open, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
-import { setImmediate as turn } from 'node:timers/promises';
+import { setTimeout, setImmediate as turn } from 'node:timers/promises';
 import { SqliteWorkerJournal } from '../../../src/fleet/worker/journal-sqlite.ts';
 import { endGroup, identityOf } from '../../../src/fleet/worker/process-identity.ts';
 import { createWorker } from '../../../src/fleet/worker/worker.ts';
 import { repository } from '../support/git-repository.ts';
-import { block, scriptedExecutor } from '../support/scripted-executor.ts';
+import { aborted, block, scriptedExecutor } from '../support/scripted-executor.ts';
 import { bench, Desk, dispatch, folder, silent } from '../support/worker-bench.ts';
 
 /** How many transactions are in a log of SQLite: the last frame of each has the size of the file in it. */
@@ -288,7 +289,7 @@ test('what a turn costs is measured once and kept', async (t) => {
   const home = await folder(t);
   let measured = 0;
   const executor = scriptedExecutor(undefined, {
-    measureOverhead: () => {
+    measureOverhead: async () => {
       measured += 1;
       return 12_000;
     },
@@ -301,4 +302,23 @@ test('what a turn costs is measured once and kept', async (t) => {
     await made.worker.close();
   }
   assert.equal(measured, 1);
+});
+
+test('a worker that stops while it measures leaves no scratch folder', async (t) => {
+  const home = await folder(t);
+  const started = Promise.withResolvers<string>();
+  const executor = scriptedExecutor(undefined, {
+    measureOverhead: async ({ cwd, signal }) => {
+      started.resolve(cwd);
+      await aborted(signal);
+      // A program that was sent a signal takes a moment to end.
+      await setTimeout(100);
+      return null;
+    },
+  });
+  const { worker } = await bench(t, { executor, home, cwd: home, overheadTokens: 'measure' });
+  const scratch = await started.promise;
+  assert.equal(existsSync(scratch), true);
+  await worker.close();
+  assert.equal(existsSync(scratch), false);
 });

@@ -15,12 +15,16 @@ export interface FoldedText {
   readonly lines: readonly string[];
 }
 
-/** The lines of a text as far as they are stored; the last one says when there were more. */
+/** The lines of a text. Of a long text, its first and last lines, and between them a line that says how much is missing. */
 export function boundedLines(text: string): string[] {
-  const cut = text.length > MAX_CHARACTERS;
-  const lines = (cut ? text.slice(0, MAX_CHARACTERS) : text).replace(/\n$/, '').split('\n');
-  if (!cut && lines.length <= MAX_LINES) return lines;
-  return [...lines.slice(0, MAX_LINES), `… the rest of ${text.length} characters is left out`];
+  const whole = text.replace(/\n$/, '');
+  const cut = whole.length > MAX_CHARACTERS;
+  const head = (cut ? whole.slice(0, MAX_CHARACTERS / 2) : whole).split('\n');
+  if (!cut && head.length <= MAX_LINES) return head;
+  const tail = cut ? whole.slice(-MAX_CHARACTERS / 2).split('\n') : head;
+  const [first, last] = [head.slice(0, MAX_LINES / 2), tail.slice(-MAX_LINES / 2)];
+  const missing = whole.length - first.join('\n').length - last.join('\n').length;
+  return [...first, `… ${missing} of ${whole.length} characters are left out`, ...last];
 }
 
 export class FoldedTexts {
