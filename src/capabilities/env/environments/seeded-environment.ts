@@ -2,6 +2,7 @@
  * What the environments written here share: a generator that `reset` seeds or continues, checks before a step, render modes,
  * snapshots. Each subclass has the rules of one task.
  */
+import { inspect } from 'node:util';
 import { Generator, randomSeed } from '../../../base/random/generator.ts';
 import type { Pcg64State } from '../../../base/random/pcg64.ts';
 import type { JsonObject } from '../../../wire/json.ts';
@@ -65,11 +66,10 @@ export abstract class SeededEnvironment<Observation, Action> implements Environm
 }
 
 /** The `unknown_action` for a value that is no element of the space. */
-export const unknownAction = (space: Space, action: unknown) =>
-  failure(
-    'unknown_action',
-    `not an action of ${JSON.stringify(space.describe())}: ${JSON.stringify(action)?.slice(0, 80)}`,
-  );
+export function unknownAction(space: Space, action: unknown) {
+  const shown = inspect(action, { depth: 2, breakLength: Number.POSITIVE_INFINITY, maxStringLength: 80 }).slice(0, 120);
+  return failure('unknown_action', `not an action of ${JSON.stringify(space.describe())}: ${shown}`);
+}
 
 /** Gymnasium's reset options `low` and `high`: bounds of the uniform distribution that the first state is drawn from. */
 export function resetBounds(options: JsonObject = {}, low: number, high: number): readonly [number, number] {
