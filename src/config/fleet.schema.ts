@@ -101,6 +101,10 @@ const routing = group('Where tasks go.', {
       example: '{ gemini-flash: 1 }',
     },
   ),
+  learn: flag(
+    'Let the outcomes of tasks choose among workers whose scores are within 50 of 1000 points; `fleet route explain` shows what it changed.',
+    false,
+  ),
   hooks: list({ default: [], description: 'Rules in the Common Expression Language.' }, hook),
 });
 

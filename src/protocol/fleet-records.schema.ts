@@ -88,6 +88,16 @@ const reasons = (description: string) =>
     description,
   });
 
+export const Learned = shape('What learning made of a decision (`routing.learn`).', {
+  best_by_score: text('The worker with the highest score.'),
+  probabilities: Type.Unsafe<Readonly<Record<string, number>>>({
+    type: 'object',
+    additionalProperties: { type: 'number' },
+    description: 'Worker → probability; those within 50 points of the best.',
+  }),
+  chosen: may(text('The worker it chose. Absent: nothing was decided.')),
+});
+
 export const Explanation = shape('A decision as it is stored with its task: why it went to a worker, or to none.', {
   task_id: text(),
   decided_at: text('RFC 3339.'),
@@ -103,6 +113,7 @@ export const Explanation = shape('A decision as it is stored with its task: why 
     description: 'Worker → age of its description, seconds.',
   }),
   next_attempt_at: orNull(text()),
+  learned: may(Learned),
   waits_for: may(text('A worker that is not connected and is waited for. Absent: none.')),
   sentence: text('One plain sentence.'),
 });

@@ -11,6 +11,7 @@ import { fail } from '../../wire/errors.ts';
 import { blockedPolicyOf } from '../blocked-policy.ts';
 import { fleetMessage } from '../messages/encode.ts';
 import { compileHooks, type Hooks } from '../route/hooks.ts';
+import { RouteLearner } from '../route/learner.ts';
 import { DEFAULT_ROUTE_POLICY } from '../route/profile.ts';
 import { Router } from '../route/router.ts';
 import { AttemptFailures } from './attempt-failures.ts';
@@ -75,7 +76,9 @@ export class Engine {
     this.clock = clock;
     this.hooks = compileHooks(options.hooks);
     const hooked = options.hooks?.some(({ then }) => then !== 'refuse') === true;
-    const router = new Router({ ...DEFAULT_ROUTE_POLICY, ...options.routePolicy }, hooked ? this.hooks : undefined);
+    const learner = options.learn ? new RouteLearner(options.name) : undefined;
+    const routePolicy = { ...DEFAULT_ROUTE_POLICY, ...options.routePolicy };
+    const router = new Router(routePolicy, hooked ? this.hooks : undefined, {}, learner);
     this.router = router;
     this.journal = new TaskJournal(options.journal, now);
     const registry = new TaskRegistry({
@@ -95,6 +98,7 @@ export class Engine {
     this.shares = new SubmitterShares(registry, store, options.submitterLimits);
     const peers = new Peers({
       router,
+      learner,
       clock,
       now,
       inlineHints: options.inlineHints ?? true,

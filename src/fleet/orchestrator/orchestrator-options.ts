@@ -26,6 +26,8 @@ export interface OrchestratorOptions {
   readonly routePolicy?: Partial<RoutePolicy>;
   readonly blockedPolicy?: Partial<BlockedPolicy>;
   readonly hooks?: readonly PolicyHook[];
+  /** Outcomes of tasks choose among workers within 50 points of the best score. Default false. */
+  readonly learn?: boolean;
   /** What plain peers are sent: hints in the text (default), or the bare brief. */
   readonly inlineHints?: boolean;
   /** Seconds a lease holds. Default 45; renewed every 15. */

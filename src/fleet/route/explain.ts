@@ -5,7 +5,7 @@
  * @see docs/fleet.md#routing
  */
 import { byCodeUnit, capacityOf, loadOf } from './filters.ts';
-import type { Explanation, Profile, Route, RoutePolicy, RouteTask } from './profile.ts';
+import type { Explanation, Learned, Profile, Route, RoutePolicy, RouteTask } from './profile.ts';
 
 /** Looks workers up for an explanation; implemented by the router. */
 export interface ExplainedFleet {
@@ -38,7 +38,8 @@ export interface ExplainContext {
   readonly nextAttemptMs: number | null;
   /** Number of workers left out that the route does not name. */
   readonly rejectedMore: number;
-  readonly elsewhere?: AbsenceInfo;
+  readonly elsewhere?: AbsenceInfo | undefined;
+  readonly learned?: Learned | undefined;
   readonly fleet: ExplainedFleet;
   /** Maximum number of workers to name. Default: 20 in order, 50 left out. */
   readonly most?: { readonly ranking: number; readonly rejected: number };
@@ -76,6 +77,7 @@ export function explanationOf(task: RouteTask, route: Route, context: ExplainCon
     profile_age_s: Object.fromEntries(ages),
     next_attempt_at: nextAttemptMs === null ? null : new Date(nextAttemptMs).toISOString(),
     ...(away !== undefined && away.untilMs !== null && { waits_for: away.agent_id }),
+    ...(context.learned && { learned: context.learned }),
     sentence: sentenceOf(task, route, rejected, rejected_more, context),
   };
 }
@@ -91,6 +93,7 @@ function sentenceOf(
   const { away, known } = (unroutable && context.elsewhere) || {};
   if (known !== undefined) return `${task_id} not routed: ${unknownWorker(only ?? '', known)}`;
   const parts = [headOf(task_id, route)];
+  if (context.learned !== undefined) parts.push(learnedInWords(context.learned));
   if (away !== undefined) parts.push(absenceInWords(away, context));
   // The worker with the fewest reasons is the easiest one for an operator to make eligible.
   const nearest = rejected
@@ -114,9 +117,17 @@ function isUnroutable(route: Route): boolean {
 
 function headOf(taskId: string, route: Route): string {
   if (route.chosen === null) return `${taskId} not routed: ${route.reason.replaceAll('_', ' ')}`;
-  const score = route.ranking[0]!.score;
+  // Learning may have chosen another than the first one.
+  const { score } = route.ranking.find(({ agent_id }) => agent_id === route.chosen) ?? route.ranking[0]!;
   const unchecked = route.verified ? '' : ', which never announced itself: no requirement was checked';
   return `${taskId} → ${route.chosen} (${score} of 1000)${unchecked}`;
+}
+
+function learnedInWords({ best_by_score, probabilities, chosen }: Learned): string {
+  const shares = Object.entries(probabilities).map(([agentId, share]) => `${agentId} ${share.toFixed(2)}`);
+  const among = `learning chooses among nearly equal workers (${shares.join(', ')})`;
+  if (chosen === undefined) return among;
+  return `${among}: ${chosen === best_by_score ? 'the best by score' : `instead of ${best_by_score}, the best by score`}`;
 }
 
 function absenceInWords({ agent_id, sinceMs, untilMs }: AbsentWorker, context: ExplainContext): string {

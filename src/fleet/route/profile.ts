@@ -91,6 +91,7 @@ export interface RouteHooks {
 }
 
 export type Ranked = Wire<typeof schemas.Ranked>;
+export type Learned = Wire<typeof schemas.Learned>;
 /** Parts of a score; each is an integer. */
 export type Components = Ranked['components'];
 

@@ -14,7 +14,8 @@ import { Cells, freshnessAt } from './cells.ts';
 import { Eligibility, type Selected } from './eligibility.ts';
 import { type AbsenceInfo, explanationOf } from './explain.ts';
 import { NO_EXCLUSIONS, reasonsAgainst, taskReason, withHooked } from './filters.ts';
-import type { Explanation, Profile, Ranked, Route, RouteHooks, RoutePolicy, RouteTask } from './profile.ts';
+import type { RouteLearner } from './learner.ts';
+import type { Explanation, Learned, Profile, Ranked, Route, RouteHooks, RoutePolicy, RouteTask } from './profile.ts';
 import { NO_ELIGIBLE_WORKER, route, routeAmong } from './route.ts';
 import { Scan, type TierPoints } from './scan.ts';
 import { affinityPart, scoreOf, tierPoints, weightsOf } from './score.ts';
@@ -39,6 +40,8 @@ export interface DecideAt {
 export type Decision = Route & {
   /** Workers left out beside the ones in `rejected`. */
   readonly rejected_more: number;
+  /** What learning made of it, where it had a choice. */
+  readonly learned?: Learned;
 };
 
 export interface ExplainAt extends DecideAt {
@@ -59,6 +62,7 @@ const CHECK_EACH_UP_TO = 16;
 export class Router {
   readonly policy: RoutePolicy;
   readonly #hooks: RouteHooks | undefined;
+  readonly #learner: RouteLearner | undefined;
   readonly #checkEachUpTo: number;
   readonly #scoreEachUpTo: number;
   readonly #minChecks: number;
@@ -81,7 +85,9 @@ export class Router {
     policy: RoutePolicy,
     hooks?: RouteHooks,
     { checkEachUpTo = CHECK_EACH_UP_TO, scoreEachUpTo = SCORE_EACH_UP_TO, minChecks = 0 } = {},
+    learner?: RouteLearner,
   ) {
+    this.#learner = learner;
     this.policy = policy;
     this.#hooks = hooks;
     this.#checkEachUpTo = checkEachUpTo;
@@ -167,7 +173,19 @@ export class Router {
   }
 
   /** Chooses a worker for the task. Reserves nothing: the caller must call `reserve` before it sends the dispatch. */
-  decide(task: RouteTask, { nowMs, wallMs, excluded = NO_EXCLUSIONS }: DecideAt): Decision {
+  decide(task: RouteTask, at: DecideAt): Decision {
+    const decision = this.#decide(task, at);
+    if (this.#learner === undefined || decision.chosen === null) return decision;
+    const learned = this.#learner.choose(decision.ranking, this.#alike(decision.verified));
+    return learned?.chosen === undefined ? decision : { ...decision, chosen: learned.chosen, learned };
+  }
+
+  /** Whether a worker is verified, or not, like the best one: learning never mixes the two. */
+  #alike(verified: boolean): (agentId: string) => boolean {
+    return (agentId) => this.#workers.get(agentId)?.verified === verified;
+  }
+
+  #decide(task: RouteTask, { nowMs, wallMs, excluded = NO_EXCLUSIONS }: DecideAt): Decision {
     const reason = taskReason(task, this.policy, wallMs);
     if (reason !== null) return { chosen: null, reason, rejected_more: 0 };
     const now = this.#advance(nowMs);
@@ -193,6 +211,7 @@ export class Router {
       wallMs: at.wallMs,
       nextAttemptMs: at.nextAttemptMs ?? null,
       rejectedMore: decision.rejected_more,
+      learned: decision.learned,
       elsewhere: at.elsewhere,
       fleet: this,
     });
@@ -205,7 +224,10 @@ export class Router {
       excluded: at.excluded ?? NO_EXCLUSIONS,
       hooks: this.#hooks,
     });
+    const learned =
+      whole.chosen === null ? undefined : this.#learner?.preview(whole.ranking, this.#alike(whole.verified));
     return explanationOf(task, whole, {
+      learned,
       policy: this.policy,
       nowMs: this.#advance(at.nowMs),
       wallMs: at.wallMs,

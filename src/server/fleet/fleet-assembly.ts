@@ -174,6 +174,7 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
         table: config.blockedPolicy.table,
       },
       hooks: config.routing.hooks,
+      learn: config.routing.learn,
       inlineHints: config.inlineHints,
       leaseTtlS: config.leaseTtlS,
       plainPeerTimeoutS: config.plainPeerTimeoutS,
