@@ -4,7 +4,7 @@
  *   npm run bench:learning -- [--seeds N] [--only NAME]… [--svg FOLDER] [--digits FILE]
  *
  * Cumulative regret on problems whose truth is known (stationary, abrupt and gradual drift, contextual), over 100 seeds; the
- * coverage of the off-policy intervals; with `--digits`, the digits data set as a bandit: `bench/learning/digits.py` writes
+ * choice of a ranking for real queries; with `--digits`, the digits data set as a bandit: `bench/learning/digits.py` writes
  * that file, with what `mabwiser` reaches on the same rows. `--svg` writes the plots of docs/learning.md.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -14,6 +14,7 @@ import { chart } from './learning/chart.ts';
 import { type DigitsFile, playDigits } from './learning/digits.ts';
 import { type Band, bandOf, contenders, regretOf } from './learning/play.ts';
 import { type Problem, problems } from './learning/problems.ts';
+import { judgedQueries, playSearch } from './learning/search.ts';
 
 const { values } = parseArgs({
   options: {
@@ -67,4 +68,23 @@ if (values.digits !== undefined && isWanted('digits')) {
   const title = 'Digits: ten options, 64 features, reward 1 for the right digit';
   const x = `row (mean of ${file.orders.length} orders, 95 % confidence bands)`;
   write('digits', chart(bands, { title, x, y: 'mean reward so far', until: file.rows.length, top: 1 }));
+}
+
+if (isWanted('search')) {
+  const judged = await judgedQueries();
+  const bands = playSearch(judged, SEEDS);
+  console.log(`\nHow to search: ${judged.length} queries over the sections of docs/; hit@5, ${SEEDS} orders\n`);
+  for (const { label, means, halves } of bands) {
+    console.log(`  ${label.padEnd(26)} ${means.at(-1)!.toFixed(4)} ± ${halves.at(-1)!.toFixed(4)}`);
+  }
+  for (const kind of ['heading', 'name'] as const) {
+    const some = judged.filter((one) => one.kind === kind);
+    const shares = [0, 1, 2].map((at) => some.reduce((sum, { hits }) => sum + hits[at]!, 0) / some.length);
+    console.log(
+      `  ${kind}: ${some.length} queries, lexical, vector, hybrid ${shares.map((share) => share.toFixed(3)).join(', ')}`,
+    );
+  }
+  const title = 'How to search: hit@5 of queries over the sections of these pages';
+  const x = `query (mean of ${SEEDS} orders, 95 % confidence bands)`;
+  write('search', chart(bands, { title, x, y: 'mean hit@5 so far', until: judged.length, top: 1 }));
 }

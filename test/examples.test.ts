@@ -31,6 +31,12 @@ const examples: Readonly<Record<string, readonly RegExp[]>> = {
     /^most thrown: \{ \w+: \d+, \w+: \d+, \w+: \d+ \}$/,
   ],
   'fleet.ts': [/^done by writer I was asked to write poems$/],
+  'learning.ts': [
+    /^found \d+ of 200$/,
+    /^recommended: hybrid, policy: thompson_beta$/,
+    /^earned 0\.\d\d; always hybrid: 0\.\d\d$/,
+    /^rolled back: true$/,
+  ],
   'resume.ts': [
     /^connection: lost$/,
     /^connection: resumed$/,
