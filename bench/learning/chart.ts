@@ -55,6 +55,7 @@ export function chart(bands: readonly Band[], { title, x, y, until, top }: Chart
     ends[at]!.y = Math.min(ends[at]!.y, least);
     least = ends[at]!.y - LABEL_HEIGHT;
   }
+  ends[0]!.y = Math.max(ends[0]!.y, LABEL_HEIGHT);
   for (let at = 1; at < ends.length; at++) ends[at]!.y = Math.max(ends[at]!.y, ends[at - 1]!.y + LABEL_HEIGHT);
   for (const [index, { means, halves }] of bands.entries()) {
     const colour = COLOURS[index % COLOURS.length]!;
