@@ -129,6 +129,7 @@ export {
   type Capability,
   type CapabilityCommand,
   type CapabilityFinding,
+  type CapabilityHostCommand,
   type CapabilityOptions,
   type CheckedHost,
   type CommandContext,

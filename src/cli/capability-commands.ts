@@ -5,11 +5,14 @@
  * Called by `program.ts`.
  */
 import { builtinCapabilities } from '../capabilities/index.ts';
-import type { Capability, CapabilityCommand } from '../packages/capability.ts';
+import type { PluginConfig } from '../config/config.ts';
+import type { Capability, CapabilityCommand, CapabilityHostCommand } from '../packages/capability.ts';
 import { asError, fail } from '../wire/errors.ts';
+import type { UpFlags } from './commands/up.ts';
 import { configOf } from './config-file.ts';
 import type { ConnectFlags } from './connect/find-host.ts';
-import { type Act, type Command, connecting, jsonOption } from './options.ts';
+import { type Act, type Command, connecting, jsonOption, serving } from './options.ts';
+import type { Terminal } from './output/terminal.ts';
 
 type Perform = (action: Act) => Promise<void>;
 
@@ -57,8 +60,9 @@ function commandOf(program: Command, words: readonly string[]): string | undefin
   return undefined;
 }
 
-function addCommands(program: Command, { name, about, commands = [], client }: Capability, act: Perform): void {
-  if (commands.length === 0) return;
+function addCommands(program: Command, capability: Capability, act: Perform): void {
+  const { name, about, commands = [], hostCommands = [], client } = capability;
+  if (commands.length + hostCommands.length === 0) return;
   const group = program.commands.find((command) => command.name() === name) ?? program.command(name).description(about);
   for (const command of commands) {
     const made = connecting(group.command(command.usage)).description(command.about).addOption(jsonOption());
@@ -66,6 +70,34 @@ function addCommands(program: Command, { name, about, commands = [], client }: C
     if (command.help !== undefined) made.addHelpText('after', `\n${command.help}`);
     made.action((...given: unknown[]) => act((terminal) => perform(command, { name, client }, given, terminal)));
   }
+  for (const command of hostCommands) {
+    const made = serving(group.command(command.usage)).description(command.about);
+    for (const [flags, help] of command.options ?? []) made.option(flags, help);
+    if (command.help !== undefined) made.addHelpText('after', `\n${command.help}`);
+    made.action((...given: unknown[]) => act((terminal) => host(command, name, given, terminal)));
+  }
+}
+
+/** Runs a host until Ctrl-C. The plugin of the capability has the options of the command, and is there in any case. */
+async function host(
+  command: CapabilityHostCommand,
+  name: string,
+  given: readonly unknown[],
+  terminal: Terminal,
+): Promise<void> {
+  const { up } = await import('./commands/up.ts');
+  const options = given.at(-2) as UpFlags & Record<string, unknown>;
+  const args = given.slice(0, -2) as (string | string[] | undefined)[];
+  const changed = (plugin: PluginConfig): PluginConfig => ({
+    ...plugin,
+    options: command.pluginOptions({ args, options }, plugin.options),
+  });
+  await up(options, terminal, (config) => {
+    const others = config.plugins.filter(({ use }) => use !== name);
+    const own = config.plugins.find(({ use }) => use === name);
+    const fresh: PluginConfig = { use: name, builtin: true, priority: 0, exclusive: false, options: {} };
+    return { ...config, plugins: [...others, changed(own ?? fresh)] };
+  });
 }
 
 /** Runs a command with an agent of its capability. Commander gives the arguments, then the options, then itself. */

@@ -72,6 +72,22 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
     'handfast learning evaluate search --policy linucb --confidence 0.9',
   ],
   'learning forget': ['handfast learning forget search', 'handfast learning forget --all'],
+  env: ['handfast env ls', 'handfast env run CartPole-v1 --episodes 5 --seed 42'],
+  'env ls': ['handfast env ls', 'handfast env ls --json'],
+  'env spaces': ['handfast env spaces CartPole-v1'],
+  'env play': [
+    'handfast env play FrozenLake-v1 --seed 7',
+    "printf '2\\n2\\n1\\n' | handfast env play FrozenLake-v1 --json",
+  ],
+  'env run': [
+    'handfast env run CartPole-v1 --episodes 5 --seed 42',
+    `handfast env run FrozenLake-v1 --make '{"is_slippery":false}' --policy 2`,
+  ],
+  'env record': ['handfast env record CartPole-v1 episodes.jsonl --episodes 10 --seed 1'],
+  'env serve-gym': [
+    'handfast env serve-gym CartPole-v1',
+    'handfast env serve-gym ALE/Pong-v5 --module ale_py --python ./venv/bin/python',
+  ],
   call: ['handfast call ping', `handfast call tool/list/req '{"filter_kind":"file"}' --json`],
   chat: [
     'handfast chat',

@@ -39,6 +39,20 @@ export const timeoutOption = (): Option =>
 /** The options of every command that talks to a server of sessions. */
 export const reaching = (command: Command): Command => command.addOption(connectOption()).addOption(tokenFileOption());
 
+/** The options of every command that is a host until Ctrl-C. */
+export const serving = (command: Command): Command =>
+  command
+    .addOption(configOption())
+    .addOption(new Option('--port <n>', 'port of the HTTP address (default 4700; 0: any free one)').argParser(port))
+    .addOption(
+      new Option('--listen <address>', 'listen here instead: http://, tcp:// or unix:// (repeatable)').argParser(
+        collect,
+      ),
+    )
+    .option('--insecure-bind', 'allow addresses other machines can reach, unencrypted; needs auth.tokens')
+    .option('--verbose', 'log handshakes and the like to stderr')
+    .addOption(jsonOption('print one line when ready: {"ready":true,"url":…,"listeners":[…],"token_file":…,"pid":…}'));
+
 export const thinkingOption = (): Option =>
   new Option('--thinking <level>', 'how much the model thinks').choices([
     'off',

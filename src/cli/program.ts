@@ -25,8 +25,8 @@ import {
   connectOption,
   jsonOption,
   Option,
-  port,
   positive,
+  serving,
   timeoutOption,
   tokenFileOption,
   whole,
@@ -131,19 +131,8 @@ function passOn(anywhere: Command, command: Command): void {
 
 /** Commands that are a host. */
 function addServing(program: Command, act: (action: Act) => Promise<void>): void {
-  program
-    .command('up')
+  serving(program.command('up'))
     .description('run a host until Ctrl-C')
-    .addOption(configOption())
-    .addOption(new Option('--port <n>', 'port of the HTTP address (default 4700; 0: any free one)').argParser(port))
-    .addOption(
-      new Option('--listen <address>', 'listen here instead: http://, tcp:// or unix:// (repeatable)').argParser(
-        collect,
-      ),
-    )
-    .option('--insecure-bind', 'allow addresses other machines can reach, unencrypted; needs auth.tokens')
-    .option('--verbose', 'log handshakes and the like to stderr')
-    .addOption(jsonOption('print one line when ready: {"ready":true,"url":…,"listeners":[…],"token_file":…,"pid":…}'))
     .addHelpText(
       'after',
       `

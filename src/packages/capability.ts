@@ -34,6 +34,8 @@ export interface Capability<Name extends string = string> {
   readonly client?: (agent: AgentSession) => unknown;
   /** Commands below `handfast <name>`. */
   readonly commands?: readonly CapabilityCommand[];
+  /** Commands below `handfast <name>` that run a host until Ctrl-C, as `handfast up` does. */
+  readonly hostCommands?: readonly CapabilityHostCommand[];
   /** What `handfast doctor` looks at, with the options of the configuration. */
   readonly check?: (options: CapabilityOptions, host: CheckedHost) => Made<readonly CapabilityFinding[]>;
 }
@@ -65,6 +67,15 @@ export interface CapabilityCommand {
   readonly help?: string;
   /** Does the work. What it throws is reported, and its row of the error table gives the exit code. */
   run(context: CommandContext): Promise<number | undefined>;
+}
+
+/** A command that runs a host whose plugin of this capability has other options than the configuration gives it. */
+export interface CapabilityHostCommand extends Pick<CapabilityCommand, 'usage' | 'about' | 'options' | 'help'> {
+  /**
+   * The options of the plugin, with camelCase keys. Throws `usage`.
+   * @param base those of the configuration
+   */
+  pluginOptions(given: Pick<CommandContext, 'args' | 'options'>, base: CapabilityOptions): CapabilityOptions;
 }
 
 export interface CommandContext {

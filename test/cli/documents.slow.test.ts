@@ -30,6 +30,11 @@ const elsewhere = [
   'task answer',
   'task steer',
   'task drop',
+  'env play',
+  'env run',
+  'env record',
+  'env spaces',
+  'env serve-gym',
 ];
 
 const user = new User();

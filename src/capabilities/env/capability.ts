@@ -1,11 +1,33 @@
 /** The env capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
-import { defineCapability } from '../../packages/capability.ts';
+import { type CapabilityOptions, defineCapability } from '../../packages/capability.ts';
+import type { GymEnvironmentOptions } from './bridge/gym-environment.ts';
 import { EnvClient } from './client.ts';
+import { commands, hostCommands } from './commands.ts';
+import type { EnvPluginOptions } from './plugin.ts';
+
+/** What `options` of the `env` plugin may hold. */
+interface EnvOptions extends EnvPluginOptions {
+  readonly gym?: readonly GymEnvironmentOptions[];
+  readonly gymProcesses?: number;
+  readonly gymReplyMs?: number;
+}
 
 export const env = defineCapability({
   name: 'env',
   about: 'Environments with the Gymnasium contract: episodes of steps, observations and rewards',
   byDefault: true,
-  plugin: async (options) => (await import('./plugin.ts')).envPlugin(options),
+  async plugin(options: CapabilityOptions) {
+    const { gym = [], gymProcesses = 16, gymReplyMs = 60_000, ...rest } = options as EnvOptions;
+    const { envPlugin } = await import('./plugin.ts');
+    if (gym.length === 0) return envPlugin(rest);
+    const [{ environmentKinds }, { gymKinds }] = await Promise.all([
+      import('./registry.ts'),
+      import('./bridge/gym-environment.ts'),
+    ]);
+    const bridged = gymKinds(gym, { maxProcesses: gymProcesses, replyMs: gymReplyMs });
+    return envPlugin({ ...rest, kinds: [...environmentKinds, ...bridged] });
+  },
   client: (agent) => new EnvClient(agent),
+  commands,
+  hostCommands,
 });

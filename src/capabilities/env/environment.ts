@@ -61,6 +61,10 @@ export interface Environment<Observation = unknown, Action = unknown> {
   snapshot?(): JsonObject;
   /** Continues exactly from a `snapshot` of an environment of the same kind and options. */
   restore?(snapshot: JsonObject): void;
+  /** The state of the generator alone, for environments without `snapshot`: a null seed continues it in another environment. */
+  generator?(): Soon<string>;
+  /** Continues the generator from a state of `generator`. */
+  continueFrom?(generator: string): Soon<void>;
   close?(): Soon<void>;
 }
 

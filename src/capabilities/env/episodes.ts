@@ -246,9 +246,7 @@ export class Episodes {
     const slot = own.slots.get(key);
     if (slot !== undefined && slot.episode === undefined) return slot.environment;
     const environment = await makeEnvironment(kind, make);
-    if (seed === null && slot?.environment.snapshot !== undefined) {
-      environment.restore?.(slot.environment.snapshot());
-    }
+    if (seed === null && slot !== undefined) await continueGenerator(slot.environment, environment);
     return environment;
   }
 
@@ -291,4 +289,10 @@ export function mayUse(kind: EnvironmentKind, principal: Principal, grant: EnvGr
   const names = membersOf(grant).environments as readonly string[] | undefined;
   if (kind.runsCode === true) return names === undefined ? may(principal, 'administer') : names.includes(kind.id);
   return names === undefined || named(names, kind.id);
+}
+
+/** Makes `to` continue where the generator of `from` is. An environment that can do neither starts with a random seed. */
+async function continueGenerator(from: Environment, to: Environment): Promise<void> {
+  if (from.snapshot !== undefined) to.restore?.(from.snapshot());
+  else if (from.generator !== undefined) await to.continueFrom?.(await from.generator());
 }

@@ -2,7 +2,7 @@
  * What `options` of the `env` plugin may hold in `handfast.yaml`; never imported at run time. What is left out here is left to
  * the plugin, which has its own defaults.
  */
-import { group, integer, optional } from '../../config/shared.schema.ts';
+import { anything, group, integer, list, optional, program, text, variable } from '../../config/shared.schema.ts';
 
 export const options = group('Environments with the Gymnasium contract.', {
   max_episodes: optional(
@@ -15,5 +15,31 @@ export const options = group('Environments with the Gymnasium contract.', {
     integer('Transitions of an episode that can be read again, the newest. Default 1,000.', [0, 1_000_000]),
   ),
   stored_bytes: optional(integer('Their size in bytes, estimated. Default 256 KiB.', [0, 1024 * 1024 * 1024])),
+  gym: optional(
+    list(
+      {
+        description:
+          'Environments of Gymnasium, each in a process of your Python. They run code: a principal needs a grant that names them.',
+        example: ['gym:', '  - { name: CartPole-v1, python: ./venv/bin/python }'],
+      },
+      group(
+        { description: 'One environment.', short: 'name' },
+        {
+          name: text('What gymnasium.make gets.', 'the id of an environment', 'CartPole-v1'),
+          id: optional(text('What env_name is. Default: gym/ and the name.', 'the id of an environment')),
+          make: optional(anything('Keyword arguments of gymnasium.make.')),
+          module: optional(text('A module that is imported first, because it registers the environment.', 'a module')),
+          python: optional(program('The Python that has gymnasium. Default python3.')),
+          inherits: optional(
+            list('Variables that the process inherits, beside PATH, HOME and the like.', variable('A variable.')),
+          ),
+        },
+      ),
+    ),
+  ),
+  gym_processes: optional(integer('Processes of Python at once. Default 16.', [1, 1024])),
+  gym_reply_ms: optional(
+    integer('Longest wait for a reply of Python; then its process is killed. Default 60,000.', [10, 86_400_000]),
+  ),
   max_batch: optional(integer('Steps of one env/batch_step/req. Default 1,024.', [1, 65_536])),
 });

@@ -8,7 +8,7 @@ import type { CallContext } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
 import type { Body } from '../../protocol/method.ts';
 import { asError, fail } from '../../wire/errors.ts';
-import type { JsonObject } from '../../wire/json.ts';
+import { isObject, type JsonObject } from '../../wire/json.ts';
 import type { EnvBatchStepReq, EnvContainsReq, EnvObservation, EnvSampleReq, EnvSpaceReq } from './env.schema.ts';
 import type { EnvironmentKind, RenderMode, Soon } from './environment.ts';
 import type { Episode } from './episode.ts';
@@ -33,6 +33,7 @@ import { environmentKinds, makeSchema } from './registry.ts';
 import { imageRows } from './rendering/image.ts';
 import { encodePng } from './rendering/png.ts';
 import type { Space } from './spaces/space.ts';
+import { spaceOf } from './spaces/space-of.ts';
 import { describeSpaces, SpaceCache } from './spaces-of.ts';
 
 export interface EnvPluginOptions {
@@ -95,8 +96,9 @@ export function envPlugin(options: EnvPluginOptions = {}): Plugin {
     { space, env_name, options: of }: Body<EnvContainsReq> | Body<EnvSampleReq>,
     context: CallContext,
   ): Promise<Space> => {
+    if (isObject(space)) return spaceOf(space);
     if ((space !== 'action' && space !== 'observation') || env_name === undefined) {
-      throw fail('schema_violation', 'space must be "action" or "observation" with env_name', {
+      throw fail('schema_violation', 'space must be a description, or "action" or "observation" with env_name', {
         path: '/space',
       });
     }

@@ -27,7 +27,7 @@ export const unknownEpisode = (id: string): HandfastError =>
 export const unknownEnvironment = (name: string, near: string | undefined): HandfastError =>
   failure(
     'missing',
-    `no environment ${JSON.stringify(name.slice(0, 64))}${near === undefined ? '; env/list/req lists them' : `; did you mean "${near}"?`}`,
+    `no environment ${JSON.stringify(name.slice(0, 64))}${near === undefined ? '; env/list/req or "handfast env ls" lists them' : `; did you mean "${near}"?`}`,
     { reason: 'unknown_environment' },
   );
 

@@ -25,17 +25,22 @@ export interface UpFlags {
 /**
  * Serves until SIGINT or SIGTERM, then stops in good order; a second signal ends the process at once. With
  * `--json` exactly one line goes to stdout, when everything is open. The log goes to stderr.
+ * @param change what a command of a capability changes in the configuration
  */
-export async function up(flags: UpFlags, terminal: Terminal): Promise<void> {
+export async function up(
+  flags: UpFlags,
+  terminal: Terminal,
+  change: (config: HostConfig) => HostConfig = (config) => config,
+): Promise<void> {
   const { insecureBind } = flags;
   await offerTrust(flags.config === undefined ? ['handfast.yaml', 'skills'] : ['skills'], terminal);
-  const config = withListeners(await configOf(flags.config, { insecureBind }), flags);
+  const config = withListeners(change(await configOf(flags.config, { insecureBind })), flags);
   const format = process.stderr.isTTY ? 'text' : 'json';
   const log = createLog({ level: flags.verbose ? 'info' : 'warn', format });
   logUnhandledRejections(log);
   for (const warning of config.warnings) log.warn(formatProblem(warning));
   const stopped = untilSignal(terminal);
-  const reread = () => configOf(flags.config, { insecureBind });
+  const reread = async () => change(await configOf(flags.config, { insecureBind }));
   const server = await serve(config, { log, version: packageVersion(), reread }).catch((error) => {
     throw withAdvice(error);
   });

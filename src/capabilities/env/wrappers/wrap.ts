@@ -28,7 +28,7 @@ export function then<From, To>(result: Soon<From>, change: (value: From) => To):
 
 /** An environment with these changes around `inner`. It has snapshots if `inner` has them. */
 export function wrap(inner: Environment, parts: WrapperParts): Environment {
-  const { snapshot, restore, affordances } = inner;
+  const { snapshot, restore, affordances, generator, continueFrom } = inner;
   return {
     actionSpace: parts.actionSpace ?? inner.actionSpace,
     observationSpace: parts.observationSpace ?? inner.observationSpace,
@@ -50,6 +50,8 @@ export function wrap(inner: Environment, parts: WrapperParts): Environment {
         parts.load?.(membersOf(state.wrapper));
       },
     }),
+    ...(generator && { generator: () => generator.call(inner) }),
+    ...(continueFrom && { continueFrom: (state: string) => continueFrom.call(inner, state) }),
     close: () => then(parts.close?.(), () => inner.close?.()) as Soon<void>,
   };
 }

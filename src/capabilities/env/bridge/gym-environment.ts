@@ -1,0 +1,132 @@
+/**
+ * Environments of the user's Python as environments of the host. Each is a process of its own (`process.ts`), started when it is
+ * made. They run code, so that only the configuration offers them and only a grant by name allows them.
+ *
+ * Values pass as JSON in both directions: the spaces check actions, and what Python returns is not taken apart.
+ */
+import { isObject, type JsonObject, membersOf } from '../../../wire/json.ts';
+import type { Environment, EnvironmentKind, RenderMode } from '../environment.ts';
+import { limitReached } from '../refusals.ts';
+import type { Image } from '../rendering/image.ts';
+import { numberFromWire } from '../spaces/numbers.ts';
+import type { Space } from '../spaces/space.ts';
+import { spaceOf } from '../spaces/space-of.ts';
+import { GymProcess } from './process.ts';
+
+/** One environment of Python that the host offers. */
+export interface GymEnvironmentOptions {
+  /** What `gymnasium.make` gets: `CartPole-v1`, or `module:Env-v0`. */
+  readonly name: string;
+  /** What `env_name` is. Default: `gym/` and the name. */
+  readonly id?: string;
+  /** Python's keyword arguments of `make`, below those of a request. */
+  readonly make?: JsonObject;
+  /** A module that is imported first, because it registers the environment. */
+  readonly module?: string;
+  /** The Python that has gymnasium. Default `python3`. */
+  readonly python?: string;
+  /** Names of variables that its process inherits. */
+  readonly inherits?: readonly string[];
+}
+
+export interface GymLimits {
+  /** Processes at once. */
+  readonly maxProcesses: number;
+  /** Longest wait for a reply of Python, milliseconds. */
+  readonly replyMs: number;
+}
+
+/** The kinds of several environments; they share one limit of processes. */
+export function gymKinds(environments: readonly GymEnvironmentOptions[], limits: GymLimits): EnvironmentKind[] {
+  const { maxProcesses, replyMs } = limits;
+  let running = 0;
+  return environments.map((options): EnvironmentKind => {
+    const { name, id = `gym/${name}`, make = {}, module, python = 'python3', inherits = [] } = options;
+    return {
+      id,
+      about: `${name} of Gymnasium, in a process of ${python}`,
+      makeOptions: { type: 'object', description: 'keyword arguments of gymnasium.make' },
+      resetOptions: { type: 'object', description: 'options of reset' },
+      runsCode: true,
+      async make(given) {
+        if (running >= maxProcesses) {
+          throw limitReached(`${maxProcesses} environments run in processes of their own already; close one`, {
+            max_processes: maxProcesses,
+          });
+        }
+        running += 1;
+        const process = await GymProcess.start({
+          python,
+          inherits,
+          replyMs,
+          onEnd: () => {
+            running -= 1;
+          },
+        });
+        try {
+          const body = { name, options: { ...make, ...given }, ...(module !== undefined && { module }) };
+          return gymEnvironment(process, await process.call('make', body));
+        } catch (thrown) {
+          await process.close();
+          throw thrown;
+        }
+      },
+    };
+  });
+}
+
+function gymEnvironment(process: GymProcess, made: JsonObject): Environment {
+  const actionSpace = spaceOf(made.action_space);
+  const renderModes: readonly RenderMode[] =
+    made.render_mode === 'ansi' || made.render_mode === 'rgb_array' ? [made.render_mode] : [];
+  return {
+    actionSpace,
+    observationSpace: asSent(spaceOf(made.observation_space)),
+    renderModes,
+    async reset({ seed = null, options = {} } = {}) {
+      const { observation, info } = await process.call('reset', { seed, options });
+      return { observation, info: membersOf(info) };
+    },
+    async step(action) {
+      const reply = await process.call('step', { action: actionSpace.toWire(action) });
+      return {
+        observation: reply.observation,
+        reward: numberFromWire(reply.reward) ?? Number.NaN,
+        terminated: reply.terminated === true,
+        truncated: reply.truncated === true,
+        info: membersOf(reply.info),
+      };
+    },
+    async render() {
+      const reply = await process.call('render');
+      return isObject(reply) && typeof reply.text === 'string' ? reply.text : imageFrom(reply);
+    },
+    generator: async () => String((await process.call('generator')).state),
+    async continueFrom(state) {
+      await process.call('continue', { state });
+    },
+    close: () => process.close(),
+  };
+}
+
+/** A space whose values in memory are what its JSON is: what Python returned passes as it came. */
+function asSent(space: Space): Space {
+  return {
+    kind: space.kind,
+    describe: () => space.describe(),
+    jsonSchema: () => space.jsonSchema(),
+    contains: (value): value is unknown => space.fromWire(value) !== undefined,
+    sampler(seed) {
+      const sample = space.sampler(seed);
+      return (mask) => space.toWire(sample(mask));
+    },
+    toWire: (value) => value,
+    fromWire: (value) => (space.fromWire(value) === undefined ? undefined : value),
+  };
+}
+
+const imageFrom = ({ width, height, pixels }: JsonObject): Image => ({
+  width: Number(width),
+  height: Number(height),
+  pixels: Buffer.from(String(pixels), 'base64'),
+});

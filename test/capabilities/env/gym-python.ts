@@ -1,0 +1,12 @@
+/** The Python with gymnasium of the tests: `HANDFAST_GYM_PYTHON`, or an environment made once. */
+import { virtualPython } from '../../interop/virtual-python.ts';
+
+const named = process.env.HANDFAST_GYM_PYTHON ?? '';
+
+/** Why there is no gymnasium to test with, for `skip`; false when there is. Continuous integration requires it. */
+export const skip: string | false =
+  named === '' && process.env.CI === undefined && 'set HANDFAST_GYM_PYTHON to a Python that has gymnasium and minari';
+
+/** The interpreter. Throws when it cannot be made. */
+export const gymPython = (): string =>
+  named === '' ? virtualPython('gymnasium', ['gymnasium==1.4.0', 'minari[hdf5]==0.5.4']) : named;
