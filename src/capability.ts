@@ -46,6 +46,7 @@ export {
   type StoredEpisode,
   type Suggestion,
 } from './capabilities/env/client.ts';
+export type { Durability } from './capabilities/env/durable.ts';
 export type { EnvDescription, EnvObservation } from './capabilities/env/env.schema.ts';
 export type { Autoreset } from './capabilities/env/episode.ts';
 export type { Transition } from './capabilities/env/trajectory.ts';

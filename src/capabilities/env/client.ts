@@ -8,6 +8,7 @@ import type { Call, CallOptions } from '../../connection/call.ts';
 import { answered } from '../../protocol/method.ts';
 import { HandfastError } from '../../wire/errors.ts';
 import { isObject, membersOf } from '../../wire/json.ts';
+import type { Durability } from './durable.ts';
 import * as replies from './env.replies.generated.ts';
 import type { EnvDescription, EnvObservation } from './env.schema.ts';
 import type { Autoreset } from './episode.ts';
@@ -62,6 +63,8 @@ export interface ResetOptions extends MakeOptions {
   readonly instance?: string;
   /** What a step of an episode that has ended does. Default `disabled`: it is refused. */
   readonly autoreset?: Autoreset;
+  /** What outlives the host: nothing, an episode that has ended, or every step. Default: as the host is configured. */
+  readonly durability?: Durability;
 }
 
 /** What a step led to. */
@@ -152,7 +155,7 @@ export class EnvClient {
    */
   async reset<Observation = unknown, Action = unknown>(
     name: string,
-    { seed = null, options = {}, make, instance, autoreset }: ResetOptions = {},
+    { seed = null, options = {}, make, instance, autoreset, durability }: ResetOptions = {},
     callOptions: CallOptions = {},
   ): Promise<RemoteEpisode<Observation, Action>> {
     this.#agent.require('env');
@@ -164,6 +167,7 @@ export class EnvClient {
         ...(make && { make }),
         ...(instance !== undefined && { instance }),
         ...(autoreset && { autoreset }),
+        ...(durability && { durability }),
       },
     };
     const { obs } = await this.#agent.calls.call(calls.reset, body, callOptions);

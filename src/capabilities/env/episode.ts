@@ -5,11 +5,12 @@
  * Made by `episodes.ts`; the plugin calls it for each message.
  */
 import { isObject, type JsonObject } from '../../wire/json.ts';
+import { mustEqual } from './durable.ts';
 import type { EnvObservation } from './env.schema.ts';
 import type { Environment, EnvironmentKind, Soon, Start, Step } from './environment.ts';
 import { environmentFailed, finishedEpisode, unknownAction } from './refusals.ts';
 import type { Space } from './spaces/space.ts';
-import { Trajectory, type TrajectoryLimits } from './trajectory.ts';
+import { Trajectory, type TrajectoryLimits, type Transition } from './trajectory.ts';
 
 /**
  * What a step of an episode that has ended does. `disabled`: it is refused. `next_step`: its action is ignored and the next
@@ -25,6 +26,8 @@ export interface EpisodeOptions {
   readonly limits: TrajectoryLimits;
   /** What `reset` gets again at an autoreset. */
   readonly resetOptions: JsonObject;
+  /** Stores a step before its reply. When it rejects, the step did not happen and the episode is dropped from memory. */
+  readonly persist?: ((transition: Transition) => Promise<void>) | undefined;
   /** Epoch milliseconds. */
   readonly now: () => number;
 }
@@ -37,6 +40,7 @@ export class Episode {
   readonly trajectory: Trajectory;
   readonly #resetOptions: JsonObject;
   readonly #now: () => number;
+  readonly #persist: EpisodeOptions['persist'];
   /** The newest observation; undefined until it is reset. */
   #obs: EnvObservation | undefined;
   /** Steps of this id, through autoresets. */
@@ -48,7 +52,8 @@ export class Episode {
   /** Settles when the work that came before has; undefined where nothing waits. */
   #tail: Promise<unknown> | undefined;
 
-  constructor({ id, kind, environment, autoreset, limits, resetOptions, now }: EpisodeOptions) {
+  constructor(options: EpisodeOptions) {
+    const { id, kind, environment, autoreset, limits, resetOptions, now } = options;
     this.id = id;
     this.kind = kind;
     this.environment = environment;
@@ -56,11 +61,17 @@ export class Episode {
     this.trajectory = new Trajectory(limits);
     this.#resetOptions = resetOptions;
     this.#now = now;
+    this.#persist = options.persist;
   }
 
   /** True when only a reset continues: it has ended, or its environment failed. */
   get ended(): boolean {
     return this.#ended || this.#failure !== undefined;
+  }
+
+  /** True when its steps are stored. */
+  get durable(): boolean {
+    return this.#persist !== undefined;
   }
 
   get failed(): boolean {
@@ -79,6 +90,41 @@ export class Episode {
   reset(seed: number | null, signal: AbortSignal): Soon<EnvObservation> {
     const start = this.environment.reset({ seed, options: this.#resetOptions, signal });
     return start instanceof Promise ? start.then((value) => this.#started(value)) : this.#started(start);
+  }
+
+  /** Takes up an episode that has ended, from what is stored. */
+  restore(first: EnvObservation, transitions: Iterable<Transition>): void {
+    this.#obs = first;
+    this.#ended = true;
+    for (const transition of transitions) {
+      const { index, step, next_state, done, reward, terminated, truncated, info } = transition;
+      this.trajectory.add(transition);
+      this.#index = index;
+      this.#step = step;
+      const metadata = { terminated, truncated, info };
+      this.#obs = { ...first, step_num: step, state: next_state, done, truncated, reward, metadata };
+    }
+  }
+
+  /** Steps it again as it was stepped; nothing is stored of that. Rejects with `runtime_error`, reason `diverged`. */
+  async replay(seed: number | null, first: EnvObservation, transitions: Iterable<Transition>): Promise<void> {
+    const start = await this.environment.reset({ seed, options: this.#resetOptions });
+    mustEqual(0, 'the observation', first.state, this.#started(start).state);
+    this.#obs = first;
+    for (const stored of transitions) {
+      const action = this.environment.actionSpace.fromWire(stored.action);
+      const result = await this.environment.step(action);
+      const { observation, reward, terminated, truncated, info } = result;
+      this.#step += 1;
+      this.#index += 1;
+      const obs = this.#observation(observation, reward, terminated, truncated, info);
+      mustEqual(this.#index, 'the observation', stored.next_state, obs.state);
+      mustEqual(this.#index, 'the reward', stored.reward, reward);
+      mustEqual(this.#index, 'the end', [stored.terminated, stored.truncated], [terminated, truncated]);
+      this.trajectory.add(stored);
+      this.#obs = obs;
+      this.#ended = terminated || truncated;
+    }
   }
 
   /** The newest observation. */
@@ -149,7 +195,7 @@ export class Episode {
     this.#index += 1;
     const done = terminated || truncated;
     const obs = this.#observation(observation, reward, terminated, truncated, info);
-    this.trajectory.add({
+    const transition: Transition = {
       index: this.#index,
       step: this.#step,
       state: before.state as JsonObject,
@@ -160,9 +206,19 @@ export class Episode {
       terminated,
       truncated,
       info,
-    });
+    };
     this.#obs = obs;
     this.#ended = done;
+    this.trajectory.add(transition);
+    if (this.#persist !== undefined) {
+      return this.#persist(transition).then(
+        () => obs,
+        (thrown) => {
+          this.#failure = thrown;
+          throw thrown;
+        },
+      );
+    }
     if (!done || this.autoreset !== 'same_step') return obs;
     return this.#again((start) => {
       const first = this.#started(start);

@@ -5,16 +5,24 @@
  * The plugin asks it for every message that names an episode. Ids of other agents answer like unknown ones.
  */
 import { suggest } from '../../base/suggest.ts';
-import type { Principal, SessionView } from '../../host/context.ts';
+import type { CallContext, Principal, SessionView } from '../../host/context.ts';
 import { may, named } from '../../session/rights.ts';
 import { isObject, type JsonObject, membersOf } from '../../wire/json.ts';
+import {
+  DURABILITIES,
+  type Durability,
+  type EpisodeRecord,
+  EpisodeStore,
+  type Origin,
+  prepareReplay,
+} from './durable.ts';
 import type { EnvObservation } from './env.schema.ts';
-import type { Environment, EnvironmentKind } from './environment.ts';
-import { type Autoreset, Episode } from './episode.ts';
+import type { Environment, EnvironmentKind, Soon } from './environment.ts';
+import { type Autoreset, Episode, type EpisodeOptions } from './episode.ts';
 import { failure } from './errors.ts';
-import { limitReached, resetDenied, unknownEnvironment, unknownEpisode } from './refusals.ts';
+import { environmentFailed, limitReached, resetDenied, unknownEnvironment, unknownEpisode } from './refusals.ts';
 import { makeEnvironment } from './registry.ts';
-import type { TrajectoryLimits } from './trajectory.ts';
+import type { TrajectoryLimits, Transition } from './trajectory.ts';
 
 export interface EpisodeLimits extends TrajectoryLimits {
   /** Episodes of one session at once. */
@@ -28,6 +36,9 @@ export interface EnvGrant {
   /** Environments by id; `*` stands for any letters. Those that run code must be named without one. */
   readonly environments?: readonly string[];
 }
+
+/** Who asks: what `CallContext` has of it. */
+export type EpisodeOwner = Pick<CallContext, 'session' | 'store' | 'signal'>;
 
 /** A request for a new episode. */
 export interface EpisodeRequest {
@@ -45,6 +56,9 @@ interface EpisodePlan {
   readonly seed: number | null;
   readonly autoreset: Autoreset;
   readonly resetOptions: JsonObject;
+  readonly durability: Durability;
+  /** The records of the agent; undefined for an episode that is not durable. */
+  readonly store: EpisodeStore | undefined;
 }
 
 /** The environment that has the generator which a null seed continues. */
@@ -64,6 +78,8 @@ interface Own {
   starting: number;
   /** Settles when the resets before have, by slot: a null seed continues what the one before it left. */
   readonly resets: Map<string, Promise<unknown>>;
+  /** Durable episodes that this session started or took up; they leave the memory with it, and stay in the store. */
+  readonly durable: Map<string, Episode>;
 }
 
 /** Generators of one session that are stored; the one used least recently is dropped. */
@@ -74,6 +90,10 @@ const AUTORESETS: readonly Autoreset[] = ['disabled', 'next_step', 'same_step'];
 export interface EpisodesDeps {
   readonly kinds: ReadonlyMap<string, EnvironmentKind>;
   readonly limits: EpisodeLimits;
+  /** Durability of episodes whose reset names none; undefined: the host stores no episodes, and none can be durable. */
+  readonly durability: Durability | undefined;
+  /** Durable episodes of one agent. */
+  readonly maxStoredEpisodes: number;
   readonly newId: () => string;
   readonly now: () => number;
 }
@@ -83,9 +103,15 @@ export class Episodes {
   readonly #owners = new Map<string, Own>();
   /** Episodes by principal. */
   readonly #counts = new Map<string, number>();
+  /** Durable episodes in memory, or on their way there, by agent and id. */
+  readonly #durable = new Map<string, Episode | Promise<Episode>>();
 
   constructor(deps: EpisodesDeps) {
     this.#deps = deps;
+  }
+
+  get #isDurable(): boolean {
+    return this.#deps.durability !== undefined;
   }
 
   /** The environment of a name. Throws `runtime_error` for an unknown one, `reset_denied` for one the principal may not use. */
@@ -106,31 +132,131 @@ export class Episodes {
     return [...this.#deps.kinds.values()].filter((kind) => mayUse(kind, principal, grant));
   }
 
-  /** An episode of the session. Throws `runtime_error` with `detail.reason` `unknown_episode`. */
-  find(id: string, session: SessionView): Episode {
-    const episode = this.#owners.get(session.id)?.episodes.get(id);
-    if (episode === undefined) throw unknownEpisode(id);
+  /**
+   * An episode of the session, or a durable one of its agent, which is taken up from the store. Throws or rejects with
+   * `runtime_error`: `detail.reason` is `unknown_episode`, `episode_interrupted` or `diverged`.
+   */
+  find(id: string, owner: EpisodeOwner): Soon<Episode> {
+    const { session } = owner;
+    const own = this.#owners.get(session.id);
+    const episode = own?.episodes.get(id);
+    if (episode !== undefined) return episode;
+    const key = durableKey(session, id);
+    const durable = this.#durable.get(key);
+    if (durable !== undefined) return durable;
+    if (!this.#isDurable) throw unknownEpisode(id);
+    const records = new EpisodeStore(owner.store.agent);
+    const record = records.record(id);
+    if (record === undefined) throw unknownEpisode(id);
+    const loading = this.#load(record, records, session);
+    this.#durable.set(key, loading);
+    loading.catch(() => this.#durable.delete(key));
+    return loading;
+  }
+
+  async #load(record: EpisodeRecord, store: EpisodeStore, session: SessionView): Promise<Episode> {
+    const { id, env_name, make, reset_options: resetOptions, durability, origin, status, first } = record;
+    if (status === 'running' && durability === 'episode') {
+      throw environmentFailed(
+        'episode_interrupted',
+        `the host ended while the episode ${id} ran, and its steps were not stored; start it again, or use durability step`,
+      );
+    }
+    const kind = this.#deps.kinds.get(env_name);
+    if (kind === undefined) throw unknownEnvironment(env_name, undefined);
+    const environment = await makeEnvironment(kind, make);
+    const episode = this.#episode({
+      id,
+      kind,
+      environment,
+      autoreset: 'disabled',
+      resetOptions,
+      durability,
+      store,
+      session,
+    });
+    try {
+      if (status === 'ended') episode.restore(first, store.steps(id));
+      else await episode.replay(await prepareReplay(environment, origin), first, store.steps(id));
+    } catch (thrown) {
+      void closed(environment);
+      throw thrown;
+    }
+    this.#own(session).durable.set(id, episode);
+    this.#durable.set(durableKey(session, id), episode);
     return episode;
+  }
+
+  #episode({
+    durability,
+    store,
+    session,
+    ...options
+  }: Omit<EpisodeOptions, 'limits' | 'now' | 'persist'> & {
+    readonly durability: Durability;
+    readonly store: EpisodeStore | undefined;
+    readonly session: SessionView;
+  }): Episode {
+    const { limits, now } = this.#deps;
+    const { id } = options;
+    const persist = async (transition: Transition): Promise<void> => {
+      try {
+        if (durability === 'step') await store?.step(id, transition);
+        else if (transition.done) await store?.ended(id, episode.trajectory.newest(Number.POSITIVE_INFINITY));
+      } catch (thrown) {
+        // In memory it is ahead of its record: the next request takes it up from there.
+        this.#durable.delete(durableKey(session, id));
+        void closed(episode.environment);
+        throw thrown;
+      }
+    };
+    const episode: Episode = new Episode({
+      ...options,
+      limits,
+      now,
+      persist: durability === 'none' ? undefined : persist,
+    });
+    return episode;
+  }
+
+  /** The records of durable episodes that are not in memory. */
+  stored(owner: EpisodeOwner): EpisodeRecord[] {
+    if (!this.#isDurable) return [];
+    const { session } = owner;
+    const records = new EpisodeStore(owner.store.agent).records(this.#deps.maxStoredEpisodes);
+    return records.filter(({ id }) => !this.#durable.has(durableKey(session, id)));
   }
 
   /** All episodes of the session, in the order in which they started. */
   of(session: SessionView): Iterable<Episode> {
-    return this.#owners.get(session.id)?.episodes.values() ?? [];
+    const own = this.#owners.get(session.id);
+    return own === undefined ? [] : [...own.episodes.values(), ...own.durable.values()];
   }
 
   /** Starts an episode. Rejects with `reset_denied`, `env.invalid_options`, `runtime_error`. */
-  async start(
-    kind: EnvironmentKind,
-    { seed, options }: EpisodeRequest,
-    session: SessionView,
-    signal: AbortSignal,
-  ): Promise<EnvObservation> {
-    const { make: given, instance = '', autoreset = 'disabled', ...resetOptions } = options;
+  async start(kind: EnvironmentKind, { seed, options }: EpisodeRequest, owner: EpisodeOwner): Promise<EnvObservation> {
+    const { session, signal } = owner;
+    const {
+      make: given,
+      instance = '',
+      autoreset = 'disabled',
+      durability = this.#deps.durability ?? 'none',
+      ...rest
+    } = options;
     const make = given === undefined ? {} : given;
     if (!isObject(make)) throw failure('invalid_options', 'options.make must be an object');
     if (typeof instance !== 'string') throw failure('invalid_options', 'options.instance must be a text');
     if (!AUTORESETS.includes(autoreset as Autoreset)) {
       throw failure('invalid_options', `options.autoreset must be one of ${AUTORESETS.join(', ')}`);
+    }
+    if (!DURABILITIES.includes(durability as Durability)) {
+      throw failure('invalid_options', `options.durability must be one of ${DURABILITIES.join(', ')}`);
+    }
+    if (durability !== 'none' && !this.#isDurable) {
+      throw failure('invalid_options', 'this host stores no episodes; set durability in its options of env');
+    }
+    if (durability !== 'none' && autoreset !== 'disabled') {
+      throw failure('invalid_options', 'a durable episode has no autoreset; leave out one of the two options');
     }
     const own = this.#own(session);
     this.#mustHaveRoom(own);
@@ -142,7 +268,9 @@ export class Episodes {
       slot: JSON.stringify([kind.id, make, instance]),
       seed,
       autoreset: autoreset as Autoreset,
-      resetOptions,
+      resetOptions: rest,
+      durability: durability as Durability,
+      store: durability === 'none' ? undefined : new EpisodeStore(owner.store.agent),
     };
     const started = (own.resets.get(plan.slot) ?? Promise.resolve()).then(() => this.#started(own, plan, signal));
     const settled = started.then(
@@ -162,24 +290,42 @@ export class Episodes {
   }
 
   async #started(own: Own, plan: EpisodePlan, signal: AbortSignal): Promise<EnvObservation> {
-    const { kind, slot, seed, autoreset, resetOptions } = plan;
-    const environment = await this.#environment(own, plan);
-    const episode = new Episode({
-      id: this.#deps.newId(),
-      kind,
-      environment,
-      autoreset,
-      limits: this.#deps.limits,
-      resetOptions,
-      now: this.#deps.now,
-    });
+    const { kind, slot, make, autoreset, resetOptions, durability, store } = plan;
+    const { session } = own;
+    const { environment, continued } = await this.#environment(own, plan);
+    const id = this.#deps.newId();
+    const episode = this.#episode({ id, kind, environment, autoreset, resetOptions, durability, store, session });
     own.slots.delete(slot);
     own.slots.set(slot, { environment, episode });
     try {
+      // A replay needs to know where the generator was.
+      const seed = plan.seed ?? (durability === 'none' || continued ? null : randomSeed());
+      const origin = durability === 'none' ? undefined : await originOf(environment, seed);
       const obs = await episode.reset(seed, signal);
       // Its session may have ended meanwhile, and has released what it had.
-      if (this.#owners.get(own.session.id) !== own) throw resetDenied('the session has ended');
-      own.episodes.set(episode.id, episode);
+      if (this.#owners.get(session.id) !== own) throw resetDenied('the session has ended');
+      if (origin === undefined) own.episodes.set(id, episode);
+      else {
+        const { maxStoredEpisodes, now } = this.#deps;
+        await store?.start(
+          {
+            id,
+            env_name: kind.id,
+            make,
+            reset_options: resetOptions,
+            durability,
+            origin,
+            status: 'running',
+            first: obs,
+            started_at: now(),
+          },
+          maxStoredEpisodes,
+          (removed) => void this.#forget(removed, session),
+        );
+        own.durable.set(id, episode);
+        this.#durable.set(durableKey(session, id), episode);
+        this.#count(session, -1);
+      }
       this.#trimSlots(own);
       return obs;
     } catch (thrown) {
@@ -189,11 +335,25 @@ export class Episodes {
   }
 
   /** Ends an episode; one that does not exist is ended already. */
-  close(id: string, session: SessionView): void {
+  async close(id: string, owner: EpisodeOwner): Promise<void> {
+    const { session } = owner;
     const own = this.#owners.get(session.id);
     const episode = own?.episodes.get(id);
-    if (own === undefined || episode === undefined) return;
-    this.#remove(own, episode);
+    if (own !== undefined && episode !== undefined) return this.#remove(own, episode);
+    if (!this.#isDurable) return;
+    const records = new EpisodeStore(owner.store.agent);
+    if (records.record(id) === undefined) return;
+    await records.remove(id);
+    await this.#forget(id, session);
+  }
+
+  /** A durable episode leaves the memory. */
+  async #forget(id: string, session: SessionView): Promise<void> {
+    const key = durableKey(session, id);
+    const durable = await this.#durable.get(key);
+    this.#durable.delete(key);
+    if (durable === undefined) return;
+    for (const each of this.#owners.values()) if (each.durable.delete(id)) this.#release(each, durable);
   }
 
   /** The session has ended, and with it its episodes. */
@@ -204,13 +364,17 @@ export class Episodes {
     this.#count(session, -own.episodes.size);
     const environments = new Set([...own.slots.values()].map(({ environment }) => environment));
     for (const { environment } of own.episodes.values()) environments.add(environment);
+    for (const [id, { environment }] of own.durable) {
+      this.#durable.delete(durableKey(session, id));
+      environments.add(environment);
+    }
     for (const environment of environments) void closed(environment);
   }
 
   #own(session: SessionView): Own {
     let own = this.#owners.get(session.id);
     if (own === undefined) {
-      own = { session, episodes: new Map(), slots: new Map(), starting: 0, resets: new Map() };
+      own = { session, episodes: new Map(), slots: new Map(), starting: 0, resets: new Map(), durable: new Map() };
       this.#owners.set(session.id, own);
     }
     return own;
@@ -242,12 +406,15 @@ export class Episodes {
   }
 
   /** The environment of a new episode: for a null seed the one whose generator it continues, or one that continues from it. */
-  async #environment(own: Own, { kind, make, slot: key, seed }: EpisodePlan): Promise<Environment> {
+  async #environment(
+    own: Own,
+    { kind, make, slot: key, seed }: EpisodePlan,
+  ): Promise<{ readonly environment: Environment; readonly continued: boolean }> {
     const slot = own.slots.get(key);
-    if (slot !== undefined && slot.episode === undefined) return slot.environment;
+    if (slot !== undefined && slot.episode === undefined) return { environment: slot.environment, continued: true };
     const environment = await makeEnvironment(kind, make);
     if (seed === null && slot !== undefined) await continueGenerator(slot.environment, environment);
-    return environment;
+    return { environment, continued: slot !== undefined };
   }
 
   #remove(own: Own, episode: Episode): void {
@@ -296,3 +463,16 @@ async function continueGenerator(from: Environment, to: Environment): Promise<vo
   if (from.snapshot !== undefined) to.restore?.(from.snapshot());
   else if (from.generator !== undefined) await to.continueFrom?.(await from.generator());
 }
+
+/** Where the generator of an environment is, before its reset with this seed. */
+async function originOf(environment: Environment, seed: number | null): Promise<Origin> {
+  if (seed !== null) return { seed };
+  if (environment.snapshot !== undefined) return { snapshot: environment.snapshot() };
+  return { generator: (await environment.generator?.()) ?? '' };
+}
+
+/** Durable episodes belong to principal and agent. */
+const durableKey = ({ principal, agentId }: SessionView, id: string): string =>
+  JSON.stringify([principal.name, agentId, id]);
+
+const randomSeed = (): number => Math.floor(Math.random() * Number.MAX_SAFE_INTEGER);

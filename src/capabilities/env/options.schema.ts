@@ -2,7 +2,17 @@
  * What `options` of the `env` plugin may hold in `handfast.yaml`; never imported at run time. What is left out here is left to
  * the plugin, which has its own defaults.
  */
-import { anything, group, integer, list, optional, program, text, variable } from '../../config/shared.schema.ts';
+import {
+  anything,
+  choice,
+  group,
+  integer,
+  list,
+  optional,
+  program,
+  text,
+  variable,
+} from '../../config/shared.schema.ts';
 
 export const options = group('Environments with the Gymnasium contract.', {
   max_episodes: optional(
@@ -40,6 +50,15 @@ export const options = group('Environments with the Gymnasium contract.', {
   gym_processes: optional(integer('Processes of Python at once. Default 16.', [1, 1024])),
   gym_reply_ms: optional(
     integer('Longest wait for a reply of Python; then its process is killed. Default 60,000.', [10, 86_400_000]),
+  ),
+  durability: optional(
+    choice(
+      'What outlives the host, of episodes whose reset names none: nothing, episodes that have ended, or every step. Left out: nothing, and no request can ask for it.',
+      ['none', 'episode', 'step'],
+    ),
+  ),
+  max_stored_episodes: optional(
+    integer('Durable episodes of one agent; the oldest that has ended makes room. Default 100.', [1, 10_000]),
   ),
   max_batch: optional(integer('Steps of one env/batch_step/req. Default 1,024.', [1, 65_536])),
 });

@@ -4,11 +4,12 @@
  * `envPlugin({ kinds })` is what host builders write; `capability.ts` makes it from the configuration.
  * @see docs/env.md and docs/protocol/a2e.md#env-messages
  */
-import type { CallContext } from '../../host/context.ts';
+import type { CallContext, SessionView } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
 import type { Body } from '../../protocol/method.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import { isObject, type JsonObject } from '../../wire/json.ts';
+import type { Durability, EpisodeRecord } from './durable.ts';
 import type { EnvBatchStepReq, EnvContainsReq, EnvObservation, EnvSampleReq, EnvSpaceReq } from './env.schema.ts';
 import type { EnvironmentKind, RenderMode, Soon } from './environment.ts';
 import type { Episode } from './episode.ts';
@@ -27,6 +28,7 @@ import {
   envSample,
   envSpace,
   envSpaces,
+  envStatePush,
   envStep,
 } from './messages.ts';
 import { environmentKinds, makeSchema } from './registry.ts';
@@ -47,6 +49,13 @@ export interface EnvPluginOptions {
   readonly storedSteps?: number;
   /** Their size, estimated, in bytes. Default 256 KiB. */
   readonly storedBytes?: number;
+  /**
+   * What outlives the host, of episodes whose reset names none. Left out: nothing does, and no request can ask for it; the
+   * host opens no store.
+   */
+  readonly durability?: Durability;
+  /** Durable episodes of one agent; the oldest that has ended makes room. Default 100. */
+  readonly maxStoredEpisodes?: number;
   /** Steps of one `env/batch_step/req`. Default 1,024. */
   readonly maxBatch?: number;
   readonly newId?: () => string;
@@ -54,7 +63,11 @@ export interface EnvPluginOptions {
   readonly now?: () => number;
 }
 
-export const defaultLimits: EpisodeLimits & { readonly maxBatch: number } = {
+export const defaultLimits: EpisodeLimits & {
+  readonly maxBatch: number;
+  readonly maxStoredEpisodes: number;
+} = {
+  maxStoredEpisodes: 100,
   maxEpisodes: 256,
   maxPrincipalEpisodes: 1024,
   storedSteps: 1000,
@@ -82,7 +95,10 @@ export function envPlugin(options: EnvPluginOptions = {}): Plugin {
   const { kinds: given = environmentKinds, now = Date.now, newId = () => crypto.randomUUID() } = options;
   const limits = { ...defaultLimits, ...withoutUndefined(options) };
   const kinds = new Map(given.map((kind) => [kind.id, kind]));
-  const episodes = new Episodes({ kinds, limits, newId, now });
+  const { maxStoredEpisodes } = limits;
+  const { durability } = options;
+  const episodes = new Episodes({ kinds, limits, durability, maxStoredEpisodes, newId, now });
+  const sessions = new Set<SessionView>();
   const spaces = new SpaceCache();
 
   const kindOf = (name: string, { session, grant }: CallContext): EnvironmentKind =>
@@ -105,10 +121,32 @@ export function envPlugin(options: EnvPluginOptions = {}): Plugin {
     return (await spaces.of(kindOf(env_name, context), of))[space];
   };
 
-  const plan = ({ episode_id }: { readonly episode_id?: string | null }, { session }: CallContext) =>
+  const plan = async ({ episode_id }: { readonly episode_id?: string | null }, context: CallContext) =>
     episode_id === undefined || episode_id === null
       ? { suggested_actions: [] }
-      : { suggested_actions: suggestions(episodes.find(episode_id, session)) };
+      : { suggested_actions: suggestions(await episodes.find(episode_id, context)) };
+
+  /** Other sessions of the agent learn of the step by a push. */
+  const durableStep = async (found: Soon<Episode>, action: JsonObject, { session }: CallContext) => {
+    const episode = await found;
+    const obs = await episode.step(action);
+    const { principal, agentId } = session;
+    for (const other of sessions) {
+      if (other === session || other.principal.name !== principal.name || other.agentId !== agentId) continue;
+      other.push(envStatePush, {
+        episode_id: obs.episode_id,
+        step_id: obs.step_num - 1,
+        action_id: null,
+        event_type: 'Observation',
+        reason: 'step of another session',
+        delta: obs.state,
+        reward: obs.reward ?? null,
+        reward_info: {},
+        terminal: obs.done === true,
+      });
+    }
+    return { obs };
+  };
 
   return definePlugin({
     name: 'env',
@@ -119,30 +157,44 @@ export function envPlugin(options: EnvPluginOptions = {}): Plugin {
       additionalProperties: false,
     },
     metadata: { environments: kinds.size },
-    closed: (session) => episodes.closeAll(session),
+    // A host without durable episodes opens no file: several of one user may run at once.
+    ...(durability !== undefined && { store: { opened: 'first-request' as const } }),
+    opened: (session) => void sessions.add(session),
+    closed(session) {
+      sessions.delete(session);
+      episodes.closeAll(session);
+    },
     methods: [
       handle(envReset, async ({ env_name, seed = null, options: of = {} }, context) => {
         const kind = kindOf(env_name, context);
         const request = { name: env_name, seed, options: of as JsonObject };
-        return { obs: await episodes.start(kind, request, context.session, context.signal) };
+        return { obs: await episodes.start(kind, request, context) };
       }),
-      handle(envStep, ({ episode_id, action }, { session }) =>
-        inReply(episodes.find(episode_id, session).step(action as JsonObject)),
-      ),
-      handle(envObserve, ({ episode_id }, { session }) => ({ obs: episodes.find(episode_id, session).observe() })),
-      handle(envClose, ({ episode_id }, { session }) => {
-        episodes.close(episode_id, session);
+      handle(envStep, ({ episode_id, action }, context) => {
+        const episode = episodes.find(episode_id, context);
+        if (!(episode instanceof Promise) && !episode.durable) return inReply(episode.step(action as JsonObject));
+        return durableStep(episode, action as JsonObject, context);
+      }),
+      handle(envObserve, async ({ episode_id }, context) => ({
+        obs: (await episodes.find(episode_id, context)).observe(),
+      })),
+      handle(envClose, async ({ episode_id }, context) => {
+        await episodes.close(episode_id, context);
         return { closed: true };
       }),
       handle(envSpace, describe),
       handle(envSpaces, describe),
-      handle(envRender, ({ episode_id, mode }, { session }) => render(episodes.find(episode_id, session), mode)),
+      handle(envRender, async ({ episode_id, mode }, context) =>
+        render(await episodes.find(episode_id, context), mode),
+      ),
       handle(envPlan, plan),
       handle(envPlanAsReply, plan),
-      handle(envBatchStep, (request, { session }) => batchStep(request, (id) => episodes.find(id, session), limits)),
-      handle(envExpList, ({ episode_id = '', limit = 100, after }, { session }) => {
-        const of = episode_id === '' ? [...episodes.of(session)] : [episodes.find(episode_id, session)];
-        return { episodes: experience(of, limit, after) };
+      handle(envBatchStep, (request, context) => batchStep(request, (id) => episodes.find(id, context), limits)),
+      handle(envExpList, async ({ episode_id = '', limit = 100, after }, context) => {
+        if (episode_id !== '')
+          return { episodes: experience([await episodes.find(episode_id, context)], limit, after) };
+        const others = episodes.stored(context).map(storedEpisode);
+        return { episodes: [...others, ...experience([...episodes.of(context.session)], limit, after)] };
       }),
       handle(envList, (_, { session, grant }) => ({
         environments: episodes.allowed(session.principal, grant as EnvGrant | undefined).map(describeKind),
@@ -236,10 +288,19 @@ function experience(of: readonly Episode[], limit: number, after: number | undef
   return newestFirst.reverse();
 }
 
+/** A durable episode that is not in memory: its transitions are read with its id. */
+const storedEpisode = ({ id, env_name, status, durability }: EpisodeRecord): JsonObject => ({
+  episode_id: id,
+  env_name,
+  status,
+  durability,
+  transitions: [],
+});
+
 /** Steps several episodes. What one of them refuses is an error in its place. */
 function batchStep(
   request: Body<EnvBatchStepReq>,
-  find: (id: string) => Episode,
+  find: (id: string) => Soon<Episode>,
   { maxBatch }: { readonly maxBatch: number },
 ): Soon<{ results: JsonObject[] }> {
   const { episode_ids, actions } = request;
@@ -254,7 +315,9 @@ function batchStep(
   const { id = '' } = request as { readonly id?: string };
   const one = (at: number): Soon<JsonObject> => {
     try {
-      const obs = find(episode_ids[at] as string).step(actions[at] as JsonObject);
+      const action = actions[at] as JsonObject;
+      const episode = find(episode_ids[at] as string);
+      const obs = episode instanceof Promise ? episode.then((found) => found.step(action)) : episode.step(action);
       return obs instanceof Promise ? obs.then((value) => stepReply(value, id, at), refused) : stepReply(obs, id, at);
     } catch (thrown) {
       return refused(thrown);

@@ -9,4 +9,4 @@ export const skip: string | false =
 
 /** The interpreter. Throws when it cannot be made. */
 export const gymPython = (): string =>
-  named === '' ? virtualPython('gymnasium', ['gymnasium==1.4.0', 'minari[hdf5]==0.5.4']) : named;
+  named === '' ? virtualPython('gymnasium', ['gymnasium==1.4.0', 'minari[hdf5]==0.5.4', 'pillow']) : named;
