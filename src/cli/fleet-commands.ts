@@ -95,7 +95,7 @@ function addWorker(program: Command, act: (action: Act) => Promise<void>): void 
     .addOption(
       new Option(
         '--join <address>',
-        'the orchestrator: tcp://, unix:, ws://, or nats:// (default: the one of this user)',
+        'the orchestrator: http://, ws://, tcp://, unix:// or nats:// (default: the one of this user)',
       ),
     )
     .addOption(fleetOption())

@@ -60,3 +60,12 @@ test('where WebSockets are refused on the way it is joined over requests and an 
 test('an address of no known form is refused at once', () => {
   assert.throws(() => joinFleet(new ScriptedWorker(), 'ftp://127.0.0.1', { log: quiet }), { code: 'usage' });
 });
+
+test('an address that only looks like a known form is refused at the first attempt, and never retried', async (t) => {
+  for (const address of ['unix:/run/fleet.sock', 'tcp://orchestrator']) {
+    const joined = joinFleet(new ScriptedWorker(), address, { log: quiet, reconnect });
+    t.after(() => joined.close());
+    assert.equal((await joined.closed)?.code, 'usage');
+    await assert.rejects(joined.accepted, { code: 'usage' });
+  }
+});

@@ -240,6 +240,7 @@ function lossOf({ farewell, cause }: SessionEnd, agentId: string): HandfastError
 }
 
 function verdictOf({ code, detail }: HandfastError): Verdict {
-  if (code === 'superseded') return 'stop';
+  // No retry changes a malformed address (`usage`).
+  if (code === 'superseded' || code === 'usage') return 'stop';
   return typeof detail.reason === 'string' && STANDING_REFUSALS.test(detail.reason) ? 'later' : 'retry';
 }
