@@ -3,6 +3,7 @@ import { type CapabilityOptions, defineCapability } from '../../packages/capabil
 import type { GymEnvironmentOptions } from './bridge/gym-environment.ts';
 import { EnvClient } from './client.ts';
 import { commands, hostCommands } from './commands.ts';
+import type { WorkspaceTask } from './environments/workspace.ts';
 import type { EnvPluginOptions } from './plugin.ts';
 
 /** What `options` of the `env` plugin may hold. */
@@ -10,6 +11,7 @@ interface EnvOptions extends EnvPluginOptions {
   readonly gym?: readonly GymEnvironmentOptions[];
   readonly gymProcesses?: number;
   readonly gymReplyMs?: number;
+  readonly workspaces?: readonly WorkspaceTask[];
 }
 
 export const env = defineCapability({
@@ -17,15 +19,16 @@ export const env = defineCapability({
   about: 'Environments with the Gymnasium contract: episodes of steps, observations and rewards',
   byDefault: true,
   async plugin(options: CapabilityOptions) {
-    const { gym = [], gymProcesses = 16, gymReplyMs = 60_000, ...rest } = options as EnvOptions;
+    const { gym = [], gymProcesses = 16, gymReplyMs = 60_000, workspaces = [], ...rest } = options as EnvOptions;
     const { envPlugin } = await import('./plugin.ts');
-    if (gym.length === 0) return envPlugin(rest);
-    const [{ environmentKinds }, { gymKinds }] = await Promise.all([
+    if (gym.length === 0 && workspaces.length === 0) return envPlugin(rest);
+    const [{ environmentKinds }, { gymKinds }, { workspaceKind }] = await Promise.all([
       import('./registry.ts'),
       import('./bridge/gym-environment.ts'),
+      import('./environments/workspace.ts'),
     ]);
     const bridged = gymKinds(gym, { maxProcesses: gymProcesses, replyMs: gymReplyMs });
-    return envPlugin({ ...rest, kinds: [...environmentKinds, ...bridged] });
+    return envPlugin({ ...rest, kinds: [...environmentKinds, ...bridged, ...workspaces.map(workspaceKind)] });
   },
   client: (agent) => new EnvClient(agent),
   commands,

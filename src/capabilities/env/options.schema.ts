@@ -9,6 +9,7 @@ import {
   integer,
   list,
   optional,
+  path,
   program,
   text,
   variable,
@@ -61,4 +62,33 @@ export const options = group('Environments with the Gymnasium contract.', {
     integer('Durable episodes of one agent; the oldest that has ended makes room. Default 100.', [1, 10_000]),
   ),
   max_batch: optional(integer('Steps of one env/batch_step/req. Default 1,024.', [1, 65_536])),
+  workspaces: optional(
+    list(
+      {
+        description:
+          'Tasks on files, each graded by a command. They run code: a principal needs a grant that names their id.',
+        example: [
+          'workspaces:',
+          '  - { id: workspace/add, task: Make the test pass, folder: tasks/add, check: [node, --test], protected: [test] }',
+        ],
+      },
+      group(
+        { description: 'One task.', short: 'id' },
+        {
+          id: text('What env_name is.', 'the id of an environment', 'workspace/add'),
+          task: text('What the agent is to do.', 'a sentence'),
+          folder: path('The files of the task. The folder is never changed.'),
+          check: list('The command that grades, and its arguments; exit code 0 passes.', text('A word.', 'a word')),
+          protected: optional(
+            list('Files and folders that the agent cannot change: its tests.', text('A relative path.', 'a path')),
+          ),
+          timeout_ms: optional(integer('Longest run of the command. Default 60,000.', [10, 86_400_000])),
+          max_steps: optional(integer('Steps of an episode. Default 50.', [1, 100_000])),
+          inherits: optional(
+            list('Variables that the command inherits, beside PATH and the like.', variable('A variable.')),
+          ),
+        },
+      ),
+    ),
+  ),
 });
