@@ -102,6 +102,7 @@ export {
   type Board as PlanBoard,
   type ClaimOptions,
   type Entry as PlanEntry,
+  type MergedMarkdown,
   type Plan,
   PlanningClient,
   type PlanOptions,

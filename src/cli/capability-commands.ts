@@ -61,9 +61,10 @@ function commandOf(program: Command, words: readonly string[]): string | undefin
 }
 
 function addCommands(program: Command, capability: Capability, act: Perform): void {
-  const { name, about, commands = [], hostCommands = [], client } = capability;
+  const { name, commandName = name, about, commands = [], hostCommands = [], client } = capability;
   if (commands.length + hostCommands.length === 0) return;
-  const group = program.commands.find((command) => command.name() === name) ?? program.command(name).description(about);
+  const known = program.commands.find((command) => command.name() === commandName);
+  const group = known ?? program.command(commandName).description(about);
   for (const command of commands) {
     const made = connecting(group.command(command.usage)).description(command.about).addOption(jsonOption());
     for (const [flags, help] of command.options ?? []) made.option(flags, help);

@@ -32,6 +32,8 @@ export interface Capability<Name extends string = string> {
   readonly plugin?: (options: CapabilityOptions) => Made<Plugin | readonly Plugin[]>;
   /** Makes `agent.<name>`. Its type belongs into `CapabilityClients` of `handfast/capability`. */
   readonly client?: (agent: AgentSession) => unknown;
+  /** The word that its commands are below, where it is not its name. */
+  readonly commandName?: string;
   /** Commands below `handfast <name>`. */
   readonly commands?: readonly CapabilityCommand[];
   /** Commands below `handfast <name>` that run a host until Ctrl-C, as `handfast up` does. */

@@ -1,6 +1,7 @@
 /** The planning capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
 import { defineCapability } from '../../packages/capability.ts';
 import { PlanningClient } from './client.ts';
+import { commands } from './commands.ts';
 import type { PlanningOptions } from './plugin.ts';
 
 export const planning = defineCapability({
@@ -10,4 +11,6 @@ export const planning = defineCapability({
   // Agents never load the plugin.
   plugin: async (options) => (await import('./plugin.ts')).planningPlugin(options as PlanningOptions),
   client: (agent) => new PlanningClient(agent),
+  commandName: 'plan',
+  commands,
 });

@@ -33,6 +33,7 @@ const calls = {
   taskArchive: answered(messages.taskArchive, replies.TaskArchiveResp),
   taskDelete: answered(messages.taskDelete, replies.TaskDeleteResp),
   history: answered(messages.history, replies.HistoryResp),
+  markdown: answered(messages.markdown, replies.MarkdownResp),
   watch: answered(messages.watch, replies.WatchResp),
 };
 
@@ -71,6 +72,26 @@ export interface ClaimOptions extends CallOptions {
   readonly key?: string;
   /** False: the caller renews the lease itself. Default true: it is renewed until the claim ends. */
   readonly renew?: boolean;
+}
+
+/** A document that was merged with a plan, and what came of it. */
+export interface MergedMarkdown {
+  /** The document as it should be now. */
+  readonly text: string;
+  readonly added: readonly string[];
+  readonly updated: readonly string[];
+  /** Tasks that were once written into the document and are not in it now. They stay in the plan. */
+  readonly missing: readonly string[];
+  /** Ids that the plan does not have, or that occur twice. */
+  readonly unknown: readonly string[];
+  /** Items that were not merged, with both sides. */
+  readonly conflicts: readonly {
+    readonly task_id: string;
+    readonly code: string;
+    readonly message: string;
+    readonly yours?: Readonly<Record<string, unknown>>;
+    readonly current?: Readonly<Record<string, unknown>>;
+  }[];
 }
 
 /** Tasks of one page of {@link PlanningClient.tasks}: a page stays far below the largest message. */
@@ -298,6 +319,39 @@ export class PlanningClient {
       if (next === 0) return;
       after = next;
     }
+  }
+
+  /**
+   * Merges the task lists of a Markdown document with a plan, both ways; an empty text becomes a document of the whole plan.
+   * @param options.prefer which side wins where both changed; default: neither, it is one of `conflicts`
+   */
+  markdown(
+    planId: string,
+    text: string,
+    options: { readonly prefer?: 'plan' | 'text'; readonly append?: boolean; readonly dryRun?: boolean } = {},
+    call: CallOptions = {},
+  ): Call<MergedMarkdown> {
+    const { prefer, append, dryRun } = options;
+    const body = {
+      plan_id: planId,
+      text,
+      ...(prefer && { prefer }),
+      ...(append !== undefined && { append }),
+      ...(dryRun && { dry_run: true }),
+    };
+    return this.#agent.calls.call(
+      calls.markdown,
+      body,
+      call,
+      ({ added, updated, missing, unknown, conflicts, ...rest }) => ({
+        text: rest.text,
+        added,
+        updated,
+        missing,
+        unknown,
+        conflicts,
+      }),
+    );
   }
 
   /**

@@ -13,6 +13,7 @@ import { HandfastError } from '../../wire/errors.ts';
 import { ClaimQueue } from './claim-queue.ts';
 import { failure } from './errors.ts';
 import { Limits } from './limits.ts';
+import { syncMarkdown } from './markdown-sync.ts';
 import * as messages from './messages.ts';
 import { isFor, type PlanState, type TaskFields } from './plan-state.ts';
 import type { Refusal, TaskLine, TaskListReq, TaskUpdateReq } from './planning.schema.ts';
@@ -326,6 +327,11 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
         const last = entries.at(-1);
         return { entries, next: last !== undefined && last.prev > 0 && entries.length === most ? last.seq : 0 };
       }),
+      handle(messages.markdown, (request, context) =>
+        within(context, request.plan_id, request.dry_run ? 'read' : 'write', (state, actor, loaded) =>
+          syncMarkdown(request, { state, actor, newId, chain: (from) => plans.chain(loaded, from) }),
+        ),
+      ),
       handle(messages.watch, async ({ plan_id = '', after }, context) => {
         const caller = callerOf(context);
         if (plan_id === '') {

@@ -1,0 +1,391 @@
+/** `handfast plan …`: plans, tasks, claims, boards, Markdown documents and what happens in a plan. */
+import { readFile, writeFile } from 'node:fs/promises';
+import type { AgentSession } from '../../agent/agent.ts';
+import type { CapabilityCommand, CommandTerminal } from '../../packages/capability.ts';
+import { type Entry, type Plan, PlanningClient, type TaskLine } from './client.ts';
+import { failure } from './errors.ts';
+
+type Context = Parameters<CapabilityCommand['run']>[0];
+
+/** What a command works with: the client, the plan it names first, and its other arguments. */
+interface PlanContext extends Context {
+  readonly planning: PlanningClient;
+  readonly plan: Plan;
+  readonly rest: readonly string[];
+}
+
+/** Runs a command on the plan that its first argument names: an id, its beginning, or the name of a plan. */
+const onPlan =
+  (run: (context: PlanContext) => Promise<number | undefined>) =>
+  async (context: Context): Promise<number | undefined> => {
+    const [named = '', ...rest] = context.args.flatMap((arg) => arg ?? []);
+    const planning = new PlanningClient(context.agent as AgentSession);
+    const plans = await planning.plans({ includeArchived: true }, { signal: context.signal });
+    const plan = one(
+      plans,
+      named,
+      'plan',
+      ({ plan_id }) => plan_id,
+      ({ name }) => name,
+    );
+    return run({ ...context, planning, plan, rest });
+  };
+
+/** Runs a command on a task of a plan: the second argument is its id, the beginning of one, or its title. */
+const onTask = (run: (context: PlanContext & { readonly task: TaskLine }) => Promise<number | undefined>) =>
+  onPlan(async (context) => {
+    const tasks = await context.planning.tasks(context.plan.plan_id, { includeArchived: true });
+    const [named = '', ...rest] = context.rest;
+    const task = one(
+      tasks,
+      named,
+      'task',
+      ({ task_id }) => task_id,
+      ({ title }) => title,
+    );
+    return run({ ...context, rest, task });
+  });
+
+function one<T>(
+  all: readonly T[],
+  named: string,
+  what: 'plan' | 'task',
+  idOf: (one: T) => string,
+  nameOf: (one: T) => string,
+): T {
+  const exact = all.filter((each) => idOf(each) === named || nameOf(each) === named);
+  const found = exact.length > 0 ? exact : all.filter((each) => named !== '' && idOf(each).startsWith(named));
+  if (found.length === 1) return found[0] as T;
+  const code = what === 'plan' ? 'unknown_plan' : 'unknown_task';
+  if (found.length === 0) throw failure(code, `there is no ${what} ${JSON.stringify(named.slice(0, 64))}`);
+  const ids = found.map(idOf).join(', ');
+  throw failure('invalid', `${found.length} ${what}s are meant by ${JSON.stringify(named)}: name one of ${ids}`);
+}
+
+/** Prints what a command came to: the document, or a line. */
+function print(terminal: CommandTerminal, value: unknown, line: string): undefined {
+  if (terminal.json) terminal.document(value);
+  else terminal.line(line);
+}
+
+const lineOf = ({ task_id, status, title }: Pick<TaskLine, 'task_id' | 'status' | 'title'>): string =>
+  `${task_id}  ${status}  ${title}`;
+
+function printTasks(terminal: CommandTerminal, tasks: readonly TaskLine[]): undefined {
+  if (terminal.json) terminal.document(tasks);
+  else if (tasks.length === 0) terminal.note('no tasks');
+  else {
+    const who = ({ claim, assignee }: TaskLine) => (claim === null ? assignee : `${claim.agent} (claimed)`);
+    const rows = tasks.map((task) => [task.task_id, task.status, task.title, who(task), task.ready ? 'ready' : '']);
+    terminal.table(['TASK', 'STATUS', 'TITLE', 'WHO', ''], rows);
+  }
+}
+
+function printEntry(terminal: CommandTerminal, entry: Entry): void {
+  if (terminal.json) return terminal.document(entry);
+  const { seq, at, action, task_id, principal, agent, changes, comment } = entry;
+  const who = principal === '' ? 'the host' : `${agent} of ${principal}`;
+  const what = Object.entries(changes)
+    .map(([field, [from, to]]) => `${field} ${JSON.stringify(from)} → ${JSON.stringify(to)}`)
+    .join(', ');
+  const said = comment === undefined ? '' : `: ${comment}`;
+  terminal.line(
+    `${seq}  ${new Date(at * 1000).toISOString()}  ${task_id || 'plan'}  ${action} by ${who}  ${what}${said}`,
+  );
+}
+
+const number = (value: unknown): number | undefined => (value === undefined ? undefined : Number(value));
+const list = (value: unknown): string[] | undefined => value as string[] | undefined;
+
+export const commands: readonly CapabilityCommand[] = [
+  {
+    usage: 'ls',
+    about: 'list the plans',
+    options: [['--all', 'also archived ones']],
+    async run({ agent, options, terminal, signal }) {
+      const plans = await new PlanningClient(agent).plans({ includeArchived: options.all === true }, { signal });
+      if (terminal.json) terminal.document(plans);
+      else if (plans.length === 0) terminal.note('no plans yet: handfast plan create <name>');
+      else {
+        const rows = plans.map((plan) => [plan.plan_id, plan.name, plan.owner, plan.archived ? 'archived' : '']);
+        terminal.table(['PLAN', 'NAME', 'OWNER', ''], rows);
+      }
+      return undefined;
+    },
+  },
+  {
+    usage: 'create <name>',
+    about: 'create a plan',
+    options: [
+      ['--columns <name...>', 'its columns (default: backlog todo in_progress done)'],
+      ['--description <text>', 'what it is for'],
+      ['--private', 'for this agent alone'],
+    ],
+    async run({ agent, args: [name], options, terminal, signal }) {
+      const { columns, description, private: own } = options;
+      const plan = await new PlanningClient(agent).createPlan(
+        name as string,
+        { columns: list(columns) ?? [], description: (description as string) ?? '', private: own === true },
+        { signal },
+      );
+      return print(terminal, plan, `${plan.plan_id}  ${plan.name}  ${plan.columns.join(' | ')}`);
+    },
+  },
+  {
+    usage: 'board <plan>',
+    about: 'show the tasks of a plan by column',
+    options: [['--limit <n>', 'tasks of each column at most (default: 20)']],
+    run: onPlan(async ({ planning, plan, options, terminal, signal }) => {
+      const limit = number(options.limit) ?? 20;
+      const [board] = await planning.boards(plan.plan_id, { limit }, { signal });
+      if (terminal.json) terminal.document(board);
+      else {
+        for (const [column, tasks] of Object.entries(board?.tasks ?? {})) {
+          terminal.line(`${column} (${board?.counts[column] ?? tasks.length})`);
+          for (const { task_id, title, assignee } of tasks) {
+            terminal.line(`  ${task_id}  ${title}${assignee === '' ? '' : `  @${assignee}`}`);
+          }
+        }
+      }
+      return undefined;
+    }),
+  },
+  {
+    usage: 'tasks <plan>',
+    about: 'list the tasks of a plan',
+    options: [
+      ['--status <column>', 'only of this column'],
+      ['--all', 'also archived ones'],
+    ],
+    run: onPlan(async ({ planning, plan, options, terminal, signal }) => {
+      const filter = { status: (options.status as string) ?? '', includeArchived: options.all === true };
+      return printTasks(terminal, await planning.tasks(plan.plan_id, filter, { signal }));
+    }),
+  },
+  {
+    usage: 'add <plan> <title>',
+    about: 'add a task',
+    options: [
+      ['--after <task...>', 'ids of tasks that must be done first'],
+      ['--parent <task>', 'the id of the task it is a part of'],
+      ['--status <column>', 'its column'],
+      ['--assignee <name>', 'who is to do it'],
+      ['--priority <n>', 'higher is handed out first'],
+      ['--description <text>', 'more about it'],
+    ],
+    run: onPlan(async ({ planning, plan, rest: [title = ''], options, terminal, signal }) => {
+      const { after, parent, status, assignee, priority, description } = options as Record<string, string | undefined>;
+      const task = await planning.add(
+        plan.plan_id,
+        title,
+        {
+          deps: list(after) ?? [],
+          ...(parent && { parent }),
+          ...(status && { status }),
+          ...(assignee && { assignee }),
+          ...(description && { description }),
+          ...(priority && { priority: Number(priority) }),
+        },
+        { signal },
+      );
+      return print(terminal, task, lineOf(task));
+    }),
+  },
+  {
+    usage: 'show <plan> [task]',
+    about: 'show a plan or a task, whole',
+    async run(context) {
+      if (context.args[1] === undefined) {
+        return onPlan(async ({ planning, plan, terminal, signal }) => {
+          const whole = await planning.plan(plan.plan_id, { signal });
+          const lines = [`${whole.plan_id}  ${whole.name}`, `columns: ${whole.columns.join(' | ')}`];
+          return print(terminal, whole, [...lines, `tasks: ${whole.tasks}, done: ${whole.done}`].join('\n'));
+        })(context);
+      }
+      return onTask(async ({ planning, plan, task, terminal, signal }) => {
+        const whole = await planning.task(plan.plan_id, task.task_id, { signal });
+        const more = Object.entries(whole).filter(
+          ([key, value]) => key !== 'description' && value !== '' && value !== null,
+        );
+        const lines = more.map(
+          ([key, value]) => `${key}: ${typeof value === 'string' ? value : JSON.stringify(value)}`,
+        );
+        return print(terminal, whole, [...lines, '', whole.description].join('\n').trimEnd());
+      })(context);
+    },
+  },
+  {
+    usage: 'move <plan> <task> <column>',
+    about: 'move a task to a column',
+    options: [
+      ['--comment <text>', 'why'],
+      ['--fence <n>', 'the fence of your claim'],
+      ['--if-revision <n>', 'only if this is its revision'],
+      ['--force', 'against the rules, or under the claim of another'],
+    ],
+    run: onTask(async ({ planning, plan, task, rest: [status = ''], options, terminal, signal }) => {
+      const { comment, fence, ifRevision, force } = options;
+      const change = {
+        status,
+        force: force === true,
+        ...(comment !== undefined && { comment: comment as string }),
+        ...(fence !== undefined && { fence: Number(fence) }),
+        ...(ifRevision !== undefined && { ifRevision: Number(ifRevision) }),
+      };
+      const moved = await planning.update(plan.plan_id, task.task_id, change, { signal });
+      return print(terminal, moved, lineOf(moved));
+    }),
+  },
+  {
+    usage: 'comment <plan> <task> <text>',
+    about: 'comment on a task',
+    run: onTask(async ({ planning, plan, task, rest: [text = ''], terminal, signal }) => {
+      const seq = await planning.comment(plan.plan_id, task.task_id, text, { signal });
+      return print(terminal, { seq }, `entry ${seq}`);
+    }),
+  },
+  {
+    usage: 'ready <plan>',
+    about: 'list the tasks that could be claimed now',
+    run: onPlan(async ({ planning, plan, terminal, signal }) => {
+      const { tasks, open, claimed } = await planning.ready(plan.plan_id, {}, { signal });
+      printTasks(terminal, tasks);
+      if (!terminal.json) terminal.note(`${open} open, ${claimed} claimed`);
+      return undefined;
+    }),
+  },
+  {
+    usage: 'claim <plan> [task]',
+    about: 'claim the next ready task, or one by its id, for the time of a lease',
+    options: [['--lease <seconds>', 'duration of the lease (default: of the host, 60)']],
+    run: onPlan(async ({ planning, plan, rest: [taskId], options, terminal, signal }) => {
+      const seconds = number(options.lease);
+      const claim = await planning.claim(plan.plan_id, {
+        signal,
+        renew: false,
+        ...(taskId !== undefined && { taskId }),
+        ...(seconds !== undefined && { leaseMs: seconds * 1000 }),
+      });
+      if (claim === undefined) {
+        if (terminal.json) terminal.document(null);
+        else terminal.note('no task is ready');
+        return undefined;
+      }
+      const { task, fence } = claim;
+      const left = Math.round(claim.expiresInMs / 1000);
+      return print(terminal, { ...task, fence }, `${lineOf(task)}  fence ${fence}, ${left} s`);
+    }),
+  },
+  {
+    usage: 'history <plan> [task]',
+    about: 'show what happened, comments included',
+    async run(context) {
+      const show = async ({ planning, plan, terminal, signal }: PlanContext, taskId: string) => {
+        for await (const entry of planning.history(plan.plan_id, taskId, { signal })) printEntry(terminal, entry);
+        return undefined;
+      };
+      if (context.args[1] === undefined) return onPlan((one) => show(one, ''))(context);
+      return onTask((one) => show(one, one.task.task_id))(context);
+    },
+  },
+  {
+    usage: 'watch <plan>',
+    about: 'follow a plan until Ctrl-C',
+    options: [['--after <n>', 'start behind this entry of its history (0: from the beginning)']],
+    run: onPlan(async ({ planning, plan, options, terminal, signal }) => {
+      const after = number(options.after);
+      const from = { signal, ...(after !== undefined && { after }) };
+      for await (const entry of planning.watch(plan.plan_id, from)) printEntry(terminal, entry);
+      return undefined;
+    }),
+  },
+  {
+    usage: 'archive <plan> [task]',
+    about: 'archive a plan or a task; --undo restores it',
+    options: [['--undo', 'restore it']],
+    async run(context) {
+      const undo = context.options.undo === true;
+      const done = undo ? 'restored' : 'archived';
+      if (context.args[1] === undefined) {
+        return onPlan(async ({ planning, plan: { plan_id }, terminal, signal }) => {
+          const plan = await (undo
+            ? planning.restorePlan(plan_id, { signal })
+            : planning.archivePlan(plan_id, { signal }));
+          return print(terminal, plan, `${plan.name}: ${done}`);
+        })(context);
+      }
+      return onTask(async ({ planning, plan: { plan_id }, task: { task_id }, terminal, signal }) => {
+        const change = undo
+          ? planning.restore(plan_id, task_id, { signal })
+          : planning.archive(plan_id, task_id, { signal });
+        const task = await change;
+        return print(terminal, task, `${task.title}: ${done}`);
+      })(context);
+    },
+  },
+  {
+    usage: 'delete <plan> [task]',
+    about: 'delete an archived plan, or a task, for good',
+    options: [['--force', 'a plan that is not archived; a task that others wait for']],
+    async run(context) {
+      const force = context.options.force === true;
+      if (context.args[1] === undefined) {
+        return onPlan(async ({ planning, plan, terminal, signal }) => {
+          const deleted = await planning.deletePlan(plan.plan_id, { force }, { signal });
+          return print(terminal, deleted, `${plan.name}: deleted, ${deleted.tasks} tasks, ${deleted.entries} entries`);
+        })(context);
+      }
+      return onTask(async ({ planning, plan, task, terminal, signal }) => {
+        const detached = await planning.delete(plan.plan_id, task.task_id, { force }, { signal });
+        return print(terminal, { detached }, `${task.title}: deleted`);
+      })(context);
+    },
+  },
+  {
+    usage: 'share <plan> <principal> <role>',
+    about: 'let another principal read or write a plan; role none ends it',
+    run: onPlan(async ({ planning, plan, rest: [principal = '', role = ''], terminal, signal }) => {
+      const changed = await planning.share(plan.plan_id, principal, role as 'read' | 'write' | 'none', { signal });
+      return print(
+        terminal,
+        changed,
+        `${plan.name}: ${changed.shares.map((one) => `${one.principal} ${one.role}`).join(', ')}`,
+      );
+    }),
+  },
+  {
+    usage: 'sync <plan> <file>',
+    about: 'merge the task lists of a Markdown file with a plan, both ways; a file that is not there is written',
+    options: [
+      ['--prefer <side>', 'which side wins where both changed: plan or text'],
+      ['--dry-run', 'change nothing'],
+    ],
+    run: onPlan(async ({ planning, plan, rest: [file = ''], options, terminal, signal }) => {
+      const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+        if (error.code === 'ENOENT') return '';
+        throw error;
+      });
+      const prefer = options.prefer as 'plan' | 'text' | undefined;
+      const dryRun = options.dryRun === true;
+      const { text: merged, ...outcome } = await planning.markdown(
+        plan.plan_id,
+        text,
+        { dryRun, ...(prefer && { prefer }) },
+        { signal },
+      );
+      if (!dryRun && merged !== text) await writeFile(file, merged);
+      const { added, updated, missing, conflicts } = outcome;
+      print(
+        terminal,
+        outcome,
+        `${file}: ${added.length} added, ${updated.length} updated, ${missing.length} only in the plan, ${conflicts.length} conflicts`,
+      );
+      for (const { task_id, message, yours, current } of terminal.json ? [] : conflicts) {
+        terminal.note(
+          `${task_id || 'new'}: ${message}; file ${JSON.stringify(yours)}, plan ${JSON.stringify(current)}`,
+        );
+      }
+      return conflicts.length > 0 ? 5 : undefined;
+    }),
+  },
+];

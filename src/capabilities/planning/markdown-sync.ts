@@ -1,0 +1,190 @@
+/**
+ * Merges a Markdown document with a plan, both ways. Each task has three sides: the document, the plan, and what the plan had at
+ * the revision that the document names, which the history knows. A field that one side changed is taken from it; where both
+ * changed it differently, it is a conflict with both sides, and nothing of that task is touched.
+ *
+ * Called by `plugin.ts`, within one operation on the plan.
+ */
+import { HandfastError } from '../../wire/errors.ts';
+import { type AppendedTask, type MarkdownTask, parseMarkdown, renderMarkdown, type TaskText } from './markdown.ts';
+import type { PlanState, TaskFields } from './plan-state.ts';
+import type { MarkdownReq, MarkdownResp } from './planning.schema.ts';
+import type { Actor, StoredEntry, StoredTask } from './stored.ts';
+
+export interface SyncDeps {
+  readonly state: PlanState;
+  readonly actor: Actor;
+  readonly newId: () => string;
+  /** The history of a task, newest first. */
+  readonly chain: (from: number) => Iterable<StoredEntry>;
+}
+
+type Outcome = Omit<MarkdownResp, 'type' | 'req_id' | 'id' | 'a2e' | 'version' | 'ts' | 'cursor'>;
+type Conflict = Outcome['conflicts'][number];
+
+/** What a document shows of a task. */
+interface Shown {
+  readonly title: string;
+  readonly done: boolean;
+}
+
+export function syncMarkdown(
+  request: Pick<MarkdownReq, 'text' | 'prefer' | 'append' | 'dry_run'>,
+  deps: SyncDeps,
+): Outcome {
+  const { text, prefer, append = true, dry_run = false } = request;
+  const { state, actor, newId } = deps;
+  const { plan } = state;
+  const document = parseMarkdown(text, plan.plan_id);
+  const { marker } = document;
+  const rewritten = new Map<number, TaskText>();
+  const conflicts: Conflict[] = [];
+  const unknown: string[] = [];
+  const updated: string[] = [];
+  const added: string[] = [];
+  const pending: { at: number; task: StoredTask; fields: TaskFields; shown: Shown }[] = [];
+  const [doneColumn = 'done'] = plan.rules.done;
+  const openColumn = plan.columns.includes('todo') ? 'todo' : (plan.columns[0] as string);
+  const shownOf = (task: StoredTask): Shown => ({ title: task.title.trim(), done: state.graph.isDone(task) });
+  const seen = new Set<string>();
+
+  for (const [at, item] of document.tasks.entries()) {
+    if (item.taskId === undefined) continue;
+    const task = state.graph.get(item.taskId);
+    // A copied item has the id of another: only the first one is the task.
+    if (task === undefined || seen.has(item.taskId)) {
+      unknown.push(item.taskId);
+      continue;
+    }
+    seen.add(item.taskId);
+    const current = shownOf(task);
+    const base = shownAt(task, item.revision, deps);
+    const title = pick('title', item, base, current, prefer);
+    const done = pick('done', item, base, current, prefer);
+    if (title === undefined || done === undefined) {
+      const yours = { title: item.title, done: item.done };
+      const message = 'the document and the plan changed it differently';
+      conflicts.push({ task_id: task.task_id, code: 'planning.conflict', message, yours, current: { ...current } });
+      continue;
+    }
+    const fields: TaskFields = {
+      ...(title !== current.title && { title: title as string }),
+      ...(done !== current.done && { status: done === true ? doneColumn : openColumn }),
+    };
+    const shown = { title: title as string, done: done as boolean };
+    if (Object.keys(fields).length > 0) pending.push({ at, task, fields, shown });
+    else rewritten.set(at, { taskId: task.task_id, revision: task.revision, ...shown });
+  }
+  const adding = document.tasks.flatMap((item, at) => (item.taskId === undefined ? [{ item, at }] : []));
+  const missing = marker === undefined ? [] : tasksLacking(state, seen).filter(({ first }) => first <= marker.seq);
+  if (dry_run) {
+    return {
+      text,
+      added: adding.map(({ item }) => item.title),
+      updated: pending.map(({ task }) => task.task_id),
+      missing: missing.map(taskIdOf),
+      unknown,
+      conflicts,
+    };
+  }
+
+  // Parts are written below what they are parts of, and end first.
+  for (const { at, task, fields, shown } of pending.toReversed()) {
+    attempt(task.task_id, fields, () => {
+      const { revision } = state.updateTask(task.task_id, fields, actor);
+      rewritten.set(at, { taskId: task.task_id, revision, ...shown });
+      updated.unshift(task.task_id);
+    });
+  }
+  const ids = document.tasks.map(({ taskId }) => (taskId !== undefined && seen.has(taskId) ? taskId : undefined));
+  for (const { item, at } of adding) {
+    attempt('', { title: item.title }, () => {
+      const parent = item.parent === undefined ? '' : (ids[item.parent] ?? '');
+      const task = state.addTask(newId(), newTask(item, item.done ? doneColumn : openColumn, parent), actor);
+      rewritten.set(at, { taskId: task.task_id, revision: task.revision, title: item.title, done: item.done });
+      ids[at] = task.task_id;
+      seen.add(task.task_id);
+      added.push(task.task_id);
+    });
+  }
+  const behind = marker?.seq ?? 0;
+  const more = append ? tasksLacking(state, seen).filter(({ first }) => first > behind) : [];
+  // What was appended only in part would look as if the rest had been removed from the document.
+  const seq = append || marker === undefined ? state.seq : marker.seq;
+  return {
+    text: renderMarkdown(document, rewritten, nested(more, shownOf), { planId: plan.plan_id, seq }),
+    added,
+    updated,
+    missing: missing.map(taskIdOf),
+    unknown,
+    conflicts,
+  };
+
+  function attempt(taskId: string, yours: object, change: () => void): void {
+    try {
+      change();
+    } catch (error) {
+      if (!(error instanceof HandfastError) || !error.code.startsWith('planning.')) throw error;
+      conflicts.push({ task_id: taskId, code: error.code, message: error.message, yours: { ...yours } });
+    }
+  }
+}
+
+/** The side of a field that counts; undefined: both changed it differently. */
+function pick(
+  field: keyof Shown,
+  document: Shown,
+  base: Shown | undefined,
+  plan: Shown,
+  prefer: MarkdownReq['prefer'],
+): string | boolean | undefined {
+  if (document[field] === plan[field] || document[field] === base?.[field]) return plan[field];
+  if (plan[field] === base?.[field]) return document[field];
+  return prefer === 'text' ? document[field] : prefer === 'plan' ? plan[field] : undefined;
+}
+
+/** What a task was like at a revision: the changes since are undone. Undefined: it never had that revision. */
+function shownAt(task: StoredTask, revision: number, { state, chain }: SyncDeps): Shown | undefined {
+  if (revision > task.revision) return undefined;
+  let { title, status } = task;
+  if (revision < task.revision) {
+    for (const entry of chain(task.seq)) {
+      if (entry.revision <= revision) break;
+      title = (entry.changes.title?.[0] as string | undefined) ?? title;
+      status = (entry.changes.status?.[0] as string | undefined) ?? status;
+    }
+  }
+  return { title: title.trim(), done: state.graph.isDone({ status }) };
+}
+
+/** The tasks of the plan that are not archived and not in the document, by age. */
+const tasksLacking = (state: PlanState, seen: ReadonlySet<string>): StoredTask[] =>
+  [...state.graph.tasks()].filter(({ archived, task_id }) => !archived && !seen.has(task_id));
+
+const taskIdOf = ({ task_id }: StoredTask): string => task_id;
+
+const newTask = ({ title }: MarkdownTask, status: string, parent: string) => ({
+  title,
+  status,
+  parent,
+  description: '',
+  assignee: '',
+  deps: [],
+  metadata: {},
+  priority: 0,
+  key: '',
+});
+
+/** Tasks with their parts nested below them. */
+function nested(tasks: readonly StoredTask[], shownOf: (task: StoredTask) => Shown): AppendedTask[] {
+  const ids = new Set(tasks.map(taskIdOf));
+  const parts = Map.groupBy(tasks, ({ parent }) => (ids.has(parent) ? parent : ''));
+  const lines: AppendedTask[] = [];
+  const open = (parts.get('') ?? []).map((task) => ({ task, depth: 0 })).reverse();
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const { task, depth } = next;
+    lines.push({ taskId: task.task_id, revision: task.revision, depth, ...shownOf(task) });
+    open.push(...(parts.get(task.task_id) ?? []).map((part) => ({ task: part, depth: depth + 1 })).reverse());
+  }
+  return lines;
+}

@@ -1,0 +1,162 @@
+/**
+ * Task lists in Markdown documents, as GitHub has them: which lines are tasks, and a document whose tasks are rewritten. What is
+ * no task keeps every byte: prose, other lists, code blocks, line endings, spaces.
+ *
+ * A task that a plan knows carries its id and the revision it was written at: `- [ ] Title <!-- task:0f1e2d3c4b5a@3 -->`. A line
+ * `<!-- plan:a1b2c3d4e5f6@17 -->` says up to which entry of its history the document has the plan.
+ *
+ * Pure. Used by `markdown-sync.ts`.
+ */
+
+/** One task of a document. */
+export interface MarkdownTask {
+  /** Its line, from 0. */
+  readonly line: number;
+  readonly title: string;
+  readonly done: boolean;
+  /** Undefined: the document has it from no plan yet. */
+  readonly taskId: string | undefined;
+  /** The revision it was written at; 0 without an id. */
+  readonly revision: number;
+  /** The task it is nested in, by its place in the list of tasks. */
+  readonly parent: number | undefined;
+}
+
+export interface MarkdownDocument {
+  /** The lines with their endings: joined they are the text. */
+  readonly lines: readonly string[];
+  readonly tasks: readonly MarkdownTask[];
+  /** Of the plan that was asked for. */
+  readonly marker: { readonly line: number; readonly seq: number } | undefined;
+  /** It ends within a code block or a comment: nothing can be added at its end. */
+  readonly unfinished: boolean;
+}
+
+/** What a line of a task becomes. */
+export interface TaskText {
+  readonly taskId: string;
+  readonly revision: number;
+  readonly title: string;
+  readonly done: boolean;
+}
+
+/** Indent, bullet with box opened, state, box closed with space, title, id with revision, trailing space and line end. */
+const TASK =
+  /^([ \t]*)((?:[-*+]|\d{1,9}[.)])[ \t]+\[)([ xX])(\][ \t]+)(.*?)([ \t]*<!-- task:([0-9a-f]{12})@(\d{1,15}) -->)?([ \t]*\r?\n?)$/;
+const MARKER = /^<!-- plan:([0-9a-f]{12})@(\d{1,15}) -->[ \t]*\r?\n?$/;
+const FENCE = /^[ \t]*(`{3,}|~{3,})/;
+/** How a comment in the title of a plan's task is written. */
+const ESCAPED = '<!\\--';
+/** Columns of a tab, and from which indent on a line outside of a list is code. */
+const TAB = 4;
+
+/** Finds the tasks of a document. Every text is one; where there are none, the list is empty. */
+export function parseMarkdown(text: string, planId = ''): MarkdownDocument {
+  const lines = text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
+  const tasks: MarkdownTask[] = [];
+  /** The items a line may be nested in, with their indents. */
+  let open: { indent: number; task: number | undefined }[] = [];
+  let marker: MarkdownDocument['marker'];
+  let fence: string | undefined;
+  let inComment = false;
+  for (const [line, content] of lines.entries()) {
+    const found = FENCE.exec(content)?.[1];
+    if (fence !== undefined) {
+      if (found?.startsWith(fence)) fence = undefined;
+      continue;
+    }
+    if (inComment) {
+      inComment = !content.includes('-->');
+      continue;
+    }
+    if (found !== undefined) {
+      if (!/^[ \t]/.test(content)) open = [];
+      fence = found;
+      continue;
+    }
+    const marked = MARKER.exec(content);
+    if (marked !== null) {
+      if (marked[1] === planId) marker ??= { line, seq: Number(marked[2]) };
+      continue;
+    }
+    const item = /^([ \t]*)(?:[-*+]|\d{1,9}[.)])(?:[ \t]|\r?\n?$)/.exec(content);
+    const indent = columnsOf(/^[ \t]*/.exec(content)?.[0] ?? '');
+    if (item === null) {
+      // A blank or indented line continues a list; any other ends it.
+      if (content.trim() !== '' && indent === 0) open = [];
+    } else {
+      open = open.filter((outer) => outer.indent < indent);
+      const isCode = indent >= TAB && open.length === 0;
+      const task = isCode ? null : TASK.exec(content);
+      const raw = task?.[5]?.trim() ?? '';
+      // A comment that opens in a title would swallow the id behind it.
+      const isTask = task !== null && raw !== '' && !raw.includes('<!--');
+      const title = raw.replaceAll(ESCAPED, '<!--');
+      if (isTask) {
+        tasks.push({
+          line,
+          title,
+          done: task[3] !== ' ',
+          taskId: task[7],
+          revision: Number(task[8] ?? 0),
+          parent: open.findLast((outer) => outer.task !== undefined)?.task,
+        });
+      }
+      if (!isCode) open.push({ indent, task: isTask ? tasks.length - 1 : undefined });
+    }
+    const opened = content.lastIndexOf('<!--');
+    if (opened >= 0 && !content.includes('-->', opened)) inComment = true;
+  }
+  return { lines, tasks, marker, unfinished: fence !== undefined || inComment };
+}
+
+const columnsOf = (space: string): number =>
+  [...space].reduce((at, char) => at + (char === '\t' ? TAB - (at % TAB) : 1), 0);
+
+/** One new task below those of the document; `depth` nests it. */
+export interface AppendedTask extends TaskText {
+  readonly depth: number;
+}
+
+/**
+ * The document with tasks rewritten, by their place in it, with tasks appended, and with its marker. Where a rewritten task has
+ * the title and state it had, only its id and revision change.
+ */
+export function renderMarkdown(
+  { lines, tasks, marker, unfinished }: MarkdownDocument,
+  rewritten: ReadonlyMap<number, TaskText>,
+  appended: readonly AppendedTask[],
+  mark: { readonly planId: string; readonly seq: number },
+): string {
+  const written = [...lines];
+  for (const [at, text] of rewritten) {
+    const task = tasks[at] as MarkdownTask;
+    written[task.line] = rewrite(lines[task.line] as string, task, text);
+  }
+  const end = lines.some((line) => line.endsWith('\r\n')) ? '\r\n' : '\n';
+  const more = appended.map(
+    (task) => `${'  '.repeat(task.depth)}- [${task.done ? 'x' : ' '}] ${escaped(task.title)} ${idOf(task)}${end}`,
+  );
+  const line = `<!-- plan:${mark.planId}@${mark.seq} -->`;
+  if (marker !== undefined) {
+    written[marker.line] = (lines[marker.line] as string).replace(/<!-- plan:.* -->/, line);
+    if (more.length > 0) written.splice(marker.line, 0, ...more);
+    return written.join('');
+  }
+  if (unfinished) return written.join('');
+  const last = written.at(-1);
+  if (last !== undefined && !last.endsWith('\n')) written.push(end);
+  return [...written, ...more, `${line}${end}`].join('');
+}
+
+const escaped = (title: string): string => title.replaceAll('<!--', ESCAPED);
+
+const idOf = ({ taskId, revision }: TaskText): string => `<!-- task:${taskId}@${revision} -->`;
+
+function rewrite(line: string, before: MarkdownTask, text: TaskText): string {
+  const [, indent = '', bullet = '', state = ' ', box = '', shown = '', id, , , rest = ''] = TASK.exec(line) ?? [];
+  const title = text.title === before.title ? shown : escaped(text.title);
+  const done = text.done === before.done ? state : text.done ? 'x' : ' ';
+  const space = id === undefined ? ' ' : (/^[ \t]*/.exec(id)?.[0] ?? ' ');
+  return `${indent}${bullet}${done}${box}${title}${space}${idOf(text)}${rest}`;
+}
