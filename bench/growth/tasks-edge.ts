@@ -1,4 +1,5 @@
 /** Tasks of a fleet: the real orchestrator, its store and journal in SQLite, a real worker with its own journal, in one process. */
+import { cpSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { inProcessBus } from '../../src/fleet/bus/in-process.ts';
 import { functionExecutor } from '../../src/fleet/executors/function.ts';
@@ -48,9 +49,11 @@ export const tasks: EdgeKind = {
       log,
     });
     await worker.start();
-    const open = async () => {
-      const store = await sqliteTaskStore({ file: join(folder, 'tasks.db') });
-      const journal = await sqliteJournal({ file: join(folder, 'events.db'), namesReturn: true, onDamaged() {} });
+    const data = join(folder, 'data');
+    mkdirSync(data);
+    const open = async (from = data) => {
+      const store = await sqliteTaskStore({ file: join(from, 'tasks.db') });
+      const journal = await sqliteJournal({ file: join(from, 'events.db'), namesReturn: true, onDamaged() {} });
       const fleet = createOrchestrator({
         name: 'growth',
         store,
@@ -79,11 +82,18 @@ export const tasks: EdgeKind = {
       async finish() {
         let page = 0;
         for (const query of PAGES) page = Math.max(page, await elapsed(() => opened.fleet.find(query)));
+        // What a kill leaves: the databases with their logs, not closed.
+        const killed = join(folder, 'killed');
+        cpSync(data, killed, { recursive: true });
         const stop = await elapsed(() => opened.close());
         const start = await elapsed(async () => {
           opened = await open();
         });
-        return { 'slowest page of a list': page, stop, start };
+        await opened.close();
+        const startKilled = await elapsed(async () => {
+          opened = await open(killed);
+        });
+        return { 'slowest page of a list': page, stop, start, 'start after a kill': startKilled };
       },
       async close() {
         await opened.close();
