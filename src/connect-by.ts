@@ -55,7 +55,7 @@ export async function connectBy<const C extends KnownCapability>(
     throw mistake;
   }
   for (const { name, client } of wanted) {
-    if (client !== undefined) Object.defineProperty(agent, name, { value: client(agent), enumerable: true });
+    if (client !== undefined) Object.defineProperty(agent, name, { value: await client(agent), enumerable: true });
   }
   for (const name of names) {
     if (!(name in agent)) Object.defineProperty(agent, name, { get: () => agent.withoutClient(name) });

@@ -12,10 +12,23 @@ import { fail } from './wire/errors.ts';
 
 /**
  * The clients of the capabilities that come with Handfast. `capabilities/index.ts` has their declarations, which lead to
- * plugins and with them to Node.
+ * plugins and with them to Node. What is not asked for is a file of its own that is not loaded.
  */
 const clients: Readonly<Record<string, Wanted>> = {
   tools: { name: 'tools', client: (agent) => new ToolsClient(agent) },
+  env: { name: 'env', client: async (agent) => new (await import('./capabilities/env/client.ts')).EnvClient(agent) },
+  learning: {
+    name: 'learning',
+    client: async (agent) => new (await import('./capabilities/learning/client.ts')).LearningClient(agent),
+  },
+  memory: {
+    name: 'memory',
+    client: async (agent) => new (await import('./capabilities/memory/client.ts')).MemoryClient(agent),
+  },
+  planning: {
+    name: 'planning',
+    client: async (agent) => new (await import('./capabilities/planning/client.ts')).PlanningClient(agent),
+  },
 };
 
 /**

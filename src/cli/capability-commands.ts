@@ -112,7 +112,7 @@ async function perform(
   const options = given.at(-2) as ConnectFlags & Record<string, unknown>;
   const args = given.slice(0, -2) as (string | string[] | undefined)[];
   return withAgent(options, [name], terminal, async ({ agent, signal }) => {
-    if (client !== undefined) Object.defineProperty(agent, name, { value: client(agent), enumerable: true });
+    if (client !== undefined) Object.defineProperty(agent, name, { value: await client(agent), enumerable: true });
     return command.run({ args, options, agent, signal, terminal });
   });
 }

@@ -30,8 +30,11 @@ export interface Capability<Name extends string = string> {
   readonly byDefault?: boolean;
   /** Makes the plugin of a host; loaded and called only by hosts. */
   readonly plugin?: (options: CapabilityOptions) => Made<Plugin | readonly Plugin[]>;
-  /** Makes `agent.<name>`. Its type belongs into `CapabilityClients` of `handfast/capability`. */
-  readonly client?: (agent: AgentSession) => unknown;
+  /**
+   * Makes `agent.<name>`, or a promise of it, so that only agents that asked for the capability load its client. Its type belongs
+   * into `CapabilityClients` of `handfast/capability`.
+   */
+  readonly client?: (agent: AgentSession) => Made<unknown>;
   /** The word that its commands are below, where it is not its name. */
   readonly commandName?: string;
   /** Commands below `handfast <name>`. */

@@ -1,6 +1,5 @@
 /** The learning capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
 import { defineCapability } from '../../packages/capability.ts';
-import { LearningClient } from './client.ts';
 import { commands } from './commands.ts';
 import type { LearningOptions } from './plugin.ts';
 
@@ -9,6 +8,6 @@ export const learning = defineCapability({
   about: 'Chooses among tools, skills, models and prompts, and learns from rewards',
   byDefault: true,
   plugin: async (options) => (await import('./plugin.ts')).learningPlugin(options as LearningOptions),
-  client: (agent) => new LearningClient(agent),
+  client: async (agent) => new (await import('./client.ts')).LearningClient(agent),
   commands,
 });

@@ -3,7 +3,6 @@
  *
  * Another agent of the same principal is reached by `of_agent`; agents of other principals never.
  */
-import { randomUUID } from 'node:crypto';
 import { POLICY_NAMES } from '../../base/bandits/settings.ts';
 import type { CallContext } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin, type PluginContext } from '../../host/plugin.ts';
@@ -37,7 +36,7 @@ interface LearningGrant {
 const EVERYTHING: LearningGrant = { record: true, refine: true };
 
 export function learningPlugin(options: LearningOptions = {}): Plugin {
-  const { now = Date.now, seed = randomUUID, id = newId, ...given } = options;
+  const { now = Date.now, seed = () => crypto.randomUUID(), id = newId, ...given } = options;
   const limits: LearningLimits = { ...DEFAULT_LIMITS, ...given };
   const source: LearningSource = { now, seed, id };
   let host: PluginContext;
@@ -121,4 +120,4 @@ export function learningPlugin(options: LearningOptions = {}): Plugin {
 }
 
 /** 32 hex digits, as ids of the protocol are. */
-const newId = (): string => randomUUID().replaceAll('-', '');
+const newId = (): string => crypto.randomUUID().replaceAll('-', '');

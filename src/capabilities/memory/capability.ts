@@ -1,6 +1,5 @@
 /** The memory capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
 import { defineCapability } from '../../packages/capability.ts';
-import { MemoryClient } from './client.ts';
 import { commands } from './commands.ts';
 import type { MemoryPluginOptions } from './plugin.ts';
 
@@ -9,7 +8,7 @@ export const memory = defineCapability({
   about: 'Memory that outlives sessions: facts, notes and search',
   byDefault: true,
   plugin: async (options) => (await import('./plugin.ts')).memoryPlugin(options as MemoryPluginOptions),
-  client: (agent) => new MemoryClient(agent),
+  client: async (agent) => new (await import('./client.ts')).MemoryClient(agent),
   commands,
   check(options) {
     const { embedder } = options as MemoryPluginOptions;

@@ -1,6 +1,5 @@
 /** The planning capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
 import { defineCapability } from '../../packages/capability.ts';
-import { PlanningClient } from './client.ts';
 import { commands } from './commands.ts';
 import type { PlanningOptions } from './plugin.ts';
 
@@ -10,7 +9,7 @@ export const planning = defineCapability({
   byDefault: true,
   // Agents never load the plugin.
   plugin: async (options) => (await import('./plugin.ts')).planningPlugin(options as PlanningOptions),
-  client: (agent) => new PlanningClient(agent),
+  client: async (agent) => new (await import('./client.ts')).PlanningClient(agent),
   commandName: 'plan',
   commands,
 });

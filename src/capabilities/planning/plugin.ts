@@ -5,7 +5,6 @@
  * what changed, and replies when that is on disk.
  * @see docs/planning.md
  */
-import { randomBytes } from 'node:crypto';
 import { type Clock, processTimer, TimerQueue } from '../../base/timer-queue.ts';
 import type { CallContext } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin, type PluginContext } from '../../host/plugin.ts';
@@ -59,7 +58,7 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
   const { maxPlans = 1_000, maxTasks = 20_000, quotaBytes = 256 * MiB, maxLoadedTasks = 200_000 } = options;
   const { leaseMs = 60_000, maxLeaseMs = 86_400_000, now = () => Date.now() / 1000 } = options;
   const { clock = { monotonic: () => performance.now(), timer: processTimer } } = options;
-  const { newId = () => randomBytes(6).toString('hex') } = options;
+  const { newId = () => crypto.randomUUID().slice(-12) } = options;
   const limits = new Limits({ maxPlans, maxTasks });
   const watchers = new Watchers(() => plans);
   const claims = new ClaimQueue();
