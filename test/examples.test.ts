@@ -37,6 +37,13 @@ const examples: Readonly<Record<string, readonly RegExp[]>> = {
     /^earned 0\.\d\d; always hybrid: 0\.\d\d$/,
     /^rolled back: true$/,
   ],
+  'memory.ts': [
+    /^found: Ada lives in Lisbon$/,
+    /^another day: Ada lives in Lisbon$/,
+    /^in 2020: Ada lives in Rome$/,
+    /^versions: 2$/,
+    /^forgotten: 2, erased: true$/,
+  ],
   'planning.ts': [
     /^ana works on: Write the docs$/,
     /^bo works on: Write the docs, fence 2$/,

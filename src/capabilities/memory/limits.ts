@@ -20,5 +20,7 @@ export const MAX_ITEMS = 1000;
 export const MAX_QUERY = 10_000;
 /** Spaces that one memory reads. */
 export const MAX_SPACES = 32;
-/** Requests that wait for the memory thread. */
-export const MAX_PENDING = 1024;
+/** Requests that are in the memory thread at once, of all and of one principal; and those of one that wait. */
+export const MAX_AT_ONCE = 128;
+export const MAX_AT_ONCE_PER_PRINCIPAL = 32;
+export const MAX_WAITING = 1024;

@@ -28,12 +28,15 @@ export const MemoryParts = shape('How a search found an entry.', {
   rank: integer('Place in the ranking, from 1.'),
 });
 
-export const MemoryProvenance = shape('Where an entry of a shared space comes from.', {
-  principal: text('The principal that published it.'),
-  agent_id: text('Its agent.'),
-  session_id: text('The session.'),
-  published_at: number('When, epoch seconds.'),
-});
+export const MemoryProvenance = shape(
+  'Which agent stored an entry. The host writes it; what an agent sends here is ignored.',
+  {
+    agent_id: text('The agent.'),
+    session_id: text('Its session.'),
+    principal: may(text('In a shared space: the principal that published it.')),
+    published_at: may(number('In a shared space: when, epoch seconds.')),
+  },
+);
 
 export const MemoryEntry = shape('One version of an entry.', {
   key: anyObject('The key, an object. Storing the same key in the same tier replaces the entry.'),

@@ -80,6 +80,30 @@ test('tiers have their owners: the session, the agent, the principal', async (t)
 
 const workingOf = ({ tiers }: MemoryStats): number => (tiers.working as { entries: number }).entries;
 
+test('every entry says which agent stored it, in which session; what the sender claims is ignored', async (t) => {
+  const opened = await memoryHost(t);
+  const agent = await opened.agent('writer');
+  const memory = await new MemoryClient(agent).open();
+  const claimed = { key: 'k', content: 'v', provenance: { agent_id: 'somebody else' } };
+  await memory.store(claimed);
+  assert.deepEqual((await memory.get('k'))?.provenance, { agent_id: 'writer', session_id: agent.sessionId });
+  await (await opened.memory('writer')).store({ key: 'k', content: 'v' });
+  assert.equal((await memory.history('k')).length, 1, 'the same fact of another session is no other fact');
+});
+
+test('the requests of one principal do not hold up those of another', { timeout: 120_000 }, async (t) => {
+  const opened = await memoryHost(t);
+  const memory = await opened.memory();
+  await memory.store(Array.from({ length: 500 }, (_, n) => ({ key: `k${n}`, content: `busy note ${n}` })));
+  const other = await opened.memory('reader', 'bob');
+  await other.store({ key: 'a', content: 'quiet' });
+  let done = 0;
+  const flood = Array.from({ length: 150 }, () => memory.search('busy note', { limit: 200 }).then(() => (done += 1)));
+  assert.equal((await other.search('quiet')).entries[0]?.content, 'quiet');
+  assert.ok(done < 150, `${done} of 150 requests of the other principal came first`);
+  await Promise.all(flood);
+});
+
 test('the working tier ends with its session', async (t) => {
   const opened = await memoryHost(t);
   const agent = await opened.agent();

@@ -78,6 +78,8 @@ export class MemoryDatabase {
   embedder = 0;
   /** Commits of other connections that the index has seen. */
   version = -1;
+  /** Entries up to this id have the vectors of the embedder, as far as this process has seen. */
+  embeddedTo = 0;
   /** When it was used last, monotonic milliseconds. */
   usedAt = 0;
   /** How often a word occurs, as counted when there were so many entries. */

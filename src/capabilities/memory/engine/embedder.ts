@@ -8,6 +8,8 @@ export interface Embedder {
   readonly name: string;
   /** Cosine below which two texts count as unrelated. */
   readonly floor: number;
+  /** How much its ranking counts beside that of the words, which counts 1. */
+  readonly weight: number;
   /** True where the vectors are computed here, within microseconds: then entries get theirs when they are stored. */
   readonly local: boolean;
   /** Vectors of length 1, in the order of the texts. Rejects with a `HandfastError` when it does not respond in time. */

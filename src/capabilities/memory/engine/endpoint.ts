@@ -23,6 +23,7 @@ export function endpointEmbedder(options: EndpointOptions): Embedder {
   return {
     name: `${model} at ${baseUrl}`,
     floor: 0.2,
+    weight: 1,
     local: false,
     async embed(texts, timeoutMs) {
       const signal = AbortSignal.timeout(Math.min(timeoutMs, configuredMs));

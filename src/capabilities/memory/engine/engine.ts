@@ -5,8 +5,9 @@
  * Made by `plugin.ts`.
  */
 import { Worker } from 'node:worker_threads';
+import { SharedSlots } from '../../../base/shared-slots.ts';
 import { fail, HandfastError } from '../../../wire/errors.ts';
-import { MAX_PENDING } from '../limits.ts';
+import { MAX_AT_ONCE, MAX_AT_ONCE_PER_PRINCIPAL, MAX_WAITING } from '../limits.ts';
 import type { ThreadReply, ThreadRequest } from './memory-thread.ts';
 import type { Arguments, Asker, EngineOptions, OperationName, Reply } from './types.ts';
 
@@ -15,9 +16,17 @@ const MAX_HEAP_MIB = 512;
 
 type Settle = PromiseWithResolvers<unknown>;
 
+const NEVER_ABORTED = new AbortController().signal;
+
 export class MemoryEngine {
   readonly #options: EngineOptions;
   readonly #pending = new Map<number, Settle>();
+  /** Which requests are in the thread: those of one principal do not hold up the others. */
+  readonly #slots = new SharedSlots('requests to the memory', {
+    total: MAX_AT_ONCE,
+    perOwner: MAX_AT_ONCE_PER_PRINCIPAL,
+    queuePerOwner: MAX_WAITING,
+  });
   #thread: Worker | undefined;
   #lastId = 0;
   #closed = false;
@@ -28,7 +37,7 @@ export class MemoryEngine {
 
   /**
    * Does an operation. Rejects with its error, with the reason of `signal` when that aborts (what was sent is done all the
-   * same), `over_capacity` when too many wait, `interrupted` after `close`.
+   * same), `over_capacity` when too many of the principal wait, `interrupted` after `close`.
    */
   async run<Name extends OperationName>(
     name: Name,
@@ -37,11 +46,14 @@ export class MemoryEngine {
     signal?: AbortSignal,
   ): Promise<Reply<Name>> {
     signal?.throwIfAborted();
-    if (this.#closed) throw fail('interrupted', 'the memory is closed');
-    if (this.#pending.size >= MAX_PENDING) {
-      throw fail('over_capacity', `${MAX_PENDING} requests wait for the memory`, { retry_after_ms: 1000 });
+    const release = await this.#slots.acquire(asker.principal, signal ?? NEVER_ABORTED);
+    if (this.#closed) {
+      release();
+      throw fail('interrupted', 'the memory is closed');
     }
     const settle = this.#send(name, asker, args);
+    // The thread has it until it is done, also when the caller has left.
+    settle.promise.then(release, release);
     const abort = (): void => settle.reject(signal?.reason);
     signal?.addEventListener('abort', abort, { once: true });
     try {

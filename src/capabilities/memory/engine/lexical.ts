@@ -7,9 +7,11 @@ import type { MemoryDatabase } from './database.ts';
 import { wordsOf } from './words.ts';
 
 /** Rows of the words of a query that are scored; the commonest words are left out past it. */
-const MAX_SCORED_ROWS = 6000;
+const MAX_SCORED_ROWS = 8000;
 /** Rows that are looked at where a word alone is more common than that, the newest first. */
 const MAX_SCANNED_ROWS = 20_000;
+/** Of the matches of the rarer words, so many get their score over all words of the query. */
+const MAX_COMPLETED = 120;
 /** Words of a query that are looked at. */
 const MAX_QUERY_WORDS = 64;
 /** How much the entries may grow until a counted frequency is counted again. */
@@ -64,11 +66,66 @@ export function searchWords(
     matches.push({ id, score: -rank / (-rank + HALF_SCORE) });
     if (matches.length === count) break;
   }
-  return matches;
+  return terms.length === ranked.length ? matches : completed(database, ranked, matches);
+}
+
+/** The first matches with the BM25 of every word, also of those that were left out; the others follow as they were. */
+function completed(
+  database: MemoryDatabase,
+  ranked: readonly Term[],
+  matches: readonly LexicalMatch[],
+): LexicalMatch[] {
+  const { rows, words } = totals(database);
+  const average = words / rows;
+  const weights = new Map(
+    // As FTS5 computes it, so that scores of short and long queries compare.
+    ranked.map((term) => [term.word, Math.max(1e-6, Math.log((rows - term.rows + 0.5) / (term.rows + 0.5)))]),
+  );
+  const read = database.sql('SELECT text FROM entry WHERE id = ?');
+  const first = matches.slice(0, MAX_COMPLETED).map(({ id, score }) => {
+    const row = read.get(id) as { text: string } | undefined;
+    if (row === undefined) return { id, score };
+    const all = wordsOf(row.text);
+    const counts = new Map<string, number>();
+    for (const word of all) if (weights.has(word)) counts.set(word, (counts.get(word) ?? 0) + 1);
+    const length = BM25_K * (1 - BM25_B + (BM25_B * all.length) / average);
+    let sum = 0;
+    for (const [word, count] of counts)
+      sum += ((weights.get(word) as number) * count * (BM25_K + 1)) / (count + length);
+    return { id, score: sum / (sum + HALF_SCORE) };
+  });
+  first.sort((left, right) => right.score - left.score || right.id - left.id);
+  const lowest = first.at(-1)?.score ?? 0;
+  return [...first, ...matches.slice(MAX_COMPLETED).map(({ id, score }) => ({ id, score: Math.min(score, lowest) }))];
+}
+
+const BM25_K = 1.2;
+const BM25_B = 0.75;
+
+/** Rows and words of the whole index, as FTS5 has counted them. */
+function totals(database: MemoryDatabase): { rows: number; words: number } {
+  const { block } = database.sql('SELECT block FROM words_data WHERE id = 1').get() as { block: Uint8Array };
+  let at = 0;
+  // SQLite's numbers of variable length: seven bits a byte, the high one says that more follow.
+  const next = (): number => {
+    let value = 0;
+    for (;;) {
+      const byte = block[at++] ?? 0;
+      value = value * 128 + (byte & 0x7f);
+      if (byte < 0x80) return value;
+    }
+  };
+  return { rows: Math.max(1, next()), words: Math.max(1, next()) };
+}
+
+/** A word of a query, and how many entries have it. */
+interface Term {
+  readonly word: string;
+  readonly rows: number;
 }
 
 /** The rarest words, as many as are scored within the bound; the rarest of all in any case. */
-function affordable<Term extends { readonly rows: number }>(ranked: readonly Term[]): Term[] {
+function affordable(ranked: readonly Term[]): Term[] {
   let left = MAX_SCORED_ROWS;
   return ranked.filter(({ rows }, at) => {
     left -= rows;

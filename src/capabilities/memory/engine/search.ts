@@ -16,7 +16,7 @@ import { fold } from './words.ts';
 const MAX_MATCHES = 400;
 const MAX_LITERAL_MATCHES = 200;
 /** Nearest signatures whose exact vectors are compared. */
-const MAX_RESCORED = 400;
+const MAX_RESCORED = 1200;
 const MAX_NEAREST = 200;
 /** A literal match counts less than a ranking of its own: mostly the words have found it already. */
 const LITERAL_WEIGHT = 0.5;
@@ -72,7 +72,7 @@ export function search(
       ({ score }) => score >= embedder.floor,
     );
     for (const { id, score } of nearest.slice(0, MAX_NEAREST)) near.set(id, Math.min(1, score));
-    rankings.push({ ids: [...near.keys()], weight: 1 });
+    rankings.push({ ids: [...near.keys()], weight: embedder.weight });
   }
   return fuse(rankings).map(({ id, score }) => ({
     id,

@@ -50,6 +50,8 @@ const EMBED_RETRY_MS = 5000;
 const QUERY_EMBED_MS = 2000;
 /** Memories that one principal may open. */
 const MAX_MEMORIES = 100_000;
+/** Entries of all indexes in memory together, about 90 bytes each. */
+const MAX_INDEXED = 4_000_000;
 /** About what storing a version puts into the log. */
 const ENTRY_LOG_BYTES = 16_384;
 /** Hits of a search that a page is made of. */
@@ -130,7 +132,10 @@ export class MemoryService {
         const prepared: PreparedEntry[] = [];
         const { maxEntryBytes } = this.#options;
         for (const [index, entry] of entries.entries()) {
-          const one = prepare(entry, this.#embedder);
+          const one = prepare(
+            entry.tier === 'working' ? entry : { ...entry, provenance: writerOf(asker) },
+            this.#embedder,
+          );
           if (one.bytes > maxEntryBytes) {
             errors.push(
               `entries[${at[index]}]: has ${one.bytes} bytes, more than the ${maxEntryBytes} that an entry may have`,
@@ -168,11 +173,12 @@ export class MemoryService {
             .sort((left, right) => left - right)
             .flatMap((id) => readEntry(source, id, now, now) ?? []);
           if (chosen.length === 0) return { published: [] };
-          const { principal, agent, session } = asker;
-          const provenance = { principal, agent_id: agent, session_id: session, published_at: now };
-          const prepared = chosen.map((one) =>
-            prepare({ ...storedEntry(source, one, now), provenance }, this.#embedder),
-          );
+          const { principal } = asker;
+          const prepared = chosen.map((one) => {
+            const entry = storedEntry(source, one, now);
+            const provenance = { ...writerOf(asker), ...entry.provenance, principal, published_at: now };
+            return prepare({ ...entry, provenance }, this.#embedder);
+          });
           await this.#store(shared, prepared, () => `x ${space}`);
           // First there, then gone here: after a kill in between it is in both, and publishing it again settles that.
           await database.write(() => {
@@ -406,6 +412,7 @@ export class MemoryService {
 
   async #sweep(): Promise<void> {
     this.#shelf.closeIdle();
+    this.#shelf.trimIndexes(MAX_INDEXED);
     for (const database of this.#shelf.databases) await deleteExpired(database);
     await this.#embedSoon();
   }
@@ -420,6 +427,9 @@ export class MemoryService {
     }
   }
 }
+
+/** Who stores an entry, as its provenance says. */
+const writerOf = ({ agent, session }: Asker) => ({ agent_id: agent, session_id: session });
 
 /** The name of a part: whose, and of which memory. */
 function partName({ session }: Asker, tier: Tier, { agent, name }: MemoryRow): string {
@@ -516,6 +526,7 @@ function storedEntry(source: Source, row: EntryRow, now: number) {
     content: unknown;
     tags: string[];
     metadata?: Record<string, unknown>;
+    provenance?: Record<string, unknown>;
     valid_until: number | null;
   };
   return {
@@ -530,5 +541,6 @@ function storedEntry(source: Source, row: EntryRow, now: number) {
     validUntil: entry.valid_until ?? undefined,
     supersedes: [],
     metadata: entry.metadata,
+    provenance: entry.provenance,
   };
 }

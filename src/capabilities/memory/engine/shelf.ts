@@ -5,7 +5,7 @@
  * Owned by `service.ts`.
  */
 import { createHash } from 'node:crypto';
-import { readdirSync } from 'node:fs';
+import { readdirSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { Damage } from '../../../base/sqlite/database.ts';
 import { isDamage } from '../../../base/sqlite/failure.ts';
@@ -16,6 +16,8 @@ import { recover } from './recovery.ts';
 
 const MAX_OPEN = 64;
 const IDLE_MS = 5 * 60_000;
+/** A database that was used within this time is in use. */
+const BUSY_MS = 1000;
 /** The owner of the shared spaces. No principal has an empty name. */
 export const SPACES = '';
 
@@ -25,6 +27,8 @@ export const fileOf = (owner: string): string =>
 
 interface Opened {
   readonly database: MemoryDatabase;
+  /** Which file it has open; another process may have replaced that. */
+  readonly inode: number;
   /** Operations that use it now. */
   users: number;
 }
@@ -87,6 +91,18 @@ export class Shelf {
     }
   }
 
+  /** Drops the indexes of the databases that were searched longest ago, until those that stay hold at most so many entries. */
+  trimIndexes(most: number): void {
+    let left = most;
+    for (const { database } of [...this.#open.values()].sort(
+      (one, other) => other.database.usedAt - one.database.usedAt,
+    )) {
+      left -= database.index?.size ?? 0;
+      // The one in use stays, however large it is.
+      if (left < 0 && this.#now() > database.usedAt + BUSY_MS) database.index = undefined;
+    }
+  }
+
   /** Closes what has not been used for a while. */
   closeIdle(): void {
     const now = this.#now();
@@ -101,7 +117,9 @@ export class Shelf {
 
   #opened(file: string): Opened {
     const known = this.#open.get(file);
-    if (known !== undefined) return known;
+    if (known !== undefined && (known.users > 0 || known.inode === this.#inodeOf(file))) return known;
+    // Another process has found it damaged, and replaced it.
+    if (known !== undefined) this.#close(file);
     for (const [oldest, { users }] of this.#open) {
       if (this.#open.size < MAX_OPEN) break;
       if (users === 0) this.#close(oldest);
@@ -113,10 +131,14 @@ export class Shelf {
         damage = found;
       },
     });
-    const opened = { database, users: 0 };
+    const opened = { database, inode: this.#inodeOf(file), users: 0 };
     this.#open.set(file, opened);
     if (damage !== undefined) throw this.#recovered(file, database, damage.movedTo);
     return opened;
+  }
+
+  #inodeOf(file: string): number {
+    return statSync(join(this.#folder, file), { throwIfNoEntry: false })?.ino ?? 0;
   }
 
   /** The file was found damaged while it was in use. */

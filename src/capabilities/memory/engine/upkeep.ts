@@ -83,13 +83,19 @@ export function pendingVectors(database: MemoryDatabase, embedder: number): numb
  * file, so a new process continues where the last one ended.
  */
 export async function embedBatch(database: MemoryDatabase, embedder: Embedder, id: number): Promise<number> {
+  const { newest } = database.sql('SELECT coalesce(max(id), 0) AS newest FROM entry').get() as { newest: number };
+  if (newest <= database.embeddedTo) return 0;
   const rows = database
     .sql(
       `SELECT entry.id, text FROM entry LEFT JOIN vector ON vector.entry = entry.id AND vector.embedder = ?
-       WHERE vector.entry IS NULL ORDER BY entry.id DESC LIMIT ?`,
+       WHERE entry.id > ? AND vector.entry IS NULL ORDER BY entry.id DESC LIMIT ?`,
     )
-    .all(id, BATCH) as { id: number; text: string }[];
-  if (rows.length === 0) return 0;
+    .all(id, database.embeddedTo, BATCH) as { id: number; text: string }[];
+  if (rows.length === 0) {
+    // Later searches for work begin here, and not at the first entry.
+    database.embeddedTo = newest;
+    return 0;
+  }
   const vectors = await embedder.embed(
     rows.map(({ text }) => text),
     EMBED_TIMEOUT_MS,

@@ -71,8 +71,10 @@ interface VersionRow {
   readonly starts: number;
   readonly ends: number;
   readonly valid_until: number;
-  readonly sum: number;
-  readonly created_at: number;
+  readonly content: string;
+  readonly tags: string;
+  readonly source: string;
+  readonly metadata: string | null;
 }
 
 export interface StoreContext {
@@ -97,12 +99,18 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
   const sum = sumOf(key, content, tags, entry.source, metadata, provenance);
   const versions = database
     .sql(
-      'SELECT id, starts, ends, valid_until, sum, created_at FROM entry WHERE part = ? AND key = ? ORDER BY starts, id',
+      'SELECT id, starts, ends, valid_until, content, tags, source, metadata FROM entry WHERE part = ? AND key = ? ORDER BY starts, id',
     )
     .all(part, key) as unknown as VersionRow[];
   const before = versions.findLast((version) => version.starts <= starts);
   const after = versions.find((version) => version.starts > starts);
-  const same = before !== undefined && before.sum === sum && before.ends > starts && entry.validFrom === undefined;
+  // Where it comes from is no part of the fact.
+  const same =
+    before !== undefined &&
+    before.ends > starts &&
+    entry.validFrom === undefined &&
+    [before.content, before.tags, before.source, before.metadata].join('\0') ===
+      [content, tags, entry.source, metadata].join('\0');
   if (same && before.valid_until === validUntil && entry.supersedes.length === 0) {
     // The same fact again: no new version, but it was seen now and lives on from now.
     database
