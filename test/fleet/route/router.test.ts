@@ -28,18 +28,20 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
     arbitrary: fc.record({
       do: fc.constant('again' as const),
       agentId: anyAgentId,
-      change: fc.record(
-        {
-          age_s: fc.constantFrom(0, 30, 44),
-          active_tasks: fc.integer({ min: 0, max: 3 }),
-          recent_ok: fc.constantFrom(0, 5),
-          recent_total: fc.constant(5),
-          draining: fc.boolean(),
-          ttl_s: fc.constantFrom(45, 300),
-          context_id: fc.constantFrom('ctx-1', null),
-        },
-        { requiredKeys: [] },
-      ),
+      change: fc
+        .record(
+          {
+            age_s: fc.constantFrom(0, 30, 44),
+            active_tasks: fc.integer({ min: 0, max: 3 }),
+            // Both change together: more successes than outcomes do not occur.
+            recent: fc.constantFrom({ recent_ok: 0, recent_total: 5 }, { recent_ok: 5, recent_total: 5 }),
+            draining: fc.boolean(),
+            ttl_s: fc.constantFrom(45, 300),
+            context_id: fc.constantFrom('ctx-1', null),
+          },
+          { requiredKeys: [] },
+        )
+        .map(({ recent, ...change }) => ({ ...change, ...recent })),
     }),
   },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('remove' as const), agentId: anyAgentId }) },
