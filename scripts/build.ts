@@ -9,6 +9,7 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { rolldown } from 'rolldown';
+import { builtinCapabilities } from '../src/capabilities/index.ts';
 
 const root = dirname(import.meta.dirname);
 
@@ -42,10 +43,13 @@ async function bundle(dist: string, command: 'stdio' | 'rpc'): Promise<void> {
   const entry = join(folder, `${name}.js`);
   const atOnce = new Set<string>();
   follow(entry, atOnce);
-  // The default configuration uses this capability, so its plugin is loaded at once too.
-  const tools = join(dist, 'capabilities', 'tools', 'capability.js');
-  for (const [, path] of readFileSync(tools, 'utf8').matchAll(/import\('(\.[^']+)'\)/g)) {
-    follow(resolve(dirname(tools), path as string), atOnce);
+  // The default configuration uses these capabilities, so their plugins are loaded at once too.
+  for (const { name, byDefault } of builtinCapabilities) {
+    const file = join(dist, 'capabilities', name, 'capability.js');
+    for (const [, path] of readFileSync(file, 'utf8').matchAll(/import\('(\.[^']+)'\)/g)) {
+      if (byDefault && /\/(?:plugin|builtin\/index)\.js$/.test(path as string))
+        follow(resolve(dirname(file), path as string), atOnce);
+    }
   }
   const bundled = await rolldown({
     input: {

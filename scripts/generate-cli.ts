@@ -5,6 +5,7 @@
  * Called by `scripts/generate.ts`.
  */
 import { commandsBelow, wordsOf } from '../src/cli/examples.ts';
+import type { Command } from '../src/cli/options.ts';
 import { commandLine } from '../src/cli/program.ts';
 import { documents, failure } from './cli-documents.ts';
 import { exitCodes } from './generate-errors.ts';
@@ -29,7 +30,7 @@ Every command of \`handfast\` with its help. [README](../README.md#commands) has
 `;
 
 /** The help of a command as it is printed, without colour, in a fixed width. */
-function helpOf(command: ReturnType<typeof commandLine>): string {
+function helpOf(command: Command): string {
   let help = '';
   command.configureOutput({
     writeOut: (part) => {
@@ -42,9 +43,11 @@ function helpOf(command: ReturnType<typeof commandLine>): string {
   return help.trimEnd();
 }
 
+const program = await commandLine(async () => {});
+
 /** Path → content of the two files. */
 export function generateCli(): Map<string, string> {
-  const commands = commandsBelow(commandLine(async () => {})).filter((each) => wordsOf(each) !== 'complete');
+  const commands = commandsBelow(program).filter((each) => wordsOf(each) !== 'complete');
   const sections = commands.map((command) => {
     const words = wordsOf(command);
     return `## ${['handfast', words].join(' ').trim()}\n\n\`\`\`text\n${helpOf(command)}\n\`\`\``;

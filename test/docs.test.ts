@@ -174,7 +174,7 @@ function commandsIn(line: string): string[][] {
 
 test('the help of every command has examples, and the command line accepts them', async () => {
   const nothing = async (): Promise<void> => {};
-  const words = commandsBelow(commandLine(nothing)).map(wordsOf);
+  const words = commandsBelow(await commandLine(nothing)).map(wordsOf);
   assert.deepEqual(
     words.filter((each) => examples[each] === undefined),
     [],
@@ -192,7 +192,7 @@ test('the help of every command has examples, and the command line accepts them'
     );
     for (const call of calls) {
       if (call[0] === 'stdio') continue;
-      await assert.doesNotReject(commandLine(nothing).parseAsync(call, { from: 'user' }), call.join(' '));
+      await assert.doesNotReject((await commandLine(nothing)).parseAsync(call, { from: 'user' }), call.join(' '));
     }
   }
 });
@@ -204,8 +204,8 @@ test('examples are split into words as a shell splits them', () => {
   assert.deepEqual(commandsIn('handfast init && handfast up    # here'), [['init'], ['up']]);
 });
 
-test('what every command prints with --json is described', () => {
-  const printing = commandsBelow(commandLine(async () => {})).filter(
+test('what every command prints with --json is described', async () => {
+  const printing = commandsBelow(await commandLine(async () => {})).filter(
     ({ parent, options }) => parent !== null && options.some(({ long }) => long === '--json'),
   );
   assert.deepEqual(

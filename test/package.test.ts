@@ -78,7 +78,7 @@ test('what a page loads reaches no module of Node and no package', () => {
 test('a page has the client of every capability that comes with Handfast', async () => {
   const names = builtinCapabilities.filter(({ client }) => client !== undefined).map(({ name }) => name);
   const text = readFileSync(join(root, 'src/connect.browser.ts'), 'utf8');
-  for (const name of names) assert.match(text, new RegExp(`^  ${name}: \\{ name: '${name}', client: `, 'm'));
+  for (const name of names) assert.match(text, new RegExp(`^  ${name}: \\{\\s+name: '${name}',\\s+client: `, 'm'));
 });
 
 test('the command checks the Node version the package asks for before it loads anything', () => {

@@ -16,9 +16,25 @@ import type { Terminal } from './output/terminal.ts';
 
 type Perform = (action: Act) => Promise<void>;
 
-/** Adds the commands of the built-in capabilities. */
-export function addBuiltinCommands(program: Command, act: Perform): void {
-  for (const capability of builtinCapabilities) addCommands(program, capability, act);
+/** Words that look at every command. */
+const LOOKS_AT_ALL = ['complete', 'completion'];
+
+/**
+ * Adds the commands of the built-in capabilities: all, or of those that the words do not ask for only what help says of the whole
+ * group, so that no command pays for loading another.
+ */
+export async function addBuiltinCommands(
+  program: Command,
+  words: readonly string[] | undefined,
+  act: Perform,
+): Promise<void> {
+  const asked = words && commandOf(program, words);
+  const all = words === undefined || LOOKS_AT_ALL.includes(asked ?? '');
+  for (const capability of builtinCapabilities) {
+    const { name, commandName = name, about, commands, hostCommands } = capability;
+    if (all || asked === commandName) await addCommands(program, capability, act);
+    else if ((commands ?? hostCommands) !== undefined) groupOf(program, commandName, about);
+  }
 }
 
 /** Adds the commands of the packages in the configuration, when the words ask for a command that is not there. */
@@ -26,7 +42,7 @@ export async function addPackageCommands(program: Command, words: readonly strin
   const name = commandOf(program, words);
   const known = program.commands.some((command) => command.name() === name || command.aliases().includes(name ?? ''));
   if (name === undefined || known) return;
-  for (const capability of await packageCapabilities(words)) addCommands(program, capability, act);
+  for (const capability of await packageCapabilities(words)) await addCommands(program, capability, act);
 }
 
 /** The capabilities of the packages that the configuration names; none where it cannot be read, which `doctor` reports. Fails with `untrusted_folder`. */
@@ -60,11 +76,19 @@ function commandOf(program: Command, words: readonly string[]): string | undefin
   return undefined;
 }
 
-function addCommands(program: Command, capability: Capability, act: Perform): void {
-  const { name, commandName = name, about, commands = [], hostCommands = [], client } = capability;
+const listed = async <T>(
+  of: readonly T[] | (() => readonly T[] | Promise<readonly T[]>) = [],
+): Promise<readonly T[]> => (typeof of === 'function' ? of() : of);
+
+const groupOf = (program: Command, name: string, about: string): Command =>
+  program.commands.find((command) => command.name() === name) ?? program.command(name).description(about);
+
+async function addCommands(program: Command, capability: Capability, act: Perform): Promise<void> {
+  const { name, commandName = name, about, client } = capability;
+  const commands = await listed(capability.commands);
+  const hostCommands = await listed(capability.hostCommands);
   if (commands.length + hostCommands.length === 0) return;
-  const known = program.commands.find((command) => command.name() === commandName);
-  const group = known ?? program.command(commandName).description(about);
+  const group = groupOf(program, commandName, about);
   for (const command of commands) {
     const made = connecting(group.command(command.usage)).description(command.about).addOption(jsonOption());
     for (const [flags, help] of command.options ?? []) made.option(flags, help);

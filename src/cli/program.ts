@@ -52,8 +52,8 @@ export async function run(words: readonly string[]): Promise<number> {
   const act = performer((code) => {
     exit = code;
   }, json);
-  const program = commandLine(act);
   try {
+    const program = await commandLine(act, words);
     await addPackageCommands(program, words, act);
     await program.parseAsync([...words], { from: 'user' });
     return exit;
@@ -79,8 +79,8 @@ function performer(setExit: (code: number) => void, json: boolean): (action: Act
   };
 }
 
-/** All commands. `act` runs what a command does. */
-export function commandLine(act: (action: Act) => Promise<void>): Command {
+/** All commands, or those that the words of a command line may ask for. `act` runs what a command does. */
+export async function commandLine(act: (action: Act) => Promise<void>, words?: readonly string[]): Promise<Command> {
   const program = new Command('handfast')
     .description('Sessions for agents: negotiated, journaled, resumable.')
     .version(packageVersion(), '-V, --version', 'print the version')
@@ -110,7 +110,7 @@ ${EXIT_CODES}`,
   addInspecting(program, act);
   addPreparing(program, act);
   addCompletion(program, act);
-  addBuiltinCommands(program, act);
+  await addBuiltinCommands(program, words, act);
   addExamples(program);
   return program;
 }

@@ -37,15 +37,16 @@ export interface Capability<Name extends string = string> {
   readonly client?: (agent: AgentSession) => Made<unknown>;
   /** The word that its commands are below, where it is not its name. */
   readonly commandName?: string;
-  /** Commands below `handfast <name>`. */
-  readonly commands?: readonly CapabilityCommand[];
+  /** Commands below `handfast <name>`; as a function, they are loaded only when they are asked for. */
+  readonly commands?: Listed<CapabilityCommand>;
   /** Commands below `handfast <name>` that run a host until Ctrl-C, as `handfast up` does. */
-  readonly hostCommands?: readonly CapabilityHostCommand[];
+  readonly hostCommands?: Listed<CapabilityHostCommand>;
   /** What `handfast doctor` looks at, with the options of the configuration. */
   readonly check?: (options: CapabilityOptions, host: CheckedHost) => Made<readonly CapabilityFinding[]>;
 }
 
 type Made<T> = T | Promise<T>;
+type Listed<T> = readonly T[] | (() => Made<readonly T[]>);
 
 /** What `handfast doctor` knows of the host that the configuration describes. */
 export interface CheckedHost {

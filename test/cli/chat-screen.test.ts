@@ -149,7 +149,8 @@ describe('the screen of a chat', { skip: noTmux }, () => {
           .replaceAll(/\d+ tokens/g, 'N tokens'),
       );
       terminal.press('Escape');
-      await terminal.shows(/─\n› \/q\n/);
+      // The list is closed: what follows Escape at once would be one key with it.
+      await terminal.shows(/─\n› \/q\nrehearsal/);
       terminal.press('C-c');
       await terminal.shows(/─\n›\n/);
       terminal.press('C-d');

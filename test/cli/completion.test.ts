@@ -13,7 +13,7 @@ import { Terminal } from '../../src/cli/output/terminal.ts';
 import { commandLine } from '../../src/cli/program.ts';
 import { plainEnvironment, User } from './command.ts';
 
-const program = commandLine(async () => {});
+const program = await commandLine(async () => {});
 const none: Known = async () => [];
 const values = async (words: readonly string[], known = none): Promise<string[]> =>
   (await candidatesFor(program, words, known)).map(({ value }) => value);

@@ -138,7 +138,8 @@ test('a server of its own denies what it cannot ask about, and leaves that to th
   const detached = await user.failure(['session', 'send', 'new', '--detach', 'say "x"'], { env });
   assert.deepEqual([detached.exit, detached.code], [2, 'usage']);
   await user.up([], { env });
-  assert.equal((await user.json(['session', 'show', 'last'])).settings.approvals, 'ask');
+  // Nothing is stored: the next server asks by its own policy.
+  assert.equal((await user.json(['session', 'show', 'last'])).settings.approvals, undefined);
 });
 
 test('an image is sent from anywhere its user can read', async (t) => {

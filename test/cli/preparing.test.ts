@@ -18,6 +18,7 @@ import {
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { builtinCapabilities } from '../../src/capabilities/index.ts';
 import { packageVersion } from '../../src/cli/package-info.ts';
 import { User } from './command.ts';
 
@@ -74,7 +75,11 @@ test('config check says that a file is fine, or everything that is wrong with it
   assert.match((await user.run(['config', 'check'])).stdout, /^no file: the defaults: fine\n/);
   await user.run(['init']);
   const { plugins, ok } = await user.json(['config', 'check']);
-  assert.deepEqual([ok, plugins], [true, ['tools', join(user.cwd, 'hello.mts')]]);
+  const builtin = builtinCapabilities.filter(({ byDefault }) => byDefault).map(({ name }) => name);
+  assert.deepEqual(
+    [ok, (plugins as string[]).toSorted()],
+    [true, [...builtin, join(user.cwd, 'hello.mts')].toSorted()],
+  );
   const file = user.write('wrong.yaml', 'plugins: [tool]\n');
   const failed = await user.failure(['config', 'check', file]);
   assert.equal(failed.exit, 2);

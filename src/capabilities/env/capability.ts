@@ -1,7 +1,6 @@
 /** The env capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
 import { type CapabilityOptions, defineCapability } from '../../packages/capability.ts';
 import type { GymEnvironmentOptions } from './bridge/gym-environment.ts';
-import { commands, hostCommands } from './commands.ts';
 import type { WorkspaceTask } from './environments/workspace.ts';
 import type { EnvPluginOptions } from './plugin.ts';
 
@@ -30,6 +29,6 @@ export const env = defineCapability({
     return envPlugin({ ...rest, kinds: [...environmentKinds, ...bridged, ...workspaces.map(workspaceKind)] });
   },
   client: async (agent) => new (await import('./client.ts')).EnvClient(agent),
-  commands,
-  hostCommands,
+  commands: async () => (await import('./commands.ts')).commands,
+  hostCommands: async () => (await import('./commands.ts')).hostCommands,
 });

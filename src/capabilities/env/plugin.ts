@@ -33,7 +33,6 @@ import {
 } from './messages.ts';
 import { environmentKinds, makeSchema } from './registry.ts';
 import { imageRows } from './rendering/image.ts';
-import { encodePng } from './rendering/png.ts';
 import type { Space } from './spaces/space.ts';
 import { spaceOf } from './spaces/space-of.ts';
 import { describeSpaces, SpaceCache } from './spaces-of.ts';
@@ -244,6 +243,8 @@ async function render(episode: Episode, wanted: string | null | undefined): Prom
   const picture = await episode.inOrder(() => environment.render(mode));
   if (typeof picture === 'string') return { render: picture };
   if (name === 'rgb_array') return { render: imageRows(picture) };
+  // Compression is loaded for the first picture, not for the handshake.
+  const { encodePng } = await import('./rendering/png.ts');
   return { render: { mime: 'image/png', base64: encodePng(picture).toString('base64') } };
 }
 

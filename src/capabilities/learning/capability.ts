@@ -1,6 +1,5 @@
 /** The learning capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
 import { defineCapability } from '../../packages/capability.ts';
-import { commands } from './commands.ts';
 import type { LearningOptions } from './plugin.ts';
 
 export const learning = defineCapability({
@@ -9,5 +8,5 @@ export const learning = defineCapability({
   byDefault: true,
   plugin: async (options) => (await import('./plugin.ts')).learningPlugin(options as LearningOptions),
   client: async (agent) => new (await import('./client.ts')).LearningClient(agent),
-  commands,
+  commands: async () => (await import('./commands.ts')).commands,
 });

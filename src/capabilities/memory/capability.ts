@@ -1,6 +1,5 @@
 /** The memory capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
 import { defineCapability } from '../../packages/capability.ts';
-import { commands } from './commands.ts';
 import type { MemoryPluginOptions } from './plugin.ts';
 
 export const memory = defineCapability({
@@ -9,7 +8,7 @@ export const memory = defineCapability({
   byDefault: true,
   plugin: async (options) => (await import('./plugin.ts')).memoryPlugin(options as MemoryPluginOptions),
   client: async (agent) => new (await import('./client.ts')).MemoryClient(agent),
-  commands,
+  commands: async () => (await import('./commands.ts')).commands,
   check(options) {
     const { embedder } = options as MemoryPluginOptions;
     if (embedder === undefined) {

@@ -1,6 +1,5 @@
 /** The planning capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
 import { defineCapability } from '../../packages/capability.ts';
-import { commands } from './commands.ts';
 import type { PlanningOptions } from './plugin.ts';
 
 export const planning = defineCapability({
@@ -11,5 +10,5 @@ export const planning = defineCapability({
   plugin: async (options) => (await import('./plugin.ts')).planningPlugin(options as PlanningOptions),
   client: async (agent) => new (await import('./client.ts')).PlanningClient(agent),
   commandName: 'plan',
-  commands,
+  commands: async () => (await import('./commands.ts')).commands,
 });

@@ -10,8 +10,8 @@ import { answered } from '../../protocol/method.ts';
 import { asError, type HandfastError } from '../../wire/errors.ts';
 import { failure } from './errors.ts';
 import { planShow, taskRelease, taskRenew, taskUpdate } from './messages.ts';
+import * as replies from './planning.replies.generated.ts';
 import type { Task } from './planning.schema.ts';
-import { replies } from './replies.ts';
 import { accepted, changeBody, type TaskChange } from './task-change.ts';
 
 const renewTask = answered(taskRenew, replies.TaskRenewResp);

@@ -9,9 +9,9 @@ import type { Call, CallOptions } from '../../connection/call.ts';
 import { answered } from '../../protocol/method.ts';
 import { ClaimedTask } from './claimed-task.ts';
 import * as messages from './messages.ts';
+import * as replies from './planning.replies.generated.ts';
 import type * as schema from './planning.schema.ts';
 import type { Entry, Rules, Share, Task } from './planning.schema.ts';
-import { replies } from './replies.ts';
 import { accepted, changeBody, type TaskChange, type TaskOptions } from './task-change.ts';
 
 const calls = {

@@ -5,10 +5,8 @@
  */
 import { type Method, method } from '../../protocol/method.ts';
 import type { Check } from '../../wire/check.ts';
-import { lazyChecks } from '../../wire/lazy-checks.ts';
+import * as checks from './planning.generated.ts';
 import type * as schema from './planning.schema.ts';
-
-const checks = lazyChecks<typeof import('./planning.generated.ts')>(import.meta.url, './planning.generated');
 
 /** A method of planning: its reply is named after its request. */
 function planning<Request extends object, Reply extends object>(
