@@ -75,7 +75,7 @@ export const documents: Readonly<Record<string, Shape>> = {
   ping: document({ seq: count, address: text, round_trip_ms: number, 'uptime_seconds?': number }),
   'learning stats': document({ components: learnedComponents, choices: list(of('learning', 'ChoiceStats')) }),
   'learning decide': document({
-    experienceId: text,
+    experience_id: text,
     option: text,
     propensity: number,
     probabilities: any,
@@ -296,7 +296,12 @@ export const documents: Readonly<Record<string, Shape>> = {
     warnings: list(problem),
   }),
   'fleet workers': list(rpc('WorkerEntry')),
-  'fleet top': document({ status: rpc('fleet.status.result'), workers: list(rpc('WorkerEntry')), tasks: list(task) }),
+  'fleet top': document({
+    status: rpc('fleet.status.result'),
+    workers: list(rpc('WorkerEntry')),
+    down: list(document({ reason: text, since: count })),
+    tasks: list(task),
+  }),
   'fleet drain': document({ peer_id: text, draining: flag }),
   worker: document({ ready: { const: true }, worker: text, peer_id: text, joined: text, pid: count }),
   'task submit': { description: 'The task; with --wait each event, then the task.', anyOf: [task, taskEvent] },

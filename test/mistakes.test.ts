@@ -193,9 +193,9 @@ const callers: readonly Mistake[] = [
   ],
   [
     'a client that does not exist',
-    async () => (await js.connect(await started(), { capabilities: ['tools', 'memory'] })).memory.init(),
+    async () => (await js.connect(await started(), { capabilities: ['tools', 'chains'] })).chains.run(),
     'capability_missing',
-    /memory was not granted: no plugin loaded/,
+    /chains was not granted: no plugin loaded/,
   ],
 ];
 

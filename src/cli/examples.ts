@@ -34,7 +34,7 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   ],
   plan: ['handfast plan create release', 'handfast plan board release'],
   'plan ls': ['handfast plan ls', 'handfast plan ls --all --json'],
-  'plan create': ['handfast plan create release', "handfast plan create release --columns 'to do' doing done"],
+  'plan create': ['handfast plan create release', "handfast plan create launch --columns 'to do' doing done"],
   'plan board': ['handfast plan board release --limit 5'],
   'plan tasks': ['handfast plan tasks release --status todo'],
   'plan add': ["handfast plan add release 'Write the docs' --priority 2"],

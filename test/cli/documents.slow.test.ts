@@ -35,6 +35,7 @@ const elsewhere = [
   'env record',
   'env spaces',
   'env serve-gym',
+  'plan watch',
 ];
 
 const user = new User();
@@ -77,6 +78,8 @@ function misspelt(document: Json): string[] {
     'payload',
     'data',
     'input_schema',
+    'make',
+    'reset',
     'output_schema',
     'input_parameters',
     'files',
@@ -158,6 +161,57 @@ test('of a fleet', async () => {
   await prints('task cancel', ['waiting', '--reason', 'not needed any more']);
   await prints('task retry', ['waiting', '--worker', 'trial-1']);
   await prints('fleet drain', ['trial-1', '--undo']);
+});
+
+test('of memory', async () => {
+  await prints('memory add', ['city', 'Lisbon', '--tag', 'profile']);
+  await prints('memory search', ['Lisbon']);
+  await prints('memory get', ['city']);
+  await prints('memory ls');
+  await prints('memory history', ['city']);
+  await prints('memory spaces');
+  await prints('memory stats');
+  const exported = await prints('memory export');
+  user.write('memory.jsonl', exported.map((line) => `${JSON.stringify(line)}\n`).join(''));
+  await prints('memory import', ['memory.jsonl', '--namespace', 'copy']);
+  await prints('memory publish', ['team', 'city']);
+  await prints('memory add', ['city', 'Porto']);
+  await prints('memory forget', ['city']);
+});
+
+test('of learning', async () => {
+  const [decided] = (await prints('learning decide', ['search', 'lexical', 'hybrid'])) as [{ experience_id: string }];
+  await prints('learning reward', [decided.experience_id, '1']);
+  await prints('learning stats');
+  await prints('learning adapt', ['search']);
+  await prints('learning plan');
+  const proposal = JSON.stringify({ path: 'router.weights.grep', new_value: 0.7 });
+  await prints('learning review', [proposal]);
+  const [applied] = (await prints('learning apply', [proposal])) as [{ refinement_id: string }];
+  await prints('learning history');
+  await prints('learning rollback', [applied.refinement_id]);
+  await prints('learning evaluate', ['search', '--option', 'hybrid']);
+  await prints('learning forget', ['search']);
+});
+
+test('of plans and environments', async () => {
+  await prints('plan create', ['release']);
+  await prints('plan ls');
+  await prints('plan add', ['release', 'Write the docs']);
+  await prints('plan tasks', ['release']);
+  await prints('plan board', ['release']);
+  await prints('plan show', ['release']);
+  await prints('plan comment', ['release', 'Write the docs', 'figures are missing']);
+  await prints('plan ready', ['release']);
+  await prints('plan claim', ['release', 'Write the docs']);
+  await prints('plan history', ['release']);
+  await prints('plan share', ['release', 'reviewer', 'read']);
+  user.write('TODO.md', '- [ ] Publish\n');
+  await prints('plan sync', ['release', 'TODO.md']);
+  await prints('plan move', ['release', 'Publish', 'done']);
+  await prints('plan archive', ['release']);
+  await prints('plan delete', ['release', '--force']);
+  await prints('env ls');
 });
 
 test('of models and keys', async (t) => {

@@ -258,7 +258,7 @@ describe('the examples of the help', { concurrency: 2 }, () => {
     reader.user.write(
       'handfast.yaml',
       `listen: ['http://127.0.0.1:${http}', 'tcp://127.0.0.1:${tcp}']
-plugins: [{ use: tools, options: { shell: true } }]
+plugins: [{ use: tools, options: { shell: true } }, env, learning, memory, planning]
 journal: { kind: sqlite }
 `,
     );

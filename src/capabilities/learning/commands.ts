@@ -133,11 +133,12 @@ export const commands: readonly CapabilityCommand[] = [
         ...(typeof options.seed === 'string' && { seed: options.seed }),
         ...(policy && { policy }),
       });
-      if (terminal.json) terminal.document(decided);
+      const { experienceId: experience_id, ...rest } = decided;
+      if (terminal.json) terminal.document({ experience_id, ...rest });
       else {
         terminal.line(decided.option);
         terminal.note(
-          `chosen by ${decided.policy} with probability ${fixed(decided.propensity)}; reward it with: handfast learning reward ${decided.experienceId} <reward>`,
+          `chosen by ${decided.policy} with probability ${fixed(decided.propensity)}; reward it with: handfast learning reward ${experience_id} <reward>`,
         );
       }
       return undefined;

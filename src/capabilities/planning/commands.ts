@@ -256,25 +256,29 @@ export const commands: readonly CapabilityCommand[] = [
   },
   {
     usage: 'claim <plan> [task]',
-    about: 'claim the next ready task, or one by its id, for the time of a lease',
+    about: 'claim the next ready task, or the one that is named, for the time of a lease',
     options: [['--lease <seconds>', 'duration of the lease (default: of the host, 60)']],
-    run: onPlan(async ({ planning, plan, rest: [taskId], options, terminal, signal }) => {
-      const seconds = number(options.lease);
-      const claim = await planning.claim(plan.plan_id, {
-        signal,
-        renew: false,
-        ...(taskId !== undefined && { taskId }),
-        ...(seconds !== undefined && { leaseMs: seconds * 1000 }),
-      });
-      if (claim === undefined) {
-        if (terminal.json) terminal.document(null);
-        else terminal.note('no task is ready');
-        return undefined;
-      }
-      const { task, fence } = claim;
-      const left = Math.round(claim.expiresInMs / 1000);
-      return print(terminal, { ...task, fence }, `${lineOf(task)}  fence ${fence}, ${left} s`);
-    }),
+    async run(context) {
+      const claim = async ({ planning, plan, options, terminal, signal }: PlanContext, taskId?: string) => {
+        const seconds = number(options.lease);
+        const claimed = await planning.claim(plan.plan_id, {
+          signal,
+          renew: false,
+          ...(taskId !== undefined && { taskId }),
+          ...(seconds !== undefined && { leaseMs: seconds * 1000 }),
+        });
+        if (claimed === undefined) {
+          if (terminal.json) terminal.document(null);
+          else terminal.note('no task is ready');
+          return undefined;
+        }
+        const { task, fence } = claimed;
+        const left = Math.round(claimed.expiresInMs / 1000);
+        return print(terminal, { ...task, fence }, `${lineOf(task)}  fence ${fence}, ${left} s`);
+      };
+      if (context.args[1] === undefined) return onPlan((one) => claim(one))(context);
+      return onTask((one) => claim(one, one.task.task_id))(context);
+    },
   },
   {
     usage: 'history <plan> [task]',

@@ -14,8 +14,8 @@ const json = (...words: string[]) => user.json(['learning', ...words]);
 test('decisions are rewarded, shown, recommended, estimated and deleted from the command line', async () => {
   for (const reward of ['1', '0.5']) {
     const decided = await json('decide', 'search', 'lexical', 'hybrid', '--policy', 'ucb1,explore=0.2', '--seed', 'a');
-    assert.deepEqual(Object.keys(decided), ['experienceId', 'option', 'propensity', 'probabilities', 'policy']);
-    assert.deepEqual(await json('reward', decided.experienceId, reward), { rewarded: true });
+    assert.deepEqual(Object.keys(decided), ['experience_id', 'option', 'propensity', 'probabilities', 'policy']);
+    assert.deepEqual(await json('reward', decided.experience_id, reward), { rewarded: true });
   }
   const { code, stdout, stderr } = await user.run(['learning', 'stats']);
   assert.deepEqual([code, stderr], [0, '']);
