@@ -181,7 +181,7 @@ function helpOf(path: readonly string[]): Promise<string> {
 /** The commands a help text lists. */
 function subcommands(help: string): string[] {
   const listed = /^Commands:\n((?: .*\n|\n)*)/m.exec(help)?.[1] ?? '';
-  return [...listed.matchAll(/^ {2}(\w+)/gm)].map((match) => match[1]!);
+  return [...listed.matchAll(/^ {2}(\w[\w-]*)/gm)].map((match) => match[1]!);
 }
 
 /** What is wrong with a command line a page names; undefined when nothing is. */
