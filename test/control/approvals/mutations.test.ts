@@ -171,7 +171,7 @@ const bin = join(place, 'bin');
 const calls = join(place, 'calls');
 mkdirSync(bin);
 const stubs = [
-  ...['npm', 'git', 'ls', 'rm', 'sudo', 'make', 'curl', 'tee', 'find', 'xargs', 'cat', 'busybox', 'setsid', 'stdbuf'],
+  ...['npm', 'git', 'ls', 'rm', 'sudo', 'make', 'curl', 'tee', 'find', 'xargs', 'cat', 'busybox', 'setsid'],
 ];
 for (const name of stubs) {
   const file = join(bin, name);
@@ -179,7 +179,7 @@ for (const name of stubs) {
   writeFileSync(file, `#!/bin/sh\nprintf '%s\\0' ${name} "$@" '\n' >> '${calls}'\n`);
   chmodSync(file, 0o755);
 }
-for (const name of ['sh', 'bash', 'env', 'timeout', 'nice', 'nohup']) {
+for (const name of ['sh', 'bash', 'env', 'timeout', 'nice', 'nohup', 'stdbuf']) {
   const real = ['/bin', '/usr/bin'].map((folder) => join(folder, name)).find((file) => existsSync(file));
   if (real !== undefined) symlinkSync(real, join(bin, name));
 }

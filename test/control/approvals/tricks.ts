@@ -125,6 +125,8 @@ export const TRICKS: Readonly<Record<string, readonly Trick[]>> = {
     ['find . -exec rm {} +', 'deny', 'find'],
     ['find . -delete', 'ask', 'find that deletes by itself'],
     ['stdbuf -oL rm x', 'deny', 'stdbuf'],
+    ['stdbuf -oL npm test', 'allow', 'stdbuf adds buffers alone: the program counts'],
+    ['stdbuf npm test', 'allow', 'stdbuf refuses to run without an option'],
     ['setsid -f rm x', 'deny', 'away from its group'],
     ['time -p rm x', 'deny', 'time'],
     ['. ./script.sh', 'ask', 'a script in this shell'],
