@@ -96,10 +96,13 @@ export class Plans {
       .store()
       .shared.list<ShareKey>({ prefix: sharePrefix(caller.principal), limit: this.#deps.limits.maxPlans })
       .map(({ key }) => key.slice(sharePrefix(caller.principal).length));
-    return [...own, ...shared]
-      .map((id) => this.#visible(id, caller))
-      .filter((plan) => plan !== undefined)
-      .sort((left, right) => left.created_at - right.created_at || (left.plan_id < right.plan_id ? -1 : 1));
+    return (
+      [...own, ...shared]
+        .map((id) => this.#visible(id, caller))
+        .filter((plan) => plan !== undefined)
+        // Those of one millisecond stay as they were created.
+        .sort((left, right) => left.created_at - right.created_at)
+    );
   }
 
   /** The plan of this caller that was created with this key. */
