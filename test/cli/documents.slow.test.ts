@@ -79,7 +79,6 @@ function misspelt(document: Json): string[] {
     'data',
     'input_schema',
     'make',
-    'reset',
     'output_schema',
     'input_parameters',
     'files',
