@@ -43,8 +43,9 @@ async function bundle(dist: string, command: 'stdio' | 'rpc'): Promise<void> {
   const entry = join(folder, `${name}.js`);
   const atOnce = new Set<string>();
   follow(entry, atOnce);
-  // The default configuration uses these capabilities, so their plugins are loaded at once too.
-  for (const { name, byDefault } of builtinCapabilities) {
+  // The default configuration uses these capabilities; the plugins of those that are not offered before are loaded at once too.
+  for (const { name, byDefault, offer } of builtinCapabilities) {
+    if (offer !== undefined) continue;
     const file = join(dist, 'capabilities', name, 'capability.js');
     for (const [, path] of readFileSync(file, 'utf8').matchAll(/import\('(\.[^']+)'\)/g)) {
       if (byDefault && /\/(?:plugin|builtin\/index)\.js$/.test(path as string))

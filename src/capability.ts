@@ -125,6 +125,7 @@ export {
   type Plugin,
   type PluginContext,
   type PluginFacts,
+  type PluginOffer,
 } from './host/plugin.ts';
 export type { PluginStore, Rows, SessionStores, Store, StoreScope, StoreUse } from './host/store/store.ts';
 export {

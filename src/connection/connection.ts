@@ -16,6 +16,7 @@ import { fail, HandfastError, mayHaveRun } from '../wire/errors.ts';
 import type { ConnectionLimits, ConnectionOwner, EntryKind, Recorder } from './contract.ts';
 import { HeldOutput } from './held-output.ts';
 import { IncomingRequests, RETRY_AFTER_MS, type RequestOwner } from './incoming-requests.ts';
+import { joined } from './joined.ts';
 import type { KeptReplies } from './kept-replies.ts';
 import { type CallLimits, type CallWire, OutgoingCalls, type PendingCall } from './outgoing-calls.ts';
 import { PAUSED_BY, Reading } from './reading.ts';
@@ -174,6 +175,12 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
 
   throttle(paused: boolean): void {
     this.#flow.pause(PAUSED_BY.share, paused);
+  }
+
+  /** Reads no message before `work` has settled, or the link was replaced. `work` never rejects. */
+  readAfter(work: Promise<void>): void {
+    this.#flow.pause(PAUSED_BY.preparing, true);
+    void work.then(() => this.#flow.pause(PAUSED_BY.preparing, false));
   }
 
   /** Reads no further message; what runs continues. */
@@ -586,14 +593,3 @@ const silent: LinkReceiver = { message() {}, malformed() {}, ended() {}, closed(
 
 /** Size a notice counts with where it has no text. */
 const NOMINAL_CHARS = 256;
-
-/** Texts up to this length are joined before they are kept; a longer one has few pieces, and joining would copy it. */
-const JOINED_CHARS = 16 * 1024;
-
-/**
- * The same text in one piece. A text that was put together is a tree of its parts until a character of it is read; kept for
- * a while as such, its twenty parts cost the garbage collector more than all the rest of a call.
- */
-function joined(text: string): string {
-  return text.length > JOINED_CHARS || text.charCodeAt(0) !== 0 ? text : '';
-}

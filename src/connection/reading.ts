@@ -9,7 +9,7 @@ import { nextTurn } from '../base/next-turn.ts';
 import type { Link } from '../transport/link.ts';
 
 /** Why a connection does not read, as bits. */
-export const PAUSED_BY = { inbox: 1, slowConsumer: 2, lines: 4, refusals: 8, share: 16 } as const;
+export const PAUSED_BY = { inbox: 1, slowConsumer: 2, lines: 4, refusals: 8, share: 16, preparing: 32 } as const;
 
 /** Lines that came in one message and are read in one turn. */
 const MAX_LINES_A_TURN = 64;

@@ -54,6 +54,8 @@ export interface A2EHandshakeDeps {
     granted: ReadonlySet<string>,
     extensions: ReadonlySet<string>,
   ): Session;
+  /** Loads what serves the capabilities of a session; undefined where it is loaded. Never rejects. */
+  prepare(granted: ReadonlySet<string>): Promise<void> | undefined;
   maxParallel(principal: Principal): number;
   resumeWindowMs: number;
   /** A handshake was decided; for the audit. */
@@ -188,6 +190,8 @@ export class A2EHandshake implements Dialect {
     });
     host.onHandshakeDone(gate, principal, session, '');
     gate.accept(session.connection, pingOf(session));
+    const preparing = host.prepare(all);
+    if (preparing !== undefined) session.connection.readAfter(preparing);
   }
 
   #resume(gate: PendingLink, request: HandshakeReq, session: Session, resume: Message): void {
@@ -242,10 +246,12 @@ export class A2EHandshake implements Dialect {
       },
       take: () => gate.accept(connection, pingOf(session)),
     };
-    session.resume(gate.link, cursor, steps).catch((error) => {
-      host.log.error('a resume failed', { error });
-      gate.refuse('server_error');
-    });
+    const attach = (): Promise<void> =>
+      session.resume(gate.link, cursor, steps).catch((error) => {
+        host.log.error('a resume failed', { error });
+        gate.refuse('server_error');
+      });
+    void (host.prepare(session.terms.granted)?.then(attach) ?? attach());
   }
 
   /** The host could not open or resume a session, or the principal has used up a share. */

@@ -35,7 +35,6 @@ import { type Incoming, shown } from '../wire/codec.ts';
 import { asError, type ErrorName, fail, HandfastError } from '../wire/errors.ts';
 import { HostCall } from './call.ts';
 import { capabilityOfType } from './capability-of-type.ts';
-import { checkPlugin } from './check-plugin.ts';
 import { A2EHandshake, type A2EHandshakeDeps, extensionsOf } from './handshake.ts';
 import type { Host, HostHealth, HostOptions } from './host-contract.ts';
 import { defaultHostLimits, type HostLimits, hostSlots } from './host-limits.ts';
@@ -43,8 +42,9 @@ import { journalReader } from './journal-reader.ts';
 import type { CapabilityOffer } from './negotiate.ts';
 import type { CallDeps, NestedCall } from './nested-call.ts';
 import { jsonRpcNotServed } from './not-served.ts';
-import { PluginRuntime } from './plugin-runtime.ts';
-import { offerOf, offers, routes, serving } from './routes.ts';
+import type { PluginRuntime } from './plugin-runtime.ts';
+import { Plugins } from './plugins.ts';
+import { offerOf, offers } from './routes.ts';
 import { PluginState } from './store/plugin-state.ts';
 import { grantedNow, interruptedError, StoredSessions } from './stored-sessions.ts';
 
@@ -77,10 +77,8 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   readonly #startedAt = performance.now();
   readonly #callDeps: CallDeps;
   readonly #journalRoute: Route;
-  #plugins: PluginRuntime[] = [];
+  readonly #plugins: Plugins;
   readonly #state: PluginState;
-  #routes: ReadonlyMap<string, Route> = new Map();
-  #served: ReadonlyMap<string, readonly PluginRuntime[]> = new Map();
   readonly #termsByKey = new Map<string, Terms>();
   readonly #limitsByPrincipal = new WeakMap<Principal, ConnectionLimits>();
   #phase: 'new' | 'running' | 'stopping' = 'new';
@@ -110,6 +108,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       workspace: options.workspace ?? process.cwd(),
       pathGuard: options.pathGuard,
       slots: options.slots ?? hostSlots(this.limits),
+      prepare: (capability) => this.#plugins.load(new Set([capability])),
       nestedRoute: (type, session) => this.#nestedRoute(type, session),
       failure: (route, session, thrown) => this.#failure(route, session, thrown),
       running: new Set(),
@@ -128,6 +127,16 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     const { stateFile: file, storage } = options;
     const state = { file, storage, log: this.log, now: this.#now, sessions: () => new Map(this.#owners()) };
     this.#state = new PluginState(state);
+    const { log, workspace } = this.#callDeps;
+    this.#plugins = new Plugins({
+      hostId: this.id,
+      log,
+      workspace,
+      dataDir: options.dataDir,
+      changed: this.#changed,
+      openState: this.#state.open,
+      loaded: (runtime) => this.#notifyLoaded(runtime),
+    });
     this.#journalRoute = journalReader({
       journal: options.journal,
       owner: (id) => this.#registry.get(id)?.principal.name ?? options.journal?.owner(id),
@@ -142,40 +151,12 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     if (this.#phase !== 'new') return;
     const states = (await this.#options.snapshots?.load()) ?? {};
     this.#toTakeUp = this.#stored?.load() ?? [];
-    const names = new Set<string>();
-    for (const plugin of this.#options.plugins) {
-      checkPlugin(plugin);
-      if (names.has(plugin.name))
-        throw fail('config_invalid', `two plugins are named ${JSON.stringify(plugin.name)}; rename one`);
-      names.add(plugin.name);
+    try {
+      await this.#plugins.start(this.#options.plugins, states);
+    } catch (error) {
+      this.#state.close();
+      throw error;
     }
-    for (const plugin of this.#options.plugins) {
-      const { log, workspace } = this.#callDeps;
-      const runtime = new PluginRuntime(plugin, {
-        hostId: this.id,
-        log,
-        workspace,
-        dataDir: this.#options.dataDir,
-        changed: this.#changed,
-        openState: this.#state.open,
-      });
-      try {
-        await runtime.prepare();
-        if (Object.hasOwn(states, plugin.name)) await plugin.restore?.(states[plugin.name]);
-        await plugin.start?.(runtime);
-        this.#plugins.push(runtime);
-      } catch (error) {
-        // What its author wrote wrong is not left to a log: without it the host lacks what it was made for.
-        if (error instanceof HandfastError && error.code === 'config_invalid') {
-          await this.#stopPlugins();
-          throw error;
-        }
-        // One broken plugin must not take the others away; what it provides is then simply not granted.
-        this.log.error('a plugin did not start and is left out', { plugin: plugin.name, error });
-      }
-    }
-    this.#served = serving(this.#plugins);
-    this.#routes = routes(this.#served, this.log);
     for (const session of this.#toTakeUp) this.#takeUp(session);
     this.#toTakeUp = [];
     this.auth.onChange?.(() => this.#rightsChanged());
@@ -186,7 +167,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   #takeUp(stored: StoredSession): void {
     const { id, owner, record } = stored;
     const principal = this.auth.current?.(owner);
-    const granted = grantedNow(record, principal, this.#served);
+    const granted = grantedNow(record, principal, this.#plugins.served);
     if (principal === undefined || granted === undefined) return this.#forget(id);
     const session = this.#session({
       id,
@@ -221,7 +202,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   }
 
   readonly #changed = (capability: string, only: SessionView | undefined): void => {
-    const plugins = this.#served.get(capability);
+    const plugins = this.#plugins.served.get(capability);
     if (plugins === undefined) return; // Not serving yet: the handshake will say it.
     for (const session of only === undefined ? this.#registry : [this.#registry.get(only.id)]) {
       if (session?.granted(capability) !== true || !session.terms.extensions.has(EXTENSION_CAPABILITIES)) continue;
@@ -291,25 +272,9 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
         return session.drain(graceMs, 'interrupted', 'the host stopped before the work was done');
       }),
     );
-    const states: Record<string, unknown> = {};
-    await this.#stopPlugins(states);
-    if (Object.keys(states).length > 0) await this.#options.snapshots?.save(states);
-  }
-
-  /** Stops the plugins that have started, the last one first. Their states are put into `states`, where it is given. */
-  async #stopPlugins(states?: Record<string, unknown>): Promise<void> {
-    for (const runtime of this.#plugins.toReversed()) {
-      const { plugin } = runtime;
-      try {
-        if (states !== undefined && plugin.snapshot !== undefined) states[plugin.name] = await plugin.snapshot();
-        await plugin.stop?.();
-        await runtime.close();
-      } catch (failure) {
-        this.log.error('a plugin did not stop cleanly', { plugin: plugin.name, error: failure });
-      }
-    }
-    this.#plugins = [];
+    const states = await this.#plugins.stop();
     this.#state.close();
+    if (Object.keys(states).length > 0) await this.#options.snapshots?.save(states);
   }
 
   get shares(): Readonly<Record<string, ShareUsage>> {
@@ -335,17 +300,21 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       journal_failures: this.#journalFailures + (this.#options.journal?.volatileFailures ?? 0),
       threads: this.#callDeps.slots.threads.held,
       threads_refused: this.#callDeps.slots.threads.refused,
-      capabilities: [...this.#served.keys()],
+      capabilities: [...this.#plugins.served.keys()],
     };
   }
 
   // A2EHandshakeDeps: what the handshake asks.
 
   uptimeMs = (): number => performance.now() - this.#startedAt;
-  offers = (principal: Principal): ReadonlyMap<string, CapabilityOffer> => offers(this.#served, { principal });
+  offers = (principal: Principal): ReadonlyMap<string, CapabilityOffer> => offers(this.#plugins.served, { principal });
 
   get resumeWindowMs(): number {
     return this.limits.resumeWindowMs;
+  }
+
+  prepare(granted: ReadonlySet<string>): Promise<void> | undefined {
+    return this.#plugins.load(granted);
   }
 
   find(id: string): Session | undefined {
@@ -393,7 +362,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   /** Notifies plugins that a session opened. When one throws, the session ends for those notified before it. */
   #notifyOpened(session: Session): void {
     const notified: PluginRuntime[] = [];
-    for (const runtime of this.#pluginsOf(session.terms.granted)) {
+    for (const runtime of this.#plugins.of(session.terms.granted)) {
       try {
         // A grant that does not fit is found here, not at the first call.
         runtime.grantOf(session.principal);
@@ -403,6 +372,19 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
         this.#partlyOpened.set(session, notified);
         session.close('server_error', 'a plugin refused the session');
         throw error;
+      }
+    }
+  }
+
+  /** A plugin was loaded after sessions had been granted its capability. */
+  #notifyLoaded({ plugin }: PluginRuntime): void {
+    for (const session of this.#registry) {
+      if (!session.granted(plugin.type)) continue;
+      try {
+        plugin.opened?.(session);
+      } catch (error) {
+        this.log.error('a plugin refused a session', { plugin: plugin.name, session: session.id, error });
+        session.close('server_error', 'a plugin refused the session');
       }
     }
   }
@@ -453,7 +435,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   // SessionHost: what sessions ask.
 
   route(type: string, session: Session): Route | HandfastError | undefined {
-    const route = this.#routes.get(type);
+    const route = this.#plugins.route(type);
     if (route !== undefined) {
       const { capability } = route.method;
       if (session.terms.granted.has(capability)) return route;
@@ -465,7 +447,8 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     if (type === journalFollow.request && session.terms.extensions.has(EXTENSION_JOURNAL)) return this.#journalRoute;
     const capability = capabilityOfType(type);
     // A capability without a plugin was not granted either, and that is the more useful error.
-    if (capability === undefined || session.terms.granted.has(capability)) return undefined;
+    if (capability === undefined) return undefined;
+    if (session.terms.granted.has(capability)) return this.#plugins.failure(capability);
     return new HandfastError('capability_missing', `capability ${capability} was not granted`, {
       detail: { type: type.slice(0, 64) },
       capability,
@@ -478,7 +461,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
 
   /** Where a call between capabilities goes: to what the principal may use, whether or not this agent asked for it. */
   #nestedRoute(type: string, session: Session): Route {
-    const route = this.#routes.get(type);
+    const route = this.#plugins.route(type);
     const capability = route?.method.capability ?? capabilityOfType(type);
     if (route !== undefined && may(session.principal, 'use', route.method.capability)) return route;
     if (capability === undefined) throw fail('unknown_type', `unsupported message type ${shown(type)}`);
@@ -554,7 +537,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   sessionClosed(session: Session, reason: ErrorName): void {
     this.#registry.delete(session.id);
     this.#dropped += session.connection.dropped;
-    const notified = this.#partlyOpened.get(session) ?? [...this.#pluginsOf(session.terms.granted)];
+    const notified = this.#partlyOpened.get(session) ?? [...this.#plugins.of(session.terms.granted)];
     for (const { plugin } of notified.toReversed()) {
       try {
         plugin.closed?.(session);
@@ -586,10 +569,6 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     this.#journalFailures++;
     // The first says it; a full disk would otherwise fill the log too.
     if (this.#journalFailures === 1) this.log.error('the journal cannot be written', { session: session.id, error });
-  }
-
-  *#pluginsOf(granted: ReadonlySet<string>): Iterable<PluginRuntime> {
-    for (const capability of granted) yield* this.#served.get(capability) ?? [];
   }
 }
 

@@ -35,6 +35,8 @@ export interface CallDeps {
   readonly pathGuard: PathGuard | undefined;
   /** Threads and processes that calls may start; shared by the hosts of a process. */
   readonly slots: HostSlots;
+  /** Loads what serves a capability; undefined where it is loaded. */
+  prepare(capability: string): Promise<void> | undefined;
   /** The route of a request type for a principal's own capabilities; throws where there is none. */
   nestedRoute(type: string, session: Session): Route;
   /** What a handler threw, as its caller gets it. */
@@ -256,6 +258,8 @@ export async function callCapability(
   if (tree.running >= MAX_NESTED_CALLS) {
     throw fail('over_capacity', `one request may have ${MAX_NESTED_CALLS} calls running`, { limit: MAX_NESTED_CALLS });
   }
+  const loading = deps.prepare(method.capability);
+  if (loading !== undefined) await loading;
   const route = deps.nestedRoute(method.request, session);
   const message: Record<string, unknown> = { ...body, type: method.request, id: `${caller.id}.${++tree.count}` };
   if (route.method.streaming !== undefined) message.streaming = options.onEvent !== undefined;

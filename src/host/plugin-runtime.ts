@@ -10,6 +10,7 @@ import type { Log } from '../base/log.ts';
 import type { Principal, SessionView } from '../session/principal.ts';
 import { grantOf } from '../session/rights.ts';
 import { asError, fail } from '../wire/errors.ts';
+import { checkPlugin } from './check-plugin.ts';
 import type { Plugin, PluginContext } from './plugin.ts';
 import type { PluginStore, StateDatabase } from './store/store.ts';
 
@@ -27,7 +28,8 @@ export interface RuntimeDeps {
 }
 
 export class PluginRuntime implements PluginContext {
-  readonly plugin: Plugin;
+  #plugin: Plugin;
+  #loading: Promise<void> | undefined;
   readonly #deps: RuntimeDeps;
   #store: PluginStore | undefined;
   #opening: Promise<void> | undefined;
@@ -36,8 +38,18 @@ export class PluginRuntime implements PluginContext {
   #dataFolder: Promise<string> | undefined;
 
   constructor(plugin: Plugin, deps: RuntimeDeps) {
-    this.plugin = plugin;
+    this.#plugin = plugin;
     this.#deps = deps;
+  }
+
+  /** The plugin; one that is loaded later is replaced by what it has loaded. */
+  get plugin(): Plugin {
+    return this.#plugin;
+  }
+
+  /** True for a plugin that is not loaded. */
+  get deferred(): boolean {
+    return this.#plugin.load !== undefined;
   }
 
   get hostId(): string {
@@ -64,6 +76,27 @@ export class PluginRuntime implements PluginContext {
   async prepare(): Promise<void> {
     const { store } = this.plugin;
     if (store !== undefined && store.opened !== 'first-request') await this.storeReady();
+  }
+
+  /** Loads and starts a plugin that is loaded later, once. Rejects as its `load` and `start` do, and with `config_invalid`. */
+  load(): Promise<void> {
+    this.#loading ??= this.#load();
+    return this.#loading;
+  }
+
+  async #load(): Promise<void> {
+    const { load, name, type } = this.#plugin;
+    if (load === undefined) return;
+    const loaded = await load();
+    checkPlugin(loaded);
+    if (loaded.name !== name || loaded.type !== type || loaded.load !== undefined) {
+      throw fail(
+        'config_invalid',
+        `the plugin ${JSON.stringify(name)} of ${type} loaded ${JSON.stringify(loaded.name)}`,
+      );
+    }
+    await loaded.start?.(this);
+    this.#plugin = loaded;
   }
 
   /** What a request must wait for before its handler runs; undefined once the plugin has all it declares. */

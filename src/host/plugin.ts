@@ -74,6 +74,9 @@ export interface PluginContext {
 
 export type PluginFacts = Readonly<Record<string, unknown>>;
 
+/** What handshakes need of a plugin. */
+export type PluginOffer = Pick<Plugin, 'metadata' | 'grant' | 'store'>;
+
 /** Whom facts are for: a principal in its handshake, or a session whose capability changed. */
 export interface FactsFor {
   readonly principal: Principal;
@@ -105,6 +108,12 @@ export interface Plugin {
    * Schema. The plugin gets the checked grant as `context.grant`; a principal whose grant does not fit cannot connect.
    */
   readonly grant?: JsonSchema;
+  /**
+   * Loads the plugin that serves; this one then only has what handshakes need: its name, type and rank, `metadata`, `grant` and
+   * `store`. Called once, behind the handshake of the first session that was granted the capability. Requests wait for it; when
+   * it fails, they get `runtime_error`.
+   */
+  readonly load?: () => Promise<Plugin>;
   /** Called before the host accepts anybody. A plugin that throws here is left out; the host starts without it. */
   start?(context: PluginContext): void | Promise<void>;
   /** Called when the host has stopped serving. */

@@ -7,7 +7,7 @@
  */
 import type { AgentSession } from '../agent/agent.ts';
 import type { SettingSchema } from '../config/setting.ts';
-import type { Plugin } from '../host/plugin.ts';
+import type { Plugin, PluginOffer } from '../host/plugin.ts';
 
 /** The options a configuration gives, checked against the schema and with its defaults filled in. */
 export type CapabilityOptions = Readonly<Record<string, unknown>>;
@@ -30,6 +30,12 @@ export interface Capability<Name extends string = string> {
   readonly byDefault?: boolean;
   /** Makes the plugin of a host; loaded and called only by hosts. */
   readonly plugin?: (options: CapabilityOptions) => Made<Plugin | readonly Plugin[]>;
+  /**
+   * What hosts offer in handshakes before the plugin is loaded: the `metadata`, `grant` and `store` of the plugin. With it,
+   * `plugin` is called behind the handshake of the first session that was granted the capability; it makes one plugin, of the
+   * name of the capability. Undefined for options with which the plugin must be there at the start.
+   */
+  readonly offer?: (options: CapabilityOptions) => PluginOffer | undefined;
   /**
    * Makes `agent.<name>`, or a promise of it, so that only agents that asked for the capability load its client. Its type belongs
    * into `CapabilityClients` of `handfast/capability`.

@@ -5,15 +5,36 @@
 import { builtinCapability } from '../capabilities/index.ts';
 import type { PluginConfig } from '../config/config.ts';
 import type { Plugin } from '../host/plugin.ts';
+import type { Capability, CapabilityOptions } from '../packages/capability.ts';
+import { fail } from '../wire/errors.ts';
 
 /** The plugins of a built-in capability. Its options were checked when the configuration was read. */
 export async function builtinPlugins(config: PluginConfig): Promise<Plugin[]> {
-  const made = await builtinCapability(config.use)?.plugin?.(config.options);
-  return made === undefined ? [] : [made].flat().map((plugin) => ranked(plugin, config));
+  const capability = builtinCapability(config.use);
+  if (capability === undefined) return [];
+  return (await pluginsOf(capability, config.options)).map((plugin) => ranked(plugin, config));
+}
+
+/** The plugins of a capability; of one that offers it before its code is loaded, a plugin that loads it. */
+export async function pluginsOf(capability: Capability, options: CapabilityOptions): Promise<Plugin[]> {
+  const { name, plugin, offer } = capability;
+  if (plugin === undefined) return [];
+  const make = async () => [await plugin(options)].flat();
+  const offered = offer?.(options);
+  if (offered === undefined) return make();
+  const load = async (): Promise<Plugin> => {
+    const [made, ...more] = await make();
+    if (made !== undefined && more.length === 0) return made;
+    throw fail(
+      'config_invalid',
+      `the capability ${name} must have one plugin, because it is offered before it is loaded`,
+    );
+  };
+  return [{ ...offered, name, type: name, methods: [], load }];
 }
 
 /** The plugin as the configuration ranks it. Its functions are called with their own `this`. */
-export function ranked(plugin: Plugin, { priority, exclusive }: PluginConfig): Plugin {
+export function ranked(plugin: Plugin, { priority, exclusive }: Pick<PluginConfig, 'priority' | 'exclusive'>): Plugin {
   if (priority === 0 && !exclusive) return plugin;
   const ranks: Partial<Plugin> = {
     priority: priority === 0 ? plugin.priority : priority,
@@ -22,6 +43,8 @@ export function ranked(plugin: Plugin, { priority, exclusive }: PluginConfig): P
   return new Proxy(plugin, {
     get(target, key) {
       if (Object.hasOwn(ranks, key)) return ranks[key as keyof Plugin];
+      const { load } = target;
+      if (key === 'load' && load !== undefined) return async () => ranked(await load(), { priority, exclusive });
       const value: unknown = Reflect.get(target, key, target);
       return typeof value === 'function' ? value.bind(target) : value;
     },

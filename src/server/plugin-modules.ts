@@ -14,7 +14,7 @@ import type { Capability, CapabilityOptions } from '../packages/capability.ts';
 import { capabilityNames, capabilityOf, isAdditionalCapability } from '../protocol/a2e.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
-import { ranked } from './builtin-plugins.ts';
+import { pluginsOf, ranked } from './builtin-plugins.ts';
 
 /** What a module may export under `plugin`; under `plugins` the same, but of a list. */
 type Exported<T> = T | ((options: Readonly<Record<string, unknown>>) => T | Promise<T>);
@@ -53,7 +53,7 @@ export async function loadPlugins(config: PluginConfig): Promise<Plugin[]> {
   try {
     made =
       declared.length > 0
-        ? (await Promise.all(declared.map((capability) => pluginOf(capability, config)))).flat()
+        ? (await Promise.all(declared.map((each) => pluginsOf(each, capabilityOptions(each, config))))).flat()
         : await exportedPlugins(module as PluginModule, config);
   } catch (error) {
     throw isOwn(error) ? error : broken(use, `cannot be made: ${reasonOf(error)}`, error);
@@ -105,11 +105,6 @@ function capabilitiesOf({ use }: PluginConfig, module: PluginModule | undefined)
     throw broken(use, 'exports a "capability" without a usable name: declare it with defineCapability');
   }
   return declared as Capability[];
-}
-
-async function pluginOf(capability: Capability, config: PluginConfig): Promise<unknown[]> {
-  const made = await capability.plugin?.(capabilityOptions(capability, config));
-  return made === undefined ? [] : [made].flat();
 }
 
 async function exportedPlugins(module: PluginModule, config: PluginConfig): Promise<unknown[]> {

@@ -2,7 +2,9 @@
 import { type CapabilityOptions, defineCapability } from '../../packages/capability.ts';
 import type { GymEnvironmentOptions } from './bridge/gym-environment.ts';
 import type { WorkspaceTask } from './environments/workspace.ts';
+import { envOffer } from './offer.ts';
 import type { EnvPluginOptions } from './plugin.ts';
+import { environmentKinds } from './registry.ts';
 
 /** What `options` of the `env` plugin may hold. */
 interface EnvOptions extends EnvPluginOptions {
@@ -16,12 +18,17 @@ export const env = defineCapability({
   name: 'env',
   about: 'Environments with the Gymnasium contract: episodes of steps, observations and rewards',
   byDefault: true,
+  offer(options: CapabilityOptions) {
+    const { gym = [], workspaces = [], durability } = options as EnvOptions;
+    // What the configuration names is checked at the start.
+    if (gym.length > 0 || workspaces.length > 0) return undefined;
+    return envOffer(environmentKinds.length, durability);
+  },
   async plugin(options: CapabilityOptions) {
     const { gym = [], gymProcesses = 16, gymReplyMs = 60_000, workspaces = [], ...rest } = options as EnvOptions;
     const { envPlugin } = await import('./plugin.ts');
     if (gym.length === 0 && workspaces.length === 0) return envPlugin(rest);
-    const [{ environmentKinds }, { gymKinds }, { workspaceKind }] = await Promise.all([
-      import('./registry.ts'),
+    const [{ gymKinds }, { workspaceKind }] = await Promise.all([
       import('./bridge/gym-environment.ts'),
       import('./environments/workspace.ts'),
     ]);

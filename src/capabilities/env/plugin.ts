@@ -31,6 +31,7 @@ import {
   envStatePush,
   envStep,
 } from './messages.ts';
+import { envOffer } from './offer.ts';
 import { environmentKinds, makeSchema } from './registry.ts';
 import { imageRows } from './rendering/image.ts';
 import type { Space } from './spaces/space.ts';
@@ -150,14 +151,7 @@ export function envPlugin(options: EnvPluginOptions = {}): Plugin {
   return definePlugin({
     name: 'env',
     type: 'env',
-    grant: {
-      type: 'object',
-      properties: { environments: { type: 'array', items: { type: 'string' } } },
-      additionalProperties: false,
-    },
-    metadata: { environments: kinds.size },
-    // A host without durable episodes opens no file: several of one user may run at once.
-    ...(durability !== undefined && { store: { opened: 'first-request' as const } }),
+    ...envOffer(kinds.size, durability),
     opened: (session) => void sessions.add(session),
     closed(session) {
       sessions.delete(session);

@@ -1,11 +1,14 @@
 /** The learning capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
 import { defineCapability } from '../../packages/capability.ts';
+import { DEFAULT_LIMITS } from './limits.ts';
+import { learningOffer } from './offer.ts';
 import type { LearningOptions } from './plugin.ts';
 
 export const learning = defineCapability({
   name: 'learning',
   about: 'Chooses among tools, skills, models and prompts, and learns from rewards',
   byDefault: true,
+  offer: (options) => learningOffer({ ...DEFAULT_LIMITS, ...(options as LearningOptions) }),
   plugin: async (options) => (await import('./plugin.ts')).learningPlugin(options as LearningOptions),
   client: async (agent) => new (await import('./client.ts')).LearningClient(agent),
   commands: async () => (await import('./commands.ts')).commands,

@@ -3,7 +3,6 @@
  *
  * Another agent of the same principal is reached by `of_agent`; agents of other principals never.
  */
-import { POLICY_NAMES } from '../../base/bandits/settings.ts';
 import type { CallContext } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin, type PluginContext } from '../../host/plugin.ts';
 import type { LearningSource } from './choices.ts';
@@ -24,6 +23,7 @@ import {
   learnRefinementRollback,
   learnStats,
 } from './messages.ts';
+import { learningOffer } from './offer.ts';
 
 export interface LearningOptions extends Partial<LearningLimits>, Partial<LearningSource> {}
 
@@ -54,22 +54,7 @@ export function learningPlugin(options: LearningOptions = {}): Plugin {
   return definePlugin({
     name: 'learning',
     type: 'learning',
-    store: { quotaBytes: limits.quotaBytes, opened: 'first-request' },
-    grant: {
-      type: 'object',
-      properties: {
-        record: { type: 'boolean', default: true },
-        refine: { type: 'boolean', default: true },
-      },
-      additionalProperties: false,
-    },
-    metadata: {
-      policies: POLICY_NAMES,
-      messages: ['learn/decide/req', 'learn/evaluate/req', 'learn/forget/req'],
-      max_choices: limits.maxChoices,
-      max_options: limits.maxOptions,
-      max_features: limits.maxFeatures,
-    },
+    ...learningOffer(limits),
     start(context) {
       host = context;
     },

@@ -1,11 +1,13 @@
 /** The memory capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
 import { defineCapability } from '../../packages/capability.ts';
+import { memoryOffer } from './offer.ts';
 import type { MemoryPluginOptions } from './plugin.ts';
 
 export const memory = defineCapability({
   name: 'memory',
   about: 'Memory that outlives sessions: facts, notes and search',
   byDefault: true,
+  offer: memoryOffer,
   plugin: async (options) => (await import('./plugin.ts')).memoryPlugin(options as MemoryPluginOptions),
   client: async (agent) => new (await import('./client.ts')).MemoryClient(agent),
   commands: async () => (await import('./commands.ts')).commands,

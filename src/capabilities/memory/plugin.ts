@@ -25,6 +25,7 @@ import {
   memoryStats,
   memoryStore,
 } from './messages.ts';
+import { memoryOffer } from './offer.ts';
 
 /** What `options` may hold; what is left out is as in `limits.ts`. */
 export interface MemoryPluginOptions {
@@ -51,7 +52,6 @@ interface MemoryGrant {
   readonly write: readonly string[];
 }
 
-const spaceNames = { type: 'array', items: { type: 'string' }, default: [] } as const;
 const RANKINGS: readonly RankingName[] = ['hybrid', 'lexical', 'vector'];
 const SPACE_NAME = /^[\w][\w.:@/-]{0,127}$/;
 
@@ -99,11 +99,7 @@ export function memoryPlugin(options: MemoryPluginOptions = {}): Plugin {
   return definePlugin({
     name: 'memory',
     type: 'memory',
-    grant: {
-      type: 'object',
-      properties: { read: spaceNames, write: spaceNames },
-      additionalProperties: false,
-    },
+    ...memoryOffer(),
     start(context) {
       host = context;
     },

@@ -1,11 +1,13 @@
 /** The planning capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
 import { defineCapability } from '../../packages/capability.ts';
+import { planningOffer } from './offer.ts';
 import type { PlanningOptions } from './plugin.ts';
 
 export const planning = defineCapability({
   name: 'planning',
   about: 'Plans of tasks with dependencies, that agents claim, follow and finish',
   byDefault: true,
+  offer: (options) => planningOffer(options as PlanningOptions),
   // Agents never load the plugin.
   plugin: async (options) => (await import('./plugin.ts')).planningPlugin(options as PlanningOptions),
   client: async (agent) => new (await import('./client.ts')).PlanningClient(agent),

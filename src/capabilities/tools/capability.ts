@@ -1,6 +1,5 @@
 /** The tools capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
 import { defineCapability } from '../../packages/capability.ts';
-import { ToolsClient } from './client.ts';
 
 /** What `options` of the `tools` plugin may hold. */
 interface ToolsOptions {
@@ -30,7 +29,7 @@ export const tools = defineCapability({
       compile: 'first-call',
     });
   },
-  client: (agent) => new ToolsClient(agent),
+  client: async (agent) => new (await import('./client.ts')).ToolsClient(agent),
   check({ shell }, { workspace }) {
     if (shell === false) return [{ status: 'ok', message: `files in ${workspace}, search, web; no shell` }];
     if (process.getBuiltinModule('node:fs').existsSync('/bin/sh')) {

@@ -1,0 +1,17 @@
+/** What handshakes need of the env plugin, apart from its code, which hosts load later. Read by `capability.ts` and `plugin.ts`. */
+import type { PluginOffer } from '../../host/plugin.ts';
+import type { Durability } from './durable.ts';
+
+/**
+ * @param environments how many there are to reset
+ * @param durability as in the options; without it no store is needed, and several hosts of one user may run at once
+ */
+export const envOffer = (environments: number, durability: Durability | undefined): PluginOffer => ({
+  grant: {
+    type: 'object',
+    properties: { environments: { type: 'array', items: { type: 'string' } } },
+    additionalProperties: false,
+  },
+  metadata: { environments },
+  ...(durability !== undefined && { store: { opened: 'first-request' } }),
+});

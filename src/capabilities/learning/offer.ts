@@ -1,0 +1,23 @@
+/** What handshakes need of the learning plugin, apart from its code, which hosts load later. Read by `capability.ts` and `plugin.ts`. */
+import { POLICY_NAMES } from '../../base/bandits/settings.ts';
+import type { PluginOffer } from '../../host/plugin.ts';
+import type { LearningLimits } from './limits.ts';
+
+export const learningOffer = (limits: LearningLimits): PluginOffer => ({
+  store: { quotaBytes: limits.quotaBytes, opened: 'first-request' },
+  grant: {
+    type: 'object',
+    properties: {
+      record: { type: 'boolean', default: true },
+      refine: { type: 'boolean', default: true },
+    },
+    additionalProperties: false,
+  },
+  metadata: {
+    policies: POLICY_NAMES,
+    messages: ['learn/decide/req', 'learn/evaluate/req', 'learn/forget/req'],
+    max_choices: limits.maxChoices,
+    max_options: limits.maxOptions,
+    max_features: limits.maxFeatures,
+  },
+});

@@ -1,0 +1,151 @@
+/**
+ * The plugins of one host: started in order, stopped in the opposite order, and found by capability or request type. One that
+ * is loaded later (`Plugin.load`) is loaded behind the handshake of the first session that was granted its capability.
+ *
+ * Owned by `host.ts`.
+ */
+import { nextTurn } from '../base/next-turn.ts';
+import type { Route } from '../connection/running-request.ts';
+import { fail, HandfastError } from '../wire/errors.ts';
+import { checkPlugin } from './check-plugin.ts';
+import type { Plugin } from './plugin.ts';
+import { PluginRuntime, type RuntimeDeps } from './plugin-runtime.ts';
+import { routes, serving } from './routes.ts';
+
+export interface PluginsDeps extends RuntimeDeps {
+  /** A plugin that was loaded later serves from now on. */
+  loaded(runtime: PluginRuntime): void;
+}
+
+export class Plugins {
+  readonly #deps: PluginsDeps;
+  #runtimes: PluginRuntime[] = [];
+  #served: ReadonlyMap<string, readonly PluginRuntime[]> = new Map();
+  #routes: ReadonlyMap<string, Route> = new Map();
+  /** Those that are not loaded, with what loads them. */
+  readonly #deferred = new Map<PluginRuntime, Promise<void> | undefined>();
+  #stopped = false;
+
+  constructor(deps: PluginsDeps) {
+    this.#deps = deps;
+  }
+
+  /** The plugins that serve each capability, the leading one first. */
+  get served(): ReadonlyMap<string, readonly PluginRuntime[]> {
+    return this.#served;
+  }
+
+  route(type: string): Route | undefined {
+    return this.#routes.get(type);
+  }
+
+  /** The plugins of some capabilities. */
+  *of(granted: ReadonlySet<string>): Iterable<PluginRuntime> {
+    for (const capability of granted) yield* this.#served.get(capability) ?? [];
+  }
+
+  /**
+   * Starts plugins. One that fails is logged and left out, unless its author wrote something wrong: that rejects with
+   * `config_invalid`, and none runs then.
+   * @param states what plugins gave as their snapshots, by name
+   */
+  async start(plugins: readonly Plugin[], states: Readonly<Record<string, unknown>>): Promise<void> {
+    checkNames(plugins);
+    const { log } = this.#deps;
+    for (const plugin of plugins) {
+      const runtime = new PluginRuntime(plugin, this.#deps);
+      try {
+        await runtime.prepare();
+        if (Object.hasOwn(states, plugin.name)) await plugin.restore?.(states[plugin.name]);
+        await plugin.start?.(runtime);
+        this.#runtimes.push(runtime);
+        if (runtime.deferred) this.#deferred.set(runtime, undefined);
+      } catch (error) {
+        // What its author wrote wrong is not left to a log: without it the host lacks what it was made for.
+        if (error instanceof HandfastError && error.code === 'config_invalid') {
+          await this.#stopAll();
+          throw error;
+        }
+        // One broken plugin must not take the others away; what it provides is then simply not granted.
+        log.error('a plugin did not start and is left out', { plugin: plugin.name, error });
+      }
+    }
+    this.#serve();
+  }
+
+  #serve(): void {
+    this.#served = serving(this.#runtimes);
+    this.#routes = routes(this.#served, this.#deps.log);
+  }
+
+  /** Loads what serves some capabilities; undefined where all of it is loaded. Never rejects: see {@link failure}. */
+  load(granted: ReadonlySet<string>): Promise<void> | undefined {
+    if (this.#deferred.size === 0) return undefined;
+    const loading: Promise<void>[] = [];
+    for (const runtime of this.of(granted)) {
+      if (!this.#deferred.has(runtime)) continue;
+      const one = this.#deferred.get(runtime) ?? this.#load(runtime);
+      this.#deferred.set(runtime, one);
+      loading.push(one);
+    }
+    return loading.length === 0 ? undefined : Promise.all(loading).then(() => {});
+  }
+
+  async #load(runtime: PluginRuntime): Promise<void> {
+    try {
+      // The reply to the handshake leaves first.
+      await new Promise<void>(nextTurn);
+      await runtime.load();
+      this.#deferred.delete(runtime);
+      if (this.#stopped) return;
+      this.#serve();
+      this.#deps.loaded(runtime);
+    } catch (error) {
+      this.#deps.log.error('a plugin could not be loaded', { plugin: runtime.plugin.name, error });
+    }
+  }
+
+  /** Why the requests of a capability have no handler: a plugin of it could not be loaded. */
+  failure(capability: string): HandfastError | undefined {
+    const missing = this.#served.get(capability)?.find((runtime) => this.#deferred.has(runtime));
+    if (missing === undefined) return undefined;
+    return fail(
+      'runtime_error',
+      `the plugin ${missing.plugin.name} could not be loaded; the log of the host has the reason`,
+    );
+  }
+
+  /** Stops the plugins that have started, the last one first. Resolves with their states. */
+  async stop(): Promise<Record<string, unknown>> {
+    this.#stopped = true;
+    await Promise.all(this.#deferred.values());
+    const states: Record<string, unknown> = {};
+    await this.#stopAll(states);
+    return states;
+  }
+
+  /** @param states gets the states of the plugins */
+  async #stopAll(states?: Record<string, unknown>): Promise<void> {
+    for (const runtime of this.#runtimes.toReversed()) {
+      const { plugin } = runtime;
+      try {
+        if (states !== undefined && plugin.snapshot !== undefined) states[plugin.name] = await plugin.snapshot();
+        await plugin.stop?.();
+        await runtime.close();
+      } catch (failure) {
+        this.#deps.log.error('a plugin did not stop cleanly', { plugin: plugin.name, error: failure });
+      }
+    }
+    this.#runtimes = [];
+  }
+}
+
+function checkNames(plugins: readonly Plugin[]): void {
+  const names = new Set<string>();
+  for (const plugin of plugins) {
+    checkPlugin(plugin);
+    if (names.has(plugin.name))
+      throw fail('config_invalid', `two plugins are named ${JSON.stringify(plugin.name)}; rename one`);
+    names.add(plugin.name);
+  }
+}
