@@ -1,13 +1,18 @@
 /**
- * `npm run bench:env-wire`: steps of CartPole a second over the wire (TCP, host in a process of its own): one session in turn, one
- * session that does not wait, 32 sessions, and batches; beside OpenEnv's own server and client where a Python has them.
+ * `npm run bench:env-wire`: steps of CartPole a second over the wire, with the host in a process of its own: one session in turn
+ * (TCP and Unix socket), one session that does not wait, 32 sessions, and batches; beside OpenEnv's own server and client where a
+ * Python has them.
  *
  *   npm run bench:env-wire -- [--rounds N] [--seconds N] [--python PROGRAM]
  *
- * Rounds are interleaved, and what counts is the ratio of the medians. Each figure is steps that were replied to.
+ * Rounds are interleaved, and the ratio is the median of those of the rounds. Each figure is steps that were replied to; the time
+ * of the processor is that of both ends. A session in turn mostly waits for the system to wake the other process, which costs
+ * more from core to core than all else: `taskset -c 0 npm run bench:env-wire` measures without it, for every row.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
@@ -19,109 +24,150 @@ const CHILDREN = join(import.meta.dirname, 'children');
 const SESSIONS = 32;
 const BATCH = 64;
 const PIPELINE = 16;
+const TICKS_PER_SECOND = 100;
 
 const { values } = parseArgs({
   options: {
-    rounds: { type: 'string', default: '5' },
-    seconds: { type: 'string', default: '2' },
+    rounds: { type: 'string', default: '7' },
+    seconds: { type: 'string', default: '1.5' },
     python: { type: 'string', default: '' },
   },
 });
 const seconds = Number(values.seconds);
 
-/** Starts a child and resolves with the first line it prints. */
+/** Steps, the seconds they took, and those of the processor in this process, if they are measured otherwise than for all rows. */
+interface Played {
+  readonly steps: number;
+  readonly took: number;
+  readonly clientCpu?: number;
+}
+
+/** Starts a child and resolves with the first line it prints. Rejects when it ends before. */
 async function started(argv: readonly [string, ...string[]]): Promise<{ child: ChildProcess; line: string }> {
   const [program, ...args] = argv;
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] });
-  const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string];
+  const lines = createInterface({ input: child.stdout });
+  const line = await Promise.race([
+    once(lines, 'line').then(([first]) => String(first)),
+    once(child, 'exit').then(([code]) => Promise.reject(new Error(`${argv.join(' ')} ended with ${code}`))),
+  ]);
   return { child, line };
 }
 
-/** Repeats `work`, which returns the steps it made, and counts steps a second. */
-async function rate(work: () => Promise<number>, width = 1): Promise<number> {
-  const begun = performance.now();
-  let steps = 0;
-  const worker = async (): Promise<void> => {
-    while (performance.now() - begun < seconds * 1000) steps += await work();
-  };
-  await Promise.all(Array.from({ length: width }, worker));
-  return steps / ((performance.now() - begun) / 1000);
+/** Seconds of the processor that a process has used; NaN where the system has no `/proc`. */
+function cpuOf({ pid }: ChildProcess): number {
+  try {
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
+    return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
+  } catch {
+    return Number.NaN;
+  }
 }
 
 const agentAt = (address: string) => connect(address, { capabilities: ['env'], maxParallel: 64 });
+type Agent = Awaited<ReturnType<typeof agentAt>>;
 
-/** One session, one step after the other. */
-async function sequential(address: string, width = 1): Promise<number> {
-  await using agent = await agentAt(address);
-  let count = 0;
-  const players = Array.from({ length: width }, (_, at) => {
-    let episode: Awaited<ReturnType<typeof agent.env.reset>> | undefined;
-    return async () => {
-      if (episode === undefined || episode.done) {
-        await episode?.close();
-        episode = await agent.env.reset('CartPole-v1', { instance: String(at) });
-        return 0;
-      }
-      await episode.step(count++ % 2);
-      return 1;
-    };
-  });
-  const rates = await Promise.all(players.map((play) => rate(play)));
-  return rates.reduce((sum, each) => sum + each, 0);
+/** One episode after the other, each step after the reply to the one before it, as OpenEnv's client does it in `children/`. */
+async function play(agent: Agent, instance: string): Promise<number> {
+  let episode = await agent.env.reset('CartPole-v1', { instance });
+  let steps = 0;
+  const begun = performance.now();
+  while (performance.now() - begun < seconds * 1000) {
+    if (episode.done) {
+      await episode.close();
+      episode = await agent.env.reset('CartPole-v1', { instance });
+    } else {
+      await episode.step(steps % 2);
+      steps++;
+    }
+  }
+  return steps;
 }
 
-/** Many sessions, each one step after the other. */
-async function manySessions(address: string): Promise<number> {
-  const rates = await Promise.all(Array.from({ length: SESSIONS }, () => sequential(address)));
-  return rates.reduce((sum, each) => sum + each, 0);
+/** Plays `width` episodes at once in each of the sessions. */
+async function timed(address: string, sessions: number, width: number): Promise<Played> {
+  const agents = await Promise.all(Array.from({ length: sessions }, () => agentAt(address)));
+  const begun = performance.now();
+  const players = agents.flatMap((agent) => Array.from({ length: width }, (_, at) => play(agent, String(at))));
+  const steps = (await Promise.all(players)).reduce((sum, each) => sum + each, 0);
+  const took = (performance.now() - begun) / 1000;
+  await Promise.all(agents.map((agent) => agent.close()));
+  return { steps, took };
 }
 
 /** One session, batches of steps. */
-async function batches(address: string): Promise<number> {
+async function batches(address: string): Promise<Played> {
   await using agent = await agentAt(address);
   const vector = await agent.env.vector('CartPole-v1', BATCH, { autoreset: 'same_step' });
   const actions = Array.from({ length: BATCH }, (_, at) => at % 2);
-  return await rate(async () => {
+  const begun = performance.now();
+  let steps = 0;
+  while (performance.now() - begun < seconds * 1000) {
     await vector.step(actions);
-    return BATCH;
-  });
+    steps += BATCH;
+  }
+  return { steps, took: (performance.now() - begun) / 1000 };
 }
 
-const host = await started([process.execPath, '-C', 'handfast-source', join(CHILDREN, 'env-host.ts')]);
+const folder = mkdtempSync(join(tmpdir(), 'env-wire-'));
+const sockets = process.platform === 'win32' ? [] : [`unix://${join(folder, 'socket')}`];
+const host = await started([process.execPath, '-C', 'handfast-source', join(CHILDREN, 'env-host.ts'), ...sockets]);
+const [tcp, unix] = JSON.parse(host.line) as [string, string?];
 const script = join(CHILDREN, 'openenv_cartpole.py');
 const openEnv = values.python === '' ? undefined : await started([values.python, script, 'serve']);
-const workloads: Record<string, () => Promise<number>> = {
+
+async function openEnvClient({ line: port }: { readonly line: string }): Promise<Played> {
+  const { child, line } = await started([values.python, script, 'client', port, values.seconds]);
+  child.kill();
+  const [steps, took, clientCpu] = JSON.parse(line) as [number, number, number];
+  return { steps, took, clientCpu };
+}
+
+interface Workload {
+  readonly server: ChildProcess;
+  run(): Promise<Played>;
+}
+const ours = (run: () => Promise<Played>): Workload => ({ server: host.child, run });
+const workloads: Record<string, Workload> = {
   ...(openEnv && {
-    'OpenEnv, one session, sequential': async () => {
-      const { child, line } = await started([values.python, script, 'client', openEnv.line, values.seconds]);
-      child.kill();
-      return Number(line);
-    },
+    'OpenEnv (WebSocket), one session, in turn': { server: openEnv.child, run: () => openEnvClient(openEnv) },
   }),
-  'one session, sequential': () => sequential(host.line),
-  [`one session, ${PIPELINE} episodes at once`]: () => sequential(host.line, PIPELINE),
-  [`${SESSIONS} sessions, sequential`]: () => manySessions(host.line),
-  [`batch_step, ${BATCH} episodes`]: () => batches(host.line),
+  'TCP, one session, in turn': ours(() => timed(tcp, 1, 1)),
+  ...(unix !== undefined && { 'Unix socket, one session, in turn': ours(() => timed(unix, 1, 1)) }),
+  [`TCP, one session, ${PIPELINE} episodes at once`]: ours(() => timed(tcp, 1, PIPELINE)),
+  [`TCP, ${SESSIONS} sessions, each in turn`]: ours(() => timed(tcp, SESSIONS, 1)),
+  [`TCP, one session, \`batch_step\` of ${BATCH}`]: ours(() => batches(tcp)),
 };
 
-const rounds: Record<string, number[]> = {};
+/** Steps a second and microseconds of the processor for each step, by round. */
+const rounds: Record<string, { readonly rates: number[]; readonly micros: number[] }> = {};
 try {
-  for (let round = 0; round < Number(values.rounds); round++) {
-    for (const [name, work] of Object.entries(workloads)) {
-      rounds[name] ??= [];
-      rounds[name].push(await work());
+  // The first round warms up and does not count.
+  for (let round = 0; round <= Number(values.rounds); round++) {
+    for (const [name, { server, run }] of Object.entries(workloads)) {
+      const [used, before] = [cpuOf(server), process.cpuUsage()];
+      const { steps, took, clientCpu } = await run();
+      const { user, system } = process.cpuUsage(before);
+      const cpu = cpuOf(server) - used + (clientCpu ?? (user + system) / 1e6);
+      if (round === 0) continue;
+      rounds[name] ??= { rates: [], micros: [] };
+      rounds[name].rates.push(steps / took);
+      rounds[name].micros.push((cpu / steps) * 1e6);
     }
   }
 } finally {
   host.child.kill();
   openEnv?.child.kill();
+  rmSync(folder, { recursive: true, force: true });
 }
-const [base] = Object.values(rounds) as [number[]];
-const { cpu, cores, node } = thisMachine();
-console.log(
-  `${cpu}, ${cores} cores, Node ${node}\n\n| CartPole-v1 over the wire | steps/s (median) | ratio to the first row |\n| --- | ---: | ---: |`,
-);
-for (const [name, figures] of Object.entries(rounds)) {
-  const figure = median(figures);
-  console.log(`| ${name} | ${Math.round(figure).toLocaleString('en')} | ${(figure / median(base)).toFixed(1)} |`);
+const [base] = Object.values(rounds) as [{ rates: number[]; micros: number[] }];
+const { cpu, node } = thisMachine();
+console.log(`${cpu}, ${availableParallelism()} cores to run on, Node ${node}; ratios are those to the first row`);
+console.log('\n| CartPole-v1 | steps/s | ratio | CPU/step (µs) | ratio |\n| --- | ---: | ---: | ---: | ---: |');
+for (const [name, { rates, micros }] of Object.entries(rounds)) {
+  const faster = median(rates.map((rate, round) => rate / (base.rates[round] as number)));
+  const lighter = median(micros.map((micro, round) => (base.micros[round] as number) / micro));
+  console.log(
+    `| ${name} | ${Math.round(median(rates)).toLocaleString('en')} | ${faster.toFixed(1)} | ${median(micros).toFixed(1)} | ${lighter.toFixed(1)} |`,
+  );
 }

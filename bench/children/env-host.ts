@@ -1,4 +1,7 @@
-/** A host with the built-in environments on TCP, in a process of its own: prints its address. For `bench/env-wire.ts`. */
+/**
+ * A host with the built-in environments on TCP and on a Unix socket, in a process of its own: prints its addresses as a JSON
+ * list. For `bench/env-wire.ts`, which names the socket.
+ */
 import { envPlugin } from '../../src/capabilities/env/plugin.ts';
 import { createHost } from '../../src/host.ts';
 import { memoryJournal } from '../../src/journal.ts';
@@ -6,4 +9,6 @@ import { listen } from '../../src/listen.ts';
 
 const host = createHost({ plugins: [envPlugin()], journal: memoryJournal(), limits: { maxParallel: 64 } });
 await host.start();
-console.log((await listen(host, 'tcp://127.0.0.1:0')).address);
+const asked = ['tcp://127.0.0.1:0', ...process.argv.slice(2)];
+const listeners = await Promise.all(asked.map((address) => listen(host, address)));
+console.log(JSON.stringify(listeners.map(({ address }) => address)));

@@ -1,8 +1,9 @@
 """
 CartPole of Gymnasium behind OpenEnv, for `bench/env-wire.ts`: `serve` prints its port; `client PORT SECONDS` steps one session and
-prints steps a second. Server and client are OpenEnv's own.
+prints its steps, the seconds they took and those of its processor. Server and client are OpenEnv's own.
 """
 import asyncio
+import json
 import socket
 import sys
 import time
@@ -57,7 +58,7 @@ class Client(EnvClient):
 async def play(port, seconds):
     async with Client(base_url=f"http://127.0.0.1:{port}") as client:
         steps, done = 0, True
-        begun = time.monotonic()
+        begun, used = time.monotonic(), time.process_time()
         while time.monotonic() - begun < seconds:
             if done:
                 await client.reset()
@@ -65,7 +66,7 @@ async def play(port, seconds):
             else:
                 done = (await client.step(Push(action=steps % 2))).done
                 steps += 1
-        return steps / (time.monotonic() - begun)
+        return [steps, time.monotonic() - begun, time.process_time() - used]
 
 
 if __name__ == "__main__":
@@ -76,6 +77,6 @@ if __name__ == "__main__":
         listener.bind(("127.0.0.1", 0))
         print(listener.getsockname()[1], flush=True)
         app = create_fastapi_app(CartPole, Push, Pole)
-        uvicorn.Server(uvicorn.Config(app, log_level="error")).run(sockets=[listener])
+        uvicorn.Server(uvicorn.Config(app, log_level="critical")).run(sockets=[listener])
     else:
-        print(asyncio.run(play(int(sys.argv[2]), float(sys.argv[3]))))
+        print(json.dumps(asyncio.run(play(int(sys.argv[2]), float(sys.argv[3])))))
