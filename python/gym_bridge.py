@@ -115,20 +115,28 @@ class Bridge:
     def __init__(self):
         self.env = None
 
-    def make(self, request):
+    def maker(self, request):
+        """A function that makes the environment; its keyword arguments are below those of the request."""
         import gymnasium
 
         module = request.get("module")
         if module:
             __import__(module)
+        options = request.get("options") or {}
+        # The checker of Gymnasium would warn on every start; `handfast env check` is its place.
+        return lambda **more: gymnasium.make(request["name"], disable_env_checker=True, **{**more, **options})
+
+    def make(self, request):
+        import gymnasium
+
+        make = self.maker(request)
         name = request["name"]
         options = dict(request.get("options") or {})
         modes = render_modes(gymnasium.spec(name).entry_point)
         mode = next((each for each in ("rgb_array", "ansi") if each in modes), None)
         if mode is not None:
             options.setdefault("render_mode", mode)
-        # The checker of Gymnasium would warn on every start; `handfast env check` is its place.
-        self.env = gymnasium.make(name, disable_env_checker=True, **options)
+        self.env = make(**options)
         return {
             "action_space": describe(self.env.action_space),
             "observation_space": describe(self.env.observation_space),
@@ -169,52 +177,15 @@ class Bridge:
         return {}
 
     def check(self, request):
-        import warnings
+        """What an environment does wrong, in an environment of its own for each rollout."""
+        from gym_check import check
 
-        from gymnasium.utils.env_checker import check_env
+        return check(self.maker(request), request["seed"], request["steps"])
 
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            problem = None
-            try:
-                check_env(self.env.unwrapped, skip_render_check=True)
-            except Exception as error:
-                problem = f"{type(error).__name__}: {error}"
-        return {"problem": problem, "warnings": [str(warning.message) for warning in caught]}
+    def trace(self, request):
+        from gym_check import trace
 
-    def identity(self, request):
-        """Takes steps that Gymnasium's checker does not look at: whether what was returned is changed later, and shared."""
-        return {"findings": aliasing(self.env, request.get("steps", 50))}
-
-
-def arrays(value, path="observation"):
-    if isinstance(value, np.ndarray):
-        yield path, value
-    elif isinstance(value, dict):
-        for name, item in value.items():
-            yield from arrays(item, f"{path}.{name}")
-    elif isinstance(value, (list, tuple)):
-        for at, item in enumerate(value):
-            yield from arrays(item, f"{path}[{at}]")
-
-
-def aliasing(env, steps):
-    """Finds returned arrays that later steps change, that are the environment's own, or lie outside the space unseen."""
-    findings = []
-    env.action_space.seed(0)
-    observation, _ = env.reset(seed=0)
-    kept = []
-    for _ in range(steps):
-        copies = [(path, array, array.copy()) for path, array in arrays(observation)]
-        kept = (kept + copies)[-64:]
-        observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
-        for path, array, copy in kept:
-            if not np.array_equal(array, copy, equal_nan=array.dtype.kind == "f"):
-                findings.append(f"{path} of an earlier step is changed by a later one")
-                return findings
-        if terminated or truncated:
-            observation, _ = env.reset()
-    return findings
+        return trace(self.maker(request), request["seed"], request["steps"])
 
 
 def main():
@@ -228,7 +199,7 @@ def main():
         try:
             operation = {"make": bridge.make, "reset": bridge.reset, "step": bridge.step, "render": bridge.render,
                          "generator": bridge.generator, "continue": bridge.continue_from, "check": bridge.check,
-                         "identity": bridge.identity}[request["op"]]
+                         "trace": bridge.trace}[request["op"]]
             reply["ok"] = operation(request)
         except Exception as error:
             reply["error"] = {"kind": type(error).__name__, "message": str(error)[:2000]}

@@ -123,6 +123,10 @@ export const documents: Readonly<Record<string, Shape>> = {
   }),
   'env ls': list(of('env', 'EnvDescription')),
   'env spaces': document({ action_space: any, state_schema: any }),
+  'env check': document({
+    findings: list(of('env', 'EnvFinding')),
+    'gymnasium?': document({ problem: orNull(text), warnings: list(text) }),
+  }),
   'env play': document({
     episode_id: text,
     step: count,

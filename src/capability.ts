@@ -31,8 +31,11 @@ export type { AgentSession } from './agent/agent.ts';
 export type { AskContext, AskHandler, PushListener } from './agent/host-messages.ts';
 export type { PolicyName, PolicySettings } from './base/bandits/settings.ts';
 export type { JsonSchema } from './base/json-schema.ts';
+export type { GymnasiumVerdict } from './capabilities/env/check/findings.ts';
 export {
   type DescribedSpaces,
+  type EnvCheckOptions,
+  type EnvCheckReport,
   EnvClient,
   type EnvRecord,
   type EpisodeEvent,
@@ -47,7 +50,7 @@ export {
   type Suggestion,
 } from './capabilities/env/client.ts';
 export type { Durability } from './capabilities/env/durable.ts';
-export type { EnvDescription, EnvObservation } from './capabilities/env/env.schema.ts';
+export type { EnvDescription, EnvFinding, EnvObservation } from './capabilities/env/env.schema.ts';
 export type { Autoreset } from './capabilities/env/episode.ts';
 export type { Transition } from './capabilities/env/trajectory.ts';
 export {

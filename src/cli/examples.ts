@@ -92,6 +92,7 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   env: ['handfast env ls', 'handfast env run CartPole-v1 --episodes 5 --seed 42'],
   'env ls': ['handfast env ls', 'handfast env ls --json'],
   'env spaces': ['handfast env spaces CartPole-v1'],
+  'env check': ['handfast env check CartPole-v1', 'handfast env check Taxi-v4 --steps 1000 --json'],
   'env play': [
     'handfast env play FrozenLake-v1 --seed 7',
     "printf '2\\n2\\n1\\n' | handfast env play FrozenLake-v1 --json",

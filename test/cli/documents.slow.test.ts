@@ -211,6 +211,7 @@ test('of plans and environments', async () => {
   await prints('plan archive', ['release']);
   await prints('plan delete', ['release', '--force']);
   await prints('env ls');
+  await prints('env check', ['FrozenLake-v1']);
 });
 
 test('of models and keys', async (t) => {

@@ -8,12 +8,14 @@ import type { Call, CallOptions } from '../../connection/call.ts';
 import { answered } from '../../protocol/method.ts';
 import { HandfastError } from '../../wire/errors.ts';
 import { isObject, membersOf } from '../../wire/json.ts';
+import type { GymnasiumVerdict } from './check/findings.ts';
 import type { Durability } from './durable.ts';
 import * as replies from './env.replies.generated.ts';
-import type { EnvDescription, EnvObservation } from './env.schema.ts';
+import type { EnvDescription, EnvFinding, EnvObservation } from './env.schema.ts';
 import type { Autoreset } from './episode.ts';
 import {
   envBatchStep,
+  envCheck,
   envClose,
   envContains,
   envExpList,
@@ -42,6 +44,7 @@ const calls = {
   list: answered(envList, replies.EnvListResp),
   contains: answered(envContains, replies.EnvContainsResp),
   sample: answered(envSample, replies.EnvSampleResp),
+  check: answered(envCheck, replies.EnvCheckResp),
 };
 const statePush = { ...envStatePush, check: replies.EnvStatePush };
 
@@ -224,6 +227,25 @@ export class EnvClient {
     return samples;
   }
 
+  /**
+   * Plays an environment at the host and checks whether it keeps its contract: its rules are in docs/environments.md.
+   *
+   * Rejects with `reset_denied`, `env.invalid_options`, and `runtime_error` for an environment that cannot be made.
+   */
+  check(name: string, { make, seed, steps }: EnvCheckOptions = {}, options: CallOptions = {}): Call<EnvCheckReport> {
+    this.#agent.require('env');
+    const body = {
+      env_name: name,
+      options: make === undefined ? {} : { make },
+      ...(seed !== undefined && { seed }),
+      ...(steps !== undefined && { steps }),
+    };
+    return this.#agent.calls.call(calls.check, body, options, ({ findings, gymnasium }) => ({
+      findings,
+      ...(gymnasium !== undefined && { gymnasium: gymnasium as unknown as GymnasiumVerdict }),
+    }));
+  }
+
   /** Calls `listener` for what happens in episodes without a request of this session. Returns the function that ends it. */
   onEvent(listener: (event: EpisodeEvent) => unknown): () => void {
     return this.#agent.on(statePush, (event) => listener(event as EpisodeEvent));
@@ -235,6 +257,21 @@ export class EnvClient {
     const { episodes = [] } = await this.#agent.calls.call(calls.expList, { limit }, options);
     return episodes as unknown as readonly StoredEpisode[];
   }
+}
+
+export interface EnvCheckOptions extends MakeOptions {
+  /** Of the first episode. Default 0. */
+  readonly seed?: number;
+  /** Of each rollout, 1 to 1,000. Default 200; 20 where they run programs. */
+  readonly steps?: number;
+}
+
+/** The rules that an environment breaks. */
+export interface EnvCheckReport {
+  /** None: the environment keeps its contract as far as it was played. */
+  readonly findings: readonly EnvFinding[];
+  /** Of an environment of Python: what Gymnasium's own checker says. */
+  readonly gymnasium?: GymnasiumVerdict;
 }
 
 /** A space by its environment. */

@@ -8,9 +8,11 @@ import type {
 } from '../../packages/capability.ts';
 import { fail } from '../../wire/errors.ts';
 import { isObject } from '../../wire/json.ts';
-import { EnvClient, type EnvRecord, type RemoteEpisode } from './client.ts';
+import { type EnvCheckReport, EnvClient, type EnvRecord, type RemoteEpisode } from './client.ts';
 import type { Policy, RolloutOptions } from './recording/rollout.ts';
 
+/** A check of an environment whose steps are slow takes minutes. */
+const CHECK_MS = 600_000;
 const MAX_RECORD_BYTES = 1024 * 1024 * 1024;
 
 /** The options of commands that play. */
@@ -61,6 +63,28 @@ export const commands: readonly CapabilityCommand[] = [
         terminal.line(`observations  ${JSON.stringify(state_schema.space)}`);
       }
       return undefined;
+    },
+  },
+  {
+    usage: 'check <environment>',
+    about: 'play an environment and check whether it keeps its contract',
+    options: [
+      ['--seed <n>', 'seed of the first episode (default 0)'],
+      ['--steps <n>', 'steps of each rollout, 1 to 1000 (default 200; 20 where they run programs)'],
+      ['--make <json>', 'arguments of the environment, a JSON object'],
+    ],
+    help: 'The exit code is 1 when there are findings. docs/environments.md lists the rules.',
+    async run({ args: [name], options, agent, signal, terminal }) {
+      const make = makeOf(options);
+      const asked = {
+        seed: wholeOf(options, 'seed', 0),
+        ...(options.steps !== undefined && { steps: wholeOf(options, 'steps', 0) }),
+        ...(make && { make }),
+      };
+      const report = await clientOf(agent).check(name as string, asked, { signal, timeoutMs: CHECK_MS });
+      if (terminal.json) terminal.document(report);
+      else showReport(name as string, report, terminal);
+      return report.findings.length === 0 ? undefined : 1;
     },
   },
   {
@@ -164,6 +188,20 @@ export const hostCommands: readonly CapabilityHostCommand[] = [
     },
   },
 ];
+
+function showReport(name: string, { findings, gymnasium }: EnvCheckReport, terminal: CommandTerminal): void {
+  for (const { rule, step, expected, found, mend } of findings) {
+    terminal.line(`${rule}${step === null ? '' : `, step ${step}`}`);
+    terminal.line(`  expected  ${expected}`);
+    terminal.line(`  found     ${found}`);
+    terminal.line(`  mend      ${mend}`);
+  }
+  if (findings.length === 0) terminal.line(`${name} keeps the contract`);
+  if (gymnasium === undefined) return;
+  const { problem, warnings } = gymnasium;
+  terminal.note(`Gymnasium's own checker: ${problem ?? 'passes'}`);
+  for (const warning of warnings) terminal.note(`Gymnasium's own checker warns: ${warning}`);
+}
 
 function rolloutOf({ options }: CommandContext): RolloutOptions {
   const make = makeOf(options);

@@ -295,6 +295,51 @@ export const EnvSampleResp = Type.Object(
   { ...fromHost, description: 'Replies to `env/sample/req`.' },
 );
 
+export const EnvCheckReq = Type.Object(
+  {
+    ...base,
+    type: Type.Literal('env/check/req'),
+    env_name: text('Id of the environment.'),
+    options,
+    seed: seed('Of the first episode. Default 0.'),
+    steps: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 1000,
+        description: 'Of each rollout. Default 200; 20 where they run programs.',
+      }),
+    ),
+  },
+  { ...fromAgent, description: 'Plays an environment and checks whether it keeps its contract.' },
+);
+
+export const EnvFinding = Type.Object(
+  {
+    rule: text('The rule that the environment breaks; docs/environments.md lists them.'),
+    step: Type.Union([Type.Integer(), Type.Null()], { description: 'Where; 0 is the first reset. Null: at no step.' }),
+    expected: text('What holds for a correct environment.'),
+    found: text('What was found.'),
+    mend: text('How it is mended.'),
+  },
+  { description: 'A rule that an environment breaks, at the first place where it does.' },
+);
+
+export const EnvCheckResp = Type.Object(
+  {
+    ...answer,
+    type: Type.Literal('env/check/resp'),
+    findings: Type.Array(EnvFinding, {
+      description: 'None: the environment keeps its contract as far as it was played.',
+    }),
+    gymnasium: Type.Optional(
+      anyObject(
+        "Of environments of Python: `problem` and `warnings` of Gymnasium's own checker; `problem` is null where it passes.",
+      ),
+    ),
+  },
+  { ...fromHost, description: 'What was found.' },
+);
+
 export const EnvStatePush = Type.Object(
   {
     ...answer,
@@ -342,6 +387,9 @@ export const envSchemas = {
   EnvContainsResp,
   EnvSampleReq,
   EnvSampleResp,
+  EnvCheckReq,
+  EnvCheckResp,
+  EnvFinding,
   EnvStatePush,
 };
 
@@ -371,4 +419,7 @@ export type EnvContainsReq = Static<typeof EnvContainsReq>;
 export type EnvContainsResp = Static<typeof EnvContainsResp>;
 export type EnvSampleReq = Static<typeof EnvSampleReq>;
 export type EnvSampleResp = Static<typeof EnvSampleResp>;
+export type EnvCheckReq = Static<typeof EnvCheckReq>;
+export type EnvCheckResp = Static<typeof EnvCheckResp>;
+export type EnvFinding = Static<typeof EnvFinding>;
 export type EnvStatePush = Static<typeof EnvStatePush>;

@@ -7,6 +7,7 @@
  */
 import type { JsonSchema } from '../../base/json-schema.ts';
 import type { JsonObject } from '../../wire/json.ts';
+import type { CheckReport, CheckRequest } from './check/findings.ts';
 import type { Image } from './rendering/image.ts';
 import type { Space } from './spaces/space.ts';
 
@@ -92,6 +93,10 @@ export interface EnvironmentKind {
   readonly resetOptions: JsonSchema;
   /** True when it runs programs on this machine: offered only where configured and granted. */
   readonly runsCode?: boolean;
+  /** True when the same seed and actions may lead elsewhere: what its programs print has a time in it. */
+  readonly nondeterministic?: boolean;
+  /** Checks it where it runs, when that is not this process. Absent: `check/check.ts` does. */
+  check?(make: JsonObject, request: CheckRequest): Promise<CheckReport>;
   /** Makes one environment, without the time limit. `options` fit `makeOptions`, defaults not filled in. */
   make(options: JsonObject): Soon<Environment>;
 }

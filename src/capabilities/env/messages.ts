@@ -9,6 +9,8 @@ import * as checks from './env.generated.ts';
 import type {
   EnvBatchStepReq,
   EnvBatchStepResp,
+  EnvCheckReq,
+  EnvCheckResp,
   EnvCloseReq,
   EnvCloseResp,
   EnvContainsReq,
@@ -167,6 +169,13 @@ export const envSample = method<EnvSampleReq, EnvSampleResp>({
   request: 'env/sample/req',
   reply: 'env/sample/resp',
   checkRequest: checks.EnvSampleReq,
+});
+
+export const envCheck = method<EnvCheckReq, EnvCheckResp>({
+  ...shared,
+  request: 'env/check/req',
+  reply: 'env/check/resp',
+  checkRequest: checks.EnvCheckReq,
 });
 
 /** Sent when something happens in an episode without a request of this session. */

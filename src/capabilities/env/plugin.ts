@@ -14,8 +14,10 @@ import type { EnvBatchStepReq, EnvContainsReq, EnvObservation, EnvSampleReq, Env
 import type { EnvironmentKind, RenderMode, Soon } from './environment.ts';
 import type { Episode } from './episode.ts';
 import { type EnvGrant, type EpisodeLimits, Episodes } from './episodes.ts';
+import { failure } from './errors.ts';
 import {
   envBatchStep,
+  envCheck,
   envClose,
   envContains,
   envExpList,
@@ -205,6 +207,14 @@ export function envPlugin(options: EnvPluginOptions = {}): Plugin {
         const space = await spaceFor(request, context);
         const sample = space.sampler(seed);
         return { samples: Array.from({ length: n }, () => space.toWire(sample())) };
+      }),
+      handle(envCheck, async ({ env_name, options: of = {}, seed, steps }, context) => {
+        const kind = kindOf(env_name, context);
+        const { make = {} } = of as JsonObject;
+        if (!isObject(make)) throw failure('invalid_options', 'options.make must be an object');
+        const { checkEnvironment } = await import('./check/check.ts');
+        const { signal } = context;
+        return checkEnvironment(kind, make, { signal, seed: seed ?? 0, ...(steps !== undefined && { steps }) });
       }),
     ],
   });

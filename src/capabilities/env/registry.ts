@@ -123,12 +123,16 @@ export function makeSchema({ makeOptions }: EnvironmentKind): JsonSchema {
  * Makes an environment with its time limit and the wrappers chosen.
  * @throws `env.invalid_options` when the options do not fit; `detail.path` says where
  */
-export async function makeEnvironment(kind: EnvironmentKind, options: JsonObject = {}): Promise<Environment> {
+export async function makeEnvironment(
+  kind: EnvironmentKind,
+  options: JsonObject = {},
+  { timeLimit: limited = true }: { readonly timeLimit?: boolean } = {},
+): Promise<Environment> {
   // The validator takes tens of milliseconds to load, and most environments are made without options.
   if (Object.keys(options).length > 0) checkOptions(kind, makeSchema(kind), options);
   const { max_episode_steps: limit = kind.maxEpisodeSteps, wrappers, ...own } = options;
   const made = await kind.make(own);
-  const environment = limit === undefined ? made : timeLimit(made, Number(limit));
+  const environment = limit === undefined || !limited ? made : timeLimit(made, Number(limit));
   if (wrappers === undefined) return environment;
   return (await import('./wrappers/named.ts')).withWrappers(environment, wrappers as (string | JsonObject)[]);
 }

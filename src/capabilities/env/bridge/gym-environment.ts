@@ -4,7 +4,9 @@
  *
  * Values pass as JSON in both directions: the spaces check actions, and what Python returns is not taken apart.
  */
+import { isDeepStrictEqual } from 'node:util';
 import { isObject, type JsonObject, membersOf } from '../../../wire/json.ts';
+import { type CheckReport, type CheckRule, DETERMINISM, finding, type GymnasiumVerdict } from '../check/findings.ts';
 import type { Environment, EnvironmentKind, RenderMode } from '../environment.ts';
 import { limitReached } from '../refusals.ts';
 import type { Image } from '../rendering/image.ts';
@@ -42,6 +44,23 @@ export function gymKinds(environments: readonly GymEnvironmentOptions[], limits:
   let running = 0;
   return environments.map((options): EnvironmentKind => {
     const { name, id = `gym/${name}`, make = {}, module, python = 'python3', inherits = [] } = options;
+    const bodyOf = (given: JsonObject): JsonObject => ({
+      name,
+      options: { ...make, ...given },
+      ...(module !== undefined && { module }),
+    });
+    const start = (): Promise<GymProcess> => {
+      if (running >= maxProcesses) {
+        throw limitReached(`${maxProcesses} environments run in processes of their own already; close one`, {
+          max_processes: maxProcesses,
+        });
+      }
+      running += 1;
+      const onEnd = (): void => {
+        running -= 1;
+      };
+      return GymProcess.start({ python, inherits, replyMs, onEnd });
+    };
     return {
       id,
       about: `${name} of Gymnasium, in a process of ${python}`,
@@ -49,30 +68,43 @@ export function gymKinds(environments: readonly GymEnvironmentOptions[], limits:
       resetOptions: { type: 'object', description: 'options of reset' },
       runsCode: true,
       async make(given) {
-        if (running >= maxProcesses) {
-          throw limitReached(`${maxProcesses} environments run in processes of their own already; close one`, {
-            max_processes: maxProcesses,
-          });
-        }
-        running += 1;
-        const process = await GymProcess.start({
-          python,
-          inherits,
-          replyMs,
-          onEnd: () => {
-            running -= 1;
-          },
-        });
+        const process = await start();
         try {
-          const body = { name, options: { ...make, ...given }, ...(module !== undefined && { module }) };
-          return gymEnvironment(process, await process.call('make', body));
+          return gymEnvironment(process, await process.call('make', bodyOf(given)));
         } catch (thrown) {
           await process.close();
           throw thrown;
         }
       },
+      async check(given, { seed, steps, signal }) {
+        await using first = await start();
+        await using second = await start();
+        signal?.addEventListener('abort', () => void Promise.all([first.close(), second.close()]), { once: true });
+        const body = { ...bodyOf(given), seed, steps };
+        // In two processes the hashes of texts differ, and with them the order of sets.
+        const again = second.call('trace', body).catch(() => ({ trace: [] }));
+        return reportOf(await first.call('check', body), await again);
+      },
     };
   });
+}
+
+/** What two processes found: the checks of one, and the trace of the other beside its own. */
+function reportOf(checked: JsonObject, again: JsonObject): CheckReport {
+  const findings = (checked.findings as readonly { rule: CheckRule; step: number | null; found: string }[]).map(
+    ({ rule, step, found }) => finding(rule, step, found),
+  );
+  const [one, other] = [checked.trace, again.trace] as (readonly unknown[])[];
+  const at = (other ?? []).findIndex((move, index) => !isDeepStrictEqual(move, one?.[index]));
+  // An environment that differs in one process differs in two.
+  if (at >= 0 && !findings.some(({ rule }) => DETERMINISM.includes(rule))) {
+    findings.push(finding('other-process', at, 'another process had another result'));
+  }
+  const gymnasium = checked.gymnasium as GymnasiumVerdict;
+  if (gymnasium.problem !== null && findings.length === 0) {
+    findings.push(finding('gymnasium', null, gymnasium.problem));
+  }
+  return { findings, gymnasium };
 }
 
 function gymEnvironment(process: GymProcess, made: JsonObject): Environment {

@@ -43,7 +43,7 @@ interface Waiting {
   readonly timer: NodeJS.Timeout;
 }
 
-export class GymProcess {
+export class GymProcess implements AsyncDisposable {
   readonly #child: Child;
   readonly #options: GymProcessOptions;
   readonly #waiting = new Map<number, Waiting>();
@@ -114,6 +114,10 @@ export class GymProcess {
     const timer = setTimeout(() => void this.#child.kill(), END_MS);
     await this.#child.exited;
     clearTimeout(timer);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 
   #received(line: string): void {
