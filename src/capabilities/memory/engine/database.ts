@@ -55,6 +55,10 @@ const MIGRATIONS = [
    CREATE VIRTUAL TABLE word_rows USING fts5vocab(words, row);
    INSERT INTO words (words, rank) VALUES ('secure-delete', 1);
    INSERT INTO grams (grams, rank) VALUES ('secure-delete', 1);`,
+  // Vectors and signatures have another form; they are computed again in the background.
+  `CREATE VIRTUAL TABLE word_hits USING fts5vocab(words, instance);
+   DELETE FROM vector;
+   DELETE FROM signature;`,
 ];
 
 /** How long a write waits for another process that writes. */
@@ -62,6 +66,9 @@ const BUSY_MS = 10_000;
 
 /** Bytes from which on SQLite keeps pages in memory: 16 MiB. */
 const CACHE_KIB = 16_384;
+
+/** How exactly the last use of a part is noted. It matters after days. */
+const USED_S = 60;
 
 export interface MemoryDatabaseOptions {
   readonly file: string;
@@ -165,10 +172,15 @@ export class MemoryDatabase {
 
   /** The number of a part, which is made if need be. Inside a write. */
   makePart(name: string): number {
-    const made = this.sql(
-      'INSERT INTO part (name, used_at) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET used_at = excluded.used_at RETURNING part',
-    ).get(name, seconds()) as { part: number };
-    return made.part;
+    const now = seconds();
+    const known = this.sql('SELECT part, used_at FROM part WHERE name = ?').get(name) as
+      | { part: number; used_at: number }
+      | undefined;
+    if (known === undefined) {
+      return Number(this.sql('INSERT INTO part (name, used_at) VALUES (?, ?)').run(name, now).lastInsertRowid);
+    }
+    if (now - known.used_at > USED_S) this.sql('UPDATE part SET used_at = ? WHERE part = ?').run(now, known.part);
+    return known.part;
   }
 
   /** What all parts of the file use. */

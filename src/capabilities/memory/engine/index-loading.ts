@@ -23,6 +23,8 @@ interface Row {
   readonly starts: number;
   readonly ends: number;
   readonly expires: number;
+  /** How many words the full-text index counted, as one of SQLite's numbers of variable length. */
+  readonly counted: Uint8Array | null;
   readonly bits: Uint8Array | null;
 }
 
@@ -55,13 +57,29 @@ export function refreshIndex(database: IndexedDatabase): void {
   database.version = version;
   const rows = database
     .sql(
-      `SELECT entry.id, part, starts, ends, expires, bits FROM entry
+      `SELECT entry.id, part, starts, ends, expires, sz AS counted, bits FROM entry INDEXED BY entry_part
+       LEFT JOIN words_docsize ON words_docsize.id = entry.id
        LEFT JOIN signature ON signature.entry = entry.id AND signature.embedder = ?
        WHERE entry.id > ? ORDER BY entry.id`,
     )
     .iterate(embedder, index.lastId) as IterableIterator<unknown> as IterableIterator<Row>;
-  for (const { bits, ...entry } of rows)
-    index.add({ ...entry, signature: bits === null ? undefined : signatureIn(bits) });
+  for (const { bits, counted, ...entry } of rows) {
+    const [words = 0] = counted === null ? [] : readVarints(counted, 1);
+    index.add({ ...entry, words, signature: bits === null ? undefined : signatureIn(bits) });
+  }
+}
+
+/** The first numbers of a block of the full-text index: seven bits a byte, the high one says that more follow. */
+export function readVarints(block: Uint8Array, count: number): number[] {
+  let at = 0;
+  return Array.from({ length: count }, () => {
+    let value = 0;
+    for (;;) {
+      const byte = block[at++] ?? 0;
+      value = value * 128 + (byte & 0x7f);
+      if (byte < 0x80) return value;
+    }
+  });
 }
 
 /** A stored signature; undefined where the bytes are not one. */

@@ -4,14 +4,15 @@
  * Used by `search.ts`. A query is literal text: each word becomes a quoted term, so no character of it is syntax.
  */
 import type { MemoryDatabase } from './database.ts';
+import { readVarints } from './index-loading.ts';
+import type { SignatureIndex, Wanted } from './signatures.ts';
+import { WordScores } from './word-scores.ts';
 import { wordsOf } from './words.ts';
 
-/** Rows of the words of a query that are scored; the commonest words are left out past it. */
-const MAX_SCORED_ROWS = 8000;
+/** Entries with the words of a query that are scored; the commonest words are left out past it. Some 10 ms. */
+const MAX_SCORED_ROWS = 100_000;
 /** Rows that are looked at where a word alone is more common than that, the newest first. */
 const MAX_SCANNED_ROWS = 20_000;
-/** Of the matches of the rarer words, so many get their score over all words of the query. */
-const MAX_COMPLETED = 120;
 /** Words of a query that are looked at. */
 const MAX_QUERY_WORDS = 64;
 /** How much the entries may grow until a counted frequency is counted again. */
@@ -22,6 +23,9 @@ const HALF_SCORE = 8;
 /** Parts of a literal query that are looked up; what they find is compared with the whole. */
 const MAX_GRAMS = 8;
 const GRAM = 3;
+/** Whole words that are looked up for the same. */
+const MAX_INNER_WORDS = 16;
+const PLAIN = /^[\x21-\x7e]+$/;
 /** Longer queries are sentences: their words find them. */
 const MAX_LITERAL = 256;
 
@@ -33,89 +37,41 @@ export interface LexicalMatch {
 
 const quoted = (term: string): string => `"${term.replaceAll('"', '""')}"`;
 
-/**
- * Entries with any of the words, the best first, at most `count`. Exact BM25 over all words where `exact`; else the
- * commonest words of a long query only count where the rarer ones are found too.
- */
+/** Entries with any of the words, the best first, at most `count`. */
 export function searchWords(
   database: MemoryDatabase,
+  index: SignatureIndex,
   folded: string,
   count: number,
-  accepts: (id: number) => boolean,
-  exact = false,
+  wanted: Wanted,
 ): LexicalMatch[] {
   const words = [...new Set(wordsOf(folded, true))].slice(0, MAX_QUERY_WORDS);
-  if (words.length === 0) return [];
   const ranked = words
     .map((word) => ({ word, rows: rowsWith(database, word) }))
     .filter(({ rows }) => rows > 0)
     .sort((left, right) => left.rows - right.rows);
   const [rarest] = ranked;
   if (rarest === undefined) return [];
-  if (!exact && rarest.rows > MAX_SCORED_ROWS) return newestWith(database, rarest.word, count, accepts);
-  const terms = exact ? ranked : affordable(ranked);
-  const found = database
-    .sql('SELECT rowid AS id, rank FROM words WHERE words MATCH ? ORDER BY rank')
-    .iterate(terms.map(({ word }) => quoted(word)).join(' OR ')) as IterableIterator<unknown> as IterableIterator<{
-    id: number;
-    rank: number;
-  }>;
-  const matches: LexicalMatch[] = [];
-  for (const { id, rank } of found) {
-    if (!accepts(id)) continue;
-    matches.push({ id, score: -rank / (-rank + HALF_SCORE) });
-    if (matches.length === count) break;
+  if (rarest.rows > MAX_SCORED_ROWS) return newestWith(database, rarest.word, count, (id) => index.accepts(id, wanted));
+  const all = totals(database);
+  const scores = new WordScores(index, all.words / all.rows);
+  for (const { word, rows } of affordable(ranked, all.rows)) {
+    const { ids } = database.sql('SELECT group_concat(doc) AS ids FROM word_hits WHERE term = ?').get(word) as {
+      ids: string | null;
+    };
+    scores.add(ids ?? '', weightOf(rows, all.rows));
   }
-  return terms.length === ranked.length ? matches : completed(database, ranked, matches);
+  return scores.best(count, wanted).map(({ id, score }) => ({ id, score: score / (score + HALF_SCORE) }));
 }
 
-/** The first matches with the BM25 of every word, also of those that were left out; the others follow as they were. */
-function completed(
-  database: MemoryDatabase,
-  ranked: readonly Term[],
-  matches: readonly LexicalMatch[],
-): LexicalMatch[] {
-  const { rows, words } = totals(database);
-  const average = words / rows;
-  const weights = new Map(
-    // As FTS5 computes it, so that scores of short and long queries compare.
-    ranked.map((term) => [term.word, Math.max(1e-6, Math.log((rows - term.rows + 0.5) / (term.rows + 0.5)))]),
-  );
-  const read = database.sql('SELECT text FROM entry WHERE id = ?');
-  const first = matches.slice(0, MAX_COMPLETED).map(({ id, score }) => {
-    const row = read.get(id) as { text: string } | undefined;
-    if (row === undefined) return { id, score };
-    const all = wordsOf(row.text);
-    const counts = new Map<string, number>();
-    for (const word of all) if (weights.has(word)) counts.set(word, (counts.get(word) ?? 0) + 1);
-    const length = BM25_K * (1 - BM25_B + (BM25_B * all.length) / average);
-    let sum = 0;
-    for (const [word, count] of counts)
-      sum += ((weights.get(word) as number) * count * (BM25_K + 1)) / (count + length);
-    return { id, score: sum / (sum + HALF_SCORE) };
-  });
-  first.sort((left, right) => right.score - left.score || right.id - left.id);
-  const lowest = first.at(-1)?.score ?? 0;
-  return [...first, ...matches.slice(MAX_COMPLETED).map(({ id, score }) => ({ id, score: Math.min(score, lowest) }))];
-}
-
-const BM25_K = 1.2;
-const BM25_B = 0.75;
+/** What a word counts, as in FTS5: the rarer, the more; nothing worth mentioning where half of all entries have it. */
+const weightOf = (rows: number, all: number): number => Math.max(1e-6, Math.log((all - rows + 0.5) / (rows + 0.5)));
 
 /** Rows and words of the whole index, as FTS5 has counted them. */
 function totals(database: MemoryDatabase): { rows: number; words: number } {
   const { block } = database.sql('SELECT block FROM words_data WHERE id = 1').get() as { block: Uint8Array };
-  let at = 0;
-  // SQLite's numbers of variable length: seven bits a byte, the high one says that more follow.
-  const next = (): number => {
-    let value = 0;
-    for (;;) {
-      const byte = block[at++] ?? 0;
-      value = value * 128 + (byte & 0x7f);
-      if (byte < 0x80) return value;
-    }
-  };
-  return { rows: Math.max(1, next()), words: Math.max(1, next()) };
+  const [rows = 0, words = 0] = readVarints(block, 2);
+  return { rows: Math.max(1, rows), words: Math.max(1, words) };
 }
 
 /** A word of a query, and how many entries have it. */
@@ -124,12 +80,12 @@ interface Term {
   readonly rows: number;
 }
 
-/** The rarest words, as many as are scored within the bound; the rarest of all in any case. */
-function affordable(ranked: readonly Term[]): Term[] {
+/** The rarest words, as many as are scored within the bound, without those that count nothing; the rarest in any case. */
+function affordable(ranked: readonly Term[], all: number): Term[] {
   let left = MAX_SCORED_ROWS;
   return ranked.filter(({ rows }, at) => {
     left -= rows;
-    return at === 0 || left >= 0;
+    return at === 0 || (left >= 0 && rows * 2 < all);
   });
 }
 
@@ -173,16 +129,19 @@ export function searchLiteral(
   accepts: (id: number) => boolean,
 ): number[] {
   if (folded === '' || folded.length > MAX_LITERAL) return [];
-  const characters = [...folded];
+  const whole = [...folded].length >= GRAM;
+  const candidates = whole ? candidatesOf(database, folded) : undefined;
+  if (whole && candidates === undefined) return [];
+  const [table, match] = candidates ?? [];
   const rows =
-    characters.length < GRAM
+    match === undefined
       ? database.sql('SELECT id, text FROM entry WHERE instr(text, ?) > 0 ORDER BY id DESC').iterate(folded)
       : database
           .sql(
-            `SELECT rowid AS id, (SELECT text FROM entry WHERE id = grams.rowid) AS text
-             FROM grams WHERE grams MATCH ? ORDER BY rowid DESC LIMIT ${MAX_SCANNED_ROWS}`,
+            `SELECT rowid AS id, (SELECT text FROM entry WHERE id = ${table}.rowid) AS text
+             FROM ${table} WHERE ${table} MATCH ? ORDER BY rowid DESC LIMIT ${MAX_SCANNED_ROWS}`,
           )
-          .iterate(gramsOf(characters).map(quoted).join(' AND '));
+          .iterate(match);
   const ids: number[] = [];
   for (const { id, text } of rows as IterableIterator<unknown> as IterableIterator<{
     id: number;
@@ -193,6 +152,25 @@ export function searchLiteral(
     if (ids.length === count) break;
   }
   return ids;
+}
+
+/**
+ * The query of the full-text tables that finds every entry with a text as it stands, and few others; undefined: none has it.
+ * The words between the first and the last, which may be parts of longer ones, are there whole and in this order.
+ */
+function candidatesOf(database: MemoryDatabase, folded: string): readonly [table: string, match: string] | undefined {
+  const inner = wordsOf(folded.split(' ').slice(1, -1).join(' ')).slice(0, MAX_INNER_WORDS);
+  const rows = inner.map((word) => rowsWith(database, word));
+  const rarest = Math.min(...rows);
+  // A word of other letters may be one that FTS5 cuts in its own way.
+  if (inner.some((word, at) => rows[at] === 0 && PLAIN.test(word))) return undefined;
+  if (rarest > 0 && rarest <= MAX_SCANNED_ROWS) return ['words', quoted(inner.join(' '))];
+  return [
+    'grams',
+    gramsOf([...folded])
+      .map(quoted)
+      .join(' AND '),
+  ];
 }
 
 /** Some parts of three characters, evenly spread: enough to leave few candidates. */

@@ -4,19 +4,20 @@
  * Called by `reads.ts` for one database. @see docs/memory.md#ranking
  */
 import { type MemoryDatabase, seconds } from './database.ts';
-import { dot, type Embedder } from './embedder.ts';
+import type { Embedder } from './embedder.ts';
 import { fuse, type Ranking } from './fusion.ts';
 import { loadedIndex } from './index-loading.ts';
 import { searchLiteral, searchWords } from './lexical.ts';
-import { signatureOf, type Wanted } from './signatures.ts';
+import type { Wanted } from './signatures.ts';
+import { cosineWith } from './stored-vectors.ts';
 import type { RankingName } from './types.ts';
 import { fold } from './words.ts';
 
 /** Most candidates of each ranking. */
 const MAX_MATCHES = 400;
 const MAX_LITERAL_MATCHES = 200;
-/** Nearest signatures whose exact vectors are compared. */
-const MAX_RESCORED = 1200;
+/** Nearest by their signatures, whose vectors themselves are compared. */
+const MAX_RESCORED = 500;
 const MAX_NEAREST = 200;
 /** A literal match counts less than a ranking of its own: mostly the words have found it already. */
 const LITERAL_WEIGHT = 0.5;
@@ -58,7 +59,7 @@ export function search(
   const near = new Map<number, number>();
   let literal: ReadonlySet<number> = new Set();
   if (query.ranking !== 'vector') {
-    const words = searchWords(database, folded, MAX_MATCHES, accepts);
+    const words = searchWords(database, index, folded, MAX_MATCHES, wanted);
     for (const { id, score } of words) lexical.set(id, score);
     const parts = searchLiteral(database, folded, MAX_LITERAL_MATCHES, accepts);
     literal = new Set(parts);
@@ -67,7 +68,7 @@ export function search(
     rankings.push({ ids: words.map(({ id }) => id), weight: 1 }, { ids: parts, weight: LITERAL_WEIGHT });
   }
   if (query.ranking !== 'lexical' && query.vector !== undefined) {
-    const candidates = index.nearest(signatureOf(query.vector), MAX_RESCORED, wanted);
+    const candidates = index.nearest(query.vector, MAX_RESCORED, wanted);
     const nearest = rescored(database, query.vector, candidates, embedderId).filter(
       ({ score }) => score >= embedder.floor,
     );
@@ -83,26 +84,18 @@ export function search(
   }));
 }
 
-/** The exact cosine of each candidate, the nearest first. */
+/** The cosine of each candidate, the nearest first. */
 function rescored(
   database: MemoryDatabase,
   vector: Float32Array,
   ids: readonly number[],
   embedder: number,
 ): { id: number; score: number }[] {
-  const read = database.sql('SELECT numbers FROM vector WHERE entry = ? AND embedder = ?');
-  const found: { id: number; score: number }[] = [];
-  for (const id of ids) {
-    const row = read.get(id, embedder) as { numbers: Uint8Array } | undefined;
-    if (row !== undefined) found.push({ id, score: dot(vector, vectorIn(row.numbers)) });
-  }
+  const rows = database
+    .sql('SELECT entry AS id, numbers FROM vector WHERE entry IN (SELECT value FROM json_each(?)) AND embedder = ?')
+    .all(JSON.stringify(ids), embedder) as { id: number; numbers: Uint8Array }[];
+  const found = rows.map(({ id, numbers }) => ({ id, score: cosineWith(vector, numbers) }));
   return found.sort((left, right) => right.score - left.score || right.id - left.id);
-}
-
-/** A stored vector. Copied where its bytes do not lie at a multiple of four. */
-function vectorIn(bytes: Uint8Array): Float32Array {
-  const aligned = bytes.byteOffset % 4 === 0 ? bytes : bytes.slice();
-  return new Float32Array(aligned.buffer, aligned.byteOffset, aligned.byteLength >>> 2);
 }
 
 function maskOf(parts: readonly number[]): Uint8Array {

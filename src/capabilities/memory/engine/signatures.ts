@@ -1,14 +1,17 @@
 /**
- * The vectors of all entries as signatures of 384 bits, with what decides whether an entry may be found, in typed arrays.
+ * The vectors of all entries as signatures of 512 bits, with what decides whether an entry may be found, in typed arrays.
  * A search passes over all of them in some milliseconds, and compares the exact vectors of the nearest alone.
  *
- * Used by `vectors.ts`. A bit is the sign of the vector in one direction of a fixed random rotation: the share of equal
- * bits estimates the angle between two vectors.
+ * Used by `search.ts`, `writes.ts` and `index-loading.ts`. A bit is the sign of the vector in one direction of a fixed random
+ * rotation. The share of equal bits estimates the angle between two vectors; the rotated query, unrounded, against the bits
+ * of an entry estimates it twice as well, and costs more.
  */
 
-export const SIGNATURE_WORDS = 12;
+export const SIGNATURE_WORDS = 16;
 const BITS = SIGNATURE_WORDS * 32;
 export const SIGNATURE_BYTES = SIGNATURE_WORDS * 4;
+/** For each vector that a search asks for, so many of the nearest by equal bits are estimated better. */
+const ESTIMATED = 8;
 
 /** Signs of the rotation, the same in every process: signatures are stored. */
 const signs = ((): Int8Array => {
@@ -23,24 +26,44 @@ const signs = ((): Int8Array => {
   return drawn;
 })();
 
-/**
- * The signature of a vector of up to 8,192 numbers: rotated by a Hadamard transform with random signs, twice, so that each
- * bit depends on every number, also where most are zero.
- */
-export function signatureOf(vector: Float32Array): Uint32Array {
-  let size = 512;
+/** The signature of a vector of up to 8,192 numbers. */
+export const signatureOf = (vector: Float32Array): Uint32Array => signsOf(rotated(vector));
+
+/** Rotated by a Hadamard transform with random signs, twice: each number depends on all, also where most are zero. */
+function rotated(vector: Float32Array): Float32Array {
+  let size = BITS;
   while (size < vector.length) size *= 2;
-  const rotated = new Float32Array(size);
-  rotated.set(vector.subarray(0, size));
+  const turned = new Float32Array(size);
+  turned.set(vector.subarray(0, size));
   for (let round = 0; round < 2; round += 1) {
-    for (let at = 0; at < size; at += 1) (rotated[at] as number) *= signs[(at + round * 4099) % signs.length] as number;
-    hadamard(rotated);
+    const from = round * 4099;
+    for (let at = 0; at < size; at += 1) (turned[at] as number) *= signs[(at + from) & (signs.length - 1)] as number;
+    hadamard(turned);
   }
+  return turned;
+}
+
+function signsOf(turned: Float32Array): Uint32Array {
   const words = new Uint32Array(SIGNATURE_WORDS);
   for (let bit = 0; bit < BITS; bit += 1) {
-    if ((rotated[bit] as number) > 0) words[bit >>> 5] = (words[bit >>> 5] as number) | (1 << (bit & 31));
+    if ((turned[bit] as number) > 0) words[bit >>> 5] = (words[bit >>> 5] as number) | (1 << (bit & 31));
   }
   return words;
+}
+
+/** For each byte of a signature and each value of it, what it adds to the product with a rotated query. */
+function productTables(turned: Float32Array): Float32Array {
+  const tables = new Float32Array(SIGNATURE_BYTES * 256);
+  for (let byte = 0; byte < SIGNATURE_BYTES; byte += 1) {
+    const table = tables.subarray(byte * 256, byte * 256 + 256);
+    for (let bit = 0; bit < 8; bit += 1) table[0] = (table[0] as number) - (turned[byte * 8 + bit] as number);
+    for (let value = 1; value < 256; value += 1) {
+      // As for the value without its highest bit, and that bit turned round.
+      const high = 31 - Math.clz32(value);
+      table[value] = (table[value ^ (1 << high)] as number) + 2 * (turned[byte * 8 + high] as number);
+    }
+  }
+  return tables;
 }
 
 function hadamard(values: Float32Array): void {
@@ -63,6 +86,8 @@ export interface IndexedEntry {
   readonly starts: number;
   readonly ends: number;
   readonly expires: number;
+  /** How many words it has, repeats too. */
+  readonly words: number;
   /** Undefined: it has no vector yet. */
   readonly signature: Uint32Array | undefined;
 }
@@ -87,7 +112,9 @@ export class SignatureIndex {
   #times = new Float64Array(3 * 1024);
   /** 1 where there is a signature. */
   #signed = new Uint8Array(1024);
-  #words = new Uint32Array(SIGNATURE_WORDS * 1024);
+  #bits = new Uint32Array(SIGNATURE_WORDS * 1024);
+  #wordCounts = new Uint32Array(1024);
+  /** Of the search that runs. */
   #distances = new Uint16Array(1024);
 
   /** Entries in it, removed ones too until they are cleared away. */
@@ -101,7 +128,7 @@ export class SignatureIndex {
   }
 
   /** Adds an entry, whose id is higher than all before it. */
-  add({ id, part, starts, ends, expires, signature }: IndexedEntry): void {
+  add({ id, part, starts, ends, expires, words, signature }: IndexedEntry): void {
     if (this.#size === this.#ids.length) this.#grow();
     const at = this.#size++;
     this.#ids[at] = id;
@@ -109,87 +136,37 @@ export class SignatureIndex {
     this.#times[3 * at] = starts;
     this.#times[3 * at + 1] = ends;
     this.#times[3 * at + 2] = expires;
+    this.#wordCounts[at] = words;
     this.#sign(at, signature);
   }
 
   /** Sets until when an entry is valid. */
   end(id: number, ends: number): void {
-    const at = this.#find(id);
+    const at = this.placeOf(id);
     if (at !== -1) this.#times[3 * at + 1] = ends;
   }
 
   expire(id: number, expires: number): void {
-    const at = this.#find(id);
+    const at = this.placeOf(id);
     if (at !== -1) this.#times[3 * at + 2] = expires;
   }
 
   /** Sets the signature of an entry. */
   sign(id: number, signature: Uint32Array | undefined): void {
-    const at = this.#find(id);
+    const at = this.placeOf(id);
     if (at !== -1) this.#sign(at, signature);
   }
 
   /** An entry that was deleted: it is found no more. */
   remove(id: number): void {
-    const at = this.#find(id);
+    const at = this.placeOf(id);
     if (at === -1) return;
     this.#parts[at] = -1;
     this.#sign(at, undefined);
   }
 
-  /** True when a search may find the entry. An id that is not in the index is not. */
-  accepts(id: number, wanted: Wanted): boolean {
-    const at = this.#find(id);
-    return at !== -1 && this.#fits(at, wanted);
-  }
-
-  /** The ids of at most about `count` entries whose signatures are nearest, in no order. */
-  nearest(signature: Uint32Array, count: number, wanted: Wanted): number[] {
-    const size = this.#size;
-    const distances = this.#distances;
-    const histogram = new Int32Array(BITS + 2);
-    for (let at = 0; at < size; at += 1) {
-      let distance = BITS + 1;
-      if (this.#signed[at] === 1 && this.#fits(at, wanted)) {
-        distance = this.#distance(at * SIGNATURE_WORDS, signature);
-      }
-      distances[at] = distance;
-      (histogram[distance] as number) += 1;
-    }
-    let farthest = 0;
-    let within = histogram[0] as number;
-    while (within < count && farthest < BITS) {
-      farthest += 1;
-      within += histogram[farthest] as number;
-    }
-    const ids: number[] = [];
-    // What lies exactly as far as the last of them comes in too, up to a bound.
-    for (let at = size - 1; at >= 0 && ids.length < count * 2; at -= 1) {
-      if ((distances[at] as number) <= farthest) ids.push(this.#ids[at] as number);
-    }
-    return ids;
-  }
-
-  #distance(from: number, signature: Uint32Array): number {
-    let sum = 0;
-    for (let word = 0; word < SIGNATURE_WORDS; word += 1) {
-      let bits = (this.#words[from + word] as number) ^ (signature[word] as number);
-      bits -= (bits >>> 1) & 0x55555555;
-      bits = (bits & 0x33333333) + ((bits >>> 2) & 0x33333333);
-      sum += Math.imul((bits + (bits >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24;
-    }
-    return sum;
-  }
-
-  #fits(at: number, { parts, at: time, now, ids }: Wanted): boolean {
-    const part = this.#parts[at] as number;
-    if (part < 0 || parts[part] !== 1) return false;
-    if ((this.#times[3 * at] as number) > time || (this.#times[3 * at + 1] as number) <= time) return false;
-    return (this.#times[3 * at + 2] as number) > now && (ids === undefined || ids.has(this.#ids[at] as number));
-  }
-
-  /** The place of an id, by halving: ids only grow. */
-  #find(id: number): number {
+  /** The place of an id among all, by halving: both only grow. -1 without it. */
+  placeOf(id: number): number {
     let low = 0;
     let high = this.#size - 1;
     while (low <= high) {
@@ -202,9 +179,102 @@ export class SignatureIndex {
     return -1;
   }
 
+  idAt(place: number): number {
+    return this.#ids[place] as number;
+  }
+
+  /** How many words the entry of a place has. */
+  wordsAt(place: number): number {
+    return this.#wordCounts[place] as number;
+  }
+
+  /** True when a search may find the entry of a place. */
+  fitsAt(at: number, { parts, at: time, now, ids }: Wanted): boolean {
+    const part = this.#parts[at] as number;
+    if (part < 0 || parts[part] !== 1) return false;
+    if ((this.#times[3 * at] as number) > time || (this.#times[3 * at + 1] as number) <= time) return false;
+    return (this.#times[3 * at + 2] as number) > now && (ids === undefined || ids.has(this.#ids[at] as number));
+  }
+
+  /** True when a search may find the entry. An id that is not in the index is not. */
+  accepts(id: number, wanted: Wanted): boolean {
+    const at = this.placeOf(id);
+    return at !== -1 && this.fitsAt(at, wanted);
+  }
+
+  /** The ids of about `count` entries whose vectors are nearest, as far as their signatures say, in no order. */
+  nearest(vector: Float32Array, count: number, wanted: Wanted): number[] {
+    const turned = rotated(vector);
+    const places = this.#nearestBits(signsOf(turned), count * ESTIMATED, wanted);
+    const tables = productTables(turned);
+    const products = Float32Array.from(places, (at) => this.#product(at * SIGNATURE_WORDS, tables));
+    const lowest = products.toSorted()[Math.max(0, products.length - count)] as number;
+    return places.filter((_, at) => (products[at] as number) >= lowest).map((at) => this.#ids[at] as number);
+  }
+
+  /** The places of at most about `count` entries with the most bits in common. */
+  #nearestBits(signature: Uint32Array, count: number, wanted: Wanted): number[] {
+    const size = this.#size;
+    const distances = this.#distances;
+    const histogram = new Int32Array(BITS + 2);
+    for (let at = 0; at < size; at += 1) {
+      let distance = BITS + 1;
+      if (this.#signed[at] === 1 && this.fitsAt(at, wanted)) {
+        distance = this.#distance(at * SIGNATURE_WORDS, signature);
+      }
+      distances[at] = distance;
+      (histogram[distance] as number) += 1;
+    }
+    let farthest = 0;
+    let within = histogram[0] as number;
+    while (within < count && farthest < BITS) {
+      farthest += 1;
+      within += histogram[farthest] as number;
+    }
+    const places: number[] = [];
+    // What lies exactly as far as the last of them comes in too, up to a bound.
+    for (let at = size - 1; at >= 0 && places.length < count * 2; at -= 1) {
+      if ((distances[at] as number) <= farthest) places.push(at);
+    }
+    return places;
+  }
+
+  /** About proportional to the product of the entry's vector with the query of the tables. */
+  #product(from: number, tables: Float32Array): number {
+    let sum = 0;
+    for (let word = 0; word < SIGNATURE_WORDS; word += 1) {
+      const bits = this.#bits[from + word] as number;
+      const table = word * 1024;
+      sum +=
+        (tables[table + (bits & 255)] as number) +
+        (tables[table + 256 + ((bits >>> 8) & 255)] as number) +
+        (tables[table + 512 + ((bits >>> 16) & 255)] as number) +
+        (tables[table + 768 + (bits >>> 24)] as number);
+    }
+    return sum;
+  }
+
+  /** How many bits differ. Two words at a time are counted up to the sums of four bits, and added there. */
+  #distance(from: number, signature: Uint32Array): number {
+    const bits = this.#bits;
+    let sums = 0;
+    for (let word = 0; word < SIGNATURE_WORDS; word += 2) {
+      let one = (bits[from + word] as number) ^ (signature[word] as number);
+      let two = (bits[from + word + 1] as number) ^ (signature[word + 1] as number);
+      one -= (one >>> 1) & 0x55555555;
+      two -= (two >>> 1) & 0x55555555;
+      one = (one & 0x33333333) + ((one >>> 2) & 0x33333333);
+      two = (two & 0x33333333) + ((two >>> 2) & 0x33333333);
+      one += two;
+      // At most 16 for each byte and pair of words: eight pairs stay within a byte.
+      sums += (one & 0x0f0f0f0f) + ((one >>> 4) & 0x0f0f0f0f);
+    }
+    return (sums & 255) + ((sums >>> 8) & 255) + ((sums >>> 16) & 255) + (sums >>> 24);
+  }
+
   #sign(at: number, signature: Uint32Array | undefined): void {
     this.#signed[at] = signature === undefined ? 0 : 1;
-    if (signature !== undefined) this.#words.set(signature, at * SIGNATURE_WORDS);
+    if (signature !== undefined) this.#bits.set(signature, at * SIGNATURE_WORDS);
   }
 
   #grow(): void {
@@ -213,7 +283,8 @@ export class SignatureIndex {
     this.#parts = grown(this.#parts, new Int32Array(capacity));
     this.#times = grown(this.#times, new Float64Array(3 * capacity));
     this.#signed = grown(this.#signed, new Uint8Array(capacity));
-    this.#words = grown(this.#words, new Uint32Array(SIGNATURE_WORDS * capacity));
+    this.#bits = grown(this.#bits, new Uint32Array(SIGNATURE_WORDS * capacity));
+    this.#wordCounts = grown(this.#wordCounts, new Uint32Array(capacity));
     this.#distances = new Uint16Array(capacity);
   }
 }

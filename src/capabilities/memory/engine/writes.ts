@@ -9,6 +9,7 @@ import { canonical, type MemoryKey } from '../key.ts';
 import { type MemoryDatabase, NEVER } from './database.ts';
 import type { Embedder } from './embedder.ts';
 import { signatureOf } from './signatures.ts';
+import { packVector } from './stored-vectors.ts';
 import type { NewEntry } from './types.ts';
 import { fold, textOf, wordsOf } from './words.ts';
 
@@ -152,14 +153,15 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
       sum,
     );
   const id = Number(lastInsertRowid);
+  const words = wordsOf(prepared.text);
   for (const tag of new Set(entry.tags)) {
     database.sql('INSERT INTO tag (part, tag, entry) VALUES (?, ?, ?)').run(part, tag, id);
   }
-  database.sql('INSERT INTO words (rowid, text) VALUES (?, ?)').run(id, wordsOf(prepared.text).join(' '));
+  database.sql('INSERT INTO words (rowid, text) VALUES (?, ?)').run(id, words.join(' '));
   database.sql('INSERT INTO grams (rowid, text) VALUES (?, ?)').run(id, prepared.text);
   if (prepared.vector !== undefined) storeVector(context, id, prepared.vector, prepared.signature as Uint32Array);
   database.sql('UPDATE part SET entries = entries + 1, bytes = bytes + ? WHERE part = ?').run(prepared.bytes, part);
-  database.index?.add({ id, part, starts, ends, expires, signature: prepared.signature });
+  database.index?.add({ id, part, starts, ends, expires, words: words.length, signature: prepared.signature });
   for (const old of entry.supersedes) supersede(database, part, old, key, starts);
   // The oldest versions make room; the newest is never among them.
   const most = historyVersions + 1;
@@ -177,7 +179,7 @@ export function storeVector(
 ): void {
   database
     .sql('INSERT OR REPLACE INTO vector (entry, embedder, numbers) VALUES (?, ?, ?)')
-    .run(id, embedder, new Uint8Array(vector.buffer, vector.byteOffset, vector.byteLength));
+    .run(id, embedder, packVector(vector));
   database
     .sql('INSERT OR REPLACE INTO signature (entry, embedder, bits) VALUES (?, ?, ?)')
     .run(id, embedder, new Uint8Array(signature.buffer));

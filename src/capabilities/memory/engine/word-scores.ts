@@ -1,0 +1,92 @@
+/**
+ * BM25 of all entries for one query, from the occurrences of each of its words.
+ *
+ * Used by `lexical.ts`. The formula and its constants are those of FTS5, so the scores are the same.
+ * @see https://www.sqlite.org/fts5.html#the_bm25_function
+ */
+import type { SignatureIndex, Wanted } from './signatures.ts';
+
+const K = 1.2;
+const B = 0.75;
+/** Steps between the highest score and 0 by which the best are chosen before they are sorted. */
+const STEPS = 1024;
+
+const COMMA = 44;
+const ZERO = 48;
+
+export class WordScores {
+  readonly #index: SignatureIndex;
+  readonly #average: number;
+  /** By the place of the entry in the index. */
+  readonly #scores: Float32Array;
+
+  /** `average` words an entry has. */
+  constructor(index: SignatureIndex, average: number) {
+    this.#index = index;
+    this.#average = average;
+    this.#scores = new Float32Array(index.size);
+  }
+
+  /** Adds a word: the ids of the entries that have it, ascending, one for each occurrence, with commas in between. */
+  add(occurrences: string, weight: number): void {
+    let id = 0;
+    let last = 0;
+    let count = 0;
+    let place = -1;
+    for (let at = 0; at <= occurrences.length; at += 1) {
+      const code = at === occurrences.length ? COMMA : occurrences.charCodeAt(at);
+      if (code !== COMMA) {
+        id = id * 10 + code - ZERO;
+        continue;
+      }
+      if (id !== last) {
+        this.#score(place, count, weight);
+        place = this.#placeAfter(place, last, id);
+        last = id;
+        count = 0;
+      }
+      count += 1;
+      id = 0;
+    }
+    this.#score(place, count, weight);
+  }
+
+  /** The best entries of those that are wanted, at most `count`, the best first; of equal ones the newest. */
+  best(count: number, wanted: Wanted): { id: number; score: number }[] {
+    const scores = this.#scores;
+    const index = this.#index;
+    let highest = 0;
+    for (let place = 0; place < scores.length; place += 1) {
+      const score = scores[place] as number;
+      if (score === 0) continue;
+      if (!index.fitsAt(place, wanted)) scores[place] = 0;
+      else if (score > highest) highest = score;
+    }
+    const scale = STEPS / highest;
+    const steps = new Int32Array(STEPS + 1);
+    for (let place = 0; place < scores.length; place += 1)
+      (steps[((scores[place] as number) * scale) | 0] as number) += 1;
+    let lowest = STEPS;
+    for (let within = steps[lowest] as number; within < count && lowest > 0; within += steps[lowest] as number) {
+      lowest -= 1;
+    }
+    const best: { id: number; score: number }[] = [];
+    for (let place = 0; place < scores.length; place += 1) {
+      const score = scores[place] as number;
+      if (score > 0 && ((score * scale) | 0) >= lowest) best.push({ id: index.idAt(place), score });
+    }
+    return best.sort((left, right) => right.score - left.score || right.id - left.id).slice(0, count);
+  }
+
+  #score(place: number, count: number, weight: number): void {
+    if (place === -1 || count === 0) return;
+    const length = K * (1 - B + (B * this.#index.wordsAt(place)) / this.#average);
+    (this.#scores[place] as number) += (weight * count * (K + 1)) / (count + length);
+  }
+
+  /** The place of an id: where no entry was deleted in between, it is as far on as the id. */
+  #placeAfter(place: number, last: number, id: number): number {
+    const guess = place + id - last;
+    return place !== -1 && this.#index.idAt(guess) === id ? guess : this.#index.placeOf(id);
+  }
+}
