@@ -51,7 +51,7 @@ export {
 } from './capabilities/env/client.ts';
 export type { Durability } from './capabilities/env/durable.ts';
 export type { EnvDescription, EnvFinding, EnvObservation } from './capabilities/env/env.schema.ts';
-export type { Autoreset } from './capabilities/env/episode.ts';
+export type { Autoreset } from './capabilities/env/environment.ts';
 export type { Transition } from './capabilities/env/trajectory.ts';
 export {
   type AdaptOptions,

@@ -12,7 +12,7 @@ import type { GymnasiumVerdict } from './check/findings.ts';
 import type { Durability } from './durable.ts';
 import * as replies from './env.replies.generated.ts';
 import type { EnvDescription, EnvFinding, EnvObservation } from './env.schema.ts';
-import type { Autoreset } from './episode.ts';
+import type { Autoreset } from './environment.ts';
 import {
   envBatchStep,
   envCheck,

@@ -8,7 +8,7 @@
 import type { Store } from '../../host/store/store.ts';
 import type { JsonObject } from '../../wire/json.ts';
 import type { EnvObservation } from './env.schema.ts';
-import type { Environment } from './environment.ts';
+import type { Autoreset, Environment } from './environment.ts';
 import { environmentFailed, limitReached } from './refusals.ts';
 import type { Transition } from './trajectory.ts';
 
@@ -20,6 +20,11 @@ export const DURABILITIES: readonly Durability[] = ['none', 'episode', 'step'];
 /** Where the generator of an episode was before its reset. */
 export type Origin = { readonly seed: number } | { readonly snapshot: JsonObject } | { readonly generator: string };
 
+/** One step as it is stored, with the start that it led to by an autoreset; that start alone where the action was ignored. */
+export interface StoredStep extends Partial<Transition> {
+  readonly started?: { readonly state: JsonObject };
+}
+
 /** What is stored of an episode beside its steps. */
 export interface EpisodeRecord {
   readonly id: string;
@@ -27,6 +32,8 @@ export interface EpisodeRecord {
   readonly make: JsonObject;
   readonly reset_options: JsonObject;
   readonly durability: Durability;
+  /** Absent: `disabled`. */
+  readonly autoreset?: Autoreset;
   readonly origin: Origin;
   readonly status: 'running' | 'ended';
   /** The first observation. */
@@ -73,11 +80,11 @@ export class EpisodeStore {
     await this.#store.set(keyOf(record.id), record);
   }
 
-  /** Writes one step, and the end of the episode with it. */
-  async step(id: string, transition: Transition): Promise<void> {
+  /** Writes one step, and the end of the episode with it, if it `ends` there. */
+  async step(id: string, step: StoredStep, ends: boolean): Promise<void> {
     await this.#store.atomically(() => {
-      void this.#store.rows<Transition>(tableOf(id)).insert(transition);
-      if (transition.done) this.#end(id);
+      void this.#store.rows<StoredStep>(tableOf(id)).insert(step);
+      if (ends) this.#end(id);
     });
   }
 
@@ -94,8 +101,8 @@ export class EpisodeStore {
     if (record !== undefined) void this.#store.set(keyOf(id), { ...record, status: 'ended' });
   }
 
-  *steps(id: string): Generator<Transition, void> {
-    const rows = this.#store.rows<Transition>(tableOf(id));
+  *steps(id: string): Generator<StoredStep, void> {
+    const rows = this.#store.rows<StoredStep>(tableOf(id));
     for (let after = 0; ; ) {
       const page = rows.list({ after, limit: PAGE });
       for (const { row } of page) yield row;

@@ -39,6 +39,12 @@ export interface ResetRequest {
   readonly signal?: AbortSignal;
 }
 
+/**
+ * What a step of an episode that has ended does. `disabled`: it is refused. `next_step`: its action is ignored and the next
+ * episode starts. `same_step`: the step that ends an episode starts the next one.
+ */
+export type Autoreset = 'disabled' | 'next_step' | 'same_step';
+
 export type RenderMode = 'ansi' | 'rgb_array';
 
 /**

@@ -5,18 +5,12 @@
  * Made by `episodes.ts`; the plugin calls it for each message.
  */
 import { isObject, type JsonObject } from '../../wire/json.ts';
-import { mustEqual } from './durable.ts';
+import { mustEqual, type StoredStep } from './durable.ts';
 import type { EnvObservation } from './env.schema.ts';
-import type { Environment, EnvironmentKind, Soon, Start, Step } from './environment.ts';
+import type { Autoreset, Environment, EnvironmentKind, Soon, Start, Step } from './environment.ts';
 import { environmentFailed, finishedEpisode, unknownAction } from './refusals.ts';
 import type { Space } from './spaces/space.ts';
 import { Trajectory, type TrajectoryLimits, type Transition } from './trajectory.ts';
-
-/**
- * What a step of an episode that has ended does. `disabled`: it is refused. `next_step`: its action is ignored and the next
- * episode starts. `same_step`: the step that ends an episode starts the next one.
- */
-export type Autoreset = 'disabled' | 'next_step' | 'same_step';
 
 export interface EpisodeOptions {
   readonly id: string;
@@ -27,7 +21,7 @@ export interface EpisodeOptions {
   /** What `reset` gets again at an autoreset. */
   readonly resetOptions: JsonObject;
   /** Stores a step before its reply. When it rejects, the step did not happen and the episode is dropped from memory. */
-  readonly persist?: ((transition: Transition) => Promise<void>) | undefined;
+  readonly persist?: ((step: StoredStep) => Promise<void>) | undefined;
   /** Epoch milliseconds. */
   readonly now: () => number;
 }
@@ -40,7 +34,7 @@ export class Episode {
   readonly trajectory: Trajectory;
   readonly #resetOptions: JsonObject;
   readonly #now: () => number;
-  readonly #persist: EpisodeOptions['persist'];
+  #persist: EpisodeOptions['persist'];
   /** The newest observation; undefined until it is reset. */
   #obs: EnvObservation | undefined;
   /** Steps of this id, through autoresets. */
@@ -93,12 +87,13 @@ export class Episode {
   }
 
   /** Takes up an episode that has ended, from what is stored. */
-  restore(first: EnvObservation, transitions: Iterable<Transition>): void {
+  restore(first: EnvObservation, steps: Iterable<StoredStep>): void {
     this.#obs = first;
     this.#ended = true;
-    for (const transition of transitions) {
-      const { index, step, next_state, done, reward, terminated, truncated, info } = transition;
-      this.trajectory.add(transition);
+    for (const stored of steps) {
+      if (!isTransition(stored)) continue;
+      const { index, step, next_state, done, reward, terminated, truncated, info } = stored;
+      this.trajectory.add(stored);
       this.#index = index;
       this.#step = step;
       const metadata = { terminated, truncated, info };
@@ -106,25 +101,18 @@ export class Episode {
     }
   }
 
-  /** Steps it again as it was stepped; nothing is stored of that. Rejects with `runtime_error`, reason `diverged`. */
-  async replay(seed: number | null, first: EnvObservation, transitions: Iterable<Transition>): Promise<void> {
+  /** Acts again as it acted, and compares with what was stored. Rejects with `runtime_error`, reason `diverged`. */
+  async replay(seed: number | null, first: EnvObservation, steps: Iterable<StoredStep>): Promise<void> {
     const start = await this.environment.reset({ seed, options: this.#resetOptions });
     mustEqual(0, 'the observation', first.state, this.#started(start).state);
     this.#obs = first;
-    for (const stored of transitions) {
-      const action = this.environment.actionSpace.fromWire(stored.action);
-      const result = await this.environment.step(action);
-      const { observation, reward, terminated, truncated, info } = result;
-      this.#step += 1;
-      this.#index += 1;
-      const obs = this.#observation(observation, reward, terminated, truncated, info);
-      mustEqual(this.#index, 'the observation', stored.next_state, obs.state);
-      mustEqual(this.#index, 'the reward', stored.reward, reward);
-      mustEqual(this.#index, 'the end', [stored.terminated, stored.truncated], [terminated, truncated]);
-      this.trajectory.add(stored);
-      this.#obs = obs;
-      this.#ended = terminated || truncated;
+    const persist = this.#persist;
+    for (const stored of steps) {
+      this.#persist = async (again) => mustBeAsStored(stored, again, this.#index);
+      // Where a reset was next, the action was ignored.
+      await this.#act({ payload: { action: stored.action } });
     }
+    this.#persist = persist;
   }
 
   /** The newest observation. */
@@ -163,7 +151,10 @@ export class Episode {
     if (this.#failure !== undefined) throw this.#failure;
     if (this.#ended) {
       if (this.autoreset !== 'next_step') throw finishedEpisode(this.id);
-      return this.#again((start) => this.#started(start));
+      return this.#again((start) => {
+        const obs = this.#started(start);
+        return this.#stored({ started: { state: obs.state as JsonObject } }, obs);
+      });
     }
     const value = readAction(action, this.environment.actionSpace, this.kind.id);
     let step: Soon<Step>;
@@ -210,16 +201,8 @@ export class Episode {
     this.#obs = obs;
     this.#ended = done;
     this.trajectory.add(transition);
-    if (this.#persist !== undefined) {
-      return this.#persist(transition).then(
-        () => obs,
-        (thrown) => {
-          this.#failure = thrown;
-          throw thrown;
-        },
-      );
-    }
-    if (!done || this.autoreset !== 'same_step') return obs;
+    if (!done || this.autoreset !== 'same_step')
+      return this.#persist === undefined ? obs : this.#stored(transition, obs);
     return this.#again((start) => {
       const first = this.#started(start);
       const metadata = {
@@ -230,14 +213,35 @@ export class Episode {
         final_step_num: obs.step_num,
       };
       this.#obs = { ...first, reward, done, truncated, metadata };
-      return this.#obs;
+      return this.#stored({ ...transition, started: { state: first.state as JsonObject } }, this.#obs);
     });
   }
 
+  /** Stores a step, then replies to it. */
+  #stored(step: StoredStep, obs: EnvObservation): Soon<EnvObservation> {
+    if (this.#persist === undefined) return obs;
+    return this.#persist(step).then(
+      () => obs,
+      (thrown) => {
+        this.#failure = thrown;
+        throw thrown;
+      },
+    );
+  }
+
   /** The next episode of the same id, from where the generator is. */
-  #again(finish: (start: Start) => EnvObservation): Soon<EnvObservation> {
-    const start = this.environment.reset({ seed: null, options: this.#resetOptions });
-    return start instanceof Promise ? start.then(finish) : finish(start);
+  #again(finish: (start: Start) => Soon<EnvObservation>): Soon<EnvObservation> {
+    let start: Soon<Start>;
+    try {
+      start = this.environment.reset({ seed: null, options: this.#resetOptions });
+    } catch (thrown) {
+      throw this.#broken(thrown);
+    }
+    return start instanceof Promise
+      ? start.then(finish, (thrown) => {
+          throw this.#broken(thrown);
+        })
+      : finish(start);
   }
 
   #observation(
@@ -276,6 +280,19 @@ export class Episode {
     this.#failure = failure;
     return failure;
   }
+}
+
+const isTransition = (step: StoredStep): step is Transition => step.index !== undefined;
+
+/** Compares a step of a replay with the stored one. */
+function mustBeAsStored(stored: StoredStep, again: StoredStep, index: number): void {
+  if (isTransition(stored)) {
+    const { next_state, reward, terminated, truncated } = stored;
+    mustEqual(index, 'the observation', next_state, again.next_state);
+    mustEqual(index, 'the reward', reward, again.reward);
+    mustEqual(index, 'the end', [terminated, truncated], [again.terminated, again.truncated]);
+  }
+  mustEqual(index, 'the observation after the reset', stored.started?.state, again.started?.state);
 }
 
 /** Longest description of a space in an error. */

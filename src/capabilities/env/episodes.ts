@@ -15,14 +15,15 @@ import {
   EpisodeStore,
   type Origin,
   prepareReplay,
+  type StoredStep,
 } from './durable.ts';
 import type { EnvObservation } from './env.schema.ts';
-import type { Environment, EnvironmentKind, Soon } from './environment.ts';
-import { type Autoreset, Episode, type EpisodeOptions } from './episode.ts';
+import type { Autoreset, Environment, EnvironmentKind, Soon } from './environment.ts';
+import { Episode, type EpisodeOptions } from './episode.ts';
 import { failure } from './errors.ts';
 import { environmentFailed, limitReached, resetDenied, unknownEnvironment, unknownEpisode } from './refusals.ts';
 import { makeEnvironment } from './registry.ts';
-import type { TrajectoryLimits, Transition } from './trajectory.ts';
+import type { TrajectoryLimits } from './trajectory.ts';
 
 export interface EpisodeLimits extends TrajectoryLimits {
   /** Episodes of one session at once. */
@@ -143,7 +144,9 @@ export class Episodes {
     if (episode !== undefined) return episode;
     const key = durableKey(session, id);
     const durable = this.#durable.get(key);
-    if (durable !== undefined) return durable;
+    if (durable instanceof Promise || durable?.failed === false) return durable;
+    // Its environment failed, as when its process was killed: it continues from what is stored.
+    if (durable !== undefined) this.#drop(id, session, durable);
     if (!this.#isDurable) throw unknownEpisode(id);
     const records = new EpisodeStore(owner.store.agent);
     const record = records.record(id);
@@ -155,7 +158,7 @@ export class Episodes {
   }
 
   async #load(record: EpisodeRecord, store: EpisodeStore, session: SessionView): Promise<Episode> {
-    const { id, env_name, make, reset_options: resetOptions, durability, origin, status, first } = record;
+    const { id, env_name, make, reset_options: resetOptions, durability, origin, status, first, autoreset } = record;
     if (status === 'running' && durability === 'episode') {
       throw environmentFailed(
         'episode_interrupted',
@@ -169,7 +172,8 @@ export class Episodes {
       id,
       kind,
       environment,
-      autoreset: 'disabled',
+      // Of the durability `episode` only what has ended is stored: nothing can follow.
+      autoreset: durability === 'step' ? (autoreset ?? 'disabled') : 'disabled',
       resetOptions,
       durability,
       store,
@@ -198,11 +202,17 @@ export class Episodes {
     readonly session: SessionView;
   }): Episode {
     const { limits, now } = this.#deps;
-    const { id } = options;
-    const persist = async (transition: Transition): Promise<void> => {
+    const { id, autoreset } = options;
+    /** Index of the newest stored transition. */
+    let stored = 0;
+    const persist = async (step: StoredStep): Promise<void> => {
       try {
-        if (durability === 'step') await store?.step(id, transition);
-        else if (transition.done) await store?.ended(id, episode.trajectory.newest(Number.POSITIVE_INFINITY));
+        if (durability === 'step') await store?.step(id, step, step.done === true && autoreset === 'disabled');
+        else if (step.done === true) {
+          const fresh = episode.trajectory.after(stored, Number.POSITIVE_INFINITY);
+          stored = episode.index;
+          await store?.ended(id, fresh);
+        }
       } catch (thrown) {
         // In memory it is ahead of its record: the next request takes it up from there.
         this.#durable.delete(durableKey(session, id));
@@ -254,9 +264,6 @@ export class Episodes {
     }
     if (durability !== 'none' && !this.#isDurable) {
       throw failure('invalid_options', 'this host stores no episodes; set durability in its options of env');
-    }
-    if (durability !== 'none' && autoreset !== 'disabled') {
-      throw failure('invalid_options', 'a durable episode has no autoreset; leave out one of the two options');
     }
     const own = this.#own(session);
     this.#mustHaveRoom(own);
@@ -314,6 +321,7 @@ export class Episodes {
             make,
             reset_options: resetOptions,
             durability,
+            autoreset,
             origin,
             status: 'running',
             first: obs,
@@ -345,6 +353,12 @@ export class Episodes {
     if (records.record(id) === undefined) return;
     await records.remove(id);
     await this.#forget(id, session);
+  }
+
+  /** A durable episode whose environment failed leaves the memory. */
+  #drop(id: string, session: SessionView, episode: Episode): void {
+    this.#durable.delete(durableKey(session, id));
+    for (const each of this.#owners.values()) if (each.durable.delete(id)) this.#release(each, episode);
   }
 
   /** A durable episode leaves the memory. */

@@ -137,7 +137,7 @@ export function envPlugin(options: EnvPluginOptions = {}): Plugin {
       if (other === session || other.principal.name !== principal.name || other.agentId !== agentId) continue;
       other.push(envStatePush, {
         episode_id: obs.episode_id,
-        step_id: obs.step_num - 1,
+        step_id: Math.max(0, obs.step_num - 1),
         action_id: null,
         event_type: 'Observation',
         reason: 'step of another session',
@@ -147,7 +147,13 @@ export function envPlugin(options: EnvPluginOptions = {}): Plugin {
         terminal: obs.done === true,
       });
     }
-    return { obs };
+    return obs;
+  };
+
+  const step = (id: string, action: JsonObject, context: CallContext): Soon<EnvObservation> => {
+    const episode = episodes.find(id, context);
+    if (episode instanceof Promise || episode.durable) return durableStep(episode, action, context);
+    return episode.step(action);
   };
 
   return definePlugin({
@@ -165,11 +171,7 @@ export function envPlugin(options: EnvPluginOptions = {}): Plugin {
         const request = { name: env_name, seed, options: of as JsonObject };
         return { obs: await episodes.start(kind, request, context) };
       }),
-      handle(envStep, ({ episode_id, action }, context) => {
-        const episode = episodes.find(episode_id, context);
-        if (!(episode instanceof Promise) && !episode.durable) return inReply(episode.step(action as JsonObject));
-        return durableStep(episode, action as JsonObject, context);
-      }),
+      handle(envStep, ({ episode_id, action }, context) => inReply(step(episode_id, action as JsonObject, context))),
       handle(envObserve, async ({ episode_id }, context) => ({
         obs: (await episodes.find(episode_id, context)).observe(),
       })),
@@ -184,7 +186,7 @@ export function envPlugin(options: EnvPluginOptions = {}): Plugin {
       ),
       handle(envPlan, plan),
       handle(envPlanAsReply, plan),
-      handle(envBatchStep, (request, context) => batchStep(request, (id) => episodes.find(id, context), limits)),
+      handle(envBatchStep, (request, context) => batchStep(request, (id, action) => step(id, action, context), limits)),
       handle(envExpList, async ({ episode_id = '', limit = 100, after }, context) => {
         if (episode_id !== '')
           return { episodes: experience([await episodes.find(episode_id, context)], limit, after) };
@@ -305,7 +307,7 @@ const storedEpisode = ({ id, env_name, status, durability }: EpisodeRecord): Jso
 /** Steps several episodes. What one of them refuses is an error in its place. */
 function batchStep(
   request: Body<EnvBatchStepReq>,
-  find: (id: string) => Soon<Episode>,
+  step: (id: string, action: JsonObject) => Soon<EnvObservation>,
   { maxBatch }: { readonly maxBatch: number },
 ): Soon<{ results: JsonObject[] }> {
   const { episode_ids, actions } = request;
@@ -320,9 +322,7 @@ function batchStep(
   const { id = '' } = request as { readonly id?: string };
   const one = (at: number): Soon<JsonObject> => {
     try {
-      const action = actions[at] as JsonObject;
-      const episode = find(episode_ids[at] as string);
-      const obs = episode instanceof Promise ? episode.then((found) => found.step(action)) : episode.step(action);
+      const obs = step(episode_ids[at] as string, actions[at] as JsonObject);
       return obs instanceof Promise ? obs.then((value) => stepReply(value, id, at), refused) : stepReply(obs, id, at);
     } catch (thrown) {
       return refused(thrown);

@@ -158,10 +158,68 @@ describe('an episode', () => {
     assert.equal((rows as { n: number }).n, 0);
   });
 
-  test('has no autoreset when it is durable, and a bounded number of neighbours', async (t) => {
+  for (const autoreset of ['next_step', 'same_step'] as const) {
+    test(`of durability step with autoreset ${autoreset} continues in the middle, in batches too`, async (t) => {
+      const files = stored(t);
+      const actions = [1, 1, 0, 1, 1, 1, 0, 1, 1, 1, 1, 0];
+      const options = { make: { late: true }, seed: 3, autoreset };
+      const first = await files.host({ durability: 'step' });
+      const never = await first.agent.env.reset<number, number>('Counter-v0', { ...options, durability: 'none' });
+      const expected: unknown[] = [];
+      for (const action of actions) expected.push(await never.step(action));
+      await never.close();
+      const vector = await first.agent.env.vector<number, number>('Counter-v0', 2, options);
+      const [left, right] = vector.episodes;
+      assert.ok(left && right);
+      const got: unknown[] = [];
+      let beside: unknown;
+      for (const action of actions.slice(0, 7)) {
+        const [one, other] = await vector.step([action, 1]);
+        got.push(one);
+        beside = other;
+      }
+      await first.stop();
+      const next = await files.host();
+      const again = await next.agent.env.episode<number, number>(left.id);
+      assert.deepEqual(again.latest, got.at(-1));
+      assert.deepEqual((await next.agent.env.episode(right.id)).latest, beside);
+      for (const action of actions.slice(7)) got.push(await again.step(action));
+      assert.deepEqual(got, expected);
+      assert.ok(got.some((step) => (step as { done: boolean }).done));
+      assert.deepEqual(
+        (await Array.fromAsync(again.transitions())).map(({ index }) => index),
+        (await Array.fromAsync(again.transitions())).map((_, at) => at + 1),
+      );
+    });
+  }
+
+  test('of durability episode with autoreset stores each that has ended, and nothing follows it after a restart', async (t) => {
+    const files = stored(t);
+    const first = await files.host({ durability: 'episode' });
+    const episode = await first.agent.env.reset<number, number>('Counter-v0', {
+      options: { start: 1 },
+      autoreset: 'next_step',
+    });
+    // Two episodes of two steps each, resets between and after them, and a step of the third.
+    for (let step = 0; step < 7; step++) await episode.step(1);
+    await first.stop();
+    const next = await files.host();
+    const again = await next.agent.env.episode<number, number>(episode.id);
+    assert.deepEqual(
+      (await Array.fromAsync(again.transitions())).map(({ index, step }) => [index, step]),
+      [
+        [1, 1],
+        [2, 2],
+        [3, 1],
+        [4, 2],
+      ],
+    );
+    await assert.rejects(again.step(1), { code: 'runtime_error', message: /has ended/ });
+  });
+
+  test('that is durable has a known mode, and a bounded number of neighbours', async (t) => {
     const files = stored(t);
     const { agent } = await files.host({ durability: 'step', maxStoredEpisodes: 2 });
-    await assert.rejects(agent.env.reset('Counter-v0', { autoreset: 'next_step' }), { code: 'env.invalid_options' });
     await assert.rejects(agent.env.reset('Counter-v0', { durability: 'always' as never }), {
       code: 'env.invalid_options',
     });
