@@ -25,6 +25,7 @@ import type { Principal } from '../session/principal.ts';
 import { may } from '../session/rights.ts';
 import type { Session } from '../session/session.ts';
 import type { TrafficShares } from '../session/traffic-shares.ts';
+import type { Link } from '../transport/link.ts';
 import { A2ECodec, errorBody, versionFits } from '../wire/a2e.ts';
 import { violation } from '../wire/check.ts';
 import { shown } from '../wire/codec.ts';
@@ -42,6 +43,8 @@ export interface A2EHandshakeDeps {
   readonly traffic: TrafficShares;
   readonly log: Log;
   readonly uptimeMs: () => number;
+  /** Who a peer is, by how its link came or by its token. */
+  authenticate(link: Link, token: unknown): Principal | undefined;
   /** Capabilities loaded. */
   readonly offers: (principal: Principal) => ReadonlyMap<string, CapabilityOffer>;
   /** Extensions this host grants when asked. */
@@ -144,7 +147,7 @@ export class A2EHandshake implements Dialect {
     const host = this.#host;
     if (!versionFits(request.a2e) || !versionFits(request.version))
       return this.#reject(gate, request, 'version_mismatch');
-    const principal = host.auth.authenticate(request.auth_token ?? '');
+    const principal = host.authenticate(gate.link, request.auth_token ?? '');
     if (principal === undefined) return this.#authFailed(gate, request);
     const extensions = isObject(request.extensions) ? request.extensions : {};
     const resume = extensions[EXTENSION_RESUME];

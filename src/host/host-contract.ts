@@ -18,6 +18,7 @@ import type { Link } from '../transport/link.ts';
 import type { AuditRecord } from './audit/audit.ts';
 import type { HostLimits, HostSlots } from './host-limits.ts';
 import type { Plugin } from './plugin.ts';
+import type { SharedState } from './store/shared-state.ts';
 
 /** Gets one record per handled request; `openAudit` of `host/audit/audit.ts` is one. */
 export interface AuditSink {
@@ -53,6 +54,11 @@ export interface HostOptions {
   readonly snapshots?: SnapshotStore;
   /** The file of the plugins' stores, made when a plugin that declares one starts. Default: in memory. */
   readonly stateFile?: string;
+  /**
+   * Where other hosts of the user may have the same state. Default: one host has it at a time.
+   * @internal
+   */
+  readonly sharedState?: SharedState;
   /** Folder of the plugins' data folders. Default: a temporary one for each plugin that asks for it. */
   readonly dataDir?: string;
   /**
@@ -133,8 +139,11 @@ export interface Host extends Closable {
   start(): Promise<void>;
   /** True once it was started, also when it has stopped since. */
   readonly started: boolean;
-  /** Accepts a link: the agent at its other end may send its handshake. */
-  accept(link: Link): void;
+  /**
+   * Accepts a link: the agent at its other end may send its handshake. Its token tells the principal, unless `principal` is given:
+   * then the way the link came is its proof.
+   */
+  accept(link: Link, principal?: Principal): void;
   /**
    * Ends all sessions in order and stops the plugins. Idempotent.
    * @param graceMs time for running work, milliseconds; default `limits.shutdownTimeoutMs`

@@ -80,6 +80,8 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   readonly #plugins: Plugins;
   readonly #state: PluginState;
   readonly #termsByKey = new Map<string, Terms>();
+  /** The principals of links that need no token. */
+  readonly #proven = new WeakMap<Link, Principal>();
   readonly #limitsByPrincipal = new WeakMap<Principal, ConnectionLimits>();
   #phase: 'new' | 'running' | 'stopping' = 'new';
   readonly #lifetime = new Lifetime();
@@ -124,9 +126,14 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     this.extensions = extensionsOf(options.journal, this.limits);
     const records = this.extensions.has(EXTENSION_RESUME) ? options.journal?.records : undefined;
     this.#stored = records && new StoredSessions(records, this.limits.resumeWindowMs, this.#now);
-    const { stateFile: file, storage } = options;
-    const state = { file, storage, log: this.log, now: this.#now, sessions: () => new Map(this.#owners()) };
-    this.#state = new PluginState(state);
+    this.#state = new PluginState({
+      file: options.stateFile,
+      storage: options.storage,
+      log: this.log,
+      now: this.#now,
+      opened: () => options.sharedState?.opened(),
+      sessions: () => new Map(this.#owners()),
+    });
     const { log, workspace } = this.#callDeps;
     this.#plugins = new Plugins({
       hostId: this.id,
@@ -135,6 +142,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       dataDir: options.dataDir,
       changed: this.#changed,
       openState: this.#state.open,
+      sharedState: options.sharedState,
       loaded: (runtime) => this.#notifyLoaded(runtime),
     });
     this.#journalRoute = journalReader({
@@ -242,7 +250,8 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     return this.#registry.get(session) !== undefined;
   }
 
-  accept(link: Link): void {
+  accept(link: Link, principal?: Principal): void {
+    if (principal !== undefined) this.#proven.set(link, principal);
     if (this.#phase !== 'running') return link.destroy(`the host ${this.started ? 'has stopped' : 'was not started'}`);
     this.#acceptor.accept(link);
   }
@@ -315,6 +324,10 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
 
   prepare(granted: ReadonlySet<string>): Promise<void> | undefined {
     return this.#plugins.load(granted);
+  }
+
+  authenticate(link: Link, token: unknown): Principal | undefined {
+    return this.#proven.get(link) ?? this.auth.authenticate(token);
   }
 
   find(id: string): Session | undefined {

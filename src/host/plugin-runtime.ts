@@ -7,11 +7,15 @@
 
 import { JsonSchemas, type SchemaChecker } from '../base/json-schema.ts';
 import type { Log } from '../base/log.ts';
+import { sleep } from '../base/sleep.ts';
+
 import type { Principal, SessionView } from '../session/principal.ts';
 import { grantOf } from '../session/rights.ts';
-import { asError, fail } from '../wire/errors.ts';
+import { asError, fail, type HandfastError } from '../wire/errors.ts';
 import { checkPlugin } from './check-plugin.ts';
-import type { Plugin, PluginContext } from './plugin.ts';
+import type { CallContext } from './context.ts';
+import type { Handler, Plugin, PluginContext } from './plugin.ts';
+import type { SharedState } from './store/shared-state.ts';
 import type { PluginStore, StateDatabase } from './store/store.ts';
 
 /** What the plugins of one host share. */
@@ -25,7 +29,13 @@ export interface RuntimeDeps {
   changed(capability: string, session: SessionView | undefined): void;
   /** Opens the state of all plugins, once. */
   openState(): Promise<StateDatabase>;
+  /** Where requests go while another host has the state; undefined: they fail with `journal_locked`. */
+  readonly sharedState: SharedState | undefined;
 }
+
+/** How often another host is asked that has the state and does not accept links, and the milliseconds between. */
+const MAX_ATTEMPTS = 20;
+const RETRY_MS = 50;
 
 export class PluginRuntime implements PluginContext {
   #plugin: Plugin;
@@ -113,6 +123,45 @@ export class PluginRuntime implements PluginContext {
       },
     );
     return this.#opening;
+  }
+
+  /** Runs a handler once the store is open; where another host has it, the request is made there. */
+  serve(handler: Handler, request: object, context: CallContext): object | Promise<object> {
+    const opening = this.storeReady();
+    if (opening === undefined) return handler.run(request as never, context);
+    return opening.then(
+      () => handler.run(request as never, context),
+      (error: unknown) => this.#serveElsewhere(asError(error), handler, request, context),
+    );
+  }
+
+  async #serveElsewhere(
+    locked: HandfastError,
+    handler: Handler,
+    request: object,
+    context: CallContext,
+  ): Promise<object> {
+    const { sharedState } = this.#deps;
+    if (locked.code !== 'journal_locked' || sharedState === undefined) throw locked;
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await sharedState.forward(handler.method, request, context);
+      } catch (thrown) {
+        const { code, retryable } = asError(thrown);
+        const gone = code === 'unreachable' || (code === 'connection_lost' && retryable);
+        if (code === 'journal_locked' || (gone && attempt === MAX_ATTEMPTS)) throw locked;
+        if (!gone) throw thrown;
+      }
+      // That host has just opened the state, or has just ended.
+      await sleep(RETRY_MS, context.signal);
+      context.signal.throwIfAborted();
+      const failure = await this.storeReady()?.then(
+        () => undefined,
+        (error: unknown) => asError(error),
+      );
+      if (failure === undefined) return handler.run(request as never, context);
+      if (failure.code !== 'journal_locked') throw failure;
+    }
   }
 
   /**

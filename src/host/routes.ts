@@ -107,9 +107,7 @@ function first(all: readonly Served[]): Run {
   const [only] = all as [Served];
   const serve = ({ runtime, handler }: Served, request: object, context: Parameters<Run>[1]) => {
     context.runtime = runtime;
-    const opening = runtime.storeReady();
-    if (opening === undefined) return handler.run(request as never, context);
-    return opening.then(() => handler.run(request as never, context));
+    return runtime.serve(handler, request, context);
   };
   if (all.length === 1 && only.handler.declines === undefined) {
     return (request, context) => serve(only, request, context);
@@ -129,10 +127,7 @@ function first(all: readonly Served[]): Run {
 function merged(method: Method, all: readonly Served[], log: Log): Run {
   return async (request, context) => {
     const settled = await Promise.allSettled(
-      all.map(async ({ runtime, handler }) => {
-        await runtime.storeReady();
-        return handler.run(request as never, new PluginView(context, runtime));
-      }),
+      all.map(async ({ runtime, handler }) => runtime.serve(handler, request, new PluginView(context, runtime))),
     );
     const replies: object[] = [];
     let failure: unknown;

@@ -38,6 +38,8 @@ export interface Method<Request extends object = object, Reply extends object = 
   readonly gapOf?: (
     data: Readonly<Record<string, unknown>>,
   ) => { readonly from: number; readonly to: number } | undefined;
+  /** True where its events continue behind the reply: a subscription. */
+  readonly subscribes?: boolean;
   /**
    * For list requests: joins the answers of several plugins, highest priority first. Without it, a request goes to the
    * first plugin that owns it.

@@ -11,6 +11,7 @@ import type { PathGuard } from '../base/workspace/protected-paths.ts';
 import type { HostConfig } from '../config/config.ts';
 import { createHost, type Host, type HostOptions, type SnapshotStore } from '../host/host.ts';
 import type { Plugin } from '../host/plugin.ts';
+import type { SharedState } from '../host/store/shared-state.ts';
 import type { Journal } from '../journal/journal.ts';
 import { sharedMemoryJournal } from '../journal/memory.ts';
 import { JournalShares } from '../journal/shares.ts';
@@ -89,6 +90,7 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
       forgetClosed: config.journal.kind === 'memory',
       audit,
       stateFile: join(own, 'state.db'),
+      sharedState: sharedState(join(own, 'state.sock'), () => running as Host, log),
       dataDir: join(own, 'data'),
       snapshots: await snapshotsOf(plugins, { home, hostId, log }),
       newId,
@@ -120,6 +122,18 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
     await closeAll(closing, log);
     throw error;
   }
+}
+
+/** Loaded when a plugin needs the state: most hosts on pipes are asked for none. */
+function sharedState(path: string, host: () => Host, log: Log): SharedState {
+  let forwarding: Promise<Pick<SharedState, 'forward'>> | undefined;
+  return {
+    opened: () => void import('./shared-state.ts').then(({ serveState }) => serveState({ path, host: host(), log })),
+    async forward(...request) {
+      forwarding ??= import('./shared-state.ts').then(({ StateForwarding }) => new StateForwarding(path));
+      return (await forwarding).forward(...request);
+    },
+  };
 }
 
 /** Where every peer is an administrator there is nothing to guard, and nothing is loaded for it. */

@@ -76,7 +76,7 @@ test('the handshake does not wait; requests behind it do, in their order, and no
   for (const id of ids) agent.send(stats(id));
   const { metadata } = (await shaken).accepted_caps[0];
   assert.deepEqual(metadata, { slow: true, name: 'memory', type: 'memory', priority: 0, exclusive: false });
-  await new Promise((resolve) => setTimeout(resolve, 30));
+  while (happened.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
   assert.deepEqual([happened, agent.rest], [['load'], []]);
   release();
   const replies = [];
@@ -107,7 +107,7 @@ test('it is loaded once for all sessions, and notified of those that live, when 
     await agent.shake({ agent_id: `a${at}`, agent_caps: ['memory'] });
   }
   second.link.destroy();
-  await new Promise((resolve) => setTimeout(resolve, 20));
+  while (host.health().sessions > 2) await new Promise((resolve) => setTimeout(resolve, 5));
   release();
   first.send(stats('s'));
   assert.equal((await first.reply('s')).type, 'memory/stats/resp');
@@ -149,7 +149,7 @@ test('a host that stops while it loads ends in order', async () => {
   const { happened, offered, release } = deferred();
   const { host } = await hostOf([offered]);
   await rawAgent(host).shake({ agent_caps: ['memory'] });
-  await new Promise((resolve) => setTimeout(resolve, 10));
+  while (happened.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
   const closed = host.close(0);
   release();
   await closed;

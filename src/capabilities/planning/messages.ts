@@ -104,6 +104,7 @@ export const watch = method<schema.WatchReq, schema.WatchResp>({
   request: 'planning/watch/req',
   reply: 'planning/watch/resp',
   event: 'planning/watch/event',
+  subscribes: true,
   capability: 'planning',
   idempotent: true,
   checkRequest: checks.WatchReq,

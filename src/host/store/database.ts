@@ -7,7 +7,8 @@
  */
 
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { type DatabaseOptions, openDatabase, soleOwner } from '../../base/sqlite/database.ts';
+import { acquireNamedLock } from '../../base/file-lock.ts';
+import { type DatabaseOptions, openDatabase } from '../../base/sqlite/database.ts';
 import { GroupCommit } from '../../base/sqlite/group-commit.ts';
 import type { Principal } from '../../session/principal.ts';
 import type { StorageShares } from '../../session/storage-shares.ts';
@@ -88,9 +89,21 @@ export function openStateDatabase(
       migrations: MIGRATIONS,
       synchronous: 'FULL',
       ownCheckpoints: true,
-      lock: soleOwner('another host has this store open; give each host its own host_id'),
+      lock: soleHost,
     },
     (database, release) => new SqliteState(database, release, options.storage, options.sessions),
+  );
+}
+
+/** The lock of the file; its holder is named to the second host. */
+function soleHost(file: string): () => void {
+  const { release, holder } = acquireNamedLock(`${file}.lock`, `${file}.pid`);
+  if (release !== undefined) return release;
+  const who = holder === undefined ? 'another host of this user' : `the host of process ${holder}`;
+  throw fail(
+    'journal_locked',
+    `${who} has the state of this host_id open and cannot be asked; connect to that one, stop it, or set host_id in handfast.yaml`,
+    { ...(holder !== undefined && { pid: holder }) },
   );
 }
 

@@ -15,6 +15,8 @@ export interface PluginStateOptions {
   readonly storage: StorageShares | undefined;
   readonly log: Log;
   readonly now: () => number;
+  /** Called once, when a file was opened. */
+  readonly opened?: (() => void) | undefined;
   /** The sessions that exist, with their owners: what others stored is dropped at opening. */
   readonly sessions: () => ReadonlyMap<string, string>;
 }
@@ -33,7 +35,8 @@ export class PluginState {
     const { openStateDatabase } = await import('./database.ts');
     if (this.#closed) throw fail('interrupted', 'the host has stopped');
     const { file = ':memory:', storage, log, now, sessions } = this.#options;
-    this.#database ??= openStateDatabase({
+    if (this.#database !== undefined) return this.#database;
+    this.#database = openStateDatabase({
       file,
       storage,
       now,
@@ -41,6 +44,7 @@ export class PluginState {
       onCorrupt: ({ reason, movedTo }) =>
         log.error('the store of the plugins was damaged; a new one was created', { file, reason, movedTo }),
     });
+    if (file !== ':memory:') this.#options.opened?.();
     return this.#database;
   };
 

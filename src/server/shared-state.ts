@@ -1,0 +1,110 @@
+/**
+ * The state of plugins, shared by the hosts of one user that have the same `host_id`: an editor's `handfast stdio` beside
+ * `handfast up`, or two of them. The first to need it has it open and listens on a socket beside it; the others make the requests
+ * of plugins that need it there, with the agent's own name. When it ends, the next one opens the state itself.
+ *
+ * The system lets only this user connect (file 0600, folder 0700), so no token is asked for. Made by `assemble.ts`; `host/` calls it.
+ */
+import { AgentSession } from '../agent/agent.ts';
+import type { Log } from '../base/log.ts';
+import type { CallContext, SessionView } from '../host/context.ts';
+import type { Host } from '../host/host.ts';
+import type { SharedState } from '../host/store/shared-state.ts';
+import type { Method } from '../protocol/method.ts';
+import { LOCAL_PRINCIPAL } from '../session/auth.ts';
+import { may } from '../session/rights.ts';
+import { connectUnix, listenUnix } from '../transport/socket.ts';
+import { withoutEnvelope } from '../wire/a2e.ts';
+import { asError, fail } from '../wire/errors.ts';
+
+/** Time for reaching the other host and for the handshake. */
+const CONNECT_TIMEOUT_MS = 5_000;
+
+export interface SharingDeps {
+  /** Path of the socket. */
+  readonly path: string;
+  readonly host: Pick<Host, 'accept' | 'closed' | 'limits'>;
+  readonly log: Log;
+}
+
+/** Serves the state that `host` has opened to the other hosts. Never rejects: without the socket they say that it is locked. */
+export async function serveState({ path, host, log }: SharingDeps): Promise<void> {
+  if (process.platform === 'win32') return;
+  try {
+    const { maxMessageBytes } = host.limits;
+    const listener = await listenUnix({ path, maxMessageBytes }, (link) => host.accept(link, LOCAL_PRINCIPAL));
+    void host.closed.then(() => listener.close());
+  } catch (error) {
+    log.warn('other hosts of this host_id have no memory, learning and planning while this one runs', { error });
+  }
+}
+
+/** Makes requests at the host that has the state, in one session for each of ours and each capability. */
+export class StateForwarding implements Pick<SharedState, 'forward'> {
+  readonly #path: string;
+  readonly #sessions = new WeakMap<SessionView, Map<string, Promise<AgentSession>>>();
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  async forward(method: Method, request: object, context: CallContext): Promise<object> {
+    const { principal } = context.session;
+    // The other host knows the rights of this user, not those that are granted here.
+    if (principal.name !== LOCAL_PRINCIPAL.name || !may(principal, 'administer')) {
+      throw fail('journal_locked', 'another host has the state');
+    }
+    const agent = await this.#agent(context.session, method.capability);
+    const { subscribes = false } = method;
+    if (subscribes) context.keepStream();
+    const call = agent.calls.call(method, withoutEnvelope({ ...request }), {
+      signal: context.signal,
+      timeoutMs: 0,
+      streaming: true,
+      keepStream: subscribes,
+    });
+    const emitted = (async () => {
+      for await (const { kind, data } of call) await context.emit(kind, data);
+    })();
+    if (subscribes) {
+      emitted.then(
+        () => context.finishStream(),
+        (error) => context.finishStream(asError(error)),
+      );
+    } else await emitted;
+    return call;
+  }
+
+  #agent(session: SessionView, capability: string): Promise<AgentSession> {
+    const agents = this.#sessions.get(session) ?? new Map<string, Promise<AgentSession>>();
+    this.#sessions.set(session, agents);
+    let agent = agents.get(capability);
+    if (agent === undefined) {
+      agent = this.#open(session, capability, () => agents.delete(capability));
+      agents.set(capability, agent);
+    }
+    return agent;
+  }
+
+  async #open(session: SessionView, capability: string, ended: () => void): Promise<AgentSession> {
+    try {
+      const dial = (signal: AbortSignal | undefined) =>
+        connectUnix(`unix://${this.#path}`, { timeoutMs: CONNECT_TIMEOUT_MS, ...(signal && { signal }) });
+      const agent = await AgentSession.open(dial, [capability], {
+        agentId: session.agentId,
+        connectTimeoutMs: CONNECT_TIMEOUT_MS,
+        timeoutMs: 0,
+        resume: false,
+      });
+      void agent.closed.then(ended);
+      const close = (): void => void agent.close();
+      if (session.signal.aborted) close();
+      else session.signal.addEventListener('abort', close, { once: true });
+      agent.require(capability);
+      return agent;
+    } catch (error) {
+      ended();
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,128 @@
+/**
+ * Several hosts of one user with the same `host_id`, as an editor's `handfast stdio` beside `handfast up`: all of them have
+ * memory, learning and planning, each change is seen by all, and a host that ends or is killed takes nothing with it.
+ */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { connect } from '../../src/connect.ts';
+import type { HandfastError } from '../../src/wire/errors.ts';
+import { User } from './command.ts';
+
+const users: User[] = [];
+const agents: { close(): Promise<void> }[] = [];
+after(async () => {
+  await Promise.all(agents.map((agent) => agent.close()));
+  await Promise.all(users.map((user) => user.leave()));
+});
+
+function newUser(): User {
+  const user = new User();
+  users.push(user);
+  return user;
+}
+
+/** An agent that has started a host of its own, as editors do. */
+async function editor(user: User, { agentId = 'editor', config = '', token = '' } = {}) {
+  const [program, ...words] = user.line(['stdio', ...(config === '' ? [] : ['--config', config])]);
+  const agent = await connect(`stdio:${[program, ...words].join(' ')}`, {
+    agentId,
+    token,
+    capabilities: ['memory', 'learning', 'planning'],
+    cwd: user.cwd,
+    env: user.environment(),
+  });
+  agents.push(agent);
+  return agent;
+}
+
+test('two hosts on pipes and one that listens have the same plans, choices and memories', async () => {
+  const user = newUser();
+  const [first, second] = [await editor(user), await editor(user)];
+  const { plan_id } = await first.planning.createPlan('shared');
+  const { task_id } = await second.planning.add(plan_id, 'Write it down');
+  await user.up();
+  assert.match((await user.run(['plan', 'ls'])).stdout, /shared/);
+  assert.match((await user.run(['plan', 'tasks', plan_id])).stdout, /Write it down/);
+  // Exactly one gets it, whichever host it asks.
+  const claims = await Promise.all([first, second, first, second].map((agent) => agent.planning.claim(plan_id)));
+  const [claim, ...others] = claims.filter((each) => each !== undefined);
+  assert.deepEqual([claim?.task.task_id, others], [task_id, []]);
+  await claim?.done();
+  assert.equal((await second.planning.task(plan_id, task_id)).status, 'done');
+
+  for (const agent of [first, second]) {
+    const { experienceId } = await agent.learning.decide('search', ['a', 'b']);
+    assert.equal(await agent.learning.reward(experienceId, 1), true);
+  }
+  const choices = await Promise.all([first, second].map(async ({ learning }) => (await learning.stats()).choices));
+  assert.deepEqual(choices[0], choices[1]);
+  assert.equal(choices[0]?.[0]?.decisions, 2);
+
+  await (await first.memory.open()).store({ key: 'sky', content: 'The sky is blue' });
+  assert.equal((await (await second.memory.open()).get('sky'))?.content, 'The sky is blue');
+});
+
+test('agents of other names stay apart, whichever host has the state', async () => {
+  const user = newUser();
+  const [first, second] = [await editor(user, { agentId: 'one' }), await editor(user, { agentId: 'two' })];
+  await first.learning.decide('search', ['a', 'b']);
+  assert.deepEqual((await second.learning.stats()).choices, []);
+  assert.equal((await first.learning.stats()).choices.length, 1);
+});
+
+test('a subscription at the second host gets the changes of the first, and an error of a request stays what it is', async () => {
+  const user = newUser();
+  const [first, second] = [await editor(user), await editor(user)];
+  const { plan_id } = await first.planning.createPlan('followed');
+  const stop = new AbortController();
+  const seen: string[] = [];
+  const following = (async () => {
+    for await (const { action, task_id } of second.planning.watch(plan_id, { after: 0, signal: stop.signal })) {
+      seen.push(`${action} ${task_id === '' ? 'plan' : 'task'}`);
+      if (seen.length === 2) break;
+    }
+  })();
+  await first.planning.add(plan_id, 'A task');
+  await following;
+  assert.deepEqual(seen, ['created plan', 'created task']);
+  await assert.rejects(second.planning.plan('000000000000'), { code: 'planning.unknown_plan' });
+  await assert.rejects(second.planning.tasks(plan_id, {}, { signal: AbortSignal.abort() }), { code: 'cancelled' });
+});
+
+test('when the host that has the state is killed, the next one takes it over; nothing acknowledged is lost', async () => {
+  const user = newUser();
+  const up = (await user.up()).command;
+  const { plan_id } = await user.json<{ plan_id: string }>(['plan', 'create', 'survivor']);
+  const [first, second] = [await editor(user), await editor(user)];
+  await first.planning.add(plan_id, 'Before');
+  await second.planning.add(plan_id, 'Before too');
+  up.child.kill('SIGKILL');
+  await up.ended();
+  // What only reads is repeated by the host; a change that was sent to the killed one would say that it may have run.
+  assert.deepEqual(
+    (await Promise.all([first, second].map(({ planning }) => planning.tasks(plan_id)))).map(({ length }) => length),
+    [2, 2],
+  );
+  await Promise.all([first.planning.add(plan_id, 'After'), second.planning.add(plan_id, 'After too')]);
+  for (const agent of [first, second]) {
+    const titles = (await agent.planning.tasks(plan_id)).map(({ title }) => title);
+    assert.deepEqual(titles.toSorted(), ['After', 'After too', 'Before', 'Before too']);
+  }
+});
+
+test('a session with rights of its own is not served elsewhere: the error names the process and what to do', async () => {
+  const user = newUser();
+  const config = user.write(
+    'handfast.yaml',
+    'auth: { tokens: { name: guest, token: the-token-of-the-guest, capabilities: [planning] } }\n',
+  );
+  const owner = await editor(user, { config: user.write('owner.yaml', '{}\n') });
+  await owner.planning.createPlan('private');
+  const guest = await editor(user, { config, token: 'the-token-of-the-guest' });
+  await assert.rejects(guest.planning.plans(), ({ code, message, detail }: HandfastError) => {
+    assert.equal(code, 'journal_locked');
+    assert.match(message, /the host of process \d+ has the state .*; connect to that one, stop it, or set host_id/);
+    assert.equal(typeof detail.pid, 'number');
+    return true;
+  });
+});
