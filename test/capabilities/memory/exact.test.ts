@@ -64,18 +64,22 @@ async function filled(t: TestContext, count: number) {
   const index = loadedIndex(database, EMBEDDER);
   await store(count / 2, count);
   await drop(count / 2 + 4, count);
-  const wanted = { parts: Uint8Array.from({ length: part + 1 }, (_, at) => Number(at === part)), at: 2, now: 2 };
+  const fitting = index.fitting({
+    parts: Uint8Array.from({ length: part + 1 }, (_, at) => Number(at === part)),
+    at: 2,
+    now: 2,
+  });
   const texts = database.db.prepare('SELECT id, text FROM entry ORDER BY id DESC').all() as {
     id: number;
     text: string;
   }[];
-  return { database, index, wanted, part, texts, random, sentence };
+  return { database, index, fitting, part, texts, random, sentence };
 }
 
 test('the score of each entry is that of FTS5, also after deletions, and whether the index was loaded or grew', {
   timeout: 120_000,
 }, async (t) => {
-  const { database, index, wanted, sentence } = await filled(t, 1200);
+  const { database, index, fitting, sentence } = await filled(t, 1200);
   const exact = database.db.prepare('SELECT rowid AS id, -rank AS score FROM words WHERE words MATCH ?');
   for (let query = 0; query < 60; query += 1) {
     const folded = fold(sentence(1 + (query % 5)));
@@ -83,7 +87,7 @@ test('the score of each entry is that of FTS5, also after deletions, and whether
     const bm25 = new Map(
       (exact.all(terms.join(' OR ')) as { id: number; score: number }[]).map(({ id, score }) => [id, score]),
     );
-    const found = searchWords(database, index, folded, 2000, wanted);
+    const found = searchWords(database, index, folded, 2000, fitting);
     for (const { id, score } of found) {
       const expected = (bm25.get(id) as number) / ((bm25.get(id) as number) + 8);
       assert.ok(Math.abs(score - expected) < 1e-4, `${folded}: ${score} instead of ${expected} for ${id}`);
@@ -97,7 +101,7 @@ test('the score of each entry is that of FTS5, also after deletions, and whether
 test('the entries with a text as it stands are found, all of them, by any part of any text', {
   timeout: 120_000,
 }, async (t) => {
-  const { database, index, wanted, texts, random, sentence } = await filled(t, 1200);
+  const { database, index, fitting, texts, random, sentence } = await filled(t, 1200);
   for (let query = 0; query < 300; query += 1) {
     const { text } = texts[Math.floor(random() * texts.length)] as { text: string };
     const characters = [...text];
@@ -106,7 +110,7 @@ test('the entries with a text as it stands are found, all of them, by any part o
     const folded = query % 5 === 0 ? fold(sentence(2 + (query % 3))) : part.trim();
     if (folded === '') continue;
     const expected = texts.filter((one) => one.text.includes(folded)).map(({ id }) => id);
-    const found = searchLiteral(database, folded, 2000, (id) => index.accepts(id, wanted));
+    const found = searchLiteral(database, folded, 2000, (id) => fitting[index.placeOf(id)] === 1);
     assert.deepEqual(found, expected, JSON.stringify(folded));
   }
 });

@@ -5,7 +5,7 @@
  */
 import type { MemoryDatabase } from './database.ts';
 import { readVarints } from './index-loading.ts';
-import type { SignatureIndex, Wanted } from './signatures.ts';
+import type { SignatureIndex } from './signatures.ts';
 import { WordScores } from './word-scores.ts';
 import { wordsOf } from './words.ts';
 
@@ -37,13 +37,13 @@ export interface LexicalMatch {
 
 const quoted = (term: string): string => `"${term.replaceAll('"', '""')}"`;
 
-/** Entries with any of the words, the best first, at most `count`. */
+/** Entries with any of the words, the best first, at most `count`; of those that fit, by their places in the index. */
 export function searchWords(
   database: MemoryDatabase,
   index: SignatureIndex,
   folded: string,
   count: number,
-  wanted: Wanted,
+  fitting: Uint8Array,
 ): LexicalMatch[] {
   const words = [...new Set(wordsOf(folded, true))].slice(0, MAX_QUERY_WORDS);
   const ranked = words
@@ -52,7 +52,8 @@ export function searchWords(
     .sort((left, right) => left.rows - right.rows);
   const [rarest] = ranked;
   if (rarest === undefined) return [];
-  if (rarest.rows > MAX_SCORED_ROWS) return newestWith(database, rarest.word, count, (id) => index.accepts(id, wanted));
+  if (rarest.rows > MAX_SCORED_ROWS)
+    return newestWith(database, rarest.word, count, (id) => fitting[index.placeOf(id)] === 1);
   const all = totals(database);
   const scores = new WordScores(index, all.words / all.rows);
   for (const { word, rows } of affordable(ranked, all.rows)) {
@@ -61,7 +62,7 @@ export function searchWords(
     };
     scores.add(ids ?? '', weightOf(rows, all.rows));
   }
-  return scores.best(count, wanted).map(({ id, score }) => ({ id, score: score / (score + HALF_SCORE) }));
+  return scores.best(count, fitting).map(({ id, score }) => ({ id, score: score / (score + HALF_SCORE) }));
 }
 
 /** What a word counts, as in FTS5: the rarer, the more; nothing worth mentioning where half of all entries have it. */

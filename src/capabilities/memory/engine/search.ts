@@ -8,7 +8,6 @@ import type { Embedder } from './embedder.ts';
 import { fuse, type Ranking } from './fusion.ts';
 import { loadedIndex } from './index-loading.ts';
 import { searchLiteral, searchWords } from './lexical.ts';
-import type { Wanted } from './signatures.ts';
 import { cosineWith } from './stored-vectors.ts';
 import type { RankingName } from './types.ts';
 import { fold } from './words.ts';
@@ -17,7 +16,7 @@ import { fold } from './words.ts';
 const MAX_MATCHES = 400;
 const MAX_LITERAL_MATCHES = 200;
 /** Nearest by their signatures, whose vectors themselves are compared. */
-const MAX_RESCORED = 500;
+const MAX_RESCORED = 400;
 const MAX_NEAREST = 200;
 /** A literal match counts less than a ranking of its own: mostly the words have found it already. */
 const LITERAL_WEIGHT = 0.5;
@@ -51,15 +50,15 @@ export function search(
   embedderId: number,
 ): SearchHit[] {
   const index = loadedIndex(database, embedderId);
-  const wanted: Wanted = { parts: maskOf(query.parts), at: query.at, now: seconds(), ids: query.ids };
-  const accepts = (id: number): boolean => index.accepts(id, wanted);
+  const fitting = index.fitting({ parts: maskOf(query.parts), at: query.at, now: seconds(), ids: query.ids });
+  const accepts = (id: number): boolean => fitting[index.placeOf(id)] === 1;
   const folded = fold(query.text);
   const rankings: Ranking[] = [];
   const lexical = new Map<number, number>();
   const near = new Map<number, number>();
   let literal: ReadonlySet<number> = new Set();
   if (query.ranking !== 'vector') {
-    const words = searchWords(database, index, folded, MAX_MATCHES, wanted);
+    const words = searchWords(database, index, folded, MAX_MATCHES, fitting);
     for (const { id, score } of words) lexical.set(id, score);
     const parts = searchLiteral(database, folded, MAX_LITERAL_MATCHES, accepts);
     literal = new Set(parts);
@@ -68,7 +67,7 @@ export function search(
     rankings.push({ ids: words.map(({ id }) => id), weight: 1 }, { ids: parts, weight: LITERAL_WEIGHT });
   }
   if (query.ranking !== 'lexical' && query.vector !== undefined) {
-    const candidates = index.nearest(query.vector, MAX_RESCORED, wanted);
+    const candidates = index.nearest(query.vector, MAX_RESCORED, fitting);
     const nearest = rescored(database, query.vector, candidates, embedderId).filter(
       ({ score }) => score >= embedder.floor,
     );

@@ -12,6 +12,8 @@ const BITS = SIGNATURE_WORDS * 32;
 export const SIGNATURE_BYTES = SIGNATURE_WORDS * 4;
 /** For each vector that a search asks for, so many of the nearest by equal bits are estimated better. */
 const ESTIMATED = 8;
+/** And of those by half of the bits, which takes half the time. */
+const ROUGHLY_ESTIMATED = 32;
 
 /** Signs of the rotation, the same in every process: signatures are stored. */
 const signs = ((): Int8Array => {
@@ -188,55 +190,62 @@ export class SignatureIndex {
     return this.#wordCounts[place] as number;
   }
 
-  /** True when a search may find the entry of a place. */
-  fitsAt(at: number, { parts, at: time, now, ids }: Wanted): boolean {
-    const part = this.#parts[at] as number;
-    if (part < 0 || parts[part] !== 1) return false;
-    if ((this.#times[3 * at] as number) > time || (this.#times[3 * at + 1] as number) <= time) return false;
-    return (this.#times[3 * at + 2] as number) > now && (ids === undefined || ids.has(this.#ids[at] as number));
+  /** By the place of each entry: 1 when a search may find it. */
+  fitting({ parts, at: time, now, ids }: Wanted): Uint8Array {
+    const size = this.#size;
+    const times = this.#times;
+    const fitting = new Uint8Array(size);
+    for (let at = 0; at < size; at += 1) {
+      const part = this.#parts[at] as number;
+      if (part < 0 || parts[part] !== 1) continue;
+      if ((times[3 * at] as number) > time || (times[3 * at + 1] as number) <= time) continue;
+      if ((times[3 * at + 2] as number) > now && (ids === undefined || ids.has(this.#ids[at] as number)))
+        fitting[at] = 1;
+    }
+    return fitting;
   }
 
-  /** True when a search may find the entry. An id that is not in the index is not. */
-  accepts(id: number, wanted: Wanted): boolean {
-    const at = this.placeOf(id);
-    return at !== -1 && this.fitsAt(at, wanted);
-  }
-
-  /** The ids of about `count` entries whose vectors are nearest, as far as their signatures say, in no order. */
-  nearest(vector: Float32Array, count: number, wanted: Wanted): number[] {
+  /**
+   * The ids of about `count` entries whose vectors are nearest, as far as their signatures say, in no order; of those that
+   * fit (see {@link fitting}).
+   */
+  nearest(vector: Float32Array, count: number, fitting: Uint8Array): number[] {
     const turned = rotated(vector);
-    const places = this.#nearestBits(signsOf(turned), count * ESTIMATED, wanted);
+    const signature = signsOf(turned);
+    const signed = new Int32Array(this.#size);
+    let found = 0;
+    for (let at = 0; at < this.#size; at += 1) if (fitting[at] === 1 && this.#signed[at] === 1) signed[found++] = at;
+    const roughly = this.#nearestBits(
+      signed.subarray(0, found),
+      signature,
+      SIGNATURE_WORDS / 2,
+      count * ROUGHLY_ESTIMATED,
+    );
+    const places = this.#nearestBits(roughly, signature, SIGNATURE_WORDS, count * ESTIMATED);
     const tables = productTables(turned);
     const products = Float32Array.from(places, (at) => this.#product(at * SIGNATURE_WORDS, tables));
     const lowest = products.toSorted()[Math.max(0, products.length - count)] as number;
     return places.filter((_, at) => (products[at] as number) >= lowest).map((at) => this.#ids[at] as number);
   }
 
-  /** The places of at most about `count` entries with the most bits in common. */
-  #nearestBits(signature: Uint32Array, count: number, wanted: Wanted): number[] {
-    const size = this.#size;
+  /** Of some places about `count` with the most bits in common, in the first so many words of their signatures. */
+  #nearestBits(places: ArrayLike<number>, signature: Uint32Array, words: number, count: number): number[] {
+    if (places.length <= count) return Array.from(places);
     const distances = this.#distances;
-    const histogram = new Int32Array(BITS + 2);
-    for (let at = 0; at < size; at += 1) {
-      let distance = BITS + 1;
-      if (this.#signed[at] === 1 && this.fitsAt(at, wanted)) {
-        distance = this.#distance(at * SIGNATURE_WORDS, signature);
-      }
-      distances[at] = distance;
+    const histogram = new Int32Array(BITS + 1);
+    for (let n = 0; n < places.length; n += 1) {
+      const distance = this.#distance((places[n] as number) * SIGNATURE_WORDS, signature, words);
+      distances[n] = distance;
       (histogram[distance] as number) += 1;
     }
     let farthest = 0;
-    let within = histogram[0] as number;
-    while (within < count && farthest < BITS) {
-      farthest += 1;
-      within += histogram[farthest] as number;
-    }
-    const places: number[] = [];
+    for (let within = histogram[0] as number; within < count; within += histogram[farthest] as number) farthest += 1;
+    const nearest: number[] = [];
     // What lies exactly as far as the last of them comes in too, up to a bound.
-    for (let at = size - 1; at >= 0 && places.length < count * 2; at -= 1) {
-      if ((distances[at] as number) <= farthest) places.push(at);
+    for (let n = places.length - 1; n >= 0 && nearest.length < count * 2; n -= 1) {
+      if ((distances[n] as number) <= farthest) nearest.push(places[n] as number);
     }
-    return places;
+    return nearest.reverse();
   }
 
   /** About proportional to the product of the entry's vector with the query of the tables. */
@@ -254,11 +263,11 @@ export class SignatureIndex {
     return sum;
   }
 
-  /** How many bits differ. Two words at a time are counted up to the sums of four bits, and added there. */
-  #distance(from: number, signature: Uint32Array): number {
+  /** How many bits of the first words differ. Two words at a time are counted up to the sums of four bits, and added there. */
+  #distance(from: number, signature: Uint32Array, words: number): number {
     const bits = this.#bits;
     let sums = 0;
-    for (let word = 0; word < SIGNATURE_WORDS; word += 2) {
+    for (let word = 0; word < words; word += 2) {
       let one = (bits[from + word] as number) ^ (signature[word] as number);
       let two = (bits[from + word + 1] as number) ^ (signature[word + 1] as number);
       one -= (one >>> 1) & 0x55555555;

@@ -4,7 +4,7 @@
  * Used by `lexical.ts`. The formula and its constants are those of FTS5, so the scores are the same.
  * @see https://www.sqlite.org/fts5.html#the_bm25_function
  */
-import type { SignatureIndex, Wanted } from './signatures.ts';
+import type { SignatureIndex } from './signatures.ts';
 
 const K = 1.2;
 const B = 0.75;
@@ -51,15 +51,15 @@ export class WordScores {
     this.#score(place, count, weight);
   }
 
-  /** The best entries of those that are wanted, at most `count`, the best first; of equal ones the newest. */
-  best(count: number, wanted: Wanted): { id: number; score: number }[] {
+  /** The best entries of those that fit, by their places, at most `count`, the best first; of equal ones the newest. */
+  best(count: number, fitting: Uint8Array): { id: number; score: number }[] {
     const scores = this.#scores;
     const index = this.#index;
     let highest = 0;
     for (let place = 0; place < scores.length; place += 1) {
       const score = scores[place] as number;
       if (score === 0) continue;
-      if (!index.fitsAt(place, wanted)) scores[place] = 0;
+      if (fitting[place] !== 1) scores[place] = 0;
       else if (score > highest) highest = score;
     }
     const scale = STEPS / highest;
