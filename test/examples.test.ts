@@ -30,6 +30,13 @@ const examples: Readonly<Record<string, readonly RegExp[]>> = {
     /^\d+ events, the last: count_errors progress: source \d+$/,
     /^most thrown: \{ \w+: \d+, \w+: \d+, \w+: \d+ \}$/,
   ],
+  'env.ts': [
+    /^kept the pole up for \d{3} steps$/,
+    /^8 poles, \d+ fell$/,
+    /^> look$/,
+    /^You are in the \w+\./,
+    /^FrozenLake-v1 breaks 0 rules$/,
+  ],
   'fleet.ts': [/^done by writer I was asked to write poems$/],
   'learning.ts': [
     /^found \d+ of 200$/,

@@ -36,6 +36,8 @@ export interface EpisodeRecord {
   readonly autoreset?: Autoreset;
   readonly origin: Origin;
   readonly status: 'running' | 'ended';
+  /** Where a nondeterministic environment is: it continues from there, without a replay. */
+  readonly snapshot?: JsonObject;
   /** The first observation. */
   readonly first: EnvObservation;
   /** Epoch milliseconds. */
@@ -80,11 +82,15 @@ export class EpisodeStore {
     await this.#store.set(keyOf(record.id), record);
   }
 
-  /** Writes one step, and the end of the episode with it, if it `ends` there. */
-  async step(id: string, step: StoredStep, ends: boolean): Promise<void> {
+  /** Writes one step, and what else changes with it: the end of the episode, or where the environment is. */
+  async step(
+    id: string,
+    step: StoredStep,
+    changes: Pick<EpisodeRecord, 'snapshot'> & { status?: 'ended' },
+  ): Promise<void> {
     await this.#store.atomically(() => {
       void this.#store.rows<StoredStep>(tableOf(id)).insert(step);
-      if (ends) this.#end(id);
+      if (Object.keys(changes).length > 0) this.#change(id, changes);
     });
   }
 
@@ -92,13 +98,13 @@ export class EpisodeStore {
   async ended(id: string, transitions: readonly Transition[]): Promise<void> {
     await this.#store.atomically(() => {
       for (const transition of transitions) void this.#store.rows<Transition>(tableOf(id)).insert(transition);
-      this.#end(id);
+      this.#change(id, { status: 'ended' });
     });
   }
 
-  #end(id: string): void {
+  #change(id: string, changes: Partial<EpisodeRecord>): void {
     const record = this.record(id);
-    if (record !== undefined) void this.#store.set(keyOf(id), { ...record, status: 'ended' });
+    if (record !== undefined) void this.#store.set(keyOf(id), { ...record, ...changes });
   }
 
   *steps(id: string): Generator<StoredStep, void> {

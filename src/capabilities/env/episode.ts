@@ -86,18 +86,24 @@ export class Episode {
     return start instanceof Promise ? start.then((value) => this.#started(value)) : this.#started(start);
   }
 
-  /** Takes up an episode that has ended, from what is stored. */
+  /** Takes up an episode from what is stored, where nothing is to be replayed. */
   restore(first: EnvObservation, steps: Iterable<StoredStep>): void {
     this.#obs = first;
-    this.#ended = true;
     for (const stored of steps) {
-      if (!isTransition(stored)) continue;
-      const { index, step, next_state, done, reward, terminated, truncated, info } = stored;
-      this.trajectory.add(stored);
-      this.#index = index;
-      this.#step = step;
-      const metadata = { terminated, truncated, info };
-      this.#obs = { ...first, step_num: step, state: next_state, done, truncated, reward, metadata };
+      const { started } = stored;
+      if (isTransition(stored)) {
+        const { index, step, next_state, done, reward, terminated, truncated, info } = stored;
+        this.trajectory.add(stored);
+        this.#index = index;
+        this.#step = step;
+        this.#ended = done;
+        const metadata = { terminated, truncated, info };
+        this.#obs = { ...first, step_num: step, state: next_state, done, truncated, reward, metadata };
+      }
+      if (started === undefined) continue;
+      this.#step = 0;
+      this.#ended = false;
+      this.#obs = { ...first, state: started.state };
     }
   }
 

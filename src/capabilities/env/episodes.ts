@@ -181,7 +181,10 @@ export class Episodes {
     });
     try {
       if (status === 'ended') episode.restore(first, store.steps(id));
-      else await episode.replay(await prepareReplay(environment, origin), first, store.steps(id));
+      else if (record.snapshot !== undefined) {
+        environment.restore?.(record.snapshot);
+        episode.restore(first, store.steps(id));
+      } else await episode.replay(await prepareReplay(environment, origin), first, store.steps(id));
     } catch (thrown) {
       void closed(environment);
       throw thrown;
@@ -207,8 +210,10 @@ export class Episodes {
     let stored = 0;
     const persist = async (step: StoredStep): Promise<void> => {
       try {
-        if (durability === 'step') await store?.step(id, step, step.done === true && autoreset === 'disabled');
-        else if (step.done === true) {
+        if (durability === 'step') {
+          const ends = step.done === true && autoreset === 'disabled';
+          await store?.step(id, step, { ...snapshotOf(episode), ...(ends && { status: 'ended' }) });
+        } else if (step.done === true) {
           const fresh = episode.trajectory.after(stored, Number.POSITIVE_INFINITY);
           stored = episode.index;
           await store?.ended(id, fresh);
@@ -324,6 +329,7 @@ export class Episodes {
             autoreset,
             origin,
             status: 'running',
+            ...(durability === 'step' && snapshotOf(episode)),
             first: obs,
             started_at: now(),
           },
@@ -484,6 +490,10 @@ async function originOf(environment: Environment, seed: number | null): Promise<
   if (environment.snapshot !== undefined) return { snapshot: environment.snapshot() };
   return { generator: (await environment.generator?.()) ?? '' };
 }
+
+/** Where an environment is that cannot be replayed, as a member of its record. */
+const snapshotOf = ({ kind, environment }: Episode): Pick<EpisodeRecord, 'snapshot'> =>
+  kind.nondeterministic === true && environment.snapshot !== undefined ? { snapshot: environment.snapshot() } : {};
 
 /** Durable episodes belong to principal and agent. */
 const durableKey = ({ principal, agentId }: SessionView, id: string): string =>

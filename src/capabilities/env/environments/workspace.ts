@@ -88,6 +88,8 @@ export function workspaceKind(task: WorkspaceTask): EnvironmentKind {
     makeOptions: { type: 'object', properties: {}, additionalProperties: false },
     resetOptions: { type: 'object' },
     runsCode: true,
+    // What a command prints has times in it.
+    nondeterministic: true,
     make: () => new Workspace(task),
   };
 }

@@ -1,5 +1,6 @@
 /** Plays episodes at a host by a policy, and gives each start and step as it comes. The commands `run` and `record` use it. */
 import type { AgentSession } from '../../../agent/agent.ts';
+import { Generator, randomSeed } from '../../../base/random/generator.ts';
 import type { CallOptions } from '../../../connection/call.ts';
 import { fail } from '../../../wire/errors.ts';
 import { EnvClient, type EnvRecord, type StepResult } from '../client.ts';
@@ -58,6 +59,7 @@ export async function* rollout(
   yield { kind: 'environment', env_name: name, action_space, observation_space: state_schema.space as EnvRecord };
   const space = spaceOf(action_space);
   const draw = space.sampler(seed);
+  const choices = new Generator(seed ?? randomSeed());
   for (let episode = 0; episode < episodes; episode++) {
     const own = seed === null ? null : seed + episode;
     await using running = await client.reset(name, { seed: own, ...(make && { make }) }, call);
@@ -68,7 +70,7 @@ export async function* rollout(
       if (policy === 'random') return space.toWire(draw());
       const found = await running.suggestions(call);
       if (found.length === 0) throw fail('usage', `${name} suggests no actions; use --policy random`);
-      return found[Math.floor(Math.random() * found.length)]?.action;
+      return choices.choice(found).action;
     };
     while (!running.done && running.latest.step < maxSteps) {
       const action = await choose();
