@@ -82,7 +82,7 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   'learning plan': ['handfast learning plan', 'handfast learning plan search --global --json'],
   'learning review': [`handfast learning review '{"path":"router.weights.grep","new_value":0.7}'`],
   'learning apply': [`handfast learning apply '{"path":"router.weights.grep","new_value":0.7}'`],
-  'learning rollback': ['handfast learning rollback 5f0c1f6f9c2b4d0ea9f6b1a7c3d2e410'],
+  'learning rollback': ['handfast learning rollback 1f77a6c20d9e4c35b2aa90e4d1c85f63'],
   'learning history': ['handfast learning history', 'handfast learning history --agent planner'],
   'learning evaluate': [
     'handfast learning evaluate search --option hybrid',

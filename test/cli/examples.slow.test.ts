@@ -23,6 +23,8 @@ const NOT_RUN: Readonly<Record<string, string>> = {
   'handfast auth login anthropic': 'a person types the key at a terminal: test/cli/auth.test.ts',
   'handfast auth login anthropic              # asks for the key': 'the same',
   'handfast auth login openai --device': 'a person signs in at the provider, over the network',
+  'handfast env serve-gym CartPole-v1': 'needs the Python package gymnasium: test/capabilities/env/gym-bridge.test.ts',
+  'handfast env serve-gym ALE/Pong-v5 --module ale_py --python ./venv/bin/python': 'the same',
   'handfast worker claude.yaml --join nats://10.0.0.5:4222': 'needs claude, and a NATS server on another machine',
 };
 
@@ -36,10 +38,16 @@ const UNTIL_INTERRUPTED: Readonly<Record<string, string>> = {
   'handfast fleet up --listen tcp://127.0.0.1:4701 --json': '"ready":true',
   'handfast worker --id trial-1 --executor rehearsal --repo .': 'has joined',
   'handfast tail 5f0c0a3e --follow': 'reply',
+  'handfast plan watch release': 'Ctrl-C',
+  'handfast plan watch release --after 0 --json': 'title',
 };
 
 /** Exit codes of examples that end by Ctrl-C alone, as 130 says. */
-const CODES: Readonly<Record<string, number>> = { 'handfast tail 5f0c0a3e --follow': 130 };
+const CODES: Readonly<Record<string, number>> = {
+  'handfast tail 5f0c0a3e --follow': 130,
+  'handfast plan watch release': 130,
+  'handfast plan watch release --after 0 --json': 130,
+};
 
 /** Part of what an example prints, where an exit code alone would hide that it does nothing. */
 const PRINTS: Readonly<Record<string, RegExp>> = {
@@ -187,6 +195,18 @@ const BEFORE: Readonly<Record<string, (reader: Reader) => Promise<unknown>>> = {
     writeFileSync(join(reader.user.folder, 'clone', 'handfast.yaml'), 'host_id: clone\n');
     assert.equal((await reader.run('handfast trust add ../clone --yes')).code, 0);
   },
+  'handfast memory get city --as-of 2026-01-01': (reader) =>
+    reader.json('memory', 'add', 'city', 'Faro', '--valid-from', '2025-01-01', '--valid-until', '2026-02-01'),
+  'handfast learning reward 5f0c1f6f9c2b4d0ea9f6b1a7c3d2e410 1': async (reader) => {
+    const { experience_id } = await reader.json('learning', 'decide', 'search', 'lexical', 'hybrid');
+    reader.places.set('5f0c1f6f9c2b4d0ea9f6b1a7c3d2e410', experience_id);
+  },
+  'handfast learning rollback 1f77a6c20d9e4c35b2aa90e4d1c85f63': async (reader) => {
+    const { refinement_id } = await reader.json('learning', 'apply', '{"path":"router.weights.read","new_value":0.4}');
+    reader.places.set('1f77a6c20d9e4c35b2aa90e4d1c85f63', refinement_id);
+  },
+  // The example before it deletes the plan.
+  'handfast plan share release reviewer read': (reader) => reader.json('plan', 'create', 'release'),
   'handfast task watch last': (reader) => reader.task('say "hello"', 'done'),
   'handfast task cancel last --reason "not needed any more"': (reader) => reader.task('wait 60000 ms', 'running'),
   'handfast task retry last': (reader) => reader.task('fail "no luck"', 'error'),

@@ -299,7 +299,10 @@ export const commands: readonly CapabilityCommand[] = [
     run: onPlan(async ({ planning, plan, options, terminal, signal }) => {
       const after = number(options.after);
       const from = { signal, ...(after !== undefined && { after }) };
+      terminal.note(`following ${plan.name}; Ctrl-C ends`);
       for await (const entry of planning.watch(plan.plan_id, from)) printEntry(terminal, entry);
+      // A cancelled stream may also end as one that is complete.
+      signal.throwIfAborted();
       return undefined;
     }),
   },

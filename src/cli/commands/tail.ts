@@ -100,15 +100,9 @@ async function listSessions(flags: ConnectFlags, terminal: Terminal): Promise<vo
     terminal,
   );
   terminal.table(
-    ['SESSION', 'STATE', 'PRINCIPAL', 'LAST', 'AGENT'],
-    sessions.map(({ state, principal, last, agent_id }, at) => [
-      shown[at] as string,
-      state,
-      principal,
-      String(last),
-      agent_id,
-    ]),
-    ['PRINCIPAL', 'LAST'],
+    ['SESSION', 'STATE', 'PRINCIPAL', 'AGENT'],
+    sessions.map(({ state, principal, agent_id }, at) => [shown[at] as string, state, principal, agent_id]),
+    ['PRINCIPAL'],
   );
 }
 

@@ -36,7 +36,7 @@ export interface SessionLine {
   readonly agent_id: string;
   /** `''` for the journal of a session that named no owner. */
   readonly principal: string;
-  /** Last cursor of its journal. */
+  /** Every cursor up to here counts as used; after a crash it may lie above the last stored entry. */
   readonly last: number;
 }
 
