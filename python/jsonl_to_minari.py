@@ -10,7 +10,7 @@ import sys
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from handfast_env import from_wire, number, space_of  # noqa: E402
+from handfast_env import from_wire, space_of  # noqa: E402
 
 
 def buffers(lines, action_space, observation_space):
@@ -32,7 +32,7 @@ def buffers(lines, action_space, observation_space):
         elif event["kind"] == "step":
             current.observations.append(from_wire(observation_space, event["observation"]))
             current.actions.append(from_wire(action_space, event["action"]))
-            current.rewards.append(float("nan") if event["reward"] is None else float(number(event["reward"])))
+            current.rewards.append(float("nan") if event["reward"] is None else float(event["reward"]))
             current.terminations.append(event["terminated"])
             current.truncations.append(event["truncated"])
     if current is not None:

@@ -122,6 +122,8 @@ export interface StoredEpisode {
 export interface DescribedSpaces {
   readonly action_space: EnvRecord;
   readonly state_schema: EnvRecord;
+  /** What it draws; absent at hosts that do not say. */
+  readonly render_modes?: readonly ('ansi' | 'rgb_array')[];
 }
 
 /** Transitions asked for at a time. */

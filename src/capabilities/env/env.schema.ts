@@ -96,6 +96,11 @@ const spaceRequest = { env_name: text('Id of the environment.'), options };
 const spaceReply = {
   action_space: anyObject('The space of actions, such as `{"type": "Discrete", "n": 2, "start": 0}`.'),
   state_schema: anyObject('`space`: the space of observations; `json_schema`: of `state` as JSON Schema.'),
+  render_modes: Type.Optional(
+    Type.Array(Type.String(), {
+      description: 'What it draws, of `ansi` and `rgb_array`; the latter is sent as PNG too.',
+    }),
+  ),
 };
 
 export const EnvSpaceReq = Type.Object(
@@ -211,7 +216,7 @@ export const EnvExpListResp = Type.Object(
     episodes: Type.Optional(
       Type.Array(anyObject(), {
         description:
-          'Each `{episode_id, env_name, seed, step_num, status, first_step, transitions}`; a transition is `{step, state, action, reward, next_state, done, truncated, terminated, info}`.',
+          'Each `{episode_id, env_name, step_num, total_steps, status, first_index, transitions}`; a transition is `{index, step, state, action, reward, next_state, done, terminated, truncated, info}`. `index` counts the steps of the episode id, `step` those since its newest start.',
       }),
     ),
   },

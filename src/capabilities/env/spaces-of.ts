@@ -1,7 +1,7 @@
 /** The spaces of environments as the wire describes them: of an id and its arguments, made once. Asked by the plugin. */
 import type { JsonObject } from '../../wire/json.ts';
 import { isObject } from '../../wire/json.ts';
-import type { EnvironmentKind } from './environment.ts';
+import type { EnvironmentKind, RenderMode } from './environment.ts';
 import { failure } from './errors.ts';
 import { makeEnvironment } from './registry.ts';
 import type { Space } from './spaces/space.ts';
@@ -9,6 +9,7 @@ import type { Space } from './spaces/space.ts';
 export interface EnvironmentSpaces {
   readonly action: Space;
   readonly observation: Space;
+  readonly renderModes: readonly RenderMode[];
 }
 
 /** Descriptions stored; the one used least recently is dropped. */
@@ -25,7 +26,8 @@ export class SpaceCache {
     let spaces = this.#stored.get(key);
     if (spaces === undefined) {
       const environment = await makeEnvironment(kind, make);
-      spaces = { action: environment.actionSpace, observation: environment.observationSpace };
+      const { actionSpace: action, observationSpace: observation, renderModes } = environment;
+      spaces = { action, observation, renderModes };
       await environment.close?.();
     }
     this.#stored.delete(key);
@@ -39,9 +41,10 @@ export class SpaceCache {
 }
 
 /** The reply to `env/space/req`. */
-export function describeSpaces({ action, observation }: EnvironmentSpaces): {
+export function describeSpaces({ action, observation, renderModes }: EnvironmentSpaces): {
   action_space: JsonObject;
   state_schema: JsonObject;
+  render_modes: RenderMode[];
 } {
   return {
     action_space: action.describe(),
@@ -53,5 +56,6 @@ export function describeSpaces({ action, observation }: EnvironmentSpaces): {
         required: ['observation'],
       },
     },
+    render_modes: [...renderModes],
   };
 }

@@ -9,32 +9,38 @@ import { User } from '../../cli/command.ts';
 import { gymPython, skip } from './gym-python.ts';
 
 const run = promisify(execFile);
-const MAIN = join(import.meta.dirname, '../../../src/cli/main.ts');
 const SCRIPTS = join(import.meta.dirname, '../../../python');
 const BOUND = { timeout: 240_000, killSignal: 'SIGKILL' } as const;
 
 async function upFor(t: TestContext) {
   const user = new User();
   t.after(() => user.leave());
-  const command = user.start(['up', '--port', '0', '--json']);
+  const addresses = ['--listen', 'http://127.0.0.1:0', '--listen', 'tcp://127.0.0.1:0'];
+  const command = user.start(['up', ...addresses, '--json']);
   await command.says('\n');
-  const { url, token_file } = JSON.parse(command.stdout) as { url: string; token_file: string };
-  return { user, url, token: readFileSync(token_file, 'utf8').trim() };
+  const { listeners, token_file } = JSON.parse(command.stdout) as { listeners: string[]; token_file: string };
+  const [http, tcp] = listeners as [string, string];
+  const stdio = `stdio:${user.line(['stdio']).join(' ')}`;
+  return { user, addresses: { http, tcp, stdio }, token: readFileSync(token_file, 'utf8').trim() };
 }
 
 describe('gymnasium', { skip }, () => {
-  for (const kind of ['http', 'stdio'] as const) {
+  for (const kind of ['http', 'tcp', 'stdio'] as const) {
     test(`finds no fault in environments of a host over ${kind}, which are equal to its own`, async (t) => {
-      const { user, url, token } = await upFor(t);
-      const address = kind === 'http' ? url : `stdio:${process.execPath} -C handfast-source ${MAIN} stdio`;
+      const { user, addresses, token } = await upFor(t);
       const script = join(import.meta.dirname, 'python_client.py');
-      const { stdout } = await run(gymPython(), [script, address, token], { ...BOUND, cwd: user.cwd });
+      const { stdout } = await run(gymPython(), [script, addresses[kind], token], { ...BOUND, cwd: user.cwd });
       assert.deepEqual(JSON.parse(stdout), {
+        registered: true,
         checked: 3,
         equal: true,
         refused: 'unknown_action',
         unknown: 'runtime_error',
         vector: [[2, 4], 'float32', true],
+        batches: [
+          ['NextStep', true, true],
+          ['SameStep', true, true],
+        ],
         picture: true,
       });
     });
