@@ -159,6 +159,17 @@ export const documents: Readonly<Record<string, Shape>> = {
   'plan watch': of('planning', 'Entry'),
   'plan archive': { anyOf: [of('planning', 'Plan'), of('planning', 'Task')] },
   'plan delete': { anyOf: [document({ tasks: count, entries: count }), document({ detached: list(text) })] },
+  'plan dispatch': list(
+    document({
+      task_id: text,
+      title: text,
+      fleet_task_id: orNull(text),
+      state: text,
+      worker: orNull(text),
+      tokens_spent: orNull(count),
+      reason: orNull(text),
+    }),
+  ),
   'plan share': of('planning', 'Plan'),
   'plan sync': document({
     added: list(text),

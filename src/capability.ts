@@ -139,8 +139,11 @@ export {
   type CapabilityOptions,
   type CheckedHost,
   type CommandContext,
+  type CommandFleet,
   type CommandTerminal,
   defineCapability,
+  type FleetTask,
+  type FleetTaskSpec,
 } from './packages/capability.ts';
 export { type Body, type Method, type MethodSchemas, method, type Push, push } from './protocol/method.ts';
 export type { FleetGrants, Grants, Reach, SessionGrants } from './session/principal.ts';

@@ -4,6 +4,7 @@
  *
  * Called by `program.ts`.
  */
+import type { AgentSession } from '../agent/agent.ts';
 import { builtinCapabilities } from '../capabilities/index.ts';
 import type { PluginConfig } from '../config/config.ts';
 import type { Capability, CapabilityCommand, CapabilityHostCommand } from '../packages/capability.ts';
@@ -11,7 +12,9 @@ import { asError, fail } from '../wire/errors.ts';
 import type { UpFlags } from './commands/up.ts';
 import { configOf } from './config-file.ts';
 import type { ConnectFlags } from './connect/find-host.ts';
-import { type Act, type Command, connecting, jsonOption, serving } from './options.ts';
+import type { AgentForCommand } from './connect/open-agent.ts';
+import type { FleetFlags } from './connect/open-fleet.ts';
+import { type Act, type Command, connecting, jsonOption, serving, withFleetOptions } from './options.ts';
 import type { Terminal } from './output/terminal.ts';
 
 type Perform = (action: Act) => Promise<void>;
@@ -91,6 +94,7 @@ async function addCommands(program: Command, capability: Capability, act: Perfor
   const group = groupOf(program, commandName, about);
   for (const command of commands) {
     const made = connecting(group.command(command.usage)).description(command.about).addOption(jsonOption());
+    if (command.fleet) withFleetOptions(made);
     for (const [flags, help] of command.options ?? []) made.option(flags, help);
     if (command.help !== undefined) made.addHelpText('after', `\n${command.help}`);
     made.action((...given: unknown[]) => act((terminal) => perform(command, { name, client }, given, terminal)));
@@ -135,8 +139,21 @@ async function perform(
   const { withAgent } = await import('./connect/open-agent.ts');
   const options = given.at(-2) as ConnectFlags & Record<string, unknown>;
   const args = given.slice(0, -2) as (string | string[] | undefined)[];
-  return withAgent(options, [name], terminal, async ({ agent, signal }) => {
-    if (client !== undefined) Object.defineProperty(agent, name, { value: await client(agent), enumerable: true });
-    return command.run({ args, options, agent, signal, terminal });
+  const work = async ({ agent, signal, openAgain }: AgentForCommand): Promise<number | undefined> => {
+    const withClient = async (opened: AgentSession): Promise<AgentSession> =>
+      client === undefined
+        ? opened
+        : Object.defineProperty(opened, name, { value: await client(opened), enumerable: true });
+    const openAgent = async () => withClient(await openAgain());
+    const openFleet = async () => {
+      if (!command.fleet) throw fail('usage', 'only a command that declares `fleet` works with a fleet');
+      return (await import('./connect/open-fleet.ts')).openFleet(options as FleetFlags, terminal, signal);
+    };
+    return command.run({ args, options, agent: await withClient(agent), openAgent, openFleet, signal, terminal });
+  };
+  return withAgent({ ...options, fleet: false }, [name], terminal, work, {
+    agentId: command.agentId,
+    // What opens another agent need not wait long for this one.
+    ...(command.fleet && { reconnect: { maxMs: 2_000 } }),
   });
 }

@@ -47,6 +47,10 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   'plan watch': ['handfast plan watch release', 'handfast plan watch release --after 0 --json'],
   'plan archive': ['handfast plan archive release', 'handfast plan archive release --undo'],
   'plan delete': ['handfast plan delete release --force'],
+  'plan dispatch': [
+    'handfast plan dispatch release --access read',
+    "handfast plan dispatch release 'Write the docs' --retry --budget 20000",
+  ],
   'plan share': ['handfast plan share release reviewer read'],
   'plan sync': ['handfast plan sync release TODO.md', 'handfast plan sync release TODO.md --prefer plan'],
   memory: ['handfast memory add city Lisbon', 'handfast memory search Lisbon'],

@@ -23,6 +23,13 @@ export const connectOption = (): Option =>
 export const tokenFileOption = (): Option =>
   new Option('--token-file <file>', 'file with the token (default: HANDFAST_TOKEN, then the token of this user)');
 
+/** The options of a command that talks to a host and to a fleet. */
+export const withFleetOptions = (command: Command): Command =>
+  command
+    .addOption(new Option('--fleet <name>', 'which fleet of this user, if several are running'))
+    .addOption(new Option('--fleet-connect <address>', 'the server of the fleet (default: the one of this user)'))
+    .addOption(new Option('--fleet-token-file <file>', 'file with the token for the fleet'));
+
 export const configOption = (): Option =>
   new Option('--config <file>', 'configuration (default: handfast.yaml here, if there is one and this user trusts it)');
 

@@ -8,6 +8,8 @@
 import type { AgentSession } from '../agent/agent.ts';
 import type { SettingSchema } from '../config/setting.ts';
 import type { Plugin, PluginOffer } from '../host/plugin.ts';
+import type * as fleet from '../protocol/fleet-records.schema.ts';
+import type { Wire } from '../wire/schema.ts';
 
 /** The options a configuration gives, checked against the schema and with its defaults filled in. */
 export type CapabilityOptions = Readonly<Record<string, unknown>>;
@@ -77,6 +79,10 @@ export interface CapabilityCommand {
   readonly options?: readonly (readonly [flags: string, about: string])[];
   /** Text behind the help: examples. */
   readonly help?: string;
+  /** The id of its agent. Default `handfast-cli`. */
+  readonly agentId?: string;
+  /** It works with a fleet too: has `--fleet`, `--fleet-connect`, `--fleet-token-file`, and `openFleet`. Its agents reconnect for 2 s. */
+  readonly fleet?: boolean;
   /** Does the work. What it throws is reported, and its row of the error table gives the exit code. */
   run(context: CommandContext): Promise<number | undefined>;
 }
@@ -96,9 +102,34 @@ export interface CommandContext {
   readonly options: Readonly<Record<string, unknown>>;
   /** An agent with this capability, and its client as `agent.<name>`, by the address of the command line. */
   readonly agent: AgentSession;
+  /**
+   * Another agent, for a command that continues when `agent` was lost with its host: finds the host again. The command closes it.
+   * Fails with `unreachable` and what a handshake fails with.
+   */
+  readonly openAgent: () => Promise<AgentSession>;
+  /** A client of the fleet that the options name. Of a command with `fleet`. Fails with `unreachable`, `usage`, `auth_failed`. */
+  readonly openFleet: () => Promise<CommandFleet>;
   /** Aborts at Ctrl-C. */
   readonly signal: AbortSignal;
   readonly terminal: CommandTerminal;
+}
+
+export type FleetTask = Wire<typeof fleet.TaskRecord>;
+export type FleetTaskSpec = Wire<typeof fleet.TaskSpec>;
+
+/** A fleet as a command has it. Each method fails as the orchestrator does; what only reads waits half a minute for a lost fleet. */
+export interface CommandFleet extends AsyncDisposable {
+  readonly name: string;
+  /** The same `task_id` with the same content is the same task. Fails with `duplicate_conflict`, `denied`, `over_capacity`. */
+  submit(spec: FleetTaskSpec): Promise<FleetTask>;
+  /** Fails with `not_found`. */
+  get(taskId: string): Promise<FleetTask>;
+  cancel(taskId: string, reason?: string): Promise<FleetTask>;
+  /** What happened and happens to a task, until it has ended or was parked: then the task. */
+  follow(
+    taskId: string,
+    options?: { readonly signal?: AbortSignal },
+  ): AsyncGenerator<{ readonly kind: string; readonly body?: Readonly<Record<string, unknown>> }, FleetTask>;
 }
 
 /** Where a command prints: results to stdout, what is about them to stderr. */

@@ -202,6 +202,8 @@ test('of plans and environments', async () => {
   await prints('plan show', ['release']);
   await prints('plan comment', ['release', 'Write the docs', 'figures are missing']);
   await prints('plan ready', ['release']);
+  await prints('plan add', ['release', 'say "hello"']);
+  await prints('plan dispatch', ['release', 'say "hello"', '--access', 'read']);
   await prints('plan claim', ['release', 'Write the docs']);
   await prints('plan history', ['release']);
   await prints('plan share', ['release', 'reviewer', 'read']);

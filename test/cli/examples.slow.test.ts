@@ -207,6 +207,10 @@ const BEFORE: Readonly<Record<string, (reader: Reader) => Promise<unknown>>> = {
   },
   // The example before it deletes the plan.
   'handfast plan share release reviewer read': (reader) => reader.json('plan', 'create', 'release'),
+  'handfast plan dispatch release --access read': async (reader) => {
+    await reader.json('plan', 'create', 'release');
+    await reader.json('plan', 'add', 'release', 'Write the docs', '--description', 'say "written"');
+  },
   'handfast task watch last': (reader) => reader.task('say "hello"', 'done'),
   'handfast task cancel last --reason "not needed any more"': (reader) => reader.task('wait 60000 ms', 'running'),
   'handfast task retry last': (reader) => reader.task('fail "no luck"', 'error'),
@@ -247,7 +251,7 @@ async function runRows(reader: Reader, rows: readonly string[]): Promise<void> {
 }
 
 const SERVING = ['init', 'up', 'stdio', 'rpc'];
-const FLEET = below('fleet', 'worker', 'task', 'route');
+const FLEET = below('fleet', 'worker', 'task', 'route', 'plan dispatch');
 const WITH_HOST = Object.keys(examples).filter((row) => ![...SERVING, ...FLEET].includes(row));
 /** The first thing that a user types; it starts a host in an empty folder. */
 const FIRST = examples['']?.[0] as string;

@@ -3,6 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import type { AgentSession } from '../../agent/agent.ts';
 import type { CapabilityCommand, CommandTerminal } from '../../packages/capability.ts';
 import { type Entry, type Plan, PlanningClient, type TaskLine } from './client.ts';
+import { DISPATCHER, dispatch, dispatchOptions } from './dispatch-command.ts';
 import { failure } from './errors.ts';
 
 type Context = Parameters<CapabilityCommand['run']>[0];
@@ -36,15 +37,17 @@ const onTask = (run: (context: PlanContext & { readonly task: TaskLine }) => Pro
   onPlan(async (context) => {
     const tasks = await context.planning.tasks(context.plan.plan_id, { includeArchived: true });
     const [named = '', ...rest] = context.rest;
-    const task = one(
-      tasks,
-      named,
-      'task',
-      ({ task_id }) => task_id,
-      ({ title }) => title,
-    );
-    return run({ ...context, rest, task });
+    return run({ ...context, rest, task: taskMeant(tasks, named) });
   });
+
+const taskMeant = (tasks: readonly TaskLine[], named: string): TaskLine =>
+  one(
+    tasks,
+    named,
+    'task',
+    ({ task_id }) => task_id,
+    ({ title }) => title,
+  );
 
 function one<T>(
   all: readonly T[],
@@ -347,6 +350,22 @@ export const commands: readonly CapabilityCommand[] = [
         return print(terminal, { detached }, `${task.title}: deleted`);
       })(context);
     },
+  },
+  {
+    usage: 'dispatch <plan> [tasks...]',
+    about: 'hand the ready tasks of a plan to a fleet, and bring back what becomes of them',
+    agentId: DISPATCHER,
+    fleet: true,
+    options: dispatchOptions,
+    help: `A task goes to the fleet when what it waits for is done; title and description are its brief. Ends when no task is ready
+and none is in the fleet: exit code 0 when all are done, else 5. After Ctrl-C or a kill the fleet continues, and the same
+command takes it up: nothing is dispatched twice.`,
+    run: onPlan(async (context) => {
+      const { plan, planning, rest } = context;
+      const all = rest.length === 0 ? [] : await planning.tasks(plan.plan_id, { includeArchived: true });
+      const taskIds = rest.length === 0 ? undefined : rest.map((named) => taskMeant(all, named).task_id);
+      return dispatch(context, { planId: plan.plan_id, taskIds });
+    }),
   },
   {
     usage: 'share <plan> <principal> <role>',

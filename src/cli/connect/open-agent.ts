@@ -4,7 +4,7 @@
  * Called by every command that talks to a host.
  */
 import { addressOf } from '../../agent/addresses.ts';
-import { AgentSession } from '../../agent/agent.ts';
+import { type AgentOptions, AgentSession } from '../../agent/agent.ts';
 import { ToolsClient } from '../../capabilities/tools/client.ts';
 import { DEFAULT_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
 import { asError, HandfastError } from '../../wire/errors.ts';
@@ -22,6 +22,8 @@ export interface AgentForCommand {
   readonly address: string;
   /** Aborted by Ctrl-C: for every call. */
   readonly signal: AbortSignal;
+  /** Finds the host again and opens another agent. The command closes it. */
+  readonly openAgain: () => Promise<AgentSession>;
 }
 
 /**
@@ -34,12 +36,15 @@ export async function withAgent<T>(
   capabilities: readonly string[],
   terminal: Terminal,
   work: (opened: AgentForCommand) => Promise<T>,
+  { agentId = 'handfast-cli', ...options }: Pick<AgentOptions, 'agentId' | 'reconnect'> = {},
 ): Promise<T> {
   return interruptible(async (signal) => {
     const found = await findHost(flags);
-    const agent = await open(found, flags.cap ?? capabilities, terminal, signal);
+    const wanted = flags.cap ?? capabilities;
+    const agent = await open(found, wanted, terminal, { agentId, ...options, signal });
+    const openAgain = async () => open(await findHost(flags), wanted, terminal, { agentId, ...options, signal });
     try {
-      return await work({ agent, tools: new ToolsClient(agent), address: found.address, signal });
+      return await work({ agent, tools: new ToolsClient(agent), address: found.address, signal, openAgain });
     } finally {
       await agent.close();
     }
@@ -50,7 +55,7 @@ async function open(
   { address, token, running }: FoundHost,
   capabilities: readonly string[],
   terminal: Terminal,
-  signal: AbortSignal,
+  options: Pick<AgentOptions, 'agentId' | 'signal' | 'reconnect'>,
 ): Promise<AgentSession> {
   const { dial, reconnects } = addressOf(address, {
     timeoutMs: CONNECT_TIMEOUT_MS,
@@ -59,10 +64,9 @@ async function open(
   });
   try {
     return await AgentSession.open(dial, capabilities, {
-      agentId: 'handfast-cli',
+      ...options,
       token,
       connectTimeoutMs: CONNECT_TIMEOUT_MS,
-      signal,
       ...(!reconnects && { resume: false }),
     });
   } catch (thrown) {

@@ -3,10 +3,12 @@
  */
 import { FleetClient } from '../../bridge/fleet-client.ts';
 import type { TaskQuery, TaskRecord, TaskState } from '../../fleet/orchestrator/task.ts';
+import type { CommandFleet } from '../../packages/capability.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { byPrefix, type Sought } from '../short-id.ts';
-import { type ControlFlags, withControl } from './open-control.ts';
+import { findHost } from './find-host.ts';
+import { type ControlFlags, openControl, withControl } from './open-control.ts';
 
 /** What a command works with. */
 export interface FleetForCommand {
@@ -29,6 +31,39 @@ export function withFleet<T>(
       signal,
     }),
   );
+}
+
+/** The options of a capability's command that works with a fleet too. */
+export interface FleetFlags {
+  readonly fleet?: string;
+  readonly fleetConnect?: string;
+  readonly fleetTokenFile?: string;
+}
+
+/** A client of the fleet of this user, or of the one that is named, for a command that talks to a host as well. */
+export async function openFleet(flags: FleetFlags, terminal: Terminal, signal: AbortSignal): Promise<CommandFleet> {
+  const { fleet: named = true, fleetConnect: connect, fleetTokenFile: tokenFile } = flags;
+  const { address, token } = await findHost({
+    ...(connect && { connect }),
+    ...(tokenFile && { tokenFile }),
+    fleet: named,
+  });
+  const control = await openControl(address, { token, signal, onStderr: (line) => terminal.note(line) });
+  try {
+    const client = new FleetClient(control);
+    const { name } = await client.status();
+    return {
+      name,
+      submit: (spec) => client.submit(spec),
+      get: (id) => client.get(id),
+      cancel: (id, reason) => client.cancel(id, reason),
+      follow: (id, options) => client.follow(id, options),
+      [Symbol.asyncDispose]: () => control.close(),
+    };
+  } catch (error) {
+    await control.close();
+    throw error;
+  }
 }
 
 /** States of tasks that have not ended; `blocked` and `lost` are also states of some that have. */
