@@ -6,7 +6,7 @@
  */
 import { refusedToken } from '../connection/token.ts';
 import { HandshakeResp as checkHandshakeResp } from '../protocol/a2e.replies.generated.ts';
-import type { HandshakeReason, HandshakeResp } from '../protocol/a2e.ts';
+import type { CapabilityGrant, HandshakeReason, HandshakeResp } from '../protocol/a2e.ts';
 import type { CloseInfo, Link, LinkReceiver, Malformed } from '../transport/link.ts';
 import { type A2ECodec, errorOf } from '../wire/a2e.ts';
 import { violation } from '../wire/check.ts';
@@ -30,7 +30,7 @@ type Reason = Exclude<HandshakeReason, 'auth_failed'>;
 
 const reasons: Record<Reason, string> = {
   version_mismatch: 'the host speaks another version of the protocol',
-  no_caps: 'the host has none of the requested capabilities',
+  no_caps: 'the host granted none of the requested capabilities',
   server_error: 'the host could not open a session',
 };
 
@@ -72,14 +72,9 @@ export async function performHandshake(
     const response = await answer.promise;
     if (response.ok === false) {
       const reason = response.reason || 'server_error';
-      throw new HandfastError(
-        reason,
-        (reason === 'auth_failed' ? refusedToken(offer.token) : reasons[reason as Reason]) ??
-          `the host refused the handshake: ${reason}`,
-        {
-          detail: { accepted_caps: response.accepted_caps ?? [], ...overloadOf(response.error) },
-        },
-      );
+      throw new HandfastError(reason, textOf(reason, offer.token, response.accepted_caps), {
+        detail: { accepted_caps: response.accepted_caps ?? [], ...overloadOf(response.error) },
+      });
     }
     return {
       response,
@@ -98,6 +93,15 @@ export async function performHandshake(
     clearTimeout(timer);
     wait.signal?.removeEventListener('abort', onAbort);
   }
+}
+
+/** Why the host refused the handshake, and the next step. */
+function textOf(reason: string, token: string, grants: readonly CapabilityGrant[] = []): string {
+  if (reason === 'auth_failed') return refusedToken(token);
+  const text = reasons[reason as Reason] ?? `the host refused the handshake: ${reason}`;
+  if (reason !== 'no_caps' || grants.length === 0) return text;
+  const why = grants.map(({ capability, metadata }) => `${capability}: ${metadata?.reason ?? 'refused'}`).join(', ');
+  return `${text} (${why}); its configuration loads them with plugins, and grants them with capabilities of the token`;
 }
 
 /** What a host that has no room says of it: the share, its limit and `retry_after_ms`. */

@@ -61,8 +61,8 @@ function showComponents(terminal: CommandTerminal, components: readonly Componen
 
 function showChoices(terminal: CommandTerminal, choices: readonly ChoiceStats[]): void {
   if (choices.length === 0) return terminal.note('no decision was made yet');
-  for (const { choice, policy, decisions, rewarded, pending, missing, late, options } of choices) {
-    terminal.line();
+  for (const [at, { choice, policy, decisions, rewarded, pending, missing, late, options }] of choices.entries()) {
+    if (at > 0) terminal.line();
     terminal.line(
       `${choice}: ${policy.name}, ${decisions} decisions, ${rewarded} rewarded, ${pending} pending, ${missing} missing, ${late} late`,
     );

@@ -59,8 +59,14 @@ function one<T>(
   const exact = all.filter((each) => idOf(each) === named || nameOf(each) === named);
   const found = exact.length > 0 ? exact : all.filter((each) => named !== '' && idOf(each).startsWith(named));
   if (found.length === 1) return found[0] as T;
-  const code = what === 'plan' ? 'unknown_plan' : 'unknown_task';
-  if (found.length === 0) throw failure(code, `there is no ${what} ${JSON.stringify(named.slice(0, 64))}`);
+  if (found.length === 0) {
+    const [code, lists] =
+      what === 'plan' ? (['unknown_plan', 'ls'] as const) : (['unknown_task', 'tasks PLAN'] as const);
+    throw failure(
+      code,
+      `there is no ${what} ${JSON.stringify(named.slice(0, 64))}; "handfast plan ${lists}" lists them`,
+    );
+  }
   const ids = found.map(idOf).join(', ');
   throw failure('invalid', `${found.length} ${what}s are meant by ${JSON.stringify(named)}: name one of ${ids}`);
 }

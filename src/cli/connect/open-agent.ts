@@ -84,9 +84,6 @@ function explained(error: HandfastError, { address, token, running }: FoundHost)
     hint = token === '' ? 'give one with --token-file or HANDFAST_TOKEN' : 'check --token-file and HANDFAST_TOKEN';
   } else if (code === 'unreachable' && running !== undefined) {
     hint = `process ${running.pid} registered this address`;
-  } else if (code === 'no_caps') {
-    const names = Array.isArray(detail.accepted_caps) ? detail.accepted_caps : [];
-    hint = names.map((each) => `${each?.capability}: ${each?.metadata?.reason ?? 'refused'}`).join(', ') || undefined;
   }
   const where = error.message.includes(address) ? '' : ` (${address})`;
   const message = `${said}${where}${hint === undefined ? '' : `; ${hint}`}`;

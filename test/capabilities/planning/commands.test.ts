@@ -35,5 +35,8 @@ test('a plan is made, worked on, synced with a file and read, all from the comma
   const history = await user.run(['plan', 'history', 'release', publish.task_id as string]);
   assert.match(history.stdout, /created by /);
   const unknown = await user.failure(['plan', 'board', 'nope']);
-  assert.deepEqual([unknown.code, unknown.message], ['planning.unknown_plan', 'there is no plan "nope"']);
+  assert.deepEqual(
+    [unknown.code, unknown.message],
+    ['planning.unknown_plan', 'there is no plan "nope"; "handfast plan ls" lists them'],
+  );
 });
