@@ -138,6 +138,24 @@ export function method(value: Method | (MethodSchemas<AnySchema, AnySchema> & Me
   };
 }
 
+/** What the methods of one capability have in common. */
+type Shared = Pick<Method, 'capability' | 'event' | 'idempotent'>;
+
+/** Declares the methods of one capability: a reply is named after its request, `memory/init/resp` after `memory/init/req`. */
+export const methodsOf =
+  (shared: Shared) =>
+  <Request extends object, Reply extends object>(
+    request: string,
+    checkRequest: Check,
+    more: Partial<Method<Request, Reply>> = {},
+  ): Method<Request, Reply> => ({
+    ...shared,
+    request,
+    reply: `${request.replace(/\/req$/, '')}/resp`,
+    checkRequest,
+    ...more,
+  });
+
 const envelopeFields: Readonly<Record<Envelope, true>> = {
   type: true,
   id: true,

@@ -3,7 +3,7 @@
  *
  * @see docs/protocol/a2e.md#env-messages
  */
-import { method, type Push } from '../../protocol/method.ts';
+import { method, methodsOf, type Push } from '../../protocol/method.ts';
 import type { Check } from '../../wire/check.ts';
 import * as checks from './env.generated.ts';
 import type {
@@ -39,8 +39,9 @@ import type {
 
 export type { EnvDescription, EnvObservation } from './env.schema.ts';
 
-/** Capability and events of every method; the environments send no events of requests. */
-const shared = { capability: 'env', event: 'invoke/event' } as const;
+/** The environments send no events of requests. */
+const env = methodsOf({ capability: 'env', event: 'invoke/event' });
+const read = { idempotent: true } as const;
 
 /** An observation as JSON. The time is that of the message: formatting the number again would cost more than the rest. */
 function observationJson(obs: EnvObservation, seconds: string): string {
@@ -54,71 +55,23 @@ const numberJson = (value: number | null | undefined): string =>
 const writeObservation = ({ obs }: { readonly obs: EnvObservation }, seconds: string): string =>
   `"obs":${observationJson(obs, seconds)}`;
 
-export const envReset = method<EnvResetReq, EnvResetResp>({
-  ...shared,
-  request: 'env/reset/req',
-  reply: 'env/reset/resp',
-  checkRequest: checks.EnvResetReq,
+export const envReset = env<EnvResetReq, EnvResetResp>('env/reset/req', checks.EnvResetReq, {
   writeReply: writeObservation,
 });
-
-export const envStep = method<EnvStepReq, EnvStepResp>({
-  ...shared,
-  request: 'env/step/req',
-  reply: 'env/step/resp',
-  checkRequest: checks.EnvStepReq,
+export const envStep = env<EnvStepReq, EnvStepResp>('env/step/req', checks.EnvStepReq, {
   writeReply: writeObservation,
 });
-
-export const envObserve = method<EnvObserveReq, EnvObserveResp>({
-  ...shared,
-  request: 'env/observe/req',
-  reply: 'env/observe/resp',
+export const envObserve = env<EnvObserveReq, EnvObserveResp>('env/observe/req', checks.EnvObserveReq, {
   idempotent: true,
-  checkRequest: checks.EnvObserveReq,
   writeReply: writeObservation,
 });
-
-export const envClose = method<EnvCloseReq, EnvCloseResp>({
-  ...shared,
-  request: 'env/close/req',
-  reply: 'env/close/resp',
-  idempotent: true,
-  checkRequest: checks.EnvCloseReq,
-});
-
-export const envSpace = method<EnvSpaceReq, EnvSpaceResp>({
-  ...shared,
-  request: 'env/space/req',
-  reply: 'env/space/resp',
-  idempotent: true,
-  checkRequest: checks.EnvSpaceReq,
-});
+export const envClose = env<EnvCloseReq, EnvCloseResp>('env/close/req', checks.EnvCloseReq, read);
+export const envSpace = env<EnvSpaceReq, EnvSpaceResp>('env/space/req', checks.EnvSpaceReq, read);
 
 /** The other spelling of the documents; its reply has the spelling of the request. */
-export const envSpaces = method<EnvSpaceReq, EnvSpaceResp>({
-  ...shared,
-  request: 'env/spaces/req',
-  reply: 'env/spaces/resp',
-  idempotent: true,
-  checkRequest: checks.EnvSpacesReq,
-});
-
-export const envRender = method<EnvRenderReq, EnvRenderResp>({
-  ...shared,
-  request: 'env/render/req',
-  reply: 'env/render/resp',
-  idempotent: true,
-  checkRequest: checks.EnvRenderReq,
-});
-
-export const envPlan = method<EnvPlanReq, EnvPlanResp>({
-  ...shared,
-  request: 'env/plan/req',
-  reply: 'env/plan/resp',
-  idempotent: true,
-  checkRequest: checks.EnvPlanReq,
-});
+export const envSpaces = env<EnvSpaceReq, EnvSpaceResp>('env/spaces/req', checks.EnvSpacesReq, read);
+export const envRender = env<EnvRenderReq, EnvRenderResp>('env/render/req', checks.EnvRenderReq, read);
+export const envPlan = env<EnvPlanReq, EnvPlanResp>('env/plan/req', checks.EnvPlanReq, read);
 
 const checkOtherPlan: Check = (message) => {
   const fits = checks.EnvPlanReq({ ...(message as object), type: envPlan.request });
@@ -132,51 +85,12 @@ export const envPlanAsReply = method<EnvPlanReq, EnvPlanResp>({
   request: 'env/plan/resp',
   checkRequest: checkOtherPlan,
 });
-
-export const envBatchStep = method<EnvBatchStepReq, EnvBatchStepResp>({
-  ...shared,
-  request: 'env/batch_step/req',
-  reply: 'env/batch_step/resp',
-  checkRequest: checks.EnvBatchStepReq,
-});
-
-export const envExpList = method<EnvExpListReq, EnvExpListResp>({
-  ...shared,
-  request: 'env/exp/list/req',
-  reply: 'env/exp/list/resp',
-  idempotent: true,
-  checkRequest: checks.EnvExpListReq,
-});
-
-export const envList = method<EnvListReq, EnvListResp>({
-  ...shared,
-  request: 'env/list/req',
-  reply: 'env/list/resp',
-  idempotent: true,
-  checkRequest: checks.EnvListReq,
-});
-
-export const envContains = method<EnvContainsReq, EnvContainsResp>({
-  ...shared,
-  request: 'env/contains/req',
-  reply: 'env/contains/resp',
-  idempotent: true,
-  checkRequest: checks.EnvContainsReq,
-});
-
-export const envSample = method<EnvSampleReq, EnvSampleResp>({
-  ...shared,
-  request: 'env/sample/req',
-  reply: 'env/sample/resp',
-  checkRequest: checks.EnvSampleReq,
-});
-
-export const envCheck = method<EnvCheckReq, EnvCheckResp>({
-  ...shared,
-  request: 'env/check/req',
-  reply: 'env/check/resp',
-  checkRequest: checks.EnvCheckReq,
-});
+export const envBatchStep = env<EnvBatchStepReq, EnvBatchStepResp>('env/batch_step/req', checks.EnvBatchStepReq);
+export const envExpList = env<EnvExpListReq, EnvExpListResp>('env/exp/list/req', checks.EnvExpListReq, read);
+export const envList = env<EnvListReq, EnvListResp>('env/list/req', checks.EnvListReq, read);
+export const envContains = env<EnvContainsReq, EnvContainsResp>('env/contains/req', checks.EnvContainsReq, read);
+export const envSample = env<EnvSampleReq, EnvSampleResp>('env/sample/req', checks.EnvSampleReq);
+export const envCheck = env<EnvCheckReq, EnvCheckResp>('env/check/req', checks.EnvCheckReq);
 
 /** Sent when something happens in an episode without a request of this session. */
 export const envStatePush: Push<Omit<EnvStatePush, 'type' | 'id'>> = {

@@ -3,11 +3,12 @@
  *
  * @see docs/protocol/a2e.md#learning-messages
  */
-import { method } from '../../protocol/method.ts';
+import { methodsOf } from '../../protocol/method.ts';
 import * as checks from './learning.generated.ts';
 import type * as Wire from './learning.schema.ts';
 
-const base = { capability: 'learning', event: 'learn/event' } as const;
+const learning = methodsOf({ capability: 'learning', event: 'learn/event' });
+const read = { idempotent: true } as const;
 
 export type {
   ChoiceStats,
@@ -45,92 +46,54 @@ export type {
   Recommendation,
 } from './learning.schema.ts';
 
-export const learnFeedback = method<Wire.LearnFeedbackReq, Wire.LearnFeedbackResp>({
-  ...base,
-  request: 'learn/feedback/req',
-  reply: 'learn/feedback/resp',
-  checkRequest: checks.LearnFeedbackReq,
-});
-
-export const learnExperience = method<Wire.LearnExperienceReq, Wire.LearnExperienceResp>({
-  ...base,
-  request: 'learn/experience/req',
-  reply: 'learn/experience/resp',
-  checkRequest: checks.LearnExperienceReq,
-});
-
-export const learnDecide = method<Wire.LearnDecideReq, Wire.LearnDecideResp>({
-  ...base,
-  request: 'learn/decide/req',
-  reply: 'learn/decide/resp',
-  checkRequest: checks.LearnDecideReq,
-});
-
-export const learnAdapt = method<Wire.LearnAdaptReq, Wire.LearnAdaptResp>({
-  ...base,
-  request: 'learn/adapt/req',
-  reply: 'learn/adapt/resp',
-  checkRequest: checks.LearnAdaptReq,
-});
-
-export const learnStats = method<Wire.LearnStatsReq, Wire.LearnStatsResp>({
-  ...base,
-  request: 'learn/stats/req',
-  reply: 'learn/stats/resp',
-  idempotent: true,
-  checkRequest: checks.LearnStatsReq,
-});
-
-export const learnRefinementPlan = method<Wire.LearnRefinementPlanReq, Wire.LearnRefinementPlanResp>({
-  ...base,
-  request: 'learn/refinement/plan/req',
-  reply: 'learn/refinement/plan/resp',
-  idempotent: true,
-  checkRequest: checks.LearnRefinementPlanReq,
-});
-
-export const learnRefinementReview = method<Wire.LearnRefinementReviewReq, Wire.LearnRefinementReviewResp>({
-  ...base,
-  request: 'learn/refinement/review/req',
-  reply: 'learn/refinement/review/resp',
-  idempotent: true,
-  checkRequest: checks.LearnRefinementReviewReq,
-});
-
-export const learnRefinementApply = method<Wire.LearnRefinementApplyReq, Wire.LearnRefinementApplyResp>({
-  ...base,
-  request: 'learn/refinement/apply/req',
-  reply: 'learn/refinement/apply/resp',
-  checkRequest: checks.LearnRefinementApplyReq,
-});
-
-export const learnRefinementRollback = method<Wire.LearnRefinementRollbackReq, Wire.LearnRefinementRollbackResp>({
-  ...base,
-  request: 'learn/refinement/rollback/req',
-  reply: 'learn/refinement/rollback/resp',
-  checkRequest: checks.LearnRefinementRollbackReq,
-});
-
-export const learnRefinementHistory = method<Wire.LearnRefinementHistoryReq, Wire.LearnRefinementHistoryResp>({
-  ...base,
-  request: 'learn/refinement/history/req',
-  reply: 'learn/refinement/history/resp',
-  idempotent: true,
-  checkRequest: checks.LearnRefinementHistoryReq,
-});
-
-export const learnEvaluate = method<Wire.LearnEvaluateReq, Wire.LearnEvaluateResp>({
-  ...base,
-  request: 'learn/evaluate/req',
-  reply: 'learn/evaluate/resp',
-  idempotent: true,
-  checkRequest: checks.LearnEvaluateReq,
-});
-
-export const learnForget = method<Wire.LearnForgetReq, Wire.LearnForgetResp>({
-  ...base,
-  request: 'learn/forget/req',
-  reply: 'learn/forget/resp',
-  idempotent: true,
-  checkRequest: checks.LearnForgetReq,
-});
+export const learnFeedback = learning<Wire.LearnFeedbackReq, Wire.LearnFeedbackResp>(
+  'learn/feedback/req',
+  checks.LearnFeedbackReq,
+);
+export const learnExperience = learning<Wire.LearnExperienceReq, Wire.LearnExperienceResp>(
+  'learn/experience/req',
+  checks.LearnExperienceReq,
+);
+export const learnDecide = learning<Wire.LearnDecideReq, Wire.LearnDecideResp>(
+  'learn/decide/req',
+  checks.LearnDecideReq,
+);
+export const learnAdapt = learning<Wire.LearnAdaptReq, Wire.LearnAdaptResp>('learn/adapt/req', checks.LearnAdaptReq);
+export const learnStats = learning<Wire.LearnStatsReq, Wire.LearnStatsResp>(
+  'learn/stats/req',
+  checks.LearnStatsReq,
+  read,
+);
+export const learnRefinementPlan = learning<Wire.LearnRefinementPlanReq, Wire.LearnRefinementPlanResp>(
+  'learn/refinement/plan/req',
+  checks.LearnRefinementPlanReq,
+  read,
+);
+export const learnRefinementReview = learning<Wire.LearnRefinementReviewReq, Wire.LearnRefinementReviewResp>(
+  'learn/refinement/review/req',
+  checks.LearnRefinementReviewReq,
+  read,
+);
+export const learnRefinementApply = learning<Wire.LearnRefinementApplyReq, Wire.LearnRefinementApplyResp>(
+  'learn/refinement/apply/req',
+  checks.LearnRefinementApplyReq,
+);
+export const learnRefinementRollback = learning<Wire.LearnRefinementRollbackReq, Wire.LearnRefinementRollbackResp>(
+  'learn/refinement/rollback/req',
+  checks.LearnRefinementRollbackReq,
+);
+export const learnRefinementHistory = learning<Wire.LearnRefinementHistoryReq, Wire.LearnRefinementHistoryResp>(
+  'learn/refinement/history/req',
+  checks.LearnRefinementHistoryReq,
+  read,
+);
+export const learnEvaluate = learning<Wire.LearnEvaluateReq, Wire.LearnEvaluateResp>(
+  'learn/evaluate/req',
+  checks.LearnEvaluateReq,
+  read,
+);
+export const learnForget = learning<Wire.LearnForgetReq, Wire.LearnForgetResp>(
+  'learn/forget/req',
+  checks.LearnForgetReq,
+  read,
+);

@@ -188,7 +188,7 @@ export class Memory {
       ...(asOf !== undefined && { as_of: asOf }),
       ...(ranking !== undefined && { ranking }),
       ...(allVersions !== undefined && { all_versions: allVersions }),
-      ...(cursor !== undefined && { cursor }),
+      ...(cursor !== undefined && { page_cursor: cursor }),
     };
     return this.#calls.call(
       retrieve,

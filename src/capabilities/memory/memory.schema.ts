@@ -121,7 +121,7 @@ export const MemoryRetrieveReq = Type.Object(
     tier: tier('Only this tier; empty: every tier.'),
     limit: limit('at most 1,000'),
     min_score: may(number('Only entries with this score or more.')),
-    cursor: may(text('next_cursor of the page before.')),
+    page_cursor: may(text('next_cursor of the page before.')),
     as_of: asOf,
     ranking: may(text('hybrid (default), lexical or vector.')),
     all_versions: may(flag('Also versions that do not hold now; not with a query.')),

@@ -3,7 +3,7 @@
  *
  * @see docs/memory.md
  */
-import { method } from '../../protocol/method.ts';
+import { methodsOf } from '../../protocol/method.ts';
 import * as checks from './memory.generated.ts';
 import type {
   MemoryForgetReq,
@@ -44,62 +44,16 @@ export type {
   MemoryStoreResp,
 };
 
-/** Of every method: the events of the protocol, and that repeating it does no more than making it once. */
-const common = { event: 'invoke/event', capability: 'memory', idempotent: true } as const;
-
-export const memoryInit = method<MemoryInitReq, MemoryInitResp>({
-  ...common,
-  request: 'memory/init/req',
-  reply: 'memory/init/resp',
-  checkRequest: checks.MemoryInitReq,
-});
-
-/** Idempotent: the same key again replaces the entry by itself. */
-export const memoryStore = method<MemoryStoreReq, MemoryStoreResp>({
-  ...common,
-  request: 'memory/store/req',
-  reply: 'memory/store/resp',
-  checkRequest: checks.MemoryStoreReq,
-});
-
-export const memoryRetrieve = method<MemoryRetrieveReq, MemoryRetrieveResp>({
-  ...common,
-  request: 'memory/retrieve/req',
-  reply: 'memory/retrieve/resp',
-  checkRequest: checks.MemoryRetrieveReq,
-});
-
-export const memoryForget = method<MemoryForgetReq, MemoryForgetResp>({
-  ...common,
-  request: 'memory/forget/req',
-  reply: 'memory/forget/resp',
-  checkRequest: checks.MemoryForgetReq,
-});
-
-export const memoryHistory = method<MemoryHistoryReq, MemoryHistoryResp>({
-  ...common,
-  request: 'memory/history/req',
-  reply: 'memory/history/resp',
-  checkRequest: checks.MemoryHistoryReq,
-});
-
-export const memoryPublish = method<MemoryPublishReq, MemoryPublishResp>({
-  ...common,
-  request: 'memory/publish/req',
-  reply: 'memory/publish/resp',
-  checkRequest: checks.MemoryPublishReq,
-});
-
-export const memorySpaces = method<MemorySpacesReq, MemorySpacesResp>({
-  ...common,
-  request: 'memory/spaces/req',
-  reply: 'memory/spaces/resp',
-  checkRequest: checks.MemorySpacesReq,
-});
-
-export const memoryStats = method<MemoryStatsReq, MemoryStatsResp>({
-  ...common,
-  request: 'memory/stats/req',
-  reply: 'memory/stats/resp',
-  checkRequest: checks.MemoryStatsReq,
-});
+/** Repeating a request of the memory does no more than making it once: what is stored again is there already. */
+const memory = methodsOf({ capability: 'memory', event: 'invoke/event', idempotent: true });
+export const memoryInit = memory<MemoryInitReq, MemoryInitResp>('memory/init/req', checks.MemoryInitReq);
+export const memoryStore = memory<MemoryStoreReq, MemoryStoreResp>('memory/store/req', checks.MemoryStoreReq);
+export const memoryRetrieve = memory<MemoryRetrieveReq, MemoryRetrieveResp>(
+  'memory/retrieve/req',
+  checks.MemoryRetrieveReq,
+);
+export const memoryForget = memory<MemoryForgetReq, MemoryForgetResp>('memory/forget/req', checks.MemoryForgetReq);
+export const memoryHistory = memory<MemoryHistoryReq, MemoryHistoryResp>('memory/history/req', checks.MemoryHistoryReq);
+export const memoryPublish = memory<MemoryPublishReq, MemoryPublishResp>('memory/publish/req', checks.MemoryPublishReq);
+export const memorySpaces = memory<MemorySpacesReq, MemorySpacesResp>('memory/spaces/req', checks.MemorySpacesReq);
+export const memoryStats = memory<MemoryStatsReq, MemoryStatsResp>('memory/stats/req', checks.MemoryStatsReq);

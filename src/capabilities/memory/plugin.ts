@@ -153,8 +153,6 @@ export function memoryPlugin(options: MemoryPluginOptions = {}): Plugin {
 
       handle(memoryRetrieve, async (request, context) => {
         const { memory_id, query = '', limit = DEFAULT_LIMIT, min_score = 0, as_of, ranking = 'hybrid' } = request;
-        // A member of the envelope in replies, where it is a number; in this request the place of a page.
-        const { cursor = '' } = request as { readonly cursor?: string };
         if (!RANKINGS.includes(ranking as RankingName)) {
           throw fail('schema_violation', '/ranking must be hybrid, lexical or vector', { path: '/ranking' });
         }
@@ -165,7 +163,7 @@ export function memoryPlugin(options: MemoryPluginOptions = {}): Plugin {
           query: query.slice(0, MAX_QUERY),
           limit: Math.min(limit, MAX_LIMIT),
           minScore: min_score,
-          cursor,
+          cursor: request.page_cursor ?? '',
           asOf: as_of ?? undefined,
           ranking: ranking as RankingName,
           allVersions: request.all_versions === true,

@@ -3,28 +3,11 @@
  *
  * @see docs/planning.md
  */
-import { type Method, method } from '../../protocol/method.ts';
-import type { Check } from '../../wire/check.ts';
+import { method, methodsOf } from '../../protocol/method.ts';
 import * as checks from './planning.generated.ts';
 import type * as schema from './planning.schema.ts';
 
-/** A method of planning: its reply is named after its request. */
-function planning<Request extends object, Reply extends object>(
-  request: string,
-  checkRequest: Check,
-  more: { readonly idempotent?: true; readonly limitMs?: Method<Request, Reply>['limitMs'] } = {},
-): Method<Request, Reply> {
-  const reply = `${request.replace(/\/req$/, '')}/resp`;
-  return method<Request, Reply>({
-    request,
-    reply,
-    event: 'planning/event',
-    capability: 'planning',
-    checkRequest,
-    ...more,
-  });
-}
-
+const planning = methodsOf({ capability: 'planning', event: 'planning/event' });
 const read = { idempotent: true } as const;
 
 export const planCreate = planning<schema.PlanCreateReq, schema.PlanCreateResp>(

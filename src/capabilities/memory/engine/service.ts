@@ -470,7 +470,7 @@ function pageStart(cursor: string, kind: 'list' | 'search'): number {
   if (cursor === '') return 0;
   const [, named, at, before] = /^(list|search)\.(\d{1,9})(?:\.(\d{1,16}))?$/.exec(cursor) ?? [];
   if (named === kind && (kind === 'search') === (before === undefined)) return Number(at);
-  throw fail('schema_violation', '"cursor" is not a next_cursor of such a request', { path: '/cursor' });
+  throw fail('schema_violation', '"page_cursor" is not a next_cursor of such a request', { path: '/page_cursor' });
 }
 
 /** Deletes what a request selects, and its bytes from the files. */
