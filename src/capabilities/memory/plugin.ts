@@ -213,6 +213,7 @@ const askerOf = ({ id, agentId, principal }: SessionView): Asker => ({
   principal: principal.name,
   agent: agentId,
   session: id,
+  storedBytes: principal.limits?.storedBytes,
 });
 
 function selectionOf(

@@ -1,6 +1,6 @@
 /** What a memory survives: kill -9 while it writes, several processes at once, flipped bits, a truncated file. */
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { closeSync, openSync, readdirSync, readSync, statSync, truncateSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -27,10 +27,11 @@ function engineIn(t: TestContext, folder: string): MemoryEngine {
 }
 
 /** Starts a writer; `acked` are the requests that it reported. */
-function writer(folder: string, name: string, requests: number, size: number, bytes = 40) {
+function writer(folder: string, name: string, requests: number, size: number, bytes = 40, before: string[] = []) {
   const file = join(import.meta.dirname, 'writer-process.ts');
   const words = ['-C', 'handfast-source', file, folder, name, String(requests), String(size), String(bytes)];
-  const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'pipe'] });
+  const [program = '', ...args] = [...before, process.execPath, ...words];
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] });
   const acked: number[] = [];
   const started = Promise.withResolvers<void>();
   let stderr = '';
@@ -95,14 +96,38 @@ test('kill -9 while it writes: what was acknowledged is there, requests are ther
   }
 });
 
-test('eight processes write at once: every entry is there, and no writer fails for a lock', {
+const noLimit = spawnSync('prlimit', ['--fsize=1000000', 'true']).status === 0 ? false : 'prlimit is missing';
+
+test('a full disk: requests are refused with disk_full and store nothing, what is there is read, and later ones succeed', {
+  skip: noLimit,
+  timeout: 120_000,
+}, async (t) => {
+  const folder = temporaryFolder(t);
+  const size = 5;
+  // A file that may not grow is a full disk to all that write.
+  const one = writer(folder, 'full', 100_000, size, 400, ['prlimit', '--fsize=1500000']);
+  assert.equal(await one.ended, 1, one.errors());
+  assert.ok(one.acked.length > 5, 'it wrote until the limit');
+  assert.equal(one.errors().trim(), `failed disk_full, readable ${one.acked.length * size}`);
+  const engine = engineIn(t, folder);
+  const found = await requestsOf(engine, 'full');
+  assert.deepEqual(
+    [...found].sort(([left], [right]) => left - right),
+    one.acked.map((request) => [request, size]),
+  );
+  await engine.close();
+  const next = writer(folder, 'next', 10, size);
+  assert.equal(await next.ended, 0, next.errors());
+});
+
+test('eight processes write 5,000 entries each at once: every entry is there, and no writer fails for a lock', {
   timeout: 300_000,
 }, async (t) => {
   const folder = temporaryFolder(t);
   const engine = engineIn(t, folder);
   await requestsOf(engine, 'none');
-  const requests = 25;
-  const size = 10;
+  const requests = 100;
+  const size = 50;
   const writers = Array.from({ length: 8 }, (_, n) => writer(folder, `w${n}`, requests, size));
   for (const one of writers) assert.equal(await one.ended, 0, one.errors());
   for (let n = 0; n < writers.length; n += 1) {

@@ -238,6 +238,19 @@ test('a full memory says so with what is used and what may be, and stores nothin
   ]);
 });
 
+test('a principal whose token limits what it stores has that much memory, and others have the usual', async (t) => {
+  const { memory } = await memoryHost(t);
+  const guest = await memory('planner', 'guest');
+  const content = 'x'.repeat(1000);
+  const entries = Array.from({ length: 4 }, (_, n) => ({ key: `k${n}`, content }));
+  await assert.rejects(guest.store(entries).then(), { code: 'memory_full' });
+  await guest.store(entries.slice(0, 3));
+  await assert.rejects(guest.store(entries.slice(3)).then(), { code: 'memory_full' });
+  assert.equal((await guest.stats()).quota.bytes, 4096);
+  assert.equal((await guest.list()).total, 3);
+  await (await memory()).store(entries);
+});
+
 test('forgetting deletes what has any of the keys, tags or sources in the tier, or is old, and nothing else', async (t) => {
   const memory = await (await memoryHost(t)).memory();
   const left = async () =>

@@ -34,6 +34,7 @@ export interface Opened {
 const PRINCIPALS: Readonly<Record<string, Principal>> = {
   ada: { name: 'ada', admin: true },
   bob: { name: 'bob', grants: { memory: { read: ['team'], write: [] } } },
+  guest: { name: 'guest', grants: { memory: { read: [], write: [] } }, limits: { storedBytes: 4096 } },
   eve: { name: 'eve', grants: { memory: { read: [], write: ['team', 'eve-*'] } } },
 };
 

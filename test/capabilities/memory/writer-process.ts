@@ -38,8 +38,16 @@ const entry = (request: number, at: number) => ({
 process.stdout.write('ready\n');
 for (let request = 0; request < Number(requests); request += 1) {
   const entries = Array.from({ length: Number(size) }, (_, at) => entry(request, at));
-  const { errors } = await engine.run('store', asker, { memory, entries, at: entries.map((_, at) => at) });
-  if (errors.length > 0) throw new Error(errors[0]);
+  try {
+    const { errors } = await engine.run('store', asker, { memory, entries, at: entries.map((_, at) => at) });
+    if (errors.length > 0) throw new Error(errors[0]);
+  } catch (thrown) {
+    // What fails is said on the other stream; what is there can still be read.
+    const { used } = await engine.run('stats', asker, { memory });
+    process.stderr.write(`failed ${(thrown as { code?: string }).code ?? thrown}, readable ${used.entries}\n`);
+    process.exitCode = 1;
+    break;
+  }
   process.stdout.write(`${request}\n`);
 }
 await engine.close();

@@ -142,7 +142,8 @@ export class MemoryService {
             );
           } else prepared.push(one);
         }
-        if (prepared.length > 0) await this.#store(database, prepared, (tier) => partName(asker, tier, row));
+        if (prepared.length > 0)
+          await this.#store(database, prepared, this.#quotaOf(asker), (tier) => partName(asker, tier, row));
         void this.#embedSoon();
         return { stored: prepared.map(({ entry }) => entry.key), errors };
       }),
@@ -179,7 +180,7 @@ export class MemoryService {
             const provenance = { ...writerOf(asker), ...entry.provenance, principal, published_at: now };
             return prepare({ ...entry, provenance }, this.#embedder);
           });
-          await this.#store(shared, prepared, () => `x ${space}`);
+          await this.#store(shared, prepared, this.#quotaOf({}), () => `x ${space}`);
           // First there, then gone here: after a kill in between it is in both, and publishing it again settles that.
           await database.write(() => {
             for (const { part, key } of chosen) deleteKey(database, part, key);
@@ -219,7 +220,7 @@ export class MemoryService {
         return {
           tiers,
           used: database.usage(),
-          quota: this.#quota,
+          quota: this.#quotaOf(asker),
           embedder: this.#embedder.name,
           pending: pendingVectors(database, this.#embedderId(database)),
           ...(this.#problem !== undefined && { problem: this.#problem }),
@@ -233,8 +234,9 @@ export class MemoryService {
       }),
   };
 
-  get #quota(): { entries: number; bytes: number } {
-    return { entries: this.#options.quotaEntries, bytes: this.#options.quotaBytes };
+  #quotaOf({ storedBytes = Number.POSITIVE_INFINITY }: Partial<Asker>): { entries: number; bytes: number } {
+    const { quotaEntries, quotaBytes } = this.#options;
+    return { entries: quotaEntries, bytes: Math.min(quotaBytes, storedBytes) };
   }
 
   #own<Result>({ principal }: Asker, work: (database: MemoryDatabase) => Result | Promise<Result>): Promise<Result> {
@@ -260,11 +262,11 @@ export class MemoryService {
   async #store(
     database: MemoryDatabase,
     prepared: readonly PreparedEntry[],
+    quota: { readonly entries: number; readonly bytes: number },
     nameOf: (tier: Tier) => string,
   ): Promise<void> {
     const embedder = this.#embedderId(database);
     const bytes = prepared.reduce((sum, one) => sum + one.bytes, 0);
-    const quota = this.#quota;
     // In the transaction, so that no other write comes between the check and the entries.
     const used = await database.write(() => {
       const usage = database.usage();

@@ -36,6 +36,8 @@ export interface Asker {
   readonly principal: string;
   readonly agent: string;
   readonly session: string;
+  /** Bytes that this principal may store anywhere (`limits.stored_bytes` of its own); undefined: no such limit. */
+  readonly storedBytes?: number | undefined;
 }
 
 /** An entry that was checked. Times are epoch seconds. */
