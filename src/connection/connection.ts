@@ -263,8 +263,9 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
         this.#refused(error as HandfastError);
         break;
       default:
-        if (kind === 'reply' && ref === undefined && this.#owner.asRequest?.(incoming)) this.#request(incoming, raw);
-        else this.dropped++;
+        if (kind !== 'reply' || ref !== undefined) this.dropped++;
+        else if (this.#owner.asRequest?.(incoming)) this.#request(incoming, raw);
+        else if (calls?.unaddressed(incoming) !== true) this.dropped++;
     }
     return undefined;
   }

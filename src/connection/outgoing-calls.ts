@@ -247,6 +247,15 @@ export class OutgoingCalls {
     } else this.#settle(call, undefined, body);
   }
 
+  /** A reply without `req_id` came: some hosts leave it out, as the Python SDK's does. False: no single call waits for its type. */
+  unaddressed(reply: Pick<Incoming, 'type' | 'body'>): boolean {
+    const { type } = reply;
+    const [call, other] = this.#pending.values().filter(({ method }) => type !== '' && method.reply === type);
+    if (call === undefined || other !== undefined) return false;
+    this.reply(call, reply);
+    return true;
+  }
+
   /** An open call failed on the other side. */
   failure(call: PendingCall, error: HandfastError): void {
     this.#settle(call, error);

@@ -249,3 +249,18 @@ test('capabilities that were not granted fail where they are called, with the ho
   assert.equal(Object.hasOwn(agent, 'tools'), false);
   assert.throws(() => (agent as unknown as { tools: unknown }).tools, { code: 'capability_missing' });
 });
+
+test('a reply without req_id is that of the only call that waits for its type', async () => {
+  const held: unknown[] = [];
+  const agent = await scriptedHost(({ id, tool_name }) => {
+    if (tool_name === 'alone') return [reply(undefined, { at: 'alone' })];
+    held.push(id);
+    // With two calls open the first of these belongs to neither, and the one behind the reply of the first to the second.
+    return held.length < 2
+      ? []
+      : [reply(undefined, { at: 'nobody' }), reply(held[0], { at: 'first' }), reply(undefined, { at: 'second' })];
+  });
+  assert.deepEqual((await agent.tools.call('alone', {})).data, { at: 'alone' });
+  const [first, second] = await Promise.all([agent.tools.call('a', {}), agent.tools.call('b', {})]);
+  assert.deepEqual([first.data, second.data], [{ at: 'first' }, { at: 'second' }]);
+});
