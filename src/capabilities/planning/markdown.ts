@@ -45,8 +45,6 @@ const TASK =
   /^([ \t]*)((?:[-*+]|\d{1,9}[.)])[ \t]+\[)([ xX])(\][ \t]+)(.*?)([ \t]*<!-- task:([0-9a-f]{12})@(\d{1,15}) -->)?([ \t]*\r?\n?)$/;
 const MARKER = /^<!-- plan:([0-9a-f]{12})@(\d{1,15}) -->[ \t]*\r?\n?$/;
 const FENCE = /^[ \t]*(`{3,}|~{3,})/;
-/** How a comment in the title of a plan's task is written. */
-const ESCAPED = '<!\\--';
 /** Columns of a tab, and from which indent on a line outside of a list is code. */
 const TAB = 4;
 
@@ -91,7 +89,7 @@ export function parseMarkdown(text: string, planId = ''): MarkdownDocument {
       const raw = task?.[5]?.trim() ?? '';
       // A comment that opens in a title would swallow the id behind it.
       const isTask = task !== null && raw !== '' && !raw.includes('<!--');
-      const title = raw.replaceAll(ESCAPED, '<!--');
+      const title = unescaped(raw);
       if (isTask) {
         tasks.push({
           line,
@@ -149,7 +147,9 @@ export function renderMarkdown(
   return [...written, ...more, `${line}${end}`].join('');
 }
 
-const escaped = (title: string): string => title.replaceAll('<!--', ESCAPED);
+/** A comment in the title of a plan's task is written with a backslash, and one that has backslashes with one more. */
+const escaped = (title: string): string => title.replaceAll(/<!(\\*)--/g, '<!\\$1--');
+const unescaped = (title: string): string => title.replaceAll(/<!\\(\\*)--/g, '<!$1--');
 
 const idOf = ({ taskId, revision }: TaskText): string => `<!-- task:${taskId}@${revision} -->`;
 

@@ -55,7 +55,7 @@ export function mustAllowMove(
   force: boolean,
 ): void {
   if (rules.moves === null || from === to) return;
-  const allowed = force ? columns : (rules.moves[from] ?? []);
+  const allowed = force ? columns : Object.hasOwn(rules.moves, from) ? (rules.moves[from] as readonly string[]) : [];
   if (allowed.includes(to)) return;
   throw failure(
     'not_allowed',
