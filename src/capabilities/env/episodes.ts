@@ -23,7 +23,7 @@ import { Episode, type EpisodeOptions } from './episode.ts';
 import { failure } from './errors.ts';
 import { environmentFailed, limitReached, resetDenied, unknownEnvironment, unknownEpisode } from './refusals.ts';
 import { makeEnvironment } from './registry.ts';
-import type { TrajectoryLimits } from './trajectory.ts';
+import { sizeOf, type TrajectoryLimits } from './trajectory.ts';
 
 export interface EpisodeLimits extends TrajectoryLimits {
   /** Episodes of one session at once. */
@@ -85,6 +85,9 @@ interface Own {
 
 /** Generators of one session that are stored; the one used least recently is dropped. */
 const MAX_SLOTS = 256;
+const MAX_INSTANCE = 256;
+/** Size of what a reset takes: it is stored with the episode. */
+const MAX_OPTIONS_BYTES = 64 * 1024;
 
 const AUTORESETS: readonly Autoreset[] = ['disabled', 'next_step', 'same_step'];
 
@@ -260,7 +263,14 @@ export class Episodes {
     } = options;
     const make = given === undefined ? {} : given;
     if (!isObject(make)) throw failure('invalid_options', 'options.make must be an object');
-    if (typeof instance !== 'string') throw failure('invalid_options', 'options.instance must be a text');
+    if (typeof instance !== 'string' || instance.length > MAX_INSTANCE) {
+      throw failure('invalid_options', `options.instance must be a text of at most ${MAX_INSTANCE} characters`);
+    }
+    if (sizeOf(options) > MAX_OPTIONS_BYTES) {
+      throw failure('invalid_options', `options must have at most ${MAX_OPTIONS_BYTES} bytes`, {
+        limit: MAX_OPTIONS_BYTES,
+      });
+    }
     if (!AUTORESETS.includes(autoreset as Autoreset)) {
       throw failure('invalid_options', `options.autoreset must be one of ${AUTORESETS.join(', ')}`);
     }

@@ -4,6 +4,7 @@
  * `envPlugin({ kinds })` is what host builders write; `capability.ts` makes it from the configuration.
  * @see docs/env.md and docs/protocol/a2e.md#env-messages
  */
+import { SerialWork } from '../../base/serial-work.ts';
 import type { CallContext, SessionView } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
 import type { Body } from '../../protocol/method.ts';
@@ -39,6 +40,7 @@ import { imageRows } from './rendering/image.ts';
 import type { Space } from './spaces/space.ts';
 import { spaceOf } from './spaces/space-of.ts';
 import { describeSpaces, SpaceCache } from './spaces-of.ts';
+import { sizeOf } from './trajectory.ts';
 
 export interface EnvPluginOptions {
   /** The environments on offer. Default: those that come with Handfast and run no code. */
@@ -79,8 +81,9 @@ export const defaultLimits: EpisodeLimits & {
 
 /** Transitions of one reply at most. */
 const MAX_TRANSITIONS = 10_000;
-/** Numbers and texts of one reply to `env/sample/req`, about. */
+/** Elements of one reply to `env/sample/req`, and their size as JSON, about: more does not fit into a message. */
 const MAX_SAMPLES = 10_000;
+const MAX_SAMPLE_BYTES = 4 * 1024 * 1024;
 /** Actions that are listed where an environment suggests none of its own. */
 const MAX_SUGGESTIONS = 64;
 
@@ -102,6 +105,12 @@ export function envPlugin(options: EnvPluginOptions = {}): Plugin {
   const episodes = new Episodes({ kinds, limits, durability, maxStoredEpisodes, newId, now });
   const sessions = new Set<SessionView>();
   const spaces = new SpaceCache();
+  const checks = new Map<string, SerialWork>();
+  const checksOf = (principal: string): SerialWork => {
+    const own = checks.get(principal) ?? new SerialWork();
+    checks.set(principal, own);
+    return own;
+  };
 
   const kindOf = (name: string, { session, grant }: CallContext): EnvironmentKind =>
     episodes.kind(name, session.principal, grant as EnvGrant | undefined);
@@ -208,15 +217,26 @@ export function envPlugin(options: EnvPluginOptions = {}): Plugin {
         if (n > MAX_SAMPLES) throw fail('schema_violation', `n must be at most ${MAX_SAMPLES}`, { path: '/n' });
         const space = await spaceFor(request, context);
         const sample = space.sampler(seed);
-        return { samples: Array.from({ length: n }, () => space.toWire(sample())) };
+        const samples: unknown[] = [];
+        for (let bytes = 0; samples.length < n; ) {
+          const value = space.toWire(sample());
+          bytes += sizeOf(value);
+          if (bytes > MAX_SAMPLE_BYTES) throw tooManySamples(samples.length);
+          samples.push(value);
+        }
+        return { samples };
       }),
       handle(envCheck, async ({ env_name, options: of = {}, seed, steps }, context) => {
         const kind = kindOf(env_name, context);
         const { make = {} } = of as JsonObject;
         if (!isObject(make)) throw failure('invalid_options', 'options.make must be an object');
         const { checkEnvironment } = await import('./check/check.ts');
-        const { signal } = context;
-        return checkEnvironment(kind, make, { signal, seed: seed ?? 0, ...(steps !== undefined && { steps }) });
+        const { signal, session } = context;
+        // Those of one principal run one after the other: together they would hold up the host.
+        return checksOf(session.principal.name).run(async () => {
+          signal.throwIfAborted();
+          return checkEnvironment(kind, make, { signal, seed: seed ?? 0, ...(steps !== undefined && { steps }) });
+        });
       }),
     ],
   });
@@ -225,6 +245,11 @@ export function envPlugin(options: EnvPluginOptions = {}): Plugin {
 /** The options that were given: the others have defaults. */
 const withoutUndefined = (options: EnvPluginOptions): Partial<EnvPluginOptions> =>
   Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+
+const tooManySamples = (count: number) =>
+  fail('schema_violation', `only ${count} of these samples fit into ${MAX_SAMPLE_BYTES} bytes; lower n`, {
+    path: '/n',
+  });
 
 const inReply = (obs: Soon<EnvObservation>): Soon<{ obs: EnvObservation }> =>
   obs instanceof Promise ? obs.then((value) => ({ obs: value })) : { obs };

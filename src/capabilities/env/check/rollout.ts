@@ -34,8 +34,8 @@ export interface RolloutParts {
   onMove?(move: Move): boolean | undefined | Promise<boolean | undefined>;
 }
 
-/** Moves between two turns of the event loop. */
-const STRETCH = 32;
+/** Time between two turns of the event loop. */
+const STRETCH_MS = 5;
 
 /**
  * Resets with the seed, then steps; an episode that has ended is followed by a reset without a seed. Rejects with what the
@@ -48,9 +48,13 @@ export async function rollout(
 ): Promise<Trace> {
   const trace: Entry[] = [];
   let ended = true;
+  let turn = performance.now();
   for (let at = 0; at <= steps; at += 1) {
     signal?.throwIfAborted();
-    if (at % STRETCH === STRETCH - 1) await new Promise<void>(nextTurn);
+    if (performance.now() - turn > STRETCH_MS) {
+      await new Promise<void>(nextTurn);
+      turn = performance.now();
+    }
     // Episodes that do not end are reset, too.
     ended ||= at === steps >> 1;
     const action = ended ? undefined : parts.action(at);

@@ -255,7 +255,7 @@ class Workspace implements Environment<JsonObject, JsonObject> {
       signal?.throwIfAborted();
       const passed = end.code === 0 && !end.timedOut;
       const late = end.timedOut ? `\nstopped after ${timeoutMs} ms` : '';
-      const output = `${end.stdout}${end.stderr.slice(-MAX_OUTPUT / 4)}${late}`.trimEnd();
+      const output = `${end.stdout}${end.stderr.slice(-MAX_OUTPUT / 4)}${late}`.trimEnd().replace(/^\n/, '');
       return { output, passed, info: { exit_code: end.code, timed_out: end.timedOut, truncated: end.truncated } };
     } finally {
       await rm(parent, { recursive: true, force: true });

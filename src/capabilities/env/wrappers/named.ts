@@ -4,10 +4,11 @@
  */
 import type { JsonObject } from '../../../wire/json.ts';
 import type { Environment } from '../environment.ts';
+import { failure } from '../errors.ts';
 import { clipAction, clipReward } from './clip.ts';
 import { episodeStatistics } from './episode-statistics.ts';
 import { frameStack } from './frame-stack.ts';
-import type { WrapperName } from './schemas.ts';
+import { MAX_FRAMES, type WrapperName } from './schemas.ts';
 import { timeLimit } from './time-limit.ts';
 
 const wrappers: Readonly<Record<WrapperName, (inner: Environment, options: JsonObject) => Environment>> = {
@@ -25,6 +26,22 @@ const wrappers: Readonly<Record<WrapperName, (inner: Environment, options: JsonO
  * @throws `env.invalid_options` where a wrapper does not fit the environment
  */
 export function withWrappers(inner: Environment, chosen: readonly (string | JsonObject)[]): Environment {
+  const frames = chosen.reduce<number>(
+    (product, choice) =>
+      product * (typeof choice === 'object' && choice.name === 'frame_stack' ? Number(choice.stack_size) : 1),
+    1,
+  );
+  // Stacks of stacks multiply: eight of them would have more elements than a host has memory.
+  if (frames > MAX_FRAMES) {
+    throw failure(
+      'invalid_options',
+      `frame_stack: all stacks together have at most ${MAX_FRAMES} frames, not ${frames}`,
+      {
+        path: '/wrappers',
+        limit: MAX_FRAMES,
+      },
+    );
+  }
   return chosen.reduce<Environment>((environment, choice) => {
     const { name, ...options } = typeof choice === 'string' ? { name: choice } : choice;
     return wrappers[name as WrapperName](environment, options);

@@ -3,7 +3,7 @@ import type { JsonSchema } from '../../../base/json-schema.ts';
 import type { JsonObject } from '../../../wire/json.ts';
 
 /** Most observations in a stack. */
-const MAX_FRAMES = 64;
+export const MAX_FRAMES = 64;
 /** Most wrappers of one environment. */
 const MAX_WRAPPERS = 8;
 
@@ -34,15 +34,23 @@ export const wrappersSchema: JsonSchema = {
   type: 'array',
   description: 'wrappers to put around it, the innermost first',
   maxItems: MAX_WRAPPERS,
+  // By the name, so that an error is about the wrapper that is meant.
   items: {
-    anyOf: Object.entries<WrapperOptions>(wrapperOptions).flatMap(([name, { properties, required = [] }]) => [
-      ...(required.length === 0 ? [{ const: name }] : []),
-      {
-        type: 'object',
-        properties: { name: { const: name }, ...properties },
-        required: ['name', ...required],
-        additionalProperties: false,
-      },
-    ]),
+    if: { type: 'object' },
+    // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+    then: {
+      properties: { name: { enum: Object.keys(wrapperOptions) } },
+      required: ['name'],
+      allOf: Object.entries<WrapperOptions>(wrapperOptions).map(([name, { properties, required = [] }]) => ({
+        if: { properties: { name: { const: name } } },
+        // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+        then: { properties: { name: { const: name }, ...properties }, required, additionalProperties: false },
+      })),
+    },
+    else: {
+      enum: Object.entries<WrapperOptions>(wrapperOptions)
+        .filter(([, { required = [] }]) => required.length === 0)
+        .map(([name]) => name),
+    },
   },
 };
