@@ -123,8 +123,8 @@ export class Episodes {
     const kind = this.#deps.kinds.get(name);
     if (kind !== undefined && mayUse(kind, principal, grant)) return kind;
     if (kind !== undefined) {
-      const rule = kind.runsCode === true ? 'it runs code, and' : '';
-      throw resetDenied(`${principal.name} may not use ${name}: ${rule} no grant of env.environments names it`, {
+      const rule = kind.runsCode === true ? 'it runs code, and ' : '';
+      throw resetDenied(`${principal.name} may not use ${name}: ${rule}no grant of env.environments names it`, {
         grant: 'env.environments',
       });
     }

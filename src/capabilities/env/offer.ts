@@ -12,6 +12,9 @@ export const envOffer = (environments: number, durability: Durability | undefine
     properties: { environments: { type: 'array', items: { type: 'string' } } },
     additionalProperties: false,
   },
-  metadata: { environments },
+  metadata: {
+    environments,
+    messages: ['env/check/req', 'env/contains/req', 'env/list/req', 'env/sample/req', 'env/spaces/req'],
+  },
   ...(durability !== undefined && { store: { opened: 'first-request' } }),
 });

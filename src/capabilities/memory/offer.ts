@@ -9,4 +9,5 @@ export const memoryOffer = (): PluginOffer => ({
     properties: { read: spaceNames, write: spaceNames },
     additionalProperties: false,
   },
+  metadata: { messages: ['memory/history/req', 'memory/publish/req', 'memory/spaces/req', 'memory/stats/req'] },
 });

@@ -3,6 +3,22 @@ import type { PluginOffer } from '../../host/plugin.ts';
 
 const MiB = 1024 * 1024;
 
+/** The requests that A2E 1.0 does not have. */
+const MESSAGES = [
+  ...['plan/archive', 'plan/configure', 'plan/delete', 'plan/share', 'plan/show'],
+  ...[
+    'task/archive',
+    'task/claim',
+    'task/comment',
+    'task/delete',
+    'task/ready',
+    'task/release',
+    'task/renew',
+    'task/show',
+  ],
+  ...['history', 'markdown', 'watch'],
+].map((name) => `planning/${name}/req`);
+
 /** @param options.quotaBytes of plans, tasks and history of one principal; default 256 MiB */
 export const planningOffer = ({
   quotaBytes = 256 * MiB,
@@ -18,4 +34,5 @@ export const planningOffer = ({
     },
     additionalProperties: false,
   },
+  metadata: { messages: MESSAGES },
 });

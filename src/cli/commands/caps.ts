@@ -56,9 +56,12 @@ function about({ reason, type, ...facts }: Readonly<Record<string, unknown>>): s
   if (typeof reason === 'string') return reason;
   return Object.entries(facts)
     .filter(([name, value]) => !((name === 'priority' && value === 0) || (name === 'exclusive' && value === false)))
-    .map(
-      ([name, value]) =>
-        `${name === 'name' ? 'plugin' : name} ${typeof value === 'string' ? value : JSON.stringify(value)}`,
-    )
+    .map(([name, value]) => `${name === 'name' ? 'plugin' : name} ${said(value)}`)
     .join(', ');
+}
+
+/** A list is counted: `--json` prints it whole. */
+function said(value: unknown): string {
+  if (Array.isArray(value)) return String(value.length);
+  return typeof value === 'string' ? value : JSON.stringify(value);
 }
