@@ -62,12 +62,14 @@ test('checks of one principal run one after the other, and end with their reques
   let running = 0;
   let most = 0;
   let asked = 0;
+  const first = Promise.withResolvers<void>();
   const slow: EnvironmentKind = {
     ...counterKind,
     async check(_, { signal }) {
       running += 1;
       asked += 1;
       most = Math.max(most, running);
+      first.resolve();
       await new Promise((resolve) => signal?.addEventListener('abort', resolve, { once: true }));
       running -= 1;
       signal?.throwIfAborted();
@@ -79,6 +81,7 @@ test('checks of one principal run one after the other, and end with their reques
   const checks = Array.from({ length: 3 }, () => agent.env.check('Counter-v0', {}, { signal: stop.signal }));
   // None of them holds up other requests.
   assert.equal((await agent.env.reset('Counter-v0', { options: { start: 2 } })).observation, 2);
+  await first.promise;
   stop.abort();
   for (const check of await Promise.allSettled(checks)) assert.equal(check.status, 'rejected');
   await agent.ping();
