@@ -166,9 +166,9 @@ function exactRecall(file: string, found: ReadonlyMap<string, readonly string[]>
       .sort((left, right) => right.score - left.score || right.id - left.id)
       .slice(0, 200);
     const exact = fuse([
-      { ids: words.slice(0, 400).map(({ id }) => id), weight: 1 },
-      { ids: literal, weight: 0.5 },
-      { ids: near.map(({ id }) => id), weight: hashedEmbedder.weight },
+      { ids: words.slice(0, 400).map(({ id }) => id), scores: words.map(({ score }) => score), weight: 1 },
+      { ids: literal, scores: literal.map((id) => lexical.get(id) ?? 0), weight: 0.5 },
+      { ids: near.map(({ id }) => id), scores: near.map(({ score }) => score), weight: hashedEmbedder.weight },
     ]).slice(0, 10);
     const ours = new Set(keys);
     wanted += exact.length;

@@ -1,6 +1,7 @@
 /**
- * How well each ranking answers questions about this repository: its pages, a passage an entry. And how often a search shows
- * facts that no longer hold, with keys and without. Called by `bench/memory.ts`.
+ * How well each ranking answers questions about this repository: its pages, a passage an entry, and recorded sessions, a turn an
+ * entry, all in one memory. And how often a search shows facts that no longer hold, with keys and without. Called by
+ * `bench/memory.ts`.
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,6 +9,7 @@ import { join } from 'node:path';
 import { MemoryEngine } from '../../src/capabilities/memory/engine/engine.ts';
 import type { NewEntry, RankingName } from '../../src/capabilities/memory/engine/types.ts';
 import { MEMORY_DEFAULTS } from '../../src/capabilities/memory/limits.ts';
+import { journalQuestions } from './dialogues.ts';
 import { questions } from './questions.ts';
 
 const RANKINGS: readonly RankingName[] = ['lexical', 'vector', 'hybrid'];
@@ -40,6 +42,32 @@ function passages(): Passage[] {
   }
   return found;
 }
+
+interface RecordedTurn {
+  readonly title: string;
+  readonly turn: number;
+  /** What was asked, done and said. */
+  readonly text: string;
+}
+
+/** The turns that `record-journals.ts` recorded. */
+const recordedTurns = (): RecordedTurn[] =>
+  readFileSync(join(import.meta.dirname, 'journals.ndjson'), 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => {
+      const { title, turn, prompt, tools, text } = JSON.parse(line) as {
+        title: string;
+        turn: number;
+        prompt: string;
+        tools: { name: string; output: string }[];
+        text: string;
+      };
+      const done = tools.map(({ name, output }) => `${name}: ${output}`);
+      return { title, turn, text: [title, prompt, ...done, text].join('\n') };
+    });
+
+const placeOf = (title: string, turn: number): string => `${title} ${turn}`;
 
 const entryOf = (key: Record<string, unknown>, content: string, validFrom?: number): NewEntry => ({
   key,
@@ -96,36 +124,83 @@ export async function quality(print: (line: string) => void): Promise<void> {
   };
   try {
     const all = passages();
-    const pages = await memoryOf('pages');
-    await store(
-      pages,
-      all.map(({ file, text }, at) => entryOf({ file, at }, text)),
-    );
-    const answers = questions.map(([, file, words]) =>
-      all.flatMap((passage, at) => (passage.file === file && passage.text.includes(words) ? [at] : [])),
-    );
-    const lost = questions.filter((_, at) => answers[at]?.length === 0);
+    const turns = recordedTurns();
+    const mixed = await memoryOf('pages and sessions');
+    await store(mixed, [
+      ...all.map(({ file, text }, at) => entryOf({ at, file }, text)),
+      ...turns.map(({ title, turn, text }) => entryOf({ at: placeOf(title, turn), title }, text)),
+    ]);
+    const ofPages = questions.map(([question, file, words]) => ({
+      question,
+      right: new Set(all.flatMap(({ file: of, text }, at) => (of === file && text.includes(words) ? [at] : []))),
+    }));
+    const ofTurns = journalQuestions.map(({ question, title, turn }) => ({
+      question,
+      right: new Set(turns.some((one) => one.title === title && one.turn === turn) ? [placeOf(title, turn)] : []),
+    }));
+    const lost = [...ofPages, ...ofTurns].filter(({ right }) => right.size === 0);
     if (lost.length > 0)
-      throw new Error(`no passage has the words of: ${lost.map(([question]) => question).join(' · ')}`);
-    print(`quality: ${questions.length} questions about ${all.length} passages`);
+      throw new Error(`nothing has the answer to: ${lost.map(({ question }) => question).join(' · ')}`);
+    print(`quality: ${all.length} passages of pages and ${turns.length} turns of sessions in one memory`);
     for (const ranking of RANKINGS) {
-      let recall = 0;
-      let gain = 0;
-      for (const [at, [question]] of questions.entries()) {
-        const right = new Set(answers[at]);
-        const found = (await search(pages, question, ranking, 10)).map(({ key }) => right.has(key.at as number));
-        if (found.slice(0, 5).includes(true)) recall += 1;
-        const ideal = sum(Array.from({ length: Math.min(10, right.size) }, () => true));
-        gain += sum(found) / ideal;
+      for (const [kind, asked] of [
+        ['pages', ofPages],
+        ['sessions', ofTurns],
+      ] as const) {
+        let recall = 0;
+        let gain = 0;
+        for (const { question, right } of asked) {
+          const found = (await search(mixed, question, ranking, 10)).map(({ key }) => right.has(key.at as never));
+          if (found.slice(0, 5).includes(true)) recall += 1;
+          gain += sum(found) / sum(Array.from({ length: Math.min(10, right.size) }, () => true));
+        }
+        print(
+          `  ${kind.padEnd(9)} ${ranking.padEnd(8)} ${asked.length} questions   recall@5 ${(recall / asked.length).toFixed(3)}   nDCG@10 ${(gain / asked.length).toFixed(3)}`,
+        );
       }
-      print(
-        `  ${ranking.padEnd(8)} recall@5 ${(recall / questions.length).toFixed(3)}   nDCG@10 ${(gain / questions.length).toFixed(3)}`,
-      );
     }
+    await staleTurns(print, memoryOf, store, search, turns);
     await staleness(print, memoryOf, store, search);
   } finally {
     await engine.close();
     rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Questions whose answer a later turn has changed: as turns in a row, and with the fact of both turns under one key. */
+async function staleTurns(
+  print: (line: string) => void,
+  memoryOf: (namespace: string) => Promise<string>,
+  store: (memory: string, entries: readonly NewEntry[]) => Promise<void>,
+  search: (memory: string, query: string, ranking: RankingName, limit: number) => Promise<{ content: string }[]>,
+  turns: readonly RecordedTurn[],
+): Promise<void> {
+  const changed = journalQuestions.flatMap(({ stale, ...now }) => (stale === undefined ? [] : [{ now, stale }]));
+  const factOf = (turn: RecordedTurn): string | undefined =>
+    changed.find(({ now, stale }) => [now, stale].some((one) => one.title === turn.title && one.turn === turn.turn))
+      ?.now.question;
+  const textOf = (wanted: { readonly title: string; readonly turn: number }): string | undefined =>
+    turns.find(({ title, turn }) => title === wanted.title && turn === wanted.turn)?.text;
+  for (const keyed of [true, false]) {
+    const memory = await memoryOf(keyed ? 'turns under keys' : 'turns');
+    const entries = turns.map((turn, at) => {
+      const fact = keyed ? factOf(turn) : undefined;
+      return entryOf(fact === undefined ? { at: placeOf(turn.title, turn.turn) } : { fact }, turn.text, 1000 + at);
+    });
+    await store(memory, entries);
+    for (const ranking of RANKINGS) {
+      let current = 0;
+      let stale = 0;
+      for (const { now, stale: old } of changed) {
+        const found = (await search(memory, now.question, ranking, 5)).map(({ content }) => content);
+        const [right, wrong] = [found.indexOf(textOf(now) ?? ''), found.indexOf(textOf(old) ?? '')];
+        if (right !== -1 && (wrong === -1 || right < wrong)) current += 1;
+        if (wrong !== -1) stale += 1;
+      }
+      print(
+        `  ${(keyed ? 'turns, facts under keys' : 'turns as a log').padEnd(23)} ${ranking.padEnd(8)} current before stale ${(current / changed.length).toFixed(2)}   stale among 5 ${(stale / changed.length).toFixed(2)}`,
+      );
+    }
   }
 }
 

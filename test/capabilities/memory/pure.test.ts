@@ -95,6 +95,18 @@ test('fusion ranks by place alone, between 0 and 1, and prefers what is higher i
   );
 });
 
+test('what a ranking has as equal shares a place: another ranking decides, and then the newer id', () => {
+  const words = { ids: [9, 4, 7], scores: [3, 3, 1], weight: 1 };
+  assert.deepEqual(
+    fuse([words, { ids: [4], weight: 0.5 }]).map(({ id }) => id),
+    [4, 9, 7],
+  );
+  assert.deepEqual(
+    fuse([words]).map(({ id }) => id),
+    [9, 4, 7],
+  );
+});
+
 test('vectors have length 1, and near texts have near signatures', async () => {
   const embed = hashedEmbedder.embedNow as (text: string) => Float32Array;
   fc.assert(

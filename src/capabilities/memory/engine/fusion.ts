@@ -7,6 +7,8 @@
 /** One ranking: ids, the best first. */
 export interface Ranking {
   readonly ids: readonly number[];
+  /** By what they are ranked: ids with the same score share a place, so that no accident decides among them. */
+  readonly scores?: readonly number[];
   /** How much it counts, above 0. */
   readonly weight: number;
 }
@@ -34,9 +36,13 @@ export function fuse(
 ): Fused[] {
   const sums = new Map<number, number>();
   let best = 0;
-  for (const { ids, weight } of rankings) {
+  for (const { ids, scores = [], weight } of rankings) {
     best += weight / (DAMPING + 1);
-    for (const [at, id] of ids.entries()) sums.set(id, (sums.get(id) ?? 0) + weight / (DAMPING + 1 + at));
+    let place = 0;
+    for (const [at, id] of ids.entries()) {
+      if (scores[at] === undefined || scores[at] !== scores[at - 1]) place = at;
+      sums.set(id, (sums.get(id) ?? 0) + weight / (DAMPING + 1 + place));
+    }
   }
   return [...sums]
     .map(([id, sum]) => ({ id, score: Math.min(1, sum / best) }))

@@ -64,7 +64,10 @@ export function search(
     literal = new Set(parts);
     // Among those that have the query as it stands, the better match of words comes first.
     parts.sort((left, right) => (lexical.get(right) ?? 0) - (lexical.get(left) ?? 0) || right - left);
-    rankings.push({ ids: words.map(({ id }) => id), weight: 1 }, { ids: parts, weight: LITERAL_WEIGHT });
+    rankings.push(
+      { ids: words.map(({ id }) => id), scores: words.map(({ score }) => score), weight: 1 },
+      { ids: parts, scores: parts.map((id) => lexical.get(id) ?? 0), weight: LITERAL_WEIGHT },
+    );
   }
   if (query.ranking !== 'lexical' && query.vector !== undefined) {
     const candidates = index.nearest(query.vector, MAX_RESCORED, fitting);
@@ -72,7 +75,7 @@ export function search(
       ({ score }) => score >= embedder.floor,
     );
     for (const { id, score } of nearest.slice(0, MAX_NEAREST)) near.set(id, Math.min(1, score));
-    rankings.push({ ids: [...near.keys()], weight: embedder.weight });
+    rankings.push({ ids: [...near.keys()], scores: [...near.values()], weight: embedder.weight });
   }
   return fuse(rankings).map(({ id, score }) => ({
     id,
