@@ -36,6 +36,11 @@ async function optionsOf(name: string, about: string): Promise<TSchema> {
 const options = await Promise.all(
   builtinCapabilities.map(async ({ name, about }) => [name, await optionsOf(name, about)] as const),
 );
+/** The schema of the options of each built-in capability. */
+export const optionSchemas: readonly (readonly [name: string, schema: SettingSchema])[] = options.map(
+  ([name, schema]) => [name, plain(schema)],
+);
+
 const byDefault = builtinCapabilities.filter((capability) => capability.byDefault).map(({ name }) => name);
 
 /** The schema of `handfast.yaml` as data, for the limits table too. */

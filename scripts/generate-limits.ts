@@ -7,7 +7,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { SettingSchema } from '../src/config/setting.ts';
-import { handfastSchema } from './generate-config.ts';
+import { handfastSchema, optionSchemas } from './generate-config.ts';
 
 const page = 'SECURITY.md';
 const start = /<!-- limits: .* -->\n/;
@@ -57,12 +57,35 @@ function rows({ properties = {} }: SettingSchema, prefix = ''): string[] {
   });
 }
 
+/** The numbers among the options of the capabilities. Those that leave a default to their plugin say it in their text. */
+function optionRows(): string[] {
+  return optionSchemas.flatMap(([name, { properties = {} }]) =>
+    Object.entries(properties).flatMap(
+      ([key, { type, minimum = 0, maximum = 0, default: fallback, description = '' }]) => {
+        if (type !== 'integer') return [];
+        const [, bounds = '', stated] = /^(.*?)(?: Default ([^.]+)\.)?$/s.exec(description) ?? [];
+        const value = typeof fallback === 'number' ? said(key, fallback) : stated;
+        if (value === undefined) throw new Error(`options of ${name}: ${key} has no default`);
+        return [`| \`${name}\` \`${key}\` | ${value} | ${said(key, minimum)} to ${said(key, maximum)} | ${bounds} |`];
+      },
+    ),
+  );
+}
+
 /** The whole page with its table renewed; everything outside the marks stays as it is. */
 export function securityPage(root: string): string {
   const text = readFileSync(join(root, page), 'utf8');
   const mark = start.exec(text);
   const to = text.indexOf(end);
   if (mark === null || to === -1) throw new Error(`${page} has lost the marks around its limits table`);
-  const table = ['| Key | Default | Range | What it bounds |', '| --- | --- | --- | --- |', ...rows(handfastSchema)];
+  const heading = (first: string): string[] => [
+    `| ${first} | Default | Range | What it bounds |`,
+    '| --- | --- | --- | --- |',
+  ];
+  const table = [
+    ...[...heading('Key'), ...rows(handfastSchema), ''],
+    ...['The options of capabilities, below `options` of their entry in `plugins`:', ''],
+    ...[...heading('Option'), ...optionRows()],
+  ];
   return `${text.slice(0, mark.index + mark[0].length)}\n${table.join('\n')}\n\n${text.slice(to)}`;
 }

@@ -50,9 +50,10 @@ const flood = tool({
 });
 
 /** What a variant adds to the host. */
-type Extras = (folder: string) => Promise<Partial<HostOptions>>;
+export type Extras = (folder: string) => Promise<Partial<HostOptions>>;
 
-async function startHost(extras: Extras | undefined): Promise<Host> {
+/** A host with the tools of the benchmark, or what `extras` adds instead. */
+export async function startHost(extras: Extras | undefined): Promise<Host> {
   let added: Partial<HostOptions> = {};
   if (extras !== undefined) {
     const folder = mkdtempSync(join(tmpdir(), 'handfast-bench-'));
@@ -76,7 +77,8 @@ async function startHost(extras: Extras | undefined): Promise<Host> {
   return host;
 }
 
-async function serve(transport: TransportName, extras: Extras | undefined): Promise<Served> {
+/** Serves such a host on a transport. */
+export async function serve(transport: TransportName, extras: Extras | undefined): Promise<Served> {
   const host = await startHost(extras);
   const accept = host.accept.bind(host);
   switch (transport) {
@@ -109,7 +111,8 @@ async function serve(transport: TransportName, extras: Extras | undefined): Prom
   }
 }
 
-function addressOf(target: Exclude<Target, { transport: 'memory' }>): string {
+/** The address that `connect` takes. */
+export function addressOf(target: Exclude<Target, { transport: 'memory' }>): string {
   switch (target.transport) {
     case 'stdio':
       return `stdio:${[target.command, ...target.args].join(' ')}`;

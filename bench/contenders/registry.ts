@@ -21,7 +21,8 @@ export interface Entry {
   readonly peer: boolean;
 }
 
-const VARIANT_WORKLOADS = ['unary1', 'unary64', 'events'];
+const UNARY = ['unary1', 'unary64'];
+const VARIANT_WORKLOADS = [...UNARY, 'events'];
 
 const listed: readonly Omit<Entry, 'contender' | 'checkout'>[] = [
   { name: 'bare', transports: ['memory', 'stdio', 'tcp', 'websocket', 'http'], peer: false },
@@ -36,6 +37,10 @@ const listed: readonly Omit<Entry, 'contender' | 'checkout'>[] = [
   { name: 'handfast+onevent', transports: ['memory', 'stdio', 'tcp', 'websocket'], workloads: ['events'], peer: false },
   { name: 'handfast+audit', transports: ['memory', 'tcp'], workloads: VARIANT_WORKLOADS, peer: false },
   { name: 'handfast+sqlite', transports: ['memory', 'tcp'], workloads: VARIANT_WORKLOADS, peer: false },
+  { name: 'handfast+memory', transports: ['memory', 'tcp'], workloads: UNARY, peer: false },
+  { name: 'handfast+learning', transports: ['memory', 'tcp'], workloads: UNARY, peer: false },
+  { name: 'handfast+planning', transports: ['memory', 'tcp'], workloads: UNARY, peer: false },
+  { name: 'handfast+env', transports: ['memory', 'tcp'], workloads: UNARY, peer: false },
   { name: 'handfast-stdio', transports: ['stdio'], workloads: ['unary64', 'small64'], peer: false },
   { name: 'handfast-stdio-noaudit', transports: ['stdio'], workloads: ['unary64', 'small64'], peer: false },
   { name: 'vscode-jsonrpc', transports: ['stdio', 'tcp'], peer: true },
@@ -79,6 +84,11 @@ export async function loadContender(name: string): Promise<Contender> {
       return (await import('./handfast.ts')).withAudit;
     case 'handfast+sqlite':
       return (await import('./handfast.ts')).withSqlite;
+    case 'handfast+memory':
+    case 'handfast+learning':
+    case 'handfast+planning':
+    case 'handfast+env':
+      return (await import('./handfast-state.ts')).contenderOf(name.slice('handfast+'.length));
     case 'handfast-stdio':
       return (await import('./handfast-stdio.ts')).contender;
     case 'handfast-stdio-noaudit':

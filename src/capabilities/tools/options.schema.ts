@@ -18,5 +18,5 @@ export const options = group('The built-in file, search, web and shell tools.', 
   allow: optional(list('Only these tools, for every principal.', toolPattern)),
   deny: optional(list('Never these tools, for any principal.', toolPattern)),
   deny_risks: optional(list('For no principal a tool that carries one of these flags.', risk)),
-  max_seconds: optional(integer('Timeout of a call whose caller set none, in seconds.', [1, 86_400])),
+  max_seconds: optional(integer('Timeout of a call whose caller set none, in seconds. Default 600.', [1, 86_400])),
 });
