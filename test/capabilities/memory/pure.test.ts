@@ -48,6 +48,17 @@ test('folding is stable, and words hold neither spaces nor control characters', 
   );
 });
 
+test('a long run of any character is cut into words in time that grows with its length alone', () => {
+  for (const run of ['.', '(', '"', '。', 'a.', '東', '🚀', '\u0301', ' ', "'", '𝒂', '-', '\u200d']) {
+    const text = `a${run.repeat(200_000)}a`;
+    const begin = process.cpuUsage();
+    wordsOf(fold(text));
+    const { user } = process.cpuUsage(begin);
+    // Some 100 ms; a search that starts again at each character takes minutes.
+    assert.ok(user < 15_000_000, `${JSON.stringify(run)}: ${user / 1000} ms`);
+  }
+});
+
 test('the words of a query are among those of an entry with the same text', () => {
   fc.assert(
     fc.property(text, (given) => {

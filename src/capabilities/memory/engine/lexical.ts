@@ -136,7 +136,7 @@ export function searchLiteral(
   const [table, match] = candidates ?? [];
   const rows =
     match === undefined
-      ? database.sql('SELECT id, text FROM entry WHERE instr(text, ?) > 0 ORDER BY id DESC').iterate(folded)
+      ? database.sql(`SELECT id, text FROM entry ORDER BY id DESC LIMIT ${MAX_SCANNED_ROWS}`).iterate()
       : database
           .sql(
             `SELECT rowid AS id, (SELECT text FROM entry WHERE id = ${table}.rowid) AS text

@@ -18,7 +18,16 @@ const pieces = new RegExp(
   `(?<run>[${UNSPACED}ー々〆]+)|(?<word>(?:(?![${UNSPACED}])[\\p{L}\\p{N}\\p{M}_])+)|(?<sign>\\p{Emoji_Presentation}|\\p{Extended_Pictographic})`,
   'gu',
 );
-const outerMarks = /^[\p{Ps}\p{Pi}"'`¿¡]+|[\p{Pe}\p{Pf}"'`.,;:!?…。、！？]+$/gu;
+const openingMarks = /^[\p{Ps}\p{Pi}"'`¿¡]+/u;
+const closingMark = /^[\p{Pe}\p{Pf}"'`.,;:!?…。、！？]$/u;
+
+/** A piece between spaces without the brackets and marks around it. In steps of one: a search for the end of a long run would start again at each of it. */
+function withoutMarks(chunk: string): string {
+  const text = chunk.replace(openingMarks, '');
+  let end = text.length;
+  while (end > 0 && closingMark.test(text[end - 1] as string)) end -= 1;
+  return text.slice(0, end);
+}
 
 /**
  * Lower case, compatibility forms as plain ones, without accents of Latin, Greek and Cyrillic letters, control characters
@@ -51,7 +60,7 @@ export function wordsOf(folded: string, query = false): string[] {
       if (run !== undefined) addRun(words, run, query);
       else words.push((word ?? (sign as string)).slice(0, MAX_WORD));
     }
-    const whole = chunk.replace(outerMarks, '') || chunk;
+    const whole = withoutMarks(chunk) || chunk;
     if (whole.length <= MAX_WORD && !(words.length === before + 1 && words[before] === whole) && !isRuns(whole)) {
       words.push(whole);
     }
@@ -64,7 +73,7 @@ const isRuns = (whole: string): boolean => runOnly.test(whole);
 
 function addRun(words: string[], run: string, query: boolean): void {
   const characters = [...run];
-  if (characters.length === 1 || !query) words.push(...characters);
+  if (characters.length === 1 || !query) for (const character of characters) words.push(character);
   for (let at = 1; at < characters.length; at += 1) words.push(`${characters[at - 1]}${characters[at]}`);
 }
 

@@ -22,6 +22,8 @@ export interface PreparedEntry {
   readonly key: string;
   readonly content: string;
   readonly text: string;
+  /** Of the text, repeats too. */
+  readonly words: readonly string[];
   readonly tags: string;
   readonly metadata: string | null;
   readonly provenance: string | null;
@@ -36,6 +38,7 @@ export function prepare(entry: NewEntry, embedder: Embedder): PreparedEntry {
   const key = canonical(entry.key);
   const content = JSON.stringify(entry.content);
   const raw = textOf(entry.key, entry.content, entry.tags);
+  const text = fold(raw);
   const tags = JSON.stringify(entry.tags);
   const metadata = entry.metadata === undefined ? null : JSON.stringify(entry.metadata);
   const provenance = entry.provenance === undefined ? null : JSON.stringify(entry.provenance);
@@ -46,7 +49,8 @@ export function prepare(entry: NewEntry, embedder: Embedder): PreparedEntry {
     entry,
     key,
     content,
-    text: fold(raw),
+    text,
+    words: wordsOf(text),
     tags,
     metadata,
     provenance,
@@ -153,15 +157,14 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
       sum,
     );
   const id = Number(lastInsertRowid);
-  const words = wordsOf(prepared.text);
   for (const tag of new Set(entry.tags)) {
     database.sql('INSERT INTO tag (part, tag, entry) VALUES (?, ?, ?)').run(part, tag, id);
   }
-  database.sql('INSERT INTO words (rowid, text) VALUES (?, ?)').run(id, words.join(' '));
+  database.sql('INSERT INTO words (rowid, text) VALUES (?, ?)').run(id, prepared.words.join(' '));
   database.sql('INSERT INTO grams (rowid, text) VALUES (?, ?)').run(id, prepared.text);
   if (prepared.vector !== undefined) storeVector(context, id, prepared.vector, prepared.signature as Uint32Array);
   database.sql('UPDATE part SET entries = entries + 1, bytes = bytes + ? WHERE part = ?').run(prepared.bytes, part);
-  database.index?.add({ id, part, starts, ends, expires, words: words.length, signature: prepared.signature });
+  database.index?.add({ id, part, starts, ends, expires, words: prepared.words.length, signature: prepared.signature });
   for (const old of entry.supersedes) supersede(database, part, old, key, starts);
   // The oldest versions make room; the newest is never among them.
   const most = historyVersions + 1;
