@@ -678,7 +678,8 @@ def described_by(name, address, token, made, timeout, reconnect):
 def outcome(obs):
     """Reward, terminated, truncated and info of a step."""
     facts = obs["metadata"]
-    reward = math.nan if obs["reward"] is None else float(obs["reward"])
+    # Infinity and NaN, which JSON lacks, are texts beside the others.
+    reward = float(facts.get("reward", "nan") if obs["reward"] is None else obs["reward"])
     return reward, facts["terminated"], facts["truncated"], facts["info"]
 
 

@@ -146,7 +146,10 @@ export class EnvClient {
   spaces(name: string, { make }: MakeOptions = {}, options: CallOptions = {}): Call<DescribedSpaces> {
     this.#agent.require('env');
     const body = { env_name: name, options: make === undefined ? {} : { make } };
-    return this.#agent.calls.call(calls.space, body, options, (reply) => reply as DescribedSpaces);
+    return this.#agent.calls.call(calls.space, body, options, ({ action_space, state_schema, render_modes }) => {
+      const spaces = { action_space, state_schema, ...(render_modes && { render_modes }) };
+      return spaces as DescribedSpaces;
+    });
   }
 
   /**
@@ -456,7 +459,7 @@ function resultOf<Observation>(obs: EnvObservation): StepResult<Observation> {
   const { terminated = done && !truncated } = metadata as { terminated?: boolean };
   return {
     observation: (state as EnvRecord).observation as Observation,
-    reward: reward ?? 0,
+    reward: reward ?? Number(metadata.reward ?? 0),
     terminated,
     truncated,
     done,

@@ -30,7 +30,8 @@ export const EnvObservation = Type.Object(
     created_at: Type.Optional(Type.Number({ description: 'Epoch seconds.' })),
     metadata: Type.Optional(
       Type.Union([anyObject(), Type.Null()], {
-        description: '`terminated`, `truncated`, `info` as the environment gave them.',
+        description:
+          '`terminated`, `truncated`, `info` as the environment gave them; `reward` as a text where it is ±Infinity or NaN.',
       }),
     ),
   },

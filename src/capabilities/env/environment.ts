@@ -45,6 +45,11 @@ export interface ResetRequest {
  */
 export type Autoreset = 'disabled' | 'next_step' | 'same_step';
 
+/** What a step is part of. The signal is made when it is asked for: most environments are faster than any abort. */
+export interface StepCall {
+  readonly signal: AbortSignal;
+}
+
 export type RenderMode = 'ansi' | 'rgb_array';
 
 /**
@@ -59,7 +64,8 @@ export interface Environment<Observation = unknown, Action = unknown> {
   /** The modes that `render` knows. */
   readonly renderModes: readonly RenderMode[];
   reset(request?: ResetRequest): Soon<Start<Observation>>;
-  step(action: Action, signal?: AbortSignal): Soon<Step<Observation>>;
+  /** One step. A step that throws the reason of `call.signal` did not happen. */
+  step(action: Action, call?: StepCall): Soon<Step<Observation>>;
   /** A picture of the current state: text for `ansi`, pixels for `rgb_array`. */
   render(mode: RenderMode): Soon<string | Image>;
   /** What can be done now, for `env/plan`: payloads of actions with a description each. Absent: every action at any time. */

@@ -7,7 +7,7 @@
 import { isObject, type JsonObject } from '../../wire/json.ts';
 import { mustEqual, type StoredStep } from './durable.ts';
 import type { EnvObservation } from './env.schema.ts';
-import type { Autoreset, Environment, EnvironmentKind, Soon, Start, Step } from './environment.ts';
+import type { Autoreset, Environment, EnvironmentKind, Soon, Start, Step, StepCall } from './environment.ts';
 import { environmentFailed, finishedEpisode, unknownAction } from './refusals.ts';
 import type { Space } from './spaces/space.ts';
 import { Trajectory, type TrajectoryLimits, type Transition } from './trajectory.ts';
@@ -126,10 +126,18 @@ export class Episode {
     return this.#obs as EnvObservation;
   }
 
-  /** Acts. Rejects or throws `unknown_action`, `runtime_error`; neither counts. */
-  step(action: JsonObject): Soon<EnvObservation> {
-    if (this.#tail !== undefined) return this.inOrder(() => this.#act(action));
-    const obs = this.#act(action);
+  /**
+   * Acts. Rejects or throws `unknown_action`, `runtime_error`, or the reason of an abort that the environment obeyed; none of
+   * them counts.
+   */
+  step(action: JsonObject, call?: StepCall): Soon<EnvObservation> {
+    if (this.#tail !== undefined) {
+      return this.inOrder(() => {
+        call?.signal.throwIfAborted();
+        return this.#act(action, call);
+      });
+    }
+    const obs = this.#act(action, call);
     if (obs instanceof Promise) this.#queueBehind(obs);
     return obs;
   }
@@ -152,7 +160,7 @@ export class Episode {
     });
   }
 
-  #act(action: JsonObject): Soon<EnvObservation> {
+  #act(action: JsonObject, call?: StepCall): Soon<EnvObservation> {
     const before = this.#obs as EnvObservation;
     if (this.#failure !== undefined) throw this.#failure;
     if (this.#ended) {
@@ -165,15 +173,15 @@ export class Episode {
     const value = readAction(action, this.environment.actionSpace, this.kind.id);
     let step: Soon<Step>;
     try {
-      step = this.environment.step(value);
+      step = this.environment.step(value, call);
     } catch (thrown) {
-      throw this.#broken(thrown);
+      throw this.#broken(thrown, call);
     }
     return step instanceof Promise
       ? step.then(
           (result) => this.#stepped(before, value, result),
           (thrown) => {
-            throw this.#broken(thrown);
+            throw this.#broken(thrown, call);
           },
         )
       : this.#stepped(before, value, step);
@@ -218,7 +226,7 @@ export class Episode {
         final_info: info,
         final_step_num: obs.step_num,
       };
-      this.#obs = { ...first, reward, done, truncated, metadata };
+      this.#obs = { ...first, reward: obs.reward, done, truncated, metadata };
       return this.#stored({ ...transition, started: { state: first.state as JsonObject } }, this.#obs);
     });
   }
@@ -263,16 +271,19 @@ export class Episode {
       state: { observation: this.environment.observationSpace.toWire(observation) },
       done: terminated || truncated,
       truncated,
-      reward,
+      reward: Number.isFinite(reward) ? reward : null,
       created_at: this.#now() / 1000,
-      metadata: { terminated, truncated, info },
+      // The field has no form for other numbers.
+      metadata: Number.isFinite(reward)
+        ? { terminated, truncated, info }
+        : { terminated, truncated, info, reward: String(reward) },
     };
   }
 
-  /** A step that failed inside left an unknown state, so the episode ends. Refusals of the action do not. */
-  #broken(thrown: unknown): unknown {
+  /** A step that failed inside left an unknown state, so the episode ends. Refusals of the action and aborts do not. */
+  #broken(thrown: unknown, call?: StepCall): unknown {
     const { code } = thrown as { readonly code?: unknown };
-    if (code === 'unknown_action') return thrown;
+    if (code === 'unknown_action' || (call?.signal.aborted && thrown === call.signal.reason)) return thrown;
     const message = thrown instanceof Error ? thrown.message : String(thrown);
     const failure =
       code === 'runtime_error'

@@ -22,7 +22,7 @@ import type { Autoreset, Environment, EnvironmentKind, Soon } from './environmen
 import { Episode, type EpisodeOptions } from './episode.ts';
 import { failure } from './errors.ts';
 import { environmentFailed, limitReached, resetDenied, unknownEnvironment, unknownEpisode } from './refusals.ts';
-import { makeEnvironment } from './registry.ts';
+import { checkResetOptions, makeEnvironment } from './registry.ts';
 import { sizeOf, type TrajectoryLimits } from './trajectory.ts';
 
 export interface EpisodeLimits extends TrajectoryLimits {
@@ -262,9 +262,11 @@ export class Episodes {
       ...rest
     } = options;
     const make = given === undefined ? {} : given;
-    if (!isObject(make)) throw failure('invalid_options', 'options.make must be an object');
+    if (!isObject(make)) throw failure('invalid_options', 'options.make must be an object', { path: '/make' });
     if (typeof instance !== 'string' || instance.length > MAX_INSTANCE) {
-      throw failure('invalid_options', `options.instance must be a text of at most ${MAX_INSTANCE} characters`);
+      throw failure('invalid_options', `options.instance must be a text of at most ${MAX_INSTANCE} characters`, {
+        path: '/instance',
+      });
     }
     if (sizeOf(options) > MAX_OPTIONS_BYTES) {
       throw failure('invalid_options', `options must have at most ${MAX_OPTIONS_BYTES} bytes`, {
@@ -272,14 +274,21 @@ export class Episodes {
       });
     }
     if (!AUTORESETS.includes(autoreset as Autoreset)) {
-      throw failure('invalid_options', `options.autoreset must be one of ${AUTORESETS.join(', ')}`);
+      throw failure('invalid_options', `options.autoreset must be one of ${AUTORESETS.join(', ')}`, {
+        path: '/autoreset',
+      });
     }
     if (!DURABILITIES.includes(durability as Durability)) {
-      throw failure('invalid_options', `options.durability must be one of ${DURABILITIES.join(', ')}`);
+      throw failure('invalid_options', `options.durability must be one of ${DURABILITIES.join(', ')}`, {
+        path: '/durability',
+      });
     }
     if (durability !== 'none' && !this.#isDurable) {
-      throw failure('invalid_options', 'this host stores no episodes; set durability in its options of env');
+      throw failure('invalid_options', 'this host stores no episodes; set durability in its options of env', {
+        path: '/durability',
+      });
     }
+    checkResetOptions(kind, rest);
     const own = this.#own(session);
     this.#mustHaveRoom(own);
     own.starting += 1;

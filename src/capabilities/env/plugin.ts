@@ -138,9 +138,10 @@ export function envPlugin(options: EnvPluginOptions = {}): Plugin {
       : { suggested_actions: suggestions(await episodes.find(episode_id, context)) };
 
   /** Other sessions of the agent learn of the step by a push. */
-  const durableStep = async (found: Soon<Episode>, action: JsonObject, { session }: CallContext) => {
+  const durableStep = async (found: Soon<Episode>, action: JsonObject, context: CallContext) => {
     const episode = await found;
-    const obs = await episode.step(action);
+    const { session } = context;
+    const obs = await episode.step(action, context);
     const { principal, agentId } = session;
     for (const other of sessions) {
       if (other === session || other.principal.name !== principal.name || other.agentId !== agentId) continue;
@@ -162,7 +163,7 @@ export function envPlugin(options: EnvPluginOptions = {}): Plugin {
   const step = (id: string, action: JsonObject, context: CallContext): Soon<EnvObservation> => {
     const episode = episodes.find(id, context);
     if (episode instanceof Promise || episode.durable) return durableStep(episode, action, context);
-    return episode.step(action);
+    return episode.step(action, context);
   };
 
   return definePlugin({
@@ -206,6 +207,9 @@ export function envPlugin(options: EnvPluginOptions = {}): Plugin {
         environments: episodes.allowed(session.principal, grant as EnvGrant | undefined).map(describeKind),
       })),
       handle(envContains, async (request, context) => {
+        if (!('value' in request) && request.values === undefined) {
+          throw fail('schema_violation', 'env/contains/req needs value, or values', { path: '/value' });
+        }
         const space = await spaceFor(request, context);
         const isElement = (value: unknown): boolean => space.fromWire(value) !== undefined;
         if (request.values === undefined) return { contains: isElement(request.value) };

@@ -3,7 +3,7 @@
  * plugin reads this list and adds what the configuration names.
  */
 import { type JsonSchema, lazyCheck } from '../../base/json-schema.ts';
-import { violation } from '../../wire/check.ts';
+import { type Check, violation } from '../../wire/check.ts';
 import type { JsonObject } from '../../wire/json.ts';
 import type { Environment, EnvironmentKind } from './environment.ts';
 import { failure } from './errors.ts';
@@ -129,7 +129,7 @@ export async function makeEnvironment(
   { timeLimit: limited = true }: { readonly timeLimit?: boolean } = {},
 ): Promise<Environment> {
   // The validator takes tens of milliseconds to load, and most environments are made without options.
-  if (Object.keys(options).length > 0) checkOptions(kind, makeSchema(kind), options);
+  if (Object.keys(options).length > 0) check(`options.make of ${kind.id}`, checksOf(kind).make, options);
   const { max_episode_steps: limit = kind.maxEpisodeSteps, wrappers, ...own } = options;
   const made = await kind.make(own);
   const environment = limit === undefined || !limited ? made : timeLimit(made, Number(limit));
@@ -137,9 +137,30 @@ export async function makeEnvironment(
   return (await import('./wrappers/named.ts')).withWrappers(environment, wrappers as (string | JsonObject)[]);
 }
 
-function checkOptions({ id }: EnvironmentKind, schema: JsonSchema, options: JsonObject): void {
-  const check = lazyCheck(schema);
-  if (check(options)) return;
-  const { message, detail } = violation(`options.make of ${id}`, check.errors);
+/** @throws `env.invalid_options` when what its reset takes does not fit; `detail.path` says where */
+export function checkResetOptions(kind: EnvironmentKind, options: JsonObject): void {
+  if (Object.keys(options).length > 0) check(`options of ${kind.id}`, checksOf(kind).reset, options);
+}
+
+interface Checks {
+  readonly make: Check;
+  readonly reset: Check;
+}
+
+/** What follows from the schemas of a kind: making it takes ten milliseconds, and resets with options ask for it each time. */
+const checks = new WeakMap<EnvironmentKind, Checks>();
+
+function checksOf(kind: EnvironmentKind): Checks {
+  let found = checks.get(kind);
+  if (found === undefined) {
+    found = { make: lazyCheck(makeSchema(kind)), reset: lazyCheck(kind.resetOptions) };
+    checks.set(kind, found);
+  }
+  return found;
+}
+
+function check(name: string, fits: Check, options: JsonObject): void {
+  if (fits(options)) return;
+  const { message, detail } = violation(name, fits.errors);
   throw failure('invalid_options', message, detail);
 }

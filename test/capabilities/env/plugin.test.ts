@@ -11,6 +11,7 @@ import { createHost, type Host } from '../../../src/host/host.ts';
 import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
 import type { Principal } from '../../../src/session/principal.ts';
 import type { Check } from '../../../src/wire/check.ts';
+import type { HandfastError } from '../../../src/wire/errors.ts';
 import { type Message, rawAgent } from '../../support/raw-agent.ts';
 import { counterKind, open, programKind } from './counter.ts';
 
@@ -336,6 +337,9 @@ describe('the env capability', () => {
     assert.deepEqual(samples, await agent.env.sample(space, { seed: 4, n: 20 }));
     assert.equal(await agent.env.contains(space, ...samples), true);
     await assert.rejects(agent.env.sample(space, { n: 10_001 }), { code: 'schema_violation' });
+    const ask = await rawSession(await hostOf(t));
+    const { code, detail } = await ask('env/contains/req', { space: 'action', env_name: 'Counter-v0' });
+    assert.deepEqual([code, (detail as Message).path], ['schema_violation', '/value']);
   });
 
   test('refuses seeds, options and names that do not fit', async (t) => {
@@ -345,9 +349,17 @@ describe('the env capability', () => {
     }
     await assert.rejects(agent.env.reset('Counter-v0', { make: { taget: 3 } }), { code: 'env.invalid_options' });
     await assert.rejects(agent.env.reset('Counter-v0', { make: 7 as never }), { code: 'env.invalid_options' });
-    await assert.rejects(agent.env.reset('Counter-v0', { autoreset: 'soon' as never }), {
-      code: 'env.invalid_options',
-    });
+    for (const [name, options] of [
+      ['autoreset', { autoreset: 'soon' as never }],
+      ['instance', { instance: 1 as never }],
+      ['durability', { durability: 'step' as const }],
+      ['start', { options: { start: 'x' } }],
+    ] as const) {
+      await assert.rejects(agent.env.reset('Counter-v0', options), ({ code, detail }: HandfastError) => {
+        assert.deepEqual([code, detail.path], ['env.invalid_options', `/${name}`]);
+        return true;
+      });
+    }
   });
 
   test('gives each principal what it is granted, and code only by name', async (t) => {

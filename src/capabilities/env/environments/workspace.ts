@@ -22,6 +22,7 @@ import type {
   ResetRequest,
   Start,
   Step,
+  StepCall,
 } from '../environment.ts';
 import { failure } from '../errors.ts';
 import { Dict, Sequence } from '../spaces/composite.ts';
@@ -122,11 +123,11 @@ class Workspace implements Environment<JsonObject, JsonObject> {
     return { observation: await this.#observe(false), info: { operations: [...operations] } };
   }
 
-  async step(action: JsonObject, signal?: AbortSignal): Promise<Step<JsonObject>> {
+  async step(action: JsonObject, call?: StepCall): Promise<Step<JsonObject>> {
     if (!actionSpace.contains(action)) throw unknownAction(actionSpace, action);
     if (!this.#started) throw failure('runtime_error', 'the environment was never reset');
     const { operation, path, content } = action as { operation: string; path: string; content: string };
-    const { output, passed, info } = await this.#perform(operation, path, content, signal);
+    const { output, passed, info } = await this.#perform(operation, path, content, call?.signal);
     this.#output = output;
     return {
       observation: await this.#observe(passed),

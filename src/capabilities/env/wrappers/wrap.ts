@@ -37,8 +37,8 @@ export function wrap(inner: Environment, parts: WrapperParts): Environment {
       const start = inner.reset(request);
       return parts.onReset === undefined ? start : then(start, (value) => parts.onReset!(value, request));
     },
-    step(action, signal) {
-      const step = inner.step(parts.action === undefined ? action : parts.action(action), signal);
+    step(action, call) {
+      const step = inner.step(parts.action === undefined ? action : parts.action(action), call);
       return parts.onStep === undefined ? step : then(step, (value) => parts.onStep!(value, action));
     },
     render: (mode) => inner.render(mode),

@@ -144,7 +144,7 @@ test('an aborted check ends, and leaves no copy', async (context) => {
   const { environment } = await open(folder, { check: [process.execPath, '-e', 'setInterval(() => {}, 1000)'] });
   const step = (environment as Environment).step(
     { operation: 'check', path: '', content: '' },
-    AbortSignal.timeout(200),
+    { signal: AbortSignal.timeout(200) },
   );
   await assert.rejects(async () => step, { name: 'TimeoutError' });
   assert.deepEqual(readdirSync(copies), []);
