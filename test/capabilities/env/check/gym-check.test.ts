@@ -56,6 +56,28 @@ describe('a check of an environment of Python', { skip }, () => {
     for (const row of rows) assert.ok(page.includes(row), `docs/environments.md has no row\n${rows.join('\n')}`);
   });
 
+  test('needs one process, and finds what differs between two where there may be two', async (t) => {
+    process.env.PYTHONPATH = FIXTURES;
+    for (const [maxProcesses, expected] of [
+      [1, []],
+      [2, ['other-process']],
+    ] as const) {
+      const options = { name: 'HashOfAText-v0', module: 'broken_environments', python: gymPython() };
+      const host = createHost({
+        plugins: [envPlugin({ kinds: gymKinds([options], { maxProcesses, replyMs: 60_000 }) })],
+      });
+      await host.start();
+      t.after(() => host.close());
+      const agent = await connect(host, { capabilities: ['env'] });
+      t.after(() => agent.close());
+      const { findings } = await agent.env.check('gym/HashOfAText-v0', { steps: 20 });
+      assert.deepEqual(
+        findings.map(({ rule }) => rule),
+        expected,
+      );
+    }
+  });
+
   test('ends with its process, and is refused to a principal that may not use the environment', async (t) => {
     process.env.PYTHONPATH = FIXTURES;
     const kinds = gymKinds([{ name: 'OddHangs-v0', module: 'odd_environments', python: gymPython() }], {
