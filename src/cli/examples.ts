@@ -43,6 +43,12 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   'plan comment': ["handfast plan comment release 'Write the docs' 'figures are missing'"],
   'plan ready': ['handfast plan ready release'],
   'plan claim': ['handfast plan claim release --lease 600'],
+  'plan renew': ["handfast plan renew release 'Write the docs' --fence 1 --lease 600"],
+  'plan release': ["handfast plan release release 'Write the docs' --fence 1 --comment 'another time'"],
+  'plan configure': [
+    'handfast plan configure release --columns todo doing review done --active doing',
+    "handfast plan configure release --rename 'doing=in work'",
+  ],
   'plan history': ['handfast plan history release'],
   'plan watch': ['handfast plan watch release', 'handfast plan watch release --after 0 --json'],
   'plan archive': ['handfast plan archive release', 'handfast plan archive release --undo'],

@@ -205,6 +205,9 @@ test('of plans and environments', async () => {
   await prints('plan add', ['release', 'say "hello"']);
   await prints('plan dispatch', ['release', 'say "hello"', '--access', 'read']);
   await prints('plan claim', ['release', 'Write the docs']);
+  await prints('plan renew', ['release', 'Write the docs', '--fence', '1']);
+  await prints('plan release', ['release', 'Write the docs', '--fence', '1']);
+  await prints('plan configure', ['release', '--columns', 'backlog', 'todo', 'in_progress', 'review', 'done']);
   await prints('plan history', ['release']);
   await prints('plan share', ['release', 'reviewer', 'read']);
   user.write('TODO.md', '- [ ] Publish\n');

@@ -207,6 +207,10 @@ const BEFORE: Readonly<Record<string, (reader: Reader) => Promise<unknown>>> = {
   },
   // The example before it deletes the plan.
   'handfast plan share release reviewer read': (reader) => reader.json('plan', 'create', 'release'),
+  "handfast plan renew release 'Write the docs' --fence 1 --lease 600": async (reader) => {
+    await reader.json('plan', 'move', 'release', 'Write the docs', 'todo');
+    await reader.json('plan', 'claim', 'release', 'Write the docs');
+  },
   'handfast plan dispatch release --access read': async (reader) => {
     await reader.json('plan', 'create', 'release');
     await reader.json('plan', 'add', 'release', 'Write the docs', '--description', 'say "written"');

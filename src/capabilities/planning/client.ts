@@ -29,6 +29,8 @@ const calls = {
   taskShow: answered(messages.taskShow, replies.TaskShowResp),
   taskReady: answered(messages.taskReady, replies.TaskReadyResp),
   taskClaim: answered(messages.taskClaim, replies.TaskClaimResp),
+  taskRenew: answered(messages.taskRenew, replies.TaskRenewResp),
+  taskRelease: answered(messages.taskRelease, replies.TaskReleaseResp),
   taskComment: answered(messages.taskComment, replies.TaskCommentResp),
   taskArchive: answered(messages.taskArchive, replies.TaskArchiveResp),
   taskDelete: answered(messages.taskDelete, replies.TaskDeleteResp),
@@ -268,6 +270,18 @@ export class PlanningClient {
     const claimed = new ClaimedTask(deps);
     if (waited) await claimed.renew(undefined, call);
     return claimed;
+  }
+
+  /** Starts the lease of a claim again; resolves with its duration, milliseconds. Rejects with `planning.claim_lost`. */
+  renew(planId: string, taskId: string, fence: number, leaseMs?: number, call: CallOptions = {}): Call<number> {
+    const body = { plan_id: planId, task_id: taskId, fence, ...(leaseMs !== undefined && { lease_ms: leaseMs }) };
+    return this.#agent.calls.call(calls.taskRenew, body, call, ({ lease_ms }) => lease_ms);
+  }
+
+  /** Gives a claim back: the task returns to the column it was claimed in. Rejects with `planning.claim_lost`. */
+  release(planId: string, taskId: string, fence: number, comment = '', call: CallOptions = {}): Call<Task> {
+    const body = { plan_id: planId, task_id: taskId, fence, ...(comment !== '' && { comment }) };
+    return this.#agent.calls.call(calls.taskRelease, body, call, taskOf);
   }
 
   /** Says something about a task. Resolves with the entry's number in the history. */

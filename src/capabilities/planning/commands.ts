@@ -2,6 +2,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import type { AgentSession } from '../../agent/agent.ts';
 import type { CapabilityCommand, CommandTerminal } from '../../packages/capability.ts';
+import { fail } from '../../wire/errors.ts';
 import { type Entry, type Plan, PlanningClient, type TaskLine } from './client.ts';
 import { DISPATCHER, dispatch, dispatchOptions } from './dispatch-command.ts';
 import { failure } from './errors.ts';
@@ -104,6 +105,28 @@ function printEntry(terminal: CommandTerminal, entry: Entry): void {
 }
 
 const number = (value: unknown): number | undefined => (value === undefined ? undefined : Number(value));
+
+const FENCE = ['--fence <n>', 'the fence of your claim: handfast plan claim prints it'] as const;
+
+/** Fails with `usage`. */
+function fenceOf({ fence }: Readonly<Record<string, unknown>>): number {
+  const value = Number(fence);
+  if (fence !== undefined && Number.isInteger(value) && value > 0) return value;
+  throw fail('usage', 'pass the fence of your claim: --fence <n>, as handfast plan claim printed it');
+}
+
+function secondsOf(value: unknown): number {
+  const seconds = Number(value);
+  if (seconds > 0 && Number.isFinite(seconds)) return seconds;
+  throw fail('usage', `--lease needs seconds, got ${JSON.stringify(value)}`);
+}
+
+function renaming(pair: string): [string, string] {
+  const at = pair.indexOf('=');
+  if (at > 0 && at < pair.length - 1) return [pair.slice(0, at), pair.slice(at + 1)];
+  throw fail('usage', `--rename needs old=new, got ${JSON.stringify(pair)}`);
+}
+
 const list = (value: unknown): string[] | undefined => value as string[] | undefined;
 
 export const commands: readonly CapabilityCommand[] = [
@@ -269,7 +292,7 @@ export const commands: readonly CapabilityCommand[] = [
     options: [['--lease <seconds>', 'duration of the lease (default: of the host, 60)']],
     async run(context) {
       const claim = async ({ planning, plan, options, terminal, signal }: PlanContext, taskId?: string) => {
-        const seconds = number(options.lease);
+        const seconds = options.lease === undefined ? undefined : secondsOf(options.lease);
         const claimed = await planning.claim(plan.plan_id, {
           signal,
           renew: false,
@@ -288,6 +311,58 @@ export const commands: readonly CapabilityCommand[] = [
       if (context.args[1] === undefined) return onPlan((one) => claim(one))(context);
       return onTask((one) => claim(one, one.task.task_id))(context);
     },
+  },
+  {
+    usage: 'renew <plan> <task>',
+    about: 'start the lease of your claim again',
+    options: [FENCE, ['--lease <seconds>', 'its new duration (default: as it was)']],
+    run: onTask(async ({ planning, plan: { plan_id }, task, options, terminal, signal }) => {
+      const ms = options.lease === undefined ? undefined : secondsOf(options.lease) * 1_000;
+      const lease_ms = await planning.renew(plan_id, task.task_id, fenceOf(options), ms, { signal });
+      return print(terminal, { task_id: task.task_id, lease_ms }, `${lineOf(task)}  ${Math.round(lease_ms / 1_000)} s`);
+    }),
+  },
+  {
+    usage: 'release <plan> <task>',
+    about: 'give your claim back: the task returns to its column',
+    options: [FENCE, ['--comment <text>', 'why']],
+    run: onTask(async ({ planning, plan: { plan_id }, task: { task_id }, options, terminal, signal }) => {
+      const comment = (options.comment as string | undefined) ?? '';
+      const task = await planning.release(plan_id, task_id, fenceOf(options), comment, { signal });
+      return print(terminal, task, lineOf(task));
+    }),
+  },
+  {
+    usage: 'configure <plan>',
+    about: 'change a plan itself: its name, columns and rules',
+    options: [
+      ['--name <name>', 'its new name'],
+      ['--description <text>', 'what it is for'],
+      ['--columns <names...>', 'all columns, in order; tasks of a removed one stay in it'],
+      ['--rename <old=new...>', 'columns to rename, with their tasks'],
+      ['--done <columns...>', 'the columns that end a task'],
+      ['--active <column>', 'the column a claim moves its task to; empty: it stays'],
+      ['--deps <how>', 'enforced: a task ends after what it waits for; advisory: at any time'],
+      ['--if-revision <n>', 'only if this is the revision of the plan'],
+    ],
+    run: onPlan(async ({ planning, plan, options, terminal, signal }) => {
+      const { name, description, columns, rename, done, active, deps, ifRevision } = options;
+      const rules = {
+        ...(done !== undefined && { done: list(done) as string[] }),
+        ...(active !== undefined && { active: active as string }),
+        ...(deps !== undefined && { deps: deps as 'enforced' | 'advisory' }),
+      };
+      const change = {
+        ...(name !== undefined && { name: name as string }),
+        ...(description !== undefined && { description: description as string }),
+        ...(columns !== undefined && { columns: list(columns) as string[] }),
+        ...(rename !== undefined && { rename: Object.fromEntries((list(rename) as string[]).map(renaming)) }),
+        ...(Object.keys(rules).length > 0 && { rules }),
+        ...(ifRevision !== undefined && { ifRevision: Number(ifRevision) }),
+      };
+      const changed = await planning.configure(plan.plan_id, change, { signal });
+      return print(terminal, changed, `${changed.plan_id}  ${changed.name}  ${changed.columns.join(' | ')}`);
+    }),
   },
   {
     usage: 'history <plan> [task]',

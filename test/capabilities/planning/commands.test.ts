@@ -18,6 +18,11 @@ test('a plan is made, worked on, synced with a file and read, all from the comma
   const publish = await user.json(['plan', 'add', 'release', 'Publish', '--after', docs.task_id as string]);
   const claim = await user.json(['plan', 'claim', 'release']);
   assert.deepEqual([claim.title, claim.status, claim.fence], ['Write the docs', 'doing', 1]);
+  const renewed = await user.json(['plan', 'renew', 'release', 'Write the docs', '--fence', '1', '--lease', '600']);
+  assert.equal(renewed.lease_ms, 600_000);
+  const stale = await user.failure(['plan', 'release', 'release', 'Write the docs', '--fence', '7']);
+  assert.equal(stale.code, 'planning.claim_lost');
+  assert.equal((await user.failure(['plan', 'release', 'release', 'Write the docs'])).code, 'usage');
   const refused = await user.failure(['plan', 'move', 'release', 'Publish', 'done']);
   assert.equal(refused.code, 'planning.blocked');
   await user.json(['plan', 'move', 'release', 'Write the docs', 'done', '--fence', '1']);
@@ -34,6 +39,12 @@ test('a plan is made, worked on, synced with a file and read, all from the comma
   );
   const history = await user.run(['plan', 'history', 'release', publish.task_id as string]);
   assert.match(history.stdout, /created by /);
+  await user.json(['plan', 'move', 'release', 'Publish', 'doing']);
+  const words = ['plan', 'configure', 'release', '--rename', 'doing=in work', '--name', 'spring'];
+  const configured = await user.json(words);
+  assert.deepEqual([configured.name, configured.columns], ['spring', ['to, do', 'in work', 'done']]);
+  assert.equal((await user.json(['plan', 'show', 'spring', 'Publish'])).status, 'in work');
+  assert.equal((await user.failure(['plan', 'configure', 'spring', '--rename', 'done'])).code, 'usage');
   const unknown = await user.failure(['plan', 'board', 'nope']);
   assert.deepEqual(
     [unknown.code, unknown.message],
