@@ -139,3 +139,35 @@ test('the nearest vectors are among the first of a search, but for what rounding
   }
   assert.ok(hits / wanted > 0.97, `${hits} of ${wanted}`);
 });
+
+test('a clock that was set back: what is stored later holds, and a fact of the future stays one', async (t) => {
+  const database = MemoryDatabase.open({
+    file: join(temporaryFolder(t), 'm.db'),
+    onCorrupt: () => assert.fail('damaged'),
+  });
+  t.after(() => database.close());
+  const store = (key: string, content: string, now: number, validFrom?: number) =>
+    database.write(() => {
+      const entry = {
+        ...{ key: { key }, content, tier: 'episodic' as const, tags: [], source: '', score: 1, ttl: 0 },
+        ...{ createdAt: 0, updatedAt: 0, supersedes: [], metadata: undefined, validFrom, validUntil: undefined },
+      };
+      const context = { database, part: database.makePart('e test'), now, historyVersions: 5, embedder: EMBEDDER };
+      storeVersion(context, prepare(entry, hashedEmbedder));
+    });
+  const at = (key: string, time: number) =>
+    database.db
+      .prepare('SELECT content FROM entry WHERE key = ? AND starts <= ? AND ends > ?')
+      .all(`{"key":"${key}"}`, time, time)
+      .map(({ content }) => content);
+  await store('fact', 'first', 100);
+  await store('fact', 'second', 90);
+  await store('fact', 'third', 95);
+  assert.deepEqual(at('fact', 101), ['"third"']);
+  await store('fact', 'fourth', 110);
+  assert.deepEqual(at('fact', 105), ['"third"']);
+  assert.deepEqual(at('fact', 111), ['"fourth"']);
+  await store('plan', 'later', 100, 200);
+  await store('plan', 'now', 110);
+  assert.deepEqual([at('plan', 150), at('plan', 250)], [['"now"'], ['"later"']]);
+});

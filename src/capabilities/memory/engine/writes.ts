@@ -76,6 +76,7 @@ interface VersionRow {
   readonly starts: number;
   readonly ends: number;
   readonly valid_until: number;
+  readonly stored_at: number;
   readonly content: string;
   readonly tags: string;
   readonly source: string;
@@ -97,16 +98,18 @@ export interface StoreContext {
 export function storeVersion(context: StoreContext, prepared: PreparedEntry): void {
   const { database, part, now, historyVersions } = context;
   const { entry, key } = prepared;
-  const starts = entry.validFrom ?? now;
   const validUntil = entry.validUntil ?? NEVER;
   const expires = entry.ttl === 0 ? NEVER : now + entry.ttl;
   const { content, tags, metadata, provenance, supersedes } = prepared;
   const sum = sumOf(key, content, tags, entry.source, metadata, provenance);
   const versions = database
     .sql(
-      'SELECT id, starts, ends, valid_until, content, tags, source, metadata FROM entry WHERE part = ? AND key = ? ORDER BY starts, id',
+      'SELECT id, starts, ends, valid_until, stored_at, content, tags, source, metadata FROM entry WHERE part = ? AND key = ? ORDER BY starts, id',
     )
     .all(part, key) as unknown as VersionRow[];
+  // A version that held already when it was stored, and begins after now: the clock was set back. What is stored later wins.
+  const ahead = versions.findLast((version) => version.starts > now && version.starts <= version.stored_at);
+  const starts = entry.validFrom ?? ahead?.starts ?? now;
   const before = versions.findLast((version) => version.starts <= starts);
   const after = versions.find((version) => version.starts > starts);
   // Where it comes from is no part of the fact.
