@@ -35,7 +35,7 @@ export async function serveState({ path, host, log }: SharingDeps): Promise<void
     const listener = await listenUnix({ path, maxMessageBytes }, (link) => host.accept(link, LOCAL_PRINCIPAL));
     void host.closed.then(() => listener.close());
   } catch (error) {
-    log.warn('other hosts of this host_id have no memory, learning and planning while this one runs', { error });
+    log.warn('other hosts of this host_id have no learning and planning while this one runs', { error });
   }
 }
 

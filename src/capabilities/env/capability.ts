@@ -36,6 +36,15 @@ export const env = defineCapability({
     return envPlugin({ ...rest, kinds: [...environmentKinds, ...bridged, ...workspaces.map(workspaceKind)] });
   },
   client: async (agent) => new (await import('./client.ts')).EnvClient(agent),
+  check(options) {
+    const { gym = [], workspaces = [], durability } = options as EnvOptions;
+    const configured = [...(gym.length > 0 ? [`${gym.length} of Gymnasium`] : [])];
+    if (workspaces.length > 0) configured.push(`${workspaces.length} of tasks on files`);
+    const own = `${environmentKinds.length} environments that run no code`;
+    const ends =
+      durability === undefined || durability === 'none' ? 'episodes end with the host' : 'episodes outlive the host';
+    return [{ status: 'ok', message: `${[own, ...configured].join(', ')}; ${ends}` }];
+  },
   commands: async () => (await import('./commands.ts')).commands,
   hostCommands: async () => (await import('./commands.ts')).hostCommands,
 });

@@ -10,6 +10,12 @@ export const learning = defineCapability({
   byDefault: true,
   offer: (options) => learningOffer({ ...DEFAULT_LIMITS, ...(options as LearningOptions) }),
   plugin: async (options) => (await import('./plugin.ts')).learningPlugin(options as LearningOptions),
+  check(options) {
+    const { maxChoices, logRows } = { ...DEFAULT_LIMITS, ...(options as LearningOptions) };
+    return [
+      { status: 'ok', message: `at most ${maxChoices} choices of each agent, with their last ${logRows} decisions` },
+    ];
+  },
   client: async (agent) => new (await import('./client.ts')).LearningClient(agent),
   commands: async () => (await import('./commands.ts')).commands,
 });

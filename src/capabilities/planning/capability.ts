@@ -1,6 +1,6 @@
 /** The planning capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
 import { defineCapability } from '../../packages/capability.ts';
-import { planningOffer } from './offer.ts';
+import { PLAN_LIMITS, planningOffer } from './offer.ts';
 import type { PlanningOptions } from './plugin.ts';
 
 export const planning = defineCapability({
@@ -10,6 +10,15 @@ export const planning = defineCapability({
   offer: (options) => planningOffer(options as PlanningOptions),
   // Agents never load the plugin.
   plugin: async (options) => (await import('./plugin.ts')).planningPlugin(options as PlanningOptions),
+  check(options) {
+    const { maxPlans, maxTasks } = { ...PLAN_LIMITS, ...(options as PlanningOptions) };
+    return [
+      {
+        status: 'ok',
+        message: `at most ${maxPlans} plans of ${maxTasks} tasks of each principal; its agents share them`,
+      },
+    ];
+  },
   client: async (agent) => new (await import('./client.ts')).PlanningClient(agent),
   commandName: 'plan',
   commands: async () => (await import('./commands.ts')).commands,

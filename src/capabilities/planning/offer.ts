@@ -3,6 +3,9 @@ import type { PluginOffer } from '../../host/plugin.ts';
 
 const MiB = 1024 * 1024;
 
+/** Plans of one principal and tasks of one plan, where the options name none. */
+export const PLAN_LIMITS = { maxPlans: 1_000, maxTasks: 20_000 } as const;
+
 /** The requests that A2E 1.0 does not have. */
 const MESSAGES = [
   ...['plan/archive', 'plan/configure', 'plan/delete', 'plan/share', 'plan/show'],

@@ -14,7 +14,7 @@ import { failure } from './errors.ts';
 import { Limits } from './limits.ts';
 import { syncMarkdown } from './markdown-sync.ts';
 import * as messages from './messages.ts';
-import { planningOffer } from './offer.ts';
+import { PLAN_LIMITS, planningOffer } from './offer.ts';
 import { isFor, type PlanState, type TaskFields } from './plan-state.ts';
 import type { Refusal, TaskLine, TaskListReq, TaskUpdateReq } from './planning.schema.ts';
 import { type Caller, type LoadedPlan, type Need, Plans } from './plans.ts';
@@ -55,7 +55,7 @@ const MAX_WAIT_MS = 60_000;
 const MAX_PAGE = 1_000;
 
 export function planningPlugin(options: PlanningOptions = {}): Plugin {
-  const { maxPlans = 1_000, maxTasks = 20_000, maxLoadedTasks = 200_000 } = options;
+  const { maxPlans = PLAN_LIMITS.maxPlans, maxTasks = PLAN_LIMITS.maxTasks, maxLoadedTasks = 200_000 } = options;
   const { leaseMs = 60_000, maxLeaseMs = 86_400_000, now = () => Date.now() / 1000 } = options;
   const { clock = { monotonic: () => performance.now(), timer: processTimer } } = options;
   const { newId = () => crypto.randomUUID().slice(-12) } = options;

@@ -140,7 +140,9 @@ async function* capabilityChecks({ plugins, workspace }: HostConfig): AsyncGener
         const found = (await capability.check?.(capabilityOptions(capability, plugin), { workspace })) ?? [];
         findings.push(...found.map((one) => ({ ...one, name: capability.name })));
       }
-      const what = capabilities.map(({ name, about }) => `${name}: ${about}`).join('; ');
+      const what = capabilities
+        .map(({ name, about }) => (name === plugin.use ? about : `${name}: ${about}`))
+        .join('; ');
       return { name: plugin.use, status: 'ok', message: what || 'a plugin without a declaration' };
     });
     if (findings.length === 0) yield loaded;
