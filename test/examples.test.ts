@@ -38,6 +38,11 @@ const examples: Readonly<Record<string, readonly RegExp[]>> = {
     /^FrozenLake-v1 breaks 0 rules$/,
   ],
   'fleet.ts': [/^done by writer I was asked to write poems$/],
+  'learner.ts': [
+    /^killed in episode 60, continued behind step 2$/,
+    /^120 claims of 120 tasks, none twice$/,
+    /^crossed the lake in (?:[5-9]\d|100) % of the last 40 episodes$/,
+  ],
   'learning.ts': [
     /^found \d+ of 200$/,
     /^recommended: hybrid, policy: thompson_beta$/,
