@@ -40,9 +40,12 @@ export interface TaskText {
   readonly done: boolean;
 }
 
-/** Indent, bullet with box opened, state, box closed with space, title, id with revision, trailing space and line end. */
+/**
+ * Indent, bullet with box opened, state, box closed with space, title, id with revision, trailing space and line end. Each run
+ * of spaces is read from its start alone: otherwise a line of many spaces takes quadratic time.
+ */
 const TASK =
-  /^([ \t]*)((?:[-*+]|\d{1,9}[.)])[ \t]+\[)([ xX])(\][ \t]+)(.*?)([ \t]*<!-- task:([0-9a-f]{12})@(\d{1,15}) -->)?([ \t]*\r?\n?)$/;
+  /^([ \t]*)((?:[-*+]|\d{1,9}[.)])[ \t]+\[)([ xX])(\][ \t]+)(?=[^ \t])(.*?)((?<![ \t])[ \t]*<!-- task:([0-9a-f]{12})@(\d{1,15}) -->)?((?<![ \t])[ \t]*\r?\n?)$/;
 const MARKER = /^<!-- plan:([0-9a-f]{12})@(\d{1,15}) -->[ \t]*\r?\n?$/;
 const FENCE = /^[ \t]*(`{3,}|~{3,})/;
 /** Columns of a tab, and from which indent on a line outside of a list is code. */

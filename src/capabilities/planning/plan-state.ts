@@ -536,10 +536,13 @@ export class PlanState {
     for (const id of [...deps, ...(parent === '' ? [] : [parent])]) if (id !== taskId) this.task(id);
     const cycle = this.graph.cycleWith(taskId, deps, parent);
     if (cycle === undefined) return;
-    const titles = cycle.map((id) => this.graph.get(id)?.title ?? 'the new task');
+    const shown = cycle.slice(0, 100);
+    const titles = shown.map((id) => this.graph.get(id)?.title.slice(0, 80) ?? 'the new task');
     throw failure('cycle', `these tasks would wait for each other: ${titles.slice(0, 10).join(' → ')}`, {
-      cycle,
+      cycle: shown,
       titles,
+      // Without the first one again.
+      length: cycle.length - 1,
     });
   }
 
