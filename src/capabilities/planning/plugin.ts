@@ -15,6 +15,7 @@ import { Limits } from './limits.ts';
 import { syncMarkdown } from './markdown-sync.ts';
 import * as messages from './messages.ts';
 import { PLAN_LIMITS, planningOffer } from './offer.ts';
+import { pageOf } from './page.ts';
 import { isFor, type PlanState, type TaskFields } from './plan-state.ts';
 import type { Refusal, TaskLine, TaskListReq, TaskUpdateReq } from './planning.schema.ts';
 import { type Caller, type LoadedPlan, type Need, Plans } from './plans.ts';
@@ -310,13 +311,12 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
         await loaded.pending;
         const most = Math.min(limit, MAX_PAGE);
         if (task_id === '') {
-          const entries = plans.entriesAfter(loaded, after, most);
-          return { entries, next: entries.length === most ? (entries.at(-1)?.seq ?? 0) : 0 };
+          const { page, more } = pageOf(plans.entriesAfter(loaded, after, most + 1), most);
+          return { entries: page, next: more ? (page.at(-1)?.seq ?? 0) : 0 };
         }
         const from = after === 0 ? loaded.state.task(task_id).seq : (plans.entry(loaded, after)?.prev ?? 0);
-        const entries = plans.chain(loaded, from).take(most).toArray();
-        const last = entries.at(-1);
-        return { entries, next: last !== undefined && last.prev > 0 && entries.length === most ? last.seq : 0 };
+        const { page, more } = pageOf(plans.chain(loaded, from), most);
+        return { entries: page, next: more ? (page.at(-1)?.seq ?? 0) : 0 };
       }),
       handle(messages.markdown, (request, context) =>
         within(context, request.plan_id, request.dry_run ? 'read' : 'write', (state, actor, loaded) =>
@@ -405,15 +405,20 @@ const unique = (ids: readonly string[]): string[] => [...new Set(ids)];
 const idOf = ({ plan_id }: StoredPlan): string => plan_id;
 
 /** The tasks of some plans that fit, from the one behind `after` on. */
+/** Without a limit all of them, for clients that know no pages. */
 function listTasks(states: readonly PlanState[], request: Omit<TaskListReq, 'type' | 'id'>) {
-  const {
-    status = '',
-    assignee = '',
-    include_archived = false,
-    after = '',
-    limit = Number.POSITIVE_INFINITY,
-  } = request;
-  const tasks: TaskLine[] = [];
+  const { after = '', limit } = request;
+  const lines = linesBehind(states, after, request);
+  if (limit === undefined) return { tasks: [...lines] };
+  const { page, more } = pageOf(lines, limit);
+  return { tasks: page, ...(more && { next: page.at(-1)?.task_id }) };
+}
+
+function* linesBehind(
+  states: readonly PlanState[],
+  after: string,
+  { status = '', assignee = '', include_archived = false }: Omit<TaskListReq, 'type' | 'id'>,
+): Generator<TaskLine> {
   let started = after === '';
   for (const state of states) {
     for (const task of state.graph.tasks()) {
@@ -423,13 +428,10 @@ function listTasks(states: readonly PlanState[], request: Omit<TaskListReq, 'typ
       }
       if ((task.archived && !include_archived) || (status !== '' && task.status !== status)) continue;
       const line = taskLine(state, task);
-      if (assignee !== '' && line.assignee !== assignee) continue;
-      if (tasks.length === limit) return { tasks, next: tasks.at(-1)?.task_id };
-      tasks.push(line);
+      if (assignee === '' || line.assignee === assignee) yield line;
     }
   }
-  if (started) return { tasks };
-  throw failure('unknown_task', 'the page before ended at a task that is not there', { after });
+  if (!started) throw failure('unknown_task', 'the page before ended at a task that is not there', { after });
 }
 
 function openCounts({ graph }: PlanState): { claimed: number; open: number } {
