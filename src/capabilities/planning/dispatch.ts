@@ -131,9 +131,13 @@ export class Dispatcher {
   #news(signal: AbortSignal): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, AGAIN_MS);
-    signal.addEventListener('abort', () => resolve(), { once: true });
+    const stop = (): void => resolve();
+    signal.addEventListener('abort', stop);
     this.#wake = resolve;
-    return promise.finally(() => clearTimeout(timer));
+    return promise.finally(() => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', stop);
+    });
   }
 
   /** Follows the plan: what others change may make tasks ready, or take one back that is in the fleet. */
