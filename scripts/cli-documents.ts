@@ -348,6 +348,19 @@ export const documents: Readonly<Record<string, Shape>> = {
       { type: 'object', required: ['kind'], properties: { kind: text } },
     ],
   },
+  'audit ls': {
+    description: 'Each line as the audit stores it.',
+    type: 'object',
+    required: ['n', 'time', 'type', 'prev', 'hash'],
+    properties: {
+      ...{ n: count, time: number, session: text, principal: text, peer: text, type: text, tool: text, via: text },
+      ...{ request_bytes: count, reply_bytes: count, duration_ms: number },
+      outcome: { enum: ['ok', 'error', 'cancelled', 'refused'] },
+      ...{ error_code: text, reason: text, count, since: number, oldest: count },
+      ...{ prev: text, hash: text },
+    },
+    additionalProperties: false,
+  },
   'audit verify': document({
     ok: flag,
     lines: count,

@@ -218,7 +218,12 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
     'handfast route explain --brief "add a test" --require-mcp context_mode --min-tier sonnet',
   ],
   tail: ['handfast tail', 'handfast tail 5f0c0a3e --follow'],
-  audit: ['handfast audit verify'],
+  audit: ['handfast audit ls --since 1h', 'handfast audit verify'],
+  'audit ls': [
+    'handfast audit ls --since 1h',
+    'handfast audit ls --capability planning --outcome error --json',
+    'handfast audit ls --principal local --follow',
+  ],
   'audit verify': ['handfast audit verify', 'handfast audit verify audit.jsonl --json'],
   completion: ['handfast completion bash'],
   complete: ['handfast complete -- tools c'],

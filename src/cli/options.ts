@@ -89,6 +89,15 @@ export function positive(text: string): number {
   return value;
 }
 
+/** Reads a number from 1 to `most`. */
+export const upTo =
+  (most: number) =>
+  (text: string): number => {
+    const value = positive(text);
+    if (value > most) throw new InvalidArgumentError(`Expected at most ${most}.`);
+    return value;
+  };
+
 export function port(text: string): number {
   const value = whole(text);
   if (value > 65_535) throw new InvalidArgumentError('Expected a port from 0 to 65535.');

@@ -29,6 +29,7 @@ import {
   serving,
   timeoutOption,
   tokenFileOption,
+  upTo,
   whole,
 } from './options.ts';
 import { Terminal } from './output/terminal.ts';
@@ -236,6 +237,24 @@ The token of this user's own host reads every session; others read their own.`,
     );
 
   const audit = program.command('audit').description('the record of every principal and its requests');
+  audit
+    .command('ls [file]')
+    .description('list the newest lines of the audit, the newest last (of the configuration, a file, or a folder)')
+    .addOption(configOption())
+    .option('--since <time>', 'only since then: 30m, 2h, 1d ago, or an RFC 3339 date')
+    .option('--principal <name>', 'only requests of this principal')
+    .option('--capability <name>', 'only requests of this capability')
+    .addOption(
+      new Option('--outcome <outcome>', 'only requests that ended so').choices(['ok', 'error', 'cancelled', 'refused']),
+    )
+    .option('--code <code>', 'only requests that failed with this error code')
+    .addOption(new Option('--limit <n>', 'most lines, up to 10000').default(50).argParser(upTo(10_000)))
+    .addOption(new Option('--before <n>', 'only lines before this number: the next page').argParser(positive))
+    .option('--follow', 'continue with new lines, until Ctrl-C')
+    .addOption(jsonOption('print one line of the audit a line'))
+    .action((file, flags) =>
+      act(async (terminal) => (await import('./commands/audit-ls.ts')).auditLs(file, flags, terminal)),
+    );
   audit
     .command('verify [file]')
     .description('check that no line was changed, removed or added (a file, or a folder of them)')

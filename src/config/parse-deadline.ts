@@ -1,4 +1,4 @@
-/** Deadlines as users write them. Called by the command line and by batch files; pure. */
+/** Times as users write them. Called by the command line and by batch files; pure. */
 import { fail } from '../wire/errors.ts';
 
 const UNITS_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
@@ -10,14 +10,28 @@ const UNITS_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_6
  * @throws usage for anything else
  */
 export function parseDeadline(text: string, now: number): string {
+  return new Date(parseTime(text, now, 1)).toISOString();
+}
+
+/**
+ * Epoch milliseconds for `30m`, `2h`, … ago, or of a date and time with an offset.
+ *
+ * @param now epoch milliseconds
+ * @throws usage for anything else
+ */
+export function parseSince(text: string, now: number): number {
+  return parseTime(text, now, -1);
+}
+
+function parseTime(text: string, now: number, direction: 1 | -1): number {
   const parts = [...text.matchAll(/(\d{1,6})([smhd])/g)];
   if (parts.length > 0 && parts.map(([part]) => part).join('') === text) {
     const span = parts.reduce((sum, [, count, unit]) => sum + Number(count) * (UNITS_MS[unit as string] as number), 0);
-    return new Date(now + span).toISOString();
+    return now + direction * span;
   }
   if (/^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d+)?)?([Zz]|[+-]\d\d:\d\d)$/.test(text)) {
     const at = Date.parse(text.replace(' ', 'T'));
-    if (!Number.isNaN(at)) return new Date(at).toISOString();
+    if (!Number.isNaN(at)) return at;
   }
   throw fail(
     'usage',

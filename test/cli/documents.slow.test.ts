@@ -246,6 +246,7 @@ test('of a folder and its files', async () => {
     /audit.*\.jsonl$/.test(name),
   );
   await prints('audit verify', audit === undefined ? [] : [join(user.home, audit)]);
+  await prints('audit ls', audit === undefined ? [] : [join(user.home, audit)]);
 });
 
 test('and every command that the schema describes was run', () => {

@@ -40,6 +40,7 @@ const UNTIL_INTERRUPTED: Readonly<Record<string, string>> = {
   'handfast tail 5f0c0a3e --follow': 'reply',
   'handfast plan watch release': 'Ctrl-C',
   'handfast plan watch release --after 0 --json': 'title',
+  'handfast audit ls --principal local --follow': 'handshake/req',
 };
 
 /** Exit codes of examples that end by Ctrl-C alone, as 130 says. */
@@ -47,10 +48,12 @@ const CODES: Readonly<Record<string, number>> = {
   'handfast tail 5f0c0a3e --follow': 130,
   'handfast plan watch release': 130,
   'handfast plan watch release --after 0 --json': 130,
+  'handfast audit ls --principal local --follow': 130,
 };
 
 /** Part of what an example prints, where an exit code alone would hide that it does nothing. */
 const PRINTS: Readonly<Record<string, RegExp>> = {
+  'handfast audit ls --since 1h': /^\d{4}-.* local +handshake\/req +ok/m,
   'handfast tools search "text file"': /^read_file /m,
   'handfast session ls --all --cwd . --json': /"session_id"/,
   'handfast session steer last "only the tests, please"': /injected/,

@@ -20,7 +20,7 @@ import { after, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { builtinCapabilities } from '../../src/capabilities/index.ts';
 import { packageVersion } from '../../src/cli/package-info.ts';
-import { User } from './command.ts';
+import { type Json, User } from './command.ts';
 
 const users: User[] = [];
 
@@ -148,6 +148,60 @@ test('the audit of a host is whole, and a changed line is found', async () => {
   assert.match(broken.stdout, /\nbroken at .*:\d+: edited\n$/);
   const nothing = await user.failure(['audit', 'verify', 'nowhere.jsonl']);
   assert.deepEqual([nothing.exit, nothing.code], [2, 'usage']);
+});
+
+test('the lines of the audit are listed by time, principal, capability and outcome, page by page', async () => {
+  const user = newUser();
+  await user.up();
+  await user.run(['tools', 'call', 'list_dir']);
+  await user.run(['tools', 'call', 'read_file', 'path=missing']);
+  await user.run(['memory', 'add', 'city', 'Lisbon']);
+  const listed = async (...words: string[]): Promise<Json[]> => {
+    const { stdout, code } = await user.run(['audit', 'ls', '--json', ...words]);
+    assert.equal(code, 0);
+    return stdout === ''
+      ? []
+      : stdout
+          .trimEnd()
+          .split('\n')
+          .map((line) => JSON.parse(line));
+  };
+  const types = (lines: Json[]): string[] => lines.map(({ type }) => type);
+  const all = await listed();
+  assert.deepEqual(
+    all.map(({ n }) => n),
+    all.map((_, at) => at + 1),
+    'the newest last',
+  );
+  const file = join(user.home, 'hosts', 'handfast', 'audit.jsonl');
+  assert.equal(readFileSync(file, 'utf8'), `${all.map((line) => JSON.stringify(line)).join('\n')}\n`, 'as stored');
+  assert.ok(types(await listed('--capability', 'memory')).includes('memory/store/req'));
+  assert.ok(types(await listed('--capability', 'memory')).every((type) => type.startsWith('memory/')));
+  const [failed, ...others] = await listed('--outcome', 'error', '--capability', 'tools');
+  assert.deepEqual([failed.tool, failed.principal, others.length], ['read_file', 'local', 0]);
+  assert.deepEqual(await listed('--code', failed.error_code), [failed]);
+  assert.deepEqual(await listed('--principal', 'another'), []);
+  assert.deepEqual(await listed('--since', '1h'), all);
+  assert.deepEqual(await listed('--since', new Date(all.at(-1).time + 1).toISOString()), []);
+  // Page by page.
+  assert.deepEqual(await listed('--limit', '2'), all.slice(-2));
+  assert.deepEqual(await listed('--limit', '2', '--before', String(all.at(-2).n)), all.slice(-4, -2));
+  const text = await user.run(['audit', 'ls', '--limit', '2', '--code', failed.error_code]);
+  assert.match(
+    text.stdout,
+    /^TIME +PRINCIPAL +TYPE +OUTCOME +MS +DETAIL\n.*tool\/call\/req +error .*, tool read_file\n$/,
+  );
+  assert.match((await user.run(['audit', 'ls', '--limit', '1'])).stderr, /^older lines: add --before \d+$/m);
+  for (const [words, about] of [
+    [['nowhere.jsonl'], /no audit log at nowhere.jsonl/],
+    [['--since', 'soon'], /"soon" is not a valid time; use a duration/],
+    [['--limit', '10001'], /at most 10000/],
+    [['--outcome', 'good'], /ok, error, cancelled, refused/],
+  ] as const) {
+    const { exit, message } = await user.failure(['audit', 'ls', ...words]);
+    assert.equal(exit, 2, words.join(' '));
+    assert.match(message, about);
+  }
 });
 
 test('doctor finds nothing wrong with a fresh user, and the running host of another', async () => {

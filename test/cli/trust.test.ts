@@ -45,7 +45,7 @@ test('a configuration that was found is refused by every command that would use 
     assert.deepEqual([words, failed.exit, failed.code], [words, 3, 'untrusted_folder']);
     assert.match(failed.message, /is not trusted; to look at it and trust it, run: handfast trust add \//);
   }
-  for (const words of [['stdio'], ['rpc'], ['acp'], ['audit', 'verify'], ['notes', 'ls']]) {
+  for (const words of [['stdio'], ['rpc'], ['acp'], ['audit', 'verify'], ['audit', 'ls'], ['notes', 'ls']]) {
     const { code, stdout, stderr } = await user.run(words);
     assert.deepEqual([words, code, stdout], [words, 3, '']);
     assert.match(stderr, /handfast trust add/);

@@ -6,11 +6,10 @@
  * rewritten from some line on by an attacker who knows the format, are detected only with a hash noted elsewhere:
  * `expectedHead`.
  */
-import { type FileHandle, open, readdir, stat } from 'node:fs/promises';
-import { basename, dirname, join } from 'node:path';
-import { fail } from '../../wire/errors.ts';
-import { CHAIN_START, type ChainHead, type ChainLink, GENESIS, MAX_LINE_BYTES, ROTATED, readLink } from './chain.ts';
-import { type AuditFile, filesOf } from './files.ts';
+import { stat } from 'node:fs/promises';
+import { CHAIN_START, type ChainHead, type ChainLink, GENESIS, ROTATED, readLink } from './chain.ts';
+import { filesOf } from './files.ts';
+import { HALF_LINE, linesOf, newestFiles, noAudit, type OpenedFile, openChain } from './stored-lines.ts';
 
 /**
  * Why a chain is broken:
@@ -80,30 +79,12 @@ export async function verifyAudit(fileOrFolder: string, options: { expectedHead?
     chains.push(result.report);
     if (result.broken) breaks.push(result.broken);
   }
-  if (chains.length === 0) throw fail('usage', `no audit log at ${fileOrFolder}; name its file or its folder`);
+  if (chains.length === 0) throw noAudit(fileOrFolder);
   if (options.expectedHead !== undefined && !headSeen) {
     breaks.push({ file: chains[0]!.file, line: 0, reason: 'head_missing' });
   }
   const [firstBreak] = breaks;
   return { ok: firstBreak === undefined, lines, files, chains, ...(firstBreak && { firstBreak }) };
-}
-
-/** The newest file of every audit at a path. A rotated file stands for the audit it belongs to. */
-async function newestFiles(fileOrFolder: string): Promise<string[]> {
-  const found = await stat(fileOrFolder).catch(() => undefined);
-  const folder = found?.isDirectory() ? fileOrFolder : dirname(fileOrFolder);
-  const only = found?.isDirectory() ? undefined : basename(fileOrFolder).replace(/(?<=\.jsonl)\.\d+$/, '');
-  const names = new Set<string>();
-  for (const entry of await readdir(folder).catch(() => [])) {
-    const name = entry.replace(/(?<=\.jsonl)\.\d+$/, '');
-    if (only === undefined ? name.endsWith('.jsonl') : name === only) names.add(name);
-  }
-  return [...names].sort().map((name) => join(folder, name));
-}
-
-interface OpenedFile extends AuditFile {
-  readonly handle: FileHandle;
-  readonly inode: number;
 }
 
 /** A rotation during the read looks like a missing file. A real break is found again. */
@@ -134,27 +115,6 @@ async function standsStill(newest: string, opened: readonly OpenedFile[]): Promi
   );
   const read = opened.map(({ inode }) => inode).reverse();
   return inodes.length === read.length && inodes.every((inode, index) => inode === read[index]);
-}
-
-/** Opens all files of a chain, oldest first. */
-async function openChain(newest: string): Promise<OpenedFile[]> {
-  const opened: OpenedFile[] = [];
-  const inodes = new Set<number>();
-  // Newest first, and every file once: a rotation in between then only moves files to names still to be opened.
-  const { index: highest = 0 } = (await filesOf(newest)).at(-1) ?? {};
-  for (let index = 0; index <= highest + 1; index++) {
-    const path = index === 0 ? newest : `${newest}.${index}`;
-    const handle = await open(path, 'r').catch((cause: NodeJS.ErrnoException) => {
-      if (cause.code === 'ENOENT') return undefined;
-      throw cause;
-    });
-    if (handle === undefined) continue;
-    const { ino } = await handle.stat();
-    if (inodes.has(ino)) await handle.close();
-    else opened.unshift({ path, index, handle, inode: ino });
-    inodes.add(ino);
-  }
-  return opened;
 }
 
 async function verifyChain(newest: string, files: readonly OpenedFile[], expectedHead: string | undefined) {
@@ -202,24 +162,4 @@ function judge(link: ChainLink, head: ChainHead, isFirst: boolean, fileGone: boo
   if (link.n > head.n + 1) return fileGone ? 'missing_file' : 'missing_lines';
   if (link.n <= head.n) return 'reordered';
   return link.prev === head.hash ? undefined : 'rewritten';
-}
-
-/** What {@link linesOf} yields in place of a line it cannot read. */
-const HALF_LINE = 'half';
-const LONG_LINE = 'long';
-
-/** The lines of a file without their newlines. Ends after the first that is too long or has no newline. */
-async function* linesOf(handle: FileHandle): AsyncGenerator<Buffer | typeof HALF_LINE | typeof LONG_LINE> {
-  let pending: Buffer = Buffer.alloc(0);
-  for await (const chunk of handle.createReadStream({ start: 0, autoClose: false })) {
-    let rest: Buffer = pending.length === 0 ? chunk : Buffer.concat([pending, chunk]);
-    for (let end = rest.indexOf(10); end >= 0; end = rest.indexOf(10)) {
-      if (end > MAX_LINE_BYTES) return yield LONG_LINE;
-      yield rest.subarray(0, end);
-      rest = rest.subarray(end + 1);
-    }
-    pending = rest;
-    if (pending.length > MAX_LINE_BYTES) return yield LONG_LINE;
-  }
-  if (pending.length > 0) yield HALF_LINE;
 }

@@ -1,0 +1,76 @@
+/** `handfast audit ls`: which requests were handled, for whom, and how they ended. Reads the files, as their owner. */
+import { parseSince } from '../../config/parse-deadline.ts';
+import { type AuditLine, type AuditPage, followAudit, listAudit } from '../../host/audit/list.ts';
+import { configOf } from '../config-file.ts';
+import { interruptible } from '../interrupt.ts';
+import type { Terminal } from '../output/terminal.ts';
+import { fitted } from '../output/text-width.ts';
+
+export interface AuditLsFlags {
+  readonly config?: string;
+  readonly since?: string;
+  readonly principal?: string;
+  readonly capability?: string;
+  readonly outcome?: string;
+  readonly code?: string;
+  readonly limit: number;
+  readonly before?: number;
+  readonly follow?: boolean;
+}
+
+/** Prints the newest matching lines of a file, or of what the configuration names, the newest last. */
+export async function auditLs(file: string | undefined, flags: AuditLsFlags, terminal: Terminal): Promise<void> {
+  const { config, since, limit, before, follow, principal, capability, outcome, code } = flags;
+  const filter = { principal, capability, outcome, code, ...(since && { sinceMs: parseSince(since, Date.now()) }) };
+  const from = file ?? (await configOf(config)).audit.file;
+  const list = (): Promise<AuditPage> => listAudit(from, { ...filter, limit, before });
+  if (follow) {
+    return interruptible(async (signal) => {
+      const { file, lines, end, ...rest } = await list();
+      for (const line of lines) print(line, terminal);
+      hints(rest, terminal);
+      for await (const line of followAudit(file, { filter, from: end, signal })) print(line, terminal);
+    });
+  }
+  terminal.page();
+  const { lines, more, ...rest } = await list();
+  if (terminal.json) for (const line of lines) terminal.document(line);
+  else if (lines.length > 0) terminal.table(HEADINGS, lines.map(cellsOf), ['MS', 'PRINCIPAL']);
+  if (lines.length === 0) terminal.note('no line of the audit matches');
+  if (more) terminal.note(`older lines: add --before ${lines[0]?.n}`);
+  hints(rest, terminal);
+}
+
+function hints({ unreadable, others }: Pick<AuditPage, 'unreadable' | 'others'>, terminal: Terminal): void {
+  if (unreadable > 0) terminal.note(`! ${unreadable} lines are not lines of an audit; see: handfast audit verify`);
+  if (others.length > 0) terminal.note(`other audits of this folder, which are not shown: ${others.join(', ')}`);
+}
+
+/** A followed line. Its columns have no common width: the lines to come are unknown. */
+function print(line: AuditLine, terminal: Terminal): void {
+  if (terminal.json) terminal.document(line);
+  else terminal.line(fitted(cellsOf(line).join('  ').trimEnd(), terminal.width));
+}
+
+const HEADINGS = ['TIME', 'PRINCIPAL', 'TYPE', 'OUTCOME', 'MS', 'DETAIL'];
+
+/** The cells of a line: what the audit knows beyond the columns is the last one. */
+function cellsOf(line: AuditLine): string[] {
+  const { time, principal = '', type, outcome = '', duration_ms, error_code, reason, tool, via, peer, count } = line;
+  const detail = [
+    error_code,
+    reason,
+    tool && `tool ${tool}`,
+    via && `via ${via}`,
+    peer && `from ${peer}`,
+    count && `${count} requests`,
+  ].filter(Boolean);
+  return [
+    new Date(time).toISOString(),
+    principal || '-',
+    type,
+    outcome || '-',
+    duration_ms === undefined ? '' : String(duration_ms),
+    detail.join(', '),
+  ];
+}

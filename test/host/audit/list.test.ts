@@ -1,0 +1,119 @@
+/** What is listed of an audit: the newest lines over all files, also while they are written, rotated or damaged. */
+import assert from 'node:assert/strict';
+import { appendFileSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { type Audit, type AuditRecord, openAudit } from '../../../src/host/audit/audit.ts';
+import { type AuditLine, followAudit, listAudit } from '../../../src/host/audit/list.ts';
+import { temporaryFolder } from '../temporary-folder.ts';
+
+const record = (at: number, more: Partial<AuditRecord> = {}): AuditRecord => ({
+  time: 1_760_000_000_000 + at,
+  session: 's_1',
+  principal: at % 2 === 0 ? 'even' : 'odd',
+  type: 'tool/call/req',
+  request_bytes: 312,
+  reply_bytes: 1200,
+  duration_ms: at,
+  outcome: 'ok',
+  ...more,
+});
+
+/** An audit with small files; about nine lines each unless said. */
+function auditIn(t: TestContext, maxBytes = 3200): { readonly file: string; readonly audit: Audit } {
+  const file = join(temporaryFolder(t), 'audit.jsonl');
+  const audit = openAudit({ file, maxBytes, maxFiles: 50 });
+  t.after(() => audit.close());
+  return { file, audit };
+}
+
+const requests = (lines: readonly AuditLine[]): number[] =>
+  lines.filter(({ type }) => type !== 'audit/rotated').map(({ duration_ms }) => duration_ms);
+const numbers = (from: number, until: number): number[] => Array.from({ length: until - from }, (_, at) => from + at);
+
+test('pages go back over all files and miss no line', async (t) => {
+  const { file, audit } = auditIn(t);
+  for (let at = 0; at < 60; at++) audit.record(record(at));
+  await audit.flush();
+  const pages: AuditLine[][] = [];
+  let before: number | undefined;
+  for (let more = true; more; ) {
+    const page = await listAudit(file, { limit: 7, ...(before !== undefined && { before }) });
+    assert.ok(page.lines.length <= 7);
+    pages.unshift([...page.lines]);
+    before = page.lines[0]?.n;
+    more = page.more;
+  }
+  assert.ok(pages.length > 8);
+  assert.deepEqual(requests(pages.flat()), numbers(0, 60));
+  const odd = await listAudit(join(file, '..'), { limit: 3, principal: 'odd' });
+  assert.deepEqual(requests(odd.lines), [55, 57, 59]);
+  assert.deepEqual([odd.more, odd.others], [true, []]);
+});
+
+test('files that are older than the time asked for are not read', async (t) => {
+  const { file, audit } = auditIn(t);
+  for (let at = 0; at < 30; at++) audit.record(record(at));
+  await audit.close();
+  // Damage that a reader would count.
+  const old = `${file}.2`;
+  writeFileSync(old, `damaged\n${readFileSync(old, 'utf8')}`);
+  utimesSync(old, 1_700_000_000, 1_700_000_000);
+  const sinceMs = 1_760_000_000_000 + 25;
+  const page = await listAudit(file, { limit: 100, sinceMs });
+  assert.deepEqual([requests(page.lines), page.unreadable], [numbers(25, 30), 0]);
+  assert.equal((await listAudit(file, { limit: 100 })).unreadable, 1);
+});
+
+test('damaged lines and one that is being written are left out', async (t) => {
+  const { file, audit } = auditIn(t);
+  for (let at = 0; at < 3; at++) audit.record(record(at));
+  await audit.close();
+  appendFileSync(file, 'no line\n{"n":"x"}\n{"n":9,"time":1,"ty');
+  const { lines, unreadable } = await listAudit(file, { limit: 10 });
+  assert.deepEqual([requests(lines), unreadable], [[0, 1, 2], 2]);
+});
+
+test('of a long file the newest lines are listed', async (t) => {
+  const { file, audit } = auditIn(t, 1_000_000);
+  for (let at = 0; at < 500; at++) audit.record(record(at));
+  await audit.close();
+  for (const limit of [1, 2, 3, 499]) {
+    const { lines, more } = await listAudit(file, { limit });
+    assert.deepEqual([requests(lines), more], [numbers(500 - limit, 500), true]);
+  }
+  assert.equal((await listAudit(file, { limit: 500 })).more, false);
+});
+
+test('a follower has every line once and in order, over rotations', async (t) => {
+  const { file, audit } = auditIn(t);
+  for (let at = 0; at < 5; at++) audit.record(record(at));
+  await audit.flush();
+  const { end } = await listAudit(file, { limit: 1 });
+  const inode = statSync(file).ino;
+  const controller = new AbortController();
+  const seen: AuditLine[] = [];
+  const following = (async () => {
+    for await (const line of followAudit(file, { filter: {}, from: end, signal: controller.signal })) {
+      seen.push(line);
+      if (requests(seen).length === 100) return;
+    }
+  })();
+  for (let at = 5; at < 105; at++) {
+    audit.record(record(at));
+    if (at % 20 === 0) {
+      await audit.flush();
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+  await following;
+  assert.notEqual(statSync(file).ino, inode, 'the file was rotated');
+  assert.deepEqual(requests(seen), numbers(5, 105));
+  const filtered = followAudit(file, { filter: { principal: 'odd' }, from: end, signal: controller.signal });
+  assert.deepEqual((await filtered.next()).value.duration_ms, 5);
+  assert.deepEqual((await filtered.next()).value.duration_ms, 7);
+  controller.abort(new Error('stop'));
+  await assert.rejects(async () => {
+    for await (const _ of filtered);
+  }, /stop|abort/);
+});
