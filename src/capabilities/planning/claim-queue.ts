@@ -1,42 +1,143 @@
 /**
- * Agents that wait for a task to become ready, so that they need not ask again and again. Who waits holds nothing: it asks
- * again when something changed, and may find that another agent was faster.
+ * Claims that wait for a task to become ready, in the order in which they came. A change wakes as many as there are tasks for
+ * them, and costs by the tasks that became ready: not by the claims that wait, nor by tasks that are assigned to others.
  *
- * One per plugin; `plugin.ts` waits for a claim here and notifies it of what was written.
+ * One per plugin. `plugin.ts` runs claims through it, and notifies it of what was written. A claim that waits holds nothing: when
+ * it is woken it asks again, and waits on when another agent was faster.
  */
-import type { PlanState } from './plan-state.ts';
 
-/** Agents of one plan that may wait at once; more are answered at once. */
+/** Claims of one plan that may wait; further ones are answered at once. */
 const MAX_WAITING = 1_000;
 
-export class ClaimQueue {
-  readonly #waiting = new WeakMap<PlanState, Set<() => void>>();
+interface Waiter {
+  readonly agent: string;
+  readonly wake: () => void;
+  /** The assignee whose task it was woken for. Undefined: it was not. */
+  wokenFor?: string;
+}
 
-  /** Resolves when a task for this agent is ready, after `waitMs`, or when the signal aborts. */
-  async wait(state: PlanState, agent: string, waitMs: number, signal: AbortSignal): Promise<void> {
-    let waiting = this.#waiting.get(state);
-    if (waiting === undefined) {
-      waiting = new Set();
-      this.#waiting.set(state, waiting);
-    }
-    const all = waiting;
-    if (state.nextFor(agent) !== undefined || all.size >= MAX_WAITING) return;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const check = (): void => {
-      if (state.nextFor(agent) !== undefined) resolve();
-    };
-    const timer = setTimeout(resolve, waitMs);
-    const aborted = (): void => resolve();
-    signal.addEventListener('abort', aborted, { once: true });
-    all.add(check);
-    await promise;
-    all.delete(check);
-    clearTimeout(timer);
-    signal.removeEventListener('abort', aborted);
+interface WaitingPlan {
+  /** All that wait, the first one first. */
+  readonly all: Set<Waiter>;
+  readonly byAgent: Map<string, Set<Waiter>>;
+  /** Claims that were woken for a task of an assignee and have not ended yet. */
+  readonly awake: Map<string, number>;
+}
+
+export interface ClaimWait {
+  readonly planId: string;
+  readonly agent: string;
+  /** Milliseconds. */
+  readonly waitMs: number;
+  readonly signal: AbortSignal;
+}
+
+export class ClaimQueue {
+  readonly #readyFor: (planId: string, assignee: string) => number;
+  readonly #plans = new Map<string, WaitingPlan>();
+
+  /** @param readyFor how many ready tasks of a plan are assigned to a name, or to none ('') */
+  constructor(readyFor: (planId: string, assignee: string) => number) {
+    this.#readyFor = readyFor;
   }
 
-  /** Something changed in a plan. */
-  notify(state: PlanState): void {
-    for (const check of this.#waiting.get(state) ?? []) check();
+  /** Claims until there is a task, the time is over, or the signal aborts. Rejects with what the claim rejects with. */
+  async claim<Reply extends { readonly task: object | null }>(
+    { planId, agent, waitMs, signal }: ClaimWait,
+    attempt: () => Promise<Reply>,
+  ): Promise<Reply> {
+    const until = performance.now() + waitMs;
+    let reply = await attempt();
+    while (reply.task === null && !signal.aborted) {
+      const leftMs = until - performance.now();
+      if (leftMs <= 0 || (this.#plans.get(planId)?.all.size ?? 0) >= MAX_WAITING) break;
+      const wokenFor = await this.#wait(planId, agent, leftMs, signal);
+      try {
+        // The one that asked is no longer there to do the task.
+        if (!signal.aborted) reply = await attempt();
+      } finally {
+        if (wokenFor !== undefined) this.#ended(planId, wokenFor);
+      }
+    }
+    return reply;
+  }
+
+  /** Tasks of these assignees became ready in a plan, or may have. */
+  notify(planId: string, assignees: Iterable<string>): void {
+    const plan = this.#plans.get(planId);
+    if (plan === undefined) return;
+    for (const assignee of assignees) this.#wake(planId, plan, assignee);
+  }
+
+  /** A plan is there no longer: its claims ask again, and are refused. */
+  removed(planId: string): void {
+    for (const waiter of this.#plans.get(planId)?.all ?? []) waiter.wake();
+  }
+
+  /** Resolves with the assignee whose task it was woken for. */
+  async #wait(planId: string, agent: string, waitMs: number, signal: AbortSignal): Promise<string | undefined> {
+    // What became ready between the last attempt and now woke no claim.
+    if (this.#readyFor(planId, '') + this.#readyFor(planId, agent) > 0) return undefined;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const waiter: Waiter = { agent, wake: resolve };
+    this.#add(planId, waiter);
+    const timer = setTimeout(resolve, waitMs);
+    signal.addEventListener('abort', resolve as () => void, { once: true });
+    await promise;
+    clearTimeout(timer);
+    signal.removeEventListener('abort', resolve as () => void);
+    this.#remove(planId, waiter);
+    return waiter.wokenFor;
+  }
+
+  /** Wakes the first claims that fit, one for each task that no woken one is about to get. */
+  #wake(planId: string, plan: WaitingPlan, assignee: string): void {
+    const waiting = assignee === '' ? plan.all : plan.byAgent.get(assignee);
+    if (waiting === undefined || waiting.size === 0) return;
+    let free = this.#readyFor(planId, assignee) - (plan.awake.get(assignee) ?? 0);
+    for (const waiter of waiting) {
+      if (free <= 0) return;
+      free -= 1;
+      waiter.wokenFor = assignee;
+      plan.awake.set(assignee, (plan.awake.get(assignee) ?? 0) + 1);
+      this.#remove(planId, waiter);
+      waiter.wake();
+    }
+  }
+
+  /** A woken claim ended, with the task it was woken for or without: the next one may be for another. */
+  #ended(planId: string, assignee: string): void {
+    const plan = this.#plans.get(planId);
+    if (plan === undefined) return;
+    const awake = (plan.awake.get(assignee) ?? 1) - 1;
+    if (awake > 0) plan.awake.set(assignee, awake);
+    else plan.awake.delete(assignee);
+    this.#wake(planId, plan, assignee);
+    this.#dropEmpty(planId, plan);
+  }
+
+  #add(planId: string, waiter: Waiter): void {
+    let plan = this.#plans.get(planId);
+    if (plan === undefined) {
+      plan = { all: new Set(), byAgent: new Map(), awake: new Map() };
+      this.#plans.set(planId, plan);
+    }
+    plan.all.add(waiter);
+    const own = plan.byAgent.get(waiter.agent);
+    if (own === undefined) plan.byAgent.set(waiter.agent, new Set([waiter]));
+    else own.add(waiter);
+  }
+
+  #remove(planId: string, waiter: Waiter): void {
+    const plan = this.#plans.get(planId);
+    if (plan === undefined || !plan.all.delete(waiter)) return;
+    const own = plan.byAgent.get(waiter.agent);
+    own?.delete(waiter);
+    if (own?.size === 0) plan.byAgent.delete(waiter.agent);
+    this.#dropEmpty(planId, plan);
+  }
+
+  #dropEmpty(planId: string, { all, awake }: WaitingPlan): void {
+    if (all.size + awake.size === 0) this.#plans.delete(planId);
   }
 }

@@ -235,13 +235,22 @@ export class PlanningClient {
     return this.#agent.calls.call(calls.planBoard, body, call, ({ boards }) => boards as Board[]);
   }
 
-  /** The tasks that this agent could claim now, and how many are open and claimed. */
-  ready(planId: string, { limit = 100 }: { readonly limit?: number } = {}, call: CallOptions = {}) {
-    return this.#agent.calls.call(calls.taskReady, { plan_id: planId, limit }, call, (reply) => ({
-      tasks: reply.tasks as TaskLine[],
-      total: reply.total,
-      claimed: reply.claimed,
-      open: reply.open,
+  /**
+   * The tasks that this agent could claim now, and how many are ready, open and claimed; `next` starts the next page as `after`.
+   * Rejects with `planning.unknown_task` when the task that ended the page before was deleted.
+   */
+  ready(
+    planId: string,
+    { limit = 100, after }: { readonly limit?: number; readonly after?: string | undefined } = {},
+    call: CallOptions = {},
+  ) {
+    const body = { plan_id: planId, limit, ...(after !== undefined && { after }) };
+    return this.#agent.calls.call(calls.taskReady, body, call, ({ tasks, total, claimed, open, next }) => ({
+      tasks: tasks as TaskLine[],
+      total,
+      claimed,
+      open,
+      ...(next !== undefined && { next }),
     }));
   }
 
@@ -252,7 +261,10 @@ export class PlanningClient {
    * With a `taskId`, rejects with `planning.claimed`, `planning.blocked`, `planning.not_allowed`.
    */
   async claim(planId: string, options: ClaimOptions = {}): Promise<ClaimedTask | undefined> {
-    const { taskId, leaseMs, waitMs, key, renew = true, ...call } = options;
+    const { taskId, leaseMs, waitMs, key, renew = true, ...given } = options;
+    const { timeoutMs = this.#agent.calls.limits.timeoutMs } = given;
+    // The host replies behind the wait.
+    const call = { ...given, timeoutMs: timeoutMs > 0 ? timeoutMs + (waitMs ?? 0) : 0 };
     const askedAt = performance.now();
     const body = {
       plan_id: planId,

@@ -2,7 +2,8 @@
  * The tasks of one plan as a graph: who waits for whom, what is ready, and cycles before they come to be.
  *
  * A task waits for its dependencies, and for its parts (the tasks whose parent it is). In memory only; `plan-state.ts` owns it
- * and puts every changed task into it. Ready tasks are in a heap, so that a claim costs O(log n).
+ * and puts every changed task into it. Ready tasks are in a heap for each assignee, so that a claim costs O(log n), also
+ * behind any number of tasks that are assigned to others.
  */
 import { Heap, type Placed } from '../../base/heap.ts';
 import type { Rules } from './planning.schema.ts';
@@ -18,10 +19,11 @@ interface Node extends Placed {
 
 export class TaskGraph {
   readonly #nodes = new Map<string, Node>();
-  readonly #ready = new Heap<Node>(
-    ({ task: left }, { task: right }) =>
-      left.priority > right.priority || (left.priority === right.priority && left.first < right.first),
-  );
+  /** The ready tasks by assignee, '' for those of none. */
+  readonly #ready = new Map<string, Heap<Node>>();
+  #readySize = 0;
+  /** Assignees of tasks that became ready, or that changed while they were. */
+  #newlyReady = new Set<string>();
   #rules: Rules;
   #claimed = 0;
   #done = 0;
@@ -33,6 +35,7 @@ export class TaskGraph {
     for (const task of tasks) this.#add(task);
     for (const node of this.#nodes.values()) this.#link(node);
     for (const node of this.#nodes.values()) this.#place(node);
+    this.#newlyReady.clear();
   }
 
   get size(): number {
@@ -45,7 +48,7 @@ export class TaskGraph {
       tasks: this.#nodes.size - this.#archived,
       done: this.#done,
       claimed: this.#claimed,
-      ready: this.#ready.size,
+      ready: this.#readySize,
     };
   }
 
@@ -74,7 +77,7 @@ export class TaskGraph {
 
   isReady(taskId: string): boolean {
     const node = this.#nodes.get(taskId);
-    return node !== undefined && this.#ready.has(node);
+    return node !== undefined && isPlaced(node);
   }
 
   /** What a task waits for: dependencies and parts that are not done. */
@@ -90,17 +93,37 @@ export class TaskGraph {
     return { dependents: tasksOf(node?.dependents), parts: tasksOf(node?.parts) };
   }
 
-  /** The ready task that comes first among those that fit. */
-  next(fits: (task: StoredTask) => boolean): StoredTask | undefined {
-    return this.#ready.first(({ task }) => fits(task))?.task;
+  /** The ready task that comes first of those that are assigned to this name or to none. */
+  next(name: string): StoredTask | undefined {
+    const [own, free] = [this.#ready.get(name)?.peek()?.task, this.#ready.get('')?.peek()?.task];
+    if (own === undefined || free === undefined) return own ?? free;
+    return isBefore(free, own) ? free : own;
   }
 
-  /** The ready tasks, first by priority, then by age. */
-  ready(): StoredTask[] {
+  /** How many ready tasks are assigned to this name; '': to none. */
+  readyFor(assignee: string): number {
+    return this.#ready.get(assignee)?.size ?? 0;
+  }
+
+  /** The assignees of all ready tasks. */
+  readyAssignees(): Iterable<string> {
+    return this.#ready.keys();
+  }
+
+  /** The assignees of tasks that became ready since this was called last. */
+  takeNewlyReady(): ReadonlySet<string> {
+    const taken = this.#newlyReady;
+    this.#newlyReady = new Set();
+    return taken;
+  }
+
+  /** The ready tasks that are assigned to this name or to none, first by priority, then by age; those behind a task. */
+  ready(name: string, after?: StoredTask): StoredTask[] {
     return [...this.#nodes.values()]
-      .filter((node) => this.#ready.has(node))
+      .filter((node) => isPlaced(node) && (node.task.assignee === '' || node.task.assignee === name))
       .map(({ task }) => task)
-      .sort((left, right) => right.priority - left.priority || left.first - right.first);
+      .filter((task) => after === undefined || isBefore(after, task))
+      .sort((left, right) => (isBefore(left, right) ? -1 : 1));
   }
 
   /**
@@ -146,8 +169,8 @@ export class TaskGraph {
     const wasDone = this.isDone(before);
     this.#count(before, -1);
     if (relinked) this.#unlink(node);
-    // The heap compares by it: out before it changes, in afterwards.
-    this.#ready.remove(node);
+    // Its heap compares by it: out before it changes, in afterwards.
+    this.#displace(node);
     node.task = task;
     this.#count(task, 1);
     if (relinked) this.#link(node);
@@ -160,7 +183,7 @@ export class TaskGraph {
     const node = this.#nodes.get(taskId);
     if (node === undefined) return;
     this.#count(node.task, -1);
-    this.#ready.remove(node);
+    this.#displace(node);
     this.#unlink(node);
     this.#nodes.delete(taskId);
     this.#placeWaiting(node);
@@ -198,12 +221,28 @@ export class TaskGraph {
     return true;
   }
 
-  /** Puts a task into the heap or out of it. */
+  /** Puts a task into the heap of its assignee or out of it. */
   #place(node: Node): void {
     const ready = this.#isReady(node);
-    if (ready === this.#ready.has(node)) return;
-    if (ready) this.#ready.push(node);
-    else this.#ready.remove(node);
+    if (ready === isPlaced(node)) return;
+    if (!ready) return this.#displace(node);
+    const { assignee } = node.task;
+    let heap = this.#ready.get(assignee);
+    if (heap === undefined) {
+      heap = new Heap<Node>(({ task: left }, { task: right }) => isBefore(left, right));
+      this.#ready.set(assignee, heap);
+    }
+    heap.push(node);
+    this.#readySize += 1;
+    this.#newlyReady.add(assignee);
+  }
+
+  #displace(node: Node): void {
+    const { assignee } = node.task;
+    const heap = this.#ready.get(assignee);
+    if (heap?.remove(node) !== true) return;
+    this.#readySize -= 1;
+    if (heap.size === 0) this.#ready.delete(assignee);
   }
 
   /** Places what waits for a task. */
@@ -227,6 +266,12 @@ export class TaskGraph {
     if (this.#counted(task)) this.#done += by;
   }
 }
+
+const isPlaced = ({ heapIndex }: Node): boolean => heapIndex >= 0;
+
+/** The order of claims: by priority, then by age. */
+const isBefore = (left: StoredTask, right: StoredTask): boolean =>
+  left.priority > right.priority || (left.priority === right.priority && left.first < right.first);
 
 const idOf = ({ task }: Node): string => task.task_id;
 

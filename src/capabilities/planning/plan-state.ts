@@ -66,6 +66,8 @@ export class PlanState {
   #plan: StoredPlan;
   #seq: number;
   #planChanged = false;
+  /** It was archived: every ready task may be claimed again. */
+  #restored = false;
   #changed = new Map<string, StoredTask | undefined>();
   #entries: StoredEntry[] = [];
 
@@ -99,7 +101,10 @@ export class PlanState {
   /** What changed since this was called last. */
   takeChange(): PlanChange | undefined {
     if (!this.#planChanged && this.#changed.size === 0 && this.#entries.length === 0) return undefined;
-    const change = { plan: this.#planChanged ? this.#plan : undefined, tasks: this.#changed, entries: this.#entries };
+    const plan = this.#planChanged ? this.#plan : undefined;
+    const ready = this.#restored ? new Set(this.graph.readyAssignees()) : this.graph.takeNewlyReady();
+    const change = { plan, tasks: this.#changed, entries: this.#entries, ready };
+    this.#restored = false;
     this.#planChanged = false;
     this.#changed = new Map();
     this.#entries = [];
@@ -243,7 +248,12 @@ export class PlanState {
 
   /** The first ready task that an agent of this name may claim. */
   nextFor(agent: string): StoredTask | undefined {
-    return this.#plan.archived ? undefined : this.graph.next((task) => isFor(task, agent));
+    return this.#plan.archived ? undefined : this.graph.next(agent);
+  }
+
+  /** How many tasks that are assigned to this name ('': to none) may be claimed. */
+  readyFor(assignee: string): number {
+    return this.#plan.archived ? 0 : this.graph.readyFor(assignee);
   }
 
   /** Claims a task that is ready. */
@@ -369,6 +379,7 @@ export class PlanState {
     if (archived === this.#plan.archived) return;
     const changes = { archived: [this.#plan.archived, archived] } as const;
     this.#plan = { ...this.#plan, archived };
+    this.#restored = !archived;
     this.#logPlan(archived ? 'archived' : 'restored', actor, changes);
   }
 
@@ -566,7 +577,7 @@ const isOf = (claim: Actor, { principal, agent }: Actor): boolean =>
   claim.principal === principal && claim.agent === agent;
 
 /** Assigned to an agent of this name, or to none. */
-export const isFor = ({ assignee }: Pick<StoredTask, 'assignee'>, agent: string): boolean =>
+const isFor = ({ assignee }: Pick<StoredTask, 'assignee'>, agent: string): boolean =>
   assignee === '' || assignee === agent;
 
 const blockedBy = ({ title }: StoredTask, blocked: readonly string[]) =>

@@ -278,7 +278,8 @@ const TaskReadyReq = object(
     type: Literal('planning/task/ready/req'),
     plan_id: planId,
     assignee: mayText('Also tasks assigned to this name. Default: the id of the agent.'),
-    limit: may(integer('Tasks at most, default 100.', 1)),
+    limit: may(integer('Tasks at most, default 100; 1,000 at most.', 1)),
+    after: mayText('The `next` of the page before.'),
   },
   {
     ...fromAgent,
@@ -291,6 +292,7 @@ const TaskReadyResp = object(
     ...answer,
     type: Literal('planning/task/ready/resp'),
     tasks: list(TaskLine, 'First by priority, then by age.'),
+    next: mayText('Where the next page starts; absent: there is none.'),
     total: integer('How many are ready for any agent.'),
     claimed: integer('How many are claimed.'),
     open: integer('How many are not done.'),

@@ -39,7 +39,7 @@ export interface PlansDeps {
   /** Rings `plan/task` when a lease ends. */
   readonly leases: TimerQueue<string>;
   /** Called when entries of a plan are on disk. */
-  readonly written: (plan: LoadedPlan, entries: readonly StoredEntry[]) => void;
+  readonly written: (plan: LoadedPlan, change: PlanChange) => void;
 }
 
 /** A plan in memory. */
@@ -144,7 +144,7 @@ export class Plans {
           loaded.durableSeq = Math.max(loaded.durableSeq, seq);
           loaded.recent.push(...change.entries);
           if (loaded.recent.length > 2 * RECENT) loaded.recent = loaded.recent.slice(-RECENT);
-          if (change.entries.length > 0) this.#deps.written(loaded, change.entries);
+          if (change.entries.length > 0) this.#deps.written(loaded, change);
         },
         (error) => {
           // What is in memory was refused or lost: the store is the truth.

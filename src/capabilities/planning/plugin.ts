@@ -16,7 +16,7 @@ import { syncMarkdown } from './markdown-sync.ts';
 import * as messages from './messages.ts';
 import { PLAN_LIMITS, planningOffer } from './offer.ts';
 import { pageOf } from './page.ts';
-import { isFor, type PlanState, type TaskFields } from './plan-state.ts';
+import type { PlanState, TaskFields } from './plan-state.ts';
 import type { Refusal, TaskLine, TaskListReq, TaskUpdateReq } from './planning.schema.ts';
 import { type Caller, type LoadedPlan, type Need, Plans } from './plans.ts';
 import { DEFAULT_COLUMNS, rulesFor } from './rules.ts';
@@ -62,7 +62,8 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
   const { newId = () => crypto.randomUUID().slice(-12) } = options;
   const limits = new Limits({ maxPlans, maxTasks });
   const watchers = new Watchers(() => plans);
-  const claims = new ClaimQueue();
+  // Of a plan that was unloaded it is not known: the claim that is woken loads it.
+  const claims = new ClaimQueue((planId, assignee) => plans.loaded(planId)?.state.readyFor(assignee) ?? 1);
   const leases = new TimerQueue<string>(clock, (key) => plans.expire(key));
   let host: PluginContext;
   const plans = new Plans({
@@ -72,9 +73,9 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
     now,
     monotonic: clock.monotonic,
     leases,
-    written(loaded, entries) {
+    written(loaded, { entries, ready }) {
       watchers.written(loaded, entries);
-      claims.notify(loaded.state);
+      claims.notify(loaded.state.plan.plan_id, ready);
     },
   });
 
@@ -232,6 +233,7 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
         }
         const deleted = await plans.delete(loaded);
         watchers.deleted(plan_id);
+        claims.removed(plan_id);
         return deleted;
       }),
       handle(messages.planShare, async ({ plan_id, principal, role }, context) => {
@@ -255,31 +257,30 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
       handle(messages.taskShow, ({ plan_id, task_id }, context) =>
         within(context, plan_id, 'read', (state) => ({ task: taskView(state, state.task(task_id)) })),
       ),
-      handle(messages.taskReady, ({ plan_id, assignee, limit = 100 }, context) =>
+      handle(messages.taskReady, ({ plan_id, assignee, limit = 100, after = '' }, context) =>
         within(context, plan_id, 'read', (state, { agent }) => {
-          const all = state.graph.ready();
-          const fitting = all.filter((task) => isFor(task, assignee ?? agent));
-          const tasks = fitting.slice(0, Math.min(limit, MAX_PAGE)).map((task) => taskLine(state, task));
-          return { tasks, total: all.length, ...openCounts(state) };
+          const tasks = state.graph.ready(assignee ?? agent, after === '' ? undefined : state.task(after));
+          const lines = function* () {
+            for (const task of tasks) yield taskLine(state, task);
+          };
+          const { page, more } = pageOf(lines(), Math.min(limit, MAX_PAGE));
+          const next = more ? { next: page.at(-1)?.task_id } : {};
+          return { tasks: page, total: state.graph.counts.ready, ...openCounts(state), ...next };
         }),
       ),
-      handle(messages.taskClaim, async ({ plan_id, task_id = '', key = '', wait_ms = 0, lease_ms }, context) => {
+      handle(messages.taskClaim, ({ plan_id, task_id = '', key = '', wait_ms = 0, lease_ms }, context) => {
         const lease = leaseOf(lease_ms) ?? leaseMs;
-        if (wait_ms > 0 && task_id === '') {
-          const caller = callerOf(context);
-          const { state } = plans.find(plan_id, caller, 'write');
-          const before = key === '' ? undefined : state.claimByKey(key, caller);
-          if (before === undefined) {
-            await claims.wait(state, caller.agent, Math.min(wait_ms, MAX_WAIT_MS), context.signal);
-          }
-        }
-        return within(context, plan_id, 'write', (state, caller) => {
-          const known = key === '' ? undefined : state.claimByKey(key, caller);
-          const next = known ?? (task_id === '' ? state.nextFor(caller.agent) : state.task(task_id));
-          if (next === undefined) return { task: null, fence: 0, lease_ms: 0, ...openCounts(state) };
-          const task = known ?? state.claim(next.task_id, caller, lease, key);
-          return { task: taskView(state, task), fence: task.fence, lease_ms: lease, ...openCounts(state) };
-        });
+        const claim = () =>
+          within(context, plan_id, 'write', (state, caller) => {
+            const known = key === '' ? undefined : state.claimByKey(key, caller);
+            const next = known ?? (task_id === '' ? state.nextFor(caller.agent) : state.task(task_id));
+            if (next === undefined) return { task: null, fence: 0, lease_ms: 0, ...openCounts(state) };
+            const task = known ?? state.claim(next.task_id, caller, lease, key);
+            return { task: taskView(state, task), fence: task.fence, lease_ms: lease, ...openCounts(state) };
+          });
+        const { agentId: agent } = context.session;
+        const waitMs = Math.min(wait_ms, MAX_WAIT_MS);
+        return claims.claim({ planId: plan_id, agent, waitMs, signal: context.signal }, claim);
       }),
       handle(messages.taskRenew, ({ plan_id, task_id, fence, lease_ms }, context) =>
         within(context, plan_id, 'write', (state, caller) => {

@@ -88,6 +88,8 @@ export interface PlanChange {
   readonly plan: StoredPlan | undefined;
   readonly tasks: ReadonlyMap<string, StoredTask | undefined>;
   readonly entries: readonly StoredEntry[];
+  /** Assignees ('' for none) of tasks that may be claimed since this change. Not stored. */
+  readonly ready: ReadonlySet<string>;
 }
 
 /** True for equal JSON whose members have one order. */

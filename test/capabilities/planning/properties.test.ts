@@ -43,6 +43,7 @@ const change = fc.record({
   deps: fc.uniqueArray(fc.constantFrom(...IDS), { maxLength: 3 }),
   parent: fc.constantFrom('', ...IDS),
   status: fc.constantFrom(...DEFAULT_COLUMNS, 'elsewhere'),
+  assignee: fc.constantFrom('', 'ana', 'bo'),
   priority: fc.integer({ min: -2, max: 2 }),
   archived: fc.boolean(),
   claimed: fc.boolean(),
@@ -117,11 +118,13 @@ test('ready, blocked, counts and cycles are those of the definition, after any c
         if (isReady) ready.push(task);
       }
       ready.sort((left, right) => right.priority - left.priority || left.first - right.first);
-      assert.deepEqual(graph.ready(), ready);
-      assert.equal(
-        graph.next(() => true),
-        ready[0],
-      );
+      for (const name of ['', 'ana', 'bo']) {
+        const fitting = ready.filter(({ assignee }) => assignee === '' || assignee === name);
+        assert.deepEqual(graph.ready(name), fitting);
+        for (const [at, task] of fitting.entries()) assert.deepEqual(graph.ready(name, task), fitting.slice(at + 1));
+        assert.equal(graph.next(name), fitting[0]);
+        assert.equal(graph.readyFor(name), ready.filter(({ assignee }) => assignee === name).length);
+      }
       const shown = [...tasks.values()].filter(({ archived }) => !archived);
       assert.deepEqual(graph.counts, {
         tasks: shown.length,
