@@ -7,6 +7,7 @@
 import './base/node-version.ts';
 
 export type { AgentCommand, StartProgram } from './acp/start-program.ts';
+export type { Pairs } from './base/bandits/stored.ts';
 export type { JsonSchema, JsonSchemas, SchemaChecker } from './base/json-schema.ts';
 export type { Timer } from './base/timer-queue.ts';
 export type { FleetClientOptions } from './bridge/fleet-client.ts';

@@ -95,6 +95,17 @@ export const Learned = shape('What learning made of a decision (`routing.learn`)
     additionalProperties: { type: 'number' },
     description: 'Worker → probability; those within 50 points of the best.',
   }),
+  outcomes: may(
+    Type.Unsafe<Readonly<Record<string, { readonly attempts: number; readonly succeeded: number }>>>({
+      type: 'object',
+      additionalProperties: {
+        type: 'object',
+        properties: { attempts: { type: 'integer' }, succeeded: { type: 'integer' } },
+        required: ['attempts', 'succeeded'],
+      },
+      description: 'Worker → its attempts that this was learned from.',
+    }),
+  ),
   chosen: may(text('The worker it chose. Absent: nothing was decided.')),
 });
 

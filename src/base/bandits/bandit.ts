@@ -175,6 +175,11 @@ export class Bandit {
     }
   }
 
+  /** Forgets what was learned of an option. */
+  forget(option: string): void {
+    this.#arms.delete(option);
+  }
+
   /** What is believed of the mean reward of an option under any policy: for recommendations. */
   posterior(option: string, weight?: number): Posterior {
     const totals = withWeight(this.totals(option), weight);

@@ -5,9 +5,10 @@
  * Every change is part of the caller's `atomically`: a decision and the generator that it moved are durable together.
  * Used by `learned.ts`, `refinements.ts` and `evaluate.ts`.
  */
-import { Bandit, type SavedArm, type SavedBandit, type SavedHead } from '../../base/bandits/bandit.ts';
+import type { Bandit, SavedBandit, SavedHead } from '../../base/bandits/bandit.ts';
 import { seeded } from '../../base/bandits/random.ts';
 import { describePolicy, needsUnitRewards, type PolicySettings } from '../../base/bandits/settings.ts';
+import { StoredBandits } from '../../base/bandits/stored.ts';
 import type { Store } from '../../host/store/store.ts';
 import type { Body } from '../../protocol/method.ts';
 import { fail } from '../../wire/errors.ts';
@@ -65,12 +66,14 @@ export const DEFAULT_POLICY: PolicySettings = { name: 'thompson_beta' };
 
 export class Choices {
   readonly #store: Store;
+  readonly #bandits: StoredBandits;
   readonly #components: Components;
   readonly #limits: LearningLimits;
   readonly #source: LearningSource;
 
   constructor(store: Store, components: Components, limits: LearningLimits, source: LearningSource) {
     this.#store = store;
+    this.#bandits = new StoredBandits(store);
     this.#components = components;
     this.#limits = limits;
     this.#source = source;
@@ -127,7 +130,7 @@ export class Choices {
     const policy = describePolicy(bandit.policy);
     const row = { id, option, options, probabilities, ...given(request.features), policy, at };
     const { evicted } = this.logOf(name).append(row);
-    this.#saveHead(name, bandit);
+    this.#bandits.setHead(name, bandit.head);
     const lost = evicted !== undefined && isPending(evicted.row) ? 1 : 0;
     this.#save(name, {
       ...choice,
@@ -168,19 +171,14 @@ export class Choices {
   }
 
   headOf(name: string): SavedHead {
-    const head = this.#store.get<SavedHead>(`head/${name}`);
+    const head = this.#bandits.head(name);
     if (head === undefined) throw failure('unknown_choice', `there is no choice "${name}"`, { choice: name });
     return head;
   }
 
   /** The policy of a choice with what it learned of these options. */
   banditOf(name: string, options: readonly string[]): Bandit {
-    const head = this.headOf(name);
-    const arms = options.map((option) => [option, this.#store.get<SavedArm>(armKey(name, option))] as const);
-    return new Bandit(
-      head,
-      arms.filter((entry): entry is readonly [string, SavedArm] => entry[1] !== undefined),
-    );
+    return this.#bandits.restore(name, this.headOf(name), options);
   }
 
   weightsOf(options: readonly string[]): ReadonlyMap<string, number> {
@@ -195,13 +193,9 @@ export class Choices {
   }
 
   /** Puts a snapshot in the place of what is there. */
-  restore(name: string, { disabled, arms, ...head }: ChoiceSnapshot): void {
+  restore(name: string, { disabled, ...saved }: ChoiceSnapshot): void {
     const choice = this.known(name);
-    void this.#store.set(`head/${name}`, head);
-    for (const option of choice.options) {
-      if (!Object.hasOwn(arms, option)) void this.#store.delete(armKey(name, option));
-    }
-    for (const [option, arm] of Object.entries(arms)) this.#saveArm(name, option, arm);
+    this.#bandits.replace(name, saved, choice.options);
     this.#save(name, { ...choice, disabled });
   }
 
@@ -209,8 +203,7 @@ export class Choices {
   async forget(name: string): Promise<boolean> {
     const choice = this.get(name);
     if (choice === undefined) return false;
-    const arms = choice.options.map((option) => armKey(name, option));
-    const keys = [`choice/${name}`, `head/${name}`, ...arms, ...this.logOf(name).keys()];
+    const keys = [`choice/${name}`, ...this.#bandits.keys(name, choice.options), ...this.logOf(name).keys()];
     await this.#store.atomically(() => {
       for (const key of keys) void this.#store.delete(key);
     });
@@ -221,8 +214,8 @@ export class Choices {
     const bandit = this.banditOf(name, [row.option]);
     checkReward(bandit.policy, reward);
     bandit.learn(row.option, reward, row.features);
-    this.#saveHead(name, bandit);
-    this.#saveArm(name, row.option, bandit.savedArm(row.option)!);
+    this.#bandits.setHead(name, bandit.head);
+    this.#bandits.setArm(name, row.option, bandit.savedArm(row.option));
   }
 
   /** The choice after every reward that is overdue was counted as missing. */
@@ -244,7 +237,7 @@ export class Choices {
   }
 
   #started({ choice: name, policy = DEFAULT_POLICY, seed = this.#source.seed(), ...settings }: Body<LearnDecideReq>) {
-    void this.#store.set(`head/${name}`, { policy, random: seeded(seed), steps: 0 } satisfies SavedHead);
+    this.#bandits.setHead(name, { policy, random: seeded(seed), steps: 0 });
     return {
       rewardTimeoutS: settings.reward_timeout_s ?? this.#limits.rewardTimeoutS,
       missingReward: settings.missing_reward ?? null,
@@ -289,19 +282,9 @@ export class Choices {
   #save(name: string, choice: StoredChoice): void {
     void this.#store.set(`choice/${name}`, choice);
   }
-
-  #saveHead(name: string, bandit: Bandit): void {
-    void this.#store.set(`head/${name}`, bandit.head);
-  }
-
-  #saveArm(name: string, option: string, arm: SavedArm): void {
-    void this.#store.set(armKey(name, option), arm);
-  }
 }
 
 const given = (features: readonly number[] | undefined) => (features === undefined ? {} : { features });
-
-const armKey = (choice: string, option: string): string => `arm/${JSON.stringify([choice, option])}`;
 
 const logNameOf = (choice: string): string => JSON.stringify([choice]);
 

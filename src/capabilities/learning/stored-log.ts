@@ -4,6 +4,7 @@
  *
  * Used by `choices.ts` and `learned.ts`. Writes are collected by the caller's `atomically`.
  */
+import { pairsBelow } from '../../base/bandits/stored.ts';
 import type { Store } from '../../host/store/store.ts';
 
 /** Which rows a log has: from `first` to below `next`. */
@@ -17,7 +18,6 @@ export interface LoggedRow<Row> {
   readonly row: Row;
 }
 
-const PAGE = 1000;
 const SEQ_DIGITS = 12;
 
 export class StoredLog<Row extends { readonly id: string }> {
@@ -66,12 +66,8 @@ export class StoredLog<Row extends { readonly id: string }> {
 
   /** The rows after a number, oldest first. Not inside `atomically`. */
   *rows(after = 0): Generator<LoggedRow<Row>> {
-    let last = this.#keyOf(after);
-    for (;;) {
-      const page = this.#store.list<Row>({ prefix: this.#prefix, after: last, limit: PAGE });
-      for (const { key, value } of page) yield { seq: Number(key.slice(-SEQ_DIGITS)), row: value };
-      if (page.length < PAGE) return;
-      last = page.at(-1)!.key;
+    for (const { key, value } of pairsBelow<Row>(this.#store, this.#prefix, this.#keyOf(after))) {
+      yield { seq: Number(key.slice(-SEQ_DIGITS)), row: value };
     }
   }
 

@@ -311,7 +311,8 @@ export class Dispatcher {
     const { router, peers, clock, now, registry } = this.#options;
     const { task } = this.#routedOf(tracked.record);
     const excluded = peers.excludedOf(tracked.record.excluded);
-    const at = { nowMs: clock.monotonic(), wallMs: now(), excluded };
+    const attempt = tracked.record.attempt + 1;
+    const at = { nowMs: clock.monotonic(), wallMs: now(), excluded, attempt };
     const decision = router.decide(task, at);
     if (decision.chosen !== null) {
       const { mode, announced } = peers.get(decision.chosen)!;

@@ -22,7 +22,7 @@ import type { OrchestratorOptions } from './orchestrator-options.ts';
 import { Peers, type Verdict } from './peers.ts';
 import { OperatorQuestions } from './questions.ts';
 import { SubmitterShares } from './submitter-shares.ts';
-import type { Attempt, TaskRecord } from './task.ts';
+import type { Attempt, TaskRecord, TaskStore } from './task.ts';
 import type { TaskEvent } from './task-events.ts';
 import { TaskJournal } from './task-journal.ts';
 import { isActive, isEnded, isOffer } from './task-machine.ts';
@@ -45,6 +45,8 @@ export class Engine {
   readonly maxOpenTasks: number;
   readonly hooks: Hooks;
   readonly router: Router;
+  /** Gets the outcome of every attempt that speaks for or against its worker. */
+  readonly learner: RouteLearner | undefined;
   readonly registry: TaskRegistry;
   readonly journal: TaskJournal;
   readonly shares: SubmitterShares;
@@ -76,13 +78,14 @@ export class Engine {
     this.clock = clock;
     this.hooks = compileHooks(options.hooks);
     const hooked = options.hooks?.some(({ then }) => then !== 'refuse') === true;
-    const learner = options.learn ? new RouteLearner(options.name) : undefined;
+    const learner = options.learn ? new RouteLearner(options.name, options.learnedIn) : undefined;
+    this.learner = learner;
     const routePolicy = { ...DEFAULT_ROUTE_POLICY, ...options.routePolicy };
     const router = new Router(routePolicy, hooked ? this.hooks : undefined, {}, learner);
     this.router = router;
     this.journal = new TaskJournal(options.journal, now);
     const registry = new TaskRegistry({
-      store,
+      store: learner === undefined ? store : afterLearning(store, learner),
       clock,
       now,
       log,
@@ -98,7 +101,6 @@ export class Engine {
     this.shares = new SubmitterShares(registry, store, options.submitterLimits);
     const peers = new Peers({
       router,
-      learner,
       clock,
       now,
       inlineHints: options.inlineHints ?? true,
@@ -281,7 +283,11 @@ export class Engine {
 
   /** The worker of the attempt under way does not have it any more. */
   #left(tracked: TrackedTask, before: TaskRecord, event: TaskEvent): void {
-    this.peers.release(before.worker ?? '', tracked.id, verdictOf(event));
+    const verdict = verdictOf(event);
+    this.peers.release(before.worker ?? '', tracked.id, verdict);
+    if (verdict !== 'neutral' && before.worker !== null && !isOffer(before.worker)) {
+      this.learner?.learn(before.worker, verdict === 'ok', { taskId: tracked.id, attempt: before.attempt });
+    }
     if (isActive(tracked.record)) return;
     this.leases.end(tracked.id);
     this.#cancels.clear(tracked.id);
@@ -388,6 +394,12 @@ export class Engine {
 export function attemptOf(record: TaskRecord): Attempt | undefined {
   return record.attempts.at(-1);
 }
+
+/** The store as the registry writes to it: what was learned of an attempt is on disk before its record. */
+const afterLearning = (store: TaskStore, learner: RouteLearner): Pick<TaskStore, 'get' | 'put'> => ({
+  get: (taskId) => store.get(taskId),
+  put: (record, revision) => learner.before(record.task_id, () => store.put(record, revision)),
+});
 
 /** What the end of an attempt is evidence of. A refusal before the start is evidence of nothing. */
 function verdictOf(event: TaskEvent): Verdict {

@@ -3,6 +3,7 @@
  * session RPC, programs through `handfast/fleet`.
  */
 
+import type { Pairs } from '../../base/bandits/stored.ts';
 import type { Closable } from '../../base/lifetime.ts';
 import type { Log } from '../../base/log.ts';
 import type { ShareUsage } from '../../base/share-usage.ts';
@@ -28,6 +29,8 @@ export interface OrchestratorOptions {
   readonly hooks?: readonly PolicyHook[];
   /** Outcomes of tasks choose among workers within 50 points of the best score. Default false. */
   readonly learn?: boolean;
+  /** Where what `learn` learned is stored. Default: in memory, so that it ends with the process. */
+  readonly learnedIn?: Pairs;
   /** What plain peers are sent: hints in the text (default), or the bare brief. */
   readonly inlineHints?: boolean;
   /** Seconds a lease holds. Default 45; renewed every 15. */

@@ -246,6 +246,7 @@ class TaskOrchestrator implements Orchestrator {
     this.#submissions.begin(await store.lastNumber());
     const open: TrackedTask[] = [];
     for await (const stored of store.open()) open.push(registry.adopt(stored));
+    this.#engine.learner?.retain((taskId) => registry.get(taskId) !== undefined);
     for (const tracked of open) if (tracked.record.state === 'queued') await this.#submissions.waitStill(tracked);
     for (const tracked of open) {
       const { record, id } = tracked;

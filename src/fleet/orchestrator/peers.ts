@@ -13,7 +13,6 @@ import type { FleetPeer } from '../bus/peer.ts';
 import type { Announced } from '../messages/decoded.ts';
 import { negotiate } from '../phases/negotiate.ts';
 import type { AbsentWorker } from '../route/explain.ts';
-import type { RouteLearner } from '../route/learner.ts';
 import type { Profile } from '../route/profile.ts';
 import type { Router } from '../route/router.ts';
 import type { WorkerCandidate } from '../route/wait-decision.ts';
@@ -36,8 +35,6 @@ export type Verdict = 'ok' | 'failed' | 'neutral';
 
 export interface PeersOptions {
   readonly router: Router;
-  /** Gets the outcome of every attempt that speaks for or against its worker. */
-  readonly learner?: RouteLearner | undefined;
   readonly clock: Clock;
   readonly now: () => number;
   readonly inlineHints: boolean;
@@ -339,7 +336,6 @@ export class Peers {
       return before !== circuit.state(now);
     }
     const ok = verdict === 'ok';
-    this.#options.learner?.learn(peer.peerId, ok);
     const dropped = entry.recent.length === RECENT ? entry.recent.shift() : undefined;
     entry.recent.push(ok);
     if (ok) circuit.succeeded();

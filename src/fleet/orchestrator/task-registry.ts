@@ -40,7 +40,7 @@ export interface TrackedTask {
 }
 
 export interface TaskRegistryOptions {
-  readonly store: TaskStore;
+  readonly store: Pick<TaskStore, 'get' | 'put'>;
   readonly clock: Clock;
   readonly now: () => number;
   readonly log: Log;

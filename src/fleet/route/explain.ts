@@ -218,6 +218,16 @@ export function explanationTable(explanation: Explanation): string {
     const rows = left.map(([agentId, reasons]) => [cut(agentId), reasons.join(', ')]);
     lines.push('', ...columns([['left out', 'reasons'], ...rows], () => true));
   }
+  const { outcomes = {}, probabilities = {} } = explanation.learned ?? {};
+  const learned = Object.entries(outcomes);
+  if (learned.length > 0) {
+    const rows = learned.map(([agentId, { attempts, succeeded }]) => {
+      const share = (probabilities[agentId] ?? 0).toFixed(2);
+      return [cut(agentId), share, String(attempts), String(succeeded)];
+    });
+    const head = ['learned', 'probability', 'attempts', 'succeeded'];
+    lines.push('', ...columns([head, ...rows], (column) => column === 0));
+  }
   if (rejected_more > 0) lines.push(`… and ${rejected_more} more`);
   if (next_attempt_at !== null) lines.push('', `next attempt at ${next_attempt_at}`);
   return lines.join('\n');

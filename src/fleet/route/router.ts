@@ -31,6 +31,8 @@ export interface DecideAt {
   readonly wallMs: number;
   /** Workers left out for this task, by name. */
   readonly excluded?: ReadonlySet<string>;
+  /** The attempt that is decided, from 1: learning decides each once. */
+  readonly attempt?: number;
 }
 
 /**
@@ -176,7 +178,8 @@ export class Router {
   decide(task: RouteTask, at: DecideAt): Decision {
     const decision = this.#decide(task, at);
     if (this.#learner === undefined || decision.chosen === null) return decision;
-    const learned = this.#learner.choose(decision.ranking, this.#alike(decision.verified));
+    const attempt = at.attempt === undefined ? undefined : { taskId: task.task_id, attempt: at.attempt };
+    const learned = this.#learner.choose(decision.ranking, this.#alike(decision.verified), attempt);
     return learned?.chosen === undefined ? decision : { ...decision, chosen: learned.chosen, learned };
   }
 

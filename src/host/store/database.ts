@@ -77,21 +77,24 @@ interface Change extends Write {
  */
 export function openStateDatabase(
   options: Pick<DatabaseOptions, 'file' | 'onCorrupt' | 'now'> & {
+    /** What messages call it. Default: the store of the plugins. */
+    readonly what?: string;
     readonly storage?: StorageShares | undefined;
     readonly sessions?: ReadonlyMap<string, string>;
   },
 ): StateDatabase {
+  const { what = WHAT } = options;
   return openDatabase(
     {
       ...options,
-      what: WHAT,
+      what,
       applicationId: APPLICATION_ID,
       migrations: MIGRATIONS,
       synchronous: 'FULL',
       ownCheckpoints: true,
       lock: soleHost,
     },
-    (database, release) => new SqliteState(database, release, options.storage, options.sessions),
+    (database, release) => new SqliteState(database, release, what, options.storage, options.sessions),
   );
 }
 
@@ -110,6 +113,7 @@ function soleHost(file: string): () => void {
 class SqliteState implements StateDatabase {
   readonly #database: DatabaseSync;
   readonly #release: () => void;
+  readonly #what: string;
   readonly #storage: StorageShares | undefined;
   readonly #commits: GroupCommit;
   readonly #statements: Record<'get' | 'page' | 'put' | 'delete' | 'clear' | 'used' | 'use', StatementSync>;
@@ -125,11 +129,13 @@ class SqliteState implements StateDatabase {
   constructor(
     database: DatabaseSync,
     release: () => void,
+    what: string,
     storage: StorageShares | undefined,
     sessions: ReadonlyMap<string, string> = new Map(),
   ) {
     this.#database = database;
     this.#release = release;
+    this.#what = what;
     this.#storage = storage;
     this.#statements = {
       get: database.prepare('SELECT value FROM entry WHERE space = ? AND part = ? AND key = ?'),
@@ -149,7 +155,7 @@ class SqliteState implements StateDatabase {
       const { owner, bytes } = row as { owner: string; bytes: number };
       storage?.add(stateOf(owner), owner, bytes);
     }
-    this.#commits = new GroupCommit({ db: database, what: WHAT });
+    this.#commits = new GroupCommit({ db: database, what });
   }
 
   #dropSessionsBut(sessions: ReadonlyMap<string, string>): void {
@@ -347,7 +353,7 @@ class SqliteState implements StateDatabase {
   }
 
   #usable(): void {
-    if (this.#closed) throw fail('interrupted', `${WHAT} is closed`);
+    if (this.#closed) throw fail('interrupted', `${this.#what} is closed`);
   }
 }
 

@@ -22,6 +22,7 @@ import { createOrchestrator } from '../../fleet/orchestrator/orchestrator.ts';
 import type { Orchestrator } from '../../fleet/orchestrator/orchestrator-options.ts';
 import { sqliteTaskStore } from '../../fleet/orchestrator/store-sqlite.ts';
 import type { TaskStore } from '../../fleet/orchestrator/task.ts';
+import type { StateDatabase } from '../../host/store/store.ts';
 import type { Journal } from '../../journal/journal.ts';
 import { type Amount, JournalShares } from '../../journal/shares.ts';
 import { sqliteJournal } from '../../journal/sqlite/sqlite.ts';
@@ -118,6 +119,8 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
     closing.push(() => nats?.close());
     const store = nats?.store ?? (await openTasks(config, log, now));
     closing.push(() => store.close());
+    const learned = config.routing.learn ? await openLearned(config, log, now) : undefined;
+    closing.push(() => learned?.close());
     const assembled: AssembledWorker[] = [];
     for (const each of config.workers) {
       const one = await assembleWorker(each, { log: logOf(log, each.id), version, env, trust: config.trust, now });
@@ -175,6 +178,7 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
       },
       hooks: config.routing.hooks,
       learn: config.routing.learn,
+      ...(learned && { learnedIn: learned.plugin('routing', {}).shared }),
       inlineHints: config.inlineHints,
       leaseTtlS: config.leaseTtlS,
       plainPeerTimeoutS: config.plainPeerTimeoutS,
@@ -278,6 +282,18 @@ function openTasks({ dataDir }: FleetConfig, log: Log, now: () => number): Promi
     now,
     onCorrupt: ({ reason, movedTo }) =>
       log.error('quarantined a damaged task store; started a new one', { reason, movedTo }),
+  });
+}
+
+/** The store that plugins have, in a file of its own, for what routing learned. */
+async function openLearned({ dataDir }: FleetConfig, log: Log, now: () => number): Promise<StateDatabase> {
+  const { openStateDatabase } = await import('../../host/store/database.ts');
+  return openStateDatabase({
+    file: join(dataDir, 'learned.db'),
+    what: 'the store of what routing learned',
+    now,
+    onCorrupt: ({ reason, movedTo }) =>
+      log.error('quarantined a damaged store of what routing learned; learning starts again', { reason, movedTo }),
   });
 }
 
