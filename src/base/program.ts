@@ -16,8 +16,10 @@ export interface ProgramOptions extends Omit<ChildOptions, 'stdin'> {
   readonly terminateMs?: number;
   /** Bytes of stdout that are stored; what comes beyond is read and dropped. Default 8 MiB. */
   readonly maxStdoutBytes?: number;
-  /** Gets each whole line of stdout as it comes, without its line break; a line is cut at 1 MiB. */
+  /** Gets each whole line of stdout as it comes, without its line break; a line is cut at `maxLineChars`. */
   readonly onLine?: (line: string) => void;
+  /** Longest line, in characters. Default 1 Mi. */
+  readonly maxLineChars?: number;
   /** `open`: a pipe that `write` of the running program writes to. Default `closed`. */
   readonly stdin?: 'closed' | 'open';
 }
@@ -39,6 +41,8 @@ export interface RunningProgram {
   readonly pid: number;
   /** Never rejects. */
   readonly ended: Promise<ProgramEnd>;
+  /** The last 64 KiB of its standard error so far. */
+  readonly stderr: string;
   /** Writes to stdin where that is open; dropped once the program has ended. Null ends it. */
   write(text: string | null): void;
 }
@@ -118,7 +122,14 @@ export async function startProgram(options: ProgramOptions): Promise<RunningProg
     if (text === null) child.stdin?.end();
     else if (child.stdin?.writable) child.stdin.write(text);
   };
-  return { pid: child.pid, ended, write };
+  return {
+    pid: child.pid,
+    ended,
+    get stderr() {
+      return output.stderr;
+    },
+    write,
+  };
 }
 
 /** Runs a program to its end. @throws unreachable when it cannot be started */
@@ -132,16 +143,21 @@ class Output {
   readonly #chunks: Buffer[] = [];
   readonly #maxBytes: number;
   readonly #onLine: ((line: string) => void) | undefined;
+  readonly #maxLineChars: number;
   readonly #decoder = new StringDecoder('utf8');
   #bytes = 0;
   #truncated = false;
   #line = '';
   #stderr = '';
 
-  constructor(child: Child, { maxStdoutBytes = MAX_STDOUT_BYTES, onLine }: ProgramOptions) {
+  constructor(
+    child: Child,
+    { maxStdoutBytes = MAX_STDOUT_BYTES, onLine, maxLineChars = MAX_LINE_CHARS }: ProgramOptions,
+  ) {
     this.#child = child;
     this.#maxBytes = maxStdoutBytes;
     this.#onLine = onLine;
+    this.#maxLineChars = maxLineChars;
     child.stdout.on('data', (chunk: Buffer) => this.#read(chunk));
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       this.#stderr = (this.#stderr + text).slice(-MAX_STDERR_CHARS);
@@ -170,6 +186,10 @@ class Output {
     this.#line = '';
   }
 
+  get stderr(): string {
+    return this.#stderr;
+  }
+
   stored(): { stdout: string; truncated: boolean; stderr: string } {
     return { stdout: Buffer.concat(this.#chunks).toString('utf8'), truncated: this.#truncated, stderr: this.#stderr };
   }
@@ -185,7 +205,7 @@ class Output {
     if (this.#onLine === undefined) return;
     const lines = this.#decoder.write(chunk).split('\n');
     lines[0] = this.#line + (lines[0] as string);
-    this.#line = (lines.pop() as string).slice(0, MAX_LINE_CHARS);
-    for (const line of lines) this.#onLine(line.slice(0, MAX_LINE_CHARS).replace(/\r$/, ''));
+    this.#line = (lines.pop() as string).slice(0, this.#maxLineChars);
+    for (const line of lines) this.#onLine(line.slice(0, this.#maxLineChars).replace(/\r$/, ''));
   }
 }

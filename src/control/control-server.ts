@@ -55,7 +55,7 @@ export interface ControlServerOptions {
   /** Finds or starts the host whose tools a session uses. */
   readonly openEnvironment: EnvironmentsOptions['open'];
   /** Connects sessions to the MCP servers they name; see `EnvironmentsOptions`. */
-  readonly connectMcp?: EnvironmentsOptions['connectMcp'];
+  readonly openMcpServer?: EnvironmentsOptions['openMcpServer'];
   /** Checks answers to questions; see `ApprovalHandlerDeps`. */
   readonly checkContent: ApprovalHandlerDeps['checkContent'];
   /** Further methods of this process over session RPC. */
@@ -138,7 +138,7 @@ export async function createControlServer(options: ControlServerOptions): Promis
   const settings = await createSettings({ home, env, config, model, serverEvents, log, now, ...options.settings });
   opened.defer(() => settings.stop());
   const store = opened.adopt(openStore(options, now), (openStore) => openStore.close());
-  const environments = new Environments({ open: options.openEnvironment, connectMcp: options.connectMcp });
+  const environments = new Environments({ open: options.openEnvironment, openMcpServer: options.openMcpServer });
   opened.defer(() => environments.stop());
   const skills = new Skills({ cwd, dataDirectory: home, home: userHome }, options.skillTrust ?? noTrust);
   const backends = backendsOf(options, settings, environments, skills);

@@ -2,12 +2,13 @@
  * A connection to an MCP server, as a program on its pipes or over streamable HTTP. The adapter file of the official client of
  * the Model Context Protocol: the only file that names the package. It is an optional peer, loaded with the first server.
  *
- * Called by probes of the fleet's workers (`fleet/worker/mcp-probe.ts`) and for the servers of sessions
- * (`server/control/mcp-peers.ts`). What a connection started has ended when `end` resolves.
+ * Called by `server.ts`, which decides when a server runs. What a connection started has ended when `end` resolves.
  */
 import type { Client, Transport } from '@modelcontextprotocol/client';
 import { programEnvironment, startProgram } from '../base/program.ts';
+import { orAborted } from '../base/race.ts';
 import { fail } from '../wire/errors.ts';
+import type { McpAddress, McpInfo, McpProgress, McpResult, McpTool } from './definition.ts';
 
 /** The package. */
 export type McpClient = typeof import('@modelcontextprotocol/client');
@@ -19,16 +20,14 @@ const LEAVE_MS = 200;
 const TERMINATE_MS = 300;
 /** How long ending the session with a server over HTTP may take. */
 const GOODBYE_MS = 300;
-
-/** Where a server is: a program that is started, or an address of streamable HTTP. */
-export interface McpAddress {
-  readonly stdio?: {
-    readonly command: string;
-    readonly args?: readonly string[];
-    readonly env?: Readonly<Record<string, string>>;
-  };
-  readonly http?: { readonly url: string; readonly headers?: Readonly<Record<string, string>> };
-}
+/** Longest message of a program, in characters: a result may hold a picture. */
+const MAX_MESSAGE_CHARS = 16 * 1024 * 1024;
+/** Most pages of a list, and most entries. */
+const MAX_PAGES = 64;
+const MAX_TOOLS = 2_000;
+/** Lines of standard error that are shown. */
+const STDERR_LINES = 5;
+const MAX_LINE = 500;
 
 /** Loads the client. Fails with `not_configured`, whose message names the package to install. */
 export async function loadMcpClient(): Promise<McpClient> {
@@ -41,25 +40,34 @@ export async function loadMcpClient(): Promise<McpClient> {
   }
 }
 
+export interface ConnectOptions {
+  readonly cwd: string;
+  /** Bounds the opening. */
+  readonly signal: AbortSignal;
+  /** Gets each connection before it is opened. */
+  readonly onAttempt?: (attempt: McpConnection) => void;
+  /** Gets each notification that belongs to no call. */
+  readonly onNotification?: (method: string, params: Readonly<Record<string, unknown>>) => void;
+}
+
 /**
- * Connects to a server: as most servers open a connection, else as those of a later generation do. `use` gets the open
- * connection; the connection ends when it rejects. The caller ends it otherwise.
+ * Connects to a server and reads its tools: as most servers open a connection, else as those of a later generation do. The
+ * caller ends the connection.
  *
  * Rejects as the client does, with `unreachable` for a program that cannot be started, and with the reason of `signal`.
- * @param onAttempt gets each connection before it is opened
  */
-export async function connectMcp<Result>(
+export async function connectMcp(
   server: McpAddress,
-  { cwd, signal, onAttempt }: { cwd: string; signal: AbortSignal; onAttempt?: (attempt: McpConnection) => void },
-  use: (connection: McpConnection) => Promise<Result>,
-): Promise<Result> {
+  { cwd, signal, onAttempt, onNotification }: ConnectOptions,
+): Promise<McpConnection> {
   const sdk = await loadMcpClient();
   for (const mode of ['legacy', 'auto'] as const) {
     const attempt = new McpConnection(server, cwd, signal);
     onAttempt?.(attempt);
     try {
-      await attempt.open(sdk, mode);
-      return await use(attempt);
+      await attempt.open(sdk, mode, onNotification);
+      await attempt.listTools(signal);
+      return attempt;
     } catch (thrown) {
       await attempt.end();
       // A server of a later generation only refuses the older opening; everything else would happen again.
@@ -69,18 +77,33 @@ export async function connectMcp<Result>(
   throw fail('runtime_error', 'not reached');
 }
 
+export interface McpCallOptions {
+  readonly signal: AbortSignal;
+  /** Longest time without progress. */
+  readonly timeoutMs: number;
+  readonly onProgress?: (progress: McpProgress) => void;
+}
+
 /** One connection to a server. */
 export class McpConnection {
   /** The server sent any response. */
   answered = false;
   unauthorized = false;
+  /** The server no longer knows the HTTP session: what was sent last was not done. */
+  expired = false;
+  isClosed = false;
   /** Its program ended by itself. */
   ended: Error | undefined;
+  /** As the last listing had them. */
+  tools: readonly McpTool[] = [];
+  /** Messages that were not understood: noise between messages, and what was too long. */
+  dropped = 0;
   readonly #server: McpAddress;
   readonly #cwd: string;
   readonly #bound: AbortSignal;
   readonly #closed = Promise.withResolvers<void>();
   #client: Client | undefined;
+  #stderr: () => string = () => '';
   #end: () => Promise<void> = async () => {};
 
   constructor(server: McpAddress, cwd: string, bound: AbortSignal) {
@@ -90,16 +113,23 @@ export class McpConnection {
   }
 
   /** Opens it within the time of the signal. */
-  async open(sdk: McpClient, mode: 'legacy' | 'auto'): Promise<void> {
-    const client = new sdk.Client(CLIENT, { versionNegotiation: { mode } });
-    // What a server sends on its own, or too late, belongs to no request.
+  async open(sdk: McpClient, mode: 'legacy' | 'auto', onNotification: ConnectOptions['onNotification']): Promise<void> {
+    const client = new sdk.Client(CLIENT, { versionNegotiation: { mode }, listMaxPages: MAX_PAGES });
+    // What a server sends too late belongs to no request.
     client.onerror = () => {};
-    client.onclose = () => this.#closed.resolve();
+    client.onclose = () => {
+      this.isClosed = true;
+      this.#closed.resolve();
+    };
+    if (onNotification !== undefined) {
+      client.fallbackNotificationHandler = async ({ method, params = {} }) => onNotification(method, params);
+    }
     this.#client = client;
     const signal = this.#bound;
     const transport =
       this.#server.stdio === undefined ? this.#overHttp(sdk, client) : await this.#asProgram(this.#server.stdio);
-    await untilAborted(signal, () => client.connect(transport, { signal }));
+    // An SDK's own handling of signals is not relied on.
+    await orAborted(client.connect(transport, { signal }), signal);
   }
 
   /** Resolves when the server, or this side, has closed it. */
@@ -107,25 +137,42 @@ export class McpConnection {
     return this.#closed.promise;
   }
 
-  /** Its tools; none where it has no such capability. */
-  async tools(signal = this.#bound): Promise<Awaited<ReturnType<Client['listTools']>>['tools']> {
+  /** Who the server says it is. */
+  get info(): McpInfo {
+    const { name = '', version = '' } = this.#client?.getServerVersion() ?? {};
+    return { name, version, protocol: this.#client?.getNegotiatedProtocolVersion() ?? '' };
+  }
+
+  /** The last lines of its standard error. */
+  get stderr(): readonly string[] {
+    const lines = this.#stderr().trimEnd().split('\n');
+    return lines
+      .slice(-STDERR_LINES)
+      .filter((line) => line !== '')
+      .map((line) => line.slice(0, MAX_LINE));
+  }
+
+  /** Reads its tools, all pages; none where it has no such capability. */
+  async listTools(signal: AbortSignal): Promise<readonly McpTool[]> {
     const client = this.#client;
-    if (client?.getServerCapabilities()?.tools === undefined) return [];
-    return (await untilAborted(signal, () => client.listTools(undefined, { signal }))).tools;
+    if (client?.getServerCapabilities()?.tools === undefined) return this.tools;
+    const { tools } = await orAborted(client.listTools(undefined, { signal }), signal);
+    if (tools.length > MAX_TOOLS) {
+      throw fail('too_large', `the server has ${tools.length} tools, more than ${MAX_TOOLS}`);
+    }
+    this.tools = tools as readonly McpTool[];
+    return this.tools;
   }
 
   /** Calls a tool. Rejects as the client does, and with the reason of `signal`. */
   call(
     name: string,
     args: Readonly<Record<string, unknown>>,
-    options: { signal: AbortSignal; timeoutMs: number; onProgress: (text: string) => void },
-  ): Promise<Awaited<ReturnType<Client['callTool']>>> {
-    const { signal, timeoutMs: timeout, onProgress } = options;
-    const onprogress = ({ progress, total, message = '' }: { progress: number; total?: number; message?: string }) =>
-      onProgress(total === undefined ? message : `${Math.round((100 * progress) / total)} % ${message}`.trim());
-    const settings = { signal, timeout, resetTimeoutOnProgress: true, onprogress };
-    const client = this.#client as Client;
-    return untilAborted(signal, () => client.callTool({ name, arguments: { ...args } }, settings));
+    { signal, timeoutMs: timeout, onProgress }: McpCallOptions,
+  ): Promise<McpResult> {
+    const settings = { signal, timeout, resetTimeoutOnProgress: true, ...(onProgress && { onprogress: onProgress }) };
+    const called = (this.#client as Client).callTool({ name, arguments: { ...args } }, settings);
+    return orAborted(called as Promise<McpResult>, signal);
   }
 
   /** Leaves, and sees to it that nothing that was started stays. Bounded, never rejects. */
@@ -143,6 +190,7 @@ export class McpConnection {
         const response = await fetch(address, { ...init, signal: AbortSignal.any(limits) });
         this.answered = true;
         if (response.status === 401 || response.status === 403) this.unauthorized = true;
+        if (response.status === 404 && transport.sessionId !== undefined) this.expired = true;
         return response;
       },
     });
@@ -172,18 +220,21 @@ export class McpConnection {
       signal: stop.signal,
       terminateMs: TERMINATE_MS,
       maxStdoutBytes: 0,
+      maxLineChars: MAX_MESSAGE_CHARS,
       onLine: (line) => {
-        try {
-          transport.onmessage?.(JSON.parse(line));
-          this.answered = true;
-        } catch {
-          // A line that is not a message: some servers print one before they start the protocol.
+        const message = line.length < MAX_MESSAGE_CHARS ? parsed(line) : tooLong(line);
+        if (message === undefined) {
+          // Some servers print lines of their own before they start the protocol.
+          this.dropped += 1;
+          return;
         }
+        this.answered = true;
+        transport.onmessage?.(message);
       },
     });
-    const ended = program.ended.then(({ code, stderr }) => {
-      const said = stderr.trim().split('\n').at(-1) ?? '';
-      this.ended ??= fail('connection_lost', `the server ended with code ${code}: ${said}`);
+    this.#stderr = () => program.stderr;
+    const ended = program.ended.then(({ code }) => {
+      this.ended ??= fail('connection_lost', `the server ended with code ${code}: ${this.stderr.at(-1) ?? ''}`);
       transport.onclose?.();
     });
     this.#end = async () => {
@@ -196,14 +247,22 @@ export class McpConnection {
   }
 }
 
-/** `work`, or the signal's reason, whichever is first: an SDK's own handling of signals is not relied on. */
-function untilAborted<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const aborted = (): void => reject(signal.reason);
-    if (signal.aborted) return aborted();
-    signal.addEventListener('abort', aborted, { once: true });
-    work()
-      .then(resolve, reject)
-      .finally(() => signal.removeEventListener('abort', aborted));
-  });
+type Message = Parameters<NonNullable<Transport['onmessage']>>[0];
+
+/** The message of a line; undefined for one that is not JSON. */
+function parsed(line: string): Message | undefined {
+  try {
+    const value: unknown = JSON.parse(line);
+    return typeof value === 'object' && value !== null ? (value as Message) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** In place of a response that is too long: an error for the request it names, so that its caller does not wait. */
+function tooLong(line: string): Message | undefined {
+  const id = /"id"\s*:\s*(\d+)/.exec(line.slice(0, 200))?.[1];
+  if (id === undefined) return undefined;
+  const message = `the response has more than ${MAX_MESSAGE_CHARS} characters`;
+  return { jsonrpc: '2.0', id: Number(id), error: { code: -32_603, message } };
 }

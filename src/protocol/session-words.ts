@@ -50,3 +50,7 @@ export const MCP_NOTICE = 'MCP server ';
 /** What is said of an MCP server that a session, or a task, named and cannot use. */
 export const mcpRefusal = (name: string, reason: string): string =>
   `${MCP_NOTICE}${JSON.stringify(name)} cannot be used: ${reason}`;
+
+/** Tools of an MCP server that are left out, because their definitions are others than when the session started. */
+export const mcpChange = (name: string, tools: readonly string[]): string =>
+  `${MCP_NOTICE}${JSON.stringify(name)} changed its tools, which this session does not use: ${tools.join(', ')}; a new session would`;

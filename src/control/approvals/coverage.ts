@@ -6,8 +6,8 @@
  * is covered with other operands. Programs that run code of others (`commands/programs.ts`) are never covered, and what
  * a shell would do besides running programs covers itself alone.
  */
-import { createHash } from 'node:crypto';
 import { dirname, resolve } from 'node:path';
+import { digestOfJson } from '../../base/canonical-json.ts';
 import type { Approval } from '../../protocol/session-types.ts';
 import { BESIDE_THE_POINT, type Command, type CommandReader, whyNotPlain } from './commands/command-reader.ts';
 import { GIT_SHOWS, runsOthersCode } from './commands/programs.ts';
@@ -105,7 +105,7 @@ function partOf(name: string, command: Command, folder: string, cwd: string): Co
       words: `${name}: git ${subcommand} …${where}`,
     };
   }
-  return { key: keyOf(name, 'words', folder, digestOf(words)), words: `${name}: ${shown(words)}${where}` };
+  return { key: keyOf(name, 'words', folder, digestOfJson(words)), words: `${name}: ${shown(words)}${where}` };
 }
 
 /** Words as people would write them, not too many. */
@@ -123,18 +123,7 @@ function originOf(url: unknown): string | undefined {
 /** Exactly this call. */
 function exact({ name, input }: Call, cwd: string): CoveredPart {
   const covered = Object.fromEntries(Object.entries(input).filter(([member]) => !BESIDE_THE_POINT.has(member)));
-  return { key: keyOf(name, 'exact', resolve(cwd), digestOf(covered)), words: `${name}: exactly this call` };
-}
-
-/** Hashed: inputs may be long, and hold secrets that must not be stored. */
-const digestOf = (value: unknown): string => createHash('sha256').update(canonical(value)).digest('hex');
-
-/** JSON with sorted members. */
-function canonical(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
-  const members = Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1));
-  return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${canonical(member)}`).join(',')}}`;
+  return { key: keyOf(name, 'exact', resolve(cwd), digestOfJson(covered)), words: `${name}: exactly this call` };
 }
 
 /** Parts cannot run into each other. */

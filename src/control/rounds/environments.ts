@@ -8,7 +8,7 @@
 import type { Principal } from '../../session/principal.ts';
 import { fail } from '../../wire/errors.ts';
 import { type Borrow, type EnvironmentAgent, type EnvironmentOptions, environmentToolbox } from './environment.ts';
-import { type ConnectMcp, McpTools, type McpTurn } from './mcp-tools.ts';
+import { McpTools, type McpTurn, type OpenMcpServer } from './mcp-tools.ts';
 import type { Toolbox } from './toolbox.ts';
 
 /** Where tools work, and with whose rights. */
@@ -30,7 +30,7 @@ export interface EnvironmentsOptions extends EnvironmentOptions {
   /** Finds or starts the host of an environment. Rejects with `unreachable`, `config_invalid`, … */
   readonly open: (place: EnvironmentKey) => Promise<Environment>;
   /** Connects sessions to the MCP servers they name. Default: each is reported as one that cannot be used. */
-  readonly connectMcp?: ConnectMcp | undefined;
+  readonly openMcpServer?: OpenMcpServer | undefined;
   /** Most hosts at once. Default 64. */
   readonly maxEnvironments?: number;
 }
@@ -66,7 +66,7 @@ export class Environments {
 
   constructor(options: EnvironmentsOptions) {
     this.#options = options;
-    this.#mcp = new McpTools(options.connectMcp ?? noMcp);
+    this.#mcp = new McpTools(options.openMcpServer ?? noMcp);
     this.#maxEnvironments = options.maxEnvironments ?? 64;
   }
 
@@ -190,7 +190,7 @@ export class Environments {
   }
 }
 
-const noMcp: ConnectMcp = async () => {
+const noMcp: OpenMcpServer = async () => {
   throw fail('not_configured', 'this server connects to no MCP servers');
 };
 

@@ -6,8 +6,10 @@
  * Used by `environments.ts`. How a server is reached is the composition's (`server/control/mcp-peers.ts`). A server that cannot
  * be used is reported to the user, once for each reason, and costs a turn no more than its tools.
  */
+import type { McpProgress, McpResult, McpTool } from '../../mcp/definition.ts';
+import type { McpServer } from '../../mcp/server.ts';
 import type { ToolCall, ToolDone } from '../../protocol/session-types.ts';
-import { mcpRefusal } from '../../protocol/session-words.ts';
+import { mcpChange, mcpRefusal } from '../../protocol/session-words.ts';
 import type { Principal } from '../../session/principal.ts';
 import { may } from '../../session/rights.ts';
 import { asError } from '../../wire/errors.ts';
@@ -19,42 +21,15 @@ import type { Toolbox, ToolOffer } from './toolbox.ts';
 /** A server as a client named it. */
 export type GivenServer = Readonly<Record<string, unknown>>;
 
-/** A connected server. */
-export interface McpPeer {
-  /** True once the server, or this side, has ended it. */
-  readonly isClosed: boolean;
-  readonly tools: readonly {
-    readonly name: string;
-    readonly description?: string | undefined;
-    readonly inputSchema: Readonly<Record<string, unknown>>;
-  }[];
-  call(
-    name: string,
-    args: Readonly<Record<string, unknown>>,
-    options: { signal: AbortSignal; timeoutMs: number; onProgress: (text: string) => void },
-  ): Promise<McpResult>;
-  /** Ends it with all that it started. Bounded, never rejects. */
-  close(): Promise<void>;
-}
-
-/** The result of a call, as the Model Context Protocol has it. */
-export interface McpResult {
-  readonly content?: readonly Readonly<Record<string, unknown>>[];
-  readonly structuredContent?: unknown;
-  readonly isError?: boolean | undefined;
-}
-
-/** Connects to a server within the time of `signal`. Rejects with why it cannot be used. */
-export type ConnectMcp = (
+/** Makes a server, which starts when it is used. Rejects with why it cannot be. */
+export type OpenMcpServer = (
   server: GivenServer,
-  place: { readonly cwd: string; readonly principal: Principal; readonly signal: AbortSignal },
-) => Promise<McpPeer>;
+  place: { readonly cwd: string; readonly principal: Principal },
+) => Promise<McpServer>;
 
 /** The part of a turn that is used here. */
 export type McpTurn = Pick<Turn, 'id' | 'log' | 'cwd' | 'principal' | 'settings' | 'signal'>;
 
-/** Time for starting a server and for its list of tools, in milliseconds: a package runner may first download it. */
-const CONNECT_MS = 60_000;
 /** Longest time of one call, in milliseconds, as for the tools of the environment. */
 const CALL_MS = 15 * 60_000;
 
@@ -62,21 +37,19 @@ const CALL_MS = 15 * 60_000;
 interface SessionServer {
   readonly given: GivenServer;
   readonly name: string;
-  connecting?: Promise<McpPeer | undefined>;
-  peer?: McpPeer;
-  /** The turn of the last failed attempt: the next turn tries again. */
+  opening?: Promise<McpServer>;
+  /** The turn of the last failed start: the next turn tries again. */
   failedIn?: string;
-  reported?: string;
 }
 
 /** The servers of all sessions. */
 export class McpTools {
-  readonly #connect: ConnectMcp;
+  readonly #open: OpenMcpServer;
   readonly #sessions = new Map<string, SessionServer[]>();
   #closed = false;
 
-  constructor(connect: ConnectMcp) {
-    this.#connect = connect;
+  constructor(open: OpenMcpServer) {
+    this.#open = open;
   }
 
   /** The toolbox with the tools of the session's servers behind its own. */
@@ -94,7 +67,7 @@ export class McpTools {
   async release(session: string): Promise<void> {
     const servers = this.#sessions.get(session) ?? [];
     this.#sessions.delete(session);
-    await Promise.all(servers.map(async ({ connecting }) => (await connecting)?.close()));
+    await Promise.all(servers.map(async ({ opening }) => (await opening?.catch(() => {}))?.close()));
   }
 
   /** Ends all servers. Bounded by them, never rejects. */
@@ -104,22 +77,14 @@ export class McpTools {
   }
 
   #toolbox(own: Toolbox, servers: readonly SessionServer[], turn: McpTurn): Toolbox {
-    let offers = new Map<string, { readonly offer: ToolOffer; readonly peer: McpPeer; readonly tool: string }>();
+    let offers = new Map<string, Offered>();
     return {
       list: async () => {
-        const [listed, peers] = await Promise.all([
+        const [listed, ...found] = await Promise.all([
           own.list(),
-          Promise.all(servers.map((each) => this.#peerOf(each, turn))),
+          ...servers.map((each) => this.#offersOf(each, turn)),
         ]);
-        offers = new Map(
-          servers.flatMap(({ name }, at) => {
-            const peer = peers[at];
-            return (peer?.tools ?? []).map((tool) => {
-              const offer = offerOf(name, tool);
-              return [offer.name, { offer, peer: peer as McpPeer, tool: tool.name }] as const;
-            });
-          }),
-        );
+        offers = new Map(found.flat().map((each) => [each.offer.name, each]));
         for (const { name } of listed) offers.delete(name);
         for (const [name, { offer }] of offers) if (!may(turn.principal, 'call', offer)) offers.delete(name);
         const all = [...listed, ...[...offers.values()].map(({ offer }) => offer)];
@@ -133,39 +98,38 @@ export class McpTools {
     };
   }
 
-  /** The connection to a server; undefined where there is none, which is reported to the user. Never rejects. */
-  async #peerOf(server: SessionServer, turn: McpTurn): Promise<McpPeer | undefined> {
-    if (server.peer?.isClosed === true) {
-      server.peer = undefined;
-      server.connecting = undefined;
-    }
-    if (server.peer !== undefined || server.failedIn === turn.id || this.#closed) return server.peer;
-    server.connecting ??= this.#opened(server, turn);
-    server.peer = await server.connecting;
-    if (server.peer === undefined) {
-      server.connecting = undefined;
-      server.failedIn = turn.id;
-    }
-    return server.peer;
-  }
-
-  async #opened({ ...server }: SessionServer, turn: McpTurn): Promise<McpPeer | undefined> {
-    const { cwd, principal, log } = turn;
-    const signal = AbortSignal.any([turn.signal, AbortSignal.timeout(CONNECT_MS)]);
+  /** The tools of a server; none where it cannot be used, which is reported to the user. Never rejects. */
+  async #offersOf(each: SessionServer, turn: McpTurn): Promise<readonly Offered[]> {
+    if (each.failedIn === turn.id || this.#closed) return [];
     try {
-      return await this.#connect(server.given, { cwd, principal, signal });
+      each.opening ??= this.#open(each.given, turn);
+      const server = await each.opening;
+      await server.start(turn.signal);
+      const offered = server.tools.filter(({ pin }) => pin === 'accepted');
+      const changed = server.tools.filter(({ pin }) => pin !== 'accepted').map(({ name }) => name);
+      if (changed.length > 0) report(turn, mcpChange(each.name, changed));
+      return offered.map((tool) => ({ offer: offerOf(each.name, tool), server, tool: tool.name }));
     } catch (thrown) {
-      if (turn.signal.aborted) return undefined;
-      const { message } = asError(thrown);
-      const late = signal.aborted ? `it did not respond within ${CONNECT_MS} ms` : message;
-      const line = mcpRefusal(server.name, late);
-      // Said once: each turn tries again.
-      if (!log.record.messages.some(({ kind, text }) => kind === 'system' && text === line)) {
-        log.appendMessage('system', line, turn.id);
-      }
-      return undefined;
+      if (turn.signal.aborted) return [];
+      each.failedIn = turn.id;
+      // Each turn tries again.
+      report(turn, mcpRefusal(each.name, asError(thrown).message));
+      return [];
     }
   }
+}
+
+/** A tool of a session, and where it is called. */
+interface Offered {
+  readonly offer: ToolOffer;
+  readonly server: McpServer;
+  readonly tool: string;
+}
+
+/** Writes a line for the user, once in a session. */
+function report({ log, id }: McpTurn, line: string): void {
+  const isKnown = log.record.messages.some(({ kind, text }) => kind === 'system' && text === line);
+  if (!isKnown) log.appendMessage('system', line, id);
 }
 
 /** The servers with names that tools can be called by, each once. */
@@ -180,21 +144,21 @@ function named(given: readonly GivenServer[]): SessionServer[] {
 }
 
 /** A tool of a server. What its annotations promise is not relied on: it does not say what it can do. */
-function offerOf(server: string, { name, description = '', inputSchema }: McpPeer['tools'][number]): ToolOffer {
+function offerOf(server: string, { name, description = '', inputSchema }: McpTool): ToolOffer {
   const schema = { type: 'object', properties: {}, ...inputSchema };
   return { name: `${server}.${name}`, description, inputSchema: schema, kind: 'mcp', risks: [] };
 }
 
 async function called(
-  { peer, tool }: { readonly peer: McpPeer; readonly tool: string },
+  { server, tool }: Offered,
   call: ToolCall,
   signal: AbortSignal,
   output: (stream: string, text: string) => void,
 ): Promise<ToolDone> {
   const live = liveOutput(output);
   try {
-    const onProgress = (text: string): void => live.push('progress', text);
-    const result = await peer.call(tool, structuredClone(call.input), { signal, timeoutMs: CALL_MS, onProgress });
+    const onProgress = (progress: McpProgress): void => live.push('progress', progressText(progress));
+    const result = await server.call(tool, structuredClone(call.input), { signal, timeoutMs: CALL_MS, onProgress });
     const text = textOf(result);
     const { name, input, callId } = call;
     const answer = result.structuredContent ?? text;
@@ -202,13 +166,15 @@ async function called(
     return { name, ok: false, input, result: answer, error: text === '' ? 'the tool failed' : text, callId };
   } catch (thrown) {
     if (signal.aborted) return failedCall(call, 'cancelled', `stopped: ${asError(signal.reason).message}`);
-    const { message } = asError(thrown);
-    if (!peer.isClosed) return failedCall(call, 'failed', message);
-    return failedCall(call, 'lost', `${message}; the tool may or may not have taken effect`);
+    const { code, message } = asError(thrown);
+    return failedCall(call, code === 'connection_lost' ? 'lost' : 'failed', message);
   } finally {
     live.end();
   }
 }
+
+const progressText = ({ progress, total, message = '' }: McpProgress): string =>
+  total === undefined ? message : `${Math.round((100 * progress) / total)} % ${message}`.trim();
 
 /** The content as text; what is none is named by its type. */
 function textOf({ content = [] }: McpResult): string {

@@ -13,7 +13,7 @@ import type { HostConfig } from '../../config/config.ts';
 import type { Backend } from '../../control/contract/backend.ts';
 import type { Handled } from '../../control/contract/handlers.ts';
 import { type ControlServer, type ControlServerOptions, createControlServer } from '../../control/control-server.ts';
-import type { ConnectMcp } from '../../control/rounds/mcp-tools.ts';
+import type { OpenMcpServer } from '../../control/rounds/mcp-tools.ts';
 import { SERVER_STREAM } from '../../control/sessions/log/server-events.ts';
 import { type HostSlots, hostSlots } from '../../host/host-limits.ts';
 import { sqliteJournal } from '../../journal/sqlite/sqlite.ts';
@@ -99,7 +99,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
       home,
       journal,
       openEnvironment: openEnvironment(config, { ...options, guard, slots }),
-      connectMcp: mcpConnector(config, slots),
+      openMcpServer: mcpConnector(config, slots),
       handlers: options.handlers,
       checkContent: contentChecker(),
       backends: await acpBackends(config, { version, log, processes: slots.processes }),
@@ -169,8 +169,8 @@ function openEnvironment(
 }
 
 /** Its code is loaded with the first session that names an MCP server. */
-function mcpConnector({ trust }: HostConfig, { processes }: HostSlots): ConnectMcp {
-  let connect: ConnectMcp | undefined;
+function mcpConnector({ trust }: HostConfig, { processes }: HostSlots): OpenMcpServer {
+  let connect: OpenMcpServer | undefined;
   return async (server, place) => {
     const { mcpPeers } = await import('./mcp-peers.ts');
     connect ??= mcpPeers({ processes, trust });

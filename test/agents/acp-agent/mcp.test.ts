@@ -18,6 +18,8 @@ import { choose, desktop, type LocalEditor, served } from './editor.ts';
 
 const program = fileURLToPath(new URL('../../support/mcp-notes.mjs', import.meta.url));
 
+const odd = fileURLToPath(new URL('../../support/mcp-odd.mjs', import.meta.url));
+
 const notes = (project: string, name = 'notes'): McpServer => ({
   name,
   command: process.execPath,
@@ -106,6 +108,24 @@ test('a server that was killed is started again for the next turn', async (t) =>
   await ended(pid);
   await editor.prompt(id, 'call notes.add with {"a": 20, "b": 3}');
   assert.ok(JSON.stringify(results(editor)).includes('23'));
+});
+
+test('a tool whose definition changes while the session lives is no longer offered, and the user learns of it', async (t) => {
+  const { editor: start, project } = await served(t);
+  const editor = await start({ permission: () => choose('once') });
+  const server: McpServer = { name: 'odd', command: process.execPath, args: [odd], env: [] };
+  const id = await opened(editor, project, [server]);
+  await editor.prompt(id, 'call odd.shifty');
+  assert.ok(JSON.stringify(results(editor)).includes('harmless'));
+  await editor.prompt(id, 'call odd.change');
+  const line = /MCP server "odd" changed its tools, .*: shifty;/;
+  // The list is read again behind the call.
+  for (const until = Date.now() + 30_000; Date.now() < until; await editor.prompt(id, 'call odd.pid')) {
+    if (line.test(editor.said(id, 'agent_thought_chunk'))) break;
+  }
+  assert.match(editor.said(id, 'agent_thought_chunk'), line);
+  await editor.prompt(id, 'call odd.shifty');
+  assert.ok(!JSON.stringify(results(editor)).includes('sends your keys'));
 });
 
 test('a model is offered its tools, and what they return goes back to it', async (t) => {

@@ -1,0 +1,62 @@
+/** An MCP server as this side sees it: where it is, what it offers, how it is. Shared by `connection.ts`, `server.ts` and users. */
+
+/** Where a server is: a program that is started, or an address of streamable HTTP. */
+export interface McpAddress {
+  readonly stdio?: {
+    readonly command: string;
+    readonly args?: readonly string[];
+    /** Set over the environment of this process. */
+    readonly env?: Readonly<Record<string, string>>;
+  };
+  readonly http?: { readonly url: string; readonly headers?: Readonly<Record<string, string>> };
+}
+
+/** A tool as its server defines it. */
+export interface McpTool {
+  readonly name: string;
+  readonly title?: string;
+  readonly description?: string;
+  readonly inputSchema: Readonly<Record<string, unknown>>;
+  readonly outputSchema?: Readonly<Record<string, unknown>>;
+  /** Hints of the server about what the tool does; nothing holds it to them. */
+  readonly annotations?: Readonly<Record<string, unknown>>;
+}
+
+/** The result of a call, as the Model Context Protocol has it. */
+export interface McpResult {
+  readonly content?: readonly Readonly<Record<string, unknown>>[];
+  readonly structuredContent?: unknown;
+  readonly isError?: boolean | undefined;
+}
+
+export interface McpProgress {
+  readonly progress: number;
+  readonly total?: number | undefined;
+  readonly message?: string | undefined;
+}
+
+/** What a server says of itself. */
+export interface McpInfo {
+  readonly name: string;
+  readonly version: string;
+  /** Revision of the protocol that was negotiated. */
+  readonly protocol: string;
+}
+
+/**
+ * How a server is. `idle`: it was not needed yet. `needs_auth`: it refused for lack of a sign-in. `timeout`: it did not
+ * answer while it was started.
+ */
+export type McpState = 'idle' | 'starting' | 'ready' | 'failed' | 'needs_auth' | 'timeout' | 'closed';
+
+export interface McpHealth {
+  readonly state: McpState;
+  /** Why it is not ready, in one line; may contain output of the server. */
+  readonly detail: string;
+  /** The last lines of its standard error. */
+  readonly stderr: readonly string[];
+  /** Failures since it last ran well. */
+  readonly failures: number;
+  /** Milliseconds until it may be started again. */
+  readonly retryInMs: number;
+}

@@ -1,0 +1,284 @@
+/**
+ * One MCP server over time: started when it is first needed, started again after it was lost, asked for its tools, called.
+ * Health, backoff and accepted definitions are decided here, for every use of MCP servers in this project.
+ *
+ * Made by the probes of the fleet's workers (`fleet/worker/mcp-probe.ts`) and for the servers of sessions
+ * (`server/control/mcp-peers.ts`). Every wait is bounded, and `close` leaves no process.
+ */
+import { backoffMs } from '../base/backoff.ts';
+import { orAborted } from '../base/race.ts';
+import { type Clock, processTimer } from '../base/timer-queue.ts';
+import { asError, fail, HandfastError } from '../wire/errors.ts';
+import { connectMcp, type McpCallOptions, type McpConnection } from './connection.ts';
+import type { McpAddress, McpHealth, McpInfo, McpResult, McpState } from './definition.ts';
+import { acceptTools, memoryPins, type PinnedTool, type PinStore, pinned } from './tool-pins.ts';
+
+export interface McpServerOptions {
+  readonly address: McpAddress;
+  /** Folder a program is started in, absolute. */
+  readonly cwd: string;
+  /** Longest start with the list of tools, milliseconds. Default 60,000: a package runner may first download the server. */
+  readonly startTimeoutMs?: number;
+  /** Called before each start; the returned function when what was started has ended. Rejecting refuses the start. */
+  readonly acquire?: (signal: AbortSignal) => Promise<(() => void) | undefined>;
+  /** Starts a lost server again by itself, not only with its next use. */
+  readonly keepRunning?: boolean;
+  /** The health or the tools have changed. */
+  readonly onChange?: () => void;
+  /** Gets each notification of the server that belongs to no call. */
+  readonly onNotification?: (method: string, params: Readonly<Record<string, unknown>>) => void;
+  /** The accepted definitions. Default: in memory. */
+  readonly pins?: PinStore;
+  readonly clock?: Clock;
+  /** 0 ≤ x < 1, of the jitter of the backoff. */
+  readonly random?: () => number;
+}
+
+const START_MS = 60_000;
+/** The delay after the second failure in a row; the first is followed by a start at once. */
+const FIRST_DELAY_MS = 1_000;
+const MAX_DELAY_MS = 30_000;
+/** A server that ran this long ran well: what fails then is a first failure. */
+const STABLE_MS = 10_000;
+/** Longest reading of a list that has changed. */
+const LIST_MS = 30_000;
+const MAX_DETAIL = 280;
+
+export class McpServer {
+  readonly #options: McpServerOptions;
+  readonly #clock: Clock;
+  readonly #pins: PinStore;
+  readonly #stop = new AbortController();
+  #state: McpState = 'idle';
+  #detail = '';
+  #stderr: readonly string[] = [];
+  #failure: unknown;
+  #failures = 0;
+  #retryAt = 0;
+  #readyAt = 0;
+  #cancelRetry: (() => void) | undefined;
+  #starting: Promise<McpConnection> | undefined;
+  #connection: McpConnection | undefined;
+  /** What `acquire` gave for each open connection. */
+  readonly #acquired = new Map<McpConnection, (() => void) | undefined>();
+  /** What has to end before `close` resolves. */
+  readonly #ending = new Set<Promise<void>>();
+  #tools: readonly PinnedTool[] = [];
+  #byName: ReadonlyMap<string, PinnedTool> = new Map();
+  #listing: Promise<void> | undefined;
+  #listAgain = false;
+
+  constructor(options: McpServerOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? { monotonic: () => performance.now(), timer: processTimer };
+    this.#pins = options.pins ?? memoryPins();
+  }
+
+  get health(): McpHealth {
+    return {
+      state: this.#state,
+      detail: this.#detail,
+      stderr: this.#connection?.stderr ?? this.#stderr,
+      failures: this.#failures,
+      retryInMs: this.#connection === undefined ? Math.max(0, this.#retryAt - this.#clock.monotonic()) : 0,
+    };
+  }
+
+  /** Who the server says it is; undefined while it is not connected. */
+  get info(): McpInfo | undefined {
+    return this.#connection?.info;
+  }
+
+  /** The tools as last listed; those that are not accepted say so and cannot be called. */
+  get tools(): readonly PinnedTool[] {
+    return this.#tools;
+  }
+
+  /**
+   * Starts the server where it does not run. Rejects with why it cannot be used, `unreachable`, `unauthorized`, `timeout` or
+   * what `acquire` rejects with, and at once while a start would come too soon after failures.
+   * @param signal ends the wait, not the start
+   */
+  async start(signal?: AbortSignal): Promise<void> {
+    await this.#connected(signal);
+  }
+
+  /**
+   * Calls a tool. Rejects as {@link start} does, as the client does, with the reason of the signal, with `tool_denied` for a
+   * definition that was not accepted, with `timeout`, and with `connection_lost` when the server was lost while the call ran.
+   */
+  async call(name: string, args: Readonly<Record<string, unknown>>, options: McpCallOptions): Promise<McpResult> {
+    const { signal } = options;
+    for (let isFirst = true; ; isFirst = false) {
+      const connection = this.#connection ?? (await this.#connected(signal));
+      this.#mustBeAccepted(name);
+      try {
+        return await connection.call(name, args, options);
+      } catch (thrown) {
+        if (signal.aborted) throw thrown;
+        if (connection.expired) {
+          // Not done, by what the server says; a new session is opened once.
+          await this.#lost(connection, fail('connection_lost', 'the server no longer knows the session'));
+          if (isFirst) continue;
+        }
+        if (isTimeout(thrown))
+          throw fail('timeout', `no answer within ${options.timeoutMs} ms`, { may_have_run: true });
+        if (!connection.isClosed) throw thrown;
+        const why = connection.ended?.message ?? 'the server closed the connection';
+        const detail = { may_have_run: true };
+        throw fail('connection_lost', `${why}; the tool may or may not have taken effect`, detail, thrown);
+      }
+    }
+  }
+
+  /** Accepts definitions as they are now: those named, or all. */
+  async accept(names?: readonly string[]): Promise<void> {
+    this.#setTools(await acceptTools(this.#tools, this.#pins, names));
+    this.#options.onChange?.();
+  }
+
+  /** Ends the server with all that it started. Bounded, never rejects; later uses reject. */
+  async close(): Promise<void> {
+    this.#cancelRetry?.();
+    this.#stop.abort(fail('interrupted', 'the server was closed'));
+    await this.#starting?.catch(() => {});
+    this.#state = 'closed';
+    if (this.#connection !== undefined) this.#end(this.#connection);
+    this.#connection = undefined;
+    await Promise.all(this.#ending);
+  }
+
+  async #connected(signal?: AbortSignal): Promise<McpConnection> {
+    if (this.#stop.signal.aborted) throw this.#stop.signal.reason;
+    if (this.#connection !== undefined) return this.#connection;
+    if (this.#starting === undefined && this.#retryAt > this.#clock.monotonic()) throw this.#failure;
+    return orAborted(this.#startOnce(), signal);
+  }
+
+  #startOnce(): Promise<McpConnection> {
+    this.#cancelRetry?.();
+    this.#starting ??= this.#started().finally(() => {
+      this.#starting = undefined;
+    });
+    this.#starting.catch(() => {});
+    return this.#starting;
+  }
+
+  async #started(): Promise<McpConnection> {
+    const { address, cwd, startTimeoutMs = START_MS, acquire, onNotification } = this.#options;
+    const late = AbortSignal.timeout(startTimeoutMs);
+    const signal = AbortSignal.any([late, this.#stop.signal]);
+    this.#become('starting');
+    let attempt: McpConnection | undefined;
+    let release: (() => void) | undefined;
+    try {
+      release = await acquire?.(signal);
+      const connection = await connectMcp(address, {
+        cwd,
+        signal,
+        onAttempt: (each) => {
+          attempt = each;
+        },
+        onNotification: (method, params) => {
+          if (method === 'notifications/tools/list_changed') void this.#relist();
+          onNotification?.(method, params);
+        },
+      });
+      this.#setTools(await pinned(connection.tools, this.#pins));
+      this.#acquired.set(connection, release);
+      this.#connection = connection;
+      this.#readyAt = this.#clock.monotonic();
+      void connection.closed.then(() => this.#lost(connection));
+      this.#become('ready');
+      return connection;
+    } catch (thrown) {
+      release?.();
+      this.#stderr = attempt?.stderr ?? [];
+      if (this.#stop.signal.aborted) throw this.#stop.signal.reason;
+      if (late.aborted) this.#failed('timeout', fail('timeout', `no answer within ${startTimeoutMs} ms`));
+      else if (attempt?.unauthorized === true) this.#failed('needs_auth', whyOf('unauthorized', thrown));
+      else this.#failed(isTimeout(thrown) ? 'timeout' : 'failed', whyOf('unreachable', attempt?.ended ?? thrown));
+      throw this.#failure;
+    }
+  }
+
+  #end(connection: McpConnection): void {
+    const release = this.#acquired.get(connection);
+    this.#acquired.delete(connection);
+    const ending = connection.end().then(() => {
+      release?.();
+      this.#ending.delete(ending);
+    });
+    this.#ending.add(ending);
+  }
+
+  /** The connection ended, by itself or because it is of no use. */
+  async #lost(connection: McpConnection, why?: HandfastError): Promise<void> {
+    if (this.#connection !== connection) return;
+    this.#connection = undefined;
+    this.#stderr = connection.stderr;
+    if (this.#clock.monotonic() - this.#readyAt >= STABLE_MS) this.#failures = 0;
+    this.#end(connection);
+    const reason = why ?? connection.ended ?? fail('connection_lost', 'the server closed the connection');
+    this.#failed('failed', whyOf('connection_lost', reason));
+  }
+
+  #failed(state: McpState, why: HandfastError): void {
+    const { keepRunning = false, random } = this.#options;
+    this.#failure = why;
+    this.#failures += 1;
+    const backoff = { firstDelayMs: FIRST_DELAY_MS, maxDelayMs: MAX_DELAY_MS, ...(random && { random }) };
+    const delayMs = this.#failures === 1 ? 0 : backoffMs(this.#failures - 2, backoff);
+    this.#retryAt = this.#clock.monotonic() + delayMs;
+    if (keepRunning && state !== 'needs_auth') {
+      this.#cancelRetry = this.#clock.timer(() => void this.#startOnce().catch(() => {}), delayMs);
+    }
+    this.#become(state, why.message);
+  }
+
+  #setTools(tools: readonly PinnedTool[]): void {
+    this.#tools = tools;
+    this.#byName = new Map(tools.map((tool) => [tool.name, tool]));
+  }
+
+  #become(state: McpState, detail = ''): void {
+    this.#state = state;
+    this.#detail = detail;
+    this.#options.onChange?.();
+  }
+
+  /** Reads the tools again; one reading at a time, and one more for what changed while it ran. */
+  async #relist(): Promise<void> {
+    this.#listAgain = true;
+    this.#listing ??= (async () => {
+      while (this.#listAgain && this.#connection !== undefined) {
+        this.#listAgain = false;
+        const tools = await this.#connection.listTools(AbortSignal.timeout(LIST_MS)).catch(() => undefined);
+        if (tools === undefined) continue;
+        this.#setTools(await pinned(tools, this.#pins));
+        this.#options.onChange?.();
+      }
+    })().finally(() => {
+      this.#listing = undefined;
+    });
+    await this.#listing;
+  }
+
+  #mustBeAccepted(name: string): void {
+    const tool = this.#byName.get(name);
+    if (tool === undefined) throw fail('unknown_tool', `the server has no tool ${JSON.stringify(name.slice(0, 64))}`);
+    if (tool.pin === 'accepted') return;
+    const what = tool.pin === 'new' ? 'is new' : 'has changed';
+    const message = `the definition of ${JSON.stringify(name)} ${what} since the tools of its server were accepted`;
+    throw fail('tool_denied', message, { reason: 'tool_changed', tool: name, digest: tool.digest });
+  }
+}
+
+const isTimeout = (thrown: unknown): boolean => (thrown as { code?: unknown }).code === 'REQUEST_TIMEOUT';
+
+/** The error in one line; one of ours as it is. */
+function whyOf(code: 'unreachable' | 'unauthorized' | 'connection_lost', thrown: unknown): HandfastError {
+  const text = (thrown instanceof Error ? thrown.message : String(thrown)).replace(/\s+/g, ' ').slice(0, MAX_DETAIL);
+  if (thrown instanceof HandfastError && thrown.message === text) return thrown;
+  return fail(code, text === '' ? asError(thrown).message : text, undefined, thrown);
+}

@@ -1,0 +1,69 @@
+/**
+ * Which definitions of a server's tools may be called: those it had when it was first listed, and those accepted since. A
+ * server whose tools change behind a user's back could turn an accepted tool into another one.
+ *
+ * Used by `server.ts`. The caller that makes the server stores the digests, else they last as long as it does.
+ */
+import { digestOfJson } from '../base/canonical-json.ts';
+import type { McpTool } from './definition.ts';
+
+/** Digest of each accepted definition by the name of its tool. */
+export type Pins = Readonly<Record<string, string>>;
+
+/** Where the digests of a server are stored. */
+export interface PinStore {
+  /** Undefined: the server was never listed. */
+  read(): Pins | undefined;
+  write(pins: Pins): Promise<void>;
+}
+
+/** `new`: its name is not one that was accepted, be it a known definition under another name. */
+export type PinState = 'accepted' | 'changed' | 'new';
+
+export interface PinnedTool extends McpTool {
+  readonly digest: string;
+  readonly pin: PinState;
+}
+
+/** Digests in memory. */
+export function memoryPins(): PinStore {
+  let pins: Pins | undefined;
+  return {
+    read: () => pins,
+    async write(changed) {
+      pins = changed;
+    },
+  };
+}
+
+/** The tools with what is known of their definitions. All of a server that was never listed are accepted. */
+export async function pinned(tools: readonly McpTool[], store: PinStore): Promise<readonly PinnedTool[]> {
+  const listed = tools.map((tool) => ({ ...tool, digest: digestOf(tool) }));
+  let pins = store.read();
+  if (pins === undefined) {
+    pins = Object.fromEntries(listed.map(({ name, digest }) => [name, digest]));
+    await store.write(pins);
+  }
+  return listed.map((tool) => ({ ...tool, pin: stateOf(tool, pins) }));
+}
+
+/** Accepts the definitions as they are now: those named, or all. What was accepted before and is not listed now stays. */
+export async function acceptTools(
+  tools: readonly PinnedTool[],
+  store: PinStore,
+  names: readonly string[] = tools.map(({ name }) => name),
+): Promise<readonly PinnedTool[]> {
+  const accepted = tools.filter(({ name }) => names.includes(name)).map(({ name, digest }) => [name, digest]);
+  const pins: Pins = { ...store.read(), ...Object.fromEntries(accepted) };
+  await store.write(pins);
+  return tools.map((tool) => ({ ...tool, pin: stateOf(tool, pins) }));
+}
+
+function stateOf({ name, digest }: { readonly name: string; readonly digest: string }, pins: Pins): PinState {
+  if (!Object.hasOwn(pins, name)) return 'new';
+  return pins[name] === digest ? 'accepted' : 'changed';
+}
+
+/** What a model or a user decides by: not, for example, icons. */
+const digestOf = ({ name, title, description, inputSchema, outputSchema, annotations }: McpTool): string =>
+  digestOfJson({ name, title, description, inputSchema, outputSchema, annotations });
