@@ -37,6 +37,7 @@ const examples: Readonly<Record<string, readonly RegExp[]>> = {
     /^You are in the \w+\./,
     /^FrozenLake-v1 breaks 0 rules$/,
   ],
+  'environment.ts': [/^breaks 0 rules$/, /^found in \d guesses$/],
   'fleet.ts': [/^done by writer I was asked to write poems$/],
   'learner.ts': [
     /^killed in episode 60, continued behind step 2$/,

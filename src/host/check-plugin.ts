@@ -11,7 +11,7 @@ import { fail, type HandfastError } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
 
 /** The functions a plugin may have beside its methods. */
-const HOOKS = ['start', 'stop', 'opened', 'closed', 'snapshot', 'restore'] as const;
+const HOOKS = ['join', 'start', 'stop', 'opened', 'closed', 'snapshot', 'restore'] as const;
 
 /** Throws `config_invalid` with the mistake and what to write instead. */
 export function checkPlugin(plugin: unknown): void {

@@ -114,6 +114,12 @@ export interface Plugin {
    * it fails, they get `runtime_error`.
    */
   readonly load?: () => Promise<Plugin>;
+  /**
+   * Makes one plugin of several of this capability that have `join`, itself among them, the leading one first. For capabilities
+   * whose requests name nothing that tells them apart, so that `handle`'s `declines` does not help. Called before they start; not
+   * where one is exclusive, because that one serves alone. Throws `config_invalid` for plugins that do not fit together.
+   */
+  join?(plugins: readonly Plugin[]): Plugin;
   /** Called before the host accepts anybody. A plugin that throws here is left out; the host starts without it. */
   start?(context: PluginContext): void | Promise<void>;
   /** Called when the host has stopped serving. */

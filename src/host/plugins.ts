@@ -10,7 +10,7 @@ import { fail, HandfastError } from '../wire/errors.ts';
 import { checkPlugin } from './check-plugin.ts';
 import type { Plugin } from './plugin.ts';
 import { PluginRuntime, type RuntimeDeps } from './plugin-runtime.ts';
-import { routes, serving } from './routes.ts';
+import { byRank, routes, serving } from './routes.ts';
 
 export interface PluginsDeps extends RuntimeDeps {
   /** A plugin that was loaded later serves from now on. */
@@ -49,7 +49,9 @@ export class Plugins {
    * `config_invalid`, and none runs then.
    * @param states what plugins gave as their snapshots, by name
    */
-  async start(plugins: readonly Plugin[], states: Readonly<Record<string, unknown>>): Promise<void> {
+  async start(given: readonly Plugin[], states: Readonly<Record<string, unknown>>): Promise<void> {
+    for (const plugin of given) checkPlugin(plugin);
+    const plugins = await joined(given);
     checkNames(plugins);
     const { log } = this.#deps;
     for (const plugin of plugins) {
@@ -140,10 +142,30 @@ export class Plugins {
   }
 }
 
+/** The plugins with those of one capability joined that can be ({@link Plugin.join}): in place of the first of them. */
+async function joined(given: readonly Plugin[]): Promise<readonly Plugin[]> {
+  const plugins = [...given];
+  for (const group of Map.groupBy(given, ({ type }) => type).values()) {
+    const isSeveral = group.length > 1 && !group.some(({ exclusive }) => exclusive);
+    if (!isSeveral || !group.some(({ join }) => join !== undefined)) continue;
+    // Whether one that is loaded later can be joined is known when it is loaded.
+    const loaded = await Promise.all(
+      group.map(async (plugin) => [plugin, plugin.load === undefined ? plugin : await plugin.load()] as const),
+    );
+    const able = loaded.filter(([, { join }]) => join !== undefined);
+    if (able.length < 2) continue;
+    const ranked = able.map(([, plugin]) => plugin).sort(byRank);
+    const one = ranked[0]!.join!(ranked);
+    checkPlugin(one);
+    plugins[plugins.indexOf(able[0]![0])] = one;
+    for (const [plugin] of able.slice(1)) plugins.splice(plugins.indexOf(plugin), 1);
+  }
+  return plugins;
+}
+
 function checkNames(plugins: readonly Plugin[]): void {
   const names = new Set<string>();
   for (const plugin of plugins) {
-    checkPlugin(plugin);
     if (names.has(plugin.name))
       throw fail('config_invalid', `two plugins are named ${JSON.stringify(plugin.name)}; rename one`);
     names.add(plugin.name);

@@ -10,7 +10,7 @@ import type { Method } from '../protocol/method.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import type { CallContext, SessionView } from './context.ts';
 import type { CapabilityOffer } from './negotiate.ts';
-import type { FactsFor, Handler } from './plugin.ts';
+import type { FactsFor, Handler, Plugin } from './plugin.ts';
 import type { PluginRuntime } from './plugin-runtime.ts';
 import type { SessionStores } from './store/store.ts';
 
@@ -25,12 +25,15 @@ interface Served {
 export function serving(plugins: readonly PluginRuntime[]): Map<string, PluginRuntime[]> {
   const byType = Map.groupBy(plugins, ({ plugin }) => plugin.type);
   for (const [type, all] of byType) {
-    const sorted = all.toSorted((a, b) => (b.plugin.priority ?? 0) - (a.plugin.priority ?? 0));
+    const sorted = all.toSorted((a, b) => byRank(a.plugin, b.plugin));
     const alone = sorted.find(({ plugin }) => plugin.exclusive);
     byType.set(type, alone === undefined ? sorted : [alone]);
   }
   return byType as Map<string, PluginRuntime[]>;
 }
+
+/** Orders plugins: the highest priority first, equal ones as they were loaded. */
+export const byRank = (a: Plugin, b: Plugin): number => (b.priority ?? 0) - (a.priority ?? 0);
 
 /** Metadata of each capability in the handshake: the facts of its leading plugin. */
 export function offers(

@@ -33,7 +33,7 @@ export const env = defineCapability({
       import('./environments/workspace.ts'),
     ]);
     const bridged = gymKinds(gym, { maxProcesses: gymProcesses, replyMs: gymReplyMs });
-    return envPlugin({ ...rest, kinds: [...environmentKinds, ...bridged, ...workspaces.map(workspaceKind)] });
+    return envPlugin({ ...rest, environments: [...environmentKinds, ...bridged, ...workspaces.map(workspaceKind)] });
   },
   client: async (agent) => new (await import('./client.ts')).EnvClient(agent),
   check(options) {

@@ -14,6 +14,11 @@ import type { Space } from './spaces/space.ts';
 /** A result, or a promise of it. */
 export type Soon<Value> = Value | Promise<Value>;
 
+/** Applies a function to a result, or to what its promise resolves to. */
+export function then<From, To>(result: Soon<From>, change: (value: From) => To): Soon<To> {
+  return result instanceof Promise ? result.then(change) : change(result);
+}
+
 /** What `reset` returns. Values are fresh: the environment does not change them later. */
 export interface Start<Observation = unknown> {
   readonly observation: Observation;
@@ -61,13 +66,13 @@ export type RenderMode = 'ansi' | 'rgb_array';
 export interface Environment<Observation = unknown, Action = unknown> {
   readonly actionSpace: Space<Action>;
   readonly observationSpace: Space<Observation>;
-  /** The modes that `render` knows. */
-  readonly renderModes: readonly RenderMode[];
+  /** The modes that `render` knows. Absent: it draws nothing. */
+  readonly renderModes?: readonly RenderMode[];
   reset(request?: ResetRequest): Soon<Start<Observation>>;
   /** One step. A step that throws the reason of `call.signal` did not happen. */
   step(action: Action, call?: StepCall): Soon<Step<Observation>>;
   /** A picture of the current state: text for `ansi`, pixels for `rgb_array`. */
-  render(mode: RenderMode): Soon<string | Image>;
+  render?(mode: RenderMode): Soon<string | Image>;
   /** What can be done now, for `env/plan`: payloads of actions with a description each. Absent: every action at any time. */
   affordances?(): readonly Affordance[];
   /** The whole state as JSON, the generator's included. Absent: the state can only be rebuilt by replaying seed and actions. */

@@ -7,8 +7,17 @@
 import { isObject, type JsonObject } from '../../wire/json.ts';
 import { mustEqual, type StoredStep } from './durable.ts';
 import type { EnvObservation } from './env.schema.ts';
-import type { Autoreset, Environment, EnvironmentKind, Soon, Start, Step, StepCall } from './environment.ts';
-import { environmentFailed, finishedEpisode, unknownAction } from './refusals.ts';
+import {
+  type Autoreset,
+  type Environment,
+  type EnvironmentKind,
+  type Soon,
+  type Start,
+  type Step,
+  type StepCall,
+  then,
+} from './environment.ts';
+import { brokenEnvironment, finishedEpisode, guarded, unknownAction } from './refusals.ts';
 import type { Space } from './spaces/space.ts';
 import { Trajectory, type TrajectoryLimits, type Transition } from './trajectory.ts';
 
@@ -82,8 +91,9 @@ export class Episode {
 
   /** Starts it. */
   reset(seed: number | null, signal: AbortSignal): Soon<EnvObservation> {
-    const start = this.environment.reset({ seed, options: this.#resetOptions, signal });
-    return start instanceof Promise ? start.then((value) => this.#started(value)) : this.#started(start);
+    return guarded(this.kind.id, () =>
+      then(this.environment.reset({ seed, options: this.#resetOptions, signal }), (start) => this.#started(start)),
+    );
   }
 
   /** Takes up an episode from what is stored, where nothing is to be replayed. */
@@ -174,17 +184,15 @@ export class Episode {
     let step: Soon<Step>;
     try {
       step = this.environment.step(value, call);
+      if (!(step instanceof Promise)) return this.#stepped(before, value, step);
     } catch (thrown) {
       throw this.#broken(thrown, call);
     }
-    return step instanceof Promise
-      ? step.then(
-          (result) => this.#stepped(before, value, result),
-          (thrown) => {
-            throw this.#broken(thrown, call);
-          },
-        )
-      : this.#stepped(before, value, step);
+    return step
+      .then((result) => this.#stepped(before, value, result))
+      .catch((thrown) => {
+        throw this.#broken(thrown, call);
+      });
   }
 
   #started({ observation, info }: Start): EnvObservation {
@@ -284,18 +292,8 @@ export class Episode {
   #broken(thrown: unknown, call?: StepCall): unknown {
     const { code } = thrown as { readonly code?: unknown };
     if (code === 'unknown_action' || (call?.signal.aborted && thrown === call.signal.reason)) return thrown;
-    const message = thrown instanceof Error ? thrown.message : String(thrown);
-    const failure =
-      code === 'runtime_error'
-        ? thrown
-        : environmentFailed(
-            'environment_failed',
-            `${this.kind.id} failed: ${message.slice(0, 500)}`,
-            undefined,
-            thrown,
-          );
-    this.#failure = failure;
-    return failure;
+    this.#failure = this.#failure ?? (code === 'runtime_error' ? thrown : brokenEnvironment(this.kind.id, thrown));
+    return this.#failure;
   }
 }
 

@@ -330,7 +330,8 @@ export class Episodes {
     own.slots.set(slot, { environment, episode });
     try {
       // A replay needs to know where the generator was.
-      const seed = plan.seed ?? (durability === 'none' || continued ? null : randomSeed());
+      const isKnown = continued && (environment.snapshot ?? environment.generator) !== undefined;
+      const seed = plan.seed ?? (durability === 'none' || isKnown ? null : randomSeed());
       const origin = durability === 'none' ? undefined : await originOf(environment, seed);
       const obs = await episode.reset(seed, signal);
       // Its session may have ended meanwhile, and has released what it had.

@@ -1,7 +1,7 @@
 /**
  * The env capability of a host: episodes of the environments it is given.
  *
- * `envPlugin({ kinds })` is what host builders write; `capability.ts` makes it from the configuration.
+ * `envPlugin({ environments })` is what host builders write; `capability.ts` makes it from the configuration.
  * @see docs/env.md and docs/protocol/a2e.md#env-messages
  */
 import { SerialWork } from '../../base/serial-work.ts';
@@ -44,7 +44,7 @@ import { sizeOf } from './trajectory.ts';
 
 export interface EnvPluginOptions {
   /** The environments on offer. Default: those that come with Handfast and run no code. */
-  readonly kinds?: readonly EnvironmentKind[];
+  readonly environments?: readonly EnvironmentKind[];
   /** Episodes of one session at once; the oldest that has ended makes room. Default 256. */
   readonly maxEpisodes?: number;
   /** Episodes of one principal at once. Default 1,024. */
@@ -96,10 +96,23 @@ const RENDER_MODES: Readonly<Record<string, RenderMode>> = {
   png: 'rgb_array',
 };
 
-export function envPlugin(options: EnvPluginOptions = {}): Plugin {
-  const { kinds: given = environmentKinds, now = Date.now, newId = () => crypto.randomUUID() } = options;
+/** The env plugin of a host. Hosts make one of several. */
+export interface EnvPlugin extends Plugin {
+  /** What it was made of. */
+  readonly options: EnvPluginOptions;
+}
+
+/**
+ * Puts environments into a host. Several in one host, as of packages that bring environments, become one.
+ *
+ * Throws `config_invalid` for two environments of one id.
+ * @example
+ * export const plugin = envPlugin({ environments: [guess] });
+ */
+export function envPlugin(options: EnvPluginOptions = {}): EnvPlugin {
+  const { environments: given = environmentKinds, now = Date.now, newId = () => crypto.randomUUID() } = options;
   const limits = { ...defaultLimits, ...withoutUndefined(options) };
-  const kinds = new Map(given.map((kind) => [kind.id, kind]));
+  const kinds = byId(given);
   const { maxStoredEpisodes } = limits;
   const { durability } = options;
   const episodes = new Episodes({ kinds, limits, durability, maxStoredEpisodes, newId, now });
@@ -166,7 +179,7 @@ export function envPlugin(options: EnvPluginOptions = {}): Plugin {
     return episode.step(action, context);
   };
 
-  return definePlugin({
+  const plugin = definePlugin({
     name: 'env',
     type: 'env',
     ...envOffer(kinds.size, durability),
@@ -243,7 +256,37 @@ export function envPlugin(options: EnvPluginOptions = {}): Plugin {
         });
       }),
     ],
+    join: joined,
   });
+  return { ...plugin, options };
+}
+
+/** @throws `config_invalid` for two of one id */
+function byId(environments: readonly EnvironmentKind[]): Map<string, EnvironmentKind> {
+  const kinds = new Map<string, EnvironmentKind>();
+  for (const kind of environments) {
+    if (kinds.has(kind.id)) {
+      throw fail('config_invalid', `two environments have the id ${JSON.stringify(kind.id)}; rename one`);
+    }
+    kinds.set(kind.id, kind);
+  }
+  return kinds;
+}
+
+/** One plugin with the environments of several: episodes of one session count together, and their ids name no plugin. */
+function joined(plugins: readonly Plugin[]): Plugin {
+  const all = (plugins as readonly EnvPlugin[]).map(({ options }) => withoutUndefined(options));
+  const options: Record<string, unknown> = {};
+  for (const { environments: _, ...own } of all) {
+    for (const [name, value] of Object.entries(own)) {
+      if (Object.hasOwn(options, name) && options[name] !== value) {
+        throw fail('config_invalid', `two plugins of env set ${name}; only one may`);
+      }
+      options[name] = value;
+    }
+  }
+  const environments = all.flatMap((each) => each.environments ?? environmentKinds);
+  return { ...envPlugin({ ...options, environments }), priority: plugins[0]?.priority ?? 0 };
 }
 
 /** The options that were given: the others have defaults. */
@@ -267,15 +310,16 @@ async function render(episode: Episode, wanted: string | null | undefined): Prom
   const name = wanted ?? 'screenshot';
   const mode = Object.hasOwn(RENDER_MODES, name) ? (RENDER_MODES[name] as RenderMode) : undefined;
   const { environment, kind } = episode;
-  if (mode === undefined || !environment.renderModes.includes(mode)) {
-    const known = Object.keys(RENDER_MODES).filter((each) => environment.renderModes.includes(RENDER_MODES[each]!));
+  const { renderModes = [] } = environment;
+  if (mode === undefined || !renderModes.includes(mode)) {
+    const known = Object.keys(RENDER_MODES).filter((each) => renderModes.includes(RENDER_MODES[each]!));
     const offer = known.length === 0 ? 'it draws nothing' : `it knows ${known.join(', ')}`;
     throw fail('schema_violation', `${kind.id} has no mode ${JSON.stringify(name.slice(0, 64))}; ${offer}`, {
       path: '/mode',
       modes: known,
     });
   }
-  const picture = await episode.inOrder(() => environment.render(mode));
+  const picture = await episode.inOrder(() => environment.render!(mode));
   if (typeof picture === 'string') return { render: picture };
   if (name === 'rgb_array') return { render: imageRows(picture) };
   // Compression is loaded for the first picture, not for the handshake.

@@ -2,7 +2,8 @@
  * What the plugin and the bridge refuse, in words. A2E fixes three codes; `detail.reason` says which case of `runtime_error`
  * it is.
  */
-import type { HandfastError } from '../../wire/errors.ts';
+import { HandfastError } from '../../wire/errors.ts';
+import type { Soon } from './environment.ts';
 import { failure } from './errors.ts';
 
 type Detail = Readonly<Record<string, unknown>>;
@@ -40,6 +41,25 @@ export const finishedEpisode = (id: string): HandfastError =>
 /** The environment itself failed, or what it returned cannot be sent. */
 export const environmentFailed = (reason: string, message: string, detail?: Detail, cause?: unknown): HandfastError =>
   failure('runtime_error', message, { reason, ...detail }, cause);
+
+/** The environment threw what says nothing to its caller. */
+export const brokenEnvironment = (name: string, thrown: unknown): HandfastError => {
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  return environmentFailed('environment_failed', `${name} failed: ${message.slice(0, 500)}`, undefined, thrown);
+};
+
+/** Calls an environment that has no episode yet. Its own refusals pass, as of options, and reasons of aborts; all else it throws is its failure. */
+export function guarded<Result>(name: string, call: () => Soon<Result>): Soon<Result> {
+  const failed = (thrown: unknown): never => {
+    throw thrown instanceof HandfastError ? thrown : brokenEnvironment(name, thrown);
+  };
+  try {
+    const result = call();
+    return result instanceof Promise ? result.catch(failed) : result;
+  } catch (thrown) {
+    return failed(thrown);
+  }
+}
 
 /** More work than its limit allows is waiting. */
 export const tooMuch = (message: string, detail?: Detail): HandfastError => failure('busy', message, detail);

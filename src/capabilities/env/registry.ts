@@ -8,6 +8,7 @@ import type { JsonObject } from '../../wire/json.ts';
 import type { Environment, EnvironmentKind } from './environment.ts';
 import { failure } from './errors.ts';
 import { frozenLakeOptions, resetBoundsSchema, textWorldOptions } from './options.ts';
+import { guarded } from './refusals.ts';
 import { wrappersSchema } from './wrappers/schemas.ts';
 import { timeLimit } from './wrappers/time-limit.ts';
 
@@ -131,7 +132,7 @@ export async function makeEnvironment(
   // The validator takes tens of milliseconds to load, and most environments are made without options.
   if (Object.keys(options).length > 0) check(`options.make of ${kind.id}`, checksOf(kind).make, options);
   const { max_episode_steps: limit = kind.maxEpisodeSteps, wrappers, ...own } = options;
-  const made = await kind.make(own);
+  const made = await guarded(kind.id, () => kind.make(own));
   const environment = limit === undefined || !limited ? made : timeLimit(made, Number(limit));
   if (wrappers === undefined) return environment;
   return (await import('./wrappers/named.ts')).withWrappers(environment, wrappers as (string | JsonObject)[]);

@@ -26,7 +26,7 @@ export class SpaceCache {
     let spaces = this.#stored.get(key);
     if (spaces === undefined) {
       const environment = await makeEnvironment(kind, make);
-      const { actionSpace: action, observationSpace: observation, renderModes } = environment;
+      const { actionSpace: action, observationSpace: observation, renderModes = [] } = environment;
       spaces = { action, observation, renderModes };
       await environment.close?.();
     }

@@ -42,7 +42,7 @@ function stored(t: TestContext): Stored {
     file,
     async host(options = {}) {
       const host = createHost({
-        plugins: [envPlugin({ kinds: [counterKind], durability: 'none', ...options })],
+        plugins: [envPlugin({ environments: [counterKind], durability: 'none', ...options })],
         auth: auth(),
         stateFile: file,
       });
@@ -112,7 +112,7 @@ describe('an episode', () => {
         } as Environment;
       },
     };
-    const next = await files.host({ kinds: [changed] });
+    const next = await files.host({ environments: [changed] });
     await assert.rejects(
       next.agent.env.episode(episode.id),
       (error: { code: string; message: string; detail: { step: number } }) => {
@@ -232,7 +232,7 @@ describe('an episode', () => {
   });
 
   test('that another session of the agent steps is pushed', async (t) => {
-    const host = createHost({ plugins: [envPlugin({ kinds: [counterKind], durability: 'step' })] });
+    const host = createHost({ plugins: [envPlugin({ environments: [counterKind], durability: 'step' })] });
     await host.start();
     t.after(() => host.close());
     const [one, two, stranger] = await Promise.all(

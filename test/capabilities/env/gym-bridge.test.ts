@@ -23,7 +23,7 @@ async function agentWith(
     ...(name.startsWith('Odd') && { module: 'odd_environments' }),
   }));
   const kinds = gymKinds(environments, { maxProcesses: 8, replyMs: 60_000, ...limits });
-  const host = createHost({ plugins: [envPlugin({ kinds })] });
+  const host = createHost({ plugins: [envPlugin({ environments: kinds })] });
   await host.start();
   t.after(() => host.close());
   const agent = await connect(host, { capabilities: ['env'] });
@@ -112,7 +112,7 @@ describe('an environment of Python', { skip }, () => {
       maxProcesses: 2,
       replyMs: 5000,
     });
-    const host = createHost({ plugins: [envPlugin({ kinds })] });
+    const host = createHost({ plugins: [envPlugin({ environments: kinds })] });
     await host.start();
     t.after(() => host.close());
     const agent = await connect(host, { capabilities: ['env'] });

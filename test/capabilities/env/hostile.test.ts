@@ -46,7 +46,7 @@ test('samples stop where they would not fit into a message', async (t) => {
 });
 
 test('what a reset stores is bounded', async (t) => {
-  const agent = await agentOf(t, { kinds: [counterKind] });
+  const agent = await agentOf(t, { environments: [counterKind] });
   for (const wrong of [{ instance: 'x'.repeat(257) }, { options: { junk: 'x'.repeat(70_000) } }]) {
     await assert.rejects(agent.env.reset('Counter-v0', wrong), { code: 'env.invalid_options' });
   }
@@ -76,7 +76,7 @@ test('checks of one principal run one after the other, and end with their reques
       return { findings: [] };
     },
   };
-  const agent = await agentOf(t, { kinds: [slow] });
+  const agent = await agentOf(t, { environments: [slow] });
   const stop = new AbortController();
   const checks = Array.from({ length: 3 }, () => agent.env.check('Counter-v0', {}, { signal: stop.signal }));
   // None of them holds up other requests.
@@ -90,7 +90,7 @@ test('checks of one principal run one after the other, and end with their reques
 });
 
 test('an action is an element of the space, or refused by name', async (t) => {
-  const agent = await agentOf(t, { kinds: environmentKinds });
+  const agent = await agentOf(t, { environments: environmentKinds });
   const episode = await agent.env.reset('CartPole-v1', { seed: 1 });
   const hostile = ['NaN', 'Infinity', 1e308, [0], {}, '0', true, null, Array(10_000).fill(0)];
   for (const action of hostile) await assert.rejects(episode.step(action), { code: 'unknown_action' });

@@ -23,7 +23,7 @@ async function hostOf(
   const auth = createAuthenticator(
     principals.map((principal) => ({ principal, digests: [tokenDigest(`token of ${principal.name}`)] })),
   );
-  const plugins = [envPlugin({ kinds: [counterKind, programKind], ...options })];
+  const plugins = [envPlugin({ environments: [counterKind, programKind], ...options })];
   const host = createHost({ plugins, ...(principals.length > 0 && { auth }) });
   await host.start();
   t.after(() => host.close());

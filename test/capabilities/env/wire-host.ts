@@ -79,7 +79,7 @@ const slowKind: EnvironmentKind = {
 /** @param resumable false: no journal, so that a lost link ends the session */
 export async function wireHost(resumable = true): Promise<Host> {
   const kinds = [...environmentKinds, counterKind, oddKind, slowKind];
-  const plugins = [envPlugin({ kinds, durability: 'none', storedSteps: 5 })];
+  const plugins = [envPlugin({ environments: kinds, durability: 'none', storedSteps: 5 })];
   const host = createHost({ plugins, ...(resumable && { journal: memoryJournal() }) });
   await host.start();
   return host;

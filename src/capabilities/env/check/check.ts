@@ -210,13 +210,14 @@ class Check implements AsyncDisposable {
 
   async #render(trace: Trace | undefined): Promise<void> {
     const environment = await this.#environment();
-    if (environment.renderModes.length === 0 || trace === undefined) return;
+    const { renderModes = [] } = environment;
+    if (renderModes.length === 0 || trace === undefined) return;
     const drawn = await this.#again(environment, {
       onMove: async ({ at }) => {
         if (at % RENDER_EVERY !== 0) return true;
-        for (const mode of environment.renderModes) {
+        for (const mode of renderModes) {
           const problem = await Promise.resolve()
-            .then(() => environment.render(mode))
+            .then(() => environment.render!(mode))
             .then(
               (picture) => pictureProblem(mode, picture),
               (thrown: unknown) => `${mode} fails: ${messageOf(thrown)}`,

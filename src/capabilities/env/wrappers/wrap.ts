@@ -4,7 +4,15 @@
  */
 import type { JsonObject } from '../../../wire/json.ts';
 import { membersOf } from '../../../wire/json.ts';
-import type { Environment, ResetRequest, Soon, Start, Step } from '../environment.ts';
+import {
+  type Environment,
+  type RenderMode,
+  type ResetRequest,
+  type Soon,
+  type Start,
+  type Step,
+  then,
+} from '../environment.ts';
 import type { Space } from '../spaces/space.ts';
 
 /** What one wrapper changes; everything else passes through. */
@@ -21,18 +29,12 @@ export interface WrapperParts {
   close?(): Soon<void>;
 }
 
-/** Applies a function to a result, or to what its promise resolves to. */
-export function then<From, To>(result: Soon<From>, change: (value: From) => To): Soon<To> {
-  return result instanceof Promise ? result.then(change) : change(result);
-}
-
 /** An environment with these changes around `inner`. It has snapshots if `inner` has them. */
 export function wrap(inner: Environment, parts: WrapperParts): Environment {
-  const { snapshot, restore, affordances, generator, continueFrom } = inner;
+  const { renderModes, render, snapshot, restore, affordances, generator, continueFrom } = inner;
   return {
     actionSpace: parts.actionSpace ?? inner.actionSpace,
     observationSpace: parts.observationSpace ?? inner.observationSpace,
-    renderModes: inner.renderModes,
     reset(request = {}) {
       const start = inner.reset(request);
       return parts.onReset === undefined ? start : then(start, (value) => parts.onReset!(value, request));
@@ -41,7 +43,8 @@ export function wrap(inner: Environment, parts: WrapperParts): Environment {
       const step = inner.step(parts.action === undefined ? action : parts.action(action), call);
       return parts.onStep === undefined ? step : then(step, (value) => parts.onStep!(value, action));
     },
-    render: (mode) => inner.render(mode),
+    ...(renderModes && { renderModes }),
+    ...(render && { render: (mode: RenderMode) => render.call(inner, mode) }),
     ...(affordances && { affordances: () => affordances.call(inner) }),
     ...(snapshot && { snapshot: () => ({ wrapper: parts.save?.() ?? {}, inner: snapshot.call(inner) }) }),
     ...(restore && {

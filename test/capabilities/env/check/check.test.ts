@@ -49,8 +49,9 @@ describe('a check', () => {
   }
 
   test('is asked for over the wire: of environments that the principal may use, with steps and seeds in their bounds', async (t) => {
+    const broken = new Map(brokenKinds.map(([, kind]) => [kind.id, kind]));
     const host = createHost({
-      plugins: [envPlugin({ kinds: [correct, ...brokenKinds.map(([, kind]) => kind), programKind] })],
+      plugins: [envPlugin({ environments: [correct, ...broken.values(), programKind] })],
       auth: createAuthenticator([
         { principal: { name: 'plain', capabilities: ['env'] }, digests: [tokenDigest('token of plain')] },
       ]),

@@ -35,7 +35,7 @@ describe('a check of an environment of Python', { skip }, () => {
       names.map((name) => ({ name: `${name}-v0`, module: 'broken_environments', python })),
       { maxProcesses: 4, replyMs: 120_000 },
     );
-    const host = createHost({ plugins: [envPlugin({ kinds })] });
+    const host = createHost({ plugins: [envPlugin({ environments: kinds })] });
     await host.start();
     t.after(() => host.close());
     const agent = await connect(host, { capabilities: ['env'] });
@@ -64,7 +64,7 @@ describe('a check of an environment of Python', { skip }, () => {
     ] as const) {
       const options = { name: 'HashOfAText-v0', module: 'broken_environments', python: gymPython() };
       const host = createHost({
-        plugins: [envPlugin({ kinds: gymKinds([options], { maxProcesses, replyMs: 60_000 }) })],
+        plugins: [envPlugin({ environments: gymKinds([options], { maxProcesses, replyMs: 60_000 }) })],
       });
       await host.start();
       t.after(() => host.close());
@@ -84,7 +84,7 @@ describe('a check of an environment of Python', { skip }, () => {
       maxProcesses: 2,
       replyMs: 3000,
     });
-    const host = createHost({ plugins: [envPlugin({ kinds })] });
+    const host = createHost({ plugins: [envPlugin({ environments: kinds })] });
     await host.start();
     t.after(() => host.close());
     const agent = await connect(host, { capabilities: ['env'] });

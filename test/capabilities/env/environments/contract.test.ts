@@ -74,7 +74,7 @@ for (const [id, make] of variants) {
     const environment = await makeEnvironment(kind, make);
     const valid = environment.actionSpace.sampler(0)();
     await assert.rejects(async () => environment.step(valid), { code: 'runtime_error' });
-    await assert.rejects(async () => environment.render('ansi'), { code: 'runtime_error' });
+    await assert.rejects(async () => environment.render!('ansi'), { code: 'runtime_error' });
     await environment.reset({ seed: 1 });
     const before = copyOf(environment.snapshot!());
     for (const action of [-1, 99, 0.5, null, undefined, [0], {}, NaN, 1n])
@@ -85,8 +85,8 @@ for (const [id, make] of variants) {
   test(`${name}: text and picture show the state, and the picture is a PNG`, async () => {
     const environment = await makeEnvironment(kind, make);
     await environment.reset({ seed: 2 });
-    assert.match((await environment.render('ansi')) as string, /\S/);
-    const image = (await environment.render('rgb_array')) as Image;
+    assert.match((await environment.render!('ansi')) as string, /\S/);
+    const image = (await environment.render!('rgb_array')) as Image;
     assert.deepEqual(decoded(encodePng(image)), image);
     const rows = imageRows(image);
     assert.deepEqual([rows.length, rows[0]!.length, rows[0]![0]!.length], [image.height, image.width, 3]);
@@ -95,7 +95,7 @@ for (const [id, make] of variants) {
     let changed = false;
     for (let step = 0; step < 20 && !changed; step += 1) {
       const { terminated, truncated } = await environment.step(act());
-      changed = !Buffer.from(((await environment.render('rgb_array')) as Image).pixels).equals(image.pixels);
+      changed = !Buffer.from(((await environment.render!('rgb_array')) as Image).pixels).equals(image.pixels);
       if (terminated || truncated) await environment.reset();
     }
     assert.ok(changed, 'the picture follows the state');

@@ -82,7 +82,7 @@ export class GymnasiumComparison {
     for (const [at, action] of actions.entries()) {
       if (states !== undefined) this.#setState(environment, states[at]!);
       if (at < (episode.renders?.length ?? 0))
-        assert.equal(await environment.render('ansi'), episode.renders![at], name);
+        assert.equal(await environment.render!('ansi'), episode.renders![at], name);
       if (sample !== undefined) assert.equal(sample(), action, `${name}: sample ${at}`);
       const step = await environment.step(action);
       same(step.observation, episode.observations[at], `observation ${at}`, observed);
