@@ -49,6 +49,8 @@ export interface Capability<Name extends string = string> {
   readonly commands?: Listed<CapabilityCommand>;
   /** Commands below `handfast <name>` that run a host until Ctrl-C, as `handfast up` does. */
   readonly hostCommands?: Listed<CapabilityHostCommand>;
+  /** What `handfast task retry` says about a task of the fleet that a command of this capability submitted. Of built-in capabilities. */
+  readonly retryNote?: (fleetTaskId: string) => string | undefined;
   /** What `handfast doctor` looks at, with the options of the configuration. */
   readonly check?: (options: CapabilityOptions, host: CheckedHost) => Made<readonly CapabilityFinding[]>;
 }

@@ -1,5 +1,6 @@
 /** The planning capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
 import { defineCapability } from '../../packages/capability.ts';
+import { noteOnRetry } from './dispatched.ts';
 import { PLAN_LIMITS, planningOffer } from './offer.ts';
 import type { PlanningOptions } from './plugin.ts';
 
@@ -21,5 +22,6 @@ export const planning = defineCapability({
   },
   client: async (agent) => new (await import('./client.ts')).PlanningClient(agent),
   commandName: 'plan',
+  retryNote: noteOnRetry,
   commands: async () => (await import('./commands.ts')).commands,
 });

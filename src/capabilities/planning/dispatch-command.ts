@@ -7,7 +7,7 @@ import type { CapabilityCommand, CommandContext, CommandFleet, FleetTaskSpec } f
 import { asError, fail } from '../../wire/errors.ts';
 import { PlanningClient } from './client.ts';
 import { type DispatchedTask, Dispatcher, type DispatchOptions } from './dispatch.ts';
-import { FLEET } from './dispatched.ts';
+import { FLEET, wayBack } from './dispatched.ts';
 
 /** Failures after which a connection is opened again. */
 const AWAY: ReadonlySet<string> = new Set([
@@ -128,6 +128,10 @@ export async function dispatch(
       reason ?? '',
     ]);
     terminal.table(['TASK', 'STATE', 'TITLE', 'WORKER', 'TOKENS', ''], rows);
+    const failed = outcomes.find(({ state, fleet_task_id }) => state !== 'done' && fleet_task_id !== null);
+    if (failed?.fleet_task_id) {
+      terminal.note(wayBack({ plan_id: planId, task_id: failed.task_id }, { task_id: failed.fleet_task_id }));
+    }
   }
   return outcomes.every(({ state }) => state === 'done') ? 0 : NOT_DONE;
 }

@@ -4,6 +4,7 @@
  * Each task is claimed first, its run is written into its metadata under the claim, and only then the fleet is asked, under an
  * id that the run names. A dispatcher that claims the task later, after a kill or a lost lease, finds the run and follows it: nothing
  * is dispatched twice. The claim is renewed while the worker works. A task that was taken back meanwhile is cancelled in the fleet.
+ * A run that failed and that its operator sent again is followed again.
  *
  * Used by `dispatch-command.ts`, which connects again when the host or the fleet was lost, and calls `run` again.
  */
@@ -12,7 +13,19 @@ import type { CommandFleet, FleetTask, FleetTaskSpec } from '../../packages/capa
 import { asError, type HandfastError } from '../../wire/errors.ts';
 import type { ClaimedTask } from './claimed-task.ts';
 import type { Plan, PlanningClient, Task } from './client.ts';
-import { commentOn, FLEET, type FleetRun, isFailed, newRun, runOf, sameRun, specOf, updated } from './dispatched.ts';
+import {
+  commentOn,
+  FLEET,
+  type FleetRun,
+  isFailed,
+  mayBeSentAgain,
+  newRun,
+  runOf,
+  sameRun,
+  specOf,
+  updated,
+  wayBack,
+} from './dispatched.ts';
 
 export interface DispatchOptions {
   readonly planId: string;
@@ -54,6 +67,10 @@ interface Sides {
 
 /** How often a plan without news is read again: leases of other dispatchers end without a notice. */
 const AGAIN_MS = 1_000;
+/** Tasks of one page of the ready ones. */
+const PAGE = 1_000;
+/** Failed runs of which it is asked each time whether they were sent again. */
+const CHECKED_RUNS = 8;
 /** Refusals of the fleet that are about the task. */
 const REFUSALS: ReadonlySet<string> = new Set(['denied', 'schema_violation', 'too_large', 'budget_spent', 'not_found']);
 /** Refusals of the plan that another try would meet again. */
@@ -69,6 +86,9 @@ export class Dispatcher {
   /** Tasks that were claimed when a connection was lost. */
   readonly #unfinished = new Set<string>();
   readonly #active = new Map<string, { claim?: ClaimedTask }>();
+  /** Ended tasks whose run may be sent again by its operator, the one that was checked last behind. */
+  readonly #failed = new Map<string, FleetRun>();
+  #checkedAt = Number.NEGATIVE_INFINITY;
   #wake: () => void = () => {};
 
   constructor(options: DispatchOptions) {
@@ -102,6 +122,7 @@ export class Dispatcher {
         signal.throwIfAborted();
         if (failure !== undefined) throw failure;
         const news = this.#news(sides.signal);
+        await this.#findRetried(sides);
         const free = parallel - this.#active.size;
         const next = free > 0 ? await this.#candidates(sides, free) : [];
         for (const taskId of next) {
@@ -157,13 +178,32 @@ export class Dispatcher {
   async #candidates({ planning }: Sides, free: number): Promise<string[]> {
     const { planId, taskIds } = this.#options;
     const again = [...this.#unfinished].filter((id) => !this.#active.has(id)).slice(0, free);
-    const limit = Math.min(1_000, taskIds === undefined ? free + this.#ended.size + this.#active.size : 1_000);
-    const { tasks } = await planning.ready(planId, { limit });
-    const fresh = tasks
-      .map(({ task_id }) => task_id)
-      .filter((id) => !this.#ended.has(id) && !this.#active.has(id) && !again.includes(id))
-      .filter((id) => taskIds === undefined || taskIds.includes(id));
-    return [...again, ...fresh].slice(0, free);
+    const fits = (id: string): boolean =>
+      !this.#ended.has(id) && !this.#active.has(id) && !again.includes(id) && (taskIds?.includes(id) ?? true);
+    const found = [...again];
+    const limit = Math.min(PAGE, taskIds === undefined ? free + this.#ended.size + this.#active.size : PAGE);
+    for (let after: string | undefined; found.length < free; ) {
+      const page = await planning.ready(planId, { limit, after }).catch((thrown: unknown) => {
+        // The task that the page before ended at was deleted: that is news, and the scan starts again.
+        if (after === undefined || asError(thrown).code !== 'planning.unknown_task') throw thrown;
+        return { tasks: [], next: undefined };
+      });
+      found.push(...page.tasks.map(({ task_id }) => task_id).filter(fits));
+      after = page.next;
+      if (after === undefined) break;
+    }
+    return found.slice(0, free);
+  }
+
+  /** Dispatches a task again whose failed run was sent again in the fleet. */
+  async #findRetried({ fleet }: Sides): Promise<void> {
+    if (performance.now() - this.#checkedAt < AGAIN_MS) return;
+    this.#checkedAt = performance.now();
+    for (const [taskId, run] of [...this.#failed].slice(0, CHECKED_RUNS)) {
+      this.#failed.delete(taskId);
+      if (await isSentAgain(fleet, run)) this.#ended.delete(taskId);
+      else this.#failed.set(taskId, run);
+    }
   }
 
   /** Whether another dispatcher, or one that was killed, has a claim whose end must be awaited. */
@@ -176,7 +216,7 @@ export class Dispatcher {
   }
 
   /** Tasks that were named and are not ready. */
-  async #sayWhatWaits({ planning, plan }: Sides): Promise<void> {
+  async #sayWhatWaits({ planning, fleet, plan }: Sides): Promise<void> {
     for (const id of this.#options.taskIds ?? []) {
       if (this.#ended.has(id)) continue;
       const task = await planning.task(plan.plan_id, id);
@@ -188,7 +228,13 @@ export class Dispatcher {
           : task.archived
             ? 'it is archived'
             : `it is in ${JSON.stringify(task.status)}${task.assignee === '' ? '' : `, assigned to ${task.assignee}`}`;
-      this.#end(task, runOf(task), isDone ? 'done' : 'waiting', isDone ? null : reason);
+      const run = runOf(task);
+      const unused =
+        run !== undefined && (await isSentAgain(fleet, run))
+          ? `so the result of ${run.task_id}, which was sent again, does not come into the plan: handfast task result ${run.task_id}`
+          : undefined;
+      const why = [isDone && unused === undefined ? '' : reason, unused ?? ''].filter((part) => part !== '').join('; ');
+      this.#end(task, run, isDone ? 'done' : 'waiting', why === '' ? null : why);
     }
   }
 
@@ -197,7 +243,8 @@ export class Dispatcher {
     const { leaseMs, retry } = this.#options;
     const before = await planning.task(plan.plan_id, taskId);
     const known = runOf(before);
-    if (known !== undefined && isFailed(known) && !retry) {
+    const sentAgain = known !== undefined && (await isSentAgain(fleet, known));
+    if (known !== undefined && isFailed(known) && !retry && !sentAgain) {
       return this.#end(before, known, known.state, 'its run failed before; --retry dispatches it again');
     }
     if (known !== undefined && !isFailed(known) && known.state !== 'done' && known.fleet !== fleet.name) {
@@ -215,7 +262,7 @@ export class Dispatcher {
     this.#active.set(taskId, { claim });
     this.#unfinished.add(taskId);
     const found = runOf(claim.task);
-    const isNew = found === undefined || (isFailed(found) && retry);
+    const isNew = found === undefined || (isFailed(found) && retry && !sentAgain);
     const run = isNew ? newRun(before, claim.fence, fleet.name) : found;
     try {
       await claim.update({ assignee: FLEET, metadata: { fleet: run } });
@@ -309,15 +356,16 @@ export class Dispatcher {
       }
     }
     const again = runOf(task);
-    const isSame = again !== undefined && again.task_id === run.task_id && again.state === run.state;
+    const isSame = again !== undefined && again.task_id === run.task_id && sameRun(again, run);
+    const way = mayBeSentAgain(run) ? `\n${wayBack(task, run)}` : '';
     await claim.update({
       metadata,
-      ...(!isSame && { comment }),
+      ...(!isSame && { comment: `${comment}${way}` }),
       ...(run.assigned && run.state !== 'parked' && { clear: ['assignee'] }),
     });
     await claim.release();
-    const way = run.state === 'parked' ? `; see: handfast task show ${run.task_id}` : '';
-    this.#end(task, run, run.state, `${reason}${way}`);
+    const see = run.state === 'parked' ? `; see: handfast task show ${run.task_id}` : '';
+    this.#end(task, run, run.state, `${reason}${see}`);
   }
 
   /** The claim was lost, or the dispatcher stops: gives the claim back, and cancels the run when the task was taken back. */
@@ -348,6 +396,8 @@ export class Dispatcher {
     this.#unfinished.delete(task.task_id);
     const outcome = { ...lineOf(task, run), state, reason };
     this.#ended.set(task.task_id, outcome);
+    if (run !== undefined && run.state === state && mayBeSentAgain(run)) this.#failed.set(task.task_id, run);
+    else this.#failed.delete(task.task_id);
     this.#options.onChange(outcome);
   }
 
@@ -387,6 +437,12 @@ const isKnown = (fleet: CommandFleet, taskId: string): Promise<boolean> =>
       return false;
     },
   );
+
+/** Whether the operator of the fleet sent a run again that had failed or was parked. */
+async function isSentAgain(fleet: CommandFleet, run: FleetRun): Promise<boolean> {
+  if (!mayBeSentAgain(run) || run.fleet !== fleet.name || !(await isKnown(fleet, run.task_id))) return false;
+  return !sameRun(updated(run, await fleet.get(run.task_id)), run);
+}
 
 /** The task is no longer the fleet's: ended or archived, claimed by another agent, or with another run. */
 const isTakenBack = (task: Task, run: FleetRun, { rules }: Plan): boolean =>

@@ -29,6 +29,10 @@ const FAILED: ReadonlySet<string> = new Set(['partial', 'blocked', 'error', 'los
 
 export const isFailed = ({ state }: FleetRun): boolean => FAILED.has(state);
 
+/** Its operator may send it again with `handfast task retry`. */
+export const mayBeSentAgain = (run: FleetRun): boolean =>
+  run.state === 'parked' || (isFailed(run) && run.state !== 'refused');
+
 /** @param task as it was before it was claimed: a claimed one shows the agent of the claim */
 export const newRun = ({ plan_id, task_id, assignee, claim }: Task, fence: number, fleet: string): FleetRun => ({
   task_id: `${plan_id}-${task_id}-${fence}`,
@@ -74,6 +78,20 @@ export const specOf = (task: Task, run: FleetRun, more: Partial<FleetTaskSpec>):
   task_id: run.task_id,
   brief: task.description === '' ? task.title : `${task.title}\n\n${task.description}`,
 });
+
+/** How the result of a run that its operator sends again comes into the plan. */
+export const wayBack = (
+  { plan_id, task_id }: Pick<Task, 'plan_id' | 'task_id'>,
+  run: Pick<FleetRun, 'task_id'>,
+): string =>
+  `after "handfast task retry ${run.task_id}": "handfast plan dispatch ${plan_id} ${task_id}" brings its result into the plan`;
+
+/** What a retry of a run in the fleet says, by its id alone. Undefined: it is none of a plan. */
+export function noteOnRetry(fleetTaskId: string): string | undefined {
+  const [, planId, taskId] = /^([0-9a-f]{12})-([0-9a-f]{12})-\d{1,15}$/.exec(fleetTaskId) ?? [];
+  if (planId === undefined || taskId === undefined) return undefined;
+  return `it is a run of a task in a plan; its result comes into the plan with: handfast plan dispatch ${planId} ${taskId}`;
+}
 
 /** Longest comment, characters: the plan accepts more. */
 const MAX_COMMENT = 8_000;

@@ -1,6 +1,7 @@
 /**
  * `handfast task …`: hands tasks to a fleet, looks at them and acts on them, from any terminal.
  */
+import { builtinCapabilities } from '../../capabilities/index.ts';
 import { parseDeadline } from '../../config/parse-deadline.ts';
 import { loadTaskBatch } from '../../config/task-batch.ts';
 import type { TaskRecord, TaskSpec, TaskState } from '../../fleet/orchestrator/task.ts';
@@ -300,7 +301,15 @@ export const taskRetry = (
   id: string,
   flags: ControlFlags & { readonly worker?: string },
   terminal: Terminal,
-): Promise<void> => acted(id, flags, terminal, ({ fleet }, taskId) => fleet.retry(taskId, flags.worker));
+): Promise<void> =>
+  acted(id, flags, terminal, async ({ fleet }, taskId) => {
+    const task = await fleet.retry(taskId, flags.worker);
+    for (const { retryNote } of terminal.json ? [] : builtinCapabilities) {
+      const note = retryNote?.(taskId);
+      if (note !== undefined) terminal.note(note);
+    }
+    return task;
+  });
 
 export const taskDrop = (
   id: string,

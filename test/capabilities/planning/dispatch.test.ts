@@ -3,7 +3,7 @@
  * plan, and kills of any of them neither repeat a run nor lose one.
  */
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -123,6 +123,30 @@ test('tasks go to the fleet as they become ready, and results, errors and cancel
     if (state === 'canceled') break;
     await pause(100);
   }
+});
+
+test('a run that is sent again with task retry comes back into its plan', { timeout: 240_000 }, async (t) => {
+  const place = new Place(t);
+  const { user } = place;
+  await place.host();
+  await place.fleet();
+  await place.worker();
+  const { plan_id } = await user.json(['plan', 'create', 'release']);
+  const id = await place.add('read "later.txt"');
+  const dispatched = await user.run(['plan', 'dispatch', 'release']);
+  assert.equal(dispatched.code, 5);
+  const run: string = (await place.task(id)).metadata.fleet.task_id;
+  const way = `handfast plan dispatch ${plan_id} ${id}`;
+  assert.ok(dispatched.stderr.includes(`after "handfast task retry ${run}": "${way}"`), dispatched.stderr);
+  writeFileSync(join(place.work, 'later.txt'), 'it is here\n');
+  const retried = await user.run(['task', 'retry', run]);
+  assert.ok(retried.stderr.includes(way), retried.stderr);
+  const again = await user.run(['plan', 'dispatch', plan_id, id]);
+  assert.equal(again.code, 0, `${again.stdout}${again.stderr}`);
+  const task = await place.task(id);
+  assert.deepEqual([task.status, task.metadata.fleet.task_id], ['done', run]);
+  assert.match((await user.run(['plan', 'history', 'release', id])).stdout, /later\.txt/);
+  assert.equal((await user.json<Json[]>(['task', 'ls'])).length, 1);
 });
 
 test('kill -9 of the command, the host and the orchestrator repeats no run and loses none', {
