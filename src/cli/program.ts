@@ -9,7 +9,7 @@ import { isOutOfSpace } from '../base/disk-space.ts';
 import { fail } from '../wire/errors.ts';
 import { addBuiltinCommands, addPackageCommands } from './capability-commands.ts';
 import { candidateLines, candidatesFor, completionScript, SHELLS, type Shell } from './completion.ts';
-import { addExamples } from './examples.ts';
+import { addExamples, commandsBelow, wordsOf } from './examples.ts';
 import { reportFailure } from './failure.ts';
 import { addFleet } from './fleet-commands.ts';
 import { leaveSoon } from './leave.ts';
@@ -50,12 +50,20 @@ export async function run(words: readonly string[]): Promise<number> {
     process.exit(reportFailure(fail(code, `the output could not be written: ${error.message}`), json));
   });
   let exit = 0;
+  /** The command whose words were wrong. */
+  let asked = '';
   const act = performer((code) => {
     exit = code;
   }, json);
   try {
     const program = await commandLine(act, words);
     await addPackageCommands(program, words, act);
+    for (const command of commandsBelow(program)) {
+      command.exitOverride((error) => {
+        asked = wordsOf(command);
+        throw error;
+      });
+    }
     await program.parseAsync([...words], { from: 'user' });
     return exit;
   } catch (error) {
@@ -63,7 +71,14 @@ export async function run(words: readonly string[]): Promise<number> {
     if (error.exitCode === 0) return 0;
     // Help that was printed for a missing command needs no error text as well.
     if (error.code === 'commander.help') return 2;
-    return reportFailure(fail('usage', `${error.message.replace(/^error: /, '')}; see: handfast --help`), json);
+    const problem = error.message
+      .replace(/^error: /, '')
+      .replace(/\.$/, '')
+      .replace(/\s+/g, ' ');
+    return reportFailure(
+      fail('usage', `${problem}; see: ${['handfast', asked, '--help'].filter(Boolean).join(' ')}`),
+      json,
+    );
   }
 }
 

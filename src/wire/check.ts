@@ -25,6 +25,9 @@ const MAX_ISSUES = 8;
 /** Longest path sent to a peer, in characters; the names in it may be the peer's own. */
 const MAX_PATH = 80;
 
+/** The pattern of names: how many characters, and no control characters. */
+const NAME_PATTERN = /^\^\[\^\\u0000-\\u001f\]\{(\d+),(\d+)\}\$$/;
+
 /** A path as it is sent: cut where it is long. */
 export const shortPath = (path: string): string => (path.length > MAX_PATH ? `${path.slice(0, MAX_PATH)}…` : path);
 
@@ -37,6 +40,9 @@ export function issuePath(issue: Issue): string {
 /** One line about an issue, without the offending value: `must be string`. Its path names a missing field already. */
 export function issueText(issue: Issue): string {
   if (issue.params.missingProperty !== undefined) return 'is required';
+  if (issue.params.additionalProperty !== undefined) return 'is not a known property';
+  const lengths = NAME_PATTERN.exec(String(issue.params.pattern));
+  if (lengths !== null) return `must have ${lengths[1]} to ${lengths[2]} characters, none of them a control character`;
   const allowed = issue.params.allowedValues ?? issue.params.allowedValue;
   const names = allowed === undefined ? '' : `: ${[allowed].flat().slice(0, 12).map(String).join(', ')}`;
   return `${issue.message ?? issue.keyword}${names}`;

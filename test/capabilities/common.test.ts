@@ -5,9 +5,11 @@
  * What a capability does beyond that is tested in its own folder.
  */
 import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentSession } from '../../src/agent/agent.ts';
 import { EnvClient } from '../../src/capabilities/env/client.ts';
 import { builtinCapability } from '../../src/capabilities/index.ts';
@@ -15,6 +17,7 @@ import { LearningClient } from '../../src/capabilities/learning/client.ts';
 import { MemoryClient } from '../../src/capabilities/memory/client.ts';
 import { PlanningClient } from '../../src/capabilities/planning/client.ts';
 import { connect } from '../../src/connect.ts';
+import type { CallOptions } from '../../src/connection/call.ts';
 import { createHost, type Host, type HostOptions } from '../../src/host/host.ts';
 import type { Plugin } from '../../src/host/plugin.ts';
 import { memoryJournal } from '../../src/journal/memory.ts';
@@ -46,7 +49,9 @@ interface Row {
   /** Options that leave room for one, and the error of the second. */
   readonly small: { readonly options: object; readonly code: string };
   /** Makes the change number `at` of many; resolves when it is stored. */
-  many(agent: AgentSession): Promise<{ next(at: number): Promise<unknown>; count(): Promise<number> }>;
+  many(
+    agent: AgentSession,
+  ): Promise<{ next(at: number, options?: CallOptions): Promise<unknown>; count(): Promise<number> }>;
   /** A request of A2E 1.0 as a plain client sends it. */
   readonly plain: { readonly type: string; readonly [field: string]: unknown };
 }
@@ -77,7 +82,7 @@ const table: readonly Row[] = [
     async many(agent) {
       const memory = await new MemoryClient(agent).open();
       return {
-        next: (at) => memory.store({ key: `key ${at}`, content: 'text' }),
+        next: (at, options) => memory.store({ key: `key ${at}`, content: 'text' }, options),
         count: async () => (await memory.list({ limit: 1000 })).total,
       };
     },
@@ -102,7 +107,7 @@ const table: readonly Row[] = [
     async many(agent) {
       const learning = new LearningClient(agent);
       return {
-        next: () => learning.decide('many', ['a', 'b']),
+        next: (_, options) => learning.decide('many', ['a', 'b'], options),
         count: async () => (await learning.stats()).choices[0]?.decisions ?? 0,
       };
     },
@@ -125,7 +130,7 @@ const table: readonly Row[] = [
       const planning = new PlanningClient(agent);
       const { plan_id } = await planning.createPlan('many');
       return {
-        next: (at) => planning.add(plan_id, `task ${at}`),
+        next: (at, options) => planning.add(plan_id, `task ${at}`, {}, options),
         count: async () => (await planning.tasks(plan_id)).length,
       };
     },
@@ -151,7 +156,7 @@ const table: readonly Row[] = [
     async many(agent) {
       const episode = await new EnvClient(agent).reset('CliffWalking-v1', { seed: 1 });
       // Up and against the upper edge: no episode ends by it.
-      return { next: () => episode.step(0), count: async () => (await episode.observe()).step };
+      return { next: (_, options) => episode.step(0, options), count: async () => (await episode.observe()).step };
     },
     plain: { type: 'env/reset/req', env_name: 'CartPole-v1', seed: 1, options: {} },
   },
@@ -316,6 +321,45 @@ for (const row of table) {
       replies.push(...raw.received.filter((message) => message.req_id === 'r' && !replies.includes(message)));
       assert.equal(replies.length, 1);
       assert.ok(replies[0].type === replyTo(row.plain.type) || replies[0].code === 'cancelled');
+    });
+
+    test('calls whose deadline passes, and aborted ones, end at once, are made once or not at all, and leave nothing', async (t) => {
+      const host = await hostOf(t, row);
+      const agent = await agentOf(t, host, row);
+      const { next, count } = await row.many(agent);
+      // What is aborted while it waits.
+      const controller = new AbortController();
+      const ends = {
+        timeout: (): CallOptions => ({ timeoutMs: 1 }),
+        cancelled: (): CallOptions => ({ signal: controller.signal }),
+      };
+      let made = 0;
+      let failed = 0;
+      for (const [code, options] of Object.entries(ends)) {
+        const before = failed;
+        for (let round = 0; failed === before && round < 50; round++) {
+          const calls = Array.from({ length: 20 }, (_, at) => next(at, options()));
+          if (code === 'cancelled') setImmediate(() => controller.abort());
+          // The deadline passes while the host is busy.
+          else for (const until = performance.now() + 3; performance.now() < until; );
+          for (const outcome of await Promise.allSettled(calls)) {
+            if (outcome.status === 'fulfilled') made += 1;
+            else {
+              failed += 1;
+              assert.equal(asError(outcome.reason).code, code);
+            }
+          }
+        }
+        assert.ok(failed > before, `no call ended with ${code}`);
+      }
+      assert.deepEqual(getEventListeners(controller.signal, 'abort'), []);
+      const busy = (): number => host.health().running + host.health().abandoned;
+      for (let waited = 0; busy() > 0 && waited < 10_000; waited += 10) await sleep(10);
+      assert.equal(busy(), 0);
+      const counted = await count();
+      assert.ok(counted >= made && counted <= made + failed, `${counted} of ${made} made and ${failed} failed`);
+      await next(10_000);
+      assert.equal(await count(), counted + 1, 'nothing is made later');
     });
 
     test('changes over a link that is lost again and again happen exactly once', async (t) => {

@@ -6,6 +6,7 @@ import type {
   CommandContext,
   CommandTerminal,
 } from '../../packages/capability.ts';
+import { wholeNumber } from '../../packages/command-values.ts';
 import { fail } from '../../wire/errors.ts';
 import { isObject } from '../../wire/json.ts';
 import { type EnvCheckReport, EnvClient, type EnvRecord, type RemoteEpisode } from './client.ts';
@@ -77,8 +78,10 @@ export const commands: readonly CapabilityCommand[] = [
     async run({ args: [name], options, agent, signal, terminal }) {
       const make = makeOf(options);
       const asked = {
-        seed: wholeOf(options, 'seed', 0),
-        ...(options.steps !== undefined && { steps: wholeOf(options, 'steps', 0) }),
+        seed: seedOf(options) ?? 0,
+        ...(options.steps !== undefined && {
+          steps: wholeNumber(options.steps, '--steps', { least: 1, most: 1_000 }) ?? 0,
+        }),
         ...(make && { make }),
       };
       const report = await clientOf(agent).check(name as string, asked, { signal, timeoutMs: CHECK_MS });
@@ -159,7 +162,7 @@ export const commands: readonly CapabilityCommand[] = [
         import('./recording/jsonl.ts'),
       ]);
       const events = rollout(agent, args[0] as string, rolloutOf(context), { signal });
-      const maxBytes = wholeOf(options, 'maxBytes', MAX_RECORD_BYTES);
+      const maxBytes = wholeNumber(options.maxBytes, '--max-bytes', { least: 1 }) ?? MAX_RECORD_BYTES;
       const recorded = await writeTrajectories(args[1] as string, events, maxBytes);
       if (terminal.json) terminal.document({ file: args[1], ...recorded });
       else
@@ -206,8 +209,8 @@ function showReport(name: string, { findings, gymnasium }: EnvCheckReport, termi
 function rolloutOf({ options }: CommandContext): RolloutOptions {
   const make = makeOf(options);
   return {
-    episodes: wholeOf(options, 'episodes', 1),
-    maxSteps: wholeOf(options, 'maxSteps', 10_000),
+    episodes: wholeNumber(options.episodes, '--episodes', { least: 1 }) ?? 1,
+    maxSteps: wholeNumber(options.maxSteps, '--max-steps', { least: 1 }) ?? 10_000,
     seed: seedOf(options),
     policy: policyOf(options.policy),
     ...(make && { make }),
@@ -219,16 +222,7 @@ function policyOf(given: unknown): Policy {
   return given === 'suggested' ? 'suggested' : { always: actionOf(given as string) };
 }
 
-const seedOf = (options: EnvRecord): number | null => (options.seed === undefined ? null : wholeOf(options, 'seed', 0));
-
-function wholeOf(options: EnvRecord, name: string, fallback: number): number {
-  const given = options[name];
-  if (given === undefined) return fallback;
-  const value = Number(given);
-  if (given !== '' && Number.isSafeInteger(value) && value >= 0) return value;
-  const flag = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-  throw fail('usage', `--${flag} must be a whole number, got ${JSON.stringify(given)}`);
-}
+const seedOf = ({ seed }: EnvRecord): number | null => wholeNumber(seed, '--seed') ?? null;
 
 function makeOf({ make }: EnvRecord): EnvRecord | undefined {
   if (make === undefined) return undefined;

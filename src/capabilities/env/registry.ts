@@ -3,6 +3,7 @@
  * plugin reads this list and adds what the configuration names.
  */
 import { type JsonSchema, lazyCheck } from '../../base/json-schema.ts';
+import { suggest } from '../../base/suggest.ts';
 import { type Check, violation } from '../../wire/check.ts';
 import type { JsonObject } from '../../wire/json.ts';
 import type { Environment, EnvironmentKind } from './environment.ts';
@@ -130,7 +131,8 @@ export async function makeEnvironment(
   { timeLimit: limited = true }: { readonly timeLimit?: boolean } = {},
 ): Promise<Environment> {
   // The validator takes tens of milliseconds to load, and most environments are made without options.
-  if (Object.keys(options).length > 0) check(`options.make of ${kind.id}`, checksOf(kind).make, options);
+  if (Object.keys(options).length > 0)
+    check(`options.make of ${kind.id}`, checksOf(kind).make, options, makeSchema(kind));
   const { max_episode_steps: limit = kind.maxEpisodeSteps, wrappers, ...own } = options;
   const made = await guarded(kind.id, () => kind.make(own));
   const environment = limit === undefined || !limited ? made : timeLimit(made, Number(limit));
@@ -140,7 +142,7 @@ export async function makeEnvironment(
 
 /** @throws `env.invalid_options` when what its reset takes does not fit; `detail.path` says where */
 export function checkResetOptions(kind: EnvironmentKind, options: JsonObject): void {
-  if (Object.keys(options).length > 0) check(`options of ${kind.id}`, checksOf(kind).reset, options);
+  if (Object.keys(options).length > 0) check(`options of ${kind.id}`, checksOf(kind).reset, options, kind.resetOptions);
 }
 
 interface Checks {
@@ -160,8 +162,17 @@ function checksOf(kind: EnvironmentKind): Checks {
   return found;
 }
 
-function check(name: string, fits: Check, options: JsonObject): void {
+function check(name: string, fits: Check, options: JsonObject, { properties }: JsonSchema): void {
   if (fits(options)) return;
+  const [first] = fits.errors ?? [];
+  const unknown = first?.instancePath === '' ? first.params.additionalProperty : undefined;
+  if (typeof unknown === 'string') {
+    const known = Object.keys(properties ?? {});
+    const near = suggest(unknown, known);
+    const meant = near === undefined ? `; it has ${known.join(', ') || 'none'}` : `; did you mean "${near}"?`;
+    const { detail } = violation(name, fits.errors);
+    throw failure('invalid_options', `${name} has no ${JSON.stringify(unknown.slice(0, 64))}${meant}`, detail);
+  }
   const { message, detail } = violation(name, fits.errors);
   throw failure('invalid_options', message, detail);
 }

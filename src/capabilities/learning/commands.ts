@@ -2,6 +2,7 @@
 import { POLICY_NAMES, type PolicyName, type PolicySettings } from '../../base/bandits/settings.ts';
 import { suggest } from '../../base/suggest.ts';
 import type { CapabilityCommand, CommandContext, CommandTerminal } from '../../packages/capability.ts';
+import { oneOf } from '../../packages/command-values.ts';
 import { fail } from '../../wire/errors.ts';
 import { LearningClient, type OfAgent } from './client.ts';
 import type { ChoiceStats, ComponentPerformanceRecord, Recommendation } from './messages.ts';
@@ -87,6 +88,9 @@ function showRecommendations(terminal: CommandTerminal, recommendations: readonl
   }
 }
 
+const strategyOf = (given: unknown) =>
+  given === undefined ? '' : oneOf(textOf(given), '--strategy', ['ppo', 'ucb1', 'epsilon_greedy', 'softmax']);
+
 function proposalOf(text: unknown): Readonly<Record<string, unknown>> {
   try {
     const value: unknown = JSON.parse(textOf(text));
@@ -137,6 +141,11 @@ export const commands: readonly CapabilityCommand[] = [
       if (terminal.json) terminal.document({ experience_id, ...rest });
       else {
         terminal.line(decided.option);
+        if (policy !== undefined && policy.name !== decided.policy) {
+          terminal.note(
+            `${textOf(args[0])} has the policy ${decided.policy} since its first decision; "handfast learning adapt ${textOf(args[0])} --policy ${policy.name}" changes it`,
+          );
+        }
         terminal.note(
           `chosen by ${decided.policy} with probability ${fixed(decided.propensity)}; reward it with: handfast learning reward ${experience_id} <reward>`,
         );
@@ -167,10 +176,10 @@ export const commands: readonly CapabilityCommand[] = [
     async run(context) {
       const { args, options, terminal } = context;
       const policy = policyOf(options.policy);
-      const strategy = policy === undefined ? textOf(options.strategy) : 'custom';
+      const strategy = policy === undefined ? strategyOf(options.strategy) : 'custom';
       const adapted = await client(context).adapt(textOf(args[0]), {
         ...of(context),
-        ...(strategy !== '' && { strategy: strategy as 'custom' }),
+        ...(strategy !== '' && { strategy }),
         ...(policy && { policy }),
       });
       if (terminal.json) terminal.document(adapted);
@@ -278,6 +287,9 @@ export const commands: readonly CapabilityCommand[] = [
     async run(context) {
       const { args, options, terminal } = context;
       const policy = policyOf(options.policy);
+      if ((policy === undefined) === (options.option === undefined)) {
+        throw fail('usage', 'name what to estimate: --option or --policy, one of them');
+      }
       const evaluated = await client(context).evaluate(textOf(args[0]), {
         ...of(context),
         ...(typeof options.option === 'string' && { option: options.option }),

@@ -1,5 +1,6 @@
 /** `handfast memory …`. Listed by `capability.ts`. */
 import type { CapabilityCommand, CommandContext } from '../../packages/capability.ts';
+import { fileError, oneOf, wholeNumber } from '../../packages/command-values.ts';
 import { fail } from '../../wire/errors.ts';
 import { isObject } from '../../wire/json.ts';
 import { type Memory, MemoryClient, type MemoryForget, type MemoryNewEntry, type MemoryTier } from './client.ts';
@@ -41,10 +42,12 @@ const open = ({ agent, options, signal }: CommandContext): Promise<Memory> => {
 const defaultTier = ({ options }: CommandContext): MemoryTier =>
   tierOf(options.tier) || (options.agent === undefined ? 'semantic' : 'episodic');
 
-const tierOf = (value: unknown): MemoryTier | '' => (text(value) ?? '') as MemoryTier | '';
+const tierOf = (value: unknown): MemoryTier | '' =>
+  value === undefined ? '' : oneOf(String(value), '--tier', ['working', 'episodic', 'semantic']);
 
 /** A key of the command line: JSON where it is an object, else a text. */
 function keyOfWord(word: string): string | MemoryKey {
+  if (word === '') throw fail('usage', 'the key is empty; name the entry, such as: handfast memory add city Lisbon');
   if (!word.startsWith('{')) return word;
   return parsed(word, 'the key') as MemoryKey;
 }
@@ -75,13 +78,6 @@ function instant(value: unknown, flag: string): number | undefined {
   if (Number.isNaN(at))
     throw fail('usage', `${flag}: invalid time ${JSON.stringify(value)}: use an RFC 3339 date, such as 2026-03-01`);
   return at / 1000;
-}
-
-function whole(value: unknown, flag: string, fallback: number): number {
-  if (value === undefined) return fallback;
-  const number = Number(value);
-  if (Number.isInteger(number) && number >= 0) return number;
-  throw fail('usage', `${flag}: expected a whole number, got ${JSON.stringify(value)}`);
 }
 
 const list = (value: unknown): string[] => (text(value) ?? '').split(',').filter((word) => word !== '');
@@ -122,7 +118,7 @@ const add: CapabilityCommand = {
       tier: defaultTier(context),
       tags: list(options.tag),
       source: text(options.source) ?? 'handfast memory add',
-      ttl: whole(options.ttl, '--ttl', 0),
+      ttl: wholeNumber(options.ttl, '--ttl') ?? 0,
       valid_from: instant(options.validFrom, '--valid-from') ?? null,
       valid_until: instant(options.validUntil, '--valid-until') ?? null,
       supersedes: options.supersedes === undefined ? [] : [keyOfWord(String(options.supersedes))],
@@ -154,10 +150,12 @@ const search: CapabilityCommand = {
       (args[0] as readonly string[]).join(' '),
       {
         tier: tierOf(options.tier),
-        limit: whole(options.limit, '--limit', 10),
+        limit: wholeNumber(options.limit, '--limit') ?? 10,
         tags: list(options.tag),
         ...(asOf !== undefined && { asOf }),
-        ...(options.ranking !== undefined && { ranking: options.ranking as 'hybrid' }),
+        ...(options.ranking !== undefined && {
+          ranking: oneOf(String(options.ranking), '--ranking', ['hybrid', 'lexical', 'vector']),
+        }),
       },
       { signal },
     );
@@ -205,7 +203,7 @@ const ls: CapabilityCommand = {
   async run(context) {
     const { options, signal, terminal } = context;
     const page = await (await open(context)).list(
-      { tier: tierOf(options.tier), tags: list(options.tag), limit: whole(options.limit, '--limit', 20) },
+      { tier: tierOf(options.tier), tags: list(options.tag), limit: wholeNumber(options.limit, '--limit') ?? 20 },
       { signal },
     );
     if (terminal.json) terminal.document(page);
@@ -305,6 +303,13 @@ const publish: CapabilityCommand = {
     const tags = list(options.tag);
     if (keys.length + tags.length === 0) throw fail('usage', 'name what to publish: keys or --tag');
     const published = await (await open(context)).publish(space, { keys: keys.map(keyOfWord), tags }, { signal });
+    if (published.length === 0) {
+      const of = keys.length > 0 ? `the key ${keys.join(' or ')}` : `the label ${tags.join(' or ')}`;
+      throw fail(
+        'not_found',
+        `no semantic entry of this memory has ${of}; "handfast memory ls --tier semantic" lists them`,
+      );
+    }
     if (terminal.json) terminal.document({ published });
     else
       terminal.note(published.length === 1 ? `1 entry is in ${space}` : `${published.length} entries are in ${space}`);
@@ -349,7 +354,7 @@ const exportEntries: CapabilityCommand = {
       terminal.document(entry);
       count += 1;
     }
-    terminal.note(count === 1 ? '1 entry' : `${count} entries`);
+    if (!terminal.json) terminal.note(count === 1 ? '1 entry' : `${count} entries`);
     return undefined;
   },
 };
@@ -389,8 +394,7 @@ const importEntries: CapabilityCommand = {
         if (batch.length === IMPORT_BATCH) await flush();
       }
     } catch (thrown) {
-      if ((thrown as NodeJS.ErrnoException).code !== 'ENOENT') throw thrown;
-      throw fail('usage', `there is no file ${file}`);
+      throw fileError(thrown, file, 'JSON lines, as "handfast memory export" prints them');
     }
     if (batch.length > 0) await flush();
     if (terminal.json) terminal.document({ stored: count, errors: problems });
@@ -405,7 +409,10 @@ function imported(line: string, number: number): MemoryNewEntry {
   try {
     entry = JSON.parse(line);
   } catch {
-    throw fail('usage', `line ${number} is not JSON`);
+    throw fail(
+      'usage',
+      `line ${number} is not JSON: ${line.slice(0, 60)}; each line is an entry, as "handfast memory export" prints them`,
+    );
   }
   if (!isObject(entry)) throw fail('usage', `line ${number} is not an object`);
   return entry as unknown as MemoryNewEntry;

@@ -1,7 +1,9 @@
 /** `handfast plan …`: plans, tasks, claims, boards, Markdown documents and what happens in a plan. */
 import { readFile, writeFile } from 'node:fs/promises';
 import type { AgentSession } from '../../agent/agent.ts';
+import { suggest } from '../../base/suggest.ts';
 import type { CapabilityCommand, CommandTerminal } from '../../packages/capability.ts';
+import { fileError, oneOf, unexpected, wholeNumber } from '../../packages/command-values.ts';
 import { fail } from '../../wire/errors.ts';
 import { type Entry, type Plan, PlanningClient, type TaskLine } from './client.ts';
 import { DISPATCHER, dispatch, dispatchOptions } from './dispatch-command.ts';
@@ -26,7 +28,7 @@ const onPlan =
     const plan = one(
       plans,
       named,
-      'plan',
+      { what: 'plan', lists: 'ls' },
       ({ plan_id }) => plan_id,
       ({ name }) => name,
     );
@@ -38,14 +40,14 @@ const onTask = (run: (context: PlanContext & { readonly task: TaskLine }) => Pro
   onPlan(async (context) => {
     const tasks = await context.planning.tasks(context.plan.plan_id, { includeArchived: true });
     const [named = '', ...rest] = context.rest;
-    return run({ ...context, rest, task: taskMeant(tasks, named) });
+    return run({ ...context, rest, task: taskMeant(context.plan, tasks, named) });
   });
 
-const taskMeant = (tasks: readonly TaskLine[], named: string): TaskLine =>
+const taskMeant = (plan: Plan, tasks: readonly TaskLine[], named: string): TaskLine =>
   one(
     tasks,
     named,
-    'task',
+    { what: 'task', lists: `tasks ${plan.name || plan.plan_id}` },
     ({ task_id }) => task_id,
     ({ title }) => title,
   );
@@ -53,7 +55,7 @@ const taskMeant = (tasks: readonly TaskLine[], named: string): TaskLine =>
 function one<T>(
   all: readonly T[],
   named: string,
-  what: 'plan' | 'task',
+  { what, lists }: { readonly what: 'plan' | 'task'; readonly lists: string },
   idOf: (one: T) => string,
   nameOf: (one: T) => string,
 ): T {
@@ -61,10 +63,8 @@ function one<T>(
   const found = exact.length > 0 ? exact : all.filter((each) => named !== '' && idOf(each).startsWith(named));
   if (found.length === 1) return found[0] as T;
   if (found.length === 0) {
-    const [code, lists] =
-      what === 'plan' ? (['unknown_plan', 'ls'] as const) : (['unknown_task', 'tasks PLAN'] as const);
     throw failure(
-      code,
+      what === 'plan' ? 'unknown_plan' : 'unknown_task',
       `there is no ${what} ${JSON.stringify(named.slice(0, 64))}; "handfast plan ${lists}" lists them`,
     );
   }
@@ -104,8 +104,6 @@ function printEntry(terminal: CommandTerminal, entry: Entry): void {
   );
 }
 
-const number = (value: unknown): number | undefined => (value === undefined ? undefined : Number(value));
-
 const FENCE = ['--fence <n>', 'the fence of your claim: handfast plan claim prints it'] as const;
 
 /** Fails with `usage`. */
@@ -115,16 +113,33 @@ function fenceOf({ fence }: Readonly<Record<string, unknown>>): number {
   throw fail('usage', 'pass the fence of your claim: --fence <n>, as handfast plan claim printed it');
 }
 
+/** `ifRevision` of a change, where it was given. */
+function revisionOf(value: unknown): { readonly ifRevision?: number } {
+  const ifRevision = wholeNumber(value, '--if-revision', { least: 1 });
+  return ifRevision === undefined ? {} : { ifRevision };
+}
+
+/** Fails with `usage` for a column that the plan does not have: a task that is there would be missed on the board. */
+function mustBeColumn({ name, columns }: Plan, column: string, what: string, advice: string): void {
+  if (columns.includes(column)) return;
+  const near = suggest(column, columns);
+  const meant = near === undefined ? `; it has ${columns.join(', ')}` : `; did you mean "${near}"?`;
+  throw fail(
+    'usage',
+    `${what}: the plan ${JSON.stringify(name)} has no column ${JSON.stringify(column)}${meant} ${advice}`.trim(),
+  );
+}
+
 function secondsOf(value: unknown): number {
   const seconds = Number(value);
   if (seconds > 0 && Number.isFinite(seconds)) return seconds;
-  throw fail('usage', `--lease needs seconds, got ${JSON.stringify(value)}`);
+  throw unexpected('--lease', 'seconds', value);
 }
 
 function renaming(pair: string): [string, string] {
   const at = pair.indexOf('=');
   if (at > 0 && at < pair.length - 1) return [pair.slice(0, at), pair.slice(at + 1)];
-  throw fail('usage', `--rename needs old=new, got ${JSON.stringify(pair)}`);
+  throw unexpected('--rename', 'old=new', pair);
 }
 
 const list = (value: unknown): string[] | undefined => value as string[] | undefined;
@@ -155,6 +170,8 @@ export const commands: readonly CapabilityCommand[] = [
     ],
     async run({ agent, args: [name], options, terminal, signal }) {
       const { columns, description, private: own } = options;
+      if (name === '')
+        throw fail('usage', 'the name of the plan is empty; name it, such as: handfast plan create release');
       const plan = await new PlanningClient(agent).createPlan(
         name as string,
         { columns: list(columns) ?? [], description: (description as string) ?? '', private: own === true },
@@ -168,7 +185,7 @@ export const commands: readonly CapabilityCommand[] = [
     about: 'show the tasks of a plan by column',
     options: [['--limit <n>', 'tasks of each column at most (default: 20)']],
     run: onPlan(async ({ planning, plan, options, terminal, signal }) => {
-      const limit = number(options.limit) ?? 20;
+      const limit = wholeNumber(options.limit, '--limit') ?? 20;
       const [board] = await planning.boards(plan.plan_id, { limit }, { signal });
       if (terminal.json) terminal.document(board);
       else {
@@ -190,8 +207,11 @@ export const commands: readonly CapabilityCommand[] = [
       ['--all', 'also archived ones'],
     ],
     run: onPlan(async ({ planning, plan, options, terminal, signal }) => {
-      const filter = { status: (options.status as string) ?? '', includeArchived: options.all === true };
-      return printTasks(terminal, await planning.tasks(plan.plan_id, filter, { signal }));
+      const status = (options.status as string) ?? '';
+      const tasks = await planning.tasks(plan.plan_id, { status, includeArchived: options.all === true }, { signal });
+      // Tasks stay in a column that was removed.
+      if (tasks.length === 0 && status !== '') mustBeColumn(plan, status, '--status', '');
+      return printTasks(terminal, tasks);
     }),
   },
   {
@@ -207,6 +227,7 @@ export const commands: readonly CapabilityCommand[] = [
     ],
     run: onPlan(async ({ planning, plan, rest: [title = ''], options, terminal, signal }) => {
       const { after, parent, status, assignee, priority, description } = options as Record<string, string | undefined>;
+      if (status) mustBeColumn(plan, status, '--status', '("handfast plan configure" adds columns)');
       const task = await planning.add(
         plan.plan_id,
         title,
@@ -216,7 +237,9 @@ export const commands: readonly CapabilityCommand[] = [
           ...(status && { status }),
           ...(assignee && { assignee }),
           ...(description && { description }),
-          ...(priority && { priority: Number(priority) }),
+          ...(priority !== undefined && {
+            priority: wholeNumber(priority, '--priority', { least: Number.MIN_SAFE_INTEGER }) ?? 0,
+          }),
         },
         { signal },
       );
@@ -257,12 +280,13 @@ export const commands: readonly CapabilityCommand[] = [
     ],
     run: onTask(async ({ planning, plan, task, rest: [status = ''], options, terminal, signal }) => {
       const { comment, fence, ifRevision, force } = options;
+      if (force !== true) mustBeColumn(plan, status, 'the column', '(--force moves it all the same)');
       const change = {
         status,
         force: force === true,
         ...(comment !== undefined && { comment: comment as string }),
-        ...(fence !== undefined && { fence: Number(fence) }),
-        ...(ifRevision !== undefined && { ifRevision: Number(ifRevision) }),
+        ...(fence !== undefined && { fence: fenceOf(options) }),
+        ...revisionOf(ifRevision),
       };
       const moved = await planning.update(plan.plan_id, task.task_id, change, { signal });
       return print(terminal, moved, lineOf(moved));
@@ -350,7 +374,7 @@ export const commands: readonly CapabilityCommand[] = [
       const rules = {
         ...(done !== undefined && { done: list(done) as string[] }),
         ...(active !== undefined && { active: active as string }),
-        ...(deps !== undefined && { deps: deps as 'enforced' | 'advisory' }),
+        ...(deps !== undefined && { deps: oneOf(deps as string, '--deps', ['enforced', 'advisory']) }),
       };
       const change = {
         ...(name !== undefined && { name: name as string }),
@@ -358,7 +382,7 @@ export const commands: readonly CapabilityCommand[] = [
         ...(columns !== undefined && { columns: list(columns) as string[] }),
         ...(rename !== undefined && { rename: Object.fromEntries((list(rename) as string[]).map(renaming)) }),
         ...(Object.keys(rules).length > 0 && { rules }),
-        ...(ifRevision !== undefined && { ifRevision: Number(ifRevision) }),
+        ...revisionOf(ifRevision),
       };
       const changed = await planning.configure(plan.plan_id, change, { signal });
       return print(terminal, changed, `${changed.plan_id}  ${changed.name}  ${changed.columns.join(' | ')}`);
@@ -381,9 +405,9 @@ export const commands: readonly CapabilityCommand[] = [
     about: 'follow a plan until Ctrl-C',
     options: [['--after <n>', 'start behind this entry of its history (0: from the beginning)']],
     run: onPlan(async ({ planning, plan, options, terminal, signal }) => {
-      const after = number(options.after);
+      const after = wholeNumber(options.after, '--after');
       const from = { signal, ...(after !== undefined && { after }) };
-      terminal.note(`following ${plan.name}; Ctrl-C ends`);
+      if (!terminal.json) terminal.note(`following ${plan.name}; Ctrl-C ends`);
       for await (const entry of planning.watch(plan.plan_id, from)) printEntry(terminal, entry);
       // A cancelled stream may also end as one that is complete.
       signal.throwIfAborted();
@@ -444,7 +468,7 @@ command takes it up: nothing is dispatched twice.`,
     run: onPlan(async (context) => {
       const { plan, planning, rest } = context;
       const all = rest.length === 0 ? [] : await planning.tasks(plan.plan_id, { includeArchived: true });
-      const taskIds = rest.length === 0 ? undefined : rest.map((named) => taskMeant(all, named).task_id);
+      const taskIds = rest.length === 0 ? undefined : rest.map((named) => taskMeant(plan, all, named).task_id);
       return dispatch(context, { planId: plan.plan_id, taskIds });
     }),
   },
@@ -452,7 +476,12 @@ command takes it up: nothing is dispatched twice.`,
     usage: 'share <plan> <principal> <role>',
     about: 'let another principal read or write a plan; role none ends it',
     run: onPlan(async ({ planning, plan, rest: [principal = '', role = ''], terminal, signal }) => {
-      const changed = await planning.share(plan.plan_id, principal, role as 'read' | 'write' | 'none', { signal });
+      const changed = await planning.share(
+        plan.plan_id,
+        principal,
+        oneOf(role, 'the role', ['read', 'write', 'none']),
+        { signal },
+      );
       return print(
         terminal,
         changed,
@@ -470,9 +499,10 @@ command takes it up: nothing is dispatched twice.`,
     run: onPlan(async ({ planning, plan, rest: [file = ''], options, terminal, signal }) => {
       const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
         if (error.code === 'ENOENT') return '';
-        throw error;
+        throw fileError(error, file, 'Markdown');
       });
-      const prefer = options.prefer as 'plan' | 'text' | undefined;
+      const prefer =
+        options.prefer === undefined ? undefined : oneOf(options.prefer as string, '--prefer', ['plan', 'text']);
       const dryRun = options.dryRun === true;
       const { text: merged, ...outcome } = await planning.markdown(
         plan.plan_id,

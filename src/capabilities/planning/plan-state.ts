@@ -514,7 +514,9 @@ export class PlanState {
   #claimedBy(task: StoredTask) {
     const { principal, agent, fence, claimed_at } = task.claim as StoredClaim;
     const expires_in_ms = this.expiresInMs(task.task_id);
-    return failure('claimed', `${agent} of ${principal} has claimed the task ${task.task_id}`, {
+    const seconds = Math.ceil(expires_in_ms / 1_000);
+    const message = `${agent} of ${principal} has claimed the task ${task.task_id} for ${seconds} s more; claim another, or wait`;
+    return failure('claimed', message, {
       claim: { principal, agent, fence, claimed_at, expires_in_ms },
       retry_after_ms: expires_in_ms,
     });

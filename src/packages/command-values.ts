@@ -1,0 +1,53 @@
+/**
+ * Reads what a user typed for the commands of a capability, and words the mistakes: which option, what it expects, what it
+ * got. Called by the `commands.ts` of the capabilities. All functions fail with `usage`.
+ */
+import { suggest } from '../base/suggest.ts';
+import { fail, type HandfastError } from '../wire/errors.ts';
+
+/** Longest part of a wrong value that an error shows, in characters. */
+const MAX_SHOWN = 80;
+
+/** A whole number of an option, `what` as `--limit`; undefined where it was not given. */
+export function wholeNumber(
+  value: unknown,
+  what: string,
+  { least = 0, most = Number.MAX_SAFE_INTEGER }: { readonly least?: number; readonly most?: number } = {},
+): number | undefined {
+  if (value === undefined) return undefined;
+  const number = value === '' ? Number.NaN : Number(value);
+  if (Number.isSafeInteger(number) && number >= least && number <= most) return number;
+  const range = most < Number.MAX_SAFE_INTEGER ? ` from ${least} to ${most}` : least <= 0 ? '' : ` from ${least}`;
+  throw unexpected(what, `a whole number${range}`, value);
+}
+
+/** One of some words. */
+export function oneOf<const Word extends string>(value: string, what: string, words: readonly Word[]): Word {
+  const known = words.find((word) => word === value);
+  if (known !== undefined) return known;
+  const near = suggest(value, words);
+  const all = `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`;
+  throw unexpected(what, all, value, near === undefined ? '' : `; did you mean ${near}?`);
+}
+
+/** The error of a value that an option does not accept. */
+export function unexpected(what: string, expected: string, value: unknown, advice = ''): HandfastError {
+  const text = String(value);
+  const got = JSON.stringify(text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text);
+  return fail('usage', `${what}: expected ${expected}, got ${got}${advice}`);
+}
+
+/** What is wrong with a file that was named, where the name is what is wrong; else what was thrown. */
+export function fileError(thrown: unknown, file: string, what: string): unknown {
+  switch ((thrown as NodeJS.ErrnoException | undefined)?.code) {
+    case 'ENOENT':
+      return fail('usage', `there is no file ${file}`);
+    case 'EISDIR':
+      return fail('usage', `${file} is a folder; name a file of ${what}`);
+    case 'EACCES':
+    case 'EPERM':
+      return fail('usage', `this user may not use the file ${file}`);
+    default:
+      return thrown;
+  }
+}
