@@ -14,23 +14,24 @@ import { planningPlugin } from '../../../src/capabilities/planning/plugin.ts';
 import { connect } from '../../../src/connect.ts';
 import { createHost } from '../../../src/host/host.ts';
 import { memoryJournal } from '../../../src/journal/memory.ts';
-import { listenTcp } from '../../../src/transport/socket.ts';
 import { startRelay } from '../../support/relay.ts';
+import { doorOf } from '../../support/sites.ts';
 
 const ENTRIES = 120;
+const transports = ['tcp', 'websocket', 'http'] as const;
 
-for (const fault of ['cut', 'swallow'] as const) {
-  test(`a follower over a link that is ${fault === 'cut' ? 'cut at any byte' : 'swallowed and cut'} gets every entry once`, {
-    timeout: 120_000,
+for (const [transport, fault] of transports.flatMap((name) => [[name, 'cut'] as const, [name, 'swallow'] as const])) {
+  test(`a follower over ${transport} that is ${fault === 'cut' ? 'cut at any byte' : 'swallowed and cut'} gets every entry once`, {
+    timeout: 180_000,
   }, async (t) => {
     const host = createHost({ plugins: [planningPlugin()], journal: memoryJournal() });
     await host.start();
     t.after(() => host.close(0));
-    const listener = await listenTcp({ host: '127.0.0.1', port: 0 }, (link) => host.accept(link));
-    t.after(() => listener.close());
-    const { hostname, port } = new URL(listener.address.replace('tcp:', 'http:'));
+    const door = await doorOf(transport, host, {}, ['127.0.0.1']);
+    t.after(() => door.close());
+    const address = new URL(door.address ?? assert.fail('it listens'));
     let budget = 900;
-    const relay = await startRelay({ host: hostname, port: Number(port) }, () => {
+    const relay = await startRelay({ host: address.hostname, port: Number(address.port) }, () => {
       budget += 700;
       return fault === 'cut' ? budget : Number.POSITIVE_INFINITY;
     });
@@ -38,7 +39,8 @@ for (const fault of ['cut', 'swallow'] as const) {
     await using writer = await connect(host, { capabilities: ['planning'], agentId: 'writer' });
     const { plan_id } = await writer.planning.createPlan('release');
     const { task_id } = await writer.planning.add(plan_id, 'Write');
-    await using follower = await connect(`tcp://127.0.0.1:${relay.port}`, {
+    address.port = String(relay.port);
+    await using follower = await connect(address.href, {
       capabilities: ['planning'],
       agentId: 'follower',
       reconnect: { livenessTimeoutMs: 500 },
@@ -67,6 +69,7 @@ for (const fault of ['cut', 'swallow'] as const) {
       Array.from({ length: ENTRIES + 2 }, (_, at) => at + 1),
     );
     assert.ok(relay.connections > 2, `${relay.connections} connections`);
+    if (fault === 'cut') assert.ok(relay.cuts > 1, `${relay.cuts} cuts`);
   });
 }
 
