@@ -4,8 +4,9 @@
  *
  * Called by `handfast config check`, and by `serve.ts` for what is logged at a start.
  */
+
+import { canCover } from '../base/workspace/path-cover.ts';
 import { shell } from '../capabilities/tools/builtin/index.ts';
-import { canCover } from '../capabilities/tools/builtin/shell-cover.ts';
 import type { HostConfig } from '../config/config.ts';
 import { restricted } from '../session/auth.ts';
 import { may } from '../session/rights.ts';

@@ -16,7 +16,7 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { canCover } from '../../src/capabilities/tools/builtin/shell-cover.ts';
+import { canCover } from '../../src/base/workspace/path-cover.ts';
 import { loadConfig } from '../../src/config/config.ts';
 import { connect } from '../../src/connect.ts';
 import * as control from '../../src/control.ts';

@@ -2,7 +2,7 @@
  * `handfast config check`: is the configuration right, what does it amount to, and who may do what? It starts no program, for
  * the file may not be trusted.
  */
-import { isCoverInstalled } from '../../capabilities/tools/builtin/shell-cover.ts';
+import { isCoverInstalled } from '../../base/workspace/path-cover.ts';
 import { formatProblem } from '../../config/config.ts';
 import { checkApprovalRules } from '../../server/control/approval-rules.ts';
 import { exposedPaths, exposingPrincipals } from '../../server/exposures.ts';

@@ -4,23 +4,23 @@
  *
  * The program leads a process group of its own; when the call ends, for any reason, the whole group is killed.
  * This is no sandbox: the program can do what the host's user can do. For restricted principals protected paths are covered
- * where the system allows it (`shell-cover.ts`).
+ * where the system allows it (`base/workspace/path-cover.ts`).
  */
 
 import { performance } from 'node:perf_hooks';
 import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import { type Child, type ChildExit, type Ending, exitCodeOf, startChild } from '../../../base/child.ts';
+import { childEnvironment } from '../../../base/child-environment.ts';
 import { within } from '../../../base/race.ts';
 import { processTimer } from '../../../base/timer-queue.ts';
 import { errnoOf, shown } from '../../../base/workspace/file-error.ts';
+import { covered } from '../../../base/workspace/path-cover.ts';
 import { holdDirectory } from '../../../base/workspace/workspace-path.ts';
 import type { CallContext } from '../../../host/context.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { result, type ShapedResult } from '../tool.ts';
 import { OutputCapture } from './output-capture.ts';
-import { covered } from './shell-cover.ts';
-import { shellEnvironment } from './shell-environment.ts';
 
 /** Output silent for this time after the program ended counts as complete, even if another process has the pipe open. */
 const SILENT_MS = 250;
@@ -102,7 +102,7 @@ export async function runShell(
   const stderr = new OutputCapture(args.max_output_bytes);
   const stop = Promise.withResolvers<Stop>();
   const failed = (error: unknown) => stop.resolve({ kind: 'failed', error });
-  const { child, output } = await start(args, context, shellEnvironment(args.env, hostEnvironment), (started) =>
+  const { child, output } = await start(args, context, childEnvironment(args.env, hostEnvironment), (started) =>
     Promise.all([
       pump(started.stdout, 'stdout', stdout, reading, context),
       pump(started.stderr, 'stderr', stderr, reading, context),

@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { signalGroup } from '../../../../src/base/child.ts';
+import { childEnvironment } from '../../../../src/base/child-environment.ts';
 import { shell } from '../../../../src/capabilities/tools/builtin/index.ts';
 import { OutputCapture } from '../../../../src/capabilities/tools/builtin/output-capture.ts';
-import { shellEnvironment } from '../../../../src/capabilities/tools/builtin/shell-environment.ts';
 import { call, callShaped, failsWith, makeWorkspace, put, testCall } from './support.ts';
 
 const tool = shell({ killGraceMs: 300 });
@@ -136,13 +136,13 @@ test('variables that change what programs load are refused', () => {
     'PATH',
     'PYTHONSTARTUP',
   ]) {
-    assert.throws(() => shellEnvironment({ [name]: 'x' }, {}), failsWith('tool_denied', 'env_refused'), name);
+    assert.throws(() => childEnvironment({ [name]: 'x' }, {}), failsWith('tool_denied', 'env_refused'), name);
   }
   for (const name of ['', 'A=B', 'BASH_FUNC_x%%', 'é', '1A']) {
-    assert.throws(() => shellEnvironment({ [name]: 'x' }, {}), failsWith('tool_error', 'bad_env'), name);
+    assert.throws(() => childEnvironment({ [name]: 'x' }, {}), failsWith('tool_error', 'bad_env'), name);
   }
-  assert.throws(() => shellEnvironment({ A: 'x\0' }, {}), failsWith('tool_error', 'bad_env'));
-  assert.deepEqual(shellEnvironment({}, { SECRET: 'x' }), { PATH: '/usr/local/bin:/usr/bin:/bin' });
+  assert.throws(() => childEnvironment({ A: 'x\0' }, {}), failsWith('tool_error', 'bad_env'));
+  assert.deepEqual(childEnvironment({}, { SECRET: 'x' }), { PATH: '/usr/local/bin:/usr/bin:/bin' });
 });
 
 test('standard input is given whole, or not at all, and need not be read', async (t) => {

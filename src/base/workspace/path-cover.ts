@@ -2,13 +2,13 @@
  * Covers protected paths for a program that a restricted principal runs: bubblewrap puts it into a view of the same files in
  * which what may not be read is empty, what may not be changed is read-only, and no folder above either can be renamed.
  *
- * Called by `shell.ts`. Where bubblewrap is missing or may not work, the program runs without it: it was granted, and
+ * Called by the tool `shell` and the capability `proc`. Where bubblewrap is missing or may not work, the program runs without it: it was granted, and
  * `handfast config check` warns. This is no sandbox; SECURITY.md says what it leaves open.
  */
 import { accessSync, constants } from 'node:fs';
 import { delimiter, dirname, isAbsolute, join } from 'node:path';
-import { runProgram } from '../../../base/program.ts';
-import type { PathGuard } from '../../../base/workspace/protected-paths.ts';
+import { runProgram } from '../program.ts';
+import type { PathGuard } from './protected-paths.ts';
 
 type Words = readonly [string, ...string[]];
 

@@ -1,10 +1,12 @@
 /**
- * The environment a command of `shell` gets: a few harmless variables of the host and what the call adds. Pure.
+ * The environment that a program an agent starts gets: a few harmless variables of the host and what the call adds. Pure.
+ * Called by the tool `shell` and the capability `proc`.
  *
  * The host's own environment may hold tokens and keys, so nothing is passed on that is not named here.
  */
-import { shown } from '../../../base/workspace/file-error.ts';
-import { fail } from '../../../wire/errors.ts';
+
+import { fail } from '../wire/errors.ts';
+import { shown } from './workspace/file-error.ts';
 
 const passedOn = ['PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', 'LANGUAGE', 'TERM', 'TMPDIR', 'TZ'];
 const DEFAULT_PATH = '/usr/local/bin:/usr/bin:/bin';
@@ -44,10 +46,10 @@ const refused = new Set([
 const refusedPrefixes = ['LD_', 'DYLD_'];
 
 /**
- * The variables for one command. Fails with `tool_denied` (`env_refused`) for a variable that changes what programs
+ * The variables for one program. Fails with `tool_denied` (`env_refused`) for a variable that changes what programs
  * load, and with `tool_error` (`bad_env`) for a name or value no environment can hold.
  */
-export function shellEnvironment(
+export function childEnvironment(
   added: Readonly<Record<string, string>>,
   host: Readonly<Record<string, string | undefined>>,
 ): Record<string, string> {
