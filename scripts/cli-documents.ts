@@ -63,6 +63,7 @@ const memoryPage = document({
   'nextCursor?': text,
   'degraded?': text,
 });
+const outputPiece = document({ stream: text, text, seq: count, 'missed?': count });
 const estimate = of('learning', 'Estimate');
 const learnedComponents = list(of('learning', 'ComponentPerformanceRecord'));
 const provider = { enum: ['openai', 'openrouter', 'antigravity', 'anthropic', 'google', 'compatible'] };
@@ -181,6 +182,10 @@ export const documents: Readonly<Record<string, Shape>> = {
     unknown: list(text),
     conflicts: list(any),
   }),
+  'proc run': { anyOf: [outputPiece, document({ code: number, signal: text, reason: text })] },
+  'proc ls': list(of('proc', 'ProcStatus')),
+  'proc logs': outputPiece,
+  'proc kill': document({ proc_id: text, state: text }),
   'memory add': document({ stored: list(any) }),
   'memory search': memoryPage,
   'memory get': of('memory', 'MemoryEntry'),

@@ -16,6 +16,7 @@ import type { EnvClient } from './capabilities/env/client.ts';
 import type { LearningClient } from './capabilities/learning/client.ts';
 import type { MemoryClient } from './capabilities/memory/client.ts';
 import type { PlanningClient } from './capabilities/planning/client.ts';
+import type { ProcClient } from './capabilities/proc/client.ts';
 import type { ToolsClient } from './capabilities/tools/client.ts';
 
 /** The clients of the capabilities, by capability name. Packages extend it. */
@@ -23,6 +24,7 @@ export interface CapabilityClients {
   readonly learning: LearningClient;
   readonly memory: MemoryClient;
   readonly planning: PlanningClient;
+  readonly proc: ProcClient;
   readonly tools: ToolsClient;
   readonly env: EnvClient;
 }
@@ -117,6 +119,16 @@ export {
   type TaskLine,
   type TaskOptions,
 } from './capabilities/planning/client.ts';
+export {
+  type OutputOptions,
+  type OutputPiece,
+  ProcClient,
+  type ProcessExit,
+  type ProcessInfo,
+  RemoteProcess,
+  type SpawnOptions,
+} from './capabilities/proc/client.ts';
+export type { ProcStatus } from './capabilities/proc/proc.schema.ts';
 export { ToolsClient } from './capabilities/tools/client.ts';
 export { type ToolCallReq, type ToolCallResp, toolCall, toolList } from './capabilities/tools/messages.ts';
 export type { Call, CallEvent, CallOptions, MethodCaller } from './connection/call.ts';

@@ -29,6 +29,10 @@ const clients: Readonly<Record<string, Wanted>> = {
     name: 'planning',
     client: async (agent) => new (await import('./capabilities/planning/client.ts')).PlanningClient(agent),
   },
+  proc: {
+    name: 'proc',
+    client: async (agent) => new (await import('./capabilities/proc/client.ts')).ProcClient(agent),
+  },
 };
 
 /**

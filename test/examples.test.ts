@@ -71,6 +71,13 @@ const examples: Readonly<Record<string, readonly RegExp[]>> = {
     /^claimed by ana$/,
     /^created by ana$/,
   ],
+  'proc.ts': [
+    /^the program says 42$/,
+    /^exit code 0$/,
+    /^100000 lines$/,
+    /^sleep 600: stopped by SIGINT$/,
+    /^proc\.denied: Command not allowed$/,
+  ],
   'resume.ts': [
     /^connection: lost$/,
     /^connection: resumed$/,

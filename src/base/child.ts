@@ -3,8 +3,8 @@
  * marker by which processes that left the group are found. `children/own-children.ts` sees to it that nothing of a child is
  * left when this process ends, however it ends.
  *
- * Used by `program.ts` for programs that run to their end, by `transport/subprocess.ts` for peers on pipes, and by
- * `capabilities/tools/builtin/shell.ts`.
+ * Used by `program.ts` for programs that run to their end, by `transport/subprocess.ts` for peers on pipes, by
+ * `capabilities/tools/builtin/shell.ts`, and by `capabilities/proc/` for processes of agents.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { constants } from 'node:os';
@@ -101,7 +101,7 @@ export class Child {
   }
 
   /** Sends a signal to the whole group. Nothing happens when it has ended. */
-  signal(name: 'SIGTERM' | 'SIGKILL'): void {
+  signal(name: NodeJS.Signals): void {
     if (process.platform === 'win32') this.#process.kill(name);
     else signalGroup(this.pid, name);
   }

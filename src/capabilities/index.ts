@@ -8,9 +8,10 @@ import { env } from './env/capability.ts';
 import { learning } from './learning/capability.ts';
 import { memory } from './memory/capability.ts';
 import { planning } from './planning/capability.ts';
+import { proc } from './proc/capability.ts';
 import { tools } from './tools/capability.ts';
 
-export const builtinCapabilities: readonly Capability[] = [tools, env, learning, memory, planning];
+export const builtinCapabilities: readonly Capability[] = [tools, env, learning, memory, planning, proc];
 
 /** The built-in capability of a name. */
 export const builtinCapability = (name: string): Capability | undefined =>

@@ -109,4 +109,6 @@ export interface CallContext {
   keepStream(): void;
   /** Ends the stream, in order or with an error. The caller's iteration ends with it. */
   finishStream(error?: HandfastError): void;
+  /** Runs `work` right behind the reply, or the error: for events that must not come before it. `work` must not throw. */
+  afterReply(work: () => void): void;
 }

@@ -86,6 +86,7 @@ export class NestedCall implements CallContext, Caller {
   #seq = 0;
   #done = false;
   #subscribed = false;
+  readonly #afterReply: (() => void)[] = [];
 
   constructor(caller: Caller, route: Route, message: Record<string, unknown>, options: NestedCallOptions) {
     this.caller = caller;
@@ -181,6 +182,10 @@ export class NestedCall implements CallContext, Caller {
     if (error !== undefined) this.abort(error);
   }
 
+  afterReply(work: () => void): void {
+    this.#afterReply.push(work);
+  }
+
   readonly #sessionEnded = (): void => this.abort(this.session.signal.reason);
 
   /** Ends the call when the rights that its session has now do not allow it. */
@@ -238,6 +243,7 @@ export class NestedCall implements CallContext, Caller {
       caller.signal.removeEventListener('abort', callerAborted);
       if (!this.#subscribed || error !== undefined) options.signal?.removeEventListener('abort', cancelled);
       deps.nestedDone(this, error);
+      for (const work of this.#afterReply) work();
     }
   }
 }

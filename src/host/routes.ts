@@ -204,6 +204,10 @@ class PluginView implements CallContext {
 
   finishStream(): void {}
 
+  afterReply(work: () => void): void {
+    this.#context.afterReply(work);
+  }
+
   remainingMs(): number {
     return this.#context.remainingMs();
   }

@@ -16,6 +16,7 @@ import { builtinCapability } from '../../src/capabilities/index.ts';
 import { LearningClient } from '../../src/capabilities/learning/client.ts';
 import { MemoryClient } from '../../src/capabilities/memory/client.ts';
 import { PlanningClient } from '../../src/capabilities/planning/client.ts';
+import { ProcClient } from '../../src/capabilities/proc/client.ts';
 import { connect } from '../../src/connect.ts';
 import type { CallOptions } from '../../src/connection/call.ts';
 import { createHost, type Host, type HostOptions } from '../../src/host/host.ts';
@@ -33,7 +34,9 @@ import { rawAgent } from '../support/raw-agent.ts';
 import { allTransports, doorOf } from '../support/sites.ts';
 
 interface Row {
-  readonly name: 'memory' | 'learning' | 'planning' | 'env';
+  readonly name: 'memory' | 'learning' | 'planning' | 'env' | 'proc';
+  /** Nothing of it survives its session. */
+  readonly volatile?: boolean;
   /** Its plugin stores on disk with these. */
   readonly options: Readonly<Record<string, unknown>>;
   /** Stores something; resolves with a text that {@link Row.state} has from then on. */
@@ -159,6 +162,37 @@ const table: readonly Row[] = [
       return { next: (_, options) => episode.step(0, options), count: async () => (await episode.observe()).step };
     },
     plain: { type: 'env/reset/req', env_name: 'CartPole-v1', seed: 1, options: {} },
+  },
+  {
+    name: 'proc',
+    volatile: true,
+    options: { programs: ['cat', 'sh'] },
+    request: 'proc/spawn/req',
+    async change(agent) {
+      const name = unique();
+      await new ProcClient(agent).spawn(['sh', '-c', 'exec cat', name]);
+      return name;
+    },
+    state: async (agent) => (await new ProcClient(agent).list()).map(({ argv, state }) => [argv.at(-1), state]),
+    narrow: {
+      grant: { programs: ['sh'] },
+      code: 'proc.denied',
+      refused: (agent) => new ProcClient(agent).spawn(['cat']),
+    },
+    small: { options: { maxProcesses: 1 }, code: 'proc_limit' },
+    async many(agent) {
+      const child = await new ProcClient(agent).spawn(['cat']);
+      return {
+        next: (at) => child.write(`line ${at}\n`),
+        async count() {
+          await child.eof();
+          let lines = 0;
+          for await (const _ of child.output()) lines++;
+          return lines;
+        },
+      };
+    },
+    plain: { type: 'proc/spawn/req', cmd: [] },
   },
 ];
 
@@ -396,11 +430,12 @@ describe('hosts as processes', { timeout: 240_000 }, () => {
   const users: User[] = [];
   after(() => Promise.all(users.map((user) => user.leave())));
 
-  const names = table.map(({ name }) => name);
-  const plugins = `plugins:\n${table.map(({ name }) => `  - ${name === 'env' ? '{ use: env, options: { durability: step } }' : name}\n`).join('')}`;
+  const durable = table.filter(({ volatile }) => volatile !== true);
+  const names = durable.map(({ name }) => name);
+  const plugins = `plugins:\n${durable.map(({ name }) => `  - ${name === 'env' ? '{ use: env, options: { durability: step } }' : name}\n`).join('')}`;
 
   /** Everything that the agent has, by capability. */
-  const all = async (agent: AgentSession) => Promise.all(table.map((row) => row.state(agent)));
+  const all = async (agent: AgentSession) => Promise.all(durable.map((row) => row.state(agent)));
 
   test('what was acknowledged survives kill -9 and an orderly restart; every change has a line in the audit', async (t) => {
     const user = new User();
@@ -412,7 +447,7 @@ describe('hosts as processes', { timeout: 240_000 }, () => {
       const token = readFileSync(ready.token_file as string, 'utf8').trim();
       const agent = await connect(ready.url, { capabilities: names, agentId: 'one', token });
       if (states.length > 0) assert.deepEqual(await all(agent), states.at(-1));
-      for (const row of table) await row.change(agent);
+      for (const row of durable) await row.change(agent);
       states.push(await all(agent));
       command.child.kill(end);
       await command.ended();
@@ -423,7 +458,7 @@ describe('hosts as processes', { timeout: 240_000 }, () => {
       .trim()
       .split('\n')
       .map((line) => JSON.parse(line) as Json);
-    for (const { request, name } of table) {
+    for (const { request, name } of durable) {
       const line = lines.find(({ type }) => type === request) ?? assert.fail(`no line of ${request}`);
       assert.deepEqual([line.principal, line.outcome], ['local', 'ok'], name);
     }
@@ -439,7 +474,7 @@ describe('hosts as processes', { timeout: 240_000 }, () => {
       env: user.environment(),
     });
     t.after(() => agent.close());
-    for (const row of table) {
+    for (const row of durable) {
       const marker = await row.change(agent);
       assert.ok((await text(row, agent)).includes(marker), row.name);
     }

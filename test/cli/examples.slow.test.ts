@@ -100,6 +100,21 @@ class Reader {
     return command;
   }
 
+  /** Has a process that runs; the example names the newest. */
+  async runs(): Promise<void> {
+    this.user.start(['proc', 'run', '--', 'sleep', '600'], { env: this.env });
+    const running = async () => (await this.json('proc', 'ls')).filter(({ state }: Json) => state === 'running');
+    for (let waited = 0; waited < 60_000; waited += 100) {
+      const now = await running();
+      if (now.length > 0) {
+        this.places.set('3f9c2a17', now.at(-1).proc_id.slice(0, 8));
+        return;
+      }
+      await pause(100);
+    }
+    throw new Error('no process runs');
+  }
+
   json(...words: string[]): Promise<Json> {
     return this.user.json(words, { env: this.env });
   }
@@ -191,6 +206,8 @@ const BEFORE: Readonly<Record<string, (reader: Reader) => Promise<unknown>>> = {
     const [{ session_id }] = await reader.json('tail');
     reader.places.set('5f0c0a3e', session_id);
   },
+  'handfast proc logs 3f9c2a17': (reader) => reader.runs(),
+  'handfast proc kill 3f9c2a17 --signal SIGINT': (reader) => reader.runs(),
   'handfast audit verify audit.jsonl --json': async ({ user }) =>
     copyFileSync(join(user.home, 'hosts', 'handfast', 'audit.jsonl'), join(user.cwd, 'audit.jsonl')),
   'handfast trust rm ../clone    # running programs stop using it': async (reader) => {
@@ -289,7 +306,7 @@ describe('the examples of the help', { concurrency: 2 }, () => {
     reader.user.write(
       'handfast.yaml',
       `listen: ['http://127.0.0.1:${http}', 'tcp://127.0.0.1:${tcp}']
-plugins: [{ use: tools, options: { shell: true } }, env, learning, memory, planning]
+plugins: [{ use: tools, options: { shell: true } }, env, learning, memory, planning, { use: proc, options: { programs: [ls, sleep] } }]
 journal: { kind: sqlite }
 `,
     );

@@ -120,7 +120,7 @@ test('without a configuration nothing is loaded that the first handshake does no
   const imports = stderr.split('\n').filter((each) => !late.test(each));
   assert.ok(imports.some((each) => each.endsWith('/src/host/host.ts')));
   const forbidden =
-    / imports (?:.*node_modules|node:(?:http|sqlite|fs|crypto|zlib)|.*\/src\/(?:agent|capabilities\/(?:\w+\/client|(?:env|learning|memory|planning)\/(?:messages|plugin))|cli\/program|config\/|server\/http))/;
+    / imports (?:.*node_modules|node:(?:http|sqlite|fs|crypto|zlib)|.*\/src\/(?:agent|capabilities\/(?:\w+\/client|(?:env|learning|memory|planning|proc)\/(?:messages|plugin))|cli\/program|config\/|server\/http))/;
   assert.deepEqual(
     imports.filter((each) => forbidden.test(each)),
     [],

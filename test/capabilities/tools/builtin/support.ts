@@ -56,6 +56,7 @@ export function testCall(workspace: string, onEvent?: (event: RecordedEvent) => 
     limit: nothing,
     keepStream: nothing,
     finishStream: nothing,
+    afterReply: nothing,
     remainingMs: () => Number.POSITIVE_INFINITY,
     emit: (kind, data) => {
       const event = { kind, data };

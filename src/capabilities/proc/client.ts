@@ -1,0 +1,233 @@
+/**
+ * The proc capability of an agent: `agent.proc`. Present only when the agent asked for `proc`.
+ *
+ * @see docs/proc.md
+ */
+import type { AgentSession } from '../../agent/agent.ts';
+import type { CallOptions } from '../../connection/call.ts';
+import { answered } from '../../protocol/method.ts';
+import { HandfastError } from '../../wire/errors.ts';
+import { failure } from './errors.ts';
+import * as messages from './messages.ts';
+import { costOf } from './output.ts';
+import * as replies from './proc.replies.generated.ts';
+import type { ProcStatus } from './proc.schema.ts';
+
+const calls = {
+  spawn: answered(messages.procSpawn, replies.ProcSpawnResp),
+  write: answered(messages.procWrite, replies.ProcWriteResp),
+  kill: answered(messages.procKill, replies.ProcKillResp),
+  status: answered(messages.procStatus, replies.ProcStatusResp),
+  read: answered(messages.procRead, replies.ProcReadResp),
+  ack: answered(messages.procAck, replies.ProcAckResp),
+};
+
+/** What is known of a process. */
+export type ProcessInfo = Required<ProcStatus>;
+
+export interface SpawnOptions {
+  /** A folder in the workspace. Default: the workspace. */
+  readonly cwd?: string;
+  /** Variables beside those that every program gets. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** `null`: its input is empty. Default `pipe`. */
+  readonly stdin?: 'pipe' | 'null';
+  /** Ends it after this time, milliseconds. Default: never. */
+  readonly timeoutMs?: number;
+  /**
+   * What happens while nothing reads its output and the host's store of it is full: the process waits (`pause`, the default),
+   * or the oldest output is dropped (`drop`).
+   */
+  readonly overflow?: 'drop' | 'pause';
+  /** Output as it comes, not line by line: for prompts without a line break. */
+  readonly chunks?: boolean;
+  /** Ends the process when it aborts. */
+  readonly signal?: AbortSignal;
+}
+
+/** A part of the output: one line with its line break, or a part of a line. */
+export interface OutputPiece {
+  readonly stream: 'stdout' | 'stderr';
+  readonly text: string;
+  /** Counts from 0 within the process. */
+  readonly seq: number;
+  /** How many pieces before this one were dropped by the host. Default none. */
+  readonly missed?: number;
+}
+
+export interface OutputOptions {
+  /** Number of the first piece wanted. Default: the oldest that is stored. */
+  readonly from?: number;
+  /** False: what is stored now. Default true: until the process has ended. */
+  readonly follow?: boolean;
+  readonly signal?: AbortSignal;
+}
+
+/** How a process ended. */
+export interface ProcessExit {
+  /** Negative for a signal. */
+  readonly code: number;
+  /** The signal that ended it; '' for none. */
+  readonly signal: string;
+  /** `exited`, `signal`, `killed`, `timedout`, `session_ended` or `host_stopped`. */
+  readonly reason: string;
+}
+
+/** Characters, with 64 for each piece, that are sent before they are acknowledged. */
+const WINDOW = 256 * 1024;
+
+/** Rejects with what a host refused. */
+function accepted<
+  Reply extends { ok: boolean; error?: string; refusal?: { code: string; message: string; detail?: object } },
+>(reply: Reply): Reply {
+  if (reply.ok) return reply;
+  const { refusal, error = '' } = reply;
+  if (refusal === undefined) throw failure('denied', error === '' ? 'the host refused' : error);
+  throw new HandfastError(refusal.code, refusal.message, { detail: { ...refusal.detail }, capability: 'proc' });
+}
+
+export class ProcClient {
+  readonly #agent: AgentSession;
+
+  constructor(agent: AgentSession) {
+    this.#agent = agent;
+  }
+
+  /**
+   * Starts a program; no shell is involved. Rejects with `proc.denied`, `proc.invalid`, `proc.not_started`, `proc_limit`.
+   * @example const child = await agent.proc.spawn(['python3', '-c', 'print(1)'], { timeoutMs: 10_000 });
+   */
+  async spawn(cmd: readonly string[], options: SpawnOptions = {}, call: CallOptions = {}): Promise<RemoteProcess> {
+    const { cwd, env, stdin = 'pipe', timeoutMs = 0, overflow = 'pause', chunks, signal } = options;
+    signal?.throwIfAborted();
+    const body = {
+      cmd: [...cmd],
+      cwd: cwd ?? '',
+      env: { ...env },
+      stdin_mode: stdin,
+      timeout: timeoutMs / 1000,
+      stream: false,
+      overflow,
+      ...(chunks && { chunks }),
+    };
+    const { proc_id, pid } = accepted(
+      await this.#agent.calls.call(calls.spawn, body, { ...call, ...(signal && { signal }) }),
+    );
+    const child = new RemoteProcess(this.#agent, proc_id, pid);
+    const end = (): void => void child.kill().catch(() => {});
+    if (signal?.aborted) end();
+    else signal?.addEventListener('abort', end, { once: true });
+    return child;
+  }
+
+  /** The processes of this agent, oldest first; with `all`, those of every agent that its principal reaches. */
+  async list({ all = false }: { readonly all?: boolean } = {}, call: CallOptions = {}): Promise<ProcessInfo[]> {
+    const body = { proc_id: '', ...(all && { all }) };
+    const { procs = [] } = await this.#agent.calls.call(calls.status, body, call);
+    return procs as ProcessInfo[];
+  }
+
+  /** A process that was started before, by this session or another one of the agent. Rejects with `unknown_proc`. */
+  async find(id: string, call: CallOptions = {}): Promise<RemoteProcess> {
+    const child = new RemoteProcess(this.#agent, id, 0);
+    const { pid } = await child.info(call);
+    return new RemoteProcess(this.#agent, id, pid);
+  }
+}
+
+/** A process of the host. It outlives lost links and ends with the session that started it. */
+export class RemoteProcess implements AsyncDisposable {
+  readonly id: string;
+  /** Its process id on the machine of the host. */
+  readonly pid: number;
+  readonly #agent: AgentSession;
+
+  constructor(agent: AgentSession, id: string, pid: number) {
+    this.#agent = agent;
+    this.id = id;
+    this.pid = pid;
+  }
+
+  /**
+   * Its output, with that of before, until it has ended and everything was read. Several may read; the process waits for the
+   * slowest. Leaving the loop ends the reading, not the process.
+   */
+  async *output(options: OutputOptions = {}): AsyncGenerator<OutputPiece, ProcessExit | undefined> {
+    const { from = 0, follow = true, signal } = options;
+    const reader = crypto.randomUUID();
+    const body = { proc_id: this.id, from, follow, reader, window: WINDOW };
+    const call = this.#agent.calls.call(calls.read, body, {
+      keepStream: true,
+      streaming: true,
+      timeoutMs: 0,
+      ...(signal && { signal }),
+    });
+    let exit: ProcessExit | undefined;
+    let missed = 0;
+    let unread = 0;
+    for await (const { kind, data, fields } of call) {
+      const { text, seq, code } = data as { text?: string; seq?: number; code?: number };
+      if (kind === 'gap') missed = (data as { to: number }).to + 1 - (data as { from: number }).from;
+      else if (code !== undefined) {
+        const { signal: by = '', reason = 'exited' } = data as { signal?: string; reason?: string };
+        exit = { code, signal: by, reason };
+      } else if (text !== undefined && seq !== undefined) {
+        yield {
+          stream: fields?.stream_type === 'stderr' ? 'stderr' : 'stdout',
+          text,
+          seq,
+          ...(missed > 0 && { missed }),
+        };
+        missed = 0;
+        unread += costOf({ text });
+        // Acknowledged once its reader came back for more.
+        if (unread < WINDOW / 2) continue;
+        unread = 0;
+        void this.#agent.calls.call(calls.ack, { reader, seq }).catch(() => {});
+      }
+    }
+    return exit;
+  }
+
+  /** Waits for its end, and reads what nothing else reads, so that it can end. Rejects with `unknown_proc`, `cancelled`. */
+  async wait({ signal }: { readonly signal?: AbortSignal } = {}): Promise<ProcessExit> {
+    const reading = this.output(signal ? { signal } : {});
+    for (;;) {
+      const { done, value } = await reading.next();
+      if (!done) continue;
+      if (value !== undefined) return value;
+      throw failure('dead', 'the process was ended with its session', { proc_id: this.id });
+    }
+  }
+
+  /** Writes to its input; resolves when the system has the text. Rejects with `proc_dead`, `proc_limit`, `unknown_proc`. */
+  async write(data: string, { eof = false, ...call }: CallOptions & { readonly eof?: boolean } = {}): Promise<void> {
+    accepted(await this.#agent.calls.call(calls.write, { proc_id: this.id, data, eof }, call));
+  }
+
+  /** Closes its input. */
+  eof(call: CallOptions = {}): Promise<void> {
+    return this.write('', { ...call, eof: true });
+  }
+
+  /**
+   * Sends a signal to it and all it has started; resolves with its state, two seconds later at the latest. Rejects with
+   * `unknown_proc`, and `proc.invalid` for a signal that there is not.
+   */
+  async kill(signal = 'SIGTERM', call: CallOptions = {}): Promise<ProcessInfo['state']> {
+    return accepted(await this.#agent.calls.call(calls.kill, { proc_id: this.id, signal }, call)).state;
+  }
+
+  /** How it is now. Rejects with `unknown_proc`. */
+  async info(call: CallOptions = {}): Promise<ProcessInfo> {
+    const { procs, error } = await this.#agent.calls.call(calls.status, { proc_id: this.id }, call);
+    const [info] = procs ?? [];
+    if (info === undefined) throw failure('unknown', error, { proc_id: this.id });
+    return info as ProcessInfo;
+  }
+
+  /** Ends it at once. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.kill('SIGKILL').catch(() => {});
+  }
+}

@@ -1,0 +1,138 @@
+/** `handfast proc …`: runs programs at a host, and lists, reads and ends those that run. */
+import type { AgentSession } from '../../agent/agent.ts';
+import type { CapabilityCommand, CommandTerminal } from '../../packages/capability.ts';
+import { fail } from '../../wire/errors.ts';
+import { type OutputPiece, ProcClient, type ProcessExit, type ProcessInfo, type RemoteProcess } from './client.ts';
+import { failure } from './errors.ts';
+
+type Context = Parameters<CapabilityCommand['run']>[0];
+
+/** The process that an argument names: an id, or the beginning of one. */
+async function named({ agent, args: [given], signal }: Context): Promise<RemoteProcess> {
+  const client = new ProcClient(agent as AgentSession);
+  const text = String(given ?? '');
+  const found = (await client.list({ all: true }, { signal })).filter(({ proc_id }) => proc_id.startsWith(text));
+  if (found.length === 1) return client.find((found[0] as ProcessInfo).proc_id, { signal });
+  const name = JSON.stringify(text.slice(0, 64));
+  if (found.length === 0) throw failure('unknown', `there is no process ${name}; "handfast proc ls" lists them`);
+  throw failure('invalid', `${found.length} processes are meant by ${name}: write more of the id`);
+}
+
+/** Prints output as it comes; resolves with the end of the process, if it was read. */
+async function print(
+  output: AsyncGenerator<OutputPiece, ProcessExit | undefined>,
+  terminal: CommandTerminal,
+): Promise<ProcessExit | undefined> {
+  for (;;) {
+    const { done, value } = await output.next();
+    if (done) return value;
+    if (terminal.json) terminal.document(value);
+    else {
+      if (value.missed !== undefined) terminal.note(`${value.missed} lines are no longer stored`);
+      const line = value.text.replace(/\r?\n$/, '');
+      if (value.stream === 'stdout') terminal.line(line);
+      else terminal.note(line);
+    }
+  }
+}
+
+/** As a shell has it. */
+const exitCodeOf = ({ code }: ProcessExit): number => (code < 0 ? 128 - code : code);
+
+function environmentOf(pairs: unknown): Record<string, string> {
+  return Object.fromEntries(
+    ((pairs as string[] | undefined) ?? []).map((pair) => {
+      const at = pair.indexOf('=');
+      if (at > 0) return [pair.slice(0, at), pair.slice(at + 1)];
+      throw fail('usage', `--env needs NAME=value, got ${JSON.stringify(pair)}`);
+    }),
+  );
+}
+
+function secondsOf(value: unknown): number {
+  const seconds = Number(value);
+  if (seconds > 0 && Number.isFinite(seconds)) return seconds;
+  throw fail('usage', `--timeout needs seconds, got ${JSON.stringify(value)}`);
+}
+
+/** Passes the standard input on, until it ends. Nothing is read from a terminal: the program would wait for a person for ever. */
+async function feed(child: RemoteProcess): Promise<void> {
+  if (process.stdin.isTTY) return child.eof();
+  for await (const text of process.stdin.setEncoding('utf8')) await child.write(text as string);
+  await child.eof();
+}
+
+export const commands: readonly CapabilityCommand[] = [
+  {
+    usage: 'run <program> [arguments...]',
+    about: 'run a program at the host to its end; its exit code is that of the command',
+    options: [
+      ['--cwd <folder>', 'where it runs (default: the workspace)'],
+      ['--env <NAME=value...>', 'variables for it'],
+      ['--timeout <seconds>', 'ends it after this time'],
+    ],
+    help: 'Write -- before the program when it has options of its own. Ctrl-C ends it.',
+    async run({ agent, args, options, terminal, signal }) {
+      const cmd = args.flatMap((arg) => arg ?? []);
+      const { cwd, env, timeout } = options;
+      const child = await new ProcClient(agent as AgentSession).spawn(cmd, {
+        signal,
+        env: environmentOf(env),
+        ...(cwd !== undefined && { cwd: cwd as string }),
+        ...(timeout !== undefined && { timeoutMs: secondsOf(timeout) * 1000 }),
+      });
+      // A program that ends before it has read everything is no failure.
+      feed(child).catch(() => {});
+      // An open input would hold the command open.
+      const exit = await print(child.output(), terminal).finally(() => process.stdin.destroy());
+      if (exit === undefined) throw failure('dead', 'the process was ended with its session', { proc_id: child.id });
+      if (terminal.json) terminal.document(exit);
+      else if (exit.reason === 'timedout') terminal.note('ended: its time was over');
+      return exitCodeOf(exit);
+    },
+  },
+  {
+    usage: 'ls',
+    about: 'list the processes: those of every agent that this user reaches',
+    async run({ agent, terminal, signal }) {
+      const procs = await new ProcClient(agent as AgentSession).list({ all: true }, { signal });
+      if (terminal.json) terminal.document(procs);
+      else if (procs.length === 0) terminal.note('no processes');
+      else {
+        const rows = procs.map(({ proc_id, state, exit_code, pid, agent_id, cmd }) => [
+          proc_id.slice(0, 12),
+          exit_code === null ? state : `${state} ${exit_code}`,
+          String(pid),
+          agent_id,
+          cmd,
+        ]);
+        terminal.table(['PROC', 'STATE', 'PID', 'AGENT', 'COMMAND'], rows);
+      }
+      return undefined;
+    },
+  },
+  {
+    usage: 'logs <proc>',
+    about: 'print the output of a process that is stored',
+    options: [['--follow', 'and what follows, until it has ended']],
+    async run(context) {
+      const { options, terminal, signal } = context;
+      const child = await named(context);
+      await print(child.output({ follow: options.follow === true, signal }), terminal);
+      return undefined;
+    },
+  },
+  {
+    usage: 'kill <proc>',
+    about: 'send a signal to a process and all it has started',
+    options: [['--signal <name>', 'default: SIGTERM']],
+    async run(context) {
+      const { options, terminal, signal } = context;
+      const child = await named(context);
+      const state = await child.kill((options.signal as string | undefined) ?? 'SIGTERM', { signal });
+      if (terminal.json) terminal.document({ proc_id: child.id, state });
+      else terminal.line(state);
+      return undefined;
+    },
+  },
+];

@@ -1,0 +1,99 @@
+/**
+ * The proc capability of a host: programs that agents start, write to, read, signal and find again.
+ *
+ * `procPlugin()` is what host builders write. It runs code with the rights of the host's user: no host has it unless its
+ * configuration says so, and then only for the programs that are named.
+ * @see docs/proc.md
+ */
+import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
+import { HandfastError } from '../../wire/errors.ts';
+import { failure } from './errors.ts';
+import * as messages from './messages.ts';
+import { procOffer } from './offer.ts';
+import { Processes, type ProcPluginOptions } from './processes.ts';
+import { Readers } from './readers.ts';
+
+export type { ProcPluginOptions };
+
+export function procPlugin(options: ProcPluginOptions = {}): Plugin {
+  const processes = new Processes(options);
+  const readers = new Readers();
+  return definePlugin({
+    name: 'proc',
+    type: 'proc',
+    ...procOffer(),
+    stop: () => processes.stop(),
+    methods: [
+      handle(messages.procSpawn, (request, context) =>
+        refusable({ proc_id: '', pid: 0 }, async () => {
+          const proc = await processes.spawn(request, context);
+          if (context.signal.aborted) {
+            void proc.terminate('killed');
+            throw context.signal.reason;
+          }
+          if (request.stream !== false) {
+            context.keepStream();
+            readers.read(context, '', proc, { from: 0, follow: true, window: 0, plain: true });
+          }
+          return { proc_id: proc.id, pid: proc.pid };
+        }),
+      ),
+      handle(messages.procWrite, ({ proc_id = '', data = '', eof = false }, { session }) =>
+        refusable({ proc_id, pid: 0 }, async () => {
+          const proc = processes.find(proc_id, session);
+          await proc.write(data, eof);
+          return { proc_id, pid: proc.pid };
+        }),
+      ),
+      handle(messages.procKill, ({ proc_id = '', signal = 'SIGTERM' }, { session }) =>
+        refusable({ state: '' }, async () => {
+          const proc = processes.find(proc_id, session);
+          await proc.kill(signal);
+          return { state: proc.state };
+        }),
+      ),
+      handle(messages.procStatus, ({ proc_id = '', all = false }, { session }) => {
+        if (proc_id === '') {
+          const procs = processes.list(session, all);
+          const status = procs.some(({ running }) => running) ? 'running' : 'completed';
+          return { proc_id, status, error: '', procs: procs.map((proc) => proc.describe()) };
+        }
+        try {
+          const proc = processes.find(proc_id, session);
+          return { proc_id, ...proc.status, procs: [proc.describe()] };
+        } catch (error) {
+          return { proc_id, status: 'not_found', error: refusalOf(error).error };
+        }
+      }),
+      handle(messages.procRead, ({ proc_id = '', from = 0, follow = true, window = 0, reader = '' }, context) => {
+        const proc = processes.find(proc_id, context.session);
+        if (window > 0 && !readers.isFree(reader, context)) {
+          throw failure('invalid', 'a window needs a reader with a name of its own', { field: 'reader' });
+        }
+        context.keepStream();
+        readers.read(context, reader, proc, { from, follow, window, plain: false });
+        return { proc: proc.describe() };
+      }),
+      handle(messages.procAck, ({ reader, seq }, context) => ({ ok: readers.acknowledge(reader, seq, context) })),
+    ],
+  });
+}
+
+/** A request of A2E 1.0, whose refusals are replies: `ok` false, with the error beside it. */
+async function refusable<Empty extends object, Reply extends object>(
+  empty: Empty,
+  run: () => Promise<Reply>,
+): Promise<(Empty | Reply) & { ok: boolean; error: string }> {
+  try {
+    return { ok: true, error: '', ...(await run()) };
+  } catch (error) {
+    return { ok: false, ...empty, ...refusalOf(error) };
+  }
+}
+
+/** The words of a refusal. The codes that A2E 1.0 has come first in them. Throws what is no refusal. */
+function refusalOf(thrown: unknown) {
+  if (!(thrown instanceof HandfastError) || thrown.capability !== 'proc') throw thrown;
+  const { code, message, detail } = thrown;
+  return { error: code.startsWith('proc.') ? message : `${code}: ${message}`, refusal: { code, message, detail } };
+}

@@ -1,0 +1,266 @@
+/**
+ * One process of an agent: its output in a bounded store, its input, its signals, its time limit and how it ended.
+ *
+ * Made by `processes.ts`. The pipes are read as fast as the store has room; what the program wrote last is read to the end of
+ * the pipes, however soon it exits.
+ */
+import { constants } from 'node:os';
+import { performance } from 'node:perf_hooks';
+import type { Readable } from 'node:stream';
+import { StringDecoder } from 'node:string_decoder';
+import type { Child } from '../../base/child.ts';
+import { within } from '../../base/race.ts';
+import { sleep } from '../../base/sleep.ts';
+import { failure } from './errors.ts';
+import { Output, type StreamName } from './output.ts';
+import type { ProcStatus } from './proc.schema.ts';
+
+/** Why a process was ended from outside. */
+export type EndReason = 'killed' | 'timedout' | 'session_ended' | 'host_stopped';
+
+/** How a process ended. */
+export interface ProcEnd {
+  /** Negative: the number of the signal that ended it. */
+  readonly code: number;
+  /** '' for none. */
+  readonly signal: string;
+  readonly reason: 'exited' | 'signal' | EndReason;
+  /** Epoch seconds. */
+  readonly at: number;
+}
+
+/** Whose a process is. */
+export interface ProcOwner {
+  readonly principal: string;
+  readonly agent: string;
+}
+
+export interface ProcOptions {
+  readonly id: string;
+  readonly owner: ProcOwner;
+  readonly argv: readonly string[];
+  /** Characters of output that are stored. */
+  readonly ringBytes: number;
+  /** True: it waits while its store is full and nothing has read it. */
+  readonly pausing: boolean;
+  /** True: pieces as they come; false: line by line. */
+  readonly chunks: boolean;
+  /** Milliseconds; 0: none. */
+  readonly timeoutMs: number;
+  /** Epoch seconds. */
+  readonly now: () => number;
+}
+
+/** A longer line comes in parts. */
+const MAX_LINE = 64 * 1024;
+/** Text for the input that the program has not read yet; above it a write is refused. */
+const MAX_UNREAD_INPUT = 4 * 1024 * 1024;
+/** Between SIGTERM and SIGKILL. */
+const GRACE_MS = 2_000;
+/** How long a kill waits for the end before it replies. */
+const KILL_REPLY_MS = 2_000;
+/** Time for child processes that end with the program. */
+const LEAVE_MS = 200;
+/** The program has ended; a process that left its group and is silent for this time is not waited for. */
+const SILENT_MS = 500;
+const LOOK_MS = 25;
+
+/** Signals that end a program unless it handles them. */
+const ENDING: ReadonlySet<string> = new Set(['SIGTERM', 'SIGKILL', 'SIGINT', 'SIGQUIT', 'SIGHUP', 'SIGABRT']);
+
+export class Proc {
+  readonly id: string;
+  readonly owner: ProcOwner;
+  readonly argv: readonly string[];
+  readonly startedAt: number;
+  readonly output: Output;
+  /** Undefined while it runs. */
+  end: ProcEnd | undefined;
+  /** Resolves when it has ended and its output is complete. */
+  readonly complete: Promise<void>;
+  readonly #child: Child;
+  readonly #now: () => number;
+  readonly #chunks: boolean;
+  #timer: NodeJS.Timeout | undefined;
+  #reason: EndReason | undefined;
+  #unreadInput = 0;
+  #inputEnded = false;
+  #lastOutputMs = 0;
+
+  constructor(child: Child, { id, owner, argv, ringBytes, pausing, chunks, timeoutMs, now }: ProcOptions) {
+    this.id = id;
+    this.owner = owner;
+    this.argv = argv;
+    this.startedAt = now();
+    this.output = new Output(ringBytes, pausing);
+    this.#child = child;
+    this.#now = now;
+    this.#chunks = chunks;
+    if (timeoutMs > 0)
+      this.#timer = setTimeout(() => void this.terminate('timedout'), Math.min(timeoutMs, 2 ** 31 - 1));
+    this.complete = this.#follow();
+  }
+
+  get pid(): number {
+    return this.#child.pid;
+  }
+
+  get running(): boolean {
+    return this.end === undefined;
+  }
+
+  /** As the wire has it. */
+  get state(): 'running' | 'stopped' | 'crashed' | 'timedout' {
+    if (this.end === undefined) return 'running';
+    const { code, reason } = this.end;
+    if (reason === 'timedout') return 'timedout';
+    return code === 0 || (reason !== 'exited' && reason !== 'signal') ? 'stopped' : 'crashed';
+  }
+
+  /** The word and the text of `proc/status/resp`. */
+  get status(): { readonly status: string; readonly error: string } {
+    if (this.end === undefined) return { status: 'running', error: '' };
+    const { code, signal, reason } = this.end;
+    if (reason === 'exited') {
+      return code === 0 ? { status: 'completed', error: '' } : { status: 'failed', error: `exit code ${code}` };
+    }
+    if (reason === 'timedout') return { status: 'killed', error: 'timed out' };
+    return { status: 'killed', error: signal === '' ? `exit code ${code}` : signal };
+  }
+
+  describe(): ProcStatus {
+    const { output, end } = this;
+    return {
+      proc_id: this.id,
+      cmd: this.argv.join(' '),
+      state: this.state,
+      pid: this.pid,
+      exit_code: end?.code ?? null,
+      started_at: this.startedAt,
+      argv: [...this.argv],
+      agent_id: this.owner.agent,
+      principal: this.owner.principal,
+      signal: end?.signal ?? '',
+      reason: end?.reason ?? '',
+      ended_at: end?.at ?? 0,
+      output: { first: output.first, next: output.next, bytes: output.bytes, paused: this.running && output.full },
+    };
+  }
+
+  /** Writes to its input; resolves when the system has the text. Fails with `proc_dead`, `proc_limit`. */
+  async write(data: string, eof: boolean): Promise<void> {
+    const { stdin } = this.#child;
+    if (!this.running) throw failure('dead', 'the process has ended', { proc_id: this.id });
+    if (stdin === null || this.#inputEnded) throw failure('dead', 'its standard input is closed', { proc_id: this.id });
+    if (this.#unreadInput + data.length > MAX_UNREAD_INPUT) {
+      const unread = { limit: 'input', max: MAX_UNREAD_INPUT, unread: this.#unreadInput };
+      throw failure('limit', 'the process does not read its input', unread);
+    }
+    this.#inputEnded = eof;
+    this.#unreadInput += data.length;
+    try {
+      await new Promise<void>((resolve, reject) => {
+        const done = (error?: Error | null): void => (error ? reject(error) : resolve());
+        if (data !== '') stdin.write(data, done);
+        if (eof) stdin.end(data === '' ? done : undefined);
+        else if (data === '') done();
+      });
+    } catch (error) {
+      throw failure('dead', 'the process has closed its standard input', { proc_id: this.id }, error);
+    } finally {
+      this.#unreadInput -= data.length;
+    }
+  }
+
+  /** Sends a signal to it and all it has started; resolves when it has ended, at the latest in two seconds. Fails with `proc.invalid`. */
+  async kill(signal: string): Promise<void> {
+    if (!Object.hasOwn(constants.signals, signal)) {
+      throw failure('invalid', `there is no signal ${JSON.stringify(signal.slice(0, 32))}`, { field: 'signal' });
+    }
+    if (!this.running) return;
+    if (ENDING.has(signal)) this.#reason ??= 'killed';
+    if (signal === 'SIGKILL') await this.#child.kill();
+    else this.#child.signal(signal as NodeJS.Signals);
+    if (ENDING.has(signal)) await within(this.#child.exited, KILL_REPLY_MS);
+  }
+
+  /** Ends it and all it has started, also what has left its group. Bounded, never rejects. */
+  async terminate(reason: EndReason): Promise<void> {
+    if (!this.running) return;
+    this.#reason = reason;
+    await this.#child.end(GRACE_MS);
+  }
+
+  /** Ends the waiting for readers: nothing will read it. */
+  abandon(): void {
+    this.output.end();
+  }
+
+  async #follow(): Promise<void> {
+    const child = this.#child;
+    const pipes = Promise.all([this.#read(child.stdout, 'stdout'), this.#read(child.stderr, 'stderr')]);
+    const { code, signal } = await child.exited;
+    clearTimeout(this.#timer);
+    const reason = this.#reason;
+    this.end = {
+      code: code ?? -constants.signals[signal as NodeJS.Signals],
+      signal: signal ?? '',
+      // A program that ends in good order at a signal was not killed by it.
+      reason: (code === 0 && reason === 'killed' ? undefined : reason) ?? (signal === null ? 'exited' : 'signal'),
+      at: this.#now(),
+    };
+    this.#lastOutputMs = performance.now();
+    // What runs on in its group has the pipes open.
+    if (!(await child.groupEnds(LEAVE_MS))) await child.endGroup(GRACE_MS);
+    const closed = pipes.then(() => true);
+    while (!(await within(closed, LOOK_MS))) {
+      if (this.output.full) {
+        // The time in which its readers take nothing is not counted.
+        await this.output.room();
+        this.#lastOutputMs = performance.now();
+      } else if (performance.now() - this.#lastOutputMs > SILENT_MS) break;
+    }
+    for (const pipe of [child.stdin, child.stdout, child.stderr]) pipe?.destroy();
+    await within(closed, SILENT_MS);
+    this.output.end();
+  }
+
+  /** Reads one pipe to its end, no faster than the store has room. */
+  async #read(pipe: Readable, stream: StreamName): Promise<void> {
+    const { output } = this;
+    // Characters may be cut between two chunks.
+    const decoder = new StringDecoder('utf8');
+    let line = '';
+    const add = (text: string): void => {
+      if (text === '') return;
+      if (this.#chunks) return output.push(stream, text);
+      let from = 0;
+      for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', from)) {
+        output.push(stream, line + text.slice(from, at + 1));
+        line = '';
+        from = at + 1;
+      }
+      line += text.slice(from);
+      if (line.length < MAX_LINE) return;
+      output.push(stream, line);
+      line = '';
+    };
+    try {
+      for await (const chunk of pipe as AsyncIterable<Buffer>) {
+        output.bytes += chunk.length;
+        this.#lastOutputMs = performance.now();
+        add(decoder.write(chunk));
+        if (output.full) await output.room();
+      }
+    } catch {
+      // Closed from our side, because a process that left the group has the pipe open.
+    }
+    add(decoder.end());
+    if (line !== '') output.push(stream, line);
+  }
+}
+
+/** Resolves when every process has ended, or the time is over. */
+export async function allEnd(procs: readonly Proc[], reason: EndReason): Promise<void> {
+  await Promise.race([Promise.all(procs.map((proc) => proc.terminate(reason))), sleep(2 * GRACE_MS + KILL_REPLY_MS)]);
+}

@@ -1,0 +1,240 @@
+/**
+ * The processes of all agents of a host: who may start which, how many, who finds them again, and when they end.
+ *
+ * A process belongs to the session that started it and ends with it. Until then it is found by its id, in every session of the
+ * same agent of the same principal, and by administrators. Made by `plugin.ts`.
+ */
+
+import { type Child, startChild } from '../../base/child.ts';
+import { childEnvironment } from '../../base/child-environment.ts';
+import { errnoOf, shown } from '../../base/workspace/file-error.ts';
+import { covered } from '../../base/workspace/path-cover.ts';
+import { holdDirectory } from '../../base/workspace/workspace-path.ts';
+import type { CallContext } from '../../host/context.ts';
+import type { SessionView } from '../../session/principal.ts';
+import { may } from '../../session/rights.ts';
+import { asError } from '../../wire/errors.ts';
+import { failure } from './errors.ts';
+import type { ProcSpawnReq } from './proc.schema.ts';
+import { allEnd, type EndReason, Proc } from './process.ts';
+import { allowed, type Words } from './programs.ts';
+
+export interface ProcPluginOptions {
+  /** Rules of the programs that may run; see `programs.ts`. Default none. */
+  readonly programs?: readonly string[] | undefined;
+  /** Variables of the host that programs get beside the usual ones. */
+  readonly passEnv?: readonly string[] | undefined;
+  /** Running processes of one principal. Default 16. */
+  readonly maxProcesses?: number | undefined;
+  /** Ended processes of one agent that can still be read. Default 64. */
+  readonly maxEnded?: number | undefined;
+  /** Characters of output stored for each process. Default 1 MiB. */
+  readonly ringBytes?: number | undefined;
+  /** Longest run, seconds. Default none. */
+  readonly maxSeconds?: number | undefined;
+  /** Where passed-on variables come from. Default: the environment of the host. */
+  readonly hostEnvironment?: Readonly<Record<string, string | undefined>>;
+  /** Epoch seconds. */
+  readonly now?: () => number;
+  /** New ids: 32 hex digits. */
+  readonly newId?: () => string;
+}
+
+/** What a principal may be granted within the capability. */
+interface ProcGrant {
+  /** Instead of those of the configuration. */
+  readonly programs?: readonly string[];
+  readonly max_processes?: number;
+}
+
+/** How long a spawn waits for its share of the processes of the host. */
+const SLOT_WAIT_MS = 1_000;
+
+type SpawnFields = Omit<ProcSpawnReq, 'type' | 'id'>;
+
+export class Processes {
+  readonly #options: ProcPluginOptions;
+  readonly #all = new Map<string, Proc>();
+  /** Starts under way, by principal: they count as running. */
+  readonly #starting = new Map<string, number>();
+  /** The processes of each session that has any. */
+  readonly #sessions = new Map<SessionView, Set<Proc>>();
+
+  constructor(options: ProcPluginOptions) {
+    this.#options = options;
+  }
+
+  /** Fails with `proc.invalid`, `proc.denied`, `proc_limit`, `proc.not_started`. */
+  async spawn(request: SpawnFields, context: CallContext): Promise<Proc> {
+    const { cmd = [], cwd = '', env = {}, stdin_mode: stdin = 'pipe', timeout = 0 } = request;
+    const [program = '', ...rest] = cmd;
+    if (program === '') throw failure('invalid', 'Empty command', { field: 'cmd' });
+    if (cmd.some((word) => word.includes('\0'))) {
+      throw failure('invalid', 'an argument must not contain a NUL character', { field: 'cmd' });
+    }
+    const { session } = context;
+    const { hostEnvironment = process.env, maxSeconds = 0 } = this.#options;
+    const grant = (context.grant ?? {}) as ProcGrant;
+    const environment = await this.#environment(env, hostEnvironment);
+    const rules = grant.programs ?? this.#options.programs ?? [];
+    const words = allowed([program, ...rest], rules, environment.PATH ?? '', context.workspace);
+    if (words === undefined) {
+      throw failure('denied', 'Command not allowed', { program: shown(program), allowed: [...rules] });
+    }
+    this.#count(session.principal.name, grant.max_processes);
+    try {
+      const child = await this.#start({ words, cwd, environment, stdin }, context);
+      const seconds = maxSeconds === 0 ? timeout : Math.min(timeout || maxSeconds, maxSeconds);
+      return this.#add(child, [program, ...rest], request, seconds, session);
+    } finally {
+      this.#starting.set(session.principal.name, (this.#starting.get(session.principal.name) ?? 1) - 1);
+    }
+  }
+
+  /** A process that the session reaches. Fails with `unknown_proc`. */
+  find(id: string, session: SessionView): Proc {
+    const proc = this.#all.get(id);
+    if (proc !== undefined && (isOwn(proc, session) || may(session.principal, 'administer'))) return proc;
+    throw failure('unknown', `there is no process ${JSON.stringify(id.slice(0, 64))}`, { proc_id: id.slice(0, 64) });
+  }
+
+  /** The processes of the agent, oldest first; with `all` those that the principal reaches. */
+  list(session: SessionView, all: boolean): Proc[] {
+    const reaches = all && may(session.principal, 'administer');
+    return [...this.#all.values()].filter((proc) => reaches || isOwn(proc, session));
+  }
+
+  /** Ends all, when the host stops. */
+  async stop(): Promise<void> {
+    await this.#end([...this.#all.values()], 'host_stopped');
+  }
+
+  #environment(env: Readonly<Record<string, string>>, host: NonNullable<ProcPluginOptions['hostEnvironment']>) {
+    const passed = (this.#options.passEnv ?? []).flatMap((name) =>
+      host[name] === undefined ? [] : [[name, host[name]]],
+    );
+    return refusing(
+      'env',
+      () => ({ ...Object.fromEntries(passed), ...childEnvironment(env, host) }) as Record<string, string>,
+    );
+  }
+
+  /** Counts a start. Fails with `proc_limit`. */
+  #count(principal: string, granted: number | undefined): void {
+    const max = granted ?? this.#options.maxProcesses ?? 16;
+    const running = this.#all.values().filter((proc) => proc.running && proc.owner.principal === principal);
+    const starting = this.#starting.get(principal) ?? 0;
+    if ([...running].length + starting >= max) {
+      throw failure('limit', `${max} processes of this principal run already`, { limit: 'processes', max });
+    }
+    this.#starting.set(principal, starting + 1);
+  }
+
+  async #start(
+    {
+      words,
+      cwd,
+      environment,
+      stdin,
+    }: { words: Words; cwd: string; environment: Record<string, string>; stdin: string },
+    context: CallContext,
+  ): Promise<Child> {
+    const argv = await covered(words, context.pathGuard);
+    const { directory } = await refusing('cwd', () =>
+      holdDirectory(context.workspace, cwd === '' ? '.' : cwd, { guard: context.pathGuard }),
+    );
+    let release: (() => void) | undefined;
+    try {
+      release = await context.acquireProcess(context.signal, SLOT_WAIT_MS).catch((thrown: unknown) => {
+        context.signal.throwIfAborted();
+        const { message } = asError(thrown);
+        throw failure('limit', message, { limit: 'processes of the host' }, thrown);
+      });
+      context.signal.throwIfAborted();
+      // The program enters the directory that was checked, before this copy of the descriptor is closed.
+      const child = startChild({
+        argv,
+        cwd: directory.at('.'),
+        env: environment,
+        stdin: stdin === 'null' ? 'ignore' : 'pipe',
+      });
+      await child.started;
+      void child.exited.then(release);
+      return child;
+    } catch (error) {
+      release?.();
+      context.signal.throwIfAborted();
+      const reason = errnoOf(error);
+      if (reason === undefined) throw error;
+      const why =
+        reason === 'ENOENT' ? 'was not found' : reason === 'EACCES' ? 'may not be run' : 'could not be started';
+      throw failure('not_started', `"${shown(words[0])}" ${why}`, { reason, program: shown(words[0]) }, error);
+    } finally {
+      await directory.close();
+    }
+  }
+
+  #add(child: Child, argv: Words, request: SpawnFields, seconds: number, session: SessionView): Proc {
+    const { ringBytes = 1024 * 1024, now = () => Date.now() / 1000 } = this.#options;
+    const { newId = () => crypto.randomUUID().replaceAll('-', '') } = this.#options;
+    const proc = new Proc(child, {
+      id: newId(),
+      owner: { principal: session.principal.name, agent: session.agentId },
+      argv,
+      ringBytes,
+      pausing: request.overflow === 'pause',
+      chunks: request.chunks === true,
+      timeoutMs: seconds * 1000,
+      now,
+    });
+    this.#all.set(proc.id, proc);
+    let own = this.#sessions.get(session);
+    if (own === undefined) {
+      own = new Set();
+      this.#sessions.set(session, own);
+      session.signal.addEventListener('abort', () => this.#sessionEnded(session), { once: true });
+    }
+    own.add(proc);
+    void proc.complete.then(() => this.#trim(proc));
+    if (session.signal.aborted) this.#sessionEnded(session);
+    return proc;
+  }
+
+  #sessionEnded(session: SessionView): void {
+    const own = this.#sessions.get(session) ?? [];
+    this.#sessions.delete(session);
+    void this.#end([...own], 'session_ended');
+  }
+
+  async #end(procs: readonly Proc[], reason: EndReason): Promise<void> {
+    for (const proc of procs) proc.abandon();
+    await allEnd(procs, reason);
+    for (const { id } of procs) this.#all.delete(id);
+  }
+
+  /** Forgets the oldest of the ended processes of an agent. */
+  #trim({ owner }: Proc): void {
+    const ended = [...this.#all.values()].filter(
+      (proc) => !proc.running && proc.owner.agent === owner.agent && proc.owner.principal === owner.principal,
+    );
+    for (const proc of ended.slice(0, Math.max(0, ended.length - (this.#options.maxEnded ?? 64)))) {
+      this.#all.delete(proc.id);
+      proc.abandon();
+      for (const own of this.#sessions.values()) own.delete(proc);
+    }
+  }
+}
+
+const isOwn = ({ owner }: Proc, { principal, agentId }: SessionView): boolean =>
+  owner.principal === principal.name && owner.agent === agentId;
+
+/** Gives an error of the workspace or the environment the code of this capability. */
+async function refusing<T>(field: string, work: () => T | Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (thrown) {
+    const { code, message, detail } = asError(thrown);
+    if (code !== 'tool_denied' && code !== 'tool_error') throw thrown;
+    throw failure(code === 'tool_denied' ? 'denied' : 'invalid', message, { field, reason: detail.reason }, thrown);
+  }
+}

@@ -1,0 +1,75 @@
+/**
+ * Which programs may run. A rule is a program, or a program and a pattern for each argument: `*` stands for any characters
+ * within one argument, a last word `**` for any further arguments. Programs are compared by the file they really are, and the
+ * one that the rule names is run: no link and no second program of that name takes its place.
+ *
+ * Called by `processes.ts` for each spawn. Pure but for looking at files.
+ */
+import { accessSync, constants, realpathSync, statSync } from 'node:fs';
+import { delimiter, isAbsolute, join } from 'node:path';
+
+/** A program and its arguments. */
+export type Words = readonly [string, ...string[]];
+
+const ANY_MORE = '**';
+
+/** The executable file that a name means: a path as it is, other names in PATH. Undefined: there is none. */
+function fileOf(program: string, path: string, folder: string): string | undefined {
+  const candidates = program.includes('/')
+    ? [isAbsolute(program) ? program : join(folder, program)]
+    : path.split(delimiter).flatMap((each) => (isAbsolute(each) ? [join(each, program)] : []));
+  return candidates.find(isExecutable);
+}
+
+function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return statSync(file).isFile();
+  } catch {
+    return false;
+  }
+}
+
+/** True where an argument fits a pattern. Each part of the pattern is looked for once, so no argument is slow. */
+function fits(pattern: string, argument: string): boolean {
+  const parts = pattern.split('*');
+  const [first = '', last = ''] = [parts.shift(), parts.pop()];
+  if (parts.length === 0 && !pattern.includes('*')) return argument === pattern;
+  if (!argument.startsWith(first)) return false;
+  let at = first.length;
+  for (const part of parts) {
+    const found = argument.indexOf(part, at);
+    if (found < 0) return false;
+    at = found + part.length;
+  }
+  return argument.length - last.length >= at && argument.endsWith(last);
+}
+
+function argumentsFit(patterns: readonly string[], given: readonly string[]): boolean {
+  // A program alone may have any arguments.
+  if (patterns.length === 0) return true;
+  const open = patterns.at(-1) === ANY_MORE;
+  const exact = open ? patterns.slice(0, -1) : patterns;
+  if (open ? given.length < exact.length : given.length !== exact.length) return false;
+  return exact.every((pattern, at) => fits(pattern, given[at] as string));
+}
+
+/**
+ * The command line to run, with the program of the first rule that allows it; undefined: none does.
+ * @param path the PATH in which names are looked up
+ * @param folder where a relative path starts
+ */
+export function allowed(cmd: Words, rules: readonly string[], path: string, folder: string): Words | undefined {
+  const [program, ...given] = cmd;
+  const file = fileOf(program, path, folder);
+  for (const rule of rules) {
+    const [named = '', ...patterns] = rule.trim().split(/\s+/);
+    if (named === '' || !argumentsFit(patterns, given)) continue;
+    const own = fileOf(named, path, '/');
+    // What the rule names is not there: starting it says so.
+    if (own === undefined ? named === program : file !== undefined && realpathSync(own) === realpathSync(file)) {
+      return [own ?? named, ...given];
+    }
+  }
+  return undefined;
+}
