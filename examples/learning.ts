@@ -14,24 +14,27 @@ const command = [process.execPath, ...process.execArgv, 'src/cli/main.ts', 'stdi
 const address = `stdio:${command.map((word) => JSON.stringify(word)).join(' ')}`;
 const home = mkdtempSync(join(tmpdir(), 'handfast-example-'));
 
-// A host has the capability without any configuration.
-const agent = await connect(address, {
-  capabilities: ['learning'],
-  agentId: 'searcher',
-  env: { HANDFAST_HOME: home },
-});
+const env = { HANDFAST_HOME: home };
 
 /** How often each way finds something. The agent does not know it. */
 const chances: Readonly<Record<string, number>> = { lexical: 0.5, vector: 0.4, hybrid: 0.8 };
-const options = Object.keys(chances);
+/** A search that finds something as often as its way promises, in a fixed order. */
+const search = async (way: string, query: number) => (query * 7) % 10 < (chances[way] ?? 0) * 10;
+
+// #region connect
+// A host has the capability without any configuration.
+const agent = await connect(address, { capabilities: ['learning'], agentId: 'searcher', env });
+// #endregion
 
 let found = 0;
 for (let query = 0; query < 200; query++) {
-  const { option, experienceId } = await agent.learning.decide('search', options, { seed: 'example' });
-  // A search that finds something in eight of ten cases, in a fixed order.
-  const hit = (query * 7) % 10 < (chances[option] ?? 0) * 10;
-  if (hit) found += 1;
+  // #region decide
+  const ways = ['lexical', 'vector', 'hybrid'];
+  const { option, experienceId } = await agent.learning.decide('search', ways, { seed: 'example' });
+  const hit = await search(option, query);
   await agent.learning.reward(experienceId, hit ? 1 : 0);
+  // #endregion
+  if (hit) found += 1;
 }
 console.log(`found ${found} of 200`);
 

@@ -16,25 +16,26 @@ await writeFile(join(folder, 'handfast.yaml'), `listen: "unix://${join(folder, '
 const server = await serve(join(folder, 'handfast.yaml'), { announce: false });
 const [address = ''] = server.listeners;
 const token = (await readFile(server.tokenFile ?? '', 'utf8')).trim();
-const open = (agentId: string) => connect(address, { capabilities: ['planning'], agentId, token });
 
 // #region quick-start
-const agent = await open('ana');
+const agent = await connect(address, { capabilities: ['planning'], agentId: 'ana', token });
 const plan = await agent.planning.createPlan('release');
 const docs = await agent.planning.add(plan.plan_id, 'Write the docs');
 await agent.planning.add(plan.plan_id, 'Publish', { deps: [docs.task_id] });
 
 const claim = await agent.planning.claim(plan.plan_id, { leaseMs: 500 });
-console.log(`ana works on: ${claim?.task.title}`);
+console.log(`ana works on: ${claim?.task.title}`); // Write the docs
 // #endregion
 
 // Ana disappears without a word; when her lease ends, the task is ready again.
 await agent.close();
-const other = await open('bo');
+// #region another
+const other = await connect(address, { capabilities: ['planning'], agentId: 'bo', token });
 const again = await other.planning.claim(plan.plan_id, { waitMs: 30_000 });
-console.log(`bo works on: ${again?.task.title}, fence ${again?.fence}`);
+console.log(`bo works on: ${again?.task.title}, fence ${again?.fence}`); // Write the docs, fence 2
+await again?.done('all of them');
+// #endregion
 assert.equal(again?.id, docs.task_id);
-await again.done('all of them');
 
 const next = await other.planning.claim(plan.plan_id);
 console.log(`then on: ${next?.task.title}`);

@@ -1,0 +1,117 @@
+/**
+ * The reference pages of the capabilities with state: each command line in them is run by a shell against a host, in the
+ * order of the page, and each configuration in them is loaded. Their TypeScript is cut from examples, which
+ * `test/readme.test.ts` compares and `test/examples.test.ts` runs.
+ */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { commandsBelow, wordsOf } from '../../src/cli/examples.ts';
+import { commandLine } from '../../src/cli/program.ts';
+import { loadConfig } from '../../src/config/config.ts';
+import { User } from '../cli/command.ts';
+import { root } from '../rules/scan.ts';
+
+const pages = ['memory', 'learning', 'planning', 'env', 'environments'].map((name) => ({
+  name,
+  text: readFileSync(join(root, 'docs', `${name}.md`), 'utf8'),
+}));
+
+/** Lines that need what is not here, and the test that has it. */
+const elsewhere: Readonly<Record<string, string>> = {
+  'handfast env serve-gym CartPole-v1': 'test/capabilities/env/gym-bridge.test.ts: a Python with gymnasium',
+  'handfast env check gym/MountainCarContinuous-v0': 'test/capabilities/env/check/gym-check.test.ts: the same',
+};
+
+/** The command lines of a page in their order: of fenced blocks, and between backticks. */
+function linesOf(text: string): string[] {
+  const lines: string[] = [];
+  for (const [, fenced, span] of text.matchAll(/^(?:\$ )?(handfast .*)$|`(handfast [^`\n]+)`/gm)) {
+    lines.push((fenced ?? span ?? '').trim());
+  }
+  return lines;
+}
+
+/** Whether a line shows how a command is written, or names it, and is no call of it. */
+async function isReference(line: string): Promise<boolean> {
+  if (/[<[]/.test(line.replace(/#.*/, ''))) return true;
+  const words = line.split(' ').slice(1);
+  const found = commandsBelow(await commandLine(async () => {}))
+    .filter((command) => `${words.join(' ')} `.startsWith(`${wordsOf(command)} `))
+    .at(-1);
+  if (found === undefined) return false;
+  const given = words.length - wordsOf(found).split(' ').length;
+  return given === 0 && found.registeredArguments.some(({ required }) => required);
+}
+
+describe('the pages', { timeout: 240_000 }, () => {
+  const user = new User();
+  after(() => user.leave());
+  let env: Record<string, string>;
+
+  before(async () => {
+    const bin = join(user.folder, 'bin');
+    mkdirSync(bin);
+    const words = user.line([]).map((word) => `'${word}'`);
+    writeFileSync(join(bin, 'handfast'), `#!/bin/sh\nexec ${words.join(' ')} "$@"\n`);
+    chmodSync(join(bin, 'handfast'), 0o755);
+    env = user.environment({ PATH: `${bin}${delimiter}${process.env.PATH}` });
+    await user.up();
+  });
+
+  /** Runs a line as a shell does, with nothing on standard input. */
+  async function run(line: string): Promise<{ readonly code: number; readonly output: string }> {
+    const child = spawn('bash', ['-o', 'pipefail', '-c', line], { cwd: user.cwd, env, detached: true });
+    const late = setTimeout(() => child.pid && process.kill(-child.pid, 'SIGKILL'), 60_000);
+    let output = '';
+    for (const stream of [child.stdout, child.stderr])
+      stream.setEncoding('utf8').on('data', (text) => (output += text));
+    child.stdin.end();
+    const [code] = (await once(child, 'close')) as [number];
+    clearTimeout(late);
+    return { code, output };
+  }
+
+  for (const { name, text } of pages) {
+    test(`each command line of docs/${name}.md does what it says`, async (t) => {
+      const problems: string[] = [];
+      let count = 0;
+      let id = '';
+      for (const line of linesOf(text)) {
+        if (elsewhere[line] !== undefined || (await isReference(line))) continue;
+        const { code, output } = await run(line.replace('5f0c1f6f9c2b4d0ea9f6b1a7c3d2e410', id));
+        id = /learning reward ([0-9a-f]{32})/.exec(output)?.[1] ?? id;
+        count += 1;
+        if (code !== 0) problems.push(`${line}: ${code}: ${output}`);
+      }
+      assert.deepEqual(problems, []);
+      t.diagnostic(`${count} lines`);
+      assert.ok(count > 0 || name === 'environments');
+    });
+
+    test(`each configuration of docs/${name}.md loads`, async () => {
+      chmodSync(user.write('ci.token', 'a token of more than sixteen characters'), 0o600);
+      copyFileSync(join(root, 'examples', 'environment.ts'), join(user.cwd, 'environment.ts'));
+      const problems: string[] = [];
+      for (const [, yaml] of text.matchAll(/^```yaml\n(.*?)^```$/gms)) {
+        const file = user.write('page.yaml', yaml as string);
+        const loaded = await loadConfig(file, { env: { HANDFAST_HOME: user.home }, cwd: user.cwd }).catch((error) => ({
+          warnings: [{ message: error.message }],
+        }));
+        problems.push(...loaded.warnings.map(({ message }) => message));
+      }
+      assert.deepEqual(problems, []);
+    });
+  }
+
+  test('a line that is run elsewhere is on a page', () => {
+    const all = new Set(pages.flatMap(({ text }) => linesOf(text)));
+    assert.deepEqual(
+      Object.keys(elsewhere).filter((line) => !all.has(line)),
+      [],
+    );
+  });
+});
