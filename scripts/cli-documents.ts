@@ -83,6 +83,8 @@ export const documents: Readonly<Record<string, Shape>> = {
     policy: text,
   }),
   'learning reward': document({ rewarded: flag }),
+  'learning experiences': list(of('learning', 'Experience')),
+  'learning feedback': list(of('learning', 'Feedback')),
   'learning adapt': document({
     updated: learnedComponents,
     message: text,

@@ -90,6 +90,8 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
     'handfast learning decide model small large --policy linucb,alpha=0.5 --feature 0.2 0.9',
   ],
   'learning reward': ['handfast learning reward 5f0c1f6f9c2b4d0ea9f6b1a7c3d2e410 1'],
+  'learning experiences': ['handfast learning experiences', 'handfast learning experiences --limit 20 --json'],
+  'learning feedback': ['handfast learning feedback', 'handfast learning feedback --agent planner'],
   'learning adapt': [
     'handfast learning adapt search',
     'handfast learning adapt --policy sliding_window_ucb,window=200',

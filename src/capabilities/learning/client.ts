@@ -15,6 +15,7 @@ import {
   type LearnEvaluateResp,
   type LearnExperienceResp,
   type LearnFeedbackResp,
+  type LearnRecordsResp,
   type LearnRefinementApplyResp,
   type LearnRefinementPlanResp,
   type LearnRefinementReviewResp,
@@ -26,6 +27,7 @@ import {
   learnExperience,
   learnFeedback,
   learnForget,
+  learnRecords,
   learnRefinementApply,
   learnRefinementHistory,
   learnRefinementPlan,
@@ -41,6 +43,7 @@ const calls = {
   experience: answered(learnExperience, replies.LearnExperienceResp),
   feedback: answered(learnFeedback, replies.LearnFeedbackResp),
   forget: answered(learnForget, replies.LearnForgetResp),
+  records: answered(learnRecords, replies.LearnRecordsResp),
   plan: answered(learnRefinementPlan, replies.LearnRefinementPlanResp),
   review: answered(learnRefinementReview, replies.LearnRefinementReviewResp),
   apply: answered(learnRefinementApply, replies.LearnRefinementApplyResp),
@@ -188,6 +191,16 @@ export class LearningClient {
     return this.#calls.call(calls.stats, { component_name: component, ...of(options) }, options, read);
   }
 
+  /** The experiences that were stored, newest first; those that were the reward of a decision are in its choice instead. */
+  experiences(options: CallOptions & OfAgent = {}): AsyncGenerator<Experience> {
+    return this.#records('experience', ({ experiences }) => experiences, options);
+  }
+
+  /** The feedback that was recorded, newest first. */
+  feedbacks(options: CallOptions & OfAgent = {}): AsyncGenerator<Feedback> {
+    return this.#records('feedback', ({ feedbacks }) => feedbacks, options);
+  }
+
   /** Proposals; `scope` `global` for policies and options too. */
   plan(component = '', scope = 'local', options: CallOptions & OfAgent = {}): Call<Body<LearnRefinementPlanResp>> {
     return this.#calls.call(calls.plan, { component_name: component, scope, ...of(options) }, options, bodyOf);
@@ -227,6 +240,19 @@ export class LearningClient {
   /** Deletes a choice; '' deletes everything this agent learned. Resolves with false where there is none. */
   forget(choice: string, options: CallOptions & OfAgent = {}): Call<boolean> {
     return this.#calls.call(calls.forget, { choice, ...of(options) }, options, ({ forgotten }) => forgotten);
+  }
+
+  async *#records<Item>(
+    kind: 'experience' | 'feedback',
+    read: (page: Body<LearnRecordsResp>) => readonly Item[],
+    options: CallOptions & OfAgent,
+  ): AsyncGenerator<Item> {
+    for (let before = 0; ; ) {
+      const page = await this.#calls.call(calls.records, { kind, before, ...of(options) }, options);
+      yield* read(page);
+      if (page.next === 0) return;
+      before = page.next;
+    }
   }
 
   get #calls(): MethodCaller {

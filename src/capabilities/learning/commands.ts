@@ -1,14 +1,18 @@
 /** `handfast learning …`: what was learned, decisions and rewards by hand, refinements and estimates. */
-import { POLICY_NAMES, type PolicyName, type PolicySettings } from '../../base/bandits/settings.ts';
+import { PARAMETERS, POLICY_NAMES, type PolicyName, type PolicySettings } from '../../base/bandits/settings.ts';
 import { suggest } from '../../base/suggest.ts';
 import type { CapabilityCommand, CommandContext, CommandTerminal } from '../../packages/capability.ts';
-import { oneOf } from '../../packages/command-values.ts';
+import { oneOf, wholeNumber } from '../../packages/command-values.ts';
 import { fail } from '../../wire/errors.ts';
 import { LearningClient, type OfAgent } from './client.ts';
 import type { ChoiceStats, ComponentPerformanceRecord, Recommendation } from './messages.ts';
 
 const ofAgentOption = ['--agent <name>', 'of another agent of the same principal'] as const;
+const DEFAULT_LISTED = 100;
+const limitOption = ['--limit <count>', `how many, default ${DEFAULT_LISTED}`] as const;
 const policyOption = ['--policy <policy>', `${POLICY_NAMES.join(', ')}; with parameters: linucb,alpha=0.5`] as const;
+
+const PARAMETER_NAMES: readonly string[] = [...Object.keys(PARAMETERS), 'intercept'];
 
 const of = ({ options, signal }: CommandContext): OfAgent & { readonly signal: AbortSignal } => ({
   signal,
@@ -23,17 +27,22 @@ const textOf = (value: unknown): string => (typeof value === 'string' ? value : 
 function policyOf(text: unknown): PolicySettings | undefined {
   if (typeof text !== 'string') return undefined;
   const [name = '', ...given] = text.split(',');
-  if (!POLICY_NAMES.includes(name as PolicyName)) {
-    const near = suggest(name, POLICY_NAMES);
-    const meant = near === undefined ? ';' : `; did you mean ${near}?`;
-    throw fail('usage', `unknown policy "${name}"${meant} there are ${POLICY_NAMES.join(', ')}`);
-  }
+  known('policy', name, POLICY_NAMES);
   const parameters = given.map((one) => {
     const [key = '', value = ''] = one.split('=');
+    known('parameter of a policy', key, PARAMETER_NAMES);
     if (key === 'intercept') return [key, value !== 'false'] as const;
     return [key, numberOf(value, `--policy: ${key}`)] as const;
   });
   return { name: name as PolicyName, ...Object.fromEntries(parameters) };
+}
+
+/** Fails with `usage` for a name that is none of these. */
+function known(what: string, name: string, names: readonly string[]): void {
+  if (names.includes(name)) return;
+  const near = suggest(name, names);
+  const meant = near === undefined ? ';' : `; did you mean ${near}?`;
+  throw fail('usage', `unknown ${what} "${name}"${meant} there are ${names.join(', ')}`);
 }
 
 function numberOf(text: unknown, what: string): number {
@@ -42,10 +51,20 @@ function numberOf(text: unknown, what: string): number {
   throw fail('usage', `${what} must be a number, got "${textOf(text)}"`);
 }
 
+const counted = (count: number, one: string): string => `${count} ${one}${count === 1 ? '' : 's'}`;
+
 const fixed = (value: number, digits = 3): string => value.toFixed(digits);
 
+/** For an empty list: of what there is nothing, and how there would be. */
+function nothingLearned({ args, options }: CommandContext): string {
+  const name = textOf(args[0]);
+  const whose = typeof options.agent === 'string' ? `by the agent "${options.agent}"` : 'by this agent';
+  if (name !== '') return `nothing was learned of "${name}" ${whose}; all names: handfast learning stats`;
+  return `nothing was learned ${whose} yet; choose with: handfast learning decide <choice> <options...>`;
+}
+
 function showComponents(terminal: CommandTerminal, components: readonly ComponentPerformanceRecord[]): void {
-  if (components.length === 0) return terminal.note('no component has a record yet');
+  if (components.length === 0) return;
   terminal.table(
     ['component', 'calls', 'successes', 'score', 'mean ms', 'p95 ms', 'weight'],
     components.map((one) => [
@@ -61,11 +80,10 @@ function showComponents(terminal: CommandTerminal, components: readonly Componen
 }
 
 function showChoices(terminal: CommandTerminal, choices: readonly ChoiceStats[]): void {
-  if (choices.length === 0) return terminal.note('no decision was made yet');
   for (const [at, { choice, policy, decisions, rewarded, pending, missing, late, options }] of choices.entries()) {
     if (at > 0) terminal.line();
     terminal.line(
-      `${choice}: ${policy.name}, ${decisions} decisions, ${rewarded} rewarded, ${pending} pending, ${missing} missing, ${late} late`,
+      `${choice}: ${policy.name}, ${counted(decisions, 'decision')}, ${rewarded} rewarded, ${pending} pending, ${missing} missing, ${late} late`,
     );
     terminal.table(
       ['option', 'rewards', 'mean', 'best with', ''],
@@ -91,6 +109,25 @@ function showRecommendations(terminal: CommandTerminal, recommendations: readonl
 const strategyOf = (given: unknown) =>
   given === undefined ? '' : oneOf(textOf(given), '--strategy', ['ppo', 'ucb1', 'epsilon_greedy', 'softmax']);
 
+const whenOf = (ts = 0): string => new Date(ts * 1000).toISOString();
+
+/** A text in a cell of a table. */
+const cut = (text: string): string => {
+  const line = text.replaceAll(/\s+/g, ' ');
+  return line.length > 60 ? `${line.slice(0, 59)}…` : line;
+};
+
+/** The first of a list, as many as `--limit` says. */
+async function newest<Item>(list: AsyncGenerator<Item>, { options }: CommandContext): Promise<Item[]> {
+  const most = wholeNumber(options.limit, '--limit', { least: 1 }) ?? DEFAULT_LISTED;
+  const found: Item[] = [];
+  for await (const item of list) {
+    found.push(item);
+    if (found.length >= most) break;
+  }
+  return found;
+}
+
 function proposalOf(text: unknown): Readonly<Record<string, unknown>> {
   try {
     const value: unknown = JSON.parse(textOf(text));
@@ -111,8 +148,11 @@ export const commands: readonly CapabilityCommand[] = [
       const stats = await client(context).stats(textOf(args[0]), of(context));
       if (terminal.json) terminal.document(stats);
       else {
-        showComponents(terminal, stats.components);
-        showChoices(terminal, stats.choices);
+        const { components, choices } = stats;
+        showComponents(terminal, components);
+        if (components.length > 0 && choices.length > 0) terminal.line();
+        showChoices(terminal, choices);
+        if (components.length === 0 && choices.length === 0) terminal.note(nothingLearned(context));
       }
       return undefined;
     },
@@ -159,10 +199,68 @@ export const commands: readonly CapabilityCommand[] = [
     async run(context) {
       const { args, terminal, signal } = context;
       const id = textOf(args[0]);
-      const isNew = await client(context).reward(id, numberOf(args[1], 'the reward'), { signal });
-      if (terminal.json) terminal.document({ rewarded: isNew });
-      else terminal.note(isNew ? 'learned' : `no decision ${id} waits for a reward: it has one, or is not in the log`);
-      return isNew ? undefined : 1;
+      const experiences = [{ experience_id: id, reward: numberOf(args[1], 'the reward') }];
+      const { stored, rewarded } = await client(context).experience(experiences, { signal });
+      const isReward = rewarded === 1;
+      if (terminal.json) terminal.document({ rewarded: isReward });
+      else if (isReward) terminal.note('learned');
+      else if (stored === 0) terminal.note(`"${id}" has its reward already; nothing was changed`);
+      else {
+        terminal.note(
+          `there is no decision "${id}": stored as an experience that no choice learns from; see: handfast learning experiences`,
+        );
+      }
+      return isReward ? undefined : 1;
+    },
+  },
+  {
+    usage: 'experiences',
+    about: 'list the experiences that were stored, newest first',
+    options: [limitOption, ofAgentOption],
+    async run(context) {
+      const found = await newest(client(context).experiences(of(context)), context);
+      if (context.terminal.json) context.terminal.document(found);
+      else if (found.length === 0)
+        context.terminal.note('no experience was stored; rewards of decisions are in: handfast learning stats');
+      else {
+        context.terminal.table(
+          ['experience', 'when', 'component', 'reward', 'action'],
+          found.map(({ experience_id = '', ts, action: { component_name = '', ...action } = {}, reward = 0 }) => [
+            experience_id,
+            whenOf(ts),
+            textOf(component_name),
+            String(reward),
+            cut(Object.keys(action).length === 0 ? '' : JSON.stringify(action)),
+          ]),
+        );
+      }
+      return undefined;
+    },
+  },
+  {
+    usage: 'feedback',
+    about: 'list the feedback that was recorded, newest first',
+    options: [limitOption, ofAgentOption],
+    async run(context) {
+      const found = await newest(client(context).feedbacks(of(context)), context);
+      if (context.terminal.json) context.terminal.document(found);
+      else if (found.length === 0) context.terminal.note('no feedback was recorded');
+      else {
+        context.terminal.table(
+          ['feedback', 'when', 'about', 'polarity', 'score', 'text'],
+          found.map(
+            ({ feedback_id = '', ts, correlation_id, rated_turn, polarity, score = 0, comment, correction }) => [
+              feedback_id,
+              whenOf(ts),
+              cut(correlation_id || rated_turn?.version || rated_turn?.model || ''),
+              polarity,
+              String(score),
+              cut(comment || correction || ''),
+            ],
+          ),
+        );
+      }
+      return undefined;
     },
   },
   {
@@ -199,8 +297,9 @@ export const commands: readonly CapabilityCommand[] = [
       const scope = options.global === true ? 'global' : 'local';
       const plan = await client(context).plan(textOf(args[0]), scope, of(context));
       if (terminal.json) terminal.document(plan);
-      else if (plan.status === 'empty') terminal.note('nothing to change');
-      else for (const proposal of plan.proposals ?? []) terminal.line(JSON.stringify(proposal));
+      else if (plan.status === 'empty') {
+        terminal.note('nothing to change; an edit needs at least 10 rewards that speak against what is there');
+      } else for (const proposal of plan.proposals ?? []) terminal.line(JSON.stringify(proposal));
       return undefined;
     },
   },
@@ -247,7 +346,7 @@ export const commands: readonly CapabilityCommand[] = [
       else if (back.rolled_back) {
         const lost = back.rewards_since ?? 0;
         terminal.note(back.error || `rolled back; ${lost} rewards since then are in the log only`);
-      } else terminal.note(`not rolled back: ${back.error}`);
+      } else terminal.note(`not rolled back: ${back.error}; all of them: handfast learning history`);
       return back.rolled_back ? undefined : 1;
     },
   },
@@ -298,15 +397,16 @@ export const commands: readonly CapabilityCommand[] = [
       });
       if (terminal.json) terminal.document(evaluated);
       else {
-        terminal.table(
-          ['estimator', 'mean reward', 'from', 'to'],
-          [evaluated.logged, ...evaluated.estimates].map(({ estimator, value, low, high }) => [
-            estimator,
-            fixed(value),
-            fixed(low),
-            fixed(high),
-          ]),
-        );
+        if (evaluated.rows > 0)
+          terminal.table(
+            ['estimator', 'mean reward', 'from', 'to'],
+            [evaluated.logged, ...evaluated.estimates].map(({ estimator, value, low, high }) => [
+              estimator,
+              fixed(value),
+              fixed(low),
+              fixed(high),
+            ]),
+          );
         for (const note of evaluated.notes) terminal.note(note);
       }
       return undefined;
@@ -322,7 +422,7 @@ export const commands: readonly CapabilityCommand[] = [
       if ((choice === '') !== (options.all === true)) throw fail('usage', 'name a choice, or give --all');
       const forgotten = await client(context).forget(choice, of(context));
       if (terminal.json) terminal.document({ forgotten });
-      else terminal.note(forgotten ? 'deleted' : `there is no choice "${choice}"`);
+      else terminal.note(forgotten ? 'deleted' : `there is no choice "${choice}"; all names: handfast learning stats`);
       return forgotten ? undefined : 1;
     },
   },

@@ -34,8 +34,12 @@ export function evaluated(log: readonly DecisionRow[], request: Body<LearnEvalua
   );
   const estimates = estimate(judged, confidence);
   const { unsupported, effectiveRows } = estimates;
-  if (rows.length < log.length) notes.push(`${log.length - rows.length} decisions without a reward were left out`);
-  if (judged.length < FEW_ROWS) notes.push(`${judged.length} rows are few: the intervals are too narrow`);
+  const unrewarded = log.length - rows.length;
+  if (unrewarded > 0)
+    notes.push(`${unrewarded} ${unrewarded === 1 ? 'decision' : 'decisions'} without a reward left out`);
+  if (judged.length === 0) notes.push('there is nothing to estimate from: no decision in the log has a reward');
+  else if (judged.length < FEW_ROWS)
+    notes.push(`${judged.length} of ${FEW_ROWS} rows that the intervals need: they are too narrow`);
   if (unsupported > 0) {
     notes.push(
       `${(unsupported * 100).toFixed(1)} % of what it would choose had propensity 0 in the log; only dr says something of it, by its model. A policy with explore above 0 logs every option`,

@@ -5,6 +5,7 @@
  * process at any point loses nothing that was acknowledged. Writes of a request are durable together or not at all.
  */
 import { describePolicy, type PolicyName, type PolicySettings } from '../../base/bandits/settings.ts';
+import { pageOf } from '../../base/page.ts';
 import type { Store } from '../../host/store/store.ts';
 import type { Body } from '../../protocol/method.ts';
 import { fail } from '../../wire/errors.ts';
@@ -24,6 +25,8 @@ import type {
   LearnEvaluateResp,
   LearnExperienceResp,
   LearnFeedbackResp,
+  LearnRecordsReq,
+  LearnRecordsResp,
   LearnRefinementApplyResp,
   LearnRefinementRollbackResp,
   LearnStatsResp,
@@ -40,6 +43,11 @@ const STRATEGIES: Readonly<Record<string, PolicyName>> = {
 };
 /** What unscored feedback counts for. */
 const POLARITY_SCORES = { positive: 1, negative: -1, neutral: 0, corrective: -0.5 } as const;
+
+/** What the id of a record is called in its message. */
+const ID_FIELDS = { experience: 'experience_id', feedback: 'feedback_id' } as const;
+/** Before the id of a record in the store, where all ids are of one kind; experiences share theirs with decisions. */
+const ID_PREFIXES = { experience: '', feedback: 'feedback ' } as const;
 
 export class Learned {
   readonly #store: Store;
@@ -104,6 +112,24 @@ export class Learned {
     return { components: this.#records(component), choices: choices.map((name) => this.#choiceStats(name)) };
   }
 
+  /** Experiences or feedback as they were sent, newest first. */
+  records({ kind, before = 0, limit = 100 }: Body<LearnRecordsReq>): Body<LearnRecordsResp> {
+    const log: StoredLog<(Experience | Feedback) & { readonly id: string }> =
+      kind === 'feedback' ? this.#feedback() : this.#experiences();
+    const { page, more } = pageOf(log.newest(before), limit);
+    const { first, next } = log.span;
+    const sent = page.map(({ row: { id, ...one } }) => ({
+      [ID_FIELDS[kind]]: id.slice(ID_PREFIXES[kind].length),
+      ...one,
+    }));
+    return {
+      experiences: kind === 'experience' ? (sent as Experience[]) : [],
+      feedbacks: kind === 'feedback' ? (sent as Feedback[]) : [],
+      next: more ? page.at(-1)!.seq : 0,
+      total: next - first,
+    };
+  }
+
   /** Plan, review, apply and report in one. */
   async adapt({
     component_name: component = '',
@@ -162,11 +188,7 @@ export class Learned {
       if (!this.#choices.reward(decision.choice, decision.seq, reward)) return 'duplicate';
     } else {
       if (StoredLog.find(this.#store, id) !== undefined) return 'duplicate';
-      new StoredLog<Experience & { id: string }>(this.#store, 'experience', this.#limits.logRows).append({
-        ...one,
-        id,
-        ts: at,
-      });
+      this.#experiences().append({ ...one, id, ts: at });
     }
     if (component !== '') {
       const success = typeof action.success === 'boolean' ? action.success : reward > 0;
@@ -182,18 +204,22 @@ export class Learned {
     const row = decision && this.#choices.logOf(decision.choice).get(decision.seq);
     const component =
       (row?.option ?? one.rated_turn?.version ?? one.rated_turn?.model)?.slice(0, MAX_NAME) || undefined;
-    const key = `feedback ${id}`;
+    const key = ID_PREFIXES.feedback + id;
     if (StoredLog.find(this.#store, key) !== undefined) return { isNew: false, isReward: false, component };
     const ts = one.ts ?? this.#source.now() / 1000;
-    new StoredLog<Feedback & { id: string }>(this.#store, 'feedback', this.#limits.logRows).append({
-      ...one,
-      id: key,
-      ts,
-    });
+    this.#feedback().append({ ...one, id: key, ts });
     const score = one.score || POLARITY_SCORES[polarity];
     if (component !== undefined) this.#components.recordScore(component, score, confidence);
     const isReward = decision !== undefined && this.#choices.reward(decision.choice, decision.seq, (score + 1) / 2);
     return { isNew: true, isReward, component };
+  }
+
+  #experiences(): StoredLog<Experience & { readonly id: string }> {
+    return new StoredLog(this.#store, 'experience', this.#limits.logRows);
+  }
+
+  #feedback(): StoredLog<Feedback & { readonly id: string }> {
+    return new StoredLog(this.#store, 'feedback', this.#limits.logRows);
   }
 
   #choicesWith(component: string): string[] {
@@ -268,7 +294,8 @@ function adaptMessage(
   components: number,
 ): string {
   const parts: string[] = [];
-  if (strategy === 'ppo') parts.push('ppo was not run: it trains the weights of a network, and here is none');
+  if (strategy === 'ppo')
+    parts.push('ppo was not run: it trains a neural network, and this host has none; each policy stays as it is');
   for (const { choice, option, confidence, why, policy } of recommendations) {
     const said = option === '' ? why : `${option} is recommended, confidence ${confidence.toFixed(3)}: ${why}`;
     parts.push(`${choice}: ${policy} ran; ${said}`);

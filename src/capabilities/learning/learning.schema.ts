@@ -1,7 +1,7 @@
 /**
  * The messages of the learning capability as schemas. `messages.ts` makes method values of them.
  *
- * Messages of A2E first; `learn/decide`, `learn/evaluate` and `learn/forget`, and the fields marked "Handfast", are additions.
+ * Messages of A2E first; `learn/decide`, `learn/records`, `learn/evaluate` and `learn/forget`, and the fields marked "Handfast", are additions.
  * @see docs/protocol/a2e.md#learning-messages
  */
 import { PARAMETERS, POLICY_NAMES } from '../../base/bandits/settings.ts';
@@ -246,6 +246,33 @@ export const LearnStatsResp = Type.Object(
   { ...fromHost, description: 'Records of components and choices.' },
 );
 
+export const LearnRecordsReq = Type.Object(
+  {
+    ...base,
+    ...ofAgent,
+    type: Type.Literal('learn/records/req'),
+    kind: oneOf(
+      ['experience', 'feedback'],
+      'experience: those that were not the reward of a decision. feedback: every one, that on decisions too.',
+    ),
+    before: may(integer('`next` of the page before; 0, the default: from the newest.')),
+    limit: may(Type.Integer({ minimum: 1, maximum: 1000, default: 100, description: 'Records of a page.' })),
+  },
+  { ...fromAgent, description: 'Handfast: asks for experiences or feedback as they were sent.' },
+);
+
+export const LearnRecordsResp = Type.Object(
+  {
+    ...answer,
+    type: Type.Literal('learn/records/resp'),
+    experiences: Type.Array(Experience, { description: 'Newest first, with generated ids and times.' }),
+    feedbacks: Type.Array(Feedback, { description: 'The same.' }),
+    next: integer('`before` of the next page; 0 for none.'),
+    total: integer('How many are stored.'),
+  },
+  { ...fromHost, description: 'A page of records; one of the two lists is empty.' },
+);
+
 export const LearnRefinementPlanReq = Type.Object(
   {
     ...base,
@@ -422,6 +449,8 @@ export const learningSchemas = {
   Recommendation,
   LearnStatsReq,
   LearnStatsResp,
+  LearnRecordsReq,
+  LearnRecordsResp,
   ChoiceStats,
   OptionStats,
   LearnRefinementPlanReq,
@@ -459,6 +488,8 @@ export type LearnAdaptReq = Wire<typeof LearnAdaptReq>;
 export type LearnAdaptResp = Wire<typeof LearnAdaptResp>;
 export type LearnStatsReq = Wire<typeof LearnStatsReq>;
 export type LearnStatsResp = Wire<typeof LearnStatsResp>;
+export type LearnRecordsReq = Wire<typeof LearnRecordsReq>;
+export type LearnRecordsResp = Wire<typeof LearnRecordsResp>;
 export type LearnRefinementPlanReq = Wire<typeof LearnRefinementPlanReq>;
 export type LearnRefinementPlanResp = Wire<typeof LearnRefinementPlanResp>;
 export type LearnRefinementReviewReq = Wire<typeof LearnRefinementReviewReq>;

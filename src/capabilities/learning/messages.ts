@@ -28,6 +28,8 @@ export type {
   LearnFeedbackResp,
   LearnForgetReq,
   LearnForgetResp,
+  LearnRecordsReq,
+  LearnRecordsResp,
   LearnRefinementApplyReq,
   LearnRefinementApplyResp,
   LearnRefinementHistoryReq,
@@ -62,6 +64,11 @@ export const learnAdapt = learning<Wire.LearnAdaptReq, Wire.LearnAdaptResp>('lea
 export const learnStats = learning<Wire.LearnStatsReq, Wire.LearnStatsResp>(
   'learn/stats/req',
   checks.LearnStatsReq,
+  read,
+);
+export const learnRecords = learning<Wire.LearnRecordsReq, Wire.LearnRecordsResp>(
+  'learn/records/req',
+  checks.LearnRecordsReq,
   read,
 );
 export const learnRefinementPlan = learning<Wire.LearnRefinementPlanReq, Wire.LearnRefinementPlanResp>(

@@ -15,7 +15,7 @@ export const learningOffer = (limits: LearningLimits): PluginOffer => ({
   },
   metadata: {
     policies: POLICY_NAMES,
-    messages: ['learn/decide/req', 'learn/evaluate/req', 'learn/forget/req'],
+    messages: ['learn/decide/req', 'learn/records/req', 'learn/evaluate/req', 'learn/forget/req'],
     max_choices: limits.maxChoices,
     max_options: limits.maxOptions,
     max_features: limits.maxFeatures,

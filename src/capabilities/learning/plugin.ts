@@ -16,6 +16,7 @@ import {
   learnExperience,
   learnFeedback,
   learnForget,
+  learnRecords,
   learnRefinementApply,
   learnRefinementHistory,
   learnRefinementPlan,
@@ -76,6 +77,7 @@ export function learningPlugin(options: LearningOptions = {}): Plugin {
         return learned(context, request.of_agent).adapt(request);
       }),
       handle(learnStats, ({ component_name, of_agent }, context) => learned(context, of_agent).stats(component_name)),
+      handle(learnRecords, (request, context) => learned(context, request.of_agent).records(request)),
       handle(learnRefinementPlan, ({ component_name = '', scope = '', of_agent }, context) => {
         const of = learned(context, of_agent);
         const proposals = of.refinements.plan(component_name, scope);

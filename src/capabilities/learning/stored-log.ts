@@ -71,6 +71,15 @@ export class StoredLog<Row extends { readonly id: string }> {
     }
   }
 
+  /** The rows before a number, newest first; 0: from the newest. */
+  *newest(before = 0): Generator<LoggedRow<Row>> {
+    const { first, next } = this.span;
+    for (let seq = before === 0 ? next - 1 : Math.min(before, next) - 1; seq >= first; seq--) {
+      const row = this.get(seq);
+      if (row !== undefined) yield { seq, row };
+    }
+  }
+
   /** The keys of everything this log stores. Not inside `atomically`. */
   *keys(): Generator<string> {
     for (const { seq, row } of this.rows()) {

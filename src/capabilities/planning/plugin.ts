@@ -5,6 +5,7 @@
  * what changed, and replies when that is on disk.
  * @see docs/planning.md
  */
+import { pageOf } from '../../base/page.ts';
 import { type Clock, processTimer, TimerQueue } from '../../base/timer-queue.ts';
 import type { CallContext } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin, type PluginContext } from '../../host/plugin.ts';
@@ -15,7 +16,6 @@ import { Limits } from './limits.ts';
 import { syncMarkdown } from './markdown-sync.ts';
 import * as messages from './messages.ts';
 import { PLAN_LIMITS, planningOffer } from './offer.ts';
-import { pageOf } from './page.ts';
 import type { PlanState, TaskFields } from './plan-state.ts';
 import type { Refusal, TaskLine, TaskListReq, TaskUpdateReq } from './planning.schema.ts';
 import { type Caller, type LoadedPlan, type Need, Plans } from './plans.ts';

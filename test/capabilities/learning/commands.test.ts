@@ -44,6 +44,45 @@ test('a refinement is applied, listed and rolled back', async () => {
   assert.equal((await user.run(['learning', 'rollback', 'none'])).code, 1);
 });
 
+test('stats shows what there is, and says it where there is nothing', async () => {
+  const of = async (...words: string[]) => {
+    const { code, stdout, stderr } = await user.run(['learning', ...words]);
+    return [code, stdout, stderr];
+  };
+  const nobody = ['--agent', 'nobody'];
+  assert.deepEqual(await of('stats', ...nobody), [
+    0,
+    '',
+    'nothing was learned by the agent "nobody" yet; choose with: handfast learning decide <choice> <options...>\n',
+  ]);
+  await json('decide', 'lonely', 'one');
+  const [, stdout, stderr] = await of('stats', 'one');
+  assert.match(String(stdout), /^lonely: thompson_beta, 1 decision, 0 rewarded/);
+  assert.equal(stderr, '');
+  assert.match(
+    String((await of('stats', 'unheard'))[2]),
+    /^nothing was learned of "unheard" by this agent; all names: handfast learning stats$/m,
+  );
+  const [code, table, note] = await of('evaluate', 'lonely', '--option', 'one');
+  assert.deepEqual([code, table], [0, '']);
+  assert.match(String(note), /^there is nothing to estimate from: no decision in the log has a reward$/m);
+});
+
+test('a reward for no decision says what became of it, and is listed', async () => {
+  assert.deepEqual((await user.run(['learning', 'experiences'])).stderr.split(';')[0], 'no experience was stored');
+  const wrong = await user.run(['learning', 'reward', 'wrong-id', '1']);
+  assert.equal(wrong.code, 1);
+  assert.match(wrong.stderr, /^there is no decision "wrong-id": stored as an experience that no choice learns from/);
+  const again = await user.run(['learning', 'reward', 'wrong-id', '1']);
+  assert.match(again.stderr, /^"wrong-id" has its reward already; nothing was changed$/m);
+  const [listed, ...more] = await json('experiences', '--limit', '5');
+  assert.deepEqual([listed.experience_id, listed.reward, more.length], ['wrong-id', 1, 0]);
+  const shown = await user.run(['learning', 'experiences']);
+  assert.match(shown.stdout, /^experience +when +component +reward +action$/m);
+  assert.match(shown.stdout, /^wrong-id +\d{4}-\d\d-\d\dT/m);
+  assert.equal((await user.run(['learning', 'feedback'])).stderr, 'no feedback was recorded\n');
+});
+
 test('mistakes are named', async () => {
   const unknown = await user.failure(['learning', 'decide', 'a', 'b', '--policy', 'linucbb']);
   assert.deepEqual([unknown.exit, unknown.code], [2, 'usage']);
@@ -55,4 +94,12 @@ test('mistakes are named', async () => {
   assert.match((await user.failure(['learning', 'apply', 'x'])).message, /^the proposal must be a JSON object/);
   assert.equal((await user.failure(['learning', 'evaluate', 'none', '--option', 'x'])).code, 'learning.unknown_choice');
   assert.equal((await user.failure(['learning', 'forget'])).code, 'usage');
+  const parameter = await user.failure(['learning', 'decide', 'a', 'b', '--policy', 'linucb,alpa=1']);
+  assert.match(parameter.message, /^unknown parameter of a policy "alpa"; did you mean alpha\?/);
+  const strategy = await user.failure(['learning', 'adapt', '--strategy', 'ucb']);
+  assert.match(strategy.message, /^--strategy: expected .*, got "ucb"; did you mean ucb1\?$/);
+  const both = await user.failure(['learning', 'evaluate', 'search']);
+  assert.deepEqual([both.exit, both.message], [2, 'name what to estimate: --option or --policy, one of them']);
+  const limit = await user.failure(['learning', 'experiences', '--limit', '1.5']);
+  assert.equal(limit.message, '--limit: expected a whole number from 1, got "1.5"');
 });

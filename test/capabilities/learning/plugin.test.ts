@@ -171,6 +171,80 @@ test('experiences of plain agents make the records of components', async () => {
   );
 });
 
+test('experiences and feedback that were sent are read back as they were, newest first, in pages that fit', async () => {
+  const host = await startHost({}, [
+    { name: 'p', admin: true },
+    { name: 'q', admin: true },
+  ]);
+  await using agent = await agentOf(host);
+  const { experienceId } = await agent.learning.decide('c', ['x']);
+  await agent.learning.reward(experienceId, 1);
+  const experiences = Array.from({ length: 250 }, (_, step) => ({
+    experience_id: `e${step}`,
+    state: { text: 'é'.repeat(step % 2 === 0 ? 10_000 : 1) },
+    action: { component_name: 'read_file', path: `${step}` },
+    reward: step / 250,
+    next_state: {},
+    done: step === 249,
+    episode_id: 'one',
+    step,
+    ts: 1_700_000_000 + step,
+  }));
+  await agent.learning.experience(experiences.slice(0, 100));
+  await agent.learning.experience(experiences.slice(100));
+  const feedbacks = [
+    { feedback_id: 'f1', correlation_id: experienceId, polarity: 'positive', ts: 1 },
+    { feedback_id: 'f2', polarity: 'corrective', correction: 'no', rated_turn: null, ts: 2 },
+  ] as const;
+  await agent.learning.feedback(feedbacks);
+  // The reward of the decision is no experience of its own.
+  assert.deepEqual(await Array.fromAsync(agent.learning.experiences()), experiences.toReversed());
+  assert.deepEqual(await Array.fromAsync(agent.learning.feedbacks()), feedbacks.toReversed());
+  // Ids and times that were left out are there.
+  await agent.learning.experience([{ reward: 1 }]);
+  for await (const { experience_id, ts } of agent.learning.experiences()) {
+    assert.match(experience_id ?? '', /^[0-9a-f]{32}$/);
+    assert.ok((ts ?? 0) > 1_700_000_000);
+    break;
+  }
+  await using other = await agentOf(host, 'other');
+  assert.deepEqual(await Array.fromAsync(other.learning.experiences()), []);
+  assert.equal((await Array.fromAsync(other.learning.experiences({ ofAgent: 'tester' }))).length, 251);
+  await using stranger = await agentOf(host, 'tester', 'q');
+  for (const options of [{}, { ofAgent: 'tester' }]) {
+    assert.deepEqual(await Array.fromAsync(stranger.learning.experiences(options)), []);
+    assert.deepEqual(await Array.fromAsync(stranger.learning.feedbacks(options)), []);
+  }
+});
+
+test('a page of records says where the next one starts, also when rows were added or evicted in between', async () => {
+  const agent = rawAgent(await startHost({ logRows: 5 }));
+  const shaken = await agent.shake({ agent_caps: ['learning'], auth_token: 'p' });
+  const [{ metadata }] = shaken.accepted_caps as [{ metadata: { messages: string[] } }];
+  assert.ok(metadata.messages.includes('learn/records/req'));
+  let sent = 0;
+  const send = async (...ids: string[]) => {
+    const experiences = ids.map((experience_id) => ({ experience_id, reward: 1 }));
+    agent.send({ type: 'learn/experience/req', id: `s${++sent}`, experiences });
+    await agent.answer(`s${sent}`);
+  };
+  const page = async (before: number) => {
+    agent.send({ type: 'learn/records/req', id: `s${++sent}`, kind: 'experience', limit: 2, before });
+    const { experiences, feedbacks, next, total } = await agent.answer(`s${sent}`);
+    assert.deepEqual(feedbacks, []);
+    return [(experiences as { experience_id: string }[]).map(({ experience_id }) => experience_id), next, total];
+  };
+  assert.deepEqual(await page(0), [[], 0, 0]);
+  await send('a', 'b', 'c', 'd', 'e');
+  assert.deepEqual(await page(0), [['e', 'd'], 4, 5]);
+  await send('f', 'g');
+  // a and b were evicted.
+  assert.deepEqual(await page(4), [['c'], 0, 5]);
+  assert.deepEqual(await page(1_000), [['g', 'f'], 6, 5]);
+  agent.send({ type: 'learn/records/req', id: 'bad', kind: 'decision' });
+  assert.equal((await agent.answer('bad')).code, 'schema_violation');
+});
+
 test('adapt says which policy really ran, what is best, how sure that is and why', async () => {
   await using agent = await agentOf(await startHost());
   for (let round = 0; round < 40; round++) {

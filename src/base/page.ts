@@ -1,7 +1,7 @@
 /**
  * Pages of a list that fit into a message, however long its items are.
  *
- * Used by `plugin.ts` for requests that say how much they want; their client asks for the next page.
+ * Used by the plugins of planning and learning for requests that say how much they want; their clients ask for the next page.
  */
 
 /** Half of what a message may have by default: the rest is room for escapes and the envelope. */
