@@ -76,6 +76,12 @@ two = [env.reset("CartPole-v1", seed=seed).obs.episode_id for seed in (1, 2)]
 results["at once"] = [env.step(one, act(1)).obs.step_num for one in (*two, *two)]
 attempt("experience", lambda: client.rpc(models.EnvExpListRequest(episode_id=episode, limit=2), timeout=10).episodes)
 
+endless = env.reset("test/Endless-v0").obs.episode_id
+for action in (1, 0):
+    env.step(endless, act(action))
+listed = client.rpc(models.EnvExpListRequest(episode_id=endless), timeout=10).episodes
+results["infinite rewards"] = [transition["reward"] for transition in listed[0]["transitions"]]
+
 # These models have no `req_id`: the client drops it, and waits for a reply that has come.
 attempt("close", lambda: env.close(two[1], timeout=2))
 attempt("spaces", lambda: client.rpc(models.EnvSpacesRequest(env_name="CartPole-v1"), timeout=2))

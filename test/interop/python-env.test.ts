@@ -5,9 +5,12 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { connect } from '../../src/connect.ts';
 import { User } from '../cli/command.ts';
 import { commandOf, environment, skip, start } from './python-sdk.ts';
+
+const endless = fileURLToPath(new URL('../capabilities/env/fixtures/endless.ts', import.meta.url));
 
 for (const kind of ['stdio', 'http'] as const) {
   describe(`the env API of the Python SDK over ${kind}`, { skip }, () => {
@@ -16,7 +19,12 @@ for (const kind of ['stdio', 'http'] as const) {
     const user = new User();
 
     before(async () => {
-      const target = kind === 'stdio' ? ['stdio', ...user.line(['stdio'])] : await httpTarget();
+      const config = user.write(
+        'handfast.yaml',
+        `listen: ["http://127.0.0.1:0"]\nplugins: [{ use: env, options: { durability: none } }, ${endless}]\n`,
+      );
+      const target =
+        kind === 'stdio' ? ['stdio', ...user.line(['stdio', '--config', config])] : await httpTarget(config);
       process.env.HANDFAST_HOME = user.home;
       const agent = start(commandOf('python-env.py', JSON.stringify(target)), user.cwd);
       const lines = await agent.rest();
@@ -25,11 +33,7 @@ for (const kind of ['stdio', 'http'] as const) {
     });
     after(() => user.leave());
 
-    const httpTarget = async (): Promise<string[]> => {
-      const config = user.write(
-        'handfast.yaml',
-        'listen: ["http://127.0.0.1:0"]\nplugins: [{ use: env, options: { durability: none } }]\n',
-      );
+    const httpTarget = async (config: string): Promise<string[]> => {
       const command = user.start(['up', '--config', config, '--json']);
       await command.says('\n');
       const { url, token_file } = JSON.parse(command.stdout) as { url: string; token_file: string };
@@ -49,6 +53,7 @@ for (const kind of ['stdio', 'http'] as const) {
         [15, 1, true, true],
       ]);
       assert.deepEqual(results['at once'], [1, 1, 2, 2]);
+      assert.deepEqual(results['infinite rewards'], ['Infinity', '-Infinity']);
       const [{ transitions }] = results.experience;
       assert.deepEqual(
         transitions.map(({ index, action, reward, done }: Record<string, unknown>) => [index, action, reward, done]),

@@ -29,7 +29,8 @@ import {
   envStatePush,
   envStep,
 } from './messages.ts';
-import type { Transition } from './trajectory.ts';
+import { numberFromWire } from './spaces/numbers.ts';
+import type { StoredTransition, Transition } from './trajectory.ts';
 
 const calls = {
   reset: answered(envReset, replies.EnvResetResp),
@@ -260,7 +261,10 @@ export class EnvClient {
   async experience(limit = 100, options: CallOptions = {}): Promise<readonly StoredEpisode[]> {
     this.#agent.require('env');
     const { episodes = [] } = await this.#agent.calls.call(calls.expList, { limit }, options);
-    return episodes as unknown as readonly StoredEpisode[];
+    return (episodes as unknown as readonly SentEpisode[]).map((each) => ({
+      ...each,
+      transitions: each.transitions.map(transitionOf),
+    }));
   }
 }
 
@@ -371,7 +375,7 @@ export class RemoteEpisode<Observation = unknown, Action = unknown> implements A
     for (;;) {
       const body = { episode_id: this.id, after, limit: PAGE };
       const { episodes = [] } = await this.#agent.calls.call(calls.expList, body, options);
-      const page = (episodes[0]?.transitions ?? []) as readonly Transition[];
+      const page = ((episodes[0]?.transitions ?? []) as readonly StoredTransition[]).map(transitionOf);
       yield* page;
       if (page.length < PAGE) return;
       after = page.at(-1)?.index ?? after;
@@ -452,6 +456,14 @@ const asAction = (action: unknown): EnvRecord => ({ action_type: 'step', payload
 
 const errorOf = ({ code, message, detail }: EnvRecord): HandfastError =>
   new HandfastError(String(code), String(message ?? code), { detail: membersOf(detail), capability: 'env' });
+
+/** An episode as hosts send it. */
+type SentEpisode = Omit<StoredEpisode, 'transitions'> & { readonly transitions: readonly StoredTransition[] };
+
+const transitionOf = (sent: StoredTransition): Transition => ({
+  ...sent,
+  reward: numberFromWire(sent.reward) ?? Number.NaN,
+});
 
 function resultOf<Observation>(obs: EnvObservation): StepResult<Observation> {
   const { state, reward, done = false, truncated = false, step_num: step } = obs;

@@ -10,7 +10,7 @@ import type { JsonObject } from '../../wire/json.ts';
 import type { EnvObservation } from './env.schema.ts';
 import type { Autoreset, Environment } from './environment.ts';
 import { environmentFailed, limitReached } from './refusals.ts';
-import type { Transition } from './trajectory.ts';
+import type { StoredTransition } from './trajectory.ts';
 
 /** What outlives the host. `none`: nothing. `episode`: episodes that have ended. `step`: every step. */
 export type Durability = 'none' | 'episode' | 'step';
@@ -21,7 +21,7 @@ export const DURABILITIES: readonly Durability[] = ['none', 'episode', 'step'];
 export type Origin = { readonly seed: number } | { readonly snapshot: JsonObject } | { readonly generator: string };
 
 /** One step as it is stored, with the start that it led to by an autoreset; that start alone where the action was ignored. */
-export interface StoredStep extends Partial<Transition> {
+export interface StoredStep extends Partial<StoredTransition> {
   readonly started?: { readonly state: JsonObject };
 }
 
@@ -95,9 +95,9 @@ export class EpisodeStore {
   }
 
   /** Writes an episode that has ended. */
-  async ended(id: string, transitions: readonly Transition[]): Promise<void> {
+  async ended(id: string, transitions: readonly StoredTransition[]): Promise<void> {
     await this.#store.atomically(() => {
-      for (const transition of transitions) void this.#store.rows<Transition>(tableOf(id)).insert(transition);
+      for (const transition of transitions) void this.#store.rows<StoredTransition>(tableOf(id)).insert(transition);
       this.#change(id, { status: 'ended' });
     });
   }
@@ -118,7 +118,7 @@ export class EpisodeStore {
   }
 
   async remove(id: string): Promise<void> {
-    const rows = this.#store.rows<Transition>(tableOf(id));
+    const rows = this.#store.rows<StoredTransition>(tableOf(id));
     await this.#store.delete(keyOf(id));
     for (let page = rows.list({ limit: PAGE }); page.length > 0; page = rows.list({ limit: PAGE })) {
       await Promise.all(page.map((row) => rows.delete(row.id)));

@@ -217,7 +217,7 @@ export const EnvExpListResp = Type.Object(
     episodes: Type.Optional(
       Type.Array(anyObject(), {
         description:
-          'Each `{episode_id, env_name, step_num, total_steps, status, first_index, transitions}`; a transition is `{index, step, state, action, reward, next_state, done, terminated, truncated, info}`. `index` counts the steps of the episode id, `step` those since its newest start.',
+          'Each `{episode_id, env_name, step_num, total_steps, status, first_index, transitions}`; a transition is `{index, step, state, action, reward, next_state, done, terminated, truncated, info}`. `index` counts the steps of the episode id, `step` those since its newest start. `reward` is a text where it is ±Infinity or NaN.',
       }),
     ),
   },

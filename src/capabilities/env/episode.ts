@@ -18,8 +18,10 @@ import {
   then,
 } from './environment.ts';
 import { brokenEnvironment, finishedEpisode, guarded, unknownAction } from './refusals.ts';
+import { mismatch } from './spaces/mismatch.ts';
+import { numberToWire } from './spaces/numbers.ts';
 import type { Space } from './spaces/space.ts';
-import { Trajectory, type TrajectoryLimits, type Transition } from './trajectory.ts';
+import { type StoredTransition, Trajectory, type TrajectoryLimits } from './trajectory.ts';
 
 export interface EpisodeOptions {
   readonly id: string;
@@ -107,8 +109,9 @@ export class Episode {
         this.#index = index;
         this.#step = step;
         this.#ended = done;
-        const metadata = { terminated, truncated, info };
-        this.#obs = { ...first, step_num: step, state: next_state, done, truncated, reward, metadata };
+        const number = typeof reward === 'number' ? reward : null;
+        const metadata = { terminated, truncated, info, ...(number === null && { reward }) };
+        this.#obs = { ...first, step_num: step, state: next_state, done, truncated, reward: number, metadata };
       }
       if (started === undefined) continue;
       this.#step = 0;
@@ -208,12 +211,12 @@ export class Episode {
     this.#index += 1;
     const done = terminated || truncated;
     const obs = this.#observation(observation, reward, terminated, truncated, info);
-    const transition: Transition = {
+    const transition: StoredTransition = {
       index: this.#index,
       step: this.#step,
       state: before.state as JsonObject,
       action: this.environment.actionSpace.toWire(value),
-      reward,
+      reward: numberToWire(reward),
       next_state: obs.state as JsonObject,
       done,
       terminated,
@@ -297,7 +300,7 @@ export class Episode {
   }
 }
 
-const isTransition = (step: StoredStep): step is Transition => step.index !== undefined;
+const isTransition = (step: StoredStep): step is StoredTransition => step.index !== undefined;
 
 /** Compares a step of a replay with the stored one. */
 function mustBeAsStored(stored: StoredStep, again: StoredStep, index: number): void {
@@ -313,15 +316,19 @@ function mustBeAsStored(stored: StoredStep, again: StoredStep, index: number): v
 /** Longest description of a space in an error. */
 const MAX_DESCRIPTION = 200;
 
+const elementOf = (space: Space): string =>
+  `an element of ${JSON.stringify(space.describe()).slice(0, MAX_DESCRIPTION)}`;
+
 /** The action of `{"action_type": "step", "payload": {"action": A}}`, or with `value` in place of `action`. */
 export function readAction({ payload }: JsonObject, space: Space, environment: string): unknown {
   const raw = isObject(payload) ? (payload.action ?? payload.value) : undefined;
   const value = space.fromWire(raw);
   if (value !== undefined) return value;
-  const expected = JSON.stringify(space.describe()).slice(0, MAX_DESCRIPTION);
-  throw unknownAction(
-    raw === undefined
-      ? `the action has no payload.action; ${environment} takes an element of ${expected}`
-      : `payload.action is not an action of ${environment}: expected an element of ${expected}`,
-  );
+  if (raw === undefined) {
+    throw unknownAction(`the action has no payload.action; ${environment} takes ${elementOf(space)}`, { path: '' });
+  }
+  const { path, space: wanted } = mismatch(space, raw) ?? { path: '', space };
+  const expected = wanted === undefined ? 'nothing of this name' : elementOf(wanted);
+  const at = path === '' ? '' : `at ${path} `;
+  throw unknownAction(`payload.action is not an action of ${environment}: ${at}expected ${expected}`, { path });
 }

@@ -136,7 +136,7 @@ export function envPlugin(options: EnvPluginOptions = {}): EnvPlugin {
     { space, env_name, options: of }: Body<EnvContainsReq> | Body<EnvSampleReq>,
     context: CallContext,
   ): Promise<Space> => {
-    if (isObject(space)) return spaceOf(space);
+    if (isObject(space)) return spaceOf(space, '/space');
     if ((space !== 'action' && space !== 'observation') || env_name === undefined) {
       throw fail('schema_violation', 'space must be a description, or "action" or "observation" with env_name', {
         path: '/space',

@@ -3,7 +3,7 @@
  *
  * Owned by `episode.ts`. Values are stored by reference: an environment does not change what it has returned.
  */
-/** One step as it is stored and sent. */
+/** One step of an episode. */
 export interface Transition {
   /** Counts the steps of this episode id from 1, through autoresets. */
   readonly index: number;
@@ -19,6 +19,11 @@ export interface Transition {
   readonly info: Readonly<Record<string, unknown>>;
 }
 
+/** One step as it is stored and sent: a reward that JSON has no form for is `"Infinity"`, `"-Infinity"` or `"NaN"`. */
+export interface StoredTransition extends Omit<Transition, 'reward'> {
+  readonly reward: number | string;
+}
+
 export interface TrajectoryLimits {
   /** Transitions stored for one episode. */
   readonly storedSteps: number;
@@ -27,7 +32,7 @@ export interface TrajectoryLimits {
 }
 
 interface Stored {
-  readonly transition: Transition;
+  readonly transition: StoredTransition;
   readonly bytes: number;
 }
 
@@ -46,7 +51,7 @@ export class Trajectory {
     return this.#stored.length - this.#head;
   }
 
-  add(transition: Transition): void {
+  add(transition: StoredTransition): void {
     const bytes = sizeOf(transition.next_state) + sizeOf(transition.action) + TRANSITION_BYTES;
     this.#stored.push({ transition, bytes });
     this.#bytes += bytes;
@@ -61,13 +66,13 @@ export class Trajectory {
   }
 
   /** The newest ones, at most `limit`, in order. */
-  newest(limit: number): Transition[] {
+  newest(limit: number): StoredTransition[] {
     const from = Math.max(this.#head, this.#stored.length - limit);
     return this.#stored.slice(from).map(({ transition }) => transition);
   }
 
   /** Those after an index, at most `limit`, the oldest first. */
-  after(index: number, limit: number): Transition[] {
+  after(index: number, limit: number): StoredTransition[] {
     const first = this.#stored[this.#head]?.transition.index ?? 0;
     const from = this.#head + Math.max(0, index + 1 - first);
     return this.#stored.slice(from, from + limit).map(({ transition }) => transition);

@@ -6,6 +6,7 @@
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
 import { fail } from '../../../wire/errors.ts';
+import { numberToWire } from '../spaces/numbers.ts';
 import type { RolloutEvent } from './rollout.ts';
 
 /** What was written. */
@@ -31,7 +32,7 @@ export async function writeTrajectories(
   let [episodes, steps, bytes] = [0, 0, 0];
   try {
     for await (const event of events) {
-      const line = `${JSON.stringify(event)}\n`;
+      const line = `${JSON.stringify(event.kind === 'step' ? { ...event, reward: numberToWire(event.reward) } : event)}\n`;
       bytes += Buffer.byteLength(line);
       if (bytes > maxBytes) throw fail('over_capacity', `the file would exceed ${maxBytes} bytes; see --max-bytes`);
       if (event.kind === 'reset') episodes += 1;

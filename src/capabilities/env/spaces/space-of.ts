@@ -2,7 +2,8 @@
  * Reads a space from its description on the wire: what `env/sample/req` and `env/contains/req` ask with, and what a client makes
  * of the spaces a host describes. Descriptions come from peers, so their size is bounded.
  */
-import { fail } from '../../../wire/errors.ts';
+import { asError, fail } from '../../../wire/errors.ts';
+import { pointer } from '../../../wire/findings.ts';
 import { isObject, type JsonObject } from '../../../wire/json.ts';
 import { Box } from './box.ts';
 import { Dict, OneOf, Sequence, Tuple } from './composite.ts';
@@ -24,19 +25,33 @@ const COUNTED_GRAPH = 100;
 
 /**
  * The space of a description.
- * @throws `schema_violation` for what is no description, or one of more than {@link MAX_SPACE_ELEMENTS} elements
+ * @param path where the description is, as JSON Pointer
+ * @throws `schema_violation` for what is no description, or one of more than {@link MAX_SPACE_ELEMENTS} elements; `detail.path`
+ *   says which part it is
  */
-export function spaceOf(description: unknown): Space {
-  return new Reader().read(description, 1, 0);
+export function spaceOf(description: unknown, path = ''): Space {
+  return new Reader().read(description, path, 1, 0);
 }
 
 class Reader {
   #elements = 0;
 
-  read(description: unknown, times: number, depth: number): Space {
+  read(description: unknown, path: string, times: number, depth: number): Space {
+    try {
+      return this.#read(description, path, times, depth);
+    } catch (thrown) {
+      const { code, message, detail } = asError(thrown);
+      // The innermost part has said where it is.
+      if (code !== 'schema_violation' || detail.path !== undefined) throw thrown;
+      throw fail('schema_violation', depth === 0 ? message : `${message} (at ${path})`, { ...detail, path });
+    }
+  }
+
+  #read(description: unknown, path: string, times: number, depth: number): Space {
     if (!isObject(description)) throw fail('schema_violation', 'the description of a space is an object with "type"');
     if (depth > MAX_DEPTH) throw fail('schema_violation', `spaces are nested deeper than ${MAX_DEPTH}`);
-    const inner = (part: unknown, factor = 1): Space => this.read(part, times * factor, depth + 1);
+    const inner = (part: unknown, at: string, factor = 1): Space => this.read(part, at, times * factor, depth + 1);
+    const listed = (): Space[] => list(description.spaces).map((part, at) => inner(part, `${path}/spaces/${at}`));
     const count = (elements: number): void => {
       this.#elements += elements * times;
       if (!(this.#elements <= MAX_SPACE_ELEMENTS))
@@ -61,13 +76,18 @@ class Reader {
         return new MultiBinary(n);
       }
       case 'Tuple':
-        return new Tuple(list(description.spaces).map((part) => inner(part)));
+        return new Tuple(listed());
       case 'OneOf':
-        return new OneOf(list(description.spaces).map((part) => inner(part)));
+        return new OneOf(listed());
       case 'Dict': {
         if (!isObject(description.spaces)) throw fail('schema_violation', 'a Dict space has an object "spaces"');
         return new Dict(
-          Object.fromEntries(Object.entries(description.spaces).map(([name, part]) => [name, inner(part)])),
+          Object.fromEntries(
+            Object.entries(description.spaces).map(([name, part]) => [
+              name,
+              inner(part, pointer(`${path}/spaces`, name)),
+            ]),
+          ),
         );
       }
       case 'Text': {
@@ -79,10 +99,15 @@ class Reader {
         });
       }
       case 'Sequence':
-        return new Sequence(inner(description.space, COUNTED_SEQUENCE), { stack: description.stack === true });
+        return new Sequence(inner(description.space, `${path}/space`, COUNTED_SEQUENCE), {
+          stack: description.stack === true,
+        });
       case 'Graph': {
         const { node_space: nodes, edge_space: edges = null } = description;
-        return new Graph(inner(nodes, COUNTED_GRAPH), edges === null ? null : inner(edges, COUNTED_GRAPH));
+        return new Graph(
+          inner(nodes, `${path}/node_space`, COUNTED_GRAPH),
+          edges === null ? null : inner(edges, `${path}/edge_space`, COUNTED_GRAPH),
+        );
       }
       default:
         throw fail('schema_violation', `unknown kind of space; "type" is one of ${spaceKinds.join(', ')}`);
