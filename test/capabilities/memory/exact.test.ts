@@ -29,20 +29,25 @@ const VOCABULARY = [
   ...Array.from({ length: 200 }, (_, n) => `word${n.toString(36)}${'abcdefg'.slice(0, n % 7)}`),
 ];
 
-/** A database of `count` entries whose words follow Zipf's law; every ninth is deleted, before and after the index is loaded. */
+/**
+ * A database of `count` entries whose words follow Zipf's law: half of them are there when the index is loaded, a quarter comes
+ * from another connection, and a quarter from this one, while the lists of all words are in memory. Every ninth is deleted.
+ */
 async function filled(t: TestContext, count: number) {
-  const database = MemoryDatabase.open({
-    file: join(temporaryFolder(t), 'memory.db'),
-    onCorrupt: () => assert.fail('damaged'),
-  });
-  t.after(() => database.close());
+  const file = join(temporaryFolder(t), 'memory.db');
+  const opened = (): MemoryDatabase => {
+    const database = MemoryDatabase.open({ file, onCorrupt: () => assert.fail('damaged') });
+    t.after(() => database.close());
+    return database;
+  };
+  const database = opened();
   const random = seeded(11);
   const word = (): string => VOCABULARY[Math.floor(VOCABULARY.length ** random() - 1)] as string;
   const sentence = (words: number): string => Array.from({ length: words }, word).join(' ');
   let part = 0;
-  const store = (from: number, to: number): Promise<void> =>
-    database.write(() => {
-      part = database.makePart('e test');
+  const store = (from: number, to: number, into = database): Promise<void> =>
+    into.write(() => {
+      part = into.makePart('e test');
       for (let n = from; n < to; n += 1) {
         const entry = {
           ...{ key: { n }, content: sentence(3 + Math.floor(random() * 20)), tier: 'episodic' as const, tags: [] },
@@ -50,7 +55,7 @@ async function filled(t: TestContext, count: number) {
           ...{ validFrom: undefined, validUntil: undefined },
         };
         storeVersion(
-          { database, part, now: 1, historyVersions: 5, embedder: EMBEDDER },
+          { database: into, part, now: 1, historyVersions: 5, embedder: EMBEDDER },
           prepare(entry, hashedEmbedder),
         );
       }
@@ -62,7 +67,15 @@ async function filled(t: TestContext, count: number) {
   await store(0, count / 2);
   await drop(1, count / 2);
   const index = loadedIndex(database, EMBEDDER);
-  await store(count / 2, count);
+  const searchAll = (): void => {
+    assert.equal(loadedIndex(database, EMBEDDER), index);
+    const all = new Uint8Array(index.size).fill(1);
+    for (const one of VOCABULARY) searchWords(database, index, fold(one), 1, all);
+  };
+  searchAll();
+  await store(count / 2, (count * 3) / 4, opened());
+  searchAll();
+  await store((count * 3) / 4, count);
   await drop(count / 2 + 4, count);
   const fitting = index.fitting({
     parts: Uint8Array.from({ length: part + 1 }, (_, at) => Number(at === part)),
@@ -110,7 +123,7 @@ test('the entries with a text as it stands are found, all of them, by any part o
     const folded = query % 5 === 0 ? fold(sentence(2 + (query % 3))) : part.trim();
     if (folded === '') continue;
     const expected = texts.filter((one) => one.text.includes(folded)).map(({ id }) => id);
-    const found = searchLiteral(database, folded, 2000, (id) => fitting[index.placeOf(id)] === 1);
+    const found = searchLiteral(database, index, folded, 2000, fitting);
     assert.deepEqual(found, expected, JSON.stringify(folded));
   }
 });

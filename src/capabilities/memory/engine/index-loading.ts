@@ -55,6 +55,8 @@ export function refreshIndex(database: IndexedDatabase): void {
   const { data_version: version } = database.sql('PRAGMA data_version').get() as { data_version: number };
   if (version === database.version) return;
   database.version = version;
+  // Which words the new entries have is not read here.
+  index.postings.clear();
   const rows = database
     .sql(
       `SELECT entry.id, part, starts, ends, expires, sz AS counted, bits FROM entry INDEXED BY entry_part

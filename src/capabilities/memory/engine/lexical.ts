@@ -5,6 +5,7 @@
  */
 import type { MemoryDatabase } from './database.ts';
 import { readVarints } from './index-loading.ts';
+import { type Posting, postingOf } from './postings.ts';
 import type { SignatureIndex } from './signatures.ts';
 import { WordScores } from './word-scores.ts';
 import { wordsOf } from './words.ts';
@@ -25,6 +26,8 @@ const MAX_GRAMS = 8;
 const GRAM = 3;
 /** Whole words that are looked up for the same. */
 const MAX_INNER_WORDS = 16;
+/** Entries with them that are compared one by one; past it parts of all words leave fewer. */
+const MAX_READ = 300;
 const PLAIN = /^[\x21-\x7e]+$/;
 /** Longer queries are sentences: their words find them. */
 const MAX_LITERAL = 256;
@@ -57,12 +60,21 @@ export function searchWords(
   const all = totals(database);
   const scores = new WordScores(index, all.words / all.rows);
   for (const { word, rows } of affordable(ranked, all.rows)) {
-    const { ids } = database.sql('SELECT group_concat(doc) AS ids FROM word_hits WHERE term = ?').get(word) as {
-      ids: string | null;
-    };
-    scores.add(ids ?? '', weightOf(rows, all.rows));
+    scores.add(listOf(database, index, { word, rows }), weightOf(rows, all.rows));
   }
   return scores.best(count, fitting).map(({ id, score }) => ({ id, score: score / (score + HALF_SCORE) }));
+}
+
+/** Which entries have a word: as it is in memory, or as it is read now. */
+function listOf(database: MemoryDatabase, index: SignatureIndex, { word, rows }: Term): Posting {
+  const known = index.postings.get(word);
+  if (known !== undefined) return known;
+  const { ids } = database.sql('SELECT group_concat(doc) AS ids FROM word_hits WHERE term = ?').get(word) as {
+    ids: string | null;
+  };
+  const list = postingOf(ids ?? '', rows, index);
+  index.postings.set(word, list);
+  return list;
 }
 
 /** What a word counts, as in FTS5: the rarer, the more; nothing worth mentioning where half of all entries have it. */
@@ -122,33 +134,32 @@ function rowsWith(database: MemoryDatabase, word: string): number {
   return rows;
 }
 
-/** Entries that have the query as it stands, the newest first, at most `count`. */
+/** Entries that have the query as it stands, the newest first, at most `count`; of those that fit, by their places in the index. */
 export function searchLiteral(
   database: MemoryDatabase,
+  index: SignatureIndex,
   folded: string,
   count: number,
-  accepts: (id: number) => boolean,
+  fitting: Uint8Array,
 ): number[] {
+  const characters = [...folded];
   if (folded === '' || folded.length > MAX_LITERAL) return [];
-  const whole = [...folded].length >= GRAM;
-  const candidates = whole ? candidatesOf(database, folded) : undefined;
-  if (whole && candidates === undefined) return [];
-  const [table, match] = candidates ?? [];
+  const places = characters.length < GRAM ? undefined : placesWithInner(database, index, folded, fitting);
+  const textOf = database.sql('SELECT id, text FROM entry WHERE id = ?');
   const rows =
-    match === undefined
+    characters.length < GRAM
       ? database.sql(`SELECT id, text FROM entry ORDER BY id DESC LIMIT ${MAX_SCANNED_ROWS}`).iterate()
-      : database
-          .sql(
-            `SELECT rowid AS id, (SELECT text FROM entry WHERE id = ${table}.rowid) AS text
-             FROM ${table} WHERE ${table} MATCH ? ORDER BY rowid DESC LIMIT ${MAX_SCANNED_ROWS}`,
-          )
-          .iterate(match);
+      : places !== undefined
+        ? places.reverse().map((place) => textOf.get(index.idAt(place)) ?? { id: 0, text: null })
+        : database
+            .sql(
+              `SELECT rowid AS id, (SELECT text FROM entry WHERE id = grams.rowid) AS text
+               FROM grams WHERE grams MATCH ? ORDER BY rowid DESC LIMIT ${MAX_SCANNED_ROWS}`,
+            )
+            .iterate(gramsOf(characters).map(quoted).join(' AND '));
   const ids: number[] = [];
-  for (const { id, text } of rows as IterableIterator<unknown> as IterableIterator<{
-    id: number;
-    text: string | null;
-  }>) {
-    if (!accepts(id) || text?.includes(folded) !== true) continue;
+  for (const { id, text } of rows as Iterable<unknown> as Iterable<{ id: number; text: string | null }>) {
+    if (fitting[index.placeOf(id)] !== 1 || text?.includes(folded) !== true) continue;
     ids.push(id);
     if (ids.length === count) break;
   }
@@ -156,22 +167,40 @@ export function searchLiteral(
 }
 
 /**
- * The query of the full-text tables that finds every entry with a text as it stands, and few others; undefined: none has it.
- * The words between the first and the last, which may be parts of longer ones, are there whole and in this order.
+ * The places of the entries that may have a text as it stands, ascending; undefined where they are too many to look at each.
+ * The words between the first and the last, which may be parts of longer ones, are whole words there.
  */
-function candidatesOf(database: MemoryDatabase, folded: string): readonly [table: string, match: string] | undefined {
+function placesWithInner(
+  database: MemoryDatabase,
+  index: SignatureIndex,
+  folded: string,
+  fitting: Uint8Array,
+): number[] | undefined {
   const inner = wordsOf(folded.split(' ').slice(1, -1).join(' ')).slice(0, MAX_INNER_WORDS);
-  const rows = inner.map((word) => rowsWith(database, word));
-  const rarest = Math.min(...rows);
+  const terms = inner.map((word) => ({ word, rows: rowsWith(database, word) }));
   // A word of other letters may be one that FTS5 cuts in its own way.
-  if (inner.some((word, at) => rows[at] === 0 && PLAIN.test(word))) return undefined;
-  if (rarest > 0 && rarest <= MAX_SCANNED_ROWS) return ['words', quoted(inner.join(' '))];
-  return [
-    'grams',
-    gramsOf([...folded])
-      .map(quoted)
-      .join(' AND '),
-  ];
+  if (terms.some(({ word, rows }) => rows === 0 && PLAIN.test(word))) return [];
+  const ranked = terms.filter(({ rows }) => rows > 0).sort((left, right) => left.rows - right.rows);
+  const [rarest] = ranked;
+  if (rarest === undefined || rarest.rows > MAX_SCORED_ROWS) return undefined;
+  let places: number[] | undefined;
+  for (const term of affordable(ranked, index.size)) {
+    const list = listOf(database, index, term);
+    places = places === undefined ? fittingOf(list, fitting) : common(places, list);
+  }
+  return places !== undefined && places.length <= MAX_READ ? places : undefined;
+}
+
+const fittingOf = ({ size, places }: Posting, fitting: Uint8Array): number[] =>
+  Array.from(places.subarray(0, size).filter((place) => fitting[place] === 1));
+
+/** Those of some places, ascending, that a list has too. */
+function common(places: readonly number[], { size, places: others }: Posting): number[] {
+  let at = 0;
+  return places.filter((place) => {
+    while (at < size && (others[at] as number) < place) at += 1;
+    return at < size && others[at] === place;
+  });
 }
 
 /** Some parts of three characters, evenly spread: enough to leave few candidates. */

@@ -50,7 +50,7 @@ const EMBED_RETRY_MS = 5000;
 const QUERY_EMBED_MS = 2000;
 /** Memories that one principal may open. */
 const MAX_MEMORIES = 100_000;
-/** Entries of all indexes in memory together, about 110 bytes each. */
+/** Entries of all indexes in memory together, about 110 bytes each, beside 6 MB of word lists for each index. */
 const MAX_INDEXED = 4_000_000;
 /** About what storing a version puts into the log. */
 const ENTRY_LOG_BYTES = 16_384;

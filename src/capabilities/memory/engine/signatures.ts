@@ -6,12 +6,13 @@
  * rotation. The share of equal bits estimates the angle between two vectors; the rotated query, unrounded, against the bits
  * of an entry estimates it twice as well, and costs more.
  */
+import { Postings } from './postings.ts';
 
 export const SIGNATURE_WORDS = 16;
 const BITS = SIGNATURE_WORDS * 32;
 export const SIGNATURE_BYTES = SIGNATURE_WORDS * 4;
 /** For each vector that a search asks for, so many of the nearest by equal bits are estimated better. */
-const ESTIMATED = 8;
+const ESTIMATED = 4;
 /** And of those by half of the bits, which takes half the time. */
 const ROUGHLY_ESTIMATED = 32;
 
@@ -68,6 +69,23 @@ function productTables(turned: Float32Array): Float32Array {
   return tables;
 }
 
+/** How many bits of the first words differ. Two words at a time are counted up to the sums of four bits, and added there. */
+function distanceOf(bits: Uint32Array, from: number, signature: Uint32Array): number {
+  let sums = 0;
+  for (let word = 0; word < signature.length; word += 2) {
+    let one = (bits[from + word] as number) ^ (signature[word] as number);
+    let two = (bits[from + word + 1] as number) ^ (signature[word + 1] as number);
+    one -= (one >>> 1) & 0x55555555;
+    two -= (two >>> 1) & 0x55555555;
+    one = (one & 0x33333333) + ((one >>> 2) & 0x33333333);
+    two = (two & 0x33333333) + ((two >>> 2) & 0x33333333);
+    one += two;
+    // At most 16 for each byte and pair of words: eight pairs stay within a byte.
+    sums += (one & 0x0f0f0f0f) + ((one >>> 4) & 0x0f0f0f0f);
+  }
+  return (sums & 255) + ((sums >>> 8) & 255) + ((sums >>> 16) & 255) + (sums >>> 24);
+}
+
 function hadamard(values: Float32Array): void {
   for (let half = 1; half < values.length; half *= 2) {
     for (let from = 0; from < values.length; from += half * 2) {
@@ -107,6 +125,8 @@ export interface Wanted {
 }
 
 export class SignatureIndex {
+  /** The lists of words that were searched last. */
+  readonly postings = new Postings();
   #size = 0;
   #ids = new Float64Array(1024);
   #parts = new Int32Array(1024);
@@ -129,8 +149,8 @@ export class SignatureIndex {
     return this.#size === 0 ? 0 : (this.#ids[this.#size - 1] as number);
   }
 
-  /** Adds an entry, whose id is higher than all before it. */
-  add({ id, part, starts, ends, expires, words, signature }: IndexedEntry): void {
+  /** Adds an entry, whose id is higher than all before it; `text` is its words where its text is stored just now. */
+  add({ id, part, starts, ends, expires, words, signature }: IndexedEntry, text: readonly string[] = []): void {
     if (this.#size === this.#ids.length) this.#grow();
     const at = this.#size++;
     this.#ids[at] = id;
@@ -140,6 +160,7 @@ export class SignatureIndex {
     this.#times[3 * at + 2] = expires;
     this.#wordCounts[at] = words;
     this.#sign(at, signature);
+    this.postings.add(at, text);
   }
 
   /** Sets until when an entry is valid. */
@@ -214,38 +235,44 @@ export class SignatureIndex {
     const signature = signsOf(turned);
     const signed = new Int32Array(this.#size);
     let found = 0;
-    for (let at = 0; at < this.#size; at += 1) if (fitting[at] === 1 && this.#signed[at] === 1) signed[found++] = at;
+    for (let at = 0; at < signed.length; at += 1) if (fitting[at] === 1 && this.#signed[at] === 1) signed[found++] = at;
     const roughly = this.#nearestBits(
       signed.subarray(0, found),
-      signature,
-      SIGNATURE_WORDS / 2,
+      signature.subarray(0, SIGNATURE_WORDS / 2),
       count * ROUGHLY_ESTIMATED,
     );
-    const places = this.#nearestBits(roughly, signature, SIGNATURE_WORDS, count * ESTIMATED);
+    const places = this.#nearestBits(roughly, signature, count * ESTIMATED);
     const tables = productTables(turned);
-    const products = Float32Array.from(places, (at) => this.#product(at * SIGNATURE_WORDS, tables));
+    const products = new Float32Array(places.length);
+    for (let n = 0; n < places.length; n += 1)
+      products[n] = this.#product((places[n] as number) * SIGNATURE_WORDS, tables);
     const lowest = products.toSorted()[Math.max(0, products.length - count)] as number;
-    return places.filter((_, at) => (products[at] as number) >= lowest).map((at) => this.#ids[at] as number);
+    const ids: number[] = [];
+    for (let n = 0; n < places.length; n += 1)
+      if ((products[n] as number) >= lowest) ids.push(this.#ids[places[n] as number] as number);
+    return ids;
   }
 
-  /** Of some places about `count` with the most bits in common, in the first so many words of their signatures. */
-  #nearestBits(places: ArrayLike<number>, signature: Uint32Array, words: number, count: number): number[] {
-    if (places.length <= count) return Array.from(places);
+  /** Of some places about `count` with the most bits in common, in the first words of their signatures. */
+  #nearestBits(places: Int32Array, signature: Uint32Array, count: number): Int32Array {
+    if (places.length <= count) return places;
+    const bits = this.#bits;
     const distances = this.#distances;
     const histogram = new Int32Array(BITS + 1);
     for (let n = 0; n < places.length; n += 1) {
-      const distance = this.#distance((places[n] as number) * SIGNATURE_WORDS, signature, words);
+      const distance = distanceOf(bits, (places[n] as number) * SIGNATURE_WORDS, signature);
       distances[n] = distance;
       (histogram[distance] as number) += 1;
     }
     let farthest = 0;
     for (let within = histogram[0] as number; within < count; within += histogram[farthest] as number) farthest += 1;
-    const nearest: number[] = [];
-    // What lies exactly as far as the last of them comes in too, up to a bound.
-    for (let n = places.length - 1; n >= 0 && nearest.length < count * 2; n -= 1) {
-      if ((distances[n] as number) <= farthest) nearest.push(places[n] as number);
+    // What lies exactly as far as the last of them comes in too, up to a bound; the newest first.
+    let left = count * 2;
+    const nearest = new Int32Array(left);
+    for (let n = places.length - 1; n >= 0 && left > 0; n -= 1) {
+      if ((distances[n] as number) <= farthest) nearest[--left] = places[n] as number;
     }
-    return nearest.reverse();
+    return nearest.subarray(left);
   }
 
   /** About proportional to the product of the entry's vector with the query of the tables. */
@@ -261,24 +288,6 @@ export class SignatureIndex {
         (tables[table + 768 + (bits >>> 24)] as number);
     }
     return sum;
-  }
-
-  /** How many bits of the first words differ. Two words at a time are counted up to the sums of four bits, and added there. */
-  #distance(from: number, signature: Uint32Array, words: number): number {
-    const bits = this.#bits;
-    let sums = 0;
-    for (let word = 0; word < words; word += 2) {
-      let one = (bits[from + word] as number) ^ (signature[word] as number);
-      let two = (bits[from + word + 1] as number) ^ (signature[word + 1] as number);
-      one -= (one >>> 1) & 0x55555555;
-      two -= (two >>> 1) & 0x55555555;
-      one = (one & 0x33333333) + ((one >>> 2) & 0x33333333);
-      two = (two & 0x33333333) + ((two >>> 2) & 0x33333333);
-      one += two;
-      // At most 16 for each byte and pair of words: eight pairs stay within a byte.
-      sums += (one & 0x0f0f0f0f) + ((one >>> 4) & 0x0f0f0f0f);
-    }
-    return (sums & 255) + ((sums >>> 8) & 255) + ((sums >>> 16) & 255) + (sums >>> 24);
   }
 
   #sign(at: number, signature: Uint32Array | undefined): void {

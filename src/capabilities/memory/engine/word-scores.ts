@@ -1,18 +1,16 @@
 /**
- * BM25 of all entries for one query, from the occurrences of each of its words.
+ * BM25 of all entries for one query, from the list of each of its words.
  *
  * Used by `lexical.ts`. The formula and its constants are those of FTS5, so the scores are the same.
  * @see https://www.sqlite.org/fts5.html#the_bm25_function
  */
+import type { Posting } from './postings.ts';
 import type { SignatureIndex } from './signatures.ts';
 
 const K = 1.2;
 const B = 0.75;
 /** Steps between the highest score and 0 by which the best are chosen before they are sorted. */
 const STEPS = 1024;
-
-const COMMA = 44;
-const ZERO = 48;
 
 export class WordScores {
   readonly #index: SignatureIndex;
@@ -27,28 +25,15 @@ export class WordScores {
     this.#scores = new Float32Array(index.size);
   }
 
-  /** Adds a word: the ids of the entries that have it, ascending, one for each occurrence, with commas in between. */
-  add(occurrences: string, weight: number): void {
-    let id = 0;
-    let last = 0;
-    let count = 0;
-    let place = -1;
-    for (let at = 0; at <= occurrences.length; at += 1) {
-      const code = at === occurrences.length ? COMMA : occurrences.charCodeAt(at);
-      if (code !== COMMA) {
-        id = id * 10 + code - ZERO;
-        continue;
-      }
-      if (id !== last) {
-        this.#score(place, count, weight);
-        place = this.#placeAfter(place, last, id);
-        last = id;
-        count = 0;
-      }
-      count += 1;
-      id = 0;
+  /** Adds a word that counts so much. */
+  add({ size, places, counts }: Posting, weight: number): void {
+    const scores = this.#scores;
+    for (let at = 0; at < size; at += 1) {
+      const place = places[at] as number;
+      const count = counts[at] as number;
+      const length = K * (1 - B + (B * this.#index.wordsAt(place)) / this.#average);
+      (scores[place] as number) += (weight * count * (K + 1)) / (count + length);
     }
-    this.#score(place, count, weight);
   }
 
   /** The best entries of those that fit, by their places, at most `count`, the best first; of equal ones the newest. */
@@ -76,17 +61,5 @@ export class WordScores {
       if (score > 0 && ((score * scale) | 0) >= lowest) best.push({ id: index.idAt(place), score });
     }
     return best.sort((left, right) => right.score - left.score || right.id - left.id).slice(0, count);
-  }
-
-  #score(place: number, count: number, weight: number): void {
-    if (place === -1 || count === 0) return;
-    const length = K * (1 - B + (B * this.#index.wordsAt(place)) / this.#average);
-    (this.#scores[place] as number) += (weight * count * (K + 1)) / (count + length);
-  }
-
-  /** The place of an id: where no entry was deleted in between, it is as far on as the id. */
-  #placeAfter(place: number, last: number, id: number): number {
-    const guess = place + id - last;
-    return place !== -1 && this.#index.idAt(guess) === id ? guess : this.#index.placeOf(id);
   }
 }

@@ -167,7 +167,8 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
   database.sql('INSERT INTO grams (rowid, text) VALUES (?, ?)').run(id, prepared.text);
   if (prepared.vector !== undefined) storeVector(context, id, prepared.vector, prepared.signature as Uint32Array);
   database.sql('UPDATE part SET entries = entries + 1, bytes = bytes + ? WHERE part = ?').run(prepared.bytes, part);
-  database.index?.add({ id, part, starts, ends, expires, words: prepared.words.length, signature: prepared.signature });
+  const { words, signature } = prepared;
+  database.index?.add({ id, part, starts, ends, expires, words: words.length, signature }, words);
   for (const old of entry.supersedes) supersede(database, part, old, key, starts);
   // The oldest versions make room; the newest is never among them.
   const most = historyVersions + 1;
