@@ -5,7 +5,6 @@
  * the pipes, however soon it exits.
  */
 import { constants } from 'node:os';
-import { performance } from 'node:perf_hooks';
 import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import type { Child } from '../../base/child.ts';
@@ -45,8 +44,6 @@ export interface ProcOptions {
   readonly pausing: boolean;
   /** True: pieces as they come; false: line by line. */
   readonly chunks: boolean;
-  /** Milliseconds; 0: none. */
-  readonly timeoutMs: number;
   /** Epoch seconds. */
   readonly now: () => number;
 }
@@ -61,8 +58,8 @@ const GRACE_MS = 2_000;
 const KILL_REPLY_MS = 2_000;
 /** Time for child processes that end with the program. */
 const LEAVE_MS = 200;
-/** The program has ended; a process that left its group and is silent for this time is not waited for. */
-const SILENT_MS = 500;
+/** The program has ended; a process that left its group and is silent for this many looks is not waited for. */
+const SILENT_LOOKS = 20;
 const LOOK_MS = 25;
 
 /** Signals that end a program unless it handles them. */
@@ -85,9 +82,10 @@ export class Proc {
   #reason: EndReason | undefined;
   #unreadInput = 0;
   #inputEnded = false;
-  #lastOutputMs = 0;
+  /** Output came since the last look. */
+  #spoke = false;
 
-  constructor(child: Child, { id, owner, argv, ringBytes, pausing, chunks, timeoutMs, now }: ProcOptions) {
+  constructor(child: Child, { id, owner, argv, ringBytes, pausing, chunks, now }: ProcOptions) {
     this.id = id;
     this.owner = owner;
     this.argv = argv;
@@ -96,9 +94,13 @@ export class Proc {
     this.#child = child;
     this.#now = now;
     this.#chunks = chunks;
-    if (timeoutMs > 0)
-      this.#timer = setTimeout(() => void this.terminate('timedout'), Math.min(timeoutMs, 2 ** 31 - 1));
     this.complete = this.#follow();
+  }
+
+  /** Ends it after this time; 0: never. */
+  limit(seconds: number): void {
+    if (seconds === 0 || !this.running) return;
+    this.#timer = setTimeout(() => void this.terminate('timedout'), Math.min(seconds * 1000, 2 ** 31 - 1));
   }
 
   get pid(): number {
@@ -209,24 +211,25 @@ export class Proc {
       reason: (code === 0 && reason === 'killed' ? undefined : reason) ?? (signal === null ? 'exited' : 'signal'),
       at: this.#now(),
     };
-    this.#lastOutputMs = performance.now();
     // What runs on in its group has the pipes open.
     if (!(await child.groupEnds(LEAVE_MS))) await child.endGroup(GRACE_MS);
     const closed = pipes.then(() => true);
-    while (!(await within(closed, LOOK_MS))) {
-      if (this.output.full) {
-        // The time in which its readers take nothing is not counted.
-        await this.output.room();
-        this.#lastOutputMs = performance.now();
-      } else if (performance.now() - this.#lastOutputMs > SILENT_MS) break;
+    // Counted in looks, not by the clock: after each the pipes had their turn, also where this thread was blocked for long.
+    for (let looks = 0; looks < SILENT_LOOKS && !(await within(closed, LOOK_MS)); looks++) {
+      // The time in which its readers take nothing is not counted.
+      if (this.output.full) await this.output.room();
+      if (this.#spoke || this.output.full) looks = 0;
+      this.#spoke = false;
     }
     for (const pipe of [child.stdin, child.stdout, child.stderr]) pipe?.destroy();
-    await within(closed, SILENT_MS);
+    await within(closed, KILL_REPLY_MS);
     this.output.end();
   }
 
   /** Reads one pipe to its end, no faster than the store has room. */
-  async #read(pipe: Readable, stream: StreamName): Promise<void> {
+  async #read(pipe: Readable | null, stream: StreamName): Promise<void> {
+    // A program that could not be started may have no pipes.
+    if (pipe === null) return;
     const { output } = this;
     // Characters may be cut between two chunks.
     const decoder = new StringDecoder('utf8');
@@ -248,7 +251,7 @@ export class Proc {
     try {
       for await (const chunk of pipe as AsyncIterable<Buffer>) {
         output.bytes += chunk.length;
-        this.#lastOutputMs = performance.now();
+        this.#spoke = true;
         add(decoder.write(chunk));
         if (output.full) await output.room();
       }

@@ -52,6 +52,16 @@ const SLOT_WAIT_MS = 1_000;
 
 type SpawnFields = Omit<ProcSpawnReq, 'type' | 'id'>;
 
+/** A program that is to be started. */
+interface Start {
+  readonly words: Words;
+  readonly cwd: string;
+  readonly environment: Record<string, string>;
+  readonly stdin: string;
+  /** Called in the turn in which it was started. */
+  readonly made: (child: Child) => Proc;
+}
+
 export class Processes {
   readonly #options: ProcPluginOptions;
   readonly #all = new Map<string, Proc>();
@@ -83,9 +93,13 @@ export class Processes {
     }
     this.#count(session.principal.name, grant.max_processes);
     try {
-      const child = await this.#start({ words, cwd, environment, stdin }, context);
       const seconds = maxSeconds === 0 ? timeout : Math.min(timeout || maxSeconds, maxSeconds);
-      return this.#add(child, [program, ...rest], request, seconds, session);
+      // Its output is read from the start on: what nothing reads when a program exits is dropped.
+      const made = (child: Child): Proc => this.#proc(child, [program, ...rest], request, session);
+      const proc = await this.#start({ words, cwd, environment, stdin, made }, context);
+      proc.limit(seconds);
+      this.#add(proc, session);
+      return proc;
     } finally {
       this.#starting.set(session.principal.name, (this.#starting.get(session.principal.name) ?? 1) - 1);
     }
@@ -130,15 +144,7 @@ export class Processes {
     this.#starting.set(principal, starting + 1);
   }
 
-  async #start(
-    {
-      words,
-      cwd,
-      environment,
-      stdin,
-    }: { words: Words; cwd: string; environment: Record<string, string>; stdin: string },
-    context: CallContext,
-  ): Promise<Child> {
+  async #start({ words, cwd, environment, stdin, made }: Start, context: CallContext): Promise<Proc> {
     const argv = await covered(words, context.pathGuard);
     const { directory } = await refusing('cwd', () =>
       holdDirectory(context.workspace, cwd === '' ? '.' : cwd, { guard: context.pathGuard }),
@@ -158,9 +164,10 @@ export class Processes {
         env: environment,
         stdin: stdin === 'null' ? 'ignore' : 'pipe',
       });
+      const proc = made(child);
       await child.started;
       void child.exited.then(release);
-      return child;
+      return proc;
     } catch (error) {
       release?.();
       context.signal.throwIfAborted();
@@ -174,19 +181,21 @@ export class Processes {
     }
   }
 
-  #add(child: Child, argv: Words, request: SpawnFields, seconds: number, session: SessionView): Proc {
+  #proc(child: Child, argv: Words, request: SpawnFields, session: SessionView): Proc {
     const { ringBytes = 1024 * 1024, now = () => Date.now() / 1000 } = this.#options;
     const { newId = () => crypto.randomUUID().replaceAll('-', '') } = this.#options;
-    const proc = new Proc(child, {
+    return new Proc(child, {
       id: newId(),
       owner: { principal: session.principal.name, agent: session.agentId },
       argv,
       ringBytes,
       pausing: request.overflow === 'pause',
       chunks: request.chunks === true,
-      timeoutMs: seconds * 1000,
       now,
     });
+  }
+
+  #add(proc: Proc, session: SessionView): void {
     this.#all.set(proc.id, proc);
     let own = this.#sessions.get(session);
     if (own === undefined) {
@@ -197,7 +206,6 @@ export class Processes {
     own.add(proc);
     void proc.complete.then(() => this.#trim(proc));
     if (session.signal.aborted) this.#sessionEnded(session);
-    return proc;
   }
 
   #sessionEnded(session: SessionView): void {

@@ -274,4 +274,21 @@ describe('output', { timeout: 120_000 }, () => {
     for await (const _ of child.output()) break;
     assert.equal((await child.info()).state, 'running');
   });
+
+  test('is complete although this thread was blocked while the program ended', async (t) => {
+    const { proc } = await agentOf(t, await procHost(t));
+    for (let run = 0; run < 5; run++) {
+      const child = await proc.spawn(['sh', '-c', 'sleep 0.05; echo last']);
+      const reading = textOf(child);
+      // Longer than what is silent is waited for, at any place of the end.
+      const until = performance.now() + 2_000;
+      const blocking = setInterval(() => {
+        const busy = performance.now() + 600;
+        while (performance.now() < busy);
+        if (performance.now() > until) clearInterval(blocking);
+      }, 1);
+      assert.equal((await reading).stdout, 'last\n');
+      clearInterval(blocking);
+    }
+  });
 });
