@@ -14,6 +14,7 @@ import './base/node-version.ts';
 
 import type { EnvClient } from './capabilities/env/client.ts';
 import type { LearningClient } from './capabilities/learning/client.ts';
+import type { McpClient } from './capabilities/mcp/client.ts';
 import type { MemoryClient } from './capabilities/memory/client.ts';
 import type { PlanningClient } from './capabilities/planning/client.ts';
 import type { ProcClient } from './capabilities/proc/client.ts';
@@ -22,6 +23,7 @@ import type { ToolsClient } from './capabilities/tools/client.ts';
 /** The clients of the capabilities, by capability name. Packages extend it. */
 export interface CapabilityClients {
   readonly learning: LearningClient;
+  readonly mcp: McpClient;
   readonly memory: MemoryClient;
   readonly planning: PlanningClient;
   readonly proc: ProcClient;
@@ -79,6 +81,12 @@ export type {
   LearnRefinementReviewResp,
   LearnRefinementRollbackResp,
 } from './capabilities/learning/messages.ts';
+export {
+  McpClient,
+  type McpNotification,
+  type ServerConfig as McpServerConfig,
+  type ServerInfo as McpServerInfo,
+} from './capabilities/mcp/client.ts';
 export {
   Memory,
   type MemoryAgent,

@@ -21,6 +21,10 @@ const clients: Readonly<Record<string, Wanted>> = {
     name: 'learning',
     client: async (agent) => new (await import('./capabilities/learning/client.ts')).LearningClient(agent),
   },
+  mcp: {
+    name: 'mcp',
+    client: async (agent) => new (await import('./capabilities/mcp/client.ts')).McpClient(agent),
+  },
   memory: {
     name: 'memory',
     client: async (agent) => new (await import('./capabilities/memory/client.ts')).MemoryClient(agent),

@@ -50,6 +50,16 @@ const examples: Readonly<Record<string, readonly RegExp[]>> = {
     /^earned 0\.\d\d; always hybrid: 0\.\d\d$/,
     /^rolled back: true$/,
   ],
+  'mcp.ts': [
+    /^tools: true, tells the time$/,
+    /^progress: \d+ %$/,
+    /^done: true$/,
+    /^mcp_transport_error, may have run: true$/,
+    /^again: noon$/,
+    /^tool_changed$/,
+    /^accepted: time$/,
+    /^then: noon$/,
+  ],
   'memory.ts': [
     /^found: Ada lives in Lisbon$/,
     /^another day: Ada lives in Lisbon$/,

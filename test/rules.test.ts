@@ -55,6 +55,8 @@ const levels: Levels = {
   mcp: 6,
   // What a capability declares, which knows plugins and agents; and the list of those that come with the package.
   packages: 6.5,
+  // Others offer tools of their own through it.
+  'capabilities/tools': 6.8,
   'capabilities/*': 7,
   capabilities: 7.5,
   control: 7,

@@ -6,12 +6,13 @@
 import type { Capability } from '../packages/capability.ts';
 import { env } from './env/capability.ts';
 import { learning } from './learning/capability.ts';
+import { mcp } from './mcp/capability.ts';
 import { memory } from './memory/capability.ts';
 import { planning } from './planning/capability.ts';
 import { proc } from './proc/capability.ts';
 import { tools } from './tools/capability.ts';
 
-export const builtinCapabilities: readonly Capability[] = [tools, env, learning, memory, planning, proc];
+export const builtinCapabilities: readonly Capability[] = [tools, env, learning, mcp, memory, planning, proc];
 
 /** The built-in capability of a name. */
 export const builtinCapability = (name: string): Capability | undefined =>

@@ -151,7 +151,7 @@ async function perform(
     };
     return command.run({ args, options, agent: await withClient(agent), openAgent, openFleet, signal, terminal });
   };
-  return withAgent({ ...options, fleet: false }, [name], terminal, work, {
+  return withAgent({ ...options, fleet: false }, [name, ...(command.capabilities ?? [])], terminal, work, {
     agentId: command.agentId,
     // What opens another agent need not wait long for this one.
     ...(command.fleet && { reconnect: { maxMs: 2_000 } }),

@@ -205,7 +205,7 @@ export class McpConnection {
     return transport;
   }
 
-  async #asProgram({ command, args = [], env }: NonNullable<McpAddress['stdio']>): Promise<Transport> {
+  async #asProgram({ command, args = [], env, onlyEnv }: NonNullable<McpAddress['stdio']>): Promise<Transport> {
     const stop = new AbortController();
     const transport: Transport = {
       start: async () => {},
@@ -215,7 +215,7 @@ export class McpConnection {
     const program = await startProgram({
       argv: [command, ...args],
       cwd: this.#cwd,
-      env: programEnvironment(env),
+      env: onlyEnv ?? programEnvironment(env),
       stdin: 'open',
       signal: stop.signal,
       terminateMs: TERMINATE_MS,
@@ -234,7 +234,11 @@ export class McpConnection {
     });
     this.#stderr = () => program.stderr;
     const ended = program.ended.then(({ code }) => {
-      this.ended ??= fail('connection_lost', `the server ended with code ${code}: ${this.stderr.at(-1) ?? ''}`);
+      const last = this.stderr.at(-1);
+      this.ended ??= fail(
+        'connection_lost',
+        `the server ended with code ${code}${last === undefined ? '' : `: ${last}`}`,
+      );
       transport.onclose?.();
     });
     this.#end = async () => {

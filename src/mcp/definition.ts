@@ -7,6 +7,8 @@ export interface McpAddress {
     readonly args?: readonly string[];
     /** Set over the environment of this process. */
     readonly env?: Readonly<Record<string, string>>;
+    /** The whole environment, in place of `env`. */
+    readonly onlyEnv?: Readonly<Record<string, string>>;
   };
   readonly http?: { readonly url: string; readonly headers?: Readonly<Record<string, string>> };
 }

@@ -278,7 +278,11 @@ const isTimeout = (thrown: unknown): boolean => (thrown as { code?: unknown }).c
 
 /** The error in one line; one of ours as it is. */
 function whyOf(code: 'unreachable' | 'unauthorized' | 'connection_lost', thrown: unknown): HandfastError {
-  const text = (thrown instanceof Error ? thrown.message : String(thrown)).replace(/\s+/g, ' ').slice(0, MAX_DETAIL);
+  const { message, cause } = asError(thrown);
+  // `fetch failed` alone says too little.
+  const why = cause instanceof Error && cause !== thrown ? cause : (cause as Error | undefined)?.cause;
+  const full = why instanceof Error && !message.includes(why.message) ? `${message}: ${why.message}` : message;
+  const text = full.replace(/\s+/g, ' ').slice(0, MAX_DETAIL);
   if (thrown instanceof HandfastError && thrown.message === text) return thrown;
-  return fail(code, text === '' ? asError(thrown).message : text, undefined, thrown);
+  return fail(code, text, undefined, thrown);
 }

@@ -13,7 +13,7 @@ export type Pins = Readonly<Record<string, string>>;
 /** Where the digests of a server are stored. */
 export interface PinStore {
   /** Undefined: the server was never listed. */
-  read(): Pins | undefined;
+  read(): Promise<Pins | undefined>;
   write(pins: Pins): Promise<void>;
 }
 
@@ -29,7 +29,7 @@ export interface PinnedTool extends McpTool {
 export function memoryPins(): PinStore {
   let pins: Pins | undefined;
   return {
-    read: () => pins,
+    read: async () => pins,
     async write(changed) {
       pins = changed;
     },
@@ -39,7 +39,7 @@ export function memoryPins(): PinStore {
 /** The tools with what is known of their definitions. All of a server that was never listed are accepted. */
 export async function pinned(tools: readonly McpTool[], store: PinStore): Promise<readonly PinnedTool[]> {
   const listed = tools.map((tool) => ({ ...tool, digest: digestOf(tool) }));
-  let pins = store.read();
+  let pins = await store.read();
   if (pins === undefined) {
     pins = Object.fromEntries(listed.map(({ name, digest }) => [name, digest]));
     await store.write(pins);
@@ -54,7 +54,7 @@ export async function acceptTools(
   names: readonly string[] = tools.map(({ name }) => name),
 ): Promise<readonly PinnedTool[]> {
   const accepted = tools.filter(({ name }) => names.includes(name)).map(({ name, digest }) => [name, digest]);
-  const pins: Pins = { ...store.read(), ...Object.fromEntries(accepted) };
+  const pins: Pins = { ...(await store.read()), ...Object.fromEntries(accepted) };
   await store.write(pins);
   return tools.map((tool) => ({ ...tool, pin: stateOf(tool, pins) }));
 }

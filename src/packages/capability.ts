@@ -81,6 +81,8 @@ export interface CapabilityCommand {
   readonly options?: readonly (readonly [flags: string, about: string])[];
   /** Text behind the help: examples. */
   readonly help?: string;
+  /** Capabilities that its agent has beside its own, e.g. `tools`. */
+  readonly capabilities?: readonly string[];
   /** The id of its agent. Default `handfast-cli`. */
   readonly agentId?: string;
   /** It works with a fleet too: has `--fleet`, `--fleet-connect`, `--fleet-token-file`, and `openFleet`. Its agents reconnect for 2 s. */

@@ -12,6 +12,7 @@ import { createServer } from 'node:net';
 import { delimiter, join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { examples } from '../../src/cli/examples.ts';
 import { startModelServer } from '../../src/testing/model-server.ts';
 import { ownPort } from '../support/own-port.ts';
@@ -53,6 +54,7 @@ const CODES: Readonly<Record<string, number>> = {
 
 /** Part of what an example prints, where an exit code alone would hide that it does nothing. */
 const PRINTS: Readonly<Record<string, RegExp>> = {
+  'handfast mcp tools everything': /^everything__echo /m,
   'handfast audit ls --since 1h': /^\d{4}-.* local +handshake\/req +ok/m,
   'handfast tools search "text file"': /^read_file /m,
   'handfast session ls --all --cwd . --json': /"session_id"/,
@@ -303,10 +305,13 @@ describe('the examples of the help', { concurrency: 2 }, () => {
       OPENAI_BASE_URL: models.baseUrl('responses'),
     });
     const [http, tcp] = [await ownPort(), await ownPort()];
+    const everything = fileURLToPath(import.meta.resolve('@modelcontextprotocol/server-everything/dist/index.js'));
+    const server = { name: 'everything', command: process.execPath, args: [everything, 'stdio'] };
+    const mcp = JSON.stringify({ servers: [server] });
     reader.user.write(
       'handfast.yaml',
       `listen: ['http://127.0.0.1:${http}', 'tcp://127.0.0.1:${tcp}']
-plugins: [{ use: tools, options: { shell: true } }, env, learning, memory, planning, { use: proc, options: { programs: [ls, sleep] } }]
+plugins: [{ use: tools, options: { shell: true } }, env, learning, memory, planning, { use: proc, options: { programs: [ls, sleep] } }, { use: mcp, options: ${mcp} }]
 journal: { kind: sqlite }
 `,
     );

@@ -11,7 +11,7 @@ import type { AnyTool, JsonSchema } from './tool.ts';
 /** The `ToolDefinition` of the wire for a tool. */
 export function describe(tool: AnyTool): ToolDescription {
   const input = published(tool.input, tool.inputSchema);
-  const output = published(tool.output);
+  const output = published(tool.output, tool.outputSchema);
   return {
     name: tool.name,
     description: tool.description,

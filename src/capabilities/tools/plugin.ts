@@ -38,6 +38,8 @@ export interface ToolsPluginOptions {
   readonly compile?: 'start' | 'first-call';
   /** Time limit of a call whose caller set none (`timeout: 0`), in seconds. Default 600. */
   readonly maxSeconds?: number;
+  /** A further right that its tools need, beside the rules. Called once for each principal and tool of a list, and for each call. */
+  readonly allows?: (principal: Principal, tool: AnyTool) => boolean;
 }
 
 /** A tool with what was made of it. */
@@ -70,7 +72,7 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
   if (!Array.isArray((options as Partial<ToolsPluginOptions> | undefined)?.tools)) {
     throw fail('config_invalid', `expected toolsPlugin({ tools: [tool] }), got ${valueKind(options)}`);
   }
-  const { name = 'tools', priority = 0, exclusive = false, compile = 'start', maxSeconds = 600 } = options;
+  const { name = 'tools', priority = 0, exclusive = false, compile = 'start', maxSeconds = 600, allows } = options;
   const entries = new Map<string, Entry>();
   /** Tools of one session alone. */
   const own = new WeakMap<SessionView, Map<string, Entry>>();
@@ -88,7 +90,7 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
   const filterOf = (principal: Principal): ToolFilter => {
     let filter = filters.get(principal);
     if (filter === undefined) {
-      filter = (tool) => forAll(tool) && may(principal, 'call', tool);
+      filter = (tool) => forAll(tool) && may(principal, 'call', tool) && allows?.(principal, tool) !== false;
       filters.set(principal, filter);
     }
     return filter;

@@ -62,6 +62,8 @@ export interface ToolDefinition<Args = Record<string, unknown>, Result = unknown
   readonly inputSchema?: JsonSchema;
   /** Shape of what `run` returns; a result that does not fit fails the call with `schema_violation`. */
   readonly output?: StandardSchema<unknown, Result> | JsonSchema;
+  /** The JSON Schema that is published when `output` is a Standard Schema that cannot describe itself. */
+  readonly outputSchema?: JsonSchema;
   /** True when calling it twice does no more than calling it once: failures become retryable. Default false. */
   readonly idempotent?: boolean;
   /** Offers `tool/event`s. Default true. */

@@ -1,0 +1,23 @@
+/** The mcp capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
+import { defineCapability } from '../../packages/capability.ts';
+import type { McpOptions } from './plugin.ts';
+
+export const mcp = defineCapability({
+  name: 'mcp',
+  about: 'Servers of the Model Context Protocol, and their tools',
+  plugin: async (options) => (await import('./plugin.ts')).mcpPlugins(options as McpOptions),
+  client: async (agent) => new (await import('./client.ts')).McpClient(agent),
+  commands: async () => (await import('./commands.ts')).commands,
+  async check(options) {
+    const { servers = [] } = options as McpOptions;
+    if (servers.length === 0) return [{ status: 'ok', message: 'no servers; agents may add what is granted' }];
+    const { loadMcpClient } = await import('../../mcp/connection.ts');
+    try {
+      await loadMcpClient();
+    } catch (error) {
+      return [{ status: 'fail', message: (error as Error).message, fix: 'npm install @modelcontextprotocol/client' }];
+    }
+    const off = servers.filter(({ disabled }) => disabled === true).length;
+    return [{ status: 'ok', message: `${servers.length} servers${off > 0 ? `, ${off} of them switched off` : ''}` }];
+  },
+});

@@ -1,0 +1,124 @@
+/** `handfast mcp …`: the MCP servers of a host, their tools, calls of them, and changed definitions. */
+import type { CapabilityCommand } from '../../packages/capability.ts';
+import { fail } from '../../wire/errors.ts';
+import { ToolsClient } from '../tools/client.ts';
+import { McpClient, type ServerInfo } from './client.ts';
+
+type Context = Parameters<CapabilityCommand['run']>[0];
+
+const wordsOf = ({ args }: Context): string[] => args.flatMap((arg) => arg ?? []);
+
+/** Fails with `usage` for what is not an object. */
+function argumentsOf(text: string | undefined): Readonly<Record<string, unknown>> {
+  if (text === undefined) return {};
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  } catch {
+    // Reported below.
+  }
+  throw fail('usage', `the arguments must be a JSON object, e.g. '{"text": "hello"}'`);
+}
+
+/** Why it is as it is, in one cell. */
+function noteOf({ error = '', tools_changed = [], retry_after_ms = 0 }: ServerInfo): string {
+  const parts = [
+    error,
+    retry_after_ms > 0 ? `tried again in ${Math.ceil(retry_after_ms / 1000)} s` : '',
+    tools_changed.length > 0 ? `changed, not accepted: ${tools_changed.join(', ')}` : '',
+  ];
+  return parts.filter((part) => part !== '').join('; ');
+}
+
+async function ls(context: Context): Promise<undefined> {
+  const { agent, terminal, signal, options } = context;
+  // A list of tools starts the servers.
+  if (options.start === true) await new ToolsClient(agent).list({ kind: 'mcp' }, { signal });
+  const servers = await new McpClient(agent).servers({ signal });
+  if (terminal.json) terminal.document(servers);
+  else if (servers.length === 0) terminal.note('no MCP servers: name them under plugins: use: mcp in handfast.yaml');
+  else {
+    const rows = servers.map((server) => {
+      const { server_id, transport, health = server.status ?? '', tools_count = 0 } = server;
+      return [server_id, transport, health, health === 'ready' ? String(tools_count) : '', noteOf(server)];
+    });
+    terminal.table(['SERVER', 'TRANSPORT', 'HEALTH', 'TOOLS', ''], rows);
+  }
+}
+
+async function tools(context: Context): Promise<undefined> {
+  const { agent, terminal, signal } = context;
+  const [server] = wordsOf(context);
+  const tags = server === undefined ? ['mcp'] : ['mcp', server];
+  const found = await new ToolsClient(agent).list({ tags, includeDeferred: true }, { signal });
+  if (terminal.json) terminal.document(found);
+  else if (found.length === 0) terminal.note('no tools; "handfast mcp ls" shows how the servers are');
+  else {
+    const rows = found.map(({ name, description, risks }) => [
+      name,
+      (risks ?? []).join(', '),
+      description.split('\n', 1)[0] ?? '',
+    ]);
+    terminal.table(['TOOL', 'RISKS', 'ABOUT'], rows);
+  }
+}
+
+async function call(context: Context): Promise<undefined> {
+  const { agent, terminal, signal } = context;
+  const [server = '', tool = '', given] = wordsOf(context);
+  const calling = new McpClient(agent).call<{ readonly content?: readonly Readonly<Record<string, unknown>>[] }>(
+    server,
+    tool,
+    argumentsOf(given),
+    { signal },
+  );
+  for await (const { kind, data } of calling) {
+    if (kind === 'progress' && !terminal.json)
+      terminal.note(`${String(data.pct)} % ${String(data.message ?? '')}`.trim());
+  }
+  const { data } = await calling;
+  if (terminal.json) terminal.document(data);
+  else if (data?.content === undefined) terminal.line(JSON.stringify(data, null, 2));
+  else for (const part of data.content) terminal.line(part.type === 'text' ? String(part.text) : JSON.stringify(part));
+}
+
+async function accept(context: Context): Promise<undefined> {
+  const { agent, terminal, signal } = context;
+  const [server = '', ...named] = wordsOf(context);
+  const accepted = await new McpClient(agent).accept(server, named, { signal });
+  if (terminal.json) terminal.document(accepted);
+  else terminal.line(accepted.length === 0 ? 'nothing has changed' : `accepted: ${accepted.join(', ')}`);
+}
+
+async function logs(context: Context): Promise<undefined> {
+  const { agent, terminal, signal } = context;
+  const [wanted = ''] = wordsOf(context);
+  const server = (await new McpClient(agent).servers({ signal })).find(({ server_id }) => server_id === wanted);
+  if (server === undefined) {
+    throw fail('not_found', `there is no MCP server ${JSON.stringify(wanted)}; "handfast mcp ls" lists them`);
+  }
+  const { stderr } = server;
+  if (stderr === undefined) throw fail('unauthorized', 'only administrators see the output of a server');
+  if (terminal.json) terminal.document(stderr);
+  else if (stderr.length === 0) terminal.note('nothing on its standard error');
+  else for (const line of stderr) terminal.line(line);
+}
+
+export const commands: readonly CapabilityCommand[] = [
+  {
+    usage: 'ls',
+    about: 'MCP servers and how they are',
+    options: [['--start', 'start those that were not needed yet']],
+    capabilities: ['tools'],
+    run: ls,
+  },
+  { usage: 'tools [server]', about: 'their tools; starts the servers', capabilities: ['tools'], run: tools },
+  {
+    usage: 'call <server> <tool> [arguments]',
+    about: 'call a tool; the arguments are a JSON object',
+    capabilities: ['tools'],
+    run: call,
+  },
+  { usage: 'accept <server> [tools...]', about: 'accept changed definitions of its tools', run: accept },
+  { usage: 'logs <server>', about: 'the last lines of its standard error', run: logs },
+];

@@ -1,0 +1,20 @@
+/** What handshakes say of the mcp plugin. Read by `plugin.ts`. */
+import type { PluginOffer } from '../../host/plugin.ts';
+
+const names = { type: 'array', items: { type: 'string', minLength: 1, maxLength: 512 }, maxItems: 1_000 } as const;
+
+export const mcpOffer: PluginOffer = {
+  grant: {
+    type: 'object',
+    properties: {
+      servers: {
+        ...names,
+        description: 'Servers of the configuration it may use; * stands for any letters. Default all.',
+      },
+      register: { ...names, description: 'Command lines and addresses it may add for its sessions. Default none.' },
+      accept: { type: 'boolean', description: 'It may accept changed definitions of tools. Default false.' },
+    },
+    additionalProperties: false,
+  },
+  metadata: { messages: ['mcp/server/accept/req'] },
+};

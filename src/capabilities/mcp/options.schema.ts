@@ -1,0 +1,71 @@
+/**
+ * What `options` of the `mcp` plugin may hold in `handfast.yaml`; never imported at run time. What is left out here is left to
+ * the plugin, which has its own defaults.
+ */
+import {
+  flag,
+  group,
+  httpAddress,
+  integer,
+  list,
+  optional,
+  path,
+  program,
+  text,
+  texts,
+  toolPattern,
+  variable,
+} from '../../config/shared.schema.ts';
+import { Type } from '../../wire/schema.ts';
+
+const server = group(
+  { description: 'An MCP server.', either: ['command', 'url'] },
+  {
+    name: Type.String({
+      pattern: '^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$',
+      expected: 'a name of 1 to 32 letters, digits, "_" or "-"',
+      description: 'Its name here: its tools are called NAME__TOOL.',
+    }),
+    command: optional(program('The program that is started when the server is first needed.', 'npx')),
+    args: list({ default: [], description: 'Its arguments.' }, text('An argument.', 'a text')),
+    cwd: optional(path('The folder it is started in. Left out: the workspace.')),
+    env: texts('Its environment variables, beside PATH, HOME, LANG, TERM and the like.'),
+    pass_env: list(
+      { default: [], description: 'Variables of the host that it gets too: nothing else is passed on.' },
+      variable('A variable.', 'GITHUB_TOKEN'),
+    ),
+    url: optional(httpAddress('Or: its streamable HTTP address.')),
+    headers: texts('Headers sent to it. Secrets: see headers_env.'),
+    headers_env: texts('Headers whose values are in environment variables: header → variable.'),
+    tools: optional(list('Only these of its tools, by their names there.', toolPattern)),
+    required: flag('The host starts with it, and does not start without it.', false),
+    per_session: flag('Each session has its own, which ends with it. Else all sessions share one.', false),
+    start_timeout_s: optional(integer('Longest start with the list of tools. Default 60.', [1, 3600])),
+    timeout_s: optional(integer('Longest call without progress. Default 300.', [1, 86_400])),
+    disabled: flag('Listed, but not used.', false),
+  },
+);
+
+export const options = group('MCP servers, whose tools the agents of this host call.', {
+  servers: list(
+    {
+      default: [],
+      description: 'The servers.',
+      example: ['servers:', '  - name: notes', '    command: npx', '    args: [-y, my-notes-server]'].join('\n'),
+    },
+    server,
+  ),
+  register: list(
+    {
+      default: [],
+      description:
+        'Servers that administrators may add from an agent, for its session: a command line, or the beginning of an address.',
+      example: '["npx -y @modelcontextprotocol/server-everything ..."]',
+    },
+    text(
+      'Words of a command line, where * stands for any letters of a word and a last ... for any further words; or an address.',
+      'a command line or an address',
+    ),
+  ),
+  max_servers: optional(integer('Servers that one session may add. Default 8.', [1, 100])),
+});

@@ -1,0 +1,242 @@
+/**
+ * The mcp capability of a host: MCP servers, listed, added and watched; and the plugin of tools by which agents call theirs.
+ *
+ * `mcpPlugins()` is what host builders write. Servers are programs with the rights of the host: what may run is in the
+ * configuration and in the grants of principals.
+ * @see docs/mcp.md
+ */
+import type { CallContext, SessionView } from '../../host/context.ts';
+import { definePlugin, type Handler, handle, type Plugin } from '../../host/plugin.ts';
+import { may } from '../../session/rights.ts';
+import { asError, fail, HandfastError } from '../../wire/errors.ts';
+import type { ToolCallReq } from '../tools/messages.ts';
+import { type ToolsPlugin, toolsPlugin } from '../tools/plugin.ts';
+import { failure } from './errors.ts';
+import type { Refusal, ServerInfo } from './mcp.schema.ts';
+import * as messages from './messages.ts';
+import { mcpOffer } from './offer.ts';
+import { PinFile } from './pins.ts';
+import { mayAccept, mayUseServer, registrable } from './rights.ts';
+import { type Instance, type ServerSpec, Servers } from './servers.ts';
+import { configuredServer, registeredServer, type ServerSettings } from './spec.ts';
+
+export interface McpOptions {
+  readonly servers?: readonly ServerSettings[];
+  /** What administrators may add from an agent. Default nothing. */
+  readonly register?: readonly string[];
+  /** Servers one session may add. Default 8. */
+  readonly maxServers?: number | undefined;
+  /** Variables of the process. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  /** Epoch seconds. */
+  readonly now?: () => number;
+  readonly newId?: () => string;
+}
+
+const MAX_SERVERS = 8;
+
+/** The plugin of `mcp`, and that of the tools of its servers. Throws `config_invalid`. */
+export function mcpPlugins(options: McpOptions = {}): readonly [mcp: Plugin, tools: Plugin] {
+  const { servers: settings = [], register = [], maxServers = MAX_SERVERS, env = process.env } = options;
+  const { now = () => Date.now() / 1000, newId = () => crypto.randomUUID().slice(0, 8) } = options;
+  const twice = settings.find(({ name }, at) => settings.findIndex((other) => other.name === name) !== at);
+  if (twice !== undefined) throw fail('config_invalid', `two MCP servers are named ${twice.name}; rename one`);
+
+  const sessions = new Set<SessionView>();
+  let servers: Servers | undefined;
+  const tools: ToolsPlugin = toolsPlugin({
+    name: 'mcp-tools',
+    // That of the host's own tools leads.
+    priority: -1,
+    tools: [],
+    compile: 'first-call',
+    allows: (principal, tool) => {
+      const server = servers?.serverOf(tool);
+      return server === undefined || mayUseServer(principal, server);
+    },
+  });
+  const running = (): Servers => servers as Servers;
+
+  const notify = ({ spec, session }: Instance, method: string, params: Readonly<Record<string, unknown>>): void => {
+    const content = { server_id: spec.id, method, params };
+    for (const each of session === undefined ? sessions : [session]) {
+      if (mayUseServer(each.principal, spec.id) || session !== undefined) each.push(messages.serverPush, content);
+    }
+  };
+
+  const mcp = definePlugin({
+    name: 'mcp',
+    type: 'mcp',
+    ...mcpOffer,
+    async start(context) {
+      const pins = new PinFile(() => context.dataFolder());
+      const configured = settings.map((each) => configuredServer(each, context.workspace, pins, env));
+      servers = new Servers({ configured, tools, onNotification: notify, now });
+      try {
+        await servers.startRequired();
+      } catch (error) {
+        await servers.stop();
+        throw fail('config_invalid', `a required server: ${asError(error).message}`, {}, error);
+      }
+    },
+    async stop() {
+      await servers?.stop();
+    },
+    opened(session) {
+      sessions.add(session);
+    },
+    closed(session) {
+      sessions.delete(session);
+      servers?.endSession(session);
+    },
+    methods: [
+      handle(messages.serverList, ({ status_filter = '' }, { session }) => ({
+        servers: running()
+          .visible(session)
+          .map((spec) => infoOf(spec, running().known(spec, session), session))
+          .filter(({ status }) => status_filter === '' || status === status_filter),
+      })),
+      handle(messages.serverRegister, ({ config = {} }, context) =>
+        refusable({ ok: false, server: {} }, async () => {
+          if (running().registered(context.session) >= maxServers) {
+            throw failure('full', `a session may add ${maxServers} MCP servers`, { limit: maxServers });
+          }
+          const patterns = registrable(context.session.principal, register);
+          const spec = await registeredServer(config, patterns, { workspace: context.workspace, env, newId });
+          const instance = await running().register(spec, context);
+          return { ok: true, server: infoOf(spec, instance, context.session), error: '' };
+        }),
+      ),
+      handle(messages.serverUnregister, ({ server_id }, { session }) =>
+        refusable({ ok: false, server_id }, async () => {
+          if (await running().unregister(server_id, session)) return { ok: true, server_id };
+          throw failure(
+            'server_not_found',
+            `this session added no MCP server ${JSON.stringify(server_id.slice(0, 64))}`,
+          );
+        }),
+      ),
+      handle(messages.serverAccept, async ({ server_id, tools: names }, context) => {
+        const { session } = context;
+        const instance = running().find(server_id, context);
+        if (!instance.spec.isRegistered && !mayAccept(session.principal)) {
+          throw failure('not_allowed', 'this principal may not accept changed tools; its grant mcp.accept is missing');
+        }
+        await running().started(instance, context.signal);
+        const wanted = names === undefined || names.length === 0 ? undefined : names;
+        const changed = changedOf(instance).filter((name) => wanted?.includes(name) !== false);
+        await instance.server.accept(changed);
+        return { server: infoOf(instance.spec, instance, session), accepted: changed };
+      }),
+    ],
+  });
+  return [mcp, { ...withServers(tools, running), stop: undefined, closed: (session) => servers?.endSession(session) }];
+}
+
+/** The plugin of tools, which starts servers when a list or a call needs them. */
+function withServers(tools: ToolsPlugin, servers: () => Servers): ToolsPlugin {
+  const [list, call] = tools.methods as [Handler, Handler];
+  const declines = call.declines as NonNullable<Handler['declines']>;
+  const wrapped: Handler[] = [
+    {
+      ...list,
+      async run(request: never, context: CallContext) {
+        await servers().startAll(context);
+        return list.run(request, context);
+      },
+    },
+    {
+      ...call,
+      declines(request: never, session: SessionView) {
+        const declined = declines(request, session);
+        return declined && servers().byToolName(nameOf(request), session) ? undefined : declined;
+      },
+      run(request: never, context: CallContext) {
+        const declined = declines(request, context.session);
+        return declined === undefined ? call.run(request, context) : startedFirst(request, context, declined);
+      },
+    },
+  ];
+
+  /** The call of a tool that is not known, of a server that is. */
+  async function startedFirst(request: never, context: CallContext, declined: HandfastError): Promise<object> {
+    const name = nameOf(request);
+    const { id } = servers().byToolName(name, context.session) as ServerSpec;
+    const instance = await servers().started(servers().find(id, context), context.signal);
+    if (declines(request, context.session) === undefined) return call.run(request, context);
+    const own = name.slice(id.length + 2);
+    if (!changedOf(instance).includes(own)) {
+      throw failure(
+        'tool_not_found',
+        `the MCP server ${id} has no tool ${JSON.stringify(own.slice(0, 64))}`,
+        {},
+        declined,
+      );
+    }
+    const message = `the definition of ${JSON.stringify(name)} is not the accepted one; handfast mcp accept ${id} accepts it`;
+    throw failure('tool_changed', message, { server: id, tool: name });
+  }
+
+  return { ...tools, methods: wrapped };
+}
+
+const nameOf = ({ tool_name = '' }: Partial<ToolCallReq>): string => tool_name;
+
+/** Tools whose definition is not the accepted one. */
+const changedOf = ({ server, spec }: Instance): string[] =>
+  server.tools.filter(({ name, pin }) => pin !== 'accepted' && spec.tools?.(name) !== false).map(({ name }) => name);
+
+const STATUS = {
+  idle: 'disconnected',
+  starting: 'connecting',
+  ready: 'ready',
+  failed: 'error',
+  needs_auth: 'error',
+  timeout: 'error',
+  closed: 'disconnected',
+} as const;
+
+function infoOf(spec: ServerSpec, instance: Instance | undefined, { principal }: SessionView): ServerInfo {
+  const { id, name, address, required, isShared, isRegistered, isDisabled } = spec;
+  const health = instance?.server.health;
+  const info = instance?.server.info;
+  const maySeeOutput = may(principal, 'administer') || isRegistered;
+  const offered = instance?.server.tools.filter((tool) => tool.pin === 'accepted' && spec.tools?.(tool.name) !== false);
+  return {
+    server_id: id,
+    name,
+    transport: address.stdio === undefined ? 'sse' : 'stdio',
+    status: STATUS[health?.state ?? 'idle'],
+    mcp_version: info?.protocol ?? '',
+    server_name: info?.name ?? '',
+    server_version: info?.version ?? '',
+    tools_count: offered?.length ?? 0,
+    resources_count: 0,
+    prompts_count: 0,
+    last_ping_ms: instance?.lastReplyMs ?? 0,
+    error: isDisabled ? 'switched off in the configuration' : (health?.detail ?? ''),
+    connected_at: instance?.connectedAt ?? 0,
+    health: isDisabled ? 'disabled' : (health?.state ?? 'idle'),
+    ...(maySeeOutput && { stderr: [...(health?.stderr ?? [])] }),
+    failures: health?.failures ?? 0,
+    retry_after_ms: Math.ceil(health?.retryInMs ?? 0),
+    required,
+    shared: isShared,
+    registered: isRegistered,
+    tools_changed: instance === undefined ? [] : changedOf(instance),
+  };
+}
+
+/** Replies with `ok: false` and the error of this capability, as A2E 1.0 has it. */
+async function refusable<Empty extends object, Reply extends object>(
+  empty: Empty,
+  run: () => Promise<Reply>,
+): Promise<Reply | (Empty & { error: string; refusal: Refusal })> {
+  try {
+    return await run();
+  } catch (error) {
+    if (!(error instanceof HandfastError)) throw error;
+    const { code, message, detail } = error;
+    return { ...empty, error: `${code}: ${message}`, refusal: { code, message, detail } };
+  }
+}

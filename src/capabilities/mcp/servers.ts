@@ -1,0 +1,291 @@
+/**
+ * The MCP servers of one host: those of the configuration, shared or one for each session, and those that agents added to their
+ * sessions. Starts them when they are needed, and offers their accepted tools through the tools capability.
+ *
+ * Used by `plugin.ts`.
+ */
+import { orAborted } from '../../base/race.ts';
+import { TokenBucket } from '../../base/token-bucket.ts';
+import type { CallContext, SessionView } from '../../host/context.ts';
+import type { McpAddress } from '../../mcp/definition.ts';
+import { McpServer } from '../../mcp/server.ts';
+import type { PinStore } from '../../mcp/tool-pins.ts';
+import { asError, type HandfastError } from '../../wire/errors.ts';
+import type { ToolsPlugin } from '../tools/plugin.ts';
+import type { AnyTool } from '../tools/tool.ts';
+import { failure } from './errors.ts';
+import { mayUseServer } from './rights.ts';
+import { callError, toolsOf } from './tools.ts';
+
+/** A server as the configuration or an agent describes it. */
+export interface ServerSpec {
+  /** Its name here, a part of the names of its tools. */
+  readonly id: string;
+  /** For people. */
+  readonly name: string;
+  readonly address: McpAddress;
+  readonly cwd: string;
+  /** Its tools by their own names; undefined = all. */
+  readonly tools?: ((name: string) => boolean) | undefined;
+  readonly required: boolean;
+  readonly isDisabled: boolean;
+  /** All sessions share one. */
+  readonly isShared: boolean;
+  /** An agent added it to its session. */
+  readonly isRegistered: boolean;
+  readonly keepRunning: boolean;
+  readonly startTimeoutMs?: number | undefined;
+  readonly timeoutMs: number;
+  readonly pins: PinStore;
+}
+
+/** A running server, or one that may run, and what is known of it. */
+export interface Instance {
+  readonly spec: ServerSpec;
+  readonly server: McpServer;
+  /** Undefined: of all sessions. */
+  readonly session: SessionView | undefined;
+  /** Epoch seconds; 0: not connected. */
+  connectedAt: number;
+  /** How long the last reply took, milliseconds. */
+  lastReplyMs: number;
+  /** It was started once, or failed to start. */
+  isSettled: boolean;
+}
+
+export interface ServersDeps {
+  readonly configured: readonly ServerSpec[];
+  readonly tools: ToolsPlugin;
+  /** Gets the notifications of servers. */
+  readonly onNotification: (instance: Instance, method: string, params: Readonly<Record<string, unknown>>) => void;
+  readonly now: () => number;
+}
+
+/** How long a list of tools waits for servers that start for the first time. */
+const LIST_WAIT_MS = 10_000;
+/** Notifications of one server that are passed on in a second. */
+const NOTIFICATIONS_PER_SECOND = 20;
+
+export class Servers {
+  readonly #deps: ServersDeps;
+  /** Those of the configuration that are shared, by name. */
+  readonly #shared = new Map<string, Instance>();
+  /** Those of one session, by its id and their names. */
+  readonly #own = new Map<string, Map<string, Instance>>();
+  readonly #serverOf = new WeakMap<AnyTool, string>();
+  readonly #ending = new Set<Promise<void>>();
+  #isStopped = false;
+
+  constructor(deps: ServersDeps) {
+    this.#deps = deps;
+  }
+
+  /** The server of a tool that all sessions have. */
+  serverOf(tool: AnyTool): string | undefined {
+    return this.#serverOf.get(tool);
+  }
+
+  /** Starts the required servers. Rejects with why the first of them cannot be used. */
+  async startRequired(): Promise<void> {
+    const required = this.#deps.configured.filter(({ required, isDisabled }) => required && !isDisabled);
+    await Promise.all(required.map((spec) => this.#start(this.#instanceOf(spec, undefined))));
+  }
+
+  /** What a session may use, running or not, by name. */
+  visible(session: SessionView): readonly ServerSpec[] {
+    const configured = this.#deps.configured.filter(({ id }) => mayUseServer(session.principal, id));
+    const added = [...(this.#own.get(session.id)?.values() ?? [])].filter(({ spec }) => spec.isRegistered);
+    return [...configured, ...added.map(({ spec }) => spec)].sort((one, other) => (one.id < other.id ? -1 : 1));
+  }
+
+  /** The instance a session uses, if there is one yet. */
+  known(spec: ServerSpec, session: SessionView): Instance | undefined {
+    return spec.isShared ? this.#shared.get(spec.id) : this.#own.get(session.id)?.get(spec.id);
+  }
+
+  /** The instance of a server that a session may use, made if need be. Fails with `mcp_server_not_found`, `mcp_server_unavailable`. */
+  find(id: string, context: CallContext): Instance {
+    const spec = this.visible(context.session).find((each) => each.id === id);
+    if (spec === undefined)
+      throw failure('server_not_found', `there is no MCP server ${JSON.stringify(id.slice(0, 64))}`);
+    return this.#instanceOf(spec, context);
+  }
+
+  /** The server that a name of a tool begins with. */
+  byToolName(name: string, session: SessionView): ServerSpec | undefined {
+    return this.visible(session).find(({ id, isDisabled }) => !isDisabled && name.startsWith(`${id}__`));
+  }
+
+  /** Starts what the session may use and was never started, and waits for it, but not for long. Never rejects. */
+  async startAll(context: CallContext): Promise<void> {
+    const usable = this.visible(context.session).filter(({ isDisabled }) => !isDisabled);
+    const starting = usable.map((spec) => this.#instanceOf(spec, context)).filter(({ isSettled }) => !isSettled);
+    if (starting.length === 0) return;
+    const bound = AbortSignal.any([context.signal, AbortSignal.timeout(LIST_WAIT_MS)]);
+    await orAborted(Promise.allSettled(starting.map((instance) => this.#start(instance))), bound).catch(() => {});
+  }
+
+  /** Rejects with `mcp_server_unavailable`. */
+  async started(instance: Instance, signal?: AbortSignal): Promise<Instance> {
+    await this.#start(instance, signal);
+    return instance;
+  }
+
+  /** Adds a server to a session and starts it. Rejects with `mcp.invalid`, `mcp_server_unavailable`; it is not there then. */
+  async register(spec: ServerSpec, context: CallContext): Promise<Instance> {
+    const { session } = context;
+    if (this.visible(session).some(({ id }) => id === spec.id)) {
+      throw failure('invalid', `there is a server ${JSON.stringify(spec.id)} already`, { field: 'server_id' });
+    }
+    const instance = this.#instanceOf(spec, context);
+    try {
+      return await this.started(instance, context.signal);
+    } catch (error) {
+      await this.unregister(spec.id, session);
+      throw error;
+    }
+  }
+
+  /** Removes a server that this session added; false when it added none of this name. */
+  async unregister(id: string, session: SessionView): Promise<boolean> {
+    const instance = this.#own.get(session.id)?.get(id);
+    if (instance?.spec.isRegistered !== true) return false;
+    this.#own.get(session.id)?.delete(id);
+    this.#deps.tools.remove(this.#published.get(instance)?.names ?? [], session);
+    await instance.server.close();
+    return true;
+  }
+
+  registered(session: SessionView): number {
+    return [...(this.#own.get(session.id)?.values() ?? [])].filter(({ spec }) => spec.isRegistered).length;
+  }
+
+  /** The session ended: its own servers end. */
+  endSession(session: SessionView): void {
+    const own = this.#own.get(session.id);
+    this.#own.delete(session.id);
+    for (const { server } of own?.values() ?? []) this.#end(server);
+  }
+
+  /** Ends all. Bounded by them, never rejects. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    for (const { server } of this.#shared.values()) this.#end(server);
+    for (const own of this.#own.values()) for (const { server } of own.values()) this.#end(server);
+    await Promise.all(this.#ending);
+  }
+
+  #end(server: McpServer): void {
+    const ending = server.close().then(() => void this.#ending.delete(ending));
+    this.#ending.add(ending);
+  }
+
+  /** @param context undefined: for a shared server that the host starts */
+  #instanceOf(spec: ServerSpec, context: CallContext | undefined): Instance {
+    if (spec.isDisabled)
+      throw failure('server_unavailable', `the MCP server ${spec.id} is switched off`, { server: spec.id });
+    if (this.#isStopped) throw failure('server_unavailable', 'the host is stopping', { server: spec.id });
+    const session = spec.isShared ? undefined : (context as CallContext).session;
+    let all = this.#shared;
+    if (session !== undefined) {
+      all = this.#own.get(session.id) ?? new Map<string, Instance>();
+      this.#own.set(session.id, all);
+    }
+    let instance = all.get(spec.id);
+    if (instance === undefined) {
+      instance = this.#made(spec, session, context);
+      all.set(spec.id, instance);
+    }
+    return instance;
+  }
+
+  #made(spec: ServerSpec, session: SessionView | undefined, context: CallContext | undefined): Instance {
+    const bucket = new TokenBucket(() => NOTIFICATIONS_PER_SECOND);
+    const server = new McpServer({
+      address: spec.address,
+      cwd: spec.cwd,
+      startTimeoutMs: spec.startTimeoutMs,
+      keepRunning: spec.keepRunning,
+      pins: spec.pins,
+      // A program of one session counts as one of its principal.
+      ...(session !== undefined &&
+        spec.address.stdio && { acquire: (signal: AbortSignal) => (context as CallContext).acquireProcess(signal) }),
+      onChange: () => this.#changed(instance),
+      onNotification: (method, params) => {
+        if (bucket.take()) this.#deps.onNotification(instance, method, params);
+      },
+    });
+    const instance: Instance = { spec, server, session, connectedAt: 0, lastReplyMs: 0, isSettled: false };
+    return instance;
+  }
+
+  async #start(instance: Instance, signal?: AbortSignal): Promise<void> {
+    try {
+      await instance.server.start(signal);
+      await this.#published.get(instance)?.publishing;
+    } catch (thrown) {
+      if (signal?.aborted === true) throw thrown;
+      throw unavailable(thrown, instance);
+    } finally {
+      instance.isSettled = true;
+    }
+  }
+
+  /** What of each instance is offered. */
+  readonly #published = new WeakMap<
+    Instance,
+    { names: readonly string[]; digests: string; publishing: Promise<void> }
+  >();
+
+  #changed(instance: Instance): void {
+    const { spec, server, session } = instance;
+    const isReady = server.health.state === 'ready';
+    if (!isReady) instance.connectedAt = 0;
+    else if (instance.connectedAt === 0) instance.connectedAt = this.#deps.now();
+    if (!isReady) return;
+    const offered = server.tools.filter(({ name, pin }) => pin === 'accepted' && spec.tools?.(name) !== false);
+    const digests = offered.map(({ digest }) => digest).join();
+    const before = this.#published.get(instance) ?? { names: [], digests: '', publishing: Promise.resolve() };
+    if (before.digests === digests) return;
+    const tools = toolsOf(spec, offered, (tool, args, context, onProgress) =>
+      this.#call(instance, tool, args, context, onProgress),
+    );
+    for (const tool of tools) this.#serverOf.set(tool, spec.id);
+    const names = tools.map(({ name }) => name);
+    const publishing = before.publishing.then(async () => {
+      if (before.names.length > 0) this.#deps.tools.remove(before.names, session);
+      await this.#deps.tools.add(tools, session);
+    });
+    // The name of a tool of this plugin is its own, so adding fails only when the host stops.
+    this.#published.set(instance, { names, digests, publishing: publishing.catch(() => {}) });
+  }
+
+  async #call(
+    instance: Instance,
+    tool: string,
+    args: Readonly<Record<string, unknown>>,
+    context: CallContext,
+    onProgress: Parameters<Parameters<typeof toolsOf>[2]>[3],
+  ): ReturnType<Parameters<typeof toolsOf>[2]> {
+    const { server, spec } = instance;
+    const startedAt = performance.now();
+    const { signal } = context;
+    try {
+      return await server.call(tool, args, { signal, timeoutMs: spec.timeoutMs, onProgress });
+    } catch (thrown) {
+      if (signal.aborted) throw thrown;
+      if (server.health.state !== 'ready' && asError(thrown).detail.may_have_run !== true)
+        throw unavailable(thrown, instance);
+      throw callError(thrown, spec.id, context.idempotent === true);
+    } finally {
+      instance.lastReplyMs = performance.now() - startedAt;
+    }
+  }
+}
+
+function unavailable(thrown: unknown, { spec, server }: Instance): HandfastError {
+  const { message } = asError(thrown);
+  const { state, retryInMs, failures } = server.health;
+  const detail = { server: spec.id, health: state, failures, retry_after_ms: Math.ceil(retryInMs) };
+  return failure('server_unavailable', `the MCP server ${spec.id} cannot be used: ${message}`, detail, thrown);
+}

@@ -1,0 +1,149 @@
+/**
+ * Descriptions of MCP servers, from the configuration and from agents, as `servers.ts` works with them. What a program inherits,
+ * which folder it works in and which secrets are sent is decided here.
+ */
+import { realpath } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { digestOfJson } from '../../base/canonical-json.ts';
+import { childEnvironment } from '../../base/child-environment.ts';
+import { outsideWorkspace } from '../../base/workspace/file-error.ts';
+import type { McpAddress } from '../../mcp/definition.ts';
+import { memoryPins } from '../../mcp/tool-pins.ts';
+import { named } from '../../session/rights.ts';
+import { fail } from '../../wire/errors.ts';
+import { failure } from './errors.ts';
+import type { ServerConfig } from './mcp.schema.ts';
+import type { PinFile } from './pins.ts';
+import { coversCommand, coversUrl } from './rights.ts';
+import type { ServerSpec } from './servers.ts';
+
+type Texts = ReadonlyMap<string, string> | Readonly<Record<string, string>>;
+
+/** A server of the configuration. */
+export interface ServerSettings {
+  readonly name: string;
+  readonly command?: string | undefined;
+  readonly args?: readonly string[];
+  readonly cwd?: string | undefined;
+  readonly env?: Texts;
+  readonly passEnv?: readonly string[];
+  readonly url?: string | undefined;
+  readonly headers?: Texts;
+  readonly headersEnv?: Texts;
+  readonly tools?: readonly string[] | undefined;
+  readonly required?: boolean;
+  readonly perSession?: boolean;
+  readonly startTimeoutS?: number | undefined;
+  readonly timeoutS?: number | undefined;
+  readonly disabled?: boolean;
+}
+
+type Variables = Readonly<Record<string, string | undefined>>;
+
+const TIMEOUT_S = 300;
+
+const pairs = (texts: Texts = {}): [string, string][] =>
+  texts instanceof Map ? [...texts] : Object.entries(texts as Readonly<Record<string, string>>);
+
+/** A server of the configuration. Fails with `config_invalid` where a variable that it needs is not set. */
+export function configuredServer(
+  settings: ServerSettings,
+  workspace: string,
+  pins: PinFile,
+  env: Variables,
+): ServerSpec {
+  const { name, command, args = [], cwd = workspace, url, tools, required = false, perSession = false } = settings;
+  const { startTimeoutS, timeoutS = TIMEOUT_S, disabled = false } = settings;
+  const variable = (wanted: string): string => {
+    const value = env[wanted];
+    if (value !== undefined || disabled) return value ?? '';
+    throw fail('config_invalid', `the MCP server ${name} needs the variable ${wanted}, which is not set`);
+  };
+  const secrets = pairs(settings.headersEnv).map(([header, from]) => [header, variable(from)] as const);
+  const headers = Object.fromEntries([...pairs(settings.headers), ...secrets]);
+  const passed = (settings.passEnv ?? []).map((each) => [each, variable(each)] as const);
+  const onlyEnv = { ...childEnvironment({}, env), ...Object.fromEntries([...passed, ...pairs(settings.env)]) };
+  const address: McpAddress =
+    command === undefined ? { http: { url: url as string, headers } } : { stdio: { command, args, onlyEnv } };
+  return {
+    id: name,
+    name,
+    address,
+    cwd,
+    tools: tools && ((each) => named(tools, each)),
+    required,
+    isDisabled: disabled,
+    isShared: !perSession,
+    isRegistered: false,
+    keepRunning: required,
+    startTimeoutMs: startTimeoutS === undefined ? undefined : startTimeoutS * 1_000,
+    timeoutMs: timeoutS * 1_000,
+    pins: pins.of(`${name} ${digestOfJson({ command, args, url }).slice(0, 16)}`),
+  };
+}
+
+const ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$/;
+
+/**
+ * A server that an agent adds. Fails with `mcp.not_allowed` unless a pattern covers it, with `mcp.invalid` for what does not fit,
+ * and with `tool_denied` for a folder outside of the workspace or a variable that changes what programs load.
+ * @param newId 8 letters or digits
+ */
+export async function registeredServer(
+  config: ServerConfig,
+  patterns: readonly string[],
+  { workspace, env, newId }: { workspace: string; env: Variables; newId: () => string },
+): Promise<ServerSpec> {
+  const { transport = 'stdio', cmd = [], cwd = '', url = '', headers = {}, tool_allow_list: tools = [] } = config;
+  const id = config.server_id || newId();
+  if (!ID.test(id)) {
+    throw failure('invalid', 'server_id must be 1 to 32 letters, digits, "_" or "-"', { field: 'server_id' });
+  }
+  const address = transport === 'stdio' ? programOf() : webOf();
+  return {
+    id,
+    name: config.name || id,
+    address,
+    cwd: await folderOf(workspace, cwd),
+    tools: tools.length === 0 ? undefined : (each) => tools.includes(each),
+    required: false,
+    isDisabled: false,
+    isShared: false,
+    isRegistered: true,
+    keepRunning: config.auto_reconnect ?? true,
+    timeoutMs: (config.timeout || TIMEOUT_S) * 1_000,
+    pins: memoryPins(),
+  };
+
+  function programOf(): McpAddress {
+    const [command, ...args] = cmd;
+    if (command === undefined) throw failure('invalid', 'a server on stdio needs a cmd', { field: 'cmd' });
+    if (!coversCommand(patterns, cmd)) throw notAllowed(cmd.join(' '), patterns);
+    return { stdio: { command, args, onlyEnv: childEnvironment({ ...config.env }, env) } };
+  }
+
+  function webOf(): McpAddress {
+    if (transport !== 'sse' && transport !== 'http') {
+      const message = `the transport ${JSON.stringify(transport.slice(0, 32))} is not supported; use stdio or sse`;
+      throw failure('invalid', message, { field: 'transport' });
+    }
+    if (!URL.canParse(url)) throw failure('invalid', 'url is not an address', { field: 'url' });
+    if (!coversUrl(patterns, new URL(url))) throw notAllowed(url, patterns);
+    return { http: { url, headers } };
+  }
+}
+
+function notAllowed(what: string, patterns: readonly string[]) {
+  const shown = what.length > 120 ? `${what.slice(0, 120)}…` : what;
+  const message = `this principal may not add the MCP server ${JSON.stringify(shown)}; its grant mcp.register names what it may`;
+  return failure('not_allowed', message, { register: patterns });
+}
+
+/** The folder, by its real path within the workspace. */
+async function folderOf(workspace: string, cwd: string): Promise<string> {
+  if (cwd === '') return workspace;
+  const real = await realpath(resolve(workspace, cwd)).catch(() => undefined);
+  if (real === undefined) throw failure('invalid', 'cwd is not a folder', { field: 'cwd' });
+  if (real !== workspace && !real.startsWith(`${workspace}/`)) throw outsideWorkspace(cwd);
+  return real;
+}

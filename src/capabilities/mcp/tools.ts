@@ -1,0 +1,107 @@
+/**
+ * The tools of an MCP server as tools of the host: their names, what they can do, how they are called and what their results
+ * come to. Called by `servers.ts`.
+ *
+ * Arguments are checked by the server, results by the client. @see docs/mcp.md#tools
+ */
+import type { CallContext } from '../../host/context.ts';
+import type { McpProgress, McpResult } from '../../mcp/definition.ts';
+import type { PinnedTool } from '../../mcp/tool-pins.ts';
+import { asError, fail, HandfastError } from '../../wire/errors.ts';
+import { type AnyTool, type Risk, result } from '../tools/tool.ts';
+import { failure } from './errors.ts';
+
+/** Calls a tool of the server. */
+export type CallTool = (
+  tool: string,
+  args: Readonly<Record<string, unknown>>,
+  context: CallContext,
+  onProgress: (progress: McpProgress) => void,
+) => Promise<McpResult>;
+
+const MAX_NAME = 128;
+const MAX_SUMMARY = 200;
+const MAX_ERROR = 2_000;
+
+/** Arguments pass as they are: the server is the authority on its own schema. */
+const anything = {
+  '~standard': { version: 1, vendor: 'mcp', validate: (value: unknown) => ({ value: value ?? {} }) },
+} as const;
+
+/** The tools under the names they have here, each name once. */
+export function toolsOf(
+  server: { readonly id: string; readonly name: string },
+  tools: readonly PinnedTool[],
+  call: CallTool,
+): AnyTool[] {
+  const taken = new Set<string>();
+  return tools.map((tool) => {
+    const base = `${server.id}__${tool.name.replaceAll(/[^\w.-]/g, '_')}`.slice(0, MAX_NAME);
+    const name = taken.has(base) ? `${base.slice(0, MAX_NAME - 9)}_${tool.digest.slice(0, 8)}` : base;
+    taken.add(name);
+    return toolOf(name, server, tool, call);
+  });
+}
+
+function toolOf(
+  name: string,
+  server: { readonly id: string; readonly name: string },
+  { name: own, title, description = title ?? own, inputSchema, outputSchema, annotations = {} }: PinnedTool,
+  call: CallTool,
+): AnyTool {
+  return {
+    name,
+    description,
+    input: anything,
+    inputSchema: { type: 'object', ...inputSchema },
+    ...(outputSchema && { output: anything, outputSchema }),
+    idempotent: annotations.readOnlyHint === true || annotations.idempotentHint === true,
+    tags: ['mcp', server.id, ...(server.name === '' || server.name === server.id ? [] : [server.name])],
+    kind: 'mcp',
+    risks: risksOf(annotations),
+    async run(args: Readonly<Record<string, unknown>>, context: CallContext) {
+      const onProgress = (progress: McpProgress): void => void context.emit('progress', progressOf(progress));
+      const { content = [], structuredContent, isError } = await call(own, args, context, onProgress);
+      const text = content.flatMap((part) => (part.type === 'text' ? [String(part.text)] : [])).join('\n');
+      if (isError === true) throw fail('tool_error', text.slice(0, MAX_ERROR) || 'the tool failed', { tool: name });
+      const data = structuredContent ?? { content };
+      return result(data, { summary: (text.split('\n', 1)[0] as string).slice(0, MAX_SUMMARY) });
+    },
+  };
+}
+
+/** What the server says that the tool can do; what it does not say counts as the protocol says, which is the worst. */
+function risksOf({ readOnlyHint, destructiveHint, openWorldHint }: Readonly<Record<string, unknown>>): Risk[] {
+  const risks: Risk[] = readOnlyHint === true ? ['reads'] : ['reads', 'writes'];
+  if (readOnlyHint !== true && destructiveHint !== false) risks.push('destructive');
+  if (openWorldHint !== false) risks.push('network');
+  return risks;
+}
+
+const progressOf = ({ progress, total, message = '' }: McpProgress): Record<string, unknown> => ({
+  pct: total === undefined || total <= 0 ? 0 : Math.max(0, Math.min(100, Math.round((100 * progress) / total))),
+  message,
+  progress,
+  ...(total !== undefined && { total }),
+});
+
+/**
+ * An error of a call, by the codes of this capability.
+ * @param isIdempotent the call may be repeated even if it has run
+ */
+export function callError(thrown: unknown, server: string, isIdempotent: boolean): HandfastError {
+  const { code, message, detail } = asError(thrown, 'tool_error');
+  if (code === 'unknown_tool') return failure('tool_not_found', message, { server, ...detail }, thrown);
+  if (code === 'connection_lost') {
+    const lost = failure('transport_error', message, { server, ...detail }, thrown);
+    return new HandfastError(lost.code, message, { ...lost, cause: thrown, retryable: isIdempotent });
+  }
+  if (detail.reason === 'tool_changed') {
+    const advice = `handfast mcp accept ${server} accepts it`;
+    return failure('tool_changed', `${message}; ${advice}`, { server, ...detail }, thrown);
+  }
+  if (thrown instanceof HandfastError) return thrown;
+  // The number of JSON-RPC for arguments that do not fit.
+  if ((thrown as { code?: unknown }).code === -32_602) return fail('schema_violation', message, { server }, thrown);
+  return failure('protocol_error', message, { server }, thrown);
+}

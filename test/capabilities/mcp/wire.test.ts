@@ -1,0 +1,88 @@
+/**
+ * The mcp messages on the wire: every line of other implementations that is served here is valid, and gets a reply of the right form.
+ */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import * as requests from '../../../src/capabilities/mcp/mcp.generated.ts';
+import * as replies from '../../../src/capabilities/mcp/mcp.replies.generated.ts';
+import type { Check } from '../../../src/wire/check.ts';
+import { root } from '../../rules/scan.ts';
+import type { Peer } from '../../support/peer.ts';
+import type { Message } from '../../support/raw-agent.ts';
+import { doorOf } from '../../support/sites.ts';
+import { mcpHost, oddCommand } from './support.ts';
+
+const lines = readFileSync(join(root, 'test/vectors/a2e/mcp.ndjson'), 'utf8').trim().split('\n');
+const vectors = lines.map((line) => JSON.parse(line) as Message);
+
+/** The validator of each message type. */
+const published = JSON.parse(readFileSync(join(root, 'schema/mcp.json'), 'utf8')) as {
+  $defs: Record<string, { properties: { type?: { const?: string } } }>;
+};
+const checks = new Map<string, Check>();
+for (const [name, { properties }] of Object.entries(published.$defs)) {
+  const check = (requests as Record<string, Check>)[name] ?? (replies as Record<string, Check>)[name];
+  if (properties.type?.const !== undefined && check !== undefined) checks.set(properties.type.const, check);
+}
+
+test('every line of the set that is served here is valid, with unknown fields too', () => {
+  const served = vectors.filter(({ type }) => type.startsWith('mcp/server/'));
+  assert.equal(served.length, 14);
+  for (const message of served) {
+    const check = checks.get(message.type) ?? assert.fail(message.type);
+    assert.ok(check(message), `${message.type}: ${JSON.stringify(check.errors)}`);
+    assert.ok(check({ ...message, later: [1] }));
+  }
+});
+
+async function ask(peer: Peer, message: Message): Promise<Message> {
+  peer.send(message);
+  for (;;) {
+    const next = (await peer.next()) as Message;
+    if (next.req_id === message.id) return next;
+  }
+}
+
+async function peerOf(t: TestContext): Promise<Peer> {
+  const host = await mcpHost(t, { mcp: { register: [oddCommand.join(' ')] } });
+  const door = await doorOf('tcp', host);
+  const peer = await door.dial();
+  t.after(async () => {
+    peer.cut();
+    await door.close();
+  });
+  const terms = await ask(peer, { type: 'handshake/req', id: 'h', agent_id: 'plain', agent_caps: ['mcp', 'tools'] });
+  assert.equal(terms.ok, true);
+  return peer;
+}
+
+test('every request of the set gets one reply of its type, and what may not be is refused with ok false', async (t) => {
+  const peer = await peerOf(t);
+  const sent = vectors.filter(({ type }) => type.startsWith('mcp/server/') && type.endsWith('/req'));
+  for (const message of sent) {
+    const reply = await ask(peer, message);
+    assert.equal(reply.type, message.type.replace(/req$/, 'resp'));
+    assert.ok(checks.get(reply.type)?.(reply), JSON.stringify(reply));
+    if (!reply.type.startsWith('mcp/server/list')) assert.equal(reply.ok, false);
+  }
+});
+
+test('a plain client adds a server, calls its tools as <server_id>__<tool>, and removes it', async (t) => {
+  const peer = await peerOf(t);
+  const body = { version: '1.0', ts: 1 };
+  const config = { server_id: 'odd', name: 'Odd', transport: 'stdio', cmd: [...oddCommand], env: { A: '1' } };
+  const added = await ask(peer, { type: 'mcp/server/register/req', id: '1', ...body, config });
+  assert.deepEqual([added.ok, added.error, added.server.status, added.server.tools_count], [true, '', 'ready', 9]);
+  const { tools } = await ask(peer, { type: 'tool/list/req', id: '2', ...body });
+  const shifty = tools.find(({ name }: Message) => name === 'odd__shifty');
+  assert.deepEqual(shifty.tags, ['mcp', 'odd', 'Odd']);
+  const call = { type: 'tool/call/req', id: '3', ...body, tool_name: 'odd__shifty', arguments: {} };
+  const { data } = await ask(peer, call);
+  assert.deepEqual([data.success, data.data.content[0].text], [true, 'harmless']);
+  const removed = await ask(peer, { type: 'mcp/server/unregister/req', id: '4', ...body, server_id: 'odd' });
+  assert.deepEqual([removed.ok, removed.server_id], [true, 'odd']);
+  const again = await ask(peer, { ...call, id: '5' });
+  assert.equal(again.code, 'unknown_tool');
+});
