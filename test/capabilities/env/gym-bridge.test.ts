@@ -123,3 +123,31 @@ describe('an environment of Python', { skip }, () => {
     });
   });
 });
+
+test('a request opens no window on the host, unless its configuration lets the environment', async (t) => {
+  const python = '/nonexistent/python';
+  const environments = [
+    { name: 'CartPole-v1', python },
+    { name: 'CartPole-v1', id: 'shown', make: { render_mode: 'human' }, python },
+  ];
+  const kinds = gymKinds(environments, { maxProcesses: 2, replyMs: 5000 });
+  const host = createHost({ plugins: [envPlugin({ environments: kinds })] });
+  await host.start();
+  t.after(() => host.close());
+  const agent = await connect(host, { capabilities: ['env'] });
+  t.after(() => agent.close());
+  const make = { render_mode: 'human' };
+  const refused = {
+    code: 'env.invalid_options',
+    detail: { path: '/render_mode', row: 'schema_violation' },
+    message:
+      'render_mode "human" would open a window on the machine of the host; use "rgb_array" or "ansi", or let its configuration make gym/CartPole-v1 with render_mode: human',
+  };
+  await assert.rejects(agent.env.reset('gym/CartPole-v1', { make }), refused);
+  await assert.rejects(agent.env.spaces('gym/CartPole-v1', { make }), refused);
+  await assert.rejects(agent.env.check('gym/CartPole-v1', { make }), refused);
+  // These are allowed, and fail where Python is started.
+  const started = { code: 'runtime_error', message: /name the Python that has gymnasium/ };
+  await assert.rejects(agent.env.reset('gym/CartPole-v1', { make: { render_mode: 'ansi' } }), started);
+  await assert.rejects(agent.env.reset('shown', { make }), started);
+});

@@ -5,9 +5,11 @@
  * Values pass as JSON in both directions: the spaces check actions, and what Python returns is not taken apart.
  */
 import { isDeepStrictEqual } from 'node:util';
+import type { HandfastError } from '../../../wire/errors.ts';
 import { isObject, type JsonObject, membersOf } from '../../../wire/json.ts';
 import { type CheckReport, type CheckRule, DETERMINISM, finding, type GymnasiumVerdict } from '../check/findings.ts';
 import type { Environment, EnvironmentKind, RenderMode } from '../environment.ts';
+import { failure } from '../errors.ts';
 import { limitReached } from '../refusals.ts';
 import type { Image } from '../rendering/image.ts';
 import { numberFromWire } from '../spaces/numbers.ts';
@@ -44,11 +46,10 @@ export function gymKinds(environments: readonly GymEnvironmentOptions[], limits:
   let running = 0;
   return environments.map((options): EnvironmentKind => {
     const { name, id = `gym/${name}`, make = {}, module, python = 'python3', inherits = [] } = options;
-    const bodyOf = (given: JsonObject): JsonObject => ({
-      name,
-      options: { ...make, ...given },
-      ...(module !== undefined && { module }),
-    });
+    const bodyOf = (given: JsonObject): JsonObject => {
+      if (given.render_mode === WINDOW && make.render_mode !== WINDOW) throw opensWindow(id);
+      return { name, options: { ...make, ...given }, ...(module !== undefined && { module }) };
+    };
     const start = (): Promise<GymProcess> => {
       if (running >= maxProcesses) {
         throw limitReached(`${maxProcesses} environments run in processes of their own already; close one`, {
@@ -68,20 +69,21 @@ export function gymKinds(environments: readonly GymEnvironmentOptions[], limits:
       resetOptions: { type: 'object', description: 'options of reset' },
       runsCode: true,
       async make(given) {
+        const body = bodyOf(given);
         const process = await start();
         try {
-          return gymEnvironment(process, await process.call('make', bodyOf(given)));
+          return gymEnvironment(process, await process.call('make', body));
         } catch (thrown) {
           await process.close();
           throw thrown;
         }
       },
       async check(given, { seed, steps, signal }) {
+        const body = { ...bodyOf(given), seed, steps };
         await using first = await start();
         // Where there is no second process, what it would find is not found.
         await using second = running < maxProcesses ? await start() : undefined;
         signal?.addEventListener('abort', () => void Promise.all([first.close(), second?.close()]), { once: true });
-        const body = { ...bodyOf(given), seed, steps };
         // In two processes the hashes of texts differ, and with them the order of sets.
         const again = second?.call('trace', body).catch(() => undefined);
         return reportOf(await first.call('check', body), await again);
@@ -89,6 +91,17 @@ export function gymKinds(environments: readonly GymEnvironmentOptions[], limits:
     };
   });
 }
+
+/** The mode of Gymnasium that draws into a window of the machine on which the environment runs. */
+const WINDOW = 'human';
+
+/** Callers are elsewhere: whether windows open on the host is for its configuration to say. */
+const opensWindow = (id: string): HandfastError =>
+  failure(
+    'invalid_options',
+    `render_mode "${WINDOW}" would open a window on the machine of the host; use "rgb_array" or "ansi", or let its configuration make ${id} with render_mode: ${WINDOW}`,
+    { path: '/render_mode' },
+  );
 
 /** What two processes found: the checks of one, and the trace of the other beside its own. */
 function reportOf(checked: JsonObject, again: JsonObject = { trace: [] }): CheckReport {
