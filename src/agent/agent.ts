@@ -229,6 +229,14 @@ export class AgentSession {
   }
 
   /**
+   * Calls `listener` for each push that no listener of {@link on} gets: for what passes on the pushes of capabilities.
+   * @internal
+   */
+  onOtherPush(listener: (type: string, content: Record<string, unknown>) => void): void {
+    this.#host.onOther(listener);
+  }
+
+  /**
    * Serves a request of the host, which gets the reply exactly once, also over a lost link. A request without a handler
    * is refused with `no_handler`. Throws `usage` for a request that has one. Returns the function that ends it.
    */

@@ -26,6 +26,7 @@ const MAX_EARLY = 1024;
 export class HostMessages {
   readonly #listeners = new Map<string, Set<(message: Message) => unknown>>();
   readonly #routes = new Map<string, Route>();
+  #others: ((type: string, content: Message) => void) | undefined;
   /** Pushes that arrived before the program could register listeners; undefined from then on. */
   #early: Incoming[] | undefined = [];
 
@@ -40,6 +41,11 @@ export class HostMessages {
       listeners.delete(checked);
       if (listeners.size === 0) this.#listeners.delete(push);
     };
+  }
+
+  /** Calls `listener` for each push that no listener of {@link on} gets. One at a time. */
+  onOther(listener: (type: string, content: Message) => void): void {
+    this.#others = listener;
   }
 
   /** Serves a request type of the host. Throws `usage` where it is served already. Returns the function that ends it. */
@@ -79,7 +85,10 @@ export class HostMessages {
       return true;
     }
     const listeners = this.#listeners.get(incoming.type);
-    if (listeners === undefined) return false;
+    if (listeners === undefined) {
+      this.#others?.(incoming.type, incoming.message as Message);
+      return this.#others !== undefined;
+    }
     const pending: Promise<unknown>[] = [];
     for (const listener of listeners) {
       // A failing listener must not prevent the calls of the others.

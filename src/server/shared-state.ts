@@ -1,7 +1,7 @@
 /**
  * The state of plugins, shared by the hosts of one user that have the same `host_id`: an editor's `handfast stdio` beside
  * `handfast up`, or two of them. The first to need it has it open and listens on a socket beside it; the others make the requests
- * of plugins that need it there, with the agent's own name. When it ends, the next one opens the state itself.
+ * of plugins that need it there, with the agent's own name, and pass its pushes on. When it ends, the next one opens the state itself.
  *
  * The system lets only this user connect (file 0600, folder 0700), so no token is asked for. Made by `assemble.ts`; `host/` calls it.
  */
@@ -96,6 +96,8 @@ export class StateForwarding implements Pick<SharedState, 'forward'> {
         timeoutMs: 0,
         resume: false,
       });
+      // It was granted this capability alone, so that they belong to it.
+      agent.onOtherPush((push, content) => session.push({ push, capability }, withoutEnvelope(content)));
       void agent.closed.then(ended);
       const close = (): void => void agent.close();
       if (session.signal.aborted) close();

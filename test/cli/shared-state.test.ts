@@ -27,7 +27,7 @@ async function editor(user: User, { agentId = 'editor', config = '', token = '' 
   const agent = await connect(`stdio:${[program, ...words].join(' ')}`, {
     agentId,
     token,
-    capabilities: ['memory', 'learning', 'planning'],
+    capabilities: ['memory', 'learning', 'planning', 'env'],
     cwd: user.cwd,
     env: user.environment(),
   });
@@ -87,6 +87,34 @@ test('a subscription at the second host gets the changes of the first, and an er
   assert.deepEqual(seen, ['created plan', 'created task']);
   await assert.rejects(second.planning.plan('000000000000'), { code: 'planning.unknown_plan' });
   await assert.rejects(second.planning.tasks(plan_id, {}, { signal: AbortSignal.abort() }), { code: 'cancelled' });
+});
+
+test('a step at one host is pushed to the sessions of the agent at the others, and to no other agent', async () => {
+  const user = newUser();
+  const config = user.write('env.yaml', 'plugins: [{ use: env, options: { durability: step } }]\n');
+  const other = { agentId: 'other', config };
+  const [first, second, third, stranger] = [
+    await editor(user, { config }),
+    await editor(user, { config }),
+    await editor(user, { config }),
+    await editor(user, other),
+  ];
+  const heard = [first, second, third, stranger].map((agent) => {
+    const steps: (number | undefined)[] = [];
+    agent.env.onEvent(({ step_id }) => steps.push(step_id));
+    return steps;
+  });
+  const episode = await first.env.reset<number, number>('CartPole-v1', { seed: 1 });
+  await assert.rejects(stranger.env.episode(episode.id), { code: 'runtime_error' });
+  // From its first request on a session is known where the state is.
+  const taken = await second.env.episode<number, number>(episode.id);
+  await third.env.episode(episode.id);
+  await episode.step(0);
+  await taken.step(1);
+  assert.equal((await episode.observe()).step, 2);
+  // A push that was sent before a reply arrives before it.
+  for (const agent of [second, third]) assert.equal((await agent.env.episode(episode.id)).latest.step, 2);
+  assert.deepEqual(heard, [[1], [0], [0, 1], []]);
 });
 
 test('when the host that has the state is killed, the next one takes it over; nothing acknowledged is lost', async () => {
