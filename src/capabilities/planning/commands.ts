@@ -1,5 +1,6 @@
 /** `handfast plan …`: plans, tasks, claims, boards, Markdown documents and what happens in a plan. */
-import { readFile, writeFile } from 'node:fs/promises';
+import { access, constants, readFile, writeFile } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
 import type { AgentSession } from '../../agent/agent.ts';
 import { suggest } from '../../base/suggest.ts';
 import type { CapabilityCommand, CommandTerminal } from '../../packages/capability.ts';
@@ -63,13 +64,18 @@ function one<T>(
   const found = exact.length > 0 ? exact : all.filter((each) => named !== '' && idOf(each).startsWith(named));
   if (found.length === 1) return found[0] as T;
   if (found.length === 0) {
+    if (named === '') throw fail('usage', `pass a ${what}: its id, the beginning of it, or its name`);
     throw failure(
       what === 'plan' ? 'unknown_plan' : 'unknown_task',
       `there is no ${what} ${JSON.stringify(named.slice(0, 64))}; "handfast plan ${lists}" lists them`,
     );
   }
-  const ids = found.map(idOf).join(', ');
-  throw failure('invalid', `${found.length} ${what}s are meant by ${JSON.stringify(named)}: name one of ${ids}`);
+  const ids = found.slice(0, 5).map(idOf).join(', ');
+  const more = found.length > 5 ? ', …' : '';
+  throw failure(
+    'invalid',
+    `${JSON.stringify(named)} names ${found.length} ${what}s; pass the id of one: ${ids}${more}`,
+  );
 }
 
 /** Prints what a command came to: the document, or a line. */
@@ -81,9 +87,9 @@ function print(terminal: CommandTerminal, value: unknown, line: string): undefin
 const lineOf = ({ task_id, status, title }: Pick<TaskLine, 'task_id' | 'status' | 'title'>): string =>
   `${task_id}  ${status}  ${title}`;
 
-function printTasks(terminal: CommandTerminal, tasks: readonly TaskLine[]): undefined {
+function printTasks(terminal: CommandTerminal, tasks: readonly TaskLine[], none = 'no tasks'): undefined {
   if (terminal.json) terminal.document(tasks);
-  else if (tasks.length === 0) terminal.note('no tasks');
+  else if (tasks.length === 0) terminal.note(none);
   else {
     const who = ({ claim, assignee }: TaskLine) => (claim === null ? assignee : `${claim.agent} (claimed)`);
     const rows = tasks.map((task) => [task.task_id, task.status, task.title, who(task), task.ready ? 'ready' : '']);
@@ -96,12 +102,23 @@ function printEntry(terminal: CommandTerminal, entry: Entry): void {
   const { seq, at, action, task_id, principal, agent, changes, comment } = entry;
   const who = principal === '' ? 'the host' : `${agent} of ${principal}`;
   const what = Object.entries(changes)
+    // What a new task or plan does not have is not worth a line.
+    .filter(([, [from, to]]) => from !== null || !EMPTY.has(JSON.stringify(to)))
     .map(([field, [from, to]]) => `${field} ${JSON.stringify(from)} → ${JSON.stringify(to)}`)
     .join(', ');
   const said = comment === undefined ? '' : `: ${comment}`;
-  terminal.line(
-    `${seq}  ${new Date(at * 1000).toISOString()}  ${task_id || 'plan'}  ${action} by ${who}  ${what}${said}`,
-  );
+  terminal.line(`${seq}  ${timeOf(at)}  ${task_id || 'plan'}  ${action} by ${who}  ${what}${said}`);
+}
+
+const timeOf = (epochSeconds: number): string => new Date(epochSeconds * 1000).toISOString();
+
+const EMPTY: ReadonlySet<string> = new Set(['""', '[]', '{}', 'false', '0', 'null']);
+
+/** Why a claim got no task. */
+async function whyNone({ planning, plan, signal }: PlanContext): Promise<string> {
+  if (plan.archived) return `the plan is archived; restore it with: handfast plan archive ${plan.plan_id} --undo`;
+  const { open, claimed } = await planning.ready(plan.plan_id, { limit: 1 }, { signal });
+  return `no task is ready: ${open} open, ${claimed} of them claimed`;
 }
 
 const FENCE = ['--fence <n>', 'the fence of your claim: handfast plan claim prints it'] as const;
@@ -136,6 +153,21 @@ function secondsOf(value: unknown): number {
   throw unexpected('--lease', 'seconds', value);
 }
 
+/** Fails with `usage`. */
+async function mustBeWritable(file: string): Promise<void> {
+  if (file === '') throw fail('usage', 'the name of the file is empty');
+  await access(file, constants.W_OK).catch(async (thrown: NodeJS.ErrnoException) => {
+    if (thrown.code !== 'ENOENT') throw fileError(thrown, file, 'Markdown');
+    const folder = dirname(resolve(file));
+    await access(folder, constants.W_OK).catch(({ code }: NodeJS.ErrnoException) => {
+      throw fail(
+        'usage',
+        code === 'ENOENT' ? `there is no folder ${folder}` : `this user may not write into ${folder}`,
+      );
+    });
+  });
+}
+
 function renaming(pair: string): [string, string] {
   const at = pair.indexOf('=');
   if (at > 0 && at < pair.length - 1) return [pair.slice(0, at), pair.slice(at + 1)];
@@ -152,8 +184,11 @@ export const commands: readonly CapabilityCommand[] = [
     async run({ agent, options, terminal, signal }) {
       const plans = await new PlanningClient(agent).plans({ includeArchived: options.all === true }, { signal });
       if (terminal.json) terminal.document(plans);
-      else if (plans.length === 0) terminal.note('no plans yet: handfast plan create <name>');
-      else {
+      else if (plans.length === 0) {
+        const archived = await new PlanningClient(agent).plans({ includeArchived: true }, { signal });
+        const only = `all plans are archived (${archived.length}); list them with: handfast plan ls --all`;
+        terminal.note(archived.length > 0 ? only : 'no plans yet: handfast plan create <name>');
+      } else {
         const rows = plans.map((plan) => [plan.plan_id, plan.name, plan.owner, plan.archived ? 'archived' : '']);
         terminal.table(['PLAN', 'NAME', 'OWNER', ''], rows);
       }
@@ -172,12 +207,18 @@ export const commands: readonly CapabilityCommand[] = [
       const { columns, description, private: own } = options;
       if (name === '')
         throw fail('usage', 'the name of the plan is empty; name it, such as: handfast plan create release');
-      const plan = await new PlanningClient(agent).createPlan(
+      const planning = new PlanningClient(agent);
+      const before = await planning.plans({ includeArchived: true }, { signal });
+      const plan = await planning.createPlan(
         name as string,
         { columns: list(columns) ?? [], description: (description as string) ?? '', private: own === true },
         { signal },
       );
-      return print(terminal, plan, `${plan.plan_id}  ${plan.name}  ${plan.columns.join(' | ')}`);
+      print(terminal, plan, `${plan.plan_id}  ${plan.name}  ${plan.columns.join(' | ')}`);
+      if (!terminal.json && before.some((other) => other.name === plan.name)) {
+        terminal.note(`another plan has this name too; name this one by its id: ${plan.plan_id}`);
+      }
+      return undefined;
     },
   },
   {
@@ -218,8 +259,8 @@ export const commands: readonly CapabilityCommand[] = [
     usage: 'add <plan> <title>',
     about: 'add a task',
     options: [
-      ['--after <task...>', 'ids of tasks that must be done first'],
-      ['--parent <task>', 'the id of the task it is a part of'],
+      ['--after <task...>', 'tasks that must be done first, by id or title'],
+      ['--parent <task>', 'the task it is a part of, by id or title'],
       ['--status <column>', 'its column'],
       ['--assignee <name>', 'who is to do it'],
       ['--priority <n>', 'higher is handed out first'],
@@ -228,12 +269,15 @@ export const commands: readonly CapabilityCommand[] = [
     run: onPlan(async ({ planning, plan, rest: [title = ''], options, terminal, signal }) => {
       const { after, parent, status, assignee, priority, description } = options as Record<string, string | undefined>;
       if (status) mustBeColumn(plan, status, '--status', '("handfast plan configure" adds columns)');
+      const named = after !== undefined || parent !== undefined;
+      const tasks = named ? await planning.tasks(plan.plan_id, { includeArchived: true }, { signal }) : [];
+      const idOf = (task: string): string => taskMeant(plan, tasks, task).task_id;
       const task = await planning.add(
         plan.plan_id,
         title,
         {
-          deps: list(after) ?? [],
-          ...(parent && { parent }),
+          deps: (list(after) ?? []).map(idOf),
+          ...(parent !== undefined && { parent: idOf(parent) }),
           ...(status && { status }),
           ...(assignee && { assignee }),
           ...(description && { description }),
@@ -263,7 +307,8 @@ export const commands: readonly CapabilityCommand[] = [
           ([key, value]) => key !== 'description' && value !== '' && value !== null,
         );
         const lines = more.map(
-          ([key, value]) => `${key}: ${typeof value === 'string' ? value : JSON.stringify(value)}`,
+          ([key, value]) =>
+            `${key}: ${typeof value === 'string' ? value : key.endsWith('_at') ? timeOf(value as number) : JSON.stringify(value)}`,
         );
         return print(terminal, whole, [...lines, '', whole.description].join('\n').trimEnd());
       })(context);
@@ -304,9 +349,11 @@ export const commands: readonly CapabilityCommand[] = [
     usage: 'ready <plan>',
     about: 'list the tasks that could be claimed now',
     run: onPlan(async ({ planning, plan, terminal, signal }) => {
-      const { tasks, open, claimed } = await planning.ready(plan.plan_id, {}, { signal });
-      printTasks(terminal, tasks);
-      if (!terminal.json) terminal.note(`${open} open, ${claimed} claimed`);
+      const { tasks, total, open, claimed } = await planning.ready(plan.plan_id, {}, { signal });
+      printTasks(terminal, tasks, plan.archived ? 'the plan is archived' : 'no task is ready');
+      const shown =
+        total > tasks.length ? `${total} ready for all agents, the first ${tasks.length} for you above, ` : '';
+      if (!terminal.json) terminal.note(`${shown}${open} open, ${claimed} claimed`);
       return undefined;
     }),
   },
@@ -315,7 +362,8 @@ export const commands: readonly CapabilityCommand[] = [
     about: 'claim the next ready task, or the one that is named, for the time of a lease',
     options: [['--lease <seconds>', 'duration of the lease (default: of the host, 60)']],
     async run(context) {
-      const claim = async ({ planning, plan, options, terminal, signal }: PlanContext, taskId?: string) => {
+      const claim = async (context: PlanContext, taskId?: string) => {
+        const { planning, plan, options, terminal, signal } = context;
         const seconds = options.lease === undefined ? undefined : secondsOf(options.lease);
         const claimed = await planning.claim(plan.plan_id, {
           signal,
@@ -325,7 +373,7 @@ export const commands: readonly CapabilityCommand[] = [
         });
         if (claimed === undefined) {
           if (terminal.json) terminal.document(null);
-          else terminal.note('no task is ready');
+          else terminal.note(await whyNone(context));
           return undefined;
         }
         const { task, fence } = claimed;
@@ -384,8 +432,17 @@ export const commands: readonly CapabilityCommand[] = [
         ...(Object.keys(rules).length > 0 && { rules }),
         ...revisionOf(ifRevision),
       };
+      if (Object.keys(change).length === 0) {
+        throw fail('usage', 'pass what to change, such as --name or --columns; see: handfast plan configure --help');
+      }
       const changed = await planning.configure(plan.plan_id, change, { signal });
-      return print(terminal, changed, `${changed.plan_id}  ${changed.name}  ${changed.columns.join(' | ')}`);
+      print(terminal, changed, `${changed.plan_id}  ${changed.name}  ${changed.columns.join(' | ')}`);
+      const [board] = terminal.json ? [] : await planning.boards(plan.plan_id, { limit: 0 }, { signal });
+      for (const [column, tasks] of Object.entries(board?.counts ?? {})) {
+        if (changed.columns.includes(column) || tasks === 0) continue;
+        terminal.note(`tasks in ${JSON.stringify(column)}, which is no longer a column: ${tasks}`);
+      }
+      return undefined;
     }),
   },
   {
@@ -485,7 +542,7 @@ command takes it up: nothing is dispatched twice.`,
       return print(
         terminal,
         changed,
-        `${plan.name}: ${changed.shares.map((one) => `${one.principal} ${one.role}`).join(', ')}`,
+        `${plan.name}: ${changed.shares.map((one) => `${one.principal} ${one.role}`).join(', ') || 'shared with none'}`,
       );
     }),
   },
@@ -501,9 +558,11 @@ command takes it up: nothing is dispatched twice.`,
         if (error.code === 'ENOENT') return '';
         throw fileError(error, file, 'Markdown');
       });
+      const dryRun = options.dryRun === true;
+      // What the plan accepted and the file did not get would be added again.
+      if (!dryRun) await mustBeWritable(file);
       const prefer =
         options.prefer === undefined ? undefined : oneOf(options.prefer as string, '--prefer', ['plan', 'text']);
-      const dryRun = options.dryRun === true;
       const { text: merged, ...outcome } = await planning.markdown(
         plan.plan_id,
         text,
@@ -515,7 +574,7 @@ command takes it up: nothing is dispatched twice.`,
       print(
         terminal,
         outcome,
-        `${file}: ${added.length} added, ${updated.length} updated, ${missing.length} only in the plan, ${conflicts.length} conflicts`,
+        `${file} (${dryRun ? 'not written' : merged === text ? 'as it was' : 'written'}): ${added.length} added, ${updated.length} updated, ${missing.length} only in the plan, ${conflicts.length} conflicts`,
       );
       for (const { task_id, message, yours, current } of terminal.json ? [] : conflicts) {
         terminal.note(

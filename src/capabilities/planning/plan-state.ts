@@ -9,6 +9,7 @@ import { failure } from './errors.ts';
 import { TaskGraph } from './graph.ts';
 import type { Limits } from './limits.ts';
 import type { Rules, Share } from './planning.schema.ts';
+import { blockedBy, claimedBy, claimLost, conflict } from './refusals.ts';
 import { firstColumn, mustAllowMove, rulesFor } from './rules.ts';
 import {
   type Actor,
@@ -251,6 +252,16 @@ export class PlanState {
     return this.#plan.archived ? undefined : this.graph.next(agent);
   }
 
+  /** Whether a task may be claimed now. */
+  isReady(taskId: string): boolean {
+    return !this.#plan.archived && this.graph.isReady(taskId);
+  }
+
+  /** The tasks that an agent of this name may claim now, in order; those behind a task. */
+  ready(agent: string, after?: StoredTask): StoredTask[] {
+    return this.#plan.archived ? [] : this.graph.ready(agent, after);
+  }
+
   /** How many tasks that are assigned to this name ('': to none) may be claimed. */
   readyFor(assignee: string): number {
     return this.#plan.archived ? 0 : this.graph.readyFor(assignee);
@@ -262,7 +273,7 @@ export class PlanState {
     this.#mustBeOpen(before);
     if (before.claim !== null) throw this.#claimedBy(before);
     const blocked = this.graph.blockers(taskId);
-    if (blocked.length > 0) throw blockedBy(before, blocked);
+    if (blocked.length > 0) throw blockedBy(this.graph, before, blocked);
     if (!this.graph.isReady(taskId)) {
       throw failure('not_allowed', `the task is in ${JSON.stringify(before.status)}, where tasks cannot be claimed`, {
         status: before.status,
@@ -504,30 +515,23 @@ export class PlanState {
       throw this.#claimedBy(task);
     }
     if (claim !== null && claim.fence === fence && isOf(claim, actor)) return;
-    const { title, status, revision, assignee } = task;
-    throw failure('claim_lost', `the claim with fence ${fence} has ended; claim the task again`, {
-      yours: { fence },
-      current: { task_id: task.task_id, title, status, revision, assignee, fence: task.fence, claim },
-    });
+    throw claimLost(task, fence, this.graph.isDone(task));
   }
 
-  #claimedBy(task: StoredTask) {
-    const { principal, agent, fence, claimed_at } = task.claim as StoredClaim;
-    const expires_in_ms = this.expiresInMs(task.task_id);
-    const seconds = Math.ceil(expires_in_ms / 1_000);
-    const message = `${agent} of ${principal} has claimed the task ${task.task_id} for ${seconds} s more; claim another, or wait`;
-    return failure('claimed', message, {
-      claim: { principal, agent, fence, claimed_at, expires_in_ms },
-      retry_after_ms: expires_in_ms,
-    });
+  #claimedBy({ task_id, claim }: StoredTask) {
+    return claimedBy(task_id, claim as StoredClaim, this.expiresInMs(task_id));
   }
 
   #mustBeColumn(column: string): void {
     const { columns } = this.#plan;
     if (columns.includes(column)) return;
-    throw failure('not_allowed', `${JSON.stringify(column.slice(0, 64))} is no column of this plan`, {
-      allowed: columns,
-    });
+    throw failure(
+      'not_allowed',
+      `${JSON.stringify(column.slice(0, 64))} is not a column of this plan; it has ${columns.join(', ')}`,
+      {
+        allowed: columns,
+      },
+    );
   }
 
   #mustFit(fields: TaskFields): void {
@@ -568,7 +572,7 @@ export class PlanState {
     };
     const parts = this.graph.attached(task.task_id).parts.map(({ task_id }) => task_id);
     const blocked = [...new Set([...deps, ...parts])].filter(open);
-    if (blocked.length > 0) throw blockedBy(task, blocked);
+    if (blocked.length > 0) throw blockedBy(this.graph, task, blocked);
   }
 }
 
@@ -581,11 +585,3 @@ const isOf = (claim: Actor, { principal, agent }: Actor): boolean =>
 /** Assigned to an agent of this name, or to none. */
 const isFor = ({ assignee }: Pick<StoredTask, 'assignee'>, agent: string): boolean =>
   assignee === '' || assignee === agent;
-
-const blockedBy = ({ title }: StoredTask, blocked: readonly string[]) =>
-  failure('blocked', `${JSON.stringify(title.slice(0, 80))} waits for ${blocked.length} tasks that are not done`, {
-    blocked_by: blocked.slice(0, 100),
-  });
-
-const conflict = (what: string, revision: number, yours: object, current: object) =>
-  failure('conflict', `${what} has revision ${revision} by now; merge and try again`, { yours, current });

@@ -242,7 +242,8 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
         if (!caller.mayShare) throw failure('read_only', 'the grant of this principal does not let it share plans');
         limits.name(principal);
         if (principal === '' || principal === loaded.state.plan.owner) {
-          throw failure('invalid', 'name another principal', { field: 'principal' });
+          const why = principal === '' ? 'the name of the principal is empty' : `the plan belongs to ${principal}`;
+          throw failure('invalid', `${why}; name the principal to share it with`, { field: 'principal' });
         }
         const others = loaded.state.plan.shares.filter((share) => share.principal !== principal);
         if (others.length >= limits.maxShares) {
@@ -259,13 +260,18 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
       ),
       handle(messages.taskReady, ({ plan_id, assignee, limit = 100, after = '' }, context) =>
         within(context, plan_id, 'read', (state, { agent }) => {
-          const tasks = state.graph.ready(assignee ?? agent, after === '' ? undefined : state.task(after));
+          const tasks = state.ready(assignee ?? agent, after === '' ? undefined : state.task(after));
           const lines = function* () {
             for (const task of tasks) yield taskLine(state, task);
           };
           const { page, more } = pageOf(lines(), Math.min(limit, MAX_PAGE));
           const next = more ? { next: page.at(-1)?.task_id } : {};
-          return { tasks: page, total: state.graph.counts.ready, ...openCounts(state), ...next };
+          return {
+            tasks: page,
+            total: state.plan.archived ? 0 : state.graph.counts.ready,
+            ...openCounts(state),
+            ...next,
+          };
         }),
       ),
       handle(messages.taskClaim, ({ plan_id, task_id = '', key = '', wait_ms = 0, lease_ms }, context) => {

@@ -21,10 +21,14 @@ export function rulesFor(columns: readonly string[], given: Partial<Rules> = {},
   const moves = Object.entries(rules.moves ?? {}).flatMap(([from, to]) => [from, ...to]);
   const unknown = [...named, ...moves].find((column) => !columns.includes(column));
   if (unknown !== undefined) {
-    throw failure('invalid', `the rules name ${JSON.stringify(unknown)}, which is no column of the plan`, {
-      field: 'rules',
-      columns,
-    });
+    throw failure(
+      'invalid',
+      `the rules name ${JSON.stringify(unknown)}, which is not a column of the plan; it has ${columns.join(', ')}`,
+      {
+        field: 'rules',
+        columns,
+      },
+    );
   }
   if (rules.done.length === 0) throw failure('invalid', 'a plan needs a column that ends tasks', { field: 'rules' });
   if (rules.done.includes(rules.active)) {

@@ -39,7 +39,7 @@ export function taskLine(state: PlanState, task: StoredTask) {
     parent,
     priority,
     revision,
-    ready: state.graph.isReady(task_id),
+    ready: state.isReady(task_id),
     claim: claimView(state, task),
     archived,
   } satisfies TaskLine;

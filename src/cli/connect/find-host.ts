@@ -43,18 +43,26 @@ export interface FoundHost {
  * responsible for the current folder, and as `tokenFromSources` does.
  */
 export async function findHost(
-  { connect, tokenFile, fleet = false }: Pick<ConnectFlags, 'connect' | 'tokenFile' | 'fleet'>,
+  {
+    connect,
+    tokenFile,
+    fleet = false,
+    connectOption = '--connect',
+  }: Pick<ConnectFlags, 'connect' | 'tokenFile' | 'fleet'> & {
+    /** The option that gives `connect`. */
+    readonly connectOption?: string;
+  },
   { env, cwd }: ProcessContext = { env: process.env, cwd: process.cwd() },
 ): Promise<FoundHost> {
   const home = handfastHome(env);
-  const running = connect === undefined ? pick(await findRunning(home), cwd, fleet) : undefined;
+  const running = connect === undefined ? pick(await findRunning(home), cwd, fleet, connectOption) : undefined;
   const address = connect ?? addressOf(running as RunningHost);
   const found = await tokenFromSources({ flagFile: tokenFile, env, home: isLocal(address) ? home : undefined });
   return { address, token: found?.token ?? '', running };
 }
 
 /** The host meant when none is named: the only one, else the one whose workspace is nearest around the current folder. */
-function pick(running: readonly RunningHost[], cwd: string, fleet: boolean | string): RunningHost {
+function pick(running: readonly RunningHost[], cwd: string, fleet: boolean | string, option: string): RunningHost {
   const named = typeof fleet === 'string';
   const meant = running.filter((host) => (named ? host.fleet === fleet : (host.fleet !== null) === fleet));
   // A fleet's server has tools and sessions too, but is not what is meant while there is another.
@@ -63,7 +71,7 @@ function pick(running: readonly RunningHost[], cwd: string, fleet: boolean | str
   if (first === undefined && fleet) {
     throw fail(
       'unreachable',
-      `no fleet ${named ? `named ${fleet} ` : ''}of this user is running; start one with: handfast fleet up (or name its server: --connect)`,
+      `no fleet ${named ? `named ${fleet} ` : ''}of this user is running; start one with: handfast fleet up (or name its server: ${option})`,
     );
   }
   if (first === undefined) {

@@ -47,6 +47,7 @@ export async function openFleet(flags: FleetFlags, terminal: Terminal, signal: A
     ...(connect && { connect }),
     ...(tokenFile && { tokenFile }),
     fleet: named,
+    connectOption: '--fleet-connect',
   });
   const control = await openControl(address, { token, signal, onStderr: (line) => terminal.note(line) });
   try {
