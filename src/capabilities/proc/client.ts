@@ -69,7 +69,7 @@ export interface ProcessExit {
   readonly code: number;
   /** The signal that ended it; '' for none. */
   readonly signal: string;
-  /** `exited`, `signal`, `killed`, `timedout`, `session_ended` or `host_stopped`. */
+  /** `exited`, `signal`, `killed`, `timedout`, `limit`, `session_ended` or `host_stopped`. */
   readonly reason: string;
 }
 

@@ -88,6 +88,7 @@ export const commands: readonly CapabilityCommand[] = [
       if (exit === undefined) throw failure('dead', 'the process was ended with its session', { proc_id: child.id });
       if (terminal.json) terminal.document(exit);
       else if (exit.reason === 'timedout') terminal.note('ended: its time was over');
+      else if (exit.reason === 'limit') terminal.note('ended: it wrote more than it may');
       return exitCodeOf(exit);
     },
   },

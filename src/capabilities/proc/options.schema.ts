@@ -19,5 +19,21 @@ export const options = group('Programs that agents run, with the rights of the h
   ring_bytes: optional(
     integer('Bytes of output that are stored for each process. Default 1 MiB.', [4_096, 64 * 1024 ** 2]),
   ),
+  max_output_bytes: optional(integer('Bytes of output after which a process is ended. Default none.', [1, 2 ** 50])),
+  cpu_seconds: optional(
+    integer('Seconds on the processor, where the system enforces them. Default none.', [1, 31_536_000]),
+  ),
+  memory_bytes: optional(
+    integer('Private writable memory of each process, where the system enforces it. Default none.', [
+      1024 ** 2,
+      2 ** 50,
+    ]),
+  ),
+  file_bytes: optional(
+    integer('Size of a file that it writes, where the system enforces it. Default none.', [0, 2 ** 50]),
+  ),
+  open_files: optional(
+    integer('Open files of each process, where the system enforces it. Default none.', [8, 1_048_576]),
+  ),
   max_seconds: optional(integer('Longest run of a process, in seconds. Default none.', [1, 31_536_000])),
 });

@@ -148,8 +148,17 @@ const ProcStatus = shape('A process.', {
   agent_id: mayText('Whose it is.'),
   principal: mayText('Whose it is.'),
   signal: mayText('The signal that ended it; empty for none.'),
-  reason: mayText('Why it ended: exited, signal, killed, timedout, session_ended, host_stopped. Empty while it runs.'),
+  reason: mayText(
+    'Why it ended: exited, signal, killed, timedout, limit, session_ended, host_stopped. Empty while it runs.',
+  ),
   ended_at: may(number('When it ended, epoch seconds; 0 while it runs.')),
+  limits: may(
+    Type.Unsafe<Readonly<Record<string, number>>>({
+      type: 'object',
+      description:
+        'The limits that are in force: seconds, output_bytes, and of the system cpu_seconds, memory_bytes, file_bytes, open_files.',
+    }),
+  ),
   output: may(
     shape('Its output.', {
       first: count('Number of the oldest piece that is stored.'),

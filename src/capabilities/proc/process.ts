@@ -15,7 +15,7 @@ import { Output, type StreamName } from './output.ts';
 import type { ProcStatus } from './proc.schema.ts';
 
 /** Why a process was ended from outside. */
-export type EndReason = 'killed' | 'timedout' | 'session_ended' | 'host_stopped';
+export type EndReason = 'killed' | 'timedout' | 'limit' | 'session_ended' | 'host_stopped';
 
 /** How a process ended. */
 export interface ProcEnd {
@@ -40,6 +40,10 @@ export interface ProcOptions {
   readonly argv: readonly string[];
   /** Characters of output that are stored. */
   readonly ringBytes: number;
+  /** Bytes that it may write; 0: any number. */
+  readonly maxOutputBytes: number;
+  /** The limits that are in force, by name. */
+  readonly limits: Readonly<Record<string, number>>;
   /** True: it waits while its store is full and nothing has read it. */
   readonly pausing: boolean;
   /** True: pieces as they come; false: line by line. */
@@ -77,6 +81,8 @@ export class Proc {
   readonly complete: Promise<void>;
   readonly #child: Child;
   readonly #now: () => number;
+  readonly #maxOutputBytes: number;
+  readonly #limits: Readonly<Record<string, number>>;
   readonly #chunks: boolean;
   #timer: NodeJS.Timeout | undefined;
   #reason: EndReason | undefined;
@@ -85,7 +91,10 @@ export class Proc {
   /** Output came since the last look. */
   #spoke = false;
 
-  constructor(child: Child, { id, owner, argv, ringBytes, pausing, chunks, now }: ProcOptions) {
+  constructor(child: Child, options: ProcOptions) {
+    const { id, owner, argv, ringBytes, pausing, chunks, now } = options;
+    this.#maxOutputBytes = options.maxOutputBytes;
+    this.#limits = options.limits;
     this.id = id;
     this.owner = owner;
     this.argv = argv;
@@ -127,6 +136,7 @@ export class Proc {
       return code === 0 ? { status: 'completed', error: '' } : { status: 'failed', error: `exit code ${code}` };
     }
     if (reason === 'timedout') return { status: 'killed', error: 'timed out' };
+    if (reason === 'limit') return { status: 'killed', error: 'proc_limit: it wrote more than it may' };
     return { status: 'killed', error: signal === '' ? `exit code ${code}` : signal };
   }
 
@@ -145,6 +155,7 @@ export class Proc {
       signal: end?.signal ?? '',
       reason: end?.reason ?? '',
       ended_at: end?.at ?? 0,
+      limits: this.#limits,
       output: { first: output.first, next: output.next, bytes: output.bytes, paused: this.running && output.full },
     };
   }
@@ -188,7 +199,7 @@ export class Proc {
 
   /** Ends it and all it has started, also what has left its group. Bounded, never rejects. */
   async terminate(reason: EndReason): Promise<void> {
-    if (!this.running) return;
+    if (!this.running || this.#reason === reason) return;
     this.#reason = reason;
     await this.#child.end(GRACE_MS);
   }
@@ -252,6 +263,7 @@ export class Proc {
       for await (const chunk of pipe as AsyncIterable<Buffer>) {
         output.bytes += chunk.length;
         this.#spoke = true;
+        if (this.#maxOutputBytes > 0 && output.bytes > this.#maxOutputBytes) void this.terminate('limit');
         add(decoder.write(chunk));
         if (output.full) await output.room();
       }

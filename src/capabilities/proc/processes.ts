@@ -18,6 +18,7 @@ import { failure } from './errors.ts';
 import type { ProcSpawnReq } from './proc.schema.ts';
 import { allEnd, type EndReason, Proc } from './process.ts';
 import { allowed, type Words } from './programs.ts';
+import { type LimitsInForce, limitsInForce } from './system-limits.ts';
 
 export interface ProcPluginOptions {
   /** Rules of the programs that may run; see `programs.ts`. Default none. */
@@ -32,6 +33,13 @@ export interface ProcPluginOptions {
   readonly ringBytes?: number | undefined;
   /** Longest run, seconds. Default none. */
   readonly maxSeconds?: number | undefined;
+  /** Bytes of output after which a process is ended. Default none. */
+  readonly maxOutputBytes?: number | undefined;
+  /** Limits that the system enforces; see `system-limits.ts`. Default none. */
+  readonly cpuSeconds?: number | undefined;
+  readonly memoryBytes?: number | undefined;
+  readonly fileBytes?: number | undefined;
+  readonly openFiles?: number | undefined;
   /** Where passed-on variables come from. Default: the environment of the host. */
   readonly hostEnvironment?: Readonly<Record<string, string | undefined>>;
   /** Epoch seconds. */
@@ -55,6 +63,8 @@ type SpawnFields = Omit<ProcSpawnReq, 'type' | 'id'>;
 /** A program that is to be started. */
 interface Start {
   readonly words: Words;
+  /** Sets the limits of the system. */
+  readonly prefix: readonly string[];
   readonly cwd: string;
   readonly environment: Record<string, string>;
   readonly stdin: string;
@@ -69,6 +79,8 @@ export class Processes {
   readonly #starting = new Map<string, number>();
   /** The processes of each session that has any. */
   readonly #sessions = new Map<SessionView, Set<Proc>>();
+
+  #limits: Promise<LimitsInForce> | undefined;
 
   constructor(options: ProcPluginOptions) {
     this.#options = options;
@@ -94,9 +106,12 @@ export class Processes {
     this.#count(session.principal.name, grant.max_processes);
     try {
       const seconds = maxSeconds === 0 ? timeout : Math.min(timeout || maxSeconds, maxSeconds);
+      const inForce = await this.#system(environment.PATH ?? '');
+      const limits = { ...inForce.limits, ...(seconds > 0 && { seconds }) };
       // Its output is read from the start on: what nothing reads when a program exits is dropped.
-      const made = (child: Child): Proc => this.#proc(child, [program, ...rest], request, session);
-      const proc = await this.#start({ words, cwd, environment, stdin, made }, context);
+      const made = (child: Child): Proc => this.#proc(child, [program, ...rest], request, limits, session);
+      const start = { words, prefix: inForce.prefix, cwd, environment, stdin, made };
+      const proc = await this.#start(start, context);
       proc.limit(seconds);
       this.#add(proc, session);
       return proc;
@@ -133,6 +148,13 @@ export class Processes {
     );
   }
 
+  #system(path: string): Promise<LimitsInForce> {
+    const { cpuSeconds, memoryBytes, fileBytes, openFiles } = this.#options;
+    const wanted = { cpu_seconds: cpuSeconds, memory_bytes: memoryBytes, file_bytes: fileBytes, open_files: openFiles };
+    this.#limits ??= limitsInForce(wanted, path);
+    return this.#limits;
+  }
+
   /** Counts a start. Fails with `proc_limit`. */
   #count(principal: string, granted: number | undefined): void {
     const max = granted ?? this.#options.maxProcesses ?? 16;
@@ -144,8 +166,10 @@ export class Processes {
     this.#starting.set(principal, starting + 1);
   }
 
-  async #start({ words, cwd, environment, stdin, made }: Start, context: CallContext): Promise<Proc> {
-    const argv = await covered(words, context.pathGuard);
+  async #start({ words, prefix, cwd, environment, stdin, made }: Start, context: CallContext): Promise<Proc> {
+    const run = await covered(words, context.pathGuard);
+    // A program that is not there is not started by another one.
+    const argv = words[0].startsWith('/') ? ([...prefix, ...run] as unknown as Words) : run;
     const { directory } = await refusing('cwd', () =>
       holdDirectory(context.workspace, cwd === '' ? '.' : cwd, { guard: context.pathGuard }),
     );
@@ -181,14 +205,22 @@ export class Processes {
     }
   }
 
-  #proc(child: Child, argv: Words, request: SpawnFields, session: SessionView): Proc {
-    const { ringBytes = 1024 * 1024, now = () => Date.now() / 1000 } = this.#options;
+  #proc(
+    child: Child,
+    argv: Words,
+    request: SpawnFields,
+    limits: Readonly<Record<string, number>>,
+    session: SessionView,
+  ): Proc {
+    const { ringBytes = 1024 * 1024, maxOutputBytes = 0, now = () => Date.now() / 1000 } = this.#options;
     const { newId = () => crypto.randomUUID().replaceAll('-', '') } = this.#options;
     return new Proc(child, {
       id: newId(),
       owner: { principal: session.principal.name, agent: session.agentId },
       argv,
       ringBytes,
+      maxOutputBytes,
+      limits: { ...limits, ...(maxOutputBytes > 0 && { output_bytes: maxOutputBytes }) },
       pausing: request.overflow === 'pause',
       chunks: request.chunks === true,
       now,

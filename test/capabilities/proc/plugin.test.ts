@@ -292,3 +292,35 @@ describe('output', { timeout: 120_000 }, () => {
     }
   });
 });
+
+describe('limits', { timeout: 120_000 }, () => {
+  test('of output end a process, which says so', async (t) => {
+    const { proc } = await agentOf(t, await procHost(t, { proc: { maxOutputBytes: 100_000 } }));
+    const child = await proc.spawn(['sh', '-c', 'while :; do echo a line of text; done']);
+    assert.equal((await child.wait()).reason, 'limit');
+    const { output, limits } = await child.info();
+    assert.deepEqual(limits, { output_bytes: 100_000 });
+    assert.ok(output.bytes > 100_000 && output.bytes < 2_000_000, `${output.bytes} bytes`);
+  });
+
+  test('of the system are in force as far as the status says', async (t) => {
+    const wanted = { cpuSeconds: 1, memoryBytes: 64 * 1024 * 1024, fileBytes: 4096, openFiles: 32 };
+    const { proc } = await agentOf(t, await procHost(t, { proc: { ...wanted, maxSeconds: 60 } }));
+    const child = await proc.spawn(['sh', '-c', 'while :; do :; done'], { stdin: 'null' });
+    const { limits } = await child.info();
+    if (limits.cpu_seconds === undefined) {
+      await child.kill('SIGKILL');
+      assert.deepEqual(limits, { seconds: 60 });
+      return t.skip('prlimit is not here, and the status says so');
+    }
+    const inForce = { cpu_seconds: 1, memory_bytes: 64 * 1024 * 1024, file_bytes: 4096, open_files: 32, seconds: 60 };
+    assert.deepEqual(limits, inForce);
+    assert.deepEqual(await child.wait(), { code: -24, signal: 'SIGXCPU', reason: 'signal' });
+    const open = await proc.spawn(['sh', '-c', 'ulimit -n; ulimit -c']);
+    assert.equal((await textOf(open)).stdout, '32\n0\n');
+    const writing = await proc.spawn(['sh', '-c', 'cat /dev/zero > file']);
+    assert.notEqual((await writing.wait()).code, 0);
+    const eating = await proc.spawn(['sh', '-c', 'x=xxxxxxxx; while :; do x=$x$x; done']);
+    assert.notEqual((await eating.wait()).code, 0);
+  });
+});
