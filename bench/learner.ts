@@ -21,7 +21,7 @@ const printed = execFileSync(process.execPath, [...process.execArgv, example], {
   env: { ...process.env, JSON: '1' },
   encoding: 'utf8',
 });
-const episodes = JSON.parse(printed.trim().split('\n').at(-1)!) as Done[];
+const { episodes } = JSON.parse(printed.trim().split('\n').at(-1)!) as { readonly episodes: readonly Done[] };
 const resumed = episodes.findIndex(({ resumedAt }) => resumedAt > 0);
 
 /** Episodes behind each point. */

@@ -3,8 +3,10 @@
  * do next, its memory has what it found out about the ice, and what it chooses between are ways to use that. In the
  * middle of an episode the agent and its host are killed; both start again, and the run ends as if nothing had happened.
  *
- * Run it with `node -C handfast-source examples/learner.ts`. EPISODES (120), SEED (1), KILL (the episode; 0: none) are variables of
- * the process; with JSON=1 it prints every episode, for the plot of docs/learning.md.
+ * Run it with `node -C handfast-source examples/learner.ts`. Variables of the process: EPISODES (120), SEED (1), KILL (the episode;
+ * 0: none), KILLS (0; how often the agent, alone or with its host, is killed at random moments). With JSON=1 it prints every
+ * episode, for the plot of docs/learning.md, and what the run came to: the same for equal EPISODES and SEED, however
+ * often it was killed. It runs on Windows too, where SIGKILL ends a process as well; the address is then a port.
  */
 import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
@@ -12,17 +14,23 @@ import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { type Agent, connect, serve } from 'handfast';
 
 const EPISODES = Number(process.env.EPISODES ?? 120);
 const SEED = Number(process.env.SEED ?? 1);
 /** The agent and its host are killed in this episode, after its second step. */
 const KILL = Number(process.env.KILL ?? EPISODES / 2);
+const KILLS = Number(process.env.KILLS ?? 0);
+/** Milliseconds of a life that is ended at random, at most: some episodes. */
+const MAX_LIFE_MS = 1500;
 
 type Player = Agent<'env' | 'memory' | 'learning' | 'planning'>;
 /** What the agent knows of a cell: for each action, how often it led to which cell. Of an end, its reward instead. */
 type Cell = { tries: Record<number, number>[]; reward?: number };
-type Ice = Map<number, Cell>;
+export type Ice = Map<number, Cell>;
+/** A step as episodes have it. */
+type Transition = { cell: number; action: number; next: number; terminated: boolean; reward: number };
 /** How an episode went; a resumed one was already under way. */
 type Done = { number: number; strategy: string; won: boolean; steps: number; resumedAt: number };
 
@@ -55,7 +63,7 @@ function planner(ice: Ice, hope: number): (cell: number) => number {
   return (cell) => ACTIONS.toSorted(better(cell))[0]!;
 }
 
-const strategies = {
+export const strategies = {
   /** Tries everything equally often. */
   wander: (ice: Ice) => (cell: number) => ACTIONS.toSorted((a, b) => countOf(ice, cell, a) - countOf(ice, cell, b))[0]!,
   /** Expects the best of what it does not know. */
@@ -64,6 +72,18 @@ const strategies = {
   careful: (ice: Ice) => planner(ice, 0),
 };
 type Strategy = keyof typeof strategies;
+
+/** Adds a step to what is known; returns the cells that it changed. */
+export function learnStep(ice: Ice, { cell, action, next, terminated, reward }: Transition): number[] {
+  const known = (at: number) => ice.get(at) ?? ice.set(at, unknown()).get(at)!;
+  const tries = known(cell).tries[action]!;
+  tries[next] = (tries[next] ?? 0) + 1;
+  if (terminated) known(next).reward = reward;
+  return terminated ? [cell, next] : [cell];
+}
+
+/** The features of a decision: the share of cells that were tried. */
+export const knownShare = (ice: Ice) => [...ice.keys()].filter((cell) => countOf(ice, cell, 0) >= 3).length / 11;
 // #endregion
 
 // #region player
@@ -85,10 +105,9 @@ async function play(agent: Player, report: (done: Done) => void, afterStep: (num
     // Which strategy? The same id gets the same decision again.
     const ice: Ice = new Map();
     for await (const { key, content } of memory.all({ tags: ['cell'] })) ice.set(Number(key.cell), content as Cell);
-    const known = [...ice.keys()].filter((cell) => countOf(ice, cell, 0) >= 3).length / 11;
     const { option, experienceId } = await agent.learning.decide('strategy', Object.keys(strategies), {
       experienceId: `episode ${number}`,
-      features: [known],
+      features: [knownShare(ice)],
       policy: { name: 'linucb' },
       seed: SEED,
     });
@@ -106,24 +125,16 @@ async function play(agent: Player, report: (done: Done) => void, afterStep: (num
     const learned = Number((await memory.get('learned'))?.content ?? 0);
     const { reward, step } = episode.latest;
     if (learned < number) {
-      const changed = new Map<number, Cell>();
-      const cellAt = (cell: number) => {
-        const found = ice.get(cell) ?? unknown();
-        ice.set(cell, found);
-        changed.set(cell, found);
-        return found;
-      };
+      const changed = new Set<number>();
       for await (const { state, action, next_state, terminated, reward } of episode.transitions()) {
-        const next = next_state.observation as number;
-        const tries = cellAt(state.observation as number).tries[action as number]!;
-        tries[next] = (tries[next] ?? 0) + 1;
-        if (terminated) cellAt(next).reward = reward;
+        const [cell, next] = [state.observation as number, next_state.observation as number];
+        for (const at of learnStep(ice, { cell, action: action as number, next, terminated, reward })) changed.add(at);
       }
-      const cells = [...changed].map(([cell, content]) => ({ key: { cell: `${cell}` }, content, tags: ['cell'] }));
+      const cells = [...changed].map((cell) => ({ key: { cell: `${cell}` }, content: ice.get(cell)!, tags: ['cell'] }));
       await memory.store([...cells, { key: 'learned', content: number }]);
     }
     await agent.learning.reward(experienceId, reward);
-    await claim.done(reward === 1 ? 'crossed' : 'fell in');
+    await claim.done(`${reward === 1 ? 'crossed' : 'fell in'} after ${step} steps`);
     await episode.close();
     report({ number, strategy: option, won: reward === 1, steps: step, resumedAt });
   }
@@ -137,24 +148,23 @@ async function learnedBy(agent: Player) {
   return { cells: cells.sort(), strategies: await agent.learning.stats() };
 }
 
-// Three processes run this program: `host HOME`, `player HOME TOKEN_FILE LIFE`, and without words the one that starts them.
-const [role, home = '', tokenFile = '', life = ''] = process.argv.slice(2);
+// Three processes run this program: `host FOLDER`, `player ADDRESS TOKEN_FILE LIFE`, and without words the one that starts them.
+const [role, place = '', tokenFile = '', life = ''] = process.argv.slice(2);
 const send = (message: object) => new Promise<unknown>((resolve) => process.send?.(message, resolve));
-const address = (folder: string) => `unix://${join(folder, 'host.sock')}`;
 
-async function open(folder: string, file: string): Promise<Player> {
+async function open(address: string, file: string): Promise<Player> {
   const token = (await readFile(file, 'utf8')).trim();
   const capabilities = ['env', 'memory', 'learning', 'planning'] as const;
-  return connect(address(folder), { capabilities, agentId: 'player', token });
+  return connect(address, { capabilities, agentId: 'player', token });
 }
 
 async function host() {
-  const server = await serve(join(home, 'handfast.yaml'), { announce: false });
-  await send({ tokenFile: server.tokenFile });
+  const server = await serve(join(place, 'handfast.yaml'), { announce: false });
+  await send({ tokenFile: server.tokenFile, url: server.url });
 }
 
 async function player() {
-  const agent = await open(home, tokenFile);
+  const agent = await open(place, tokenFile);
   await send({ learned: await learnedBy(agent) });
   await play(
     agent,
@@ -175,62 +185,106 @@ async function main() {
   const folder = await mkdtemp(join(tmpdir(), 'handfast-learner-'));
   process.env.HANDFAST_HOME = folder;
   const plugins = '[{ use: env, options: { durability: step } }, memory, learning, planning]';
-  await writeFile(join(folder, 'handfast.yaml'), `listen: "${address(folder)}"\nplugins: ${plugins}\n`);
+  await writeFile(join(folder, 'handfast.yaml'), `listen: "tcp://127.0.0.1:0"\nplugins: ${plugins}\n`);
   const episodes: Done[] = [];
   const learned: unknown[] = [];
 
   const start = async () => {
     const server = fork(import.meta.filename, ['host', folder]);
-    const [started] = (await once(server, 'message')) as [{ tokenFile: string }];
-    return { server, tokenFile: started.tokenFile };
+    const [started] = (await once(server, 'message')) as [{ url: string; tokenFile: string }];
+    return { server, ...started };
   };
-  /** Runs the player until it ends or has to be killed. */
-  const run = async (file: string, life: string) => {
-    const child = fork(import.meta.filename, ['player', folder, file, life]);
+  let { server, url, tokenFile } = await start();
+  /** Starts the player; `ready` resolves when it has connected, `waits` when it has to be killed. */
+  const run = (life: string) => {
+    const child = fork(import.meta.filename, ['player', url, tokenFile, life]);
     const exit = once(child, 'exit');
-    const middle = Promise.withResolvers<void>();
+    const [ready, waits] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    let received = 0;
     child.on('message', (message: { done?: Done; learned?: object }) => {
-      if (message.done) episodes.push(message.done);
-      else if (learned.push(message.learned) === 2) middle.resolve();
+      if (message.done) return void episodes.push(message.done);
+      learned.push(message.learned);
+      (received++ === 0 ? ready : waits).resolve();
     });
-    await Promise.race([exit, middle.promise]);
-    return { child, exit };
+    return { child, exit, ready: Promise.race([ready.promise, exit]), waits: Promise.race([waits.promise, exit]) };
+  };
+  const killHost = async () => {
+    server.kill('SIGKILL');
+    await once(server, 'exit');
+    ({ server, url, tokenFile } = await start());
   };
 
-  let { server, tokenFile } = await start();
   if (KILL > 0) {
-    const { child, exit } = await run(tokenFile, 'first');
+    const { child, exit, waits } = run('first');
+    await waits;
     child.kill('SIGKILL');
-    server.kill('SIGKILL');
-    await Promise.all([exit, once(server, 'exit')]);
-    ({ server, tokenFile } = await start());
+    await Promise.all([exit, killHost()]);
   }
-  const { exit } = await run(tokenFile, 'second');
+  const random = seeded(SEED);
+  for (let kill = 0; kill < KILLS; kill++) {
+    const { child, exit, ready } = run('again');
+    await ready;
+    await Promise.race([exit, delay(random() * MAX_LIFE_MS)]);
+    // With the host, or alone; an attempt to kill one that has ended does nothing.
+    const host = random() < 0.5 ? killHost() : undefined;
+    child.kill('SIGKILL');
+    await Promise.all([exit, host]);
+  }
+  const { exit } = run('last');
   assert.deepEqual(await exit, [0, null]);
-  const [, before, after] = learned;
-  assert.deepEqual(after, before);
-  const resumed = episodes.find(({ resumedAt }) => resumedAt > 0);
-  if (KILL > 0) console.log(`killed in episode ${resumed?.number}, continued behind step ${resumed?.resumedAt}`);
+  if (KILL > 0) {
+    const [, before, after] = learned;
+    assert.deepEqual(after, before);
+    const resumed = episodes.find(({ resumedAt }) => resumedAt > 0);
+    console.log(`killed in episode ${resumed?.number}, continued behind step ${resumed?.resumedAt}`);
+  }
+  if (KILLS > 0) console.log(`killed ${KILLS} times at random moments`);
 
-  const agent = await open(folder, tokenFile);
+  const agent = await open(url, tokenFile);
   const [plan] = await agent.planning.plans();
   const history = await Array.fromAsync(agent.planning.history(plan?.plan_id ?? ''));
   const claims = history.filter(({ action }) => action === 'claimed').map(({ task_id }) => task_id);
   assert.equal(new Set(claims).size, EPISODES);
   console.log(`${claims.length} claims of ${EPISODES} tasks, none twice`);
   assert.equal(claims.length, EPISODES);
+  const ends = history.flatMap(({ comment }) => (comment ? [comment] : []));
+  const outcome = { ends, ...(await decisionsOf(agent)), ...(await learnedBy(agent)) };
   await agent.close();
 
-  const last = episodes.slice(-Math.ceil(EPISODES / 3));
-  const crossed = last.filter(({ won }) => won).length / last.length;
+  const last = ends.slice(-Math.ceil(EPISODES / 3));
+  const crossed = last.filter((end) => end.startsWith('crossed')).length / last.length;
   console.log(`crossed the lake in ${Math.round(crossed * 100)} % of the last ${last.length} episodes`);
-  if (process.env.JSON) console.log(JSON.stringify(episodes));
+  if (process.env.JSON) console.log(JSON.stringify({ episodes, outcome }, withoutTimes));
   server.kill('SIGTERM');
   await once(server, 'exit');
-  await rm(folder, { recursive: true });
+  // Windows frees the files of an ended process a moment later.
+  await rm(folder, { recursive: true, maxRetries: 5 });
+}
+
+/** Every decision, asked for again by its id: the strategy and its probability. */
+async function decisionsOf(agent: Player) {
+  const decisions: [string, number][] = [];
+  for (let number = 1; number <= EPISODES; number++) {
+    const again = { experienceId: `episode ${number}` };
+    const { option, propensity } = await agent.learning.decide('strategy', Object.keys(strategies), again);
+    decisions.push([option, propensity]);
+  }
+  return { decisions };
+}
+
+/** When it was is all that kills change. */
+const withoutTimes = (key: string, value: unknown) => (key === 'last_called' ? undefined : value);
+
+/** Numbers from 0 to 1 that depend on the seed alone. */
+function seeded(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state / 2 ** 32;
+  };
 }
 // #endregion
 
 if (role === 'host') await host();
 else if (role === 'player') await player();
-else await main();
+else if (import.meta.main) await main();
