@@ -84,6 +84,10 @@ export type {
 export {
   McpClient,
   type McpNotification,
+  type Prompt as McpPrompt,
+  type PromptMessage as McpPromptMessage,
+  type Resource as McpResource,
+  type ResourceContent as McpResourceContent,
   type ServerConfig as McpServerConfig,
   type ServerInfo as McpServerInfo,
 } from './capabilities/mcp/client.ts';

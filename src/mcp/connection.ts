@@ -8,7 +8,17 @@ import type { Client, Transport } from '@modelcontextprotocol/client';
 import { programEnvironment, startProgram } from '../base/program.ts';
 import { orAborted } from '../base/race.ts';
 import { fail } from '../wire/errors.ts';
-import type { McpAddress, McpInfo, McpProgress, McpResult, McpTool } from './definition.ts';
+import type {
+  McpAddress,
+  McpContents,
+  McpInfo,
+  McpProgress,
+  McpPrompt,
+  McpPromptText,
+  McpResource,
+  McpResult,
+  McpTool,
+} from './definition.ts';
 
 /** The package. */
 export type McpClient = typeof import('@modelcontextprotocol/client');
@@ -24,7 +34,7 @@ const GOODBYE_MS = 300;
 const MAX_MESSAGE_CHARS = 16 * 1024 * 1024;
 /** Most pages of a list, and most entries. */
 const MAX_PAGES = 64;
-const MAX_TOOLS = 2_000;
+const MAX_ENTRIES = 2_000;
 /** Lines of standard error that are shown. */
 const STDERR_LINES = 5;
 const MAX_LINE = 500;
@@ -157,11 +167,47 @@ export class McpConnection {
     const client = this.#client;
     if (client?.getServerCapabilities()?.tools === undefined) return this.tools;
     const { tools } = await orAborted(client.listTools(undefined, { signal }), signal);
-    if (tools.length > MAX_TOOLS) {
-      throw fail('too_large', `the server has ${tools.length} tools, more than ${MAX_TOOLS}`);
-    }
-    this.tools = tools as readonly McpTool[];
+    this.tools = bounded(tools, 'tools') as readonly McpTool[];
     return this.tools;
+  }
+
+  /** Its resources, all pages; none where it has no such capability. */
+  async resources(signal: AbortSignal): Promise<readonly McpResource[]> {
+    const client = this.#client;
+    if (client?.getServerCapabilities()?.resources === undefined) return [];
+    const { resources } = await orAborted(client.listResources(undefined, { signal }), signal);
+    return bounded(resources, 'resources') as readonly McpResource[];
+  }
+
+  /** Its prompts, all pages; none where it has no such capability. */
+  async prompts(signal: AbortSignal): Promise<readonly McpPrompt[]> {
+    const client = this.#client;
+    if (client?.getServerCapabilities()?.prompts === undefined) return [];
+    const { prompts } = await orAborted(client.listPrompts(undefined, { signal }), signal);
+    return bounded(prompts, 'prompts') as readonly McpPrompt[];
+  }
+
+  async read(uri: string, { signal, timeoutMs: timeout }: McpCallOptions): Promise<readonly McpContents[]> {
+    const reading = (this.#client as Client).readResource({ uri }, { signal, timeout });
+    return (await orAborted(reading, signal)).contents as readonly McpContents[];
+  }
+
+  async prompt(
+    name: string,
+    args: Readonly<Record<string, string>>,
+    { signal, timeoutMs: timeout }: McpCallOptions,
+  ): Promise<McpPromptText> {
+    const getting = (this.#client as Client).getPrompt({ name, arguments: { ...args } }, { signal, timeout });
+    return (await orAborted(getting, signal)) as McpPromptText;
+  }
+
+  /** From now on the server notifies of changes of a resource. Rejects where it offers no subscriptions. */
+  async subscribe(uri: string, signal: AbortSignal): Promise<void> {
+    await orAborted((this.#client as Client).subscribeResource({ uri }, { signal }), signal);
+  }
+
+  async unsubscribe(uri: string, signal: AbortSignal): Promise<void> {
+    await orAborted((this.#client as Client).unsubscribeResource({ uri }, { signal }), signal);
   }
 
   /** Calls a tool. Rejects as the client does, and with the reason of `signal`. */
@@ -249,6 +295,11 @@ export class McpConnection {
     };
     return transport;
   }
+}
+
+function bounded<T>(entries: readonly T[], what: string): readonly T[] {
+  if (entries.length <= MAX_ENTRIES) return entries;
+  throw fail('too_large', `the server has ${entries.length} ${what}, more than ${MAX_ENTRIES}`);
 }
 
 type Message = Parameters<NonNullable<Transport['onmessage']>>[0];

@@ -31,6 +31,36 @@ export interface McpResult {
   readonly isError?: boolean | undefined;
 }
 
+/** A resource as its server lists it. */
+export interface McpResource {
+  readonly uri: string;
+  readonly name?: string;
+  readonly description?: string;
+  readonly mimeType?: string;
+  readonly annotations?: Readonly<Record<string, unknown>>;
+}
+
+/** A part of a resource: `text`, or `blob` in base64. */
+export interface McpContents {
+  readonly uri: string;
+  readonly mimeType?: string;
+  readonly text?: string;
+  readonly blob?: string;
+}
+
+/** A prompt as its server lists it. */
+export interface McpPrompt {
+  readonly name: string;
+  readonly description?: string;
+  readonly arguments?: readonly { readonly name: string; readonly description?: string; readonly required?: boolean }[];
+}
+
+/** A prompt with its arguments filled in. */
+export interface McpPromptText {
+  readonly description?: string;
+  readonly messages: readonly { readonly role: string; readonly content: Readonly<Record<string, unknown>> }[];
+}
+
 export interface McpProgress {
   readonly progress: number;
   readonly total?: number | undefined;

@@ -65,6 +65,7 @@ export class McpServer {
   readonly #ending = new Set<Promise<void>>();
   #tools: readonly PinnedTool[] = [];
   #byName: ReadonlyMap<string, PinnedTool> = new Map();
+  readonly #subscriptions = new Set<string>();
   #listing: Promise<void> | undefined;
   #listAgain = false;
 
@@ -107,13 +108,20 @@ export class McpServer {
    * Calls a tool. Rejects as {@link start} does, as the client does, with the reason of the signal, with `tool_denied` for a
    * definition that was not accepted, with `timeout`, and with `connection_lost` when the server was lost while the call ran.
    */
-  async call(name: string, args: Readonly<Record<string, unknown>>, options: McpCallOptions): Promise<McpResult> {
+  call(name: string, args: Readonly<Record<string, unknown>>, options: McpCallOptions): Promise<McpResult> {
+    return this.use(options, (connection) => {
+      this.#mustBeAccepted(name);
+      return connection.call(name, args, options);
+    });
+  }
+
+  /** Makes a request of the server by its connection. Rejects as {@link call} does. */
+  async use<Result>(options: McpCallOptions, work: (connection: McpConnection) => Promise<Result>): Promise<Result> {
     const { signal } = options;
     for (let isFirst = true; ; isFirst = false) {
       const connection = this.#connection ?? (await this.#connected(signal));
-      this.#mustBeAccepted(name);
       try {
-        return await connection.call(name, args, options);
+        return await work(connection);
       } catch (thrown) {
         if (signal.aborted) throw thrown;
         if (connection.expired) {
@@ -129,6 +137,18 @@ export class McpServer {
         throw fail('connection_lost', `${why}; the tool may or may not have taken effect`, detail, thrown);
       }
     }
+  }
+
+  /** Subscribes to changes of a resource, which arrive as notifications, also after the server was started again. */
+  async subscribe(uri: string, options: McpCallOptions): Promise<void> {
+    await this.use(options, (connection) => connection.subscribe(uri, options.signal));
+    this.#subscriptions.add(uri);
+  }
+
+  /** Ends a subscription; at the server too, if it runs. Never rejects. */
+  async unsubscribe(uri: string): Promise<void> {
+    this.#subscriptions.delete(uri);
+    await this.#connection?.unsubscribe(uri, AbortSignal.timeout(LIST_MS)).catch(() => {});
   }
 
   /** Accepts definitions as they are now: those named, or all. */
@@ -185,6 +205,8 @@ export class McpServer {
         },
       });
       this.#setTools(await pinned(connection.tools, this.#pins));
+      // A resource that is there no longer has nothing to tell of.
+      await Promise.allSettled([...this.#subscriptions].map((uri) => connection.subscribe(uri, signal)));
       this.#acquired.set(connection, release);
       this.#connection = connection;
       this.#readyAt = this.#clock.monotonic();
@@ -230,7 +252,7 @@ export class McpServer {
     const backoff = { firstDelayMs: FIRST_DELAY_MS, maxDelayMs: MAX_DELAY_MS, ...(random && { random }) };
     const delayMs = this.#failures === 1 ? 0 : backoffMs(this.#failures - 2, backoff);
     this.#retryAt = this.#clock.monotonic() + delayMs;
-    if (keepRunning && state !== 'needs_auth') {
+    if ((keepRunning || this.#subscriptions.size > 0) && state !== 'needs_auth') {
       this.#cancelRetry = this.#clock.timer(() => void this.#startOnce().catch(() => {}), delayMs);
     }
     this.#become(state, why.message);

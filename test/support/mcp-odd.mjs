@@ -51,13 +51,40 @@ for await (const line of createInterface({ input: process.stdin })) {
   if (method === 'initialize') {
     const { protocolVersion } = params;
     const serverInfo = { name: 'odd', version: '1.2.3' };
-    send({ id, result: { protocolVersion, capabilities: { tools: { listChanged: true } }, serverInfo } });
+    const capabilities = { tools: { listChanged: true }, resources: { subscribe: true }, prompts: {} };
+    send({ id, result: { protocolVersion, capabilities, serverInfo } });
   } else if (method === 'tools/list') {
     const at = Number(params?.cursor ?? 0);
     const all = tools();
     send({ id, result: { tools: all.slice(at, at + 4), ...(at + 4 < all.length && { nextCursor: String(at + 4) }) } });
   } else if (method === 'tools/call') {
     (calls[params.name] ?? ((call) => send({ id: call, result: text(definition()) })))(id);
+  } else if (method === 'resources/list') {
+    send({ id, result: { resources: Array.from({ length: 250 }, (_, at) => ({ uri: `odd:${at}`, name: `r${at}` })) } });
+  } else if (method === 'resources/read') {
+    const { uri } = params;
+    if (!/^odd:\d+$/.test(uri)) send({ id, error: { code: -32002, message: `no resource ${uri}` } });
+    else
+      send({
+        id,
+        result: {
+          contents: [
+            { uri, text: `of ${process.pid}` },
+            { uri, blob: 'AQID' },
+          ],
+        },
+      });
+  } else if (method === 'resources/subscribe') {
+    send({ id, result: {} });
+    send({ method: 'notifications/resources/updated', params: { uri: params.uri } });
+  } else if (method === 'resources/unsubscribe') {
+    console.error(`odd server: unsubscribed ${params.uri}`);
+    send({ id, result: {} });
+  } else if (method === 'prompts/list') {
+    send({ id, result: { prompts: [{ name: 'greet', arguments: [{ name: 'who', required: true }] }] } });
+  } else if (method === 'prompts/get') {
+    const words = { role: 'user', content: { type: 'text', text: `Greet ${params.arguments?.who}` } };
+    send({ id, result: { description: 'A greeting', messages: [words] } });
   } else if (method === 'notifications/cancelled') {
     console.error(`odd server: cancelled ${params.requestId}`);
   } else if (id !== undefined) {

@@ -11,7 +11,15 @@ import { answered } from '../../protocol/method.ts';
 import { HandfastError } from '../../wire/errors.ts';
 import { type ToolCallOptions, ToolsClient } from '../tools/client.ts';
 import * as replies from './mcp.replies.generated.ts';
-import type { Refusal, ServerConfig, ServerInfo } from './mcp.schema.ts';
+import type {
+  Prompt,
+  PromptMessage,
+  Refusal,
+  Resource,
+  ResourceContent,
+  ServerConfig,
+  ServerInfo,
+} from './mcp.schema.ts';
 import * as messages from './messages.ts';
 
 const calls = {
@@ -19,11 +27,17 @@ const calls = {
   register: answered(messages.serverRegister, replies.ServerRegisterResp),
   unregister: answered(messages.serverUnregister, replies.ServerUnregisterResp),
   accept: answered(messages.serverAccept, replies.ServerAcceptResp),
+  resources: answered(messages.resourceList, replies.ResourceListResp),
+  read: answered(messages.resourceRead, replies.ResourceReadResp),
+  subscribe: answered(messages.resourceSubscribe, replies.ResourceSubscribeResp),
+  unsubscribe: answered(messages.resourceUnsubscribe, replies.ResourceUnsubscribeResp),
+  prompts: answered(messages.promptList, replies.PromptListResp),
+  prompt: answered(messages.promptGet, replies.PromptGetResp),
 };
 
 const serverPush = { ...messages.serverPush, check: replies.ServerPush };
 
-export type { ServerConfig, ServerInfo };
+export type { Prompt, PromptMessage, Resource, ResourceContent, ServerConfig, ServerInfo };
 
 /** A notification of a server. */
 export interface McpNotification {
@@ -87,10 +101,79 @@ export class McpClient {
     return new ToolsClient(this.#agent).call<Data>(`${server}__${tool}`, args, options);
   }
 
+  /** The resources of a server, or of all that can be used, read page by page. Rejects with `mcp_server_not_found`, `mcp_server_unavailable`. */
+  async resources(server = '', options: CallOptions = {}): Promise<readonly Resource[]> {
+    const found: Resource[] = [];
+    for (let cursor = ''; ; ) {
+      const page = await this.#agent.calls.call(calls.resources, pageBody(server, cursor), options);
+      found.push(...page.resources);
+      cursor = page.next_cursor ?? '';
+      if (cursor === '') return found;
+    }
+  }
+
+  /**
+   * Reads a resource: of the named server, or of the one that lists it. Rejects with `mcp_resource_not_found`,
+   * `mcp_server_not_found`, `mcp_server_unavailable`.
+   */
+  read(uri: string, server = '', options: CallOptions = {}): Call<readonly ResourceContent[]> {
+    return this.#agent.calls.call(calls.read, { uri, server_id: server }, options, (reply) => accepted(reply).contents);
+  }
+
+  /**
+   * Subscribes this session to changes of a resource: they arrive at {@link onNotification} as
+   * `notifications/resources/updated`, also after a restart of the server. Rejects as {@link read} does, and with `mcp.full`.
+   */
+  subscribe(uri: string, server = '', options: CallOptions = {}): Call<void> {
+    return this.#agent.calls.call(
+      calls.subscribe,
+      { uri, server_id: server },
+      options,
+      (reply) => void accepted(reply),
+    );
+  }
+
+  /** Ends a subscription; resolves with false where there was none. */
+  unsubscribe(uri: string, server = '', options: CallOptions = {}): Call<boolean> {
+    return this.#agent.calls.call(calls.unsubscribe, { uri, server_id: server }, options, ({ ok }) => ok);
+  }
+
+  /** The prompts of a server, or of all that can be used. Rejects as {@link resources} does. */
+  async prompts(server = '', options: CallOptions = {}): Promise<readonly Prompt[]> {
+    const found: Prompt[] = [];
+    for (let cursor = ''; ; ) {
+      const page = await this.#agent.calls.call(calls.prompts, pageBody(server, cursor), options);
+      found.push(...page.prompts);
+      cursor = page.next_cursor ?? '';
+      if (cursor === '') return found;
+    }
+  }
+
+  /** The messages of a prompt. Rejects with `mcp_prompt_not_found`, `schema_violation` for arguments that do not fit. */
+  prompt(
+    name: string,
+    args: Readonly<Record<string, string>> = {},
+    server = '',
+    options: CallOptions = {},
+  ): Call<readonly PromptMessage[]> {
+    const body = { name, arguments: { ...args }, server_id: server };
+    return this.#agent.calls.call(calls.prompt, body, options, (reply) => accepted(reply).messages);
+  }
+
   /** Calls the listener for each notification of a server. Returns the function that ends it. */
   onNotification(listener: (notification: McpNotification) => void | Promise<void>): () => void {
     return this.#agent.on(serverPush, listener);
   }
+}
+
+/** A text where other messages have a number of the journal, which no request of an agent has. */
+const pageBody = (server: string, cursor: string): { server_id: string } =>
+  ({ server_id: server, cursor }) as { server_id: string };
+
+/** The reply, unless it has an error. */
+function accepted<Reply extends { readonly error?: string; readonly refusal?: Refusal }>(reply: Reply): Reply {
+  if ((reply.error ?? '') !== '' && reply.refusal !== undefined) throw refused(reply);
+  return reply;
 }
 
 function refused({ error = '', refusal }: { readonly error?: string; readonly refusal?: Refusal }): HandfastError {

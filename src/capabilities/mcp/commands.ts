@@ -104,6 +104,56 @@ async function logs(context: Context): Promise<undefined> {
   else for (const line of stderr) terminal.line(line);
 }
 
+async function resources(context: Context): Promise<undefined> {
+  const { agent, terminal, signal } = context;
+  const [server = ''] = wordsOf(context);
+  const found = await new McpClient(agent).resources(server, { signal });
+  if (terminal.json) terminal.document(found);
+  else if (found.length === 0) terminal.note('no resources; "handfast mcp ls" shows how the servers are');
+  else {
+    const rows = found.map(({ uri, name = '', mime_type = '', server_id = '' }) => [uri, server_id, mime_type, name]);
+    terminal.table(['RESOURCE', 'SERVER', 'TYPE', ''], rows);
+  }
+}
+
+async function read(context: Context): Promise<undefined> {
+  const { agent, terminal, signal, options } = context;
+  const [uri = ''] = wordsOf(context);
+  const parts = await new McpClient(agent).read(uri, options.server as string | undefined, { signal });
+  if (terminal.json) return terminal.document(parts) as undefined;
+  for (const { text = '', blob = '', mime_type = '' } of parts) {
+    if (blob === '') terminal.line(text);
+    else terminal.note(`${Buffer.byteLength(blob, 'base64')} bytes of ${mime_type}; --json prints them in base64`);
+  }
+}
+
+async function prompts(context: Context): Promise<undefined> {
+  const { agent, terminal, signal } = context;
+  const [server = ''] = wordsOf(context);
+  const found = await new McpClient(agent).prompts(server, { signal });
+  if (terminal.json) terminal.document(found);
+  else if (found.length === 0) terminal.note('no prompts; "handfast mcp ls" shows how the servers are');
+  else {
+    const names = (args: readonly Readonly<Record<string, unknown>>[] = []) =>
+      args.map(({ name }) => String(name)).join(', ');
+    const rows = found.map((each) => [each.name, each.server_id ?? '', names(each.arguments), each.description ?? '']);
+    terminal.table(['PROMPT', 'SERVER', 'ARGUMENTS', 'ABOUT'], rows);
+  }
+}
+
+async function prompt(context: Context): Promise<undefined> {
+  const { agent, terminal, signal, options } = context;
+  const [name = '', given] = wordsOf(context);
+  const args = argumentsOf(given) as Readonly<Record<string, string>>;
+  const lines = await new McpClient(agent).prompt(name, args, options.server as string | undefined, { signal });
+  if (terminal.json) return terminal.document(lines) as undefined;
+  for (const { role, content } of lines) {
+    terminal.line(`${role}: ${content.type === 'text' ? String(content.text) : JSON.stringify(content)}`);
+  }
+}
+
+const SERVER = ['--server <name>', 'the server; default: the one that lists it'] as const;
+
 export const commands: readonly CapabilityCommand[] = [
   {
     usage: 'ls',
@@ -118,6 +168,15 @@ export const commands: readonly CapabilityCommand[] = [
     about: 'call a tool; the arguments are a JSON object',
     capabilities: ['tools'],
     run: call,
+  },
+  { usage: 'resources [server]', about: 'their resources; starts the servers', run: resources },
+  { usage: 'read <uri>', about: 'read a resource', options: [SERVER], run: read },
+  { usage: 'prompts [server]', about: 'their prompts; starts the servers', run: prompts },
+  {
+    usage: 'prompt <name> [arguments]',
+    about: 'a prompt with its arguments, a JSON object',
+    options: [SERVER],
+    run: prompt,
   },
   { usage: 'accept <server> [tools...]', about: 'accept changed definitions of its tools', run: accept },
   { usage: 'logs <server>', about: 'the last lines of its standard error', run: logs },

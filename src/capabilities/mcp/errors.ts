@@ -13,6 +13,10 @@ export const failure = capabilityErrors('mcp', {
   server_unavailable: { row: 'unreachable', code: 'mcp_server_unavailable' },
   /** It has no such tool. */
   tool_not_found: { row: 'unknown_tool', code: 'mcp_tool_not_found' },
+  /** No server lists this resource, or the server has none of this address. */
+  resource_not_found: { row: 'not_found', code: 'mcp_resource_not_found' },
+  /** No server lists this prompt. */
+  prompt_not_found: { row: 'not_found', code: 'mcp_prompt_not_found' },
   /** The connection was lost while the request ran; `detail.may_have_run`. */
   transport_error: { row: 'connection_lost', code: 'mcp_transport_error' },
   /** It replied with an error, or with what cannot be read. */

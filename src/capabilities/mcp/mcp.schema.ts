@@ -148,6 +148,138 @@ const ServerAcceptResp = object(
   { ...fromHost, description: 'The tools can be called.' },
 );
 
+const cursor = mayText('next_cursor of the page before.');
+const nextCursor = mayText('Empty: this is the last page.');
+const anyServer = mayText('Empty: of every server the principal may use.');
+const mayFail = { error: mayText('Why there is nothing.'), refusal };
+
+const Resource = shape('A resource of a server.', {
+  uri: text('Its address.'),
+  name: mayText('For people.'),
+  description: mayText('For people and models.'),
+  mime_type: mayText('Where known.'),
+  server_id: mayText('Its server.'),
+  annotations: may(anyObject('As the server sent them.')),
+});
+
+const ResourceContent = shape('A part of a resource.', {
+  uri: text('Its address.'),
+  mime_type: mayText('Default text/plain.'),
+  text: mayText('The text.'),
+  blob: mayText('Or the bytes, in base64.'),
+  type: mayText('text or blob.'),
+});
+
+const Prompt = shape('A prompt of a server.', {
+  name: text('Its name there.'),
+  description: mayText('For people and models.'),
+  server_id: mayText('Its server.'),
+  arguments: may(Type.Array(anyObject(), { description: '{name, description, required}.' })),
+});
+
+const PromptMessage = shape('A message of a prompt.', {
+  role: text('user or assistant.'),
+  content: anyObject('A block of the protocol, e.g. {type: "text", text}.'),
+});
+
+const ResourceListReq = object(
+  { ...base, type: Literal('mcp/resource/list/req'), server_id: anyServer, cursor },
+  { ...fromAgent, description: 'Lists resources.' },
+);
+const ResourceListResp = object(
+  {
+    ...answer,
+    type: Literal('mcp/resource/list/resp'),
+    resources: Type.Array(Resource, { description: 'By server.' }),
+    next_cursor: nextCursor,
+  },
+  { ...fromHost, description: 'The resources. Servers that cannot be used are left out, unless one was named.' },
+);
+
+const ResourceReadReq = object(
+  {
+    ...base,
+    type: Literal('mcp/resource/read/req'),
+    uri: text('The address.'),
+    server_id: mayText('Empty: the server that lists it.'),
+  },
+  { ...fromAgent, description: 'Reads a resource.' },
+);
+const ResourceReadResp = object(
+  {
+    ...answer,
+    type: Literal('mcp/resource/read/resp'),
+    contents: Type.Array(ResourceContent, { description: 'Its parts.' }),
+    server_id: mayText('Its server.'),
+    ...mayFail,
+  },
+  { ...fromHost, description: 'The resource.' },
+);
+
+const ResourceSubscribeReq = object(
+  {
+    ...base,
+    type: Literal('mcp/resource/subscribe/req'),
+    uri: text('The address.'),
+    server_id: mayText('Empty: the server that lists it.'),
+  },
+  { ...fromAgent, description: 'Subscribes the session to changes of a resource, which arrive as mcp/server/push.' },
+);
+const ResourceSubscribeResp = object(
+  { ...answer, type: Literal('mcp/resource/subscribe/resp'), ok: flag('False: see error.'), ...mayFail },
+  { ...fromHost, description: 'The subscription is there, also after a restart of the server.' },
+);
+
+const ResourceUnsubscribeReq = object(
+  {
+    ...base,
+    type: Literal('mcp/resource/unsubscribe/req'),
+    uri: text('The address.'),
+    server_id: mayText('Empty: of every server.'),
+  },
+  { ...fromAgent, description: 'Ends a subscription of this session.' },
+);
+const ResourceUnsubscribeResp = object(
+  { ...answer, type: Literal('mcp/resource/unsubscribe/resp'), ok: flag('False: there was none.') },
+  { ...fromHost, description: 'The subscription has ended.' },
+);
+
+const PromptListReq = object(
+  { ...base, type: Literal('mcp/prompt/list/req'), server_id: anyServer, cursor },
+  { ...fromAgent, description: 'Lists prompts.' },
+);
+const PromptListResp = object(
+  {
+    ...answer,
+    type: Literal('mcp/prompt/list/resp'),
+    prompts: Type.Array(Prompt, { description: 'By server.' }),
+    next_cursor: nextCursor,
+  },
+  { ...fromHost, description: 'The prompts. Servers that cannot be used are left out, unless one was named.' },
+);
+
+const PromptGetReq = object(
+  {
+    ...base,
+    type: Literal('mcp/prompt/get/req'),
+    name: text('Its name.'),
+    arguments: may(anyObject('Its arguments: texts.')),
+    server_id: mayText('Empty: the server that lists it.'),
+  },
+  { ...fromAgent, description: 'Reads a prompt with its arguments filled in.' },
+);
+const PromptGetResp = object(
+  {
+    ...answer,
+    type: Literal('mcp/prompt/get/resp'),
+    description: mayText('For people.'),
+    messages: Type.Array(PromptMessage, { description: 'What to send to a model.' }),
+    server_id: mayText('Its server.'),
+    ...mayFail,
+  },
+  { ...fromHost, description: 'The prompt.' },
+);
+
 /** Every message and shape, in the order in which the documentation shows them. */
 export const mcpSchemas = {
   ServerRegisterReq,
@@ -159,8 +291,24 @@ export const mcpSchemas = {
   ServerPush,
   ServerAcceptReq,
   ServerAcceptResp,
+  ResourceListReq,
+  ResourceListResp,
+  ResourceReadReq,
+  ResourceReadResp,
+  ResourceSubscribeReq,
+  ResourceSubscribeResp,
+  ResourceUnsubscribeReq,
+  ResourceUnsubscribeResp,
+  PromptListReq,
+  PromptListResp,
+  PromptGetReq,
+  PromptGetResp,
   ServerConfig,
   ServerInfo,
+  Resource,
+  ResourceContent,
+  Prompt,
+  PromptMessage,
   Refusal,
 };
 
@@ -175,6 +323,22 @@ export type ServerUnregisterResp = Of<'ServerUnregisterResp'>;
 export type ServerPush = Of<'ServerPush'>;
 export type ServerAcceptReq = Of<'ServerAcceptReq'>;
 export type ServerAcceptResp = Of<'ServerAcceptResp'>;
+export type ResourceListReq = Of<'ResourceListReq'>;
+export type ResourceListResp = Of<'ResourceListResp'>;
+export type ResourceReadReq = Of<'ResourceReadReq'>;
+export type ResourceReadResp = Of<'ResourceReadResp'>;
+export type ResourceSubscribeReq = Of<'ResourceSubscribeReq'>;
+export type ResourceSubscribeResp = Of<'ResourceSubscribeResp'>;
+export type ResourceUnsubscribeReq = Of<'ResourceUnsubscribeReq'>;
+export type ResourceUnsubscribeResp = Of<'ResourceUnsubscribeResp'>;
+export type PromptListReq = Of<'PromptListReq'>;
+export type PromptListResp = Of<'PromptListResp'>;
+export type PromptGetReq = Of<'PromptGetReq'>;
+export type PromptGetResp = Of<'PromptGetResp'>;
+export type Resource = Of<'Resource'>;
+export type ResourceContent = Of<'ResourceContent'>;
+export type Prompt = Of<'Prompt'>;
+export type PromptMessage = Of<'PromptMessage'>;
 export type ServerConfig = Of<'ServerConfig'>;
 export type ServerInfo = Of<'ServerInfo'>;
 export type Refusal = Of<'Refusal'>;

@@ -29,6 +29,37 @@ export const serverAccept = mcp<schema.ServerAcceptReq, schema.ServerAcceptResp>
   read,
 );
 
+export const resourceList = mcp<schema.ResourceListReq, schema.ResourceListResp>(
+  'mcp/resource/list/req',
+  checks.ResourceListReq,
+  read,
+);
+export const resourceRead = mcp<schema.ResourceReadReq, schema.ResourceReadResp>(
+  'mcp/resource/read/req',
+  checks.ResourceReadReq,
+  read,
+);
+export const resourceSubscribe = mcp<schema.ResourceSubscribeReq, schema.ResourceSubscribeResp>(
+  'mcp/resource/subscribe/req',
+  checks.ResourceSubscribeReq,
+  read,
+);
+export const resourceUnsubscribe = mcp<schema.ResourceUnsubscribeReq, schema.ResourceUnsubscribeResp>(
+  'mcp/resource/unsubscribe/req',
+  checks.ResourceUnsubscribeReq,
+  read,
+);
+export const promptList = mcp<schema.PromptListReq, schema.PromptListResp>(
+  'mcp/prompt/list/req',
+  checks.PromptListReq,
+  read,
+);
+export const promptGet = mcp<schema.PromptGetReq, schema.PromptGetResp>(
+  'mcp/prompt/get/req',
+  checks.PromptGetReq,
+  read,
+);
+
 /** A server sent a notification. */
 export const serverPush: Push<Omit<schema.ServerPush, 'type' | 'id'>> = {
   push: 'mcp/server/push',

@@ -16,5 +16,5 @@ export const mcpOffer: PluginOffer = {
     },
     additionalProperties: false,
   },
-  metadata: { messages: ['mcp/server/accept/req'] },
+  metadata: { messages: ['mcp/server/accept/req', 'mcp/resource/unsubscribe/req'] },
 };

@@ -8,14 +8,16 @@
 import type { CallContext, SessionView } from '../../host/context.ts';
 import { definePlugin, type Handler, handle, type Plugin } from '../../host/plugin.ts';
 import { may } from '../../session/rights.ts';
-import { asError, fail, HandfastError } from '../../wire/errors.ts';
+import { asError, fail, type HandfastError } from '../../wire/errors.ts';
 import type { ToolCallReq } from '../tools/messages.ts';
 import { type ToolsPlugin, toolsPlugin } from '../tools/plugin.ts';
+import { Contents } from './contents.ts';
 import { failure } from './errors.ts';
-import type { Refusal, ServerInfo } from './mcp.schema.ts';
+import type { ServerInfo } from './mcp.schema.ts';
 import * as messages from './messages.ts';
 import { mcpOffer } from './offer.ts';
 import { PinFile } from './pins.ts';
+import { refusable } from './refusable.ts';
 import { mayAccept, mayUseServer, registrable } from './rights.ts';
 import { type Instance, type ServerSpec, Servers } from './servers.ts';
 import { configuredServer, registeredServer, type ServerSettings } from './spec.ts';
@@ -34,6 +36,8 @@ export interface McpOptions {
 }
 
 const MAX_SERVERS = 8;
+/** Goes to those who subscribed to the resource. */
+const UPDATED = 'notifications/resources/updated';
 
 /** The plugin of `mcp`, and that of the tools of its servers. Throws `config_invalid`. */
 export function mcpPlugins(options: McpOptions = {}): readonly [mcp: Plugin, tools: Plugin] {
@@ -57,8 +61,14 @@ export function mcpPlugins(options: McpOptions = {}): readonly [mcp: Plugin, too
   });
   const running = (): Servers => servers as Servers;
 
-  const notify = ({ spec, session }: Instance, method: string, params: Readonly<Record<string, unknown>>): void => {
+  const contents = new Contents(running);
+  const notify = (instance: Instance, method: string, params: Readonly<Record<string, unknown>>): void => {
+    const { spec, session } = instance;
     const content = { server_id: spec.id, method, params };
+    if (method === UPDATED) {
+      for (const each of contents.subscribers(instance, String(params.uri))) each.push(messages.serverPush, content);
+      return;
+    }
     for (const each of session === undefined ? sessions : [session]) {
       if (mayUseServer(each.principal, spec.id) || session !== undefined) each.push(messages.serverPush, content);
     }
@@ -87,6 +97,7 @@ export function mcpPlugins(options: McpOptions = {}): readonly [mcp: Plugin, too
     },
     closed(session) {
       sessions.delete(session);
+      contents.endSession(session);
       servers?.endSession(session);
     },
     methods: [
@@ -128,6 +139,7 @@ export function mcpPlugins(options: McpOptions = {}): readonly [mcp: Plugin, too
         await instance.server.accept(changed);
         return { server: infoOf(instance.spec, instance, session), accepted: changed };
       }),
+      ...contents.methods,
     ],
   });
   return [mcp, { ...withServers(tools, running), stop: undefined, closed: (session) => servers?.endSession(session) }];
@@ -211,8 +223,8 @@ function infoOf(spec: ServerSpec, instance: Instance | undefined, { principal }:
     server_name: info?.name ?? '',
     server_version: info?.version ?? '',
     tools_count: offered?.length ?? 0,
-    resources_count: 0,
-    prompts_count: 0,
+    resources_count: instance?.resources ?? 0,
+    prompts_count: instance?.prompts ?? 0,
     last_ping_ms: instance?.lastReplyMs ?? 0,
     error: isDisabled ? 'switched off in the configuration' : (health?.detail ?? ''),
     connected_at: instance?.connectedAt ?? 0,
@@ -225,18 +237,4 @@ function infoOf(spec: ServerSpec, instance: Instance | undefined, { principal }:
     registered: isRegistered,
     tools_changed: instance === undefined ? [] : changedOf(instance),
   };
-}
-
-/** Replies with `ok: false` and the error of this capability, as A2E 1.0 has it. */
-async function refusable<Empty extends object, Reply extends object>(
-  empty: Empty,
-  run: () => Promise<Reply>,
-): Promise<Reply | (Empty & { error: string; refusal: Refusal })> {
-  try {
-    return await run();
-  } catch (error) {
-    if (!(error instanceof HandfastError)) throw error;
-    const { code, message, detail } = error;
-    return { ...empty, error: `${code}: ${message}`, refusal: { code, message, detail } };
-  }
 }

@@ -7,6 +7,7 @@
 import { orAborted } from '../../base/race.ts';
 import { TokenBucket } from '../../base/token-bucket.ts';
 import type { CallContext, SessionView } from '../../host/context.ts';
+import type { McpCallOptions } from '../../mcp/connection.ts';
 import type { McpAddress } from '../../mcp/definition.ts';
 import { McpServer } from '../../mcp/server.ts';
 import type { PinStore } from '../../mcp/tool-pins.ts';
@@ -15,7 +16,7 @@ import type { ToolsPlugin } from '../tools/plugin.ts';
 import type { AnyTool } from '../tools/tool.ts';
 import { failure } from './errors.ts';
 import { mayUseServer } from './rights.ts';
-import { callError, toolsOf } from './tools.ts';
+import { type CallTool, callError, toolsOf } from './tools.ts';
 
 /** A server as the configuration or an agent describes it. */
 export interface ServerSpec {
@@ -27,6 +28,8 @@ export interface ServerSpec {
   readonly cwd: string;
   /** Its tools by their own names; undefined = all. */
   readonly tools?: ((name: string) => boolean) | undefined;
+  /** Its resources, by address and name; undefined = all. */
+  readonly resources?: ((uri: string, name: string) => boolean) | undefined;
   readonly required: boolean;
   readonly isDisabled: boolean;
   /** All sessions share one. */
@@ -49,6 +52,9 @@ export interface Instance {
   connectedAt: number;
   /** How long the last reply took, milliseconds. */
   lastReplyMs: number;
+  /** Its resources and prompts, as last listed. */
+  resources: number;
+  prompts: number;
   /** It was started once, or failed to start. */
   isSettled: boolean;
 }
@@ -116,13 +122,18 @@ export class Servers {
     return this.visible(session).find(({ id, isDisabled }) => !isDisabled && name.startsWith(`${id}__`));
   }
 
-  /** Starts what the session may use and was never started, and waits for it, but not for long. Never rejects. */
-  async startAll(context: CallContext): Promise<void> {
+  /**
+   * What the session may use. Starts what was never started, and waits for it, but not for long. Never rejects but for the end of
+   * the host.
+   */
+  async startAll(context: CallContext): Promise<readonly Instance[]> {
     const usable = this.visible(context.session).filter(({ isDisabled }) => !isDisabled);
-    const starting = usable.map((spec) => this.#instanceOf(spec, context)).filter(({ isSettled }) => !isSettled);
-    if (starting.length === 0) return;
+    const all = usable.map((spec) => this.#instanceOf(spec, context));
+    const starting = all.filter(({ isSettled }) => !isSettled);
+    if (starting.length === 0) return all;
     const bound = AbortSignal.any([context.signal, AbortSignal.timeout(LIST_WAIT_MS)]);
     await orAborted(Promise.allSettled(starting.map((instance) => this.#start(instance))), bound).catch(() => {});
+    return all;
   }
 
   /** Rejects with `mcp_server_unavailable`. */
@@ -215,7 +226,16 @@ export class Servers {
         if (bucket.take()) this.#deps.onNotification(instance, method, params);
       },
     });
-    const instance: Instance = { spec, server, session, connectedAt: 0, lastReplyMs: 0, isSettled: false };
+    const instance: Instance = {
+      spec,
+      server,
+      session,
+      connectedAt: 0,
+      lastReplyMs: 0,
+      resources: 0,
+      prompts: 0,
+      isSettled: false,
+    };
     return instance;
   }
 
@@ -260,18 +280,27 @@ export class Servers {
     this.#published.set(instance, { names, digests, publishing: publishing.catch(() => {}) });
   }
 
-  async #call(
+  #call(
     instance: Instance,
     tool: string,
     args: Readonly<Record<string, unknown>>,
     context: CallContext,
-    onProgress: Parameters<Parameters<typeof toolsOf>[2]>[3],
-  ): ReturnType<Parameters<typeof toolsOf>[2]> {
+    onProgress: Parameters<CallTool>[3],
+  ): ReturnType<CallTool> {
+    return this.request(instance, context, (server, options) => server.call(tool, args, { ...options, onProgress }));
+  }
+
+  /** Makes a request of a server, started if need be. Rejects with the codes of this capability. */
+  async request<Result>(
+    instance: Instance,
+    context: CallContext,
+    work: (server: McpServer, options: McpCallOptions) => Promise<Result>,
+  ): Promise<Result> {
     const { server, spec } = instance;
     const startedAt = performance.now();
     const { signal } = context;
     try {
-      return await server.call(tool, args, { signal, timeoutMs: spec.timeoutMs, onProgress });
+      return await work(server, { signal, timeoutMs: spec.timeoutMs });
     } catch (thrown) {
       if (signal.aborted) throw thrown;
       if (server.health.state !== 'ready' && asError(thrown).detail.may_have_run !== true)

@@ -95,6 +95,7 @@ export async function registeredServer(
   { workspace, env, newId }: { workspace: string; env: Variables; newId: () => string },
 ): Promise<ServerSpec> {
   const { transport = 'stdio', cmd = [], cwd = '', url = '', headers = {}, tool_allow_list: tools = [] } = config;
+  const { resource_allow_list: resources = [] } = config;
   const id = config.server_id || newId();
   if (!ID.test(id)) {
     throw failure('invalid', 'server_id must be 1 to 32 letters, digits, "_" or "-"', { field: 'server_id' });
@@ -106,6 +107,7 @@ export async function registeredServer(
     address,
     cwd: await folderOf(workspace, cwd),
     tools: tools.length === 0 ? undefined : (each) => tools.includes(each),
+    resources: resources.length === 0 ? undefined : (uri, name) => resources.includes(uri) || resources.includes(name),
     required: false,
     isDisabled: false,
     isShared: false,

@@ -101,6 +101,9 @@ export function callError(thrown: unknown, server: string, isIdempotent: boolean
     return failure('tool_changed', `${message}; ${advice}`, { server, ...detail }, thrown);
   }
   if (thrown instanceof HandfastError) return thrown;
+  // The number of the protocol for a resource that does not exist.
+  if ((thrown as { code?: unknown }).code === -32_002)
+    return failure('resource_not_found', message, { server }, thrown);
   // The number of JSON-RPC for arguments that do not fit.
   if ((thrown as { code?: unknown }).code === -32_602) return fail('schema_violation', message, { server }, thrown);
   return failure('protocol_error', message, { server }, thrown);

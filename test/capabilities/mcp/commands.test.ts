@@ -24,6 +24,10 @@ test('servers are listed, called and their changes accepted from the command lin
   const data = await user.json(['mcp', 'call', 'everything', 'get-structured-content', '{"location": "Chicago"}']);
   assert.equal(typeof data.temperature, 'number');
   assert.equal((await user.failure(['mcp', 'call', 'everything', 'echo', 'hello'])).code, 'usage');
+  assert.match((await user.run(['mcp', 'resources', 'odd'])).stdout, /^odd:249 +odd +r249$/m);
+  assert.match((await user.run(['mcp', 'read', 'odd:5'])).stdout, /^of \d+$/m);
+  assert.match((await user.run(['mcp', 'prompts'])).stdout, /^greet +odd +who *$/m);
+  assert.equal((await user.run(['mcp', 'prompt', 'greet', '{"who": "Ada"}'])).stdout, 'user: Greet Ada\n');
   assert.equal((await user.failure(['mcp', 'call', 'gone', 'pid'])).code, 'unknown_tool');
   await user.run(['mcp', 'call', 'odd', 'shifty']);
   writeFileSync(join(user.cwd, 'DEFINITION'), 'another');

@@ -28,8 +28,13 @@ for (const [name, { properties }] of Object.entries(published.$defs)) {
 }
 
 test('every line of the set that is served here is valid, with unknown fields too', () => {
-  const served = vectors.filter(({ type }) => type.startsWith('mcp/server/'));
-  assert.equal(served.length, 14);
+  const served = vectors.filter(({ type }) => checks.has(type));
+  assert.equal(served.length, 34);
+  assert.deepEqual(
+    [...new Set(vectors.map(({ type }) => type))].filter((type) => !checks.has(type)),
+    ['mcp/sample/req', 'mcp/sample/resp', 'mcp/root/list/req', 'mcp/root/list/resp'],
+    'what is not served',
+  );
   for (const message of served) {
     const check = checks.get(message.type) ?? assert.fail(message.type);
     assert.ok(check(message), `${message.type}: ${JSON.stringify(check.errors)}`);
@@ -60,12 +65,20 @@ async function peerOf(t: TestContext): Promise<Peer> {
 
 test('every request of the set gets one reply of its type, and what may not be is refused with ok false', async (t) => {
   const peer = await peerOf(t);
-  const sent = vectors.filter(({ type }) => type.startsWith('mcp/server/') && type.endsWith('/req'));
+  const sent = vectors.filter(({ type }) => checks.has(type) && type.endsWith('/req'));
   for (const message of sent) {
     const reply = await ask(peer, message);
+    // A list of a server that is not there.
+    if (reply.type === 'error') {
+      assert.deepEqual(
+        [reply.code, /list/.test(message.type), message.server_id],
+        ['mcp_server_not_found', true, 'fs'],
+      );
+      continue;
+    }
     assert.equal(reply.type, message.type.replace(/req$/, 'resp'));
     assert.ok(checks.get(reply.type)?.(reply), JSON.stringify(reply));
-    if (!reply.type.startsWith('mcp/server/list')) assert.equal(reply.ok, false);
+    if (!/list/.test(reply.type)) assert.match(reply.error ?? reply.refusal.code, /^mcp/);
   }
 });
 
@@ -78,6 +91,10 @@ test('a plain client adds a server, calls its tools as <server_id>__<tool>, and 
   const { tools } = await ask(peer, { type: 'tool/list/req', id: '2', ...body });
   const shifty = tools.find(({ name }: Message) => name === 'odd__shifty');
   assert.deepEqual(shifty.tags, ['mcp', 'odd', 'Odd']);
+  const list = { type: 'mcp/resource/list/req', ...body, server_id: 'odd' };
+  const first = await ask(peer, { ...list, id: '6', cursor: '' });
+  const second = await ask(peer, { ...list, id: '7', cursor: first.next_cursor });
+  assert.deepEqual([first.resources.length, second.resources.length, second.next_cursor], [200, 50, '']);
   const call = { type: 'tool/call/req', id: '3', ...body, tool_name: 'odd__shifty', arguments: {} };
   const { data } = await ask(peer, call);
   assert.deepEqual([data.success, data.data.content[0].text], [true, 'harmless']);

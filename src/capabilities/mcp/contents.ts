@@ -1,0 +1,217 @@
+/**
+ * Resources and prompts of MCP servers: listed over all servers, read, and subscribed to by sessions.
+ *
+ * A part of `plugin.ts`.
+ */
+import type { CallContext, SessionView } from '../../host/context.ts';
+import { type Handler, handle } from '../../host/plugin.ts';
+import type { McpConnection } from '../../mcp/connection.ts';
+import type { McpContents, McpPrompt, McpResource } from '../../mcp/definition.ts';
+import { failure } from './errors.ts';
+import type { Prompt, Resource, ResourceContent } from './mcp.schema.ts';
+import * as messages from './messages.ts';
+import { refusable } from './refusable.ts';
+import type { Instance, Servers } from './servers.ts';
+
+const PAGE = 200;
+/** Subscriptions of one session. */
+const MAX_SUBSCRIPTIONS = 256;
+
+export class Contents {
+  readonly #servers: () => Servers;
+  /** Who is notified of changes, by server and address. */
+  readonly #subscribed = new Map<Instance, Map<string, Set<SessionView>>>();
+
+  constructor(servers: () => Servers) {
+    this.#servers = servers;
+  }
+
+  get methods(): readonly Handler[] {
+    return [
+      handle(messages.resourceList, async (request, context) => {
+        const { server_id = '' } = request;
+        const found = await this.#listed(server_id, context, (instance) => this.#resources(instance, context));
+        const { page, next } = pageOf(found, cursorOf(request));
+        return { resources: page.map(({ instance, entry }) => resourceOf(entry, instance)), next_cursor: next };
+      }),
+      handle(messages.resourceRead, ({ uri, server_id = '' }, context) =>
+        refusable({ contents: [] as ResourceContent[], server_id }, async () => {
+          const instance = await this.#serverOfResource(uri, server_id, context);
+          const parts = await this.#use(instance, context, (connection, options) => connection.read(uri, options));
+          return { contents: parts.map(contentOf), server_id: instance.spec.id, error: '' };
+        }),
+      ),
+      handle(messages.resourceSubscribe, ({ uri, server_id = '' }, context) =>
+        refusable({ ok: false }, async () => {
+          await this.#subscribe(await this.#serverOfResource(uri, server_id, context), uri, context);
+          return { ok: true, error: '' };
+        }),
+      ),
+      handle(messages.resourceUnsubscribe, ({ uri, server_id = '' }, { session }) => {
+        let ok = false;
+        for (const instance of this.#subscribed.keys()) {
+          if (server_id !== '' && instance.spec.id !== server_id) continue;
+          ok = this.#end(instance, uri, session) || ok;
+        }
+        return { ok };
+      }),
+      handle(messages.promptList, async (request, context) => {
+        const { server_id = '' } = request;
+        const found = await this.#listed(server_id, context, (instance) => this.#prompts(instance, context));
+        const { page, next } = pageOf(found, cursorOf(request));
+        return { prompts: page.map(({ instance, entry }) => promptOf(entry, instance)), next_cursor: next };
+      }),
+      handle(messages.promptGet, ({ name, arguments: args = {}, server_id = '' }, context) =>
+        refusable({ messages: [], server_id }, async () => {
+          const found = await this.#listed(server_id, context, (instance) => this.#prompts(instance, context));
+          const instance = found.find(({ entry }) => entry.name === name)?.instance;
+          if (instance === undefined) {
+            throw failure('prompt_not_found', `no MCP server has the prompt ${JSON.stringify(name.slice(0, 64))}`);
+          }
+          const texts = Object.fromEntries(Object.entries(args).map(([key, value]) => [key, String(value)]));
+          const { description = '', messages } = await this.#use(instance, context, (connection, options) =>
+            connection.prompt(name, texts, options),
+          );
+          const lines = messages.map(({ role, content }) => ({ role, content }));
+          return { description, messages: lines, server_id: instance.spec.id, error: '' };
+        }),
+      ),
+    ];
+  }
+
+  /** The sessions that subscribed to a resource. */
+  subscribers(instance: Instance, uri: string): Iterable<SessionView> {
+    return this.#subscribed.get(instance)?.get(uri) ?? [];
+  }
+
+  /** The session ended: so do its subscriptions. */
+  endSession(session: SessionView): void {
+    for (const [instance, byUri] of this.#subscribed) {
+      for (const uri of [...byUri.keys()]) this.#end(instance, uri, session);
+    }
+  }
+
+  /** What the named server lists, or every one that can be used. */
+  async #listed<Entry>(
+    server: string,
+    context: CallContext,
+    list: (instance: Instance) => Promise<readonly Entry[]>,
+  ): Promise<readonly { readonly instance: Instance; readonly entry: Entry }[]> {
+    if (server !== '') {
+      const instance = this.#servers().find(server, context);
+      return (await list(instance)).map((entry) => ({ instance, entry }));
+    }
+    const instances = await this.#servers().startAll(context);
+    const ready = instances.filter(({ server }) => server.health.state === 'ready');
+    // One that fails now says so in the list of servers.
+    const lists = await Promise.all(ready.map((instance) => list(instance).catch(() => [])));
+    context.signal.throwIfAborted();
+    return ready.flatMap((instance, at) => (lists[at] as readonly Entry[]).map((entry) => ({ instance, entry })));
+  }
+
+  async #resources(instance: Instance, context: CallContext): Promise<readonly McpResource[]> {
+    const all = await this.#use(instance, context, (connection) => connection.resources(context.signal));
+    const allowed = all.filter(({ uri, name = '' }) => instance.spec.resources?.(uri, name) !== false);
+    instance.resources = allowed.length;
+    return allowed;
+  }
+
+  async #prompts(instance: Instance, context: CallContext): Promise<readonly McpPrompt[]> {
+    const all = await this.#use(instance, context, (connection) => connection.prompts(context.signal));
+    instance.prompts = all.length;
+    return all;
+  }
+
+  /** The named server, which may have resources that it does not list, or the one that lists it. */
+  async #serverOfResource(uri: string, server: string, context: CallContext): Promise<Instance> {
+    if (server !== '') {
+      const instance = this.#servers().find(server, context);
+      if (instance.spec.resources === undefined) return instance;
+    }
+    const found = await this.#listed(server, context, (instance) => this.#resources(instance, context));
+    const instance = found.find(({ entry }) => entry.uri === uri)?.instance;
+    if (instance !== undefined) return instance;
+    const message = `no MCP server lists ${JSON.stringify(uri.slice(0, 120))}`;
+    throw failure('resource_not_found', `${message}; name the server of a resource that is not listed`);
+  }
+
+  async #subscribe(instance: Instance, uri: string, context: CallContext): Promise<void> {
+    const { session } = context;
+    const own = [...this.#subscribed.values()]
+      .flatMap((byUri) => [...byUri.values()])
+      .filter((all) => all.has(session));
+    if (own.length >= MAX_SUBSCRIPTIONS) {
+      throw failure('full', `a session has at most ${MAX_SUBSCRIPTIONS} subscriptions`, { limit: MAX_SUBSCRIPTIONS });
+    }
+    const byUri = this.#subscribed.get(instance) ?? new Map<string, Set<SessionView>>();
+    // First, because a change may arrive at once.
+    byUri.set(uri, (byUri.get(uri) ?? new Set()).add(session));
+    this.#subscribed.set(instance, byUri);
+    try {
+      await this.#servers().request(instance, context, (server, options) => server.subscribe(uri, options));
+    } catch (error) {
+      this.#end(instance, uri, session);
+      throw error;
+    }
+    // The session may have ended meanwhile.
+    if (session.signal.aborted) this.#end(instance, uri, session);
+  }
+
+  /** False: the session had no such subscription. */
+  #end(instance: Instance, uri: string, session: SessionView): boolean {
+    const byUri = this.#subscribed.get(instance);
+    const sessions = byUri?.get(uri);
+    if (sessions?.delete(session) !== true) return false;
+    if (sessions.size > 0) return true;
+    byUri?.delete(uri);
+    if (byUri?.size === 0) this.#subscribed.delete(instance);
+    void instance.server.unsubscribe(uri);
+    return true;
+  }
+
+  #use<Result>(
+    instance: Instance,
+    context: CallContext,
+    work: (connection: McpConnection, options: { signal: AbortSignal; timeoutMs: number }) => Promise<Result>,
+  ): Promise<Result> {
+    return this.#servers().request(instance, context, (server, options) =>
+      server.use(options, (connection) => work(connection, options)),
+    );
+  }
+}
+
+/** These two requests have a text where others have a number of the journal. */
+function cursorOf(request: object): string {
+  const { cursor } = request as { readonly cursor?: unknown };
+  return typeof cursor === 'string' ? cursor : '';
+}
+
+/** @param cursor how many entries were read before; empty = none */
+function pageOf<Entry>(entries: readonly Entry[], cursor: string): { page: readonly Entry[]; next: string } {
+  const from = cursor === '' ? 0 : Number(cursor);
+  if (!Number.isSafeInteger(from) || from < 0) {
+    throw failure('invalid', 'the cursor is not one of this host', { field: 'cursor' });
+  }
+  const next = from + PAGE < entries.length ? String(from + PAGE) : '';
+  return { page: entries.slice(from, from + PAGE), next };
+}
+
+const resourceOf = (
+  { uri, name = '', description = '', mimeType = '', annotations = {} }: McpResource,
+  { spec }: Instance,
+): Resource => ({ uri, name, description, mime_type: mimeType, server_id: spec.id, annotations });
+
+const contentOf = ({ uri, mimeType, text, blob }: McpContents): ResourceContent => ({
+  uri,
+  mime_type: mimeType ?? (blob === undefined ? 'text/plain' : 'application/octet-stream'),
+  text: text ?? '',
+  blob: blob ?? '',
+  type: blob === undefined ? 'text' : 'blob',
+});
+
+const promptOf = ({ name, description = '', arguments: args = [] }: McpPrompt, { spec }: Instance): Prompt => ({
+  name,
+  description,
+  server_id: spec.id,
+  arguments: args.map((each) => ({ ...each })),
+});
