@@ -140,6 +140,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       log,
       workspace,
       dataDir: options.dataDir,
+      storage: options.storage,
       changed: this.#changed,
       openState: this.#state.open,
       sharedState: options.sharedState,

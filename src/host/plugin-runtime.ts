@@ -11,6 +11,7 @@ import { sleep } from '../base/sleep.ts';
 
 import type { Principal, SessionView } from '../session/principal.ts';
 import { grantOf } from '../session/rights.ts';
+import type { StorageShares } from '../session/storage-shares.ts';
 import { asError, fail, type HandfastError } from '../wire/errors.ts';
 import { checkPlugin } from './check-plugin.ts';
 import type { CallContext } from './context.ts';
@@ -27,6 +28,8 @@ export interface RuntimeDeps {
   readonly dataDir: string | undefined;
   /** Notifies the agents that a capability changed. */
   changed(capability: string, session: SessionView | undefined): void;
+  /** What each principal may store; undefined: as much as its own limits say. */
+  readonly storage: StorageShares | undefined;
   /** Opens the state of all plugins, once. */
   openState(): Promise<StateDatabase>;
   /** Where requests go while another host has the state; undefined: they fail with `journal_locked`. */
@@ -192,6 +195,14 @@ export class PluginRuntime implements PluginContext {
 
   changed(session?: SessionView): void {
     this.#deps.changed(this.plugin.type, session);
+  }
+
+  stored(principal: Pick<Principal, 'name' | 'limits'>, bytes?: number): number {
+    const { storage } = this.#deps;
+    if (storage === undefined) return principal.limits?.storedBytes ?? Number.POSITIVE_INFINITY;
+    const item = `files/${this.plugin.name}/${principal.name}`;
+    if (bytes !== undefined) storage.set(item, principal.name, bytes);
+    return storage.most(item, principal);
   }
 
   dataFolder(): Promise<string> {

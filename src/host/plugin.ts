@@ -66,6 +66,12 @@ export interface PluginContext {
    */
   dataFolder(): Promise<string>;
   /**
+   * Counts what this plugin stores for a principal outside of `store` in its share of all that is stored
+   * (`limits.stored_bytes`): with `bytes`, in place of what was counted before. Returns how many bytes this plugin may store
+   * outside of `store` for it. @see docs/capabilities.md#state
+   */
+  stored(principal: Pick<Principal, 'name' | 'limits'>, bytes?: number): number;
+  /**
    * Says that the facts or the lists of this capability changed, for one session or for all: agents that agreed to
    * handfast/capabilities get `capabilities/changed/push`.
    */

@@ -1,5 +1,5 @@
 /**
- * How many bytes are stored for each principal that only it deletes: events of its sessions and the state of plugins. Refuses
+ * How many bytes are stored for each principal that only it deletes: events of its sessions, state and files of plugins. Refuses
  * those that have used up their share.
  *
  * Made by `server/serve.ts` for both. The sums are read from the stores at the start (`recovery.ts`, `host/store/database.ts`),
@@ -16,6 +16,9 @@ export interface StorageLimits {
   /** Bytes of all together: past that, principals with more than an equal part are refused. */
   readonly totalStoredBytes: number;
 }
+
+/** What is needed of a principal. */
+type Owner = Pick<Principal, 'name' | 'limits'>;
 
 /** Retry delay in a refusal, milliseconds. Waiting alone does not help; its message says what does. */
 const RETRY_AFTER_MS = 60_000;
@@ -55,12 +58,31 @@ export class StorageShares {
     else this.#owners.delete(known.owner);
   }
 
-  /** Fails with `over_capacity` for a principal that may store nothing more. */
-  mustHaveRoom({ name, limits }: Principal): void {
-    const used = this.#owners.get(name) ?? 0;
+  /** So many bytes are stored of an item, in place of what was counted of it. */
+  set(item: string, owner: string, bytes: number): void {
+    this.delete(item);
+    if (bytes > 0) this.add(item, owner, bytes);
+  }
+
+  /** Bytes that may be stored of an item, beside all else of its owner. */
+  most(item: string, owner: Owner): number {
+    const { used, most } = this.#room(owner);
+    return Math.max(0, Math.floor(most - used)) + (this.#items.get(item)?.bytes ?? 0);
+  }
+
+  #room({ name, limits }: Owner): { readonly used: number; readonly most: number } {
     const own = limits?.storedBytes ?? this.#limits.storedBytes;
     const stored = { bytes: this.#bytes, owners: this.#owners.size };
-    const most = mayStore(stored, { own, total: this.#limits.totalStoredBytes });
+    return {
+      used: this.#owners.get(name) ?? 0,
+      most: mayStore(stored, { own, total: this.#limits.totalStoredBytes }),
+    };
+  }
+
+  /** Fails with `over_capacity` for a principal that may store nothing more. */
+  mustHaveRoom(owner: Owner): void {
+    const { name } = owner;
+    const { used, most } = this.#room(owner);
     if (used < most) return;
     this.#refused += 1;
     throw fail(

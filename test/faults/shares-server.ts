@@ -20,7 +20,7 @@ const SOON_MS = 60_000;
 
 export interface SharesServer {
   readonly folder: string;
-  agent(name: string): Promise<Awaited<ReturnType<typeof connect<'tools'>>>>;
+  agent(name: string): Promise<Awaited<ReturnType<typeof connect<'tools' | 'memory'>>>>;
   client(name: string): Promise<Awaited<ReturnType<typeof connectControl>>>;
   /** One share of `/status`. */
   share(name: string): Promise<ShareUsage & { readonly evicted?: number }>;
@@ -58,7 +58,7 @@ export async function sharesServer(
   };
   return {
     folder,
-    agent: (name) => connect(server.url as string, { capabilities: ['tools'], token: tokenOf(name) }),
+    agent: (name) => connect(server.url as string, { capabilities: ['tools', 'memory'], token: tokenOf(name) }),
     client: (name) => connectControl(server.url as string, { token: tokenOf(name) }),
     share,
     async until(name, holds) {

@@ -1,6 +1,6 @@
 /**
  * What plugins store for a principal counts in its share of stored bytes, with the events of its sessions, under any agent names
- * it uses: past it the principal is refused until it deletes, also after a restart, and no other is.
+ * it uses: past it the principal is refused until it deletes, also after a restart, and no other is. What its memory holds counts too.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -50,5 +50,45 @@ test('a principal whose plugins store its share is refused until it deletes, and
     const before = (await server.share('stored_bytes')).principals;
     await server.restart();
     assert.deepEqual((await server.share('stored_bytes')).principals, before, 'counted at the start');
+  }
+});
+
+test('the memory of each principal counts in its share, and has what all else has left of it', async (t) => {
+  const grants = 'roles: [client], capabilities: [tools, memory], tools: { allow: [keep] }';
+  const server = await sharesServer(
+    t,
+    { greedy: grants, other: grants },
+    `limits: { stored_bytes: ${SHARE} }\nplugins: [./keeper.mjs, memory]\n`,
+    { 'keeper.mjs': PLUGIN },
+  );
+  const counted = async (name: string): Promise<number> => (await server.share('stored_bytes')).principals[name] ?? 0;
+  const entry = (key: string) => ({ key, content: 'x'.repeat(8 * KIB) });
+  const inMemory = async <Result>(
+    name: string,
+    work: (memory: Awaited<ReturnType<Awaited<ReturnType<typeof server.agent>>['memory']['open']>>) => Promise<Result>,
+  ): Promise<Result> => {
+    await using agent = await server.agent(name);
+    return await work(await agent.memory.open());
+  };
+  const agent = await server.agent('greedy');
+  await agent.tools.call('keep', { key: 'state', bytes: 32 * KIB });
+  await agent.close();
+  const state = await counted('greedy');
+  for (const key of ['a', 'b', 'c']) await inMemory('greedy', (memory) => memory.store(entry(key)).then());
+  assert.ok((await counted('greedy')) >= state + 24 * KIB, 'the memory is counted with the state');
+  for (let round = 0; round < 2; round += 1) {
+    await assert.rejects(
+      inMemory('greedy', (memory) => memory.store(entry('more')).then()),
+      (error: { code: string; detail: { quota: { bytes: number } } }) => {
+        assert.deepEqual([error.code, error.detail.quota.bytes], ['memory_full', SHARE - state]);
+        return true;
+      },
+    );
+    await inMemory('other', (memory) => memory.store(entry(`o${round}`)).then());
+    // What it forgets makes room, for the memory and for all else.
+    await inMemory('greedy', (memory) => memory.forget({ keys: ['a'] }));
+    assert.ok((await counted('greedy')) < state + 20 * KIB);
+    await inMemory('greedy', (memory) => memory.store(entry('a')).then());
+    await server.restart();
   }
 });

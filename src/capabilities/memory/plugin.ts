@@ -71,7 +71,7 @@ export function memoryPlugin(options: MemoryPluginOptions = {}): Plugin {
     if (apiKeyEnv !== undefined && key === undefined) {
       throw fail('not_configured', `the environment variable ${apiKeyEnv} with the key of the embedder is not set`);
     }
-    return new MemoryEngine({
+    const limited = {
       folder: await host.dataFolder(),
       quotaEntries: limits.maxEntries ?? maxEntries,
       quotaBytes: limits.maxBytes ?? maxBytes,
@@ -79,7 +79,8 @@ export function memoryPlugin(options: MemoryPluginOptions = {}): Plugin {
       historyVersions: limits.historyVersions ?? defaults.historyVersions,
       workingDays: limits.workingDays ?? defaults.workingDays,
       embedder: embedder && { baseUrl, model, key, timeoutMs },
-    });
+    };
+    return new MemoryEngine(limited, (name, bytes) => host.stored({ name }, bytes));
   };
   const run: MemoryEngine['run'] = async (name, asker, args, signal) => {
     engine ??= start().catch((thrown: unknown) => {
@@ -90,7 +91,7 @@ export function memoryPlugin(options: MemoryPluginOptions = {}): Plugin {
   };
   const ask = (context: CallContext): Asker => {
     users.add(context.session);
-    return askerOf(context.session);
+    return { ...askerOf(context.session), storedBytes: host.stored(context.session.principal) };
   };
   /** The shared spaces of a memory, as far as the principal may still read them. */
   const readable = (context: CallContext, memory: string): readonly string[] =>
@@ -213,7 +214,6 @@ const askerOf = ({ id, agentId, principal }: SessionView): Asker => ({
   principal: principal.name,
   agent: agentId,
   session: id,
-  storedBytes: principal.limits?.storedBytes,
 });
 
 function selectionOf(

@@ -20,6 +20,7 @@ const NEVER_ABORTED = new AbortController().signal;
 
 export class MemoryEngine {
   readonly #options: EngineOptions;
+  readonly #stored: (principal: string, bytes: number) => void;
   readonly #pending = new Map<number, Settle>();
   /** Which requests are in the thread: those of one principal do not hold up the others. */
   readonly #slots = new SharedSlots('requests to the memory', {
@@ -31,8 +32,10 @@ export class MemoryEngine {
   #lastId = 0;
   #closed = false;
 
-  constructor(options: EngineOptions) {
+  /** `stored` is called with what a principal has stored, when that may have changed. */
+  constructor(options: EngineOptions, stored: (principal: string, bytes: number) => void = () => {}) {
     this.#options = options;
+    this.#stored = stored;
   }
 
   /**
@@ -98,7 +101,8 @@ export class MemoryEngine {
     });
     this.#thread = thread;
     thread.unref();
-    thread.on('message', ({ id, value, error }: ThreadReply) => {
+    thread.on('message', ({ id, value, stored, error }: ThreadReply) => {
+      if (stored !== undefined) this.#stored(stored.principal, stored.bytes);
       const settle = this.#pending.get(id);
       this.#pending.delete(id);
       // While it closes, the process waits until the thread has ended.

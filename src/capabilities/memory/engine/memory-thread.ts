@@ -20,6 +20,8 @@ export interface ThreadRequest {
 export interface ThreadReply {
   readonly id: number;
   readonly value?: unknown;
+  /** What is stored for the principal now, after a request that may have changed it. */
+  readonly stored?: { readonly principal: string; readonly bytes: number };
   readonly error?: {
     readonly code: string;
     readonly message: string;
@@ -30,6 +32,9 @@ export interface ThreadReply {
     readonly cause: string | undefined;
   };
 }
+
+/** Operations after which a principal may have more or fewer bytes; `init` is the first of a session. */
+const COUNTED: ReadonlySet<OperationName> = new Set(['init', 'store', 'forget', 'publish', 'endSession']);
 
 const port = parentPort;
 if (port !== null) {
@@ -43,7 +48,10 @@ if (port !== null) {
     }
     void (async () => {
       try {
-        port.postMessage({ id, value: await service.run(name, asker, args as never) } satisfies ThreadReply);
+        const value = await service.run(name, asker, args as never);
+        const { principal } = asker;
+        const stored = COUNTED.has(name) ? { principal, bytes: await service.bytesOf(asker) } : undefined;
+        port.postMessage({ id, value, ...(stored && { stored }) } satisfies ThreadReply);
       } catch (thrown) {
         const { code, message, detail, retryable, capability, cause } = asError(thrown);
         const reason = cause instanceof Error ? cause.stack : undefined;

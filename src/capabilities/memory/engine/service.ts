@@ -91,6 +91,11 @@ export class MemoryService {
     return this.#handlers[name](asker, args);
   }
 
+  /** What is stored for a principal; the shared spaces count for no principal. */
+  bytesOf(asker: Asker): Promise<number> {
+    return this.#own(asker, (database) => database.usage().bytes);
+  }
+
   close(): void {
     this.#closed = true;
     for (const timer of this.#timers) clearInterval(timer);

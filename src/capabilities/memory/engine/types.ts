@@ -36,7 +36,7 @@ export interface Asker {
   readonly principal: string;
   readonly agent: string;
   readonly session: string;
-  /** Bytes that this principal may store anywhere (`limits.stored_bytes` of its own); undefined: no such limit. */
+  /** Bytes that the memory of this principal may have beside all else that is stored for it; undefined: no such limit. */
   readonly storedBytes?: number | undefined;
 }
 
