@@ -1,7 +1,7 @@
 /**
  * `npm run bench:env-wire`: steps of CartPole a second over the wire, with the host in a process of its own: one session in turn
  * (TCP and Unix socket), one session that does not wait, 32 sessions, and batches; beside OpenEnv's own server and client where a
- * Python has them.
+ * Python has them, and beside two processes of Node that exchange as many bytes and do nothing else: no step in turn can be faster.
  *
  *   npm run bench:env-wire -- [--rounds N] [--seconds N] [--python PROGRAM]
  *
@@ -12,6 +12,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createConnection } from 'node:net';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -25,6 +26,9 @@ const SESSIONS = 32;
 const BATCH = 64;
 const PIPELINE = 16;
 const TICKS_PER_SECOND = 100;
+/** Bytes of a step of CartPole and of its reply, over the wire. */
+const REQUEST_BYTES = 198;
+const REPLY_BYTES = 442;
 
 const { values } = parseArgs({
   options: {
@@ -74,7 +78,8 @@ async function play(agent: Agent, instance: string): Promise<number> {
   const begun = performance.now();
   while (performance.now() - begun < seconds * 1000) {
     if (episode.done) {
-      await episode.close();
+      // Both leave in one write: OpenEnv's client needs one message for the next episode, too.
+      void episode.close();
       episode = await agent.env.reset('CartPole-v1', { instance });
     } else {
       await episode.step(steps % 2);
@@ -95,6 +100,28 @@ async function timed(address: string, sessions: number, width: number): Promise<
   return { steps, took };
 }
 
+/** As many bytes as steps and their replies have, in turn. */
+async function echoed({ line: port }: { readonly line: string }): Promise<Played> {
+  const socket = createConnection({ host: '127.0.0.1', port: Number(port), noDelay: true });
+  await once(socket, 'connect');
+  const request = `${'x'.repeat(REQUEST_BYTES - 1)}\n`;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const begun = performance.now();
+  let steps = 0;
+  let received = 0;
+  socket.on('data', ({ length }) => {
+    received += length;
+    if (received < (steps + 1) * REPLY_BYTES) return;
+    steps++;
+    if (performance.now() - begun < seconds * 1000) socket.write(request, 'latin1');
+    else resolve();
+  });
+  socket.write(request, 'latin1');
+  await promise;
+  socket.destroy();
+  return { steps, took: (performance.now() - begun) / 1000 };
+}
+
 /** One session, batches of steps. */
 async function batches(address: string): Promise<Played> {
   await using agent = await agentAt(address);
@@ -113,6 +140,7 @@ const folder = mkdtempSync(join(tmpdir(), 'env-wire-'));
 const sockets = process.platform === 'win32' ? [] : [`unix://${join(folder, 'socket')}`];
 const host = await started([process.execPath, '-C', 'handfast-source', join(CHILDREN, 'env-host.ts'), ...sockets]);
 const [tcp, unix] = JSON.parse(host.line) as [string, string?];
+const echo = await started([process.execPath, join(CHILDREN, 'echo.mjs'), String(REPLY_BYTES)]);
 const script = join(CHILDREN, 'openenv_cartpole.py');
 const openEnv = values.python === '' ? undefined : await started([values.python, script, 'serve']);
 
@@ -132,6 +160,7 @@ const workloads: Record<string, Workload> = {
   ...(openEnv && {
     'OpenEnv (WebSocket), one session, in turn': { server: openEnv.child, run: () => openEnvClient(openEnv) },
   }),
+  'as many bytes over TCP between two processes of Node, in turn': { server: echo.child, run: () => echoed(echo) },
   'TCP, one session, in turn': ours(() => timed(tcp, 1, 1)),
   ...(unix !== undefined && { 'Unix socket, one session, in turn': ours(() => timed(unix, 1, 1)) }),
   [`TCP, one session, ${PIPELINE} episodes at once`]: ours(() => timed(tcp, 1, PIPELINE)),
@@ -157,6 +186,7 @@ try {
   }
 } finally {
   host.child.kill();
+  echo.child.kill();
   openEnv?.child.kill();
   rmSync(folder, { recursive: true, force: true });
 }
