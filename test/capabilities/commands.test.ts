@@ -64,6 +64,8 @@ const table: Readonly<Record<string, Row>> = {
     fails: [['nothing', 'good'], 'usage', /^the reward must be a number, got "good"/],
   },
   'learning stats': { fails: [['--component'], 'usage', /unknown option/] },
+  'learning experiences': { fails: [['x'], 'usage', /too many arguments/] },
+  'learning feedback': { fails: [['x'], 'usage', /too many arguments/] },
   'learning adapt': {
     does: ['search'],
     fails: [

@@ -5,6 +5,7 @@
  * What a capability does beyond that is tested in its own folder.
  */
 import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
 import { getEventListeners } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -27,7 +28,7 @@ import type { Grants, Principal } from '../../src/session/principal.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { memoryPair } from '../../src/transport/memory.ts';
 import { asError, type HandfastError } from '../../src/wire/errors.ts';
-import { type Json, User } from '../cli/command.ts';
+import { Command, type Json, User } from '../cli/command.ts';
 import { temporaryFolder } from '../host/temporary-folder.ts';
 import { root } from '../rules/scan.ts';
 import { rawAgent } from '../support/raw-agent.ts';
@@ -61,6 +62,9 @@ interface Row {
 
 /** The type of the reply to a request. */
 const replyTo = (type: string): string => (type.endsWith('/req') ? type.replace(/req$/, 'resp') : `${type}/resp`);
+
+/** A file that may not grow is a full disk to all that write. */
+const noLimit = spawnSync('prlimit', ['--fsize=1000000', 'true']).status === 0 ? false : 'prlimit is missing';
 
 let made = 0;
 const unique = (): string => `name-${++made}`;
@@ -183,7 +187,7 @@ const table: readonly Row[] = [
     async many(agent) {
       const child = await new ProcClient(agent).spawn(['cat']);
       return {
-        next: (at) => child.write(`line ${at}\n`),
+        next: (at, options) => child.write(`line ${at}\n`, options),
         async count() {
           await child.eof();
           let lines = 0;
@@ -387,12 +391,19 @@ for (const row of table) {
         assert.ok(failed > before, `no call ended with ${code}`);
       }
       assert.deepEqual(getEventListeners(controller.signal, 'abort'), []);
+      // Behind all that was sent.
+      await agent.ping();
       const busy = (): number => host.health().running + host.health().abandoned;
       for (let waited = 0; busy() > 0 && waited < 10_000; waited += 10) await sleep(10);
       assert.equal(busy(), 0);
+      // Acknowledged behind all that is still being made.
+      await next(10_000);
+      made += 1;
       const counted = await count();
       assert.ok(counted >= made && counted <= made + failed, `${counted} of ${made} made and ${failed} failed`);
-      await next(10_000);
+      // The count of a process is its end.
+      if (row.volatile === true) return;
+      await next(10_001);
       assert.equal(await count(), counted + 1, 'nothing is made later');
     });
 
@@ -464,6 +475,63 @@ describe('hosts as processes', { timeout: 240_000 }, () => {
     }
     t.diagnostic(`${lines.length} lines of audit`);
   });
+
+  for (const row of durable) {
+    test(`${row.name} on a full disk refuses with disk_full, reads, and has what it acknowledged once there is space`, {
+      skip: noLimit,
+    }, async (t) => {
+      const user = new User();
+      users.push(user);
+      const config = user.write('state.yaml', `audit: { enabled: false }\n${plugins}`);
+      const line = user.line(['up', '--json', '--port', '0', '--config', config]);
+      const options = { cwd: user.cwd, env: user.environment() };
+      const limited = new Command(spawn('prlimit', ['--fsize=600000', ...line], options));
+      t.after(() => limited.child.kill('SIGKILL'));
+      await limited.says('\n');
+      const { url, token_file } = JSON.parse(limited.stdout) as { url: string; token_file: string };
+      const asked = { capabilities: [row.name], agentId: 'one', token: readFileSync(token_file, 'utf8').trim() };
+      const agent = await connect(url, asked);
+      t.after(() => agent.close());
+      const { next, count } = await row.many(agent);
+      let made = 0;
+      let failure: HandfastError | undefined;
+      while (failure === undefined && made < 5_000) {
+        await next(made).then(
+          () => {
+            made += 1;
+          },
+          (thrown: unknown) => {
+            failure = asError(thrown);
+          },
+        );
+      }
+      assert.equal(failure?.code, 'disk_full', `after ${made}: ${failure?.message}`);
+      assert.match(failure?.message ?? '', /space|disk|full/);
+      // What can be read is what was acknowledged, and the host continues.
+      assert.equal(await count(), made);
+      assert.equal(
+        await next(made).then(
+          () => undefined,
+          (thrown) => asError(thrown).code,
+        ),
+        'disk_full',
+      );
+      const before = await row.state(agent);
+      await agent.ping();
+      limited.child.kill('SIGKILL');
+      await limited.ended();
+      const { ready } = await user.up(['--config', config]);
+      const again = await connect(ready.url, {
+        ...asked,
+        token: readFileSync(ready.token_file as string, 'utf8').trim(),
+      });
+      t.after(() => again.close());
+      assert.deepEqual(await row.state(again), before);
+      const marker = await row.change(again);
+      assert.ok((await text(row, again)).includes(marker));
+      t.diagnostic(`${made} before the disk was full`);
+    });
+  }
 
   test('a host on pipes, which its agent started, has all of them', async (t) => {
     const user = new User();

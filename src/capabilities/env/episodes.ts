@@ -223,8 +223,7 @@ export class Episodes {
         }
       } catch (thrown) {
         // In memory it is ahead of its record: the next request takes it up from there.
-        this.#durable.delete(durableKey(session, id));
-        void closed(episode.environment);
+        this.#drop(id, session, episode);
         throw thrown;
       }
     };

@@ -216,3 +216,36 @@ test('as deep as a message may be, a key and a content are stored, superseded an
   assert.deepEqual((await bob.ask('store', `"memory_id":"${id}","entries":[${entry}]`)).errors, []);
   assert.equal((await bob.ask('retrieve', `"memory_id":"${id}","keys":[${deep}]`)).total, 1);
 });
+
+test('requests that their sender cancels count until they are done, so that they do not hold up the memory of others', {
+  timeout: 120_000,
+}, async (t) => {
+  const host = await memoryHost(t);
+  const bob = await host.memory('planner', 'bob');
+  await bob.store({ key: 'first', content: 'x' });
+  const content = 'word '.repeat(2_000);
+  const outcomes = new Map<string, number>();
+  const calls: Promise<void>[] = [];
+  const count = (code: string): void => void outcomes.set(code, (outcomes.get(code) ?? 0) + 1);
+  for (let at = 0; at < 400; at++) {
+    const controller = new AbortController();
+    const entries = Array.from({ length: 20 }, (_, entry) => ({ key: `${at} ${entry}`, content }));
+    calls.push(
+      bob.store(entries, { signal: controller.signal }).then(
+        () => count('made'),
+        ({ code }: { code: string }) => count(code),
+      ),
+    );
+    // Far enough that the thread of the memory has it.
+    for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setImmediate(resolve));
+    controller.abort();
+  }
+  await Promise.all(calls);
+  assert.equal(outcomes.get('cancelled'), 400);
+  // What reached the thread is done all the same; the others waited behind the bound of a principal, and left it.
+  await bob.store({ key: 'last', content: 'x' });
+  const { total } = await bob.list({ limit: 1 });
+  const reached = (total - 2) / 20;
+  t.diagnostic(`${reached} of 400 reached the thread`);
+  assert.ok(reached <= 200, `${reached} requests of one principal were in the thread`);
+});

@@ -5,6 +5,7 @@
  * Made by `plugin.ts`.
  */
 import { Worker } from 'node:worker_threads';
+import { orAborted } from '../../../base/race.ts';
 import { SharedSlots } from '../../../base/shared-slots.ts';
 import { fail, HandfastError } from '../../../wire/errors.ts';
 import { MAX_AT_ONCE, MAX_AT_ONCE_PER_PRINCIPAL, MAX_WAITING } from '../limits.ts';
@@ -54,16 +55,10 @@ export class MemoryEngine {
       release();
       throw fail('interrupted', 'the memory is closed');
     }
-    const settle = this.#send(name, asker, args);
-    // The thread has it until it is done, also when the caller has left.
-    settle.promise.then(release, release);
-    const abort = (): void => settle.reject(signal?.reason);
-    signal?.addEventListener('abort', abort, { once: true });
-    try {
-      return (await settle.promise) as Reply<Name>;
-    } finally {
-      signal?.removeEventListener('abort', abort);
-    }
+    const { promise } = this.#send(name, asker, args);
+    // Until the thread is done, also when the caller has left: else cancelled requests would fill it without a bound.
+    promise.then(release, release);
+    return orAborted(promise as Promise<Reply<Name>>, signal);
   }
 
   /** Finishes what was sent, has it on disk, and ends the thread. Idempotent. */
