@@ -1,7 +1,7 @@
 /** `handfast proc …`: runs programs at a host, and lists, reads and ends those that run. */
 import type { AgentSession } from '../../agent/agent.ts';
 import type { CapabilityCommand, CommandTerminal } from '../../packages/capability.ts';
-import { fail } from '../../wire/errors.ts';
+import { asError, fail } from '../../wire/errors.ts';
 import { type OutputPiece, ProcClient, type ProcessExit, type ProcessInfo, type RemoteProcess } from './client.ts';
 import { failure } from './errors.ts';
 
@@ -55,6 +55,13 @@ function secondsOf(value: unknown): number {
   throw fail('usage', `--timeout needs seconds, got ${JSON.stringify(value)}`);
 }
 
+/** Names the programs that may run, where one may not. */
+function withPrograms(thrown: unknown): never {
+  const { code, message, detail } = asError(thrown);
+  if (code !== 'proc.denied' || !Array.isArray(detail.allowed)) throw thrown;
+  throw failure('denied', `${message}; programs that may run: ${detail.allowed.join(', ') || 'none'}`, detail, thrown);
+}
+
 /** Passes the standard input on, until it ends. Nothing is read from a terminal: the program would wait for a person for ever. */
 async function feed(child: RemoteProcess): Promise<void> {
   if (process.stdin.isTTY) return child.eof();
@@ -75,12 +82,14 @@ export const commands: readonly CapabilityCommand[] = [
     async run({ agent, args, options, terminal, signal }) {
       const cmd = args.flatMap((arg) => arg ?? []);
       const { cwd, env, timeout } = options;
-      const child = await new ProcClient(agent as AgentSession).spawn(cmd, {
-        signal,
-        env: environmentOf(env),
-        ...(cwd !== undefined && { cwd: cwd as string }),
-        ...(timeout !== undefined && { timeoutMs: secondsOf(timeout) * 1000 }),
-      });
+      const child = await new ProcClient(agent as AgentSession)
+        .spawn(cmd, {
+          signal,
+          env: environmentOf(env),
+          ...(cwd !== undefined && { cwd: cwd as string }),
+          ...(timeout !== undefined && { timeoutMs: secondsOf(timeout) * 1000 }),
+        })
+        .catch(withPrograms);
       // A program that ends before it has read everything is no failure.
       feed(child).catch(() => {});
       // An open input would hold the command open.

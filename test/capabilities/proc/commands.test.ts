@@ -19,7 +19,10 @@ test('programs are run, listed, read and ended from the command line', { timeout
   const late = await user.run(['proc', 'run', '--timeout', '0.5', '--', 'sleep', '600']);
   assert.deepEqual([late.code, late.stderr], [143, 'ended: its time was over\n']);
   const denied = await user.failure(['proc', 'run', '--', 'sleep', '5']);
-  assert.deepEqual([denied.code, denied.message], ['proc.denied', 'Command not allowed']);
+  assert.deepEqual(
+    [denied.code, denied.message],
+    ['proc.denied', 'Command not allowed; programs that may run: sh, cat, sleep 60*'],
+  );
   assert.equal((await user.run(['proc', 'ls'])).stderr, 'no processes\n');
 
   const running = user.start(['proc', 'run', '--', 'sh', '-c', 'echo begun; sleep 600']);

@@ -76,8 +76,6 @@ type Stop = { readonly kind: 'timeout' } | { readonly kind: 'failed'; readonly e
 /** How far the reading of the output has come. */
 interface Reading {
   bytes: number;
-  /** When bytes came last, on the monotonic clock. */
-  lastMs: number;
   /** Events that wait for the reader. */
   waiting: number;
 }
@@ -97,7 +95,7 @@ export async function runShell(
 ): Promise<ShapedResult<ShellResult>> {
   const { killGraceMs = 2000, hostEnvironment = process.env } = settings;
   const startedMs = performance.now();
-  const reading: Reading = { bytes: 0, lastMs: startedMs, waiting: 0 };
+  const reading: Reading = { bytes: 0, waiting: 0 };
   const stdout = new OutputCapture(args.max_output_bytes);
   const stderr = new OutputCapture(args.max_output_bytes);
   const stop = Promise.withResolvers<Stop>();
@@ -247,14 +245,12 @@ async function pump(
       await context.emit('log', { level, message });
     } finally {
       reading.waiting -= 1;
-      reading.lastMs = performance.now();
     }
   };
   try {
     for await (const chunk of stream as AsyncIterable<Buffer>) {
       capture.push(chunk);
       reading.bytes += chunk.length;
-      reading.lastMs = performance.now();
       await pass(decoder.write(chunk));
     }
   } catch (error) {
@@ -271,11 +267,15 @@ async function pump(
 async function drain(output: Promise<unknown>, reading: Reading): Promise<undefined> {
   const done = output.then(() => true);
   const most = reading.bytes + DRAIN_BYTES;
+  let silentMs = 0;
   for (let waitedMs = 0; waitedMs < DRAIN_MS && reading.bytes < most; ) {
+    const { bytes } = reading;
     if (await within(done, DRAIN_LOOK_MS)) break;
     if (reading.waiting > 0) continue;
     waitedMs += DRAIN_LOOK_MS;
-    if (performance.now() - reading.lastMs > SILENT_MS) break;
+    // Counted in looks, not by the clock: after each the pipes had their turn, also where this thread was blocked for long.
+    silentMs = reading.bytes === bytes ? silentMs + DRAIN_LOOK_MS : 0;
+    if (silentMs > SILENT_MS) break;
   }
   return undefined;
 }
