@@ -19,8 +19,8 @@ const GRAM_WEIGHT = 0.6;
 export const hashedEmbedder: Embedder = {
   name: 'hashed-ngrams-1',
   floor: 0.25,
-  // It looks at the same letters as the ranking of the words.
-  weight: 0.5,
+  // It looks at the same letters as the ranking of the words. Measured: docs/memory.md#measured
+  weight: 0.25,
   local: true,
   embed: async (texts) => texts.map(embedHashed),
   embedNow: embedHashed,

@@ -42,6 +42,10 @@ import { deleteKey, deleteVersion, type PreparedEntry, prepare, storeVersion } f
 
 /** How often expired entries are looked for. */
 const SWEEP_MS = 2000;
+/** How far the clock may run ahead of monotonic time between two sweeps, seconds. More: it was set forward, or the machine slept. */
+const CLOCK_JUMP_S = 60;
+/** Nothing is deleted by the clock for so long after that, seconds. */
+const CLOCK_DOUBT_S = 3600;
 /** How often files that nothing uses are looked at for them. */
 const SWEEP_ALL_MS = 60 * 60_000;
 /** After a failed request to the embedder in the background. */
@@ -75,6 +79,12 @@ export class MemoryService {
   /** Why the embedder failed in the background, until it succeeds. */
   #problem: string | undefined;
   #retryAt = 0;
+  /** By how much the clock was ahead of monotonic time at the last sweep, seconds. */
+  #clockAhead = seconds() - performance.now() / 1000;
+  /** Monotonic seconds until which the clock is doubted. */
+  #doubtedUntil = 0;
+  /** Sessions that have used their memory in this process, and not ended. */
+  readonly #sessions = new Set<string>();
   #closed = false;
 
   constructor(options: EngineOptions) {
@@ -88,6 +98,8 @@ export class MemoryService {
   }
 
   run<Name extends OperationName>(name: Name, asker: Asker, args: Arguments<Name>): Promise<Reply<Name>> {
+    if (name === 'endSession') this.#sessions.delete(asker.session);
+    else this.#sessions.add(asker.session);
     return this.#handlers[name](asker, args);
   }
 
@@ -417,19 +429,29 @@ export class MemoryService {
     }
   }
 
+  /** False for an hour after the clock was set forward: what has expired is hidden, and deleted once the clock stays so. */
+  #clockIsSteady(): boolean {
+    const monotonic = performance.now() / 1000;
+    const ahead = seconds() - monotonic;
+    if (ahead - this.#clockAhead > CLOCK_JUMP_S) this.#doubtedUntil = monotonic + CLOCK_DOUBT_S;
+    this.#clockAhead = ahead;
+    return monotonic >= this.#doubtedUntil;
+  }
+
   async #sweep(): Promise<void> {
     this.#shelf.closeIdle();
     this.#shelf.trimIndexes(MAX_INDEXED);
-    for (const database of this.#shelf.databases) await deleteExpired(database);
+    if (this.#clockIsSteady()) for (const database of this.#shelf.databases) await deleteExpired(database);
     await this.#embedSoon();
   }
 
   async #sweepAll(): Promise<void> {
+    if (!this.#clockIsSteady()) return;
     for (const file of this.#shelf.files) {
       if (this.#closed) return;
       await this.#shelf.useBehind(file, async (database) => {
         await deleteExpired(database);
-        await deleteOrphans(database, this.#options.workingDays);
+        await deleteOrphans(database, this.#options.workingDays, this.#sessions);
       });
     }
   }

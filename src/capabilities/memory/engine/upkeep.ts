@@ -37,12 +37,18 @@ export async function deleteExpired(database: MemoryDatabase): Promise<number> {
 /** About what the deletion of a version puts into the log. */
 const ROW_LOG_BYTES = 16_384;
 
-/** Deletes working tiers that were not used for so long: their sessions have ended with a host that was killed. */
-export async function deleteOrphans(database: MemoryDatabase, days: number): Promise<void> {
+/** Deletes working tiers that were not used for so long: their sessions have ended with a host that was killed. Those that live stay. */
+export async function deleteOrphans(
+  database: MemoryDatabase,
+  days: number,
+  living: ReadonlySet<string>,
+): Promise<void> {
   const rows = database
     .sql(`SELECT name FROM part WHERE name LIKE 'w %' AND used_at < ?`)
     .all(seconds() - days * DAY_S) as { name: string }[];
-  for (const { name } of rows) await deletePart(database, name);
+  for (const { name } of rows) {
+    if (!living.has(name.split(' ', 2)[1] ?? '')) await deletePart(database, name);
+  }
 }
 
 /** Deletes all entries of the parts whose name starts so, and the parts. */

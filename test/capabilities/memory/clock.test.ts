@@ -1,0 +1,64 @@
+/** A clock that is set forward and back loses nothing of a memory: the engine's service in this process, with the clock of the test. */
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { MemoryDatabase } from '../../../src/capabilities/memory/engine/database.ts';
+import { MemoryService } from '../../../src/capabilities/memory/engine/service.ts';
+import type { NewEntry } from '../../../src/capabilities/memory/engine/types.ts';
+import { deleteOrphans } from '../../../src/capabilities/memory/engine/upkeep.ts';
+import { MEMORY_DEFAULTS } from '../../../src/capabilities/memory/limits.ts';
+import { temporaryFolder } from './support.ts';
+
+const asker = { principal: 'ada', agent: 'planner', session: 'session-1' };
+const YEAR_MS = 366 * 86_400_000;
+/** Two sweeps of the service and more. */
+const SWEPT_MS = 5000;
+
+async function opened(t: TestContext) {
+  const { maxEntries: quotaEntries, maxBytes: quotaBytes, ...limits } = MEMORY_DEFAULTS;
+  const service = new MemoryService({ folder: temporaryFolder(t), quotaEntries, quotaBytes, ...limits });
+  t.after(() => service.close());
+  const { memory } = await service.run('init', asker, { agent: 'planner', namespace: 'default', scope: {} });
+  const entry = (key: string, tier: NewEntry['tier'], ttl: number): NewEntry => ({
+    ...{ key: { key }, content: key, tier, tags: [], source: '', score: 1, ttl, createdAt: 0, updatedAt: 0 },
+    ...{ validFrom: undefined, validUntil: undefined, supersedes: [], metadata: undefined },
+  });
+  const entries = [entry('note', 'working', 0), entry('code', 'episodic', 3600)];
+  await service.run('store', asker, { memory, entries, at: [0, 1] });
+  const keys = async (): Promise<unknown[]> => {
+    const { entries: found } = await service.run('retrieve', asker, {
+      ...{ memory, spaces: [], keys: [], tags: [], tier: undefined, query: '', limit: 10, minScore: 0, cursor: '' },
+      ...{ asOf: undefined, ranking: 'hybrid' as const, allVersions: false },
+    });
+    return found.map(({ key }) => (key as { key: string }).key).sort();
+  };
+  return keys;
+}
+
+test('what has expired by a clock that was set forward is hidden, and found again once the clock is set back', async (t) => {
+  const keys = await opened(t);
+  assert.deepEqual(await keys(), ['code', 'note']);
+  const now = Date.now;
+  const clock = t.mock.method(Date, 'now', () => now() + YEAR_MS);
+  assert.deepEqual(await keys(), ['note']);
+  await delay(SWEPT_MS);
+  clock.mock.restore();
+  assert.deepEqual(await keys(), ['code', 'note']);
+});
+
+test('working tiers that were not used for days are deleted, but for those of sessions that live', async (t) => {
+  const database = MemoryDatabase.open({ file: `${temporaryFolder(t)}/memory.db`, onCorrupt: () => assert.fail() });
+  t.after(() => database.close());
+  await database.write(() => {
+    database.makePart('w dead ["default",{}]');
+    database.makePart('w alive ["default",{}]');
+  });
+  const now = Date.now;
+  t.mock.method(Date, 'now', () => now() + YEAR_MS);
+  await deleteOrphans(database, 7, new Set(['alive']));
+  const parts = database.db.prepare('SELECT name FROM part').all() as { name: string }[];
+  assert.deepEqual(
+    parts.map(({ name }) => name),
+    ['w alive ["default",{}]'],
+  );
+});
