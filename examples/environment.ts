@@ -27,7 +27,7 @@ class Guess implements Environment<number, number> {
 
   reset({ seed }: ResetRequest = {}) {
     if (typeof seed === 'number') this.#random = new Generator(seed);
-    this.#secret = this.#random.integer(0, 100);
+    this.#secret = Math.floor(this.#random.uniform(0, 100));
     return { observation: 0, info: {} };
   }
 
