@@ -189,9 +189,14 @@ const table: readonly Row[] = [
       return {
         next: (at, options) => child.write(`line ${at}\n`, options),
         async count() {
-          await child.eof();
+          // Behind everything that was written before.
+          const end = `${unique()}\n`;
+          await child.write(end);
           let lines = 0;
-          for await (const _ of child.output()) lines++;
+          for await (const { text } of child.output()) {
+            if (text === end) break;
+            if (text.startsWith('line ')) lines++;
+          }
           return lines;
         },
       };
