@@ -8,6 +8,7 @@ import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { startModelServer } from '../../src/testing/model-server.ts';
 import { root } from '../rules/scan.ts';
@@ -52,7 +53,11 @@ before(async () => {
   git('init', '-q', '.');
   git('add', '-A');
   git('-c', 'user.name=t', '-c', 'user.email=t@localhost', 'commit', '-qm', 'all');
-  const { command, ready } = await user.up();
+  const file = fileURLToPath(import.meta.resolve('@modelcontextprotocol/server-everything/dist/index.js'));
+  const everything = { name: 'everything', command: process.execPath, args: [file, 'stdio'] };
+  const mcp = { use: 'mcp', options: { servers: [everything] } };
+  user.write('host.yaml', `plugins: ${JSON.stringify(['tools', 'env', 'learning', 'memory', 'planning', mcp])}\n`);
+  const { command, ready } = await user.up(['--config', 'host.yaml']);
   check('up', ready);
   assert.equal(command.stderr, '');
   const fleet = user.start(['fleet', 'up', '--json', '--port', '0']);
@@ -86,6 +91,7 @@ function misspelt(document: Json): string[] {
     'history',
     'metadata',
     'announced',
+    'annotations',
     'body',
   ];
   return Object.entries(document).flatMap(([name, value]) => [
@@ -191,6 +197,18 @@ test('of learning', async () => {
   await prints('learning rollback', [applied.refinement_id]);
   await prints('learning evaluate', ['search', '--option', 'hybrid']);
   await prints('learning forget', ['search']);
+});
+
+test('of MCP servers', async () => {
+  await prints('mcp tools', ['everything']);
+  await prints('mcp ls');
+  await prints('mcp call', ['everything', 'echo', '{"message": "hello"}']);
+  const [resources] = await prints('mcp resources', ['everything']);
+  await prints('mcp read', [resources[0].uri]);
+  await prints('mcp prompts');
+  await prints('mcp prompt', ['args-prompt', '{"city": "Lisbon"}', '--server', 'everything']);
+  await prints('mcp accept', ['everything']);
+  await prints('mcp logs', ['everything']);
 });
 
 test('of plans and environments', async () => {
