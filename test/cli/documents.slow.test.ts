@@ -188,6 +188,11 @@ test('of learning', async () => {
   const [decided] = (await prints('learning decide', ['search', 'lexical', 'hybrid'])) as [{ experience_id: string }];
   await prints('learning reward', [decided.experience_id, '1']);
   await prints('learning stats');
+  // A reward of no decision is an experience of its own.
+  assert.equal((await user.run(['learning', 'reward', 'of-no-decision', '1'])).code, 1);
+  const [experiences] = await prints('learning experiences');
+  assert.equal(experiences.length, 1);
+  await prints('learning feedback');
   await prints('learning adapt', ['search']);
   await prints('learning plan');
   const proposal = JSON.stringify({ path: 'router.weights.grep', new_value: 0.7 });
