@@ -219,6 +219,9 @@ const BEFORE: Readonly<Record<string, (reader: Reader) => Promise<unknown>>> = {
   },
   'handfast memory get city --as-of 2026-01-01': (reader) =>
     reader.json('memory', 'add', 'city', 'Faro', '--valid-from', '2025-01-01', '--valid-until', '2026-02-01'),
+  'handfast memory publish team deploy': (reader) => reader.json('memory', 'add', 'deploy', 'every Monday'),
+  'handfast memory publish team --tag ops': (reader) =>
+    reader.json('memory', 'add', 'backup', 'every night', '--tag', 'ops'),
   'handfast learning reward 5f0c1f6f9c2b4d0ea9f6b1a7c3d2e410 1': async (reader) => {
     const { experience_id } = await reader.json('learning', 'decide', 'search', 'lexical', 'hybrid');
     reader.places.set('5f0c1f6f9c2b4d0ea9f6b1a7c3d2e410', experience_id);
