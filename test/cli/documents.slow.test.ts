@@ -56,7 +56,9 @@ before(async () => {
   const file = fileURLToPath(import.meta.resolve('@modelcontextprotocol/server-everything/dist/index.js'));
   const everything = { name: 'everything', command: process.execPath, args: [file, 'stdio'] };
   const mcp = { use: 'mcp', options: { servers: [everything] } };
-  user.write('host.yaml', `plugins: ${JSON.stringify(['tools', 'env', 'learning', 'memory', 'planning', mcp])}\n`);
+  const proc = { use: 'proc', options: { programs: ['sh'] } };
+  const plugins = ['tools', 'env', 'learning', 'memory', 'planning', mcp, proc];
+  user.write('host.yaml', `plugins: ${JSON.stringify(plugins)}\n`);
   const { command, ready } = await user.up(['--config', 'host.yaml']);
   check('up', ready);
   assert.equal(command.stderr, '');
@@ -214,6 +216,18 @@ test('of MCP servers', async () => {
   await prints('mcp prompt', ['args-prompt', '{"city": "Lisbon"}', '--server', 'everything']);
   await prints('mcp accept', ['everything']);
   await prints('mcp logs', ['everything']);
+});
+
+test('of processes', async () => {
+  const waiting = user.start(['proc', 'run', '--json', '--', 'sh', '-c', 'echo hello; exec sleep 600']);
+  await waiting.says('hello');
+  const [[{ proc_id }]] = await prints('proc ls');
+  await prints('proc logs', [proc_id]);
+  await prints('proc kill', [proc_id]);
+  const { code, stdout } = await waiting.ended();
+  assert.equal(code, 143);
+  for (const line of stdout.trimEnd().split('\n')) check('proc run', JSON.parse(line));
+  await prints('proc run', ['--', 'sh', '-c', 'echo hello']);
 });
 
 test('of plans and environments', async () => {
