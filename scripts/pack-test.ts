@@ -28,6 +28,7 @@ interface Manifest {
     >
   >;
   readonly peerDependencies: Readonly<Record<string, string>>;
+  readonly devDependencies: Readonly<Record<string, string>>;
   readonly scripts?: Readonly<Record<string, string>>;
 }
 
@@ -38,6 +39,15 @@ const subpaths = Object.keys(manifest.exports).map((subpath) => manifest.name + 
 
 /** Subpaths whose types are also those of optional packages, and the scope of these. Their code is loaded when it is used. */
 const optional: Readonly<Record<string, string>> = { 'handfast/fleet-nats': '@nats-io/' };
+
+/** Examples that need more than Handfast alone, and the packages they need. */
+const needs: Readonly<Record<string, readonly string[]>> = {
+  'mcp.ts': ['@modelcontextprotocol/client', '@modelcontextprotocol/server-everything'],
+};
+const exampleVariables = (): Record<string, string> => ({
+  HANDFAST_HOME: join(folder, 'examples-home'),
+  HANDFAST_KEYRING: 'off',
+});
 
 const folder = mkdtempSync(join(tmpdir(), 'handfast-pack-'));
 const consumer = join(folder, 'consumer');
@@ -168,10 +178,9 @@ test('the sessions of the README and every program of examples/, its blocks amon
   const examples = join(consumer, 'examples');
   cpSync(join(installed, 'examples'), examples, { recursive: true });
   const programs = readdirSync(examples).filter((name) => name.endsWith('.ts'));
-  const own = { HANDFAST_HOME: join(folder, 'examples-home'), HANDFAST_KEYRING: 'off' };
   // What an example claims it asserts itself: a false one ends with an error.
-  for (const name of programs) {
-    assert.notEqual(run(process.execPath, [join(examples, name)], consumer, 0, own).stdout, '', name);
+  for (const name of programs.filter((each) => needs[each] === undefined)) {
+    assert.notEqual(run(process.execPath, [join(examples, name)], consumer, 0, exampleVariables()).stdout, '', name);
   }
   for (const block of ['first-plugin.ts', 'sessions.ts', 'fleet.ts']) assert.ok(programs.includes(block), block);
   const readme = readFileSync(join(installed, 'README.md'), 'utf8');
@@ -248,6 +257,14 @@ test('the types of a subpath for optional packages check where these are install
     const packages = Object.entries(manifest.peerDependencies).filter(([name]) => name.startsWith(scope));
     install(...packages.map(([name, range]) => `${name}@${range}`));
     checkTypes([subpath]);
+  }
+});
+
+test('examples that need further packages run where these are installed', () => {
+  for (const [name, packages] of Object.entries(needs)) {
+    install(...packages.map((each) => `${each}@${manifest.devDependencies[each]}`));
+    const { stdout } = run(process.execPath, [join(consumer, 'examples', name)], consumer, 0, exampleVariables());
+    assert.notEqual(stdout, '', name);
   }
 });
 

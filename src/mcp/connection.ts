@@ -20,8 +20,8 @@ import type {
   McpTool,
 } from './definition.ts';
 
-/** The package. */
-export type McpClient = typeof import('@modelcontextprotocol/client');
+// Declarations of this file that others see must not name its types: their users may not have the package.
+type McpClient = typeof import('@modelcontextprotocol/client');
 
 const PACKAGE = '@modelcontextprotocol/client';
 const CLIENT = { name: 'handfast', version: '1.0.0' };
@@ -39,8 +39,12 @@ const MAX_ENTRIES = 2_000;
 const STDERR_LINES = 5;
 const MAX_LINE = 500;
 
-/** Loads the client. Fails with `not_configured`, whose message names the package to install. */
-export async function loadMcpClient(): Promise<McpClient> {
+/** Fails with `not_configured`, whose message names the package to install, where it cannot be loaded. */
+export async function requireMcpClient(): Promise<void> {
+  await loadMcpClient();
+}
+
+async function loadMcpClient(): Promise<McpClient> {
   try {
     return await import('@modelcontextprotocol/client');
   } catch (error) {
@@ -122,7 +126,10 @@ export class McpConnection {
     this.#bound = bound;
   }
 
-  /** Opens it within the time of the signal. */
+  /**
+   * Opens it within the time of the signal.
+   * @internal
+   */
   async open(sdk: McpClient, mode: 'legacy' | 'auto', onNotification: ConnectOptions['onNotification']): Promise<void> {
     const client = new sdk.Client(CLIENT, { versionNegotiation: { mode }, listMaxPages: MAX_PAGES });
     // What a server sends too late belongs to no request.

@@ -11,9 +11,9 @@ export const mcp = defineCapability({
   async check(options) {
     const { servers = [] } = options as McpOptions;
     if (servers.length === 0) return [{ status: 'ok', message: 'no servers; agents may add what is granted' }];
-    const { loadMcpClient } = await import('../../mcp/connection.ts');
+    const { requireMcpClient } = await import('../../mcp/connection.ts');
     try {
-      await loadMcpClient();
+      await requireMcpClient();
     } catch (error) {
       return [{ status: 'fail', message: (error as Error).message, fix: 'npm install @modelcontextprotocol/client' }];
     }

@@ -13,7 +13,7 @@ import { type Closable, Lifetime, type LifetimeState } from '../../base/lifetime
 import type { Log } from '../../base/log.ts';
 import { within } from '../../base/race.ts';
 import { type Clock, processTimer, repeat, type Timer } from '../../base/timer-queue.ts';
-import { loadMcpClient } from '../../mcp/connection.ts';
+import { requireMcpClient } from '../../mcp/connection.ts';
 import {
   type Envelope,
   FEATURE_OF,
@@ -94,7 +94,7 @@ export async function createWorker(options: WorkerOptions, deps: WorkerDeps = {}
   }
   const probed = deps.probeServer === undefined;
   if (probed && mcpServers.some(({ disabled, stdio, http }) => disabled !== true && (stdio ?? http) !== undefined)) {
-    await loadMcpClient();
+    await requireMcpClient();
   }
   const journal = deps.journal ?? openJournal(home, now, log);
   try {
