@@ -5,6 +5,7 @@
  * Default deny: what no grant names is refused. @see docs/security/rights.md
  */
 import { sep } from 'node:path';
+import { fitsWildcard } from '../base/wildcard.ts';
 import { capabilityOf } from '../protocol/a2e.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import { GUARDED_RISKS, type Principal, type Reach, type ToolRules } from './principal.ts';
@@ -80,24 +81,9 @@ type ObjectOf<A extends Action> = undefined extends Actions[A] ? [object?: Actio
 /** The name a capability is known by: the standard one for its other spellings, else as it is. */
 const nameOf = (capability: string): string => capabilityOf(capability) ?? capability;
 
-const patterns = new Map<string, RegExp>();
-
-/** Most patterns that stay compiled: their number is bounded by the configuration, this by mistakes. */
-const MAX_PATTERNS = 10_000;
-
 /** True when one of the names is this one; `*` stands for any letters. */
 export function named(names: readonly string[] | undefined, name: string): boolean {
-  return names?.some((one) => one === name || (one.includes('*') && patternOf(one).test(name))) ?? false;
-}
-
-function patternOf(name: string): RegExp {
-  let pattern = patterns.get(name);
-  if (pattern === undefined) {
-    if (patterns.size >= MAX_PATTERNS) patterns.clear();
-    pattern = new RegExp(`^${name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replaceAll('\\*', '.*')}$`, 's');
-    patterns.set(name, pattern);
-  }
-  return pattern;
+  return names?.some((one) => one === name || (one.includes('*') && fitsWildcard(one, name))) ?? false;
 }
 
 /** True when a grant of this reach covers a session of this owner. */

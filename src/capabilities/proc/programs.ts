@@ -7,6 +7,7 @@
  */
 import { accessSync, constants, realpathSync, statSync } from 'node:fs';
 import { delimiter, isAbsolute, join } from 'node:path';
+import { fitsWildcard } from '../../base/wildcard.ts';
 
 /** A program and its arguments. */
 export type Words = readonly [string, ...string[]];
@@ -30,28 +31,13 @@ function isExecutable(file: string): boolean {
   }
 }
 
-/** True where an argument fits a pattern. Each part of the pattern is looked for once, so no argument is slow. */
-function fits(pattern: string, argument: string): boolean {
-  const parts = pattern.split('*');
-  const [first = '', last = ''] = [parts.shift(), parts.pop()];
-  if (parts.length === 0 && !pattern.includes('*')) return argument === pattern;
-  if (!argument.startsWith(first)) return false;
-  let at = first.length;
-  for (const part of parts) {
-    const found = argument.indexOf(part, at);
-    if (found < 0) return false;
-    at = found + part.length;
-  }
-  return argument.length - last.length >= at && argument.endsWith(last);
-}
-
 function argumentsFit(patterns: readonly string[], given: readonly string[]): boolean {
   // A program alone may have any arguments.
   if (patterns.length === 0) return true;
   const open = patterns.at(-1) === ANY_MORE;
   const exact = open ? patterns.slice(0, -1) : patterns;
   if (open ? given.length < exact.length : given.length !== exact.length) return false;
-  return exact.every((pattern, at) => fits(pattern, given[at] as string));
+  return exact.every((pattern, at) => fitsWildcard(pattern, given[at] as string));
 }
 
 /**

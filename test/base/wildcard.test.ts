@@ -1,0 +1,24 @@
+/** Patterns with `*`: the same answers as a regular expression, without its cost. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { fitsWildcard } from '../../src/base/wildcard.ts';
+
+/** Every text of these letters up to a length. */
+const texts = (letters: string, length: number): string[] =>
+  length === 0
+    ? ['']
+    : ['', ...[...letters].flatMap((letter) => texts(letters, length - 1).map((rest) => letter + rest))];
+
+test('a pattern fits what the regular expression of its parts matches', () => {
+  const names = new Set(texts('ab\n', 4));
+  for (const pattern of new Set(texts('ab*', 4))) {
+    const expression = new RegExp(`^${pattern.replaceAll('*', '.*')}$`, 's');
+    for (const name of names) {
+      assert.equal(fitsWildcard(pattern, name), expression.test(name), JSON.stringify([pattern, name]));
+    }
+  }
+});
+
+test('a long text that nearly fits a pattern of many parts is answered in time that grows with its length alone', () => {
+  assert.equal(fitsWildcard(`${'*a'.repeat(30)}*b`, 'a'.repeat(1_000_000)), false);
+});
