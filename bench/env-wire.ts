@@ -173,7 +173,12 @@ const rounds: Record<string, { readonly rates: number[]; readonly micros: number
 try {
   // The first round warms up and does not count.
   for (let round = 0; round <= Number(values.rounds); round++) {
-    for (const [name, { server, run }] of Object.entries(workloads)) {
+    const order = Object.entries(workloads);
+    // The next one begins each round, so that none is always measured behind the same other.
+    for (const [name, { server, run }] of [
+      ...order.slice(round % order.length),
+      ...order.slice(0, round % order.length),
+    ]) {
       const [used, before] = [cpuOf(server), process.cpuUsage()];
       const { steps, took, clientCpu } = await run();
       const { user, system } = process.cpuUsage(before);
@@ -190,11 +195,13 @@ try {
   openEnv?.child.kill();
   rmSync(folder, { recursive: true, force: true });
 }
-const [base] = Object.values(rounds) as [{ rates: number[]; micros: number[] }];
+const [first = ''] = Object.keys(workloads);
+const base = rounds[first] as { rates: number[]; micros: number[] };
 const { cpu, node } = thisMachine();
 console.log(`${cpu}, ${availableParallelism()} cores to run on, Node ${node}; ratios are those to the first row`);
 console.log('\n| CartPole-v1 | steps/s | ratio | CPU/step (µs) | ratio |\n| --- | ---: | ---: | ---: | ---: |');
-for (const [name, { rates, micros }] of Object.entries(rounds)) {
+for (const name of Object.keys(workloads)) {
+  const { rates, micros } = rounds[name] as { rates: number[]; micros: number[] };
   const faster = median(rates.map((rate, round) => rate / (base.rates[round] as number)));
   const lighter = median(micros.map((micro, round) => (base.micros[round] as number) / micro));
   console.log(

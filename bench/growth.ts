@@ -1,6 +1,6 @@
 /**
  * `npm run bench:growth`: whether the cost of a unit, the memory and the disk stay as they should while a process sees more and
- * more of them: tasks, sessions, connections, events, turns, approvals, lines of the audit. Each edge runs in a process of its own.
+ * more of them: tasks, sessions, connections, events, turns, approvals, lines of the audit, requests of capabilities. Each edge runs in a process of its own.
  *
  *   npm run bench:growth -- [--quick] [--edge NAME]… [--units N] [--samples N] [--seconds N] [--svg FILE] [--json FILE]
  *
@@ -74,10 +74,10 @@ const MIB = 1024 * 1024;
 const names = values.edge ?? Object.keys(EDGES);
 const grown: Grown[] = [];
 console.log(
-  'Last tenth ÷ first tenth: processor time, elapsed time, bytes written a unit, heap. Disk: bytes a unit, second half.\n',
+  'Last tenth ÷ first tenth: processor time, elapsed time, bytes written a unit, heap, resident memory. Disk: bytes a unit, second half.\n',
 );
 console.log(
-  ['edge', 'units', 'µs a unit', 'cpu', 'elapsed', 'written', 'heap', 'MiB', 'disk']
+  ['edge', 'units', 'µs a unit', 'cpu', 'elapsed', 'written', 'heap', 'MiB', 'resident', 'MiB', 'disk']
     .map((title, column) => (column === 0 ? title.padEnd(12) : title.padStart(10)))
     .join(''),
 );
@@ -101,6 +101,8 @@ for (const name of names) {
     ratio(samples, ({ writtenBytes }) => writtenBytes),
     ratio(samples, ({ heapBytes }) => heapBytes),
     (last.heapBytes / MIB).toFixed(0),
+    ratio(samples, ({ rssBytes }) => rssBytes),
+    (last.rssBytes / MIB).toFixed(0),
     diskPerUnit(samples),
   ];
   console.log(name.padEnd(12) + cells.map((cell) => cell.padStart(10)).join(''));

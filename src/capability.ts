@@ -18,6 +18,8 @@ import type { McpClient } from './capabilities/mcp/client.ts';
 import type { MemoryClient } from './capabilities/memory/client.ts';
 import type { PlanningClient } from './capabilities/planning/client.ts';
 import type { ProcClient } from './capabilities/proc/client.ts';
+import type { SkillClient } from './capabilities/skill/client.ts';
+import type { ToolkitsClient } from './capabilities/toolkits/client.ts';
 import type { ToolsClient } from './capabilities/tools/client.ts';
 
 /** The clients of the capabilities, by capability name. Packages extend it. */
@@ -27,6 +29,8 @@ export interface CapabilityClients {
   readonly memory: MemoryClient;
   readonly planning: PlanningClient;
   readonly proc: ProcClient;
+  readonly skill: SkillClient;
+  readonly toolkits: ToolkitsClient;
   readonly tools: ToolsClient;
   readonly env: EnvClient;
 }
@@ -82,12 +86,19 @@ export type {
   LearnRefinementRollbackResp,
 } from './capabilities/learning/messages.ts';
 export {
+  type Completion as McpCompletion,
+  type CompletionRequest as McpCompletionRequest,
+  type ElicitationAnswer as McpElicitationAnswer,
+  type ElicitationRequest as McpElicitationRequest,
   McpClient,
   type McpNotification,
   type Prompt as McpPrompt,
   type PromptMessage as McpPromptMessage,
   type Resource as McpResource,
   type ResourceContent as McpResourceContent,
+  type ResourceTemplate as McpResourceTemplate,
+  type SamplingAnswer as McpSamplingAnswer,
+  type SamplingRequest as McpSamplingRequest,
   type ServerConfig as McpServerConfig,
   type ServerInfo as McpServerInfo,
 } from './capabilities/mcp/client.ts';
@@ -139,8 +150,33 @@ export {
   type ProcessInfo,
   RemoteProcess,
   type SpawnOptions,
+  type TerminalSize,
 } from './capabilities/proc/client.ts';
 export type { ProcStatus } from './capabilities/proc/proc.schema.ts';
+export {
+  type SkillCallOptions,
+  SkillClient,
+  type SkillDescription,
+  type SkillFilter,
+} from './capabilities/skill/client.ts';
+export type {
+  LlmConfig,
+  SkillDefinition,
+  SkillFile,
+  SkillLeftOut,
+  SkillProblem,
+  SkillResult,
+} from './capabilities/skill/skill.schema.ts';
+export {
+  type DescribedToolkit,
+  type FieldError as ToolkitFieldError,
+  type FoundTools,
+  type ToolkitInfo,
+  type ToolkitListOptions,
+  type ToolkitOptions,
+  type ToolkitSearchOptions,
+  ToolkitsClient,
+} from './capabilities/toolkits/client.ts';
 export { ToolsClient } from './capabilities/tools/client.ts';
 export { type ToolCallReq, type ToolCallResp, toolCall, toolList } from './capabilities/tools/messages.ts';
 export type { Call, CallEvent, CallOptions, MethodCaller } from './connection/call.ts';
@@ -160,6 +196,7 @@ export {
   type CapabilityCommand,
   type CapabilityFinding,
   type CapabilityHostCommand,
+  type CapabilityLocalCommand,
   type CapabilityOptions,
   type CheckedHost,
   type CommandContext,

@@ -37,6 +37,14 @@ const clients: Readonly<Record<string, Wanted>> = {
     name: 'proc',
     client: async (agent) => new (await import('./capabilities/proc/client.ts')).ProcClient(agent),
   },
+  skill: {
+    name: 'skill',
+    client: async (agent) => new (await import('./capabilities/skill/client.ts')).SkillClient(agent),
+  },
+  toolkits: {
+    name: 'toolkits',
+    client: async (agent) => new (await import('./capabilities/toolkits/client.ts')).ToolkitsClient(agent),
+  },
 };
 
 /**

@@ -3,8 +3,22 @@
 import './base/node-version.ts';
 
 export type { Log } from './base/log.ts';
+export { type ToolkitsPluginOptions, toolkitsPlugins } from './capabilities/toolkits/plugin.ts';
+export type { SecretSettings } from './capabilities/toolkits/secrets.ts';
+export {
+  type AnyToolkit,
+  defineToolkit,
+  type Secret,
+  type Toolkit,
+  type ToolkitAccess,
+} from './capabilities/toolkits/toolkit.ts';
 export { type BuiltinToolsOptions, builtinTools } from './capabilities/tools/builtin/index.ts';
-export { type ToolsPlugin, type ToolsPluginOptions, toolsPlugin } from './capabilities/tools/plugin.ts';
+export {
+  type ToolOffer,
+  type ToolsPlugin,
+  type ToolsPluginOptions,
+  toolsPlugin,
+} from './capabilities/tools/plugin.ts';
 export {
   type AnyTool,
   type JsonSchema,

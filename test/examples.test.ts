@@ -81,6 +81,16 @@ const examples: Readonly<Record<string, readonly RegExp[]>> = {
     /^claimed by ana$/,
     /^created by ana$/,
   ],
+  'toolkits.ts': [
+    /^tracker: off, about \d+ tokens$/,
+    /^converters: on, deferred, about \d+ tokens$/,
+    /^listed: nothing$/,
+    /^found: to_litre$/,
+    /^listed: to_litre$/,
+    /^toolkits\.invalid: .*\/token must be the name of a secret/,
+    /^\{"issues":\["DOOR-1: the door squeaks"\],"signed_in":true\}$/,
+    /^unknown_tool: .*its toolkit tracker is not enabled/,
+  ],
   'proc.ts': [
     /^the program says 42$/,
     /^exit code 0$/,
@@ -94,6 +104,15 @@ const examples: Readonly<Record<string, readonly RegExp[]>> = {
     /^connection: lost$/,
     /^connection: resumed$/,
     /^200 events, the tool ran 1 time, its answer is \{ counted: 200 \}$/,
+  ],
+  'skill.ts': [
+    /^skills: endless, house-style, word-count$/,
+    /^progress: read$/,
+    /^log: printed, and no message of the skill$/,
+    /^4 words, counted in quickjs; write_file: tool_denied$/,
+    /^schema_violation: arguments of word-count: .*path/,
+    /^endless: timeout$/,
+    /^house-style says: Be brief\.$/,
   ],
   'session-rpc-client.ts': [
     /^handfast speaks 1\.0\.0, \d+ methods$/,

@@ -191,7 +191,10 @@ async function problemOf(line: string): Promise<string | undefined> {
   const path: string[] = [];
   let help = await helpOf(path);
   while (subcommands(help).length > 0) {
-    const next = rest[path.length];
+    const given = rest[path.length];
+    // A group may have a default, which its help names.
+    const [, usual] = /^Without a further word .*"handfast .*?([\w-]+)"/m.exec(help) ?? [];
+    const next = given === undefined || given.startsWith('-') ? usual : given;
     if (next === undefined || !subcommands(help).includes(next)) return `has no command ${next ?? ''}`;
     path.push(next);
     help = await helpOf(path);

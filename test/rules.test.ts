@@ -53,11 +53,15 @@ const levels: Levels = {
   agent: 6,
   acp: 6,
   mcp: 6,
+  // Hosts as servers of MCP: what the server and the command line put behind their addresses and pipes.
+  'mcp-endpoint': 7.6,
   // What a capability declares, which knows plugins and agents; and the list of those that come with the package.
   packages: 6.5,
   // Others offer tools of their own through it.
   'capabilities/tools': 6.8,
   'capabilities/*': 7,
+  // Bundles tools of the others.
+  'capabilities/toolkits': 7.1,
   capabilities: 7.5,
   control: 7,
   fleet: 7,
@@ -99,14 +103,18 @@ const adapterFiles: readonly AdapterFile[] = [
   { module: 'string-width', files: [/^src\/cli\/output\/text-width\.ts$/] },
   { module: 'diff', files: [/^src\/base\/text-diff\.ts$/] },
   { module: '@earendil-works/pi-tui', files: [/^src\/cli\/chat\/screen\/widgets\.ts$/] },
-  { module: 'node:sqlite', files: [/^src\/base\/sqlite\/file\.ts$/] },
+  {
+    module: 'node:sqlite',
+    files: [/^src\/base\/sqlite\/file\.ts$/, /^src\/capabilities\/toolkits\/kits\/sqlite-child\.ts$/],
+  },
   { module: '@marcbachmann/cel-js', files: [/^src\/base\/expressions\.ts$/] },
   ...['@nats-io/transport-node', '@nats-io/jetstream', '@nats-io/kv'].map((module) => ({
     module,
     files: [/^src\/fleet\/bus\/nats\/client\.ts$/],
   })),
   { module: '@a2a-js/sdk', files: [/^src\/fleet\/bus\/a2a\/sdk\.ts$/] },
-  { module: '@modelcontextprotocol/client', files: [/^src\/mcp\/connection\.ts$/] },
+  { module: '@modelcontextprotocol/client', files: [/^src\/mcp\/sdk\.ts$/] },
+  { module: 'quickjs-emscripten', files: [/^src\/capabilities\/skill\/sandbox\/quickjs-thread\.ts$/] },
   { module: '@agentclientprotocol/sdk', files: [/^src\/acp\/sdk\.ts$/] },
   ...['openai', 'openai-compatible', 'anthropic', 'google'].map((name) => ({
     module: `@ai-sdk/${name}`,
@@ -114,6 +122,7 @@ const adapterFiles: readonly AdapterFile[] = [
   })),
   { module: '@openrouter/ai-sdk-provider', files: [/^src\/control\/backends\/model\/sdk\.ts$/] },
   { module: '@napi-rs/keyring', files: [/^src\/control\/providers\/accounts\/keyring\.ts$/] },
+  { module: '@lydell/node-pty', files: [/^src\/base\/pseudo-terminal\.ts$/] },
   { module: 'unbash', files: [/^src\/control\/approvals\/commands\/shell-syntax\.ts$/] },
   ...['web-tree-sitter', 'tree-sitter-bash'].map((module) => ({
     module,
@@ -139,7 +148,7 @@ const adapterFiles: readonly AdapterFile[] = [
       /^src\/transport\/http\//,
       // Receivers of earlier versions, and A2A agents: each worker has a port of its own.
       /^src\/fleet\/bus\/plain\//,
-      /^src\/control\/providers\/sign-in\/callback\.ts$/,
+      /^src\/base\/http\/(?:sign-in-callback|checked-request)\.ts$/,
       /^src\/capabilities\/tools\/builtin\/http-get\.ts$/,
     ],
   })),

@@ -1,4 +1,5 @@
 /** The edges that `bench/growth.ts` draws, in the order of their pictures. */
+import { learning, memory, planning } from './capability-edges.ts';
 import type { EdgeKind } from './edge.ts';
 import { audit, connections, events, sessions } from './host-edges.ts';
 import { approvals, turns } from './server-edges.ts';
@@ -12,4 +13,7 @@ export const EDGES: Readonly<Record<string, EdgeKind>> = {
   turns,
   approvals,
   audit,
+  memory,
+  learning,
+  planning,
 };

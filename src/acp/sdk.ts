@@ -9,6 +9,8 @@ export type {
   AgentCapabilities,
   AgentConnection,
   AgentContext,
+  AuthenticateRequest,
+  AuthMethod,
   AvailableCommand,
   ClientCapabilities,
   ClientConnection,

@@ -1,7 +1,7 @@
 /**
  * Reads a file that its author may have made a trap: a link, a pipe, a socket, a device, or a file without end.
  *
- * Called by `trust/` for everything that comes with a folder, and by `control/skills/`. Reading never waits for another
+ * Called by `trust/` for everything that comes with a folder, and by `base/skills/`. Reading never waits for another
  * process, never follows a link in the file's place, and never returns more bytes than allowed.
  */
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';

@@ -4,11 +4,11 @@
  * left when this process ends, however it ends.
  *
  * Used by `program.ts` for programs that run to their end, by `transport/subprocess.ts` for peers on pipes, by
- * `capabilities/tools/builtin/shell.ts`, and by `capabilities/proc/` for processes of agents.
+ * `capabilities/tools/builtin/shell.ts`, by `capabilities/proc/` for processes of agents, and by `capabilities/skill/`.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { constants } from 'node:os';
-import type { Readable, Writable } from 'node:stream';
+import type { Duplex, Readable, Writable } from 'node:stream';
 import {
   type DescendantQuery,
   type EndingOptions,
@@ -17,7 +17,8 @@ import {
   KILL_WAIT_MS,
 } from './children/descendants.ts';
 import { ownChildren } from './children/own-children.ts';
-import { readProcesses, seesProcesses } from './children/process-table.ts';
+import { readProcesses, readProcessesNow, seesProcesses } from './children/process-table.ts';
+import { inheritNoTerminal, type PseudoTerminal } from './pseudo-terminal.ts';
 import { within } from './race.ts';
 import { sleep } from './sleep.ts';
 import { errnoOf } from './workspace/file-error.ts';
@@ -31,6 +32,10 @@ export interface ChildOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Default `ignore`. */
   readonly stdin?: 'pipe' | 'ignore';
+  /** The program runs at it, in place of pipes; its jobs are groups of its session. */
+  readonly terminal?: PseudoTerminal | undefined;
+  /** Opens {@link Child.channel}. */
+  readonly channel?: boolean;
 }
 
 /**
@@ -45,6 +50,14 @@ export interface ChildExit {
   readonly signal: NodeJS.Signals | null;
 }
 
+/**
+ * Runs a program at the terminal that `$0` names. Who leads a session and opens a terminal gets it as its own, so that its keys
+ * become signals.
+ */
+const AT_TERMINAL = ['/bin/sh', '-c', ': <>"$0"; exec "$@"'] as const;
+
+/** Descriptor of {@link Child.channel}. */
+const CHANNEL = 3;
 /** Pauses between two checks of a group that has time to end, milliseconds; each is twice the one before. */
 const FIRST_PAUSE_MS = 10;
 const LAST_PAUSE_MS = 160;
@@ -55,26 +68,33 @@ export const exitCodeOf = ({ code, signal }: ChildExit): number =>
 
 /** A started process. Read its output at once: what nothing reads when it exits is dropped. */
 export class Child {
-  /** Null: closed. Writing to a process that has ended is not an error. */
+  /** Null: closed, or a terminal. Writing to a process that has ended is not an error. */
   readonly stdin: Writable | null;
+  /** Of a process without a terminal, as is `stderr`. */
   readonly stdout: Readable;
   readonly stderr: Readable;
+  /** Descriptor 3 of the process, both ways, where it was asked for: what it prints cannot be taken for what it says there. */
+  readonly channel: Duplex | undefined;
   /** Resolves when the process runs; rejects with the system's error when it could not be started. */
   readonly started: Promise<void>;
   /** Resolves when the process has exited; its output may continue. Never settles for one that was not started. */
   readonly exited: Promise<ChildExit>;
   readonly #process: ChildProcess;
   readonly #marker: string;
+  /** It has a terminal: its shell gives each job a group of its own in its session. */
+  readonly #hasJobs: boolean;
   #startedAt = Number.NaN;
   #exit: ChildExit | undefined;
 
-  constructor(child: ChildProcess, marker: string) {
+  constructor(child: ChildProcess, marker: string, hasJobs = false) {
     this.#process = child;
     this.#marker = marker;
+    this.#hasJobs = hasJobs;
     this.stdin = child.stdin;
     this.stdout = child.stdout as Readable;
     this.stderr = child.stderr as Readable;
-    child.stdin?.on('error', () => {});
+    this.channel = child.stdio[CHANNEL] as Duplex | undefined;
+    for (const stream of [child.stdin, this.channel]) stream?.on('error', () => {});
     const { promise: started, resolve, reject } = Promise.withResolvers<void>();
     this.started = started;
     started.catch(() => {});
@@ -100,10 +120,10 @@ export class Child {
     return this.#process.pid as number;
   }
 
-  /** Sends a signal to the whole group. Nothing happens when it has ended. */
+  /** Sends a signal to the whole group, at a terminal to every group of its session. Nothing happens when it has ended. */
   signal(name: NodeJS.Signals): void {
     if (process.platform === 'win32') this.#process.kill(name);
-    else signalGroup(this.pid, name);
+    else for (const group of this.#groups()) signalGroup(group, name);
   }
 
   /**
@@ -139,15 +159,31 @@ export class Child {
     await this.#end({ leaders, since }, { graceMs });
   }
 
-  /** True once no process of the group runs any more; false when one still does after `withinMs`. */
+  /** True once no process of the group, at a terminal of the session, runs any more; false when one still does after `withinMs`. */
   async groupEnds(withinMs: number): Promise<boolean> {
     let leftMs = withinMs;
-    for (let pauseMs = FIRST_PAUSE_MS; await isGroupRunning(this.pid); pauseMs = Math.min(2 * pauseMs, LAST_PAUSE_MS)) {
+    for (let pauseMs = FIRST_PAUSE_MS; await this.#isGroupRunning(); pauseMs = Math.min(2 * pauseMs, LAST_PAUSE_MS)) {
       if (leftMs <= 0) return false;
       await sleep(Math.min(pauseMs, leftMs));
       leftMs -= pauseMs;
     }
     return true;
+  }
+
+  #groups(): Set<number> {
+    const groups = new Set([this.pid]);
+    if (!this.#hasJobs) return groups;
+    for (const { session, group } of readProcessesNow()) if (session === this.pid) groups.add(group);
+    return groups;
+  }
+
+  async #isGroupRunning(): Promise<boolean> {
+    if (!this.#hasJobs && !signalGroup(this.pid, 0)) return false;
+    if (!seesProcesses) return signalGroup(this.pid, 0);
+    // Ended processes stay in the group until their parent collects them.
+    return (await readProcesses()).some(
+      ({ group, session }) => group === this.pid || (this.#hasJobs && session === this.pid),
+    );
   }
 
   /** Waits until SIGKILL was sent and the process has exited, not for the search after it. */
@@ -176,17 +212,22 @@ export class Child {
 }
 
 /** Starts a process. Throws what the system refuses at once; {@link Child.started} reports the rest. */
-export function startChild({ argv: [program, ...args], cwd, env, stdin = 'ignore' }: ChildOptions): Child {
+export function startChild({ argv, cwd, env, stdin = 'ignore', channel, terminal }: ChildOptions): Child {
   const mark = ownChildren.mark(env);
+  const [program, ...args] = terminal === undefined ? argv : [...AT_TERMINAL, terminal.path, ...argv];
+  const end = terminal?.programEnd;
+  const pipes = [stdin, 'pipe', 'pipe', ...(channel ? (['pipe'] as const) : [])] as const;
+  const stdio = end === undefined ? pipes : ([end, end, end] as const);
   return new Child(
-    spawn(program, args, {
+    spawn(program as string, args, {
       ...(cwd !== undefined && { cwd }),
       env: mark.env,
-      stdio: [stdin, 'pipe', 'pipe'],
+      stdio: inheritNoTerminal<(typeof stdio)[number]>(stdio),
       detached: process.platform !== 'win32',
       windowsHide: true,
     }),
     mark.marker,
+    terminal !== undefined,
   );
 }
 
@@ -201,11 +242,4 @@ export function signalGroup(leader: number, signal: NodeJS.Signals | 0): boolean
     // A process there has changed its user, so it is not ours to signal.
     return errnoOf(error) === 'EPERM';
   }
-}
-
-async function isGroupRunning(leader: number): Promise<boolean> {
-  if (!signalGroup(leader, 0)) return false;
-  if (!seesProcesses) return true;
-  // Ended processes stay in the group until their parent collects them.
-  return (await readProcesses()).some(({ group }) => group === leader);
 }

@@ -20,17 +20,27 @@ export interface Clock {
   readonly timer: Timer;
 }
 
+/** A timer of the process; a delay that is too long for one is waited for in parts. */
+const timerThat =
+  (keepsAlive: boolean): Timer =>
+  (run, ms) => {
+    let timer: NodeJS.Timeout;
+    const wait = (leftMs: number): void => {
+      timer = setTimeout(
+        () => (leftMs > MAX_DELAY_MS ? wait(leftMs - MAX_DELAY_MS) : run()),
+        Math.min(leftMs, MAX_DELAY_MS),
+      );
+      if (!keepsAlive) timer.unref();
+    };
+    wait(ms);
+    return () => clearTimeout(timer);
+  };
+
 /** The timers of the process, which keep it alive until they are due. */
-export const keepAliveTimer: Timer = (run, ms) => {
-  const timer = setTimeout(run, Math.min(ms, MAX_DELAY_MS));
-  return () => clearTimeout(timer);
-};
+export const keepAliveTimer: Timer = timerThat(true);
 
 /** The timers of the process; they do not keep it alive. */
-export const processTimer: Timer = (run, ms) => {
-  const timer = setTimeout(run, Math.min(ms, MAX_DELAY_MS)).unref();
-  return () => clearTimeout(timer);
-};
+export const processTimer: Timer = timerThat(false);
 
 /** Calls `run` every `ms` until the returned function is called. */
 export function repeat(timer: Timer, ms: number, run: () => void): () => void {

@@ -19,18 +19,20 @@ import type {
   SessionConfigOption,
   SessionModeState,
   SetSessionConfigOptionRequest,
+  StopReason,
 } from '../acp/sdk.ts';
 import { loadAcp } from '../acp/sdk.ts';
 import type { ControlClient } from '../control-client/control.ts';
 import type { ModelListResult } from '../protocol/session-rpc.ts';
 import type { SessionState } from '../protocol/session-types.ts';
 import type { Link } from '../transport/link.ts';
-import { fail } from '../wire/errors.ts';
+import { asError, fail } from '../wire/errors.ts';
 import { commandIn, commandOutput, commandsOf } from './acp/commands.ts';
 import { EditorSession } from './acp/editor-session.ts';
 import { requestErrorOf } from './acp/errors.ts';
 import { changeOfMode, changeOfOption, configOptionsOf, modesOf } from './acp/options.ts';
-import { promptOf } from './acp/prompt.ts';
+import { type EditorPrompt, promptOf } from './acp/prompt.ts';
+import { authenticate, authMethodsOf, isWithoutKey, logout, wantsAuth } from './acp/signing-in.ts';
 
 export interface AcpAgentOptions {
   /** To the editor; opened here. */
@@ -41,6 +43,8 @@ export interface AcpAgentOptions {
   readonly version: string;
   /** Settings of new sessions; absent: the server's defaults. */
   readonly create?: { readonly backend?: string; readonly model?: string; readonly thinking_level?: string };
+  /** False: the server does not use the editor's files, because it may be on another machine. Default true. */
+  readonly lends?: boolean;
   /** Receives failures outside of a request, a line each. */
   readonly note?: (line: string) => void;
 }
@@ -115,6 +119,22 @@ class Editor {
         guarded(({ params }) => this.#initialize(params)),
       )
       .onRequest(
+        'authenticate',
+        guarded(async ({ params, signal }) => {
+          const note = (line: string): void => this.#note(line);
+          await authenticate(sdk, this.#options.control, params, { note, signal });
+          return {};
+        }),
+      )
+      .onRequest(
+        'logout',
+        guarded(async () => {
+          const left = await logout(this.#options.control);
+          if (left.length > 0) this.#note(`still usable, by what was not stored here: ${left.join(', ')}`);
+          return {};
+        }),
+      )
+      .onRequest(
         'session/new',
         guarded(({ params }) => this.#create(params)),
       )
@@ -169,6 +189,7 @@ class Editor {
 
   #initialize({ clientCapabilities }: InitializeRequest) {
     this.#capabilities = clientCapabilities ?? {};
+    const authMethods = authMethodsOf(this.#options.control);
     return {
       protocolVersion: this.#sdk.PROTOCOL_VERSION,
       agentCapabilities: {
@@ -176,15 +197,19 @@ class Editor {
         promptCapabilities: { image: true, embeddedContext: true },
         mcpCapabilities: { http: true, sse: false },
         // `fork` is not in the stable schema yet; editors that do not know it skip it.
+        ...(authMethods.length > 0 && { auth: { logout: {} } }),
         sessionCapabilities: { list: {}, resume: {}, close: {}, delete: {}, fork: {} } as object,
       },
-      authMethods: [],
+      authMethods,
       agentInfo: { name: 'handfast', title: 'Handfast', version: this.#options.version },
     };
   }
 
   async #create({ cwd, mcpServers: mcp_servers }: NewSessionRequest) {
     const { control, create } = this.#options;
+    const backend = create?.backend;
+    // A server without any key rehearses where no backend is named; one that is to ask a model cannot.
+    if (backend === MODEL_BACKEND && (await isWithoutKey(control))) throw this.#authRequired();
     const { state } = await control.rpc.sessionCreate({ cwd, mcp_servers, parallel_tools: true, ...create });
     return { sessionId: state.id, ...(await this.#open(state)) };
   }
@@ -220,12 +245,25 @@ class Editor {
     const session = this.#session(params.sessionId);
     const prompt = promptOf(params.prompt, session.cwd);
     const command = commandIn(prompt.text, this.#commands ?? []);
-    if (command === undefined) return { stopReason: await session.prompt(prompt, signal) };
+    if (command === undefined) return { stopReason: await this.#turn(session, prompt, signal) };
     const done = await session.command(command, signal);
     if (done === undefined) return { stopReason: 'cancelled' as const };
     const content = { type: 'text' as const, text: commandOutput(done.output) };
     await session.notify({ sessionUpdate: 'agent_message_chunk', content });
     return { stopReason: 'end_turn' as const };
+  }
+
+  async #turn(session: EditorSession, prompt: EditorPrompt, signal: AbortSignal): Promise<StopReason> {
+    try {
+      return await session.prompt(prompt, signal);
+    } catch (error) {
+      if (await wantsAuth(this.#options.control, error, session.id)) throw this.#authRequired(asError(error).message);
+      throw error;
+    }
+  }
+
+  #authRequired(why = 'no model provider has a key'): Error {
+    return this.#sdk.RequestError.authRequired({ kind: 'not_configured', retryable: false }, why);
   }
 
   /** A session this editor has open. Fails with `session_not_found`. */
@@ -263,6 +301,7 @@ class Editor {
       control: this.#options.control,
       client: this.#connection.client,
       capabilities: this.#capabilities,
+      lends: this.#options.lends ?? true,
       disconnected: this.#connection.signal,
       optionsOf: async (settings) => configOptionsOf({ settings }, await this.#models(state)),
       note: (line) => this.#note(line),

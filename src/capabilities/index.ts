@@ -10,9 +10,21 @@ import { mcp } from './mcp/capability.ts';
 import { memory } from './memory/capability.ts';
 import { planning } from './planning/capability.ts';
 import { proc } from './proc/capability.ts';
+import { skill } from './skill/capability.ts';
+import { toolkits } from './toolkits/capability.ts';
 import { tools } from './tools/capability.ts';
 
-export const builtinCapabilities: readonly Capability[] = [tools, env, learning, mcp, memory, planning, proc];
+export const builtinCapabilities: readonly Capability[] = [
+  tools,
+  env,
+  learning,
+  mcp,
+  memory,
+  planning,
+  proc,
+  skill,
+  toolkits,
+];
 
 /** The built-in capability of a name. */
 export const builtinCapability = (name: string): Capability | undefined =>

@@ -7,14 +7,19 @@
 import type { AgentSession } from '../agent/agent.ts';
 import { builtinCapabilities } from '../capabilities/index.ts';
 import type { PluginConfig } from '../config/config.ts';
-import type { Capability, CapabilityCommand, CapabilityHostCommand } from '../packages/capability.ts';
-import { asError, fail } from '../wire/errors.ts';
+import type {
+  Capability,
+  CapabilityCommand,
+  CapabilityHostCommand,
+  CapabilityLocalCommand,
+} from '../packages/capability.ts';
+import { asError, fail, HandfastError } from '../wire/errors.ts';
 import type { UpFlags } from './commands/up.ts';
 import { configOf } from './config-file.ts';
 import type { ConnectFlags } from './connect/find-host.ts';
 import type { AgentForCommand } from './connect/open-agent.ts';
 import type { FleetFlags } from './connect/open-fleet.ts';
-import { type Act, type Command, connecting, jsonOption, serving, withFleetOptions } from './options.ts';
+import { type Act, type Command, configOption, connecting, jsonOption, serving, withFleetOptions } from './options.ts';
 import type { Terminal } from './output/terminal.ts';
 
 type Perform = (action: Act) => Promise<void>;
@@ -34,9 +39,9 @@ export async function addBuiltinCommands(
   const asked = words && commandOf(program, words);
   const all = words === undefined || LOOKS_AT_ALL.includes(asked ?? '');
   for (const capability of builtinCapabilities) {
-    const { name, commandName = name, about, commands, hostCommands } = capability;
+    const { name, commandName = name, about, commands, hostCommands, localCommands } = capability;
     if (all || asked === commandName) await addCommands(program, capability, act);
-    else if ((commands ?? hostCommands) !== undefined) groupOf(program, commandName, about);
+    else if ((commands ?? hostCommands ?? localCommands) !== undefined) groupOf(program, commandName, about);
   }
 }
 
@@ -90,7 +95,8 @@ async function addCommands(program: Command, capability: Capability, act: Perfor
   const { name, commandName = name, about, client } = capability;
   const commands = await listed(capability.commands);
   const hostCommands = await listed(capability.hostCommands);
-  if (commands.length + hostCommands.length === 0) return;
+  const localCommands = await listed(capability.localCommands);
+  if (commands.length + hostCommands.length + localCommands.length === 0) return;
   const group = groupOf(program, commandName, about);
   for (const command of commands) {
     const made = connecting(group.command(command.usage)).description(command.about).addOption(jsonOption());
@@ -105,6 +111,30 @@ async function addCommands(program: Command, capability: Capability, act: Perfor
     if (command.help !== undefined) made.addHelpText('after', `\n${command.help}`);
     made.action((...given: unknown[]) => act((terminal) => host(command, name, given, terminal)));
   }
+  for (const command of localCommands) {
+    const made = group.command(command.usage).description(command.about);
+    made.addOption(configOption()).addOption(jsonOption());
+    for (const [flags, help] of command.options ?? []) made.option(flags, help);
+    if (command.help !== undefined) made.addHelpText('after', `\n${command.help}`);
+    made.action((...given: unknown[]) => act((terminal) => local(command, name, given, terminal)));
+  }
+}
+
+/** Runs a command without a host. */
+async function local(
+  command: CapabilityLocalCommand,
+  name: string,
+  given: readonly unknown[],
+  terminal: Terminal,
+): Promise<number | undefined> {
+  const { interruptible } = await import('./interrupt.ts');
+  const options = given.at(-2) as Readonly<Record<string, unknown>>;
+  const args = given.slice(0, -2) as (string | string[] | undefined)[];
+  const configured = async () => {
+    const { plugins } = await configOf(options.config as string | undefined);
+    return plugins.find(({ use }) => use === name)?.options;
+  };
+  return interruptible((signal) => command.run({ args, options, signal, terminal }, configured));
 }
 
 /** Runs a host until Ctrl-C. The plugin of the capability has the options of the command, and is there in any case. */
@@ -129,6 +159,17 @@ async function host(
   });
 }
 
+/** Fails with `capability_missing`, and says what makes the host have it: further capabilities of a command may be granted alone. */
+function mustHave(agent: AgentSession, name: string): void {
+  try {
+    agent.require(name);
+  } catch (thrown) {
+    const { code, message, detail } = asError(thrown);
+    const advice = 'the configuration of the host loads it with plugins, and grants it with capabilities of the token';
+    throw new HandfastError(code, `${message}; ${advice}`, { detail, capability: name, cause: thrown });
+  }
+}
+
 /** Runs a command with an agent of its capability. Commander gives the arguments, then the options, then itself. */
 async function perform(
   command: CapabilityCommand,
@@ -136,10 +177,11 @@ async function perform(
   given: readonly unknown[],
   terminal: Parameters<Act>[0],
 ): Promise<number | undefined> {
-  const { withAgent } = await import('./connect/open-agent.ts');
   const options = given.at(-2) as ConnectFlags & Record<string, unknown>;
   const args = given.slice(0, -2) as (string | string[] | undefined)[];
+  const { withAgent } = await import('./connect/open-agent.ts');
   const work = async ({ agent, signal, openAgain }: AgentForCommand): Promise<number | undefined> => {
+    mustHave(agent, name);
     const withClient = async (opened: AgentSession): Promise<AgentSession> =>
       client === undefined
         ? opened

@@ -13,6 +13,7 @@ import { addExamples, commandsBelow, wordsOf } from './examples.ts';
 import { reportFailure } from './failure.ts';
 import { addFleet } from './fleet-commands.ts';
 import { leaveSoon } from './leave.ts';
+import { addMcp } from './mcp-commands.ts';
 import { addModels } from './model-commands.ts';
 import {
   type Act,
@@ -122,6 +123,7 @@ ${EXIT_CODES}`,
   addCalling(program, act);
   addSessions(program, act);
   addModels(program, act);
+  addMcp(program, act);
   addFleet(program, act);
   addInspecting(program, act);
   addPreparing(program, act);
@@ -153,7 +155,7 @@ function addServing(program: Command, act: (action: Act) => Promise<void>): void
       'after',
       `
 Without a configuration file: the built-in tools, confined to the current folder, on http://127.0.0.1:4700.
-HTTP serves POST /session, /send, GET /stream, /health, and WebSocket at /ws.`,
+HTTP serves POST /session, /send, GET /stream, /health, WebSocket at /ws, and MCP at /mcp.`,
     )
     .action((flags) => act(async (terminal) => (await import('./commands/up.ts')).up(flags, terminal)));
 

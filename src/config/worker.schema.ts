@@ -41,7 +41,15 @@ const mcpServerFields = {
 
 const mcpServer = group(
   { description: 'An MCP server of the agent, probed by the worker.', either: ['command', 'url'] },
-  { ...mcpServerFields, disabled: flag('Listed, but not used.', false) },
+  {
+    ...mcpServerFields,
+    env: texts('Its environment variables, beside PATH, HOME, LANG, TERM and the like.'),
+    pass_env: list(
+      { default: [], description: 'Variables of the worker that it gets too: nothing else is passed on.' },
+      variable('A variable.', 'GITHUB_TOKEN'),
+    ),
+    disabled: flag('Listed, but not used.', false),
+  },
 );
 
 const acpMcpServer = group(

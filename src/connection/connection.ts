@@ -282,11 +282,12 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     if (this.uniqueIds && requests.has(id)) {
       return this.refuse(incoming, fail('invalid_message', 'a request with this id is still running'));
     }
-    const { checkRequest, capability } = route.method;
+    const { checkRequest, capability, stored } = route.method;
     if (!checkRequest(incoming.body)) return this.refuse(incoming, violation(type, checkRequest.errors), capability);
     const refusal = this.traffic?.admit(route.exempt === true);
     if (refusal !== undefined) return this.refuse(incoming, refusal, capability);
-    this.record?.record(++this.cursor, 'request', id as string, raw);
+    const entry = stored === undefined ? raw : (stored(incoming.body as never) as Message);
+    this.record?.record(++this.cursor, 'request', id as string, entry);
     requests.admit(this.#owner.request?.(incoming, route) ?? new RunningRequest(this, incoming, route));
   }
 

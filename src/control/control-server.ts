@@ -9,11 +9,13 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import type { Log } from '../base/log.ts';
 import type { ShareUsage } from '../base/share-usage.ts';
+import type { SkillTrust } from '../base/skills/scan.ts';
 import type { PathGuard } from '../base/workspace/protected-paths.ts';
 import type { Journal } from '../journal/journal.ts';
 import type { SessionSettings } from '../protocol/session-types.ts';
 import { type Authenticator, LOCAL_PRINCIPAL } from '../session/auth.ts';
 import type { AuthThrottle } from '../session/auth-throttle.ts';
+import { Editors } from '../session/editors.ts';
 import { may } from '../session/rights.ts';
 import type { TrafficShares } from '../session/traffic-shares.ts';
 import { fail } from '../wire/errors.ts';
@@ -40,10 +42,10 @@ import { createRpcServer, type RpcServer } from './rpc/rpc-server.ts';
 import { ServerState } from './server-state.ts';
 import { EventHub } from './sessions/log/event-hub.ts';
 import { ServerEventLog } from './sessions/log/server-events.ts';
+import { editorHandlers } from './sessions/methods/editor-handlers.ts';
 import { createSessions, type SessionLimits, type Sessions, type SessionsOptions } from './sessions/sessions.ts';
 import { openSessionStore, type SessionStore } from './sessions/store/store.ts';
 import { Skills, skillInstructions } from './skills/skills.ts';
-import type { SkillTrust } from './skills/skills-scan.ts';
 
 export interface ControlServerOptions {
   /** Data directory: settings, credentials, sessions, saved chats. Only one process may use it at a time. */
@@ -82,6 +84,8 @@ export interface ControlServerOptions {
   readonly defaults?: SessionSettings;
   /** Where sessions work that name no folder. Absolute. */
   readonly cwd: string;
+  /** The editors in which sessions are open. Default: none lends anything. */
+  readonly editors?: Editors;
   /** What images of principals who are not administrators are not read from. */
   readonly pathGuard?: PathGuard;
   /** Which skills of a folder this user trusts. Default: none; those of the data directory and of the home need no trust. */
@@ -188,6 +192,7 @@ export async function createControlServer(options: ControlServerOptions): Promis
         ...skills.handlers(),
         toolsListHandler(environments, cwd),
         ...approvalHandlers({ broker, sessions, checkContent: options.checkContent }),
+        ...editorHandlers({ editors: options.editors ?? new Editors(), sessions }),
         ...(options.handlers ?? []),
       ],
       serverHandlers: (server) => [slashCommands(server, sessions, settings, state)],

@@ -6,6 +6,7 @@ import { STREAM_END } from '../connection/outgoing-calls.ts';
 import { type Route, RunningRequest } from '../connection/running-request.ts';
 import { EXTENSION_CAPABILITIES } from '../protocol/a2e.ts';
 import type { Body, Method } from '../protocol/method.ts';
+import type { EditorAccess } from '../session/editors.ts';
 import { may } from '../session/rights.ts';
 import type { Session } from '../session/session.ts';
 import type { Incoming } from '../wire/codec.ts';
@@ -39,6 +40,10 @@ export class HostCall extends RunningRequest implements CallContext, Caller {
 
   get pathGuard(): PathGuard | undefined {
     return may(this.session.principal, 'administer') ? undefined : this.deps.pathGuard;
+  }
+
+  get editor(): EditorAccess | undefined {
+    return this.deps.editors?.of(this.session.id);
   }
 
   get store(): SessionStores {

@@ -7,6 +7,7 @@ import type { Log } from '../base/log.ts';
 import type { PathGuard } from '../base/workspace/protected-paths.ts';
 import type { CallEvent } from '../connection/call.ts';
 import type { Body, Method } from '../protocol/method.ts';
+import type { EditorAccess } from '../session/editors.ts';
 import type { Principal, SessionView, ToolRules } from '../session/principal.ts';
 
 import type { HandfastError } from '../wire/errors.ts';
@@ -40,6 +41,11 @@ export interface CallContext {
    * @internal
    */
   readonly pathGuard?: PathGuard | undefined;
+  /**
+   * The editor in which the session is open and which lends it files and terminals; undefined: tools use those of the host.
+   * @internal
+   */
+  readonly editor?: EditorAccess | undefined;
   /** The durable state of this plugin, by whom it belongs to. Throws `usage` for a plugin that declares no `store`. */
   readonly store: SessionStores;
   /** What the principal is granted within this capability, checked by the plugin's `grant` schema; undefined = nothing. */

@@ -11,6 +11,7 @@ import type { Dialect } from '../connection/accept.ts';
 import type { Journal } from '../journal/journal.ts';
 import type { Authenticator } from '../session/auth.ts';
 import type { AuthThrottle } from '../session/auth-throttle.ts';
+import type { Editors } from '../session/editors.ts';
 import type { Principal } from '../session/principal.ts';
 import type { StorageShares } from '../session/storage-shares.ts';
 import type { TrafficShares } from '../session/traffic-shares.ts';
@@ -66,6 +67,11 @@ export interface HostOptions {
    * @internal
    */
   readonly pathGuard?: PathGuard | undefined;
+  /**
+   * The editors that lend sessions their files and terminals. Default: none.
+   * @internal
+   */
+  readonly editors?: Editors | undefined;
   /**
    * The threads and processes that calls may start, where several hosts of one process share them. Default: this host's own.
    * @internal

@@ -109,6 +109,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       log: this.log,
       workspace: options.workspace ?? process.cwd(),
       pathGuard: options.pathGuard,
+      editors: options.editors,
       slots: options.slots ?? hostSlots(this.limits),
       prepare: (capability) => this.#plugins.load(new Set([capability])),
       nestedRoute: (type, session) => this.#nestedRoute(type, session),

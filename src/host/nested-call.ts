@@ -12,6 +12,7 @@ import type { PathGuard } from '../base/workspace/protected-paths.ts';
 import type { CallEvent } from '../connection/call.ts';
 import type { Route } from '../connection/running-request.ts';
 import type { Body, Method } from '../protocol/method.ts';
+import type { EditorAccess, Editors } from '../session/editors.ts';
 import { may } from '../session/rights.ts';
 import type { Session } from '../session/session.ts';
 import { violation } from '../wire/check.ts';
@@ -33,6 +34,7 @@ export interface CallDeps {
   readonly workspace: string;
   /** Paths that tools of restricted principals do not touch. */
   readonly pathGuard: PathGuard | undefined;
+  readonly editors: Editors | undefined;
   /** Threads and processes that calls may start; shared by the hosts of a process. */
   readonly slots: HostSlots;
   /** Loads what serves a capability; undefined where it is loaded. */
@@ -115,6 +117,10 @@ export class NestedCall implements CallContext, Caller {
 
   get pathGuard(): PathGuard | undefined {
     return may(this.session.principal, 'administer') ? undefined : this.deps.pathGuard;
+  }
+
+  get editor(): EditorAccess | undefined {
+    return this.deps.editors?.of(this.session.id);
   }
 
   get store(): SessionStores {

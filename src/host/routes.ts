@@ -7,6 +7,7 @@ import type { Log } from '../base/log.ts';
 import type { PathGuard } from '../base/workspace/protected-paths.ts';
 import type { Route } from '../connection/running-request.ts';
 import type { Method } from '../protocol/method.ts';
+import type { EditorAccess } from '../session/editors.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import type { CallContext, SessionView } from './context.ts';
 import type { CapabilityOffer } from './negotiate.ts';
@@ -176,6 +177,10 @@ class PluginView implements CallContext {
 
   get pathGuard(): PathGuard | undefined {
     return this.#context.pathGuard;
+  }
+
+  get editor(): EditorAccess | undefined {
+    return this.#context.editor;
   }
 
   get store(): SessionStores {

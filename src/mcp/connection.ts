@@ -1,15 +1,19 @@
 /**
- * A connection to an MCP server, as a program on its pipes or over streamable HTTP. The adapter file of the official client of
- * the Model Context Protocol: the only file that names the package. It is an optional peer, loaded with the first server.
+ * A connection to an MCP server, as a program on its pipes or over streamable HTTP, by the official client of the Model Context
+ * Protocol.
  *
  * Called by `server.ts`, which decides when a server runs. What a connection started has ended when `end` resolves.
  */
-import type { Client, Transport } from '@modelcontextprotocol/client';
+import { childEnvironment } from '../base/child-environment.ts';
 import { programEnvironment, startProgram } from '../base/program.ts';
 import { orAborted } from '../base/race.ts';
-import { fail } from '../wire/errors.ts';
+import { asError, fail, HandfastError } from '../wire/errors.ts';
+import { AskedCallers, type McpAllowed, type McpAnswerer, type McpAsk } from './asks.ts';
+import type { McpAuthorization } from './authorization.ts';
 import type {
   McpAddress,
+  McpCompleted,
+  McpCompletion,
   McpContents,
   McpInfo,
   McpProgress,
@@ -17,47 +21,48 @@ import type {
   McpPromptText,
   McpResource,
   McpResult,
+  McpTemplate,
   McpTool,
 } from './definition.ts';
+import { Listening } from './listening.ts';
+import {
+  type AuthProvider,
+  type Client,
+  type InsufficientScopeError,
+  loadMcpClient,
+  type McpSdk,
+  type Transport,
+} from './sdk.ts';
 
-// Declarations of this file that others see must not name its types: their users may not have the package.
-type McpClient = typeof import('@modelcontextprotocol/client');
-
-const PACKAGE = '@modelcontextprotocol/client';
 const CLIENT = { name: 'handfast', version: '1.0.0' };
 /** How long a server that was asked to end may take before SIGTERM, and before SIGKILL. */
 const LEAVE_MS = 200;
 const TERMINATE_MS = 300;
 /** How long ending the session with a server over HTTP may take. */
 const GOODBYE_MS = 300;
+/** Longest wait for a stream of notifications to open. */
+const LISTEN_MS = 30_000;
 /** Longest message of a program, in characters: a result may hold a picture. */
 const MAX_MESSAGE_CHARS = 16 * 1024 * 1024;
 /** Most pages of a list, and most entries. */
 const MAX_PAGES = 64;
 const MAX_ENTRIES = 2_000;
+/** The number of the protocol for a question that its user, or the one who was asked, refused. */
+const REFUSED = -1;
+/** The number of JSON-RPC for a method that is not known. */
+const METHOD_NOT_FOUND = -32_601;
 /** Lines of standard error that are shown. */
 const STDERR_LINES = 5;
 const MAX_LINE = 500;
-
-/** Fails with `not_configured`, whose message names the package to install, where it cannot be loaded. */
-export async function requireMcpClient(): Promise<void> {
-  await loadMcpClient();
-}
-
-async function loadMcpClient(): Promise<McpClient> {
-  try {
-    return await import('@modelcontextprotocol/client');
-  } catch (error) {
-    const missing = (error as { code?: unknown }).code === 'ERR_MODULE_NOT_FOUND';
-    const why = missing ? `it is not installed: npm install ${PACKAGE}` : (error as Error).message;
-    throw fail('not_configured', `MCP servers need the package ${PACKAGE}; ${why}`, undefined, error);
-  }
-}
 
 export interface ConnectOptions {
   readonly cwd: string;
   /** Bounds the opening. */
   readonly signal: AbortSignal;
+  /** What the server may ask. Default nothing. */
+  readonly allowed?: McpAllowed | undefined;
+  /** The sign-in of a server over HTTP. */
+  readonly authorization?: McpAuthorization | undefined;
   /** Gets each connection before it is opened. */
   readonly onAttempt?: (attempt: McpConnection) => void;
   /** Gets each notification that belongs to no call. */
@@ -72,11 +77,11 @@ export interface ConnectOptions {
  */
 export async function connectMcp(
   server: McpAddress,
-  { cwd, signal, onAttempt, onNotification }: ConnectOptions,
+  { cwd, signal, allowed, authorization, onAttempt, onNotification }: ConnectOptions,
 ): Promise<McpConnection> {
   const sdk = await loadMcpClient();
   for (const mode of ['legacy', 'auto'] as const) {
-    const attempt = new McpConnection(server, cwd, signal);
+    const attempt = new McpConnection(server, cwd, signal, allowed, authorization);
     onAttempt?.(attempt);
     try {
       await attempt.open(sdk, mode, onNotification);
@@ -96,6 +101,8 @@ export interface McpCallOptions {
   /** Longest time without progress. */
   readonly timeoutMs: number;
   readonly onProgress?: (progress: McpProgress) => void;
+  /** Answers what the server asks meanwhile, as far as it may ask. */
+  readonly answerer?: McpAnswerer | undefined;
 }
 
 /** One connection to a server. */
@@ -115,27 +122,52 @@ export class McpConnection {
   readonly #server: McpAddress;
   readonly #cwd: string;
   readonly #bound: AbortSignal;
+  readonly #allowed: McpAllowed;
+  readonly #callers: AskedCallers;
+  readonly #authorization: McpAuthorization | undefined;
   readonly #closed = Promise.withResolvers<void>();
+  /** The tokens that were refused, by the responses that say so. */
+  readonly #refused = new WeakMap<Response, string | undefined>();
   #client: Client | undefined;
+  #listening: Listening | undefined;
   #stderr: () => string = () => '';
   #end: () => Promise<void> = async () => {};
 
-  constructor(server: McpAddress, cwd: string, bound: AbortSignal) {
+  constructor(
+    server: McpAddress,
+    cwd: string,
+    bound: AbortSignal,
+    allowed: McpAllowed = {},
+    authorization?: McpAuthorization,
+  ) {
+    this.#authorization = authorization;
     this.#server = server;
     this.#cwd = cwd;
     this.#bound = bound;
+    this.#allowed = allowed;
+    this.#callers = new AskedCallers(allowed.answerer);
   }
 
   /**
    * Opens it within the time of the signal.
    * @internal
    */
-  async open(sdk: McpClient, mode: 'legacy' | 'auto', onNotification: ConnectOptions['onNotification']): Promise<void> {
-    const client = new sdk.Client(CLIENT, { versionNegotiation: { mode }, listMaxPages: MAX_PAGES });
+  async open(sdk: McpSdk, mode: 'legacy' | 'auto', onNotification: ConnectOptions['onNotification']): Promise<void> {
+    const { sampling, elicitation, roots } = this.#allowed;
+    const capabilities = {
+      ...(sampling && { sampling: {} }),
+      ...(elicitation && { elicitation: { form: {}, url: {} } }),
+      ...(roots && { roots: {} }),
+    };
+    const client = new sdk.Client(CLIENT, { versionNegotiation: { mode }, listMaxPages: MAX_PAGES, capabilities });
+    if (sampling) client.setRequestHandler('sampling/createMessage', this.#asked(sdk) as never);
+    if (elicitation) client.setRequestHandler('elicitation/create', this.#asked(sdk) as never);
+    if (roots) client.setRequestHandler('roots/list', () => ({ roots: roots.map((each) => ({ ...each })) }));
     // What a server sends too late belongs to no request.
     client.onerror = () => {};
     client.onclose = () => {
       this.isClosed = true;
+      this.#callers.end();
       this.#closed.resolve();
     };
     if (onNotification !== undefined) {
@@ -147,6 +179,39 @@ export class McpConnection {
       this.#server.stdio === undefined ? this.#overHttp(sdk, client) : await this.#asProgram(this.#server.stdio);
     // An SDK's own handling of signals is not relied on.
     await orAborted(client.connect(transport, { signal }), signal);
+    if (client.getProtocolEra() === 'modern') this.#listenOn(client);
+  }
+
+  /** Passes a question of the server on, and the reason of a refusal back. */
+  #asked(sdk: McpSdk) {
+    type Request = Pick<McpAsk, 'method' | 'params'>;
+    type Context = { readonly mcpReq: { readonly id: string | number; readonly signal: AbortSignal } };
+    return async ({ method, params }: Request, { mcpReq: { id, signal } }: Context) => {
+      try {
+        return await this.#callers.ask({ method, params, id: String(id), signal });
+      } catch (thrown) {
+        throw new sdk.ProtocolError(REFUSED, asError(thrown).message);
+      }
+    };
+  }
+
+  /** A server without sessions sends what a stream asks for. */
+  #listenOn(client: Client): void {
+    const { tools, prompts, resources } = client.getServerCapabilities() ?? {};
+    const lists = {
+      ...(tools?.listChanged && { toolsListChanged: true }),
+      ...(prompts?.listChanged && { promptsListChanged: true }),
+      ...(resources?.listChanged && { resourcesListChanged: true }),
+    };
+    const listening = new Listening(async (uris) => {
+      const filter = { ...lists, ...(uris.length > 0 && { resourceSubscriptions: [...uris] }) };
+      const stream = await client.listen(filter, { timeout: LISTEN_MS });
+      const { closed, honoredFilter } = stream;
+      return { resources: honoredFilter.resourceSubscriptions ?? [], closed, close: () => stream.close() };
+    });
+    this.#listening = listening;
+    void this.closed.then(() => listening.end());
+    if (Object.keys(lists).length > 0) void listening.start();
   }
 
   /** Resolves when the server, or this side, has closed it. */
@@ -186,6 +251,20 @@ export class McpConnection {
     return bounded(resources, 'resources') as readonly McpResource[];
   }
 
+  /** Its templates of resources, all pages; none where it has no such capability. */
+  async templates(signal: AbortSignal): Promise<readonly McpTemplate[]> {
+    const client = this.#client;
+    if (client?.getServerCapabilities()?.resources === undefined) return [];
+    try {
+      const { resourceTemplates } = await orAborted(client.listResourceTemplates(undefined, { signal }), signal);
+      return bounded(resourceTemplates, 'templates') as readonly McpTemplate[];
+    } catch (thrown) {
+      // A server with resources alone need not know the method.
+      if ((thrown as { code?: unknown }).code === METHOD_NOT_FOUND) return [];
+      throw thrown;
+    }
+  }
+
   /** Its prompts, all pages; none where it has no such capability. */
   async prompts(signal: AbortSignal): Promise<readonly McpPrompt[]> {
     const client = this.#client;
@@ -194,38 +273,76 @@ export class McpConnection {
     return bounded(prompts, 'prompts') as readonly McpPrompt[];
   }
 
-  async read(uri: string, { signal, timeoutMs: timeout }: McpCallOptions): Promise<readonly McpContents[]> {
-    const reading = (this.#client as Client).readResource({ uri }, { signal, timeout });
-    return (await orAborted(reading, signal)).contents as readonly McpContents[];
+  async read(uri: string, { signal, timeoutMs: timeout, answerer }: McpCallOptions): Promise<readonly McpContents[]> {
+    const client = this.#client as Client;
+    const reading = () => client.readResource({ uri }, { signal, timeout });
+    return (await orAborted(this.#callers.during(answerer, reading), signal)).contents as readonly McpContents[];
   }
 
   async prompt(
     name: string,
     args: Readonly<Record<string, string>>,
-    { signal, timeoutMs: timeout }: McpCallOptions,
+    { signal, timeoutMs: timeout, answerer }: McpCallOptions,
   ): Promise<McpPromptText> {
-    const getting = (this.#client as Client).getPrompt({ name, arguments: { ...args } }, { signal, timeout });
-    return (await orAborted(getting, signal)) as McpPromptText;
+    const client = this.#client as Client;
+    const getting = () => client.getPrompt({ name, arguments: { ...args } }, { signal, timeout });
+    return (await orAborted(this.#callers.during(answerer, getting), signal)) as McpPromptText;
+  }
+
+  /** What an argument may become; nothing where it has no such capability. */
+  async complete(
+    { of, argument: name, value, others }: McpCompletion,
+    { signal, timeoutMs: timeout }: McpCallOptions,
+  ): Promise<McpCompleted> {
+    const client = this.#client as Client;
+    if (client.getServerCapabilities()?.completions === undefined) return { values: [] };
+    const ref =
+      'prompt' in of
+        ? ({ type: 'ref/prompt', name: of.prompt } as const)
+        : ({ type: 'ref/resource', uri: of.uriTemplate } as const);
+    const params = { ref, argument: { name, value }, context: { arguments: { ...others } } };
+    return (await orAborted(client.complete(params, { signal, timeout }), signal)).completion;
   }
 
   /** From now on the server notifies of changes of a resource. Rejects where it offers no subscriptions. */
   async subscribe(uri: string, signal: AbortSignal): Promise<void> {
-    await orAborted((this.#client as Client).subscribeResource({ uri }, { signal }), signal);
+    const client = this.#client as Client;
+    const subscribing: Promise<unknown> = this.#listening?.add(uri) ?? client.subscribeResource({ uri }, { signal });
+    await orAborted(subscribing, signal);
   }
 
   async unsubscribe(uri: string, signal: AbortSignal): Promise<void> {
-    await orAborted((this.#client as Client).unsubscribeResource({ uri }, { signal }), signal);
+    const client = this.#client as Client;
+    const ending: Promise<unknown> = this.#listening?.remove(uri) ?? client.unsubscribeResource({ uri }, { signal });
+    await orAborted(ending, signal);
   }
 
   /** Calls a tool. Rejects as the client does, and with the reason of `signal`. */
   call(
     name: string,
     args: Readonly<Record<string, unknown>>,
-    { signal, timeoutMs: timeout, onProgress }: McpCallOptions,
+    { signal, timeoutMs: timeout, onProgress, answerer }: McpCallOptions,
   ): Promise<McpResult> {
     const settings = { signal, timeout, resetTimeoutOnProgress: true, ...(onProgress && { onprogress: onProgress }) };
-    const called = (this.#client as Client).callTool({ name, arguments: { ...args } }, settings);
-    return orAborted(called as Promise<McpResult>, signal);
+    const client = this.#client as Client;
+    const calling = () => client.callTool({ name, arguments: { ...args } }, settings) as Promise<McpResult>;
+    return orAborted(answerer === undefined ? calling() : this.#callers.during(answerer, calling), signal);
+  }
+
+  /** The error that says that a person has to sign in, for a request that failed for that; else undefined. Never rejects. */
+  async signInNeeded(thrown: unknown): Promise<HandfastError | undefined> {
+    if (this.#authorization === undefined) return undefined;
+    if (thrown instanceof HandfastError) return thrown.code === 'unauthorized' ? thrown : undefined;
+    const {
+      name,
+      status,
+      requiredScope: scope,
+      resourceMetadataUrl,
+    } = thrown as Partial<InsufficientScopeError> & {
+      readonly status?: unknown;
+    };
+    if (name !== 'InsufficientScopeError' && status !== 401) return undefined;
+    return this.#authorization.needed({ scope, resourceMetadataUrl });
   }
 
   /** Leaves, and sees to it that nothing that was started stays. Bounded, never rejects. */
@@ -233,16 +350,19 @@ export class McpConnection {
     await this.#end();
   }
 
-  #overHttp(sdk: McpClient, client: Client): Transport {
+  #overHttp(sdk: McpSdk, client: Client): Transport {
     const { url, headers } = this.#server.http as NonNullable<McpAddress['http']>;
     const goodbye = new AbortController();
     const transport = new sdk.StreamableHTTPClientTransport(new URL(url), {
       requestInit: headers === undefined ? {} : { headers },
+      ...(this.#authorization && { authProvider: this.#bearer(sdk, this.#authorization, goodbye.signal) }),
       fetch: async (address, init) => {
         const limits = [goodbye.signal, ...(init?.signal ? [init.signal] : [])];
         const response = await fetch(address, { ...init, signal: AbortSignal.any(limits) });
         this.answered = true;
-        if (response.status === 401 || response.status === 403) this.unauthorized = true;
+        // Of the last request: a refused token may have been renewed since.
+        if (init?.method === 'POST') this.unauthorized = response.status === 401 || response.status === 403;
+        if (this.unauthorized) this.#refused.set(response, bearerOf(init?.headers));
         if (response.status === 404 && transport.sessionId !== undefined) this.expired = true;
         return response;
       },
@@ -258,17 +378,32 @@ export class McpConnection {
     return transport;
   }
 
+  /** Adds the token of the sign-in to each request, and renews it when it is refused. */
+  #bearer(sdk: McpSdk, authorization: McpAuthorization, signal: AbortSignal): AuthProvider {
+    return {
+      token: () => authorization.token(signal),
+      onUnauthorized: ({ response }) =>
+        authorization.refused(this.#refused.get(response), sdk.extractWWWAuthenticateParams(response), signal),
+    };
+  }
+
   async #asProgram({ command, args = [], env, onlyEnv }: NonNullable<McpAddress['stdio']>): Promise<Transport> {
     const stop = new AbortController();
+    // Whose request a response belongs to: a question within the response is one to its caller.
+    const callers = new Map<unknown, McpAnswerer>();
     const transport: Transport = {
       start: async () => {},
-      send: async (message) => program.write(`${JSON.stringify(message)}\n`),
+      send: async (message) => {
+        const { current } = this.#callers;
+        if (current !== undefined && 'id' in message && 'method' in message) callers.set(message.id, current);
+        program.write(`${JSON.stringify(message)}\n`);
+      },
       close: async () => program.write(null),
     };
     const program = await startProgram({
       argv: [command, ...args],
       cwd: this.#cwd,
-      env: onlyEnv ?? programEnvironment(env),
+      env: onlyEnv ?? programEnvironment(env, childEnvironment({}, process.env)),
       stdin: 'open',
       signal: stop.signal,
       terminateMs: TERMINATE_MS,
@@ -282,7 +417,11 @@ export class McpConnection {
           return;
         }
         this.answered = true;
-        transport.onmessage?.(message);
+        const id = 'method' in message ? undefined : (message as { id?: unknown }).id;
+        const caller = callers.get(id);
+        if (caller === undefined) return void transport.onmessage?.(message);
+        callers.delete(id);
+        this.#callers.within(caller, () => transport.onmessage?.(message));
       },
     });
     this.#stderr = () => program.stderr;
@@ -303,6 +442,10 @@ export class McpConnection {
     return transport;
   }
 }
+
+/** The token that a request was sent with. */
+const bearerOf = (headers: unknown): string | undefined =>
+  new Headers(headers as ConstructorParameters<typeof Headers>[0]).get('authorization')?.replace(/^Bearer /, '');
 
 function bounded<T>(entries: readonly T[], what: string): readonly T[] {
   if (entries.length <= MAX_ENTRIES) return entries;

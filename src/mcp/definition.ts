@@ -5,7 +5,7 @@ export interface McpAddress {
   readonly stdio?: {
     readonly command: string;
     readonly args?: readonly string[];
-    /** Set over the environment of this process. */
+    /** Set over PATH, HOME, LANG, TERM and the like: no other variable of this process is passed on. */
     readonly env?: Readonly<Record<string, string>>;
     /** The whole environment, in place of `env`. */
     readonly onlyEnv?: Readonly<Record<string, string>>;
@@ -38,6 +38,30 @@ export interface McpResource {
   readonly description?: string;
   readonly mimeType?: string;
   readonly annotations?: Readonly<Record<string, unknown>>;
+}
+
+/** A family of resources, whose addresses have variables in braces (RFC 6570). */
+export interface McpTemplate {
+  readonly uriTemplate: string;
+  readonly name?: string;
+  readonly description?: string;
+  readonly mimeType?: string;
+  readonly annotations?: Readonly<Record<string, unknown>>;
+}
+
+/** What is completed: an argument of a prompt, or a variable of a template. */
+export interface McpCompletion {
+  readonly of: { readonly prompt: string } | { readonly uriTemplate: string };
+  readonly argument: string;
+  readonly value: string;
+  /** The other arguments as far as they are known. */
+  readonly others: Readonly<Record<string, string>>;
+}
+
+export interface McpCompleted {
+  readonly values: readonly string[];
+  readonly total?: number | undefined;
+  readonly hasMore?: boolean | undefined;
 }
 
 /** A part of a resource: `text`, or `blob` in base64. */

@@ -9,12 +9,16 @@ import { backoffMs } from '../base/backoff.ts';
 import { orAborted } from '../base/race.ts';
 import { type Clock, processTimer } from '../base/timer-queue.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
+import type { McpAllowed } from './asks.ts';
+import type { McpAuthorization } from './authorization.ts';
 import { connectMcp, type McpCallOptions, type McpConnection } from './connection.ts';
 import type { McpAddress, McpHealth, McpInfo, McpResult, McpState } from './definition.ts';
 import { acceptTools, memoryPins, type PinnedTool, type PinStore, pinned } from './tool-pins.ts';
 
 export interface McpServerOptions {
   readonly address: McpAddress;
+  /** The sign-in of a server over HTTP. Default: none, what it asks for is in the headers of its address. */
+  readonly authorization?: McpAuthorization | undefined;
   /** Folder a program is started in, absolute. */
   readonly cwd: string;
   /** Longest start with the list of tools, milliseconds. Default 60,000: a package runner may first download the server. */
@@ -23,6 +27,8 @@ export interface McpServerOptions {
   readonly acquire?: (signal: AbortSignal) => Promise<(() => void) | undefined>;
   /** Starts a lost server again by itself, not only with its next use. */
   readonly keepRunning?: boolean;
+  /** What the server may ask. Default nothing. */
+  readonly allowed?: McpAllowed | undefined;
   /** The health or the tools have changed. */
   readonly onChange?: () => void;
   /** Gets each notification of the server that belongs to no call. */
@@ -124,6 +130,11 @@ export class McpServer {
         return await work(connection);
       } catch (thrown) {
         if (signal.aborted) throw thrown;
+        const needed = await connection.signInNeeded(thrown);
+        if (needed !== undefined) {
+          await this.#lost(connection, needed, 'needs_auth');
+          throw needed;
+        }
         if (connection.expired) {
           // Not done, by what the server says; a new session is opened once.
           await this.#lost(connection, fail('connection_lost', 'the server no longer knows the session'));
@@ -171,7 +182,10 @@ export class McpServer {
   async #connected(signal?: AbortSignal): Promise<McpConnection> {
     if (this.#stop.signal.aborted) throw this.#stop.signal.reason;
     if (this.#connection !== undefined) return this.#connection;
-    if (this.#starting === undefined && this.#retryAt > this.#clock.monotonic()) throw this.#failure;
+    // A sign-in ends the delay; the file is read again in any case.
+    const hasSignedIn = this.#state === 'needs_auth' && (await this.#options.authorization?.hasToken()) === true;
+    const isTooSoon = this.#starting === undefined && this.#retryAt > this.#clock.monotonic();
+    if (isTooSoon && !hasSignedIn) throw this.#failure;
     return orAborted(this.#startOnce(), signal);
   }
 
@@ -185,7 +199,7 @@ export class McpServer {
   }
 
   async #started(): Promise<McpConnection> {
-    const { address, cwd, startTimeoutMs = START_MS, acquire, onNotification } = this.#options;
+    const { address, cwd, startTimeoutMs = START_MS, acquire, allowed, authorization, onNotification } = this.#options;
     const late = AbortSignal.timeout(startTimeoutMs);
     const signal = AbortSignal.any([late, this.#stop.signal]);
     this.#become('starting');
@@ -196,6 +210,8 @@ export class McpServer {
       const connection = await connectMcp(address, {
         cwd,
         signal,
+        allowed,
+        authorization,
         onAttempt: (each) => {
           attempt = each;
         },
@@ -218,8 +234,9 @@ export class McpServer {
       this.#stderr = attempt?.stderr ?? [];
       if (this.#stop.signal.aborted) throw this.#stop.signal.reason;
       if (late.aborted) this.#failed('timeout', fail('timeout', `no answer within ${startTimeoutMs} ms`));
-      else if (attempt?.unauthorized === true) this.#failed('needs_auth', whyOf('unauthorized', thrown));
-      else this.#failed(isTimeout(thrown) ? 'timeout' : 'failed', whyOf('unreachable', attempt?.ended ?? thrown));
+      else if (attempt?.unauthorized === true && asError(thrown).code !== 'unreachable') {
+        this.#failed('needs_auth', (await attempt.signInNeeded(thrown)) ?? whyOf('unauthorized', thrown));
+      } else this.#failed(isTimeout(thrown) ? 'timeout' : 'failed', whyOf('unreachable', attempt?.ended ?? thrown));
       throw this.#failure;
     }
   }
@@ -235,14 +252,14 @@ export class McpServer {
   }
 
   /** The connection ended, by itself or because it is of no use. */
-  async #lost(connection: McpConnection, why?: HandfastError): Promise<void> {
+  async #lost(connection: McpConnection, why?: HandfastError, state: McpState = 'failed'): Promise<void> {
     if (this.#connection !== connection) return;
     this.#connection = undefined;
     this.#stderr = connection.stderr;
     if (this.#clock.monotonic() - this.#readyAt >= STABLE_MS) this.#failures = 0;
     this.#end(connection);
     const reason = why ?? connection.ended ?? fail('connection_lost', 'the server closed the connection');
-    this.#failed('failed', whyOf('connection_lost', reason));
+    this.#failed(state, whyOf('connection_lost', reason));
   }
 
   #failed(state: McpState, why: HandfastError): void {

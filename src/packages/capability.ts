@@ -49,6 +49,8 @@ export interface Capability<Name extends string = string> {
   readonly commands?: Listed<CapabilityCommand>;
   /** Commands below `handfast <name>` that run a host until Ctrl-C, as `handfast up` does. */
   readonly hostCommands?: Listed<CapabilityHostCommand>;
+  /** Commands below `handfast <name>` that need no host. */
+  readonly localCommands?: Listed<CapabilityLocalCommand>;
   /** What `handfast task retry` says about a task of the fleet that a command of this capability submitted. Of built-in capabilities. */
   readonly retryNote?: (fleetTaskId: string) => string | undefined;
   /** What `handfast doctor` looks at, with the options of the configuration. */
@@ -98,6 +100,19 @@ export interface CapabilityHostCommand extends Pick<CapabilityCommand, 'usage' |
    * @param base those of the configuration
    */
   pluginOptions(given: Pick<CommandContext, 'args' | 'options'>, base: CapabilityOptions): CapabilityOptions;
+}
+
+/** A command that works on files of this machine. */
+export interface CapabilityLocalCommand extends Pick<CapabilityCommand, 'usage' | 'about' | 'options' | 'help'> {
+  /**
+   * Does the work. What it throws is reported, and its row of the error table gives the exit code.
+   * @param configured reads the options of the plugin; undefined where the configuration does not name it. Fails with
+   * `config_invalid`
+   */
+  run(
+    context: Pick<CommandContext, 'args' | 'options' | 'signal' | 'terminal'>,
+    configured: () => Promise<CapabilityOptions | undefined>,
+  ): Promise<number | undefined>;
 }
 
 export interface CommandContext {

@@ -4,6 +4,7 @@
  */
 import { suggest } from '../base/suggest.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
+import { isObject } from '../wire/json.ts';
 
 /** Longest part of a wrong value that an error shows, in characters. */
 const MAX_SHOWN = 80;
@@ -28,6 +29,21 @@ export function oneOf<const Word extends string>(value: string, what: string, wo
   const near = suggest(value, words);
   const all = `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`;
   throw unexpected(what, all, value, near === undefined ? '' : `; did you mean ${near}?`);
+}
+
+/**
+ * The JSON object of an argument; empty where it was not given.
+ * @param example one that fits, for the error
+ */
+export function jsonArguments(text: string | undefined, example: string): Readonly<Record<string, unknown>> {
+  if (text === undefined) return {};
+  try {
+    const value: unknown = JSON.parse(text);
+    if (isObject(value)) return value;
+  } catch {
+    // Reported below.
+  }
+  throw fail('usage', `the arguments must be a JSON object, e.g. '${example}'`);
 }
 
 /** The error of a value that an option does not accept. */

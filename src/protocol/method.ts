@@ -38,6 +38,8 @@ export interface Method<Request extends object = object, Reply extends object = 
   readonly gapOf?: (
     data: Readonly<Record<string, unknown>>,
   ) => { readonly from: number; readonly to: number } | undefined;
+  /** What the journal stores of a request whose fields may hold what must not be stored. Default: the request as it came. */
+  readonly stored?: (request: Body<Request>) => object;
   /** True where its events continue behind the reply: a subscription. */
   readonly subscribes?: boolean;
   /**

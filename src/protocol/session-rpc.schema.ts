@@ -419,6 +419,32 @@ export const approvalAnswer = rpcMethod(
   })
   .returns(object({ approval: Approval, accepted: flag() }));
 
+export const editorNext = rpcMethod(
+  'editor.next',
+  'Attaches the editor behind this connection to a session of its own, and waits for the next request to it.',
+)
+  .params({
+    session_id,
+    reads: optionalFlag('It serves `fs/read_text_file`.'),
+    writes: optionalFlag('It serves `fs/write_text_file`.'),
+    terminals: optionalFlag('It serves `terminal/*`.'),
+  })
+  .returns(
+    object({
+      request_id: text(),
+      method: text('As the Agent Client Protocol names it.'),
+      params: anyObject('As that protocol has them, without `sessionId`; paths start at the folder of the session.'),
+    }),
+  );
+export const editorReply = rpcMethod('editor.reply', 'Answers a request to an editor.')
+  .params({
+    session_id,
+    request_id: textParam(),
+    result: optionalObject('What the editor answered.'),
+    error: optionalText('Why it refused.'),
+  })
+  .returns(object({ accepted: flag() }));
+
 export const authCancel = rpcMethod('auth.cancel', 'Cancels a running sign-in.')
   .optionalParams({ provider: optionalText() })
   .returns(object({ cancelled: flag() }));

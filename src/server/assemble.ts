@@ -31,6 +31,8 @@ export interface AssembleOptions {
   readonly dialects?: HostOptions['dialects'];
   /** What the tools of restricted principals do not touch. Default: what the configuration protects. */
   readonly guard?: PathGuard;
+  /** See `HostOptions.editors`. */
+  readonly editors?: HostOptions['editors'];
   /** See `HostOptions.storage`. Default: by the limits of the configuration. */
   readonly storage?: StorageShares;
   /** See `HostOptions.slots`. */
@@ -99,6 +101,7 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
       slots,
       storage: options.storage ?? new StorageShares(limits),
       traffic,
+      editors: options.editors,
       pathGuard: options.guard ?? (await guardOf(config)),
     });
     running = host;

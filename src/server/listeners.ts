@@ -20,6 +20,8 @@ export interface ListenersOptions {
   readonly rpc?: RpcServer;
   /** Served beside those of the operator on every HTTP address. */
   readonly routes?: readonly ServerRoute[];
+  /** Of this software, sent to MCP clients. */
+  readonly version: string;
   readonly log: Log;
 }
 
@@ -39,6 +41,7 @@ export async function openListeners({
   operated,
   rpc,
   routes = [],
+  version,
   log,
 }: ListenersOptions): Promise<OpenListener[]> {
   const hasToken = config.auth.grants.length > 0;
@@ -48,7 +51,7 @@ export async function openListeners({
   try {
     for (const [index, address] of addresses.entries()) {
       try {
-        listeners.push(await openListener(address, config, known, rpc, routes, log));
+        listeners.push(await openListener(address, config, known, rpc, routes, version, log));
       } catch (error) {
         throw cannotListen(config.listen[index] as string, error);
       }
@@ -66,12 +69,13 @@ async function openListener(
   operated: Operated,
   rpc: RpcServer | undefined,
   routes: readonly ServerRoute[],
+  version: string,
   log: Log,
 ): Promise<OpenListener> {
   const accept = (link: Link): void => operated.host.accept(link);
   switch (address.kind) {
     case 'http':
-      return openHttp(address, config, operated, rpc, routes, log);
+      return openHttp(address, config, operated, rpc, routes, version, log);
     case 'tcp':
       return (await import('../transport/socket.ts')).listenTcp({ host: address.host, port: address.port }, accept);
     case 'unix':
@@ -88,16 +92,20 @@ async function openHttp(
   operated: Operated,
   rpc: RpcServer | undefined,
   routes: readonly ServerRoute[],
+  version: string,
   log: Log,
 ): Promise<OpenListener> {
-  const [{ httpServer }, { httpSseEndpoint }, { webSocketAcceptor }, { operatorRoutes }] = await Promise.all([
-    import('./http/http.ts'),
-    import('../transport/http/http-sse.ts'),
-    import('../transport/websocket.ts'),
-    import('./http/operator-routes.ts'),
-  ]);
+  const [{ httpServer }, { httpSseEndpoint }, { webSocketAcceptor }, { operatorRoutes }, { mcpRoutes }] =
+    await Promise.all([
+      import('./http/http.ts'),
+      import('../transport/http/http-sse.ts'),
+      import('../transport/websocket.ts'),
+      import('./http/operator-routes.ts'),
+      import('./http/mcp-routes.ts'),
+    ]);
   const accept = (link: Link): void => operated.host.accept(link);
-  return httpServer({
+  const mcp = mcpRoutes({ host: operated.host, access: operated, version, maxSessions: limits.maxSessions });
+  const listener = await httpServer({
     host,
     port,
     // Links are among them, so there must be room beside the links of all principals.
@@ -110,13 +118,19 @@ async function openHttp(
       webSocket: webSocketAcceptor({ maxMessageBytes: rpc.maxMessageBytes }),
       accept: (link) => rpc.accept(link),
     },
-    routes: [...operatorRoutes(operated), ...routes],
+    routes: [...operatorRoutes(operated), ...mcp.routes, ...routes],
     access: operated,
     allowedHosts: http.allowedHosts,
     allowedOrigins: http.allowedOrigins,
     trustedProxies: http.trustedProxies,
     onHandlerError: (error, path) => log.error('an HTTP request failed', { path, error }),
   });
+  const close = (): Promise<void> => {
+    // Streams of its sessions are responses, for which the port would wait.
+    mcp.close();
+    return listener.close();
+  };
+  return { ...listener, close };
 }
 
 const reasons: Readonly<Record<string, string>> = {

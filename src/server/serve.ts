@@ -25,6 +25,7 @@ import {
   restricted,
 } from '../session/auth.ts';
 import { AuthThrottle } from '../session/auth-throttle.ts';
+import { Editors } from '../session/editors.ts';
 import { StorageShares } from '../session/storage-shares.ts';
 import { TrafficShares } from '../session/traffic-shares.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
@@ -101,6 +102,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
   const authThrottle = new AuthThrottle();
   const slots = hostSlots(config.limits);
   const storage = new StorageShares(config.limits);
+  const editors = new Editors();
   const traffic = new TrafficShares(config.limits);
   const inside = new InternalTokens(auth);
   // Turns resumed from an earlier run may need tools before the host has started.
@@ -129,6 +131,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
     workspaceHost: () => workspace.promise,
     slots,
     storage,
+    editors,
     guard,
     version: () => version,
     handlers: fleet?.handlers,
@@ -147,6 +150,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
       slots,
       storage,
       traffic,
+      editors,
       guard,
       dialects: [control?.rpc.dialect, fleet?.dialect].filter((dialect) => dialect !== undefined),
     });
@@ -163,6 +167,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
         control,
         fleet,
         tokenFile,
+        version,
         log,
         announced,
         now,
@@ -209,6 +214,7 @@ interface Serving {
   readonly control: ControlServer | undefined;
   readonly fleet: AssembledFleet | undefined;
   readonly tokenFile: string | undefined;
+  readonly version: string;
   readonly log: Log;
   readonly announced: boolean;
   readonly now: () => number;
@@ -217,7 +223,7 @@ interface Serving {
 }
 
 async function openServer(config: HostConfig, assembled: AssembledHost, serving: Serving): Promise<RunningServer> {
-  const { auth, authThrottle, traffic, control, fleet, tokenFile, log, trusts } = serving;
+  const { auth, authThrottle, traffic, control, fleet, tokenFile, version, log, trusts } = serving;
   const { host, journal, journalShares, audit } = assembled;
   await audit?.open();
   const shares = async () => ({
@@ -228,7 +234,7 @@ async function openServer(config: HostConfig, assembled: AssembledHost, serving:
     ...(await fleet?.shares()),
   });
   const operated = { host, journal, auth, authThrottle, traffic, audit, shares, reload: serving.reload };
-  const opened = await openListeners({ config, operated, rpc: control?.rpc, routes: fleet?.routes, log });
+  const opened = await openListeners({ config, operated, rpc: control?.rpc, routes: fleet?.routes, version, log });
   try {
     await fleet?.start(control as ControlServer);
   } catch (error) {

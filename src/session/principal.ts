@@ -105,6 +105,8 @@ export interface SessionView {
   readonly principal: Principal;
   /** Aborted when the session ends: for work that outlives one request. */
   readonly signal: AbortSignal;
+  /** True while it ends only here: its host stops, and the next one takes it up. What is stored of it must stay then. */
+  readonly suspended?: boolean;
   /** True when the capability is granted in this session. */
   granted(capability: string): boolean;
   /**

@@ -178,11 +178,23 @@ const table: Readonly<Record<string, Row>> = {
     does: ['FrozenLake-v1', 'out.jsonl'],
     fails: [['FrozenLake-v1', 'TODO.md'], 'usage', /^TODO.md exists already/],
   },
+  'skill new': { does: ['count-lines'], fails: [['Count'], 'usage', /lower-case letters.*got "Count"/] },
+  'skill check': { does: ['skills'], fails: [['--all'], 'usage', /unknown option '--all'/] },
+  'skill ls': { fails: [['x'], 'usage', /too many arguments/] },
+  'skill show': {
+    does: ['count-lines'],
+    fails: [['nothing'], 'unknown_skill', /^there is no skill "nothing"/, 5],
+  },
+  'skill run': {
+    does: ['count-lines', '{"path":"entries.jsonl"}'],
+    fails: [['count-lines', 'path'], 'usage', /^the arguments must be a JSON object/],
+  },
+
   // Serves until it is stopped: `test/capabilities/env/gym-bridge.test.ts`.
   'env serve-gym': { fails: [[], 'usage', /missing required argument 'names'/] },
 };
 
-const GROUPS = ['memory', 'learning', 'plan', 'env'];
+const GROUPS = ['memory', 'learning', 'plan', 'env', 'skill'];
 
 const documentsOf = (stdout: string): Json[] =>
   stdout
@@ -196,7 +208,8 @@ describe('the commands', { timeout: 300_000 }, () => {
 
   before(async () => {
     user.write('entries.jsonl', '{"key":"river","content":"Tagus","tier":"semantic"}\n');
-    await user.up();
+    const plugins = "[tools, env, learning, memory, planning, { use: skill, options: { roots: ['./skills'] } }]";
+    await user.up(['--config', user.write('host.yaml', `plugins: ${plugins}\n`)]);
   });
 
   test('all have a row', async () => {

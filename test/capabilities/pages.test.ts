@@ -15,7 +15,7 @@ import { loadConfig } from '../../src/config/config.ts';
 import { User } from '../cli/command.ts';
 import { root } from '../rules/scan.ts';
 
-const pages = ['memory', 'learning', 'planning', 'env', 'environments'].map((name) => ({
+const pages = ['memory', 'learning', 'planning', 'env', 'environments', 'skill', 'toolkits'].map((name) => ({
   name,
   text: readFileSync(join(root, 'docs', `${name}.md`), 'utf8'),
 }));
@@ -59,7 +59,9 @@ describe('the pages', { timeout: 240_000 }, () => {
     writeFileSync(join(bin, 'handfast'), `#!/bin/sh\nexec ${words.join(' ')} "$@"\n`);
     chmodSync(join(bin, 'handfast'), 0o755);
     env = user.environment({ PATH: `${bin}${delimiter}${process.env.PATH}` });
-    await user.up();
+    const plugins =
+      "[tools, env, learning, memory, planning, toolkits, { use: skill, options: { roots: ['./skills'] } }]";
+    await user.up(['--config', user.write('host.yaml', `plugins: ${plugins}\n`)]);
   });
 
   /** Runs a line as a shell does, with nothing on standard input. */

@@ -20,7 +20,7 @@ const values = async (words: readonly string[], known = none): Promise<string[]>
 
 describe('candidates', () => {
   test('are commands, then their subcommands', async () => {
-    assert.deepEqual(await values(['to']), ['tools']);
+    assert.deepEqual(await values(['to']), ['tools', 'toolkits']);
     assert.deepEqual(await values(['tools', '']), ['ls', 'search', 'call', 'help']);
     assert.ok(!(await values([''])).includes('complete'), 'a hidden command is not offered');
   });

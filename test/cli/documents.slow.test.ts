@@ -37,6 +37,8 @@ const elsewhere = [
   'env spaces',
   'env serve-gym',
   'plan watch',
+  'proc attach',
+  'mcp login',
 ];
 
 const user = new User();
@@ -55,9 +57,11 @@ before(async () => {
   git('-c', 'user.name=t', '-c', 'user.email=t@localhost', 'commit', '-qm', 'all');
   const file = fileURLToPath(import.meta.resolve('@modelcontextprotocol/server-everything/dist/index.js'));
   const everything = { name: 'everything', command: process.execPath, args: [file, 'stdio'] };
-  const mcp = { use: 'mcp', options: { servers: [everything] } };
+  const tracker = { name: 'tracker', url: 'http://127.0.0.1:9/mcp', disabled: true };
+  const mcp = { use: 'mcp', options: { servers: [everything, tracker] } };
   const proc = { use: 'proc', options: { programs: ['sh'] } };
-  const plugins = ['tools', 'env', 'learning', 'memory', 'planning', mcp, proc];
+  const skill = { use: 'skill', options: { roots: ['./skills'] } };
+  const plugins = ['tools', 'env', 'learning', 'memory', 'planning', mcp, proc, skill, 'toolkits'];
   user.write('host.yaml', `plugins: ${JSON.stringify(plugins)}\n`);
   const { command, ready } = await user.up(['--config', 'host.yaml']);
   check('up', ready);
@@ -85,6 +89,7 @@ function misspelt(document: Json): string[] {
     'payload',
     'data',
     'input_schema',
+    'schema',
     'make',
     'output_schema',
     'input_parameters',
@@ -214,6 +219,10 @@ test('of MCP servers', async () => {
   await prints('mcp read', [resources[0].uri]);
   await prints('mcp prompts');
   await prints('mcp prompt', ['args-prompt', '{"city": "Lisbon"}', '--server', 'everything']);
+  await prints('mcp templates', ['everything']);
+  await prints('mcp complete', ['completable-prompt', 'department', 'S']);
+  await prints('mcp config', ['claude']);
+  await prints('mcp logout', ['tracker', '--config', 'host.yaml']);
   await prints('mcp accept', ['everything']);
   await prints('mcp logs', ['everything']);
 });
@@ -228,6 +237,23 @@ test('of processes', async () => {
   assert.equal(code, 143);
   for (const line of stdout.trimEnd().split('\n')) check('proc run', JSON.parse(line));
   await prints('proc run', ['--', 'sh', '-c', 'echo hello']);
+});
+
+test('of toolkits', async () => {
+  await prints('toolkits ls');
+  await prints('toolkits show', ['filesystem']);
+  await prints('toolkits configure', ['filesystem', '{}']);
+  await prints('toolkits enable', ['search']);
+  await prints('toolkits disable', ['search']);
+  await prints('toolkits search', ['move']);
+});
+
+test('of skills', async () => {
+  await prints('skill new', ['count-lines']);
+  await prints('skill check', ['skills']);
+  await prints('skill ls');
+  await prints('skill show', ['count-lines']);
+  await prints('skill run', ['count-lines', '{"path": "README.md"}']);
 });
 
 test('of plans and environments', async () => {

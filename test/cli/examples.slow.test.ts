@@ -26,6 +26,9 @@ const NOT_RUN: Readonly<Record<string, string>> = {
   'handfast auth login openai --device': 'a person signs in at the provider, over the network',
   'handfast env serve-gym CartPole-v1': 'needs the Python package gymnasium: test/capabilities/env/gym-bridge.test.ts',
   'handfast env serve-gym ALE/Pong-v5 --module ale_py --python ./venv/bin/python': 'the same',
+  'handfast mcp login tracker': 'a person signs in at the server, in a browser: test/mcp/sign-in.test.ts',
+  'handfast mcp login tracker --no-browser': 'the same',
+  'handfast proc attach 3f9c2a17': 'a person sits at a terminal: test/capabilities/proc/attach.test.ts',
   'handfast worker claude.yaml --join nats://10.0.0.5:4222': 'needs claude, and a NATS server on another machine',
 };
 
@@ -310,11 +313,12 @@ describe('the examples of the help', { concurrency: 2 }, () => {
     const [http, tcp] = [await ownPort(), await ownPort()];
     const everything = fileURLToPath(import.meta.resolve('@modelcontextprotocol/server-everything/dist/index.js'));
     const server = { name: 'everything', command: process.execPath, args: [everything, 'stdio'] };
-    const mcp = JSON.stringify({ servers: [server] });
+    const tracker = { name: 'tracker', url: 'http://127.0.0.1:9/mcp', disabled: true };
+    const mcp = JSON.stringify({ servers: [server, tracker] });
     reader.user.write(
       'handfast.yaml',
       `listen: ['http://127.0.0.1:${http}', 'tcp://127.0.0.1:${tcp}']
-plugins: [{ use: tools, options: { shell: true } }, env, learning, memory, planning, { use: proc, options: { programs: [ls, sleep] } }, { use: mcp, options: ${mcp} }]
+plugins: [{ use: tools, options: { shell: true } }, env, learning, memory, planning, toolkits, { use: skill, options: { roots: [./skills] } }, { use: proc, options: { programs: [ls, sleep] } }, { use: mcp, options: ${mcp} }]
 journal: { kind: sqlite }
 `,
     );

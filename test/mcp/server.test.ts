@@ -86,6 +86,15 @@ test('the official "everything" server: nothing runs before it is needed, then c
   assert.equal(typeof (structuredContent as { temperature: unknown }).temperature, 'number');
 });
 
+test('a program gets no variable of this process but harmless ones and its own', async (t) => {
+  process.env.HANDFAST_TEST_SECRET = 'do not pass on';
+  t.after(() => delete process.env.HANDFAST_TEST_SECRET);
+  const { server: everything } = await server(t, [official('everything'), 'stdio'], { env: { OWN: 'own' } });
+  const seen = JSON.parse(textOf(await everything.call('get-env', {}, patiently)));
+  assert.deepEqual([seen.OWN, seen.HANDFAST_TEST_SECRET], ['own', undefined]);
+  assert.match(seen.PATH, /\/usr\/bin/);
+});
+
 test('the official "filesystem" and "memory" servers work on their files', async (t) => {
   const cwd = await folder(t);
   await writeFile(join(cwd, 'a.txt'), 'written before');

@@ -7,6 +7,7 @@
  * do not reach it, and it has no other file of ours open.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { inheritNoTerminal } from '../pseudo-terminal.ts';
 
 /** What runs the script. */
 export const WATCHER_SHELL = '/bin/sh';
@@ -50,7 +51,7 @@ export function startWatcher(
     env: { PATH: process.env.PATH ?? '/usr/bin:/bin' },
     // So that it keeps no folder from being unmounted.
     cwd: '/',
-    stdio: ['pipe', 'ignore', 'ignore'],
+    stdio: inheritNoTerminal(['pipe', 'ignore', 'ignore'] as const),
     detached: true,
   });
   watcher.once('error', () => onEnd(true));

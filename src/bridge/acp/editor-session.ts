@@ -13,7 +13,7 @@ import type {
   SessionUpdate,
   StopReason,
 } from '../../acp/sdk.ts';
-import { withTimeout } from '../../base/race.ts';
+import { within, withTimeout } from '../../base/race.ts';
 import type { ControlClient } from '../../control-client/control.ts';
 import type { ControlEvent, EventGap } from '../../control-client/control-event.ts';
 import type {
@@ -24,6 +24,7 @@ import type {
 } from '../../protocol/session-types.ts';
 import { asError, fail, HandfastError } from '../../wire/errors.ts';
 import { ask } from './asking.ts';
+import { type EditorLoan, lendEditor } from './lending.ts';
 import type { EditorPrompt } from './prompt.ts';
 import { SessionUpdates } from './updates.ts';
 
@@ -31,6 +32,8 @@ export interface EditorSessionDeps {
   readonly control: ControlClient;
   readonly client: AgentContext;
   readonly capabilities: ClientCapabilities;
+  /** The session may use the files of the editor. */
+  readonly lends: boolean;
   /** Aborts when the editor disconnects. */
   readonly disconnected: AbortSignal;
   /** The options of the session, from its settings. */
@@ -47,6 +50,8 @@ interface PendingPrompt {
   readonly ended: PromiseWithResolvers<StopReason>;
 }
 
+/** How long a terminal waits for the call it belongs to, in milliseconds. */
+const CALL_SHOWN_MS = 2000;
 /** How often live output of tools is sent at most, in milliseconds. */
 const OUTPUT_EVERY_MS = 100;
 /** Time without an event after which a replay fails, in milliseconds. */
@@ -84,6 +89,8 @@ export class EditorSession {
   /** Resolves when the editor has the reply that opens the session: no update may be sent before. */
   readonly #opened = Promise.withResolvers<void>();
   readonly #commands = new Set<AbortController>();
+  /** Resolves when the editor was sent the next call of a tool. */
+  #called = Promise.withResolvers<void>();
   #outputTimer: NodeJS.Timeout | undefined;
   /** Why its events cannot be read any more. */
   #failed: HandfastError | undefined;
@@ -119,6 +126,11 @@ export class EditorSession {
   /** The reply is sent: updates may follow. */
   opened(): void {
     this.#opened.resolve();
+    const { control, client, capabilities, lends, note } = this.#parts;
+    if (!lends) return;
+    const showTerminal: EditorLoan['showTerminal'] = (command, id) => this.#showTerminal(command, id);
+    const loan = { sessionId: this.id, cwd: this.cwd, control, client, capabilities, showTerminal, note };
+    void lendEditor(loan, this.#stop.signal);
   }
 
   /** Stops following the session; its turns continue. Prompts without a reply get `cancelled`. */
@@ -143,7 +155,7 @@ export class EditorSession {
    *
    * @param signal cancels it: a queued prompt is dropped, a running turn interrupted
    */
-  async prompt({ text, images }: EditorPrompt, signal: AbortSignal): Promise<StopReason> {
+  async prompt({ text, images, leftOut }: EditorPrompt, signal: AbortSignal): Promise<StopReason> {
     const prompt: PendingPrompt = { turnId: undefined, cancelled: false, ended: Promise.withResolvers() };
     if (this.#failed !== undefined) throw this.#failed;
     this.#prompts.add(prompt);
@@ -161,6 +173,7 @@ export class EditorSession {
       this.#sending.add(accepted);
       await accepted.finally(() => this.#sending.delete(accepted));
       if (prompt.cancelled) void this.#cancel([prompt]);
+      for (const line of leftOut) await this.notify(this.#updates.warning(prompt.turnId ?? '', line));
       return await prompt.ended.promise;
     } catch (error) {
       if (prompt.cancelled && prompt.turnId === undefined) return 'cancelled';
@@ -278,6 +291,10 @@ export class EditorSession {
     if (event.type === 'approval.resolved') this.#asked.get(event.payload.approval.id)?.abort();
     await this.notify(...this.#updates.of(event));
     switch (event.type) {
+      case 'session.tool.call.started':
+        this.#called.resolve();
+        this.#called = Promise.withResolvers();
+        return;
       case 'session.tool.output':
         return this.#outputSoon();
       case 'session.configured': {
@@ -288,6 +305,18 @@ export class EditorSession {
       case 'session.interrupted':
       case 'session.error':
         return this.#ended(event.payload);
+    }
+  }
+
+  /** The event of the call may still be on its way. */
+  async #showTerminal(command: readonly string[], terminalId: string): Promise<void> {
+    const until = performance.now() + CALL_SHOWN_MS;
+    for (;;) {
+      const update = this.#updates.inTerminal(command, terminalId);
+      if (update !== undefined) return this.notify(update);
+      const leftMs = until - performance.now();
+      if (leftMs <= 0 || this.#stop.signal.aborted) return;
+      await within(this.#called.promise, leftMs);
     }
   }
 

@@ -4,6 +4,7 @@
  * A mention of a file stays where it was typed, as a link a model can follow with its tools; what the editor sends of the
  * file's content comes behind the prompt, so that the prompt reads as it was written.
  */
+import { isUtf8 } from 'node:buffer';
 import { isAbsolute, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { ContentBlock } from '../../acp/sdk.ts';
@@ -14,6 +15,8 @@ import { fail } from '../../wire/errors.ts';
 export interface EditorPrompt {
   readonly text: string;
   readonly images: readonly (ImageReference & { readonly data_url: string })[];
+  /** What cannot be given to a model, a line each, for the user; the text names it too. */
+  readonly leftOut: readonly string[];
 }
 
 type Resource = Extract<ContentBlock, { type: 'resource' }>['resource'];
@@ -28,6 +31,7 @@ export function promptOf(blocks: readonly ContentBlock[], cwd: string): EditorPr
   let text = '';
   const contents: string[] = [];
   const images: EditorPrompt['images'][number][] = [];
+  const leftOut: string[] = [];
   const addImage = (mime_type: string, data: string, uri: string | null | undefined): void => {
     const path = uri ? placeOf(uri, cwd) : `image-${images.length + 1}`;
     images.push({ path, mime_type, data_url: `data:${mime_type};base64,${data}` });
@@ -37,6 +41,13 @@ export function promptOf(blocks: readonly ContentBlock[], cwd: string): EditorPr
     text += linkTo(nameIn(place), place);
     if ('text' in content) contents.push(contentOf(place, content.text));
     else if (mimeType?.startsWith('image/')) addImage(mimeType, content.blob, uri);
+    else {
+      const bytes = Buffer.from(content.blob, 'base64');
+      if (isUtf8(bytes) && !bytes.includes(0)) return void contents.push(contentOf(place, bytes.toString('utf8')));
+      const line = `${place} is not included: ${mimeType ?? 'its type'} (${bytes.length} bytes) is neither text nor an image`;
+      leftOut.push(line);
+      contents.push(`[${line}]`);
+    }
   };
   for (const block of blocks) {
     switch (block.type) {
@@ -56,7 +67,7 @@ export function promptOf(blocks: readonly ContentBlock[], cwd: string): EditorPr
         throw fail('schema_violation', `prompts accept no blocks of type ${block.type}`, { field: 'prompt' });
     }
   }
-  return { text: [text.trim(), ...contents].filter((part) => part !== '').join('\n\n'), images };
+  return { text: [text.trim(), ...contents].filter((part) => part !== '').join('\n\n'), images, leftOut };
 }
 
 const linkTo = (name: string, place: string): string => `[@${name}](${/[\s()]/.test(place) ? `<${place}>` : place})`;

@@ -34,6 +34,8 @@ interface ShownCall extends CallFacts {
   output: string;
   /** The editor does not have all of `output` yet. */
   behind: boolean;
+  /** The terminal of the editor in which it runs. */
+  terminal?: string;
 }
 
 /** Most live output of a call that is shown, in characters: the end of it. The result has all that the session stores. */
@@ -123,7 +125,7 @@ export class SessionUpdates {
       case 'session.completed':
       case 'session.interrupted':
       case 'session.error':
-        return this.#ended(event.payload);
+        return this.#ended(event.payload, event.timestamp);
       default:
         return [];
     }
@@ -145,6 +147,26 @@ export class SessionUpdates {
         ];
       }),
     );
+  }
+
+  /** Shows a terminal in the running call of this command; undefined = there is none. */
+  inTerminal(command: readonly string[], terminalId: string): SessionUpdate | undefined {
+    for (const [turnId, { calls }] of this.#turns) {
+      for (const [callId, call] of calls) {
+        if (call.terminal !== undefined || !runs(call.input, command)) continue;
+        call.terminal = terminalId;
+        const content = [{ type: 'terminal' as const, terminalId }];
+        return { sessionUpdate: 'tool_call_update', toolCallId: callIdOf(turnId, callId), content };
+      }
+    }
+    return undefined;
+  }
+
+  /** A line for the user about a turn; a thought in an editor without notices. */
+  warning(turnId: string, title: string): SessionUpdate {
+    if (this.#notices) return { sessionUpdate: 'notice', severity: 'warning', title };
+    const content = { type: 'text' as const, text: `${title}\n` };
+    return { sessionUpdate: 'agent_thought_chunk', messageId: `${turnId}/warning`, content };
   }
 
   /** The call an approval is about, if it was sent. */
@@ -194,7 +216,9 @@ export class SessionUpdates {
   #completed({ turn_id = '', data: { executed } }: EventPayload<'session.tool.call.completed'>): SessionUpdate[] {
     const { name, ok, result, callId = '', input = {} } = executed;
     const turn = this.#turn(turn_id);
-    const call = turn.calls.get(callId) ?? { name, input };
+    const call: CallFacts & { readonly terminal?: string } = turn.calls.get(callId) ?? { name, input };
+    const { terminal: terminalId } = call;
+    const inTerminal = terminalId === undefined ? [] : [{ type: 'terminal' as const, terminalId }];
     turn.calls.delete(callId);
     if (turn.removed) return [];
     return [
@@ -202,7 +226,10 @@ export class SessionUpdates {
         sessionUpdate: 'tool_call_update',
         toolCallId: callIdOf(turn_id, callId),
         status: ok ? 'completed' : 'failed',
-        content: outcomeOf(executed, call, this.#cwd),
+        // An editor still shows the output of a terminal that was released.
+        content: terminalShows(inTerminal, result)
+          ? inTerminal
+          : [...inTerminal, ...outcomeOf(executed, call, this.#cwd)],
         rawOutput: result,
       },
     ];
@@ -224,10 +251,10 @@ export class SessionUpdates {
     return turn;
   }
 
-  #ended({ turn_id = '' }: { readonly turn_id?: string }): SessionUpdate[] {
+  #ended({ turn_id = '' }: { readonly turn_id?: string }, updatedAt: string): SessionUpdate[] {
     this.#turns.delete(turn_id);
     this.#own.delete(turn_id);
-    return [];
+    return this.#replaying ? [] : [{ sessionUpdate: 'session_info_update', updatedAt }];
   }
 
   #message(message: UiMessage, turnId = ''): SessionUpdate[] {
@@ -305,6 +332,16 @@ function chunksOf({ id, kind, text, images = [] }: UiMessage): SessionUpdate[] {
     })),
   ];
   return blocks.map((content) => ({ sessionUpdate, messageId: `message-${id}`, content }));
+}
+
+/** True where the terminal has all there is to show of a result. */
+const terminalShows = (inTerminal: readonly object[], result: unknown): boolean =>
+  inTerminal.length > 0 && (result as { by?: unknown } | null | undefined)?.by === 'editor';
+
+/** True for the input of a call that runs this command. */
+function runs({ command, argv }: Readonly<Record<string, unknown>>, words: readonly string[]): boolean {
+  if (typeof command === 'string') return words.at(-1) === command;
+  return Array.isArray(argv) && argv.length === words.length && argv.every((word, at) => word === words[at]);
 }
 
 function planEntry({ content, status, priority }: Payloads['session.plan']['entries'][number]) {

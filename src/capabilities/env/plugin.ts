@@ -155,6 +155,7 @@ export function envPlugin(options: EnvPluginOptions = {}): EnvPlugin {
     const episode = await found;
     const { session } = context;
     const obs = await episode.step(action, context);
+    const { reward } = obs.metadata ?? {};
     const { principal, agentId } = session;
     for (const other of sessions) {
       if (other === session || other.principal.name !== principal.name || other.agentId !== agentId) continue;
@@ -166,7 +167,8 @@ export function envPlugin(options: EnvPluginOptions = {}): EnvPlugin {
         reason: 'step of another session',
         delta: obs.state,
         reward: obs.reward ?? null,
-        reward_info: {},
+        // A reward that JSON has no number for is a text, as in `metadata` of the observation.
+        reward_info: typeof reward === 'string' ? { reward } : {},
         terminal: obs.done === true,
       });
     }

@@ -7,6 +7,7 @@
 import { Bandit } from '../../base/bandits/bandit.ts';
 import { type Estimated, type EvaluatedRow, estimate } from '../../base/bandits/estimates.ts';
 import { describePolicy, type PolicySettings } from '../../base/bandits/settings.ts';
+import { suggest } from '../../base/suggest.ts';
 import type { Body } from '../../protocol/method.ts';
 import { fail } from '../../wire/errors.ts';
 import type { DecisionRow } from './choices.ts';
@@ -18,6 +19,7 @@ const FEW_ROWS = 100;
 /** @param log the decisions, oldest first; those without a reward cannot be used */
 export function evaluated(log: readonly DecisionRow[], request: Body<LearnEvaluateReq>): Body<LearnEvaluateResp> {
   const { option, policy, confidence = 0.95 } = request;
+  if (option !== undefined) mustBeOffered(option, log);
   const notes: string[] = [];
   const rows = log.filter(({ reward }) => reward !== undefined);
   const learnedFrom = policy === undefined ? 0 : Math.floor(rows.length / 2);
@@ -60,6 +62,18 @@ export function evaluated(log: readonly DecisionRow[], request: Body<LearnEvalua
     unsupported,
     notes,
   };
+}
+
+/** An option that no decision offered has no estimate; mostly it is a mistyped one. */
+function mustBeOffered(option: string, log: readonly DecisionRow[]): void {
+  const offered = new Set(log.flatMap(({ options }) => options));
+  if (offered.size === 0 || offered.has(option)) return;
+  const meant = suggest(option, offered);
+  const which =
+    meant === undefined ? `they offered ${[...offered].slice(0, 10).join(', ')}` : `did you mean "${meant}"?`;
+  throw fail('schema_violation', `no decision in the log offered the option "${option}"; ${which}`, {
+    path: '/option',
+  });
 }
 
 /** The probabilities that the evaluated one gives to the options of a row. */

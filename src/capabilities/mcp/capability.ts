@@ -8,10 +8,11 @@ export const mcp = defineCapability({
   plugin: async (options) => (await import('./plugin.ts')).mcpPlugins(options as McpOptions),
   client: async (agent) => new (await import('./client.ts')).McpClient(agent),
   commands: async () => (await import('./commands.ts')).commands,
+  localCommands: async () => (await import('./sign-in-commands.ts')).localCommands,
   async check(options) {
     const { servers = [] } = options as McpOptions;
     if (servers.length === 0) return [{ status: 'ok', message: 'no servers; agents may add what is granted' }];
-    const { requireMcpClient } = await import('../../mcp/connection.ts');
+    const { requireMcpClient } = await import('../../mcp/sdk.ts');
     try {
       await requireMcpClient();
     } catch (error) {

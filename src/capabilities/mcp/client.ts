@@ -6,8 +6,9 @@
  * @see docs/mcp.md
  */
 import type { AgentSession } from '../../agent/agent.ts';
+import type { AskContext } from '../../agent/host-messages.ts';
 import type { Call, CallOptions } from '../../connection/call.ts';
-import { answered } from '../../protocol/method.ts';
+import { answered, type Body } from '../../protocol/method.ts';
 import { HandfastError } from '../../wire/errors.ts';
 import { type ToolCallOptions, ToolsClient } from '../tools/client.ts';
 import * as replies from './mcp.replies.generated.ts';
@@ -17,6 +18,8 @@ import type {
   Refusal,
   Resource,
   ResourceContent,
+  ResourceTemplate,
+  SampleResp,
   ServerConfig,
   ServerInfo,
 } from './mcp.schema.ts';
@@ -33,11 +36,77 @@ const calls = {
   unsubscribe: answered(messages.resourceUnsubscribe, replies.ResourceUnsubscribeResp),
   prompts: answered(messages.promptList, replies.PromptListResp),
   prompt: answered(messages.promptGet, replies.PromptGetResp),
+  templates: answered(messages.resourceTemplateList, replies.ResourceTemplateListResp),
+  complete: answered(messages.complete, replies.CompleteResp),
+};
+
+const asks = {
+  sample: { ...messages.sample, checkRequest: replies.SampleReq },
+  elicit: { ...messages.elicit, checkRequest: replies.ElicitReq },
 };
 
 const serverPush = { ...messages.serverPush, check: replies.ServerPush };
 
-export type { Prompt, PromptMessage, Resource, ResourceContent, ServerConfig, ServerInfo };
+export type { Prompt, PromptMessage, Resource, ResourceContent, ResourceTemplate, ServerConfig, ServerInfo };
+
+/** What is completed: an argument of a prompt, or a variable of a template of resources. */
+export interface CompletionRequest {
+  readonly of: { readonly prompt: string } | { readonly uriTemplate: string };
+  readonly argument: string;
+  /** What is typed so far. Default empty. */
+  readonly value?: string;
+  /** The other arguments, as far as they are known. */
+  readonly others?: Readonly<Record<string, string>>;
+  /** Default: the server that lists the prompt or template. */
+  readonly server?: string;
+}
+
+/** A server asks for the answer of a model. What is left out the server did not say. */
+export interface SamplingRequest {
+  readonly server_id?: string;
+  /** `{role, content}`, as the protocol has them. */
+  readonly messages?: readonly Readonly<Record<string, unknown>>[];
+  readonly model_preferences?: Readonly<Record<string, unknown>>;
+  readonly system_prompt?: string;
+  readonly include_context?: string;
+  readonly temperature?: number;
+  /** Most tokens of the answer. */
+  readonly max_tokens?: number;
+  readonly stop_sequences?: readonly string[];
+  readonly metadata?: Readonly<Record<string, unknown>>;
+}
+
+/** A server asks a person something. */
+export interface ElicitationRequest {
+  readonly server_id: string;
+  /** `url`: to open an address. */
+  readonly mode: 'form' | 'url';
+  readonly message: string;
+  /** JSON Schema of what is asked for, of mode `form`. */
+  readonly requested_schema?: Readonly<Record<string, unknown>>;
+  readonly url?: string;
+  /** `notifications/elicitation/complete` names it. */
+  readonly elicitation_id?: string;
+}
+
+/** The answer of a model; with `error` a refusal. */
+export type SamplingAnswer =
+  | { readonly content: Readonly<Record<string, unknown>>; readonly model?: string; readonly stop_reason?: string }
+  | { readonly error: string };
+
+/** What the person said. `content` is what was asked for, of `accept`. */
+export interface ElicitationAnswer {
+  readonly action: 'accept' | 'decline' | 'cancel';
+  readonly content?: Readonly<Record<string, unknown>>;
+}
+
+export interface Completion {
+  /** At most 100, the best first; none where the server completes nothing. */
+  readonly values: readonly string[];
+  /** How many there are, where the server says so. */
+  readonly total?: number;
+  readonly has_more?: boolean;
+}
 
 /** A notification of a server. */
 export interface McpNotification {
@@ -113,7 +182,7 @@ export class McpClient {
   }
 
   /**
-   * Reads a resource: of the named server, or of the one that lists it. Rejects with `mcp_resource_not_found`,
+   * Reads a resource: of the named server, or of the one that lists it or has a template for it. Rejects with `mcp_resource_not_found`,
    * `mcp_server_not_found`, `mcp_server_unavailable`.
    */
   read(uri: string, server = '', options: CallOptions = {}): Call<readonly ResourceContent[]> {
@@ -158,6 +227,55 @@ export class McpClient {
   ): Call<readonly PromptMessage[]> {
     const body = { name, arguments: { ...args }, server_id: server };
     return this.#agent.calls.call(calls.prompt, body, options, (reply) => accepted(reply).messages);
+  }
+
+  /** The templates of resources of a server, or of all that can be used: {@link read} takes their addresses, filled in. Rejects as {@link resources} does. */
+  async templates(server = '', options: CallOptions = {}): Promise<readonly ResourceTemplate[]> {
+    const found: ResourceTemplate[] = [];
+    for (let cursor = ''; ; ) {
+      const page = await this.#agent.calls.call(calls.templates, pageBody(server, cursor), options);
+      found.push(...page.templates);
+      cursor = page.next_cursor ?? '';
+      if (cursor === '') return found;
+    }
+  }
+
+  /**
+   * What an argument of a prompt, or a variable of a template, may become. Rejects with `mcp_prompt_not_found`,
+   * `mcp_resource_not_found`, `mcp_server_not_found`, `mcp_server_unavailable`.
+   */
+  complete(request: CompletionRequest, options: CallOptions = {}): Call<Completion> {
+    const { of, argument, value = '', others = {}, server = '' } = request;
+    const what = 'prompt' in of ? { prompt: of.prompt } : { uri_template: of.uriTemplate };
+    const body = { ...what, argument, value, arguments: others, server_id: server };
+    return this.#agent.calls.call(calls.complete, body, options, ({ values, total, has_more }) => ({
+      values,
+      ...(total !== undefined && { total }),
+      ...(has_more !== undefined && { has_more }),
+    }));
+  }
+
+  /**
+   * Serves what servers ask of a model while this agent calls them: without it they are refused. What it throws is a refusal, with its
+   * message. Throws `usage` where there is one already. Returns the function that ends it.
+   */
+  onSampling(
+    answer: (request: SamplingRequest, context: AskContext) => SamplingAnswer | Promise<SamplingAnswer>,
+  ): () => void {
+    return this.#agent.serve(asks.sample, async (request, context) => {
+      const { server_id, mcp_request_id } = request;
+      return { server_id, mcp_request_id, role: 'assistant', ...(await answer(request, context)) } as Body<SampleResp>;
+    });
+  }
+
+  /**
+   * Serves what servers ask a person while this agent calls them, as {@link onSampling} does. An address (`mode: 'url'`) is for the
+   * person to open: nothing opens it.
+   */
+  onElicitation(
+    answer: (request: ElicitationRequest, context: AskContext) => ElicitationAnswer | Promise<ElicitationAnswer>,
+  ): () => void {
+    return this.#agent.serve(asks.elicit, async (request, context) => ({ ...(await answer(request, context)) }));
   }
 
   /** Calls the listener for each notification of a server. Returns the function that ends it. */

@@ -1,5 +1,6 @@
 /** `handfast mcp …`: the MCP servers of a host, their tools, calls of them, and changed definitions. */
 import type { CapabilityCommand } from '../../packages/capability.ts';
+import { jsonArguments } from '../../packages/command-values.ts';
 import { fail } from '../../wire/errors.ts';
 import { ToolsClient } from '../tools/client.ts';
 import { McpClient, type ServerInfo } from './client.ts';
@@ -7,18 +8,6 @@ import { McpClient, type ServerInfo } from './client.ts';
 type Context = Parameters<CapabilityCommand['run']>[0];
 
 const wordsOf = ({ args }: Context): string[] => args.flatMap((arg) => arg ?? []);
-
-/** Fails with `usage` for what is not an object. */
-function argumentsOf(text: string | undefined): Readonly<Record<string, unknown>> {
-  if (text === undefined) return {};
-  try {
-    const value: unknown = JSON.parse(text);
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
-  } catch {
-    // Reported below.
-  }
-  throw fail('usage', `the arguments must be a JSON object, e.g. '{"text": "hello"}'`);
-}
 
 /** Why it is as it is, in one cell. */
 function noteOf({ error = '', tools_changed = [], retry_after_ms = 0 }: ServerInfo): string {
@@ -69,7 +58,7 @@ async function call(context: Context): Promise<undefined> {
   const calling = new McpClient(agent).call<{ readonly content?: readonly Readonly<Record<string, unknown>>[] }>(
     server,
     tool,
-    argumentsOf(given),
+    jsonArguments(given, '{"text": "hello"}'),
     { signal },
   );
   for await (const { kind, data } of calling) {
@@ -144,12 +133,42 @@ async function prompts(context: Context): Promise<undefined> {
 async function prompt(context: Context): Promise<undefined> {
   const { agent, terminal, signal, options } = context;
   const [name = '', given] = wordsOf(context);
-  const args = argumentsOf(given) as Readonly<Record<string, string>>;
+  const args = jsonArguments(given, '{"text": "hello"}') as Readonly<Record<string, string>>;
   const lines = await new McpClient(agent).prompt(name, args, options.server as string | undefined, { signal });
   if (terminal.json) return terminal.document(lines) as undefined;
   for (const { role, content } of lines) {
     terminal.line(`${role}: ${content.type === 'text' ? String(content.text) : JSON.stringify(content)}`);
   }
+}
+
+async function templates(context: Context): Promise<undefined> {
+  const { agent, terminal, signal } = context;
+  const [server = ''] = wordsOf(context);
+  const found = await new McpClient(agent).templates(server, { signal });
+  if (terminal.json) terminal.document(found);
+  else if (found.length === 0) terminal.note('no templates of resources; "handfast mcp ls" shows how the servers are');
+  else {
+    const rows = found.map(({ uri_template, name = '', mime_type = '', server_id = '' }) => [
+      uri_template,
+      server_id,
+      mime_type,
+      name,
+    ]);
+    terminal.table(['TEMPLATE', 'SERVER', 'TYPE', ''], rows);
+  }
+}
+
+async function complete(context: Context): Promise<undefined> {
+  const { agent, terminal, signal, options } = context;
+  const [what = '', argument = '', value = '', given] = wordsOf(context);
+  const of = /[{:]/.test(what) ? { uriTemplate: what } : { prompt: what };
+  const others = jsonArguments(given, '{"text": "hello"}') as Readonly<Record<string, string>>;
+  const server = options.server as string | undefined;
+  const asked = { of, argument, value, others, ...(server !== undefined && { server }) };
+  const { values } = await new McpClient(agent).complete(asked, { signal });
+  if (terminal.json) terminal.document(values);
+  else if (values.length === 0) terminal.note('the server has nothing to complete it with');
+  else for (const each of values) terminal.line(each);
 }
 
 const SERVER = ['--server <name>', 'the server; default: the one that lists it'] as const;
@@ -170,6 +189,7 @@ export const commands: readonly CapabilityCommand[] = [
     run: call,
   },
   { usage: 'resources [server]', about: 'their resources; starts the servers', run: resources },
+  { usage: 'templates [server]', about: 'their templates of resources; starts the servers', run: templates },
   { usage: 'read <uri>', about: 'read a resource', options: [SERVER], run: read },
   { usage: 'prompts [server]', about: 'their prompts; starts the servers', run: prompts },
   {
@@ -177,6 +197,12 @@ export const commands: readonly CapabilityCommand[] = [
     about: 'a prompt with its arguments, a JSON object',
     options: [SERVER],
     run: prompt,
+  },
+  {
+    usage: 'complete <what> <argument> [value] [others]',
+    about: 'what an argument of a prompt, or a variable of a template, may become; others are a JSON object',
+    options: [SERVER],
+    run: complete,
   },
   { usage: 'accept <server> [tools...]', about: 'accept changed definitions of its tools', run: accept },
   { usage: 'logs <server>', about: 'the last lines of its standard error', run: logs },

@@ -5,10 +5,11 @@
  */
 import type { CallContext, SessionView } from '../../host/context.ts';
 import { type Handler, handle } from '../../host/plugin.ts';
-import type { McpConnection } from '../../mcp/connection.ts';
-import type { McpContents, McpPrompt, McpResource } from '../../mcp/definition.ts';
+import type { McpCallOptions, McpConnection } from '../../mcp/connection.ts';
+import type { McpContents, McpPrompt, McpResource, McpTemplate } from '../../mcp/definition.ts';
+import { named } from '../../session/rights.ts';
 import { failure } from './errors.ts';
-import type { Prompt, Resource, ResourceContent } from './mcp.schema.ts';
+import type { Prompt, Resource, ResourceContent, ResourceTemplate } from './mcp.schema.ts';
 import * as messages from './messages.ts';
 import { refusable } from './refusable.ts';
 import type { Instance, Servers } from './servers.ts';
@@ -63,11 +64,7 @@ export class Contents {
       }),
       handle(messages.promptGet, ({ name, arguments: args = {}, server_id = '' }, context) =>
         refusable({ messages: [], server_id }, async () => {
-          const found = await this.#listed(server_id, context, (instance) => this.#prompts(instance, context));
-          const instance = found.find(({ entry }) => entry.name === name)?.instance;
-          if (instance === undefined) {
-            throw failure('prompt_not_found', `no MCP server has the prompt ${JSON.stringify(name.slice(0, 64))}`);
-          }
+          const instance = await this.#serverOfPrompt(name, server_id, context);
           const texts = Object.fromEntries(Object.entries(args).map(([key, value]) => [key, String(value)]));
           const { description = '', messages } = await this.#use(instance, context, (connection, options) =>
             connection.prompt(name, texts, options),
@@ -76,6 +73,32 @@ export class Contents {
           return { description, messages: lines, server_id: instance.spec.id, error: '' };
         }),
       ),
+      handle(messages.resourceTemplateList, async (request, context) => {
+        const { server_id = '' } = request;
+        const found = await this.#listed(server_id, context, (instance) => this.#templates(instance, context));
+        const { page, next } = pageOf(found, cursorOf(request));
+        return { templates: page.map(({ instance, entry }) => templateOf(entry, instance)), next_cursor: next };
+      }),
+      handle(messages.complete, async (request, context) => {
+        const { prompt = '', uri_template: uriTemplate = '', argument, value } = request;
+        const { arguments: others = {}, server_id = '' } = request;
+        if ((prompt === '') === (uriTemplate === '')) {
+          throw failure('invalid', 'name a prompt or a uri_template', { field: 'prompt' });
+        }
+        const [instance, of] =
+          prompt === ''
+            ? [await this.#serverOfTemplate(uriTemplate, server_id, context), { uriTemplate }]
+            : [await this.#serverOfPrompt(prompt, server_id, context), { prompt }];
+        const { values, total, hasMore } = await this.#use(instance, context, (connection, options) =>
+          connection.complete({ of, argument, value, others }, options),
+        );
+        return {
+          values: [...values],
+          ...(total !== undefined && { total }),
+          ...(hasMore !== undefined && { has_more: hasMore }),
+          server_id: instance.spec.id,
+        };
+      }),
     ];
   }
 
@@ -122,7 +145,26 @@ export class Contents {
     return all;
   }
 
-  /** The named server, which may have resources that it does not list, or the one that lists it. */
+  async #templates(instance: Instance, context: CallContext): Promise<readonly McpTemplate[]> {
+    const all = await this.#use(instance, context, (connection) => connection.templates(context.signal));
+    return all.filter(({ uriTemplate, name = '' }) => instance.spec.resources?.(uriTemplate, name) !== false);
+  }
+
+  async #serverOfPrompt(name: string, server: string, context: CallContext): Promise<Instance> {
+    const found = await this.#listed(server, context, (instance) => this.#prompts(instance, context));
+    const instance = found.find(({ entry }) => entry.name === name)?.instance;
+    if (instance !== undefined) return instance;
+    throw failure('prompt_not_found', `no MCP server has the prompt ${JSON.stringify(name.slice(0, 64))}`);
+  }
+
+  async #serverOfTemplate(uriTemplate: string, server: string, context: CallContext): Promise<Instance> {
+    const found = await this.#listed(server, context, (instance) => this.#templates(instance, context));
+    const instance = found.find(({ entry }) => entry.uriTemplate === uriTemplate)?.instance;
+    if (instance !== undefined) return instance;
+    throw failure('resource_not_found', `no MCP server has the template ${JSON.stringify(uriTemplate.slice(0, 120))}`);
+  }
+
+  /** The named server, which may have resources that it does not list, or the one that lists it or has a template for it. */
   async #serverOfResource(uri: string, server: string, context: CallContext): Promise<Instance> {
     if (server !== '') {
       const instance = this.#servers().find(server, context);
@@ -131,8 +173,13 @@ export class Contents {
     const found = await this.#listed(server, context, (instance) => this.#resources(instance, context));
     const instance = found.find(({ entry }) => entry.uri === uri)?.instance;
     if (instance !== undefined) return instance;
+    const templates = await this.#listed(server, context, (instance) => this.#templates(instance, context));
+    const fitting = templates.filter(({ entry }) => named([patternOf(entry)], uri));
+    // The most words of its own fits best.
+    fitting.sort((one, other) => patternOf(other.entry).length - patternOf(one.entry).length);
+    if (fitting[0] !== undefined) return fitting[0].instance;
     const message = `no MCP server lists ${JSON.stringify(uri.slice(0, 120))}`;
-    throw failure('resource_not_found', `${message}; name the server of a resource that is not listed`);
+    throw failure('resource_not_found', `${message} or has a template for it; name the server of such a resource`);
   }
 
   async #subscribe(instance: Instance, uri: string, context: CallContext): Promise<void> {
@@ -172,7 +219,7 @@ export class Contents {
   #use<Result>(
     instance: Instance,
     context: CallContext,
-    work: (connection: McpConnection, options: { signal: AbortSignal; timeoutMs: number }) => Promise<Result>,
+    work: (connection: McpConnection, options: McpCallOptions) => Promise<Result>,
   ): Promise<Result> {
     return this.#servers().request(instance, context, (server, options) =>
       server.use(options, (connection) => work(connection, options)),
@@ -200,6 +247,21 @@ const resourceOf = (
   { uri, name = '', description = '', mimeType = '', annotations = {} }: McpResource,
   { spec }: Instance,
 ): Resource => ({ uri, name, description, mime_type: mimeType, server_id: spec.id, annotations });
+
+const templateOf = (
+  { uriTemplate, name = '', description = '', mimeType = '', annotations = {} }: McpTemplate,
+  { spec }: Instance,
+): ResourceTemplate => ({
+  uri_template: uriTemplate,
+  name,
+  description,
+  mime_type: mimeType,
+  server_id: spec.id,
+  annotations,
+});
+
+/** The pattern that all addresses of the template have; others may have it too, and its server says so. */
+const patternOf = ({ uriTemplate }: McpTemplate): string => uriTemplate.replaceAll(/\{[^{}]*\}/g, '*');
 
 const contentOf = ({ uri, mimeType, text, blob }: McpContents): ResourceContent => ({
   uri,

@@ -21,6 +21,8 @@ export const failure = capabilityErrors('mcp', {
   transport_error: { row: 'connection_lost', code: 'mcp_transport_error' },
   /** It replied with an error, or with what cannot be read. */
   protocol_error: { row: 'tool_error', code: 'mcp_protocol_error' },
+  /** The one who was asked refused, or may not be asked; `mcp_sampling_refused` for every question of a server. */
+  refused: { row: 'tool_denied', code: 'mcp_sampling_refused' },
   /** The definition of the tool is not the accepted one. */
   tool_changed: { row: 'tool_denied', code: 'tool_changed' },
   /** The principal may not add this server; `detail.register` has what it may. */

@@ -280,6 +280,121 @@ const PromptGetResp = object(
   { ...fromHost, description: 'The prompt.' },
 );
 
+const ResourceTemplate = shape('A family of resources of a server.', {
+  uri_template: text('Their addresses, with variables in braces, e.g. notes://{day}.'),
+  name: mayText('For people.'),
+  description: mayText('For people and models.'),
+  mime_type: mayText('Where it is that of all.'),
+  server_id: mayText('Its server.'),
+  annotations: may(anyObject('As the server sent them.')),
+});
+
+const ResourceTemplateListReq = object(
+  { ...base, type: Literal('mcp/resource/template/list/req'), server_id: anyServer, cursor },
+  { ...fromAgent, description: 'Lists templates of resources.' },
+);
+const ResourceTemplateListResp = object(
+  {
+    ...answer,
+    type: Literal('mcp/resource/template/list/resp'),
+    templates: Type.Array(ResourceTemplate, { description: 'By server.' }),
+    next_cursor: nextCursor,
+  },
+  { ...fromHost, description: 'The templates. Servers that cannot be used are left out, unless one was named.' },
+);
+
+const CompleteReq = object(
+  {
+    ...base,
+    type: Literal('mcp/complete/req'),
+    prompt: mayText('The prompt whose argument is completed.'),
+    uri_template: mayText('Or the template whose variable is completed.'),
+    argument: text('The name of the argument or variable.'),
+    value: text('What is typed so far.'),
+    arguments: may(map('The other arguments, as far as they are known.')),
+    server_id: mayText('Empty: the server that lists the prompt or template.'),
+  },
+  { ...fromAgent, description: 'Asks what an argument may become.' },
+);
+const CompleteResp = object(
+  {
+    ...answer,
+    type: Literal('mcp/complete/resp'),
+    values: texts('At most 100, the best first.'),
+    total: count('How many there are, where the server says so.'),
+    has_more: may(flag('There are more.')),
+    server_id: mayText('Its server.'),
+  },
+  { ...fromHost, description: 'The values; none where the server completes nothing.' },
+);
+
+const askId = mayText('The number of the question at its server.');
+
+const SampleReq = object(
+  {
+    ...base,
+    type: Literal('mcp/sample/req'),
+    server_id: mayText('Who asks.'),
+    mcp_request_id: askId,
+    messages: may(Type.Array(anyObject(), { description: '{role, content}, as the server sent them.' })),
+    model_preferences: may(anyObject('As the server sent them.')),
+    system_prompt: mayText('What the server wants it to be.'),
+    include_context: mayText('none, thisServer or allServers.'),
+    temperature: may(number('As the server wants it.')),
+    max_tokens: may(Type.Integer({ description: 'Most tokens of the answer.' })),
+    stop_sequences: may(texts('The answer ends before them.')),
+    metadata: may(anyObject('As the server sent them.')),
+  },
+  {
+    ...fromHost,
+    description: 'A server asks for the answer of a model. The agent decides, and may show it to a person.',
+  },
+);
+const SampleResp = object(
+  {
+    ...answer,
+    type: Literal('mcp/sample/resp'),
+    server_id: mayText('That of the request.'),
+    mcp_request_id: askId,
+    role: mayText('assistant.'),
+    content: may(anyObject('A block of the protocol, e.g. {type: "text", text}.')),
+    model: mayText('The model that answered.'),
+    stop_reason: mayText('endTurn, stopSequence, maxTokens.'),
+    error: mayText('Not empty: the agent refuses, and why.'),
+  },
+  { ...fromAgent, description: 'The answer, or a refusal.' },
+);
+
+const ElicitReq = object(
+  {
+    ...base,
+    type: Literal('mcp/elicit/req'),
+    server_id: serverId,
+    mcp_request_id: askId,
+    mode: Type.Unsafe<'form' | 'url'>({
+      enum: ['form', 'url'],
+      description: 'url: the person is asked to open an address.',
+    }),
+    message: text('For the person.'),
+    requested_schema: may(anyObject('Of mode form: JSON Schema of what is asked for, an object of plain values.')),
+    url: mayText('Of mode url. Never opened without the word of a person.'),
+    elicitation_id: mayText('Of mode url: named by notifications/elicitation/complete.'),
+  },
+  { ...fromHost, description: 'A server asks a person something.' },
+);
+const ElicitResp = object(
+  {
+    ...answer,
+    type: Literal('mcp/elicit/resp'),
+    action: Type.Unsafe<'accept' | 'decline' | 'cancel'>({
+      enum: ['accept', 'decline', 'cancel'],
+      description: 'cancel: the person said neither.',
+    }),
+    content: may(anyObject('What was asked for, of accept.')),
+  },
+  { ...fromAgent, description: 'What the person said.' },
+);
+
 /** Every message and shape, in the order in which the documentation shows them. */
 export const mcpSchemas = {
   ServerRegisterReq,
@@ -303,9 +418,18 @@ export const mcpSchemas = {
   PromptListResp,
   PromptGetReq,
   PromptGetResp,
+  ResourceTemplateListReq,
+  ResourceTemplateListResp,
+  CompleteReq,
+  CompleteResp,
+  SampleReq,
+  SampleResp,
+  ElicitReq,
+  ElicitResp,
   ServerConfig,
   ServerInfo,
   Resource,
+  ResourceTemplate,
   ResourceContent,
   Prompt,
   PromptMessage,
@@ -335,7 +459,16 @@ export type PromptListReq = Of<'PromptListReq'>;
 export type PromptListResp = Of<'PromptListResp'>;
 export type PromptGetReq = Of<'PromptGetReq'>;
 export type PromptGetResp = Of<'PromptGetResp'>;
+export type ResourceTemplateListReq = Of<'ResourceTemplateListReq'>;
+export type ResourceTemplateListResp = Of<'ResourceTemplateListResp'>;
+export type CompleteReq = Of<'CompleteReq'>;
+export type CompleteResp = Of<'CompleteResp'>;
+export type SampleReq = Of<'SampleReq'>;
+export type SampleResp = Of<'SampleResp'>;
+export type ElicitReq = Of<'ElicitReq'>;
+export type ElicitResp = Of<'ElicitResp'>;
 export type Resource = Of<'Resource'>;
+export type ResourceTemplate = Of<'ResourceTemplate'>;
 export type ResourceContent = Of<'ResourceContent'>;
 export type Prompt = Of<'Prompt'>;
 export type PromptMessage = Of<'PromptMessage'>;

@@ -60,6 +60,22 @@ export const promptGet = mcp<schema.PromptGetReq, schema.PromptGetResp>(
   read,
 );
 
+export const resourceTemplateList = mcp<schema.ResourceTemplateListReq, schema.ResourceTemplateListResp>(
+  'mcp/resource/template/list/req',
+  checks.ResourceTemplateListReq,
+  read,
+);
+export const complete = mcp<schema.CompleteReq, schema.CompleteResp>('mcp/complete/req', checks.CompleteReq, read);
+
+/** These two the host asks; agents serve them, and check what they are asked. */
+const anyShape = Object.assign(() => true, { errors: null });
+export const sample = mcp<schema.SampleReq, schema.SampleResp>('mcp/sample/req', anyShape, {
+  checkReply: checks.SampleResp,
+});
+export const elicit = mcp<schema.ElicitReq, schema.ElicitResp>('mcp/elicit/req', anyShape, {
+  checkReply: checks.ElicitResp,
+});
+
 /** A server sent a notification. */
 export const serverPush: Push<Omit<schema.ServerPush, 'type' | 'id'>> = {
   push: 'mcp/server/push',

@@ -16,5 +16,13 @@ export const mcpOffer: PluginOffer = {
     },
     additionalProperties: false,
   },
-  metadata: { messages: ['mcp/server/accept/req', 'mcp/resource/unsubscribe/req'] },
+  metadata: {
+    messages: [
+      'mcp/server/accept/req',
+      'mcp/resource/unsubscribe/req',
+      'mcp/resource/template/list/req',
+      'mcp/complete/req',
+      'mcp/elicit/req',
+    ],
+  },
 };

@@ -11,6 +11,7 @@ import { may } from '../../session/rights.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
 import type { ToolCallReq } from '../tools/messages.ts';
 import { type ToolsPlugin, toolsPlugin } from '../tools/plugin.ts';
+import { Asking } from './asking.ts';
 import { Contents } from './contents.ts';
 import { failure } from './errors.ts';
 import type { ServerInfo } from './mcp.schema.ts';
@@ -28,6 +29,12 @@ export interface McpOptions {
   readonly register?: readonly string[];
   /** Servers one session may add. Default 8. */
   readonly maxServers?: number | undefined;
+  /** Questions of servers that one session is asked. Default 100. */
+  readonly maxAsks?: number | undefined;
+  /** Tokens that servers may sample of one session, all together. Default 100,000. */
+  readonly maxAskTokens?: number | undefined;
+  /** Longest wait for the answer of an agent. Default 120. */
+  readonly askTimeoutS?: number | undefined;
   /** Variables of the process. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** Epoch seconds. */
@@ -36,12 +43,16 @@ export interface McpOptions {
 }
 
 const MAX_SERVERS = 8;
+const MAX_ASKS = 100;
+const MAX_ASK_TOKENS = 100_000;
+const ASK_TIMEOUT_S = 120;
 /** Goes to those who subscribed to the resource. */
 const UPDATED = 'notifications/resources/updated';
 
 /** The plugin of `mcp`, and that of the tools of its servers. Throws `config_invalid`. */
 export function mcpPlugins(options: McpOptions = {}): readonly [mcp: Plugin, tools: Plugin] {
   const { servers: settings = [], register = [], maxServers = MAX_SERVERS, env = process.env } = options;
+  const { maxAsks = MAX_ASKS, maxAskTokens = MAX_ASK_TOKENS, askTimeoutS = ASK_TIMEOUT_S } = options;
   const { now = () => Date.now() / 1000, newId = () => crypto.randomUUID().slice(0, 8) } = options;
   const twice = settings.find(({ name }, at) => settings.findIndex((other) => other.name === name) !== at);
   if (twice !== undefined) throw fail('config_invalid', `two MCP servers are named ${twice.name}; rename one`);
@@ -81,7 +92,9 @@ export function mcpPlugins(options: McpOptions = {}): readonly [mcp: Plugin, too
     async start(context) {
       const pins = new PinFile(() => context.dataFolder());
       const configured = settings.map((each) => configuredServer(each, context.workspace, pins, env));
-      servers = new Servers({ configured, tools, onNotification: notify, now });
+      const asking = new Asking({ maxAsks, maxAskTokens, askTimeoutMs: askTimeoutS * 1_000 });
+      const answererOf = asking.answererOf.bind(asking);
+      servers = new Servers({ configured, tools, onNotification: notify, answererOf, now });
       try {
         await servers.startRequired();
       } catch (error) {

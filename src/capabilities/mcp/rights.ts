@@ -2,6 +2,7 @@
  * What a principal may do with MCP servers, by its grant `mcp` and the configuration. Pure; asked by `plugin.ts` and for every
  * tool that is listed or called.
  */
+import { fitsWords } from '../../base/wildcard.ts';
 import type { Principal } from '../../host/context.ts';
 import { grantOf, may, named } from '../../session/rights.ts';
 
@@ -29,17 +30,10 @@ export const registrable = (principal: Principal, configured: readonly string[])
 
 /**
  * True when a pattern covers this command line: as many words, each of them alike, where `*` stands for any letters of one
- * word and a last `...` for any further words.
+ * word and a last `**` for any further words.
  */
-export function coversCommand(patterns: readonly string[], argv: readonly string[]): boolean {
-  return patterns.some((pattern) => {
-    const words = pattern.split(/\s+/).filter((word) => word !== '');
-    const isOpen = words.at(-1) === '...';
-    if (isOpen) words.pop();
-    if (isOpen ? argv.length < words.length : argv.length !== words.length) return false;
-    return words.every((word, at) => named([word], argv[at] as string));
-  });
-}
+export const coversCommand = (patterns: readonly string[], argv: readonly string[]): boolean =>
+  patterns.some((pattern) => fitsWords(pattern.trim().split(/\s+/), argv));
 
 /** True when an address is below one of the patterns: the same origin, and its path at or below that of the pattern. */
 export function coversUrl(patterns: readonly string[], url: URL): boolean {

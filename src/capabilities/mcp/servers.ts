@@ -4,9 +4,13 @@
  *
  * Used by `plugin.ts`.
  */
+import { basename } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { orAborted } from '../../base/race.ts';
 import { TokenBucket } from '../../base/token-bucket.ts';
 import type { CallContext, SessionView } from '../../host/context.ts';
+import type { McpAnswerer } from '../../mcp/asks.ts';
+import type { McpAuthorization } from '../../mcp/authorization.ts';
 import type { McpCallOptions } from '../../mcp/connection.ts';
 import type { McpAddress } from '../../mcp/definition.ts';
 import { McpServer } from '../../mcp/server.ts';
@@ -18,6 +22,9 @@ import { failure } from './errors.ts';
 import { mayUseServer } from './rights.ts';
 import { type CallTool, callError, toolsOf } from './tools.ts';
 
+/** What a server may ask. */
+export type Question = 'sampling' | 'elicitation' | 'roots';
+
 /** A server as the configuration or an agent describes it. */
 export interface ServerSpec {
   /** Its name here, a part of the names of its tools. */
@@ -25,6 +32,8 @@ export interface ServerSpec {
   /** For people. */
   readonly name: string;
   readonly address: McpAddress;
+  /** The sign-in to it. */
+  readonly authorization?: McpAuthorization | undefined;
   readonly cwd: string;
   /** Its tools by their own names; undefined = all. */
   readonly tools?: ((name: string) => boolean) | undefined;
@@ -39,6 +48,10 @@ export interface ServerSpec {
   readonly keepRunning: boolean;
   readonly startTimeoutMs?: number | undefined;
   readonly timeoutMs: number;
+  /** What it may ask the agent whose call runs. */
+  readonly mayAsk: readonly Question[];
+  /** The folder that it is shown as its root, where it may ask for it. */
+  readonly root: string;
   readonly pins: PinStore;
 }
 
@@ -64,6 +77,8 @@ export interface ServersDeps {
   readonly tools: ToolsPlugin;
   /** Gets the notifications of servers. */
   readonly onNotification: (instance: Instance, method: string, params: Readonly<Record<string, unknown>>) => void;
+  /** Answers questions of a server for a session. */
+  readonly answererOf: (session: SessionView, server: string) => McpAnswerer;
   readonly now: () => number;
 }
 
@@ -214,10 +229,19 @@ export class Servers {
     const bucket = new TokenBucket(() => NOTIFICATIONS_PER_SECOND);
     const server = new McpServer({
       address: spec.address,
+      authorization: spec.authorization,
       cwd: spec.cwd,
       startTimeoutMs: spec.startTimeoutMs,
       keepRunning: spec.keepRunning,
       pins: spec.pins,
+      allowed: {
+        sampling: spec.mayAsk.includes('sampling'),
+        elicitation: spec.mayAsk.includes('elicitation'),
+        ...(spec.mayAsk.includes('roots') && {
+          roots: [{ uri: pathToFileURL(spec.root).href, name: basename(spec.root) }],
+        }),
+        ...(session !== undefined && { answerer: this.#answererOf(spec, session) }),
+      },
       // A program of one session counts as one of its principal.
       ...(session !== undefined &&
         spec.address.stdio && { acquire: (signal: AbortSignal) => (context as CallContext).acquireProcess(signal) }),
@@ -237,6 +261,12 @@ export class Servers {
       isSettled: false,
     };
     return instance;
+  }
+
+  /** Undefined for a server that may ask no agent. */
+  #answererOf({ id, mayAsk }: ServerSpec, session: SessionView): McpAnswerer | undefined {
+    const asks = mayAsk.some((what) => what !== 'roots');
+    return asks ? this.#deps.answererOf(session, id) : undefined;
   }
 
   async #start(instance: Instance, signal?: AbortSignal): Promise<void> {
@@ -298,9 +328,10 @@ export class Servers {
   ): Promise<Result> {
     const { server, spec } = instance;
     const startedAt = performance.now();
-    const { signal } = context;
+    const { signal, session } = context;
+    const answerer = this.#answererOf(spec, session);
     try {
-      return await work(server, { signal, timeoutMs: spec.timeoutMs });
+      return await work(server, { signal, timeoutMs: spec.timeoutMs, answerer });
     } catch (thrown) {
       if (signal.aborted) throw thrown;
       if (server.health.state !== 'ready' && asError(thrown).detail.may_have_run !== true)

@@ -3,11 +3,14 @@
  * which folder it works in and which secrets are sent is decided here.
  */
 import { realpath } from 'node:fs/promises';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { digestOfJson } from '../../base/canonical-json.ts';
 import { childEnvironment } from '../../base/child-environment.ts';
+import { handfastHome } from '../../base/handfast-home.ts';
 import { outsideWorkspace } from '../../base/workspace/file-error.ts';
+import { McpAuthorization, type OAuthSettings } from '../../mcp/authorization.ts';
 import type { McpAddress } from '../../mcp/definition.ts';
+import { SignInFile } from '../../mcp/sign-in-file.ts';
 import { memoryPins } from '../../mcp/tool-pins.ts';
 import { named } from '../../session/rights.ts';
 import { fail } from '../../wire/errors.ts';
@@ -15,7 +18,7 @@ import { failure } from './errors.ts';
 import type { ServerConfig } from './mcp.schema.ts';
 import type { PinFile } from './pins.ts';
 import { coversCommand, coversUrl } from './rights.ts';
-import type { ServerSpec } from './servers.ts';
+import type { Question, ServerSpec } from './servers.ts';
 
 type Texts = ReadonlyMap<string, string> | Readonly<Record<string, string>>;
 
@@ -30,12 +33,19 @@ export interface ServerSettings {
   readonly url?: string | undefined;
   readonly headers?: Texts;
   readonly headersEnv?: Texts;
+  readonly oauth?: OAuthOptions | undefined;
   readonly tools?: readonly string[] | undefined;
   readonly required?: boolean;
   readonly perSession?: boolean;
   readonly startTimeoutS?: number | undefined;
   readonly timeoutS?: number | undefined;
   readonly disabled?: boolean;
+  readonly mayAsk?: readonly Question[];
+}
+
+/** How to sign in to a server. */
+export interface OAuthOptions extends Omit<OAuthSettings, 'clientSecret'> {
+  readonly clientSecretEnv?: string | undefined;
 }
 
 type Variables = Readonly<Record<string, string | undefined>>;
@@ -53,7 +63,7 @@ export function configuredServer(
   env: Variables,
 ): ServerSpec {
   const { name, command, args = [], cwd = workspace, url, tools, required = false, perSession = false } = settings;
-  const { startTimeoutS, timeoutS = TIMEOUT_S, disabled = false } = settings;
+  const { startTimeoutS, timeoutS = TIMEOUT_S, disabled = false, mayAsk = [] } = settings;
   const variable = (wanted: string): string => {
     const value = env[wanted];
     if (value !== undefined || disabled) return value ?? '';
@@ -69,6 +79,7 @@ export function configuredServer(
     id: name,
     name,
     address,
+    authorization: authorizationOf(settings, env),
     cwd,
     tools: tools && ((each) => named(tools, each)),
     required,
@@ -78,8 +89,26 @@ export function configuredServer(
     keepRunning: required,
     startTimeoutMs: startTimeoutS === undefined ? undefined : startTimeoutS * 1_000,
     timeoutMs: timeoutS * 1_000,
+    mayAsk,
+    root: workspace,
     pins: pins.of(`${name} ${digestOfJson({ command, args, url }).slice(0, 16)}`),
   };
+}
+
+/**
+ * The sign-in to a server of the configuration. Undefined for a program, and where a header says who the host is. Servers that agents
+ * add have none: they must not get what this user signed in for. Fails with `config_invalid` where its variable is not set.
+ */
+export function authorizationOf(settings: ServerSettings, env: Variables): McpAuthorization | undefined {
+  const { name, url, oauth: { clientSecretEnv, ...oauth } = {}, disabled = false } = settings;
+  const headers = [...pairs(settings.headers), ...pairs(settings.headersEnv)];
+  if (url === undefined || headers.some(([header]) => header.toLowerCase() === 'authorization')) return undefined;
+  const clientSecret = clientSecretEnv === undefined ? undefined : env[clientSecretEnv];
+  if (clientSecretEnv !== undefined && clientSecret === undefined && !disabled) {
+    throw fail('config_invalid', `the MCP server ${name} needs the variable ${clientSecretEnv}, which is not set`);
+  }
+  const file = new SignInFile(join(handfastHome(env), 'mcp'), name, new URL(url).href);
+  return new McpAuthorization({ name, url, file, settings: { ...oauth, clientSecret } });
 }
 
 const ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$/;
@@ -114,6 +143,9 @@ export async function registeredServer(
     isRegistered: true,
     keepRunning: config.auto_reconnect ?? true,
     timeoutMs: (config.timeout || TIMEOUT_S) * 1_000,
+    // It can ask no agent but the one that added it.
+    mayAsk: ['sampling', 'elicitation', 'roots'],
+    root: workspace,
     pins: memoryPins(),
   };
 

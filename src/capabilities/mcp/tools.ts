@@ -104,6 +104,8 @@ export function callError(thrown: unknown, server: string, isIdempotent: boolean
   // The number of the protocol for a resource that does not exist.
   if ((thrown as { code?: unknown }).code === -32_002)
     return failure('resource_not_found', message, { server }, thrown);
+  // The number of the protocol for a refused question.
+  if ((thrown as { code?: unknown }).code === -1) return failure('refused', message, { server }, thrown);
   // The number of JSON-RPC for arguments that do not fit.
   if ((thrown as { code?: unknown }).code === -32_602) return fail('schema_violation', message, { server }, thrown);
   return failure('protocol_error', message, { server }, thrown);

@@ -23,19 +23,24 @@ const options = (...more: NonNullable<Options>[number][]): Options => [...which,
 
 const text = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
 
-const open = ({ agent, options, signal }: CommandContext): Promise<Memory> => {
+const open = async ({ agent, options, signal, terminal }: CommandContext): Promise<Memory> => {
   const space = text(options.space);
   const agentId = text(options.agent);
-  return new MemoryClient(agent)
-    .open(
-      {
-        ...(options.namespace !== undefined && { namespace: String(options.namespace) }),
-        ...(space !== undefined && { spaces: [space] }),
-        ...(agentId !== undefined && { agentId }),
-      },
-      { signal },
-    )
-    .then((memory) => memory);
+  const client = new MemoryClient(agent);
+  const name = {
+    ...(options.namespace !== undefined && { namespace: String(options.namespace) }),
+    ...(space !== undefined && { spaces: [space] }),
+    ...(agentId !== undefined && { agentId }),
+  };
+  const memory = await client.open(name, { signal });
+  if (space !== undefined) {
+    const spaces = (await client.spaces({ signal })).map((one) => one.space);
+    if (!spaces.includes(space)) {
+      const others = spaces.length === 0 ? '' : `; spaces with entries: ${spaces.join(', ')}`;
+      terminal.note(`nothing is published in the space ${space}${others}`);
+    }
+  }
+  return memory;
 };
 
 /** Facts that every agent of the user should have; those of one agent where it is named. */

@@ -6,7 +6,7 @@
 import type { AgentSession } from '../../agent/agent.ts';
 import type { CallOptions } from '../../connection/call.ts';
 import { answered } from '../../protocol/method.ts';
-import { HandfastError } from '../../wire/errors.ts';
+import { fail, HandfastError } from '../../wire/errors.ts';
 import { failure } from './errors.ts';
 import * as messages from './messages.ts';
 import { costOf } from './output.ts';
@@ -20,10 +20,17 @@ const calls = {
   status: answered(messages.procStatus, replies.ProcStatusResp),
   read: answered(messages.procRead, replies.ProcReadResp),
   ack: answered(messages.procAck, replies.ProcAckResp),
+  resize: answered(messages.procResize, replies.ProcResizeResp),
 };
 
 /** What is known of a process. */
-export type ProcessInfo = Required<ProcStatus>;
+export type ProcessInfo = Required<Omit<ProcStatus, 'pty'>> & Pick<ProcStatus, 'pty'>;
+
+/** In characters. */
+export interface TerminalSize {
+  readonly cols: number;
+  readonly rows: number;
+}
 
 export interface SpawnOptions {
   /** A folder in the workspace. Default: the workspace. */
@@ -41,6 +48,11 @@ export interface SpawnOptions {
   readonly overflow?: 'drop' | 'pause';
   /** Output as it comes, not line by line: for prompts without a line break. */
   readonly chunks?: boolean;
+  /**
+   * It runs at a terminal of this size, not on pipes. All output is `stdout` then, as it comes; `eof` of a write types Ctrl-D. The
+   * host needs the package `@lydell/node-pty`.
+   */
+  readonly pty?: TerminalSize;
   /** Ends the process when it aborts. */
   readonly signal?: AbortSignal;
 }
@@ -94,12 +106,14 @@ export class ProcClient {
   }
 
   /**
-   * Starts a program; no shell is involved. Rejects with `proc.denied`, `proc.invalid`, `proc.not_started`, `proc_limit`.
+   * Starts a program; no shell is involved. Rejects with `proc.denied`, `proc.invalid`, `proc.not_started`, `proc_limit`,
+   * and for a terminal with `unknown_type` where the host has none.
    * @example const child = await agent.proc.spawn(['python3', '-c', 'print(1)'], { timeoutMs: 10_000 });
    */
   async spawn(cmd: readonly string[], options: SpawnOptions = {}, call: CallOptions = {}): Promise<RemoteProcess> {
-    const { cwd, env, stdin = 'pipe', timeoutMs = 0, overflow = 'pause', chunks, signal } = options;
+    const { cwd, env, stdin = 'pipe', timeoutMs = 0, overflow = 'pause', chunks, pty, signal } = options;
     signal?.throwIfAborted();
+    if (pty !== undefined) this.#mustHave('proc/resize/req');
     const body = {
       cmd: [...cmd],
       cwd: cwd ?? '',
@@ -109,6 +123,7 @@ export class ProcClient {
       stream: false,
       overflow,
       ...(chunks && { chunks }),
+      ...(pty && { pty }),
     };
     const { proc_id, pid } = accepted(
       await this.#agent.calls.call(calls.spawn, body, { ...call, ...(signal && { signal }) }),
@@ -132,6 +147,14 @@ export class ProcClient {
     const child = new RemoteProcess(this.#agent, id, 0);
     const { pid } = await child.info(call);
     return new RemoteProcess(this.#agent, id, pid);
+  }
+
+  /** Another host would ignore what it does not know. */
+  #mustHave(message: string): void {
+    const granted = this.#agent.capabilities.get('proc');
+    const offered = granted?.metadata.messages;
+    if (granted?.enabled !== true || (Array.isArray(offered) && offered.includes(message))) return;
+    throw fail('unknown_type', 'this host has no terminals for processes');
   }
 }
 
@@ -216,6 +239,11 @@ export class RemoteProcess implements AsyncDisposable {
    */
   async kill(signal = 'SIGTERM', call: CallOptions = {}): Promise<ProcessInfo['state']> {
     return accepted(await this.#agent.calls.call(calls.kill, { proc_id: this.id, signal }, call)).state;
+  }
+
+  /** Gives its terminal another size. Rejects with `unknown_proc`, `proc_dead`, and `proc.invalid` for one without a terminal. */
+  async resize({ cols, rows }: TerminalSize, call: CallOptions = {}): Promise<void> {
+    await this.#agent.calls.call(calls.resize, { proc_id: this.id, cols, rows }, call);
   }
 
   /** How it is now. Rejects with `unknown_proc`. */

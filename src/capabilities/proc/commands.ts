@@ -2,6 +2,7 @@
 import type { AgentSession } from '../../agent/agent.ts';
 import type { CapabilityCommand, CommandTerminal } from '../../packages/capability.ts';
 import { asError, fail } from '../../wire/errors.ts';
+import { attach, isAtTerminal, redraw, terminalSize } from './attach.ts';
 import { type OutputPiece, ProcClient, type ProcessExit, type ProcessInfo, type RemoteProcess } from './client.ts';
 import { failure } from './errors.ts';
 
@@ -18,21 +19,29 @@ async function named({ agent, args: [given], signal }: Context): Promise<RemoteP
   throw failure('invalid', `${found.length} processes are meant by ${name}: write more of the id`);
 }
 
-/** Prints output as it comes; resolves with the end of the process, if it was read. */
+/** Prints output line by line; resolves with the end of the process, if it was read. */
 async function print(
   output: AsyncGenerator<OutputPiece, ProcessExit | undefined>,
   terminal: CommandTerminal,
 ): Promise<ProcessExit | undefined> {
+  // A line may come in parts.
+  const open = { stdout: '', stderr: '' };
+  const say = { stdout: (line: string) => terminal.line(line), stderr: (line: string) => terminal.note(line) };
   for (;;) {
     const { done, value } = await output.next();
-    if (done) return value;
-    if (terminal.json) terminal.document(value);
-    else {
-      if (value.missed !== undefined) terminal.note(`${value.missed} lines are no longer stored`);
-      const line = value.text.replace(/\r?\n$/, '');
-      if (value.stream === 'stdout') terminal.line(line);
-      else terminal.note(line);
+    if (done) {
+      for (const stream of ['stdout', 'stderr'] as const) if (open[stream] !== '') say[stream](open[stream]);
+      return value;
     }
+    if (terminal.json) {
+      terminal.document(value);
+      continue;
+    }
+    if (value.missed !== undefined) terminal.note(`${value.missed} lines are no longer stored`);
+    const { stream } = value;
+    const lines = (open[stream] + value.text).split(/\r?\n/);
+    open[stream] = lines.pop() as string;
+    for (const line of lines) say[stream](line);
   }
 }
 
@@ -54,6 +63,8 @@ function secondsOf(value: unknown): number {
   if (seconds > 0 && Number.isFinite(seconds)) return seconds;
   throw fail('usage', `--timeout needs seconds, got ${JSON.stringify(value)}`);
 }
+
+const lost = ({ id }: RemoteProcess) => failure('dead', 'the process was ended with its session', { proc_id: id });
 
 /** Names the programs that may run, where one may not. */
 function withPrograms(thrown: unknown): never {
@@ -77,24 +88,32 @@ export const commands: readonly CapabilityCommand[] = [
       ['--cwd <folder>', 'where it runs (default: the workspace)'],
       ['--env <NAME=value...>', 'variables for it'],
       ['--timeout <seconds>', 'ends it after this time'],
+      ['--pty', 'at a terminal: this one, where there is one; every key goes to the program'],
     ],
-    help: 'Write -- before the program when it has options of its own. Ctrl-C ends it.',
+    help: 'Write -- before the program when it has options of its own. Ctrl-C ends it, with --pty it is a key.',
     async run({ agent, args, options, terminal, signal }) {
       const cmd = args.flatMap((arg) => arg ?? []);
-      const { cwd, env, timeout } = options;
+      const { cwd, env, timeout, pty } = options;
       const child = await new ProcClient(agent as AgentSession)
         .spawn(cmd, {
           signal,
-          env: environmentOf(env),
+          env: { ...(pty === true && process.env.TERM && { TERM: process.env.TERM }), ...environmentOf(env) },
+          ...(pty === true && { pty: terminalSize() }),
           ...(cwd !== undefined && { cwd: cwd as string }),
           ...(timeout !== undefined && { timeoutMs: secondsOf(timeout) * 1000 }),
         })
         .catch(withPrograms);
+      if (pty === true && isAtTerminal() && !terminal.json) {
+        const again = (): Promise<RemoteProcess> => Promise.reject(lost(child));
+        const end = await attach(child, { from: 0, detaches: false, again, signal });
+        if (end === undefined || end === 'detached') throw lost(child);
+        return exitCodeOf(end);
+      }
       // A program that ends before it has read everything is no failure.
       feed(child).catch(() => {});
       // An open input would hold the command open.
       const exit = await print(child.output(), terminal).finally(() => process.stdin.destroy());
-      if (exit === undefined) throw failure('dead', 'the process was ended with its session', { proc_id: child.id });
+      if (exit === undefined) throw lost(child);
       if (terminal.json) terminal.document(exit);
       else if (exit.reason === 'timedout') terminal.note('ended: its time was over');
       else if (exit.reason === 'limit') terminal.note('ended: it wrote more than it may');
@@ -119,6 +138,41 @@ export const commands: readonly CapabilityCommand[] = [
         terminal.table(['PROC', 'STATE', 'PID', 'AGENT', 'COMMAND'], rows);
       }
       return undefined;
+    },
+  },
+  {
+    usage: 'attach <proc>',
+    about: 'be at the terminal of a process; its exit code is that of the command',
+    options: [['--history', 'first what it has shown before, as far as that is stored']],
+    help: 'Ctrl-P Ctrl-Q leaves it running. Without a terminal, here or there, its output is printed as it comes.',
+    async run(context) {
+      const { options, terminal, signal, openAgent } = context;
+      const child = await named(context);
+      const { output, pty } = await child.info({ signal });
+      const from = options.history === true ? 0 : output.next;
+      if (pty === undefined || !isAtTerminal() || terminal.json) {
+        const exit = await print(child.output({ from, signal }), terminal);
+        if (exit === undefined) throw lost(child);
+        if (terminal.json) terminal.document(exit);
+        return exitCodeOf(exit);
+      }
+      const opened: AgentSession[] = [];
+      const again = async (): Promise<RemoteProcess> => {
+        const other = await openAgent();
+        opened.push(other);
+        return new ProcClient(other).find(child.id, { signal });
+      };
+      try {
+        // It may have ended since.
+        await redraw(child).catch(() => {});
+        const end = await attach(child, { from, detaches: true, again, signal });
+        if (end === undefined) throw lost(child);
+        if (end !== 'detached') return exitCodeOf(end);
+        terminal.note(`\nleft running: handfast proc attach ${child.id.slice(0, 12)}`);
+        return undefined;
+      } finally {
+        for (const each of opened) await each.close();
+      }
     },
   },
   {

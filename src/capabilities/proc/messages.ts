@@ -25,3 +25,6 @@ export const procRead = proc<schema.ProcReadReq, schema.ProcReadResp>('proc/read
 export const procAck = proc<schema.ProcAckReq, schema.ProcAckResp>('proc/ack/req', checks.ProcAckReq, {
   idempotent: true,
 });
+export const procResize = proc<schema.ProcResizeReq, schema.ProcResizeResp>('proc/resize/req', checks.ProcResizeReq, {
+  idempotent: true,
+});

@@ -2,7 +2,7 @@
 import type { PluginOffer } from '../../host/plugin.ts';
 
 /** The requests that A2E 1.0 does not have. */
-const MESSAGES = ['ack', 'read'].map((name) => `proc/${name}/req`);
+const MESSAGES = ['ack', 'read', 'resize'].map((name) => `proc/${name}/req`);
 
 export const procOffer = (): PluginOffer => ({
   grant: {

@@ -35,5 +35,17 @@ export const options = group('Programs that agents run, with the rights of the h
   open_files: optional(
     integer('Open files of each process, where the system enforces it. Default none.', [8, 1_048_576]),
   ),
+  tree_memory_bytes: optional(
+    integer('Memory of a process and all it starts, where control groups enforce it. Default none.', [
+      1024 ** 2,
+      2 ** 50,
+    ]),
+  ),
+  tree_processes: optional(
+    integer(
+      'Processes and threads of a process and all it starts, where control groups enforce it. Default none.',
+      [1, 1_048_576],
+    ),
+  ),
   max_seconds: optional(integer('Longest run of a process, in seconds. Default none.', [1, 31_536_000])),
 });

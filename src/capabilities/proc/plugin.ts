@@ -75,6 +75,11 @@ export function procPlugin(options: ProcPluginOptions = {}): Plugin {
         return { proc: proc.describe() };
       }),
       handle(messages.procAck, ({ reader, seq }, context) => ({ ok: readers.acknowledge(reader, seq, context) })),
+      handle(messages.procResize, ({ proc_id = '', cols, rows }, { session }) => {
+        const proc = processes.find(proc_id, session);
+        proc.resize({ cols, rows });
+        return { proc: proc.describe() };
+      }),
     ],
   });
 }

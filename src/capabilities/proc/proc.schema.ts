@@ -21,6 +21,10 @@ const Refusal = shape('Why a request with ok false was refused.', {
   detail: may(anyObject('More facts; row names the row of docs/errors.md.')),
 });
 
+const side = (description: string) => Type.Integer({ minimum: 1, maximum: 65_535, description });
+const sides = { cols: side('Characters in a line.'), rows: side('Lines.') };
+const ProcTerminal = shape('The size of a terminal.', sides);
+
 const ProcSpawnReq = object(
   {
     ...base,
@@ -45,8 +49,13 @@ const ProcSpawnReq = object(
       ),
     ),
     chunks: may(flag('Output as it comes, not line by line.')),
+    pty: may(ProcTerminal),
   },
-  { ...fromAgent, description: 'Starts a program. Its output follows as proc/read/event, also behind the reply.' },
+  {
+    ...fromAgent,
+    description:
+      'Starts a program, with pty at a terminal. Its output follows as proc/read/event, also behind the reply.',
+  },
 );
 
 const ProcSpawnResp = object(
@@ -167,6 +176,7 @@ const ProcStatus = shape('A process.', {
       paused: flag('True while the process waits for a reader.'),
     }),
   ),
+  pty: may(ProcTerminal),
 });
 
 const ProcStatusResp = object(
@@ -222,6 +232,16 @@ const ProcAckResp = object(
   { ...fromHost, description: 'Noted.' },
 );
 
+const ProcResizeReq = object(
+  { ...base, type: Literal('proc/resize/req'), proc_id: procId, ...sides },
+  { ...fromAgent, description: 'Gives the terminal of a process another size. A host that has it also has pty.' },
+);
+
+const ProcResizeResp = object(
+  { ...answer, type: Literal('proc/resize/resp'), proc: ProcStatus },
+  { ...fromHost, description: 'The process.' },
+);
+
 /** Every message and shape, in the order in which the documentation shows them. */
 export const procSchemas = {
   ProcSpawnReq,
@@ -238,6 +258,9 @@ export const procSchemas = {
   ProcReadResp,
   ProcAckReq,
   ProcAckResp,
+  ProcTerminal,
+  ProcResizeReq,
+  ProcResizeResp,
 };
 
 export type ProcAckReq = Static<typeof ProcAckReq>;
@@ -247,6 +270,8 @@ export type ProcKillResp = Static<typeof ProcKillResp>;
 export type ProcReadEvent = Static<typeof ProcReadEvent>;
 export type ProcReadReq = Static<typeof ProcReadReq>;
 export type ProcReadResp = Static<typeof ProcReadResp>;
+export type ProcResizeReq = Static<typeof ProcResizeReq>;
+export type ProcResizeResp = Static<typeof ProcResizeResp>;
 export type ProcSpawnReq = Static<typeof ProcSpawnReq>;
 export type ProcSpawnResp = Static<typeof ProcSpawnResp>;
 export type ProcStatus = Static<typeof ProcStatus>;

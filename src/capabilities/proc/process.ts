@@ -1,15 +1,17 @@
 /**
  * One process of an agent: its output in a bounded store, its input, its signals, its time limit and how it ended.
  *
- * Made by `processes.ts`. The pipes are read as fast as the store has room; what the program wrote last is read to the end of
- * the pipes, however soon it exits.
+ * Made by `processes.ts`. Pipes, or its terminal, are read as fast as the store has room; what the program wrote last is read
+ * to their end, however soon it exits.
  */
 import { constants } from 'node:os';
-import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import type { Child } from '../../base/child.ts';
+import type { PseudoTerminal, TerminalSize } from '../../base/pseudo-terminal.ts';
 import { within } from '../../base/race.ts';
 import { sleep } from '../../base/sleep.ts';
+import { keepAliveTimer } from '../../base/timer-queue.ts';
+import type { Cgroup } from './cgroups.ts';
 import { failure } from './errors.ts';
 import { Output, type StreamName } from './output.ts';
 import type { ProcStatus } from './proc.schema.ts';
@@ -48,6 +50,11 @@ export interface ProcOptions {
   readonly pausing: boolean;
   /** True: pieces as they come; false: line by line. */
   readonly chunks: boolean;
+  /** What it runs at, in place of pipes. */
+  readonly terminal?: PseudoTerminal | undefined;
+  readonly size?: TerminalSize | undefined;
+  /** The control groups that it and all it starts are in. */
+  readonly group?: Cgroup | undefined;
   /** Epoch seconds. */
   readonly now: () => number;
 }
@@ -65,6 +72,9 @@ const LEAVE_MS = 200;
 /** The program has ended; a process that left its group and is silent for this many looks is not waited for. */
 const SILENT_LOOKS = 20;
 const LOOK_MS = 25;
+
+/** Ctrl-D: the end of the input for a program that reads lines from a terminal. */
+const END_OF_INPUT = '\x04';
 
 /** Signals that end a program unless it handles them. */
 const ENDING: ReadonlySet<string> = new Set(['SIGTERM', 'SIGKILL', 'SIGINT', 'SIGQUIT', 'SIGHUP', 'SIGABRT']);
@@ -84,7 +94,10 @@ export class Proc {
   readonly #maxOutputBytes: number;
   readonly #limits: Readonly<Record<string, number>>;
   readonly #chunks: boolean;
-  #timer: NodeJS.Timeout | undefined;
+  readonly #terminal: PseudoTerminal | undefined;
+  readonly #group: Cgroup | undefined;
+  #size: TerminalSize | undefined;
+  #cancelLimit: (() => void) | undefined;
   #reason: EndReason | undefined;
   #unreadInput = 0;
   #inputEnded = false;
@@ -103,13 +116,16 @@ export class Proc {
     this.#child = child;
     this.#now = now;
     this.#chunks = chunks;
+    this.#terminal = options.terminal;
+    this.#size = options.size;
+    this.#group = options.group;
     this.complete = this.#follow();
   }
 
   /** Ends it after this time; 0: never. */
   limit(seconds: number): void {
     if (seconds === 0 || !this.running) return;
-    this.#timer = setTimeout(() => void this.terminate('timedout'), Math.min(seconds * 1000, 2 ** 31 - 1));
+    this.#cancelLimit = keepAliveTimer(() => void this.terminate('timedout'), seconds * 1000);
   }
 
   get pid(): number {
@@ -157,32 +173,53 @@ export class Proc {
       ended_at: end?.at ?? 0,
       limits: this.#limits,
       output: { first: output.first, next: output.next, bytes: output.bytes, paused: this.running && output.full },
+      ...(this.#size && { pty: this.#size }),
     };
+  }
+
+  /** Gives its terminal another size; its programs get SIGWINCH. Fails with `proc_dead`, `proc.invalid`. */
+  resize(size: TerminalSize): void {
+    if (!this.running) throw failure('dead', 'the process has ended', { proc_id: this.id });
+    if (this.#terminal === undefined) throw failure('invalid', 'the process has no terminal', { field: 'proc_id' });
+    this.#terminal.resize(size);
+    this.#size = size;
   }
 
   /** Writes to its input; resolves when the system has the text. Fails with `proc_dead`, `proc_limit`. */
   async write(data: string, eof: boolean): Promise<void> {
-    const { stdin } = this.#child;
     if (!this.running) throw failure('dead', 'the process has ended', { proc_id: this.id });
-    if (stdin === null || this.#inputEnded) throw failure('dead', 'its standard input is closed', { proc_id: this.id });
+    if (this.#inputEnded || (this.#child.stdin === null && this.#terminal === undefined)) {
+      throw failure('dead', 'its standard input is closed', { proc_id: this.id });
+    }
     if (this.#unreadInput + data.length > MAX_UNREAD_INPUT) {
       const unread = { limit: 'input', max: MAX_UNREAD_INPUT, unread: this.#unreadInput };
       throw failure('limit', 'the process does not read its input', unread);
     }
-    this.#inputEnded = eof;
     this.#unreadInput += data.length;
     try {
-      await new Promise<void>((resolve, reject) => {
-        const done = (error?: Error | null): void => (error ? reject(error) : resolve());
-        if (data !== '') stdin.write(data, done);
-        if (eof) stdin.end(data === '' ? done : undefined);
-        else if (data === '') done();
-      });
+      await (this.#terminal === undefined ? this.#writeToPipe(data, eof) : this.#type(this.#terminal, data, eof));
     } catch (error) {
       throw failure('dead', 'the process has closed its standard input', { proc_id: this.id }, error);
     } finally {
       this.#unreadInput -= data.length;
     }
+  }
+
+  #writeToPipe(data: string, eof: boolean): Promise<void> {
+    const { stdin } = this.#child;
+    this.#inputEnded = eof;
+    return new Promise<void>((resolve, reject) => {
+      const done = (error?: Error | null): void => (error ? reject(error) : resolve());
+      if (data !== '') stdin?.write(data, done);
+      if (eof) stdin?.end(data === '' ? done : undefined);
+      else if (data === '') done();
+    });
+  }
+
+  /** The end of the input is typed too. Behind a line without its break the first one delivers that line. */
+  #type(terminal: PseudoTerminal, data: string, eof: boolean): Promise<void> {
+    const isLineOpen = data !== '' && !/[\r\n]$/.test(data);
+    return terminal.write(eof ? data + END_OF_INPUT.repeat(isLineOpen ? 2 : 1) : data);
   }
 
   /** Sends a signal to it and all it has started; resolves when it has ended, at the latest in two seconds. Fails with `proc.invalid`. */
@@ -201,6 +238,8 @@ export class Proc {
   async terminate(reason: EndReason): Promise<void> {
     if (!this.running || this.#reason === reason) return;
     this.#reason = reason;
+    // A shell at a terminal ignores SIGTERM.
+    if (this.#terminal !== undefined) this.#child.signal('SIGHUP');
     await this.#child.end(GRACE_MS);
   }
 
@@ -211,9 +250,14 @@ export class Proc {
 
   async #follow(): Promise<void> {
     const child = this.#child;
-    const pipes = Promise.all([this.#read(child.stdout, 'stdout'), this.#read(child.stderr, 'stderr')]);
+    const terminal = this.#terminal;
+    const pipes = Promise.all(
+      terminal === undefined
+        ? [this.#read(child.stdout, 'stdout'), this.#read(child.stderr, 'stderr')]
+        : [this.#read(terminal.output(), 'stdout')],
+    );
     const { code, signal } = await child.exited;
-    clearTimeout(this.#timer);
+    this.#cancelLimit?.();
     const reason = this.#reason;
     this.end = {
       code: code ?? -constants.signals[signal as NodeJS.Signals],
@@ -224,6 +268,8 @@ export class Proc {
     };
     // What runs on in its group has the pipes open.
     if (!(await child.groupEnds(LEAVE_MS))) await child.endGroup(GRACE_MS);
+    await this.#group?.end();
+    terminal?.release();
     const closed = pipes.then(() => true);
     // Counted in looks, not by the clock: after each the pipes had their turn, also where this thread was blocked for long.
     for (let looks = 0; looks < SILENT_LOOKS && !(await within(closed, LOOK_MS)); looks++) {
@@ -233,12 +279,13 @@ export class Proc {
       this.#spoke = false;
     }
     for (const pipe of [child.stdin, child.stdout, child.stderr]) pipe?.destroy();
+    terminal?.destroy();
     await within(closed, KILL_REPLY_MS);
     this.output.end();
   }
 
-  /** Reads one pipe to its end, no faster than the store has room. */
-  async #read(pipe: Readable | null, stream: StreamName): Promise<void> {
+  /** Reads one pipe, or the terminal, to its end, no faster than the store has room. */
+  async #read(pipe: AsyncIterable<Buffer> | null, stream: StreamName): Promise<void> {
     // A program that could not be started may have no pipes.
     if (pipe === null) return;
     const { output } = this;
@@ -260,7 +307,7 @@ export class Proc {
       line = '';
     };
     try {
-      for await (const chunk of pipe as AsyncIterable<Buffer>) {
+      for await (const chunk of pipe) {
         output.bytes += chunk.length;
         this.#spoke = true;
         if (this.#maxOutputBytes > 0 && output.bytes > this.#maxOutputBytes) void this.terminate('limit');

@@ -7,18 +7,20 @@
 
 import { type Child, startChild } from '../../base/child.ts';
 import { childEnvironment } from '../../base/child-environment.ts';
+import { openTerminal, type PseudoTerminal, type TerminalSize } from '../../base/pseudo-terminal.ts';
+import { type LimitsInForce, limitsInForce } from '../../base/system-limits.ts';
 import { errnoOf, shown } from '../../base/workspace/file-error.ts';
 import { covered } from '../../base/workspace/path-cover.ts';
 import { holdDirectory } from '../../base/workspace/workspace-path.ts';
 import type { CallContext } from '../../host/context.ts';
 import type { SessionView } from '../../session/principal.ts';
 import { may } from '../../session/rights.ts';
-import { asError } from '../../wire/errors.ts';
+import { asError, HandfastError } from '../../wire/errors.ts';
+import { type Cgroup, type Cgroups, cgroupsFor } from './cgroups.ts';
 import { failure } from './errors.ts';
 import type { ProcSpawnReq } from './proc.schema.ts';
 import { allEnd, type EndReason, Proc } from './process.ts';
 import { allowed, type Words } from './programs.ts';
-import { type LimitsInForce, limitsInForce } from './system-limits.ts';
 
 export interface ProcPluginOptions {
   /** Rules of the programs that may run; see `programs.ts`. Default none. */
@@ -35,11 +37,14 @@ export interface ProcPluginOptions {
   readonly maxSeconds?: number | undefined;
   /** Bytes of output after which a process is ended. Default none. */
   readonly maxOutputBytes?: number | undefined;
-  /** Limits that the system enforces; see `system-limits.ts`. Default none. */
+  /** Limits that the system enforces; see `base/system-limits.ts`. Default none. */
   readonly cpuSeconds?: number | undefined;
   readonly memoryBytes?: number | undefined;
   readonly fileBytes?: number | undefined;
   readonly openFiles?: number | undefined;
+  /** Limits on a process with all it starts; see `cgroups.ts`. Default none. */
+  readonly treeMemoryBytes?: number | undefined;
+  readonly treeProcesses?: number | undefined;
   /** Where passed-on variables come from. Default: the environment of the host. */
   readonly hostEnvironment?: Readonly<Record<string, string | undefined>>;
   /** Epoch seconds. */
@@ -55,6 +60,9 @@ interface ProcGrant {
   readonly max_processes?: number;
 }
 
+/** TERM of programs at a terminal. */
+const TERMINAL_TYPE = 'xterm-256color';
+
 /** How long a spawn waits for its share of the processes of the host. */
 const SLOT_WAIT_MS = 1_000;
 
@@ -64,12 +72,14 @@ type SpawnFields = Omit<ProcSpawnReq, 'type' | 'id'>;
 interface Start {
   readonly words: Words;
   /** Sets the limits of the system. */
-  readonly prefix: readonly string[];
+  readonly inForce: LimitsInForce & Cgroups;
   readonly cwd: string;
   readonly environment: Record<string, string>;
   readonly stdin: string;
+  /** That of its terminal; undefined: it has pipes. */
+  readonly size: TerminalSize | undefined;
   /** Called in the turn in which it was started. */
-  readonly made: (child: Child) => Proc;
+  readonly made: (child: Child, terminal: PseudoTerminal | undefined, group: Cgroup | undefined) => Proc;
 }
 
 export class Processes {
@@ -80,7 +90,7 @@ export class Processes {
   /** The processes of each session that has any. */
   readonly #sessions = new Map<SessionView, Set<Proc>>();
 
-  #limits: Promise<LimitsInForce> | undefined;
+  #limits: Promise<LimitsInForce & Cgroups> | undefined;
 
   constructor(options: ProcPluginOptions) {
     this.#options = options;
@@ -88,16 +98,20 @@ export class Processes {
 
   /** Fails with `proc.invalid`, `proc.denied`, `proc_limit`, `proc.not_started`. */
   async spawn(request: SpawnFields, context: CallContext): Promise<Proc> {
-    const { cmd = [], cwd = '', env = {}, stdin_mode: stdin = 'pipe', timeout = 0 } = request;
+    const { cmd = [], cwd = '', env = {}, stdin_mode: stdin = 'pipe', timeout = 0, pty: size } = request;
     const [program = '', ...rest] = cmd;
     if (program === '') throw failure('invalid', 'Empty command', { field: 'cmd' });
     if (cmd.some((word) => word.includes('\0'))) {
       throw failure('invalid', 'an argument must not contain a NUL character', { field: 'cmd' });
     }
+    if (size !== undefined && stdin === 'null') {
+      throw failure('invalid', 'a process with a terminal reads its input from it', { field: 'stdin_mode' });
+    }
     const { session } = context;
     const { hostEnvironment = process.env, maxSeconds = 0 } = this.#options;
     const grant = (context.grant ?? {}) as ProcGrant;
-    const environment = await this.#environment(env, hostEnvironment);
+    const added = size === undefined ? env : { TERM: TERMINAL_TYPE, ...env };
+    const environment = await this.#environment(added, hostEnvironment);
     const rules = grant.programs ?? this.#options.programs ?? [];
     const words = allowed([program, ...rest], rules, environment.PATH ?? '', context.workspace);
     if (words === undefined) {
@@ -109,8 +123,9 @@ export class Processes {
       const inForce = await this.#system(environment.PATH ?? '');
       const limits = { ...inForce.limits, ...(seconds > 0 && { seconds }) };
       // Its output is read from the start on: what nothing reads when a program exits is dropped.
-      const made = (child: Child): Proc => this.#proc(child, [program, ...rest], request, limits, session);
-      const start = { words, prefix: inForce.prefix, cwd, environment, stdin, made };
+      const made = (child: Child, terminal: PseudoTerminal | undefined, group: Cgroup | undefined): Proc =>
+        this.#proc(child, { terminal, group }, [program, ...rest], request, limits, session);
+      const start = { words, inForce, cwd, environment, stdin, size, made };
       const proc = await this.#start(start, context);
       proc.limit(seconds);
       this.#add(proc, session);
@@ -148,10 +163,15 @@ export class Processes {
     );
   }
 
-  #system(path: string): Promise<LimitsInForce> {
-    const { cpuSeconds, memoryBytes, fileBytes, openFiles } = this.#options;
+  #system(path: string): Promise<LimitsInForce & Cgroups> {
+    const { cpuSeconds, memoryBytes, fileBytes, openFiles, treeMemoryBytes, treeProcesses } = this.#options;
     const wanted = { cpu_seconds: cpuSeconds, memory_bytes: memoryBytes, file_bytes: fileBytes, open_files: openFiles };
-    this.#limits ??= limitsInForce(wanted, path);
+    const ofTree = { tree_memory_bytes: treeMemoryBytes, tree_processes: treeProcesses };
+    this.#limits ??= Promise.all([limitsInForce(wanted, path), cgroupsFor(ofTree, path)]).then(([own, tree]) => ({
+      prefix: own.prefix,
+      make: tree.make,
+      limits: { ...own.limits, ...tree.limits },
+    }));
     return this.#limits;
   }
 
@@ -166,14 +186,16 @@ export class Processes {
     this.#starting.set(principal, starting + 1);
   }
 
-  async #start({ words, prefix, cwd, environment, stdin, made }: Start, context: CallContext): Promise<Proc> {
+  async #start({ words, inForce, cwd, environment, stdin, size, made }: Start, context: CallContext): Promise<Proc> {
     const run = await covered(words, context.pathGuard);
     // A program that is not there is not started by another one.
-    const argv = words[0].startsWith('/') ? ([...prefix, ...run] as unknown as Words) : run;
+    const isThere = words[0].startsWith('/');
     const { directory } = await refusing('cwd', () =>
       holdDirectory(context.workspace, cwd === '' ? '.' : cwd, { guard: context.pathGuard }),
     );
     let release: (() => void) | undefined;
+    let terminal: PseudoTerminal | undefined;
+    let group: Cgroup | undefined;
     try {
       release = await context.acquireProcess(context.signal, SLOT_WAIT_MS).catch((thrown: unknown) => {
         context.signal.throwIfAborted();
@@ -181,20 +203,27 @@ export class Processes {
         throw failure('limit', message, { limit: 'processes of the host' }, thrown);
       });
       context.signal.throwIfAborted();
+      if (size !== undefined && isThere) terminal = opened(size);
+      if (isThere) group = inForce.make();
+      const argv = isThere ? ([...(group?.prefix ?? []), ...inForce.prefix, ...run] as unknown as Words) : run;
       // The program enters the directory that was checked, before this copy of the descriptor is closed.
       const child = startChild({
         argv,
         cwd: directory.at('.'),
         env: environment,
         stdin: stdin === 'null' ? 'ignore' : 'pipe',
+        terminal,
       });
-      const proc = made(child);
+      const proc = made(child, terminal, group);
       await child.started;
       void child.exited.then(release);
       return proc;
     } catch (error) {
       release?.();
+      terminal?.destroy();
+      void group?.end();
       context.signal.throwIfAborted();
+      if (error instanceof HandfastError) throw error;
       const reason = errnoOf(error);
       if (reason === undefined) throw error;
       const why =
@@ -207,6 +236,7 @@ export class Processes {
 
   #proc(
     child: Child,
+    { terminal, group }: { terminal: PseudoTerminal | undefined; group: Cgroup | undefined },
     argv: Words,
     request: SpawnFields,
     limits: Readonly<Record<string, number>>,
@@ -222,7 +252,11 @@ export class Processes {
       maxOutputBytes,
       limits: { ...limits, ...(maxOutputBytes > 0 && { output_bytes: maxOutputBytes }) },
       pausing: request.overflow === 'pause',
-      chunks: request.chunks === true,
+      // What a program writes to a terminal is no lines.
+      chunks: request.chunks === true || terminal !== undefined,
+      terminal,
+      group,
+      size: request.pty,
       now,
     });
   }
@@ -267,6 +301,18 @@ export class Processes {
 
 const isOwn = ({ owner }: Proc, { principal, agentId }: SessionView): boolean =>
   owner.principal === principal.name && owner.agent === agentId;
+
+/** Fails with `proc.not_started`, whose message names what is missing. */
+function opened(size: TerminalSize): PseudoTerminal {
+  try {
+    return openTerminal(size);
+  } catch (thrown) {
+    const { message } = thrown as Error;
+    const isMissing = thrown instanceof HandfastError;
+    const reason = isMissing ? 'not_configured' : 'no_terminal';
+    throw failure('not_started', isMissing ? message : `no terminal could be opened: ${message}`, { reason }, thrown);
+  }
+}
 
 /** Gives an error of the workspace or the environment the code of this capability. */
 async function refusing<T>(field: string, work: () => T | Promise<T>): Promise<T> {

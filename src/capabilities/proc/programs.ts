@@ -7,12 +7,10 @@
  */
 import { accessSync, constants, realpathSync, statSync } from 'node:fs';
 import { delimiter, isAbsolute, join } from 'node:path';
-import { fitsWildcard } from '../../base/wildcard.ts';
+import { fitsWords } from '../../base/wildcard.ts';
 
 /** A program and its arguments. */
 export type Words = readonly [string, ...string[]];
-
-const ANY_MORE = '**';
 
 /** The executable file that a name means: a path as it is, other names in PATH. Undefined: there is none. */
 function fileOf(program: string, path: string, folder: string): string | undefined {
@@ -31,14 +29,9 @@ function isExecutable(file: string): boolean {
   }
 }
 
-function argumentsFit(patterns: readonly string[], given: readonly string[]): boolean {
-  // A program alone may have any arguments.
-  if (patterns.length === 0) return true;
-  const open = patterns.at(-1) === ANY_MORE;
-  const exact = open ? patterns.slice(0, -1) : patterns;
-  if (open ? given.length < exact.length : given.length !== exact.length) return false;
-  return exact.every((pattern, at) => fitsWildcard(pattern, given[at] as string));
-}
+/** A program alone may have any arguments. */
+const argumentsFit = (patterns: readonly string[], given: readonly string[]): boolean =>
+  patterns.length === 0 || fitsWords(patterns, given);
 
 /**
  * The command line to run, with the program of the first rule that allows it; undefined: none does.

@@ -21,7 +21,7 @@ export function describe(tool: AnyTool): ToolDescription {
     idempotent: tool.idempotent ?? false,
     tags: [...(tool.tags ?? [])],
     version: tool.version ?? '1.0.0',
-    toolkit: null,
+    toolkit: tool.toolkit ?? null,
     defer_loading: tool.deferred ?? false,
     ...(input !== undefined && { input_schema: input }),
     ...(output !== undefined && { output_schema: output }),

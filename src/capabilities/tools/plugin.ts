@@ -40,7 +40,15 @@ export interface ToolsPluginOptions {
   readonly maxSeconds?: number;
   /** A further right that its tools need, beside the rules. Called once for each principal and tool of a list, and for each call. */
   readonly allows?: (principal: Principal, tool: AnyTool) => boolean;
+  /**
+   * How a tool is offered in a session now; undefined: not at all, and calls of it fail with `unknown_tool`. Called for each tool of a list,
+   * and for each call. Default: as the tool says. Changes are announced with `changed` of the plugin's context.
+   */
+  readonly offers?: (session: SessionView, tool: AnyTool) => ToolOffer | undefined;
 }
+
+/** `listed`: in plain lists. `deferred`: found by search. */
+export type ToolOffer = 'listed' | 'deferred';
 
 /** A tool with what was made of it. */
 interface Entry {
@@ -72,7 +80,15 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
   if (!Array.isArray((options as Partial<ToolsPluginOptions> | undefined)?.tools)) {
     throw fail('config_invalid', `expected toolsPlugin({ tools: [tool] }), got ${valueKind(options)}`);
   }
-  const { name = 'tools', priority = 0, exclusive = false, compile = 'start', maxSeconds = 600, allows } = options;
+  const {
+    name = 'tools',
+    priority = 0,
+    exclusive = false,
+    compile = 'start',
+    maxSeconds = 600,
+    allows,
+    offers,
+  } = options;
   const entries = new Map<string, Entry>();
   /** Tools of one session alone. */
   const own = new WeakMap<SessionView, Map<string, Entry>>();
@@ -106,15 +122,24 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
     return entry.compiling;
   };
 
-  const find = ({ tool_name = '' }: Body<ToolCallReq>, session: SessionView): Entry | undefined =>
-    entries.get(tool_name) ?? own.get(session)?.get(tool_name);
+  const find = ({ tool_name = '' }: Body<ToolCallReq>, session: SessionView): Entry | undefined => {
+    const entry = entries.get(tool_name) ?? own.get(session)?.get(tool_name);
+    return offers === undefined || entry === undefined || offers(session, entry.tool) !== undefined ? entry : undefined;
+  };
+
+  /** The description of a tool for the session; none where it is not offered there. */
+  const shownTo = (session: SessionView, { tool, description }: Entry): ToolDescription[] => {
+    if (offers === undefined) return [description];
+    const offer = offers(session, tool);
+    return offer === undefined ? [] : [{ ...description, defer_loading: offer === 'deferred' }];
+  };
 
   const list = (request: Body<ToolListReq>, context: CallContext): { tools: ToolDescription[] } => {
     const { query = '', filter_kind = '', filter_tags = [], include_deferred = false } = request;
     const may = filterOf(context.session.principal);
     const tools = [...entries.values(), ...(own.get(context.session)?.values() ?? [])]
       .filter(({ tool }) => may(tool))
-      .map(({ description }) => description)
+      .flatMap((entry) => shownTo(context.session, entry))
       .filter(
         (tool) =>
           (include_deferred || !tool.defer_loading) &&

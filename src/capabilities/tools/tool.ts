@@ -73,6 +73,8 @@ export interface ToolDefinition<Args = Record<string, unknown>, Result = unknown
   readonly kind?: string;
   readonly risks?: readonly Risk[];
   readonly version?: string;
+  /** The toolkit it belongs to; set where a toolkit is made of tools. */
+  readonly toolkit?: string;
   /** Left out of plain lists; found by search. */
   readonly deferred?: boolean;
   /** Upper bound for one call in seconds, also when the caller asks for more. */

@@ -5,18 +5,17 @@
  * Uses the server that runs, so that sessions outlive the editor; else one of its own for as long as the editor stays.
  */
 
-import { createLog } from '../../base/log.ts';
 import { serveAcp } from '../../bridge/acp-agent.ts';
 import type { ControlClient } from '../../control-client/control.ts';
 import { MESSAGE_BYTES_CEILING } from '../../transport/link.ts';
-import { stdioLink } from '../../transport/stdio.ts';
 import type { HandfastError } from '../../wire/errors.ts';
+import { isLocal } from '../connect/find-host.ts';
 import type { ControlFlags } from '../connect/open-control.ts';
 import { type ReachedServer, reachServer } from '../connect/reach-server.ts';
 import { leaveSoon } from '../leave.ts';
 import { modelLine, mustServe, statusOf } from '../model/model-text.ts';
+import { ownPipes } from '../own-pipes.ts';
 import { packageVersion } from '../package-info.ts';
-import { logUnhandledRejections } from '../unhandled-rejections.ts';
 
 export interface AcpFlags extends ControlFlags {
   /** Of a server of our own. */
@@ -34,16 +33,7 @@ export interface AcpFlags extends ControlFlags {
  * good: an editor starts its agents again, and would not know of one that can do nothing.
  */
 export async function acp(flags: AcpFlags): Promise<void> {
-  // Before anything that may print is loaded: from here on it finds itself on stderr.
-  const link = stdioLink({ maxMessageBytes: MESSAGE_BYTES_CEILING });
-  const log = createLog({ level: flags.verbose ? 'info' : 'warn', format: 'text' });
-  logUnhandledRejections(log);
-  const stop = (): void => {
-    // The second signal finds no listener any more and ends the process at once.
-    process.removeListener('SIGTERM', stop).removeListener('SIGINT', stop);
-    void link.close('the process received a signal to end');
-  };
-  process.on('SIGTERM', stop).on('SIGINT', stop);
+  const { link, log } = ownPipes(MESSAGE_BYTES_CEILING, flags.verbose);
   let behind: ReachedServer | undefined;
   let lost: HandfastError | undefined;
   try {
@@ -67,6 +57,7 @@ export async function acp(flags: AcpFlags): Promise<void> {
       control: behind.control,
       link,
       version: packageVersion(),
+      lends: flags.connect === undefined || isLocal(flags.connect),
       create: { backend, model, thinking_level: thinking },
       note: (line) => log.warn(line),
     });

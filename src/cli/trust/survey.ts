@@ -5,7 +5,7 @@
  * acted upon.
  */
 import { join } from 'node:path';
-import { scanSkills, skillRoots } from '../../control/skills/skills-scan.ts';
+import { scanSkills, skillRoots } from '../../base/skills/scan.ts';
 import {
   agentFilesOf,
   agentFilesTrusted,

@@ -31,6 +31,8 @@ const methods: { readonly [Name in Right]?: readonly string[] } = {
     'session.close',
     'session.delete',
     'session.rename',
+    'editor.next',
+    'editor.reply',
     'session.configure',
     'history.clear_session',
     'command.execute',

@@ -20,8 +20,11 @@ export interface EnvironmentKey {
 
 /** A host that can be reached. */
 export interface Environment {
-  /** Opens an A2E session with the tools capability, as the principal of the place. */
-  connect(): Promise<EnvironmentAgent>;
+  /**
+   * Opens an A2E session with the tools capability, as the principal of the place.
+   * @param session the control session it is for
+   */
+  connect(session?: string): Promise<EnvironmentAgent>;
   /** Ends it, if it is this process's own. Bounded, never rejects. */
   stop(): Promise<void>;
 }
@@ -45,6 +48,7 @@ interface Opened {
 
 /** One control session's A2E session. */
 interface LeasedEnvironment {
+  readonly session: string;
   readonly place: EnvironmentKey;
   readonly toolbox: Toolbox;
   /** True once its control session was closed: a host opened after that would never be closed. */
@@ -84,7 +88,8 @@ export class Environments {
     if (leased !== undefined && keyOf(leased.place) === keyOf(place)) return leased.toolbox;
     if (leased !== undefined) this.release(session);
     const borrow: Borrow = (work) => this.#borrow(fresh, work);
-    const fresh: LeasedEnvironment = { place, toolbox: environmentToolbox(borrow, this.#options), released: false };
+    const toolbox = environmentToolbox(borrow, this.#options);
+    const fresh: LeasedEnvironment = { session, place, toolbox, released: false };
     this.#leased.set(session, fresh);
     return fresh.toolbox;
   }
@@ -155,7 +160,7 @@ export class Environments {
     const usable = agent?.opened === opened && !opened.stopped && agent.settled?.state !== 'closed';
     if (agent !== undefined && usable) return agent.connecting;
     if (agent !== undefined) this.#end(closeAgent(agent.connecting));
-    const connecting = opened.environment.then((environment) => environment.connect());
+    const connecting = opened.environment.then((environment) => environment.connect(leased.session));
     const current: LeasedEnvironment['agent'] = { opened, connecting };
     leased.agent = current;
     try {

@@ -4,8 +4,7 @@
  * Made by `control-server.ts`; `sessions/` and the model backend ask for the skills of a prompt.
  * @see docs/protocol/session-rpc.md#skills
  */
-import { skillsList } from '../../protocol/session-rpc.ts';
-import { type Handled, handles } from '../contract/handlers.ts';
+
 import {
   type FoundSkill,
   type SkillPlaces,
@@ -13,8 +12,10 @@ import {
   type SkillTrust,
   scanSkills,
   skillRoots,
-} from './skills-scan.ts';
-import { bodyOf, previewOf, skillNamesIn } from './skills-text.ts';
+} from '../../base/skills/scan.ts';
+import { bodyOf, previewOf, skillNamesIn } from '../../base/skills/text.ts';
+import { skillsList } from '../../protocol/session-rpc.ts';
+import { type Handled, handles } from '../contract/handlers.ts';
 
 /** A skill that a prompt named. */
 export interface NamedSkill {

@@ -13,7 +13,7 @@ import { type Closable, Lifetime, type LifetimeState } from '../../base/lifetime
 import type { Log } from '../../base/log.ts';
 import { within } from '../../base/race.ts';
 import { type Clock, processTimer, repeat, type Timer } from '../../base/timer-queue.ts';
-import { requireMcpClient } from '../../mcp/connection.ts';
+import { requireMcpClient } from '../../mcp/sdk.ts';
 import {
   type Envelope,
   FEATURE_OF,

@@ -19,6 +19,7 @@ import { type HostSlots, hostSlots } from '../../host/host-limits.ts';
 import { sqliteJournal } from '../../journal/sqlite/sqlite.ts';
 import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import type { AuthThrottle } from '../../session/auth-throttle.ts';
+import { Editors } from '../../session/editors.ts';
 import type { Principal } from '../../session/principal.ts';
 import { may, must } from '../../session/rights.ts';
 import type { StorageShares } from '../../session/storage-shares.ts';
@@ -50,6 +51,8 @@ export interface ControlAssemblyOptions {
   readonly attended?: boolean | undefined;
   /** See `session-environments.ts`. */
   readonly workspaceHost?: () => Promise<WorkspaceHost>;
+  /** The editors in which sessions are open; pass the host's. Default: those of this server. */
+  readonly editors?: Editors;
   /** What the tools, images and folders of restricted principals do not touch. */
   readonly guard?: PathGuard;
   /** See `SessionsOptions.storage`. */
@@ -79,6 +82,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
     traffic,
     guard = pathGuard(config),
     slots = hostSlots(config.limits),
+    editors = new Editors(),
   } = options;
   const owners = auth ?? createAuthenticator(config.auth.grants);
   await checkApprovalRules(config);
@@ -98,7 +102,8 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
     const server = await createControlServer({
       home,
       journal,
-      openEnvironment: openEnvironment(config, { ...options, guard, slots }),
+      openEnvironment: openEnvironment(config, { ...options, guard, slots, editors }),
+      editors,
       openMcpServer: mcpConnector(config, slots),
       handlers: options.handlers,
       checkContent: contentChecker(),
@@ -157,13 +162,13 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
 /** The host of a session's tools. Its code is loaded when the first tool is needed, not before the first handshake. */
 function openEnvironment(
   config: HostConfig,
-  { log, workspaceHost, slots, guard, auth }: ControlAssemblyOptions,
+  { log, workspaceHost, slots, guard, auth, editors }: ControlAssemblyOptions,
 ): ControlServerOptions['openEnvironment'] {
   let open: ControlServerOptions['openEnvironment'] | undefined;
   return async (key) => {
     await config.trust?.confirm();
     const { sessionEnvironments } = await import('./session-environments.ts');
-    open ??= sessionEnvironments({ config, log, workspaceHost, slots, guard, auth });
+    open ??= sessionEnvironments({ config, log, workspaceHost, slots, guard, auth, editors });
     return open(key);
   };
 }

@@ -16,6 +16,7 @@ import { createHost, type Host } from '../../host/host.ts';
 import { type HostSlots, hostSlots } from '../../host/host-limits.ts';
 import type { Plugin } from '../../host/plugin.ts';
 import { type Authenticator, LOCAL_PRINCIPAL } from '../../session/auth.ts';
+import type { Editors } from '../../session/editors.ts';
 import type { Principal } from '../../session/principal.ts';
 import { DEFAULT_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
 import { memoryPair } from '../../transport/memory.ts';
@@ -39,6 +40,8 @@ export interface SessionEnvironmentsOptions {
   /** For a host at an address: this process's token for it. */
   readonly token?: string;
   readonly log: Log;
+  /** The editors in which sessions are open. Default: none. */
+  readonly editors?: Editors;
   /** What the tools of restricted principals do not touch. */
   readonly guard?: PathGuard | undefined;
   /** Threads and processes of the tools; shared with the host of the workspace. Default: those of the limits. */
@@ -66,7 +69,9 @@ export function sessionEnvironments(
       const { host } = running;
       const token = running.tokenFor(principal);
       // It is not ours to stop.
-      return { connect: () => agentOf(inProcess(host), { token, resume: false }), stop: async () => {} };
+      const connect = (session?: string) =>
+        agentOf(inProcess(host), { token, resume: false }, bound(options.editors, session));
+      return { connect, stop: async () => {} };
     }
     // Plugins of the user are started once: they may own resources that allow one owner only.
     const closing: (() => unknown)[] = [];
@@ -85,10 +90,12 @@ export function sessionEnvironments(
       auth: { hasTokens: false, authenticate: current, current, onChange },
       slots,
       pathGuard: options.guard,
+      editors: options.editors,
       log,
     });
     await host.start();
-    return { connect: () => agentOf(inProcess(host), { resume: false }), stop: () => stopAll(host, closing) };
+    const connect = (session?: string) => agentOf(inProcess(host), { resume: false }, bound(options.editors, session));
+    return { connect, stop: () => stopAll(host, closing) };
   };
 }
 
@@ -114,7 +121,16 @@ function remote(address: string, { token = '' }: SessionEnvironmentsOptions): En
   };
 }
 
-async function agentOf(dial: Dial, options: { token?: string; resume?: boolean }) {
+/** Lets the calls of a session with a host of this process use the editor of its session here. */
+function bound(editors: Editors | undefined, session: string | undefined): (hostSession: string) => () => void {
+  return (hostSession) => (session === undefined ? undefined : editors?.bind(hostSession, session)) ?? (() => {});
+}
+
+async function agentOf(
+  dial: Dial,
+  options: { token?: string; resume?: boolean },
+  opened: (hostSession: string) => () => void = () => () => {},
+) {
   const agent = await AgentSession.open(dial, ['tools'], {
     agentId: 'handfast-sessions',
     connectTimeoutMs: CONNECT_TIMEOUT_MS,
@@ -122,12 +138,16 @@ async function agentOf(dial: Dial, options: { token?: string; resume?: boolean }
     timeoutMs: 0,
     ...options,
   });
+  const closed = opened(agent.sessionId);
   return {
     get state() {
       return agent.state;
     },
     tools: new ToolsClient(agent),
-    close: () => agent.close(),
+    close() {
+      closed();
+      return agent.close();
+    },
   };
 }
 

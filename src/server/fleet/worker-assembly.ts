@@ -175,11 +175,13 @@ async function functionOf(file: string): Promise<{ readonly run: TaskFunction; r
 }
 
 function mcpServerOf(server: WorkerConfig['mcpServers'][number], variables: Variables): McpServerOptions {
-  const { name, command, args, env, url, disabled } = server;
+  const { name, command, args, url, disabled, passEnv } = server;
+  const passed = passEnv.map((each) => [each, secretOf(each, name, variables)] as const);
+  const env = Object.fromEntries([...passed, ...server.env]);
   return {
     name,
     disabled,
-    ...(command !== undefined && { stdio: { command, args, env: Object.fromEntries(env) } }),
+    ...(command !== undefined && { stdio: { command, args, env } }),
     ...(url !== undefined && { http: { url, headers: headersOf(server, variables) } }),
   };
 }
@@ -193,15 +195,15 @@ function acpServerOf(server: ExecutorSettings['mcpServers'][number], variables: 
 
 /** The headers for a server. A missing secret fails here, instead of sending the request without it. */
 function headersOf(
-  { name, headers, headersEnv }: Omit<McpServerSettings, 'disabled'>,
+  { name, headers, headersEnv }: Omit<McpServerSettings, 'disabled' | 'passEnv'>,
   variables: Variables,
 ): Record<string, string> {
-  const secret = [...headersEnv].map(([header, variable]) => {
-    const value = variables[variable];
-    if (!value) {
-      throw fail('not_configured', `the environment variable ${variable}, for the MCP server ${name}, is not set`);
-    }
-    return [header, value] as const;
-  });
+  const secret = [...headersEnv].map(([header, variable]) => [header, secretOf(variable, name, variables)] as const);
   return Object.fromEntries([...headers, ...secret]);
+}
+
+function secretOf(variable: string, server: string, variables: Variables): string {
+  const value = variables[variable];
+  if (value) return value;
+  throw fail('not_configured', `the environment variable ${variable}, for the MCP server ${server}, is not set`);
 }

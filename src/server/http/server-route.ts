@@ -48,8 +48,10 @@ export interface RouteAccess {
 const RIGHTS: readonly unknown[] = ['none', 'messages', 'token', 'observe', 'administer'] satisfies RouteRight[];
 
 const WHO_ARE_YOU = ['WWW-Authenticate', 'Bearer'];
-const REFUSED = errorReply(401, 'auth_failed', 'the token is missing or wrong', WHO_ARE_YOU);
-const TOO_MANY = errorReply(429, 'over_capacity', 'too many wrong tokens from this address', [
+/** For a request without a token that is known. */
+export const REFUSED = errorReply(401, 'auth_failed', 'the token is missing or wrong', WHO_ARE_YOU);
+/** For an address with too many wrong tokens. */
+export const TOO_MANY = errorReply(429, 'over_capacity', 'too many wrong tokens from this address', [
   'Retry-After',
   '5',
   // Guesses that are not delayed get no connection that they could be repeated on.

@@ -18,6 +18,7 @@ import {
   client,
   ndJsonStream,
   type PromptResponse,
+  RequestError,
   type RequestPermissionRequest,
   type RequestPermissionResponse,
   type SessionUpdate,
@@ -66,16 +67,85 @@ export interface EditorAnswers {
   /** Undefined = the editor has no forms. */
   readonly form?: (request: CreateElicitationRequest) => CreateElicitationResponse;
   readonly capabilities?: ClientCapabilities;
+  /** Its buffers by absolute path; undefined = it lends no files. */
+  readonly buffers?: Map<string, string>;
+  /** Serves the requests for files and terminals instead, by method; a promise that never settles is silence. */
+  readonly serve?: Readonly<Record<string, (params: Record<string, unknown>) => unknown>>;
 }
 
 /** The answer that takes an option. */
 export const choose = (optionId: string): RequestPermissionResponse => ({ outcome: { outcome: 'selected', optionId } });
+
+/** Terminals as an editor has them: programs whose output it collects. Ends with the test. */
+export function terminals(t: TestContext) {
+  interface Terminal {
+    readonly child: ChildProcess;
+    readonly exit: Promise<{ exitCode: number | null; signal: string | null }>;
+    output: string;
+  }
+  const all = new Map<string, Terminal>();
+  const released: string[] = [];
+  /** All that it started, as a terminal that is closed ends it. */
+  const end = ({ child }: Terminal): void => {
+    try {
+      process.kill(-(child.pid as number), 'SIGKILL');
+    } catch {
+      // It has ended.
+    }
+  };
+  const get = ({ terminalId }: Record<string, unknown>): Terminal => {
+    const terminal = all.get(String(terminalId));
+    if (terminal === undefined) throw RequestError.invalidParams({ terminalId });
+    return terminal;
+  };
+  t.after(() => {
+    for (const terminal of all.values()) end(terminal);
+  });
+  const serve: NonNullable<EditorAnswers['serve']> = {
+    'terminal/create': ({ command, args, cwd, env }) => {
+      const added = Object.fromEntries(
+        (env as { name: string; value: string }[]).map(({ name, value }) => [name, value]),
+      );
+      const child = spawn(String(command), args as string[], {
+        cwd: String(cwd),
+        env: { ...process.env, ...added },
+        detached: true,
+      });
+      const exit = new Promise<{ exitCode: number | null; signal: string | null }>((resolve) => {
+        child.once('close', (exitCode, signal) => resolve({ exitCode, signal }));
+      });
+      const terminal: Terminal = { child, exit, output: '' };
+      for (const stream of [child.stdout, child.stderr]) {
+        stream.on('data', (text) => {
+          terminal.output += text;
+        });
+      }
+      const terminalId = `terminal-${all.size + 1}`;
+      all.set(terminalId, terminal);
+      return { terminalId };
+    },
+    'terminal/output': (params) => ({ output: get(params).output, truncated: false }),
+    'terminal/wait_for_exit': (params) => get(params).exit,
+    'terminal/kill': (params) => {
+      end(get(params));
+      return {};
+    },
+    'terminal/release': (params) => {
+      end(get(params));
+      released.push(String(params.terminalId));
+      return {};
+    },
+  };
+  return { serve, all, released };
+}
 
 export class Editor {
   /** Everything it received, in order. */
   readonly updates: { readonly sessionId: string; readonly update: SessionUpdate }[] = [];
   readonly permissions: RequestPermissionRequest[] = [];
   readonly forms: CreateElicitationRequest[] = [];
+  /** The requests for files and terminals it got, in order. */
+  readonly lent: { readonly method: string; readonly params: Record<string, unknown> }[] = [];
   /** Resolved for each permission request the agent took back, by its place. */
   readonly takenBack: Promise<void>[] = [];
   readonly connection: ClientConnection;
@@ -85,6 +155,13 @@ export class Editor {
   constructor(stream: Stream, answers: EditorAnswers) {
     this.#answers = answers;
     const { permission, form } = answers;
+    const lend = (method: string) => (params: unknown) => {
+      this.lent.push({ method, params: params as Record<string, unknown> });
+      this.#looked();
+      const serve = answers.serve?.[method] ?? this.#ofBuffers(method);
+      if (serve === undefined) throw RequestError.methodNotFound(method);
+      return serve(params as Record<string, unknown>) as never;
+    };
     this.connection = client({ name: 'test-editor' })
       .onNotification('session/update', ({ params }) => {
         this.updates.push(params);
@@ -103,7 +180,31 @@ export class Editor {
         this.forms.push(params);
         return form?.(params) ?? { action: 'cancel' };
       })
+      .onRequest('fs/read_text_file', ({ params }) => lend('fs/read_text_file')(params))
+      .onRequest('fs/write_text_file', ({ params }) => lend('fs/write_text_file')(params))
+      .onRequest('terminal/create', ({ params }) => lend('terminal/create')(params))
+      .onRequest('terminal/output', ({ params }) => lend('terminal/output')(params))
+      .onRequest('terminal/wait_for_exit', ({ params }) => lend('terminal/wait_for_exit')(params))
+      .onRequest('terminal/kill', ({ params }) => lend('terminal/kill')(params))
+      .onRequest('terminal/release', ({ params }) => lend('terminal/release')(params))
       .connect(stream);
+  }
+
+  #ofBuffers(method: string): ((params: Record<string, unknown>) => unknown) | undefined {
+    const { buffers } = this.#answers;
+    if (buffers === undefined) return undefined;
+    if (method === 'fs/write_text_file') {
+      return ({ path, content }) => {
+        buffers.set(String(path), String(content));
+        return {};
+      };
+    }
+    if (method !== 'fs/read_text_file') return undefined;
+    return ({ path }) => {
+      const content = buffers.get(String(path));
+      if (content === undefined) throw RequestError.resourceNotFound(String(path));
+      return { content };
+    };
   }
 
   get agent(): ClientContext {
@@ -111,14 +212,13 @@ export class Editor {
   }
 
   initialize() {
-    const { form, capabilities } = this.#answers;
-    return within(
-      this.agent.request('initialize', {
-        protocolVersion: 1,
-        clientCapabilities: { ...capabilities, ...(form !== undefined && { elicitation: { form: {} } }) },
-      }),
-      'the handshake',
-    );
+    const { form, capabilities, buffers } = this.#answers;
+    const clientCapabilities: ClientCapabilities = {
+      ...(buffers !== undefined && { fs: { readTextFile: true, writeTextFile: true } }),
+      ...capabilities,
+      ...(form !== undefined && { elicitation: { form: {} } }),
+    };
+    return within(this.agent.request('initialize', { protocolVersion: 1, clientCapabilities }), 'the handshake');
   }
 
   /** A new session; resolves with its id. */
@@ -224,11 +324,15 @@ export interface ProcessEditor extends Editor {
 export async function startEditor(
   t: TestContext,
   { home, project }: Desktop,
-  { args = ['--backend', 'rehearsal'], ...answers }: EditorAnswers & { readonly args?: readonly string[] } = {},
+  {
+    args = ['--backend', 'rehearsal'],
+    env = {},
+    ...answers
+  }: EditorAnswers & { readonly args?: readonly string[]; readonly env?: Readonly<Record<string, string>> } = {},
 ): Promise<ProcessEditor> {
   const child = spawn(process.execPath, ['-C', 'handfast-source', main, 'acp', ...args], {
     cwd: project,
-    env: plainEnvironment({ HANDFAST_HOME: home, HOME: home, HANDFAST_KEYRING: 'off' }),
+    env: plainEnvironment({ HANDFAST_HOME: home, HOME: home, HANDFAST_KEYRING: 'off', ...env }),
     stdio: ['pipe', 'pipe', 'pipe'],
   });
   let stderr = '';

@@ -3,18 +3,23 @@
  * any other, with approvals, until it is closed; and what the editor learns of those that cannot be used.
  */
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import type { McpServer } from '@agentclientprotocol/sdk';
+import { NodeStreamableHTTPServerTransport } from '@modelcontextprotocol/node';
+import { McpServer as OfficialServer } from '@modelcontextprotocol/server';
 import { silentLog } from '../../../src/base/log.ts';
 import { connect } from '../../../src/control-client/connect.ts';
 import { assembleControl } from '../../../src/server/control/control-assembly.ts';
 import { defaultConfig } from '../../../src/server/default-config.ts';
 import { type ScriptedRound, startModelServer } from '../../../src/testing/model-server.ts';
 import { modelEnvironment, SCRIPTED_MODEL } from '../../control/support/composed-control.ts';
-import { choose, desktop, type LocalEditor, served } from './editor.ts';
+import { choose, desktop, type LocalEditor, served, startEditor } from './editor.ts';
 
 const program = fileURLToPath(new URL('../../support/mcp-notes.mjs', import.meta.url));
 
@@ -158,3 +163,54 @@ function modelServer(t: TestContext, home: string, project: string, env: Readonl
   t.after(async () => (await server).rpc.stop('shutdown'));
   return server;
 }
+
+/** A server of the official kind over streamable HTTP that wants a header; its tool returns the folder it was given. */
+async function overHttp(t: TestContext): Promise<{ url: string; refused: () => number }> {
+  const transports = new Map<string, NodeStreamableHTTPServerTransport>();
+  let refused = 0;
+  const server = createServer(async (request, response) => {
+    if (request.headers.authorization !== 'Bearer of-the-editor') {
+      refused += 1;
+      response.writeHead(403).end();
+      return;
+    }
+    let transport = transports.get(String(request.headers['mcp-session-id']));
+    if (transport === undefined) {
+      const opened = new NodeStreamableHTTPServerTransport({
+        sessionIdGenerator: randomUUID,
+        onsessioninitialized: (session) => void transports.set(session, opened),
+      });
+      const web = new OfficialServer({ name: 'web', version: '1.0.0' });
+      web.registerTool('where', { description: 'says where' }, () => ({
+        content: [{ type: 'text', text: 'over HTTP' }],
+      }));
+      await web.connect(opened);
+      transport = opened;
+    }
+    await transport.handleRequest(request, response);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`, refused: () => refused };
+}
+
+test('a server over HTTP is called with the headers of the editor, by the real command', async (t) => {
+  const { url, refused } = await overHttp(t);
+  const place = desktop(t);
+  const editor = await startEditor(t, place, { permission: () => choose('once') });
+  const { agentCapabilities } = await editor.initialize();
+  assert.deepEqual(agentCapabilities?.mcpCapabilities, { http: true, sse: false });
+  const web = (name: string, value: string): McpServer => {
+    return { type: 'http', name, url, headers: [{ name: 'Authorization', value }] };
+  };
+  const mcpServers = [web('web', 'Bearer of-the-editor'), web('refused', 'Bearer of-another')];
+  const { sessionId } = await editor.agent.request('session/new', { cwd: place.project, mcpServers });
+  await editor.prompt(sessionId, 'call web.where');
+  await editor.until(() => JSON.stringify(editor.told('tool_call_update')).includes('over HTTP'));
+  assert.match(String(editor.permissions[0]?.toolCall.title), /^web\.where/);
+  assert.match(editor.said(sessionId, 'agent_thought_chunk'), /MCP server "refused" cannot be used: /);
+  assert.ok(refused() > 0);
+});

@@ -12,7 +12,11 @@ test('an editor receives name and capabilities of its server', async (t) => {
   const answer = await (await editor()).initialize();
   assert.equal(answer.protocolVersion, 1);
   assert.deepEqual(answer.agentInfo, { name: 'handfast', title: 'Handfast', version: '1.2.3' });
-  assert.deepEqual(answer.authMethods, []);
+  assert.deepEqual(
+    answer.authMethods?.map(({ id }) => id),
+    ['sign-in-openai', 'sign-in-antigravity', 'key'],
+  );
+  assert.deepEqual(answer.agentCapabilities?.auth, { logout: {} });
   const { loadSession, promptCapabilities, sessionCapabilities } = answer.agentCapabilities ?? {};
   assert.equal(loadSession, true);
   assert.deepEqual(promptCapabilities, { image: true, embeddedContext: true });
@@ -257,6 +261,19 @@ test('a prompt keeps its mentions, contents and pictures', async (t) => {
     messages[0]?.images?.map(({ mimeType, dataUrl }) => [mimeType, dataUrl]),
     [['image/png', `data:image/png;base64,${PIXEL}`]],
   );
+  const resource = { uri: 'file:///data.json', mimeType: 'application/json', blob: btoa('{"a": 1}') };
+  const archive = { uri: 'file:///all.zip', mimeType: 'application/zip', blob: btoa('PK\0\x01') };
+  await editor.prompt(sessionId, [
+    { type: 'resource', resource },
+    { type: 'resource', resource: archive },
+  ]);
+  const left = '/all.zip is not included: application/zip (4 bytes) is neither text nor an image';
+  const [, , prompt] = (await editor.control.rpc.sessionGet({ session_id: sessionId })).messages;
+  assert.equal(
+    prompt?.text,
+    `[@data.json](/data.json)[@all.zip](/all.zip)\n\n<content of="/data.json">\n{"a": 1}\n</content>\n\n[${left}]`,
+  );
+  assert.match(editor.said(sessionId, 'agent_thought_chunk'), new RegExp(left.replaceAll(/[()]/g, '.')));
   const sound = { type: 'audio' as const, mimeType: 'audio/wav', data: 'AAAA' };
   await assert.rejects(editor.prompt(sessionId, [sound]), { code: -32602 });
 });

@@ -142,3 +142,16 @@ test('a stored reward that JSON has no form for is a text on the wire, and a num
   assert.deepEqual((await Array.fromAsync(episode.transitions()))[0]?.reward, -Infinity);
   assert.deepEqual((await agent.env.experience())[0]?.transitions[0]?.reward, -Infinity);
 });
+
+test('the push of such a reward has it as a text', async (t) => {
+  const host = createHost({ plugins: [envPlugin({ environments: [kind], durability: 'step' })] });
+  await host.start();
+  t.after(() => host.close());
+  const one = await connect(host, { capabilities: ['env'], agentId: 'player' });
+  const two = await connect(host, { capabilities: ['env'], agentId: 'player' });
+  t.after(() => Promise.all([one.close(), two.close()]));
+  const pushed = new Promise((resolve) => two.env.onEvent(resolve));
+  await (await one.env.reset('Nested')).step(element);
+  const { reward, reward_info } = (await pushed) as { reward: unknown; reward_info: unknown };
+  assert.deepEqual({ reward, reward_info }, { reward: null, reward_info: { reward: '-Infinity' } });
+});

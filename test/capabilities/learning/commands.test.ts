@@ -30,6 +30,8 @@ test('decisions are rewarded, shown, recommended, estimated and deleted from the
     evaluated.estimates.map(({ estimator }: { estimator: string }) => estimator),
     ['ips', 'snips', 'dr'],
   );
+  const mistyped = await user.failure(['learning', 'evaluate', 'search', '--option', 'hybird']);
+  assert.equal(mistyped.message, 'no decision in the log offered the option "hybird"; did you mean "hybrid"?');
   assert.equal((await json('stats', '--agent', 'another')).choices.length, 0);
   assert.deepEqual(await json('forget', 'search'), { forgotten: true });
 });

@@ -28,6 +28,22 @@ test('servers are listed, called and their changes accepted from the command lin
   assert.match((await user.run(['mcp', 'read', 'odd:5'])).stdout, /^of \d+$/m);
   assert.match((await user.run(['mcp', 'prompts'])).stdout, /^greet +odd +who *$/m);
   assert.equal((await user.run(['mcp', 'prompt', 'greet', '{"who": "Ada"}'])).stdout, 'user: Greet Ada\n');
+  assert.match(
+    (await user.run(['mcp', 'templates'])).stdout,
+    /^demo:\/\/resource\/dynamic\/text\/\{resourceId\} +everything +text\/plain/m,
+  );
+  assert.equal(
+    (await user.run(['mcp', 'complete', 'completable-prompt', 'department', 'S'])).stdout,
+    'Sales\nSupport\n',
+  );
+  const completed = await user.json([
+    'mcp',
+    'complete',
+    'demo://resource/dynamic/text/{resourceId}',
+    'resourceId',
+    '5',
+  ]);
+  assert.deepEqual(completed, ['5']);
   assert.equal((await user.failure(['mcp', 'call', 'gone', 'pid'])).code, 'unknown_tool');
   await user.run(['mcp', 'call', 'odd', 'shifty']);
   writeFileSync(join(user.cwd, 'DEFINITION'), 'another');
@@ -41,4 +57,14 @@ test('servers are listed, called and their changes accepted from the command lin
   assert.equal((await user.failure(['mcp', 'logs', 'none'])).code, 'not_found');
   const doctor = await user.run(['doctor', '--config', 'handfast.yaml']);
   assert.match(doctor.stdout, /^ok +mcp +3 servers, 1 of them switched off$/m);
+});
+
+test('a host without MCP servers says how they are loaded', { timeout: 240_000 }, async (t) => {
+  const user = new User();
+  t.after(() => user.leave());
+  user.write('handfast.yaml', 'listen: http://127.0.0.1:0\nplugins: [tools]\n');
+  await user.up(['--config', 'handfast.yaml']);
+  const { code, message } = await user.failure(['mcp', 'ls']);
+  assert.equal(code, 'capability_missing');
+  assert.match(message, /^capability mcp was not granted: .+; the configuration of the host loads it with plugins/);
 });

@@ -82,3 +82,41 @@ test('a server that an agent added shows the resources of its allow list alone',
   assert.equal((await agent.mcp.read('odd:2', 'mine')).length, 2);
   assert.equal((await errorOf(agent.mcp.read('odd:3', 'mine'))).code, 'mcp_resource_not_found');
 });
+
+test('templates are listed, and a resource of one is read without its server, where the template fits', async (t) => {
+  const host = await mcpHost(t, { mcp: { servers: [everything, odd(folder(t))] } });
+  const agent = await agentOf(t, host);
+  const templates = await agent.mcp.templates();
+  assert.deepEqual(
+    templates.map(({ uri_template, server_id }) => [uri_template, server_id]),
+    [
+      ['demo://resource/dynamic/text/{resourceId}', 'everything'],
+      ['demo://resource/dynamic/blob/{resourceId}', 'everything'],
+    ],
+  );
+  const [part] = await agent.mcp.read('demo://resource/dynamic/text/7');
+  assert.match(part?.text ?? '', /^Resource 7: This is a plaintext resource/);
+  assert.equal((await agent.mcp.read('demo://resource/dynamic/blob/7'))[0]?.type, 'blob');
+  assert.equal((await errorOf(agent.mcp.read('demo://resource/static/7'))).code, 'mcp_resource_not_found');
+});
+
+test('arguments of prompts and variables of templates are completed', async (t) => {
+  const host = await mcpHost(t, { mcp: { servers: [everything, odd(folder(t))] } });
+  const agent = await agentOf(t, host);
+  const of = { prompt: 'completable-prompt' };
+  const { values } = await agent.mcp.complete({ of, argument: 'department', value: 'S' });
+  assert.deepEqual(values, ['Sales', 'Support']);
+  const others = { department: 'Sales' };
+  const names = await agent.mcp.complete({ of, argument: 'name', value: 'D', others });
+  assert.deepEqual(names.values, ['David']);
+  const uriTemplate = 'demo://resource/dynamic/text/{resourceId}';
+  assert.deepEqual((await agent.mcp.complete({ of: { uriTemplate }, argument: 'resourceId', value: '5' })).values, [
+    '5',
+  ]);
+  // A server that completes nothing.
+  assert.deepEqual((await agent.mcp.complete({ of: { prompt: 'greet' }, argument: 'who' })).values, []);
+  const missing = await errorOf(agent.mcp.complete({ of: { prompt: 'nothing' }, argument: 'who' }));
+  assert.equal(missing.code, 'mcp_prompt_not_found');
+  const elsewhere = { of: { uriTemplate: 'odd:{x}' }, argument: 'x', server: 'everything' };
+  assert.equal((await errorOf(agent.mcp.complete(elsewhere))).code, 'mcp_resource_not_found');
+});

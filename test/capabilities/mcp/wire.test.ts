@@ -12,7 +12,7 @@ import { root } from '../../rules/scan.ts';
 import type { Peer } from '../../support/peer.ts';
 import type { Message } from '../../support/raw-agent.ts';
 import { doorOf } from '../../support/sites.ts';
-import { mcpHost, oddCommand } from './support.ts';
+import { everything, mcpHost, oddCommand } from './support.ts';
 
 const lines = readFileSync(join(root, 'test/vectors/a2e/mcp.ndjson'), 'utf8').trim().split('\n');
 const vectors = lines.map((line) => JSON.parse(line) as Message);
@@ -29,10 +29,10 @@ for (const [name, { properties }] of Object.entries(published.$defs)) {
 
 test('every line of the set that is served here is valid, with unknown fields too', () => {
   const served = vectors.filter(({ type }) => checks.has(type));
-  assert.equal(served.length, 34);
+  assert.equal(served.length, 39);
   assert.deepEqual(
     [...new Set(vectors.map(({ type }) => type))].filter((type) => !checks.has(type)),
-    ['mcp/sample/req', 'mcp/sample/resp', 'mcp/root/list/req', 'mcp/root/list/resp'],
+    ['mcp/root/list/req', 'mcp/root/list/resp'],
     'what is not served',
   );
   for (const message of served) {
@@ -50,8 +50,8 @@ async function ask(peer: Peer, message: Message): Promise<Message> {
   }
 }
 
-async function peerOf(t: TestContext): Promise<Peer> {
-  const host = await mcpHost(t, { mcp: { register: [oddCommand.join(' ')] } });
+async function peerOf(t: TestContext, command: readonly string[] = oddCommand): Promise<Peer> {
+  const host = await mcpHost(t, { mcp: { register: [command.join(' ')] } });
   const door = await doorOf('tcp', host);
   const peer = await door.dial();
   t.after(async () => {
@@ -65,7 +65,8 @@ async function peerOf(t: TestContext): Promise<Peer> {
 
 test('every request of the set gets one reply of its type, and what may not be is refused with ok false', async (t) => {
   const peer = await peerOf(t);
-  const sent = vectors.filter(({ type }) => checks.has(type) && type.endsWith('/req'));
+  // Sampling is asked by hosts.
+  const sent = vectors.filter(({ type }) => checks.has(type) && type.endsWith('/req') && type !== 'mcp/sample/req');
   for (const message of sent) {
     const reply = await ask(peer, message);
     // A list of a server that is not there.
@@ -102,4 +103,28 @@ test('a plain client adds a server, calls its tools as <server_id>__<tool>, and 
   assert.deepEqual([removed.ok, removed.server_id], [true, 'odd']);
   const again = await ask(peer, { ...call, id: '5' });
   assert.equal(again.code, 'unknown_tool');
+});
+
+test('a plain client is sampled, and answers as the Python SDK does: by the type of the request', async (t) => {
+  const [command, ...args] = [everything.command as string, ...(everything.args ?? [])];
+  const peer = await peerOf(t, [command, ...args]);
+  const body = { version: '1.0', ts: 1 };
+  const config = { server_id: 'all', transport: 'stdio', cmd: [command, ...args] };
+  assert.equal((await ask(peer, { type: 'mcp/server/register/req', id: '1', ...body, config })).ok, true);
+  for (const type of ['mcp/sample/resp', 'mcp/sample/req']) {
+    const given = { prompt: 'hello', maxTokens: 7 };
+    const call = { tool_name: 'all__trigger-sampling-request', arguments: given };
+    peer.send({ type: 'tool/call/req', id: type, ...body, ...call });
+    let asked: Message;
+    do asked = (await peer.next()) as Message;
+    while (asked.type !== 'mcp/sample/req');
+    assert.deepEqual([asked.server_id, asked.max_tokens], ['all', 7]);
+    const { id, server_id, mcp_request_id } = asked;
+    const said = { role: 'assistant', content: { type: 'text', text: `said by ${type}` }, model: 'm', error: '' };
+    peer.send({ type, id: `answer ${type}`, ...body, req_id: id, server_id, mcp_request_id, stop_reason: '', ...said });
+    let reply: Message;
+    do reply = (await peer.next()) as Message;
+    while (reply.req_id !== type || reply.type === 'tool/event');
+    assert.match(JSON.stringify(reply.data), new RegExp(`said by ${type}`));
+  }
 });

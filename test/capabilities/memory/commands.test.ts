@@ -44,6 +44,8 @@ test('add, get, search, history, forget, export and import', { timeout: 300_000 
   const found = JSON.parse((await run(['search', 'where', 'does', 'Ada', 'live', '--json'])).stdout);
   assert.equal(found.entries[0].content, 'Ada lives in Lisbon');
   assert.match((await run(['history', 'city'])).stdout, /2015-01-01T00:00:00Z .*Ada lives in Rome/);
+  const nowhere = await run(['search', 'Ada', '--space', 'nowhere']);
+  assert.deepEqual([nowhere.code, nowhere.stderr], [0, 'nothing is published in the space nowhere\n']);
   const exported = (await run(['export', '--json'])).stdout;
   assert.equal(exported.trim().split('\n').length, 2);
   writeFileSync(join(home, 'memory.jsonl'), `${exported}{"key":"bad","content":1,"tier":"episodic","ttl":-1}\n`);

@@ -323,4 +323,33 @@ describe('limits', { timeout: 120_000 }, () => {
     const eating = await proc.spawn(['sh', '-c', 'x=xxxxxxxx; while :; do x=$x$x; done']);
     assert.notEqual((await eating.wait()).code, 0);
   });
+
+  test('of a process with all it starts are in force as far as the status says, and nothing of it is left', async (t) => {
+    const { proc } = await agentOf(
+      t,
+      await procHost(t, { proc: { treeMemoryBytes: 64 * 1024 ** 2, treeProcesses: 8 } }),
+    );
+    const forking = await proc.spawn(['sh', '-c', 'for i in 1 2 3 4 5 6 7 8 9; do sleep 600 & done; wait'], {
+      stdin: 'null',
+    });
+    const { limits } = await forking.info();
+    if (limits.tree_processes === undefined || limits.tree_memory_bytes === undefined) {
+      await forking.kill('SIGKILL');
+      return t.skip('control groups cannot be made here, and the status says so');
+    }
+    assert.deepEqual(limits, { tree_memory_bytes: 64 * 1024 ** 2, tree_processes: 8 });
+    assert.match((await textOf(forking)).stderr, /fork/);
+    const eating = await proc.spawn(['sh', '-c', 'x=xxxxxxxx; while :; do x=$x$x; done']);
+    assert.equal((await eating.wait()).code, -9);
+    // It cleared its environment, left its session and lost its parent.
+    const leaving = await proc.spawn([
+      'sh',
+      '-c',
+      '(setsid env -i sh -c "echo \\$\\$; exec sleep 600" &); sleep 0.3; exit 2',
+    ]);
+    const pid = Number((await textOf(leaving)).stdout);
+    assert.ok(pid > 1);
+    assert.equal((await leaving.wait()).code, 2);
+    await until(() => !isAlive(pid), 'the end of what left');
+  });
 });

@@ -3,10 +3,10 @@ import { mkdir, mkdtemp, realpath, rm, symlink, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import type { SkillTrust } from '../../../src/base/skills/scan.ts';
+import { descriptionOf, previewOf, skillNamesIn } from '../../../src/base/skills/text.ts';
 import type { RpcCall } from '../../../src/control/contract/handlers.ts';
 import { Skills, skillInstructions } from '../../../src/control/skills/skills.ts';
-import type { SkillTrust } from '../../../src/control/skills/skills-scan.ts';
-import { descriptionOf, previewOf, skillNamesIn } from '../../../src/control/skills/skills-text.ts';
 
 /** A home, a data directory and a repository with a folder to work in, and the given files below. */
 async function setUp(t: TestContext, files: Record<string, string> = {}, trust: SkillTrust = async () => true) {

@@ -95,7 +95,26 @@ const entries: Readonly<Record<string, (url: string, token: string) => Promise<s
     assert.ok(status < 500);
     return ACCEPTED;
   },
+  'POST /mcp': (url, token) => overMcp(url, token, 'POST', 400),
+  'GET /mcp': (url, token) => overMcp(url, token, 'GET', 405),
+  'DELETE /mcp': (url, token) => overMcp(url, token, 'DELETE', 405),
 };
+
+/** A request with a token that is known comes as far as to be refused for what it lacks. */
+async function overMcp(url: string, token: string, method: string, good: number): Promise<string> {
+  const response = await fetch(`${url}/mcp`, {
+    method,
+    headers: {
+      'Content-Type': 'application/json',
+      Accept: 'application/json, text/event-stream',
+      ...(token !== '' && { Authorization: `Bearer ${token}` }),
+    },
+    ...(method === 'POST' && { body: '{}' }),
+  });
+  await response.text();
+  assert.ok(response.status === good || response.status === 401, String(response.status));
+  return outcome(response.status === good);
+}
 
 async function overHttp(url: string, token: string): Promise<string> {
   const peer = await dialHttp(url);

@@ -13,8 +13,11 @@ const BITS = SIGNATURE_WORDS * 32;
 export const SIGNATURE_BYTES = SIGNATURE_WORDS * 4;
 /** For each vector that a search asks for, so many of the nearest by equal bits are estimated better. */
 const ESTIMATED = 4;
-/** And of those by half of the bits, which takes half the time. */
+/** And so many by half of the bits are compared in all of them. */
 const ROUGHLY_ESTIMATED = 32;
+const HALF_WORDS = SIGNATURE_WORDS / 2;
+/** Entries by which the distance of those is estimated, at least: it is off by a twentieth of their number. */
+const SAMPLE = 4096;
 
 /** Signs of the rotation, the same in every process: signatures are stored. */
 const signs = ((): Int8Array => {
@@ -69,21 +72,28 @@ function productTables(turned: Float32Array): Float32Array {
   return tables;
 }
 
-/** How many bits of the first words differ. Two words at a time are counted up to the sums of four bits, and added there. */
-function distanceOf(bits: Uint32Array, from: number, signature: Uint32Array): number {
+/** How many bits of half a signature differ. Two words at a time are counted up to the sums of four bits, and added there. */
+function halfDistance(bits: Uint32Array, from: number, half: Uint32Array): number {
   let sums = 0;
-  for (let word = 0; word < signature.length; word += 2) {
-    let one = (bits[from + word] as number) ^ (signature[word] as number);
-    let two = (bits[from + word + 1] as number) ^ (signature[word + 1] as number);
+  for (let word = 0; word < HALF_WORDS; word += 2) {
+    let one = (bits[from + word] as number) ^ (half[word] as number);
+    let two = (bits[from + word + 1] as number) ^ (half[word + 1] as number);
     one -= (one >>> 1) & 0x55555555;
     two -= (two >>> 1) & 0x55555555;
     one = (one & 0x33333333) + ((one >>> 2) & 0x33333333);
     two = (two & 0x33333333) + ((two >>> 2) & 0x33333333);
     one += two;
-    // At most 16 for each byte and pair of words: eight pairs stay within a byte.
+    // At most 16 for each byte and pair of words: four pairs stay within a byte.
     sums += (one & 0x0f0f0f0f) + ((one >>> 4) & 0x0f0f0f0f);
   }
   return (sums & 255) + ((sums >>> 8) & 255) + ((sums >>> 16) & 255) + (sums >>> 24);
+}
+
+/** The distance within which `count` of those in a histogram lie; they must be as many. */
+function distanceWithin(histogram: Int32Array, count: number): number {
+  let distance = 0;
+  for (let within = histogram[0] as number; within < count; within += histogram[distance] as number) distance += 1;
+  return distance;
 }
 
 function hadamard(values: Float32Array): void {
@@ -206,9 +216,9 @@ export class SignatureIndex {
     return this.#ids[place] as number;
   }
 
-  /** How many words the entry of a place has. */
-  wordsAt(place: number): number {
-    return this.#wordCounts[place] as number;
+  /** How many words each entry has, by its place; more room than there are entries. */
+  get wordCounts(): Uint32Array {
+    return this.#wordCounts;
   }
 
   /** By the place of each entry: 1 when a search may find it. */
@@ -236,12 +246,7 @@ export class SignatureIndex {
     const signed = new Int32Array(this.#size);
     let found = 0;
     for (let at = 0; at < signed.length; at += 1) if (fitting[at] === 1 && this.#signed[at] === 1) signed[found++] = at;
-    const roughly = this.#nearestBits(
-      signed.subarray(0, found),
-      signature.subarray(0, SIGNATURE_WORDS / 2),
-      count * ROUGHLY_ESTIMATED,
-    );
-    const places = this.#nearestBits(roughly, signature, count * ESTIMATED);
+    const places = this.#nearestBits(signed.subarray(0, found), signature, count);
     const tables = productTables(turned);
     const products = new Float32Array(places.length);
     for (let n = 0; n < places.length; n += 1)
@@ -253,26 +258,50 @@ export class SignatureIndex {
     return ids;
   }
 
-  /** Of some places about `count` with the most bits in common, in the first words of their signatures. */
+  /** Of some places about `count` times {@link ESTIMATED}, ascending, with the most bits in common. */
   #nearestBits(places: Int32Array, signature: Uint32Array, count: number): Int32Array {
-    if (places.length <= count) return places;
+    const wanted = count * ESTIMATED;
+    if (places.length <= wanted) return places;
     const bits = this.#bits;
     const distances = this.#distances;
+    const first = signature.subarray(0, HALF_WORDS);
+    const second = signature.subarray(HALF_WORDS);
+    const limit = this.#roughLimit(places, first, count * ROUGHLY_ESTIMATED);
     const histogram = new Int32Array(BITS + 1);
+    const compared = new Int32Array(places.length);
+    let found = 0;
     for (let n = 0; n < places.length; n += 1) {
-      const distance = distanceOf(bits, (places[n] as number) * SIGNATURE_WORDS, signature);
-      distances[n] = distance;
+      const place = places[n] as number;
+      const from = place * SIGNATURE_WORDS;
+      const half = halfDistance(bits, from, first);
+      if (half > limit) continue;
+      // Now, while both halves are in the processor's cache.
+      const distance = half + halfDistance(bits, from + HALF_WORDS, second);
+      compared[found] = place;
+      distances[found++] = distance;
       (histogram[distance] as number) += 1;
     }
-    let farthest = 0;
-    for (let within = histogram[0] as number; within < count; within += histogram[farthest] as number) farthest += 1;
+    if (found <= wanted) return compared.subarray(0, found);
+    const farthest = distanceWithin(histogram, wanted);
     // What lies exactly as far as the last of them comes in too, up to a bound; the newest first.
-    let left = count * 2;
+    let left = wanted * 2;
     const nearest = new Int32Array(left);
-    for (let n = places.length - 1; n >= 0 && left > 0; n -= 1) {
-      if ((distances[n] as number) <= farthest) nearest[--left] = places[n] as number;
+    for (let n = found - 1; n >= 0 && left > 0; n -= 1) {
+      if ((distances[n] as number) <= farthest) nearest[--left] = compared[n] as number;
     }
     return nearest.subarray(left);
+  }
+
+  /** How far about `count` of some places are at most in the first half of their bits, by a sample of them. */
+  #roughLimit(places: Int32Array, first: Uint32Array, count: number): number {
+    if (places.length <= count) return BITS;
+    const step = Math.max(1, Math.floor(places.length / SAMPLE));
+    const histogram = new Int32Array(BITS + 1);
+    for (let n = 0; n < places.length; n += step) {
+      const distance = halfDistance(this.#bits, (places[n] as number) * SIGNATURE_WORDS, first);
+      (histogram[distance] as number) += 1;
+    }
+    return distanceWithin(histogram, count / step);
   }
 
   /** About proportional to the product of the entry's vector with the query of the tables. */

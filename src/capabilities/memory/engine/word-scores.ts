@@ -14,25 +14,31 @@ const STEPS = 1024;
 
 export class WordScores {
   readonly #index: SignatureIndex;
-  readonly #average: number;
+  /** What the length of an entry adds to the divisor for each of its words, and in any case. */
+  readonly #perWord: number;
+  readonly #base = K * (1 - B);
   /** By the place of the entry in the index. */
   readonly #scores: Float32Array;
 
   /** `average` words an entry has. */
   constructor(index: SignatureIndex, average: number) {
     this.#index = index;
-    this.#average = average;
+    this.#perWord = (K * B) / average;
     this.#scores = new Float32Array(index.size);
   }
 
   /** Adds a word that counts so much. */
   add({ size, places, counts }: Posting, weight: number): void {
+    // This runs for each occurrence of each word: what does not change is read once.
     const scores = this.#scores;
+    const words = this.#index.wordCounts;
+    const perWord = this.#perWord;
+    const base = this.#base;
+    const most = weight * (K + 1);
     for (let at = 0; at < size; at += 1) {
       const place = places[at] as number;
       const count = counts[at] as number;
-      const length = K * (1 - B + (B * this.#index.wordsAt(place)) / this.#average);
-      (scores[place] as number) += (weight * count * (K + 1)) / (count + length);
+      (scores[place] as number) += (most * count) / (count + base + perWord * (words[place] as number));
     }
   }
 

@@ -6,11 +6,11 @@
 import { isUtf8 } from 'node:buffer';
 import { unifiedDiff } from '../../../base/text-diff.ts';
 import { fileError, fileFailure } from '../../../base/workspace/file-error.ts';
-import { locate, openFile, type ResolvedPath } from '../../../base/workspace/workspace-path.ts';
+import { locate, type ResolvedPath } from '../../../base/workspace/workspace-path.ts';
 import type { CallContext } from '../../../host/context.ts';
 import { result, type ShapedResult } from '../tool.ts';
-import { type FileState, replaceFile, stateOf } from './atomic-write.ts';
 import { applyEdits, type Replacement, usesCrlf } from './text-edit.ts';
+import { type FileState, type FilesBy, filesFor, type WorkspaceFiles } from './workspace-files.ts';
 import { sha256Of } from './write-file.ts';
 
 /** Largest file that is edited in memory. */
@@ -32,6 +32,8 @@ export interface EditedFile {
   readonly line_endings: 'lf' | 'crlf';
   /** Unified diff of what changed, cut when very long. */
   readonly diff: string;
+  /** Present where an editor wrote it. */
+  readonly by?: FilesBy;
 }
 
 /**
@@ -41,16 +43,18 @@ export interface EditedFile {
  * `base/workspace/file-error.ts`. The file is then as it was.
  */
 export async function editFile(args: EditFileArgs, context: CallContext): Promise<ShapedResult<EditedFile>> {
+  const files = filesFor(context.editor, 'change');
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt += 1) {
     context.signal.throwIfAborted();
     await using place = await locate(context.workspace, args.path, { guard: context.pathGuard, access: 'change' });
-    const { text, state } = await readText(place, context.signal);
+    const { text, state } = await readText(place, files, context.signal);
     // The mark is no part of the text that is searched; it stays where it is.
     const mark = text.startsWith(BYTE_ORDER_MARK) ? BYTE_ORDER_MARK : '';
     const before = text.slice(mark.length);
     const edited = await applyEdits(before, args.edits, context.signal);
     const content = Buffer.from(mark + edited.text, 'utf8');
-    if (!(await replaceFile(place, content, { expect: state, signal: context.signal }))) continue;
+    const written = await files.replace(place, content, { expect: state, signal: context.signal });
+    if (written === undefined) continue;
     const done: EditedFile = {
       path: place.path,
       replacements: edited.replacements,
@@ -58,6 +62,7 @@ export async function editFile(args: EditFileArgs, context: CallContext): Promis
       sha256: sha256Of(content),
       line_endings: usesCrlf(edited.text) ? 'crlf' : 'lf',
       diff: await unifiedDiff(before, edited.text),
+      ...(written.by && { by: written.by }),
     };
     const places = edited.replacements === 1 ? '1 replacement' : `${edited.replacements} replacements`;
     return result(done, { summary: `${places} in ${place.path}` });
@@ -65,16 +70,20 @@ export async function editFile(args: EditFileArgs, context: CallContext): Promis
   throw fileFailure('conflict', args.path, 'is changed by others all the time');
 }
 
-async function readText(place: ResolvedPath, signal: AbortSignal): Promise<{ text: string; state: FileState }> {
-  const { handle, stats } = await openFile(place);
+async function readText(
+  place: ResolvedPath,
+  files: WorkspaceFiles,
+  signal: AbortSignal,
+): Promise<{ text: string; state: FileState }> {
+  const file = await files.open(place, signal);
   try {
-    if (stats.size > MAX_BYTES) {
+    if (file.size > MAX_BYTES) {
       throw fileFailure('too_large', place.asked, `is larger than ${MAX_BYTES} bytes and cannot be edited`, {
-        size: stats.size,
+        size: file.size,
       });
     }
-    const state = await stateOf(handle);
-    const content = await handle.readFile({ signal });
+    const state = await file.state();
+    const content = await file.readAll(signal);
     // Text that is not UTF-8 would not survive being decoded and written again.
     if (!isUtf8(content) || content.includes(0)) {
       throw fileFailure('not_utf8', place.asked, 'is not UTF-8 text and cannot be edited');
@@ -84,6 +93,6 @@ async function readText(place: ResolvedPath, signal: AbortSignal): Promise<{ tex
     signal.throwIfAborted();
     throw fileError(error, place.asked);
   } finally {
-    await handle.close();
+    await file.close();
   }
 }

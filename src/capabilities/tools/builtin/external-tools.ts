@@ -4,13 +4,14 @@
  * Only names, descriptions and shapes; the work is loaded with the first call. Both are functions, because a host decides
  * how far they reach.
  */
+import type { AddressRules } from '../../../base/http/checked-request.ts';
 import { type AnyTool, tool } from '../tool.ts';
 import { pathProperty } from './file-tools.ts';
-import type { HttpGetArgs, HttpGetSettings } from './http-get.ts';
+import type { HttpGetArgs } from './http-get.ts';
 import type { ShellArgs, ShellSettings } from './shell.ts';
 
 /** Fetches a URL. Only addresses of the public internet unless `settings.addressAllowed` says otherwise. */
-export function httpGet(settings: HttpGetSettings = {}): AnyTool {
+export function httpGet(settings: AddressRules = {}): AnyTool {
   return tool({
     name: 'http_get',
     description:
@@ -153,11 +154,22 @@ export function shell(settings: ShellSettings = {}): AnyTool {
             'Only after a timeout. ended: all that the program started has ended. may_survive: that cannot be said, e.g. when a process cleared its environment and left its session.',
         },
         duration_ms: { type: 'integer' },
+        by: {
+          enum: ['editor'],
+          description: 'Present where it ran in a terminal of an editor; stdout then has both streams.',
+        },
       },
     },
     kind: 'shell',
     tags: ['exec', 'shell'],
     risks: ['exec', 'reads', 'writes', 'destructive', 'network'],
-    run: async (args: ShellArgs, context) => (await import('./shell.ts')).runShell(args, context, settings),
+    async run(args: ShellArgs, context) {
+      if (context.editor?.terminals) {
+        const { terminalsFor, runInTerminal } = await import('./terminal-shell.ts');
+        const editor = terminalsFor(context, args);
+        if (editor !== undefined) return runInTerminal(args, context, editor);
+      }
+      return (await import('./shell.ts')).runShell(args, context, settings);
+    },
   });
 }

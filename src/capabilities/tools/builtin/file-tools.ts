@@ -22,6 +22,7 @@ export function pathProperty(description: string, defaultPath?: string): Record<
 }
 
 const truncated = { type: 'boolean', description: 'True when there is more than what is returned.' };
+const by = { type: 'string', enum: ['editor'], description: 'Present where an editor holds the file, not the disk.' };
 const sha256 = { type: 'string', description: 'SHA-256 of the whole file, in hex.' };
 
 /** Both writing tools can overwrite, and both say what the file held before: by a digest, or by a diff. */
@@ -80,6 +81,7 @@ export const readFile = tool({
       sha256: { ...sha256, type: ['string', 'null'] },
       bom: { type: 'boolean', description: 'True when a byte order mark was left out.' },
       lossy: { type: 'boolean', description: 'True when bytes that are not UTF-8 were replaced.' },
+      by,
     },
   },
   kind: 'file',
@@ -131,6 +133,7 @@ export const writeFile = tool({
       bytes: { type: 'integer', description: 'Size of the file now.' },
       created: { type: 'boolean', description: 'True when the file did not exist before.' },
       sha256,
+      by,
     },
   },
   kind: 'file',
@@ -184,6 +187,7 @@ export const editFile = tool({
       sha256,
       line_endings: { type: 'string', enum: ['lf', 'crlf'] },
       diff: { type: 'string', description: 'What changed, as a unified diff; cut when very long.' },
+      by,
     },
   },
   kind: 'file',

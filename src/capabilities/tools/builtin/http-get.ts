@@ -2,27 +2,24 @@
  * The work of `http_get`: one GET or HEAD with redirects, without access to the host's own network. Loaded on the first call
  * by `external-tools.ts`.
  *
- * A host name is resolved once; every address it has must be allowed, and the connection goes to the addresses that were
- * checked, so a name that changes its answer (DNS rebinding) gains nothing. Each redirect is checked like a first call.
+ * Which addresses are connected to is decided by `base/http/checked-request.ts`; each redirect is checked like a first call.
  */
 
 import { isUtf8 } from 'node:buffer';
-import { lookup } from 'node:dns/promises';
-import { type IncomingMessage, request as requestHttp } from 'node:http';
-import { isIP, type LookupFunction } from 'node:net';
+import type { IncomingMessage } from 'node:http';
 import { pipeline, type Readable } from 'node:stream';
 import { createBrotliDecompress, createGunzip } from 'node:zlib';
-import { orAborted } from '../../../base/race.ts';
+import { type AddressRules, allowedAddresses, requestFrom } from '../../../base/http/checked-request.ts';
 import { errnoOf, shown } from '../../../base/workspace/file-error.ts';
 import type { CallContext } from '../../../host/context.ts';
 import { fail, HandfastError } from '../../../wire/errors.ts';
 import { result, type ShapedResult } from '../tool.ts';
-import { isPublicAddress } from './public-address.ts';
 import { looksBinary, wholeCharacters } from './text-bytes.ts';
 
 const MAX_REDIRECTS = 5;
 /** Bytes between two progress events. */
 const PROGRESS_BYTES = 64 * 1024;
+const SENT_HEADERS = { accept: '*/*', 'accept-encoding': 'gzip, br', 'user-agent': 'handfast' };
 /** Response headers that are passed on, as far as they are present. */
 const SHOWN_HEADERS = [
   'cache-control',
@@ -41,9 +38,17 @@ const SHOWN_HEADERS = [
 
 export interface HttpGetArgs {
   readonly url: string;
-  readonly method: 'GET' | 'HEAD';
+  readonly method: string;
+  readonly body?: string;
   readonly max_bytes: number;
   readonly timeout_seconds: number;
+}
+
+export interface HttpGetSettings extends AddressRules {
+  /** Which hosts may be asked, redirects included. Default: all. */
+  readonly hostAllowed?: (url: URL) => boolean;
+  /** Further headers of the request to an address. Default: none. */
+  readonly headersFor?: (url: URL) => Readonly<Record<string, string>>;
 }
 
 export interface FetchedPage {
@@ -63,23 +68,10 @@ export interface FetchedPage {
   readonly truncated: boolean;
 }
 
-/** One address of a host name. */
-export interface ResolvedAddress {
-  readonly address: string;
-  readonly family: number;
-}
-
-export interface HttpGetSettings {
-  /** Which addresses may be connected to. Default: {@link isPublicAddress}. */
-  readonly addressAllowed?: (address: string) => boolean;
-  /** Resolves a host name. Default: the system's resolver. */
-  readonly resolve?: (hostname: string) => Promise<readonly ResolvedAddress[]>;
-}
-
 /**
  * Fetches a URL. Any status is a result, also 404 and 500.
  *
- * Fails with `tool_denied` (`private_address`, `url_credentials`, `scheme`), `timeout`, or `tool_error` and a reason:
+ * Fails with `tool_denied` (`private_address`, `host_not_allowed`, `url_credentials`, `scheme`), `timeout`, or `tool_error` and a reason:
  * `bad_url`, `dns_failure`, `connect_failed`, `connection_broken`, `tls_failed`, `bad_response`, `bad_encoding`,
  * `too_many_redirects`.
  */
@@ -115,9 +107,12 @@ async function follow(
 ): Promise<FetchedPage> {
   const redirects: string[] = [];
   let url = parseUrl(args.url);
+  let { method, body } = args;
   for (;;) {
+    mustBeAllowed(url, settings);
     const addresses = await allowedAddresses(url, settings, signal);
-    const response = await exchange(url, args.method, addresses, signal);
+    const headers = { ...settings.headersFor?.(url), ...SENT_HEADERS };
+    const response = await requestFrom(addresses, url, { method, headers, body }, signal);
     try {
       const next = redirectOf(response, url);
       if (next === undefined) return await readPage(response, url, redirects, args, context);
@@ -126,11 +121,22 @@ async function follow(
       }
       redirects.push(next.href);
       url = next;
+      // As browsers do: only 307 and 308 repeat what changes something.
+      if (method !== 'HEAD' && response.statusCode !== 307 && response.statusCode !== 308) {
+        method = 'GET';
+        body = undefined;
+      }
       await context.emit('status', { message: `redirected to ${shown(next.host)}` });
     } finally {
       response.destroy();
     }
   }
+}
+
+function mustBeAllowed(url: URL, { hostAllowed }: HttpGetSettings): void {
+  if (hostAllowed?.(url) !== false) return;
+  const host = shown(url.hostname);
+  throw fail('tool_denied', `"${host}" is not one of the allowed hosts`, { reason: 'host_not_allowed', host });
 }
 
 /** Reads and checks a URL; refused parts are not repeated, because they may be a secret. */
@@ -152,60 +158,6 @@ function redirectOf(response: IncomingMessage, url: URL): URL | undefined {
   const { location } = response.headers;
   if (location === undefined || ![301, 302, 303, 307, 308].includes(statusCode)) return undefined;
   return parseUrl(location, url);
-}
-
-/** The addresses of the URL's host. One that is not allowed refuses them all: which is connected to would be chance. */
-async function allowedAddresses(
-  url: URL,
-  settings: HttpGetSettings,
-  signal: AbortSignal,
-): Promise<readonly ResolvedAddress[]> {
-  const { addressAllowed = isPublicAddress, resolve = resolveAll } = settings;
-  const hostname = url.hostname.replace(/^\[|\]$/g, '');
-  const family = isIP(hostname);
-  const addresses = family === 0 ? await orAborted(resolve(hostname), signal) : [{ address: hostname, family }];
-  if (addresses.length === 0) {
-    throw fail('tool_error', `"${shown(hostname)}" has no address`, { reason: 'dns_failure', host: shown(hostname) });
-  }
-  if (!addresses.every(({ address }) => addressAllowed(address))) {
-    throw fail('tool_denied', `"${shown(hostname)}" is not on the public internet`, {
-      reason: 'private_address',
-      host: shown(hostname),
-    });
-  }
-  return addresses;
-}
-
-function resolveAll(hostname: string): Promise<readonly ResolvedAddress[]> {
-  return lookup(hostname, { all: true });
-}
-
-/** Sends the request and waits for the head of the response. */
-async function exchange(
-  url: URL,
-  method: string,
-  addresses: readonly ResolvedAddress[],
-  signal: AbortSignal,
-): Promise<IncomingMessage> {
-  const request = url.protocol === 'https:' ? (await import('node:https')).request : requestHttp;
-  // Returns the checked address, even if the name resolves to another one by now.
-  const pinned: LookupFunction = (_hostname, options, callback) => {
-    if (options.all) callback(null, [...addresses]);
-    else callback(null, addresses[0]!.address, addresses[0]!.family);
-  };
-  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-  const outgoing = request(url, {
-    method,
-    signal,
-    lookup: pinned,
-    // An agent of its own: no shared connection, and none of the proxies a host may have configured.
-    agent: false,
-    headers: { accept: '*/*', 'accept-encoding': 'gzip, br', 'user-agent': 'handfast' },
-  });
-  outgoing.once('response', resolve);
-  outgoing.on('error', reject);
-  outgoing.end();
-  return promise;
 }
 
 async function readPage(

@@ -4,12 +4,12 @@
  * The file is streamed through one buffer; memory does not grow with the size of the file, only with what is returned.
  */
 import { createHash, type Hash } from 'node:crypto';
-import type { FileHandle } from 'node:fs/promises';
 import { fileError, fileFailure } from '../../../base/workspace/file-error.ts';
-import { locate, openFile } from '../../../base/workspace/workspace-path.ts';
+import { locate } from '../../../base/workspace/workspace-path.ts';
 import type { CallContext } from '../../../host/context.ts';
 import { result, type ShapedResult } from '../tool.ts';
 import { looksBinary, SAMPLE_BYTES, wholeCharacters } from './text-bytes.ts';
+import { type FilesBy, filesFor, type OpenedFile } from './workspace-files.ts';
 
 const NEWLINE = 0x0a;
 const CHUNK_BYTES = 256 * 1024;
@@ -50,6 +50,8 @@ export interface FileWindow {
   readonly bom?: boolean;
   /** True when bytes that are not UTF-8 were replaced by U+FFFD. */
   readonly lossy?: boolean;
+  /** Present where the content is that of an editor, saved or not. */
+  readonly by?: FilesBy;
 }
 
 /**
@@ -59,20 +61,19 @@ export interface FileWindow {
  */
 export async function readFile(args: ReadFileArgs, context: CallContext): Promise<ShapedResult<FileWindow>> {
   await using place = await locate(context.workspace, args.path, { guard: context.pathGuard });
-  const { handle, stats } = await openFile(place);
+  const file = await filesFor(context.editor, args.encoding === 'utf-8' ? 'read' : 'bytes').open(place, context.signal);
   try {
     const byBytes = args.encoding === 'base64' || args.byte_offset !== undefined || args.byte_limit !== undefined;
-    if (args.encoding === 'utf-8') await refuseBinary(handle, args.path, stats.size);
-    const part = byBytes
-      ? await readBytes(handle, stats.size, args, context.signal)
-      : await readLines(handle, stats.size, args, context.signal);
-    const window: FileWindow = { path: place.path, encoding: args.encoding, size: stats.size, ...part };
+    if (args.encoding === 'utf-8') await refuseBinary(file, args.path);
+    const part = byBytes ? await readBytes(file, args, context.signal) : await readLines(file, args, context.signal);
+    const { size, by } = file;
+    const window: FileWindow = { path: place.path, encoding: args.encoding, size, ...part, ...(by && { by }) };
     return result(window, { truncated: window.truncated, summary: summaryOf(window) });
   } catch (error) {
     context.signal.throwIfAborted();
     throw fileError(error, args.path);
   } finally {
-    await handle.close();
+    await file.close();
   }
 }
 
@@ -83,9 +84,10 @@ function summaryOf(window: FileWindow): string {
   return `${window.path}: lines ${window.start_line} to ${window.end_line} of ${total}`;
 }
 
-async function refuseBinary(handle: FileHandle, path: string, size: number): Promise<void> {
+async function refuseBinary(file: OpenedFile, path: string): Promise<void> {
+  const { size } = file;
   const sample = Buffer.allocUnsafe(SAMPLE_BYTES);
-  const { bytesRead } = await handle.read(sample, 0, SAMPLE_BYTES, 0);
+  const { bytesRead } = await file.read(sample, 0, SAMPLE_BYTES, 0);
   if (!looksBinary(sample.subarray(0, bytesRead))) return;
   throw fileFailure('binary_file', path, `is a binary file of ${size} bytes; read it with encoding "base64"`, {
     size,
@@ -94,14 +96,15 @@ async function refuseBinary(handle: FileHandle, path: string, size: number): Pro
 
 type Part = Omit<FileWindow, 'path' | 'encoding' | 'size'>;
 
-async function readBytes(handle: FileHandle, size: number, args: ReadFileArgs, signal: AbortSignal): Promise<Part> {
+async function readBytes(file: OpenedFile, args: ReadFileArgs, signal: AbortSignal): Promise<Part> {
+  const { size } = file;
   const start = args.byte_offset ?? 0;
   const wanted = Math.max(0, Math.min(args.byte_limit ?? args.max_bytes, args.max_bytes, size - start));
   const buffer = Buffer.allocUnsafe(wanted);
   let filled = 0;
   while (filled < wanted) {
     signal.throwIfAborted();
-    const { bytesRead } = await handle.read(buffer, filled, wanted - filled, start + filled);
+    const { bytesRead } = await file.read(buffer, filled, wanted - filled, start + filled);
     if (bytesRead === 0) break;
     filled += bytesRead;
   }
@@ -129,7 +132,8 @@ interface Gathered {
   full: boolean;
 }
 
-async function readLines(handle: FileHandle, size: number, args: ReadFileArgs, signal: AbortSignal): Promise<Part> {
+async function readLines(file: OpenedFile, args: ReadFileArgs, signal: AbortSignal): Promise<Part> {
+  const { size } = file;
   const gathered: Gathered = {
     newlines: 0,
     pieces: [],
@@ -147,7 +151,7 @@ async function readLines(handle: FileHandle, size: number, args: ReadFileArgs, s
   let reachedEnd = false;
   while (!gathered.full || toEnd) {
     signal.throwIfAborted();
-    const { bytesRead } = await handle.read(buffer, 0, buffer.length, position);
+    const { bytesRead } = await file.read(buffer, 0, buffer.length, position);
     if (bytesRead === 0) {
       reachedEnd = true;
       break;

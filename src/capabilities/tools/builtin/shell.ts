@@ -61,6 +61,8 @@ export interface ShellResult {
   /** Only when the time was over: whether all that the program started has ended too. */
   readonly descendants?: Ending;
   readonly duration_ms: number;
+  /** Present where it ran in a terminal of an editor, which has one output for both streams. */
+  readonly by?: 'editor';
 }
 
 export interface ShellSettings {
@@ -143,7 +145,7 @@ export async function runShell(
  * Milliseconds the program may run. Less than the call itself has left, so that the output of a program that is too slow
  * still reaches the caller instead of a bare `timeout`.
  */
-function timeLimitMs(args: ShellArgs, context: CallContext, killGraceMs: number): number {
+export function timeLimitMs(args: ShellArgs, context: CallContext, killGraceMs: number): number {
   const leftMs = context.remainingMs();
   return Math.min(args.timeout_seconds * 1000, leftMs - Math.min(killGraceMs + ANSWER_MS, leftMs / 4));
 }
@@ -206,7 +208,8 @@ async function startHeld(
   }
 }
 
-function wordsOf(args: ShellArgs): readonly [string, ...string[]] {
+/** Program and arguments of a call. */
+export function wordsOf(args: ShellArgs): readonly [string, ...string[]] {
   const { argv, command } = args;
   const words = command === undefined ? argv : argv === undefined ? ['/bin/sh', '-c', command] : undefined;
   const [program = '', ...rest] = words ?? [];
@@ -306,6 +309,12 @@ function shellResult(ended: ShellEnd): ShapedResult<ShellResult> {
     ...(descendants !== undefined && { descendants }),
     duration_ms: Math.round(performance.now() - ended.startedMs),
   };
+  return shellReply(data);
+}
+
+/** A result with its summary. */
+export function shellReply(data: ShellResult): ShapedResult<ShellResult> {
+  const { exit_code: exitCode, signal, timed_out: timedOut, truncated } = data;
   const how = signal === null ? `exit code ${exitCode}` : `ended by ${signal}`;
   return result(data, { summary: timedOut ? `timed out, ${how}` : how, truncated, exitCode });
 }

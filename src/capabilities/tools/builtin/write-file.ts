@@ -1,13 +1,14 @@
 /**
  * The work of `write_file`: whole-file writes in one step. Loaded on the first call by `file-tools.ts`.
  */
+import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { fileFailure } from '../../../base/workspace/file-error.ts';
-import { locate, openFile, type ResolvedPath } from '../../../base/workspace/workspace-path.ts';
+import { locate, type ResolvedPath } from '../../../base/workspace/workspace-path.ts';
 import type { CallContext } from '../../../host/context.ts';
 import { fail } from '../../../wire/errors.ts';
 import { result, type ShapedResult } from '../tool.ts';
-import { type FileState, replaceFile, stateOf } from './atomic-write.ts';
+import { type FileState, type FilesBy, filesFor, type WorkspaceFiles } from './workspace-files.ts';
 
 export interface WriteFileArgs {
   readonly path: string;
@@ -23,6 +24,8 @@ export interface WrittenFile {
   readonly bytes: number;
   readonly created: boolean;
   readonly sha256: string;
+  /** Present where an editor wrote it. */
+  readonly by?: FilesBy;
 }
 
 /**
@@ -39,15 +42,18 @@ export async function writeFile(args: WriteFileArgs, context: CallContext): Prom
     access: 'change',
   });
   context.signal.throwIfAborted();
-  const before = await checkExpected(args, place, context.signal);
+  const files = filesFor(context.editor, isText(content) ? 'change' : 'bytes');
+  const before = await checkExpected(args, place, files, context.signal);
   if (!args.overwrite && place.kind === 'file') throw fileFailure('exists', args.path, 'exists already');
   const expect = args.overwrite ? (before ?? 'anything') : 'nothing';
-  if (!(await replaceFile(place, content, { expect, signal: context.signal }))) {
+  const done = await files.replace(place, content, { expect, signal: context.signal });
+  if (done === undefined) {
     if (!args.overwrite) throw fileFailure('exists', args.path, 'exists already');
     throw fileFailure('conflict', args.path, 'was changed by another writer while it was being written');
   }
   const created = place.kind === 'missing';
-  const written = { path: place.path, bytes: content.length, created, sha256: sha256Of(content) };
+  const { by } = done;
+  const written = { path: place.path, bytes: content.length, created, sha256: sha256Of(content), ...(by && { by }) };
   return result(written, { summary: `${created ? 'created' : 'replaced'} ${place.path} (${content.length} bytes)` });
 }
 
@@ -61,6 +67,9 @@ function decodeContent(args: WriteFileArgs): Buffer {
   return Buffer.from(compact, 'base64');
 }
 
+/** True for what an editor can hold: it knows text alone. */
+const isText = (content: Buffer): boolean => isUtf8(content) && !content.includes(0);
+
 export function sha256Of(content: Uint8Array): string {
   return createHash('sha256').update(content).digest('hex');
 }
@@ -69,6 +78,7 @@ export function sha256Of(content: Uint8Array): string {
 async function checkExpected(
   args: WriteFileArgs,
   place: ResolvedPath,
+  files: WorkspaceFiles,
   signal: AbortSignal,
 ): Promise<FileState | undefined> {
   if (args.expected_sha256 === undefined) return undefined;
@@ -79,14 +89,15 @@ async function checkExpected(
       actual_sha256: null,
     });
   }
-  const { handle } = await openFile(place);
+  const file = await files.open(place, signal);
   try {
-    const state = await stateOf(handle);
+    const state = await file.state();
     const hash = createHash('sha256');
     const buffer = Buffer.allocUnsafe(256 * 1024);
-    for (;;) {
+    for (let position = 0; ; ) {
       signal.throwIfAborted();
-      const { bytesRead } = await handle.read(buffer, 0, buffer.length, null);
+      const { bytesRead } = await file.read(buffer, 0, buffer.length, position);
+      position += bytesRead;
       if (bytesRead === 0) break;
       hash.update(buffer.subarray(0, bytesRead));
     }
@@ -99,6 +110,6 @@ async function checkExpected(
     }
     return state;
   } finally {
-    await handle.close();
+    await file.close();
   }
 }

@@ -5,6 +5,8 @@
  * Called by `openai-login.ts` and `antigravity-login.ts`. Nothing here opens a browser: the client that shows the address
  * to its user does.
  */
+
+import { openCallback } from '../../../base/http/sign-in-callback.ts';
 import type { Log } from '../../../base/log.ts';
 import type { ServerEvents } from '../../contract/events.ts';
 import type { SignIn } from '../accounts/credentials.ts';
@@ -12,7 +14,6 @@ import type { OAuthClient, Tokens } from '../accounts/oauth.ts';
 import { expiryOf } from '../accounts/token-claims.ts';
 import type { Endpoints, Environment, LoginProvider } from '../http/endpoints.ts';
 import type { Fetch } from '../http/http-json.ts';
-import { openCallback } from './callback.ts';
 import type { DeviceOptions } from './device-code.ts';
 
 /** A sign-in that has succeeded. */

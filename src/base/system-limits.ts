@@ -1,0 +1,61 @@
+/**
+ * Limits that the system enforces on a process and all it starts: time on the processor, memory, files. `prlimit` of util-linux
+ * sets them before it becomes the program. Which of them can be set here is tried once, never assumed.
+ *
+ * Asked by `capabilities/proc/` and `capabilities/skill/` before they start programs.
+ */
+import { runProgram } from './program.ts';
+
+/** Limits by their names on the wire; undefined: none. */
+export interface ResourceLimits {
+  /** Seconds on the processor, of each process; SIGXCPU ends it. */
+  readonly cpu_seconds?: number | undefined;
+  /** Private writable memory of each process. */
+  readonly memory_bytes?: number | undefined;
+  /** Size of a file it writes; SIGXFSZ ends it. */
+  readonly file_bytes?: number | undefined;
+  /** Open files of each process. */
+  readonly open_files?: number | undefined;
+}
+
+export interface LimitsInForce {
+  /** What comes before the program and its arguments. */
+  readonly prefix: readonly string[];
+  readonly limits: Readonly<Record<string, number>>;
+}
+
+const PROBE_MS = 5_000;
+
+/** Options of `prlimit`. A second later than the soft limit of the processor comes SIGKILL. */
+const FLAGS: Readonly<Record<keyof ResourceLimits, (value: number) => string>> = {
+  cpu_seconds: (value) => `--cpu=${value}:${value + 1}`,
+  memory_bytes: (value) => `--data=${value}`,
+  file_bytes: (value) => `--fsize=${value}`,
+  open_files: (value) => `--nofile=${value}`,
+};
+
+/** The limits that can be set here; tries each. Never rejects. */
+export async function limitsInForce(wanted: ResourceLimits, path: string): Promise<LimitsInForce> {
+  const limits: Record<string, number> = {};
+  const flags: string[] = [];
+  for (const name of Object.keys(FLAGS) as (keyof ResourceLimits)[]) {
+    const value = wanted[name];
+    if (value === undefined) continue;
+    const flag = FLAGS[name](value);
+    if (!(await canSet(flag, path))) continue;
+    limits[name] = value;
+    flags.push(flag);
+  }
+  // No limit that was asked for: no program more for each spawn.
+  if (flags.length === 0) return { prefix: [], limits };
+  return { prefix: ['prlimit', '--core=0', ...flags, '--'], limits };
+}
+
+async function canSet(flag: string, path: string): Promise<boolean> {
+  try {
+    const argv = ['prlimit', '--core=0', flag, '--', 'true'] as const;
+    return (await runProgram({ argv, env: { PATH: path }, timeoutMs: PROBE_MS })).code === 0;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,132 @@
+/**
+ * Lends a session the files and terminals of the editor: waits for requests of the session's tools, asks the editor, and returns its
+ * answers. Called by `editor-session.ts` for each session the editor has open.
+ *
+ * Requests name files from the folder of the session. Which of them may be read and written is decided at the server;
+ * nothing outside the folder is passed on, and no method that was not offered.
+ */
+import { isAbsolute, relative, resolve } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { AgentContext, ClientCapabilities } from '../../acp/sdk.ts';
+import type { ControlClient } from '../../control-client/control.ts';
+import { asError, fail } from '../../wire/errors.ts';
+
+export interface EditorLoan {
+  readonly sessionId: string;
+  /** Absolute. */
+  readonly cwd: string;
+  readonly control: ControlClient;
+  readonly client: AgentContext;
+  readonly capabilities: ClientCapabilities;
+  /** Shows a terminal in the call that runs in it. Resolves when the editor has the update, or has no such call. */
+  readonly showTerminal: (command: readonly string[], terminalId: string) => Promise<void>;
+  /** Receives why the editor is not used any more. */
+  readonly note: (line: string) => void;
+}
+
+/** Between two attempts while the server cannot be reached, in milliseconds. */
+const RETRY_MS = 1000;
+
+/** The methods of each part of an offer. */
+const METHODS: Readonly<Record<string, 'reads' | 'writes' | 'terminals'>> = {
+  'fs/read_text_file': 'reads',
+  'fs/write_text_file': 'writes',
+  'terminal/create': 'terminals',
+  'terminal/output': 'terminals',
+  'terminal/wait_for_exit': 'terminals',
+  'terminal/kill': 'terminals',
+  'terminal/release': 'terminals',
+};
+
+/** What this editor lends; undefined = nothing. */
+function offerOf({ fs, terminal }: ClientCapabilities) {
+  const offer = {
+    reads: fs?.readTextFile === true,
+    writes: fs?.writeTextFile === true,
+    terminals: terminal === true,
+  };
+  return Object.values(offer).includes(true) ? offer : undefined;
+}
+
+/** Serves the requests of the session until the signal aborts, or another editor opens the session. Never rejects. */
+export async function lendEditor(loan: EditorLoan, signal: AbortSignal): Promise<void> {
+  const { sessionId: session_id, control, note } = loan;
+  const offer = offerOf(loan.capabilities);
+  if (offer === undefined) return;
+  const terminals = new Set<string>();
+  while (!signal.aborted) {
+    try {
+      // Waits as long as the tools need nothing.
+      const next = await control.rpc.editorNext({ session_id, ...offer }, { signal, timeoutMs: 0 });
+      void answer(loan, next, terminals);
+    } catch (thrown) {
+      // From here on no request can come that would release them.
+      for (const terminalId of terminals) release(loan, terminalId);
+      terminals.clear();
+      const { code, message } = asError(thrown);
+      if (signal.aborted || control.state === 'closed') return;
+      if (code === 'connection_lost') {
+        await pause(RETRY_MS, undefined, { signal }).catch(() => {});
+        continue;
+      }
+      // A server without the method, or a session of another principal: its tools use the files of its host.
+      if (code !== 'superseded') note(`session ${session_id}: its tools do not use the editor: ${message}`);
+      return;
+    }
+  }
+}
+
+type Request = Awaited<ReturnType<ControlClient['rpc']['editorNext']>>;
+
+async function answer(loan: EditorLoan, request: Request, terminals: Set<string>): Promise<void> {
+  const { sessionId, control, client, note } = loan;
+  const { request_id, method, params } = request;
+  const reply = async (): Promise<{ result?: Readonly<Record<string, unknown>>; error?: string }> => {
+    try {
+      const part = METHODS[method];
+      if (part === undefined || offerOf(loan.capabilities)?.[part] !== true) throw fail('unknown_type', `no ${method}`);
+      const asked = { sessionId, ...params, ...placed(params, loan.cwd) };
+      const result = (await client.request<Readonly<Record<string, unknown>> | null>(method, asked)) ?? {};
+      if (method === 'terminal/create') {
+        const { command, args } = params as { command: string; args?: readonly string[] };
+        terminals.add(String(result.terminalId));
+        await loan.showTerminal([command, ...(args ?? [])], String(result.terminalId));
+      }
+      if (method === 'terminal/release') terminals.delete(String(params.terminalId));
+      return { result };
+    } catch (error) {
+      return { error: asError(error).message };
+    }
+  };
+  try {
+    const answered = await reply();
+    const { accepted } = await control.rpc.editorReply({ session_id: sessionId, request_id, ...answered });
+    const terminalId = answered.result?.terminalId;
+    // The call ended before its terminal was there.
+    if (!accepted && method === 'terminal/create' && terminalId !== undefined) release(loan, String(terminalId));
+  } catch (error) {
+    note(`session ${sessionId}: the answer of the editor did not arrive: ${asError(error).message}`);
+  }
+}
+
+/** Ends what runs in a terminal whose call is lost. */
+function release({ client, sessionId }: EditorLoan, terminalId: string): void {
+  for (const method of ['terminal/kill', 'terminal/release']) {
+    client.request(method, { sessionId, terminalId }).catch(() => {});
+  }
+}
+
+/** The paths of a request as the editor knows them. Fails with `tool_denied` for one outside the folder. */
+function placed(params: Readonly<Record<string, unknown>>, cwd: string): Readonly<Record<string, string>> {
+  const members = ['path', 'cwd'].filter((member) => typeof params[member] === 'string');
+  return Object.fromEntries(
+    members.map((member) => {
+      const path = resolve(cwd, params[member] as string);
+      const inside = relative(cwd, path);
+      if (inside === '..' || inside.startsWith('../') || isAbsolute(inside)) {
+        throw fail('tool_denied', `${path} is outside the folder of the session`);
+      }
+      return [member, path];
+    }),
+  );
+}

@@ -1,0 +1,126 @@
+/**
+ * How a user of an editor makes a model usable: by signing in to a provider in the browser, or with a key. Called by
+ * `acp-agent.ts` for `authenticate` and `logout`, and to see whether a failure is for want of them.
+ *
+ * It takes effect at once, for all sessions of the server: what is stored is the server's.
+ */
+import type { AcpSdk, AuthenticateRequest, AuthMethod } from '../../acp/sdk.ts';
+import type { ControlClient } from '../../control-client/control.ts';
+import type { ResultOf } from '../../protocol/rpc-reader.ts';
+import { modelStatus } from '../../protocol/session-rpc.ts';
+import { asError, fail } from '../../wire/errors.ts';
+
+type Status = ResultOf<typeof modelStatus>;
+type Provider = Status['providers'][number];
+
+/** The providers that are signed in to in a browser. */
+const SIGN_INS: readonly string[] = ['openai', 'antigravity'];
+const KEY = 'key';
+const SIGN_IN = 'sign-in-';
+
+/** What a user can do who has no browser sign-in. */
+const ADVICE =
+  'start a server (handfast up), or close this editor, then store a key in a terminal: handfast auth login anthropic (or openai, google, openrouter)';
+
+/** What the server knows of providers; undefined from one that does not say. */
+async function statusOf({ server, rpc }: ControlClient, session_id?: string): Promise<Status | undefined> {
+  return server.methods.includes(modelStatus.name) ? rpc.modelStatus({ session_id }) : undefined;
+}
+
+/** The ways to make a model usable; none at a server that does not say what is. */
+export function authMethodsOf({ server }: ControlClient): AuthMethod[] {
+  if (!server.methods.includes(modelStatus.name)) return [];
+  return [
+    ...SIGN_INS.map((provider) => ({
+      id: `${SIGN_IN}${provider}`,
+      name: `Sign in to ${provider}`,
+      description: 'Opens the browser of the machine where the server runs',
+    })),
+    { id: KEY, name: 'Key of a model provider', description: `Checks that there is one; if not, ${ADVICE}` },
+  ];
+}
+
+/**
+ * Carries out a method. Fails with `schema_violation` for one there is none of, `login_failed`, and with the protocol's
+ * `auth_required` while there is no usable provider.
+ *
+ * A client that has asked for a key itself passes it as `_meta: { provider, api_key, base_url? }` of the method `key`.
+ * @param note receives the address to sign in at
+ */
+export async function authenticate(
+  sdk: AcpSdk,
+  control: ControlClient,
+  { methodId, _meta }: AuthenticateRequest,
+  { note, signal }: { readonly note: (line: string) => void; readonly signal: AbortSignal },
+): Promise<void> {
+  if (methodId === KEY) {
+    const { provider, api_key, base_url } = (_meta ?? {}) as Readonly<Record<string, unknown>>;
+    if (typeof provider === 'string' && typeof api_key === 'string') {
+      await storeKey(control, { provider, api_key, base_url: typeof base_url === 'string' ? base_url : undefined });
+    }
+    const status = await statusOf(control);
+    if (status?.providers.some(({ usable }) => usable)) return;
+    throw sdk.RequestError.authRequired({ methodId }, `no model provider has a key: ${ADVICE}`);
+  }
+  const provider = methodId.startsWith(SIGN_IN) ? methodId.slice(SIGN_IN.length) : '';
+  if (!SIGN_INS.includes(provider))
+    throw fail('schema_violation', `there is no method ${methodId}`, { field: 'methodId' });
+  await signIn(control, provider, note, signal);
+}
+
+/** One that the provider does not accept is removed again: a stored key wins over one in the environment. */
+async function storeKey(
+  { rpc }: ControlClient,
+  key: { readonly provider: string; readonly api_key: string; readonly base_url: string | undefined },
+): Promise<void> {
+  const { verified, message = 'no reason given' } = await rpc.authSetKey(key);
+  if (verified !== false) return;
+  await rpc.authLogout({ provider: key.provider });
+  throw fail('login_failed', `${key.provider} did not accept the key (${message}); nothing is stored`);
+}
+
+async function signIn(
+  control: ControlClient,
+  provider: string,
+  note: (line: string) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const events = control.events({ signal });
+  const shown = (async () => {
+    for await (const event of events) {
+      if (event.type === 'auth.flow.url') note(`open this address to sign in: ${event.payload.url}`);
+    }
+  })().catch(() => {});
+  const cancel = (): void => void control.rpc.authCancel({ provider }).catch(() => {});
+  signal.addEventListener('abort', cancel, { once: true });
+  try {
+    // The user may take as long as the provider lets them.
+    if (provider === 'antigravity') await control.rpc.connectAntigravity({}, { timeoutMs: 0, signal });
+    else await control.rpc.connectOpenai({ mode: 'auto' }, { timeoutMs: 0, signal });
+  } finally {
+    signal.removeEventListener('abort', cancel);
+    await events.return();
+    await shown;
+  }
+}
+
+/** Removes every stored key and sign-in. Those of the environment and of the configuration stay; they are returned. */
+export async function logout(control: ControlClient): Promise<readonly string[]> {
+  const status = await statusOf(control);
+  const isStored = ({ credential }: Provider): boolean => credential === 'sign_in' || credential === 'stored_key';
+  for (const { provider } of (status?.providers ?? []).filter(isStored)) await control.rpc.authLogout({ provider });
+  const left = await statusOf(control);
+  return (left?.providers ?? []).filter(({ usable }) => usable).map(({ provider }) => provider);
+}
+
+/** True for the failure of a session for want of a key. Never rejects. */
+export async function wantsAuth(control: ControlClient, thrown: unknown, sessionId?: string): Promise<boolean> {
+  return asError(thrown).code === 'not_configured' && (await isWithoutKey(control, sessionId));
+}
+
+/** True where a session, or a new one, asks a model that no key is there for. Never rejects. */
+export async function isWithoutKey(control: ControlClient, sessionId?: string): Promise<boolean> {
+  const status = await statusOf(control, sessionId).catch(() => undefined);
+  if (status === undefined || status.backend !== 'model') return false;
+  return !status.providers.some(({ usable }) => usable) || status.choice?.usable === false;
+}

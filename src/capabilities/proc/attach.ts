@@ -1,0 +1,198 @@
+/**
+ * The user's terminal at a process that has one: keys are passed on as they come, the size follows, and what the process
+ * shows is written as it is. Afterwards the terminal is as it was before, also when the process left it in another mode.
+ *
+ * Called by `commands.ts` for `handfast proc attach` and `handfast proc run --pty`.
+ */
+import { StringDecoder } from 'node:string_decoder';
+import { startAtTerminal } from '../../base/terminal-program.ts';
+import type { OutputPiece, ProcessExit, RemoteProcess, TerminalSize } from './client.ts';
+
+export interface AttachOptions {
+  /** Number of the first piece that is shown. */
+  readonly from: number;
+  /** True: Ctrl-P Ctrl-Q leaves the process. */
+  readonly detaches: boolean;
+  /** Finds the process again over a new session; used when the session was lost. */
+  readonly again: () => Promise<RemoteProcess>;
+  readonly signal: AbortSignal;
+}
+
+/** How {@link attach} ended: the process has, the user left it, or its session ended it. */
+export type AttachEnd = ProcessExit | 'detached' | undefined;
+
+const HELD = '\x10';
+const LEAVE = '\x11';
+/** How long Ctrl-P waits for the key after it. */
+const HELD_MS = 500;
+/** Typed text that has not been passed on; what is typed above it is dropped, with a bell. */
+const MAX_UNSENT = 64 * 1024;
+/** What the sequences begin with that change modes. */
+const MODES = '\x1b[?';
+/** As long as one of them. */
+const TAIL = 32;
+/** Sessions that may be lost before anything more is shown. */
+const MAX_LOSSES = 3;
+
+/** The size of the user's terminal. */
+export const terminalSize = (): TerminalSize => ({
+  cols: process.stdout.columns || 80,
+  rows: process.stdout.rows || 24,
+});
+
+/** True when keys can be read and the process can draw. */
+export const isAtTerminal = (): boolean => process.stdin.isTTY === true && process.stdout.isTTY === true;
+
+/** Shows a process on the terminal until it has ended or the user leaves it. Rejects as reading does. */
+export async function attach(child: RemoteProcess, options: AttachOptions): Promise<AttachEnd> {
+  const { stdin, stdout } = process;
+  const left = new AbortController();
+  const shown = new Modes();
+  let current = child;
+  const resize = (): void => void current.resize(terminalSize()).catch(() => {});
+  const keys = new Keys(
+    async (text) => current.write(text),
+    options.detaches ? () => left.abort() : undefined,
+    () => stdout.write('\x07'),
+  );
+  const typed = (bytes: Buffer): void => keys.typed(bytes);
+  const wasRaw = stdin.isRaw === true;
+  stdin.setRawMode(true);
+  // Node leaves it to the terminal to begin a line at each line break; a program that draws goes straight down with it.
+  await startAtTerminal('stty -opost </dev/tty', process.env).end();
+  stdin.on('data', typed);
+  stdout.on('resize', resize);
+  let next = options.from;
+  try {
+    for (let losses = 0; ; ) {
+      try {
+        const output = current.output({ from: next, signal: AbortSignal.any([left.signal, options.signal]) });
+        for (;;) {
+          const { done, value } = await output.next();
+          if (done) return left.signal.aborted ? 'detached' : value;
+          next = (value as OutputPiece).seq + 1;
+          losses = 0;
+          shown.saw((value as OutputPiece).text);
+          if (!stdout.write((value as OutputPiece).text)) await drained(stdout);
+        }
+      } catch (thrown) {
+        if (left.signal.aborted) return 'detached';
+        // The process may run on in a session of its own; what was shown is known by its number.
+        if (options.signal.aborted || (thrown as { capability?: string }).capability === 'proc') throw thrown;
+        if (++losses > MAX_LOSSES) throw thrown;
+        current = await options.again();
+      }
+    }
+  } finally {
+    stdout.removeListener('resize', resize);
+    stdin.removeListener('data', typed);
+    keys.stop();
+    stdin.setRawMode(wasRaw);
+    stdin.destroy();
+    stdout.write(shown.undo());
+  }
+}
+
+/** Makes the programs of a process draw everything again: they do when their terminal has another size. */
+export async function redraw(child: RemoteProcess): Promise<void> {
+  const { cols, rows } = terminalSize();
+  await child.resize({ cols, rows: rows > 1 ? rows - 1 : rows + 1 });
+  await child.resize({ cols, rows });
+}
+
+function drained(stream: NodeJS.WriteStream): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      for (const name of ['drain', 'close', 'error']) stream.removeListener(name, done);
+      resolve();
+    };
+    for (const name of ['drain', 'close', 'error']) stream.once(name, done);
+  });
+}
+
+/** Passes keys on in order, one write at a time, and knows the two that leave. */
+class Keys {
+  readonly #send: (text: string) => Promise<void>;
+  readonly #leave: (() => void) | undefined;
+  readonly #full: () => void;
+  readonly #decoder = new StringDecoder('utf8');
+  #unsent = '';
+  #isSending = false;
+  #held: NodeJS.Timeout | undefined;
+  #stopped = false;
+
+  constructor(send: (text: string) => Promise<void>, leave: (() => void) | undefined, full: () => void) {
+    this.#send = send;
+    this.#leave = leave;
+    this.#full = full;
+  }
+
+  typed(bytes: Buffer): void {
+    const text = (this.#held === undefined ? '' : HELD) + this.#decoder.write(bytes);
+    clearTimeout(this.#held);
+    this.#held = undefined;
+    if (this.#leave === undefined) return this.#pass(text);
+    const at = text.indexOf(HELD + LEAVE);
+    if (at >= 0) {
+      this.#pass(text.slice(0, at));
+      this.#leave();
+    } else if (text.endsWith(HELD)) {
+      this.#pass(text.slice(0, -1));
+      this.#held = setTimeout(() => {
+        this.#held = undefined;
+        this.#pass(HELD);
+      }, HELD_MS);
+    } else this.#pass(text);
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    clearTimeout(this.#held);
+  }
+
+  #pass(text: string): void {
+    if (this.#unsent.length + text.length > MAX_UNSENT) return this.#full();
+    this.#unsent += text;
+    void this.#run();
+  }
+
+  async #run(): Promise<void> {
+    if (this.#isSending) return;
+    this.#isSending = true;
+    while (this.#unsent !== '' && !this.#stopped) {
+      const text = this.#unsent;
+      this.#unsent = '';
+      // A program that has ended reads nothing more; its end is shown by the output.
+      await this.#send(text).catch(() => {});
+    }
+    this.#isSending = false;
+  }
+}
+
+/** The private modes that a program has set: other screen, hidden cursor, mouse, pasting. */
+class Modes {
+  /** With what undoes it. */
+  readonly #changed = new Map<string, string>();
+  #tail = '';
+
+  saw(text: string): void {
+    const parts = (this.#tail + text).split(MODES);
+    for (const part of parts.slice(1)) {
+      const [, modes = '', to] = /^([\d;]{1,24})([hl])/.exec(part) ?? [];
+      for (const mode of to === undefined ? [] : modes.split(';')) {
+        // The cursor and the wrapping of lines are on, all others are off.
+        const normal = mode === '25' || mode === '7' ? 'h' : 'l';
+        if (to === normal) this.#changed.delete(mode);
+        else this.#changed.set(mode, `${MODES}${mode}${normal}`);
+      }
+    }
+    // A sequence may come in parts.
+    const last = `${parts.length > 1 ? MODES : ''}${parts.at(-1)}`;
+    this.#tail = last.slice(-TAIL);
+  }
+
+  /** What brings the terminal back. */
+  undo(): string {
+    return this.#changed.size === 0 ? '' : `${[...this.#changed.values()].join('')}\x1b[0m`;
+  }
+}

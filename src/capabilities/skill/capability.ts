@@ -1,0 +1,14 @@
+/** The skill capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
+import { defineCapability } from '../../packages/capability.ts';
+import { skillOffer } from './offer.ts';
+import type { SkillPluginOptions } from './plugin.ts';
+
+export const skill = defineCapability({
+  name: 'skill',
+  about: 'Skills of trusted folders, whose code runs in a sandbox',
+  offer: skillOffer,
+  plugin: async (options) => (await import('./plugin.ts')).skillPlugin(options as SkillPluginOptions),
+  client: async (agent) => new (await import('./client.ts')).SkillClient(agent),
+  commands: async () => (await import('./commands.ts')).commands,
+  localCommands: async () => (await import('./commands.ts')).localCommands,
+});

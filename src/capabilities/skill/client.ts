@@ -1,0 +1,109 @@
+/**
+ * The skill capability of an agent: `agent.skill`. Present only when the agent asked for `skill`.
+ *
+ * @see docs/skill.md
+ */
+import type { AgentSession } from '../../agent/agent.ts';
+import type { Call, CallOptions } from '../../connection/call.ts';
+import { answered } from '../../protocol/method.ts';
+import { HandfastError } from '../../wire/errors.ts';
+import * as messages from './messages.ts';
+import * as replies from './skill.replies.generated.ts';
+import type { SkillCallResp, SkillDefinition, SkillFile, SkillProblem, SkillResult } from './skill.schema.ts';
+
+const calls = {
+  discover: answered(messages.skillDiscover, replies.SkillDiscoverResp),
+  describe: answered(messages.skillDescribe, replies.SkillDescribeResp),
+  call: answered(messages.skillCall, replies.SkillCallResp),
+};
+
+export interface SkillFilter {
+  /** Skills with any of these tags. */
+  readonly tags?: readonly string[];
+  /** Skills of one of these categories. */
+  readonly categories?: readonly string[];
+}
+
+export interface SkillCallOptions extends CallOptions {
+  /** Another version than the one that the name means. */
+  readonly version?: string;
+  /** Run it only if its files have this digest. */
+  readonly digest?: string;
+  /** Free text stored with the call. */
+  readonly correlationId?: string;
+}
+
+/** A skill with its instructions, files and versions. */
+export interface SkillDescription {
+  readonly skill: SkillDefinition;
+  /** Its manifest. */
+  readonly files: readonly SkillFile[];
+  /** All its versions, the newest first. */
+  readonly versions: readonly string[];
+  /** The file that a call runs; null: none, a call returns its instructions. */
+  readonly entry: string | null;
+  /** The folder it was found in; for administrators. */
+  readonly root?: string;
+}
+
+export class SkillClient {
+  readonly #agent: AgentSession;
+
+  constructor(agent: AgentSession) {
+    this.#agent = agent;
+  }
+
+  /** The skills that this principal may use, by name, each in the version that its name means. */
+  list(filter: SkillFilter = {}, options: CallOptions = {}): Call<readonly SkillDefinition[]> {
+    return this.#agent.calls.call(calls.discover, bodyOf(filter), options, ({ skills = [] }) => skills);
+  }
+
+  /** What was not loaded, and why; for administrators, else empty. */
+  problems(options: CallOptions = {}): Call<readonly SkillProblem[]> {
+    return this.#agent.calls.call(calls.discover, bodyOf({}), options, ({ problems = [] }) => problems);
+  }
+
+  /** Everything about a skill. Rejects with `unknown_skill`. */
+  describe(name: string, { version, ...options }: CallOptions & { version?: string } = {}): Call<SkillDescription> {
+    const body = { name, ...(version !== undefined && { skill_version: version }) };
+    return this.#agent.calls.call(calls.describe, body, options);
+  }
+
+  /**
+   * Runs a skill: await it for the result, iterate it for the events. A skill without code returns its instructions and files.
+   *
+   * Rejects with `unknown_skill`, `schema_violation` (`detail.path`), `skill_error`, `skill.changed`, `skill.no_sandbox`,
+   * `sandbox_crash`, `out_of_memory`, `timeout`, `cancelled`, `over_capacity`.
+   * @example const { data } = await agent.skill.call('summarise', { path: 'README.md' }, { timeoutMs: 10_000 });
+   */
+  call<Data = unknown>(
+    name: string,
+    args: Readonly<Record<string, unknown>> = {},
+    { version, digest, correlationId, ...options }: SkillCallOptions = {},
+  ): Call<SkillResult & { data?: Data }> {
+    const { calls: caller } = this.#agent;
+    const body = {
+      name,
+      arguments: { ...args },
+      streaming: false,
+      // Whole seconds, rounded up: our own deadline is the exact one.
+      timeout: Math.ceil((options.timeoutMs ?? caller.limits.timeoutMs) / 1000),
+      ...(version !== undefined && { skill_version: version }),
+      ...(digest !== undefined && { digest }),
+      ...(correlationId !== undefined && { correlation_id: correlationId }),
+    };
+    return caller.call(calls.call, body, options, resultOf as (reply: SkillCallResp) => SkillResult & { data?: Data });
+  }
+}
+
+const bodyOf = ({ tags = [], categories = [] }: SkillFilter) => ({
+  filter_tags: [...tags],
+  filter_categories: [...categories],
+});
+
+/** The result of a call; a failed one becomes the error that this host would have sent. */
+function resultOf({ data, error }: SkillCallResp): SkillResult {
+  if (data?.success) return data;
+  const { code = data?.error_code, message = data?.error } = (error ?? {}) as { code?: string; message?: string };
+  throw new HandfastError(code || 'skill_error', message || 'the skill failed', { capability: 'skill' });
+}

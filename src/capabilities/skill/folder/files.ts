@@ -1,0 +1,88 @@
+/**
+ * The files of a skill's folder, read at once, with their hashes: what is checked is what runs. Called by `library.ts` when it
+ * scans, and before every run.
+ *
+ * A folder is refused whole when something in it is a link, no file, or too large: a skill runs as its author wrote it or not.
+ */
+import { createHash } from 'node:crypto';
+import { type Dirent, readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { readBounded } from '../../../base/bounded-file.ts';
+
+/** Files of a skill, by their path below its folder, with `/`. */
+export interface SkillFiles {
+  readonly files: ReadonlyMap<string, Buffer>;
+  /** SHA-256 of each file, by path, in the order of the paths. */
+  readonly manifest: readonly { readonly path: string; readonly bytes: number; readonly sha256: string }[];
+  /** SHA-256 of the manifest, in hexadecimal. */
+  readonly digest: string;
+}
+
+const MAX_FILES = 256;
+const MAX_FILE_BYTES = 1024 * 1024;
+const MAX_BYTES = 4 * 1024 * 1024;
+const MAX_LEVELS = 8;
+
+/** Throws an error whose message says what is wrong with the folder. */
+export function readSkillFiles(folder: string): SkillFiles {
+  const files = new Map<string, Buffer>();
+  let left = MAX_BYTES;
+  const visit = (directory: string, below: string, level: number): void => {
+    ownedWell(directory, below === '' ? 'the folder' : below);
+    for (const entry of entriesOf(directory, below)) {
+      const name = below === '' ? entry.name : `${below}/${entry.name}`;
+      // What editors and version control put there is no part of a skill.
+      if (entry.name.startsWith('.')) continue;
+      if (entry.isDirectory()) {
+        if (level === MAX_LEVELS) throw new Error(`${name} is deeper than ${MAX_LEVELS} folders`);
+        // A folder with a SKILL.md of its own is another skill.
+        if (!hasSkill(join(directory, entry.name))) visit(join(directory, entry.name), name, level + 1);
+        continue;
+      }
+      if (files.size === MAX_FILES) throw new Error(`it has more than ${MAX_FILES} files`);
+      const path = join(directory, entry.name);
+      const read = readBounded(path, Math.min(MAX_FILE_BYTES, left));
+      if (read.kind === 'too_large' && left < MAX_FILE_BYTES) throw new Error(`it is larger than ${MAX_BYTES} bytes`);
+      if (read.kind !== 'file')
+        throw new Error(`${name} ${read.kind === 'absent' ? 'is no longer there' : read.reason}`);
+      ownedWell(path, name);
+      files.set(name, read.bytes);
+      left -= read.bytes.length;
+    }
+  };
+  visit(folder, '', 0);
+  const manifest = [...files]
+    .sort(([one], [other]) => (one < other ? -1 : 1))
+    .map(([path, bytes]) => ({ path, bytes: bytes.length, sha256: sha256(bytes) }));
+  return { files, manifest, digest: sha256(manifest.map(({ path, sha256: sum }) => `${sum}  ${path}\n`).join('')) };
+}
+
+/** The text of a file; undefined when it is no UTF-8. */
+export function textOf(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Throws for a file or folder that others than this user and root can change. */
+export function ownedWell(path: string, name: string): void {
+  if (process.platform === 'win32') return;
+  const { mode, uid } = statSync(path);
+  if ((mode & 0o002) !== 0) throw new Error(`${name} can be changed by every user; remove that right: chmod o-w`);
+  if (uid !== 0 && uid !== process.getuid?.()) throw new Error(`${name} belongs to another user`);
+}
+
+const sha256 = (data: string | Uint8Array): string => createHash('sha256').update(data).digest('hex');
+
+const hasSkill = (folder: string): boolean =>
+  statSync(join(folder, 'SKILL.md'), { throwIfNoEntry: false }) !== undefined;
+
+function entriesOf(directory: string, name: string): Dirent[] {
+  try {
+    return readdirSync(directory, { withFileTypes: true }).sort((one, other) => (one.name < other.name ? -1 : 1));
+  } catch (error) {
+    throw new Error(`${name || 'the folder'} cannot be listed (${(error as NodeJS.ErrnoException).code})`);
+  }
+}

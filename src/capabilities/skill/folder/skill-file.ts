@@ -1,0 +1,143 @@
+/**
+ * What a `SKILL.md` says about its skill: the front matter of Agent Skills, and what Handfast adds to run one: `entry`,
+ * `parameters`, `version`. Called by `library.ts`; unknown keys are ignored, as other programs have their own.
+ *
+ * @see docs/skill.md#the-folder
+ */
+
+import { JsonSchemas, lazyCheck, type SchemaChecker } from '../../../base/json-schema.ts';
+import { parted } from '../../../base/skills/text.ts';
+import type { ConfigNode } from '../../../config/reader.ts';
+import { parseTree } from '../../../config/yaml-tree.ts';
+import { shortPath } from '../../../wire/check.ts';
+import type { JsonSchema } from '../../tools/tool.ts';
+
+export interface SkillFacts {
+  readonly name: string;
+  readonly description: string;
+  /** `0.0.0` where it says none. */
+  readonly version: string;
+  /** What a model is given: the text below the front matter. */
+  readonly instructions: string;
+  /** Path of the module that a call runs; undefined: none. */
+  readonly entry: string | undefined;
+  readonly parameters: JsonSchema;
+  /** Checks arguments and fills in defaults. */
+  readonly checkArguments: SchemaChecker;
+  readonly result: JsonSchema | undefined;
+  readonly checkResult: SchemaChecker | undefined;
+  /** Names of tools it may call; `*` stands for any letters. */
+  readonly allowedTools: readonly string[];
+  readonly timeoutSeconds: number | undefined;
+  readonly tags: readonly string[];
+  readonly triggers: readonly string[];
+  readonly category: string | undefined;
+  readonly whenToUse: string;
+  readonly argumentHint: string;
+  readonly metadata: Readonly<Record<string, unknown>>;
+}
+
+/** A longer front matter is no description of a skill. */
+const MAX_FRONT_CHARS = 32 * 1024;
+
+const words = { type: 'array', items: { type: 'string', minLength: 1, maxLength: 256 }, maxItems: 256 } as const;
+const line = { type: 'string', minLength: 1, maxLength: 1024 } as const;
+
+const checkFront = lazyCheck({
+  type: 'object',
+  properties: {
+    name: { type: 'string', pattern: '^[a-z0-9]+(?:-[a-z0-9]+)*$', maxLength: 64 },
+    description: line,
+    version: { type: 'string', pattern: '^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$' },
+    'allowed-tools': { anyOf: [{ type: 'string', maxLength: 8192 }, words] },
+    entry: { type: 'string', pattern: '^[^/\\\\.][^\\\\]*\\.m?js$', maxLength: 256 },
+    parameters: { type: 'object' },
+    result: { type: 'object' },
+    timeout_seconds: { type: 'integer', minimum: 1, maximum: 86_400 },
+    tags: words,
+    triggers: words,
+    category: line,
+    when_to_use: line,
+    argument_hint: line,
+    metadata: { type: 'object' },
+  },
+  required: ['name', 'description'],
+});
+
+const schemas = new JsonSchemas();
+
+/** Throws an error whose message says what is wrong with the text. */
+export async function readSkillFile(text: string): Promise<SkillFacts> {
+  const { front, body } = parted(text);
+  if (front === undefined) throw new Error('has no front matter: it must begin with a line ---, name, description');
+  if (front.length > MAX_FRONT_CHARS) throw new Error(`has a front matter of more than ${MAX_FRONT_CHARS} characters`);
+  const fields = await fieldsOf(front);
+  const metadata = (fields.metadata ?? {}) as Record<string, unknown>;
+  const version = fields.version ?? metadata.version;
+  if (typeof version === 'number')
+    throw new Error(`version: write it in quotes, "${version}": as a number 1.10 is 1.1`);
+  const given = { ...fields, ...(version !== undefined && { version }) } as Record<string, unknown>;
+  if (!checkFront(given)) {
+    const [error] = checkFront.errors ?? [];
+    const path = shortPath(error?.instancePath ?? '').slice(1);
+    throw new Error(`${path === '' ? 'front matter' : path} ${error?.message ?? 'does not fit'}`);
+  }
+  const { parameters = { type: 'object' }, result } = given as { parameters?: JsonSchema; result?: JsonSchema };
+  const optional = (key: string): string => (given[key] as string | undefined) ?? '';
+  return {
+    name: given.name as string,
+    description: given.description as string,
+    version: (given.version as string | undefined) ?? '0.0.0',
+    instructions: body.trim(),
+    entry: given.entry as string | undefined,
+    parameters,
+    checkArguments: await compiled(parameters, 'parameters', `arguments of ${given.name}`),
+    result,
+    checkResult: result && (await compiled(result, 'result', `result of ${given.name}`)),
+    allowedTools: toolsOf(given['allowed-tools']),
+    timeoutSeconds: given.timeout_seconds as number | undefined,
+    tags: (given.tags ?? []) as string[],
+    triggers: (given.triggers ?? []) as string[],
+    category: given.category as string | undefined,
+    whenToUse: optional('when_to_use') || (given.description as string),
+    argumentHint: optional('argument_hint'),
+    metadata,
+  };
+}
+
+async function fieldsOf(front: string): Promise<Record<string, unknown>> {
+  const problems: string[] = [];
+  let tree: ConfigNode | undefined;
+  try {
+    // The line of the text, in which the front matter begins behind the first.
+    tree = await parseTree(front, {
+      problem: ({ line: at }, path, message) => problems.push(`line ${at + 1}: ${path && `${path}: `}${message}`),
+    });
+  } catch (error) {
+    // Brackets that are thousands deep.
+    throw new Error(`has a front matter that cannot be read (${(error as Error).message})`);
+  }
+  if (problems.length > 0) throw new Error(problems.slice(0, 3).join('; '));
+  if (tree?.kind !== 'map') throw new Error('has a front matter that is no map of keys and values');
+  return plain(tree) as Record<string, unknown>;
+}
+
+function plain(node: ConfigNode): unknown {
+  if (node.kind === 'scalar') return node.value;
+  if (node.kind === 'list') return node.items.map(plain);
+  return Object.fromEntries(node.entries.map(({ key, value }) => [key, plain(value)]));
+}
+
+async function compiled(schema: JsonSchema, key: string, what: string): Promise<SchemaChecker> {
+  try {
+    return await schemas.compile(schema, what);
+  } catch (error) {
+    throw new Error(`${key}: ${(error as Error).message}`);
+  }
+}
+
+/** Agent Skills separates them by spaces; others write commas or a list. */
+function toolsOf(given: unknown): string[] {
+  if (given === undefined) return [];
+  return typeof given === 'string' ? given.split(/[\s,]+/).filter((name) => name !== '') : (given as string[]);
+}

@@ -1,0 +1,37 @@
+/** The toolkits capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
+import { defineCapability } from '../../packages/capability.ts';
+import type { KitOptions, KitSettings } from './kits/index.ts';
+import type { SecretSettings } from './secrets.ts';
+
+/** What `options` of the `toolkits` plugin may hold. */
+interface ToolkitsOptions extends KitOptions {
+  readonly toolkits?: readonly KitSettings[];
+  readonly secrets?: readonly SecretSettings[];
+  readonly allow?: readonly string[];
+  readonly deny?: readonly string[];
+  readonly denyRisks?: readonly string[];
+}
+
+export const toolkits = defineCapability({
+  name: 'toolkits',
+  about: 'Bundles of tools that each session configures, enables and disables',
+  async plugin(options) {
+    const { toolkits: named, secrets, allow, deny, denyRisks, ...more } = options as ToolkitsOptions;
+    const [{ builtinToolkits }, { toolkitsPlugins }] = await Promise.all([
+      import('./kits/index.ts'),
+      import('./plugin.ts'),
+    ]);
+    return toolkitsPlugins({
+      toolkits: builtinToolkits(named, more),
+      ...(secrets && { secrets }),
+      rules: { allow, deny, denyRisks },
+    });
+  },
+  client: async (agent) => new (await import('./client.ts')).ToolkitsClient(agent),
+  commands: async () => (await import('./commands.ts')).commands,
+  check(options) {
+    const { toolkits: named = [{ name: 'filesystem' }, { name: 'search' }, { name: 'sqlite' }] } =
+      options as ToolkitsOptions;
+    return [{ status: 'ok', message: named.map(({ name }) => name).join(', ') }];
+  },
+});

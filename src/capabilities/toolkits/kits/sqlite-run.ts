@@ -1,0 +1,90 @@
+/**
+ * The work of the SQLite tools: one process for each call, which opens the database, runs one statement and ends. SQLite cannot be
+ * interrupted from its own process; a process can be ended.
+ *
+ * Loaded on the first call by `sqlite.ts`. The process is `sqlite-child.ts`.
+ */
+import { fileURLToPath } from 'node:url';
+import { startProgram } from '../../../base/program.ts';
+import { fileFailure } from '../../../base/workspace/file-error.ts';
+import { locate } from '../../../base/workspace/workspace-path.ts';
+import type { CallContext } from '../../../host/context.ts';
+import { fail } from '../../../wire/errors.ts';
+import { result, type ShapedResult } from '../../tools/tool.ts';
+import type { ChildAnswer, ChildJob, Rows } from './sqlite-child.ts';
+
+export interface QueryArgs {
+  readonly database?: string | undefined;
+  readonly sql?: string;
+  readonly parameters?: readonly unknown[] | Readonly<Record<string, unknown>>;
+  readonly max_rows: number;
+  readonly time_limit_seconds: number;
+}
+
+const SCHEMA =
+  "SELECT type, name, tbl_name AS 'table', sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY type, name";
+/** Memory of JavaScript in the process, MiB. That of SQLite is bounded by its own limit. */
+const HEAP_MIB = 128;
+const MAX_ANSWER = 1024 * 1024;
+
+/**
+ * Runs one statement. Fails with `tool_error` (`not_found`, `sql`, `several_statements`, `no_database`, …), `tool_denied` as paths do,
+ * and `timeout`.
+ */
+export async function runQuery(
+  kind: 'query' | 'schema' | 'execute',
+  { database, sql = SCHEMA, parameters = [], max_rows, time_limit_seconds }: QueryArgs,
+  context: CallContext,
+): Promise<ShapedResult<Rows>> {
+  if (database === undefined) {
+    throw fail('tool_error', 'name a database, or configure the toolkit sqlite with one', { reason: 'no_database' });
+  }
+  const writes = kind === 'execute';
+  await using place = await locate(context.workspace, database, {
+    guard: context.pathGuard,
+    access: writes ? 'change' : 'read',
+  });
+  if (place.kind === 'missing' && !writes) throw fileFailure('not_found', database, 'does not exist');
+  if (place.kind !== 'missing' && place.kind !== 'file')
+    throw fileFailure('not_a_regular_file', database, 'is no file');
+  const release = await context.acquireProcess(context.signal, time_limit_seconds * 1000);
+  try {
+    const extension = import.meta.url.endsWith('.ts') ? '.ts' : '.js';
+    const child = fileURLToPath(new URL(`./sqlite-child${extension}`, import.meta.url));
+    const program = await startProgram({
+      argv: [process.execPath, `--max-old-space-size=${HEAP_MIB}`, '--no-warnings', child],
+      // The process enters the folder that was checked, and opens the file by its name there.
+      cwd: place.parent.at('.'),
+      env: {},
+      signal: context.signal,
+      timeoutMs: time_limit_seconds * 1000,
+      terminateMs: 0,
+      maxStdoutBytes: 4 * MAX_ANSWER,
+      stdin: 'open',
+    });
+    const job: ChildJob = { file: place.name, writes, sql, parameters, maxRows: max_rows, maxBytes: MAX_ANSWER };
+    program.write(JSON.stringify(job));
+    program.write(null);
+    const { stdout, timedOut, code } = await program.ended;
+    context.signal.throwIfAborted();
+    if (timedOut) {
+      throw fail('timeout', `the statement was ended after ${time_limit_seconds} s`, { reason: 'time_limit' });
+    }
+    const answer = readAnswer(stdout, code);
+    if ('error' in answer) throw fail('tool_error', answer.error, { reason: answer.reason });
+    const { rows } = answer;
+    const more = rows.truncated ? ' (there are more)' : '';
+    const summary = writes ? `${rows.changes} rows changed` : `${rows.rows.length} rows${more}`;
+    return result(rows, { summary, truncated: rows.truncated });
+  } finally {
+    release();
+  }
+}
+
+function readAnswer(text: string, code: number): ChildAnswer {
+  try {
+    return JSON.parse(text) as ChildAnswer;
+  } catch {
+    return { error: `the query ended without an answer (exit code ${code})`, reason: 'no_answer' };
+  }
+}

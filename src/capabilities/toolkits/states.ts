@@ -1,0 +1,101 @@
+/**
+ * What each session has made of the toolkits: which are enabled, how they are configured, which of their tools were found. One small
+ * file for each session that changed something, so that a session that outlives its host has it again.
+ *
+ * Made by `plugin.ts`. A configuration holds names of secrets, never secrets.
+ */
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { replaceFile } from '../../base/replace-file.ts';
+import { SerialWork } from '../../base/serial-work.ts';
+import type { SessionView } from '../../host/context.ts';
+import { isObject } from '../../wire/json.ts';
+
+/** What a session has made of one toolkit. Undefined members: as the toolkit says. */
+export interface KitState {
+  readonly enabled?: boolean;
+  readonly config?: Readonly<Record<string, unknown>>;
+  /** Deferred tools that plain lists have. */
+  readonly loaded?: readonly string[];
+}
+
+type States = Readonly<Record<string, KitState>>;
+
+/** Files of sessions that no host took up again. */
+const ABANDONED_MS = 7 * 24 * 3600 * 1000;
+
+interface OfSession {
+  states: States;
+  readonly changes: SerialWork;
+}
+
+export class SessionStates {
+  readonly #sessions = new WeakMap<SessionView, OfSession>();
+  /** Sessions with a file, by the name of the file. */
+  readonly #stored = new Set<string>();
+  #folder: string | undefined;
+
+  /**
+   * Finds what earlier hosts stored.
+   * @param folder of the plugin
+   * @param now epoch milliseconds
+   */
+  open(folder: string, now: number): void {
+    this.#folder = join(folder, 'sessions');
+    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+    for (const name of readdirSync(this.#folder)) {
+      const file = join(this.#folder, name);
+      const age = now - (statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? now);
+      if (age > ABANDONED_MS) rmSync(file, { force: true });
+      else this.#stored.add(name);
+    }
+  }
+
+  of(session: SessionView, toolkit: string): KitState {
+    return this.#of(session).states[toolkit] ?? {};
+  }
+
+  /** Changes what a session has made of a toolkit; stored when it resolves. Changes of one session follow one another. */
+  change(session: SessionView, toolkit: string, change: (state: KitState) => KitState): Promise<void> {
+    const own = this.#of(session);
+    return own.changes.run(async () => {
+      const states = { ...own.states, [toolkit]: change(own.states[toolkit] ?? {}) };
+      if (this.#folder !== undefined) {
+        await replaceFile(join(this.#folder, fileOf(session)), JSON.stringify(states));
+        this.#stored.add(fileOf(session));
+      }
+      own.states = states;
+    });
+  }
+
+  /** Removes what is stored of a session that has ended for good. */
+  forget(session: SessionView): void {
+    const name = fileOf(session);
+    if (this.#folder === undefined || !this.#stored.delete(name)) return;
+    rmSync(join(this.#folder, name), { force: true });
+  }
+
+  #of(session: SessionView): OfSession {
+    let own = this.#sessions.get(session);
+    if (own === undefined) {
+      own = { states: this.#read(session), changes: new SerialWork() };
+      this.#sessions.set(session, own);
+    }
+    return own;
+  }
+
+  /** Only sessions that an earlier host had are read. */
+  #read(session: SessionView): States {
+    const name = fileOf(session);
+    if (this.#folder === undefined || !this.#stored.has(name)) return {};
+    try {
+      const read: unknown = JSON.parse(readFileSync(join(this.#folder, name), 'utf8'));
+      return isObject(read) ? (read as States) : {};
+    } catch {
+      // Removed or damaged: the session starts as a new one does.
+      return {};
+    }
+  }
+}
+
+const fileOf = ({ id }: SessionView): string => `${encodeURIComponent(id)}.json`;

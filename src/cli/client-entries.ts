@@ -1,0 +1,230 @@
+/**
+ * The entries with which MCP clients start `handfast mcp`, in the format and the file of each client; and merging one into a
+ * file without touching anything else of it. Pure but for the table of paths.
+ *
+ * Used by `commands/mcp-config.ts`.
+ */
+import { join } from 'node:path';
+import { fail } from '../wire/errors.ts';
+import { isObject } from '../wire/json.ts';
+
+export const CLIENTS = ['claude', 'cursor', 'vscode', 'codex', 'opencode'] as const;
+export type ClientName = (typeof CLIENTS)[number];
+
+/** The program and its arguments. */
+export interface Start {
+  readonly command: string;
+  readonly args: readonly string[];
+}
+
+/** Where a client has its settings, and what the entry is there. */
+export interface ClientEntry {
+  readonly file: string;
+  /** Members from the root of the file to the entry. */
+  readonly path: readonly string[];
+  readonly value: Readonly<Record<string, unknown>>;
+  readonly format: 'json' | 'toml';
+}
+
+const NAME = 'handfast';
+
+/** The entry of a client. `platform` decides where VS Code has the settings of its user. */
+export function clientEntry(
+  client: ClientName,
+  { command, args }: Start,
+  { home, env, platform }: { home: string; env: Readonly<Record<string, string | undefined>>; platform: string },
+): ClientEntry {
+  const plain = { command, args };
+  const settings = env.XDG_CONFIG_HOME || join(home, '.config');
+  switch (client) {
+    case 'claude':
+      return json(join(home, '.claude.json'), ['mcpServers', NAME], { type: 'stdio', ...plain });
+    case 'cursor':
+      return json(join(home, '.cursor', 'mcp.json'), ['mcpServers', NAME], plain);
+    case 'vscode': {
+      const folder = platform === 'darwin' ? join(home, 'Library', 'Application Support') : settings;
+      return json(join(folder, 'Code', 'User', 'mcp.json'), ['servers', NAME], { type: 'stdio', ...plain });
+    }
+    case 'codex':
+      return {
+        file: join(env.CODEX_HOME || join(home, '.codex'), 'config.toml'),
+        path: ['mcp_servers', NAME],
+        value: plain,
+        format: 'toml',
+      };
+    case 'opencode':
+      return json(join(settings, 'opencode', 'opencode.json'), ['mcp', NAME], {
+        type: 'local',
+        command: [command, ...args],
+        enabled: true,
+      });
+  }
+}
+
+const json = (file: string, path: readonly string[], value: Readonly<Record<string, unknown>>): ClientEntry => ({
+  file,
+  path,
+  value,
+  format: 'json',
+});
+
+/** The entry alone, as a file that has nothing else. */
+export function entryText({ path, value, format }: ClientEntry): string {
+  if (format === 'toml') return tomlText(path, value);
+  const whole = path.reduceRight<unknown>((inner, name) => ({ [name]: inner }), value);
+  return `${JSON.stringify(whole, null, 2)}\n`;
+}
+
+/** The text of a file with the entry in it: added, or in place of the one it had. Fails with `config_invalid` for what cannot be read. */
+export function mergedText(text: string, entry: ClientEntry): string {
+  if (text.trim() === '') return entryText(entry);
+  return entry.format === 'toml' ? mergedToml(text, entry) : mergedJson(text, entry);
+}
+
+/** Basic strings of TOML are those of JSON, as far as these values go. */
+function tomlText(path: readonly string[], value: Readonly<Record<string, unknown>>): string {
+  const lines = Object.entries(value).map(
+    ([name, each]) => `${name} = ${JSON.stringify(each).replaceAll('","', '", "')}`,
+  );
+  return `[${path.join('.')}]\n${lines.join('\n')}\n`;
+}
+
+/** Replaces the lines of the table up to the next one, comments behind it included in the next. */
+function mergedToml(text: string, { path, value }: ClientEntry): string {
+  const fresh = tomlText(path, value);
+  const lines = text.split('\n');
+  const head = (line: string): string | undefined => /^\s*\[+\s*([^\]]+?)\s*\]+\s*(?:#.*)?$/.exec(line)?.[1];
+  const own = new RegExp(`^"?${path[0]}"?\\s*\\.\\s*"?${path[1]}"?$`);
+  const from = lines.findIndex((line) => own.test(head(line) ?? ''));
+  if (from === -1) return `${text.replace(/\n*$/, '\n')}\n${fresh}`;
+  let to = from + 1;
+  // Only what this table sets is replaced; members of the user's own, such as a timeout, stay.
+  const kept: string[] = [];
+  for (; to < lines.length && head(lines[to] as string) === undefined; to++) {
+    const line = lines[to] as string;
+    const [, name = ''] = /^\s*"?([\w-]+)"?\s*=/.exec(line) ?? [];
+    if (!Object.hasOwn(value, name)) kept.push(line);
+    else if (line.includes('[') && !line.includes(']')) {
+      throw fail('config_invalid', `the table [${path.join('.')}] has a list over several lines; change it by hand`);
+    }
+  }
+  const rest = lines.slice(to);
+  return [...lines.slice(0, from), ...fresh.trimEnd().split('\n'), ...kept, ...rest].join('\n');
+}
+
+/** A member of an object in a text: where its value starts and ends. */
+interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Comments, commas behind the last member and the layout stay as they are. */
+function mergedJson(text: string, { path, value }: ClientEntry): string {
+  let at: Span = valueAt(text, 0);
+  for (const [depth, name] of path.entries()) {
+    const found = membersAt(text, at);
+    const member = found.members.get(name);
+    if (member !== undefined) {
+      at = member;
+      continue;
+    }
+    const inner = path.slice(depth + 1).reduceRight<unknown>((below, each) => ({ [each]: below }), value);
+    const indent = '  '.repeat(depth + 1);
+    const body = `\n${indent}${JSON.stringify(name)}: ${indented(inner, indent)}`;
+    const tail = found.lastEnd === undefined && !found.hasComment ? `\n${'  '.repeat(depth)}` : '';
+    const place = found.lastEnd ?? at.start + 1;
+    const comma = found.lastEnd === undefined ? '' : ',';
+    // Behind the last member there may be a comma already.
+    const after = found.lastEnd !== undefined && found.trailingComma ? ',' : '';
+    const rest = text.slice(place + after.length);
+    return `${text.slice(0, place)}${comma}${body}${after}${tail}${rest}`;
+  }
+  const indent = '  '.repeat(path.length);
+  const before = readJson(text.slice(at.start, at.end));
+  const next = isObject(before) ? { ...before, ...value } : value;
+  if (JSON.stringify(next) === JSON.stringify(before)) return text;
+  return `${text.slice(0, at.start)}${indented(next, indent)}${text.slice(at.end)}`;
+}
+
+const indented = (value: unknown, indent: string): string =>
+  JSON.stringify(value, null, 2).replaceAll('\n', `\n${indent}`);
+
+const BROKEN = 'the file is not JSON with comments; mend it, or add the entry by hand';
+const broken = () => fail('config_invalid', BROKEN);
+
+/** The value of a text whose comments and last commas are left out. */
+function readJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw fail('config_invalid', 'the entry has comments of its own; change it by hand');
+  }
+}
+
+/** The place behind blanks and comments. */
+function skip(text: string, from: number): number {
+  const blank = /(?:[\s\uFEFF]|\/\/[^\n]*|\/\*[\s\S]*?\*\/)*/y;
+  blank.lastIndex = from;
+  blank.test(text);
+  return blank.lastIndex;
+}
+
+function stringAt(text: string, from: number): number {
+  const string = /"(?:[^"\\\n]|\\.)*"/y;
+  string.lastIndex = from;
+  if (!string.test(text)) throw broken();
+  return string.lastIndex;
+}
+
+/** The value that follows. Throws for what is none. */
+function valueAt(text: string, from: number): Span {
+  const start = skip(text, from);
+  const first = text[start];
+  if (first === '"') return { start, end: stringAt(text, start) };
+  if (first === '{' || first === '[') {
+    // Strings and comments may hold brackets, so both are passed over.
+    let depth = 0;
+    for (let at = start; at < text.length; ) {
+      const char = text[at];
+      if (char === '"') at = stringAt(text, at);
+      else if (char === '/') {
+        const next = skip(text, at);
+        if (next === at) throw broken();
+        at = next;
+      } else {
+        if (char === '{' || char === '[') depth += 1;
+        if (char === '}' || char === ']') depth -= 1;
+        at += 1;
+        if (depth === 0) return { start, end: at };
+      }
+    }
+    throw broken();
+  }
+  const word = /[-+.\w]+/y;
+  word.lastIndex = start;
+  if (!word.test(text)) throw broken();
+  return { start, end: word.lastIndex };
+}
+
+/** The members of an object, and where another may be added. */
+function membersAt(text: string, { start, end }: Span) {
+  if (text[start] !== '{') throw broken();
+  const members = new Map<string, Span>();
+  let lastEnd: number | undefined;
+  let trailingComma = false;
+  let at = skip(text, start + 1);
+  const hasComment = text.slice(start + 1, at).trim() !== '';
+  while (at < end - 1) {
+    const keyEnd = stringAt(text, at);
+    const colon = skip(text, keyEnd);
+    if (text[colon] !== ':') throw broken();
+    const value = valueAt(text, colon + 1);
+    members.set(JSON.parse(text.slice(at, keyEnd)) as string, value);
+    lastEnd = value.end;
+    at = skip(text, value.end);
+    trailingComma = text[at] === ',' && at === value.end;
+    if (text[at] === ',') at = skip(text, at + 1);
+    else if (at < end - 1) throw broken();
+  }
+  return { members, lastEnd, trailingComma: trailingComma, hasComment };
+}

@@ -1,0 +1,170 @@
+/**
+ * What one MCP client (or all stateless requests of a principal) uses of a host: an agent session, opened when it is first needed and
+ * again when it was lost or ended for idleness, with the lists that clients ask for again and again.
+ *
+ * Used by `requests.ts`. Every call is a request of an A2E session: its rights, limits, journal and audit hold.
+ */
+import type { AgentOptions, AgentSession } from '../agent/agent.ts';
+import { McpClient } from '../capabilities/mcp/client.ts';
+import { ToolsClient } from '../capabilities/tools/client.ts';
+import type { ToolDescription } from '../capabilities/tools/messages.ts';
+import type { CallOptions } from '../connection/call.ts';
+import { fail } from '../wire/errors.ts';
+import { isMemoryTool, MemoryCalls, memoryTools } from './memory-tools.ts';
+import { type McpTool, toolOf } from './tool-results.ts';
+
+/** Capabilities that clients are offered something of. */
+export const CAPABILITIES = ['tools', 'memory', 'mcp'] as const;
+
+/** Opens a session with the host; called again after the end of the one before. */
+export type OpenAgent = (
+  capabilities: readonly string[],
+  options: Pick<AgentOptions, 'onCapabilityChanged' | 'timeoutMs' | 'agentId'>,
+) => Promise<AgentSession>;
+
+/** What has changed. */
+export type Change =
+  | { readonly kind: 'tools' | 'prompts' | 'resources' }
+  | { readonly kind: 'resource'; readonly uri: string }
+  | { readonly kind: 'log'; readonly level: string; readonly logger: string; readonly data: unknown };
+
+/** The tools of a host, as they were last listed. */
+export interface ToolTable {
+  readonly listed: readonly McpTool[];
+  readonly byName: ReadonlyMap<string, ToolDescription>;
+}
+
+/** An open session with the clients of what was granted. */
+export interface OpenHost {
+  readonly agent: AgentSession;
+  readonly tools: ToolsClient | undefined;
+  readonly memory: MemoryCalls | undefined;
+  readonly mcp: McpClient | undefined;
+}
+
+export class HostSession {
+  readonly #openAgent: OpenAgent;
+  readonly #listeners = new Set<(change: Change) => void>();
+  #open: OpenHost | undefined;
+  #opening: Promise<OpenHost> | undefined;
+  #table: ToolTable | undefined;
+  #listing: Promise<ToolTable> | undefined;
+  #closed = false;
+
+  constructor(openAgent: OpenAgent) {
+    this.#openAgent = openAgent;
+  }
+
+  /** Calls `listener` for each change. Returns the function that ends it. */
+  onChange(listener: (change: Change) => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  /** The open session, else a promise of it: it rejects as connecting to the host does. */
+  ready(): OpenHost | Promise<OpenHost> {
+    if (this.#open !== undefined && this.#open.agent.state !== 'closed') return this.#open;
+    this.#opening ??= this.#start().finally(() => {
+      this.#opening = undefined;
+    });
+    return this.#opening;
+  }
+
+  /** True while nothing has closed it. */
+  get isOpen(): boolean {
+    return !this.#closed;
+  }
+
+  async #start(): Promise<OpenHost> {
+    if (this.#closed) throw fail('connection_lost', 'the session has ended');
+    const again = this.#open !== undefined;
+    this.#open = undefined;
+    this.#table = undefined;
+    const agent = await this.#openAgent(CAPABILITIES, {
+      agentId: 'mcp',
+      // The client decides how long it waits; the host has a limit of its own.
+      timeoutMs: 0,
+      onCapabilityChanged: (capability) => this.#capabilityChanged(capability),
+    });
+    if (this.#closed) {
+      await agent.close();
+      throw fail('connection_lost', 'the session has ended');
+    }
+    const has = (capability: string): boolean => agent.capabilities.get(capability)?.enabled === true;
+    this.#open = {
+      agent,
+      tools: has('tools') ? new ToolsClient(agent) : undefined,
+      memory: has('memory') ? new MemoryCalls(agent) : undefined,
+      mcp: has('mcp') ? new McpClient(agent) : undefined,
+    };
+    this.#open.mcp?.onNotification(({ method, params }) => this.#serverNotified(method, params));
+    // What the former session had may not be what this one has.
+    if (again) this.#capabilityChanged('tools');
+    return this.#open;
+  }
+
+  /** The tools: from the last list, which is made again after a change. */
+  async toolTable(): Promise<ToolTable> {
+    const host = await this.ready();
+    if (this.#table !== undefined) return this.#table;
+    this.#listing ??= this.#list(host).finally(() => {
+      this.#listing = undefined;
+    });
+    return this.#listing;
+  }
+
+  /** The last list, if nothing has changed since. */
+  get knownTools(): ToolTable | undefined {
+    return this.#table;
+  }
+
+  async #list({ tools, memory }: OpenHost): Promise<ToolTable> {
+    const listed = tools === undefined ? [] : await tools.list();
+    const byName = new Map(listed.map((tool) => [tool.name, tool]));
+    const own = memory === undefined ? [] : memoryTools.filter(({ name }) => !byName.has(name));
+    const table = { listed: [...listed.map(toolOf), ...own], byName };
+    this.#table = table;
+    return table;
+  }
+
+  /** True for a tool that is not of the host: one of its memory. */
+  isOwn(name: string, host: OpenHost): boolean {
+    return host.memory !== undefined && isMemoryTool(name) && this.#table?.byName.has(name) !== true;
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#listeners.clear();
+    void this.#open?.agent.close();
+  }
+
+  #capabilityChanged(capability: string): void {
+    if (capability === 'tools' || capability === 'memory') {
+      this.#table = undefined;
+      this.#notify({ kind: 'tools' });
+    }
+    if (capability === 'mcp') {
+      this.#notify({ kind: 'prompts' });
+      this.#notify({ kind: 'resources' });
+    }
+  }
+
+  /** Of a server behind the host. Its tools come as a change of the capability `tools`. */
+  #serverNotified(method: string, params: Readonly<Record<string, unknown>>): void {
+    if (method === 'notifications/prompts/list_changed') this.#notify({ kind: 'prompts' });
+    else if (method === 'notifications/resources/list_changed') this.#notify({ kind: 'resources' });
+    else if (method === 'notifications/resources/updated' && typeof params.uri === 'string')
+      this.#notify({ kind: 'resource', uri: params.uri });
+    else if (method === 'notifications/message') {
+      const { level, logger, data } = params;
+      this.#notify({ kind: 'log', level: String(level), logger: String(logger ?? 'mcp'), data });
+    }
+  }
+
+  #notify(change: Change): void {
+    for (const listener of [...this.#listeners]) listener(change);
+  }
+}
+
+/** Options of a call that ends with its request. */
+export const until = (signal: AbortSignal): CallOptions => ({ signal, timeoutMs: 0 });

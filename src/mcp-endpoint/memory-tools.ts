@@ -1,0 +1,171 @@
+/**
+ * The memory of the principal as tools, for clients that have no word for it: store, search, recall, forget. One memory for
+ * every client of a principal, so that what one stores another finds.
+ *
+ * Used by `host-session.ts` where the host grants `memory`.
+ */
+import type { MemoryTier } from '../capabilities/memory/client.ts';
+import { type Memory, type MemoryAgent, MemoryClient } from '../capabilities/memory/client.ts';
+import type { MemoryEntry } from '../capabilities/memory/messages.ts';
+import { fail } from '../wire/errors.ts';
+import { annotationsOf, type McpTool } from './tool-results.ts';
+
+type Arguments = Readonly<Record<string, unknown>>;
+
+/** The name of the memory that all clients share. */
+const NAMESPACE = 'mcp';
+const MAX_FOUND = 100;
+const TIERS: readonly string[] = ['working', 'episodic', 'semantic'];
+
+const text = (description: string) => ({ type: 'string', description });
+const texts = (description: string) => ({ type: 'array', items: { type: 'string' }, description });
+const schema = (properties: object, required: readonly string[] = []) => ({
+  type: 'object',
+  properties,
+  ...(required.length > 0 && { required }),
+  additionalProperties: false,
+});
+
+const KEY = text(
+  'The name of the fact, e.g. "user/timezone". Storing it again replaces the fact and keeps its history.',
+);
+const LIMIT = { type: 'integer', minimum: 1, maximum: MAX_FOUND, description: 'Entries at most. Default 10.' };
+const READS = annotationsOf(['reads'], true);
+
+/** The tools. */
+export const memoryTools: readonly McpTool[] = [
+  {
+    name: 'memory_store',
+    description:
+      'Remember a fact for later conversations, under a key. Use it for what the user says about themselves, decisions, and results worth keeping.',
+    inputSchema: schema(
+      {
+        key: KEY,
+        content: { description: 'The fact: a text, or any JSON.' },
+        tags: texts('Labels to find it by.'),
+        tier: {
+          enum: TIERS,
+          description: 'working: this conversation alone; episodic (default); semantic: general knowledge.',
+        },
+        ttl_seconds: { type: 'number', minimum: 0, description: 'It is deleted after this. Default: never.' },
+      },
+      ['key', 'content'],
+    ),
+    annotations: annotationsOf(['writes'], true),
+  },
+  {
+    name: 'memory_search',
+    description:
+      'Search what was remembered, by words and by meaning; the best match first. Without a query: the newest.',
+    inputSchema: schema({
+      query: text('Literal text; empty lists the newest entries.'),
+      tags: texts('Only entries with all of these labels.'),
+      limit: LIMIT,
+    }),
+    annotations: READS,
+  },
+  {
+    name: 'memory_recall',
+    description: 'The fact of one key as it holds now, with its earlier versions if asked for.',
+    inputSchema: schema({ key: KEY, history: { type: 'boolean', description: 'Also earlier versions.' } }, ['key']),
+    annotations: READS,
+  },
+  {
+    name: 'memory_forget',
+    description: 'Delete facts by key or tag, with all their versions.',
+    inputSchema: schema({ keys: texts('The keys.'), tags: texts('Everything with one of these labels.') }),
+    annotations: annotationsOf(['writes', 'destructive'], true),
+  },
+];
+
+const known: ReadonlySet<string> = new Set(memoryTools.map(({ name }) => name));
+export const isMemoryTool = (name: string): boolean => known.has(name);
+
+/** The memory of one session with a host. */
+export class MemoryCalls {
+  readonly #agent: MemoryAgent;
+  #memory: Promise<Memory> | undefined;
+
+  constructor(agent: MemoryAgent) {
+    this.#agent = agent;
+  }
+
+  /** Calls one of the tools; rejects with `schema_violation` and as the memory does. */
+  async call(name: string, args: Arguments, signal: AbortSignal): Promise<object> {
+    const memory = await this.#open();
+    switch (name) {
+      case 'memory_store':
+        return this.#store(memory, args, signal);
+      case 'memory_search':
+        return this.#search(memory, args, signal);
+      case 'memory_recall': {
+        const key = textIn(args, 'key');
+        const entries = args.history === true ? await memory.history(key, '', { signal }) : [];
+        const entry = await memory.get(key, {}, { signal });
+        if (entry === undefined) throw fail('not_found', `nothing is remembered under ${JSON.stringify(key)}`);
+        return { ...shownEntry(entry), ...(args.history === true && { history: entries.map(shownEntry) }) };
+      }
+      default: {
+        const keys = textsIn(args, 'keys');
+        const tags = textsIn(args, 'tags');
+        if (keys.length + tags.length === 0) throw fail('schema_violation', 'give keys or tags of what to forget');
+        return memory.forget({ keys, tags, tier: '' }, { signal });
+      }
+    }
+  }
+
+  #open(): Promise<Memory> {
+    // The agent id is part of what a memory belongs to, so that it must not depend on the client.
+    this.#memory ??= Promise.resolve(new MemoryClient(this.#agent).open({ namespace: NAMESPACE, agentId: 'mcp' }));
+    this.#memory.catch(() => {
+      this.#memory = undefined;
+    });
+    return this.#memory;
+  }
+
+  async #store(memory: Memory, args: Arguments, signal: AbortSignal): Promise<object> {
+    const { content, ttl_seconds, tier = 'episodic' } = args;
+    if (content === undefined) throw fail('schema_violation', '/content is missing');
+    if (!TIERS.includes(tier as string)) throw fail('schema_violation', `/tier must be one of ${TIERS.join(', ')}`);
+    const key = textIn(args, 'key');
+    const entry = {
+      key,
+      content,
+      tier: tier as MemoryTier,
+      tags: textsIn(args, 'tags'),
+      source: 'mcp',
+      ...(typeof ttl_seconds === 'number' && { ttl: ttl_seconds }),
+    };
+    const { errors } = await memory.store(entry, { signal });
+    if (errors[0] !== undefined) throw fail('tool_error', errors[0]);
+    return { stored: key };
+  }
+
+  async #search(memory: Memory, args: Arguments, signal: AbortSignal): Promise<object> {
+    const { query = '', limit = 10 } = args;
+    if (typeof query !== 'string') throw fail('schema_violation', '/query must be a text');
+    if (!Number.isInteger(limit) || (limit as number) < 1 || (limit as number) > MAX_FOUND) {
+      throw fail('schema_violation', `/limit must be a whole number from 1 to ${MAX_FOUND}`);
+    }
+    const page = await memory.search(query, { tags: textsIn(args, 'tags'), limit: limit as number }, { signal });
+    return { entries: page.entries.map(shownEntry), total: page.total };
+  }
+}
+
+/** What a client sees of an entry. */
+function shownEntry({ key, content, tier, tags = [], updated_at, score }: MemoryEntry): object {
+  const name = Object.keys(key).length === 1 && typeof key.key === 'string' ? key.key : key;
+  return { key: name, content, tier, tags, updated_at, score };
+}
+
+function textIn(args: Arguments, field: string): string {
+  const value = args[field];
+  if (typeof value === 'string' && value !== '') return value;
+  throw fail('schema_violation', `/${field} must be a text that is not empty`);
+}
+
+function textsIn(args: Arguments, field: string): string[] {
+  const value = args[field] ?? [];
+  if (Array.isArray(value) && value.every((each) => typeof each === 'string')) return value;
+  throw fail('schema_violation', `/${field} must be a list of texts`);
+}

@@ -1,0 +1,300 @@
+/**
+ * The requests of MCP clients in both eras: sorted by method, done by the host, replied as JSON-RPC.
+ *
+ * `session.ts` calls `serve` with the terms that hold and a way back.
+ * @see docs/mcp-server.md
+ */
+import type { CallEvent } from '../connection/call.ts';
+import { asError, HandfastError } from '../wire/errors.ts';
+import { isObject } from '../wire/json.ts';
+import { serveContents } from './contents.ts';
+import type { Change, HostSession, OpenHost } from './host-session.ts';
+import { until } from './host-session.ts';
+import { pageOf } from './pages.ts';
+import {
+  errorText,
+  INTERNAL_ERROR,
+  INVALID_PARAMS,
+  invalidParams,
+  isLogLevel,
+  LOG_LEVELS,
+  type LogLevel,
+  META_CAPABILITIES,
+  META_LOG_LEVEL,
+  META_SERVER,
+  META_SUBSCRIPTION,
+  META_VERSION,
+  METHOD_NOT_FOUND,
+  metaOf,
+  notificationText,
+  type Params,
+  RpcError,
+  resultText,
+  STATELESS_VERSIONS,
+  UNSUPPORTED_VERSION,
+} from './protocol.ts';
+import type { ServedRequest, Terms } from './served-request.ts';
+import { errorMembers, resultMembers } from './tool-results.ts';
+
+/** Name and version of this software, sent to clients. */
+export interface ServerInfo {
+  readonly name: string;
+  readonly title: string;
+  readonly version: string;
+}
+
+const INSTRUCTIONS =
+  'Tools of a Handfast host: files, search and programs of its workspace, and what its operator added. Facts stored with memory_store are there in later conversations.';
+
+/** The terms of a request that stands alone. Throws `RpcError` for an envelope that is incomplete or of another version. */
+export function termsOf(meta: Params): Terms {
+  const { [META_VERSION]: version, [META_CAPABILITIES]: capabilities, [META_LOG_LEVEL]: level } = meta;
+  if (typeof version !== 'string') throw invalidEnvelope(META_VERSION);
+  if (!isObject(capabilities)) throw invalidEnvelope(META_CAPABILITIES);
+  if (level !== undefined && !isLogLevel(level)) throw invalidEnvelope(META_LOG_LEVEL);
+  if (!STATELESS_VERSIONS.includes(version as never)) {
+    const data = { supported: [...STATELESS_VERSIONS], requested: version };
+    throw new RpcError(UNSUPPORTED_VERSION, `unsupported protocol version: ${version.slice(0, 64)}`, data, 400);
+  }
+  return { stateless: true, version, capabilities, logLevel: level };
+}
+
+const invalidEnvelope = (key: string): RpcError =>
+  new RpcError(INVALID_PARAMS, `_meta: ${key} is missing or invalid`, { envelope: { key } }, 400);
+
+export class McpRequests {
+  readonly host: HostSession;
+  readonly #server: ServerInfo;
+  /** Added to every result of a request that stands alone. */
+  readonly #stamp: string;
+
+  constructor(host: HostSession, server: ServerInfo) {
+    this.host = host;
+    this.#server = server;
+    this.#stamp = `"${META_SERVER}":${JSON.stringify(server)}`;
+  }
+
+  /** Serves a request: replies once, unless its signal aborts before. Never throws. */
+  serve(request: ServedRequest): void {
+    if (request.method === 'tools/call') this.#call(request);
+    else {
+      this.#reply(request).then(
+        (result) => {
+          if (result !== undefined && !request.signal.aborted)
+            this.finish(request, JSON.stringify(result).slice(1, -1));
+        },
+        (error) => this.fail(request, error),
+      );
+    }
+  }
+
+  /** Replies with a result, given as JSON members. */
+  finish({ id, terms, exchange }: ServedRequest, members: string, meta = ''): void {
+    const comma = members === '' ? '' : ',';
+    if (!terms.stateless) {
+      exchange.reply(resultText(id, meta === '' ? `{${members}}` : `{${members}${comma}"_meta":{${meta}}}`));
+      return;
+    }
+    const stamped = meta === '' ? this.#stamp : `${meta},${this.#stamp}`;
+    exchange.reply(resultText(id, `{${members}${comma}"resultType":"complete","_meta":{${stamped}}}`));
+  }
+
+  /** Replies with an error of JSON-RPC. */
+  fail({ id, exchange, signal }: Pick<ServedRequest, 'id' | 'exchange' | 'signal'>, thrown: unknown): void {
+    if (signal.aborted) return;
+    if (thrown instanceof RpcError) {
+      exchange.reply(errorText(id, thrown.code, thrown.message, thrown.data), thrown.status);
+      return;
+    }
+    const { code, message, retryable } = asError(thrown);
+    exchange.reply(errorText(id, INTERNAL_ERROR, `${code}: ${message}`, { code, retryable }));
+  }
+
+  /** What the host offers, as capabilities of a server. */
+  async capabilities(): Promise<object> {
+    const host = await this.host.ready();
+    return {
+      logging: {},
+      ...((host.tools ?? host.memory) && { tools: { listChanged: true } }),
+      ...(host.mcp && { prompts: { listChanged: true }, resources: { subscribe: true, listChanged: true } }),
+    };
+  }
+
+  get server(): ServerInfo {
+    return this.#server;
+  }
+
+  get instructions(): string {
+    return INSTRUCTIONS;
+  }
+
+  /** The result of a request; undefined where the reply was or will be sent otherwise. */
+  async #reply(request: ServedRequest): Promise<object | undefined> {
+    const { method, params, terms } = request;
+    switch (method) {
+      case 'tools/list': {
+        const { listed } = await this.host.toolTable();
+        return { ...pageOf('tools', listed, params), ...(terms.stateless && LIST_CACHE) };
+      }
+      case 'server/discover':
+        if (!terms.stateless) break;
+        return {
+          supportedVersions: STATELESS_VERSIONS,
+          capabilities: await this.capabilities(),
+          instructions: INSTRUCTIONS,
+          ...LIST_CACHE,
+        };
+      case 'subscriptions/listen':
+        if (!terms.stateless) break;
+        await this.#listen(request);
+        return undefined;
+      case 'ping':
+        if (terms.stateless) break;
+        return {};
+    }
+    const result = await serveContents(await this.host.ready(), request);
+    if (result !== undefined) return result;
+    throw new RpcError(
+      METHOD_NOT_FOUND,
+      `unknown method: ${method.slice(0, 64)}`,
+      undefined,
+      terms.stateless ? 404 : 200,
+    );
+  }
+
+  #call(request: ServedRequest): void {
+    const host = this.host.ready();
+    const table = this.host.knownTools;
+    if (table === undefined || isPromise(host)) {
+      // The list says which tools return structured results.
+      Promise.resolve(host)
+        .then(async (opened) => {
+          await this.host.toolTable();
+          this.#callOf(opened, request);
+        })
+        .catch((error) => this.fail(request, error));
+    } else this.#callOf(host, request);
+  }
+
+  #callOf(host: OpenHost, request: ServedRequest): void {
+    const { params, signal } = request;
+    const { name, arguments: args = {} } = params;
+    if (signal.aborted) return;
+    if (typeof name !== 'string') return this.fail(request, invalidParams('params.name must be a string'));
+    if (!isObject(args)) return this.fail(request, invalidParams('params.arguments must be an object'));
+    if (this.host.isOwn(name, host)) {
+      host.memory!.call(name, args, signal).then(
+        (data) => this.finish(request, `"content":[{"type":"text","text":${JSON.stringify(JSON.stringify(data))}}]`),
+        (error) => this.#callFailed(request, error),
+      );
+      return;
+    }
+    if (host.tools === undefined) return this.fail(request, unknownTool(name));
+    const tool = this.host.knownTools?.byName.get(name);
+    host.tools.call(name, args, { ...until(signal), ...eventsOf(request) }).then(
+      (result) => {
+        if (!signal.aborted) this.finish(request, resultMembers(result, tool));
+      },
+      (error) => this.#callFailed(request, error),
+    );
+  }
+
+  /** What a tool failed with is a result that its caller's model reads; that there is no such tool is not. */
+  #callFailed(request: ServedRequest, thrown: unknown): void {
+    if (request.signal.aborted) return;
+    const error = thrown instanceof HandfastError ? thrown : asError(thrown);
+    if (error.code === 'unknown_tool') return this.fail(request, unknownTool(String(request.params.name)));
+    const { members, meta } = errorMembers(error);
+    this.finish(request, members, meta);
+  }
+
+  /** Changes that the client asked for, until it cancels. */
+  async #listen(request: ServedRequest): Promise<void> {
+    const { id, params, exchange, signal } = request;
+    const { notifications } = params;
+    if (!isObject(notifications)) throw invalidParams('params.notifications must be an object');
+    const host = await this.host.ready();
+    const uris = (Array.isArray(notifications.resourceSubscriptions) ? notifications.resourceSubscriptions : []).filter(
+      (uri) => typeof uri === 'string',
+    );
+    const tools = notifications.toolsListChanged === true && (host.tools ?? host.memory) !== undefined;
+    const prompts = notifications.promptsListChanged === true && host.mcp !== undefined;
+    const resources = notifications.resourcesListChanged === true && host.mcp !== undefined;
+    const subscribed = host.mcp === undefined ? [] : uris.slice(0, MAX_SUBSCRIPTIONS);
+    for (const uri of subscribed) await host.mcp?.subscribe(uri, '', until(signal));
+    const honoured = {
+      ...(tools && { toolsListChanged: true }),
+      ...(prompts && { promptsListChanged: true }),
+      ...(resources && { resourcesListChanged: true }),
+      ...(subscribed.length > 0 && { resourceSubscriptions: subscribed }),
+    };
+    const _meta = { [META_SUBSCRIPTION]: id };
+    exchange.notify(notificationText('notifications/subscriptions/acknowledged', { notifications: honoured, _meta }));
+    if (Object.keys(honoured).length === 0)
+      return this.finish(request, '', `"${META_SUBSCRIPTION}":${JSON.stringify(id)}`);
+    const wanted = { tools, prompts, resources };
+    const end = this.host.onChange((change) => {
+      if (
+        change.kind === 'log' ||
+        (change.kind === 'resource' ? !subscribed.includes(change.uri) : !wanted[change.kind])
+      )
+        return;
+      const { method, params: content } = changeNotification(change);
+      exchange.notify(notificationText(method, { ...content, _meta }));
+    });
+    signal.addEventListener('abort', end, { once: true });
+    if (signal.aborted) end();
+  }
+}
+
+/** Resources that one request may listen for. */
+const MAX_SUBSCRIPTIONS = 256;
+
+/** Lists depend on the principal, and changes are announced only to clients that listen. */
+const LIST_CACHE = { ttlMs: 0, cacheScope: 'private' };
+
+/** The notification of a change. */
+export function changeNotification(change: Exclude<Change, { kind: 'log' }>): { method: string; params: object } {
+  if (change.kind === 'resource') return { method: 'notifications/resources/updated', params: { uri: change.uri } };
+  return { method: `notifications/${change.kind}/list_changed`, params: {} };
+}
+
+/** The events that the client asked for: progress by a token, logs by a level. */
+function eventsOf({ params, terms, exchange, signal }: ServedRequest): { onEvent?: (event: CallEvent) => void } {
+  const { progressToken } = metaOf(params);
+  const { logLevel } = terms;
+  if (progressToken === undefined && logLevel === undefined) return {};
+  let last = Number.NEGATIVE_INFINITY;
+  return {
+    onEvent({ kind, data }) {
+      if (signal.aborted) return;
+      if (kind === 'progress' && progressToken !== undefined) {
+        const { progress = data.pct, total = data.progress === undefined ? 100 : undefined, message } = data;
+        // It must increase with every notification.
+        if (typeof progress !== 'number' || progress <= last) return;
+        last = progress;
+        const content = {
+          progressToken,
+          progress,
+          ...(total !== undefined && { total }),
+          ...(typeof message === 'string' && message !== '' && { message }),
+        };
+        exchange.notify(notificationText('notifications/progress', content));
+      } else if (kind === 'log' && logLevel !== undefined) {
+        const level = isLogLevel(data.level) ? data.level : data.level === 'warn' ? 'warning' : 'info';
+        if (isAtLeast(level, logLevel)) exchange.notify(logText(level, 'handfast', data.message ?? data));
+      }
+    },
+  };
+}
+
+export const isAtLeast = (level: LogLevel, least: LogLevel): boolean =>
+  LOG_LEVELS.indexOf(level) >= LOG_LEVELS.indexOf(least);
+
+export const logText = (level: LogLevel, logger: string, data: unknown): string =>
+  notificationText('notifications/message', { level, logger, data });
+
+const unknownTool = (name: string): RpcError => invalidParams(`unknown tool: ${name.slice(0, 128)}`);
+
+const isPromise = (value: unknown): value is Promise<OpenHost> =>
+  typeof (value as { then?: unknown }).then === 'function';

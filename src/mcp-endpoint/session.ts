@@ -1,0 +1,174 @@
+/**
+ * One MCP client with a connection or an HTTP session: its terms, its running requests, the notifications that belong to no request.
+ *
+ * Used by `stdio.ts`. A client on pipes may also send requests that stand alone; each then has
+ * terms of its own.
+ */
+import {
+  errorText,
+  INVALID_REQUEST,
+  invalidParams,
+  isLogLevel,
+  META_VERSION,
+  metaOf,
+  notificationText,
+  type Params,
+  type Received,
+  type RequestId,
+  RpcError,
+  resultText,
+  SERVER_ERROR,
+  SESSION_VERSIONS,
+} from './protocol.ts';
+import { changeNotification, isAtLeast, logText, type McpRequests, termsOf } from './requests.ts';
+import type { Exchange, Terms } from './served-request.ts';
+
+/** Requests of one client that run at once. */
+export const MAX_RUNNING = 1_024;
+
+const NO_SIGNAL = new AbortController().signal;
+
+export class McpSession {
+  readonly #requests: McpRequests;
+  readonly #unasked: (text: string) => void;
+  readonly #running = new Map<RequestId, AbortController>();
+  #terms: Terms | undefined;
+  #endChanges: (() => void) | undefined;
+
+  /** @param unasked sends a notification that belongs to no request */
+  constructor(requests: McpRequests, unasked: (text: string) => void) {
+    this.#requests = requests;
+    this.#unasked = unasked;
+  }
+
+  /** The revision that was agreed on; undefined before `initialize`. */
+  get version(): string | undefined {
+    return this.#terms?.version;
+  }
+
+  get running(): number {
+    return this.#running.size;
+  }
+
+  /** Serves a message. What has no reply leaves the exchange alone. */
+  receive(received: Received, exchange: Exchange): void {
+    switch (received.kind) {
+      case 'request':
+        return this.#request(received.id, received.method, received.params, exchange);
+      case 'notification':
+        if (received.method === 'notifications/cancelled') this.#cancelled(received.params);
+        return;
+      case 'invalid':
+        return exchange.reply(errorText(received.id, INVALID_REQUEST, received.reason), 400);
+    }
+  }
+
+  /** Ends every running request and tells the client nothing more. */
+  close(): void {
+    this.#endChanges?.();
+    for (const controller of this.#running.values()) controller.abort();
+    this.#running.clear();
+  }
+
+  #request(id: RequestId, method: string, params: Params, exchange: Exchange): void {
+    if (method === 'initialize' && !(META_VERSION in metaOf(params))) return this.#initialize(id, params, exchange);
+    let terms: Terms;
+    try {
+      terms = this.#termsFor(params);
+    } catch (error) {
+      return this.#requests.fail({ id, exchange, signal: NO_SIGNAL }, error);
+    }
+    if (method === 'logging/setLevel' && !terms.stateless) return this.#setLevel(id, params, exchange);
+    if (this.#running.has(id)) {
+      return exchange.reply(errorText(id, INVALID_REQUEST, 'a request with this id is running'), 400);
+    }
+    if (this.#running.size >= MAX_RUNNING) {
+      return exchange.reply(
+        errorText(id, SERVER_ERROR, `${MAX_RUNNING} requests are running; wait for one to end`),
+        429,
+      );
+    }
+    const controller = new AbortController();
+    this.#running.set(id, controller);
+    this.#requests.serve({
+      id,
+      method,
+      params,
+      terms,
+      signal: controller.signal,
+      exchange: {
+        reply: (text, status) => {
+          this.#running.delete(id);
+          exchange.reply(text, status);
+        },
+        notify: (text) => exchange.notify(text),
+      },
+    });
+  }
+
+  /** A request with a version in `_meta` stands alone. Throws `RpcError` for one that has none before `initialize`. */
+  #termsFor(params: Params): Terms {
+    const meta = metaOf(params);
+    if (META_VERSION in meta) return termsOf(meta);
+    if (this.#terms === undefined) throw new RpcError(INVALID_REQUEST, 'send initialize first', undefined, 400);
+    return this.#terms;
+  }
+
+  #initialize(id: RequestId, params: Params, exchange: Exchange): void {
+    if (this.#terms !== undefined) {
+      return exchange.reply(errorText(id, INVALID_REQUEST, 'the session is initialized already'), 400);
+    }
+    const { protocolVersion: asked, capabilities } = params;
+    // One that is not served gets the newest that is, as the protocol says.
+    const version = SESSION_VERSIONS.find((each) => each === asked) ?? SESSION_VERSIONS[0];
+    const terms: Terms = {
+      stateless: false,
+      version,
+      capabilities: (typeof capabilities === 'object' && capabilities !== null ? capabilities : {}) as Params,
+      logLevel: 'info',
+    };
+    this.#terms = terms;
+    this.#requests.capabilities().then(
+      (offered) => {
+        this.#followChanges();
+        const { server: serverInfo, instructions } = this.#requests;
+        const result = { protocolVersion: version, capabilities: offered, serverInfo, instructions };
+        exchange.reply(resultText(id, JSON.stringify(result)));
+      },
+      (error) => {
+        this.#terms = undefined;
+        this.#requests.fail({ id, exchange, signal: NO_SIGNAL }, error);
+      },
+    );
+  }
+
+  #setLevel(id: RequestId, { level }: Params, exchange: Exchange): void {
+    if (!isLogLevel(level)) {
+      const { code, message } = invalidParams('params.level is not a level of log messages');
+      return exchange.reply(errorText(id, code, message));
+    }
+    this.#terms = { ...(this.#terms as Terms), logLevel: level };
+    exchange.reply(resultText(id, '{}'));
+  }
+
+  #cancelled({ requestId }: Params): void {
+    const controller = this.#running.get(requestId as RequestId);
+    if (controller === undefined) return;
+    this.#running.delete(requestId as RequestId);
+    controller.abort();
+  }
+
+  #followChanges(): void {
+    this.#endChanges = this.#requests.host.onChange((change) => {
+      if (change.kind === 'log') {
+        const { level, logger, data } = change;
+        const least = this.#terms?.logLevel;
+        if (isLogLevel(level) && least !== undefined && isAtLeast(level, least))
+          this.#unasked(logText(level, logger, data));
+        return;
+      }
+      const { method, params } = changeNotification(change);
+      this.#unasked(notificationText(method, params));
+    });
+  }
+}

@@ -1,0 +1,210 @@
+/**
+ * The tokens of one MCP server over HTTP: read from the file of its sign-in, renewed before they expire and when the server refuses
+ * them, once for all processes of the user. What a person has to do is left to `sign-in.ts`.
+ *
+ * Used by `connection.ts` for each request, and by `server.ts`, which reports `needs_auth`.
+ */
+import { orAborted } from '../base/race.ts';
+import type { Clock } from '../base/timer-queue.ts';
+import { fail, HandfastError } from '../wire/errors.ts';
+import { checkedFetch } from './checked-fetch.ts';
+import { loadMcpClient } from './sdk.ts';
+import type { SignInFile, StoredSignIn } from './sign-in-file.ts';
+
+/** Our client at the authorization server, where it was registered by hand. */
+export interface OAuthSettings {
+  readonly clientId?: string | undefined;
+  readonly clientSecret?: string | undefined;
+  /** Address of the document that describes our client, for authorization servers that read one. */
+  readonly clientMetadataUrl?: string | undefined;
+  /** The only authorization server that may be used. */
+  readonly issuer?: string | undefined;
+  readonly scope?: string | undefined;
+  /** Port of the address a browser comes back to, where it is registered. */
+  readonly callbackPort?: number | undefined;
+}
+
+export interface McpAuthorizationOptions {
+  /** Name of the server. */
+  readonly name: string;
+  readonly url: string;
+  readonly file: SignInFile;
+  readonly settings?: OAuthSettings | undefined;
+  /** Epoch milliseconds. */
+  readonly now?: () => number;
+  readonly monotonic?: Clock['monotonic'];
+}
+
+/** What a server asks for when it refuses a request. */
+export interface Challenge {
+  readonly scope?: string | undefined;
+  readonly resourceMetadataUrl?: URL | undefined;
+}
+
+/** Renewed this long before its end: a request takes its time. */
+const EARLY_S = 30;
+/** Longest renewal, with the wait for that of another process. */
+const RENEW_MS = 60_000;
+/** What other processes store is seen after this. */
+const READ_EVERY_MS = 1_000;
+
+export class McpAuthorization {
+  readonly name: string;
+  readonly url: string;
+  readonly file: SignInFile;
+  readonly settings: OAuthSettings;
+  readonly #now: () => number;
+  readonly #monotonic: () => number;
+  #stored: StoredSignIn | undefined;
+  #readAt = Number.NEGATIVE_INFINITY;
+  /** The server refused it, and it cannot be renewed. */
+  #refused: string | undefined;
+  #renewing: Promise<void> | undefined;
+
+  constructor({
+    name,
+    url,
+    file,
+    settings = {},
+    now = Date.now,
+    monotonic = () => performance.now(),
+  }: McpAuthorizationOptions) {
+    this.name = name;
+    this.url = url;
+    this.file = file;
+    this.settings = settings;
+    this.#now = now;
+    this.#monotonic = monotonic;
+  }
+
+  /** The token for a request; undefined without a sign-in. Rejects with `unauthorized` where it has expired and cannot be renewed. */
+  async token(signal: AbortSignal): Promise<string | undefined> {
+    const { tokens, expiresAt } = await this.#current();
+    if (tokens === undefined) return undefined;
+    if (expiresAt !== undefined && expiresAt - EARLY_S <= this.#now() / 1_000 && tokens.refresh_token !== undefined) {
+      await this.#renewOnce(tokens.access_token, signal);
+    }
+    return this.#stored?.tokens?.access_token;
+  }
+
+  /**
+   * The server refused `token`: resolves when there is another one. Rejects with `unauthorized` when a person has to sign in, and with
+   * `unreachable` when the authorization server does not answer.
+   */
+  async refused(token: string | undefined, challenge: Challenge, signal: AbortSignal): Promise<void> {
+    this.#readAt = Number.NEGATIVE_INFINITY;
+    const { tokens } = await this.#current();
+    if (tokens !== undefined && tokens.access_token !== token) return;
+    if (tokens?.refresh_token === undefined) throw await this.needed(challenge);
+    await this.#renewOnce(tokens.access_token, signal, challenge);
+  }
+
+  /** The error that says that a person has to sign in; what the server asked for is stored for that. Never rejects. */
+  async needed({ scope, resourceMetadataUrl }: Challenge): Promise<HandfastError> {
+    const token = this.#stored?.tokens?.access_token;
+    this.#refused = token;
+    const asked = {
+      ...(scope && { scope }),
+      ...(resourceMetadataUrl && { resourceMetadataUrl: resourceMetadataUrl.href }),
+    };
+    const noted = async (stored: StoredSignIn): Promise<StoredSignIn> =>
+      JSON.stringify(stored.challenge ?? {}) === JSON.stringify(asked) ? stored : { ...stored, challenge: asked };
+    // Without it a sign-in asks the server again.
+    await this.file.change(AbortSignal.timeout(RENEW_MS), noted).catch(() => {});
+    // The next request is to see what a sign-in stores.
+    this.#readAt = Number.NEGATIVE_INFINITY;
+    return this.#needsSignIn(scope === undefined || token === undefined ? '' : ` for ${scope.slice(0, 100)}`);
+  }
+
+  /** There is a token that was not refused. Never rejects. */
+  async hasToken(): Promise<boolean> {
+    this.#readAt = Number.NEGATIVE_INFINITY;
+    const { tokens } = await this.#current().catch((): StoredSignIn => ({ server: this.url }));
+    return tokens !== undefined && tokens.access_token !== this.#refused;
+  }
+
+  async #current(): Promise<StoredSignIn> {
+    if (this.#stored !== undefined && this.#monotonic() - this.#readAt < READ_EVERY_MS) return this.#stored;
+    this.#stored = await this.file.read();
+    this.#readAt = this.#monotonic();
+    return this.#stored;
+  }
+
+  /** One renewal in this process; the lock of the file sees to the others. */
+  async #renewOnce(token: string, signal: AbortSignal, challenge: Challenge = {}): Promise<void> {
+    // It is not the caller's alone, so its end does not end it.
+    this.#renewing ??= this.#renew(token, AbortSignal.timeout(RENEW_MS)).finally(() => {
+      this.#renewing = undefined;
+    });
+    try {
+      await orAborted(this.#renewing, signal);
+    } catch (error) {
+      if ((error as HandfastError).code === 'unauthorized') throw await this.needed(challenge);
+      throw error;
+    }
+  }
+
+  async #renew(token: string, signal: AbortSignal): Promise<void> {
+    const sdk = await loadMcpClient();
+    let failure: HandfastError | undefined;
+    this.#stored = await this.file.change(signal, async (stored) => {
+      const { tokens, client, discovery, expiresAt: _, ...rest } = stored;
+      // Another process has renewed it meanwhile.
+      if (tokens === undefined || tokens.access_token !== token) return stored;
+      const { refresh_token: refreshToken } = tokens;
+      if (refreshToken === undefined || client === undefined || discovery === undefined) {
+        failure = this.#needsSignIn();
+        return stored;
+      }
+      const { authorizationServerUrl, authorizationServerMetadata, resourceMetadata } = discovery as {
+        readonly authorizationServerUrl: string;
+        readonly authorizationServerMetadata?: object;
+        readonly resourceMetadata?: { readonly resource: string };
+      };
+      try {
+        const renewed = await sdk.refreshAuthorization(authorizationServerUrl, {
+          ...(authorizationServerMetadata && { metadata: authorizationServerMetadata as never }),
+          clientInformation: clientOf(client, this.settings) as never,
+          refreshToken,
+          ...(resourceMetadata && { resource: new URL(resourceMetadata.resource) }),
+          fetchFn: checkedFetch(this.url, signal) as never,
+        });
+        return { ...stored, ...granted({ scope: tokens.scope, ...renewed }, this.#now()) };
+      } catch (thrown) {
+        const { code, message } = thrown as { readonly code?: unknown; readonly message: string };
+        if (code === 'invalid_grant') {
+          failure = this.#needsSignIn();
+          return { ...rest, client, discovery };
+        }
+        if (code === 'invalid_client' || code === 'unauthorized_client') {
+          failure = this.#needsSignIn();
+          return { ...rest, discovery };
+        }
+        if (thrown instanceof HandfastError && thrown.code !== 'login_failed') throw thrown;
+        throw fail('unreachable', `the sign-in cannot be renewed now: ${message}`, {}, thrown);
+      }
+    });
+    this.#readAt = this.#monotonic();
+    if (failure !== undefined) throw failure;
+    if (this.#stored.tokens === undefined) throw this.#needsSignIn();
+  }
+
+  #needsSignIn(what = ''): HandfastError {
+    return fail('unauthorized', `it asks for a sign-in${what}: handfast mcp login ${this.name}`);
+  }
+}
+
+/** The part of what is stored that a reply with tokens gives. */
+export function granted(
+  tokens: { readonly access_token: string; readonly expires_in?: number | undefined },
+  now: number,
+): Pick<StoredSignIn, 'tokens' | 'expiresAt'> {
+  const { expires_in: seconds } = tokens;
+  return { tokens, ...(seconds !== undefined && { expiresAt: Math.floor(now / 1_000) + seconds }) };
+}
+
+/** The registration, with the secret of the configuration, which is not stored. */
+export function clientOf(client: Readonly<Record<string, unknown>>, { clientId, clientSecret }: OAuthSettings): object {
+  if (clientId === undefined) return client;
+  return { ...client, client_id: clientId, ...(clientSecret !== undefined && { client_secret: clientSecret }) };
+}

@@ -1,0 +1,103 @@
+/**
+ * What is stored of the sign-in to one MCP server: a private file of this user, and a lock that all processes of the user share. A
+ * change is made under the lock, on what the file says then.
+ *
+ * Used by `authorization.ts`, which renews tokens, and by `sign-in.ts`.
+ */
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+import { acquireFileLock } from '../base/file-lock.ts';
+import { type Log, silentLog } from '../base/log.ts';
+import { ensurePrivateFolder, readPrivateFile, removePrivateFile, writePrivateFile } from '../base/private-file.ts';
+import { sleep } from '../base/sleep.ts';
+import { fail } from '../wire/errors.ts';
+import { isObject } from '../wire/json.ts';
+
+/** The members that the client of the protocol defines are stored as it gave them. */
+export interface StoredSignIn {
+  /** The resource: the address of the server. Tokens go nowhere else. */
+  readonly server: string;
+  /** The authorization server that all of this is from. */
+  readonly issuer?: string;
+  /** Our registration there. */
+  readonly client?: Readonly<Record<string, unknown>>;
+  /** The address that the registration lets a browser come back to. */
+  readonly redirectUri?: string;
+  readonly tokens?: {
+    readonly access_token: string;
+    readonly refresh_token?: string;
+    readonly scope?: string;
+    readonly [member: string]: unknown;
+  };
+  /** Epoch seconds; undefined: not known. */
+  readonly expiresAt?: number;
+  /** What discovery found. */
+  readonly discovery?: Readonly<Record<string, unknown>>;
+  /** What the server asked for when it refused last. */
+  readonly challenge?: { readonly scope?: string; readonly resourceMetadataUrl?: string };
+}
+
+/** Longest wait for another process that renews: longer than a request to an authorization server may take. */
+const LOCK_MS = 45_000;
+const LOCK_POLL_MS = 20;
+
+export class SignInFile {
+  readonly #folder: string;
+  readonly #file: string;
+  readonly #server: string;
+  readonly #log: Log;
+
+  /** @param folder that of all sign-ins to MCP servers */
+  constructor(folder: string, name: string, server: string, log: Log = silentLog) {
+    this.#folder = folder;
+    this.#server = server;
+    this.#log = log;
+    this.#file = join(folder, `${name}-${createHash('sha256').update(server).digest('hex').slice(0, 16)}.json`);
+  }
+
+  /** Empty where nothing is stored, or what is stored is of another server. Rejects with `config_invalid`. */
+  async read(): Promise<StoredSignIn> {
+    const text = await readPrivateFile(this.#file, this.#log);
+    const empty: StoredSignIn = { server: this.#server };
+    if (text === undefined) return empty;
+    try {
+      const stored: unknown = JSON.parse(text);
+      if (isObject(stored) && stored.server === this.#server) return stored as unknown as StoredSignIn;
+    } catch {
+      // Damaged: as if nothing was stored, and the next sign-in writes it whole.
+    }
+    return empty;
+  }
+
+  /**
+   * Runs `work` with what is stored while no other process changes it, and stores what it returns: undefined removes it, the same
+   * object changes nothing. Rejects with `timeout` where another process has the lock too long, and as `work` does.
+   */
+  async change(
+    signal: AbortSignal,
+    work: (stored: StoredSignIn) => Promise<StoredSignIn | undefined>,
+  ): Promise<StoredSignIn> {
+    const release = await this.#lock(signal);
+    try {
+      const stored = await this.read();
+      const changed = await work(stored);
+      if (changed === undefined) await removePrivateFile(this.#file);
+      else if (changed !== stored) await writePrivateFile(this.#file, `${JSON.stringify(changed, null, 1)}\n`);
+      return changed ?? { server: this.#server };
+    } finally {
+      release();
+    }
+  }
+
+  async #lock(signal: AbortSignal): Promise<() => void> {
+    await ensurePrivateFolder(this.#folder);
+    const bound = AbortSignal.timeout(LOCK_MS);
+    for (;;) {
+      signal.throwIfAborted();
+      const release = acquireFileLock(`${this.#file}.lock`);
+      if (release !== undefined) return release;
+      if (bound.aborted) throw fail('timeout', 'another process has been changing this sign-in for too long');
+      await sleep(LOCK_POLL_MS);
+    }
+  }
+}

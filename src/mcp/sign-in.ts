@@ -1,0 +1,287 @@
+/**
+ * Signing in to an MCP server, which a person does in a browser: finds the authorization server, registers this program there if need
+ * be, sends the person to it, and stores the tokens that come back. And signing out.
+ *
+ * Called by `handfast mcp login` and `logout`. The protocol's own checks (PKCE, state, issuer, resource) are those of the
+ * official client.
+ * @see docs/mcp.md#sign-in
+ */
+import { type Arrival, openCallback } from '../base/http/sign-in-callback.ts';
+import { orAborted } from '../base/race.ts';
+import { asError, fail, HandfastError } from '../wire/errors.ts';
+import { clientOf, granted, McpAuthorization } from './authorization.ts';
+import { type CheckedFetch, checkedFetch, checkedPage } from './checked-fetch.ts';
+import { connectMcp } from './connection.ts';
+import { loadMcpClient, type McpSdk } from './sdk.ts';
+import type { StoredSignIn } from './sign-in-file.ts';
+
+export interface SignInOptions {
+  readonly signal: AbortSignal;
+  /** Shows the person where to go. */
+  readonly show: (address: string) => void;
+  /** The address the browser was sent back to, for a browser that is not on this machine. */
+  readonly pasted?: Promise<string> | undefined;
+  /** Epoch milliseconds. */
+  readonly now?: () => number;
+}
+
+type Provider = NonNullable<Parameters<McpSdk['auth']>[0]>;
+type Discovery = Awaited<ReturnType<McpSdk['discoverOAuthServerInfo']>> & { resourceMetadataUrl?: string };
+
+const issuerOf = ({ authorizationServerMetadata, authorizationServerUrl }: Discovery): string =>
+  authorizationServerMetadata?.issuer ?? authorizationServerUrl;
+
+const CALLBACK_PATH = '/callback';
+/** How long finding out what the server asks for may take. */
+const PROBE_MS = 30_000;
+/** How long a person may take. */
+const PERSON_MS = 15 * 60_000;
+
+/**
+ * Signs in. Rejects with `login_failed`, `not_configured` without the official client, and with the reason of the signal.
+ */
+export async function signIn(authorization: McpAuthorization, options: SignInOptions): Promise<void> {
+  const { signal, now = Date.now } = options;
+  const { url, file } = authorization;
+  const sdk = await loadMcpClient();
+  try {
+    const before = await asked(authorization, signal);
+    const fetch = checkedFetch(url, signal);
+    const discovery = await discovered(sdk, authorization, before, fetch);
+    const issuer = issuerOf(discovery);
+    const known =
+      before.issuer === issuer ? before : { server: url, ...(before.challenge && { challenge: before.challenge }) };
+    const result = await throughBrowser(sdk, authorization, known, discovery, options);
+    await file.change(signal, async () => ({
+      server: url,
+      issuer,
+      ...result,
+      ...granted(result.tokens, now()),
+      discovery: { ...discovery },
+    }));
+  } catch (thrown) {
+    signal.throwIfAborted();
+    throw loginFailure(thrown);
+  }
+}
+
+/** Forgets a sign-in, after revoking its tokens where the authorization server does that. False: there was none. */
+export async function signOut(authorization: McpAuthorization, signal: AbortSignal): Promise<boolean> {
+  let wasThere = false;
+  await authorization.file.change(signal, async (stored) => {
+    wasThere = stored.tokens !== undefined;
+    // What cannot be revoked expires.
+    if (wasThere) await revoke(authorization, stored, checkedFetch(authorization.url, signal)).catch(() => {});
+    return undefined;
+  });
+  return wasThere;
+}
+
+/** What is stored, with what the server asks for: it is asked where it was not asked yet. */
+async function asked({ name, url, file, settings }: McpAuthorization, signal: AbortSignal): Promise<StoredSignIn> {
+  const stored = await file.read();
+  if (stored.challenge !== undefined) return stored;
+  const probe = new McpAuthorization({ name, url, file, settings });
+  const bound = AbortSignal.any([signal, AbortSignal.timeout(PROBE_MS)]);
+  const options = { cwd: '/', signal: bound, authorization: probe };
+  const connecting = connectMcp({ http: { url } }, options).then((connection) => connection.end());
+  // It refuses, which is stored; one that does not refuse yet may still have a sign-in.
+  await connecting.catch((thrown: unknown) => {
+    signal.throwIfAborted();
+    if (asError(thrown).code !== 'unauthorized') throw thrown;
+  });
+  return file.read();
+}
+
+async function discovered(
+  sdk: McpSdk,
+  { url, settings }: McpAuthorization,
+  { issuer: before, challenge = {} }: StoredSignIn,
+  fetchFn: CheckedFetch,
+): Promise<Discovery> {
+  const { resourceMetadataUrl } = challenge;
+  let refusal: unknown;
+  const discovering = sdk.discoverOAuthServerInfo(url, {
+    ...(resourceMetadataUrl !== undefined && { resourceMetadataUrl: new URL(resourceMetadataUrl) }),
+    fetchFn: ((address: string | URL, init: object) =>
+      fetchFn(address, init).catch((thrown: unknown) => {
+        refusal ??= thrown;
+        throw thrown;
+      })) as never,
+  });
+  const found = await discovering.catch((thrown: unknown) => {
+    throw refusal ?? thrown;
+  });
+  // The official client does without metadata that it could not get.
+  if (refusal !== undefined) throw refusal;
+  const issuer = issuerOf(found);
+  const expected = settings.issuer ?? (settings.clientSecret === undefined ? undefined : before);
+  if (expected !== undefined && expected !== issuer) {
+    const advice = settings.issuer === undefined ? '; handfast mcp logout forgets the other one' : '';
+    throw fail('login_failed', `the server names the authorization server ${issuer}, not ${expected}${advice}`);
+  }
+  return { ...found, ...(resourceMetadataUrl !== undefined && { resourceMetadataUrl }) };
+}
+
+type Result = Pick<StoredSignIn, 'client' | 'redirectUri'> & { readonly tokens: NonNullable<StoredSignIn['tokens']> };
+
+async function throughBrowser(
+  sdk: McpSdk,
+  authorization: McpAuthorization,
+  known: StoredSignIn,
+  discovery: Discovery,
+  { signal, show, pasted, now = Date.now }: SignInOptions,
+): Promise<Result> {
+  const { url, settings } = authorization;
+  const issuer = issuerOf(discovery);
+  const ports = [settings.callbackPort, portOf(known.redirectUri)].filter((port) => port !== undefined);
+  const callback = await openCallback(CALLBACK_PATH, ports);
+  try {
+    const { redirectUri } = callback;
+    if (settings.callbackPort !== undefined && portOf(redirectUri) !== settings.callbackPort) {
+      throw fail('login_failed', `port ${settings.callbackPort}, which the sign-in comes back to, is in use`);
+    }
+    const state = crypto.randomUUID();
+    let page: URL | undefined;
+    let verifier = '';
+    let tokens: Result['tokens'] | undefined;
+    let client = usableClient(known, redirectUri, issuer, authorization, now());
+    const scopes = sdk.computeScopeUnion(settings.scope, known.tokens?.scope, known.challenge?.scope);
+    const provider: Provider = {
+      redirectUrl: redirectUri,
+      clientMetadata: {
+        client_name: 'Handfast',
+        redirect_uris: [redirectUri],
+        grant_types: ['authorization_code', 'refresh_token'],
+        response_types: ['code'],
+        // A program of a user has no secret to prove itself with.
+        ...(discovery.authorizationServerMetadata?.token_endpoint_auth_methods_supported?.includes('none') && {
+          token_endpoint_auth_method: 'none',
+        }),
+        ...(settings.scope && { scope: settings.scope }),
+      },
+      ...(settings.clientMetadataUrl && { clientMetadataUrl: settings.clientMetadataUrl }),
+      state: () => state,
+      clientInformation: () => client as never,
+      saveClientInformation: (saved) => {
+        client = { ...saved };
+      },
+      // A sign-in is a new one: tokens of before are not renewed by it.
+      tokens: () => undefined,
+      saveTokens: (saved) => {
+        tokens = { ...saved } as Result['tokens'];
+      },
+      redirectToAuthorization: (address) => {
+        page = checkedPage(address, url);
+      },
+      saveCodeVerifier: (saved) => {
+        verifier = saved;
+      },
+      codeVerifier: () => verifier,
+      discoveryState: () => discovery as never,
+      saveDiscoveryState: () => {},
+      invalidateCredentials: (what) => {
+        if (what === 'client' || what === 'all') client = configuredClient(authorization, issuer);
+      },
+    };
+    const common = { serverUrl: url, fetchFn: checkedFetch(url, signal) as never, ...(scopes && { scope: scopes }) };
+    await sdk.auth(provider, common);
+    if (page === undefined) throw fail('login_failed', 'the authorization server named no page to sign in at');
+    const late = AbortSignal.any([signal, AbortSignal.timeout(PERSON_MS)]);
+    const arriving = callback.arrival(state, late);
+    show(page.href);
+    const arrival = await Promise.race([
+      arriving,
+      ...(pasted ? [orAborted(pasted, late).then((text) => pastedArrival(text, state))] : []),
+    ]);
+    arriving.catch(() => {});
+    try {
+      const { searchParams } = arrival.url;
+      const iss = searchParams.get('iss');
+      const authorizationCode = searchParams.get('code') ?? '';
+      await sdk.auth(provider, { ...common, authorizationCode, ...(iss !== null && { iss }) });
+      if (tokens === undefined || client === undefined)
+        throw fail('login_failed', 'the authorization server sent no token');
+      arrival.show({ ok: true, message: 'You are signed in. You can close this window.' });
+    } catch (thrown) {
+      arrival.show({ ok: false, message: 'Signing in has failed. You can close this window.' });
+      throw thrown;
+    }
+    const { client_secret: _, ...withoutSecret } = client;
+    return { client: settings.clientId === undefined ? client : withoutSecret, redirectUri, tokens };
+  } finally {
+    callback.close();
+  }
+}
+
+const portOf = (address: string | undefined): number | undefined =>
+  address === undefined ? undefined : Number(new URL(address).port);
+
+const configuredClient = ({ settings }: McpAuthorization, issuer: string): Record<string, unknown> | undefined =>
+  settings.clientId === undefined ? undefined : (clientOf({ issuer }, settings) as Record<string, unknown>);
+
+/** The client of the configuration, else the one that was registered before, if it can still be used. */
+function usableClient(
+  { client, redirectUri }: StoredSignIn,
+  wanted: string,
+  issuer: string,
+  authorization: McpAuthorization,
+  now: number,
+): Record<string, unknown> | undefined {
+  const { settings } = authorization;
+  if (settings.clientId !== undefined) return configuredClient(authorization, issuer);
+  if (client === undefined || redirectUri !== wanted) return undefined;
+  const { client_secret_expires_at: expiresAt = 0, client_id: id } = client;
+  const isExpired = typeof expiresAt === 'number' && expiresAt !== 0 && expiresAt * 1_000 <= now;
+  // One that the configuration describes by a document now is not the one that was registered.
+  const isOther = settings.clientMetadataUrl !== undefined && id !== settings.clientMetadataUrl;
+  return isExpired || isOther ? undefined : { ...client };
+}
+
+/** The arrival of a browser on another machine. Throws `login_failed` for an address that is not of this sign-in. */
+function pastedArrival(text: string, state: string): Arrival {
+  const url = URL.parse(text.trim());
+  if (url === null)
+    throw fail('login_failed', 'that is not an address: paste all of what the browser shows as its address');
+  if (url.searchParams.get('state') !== state)
+    throw fail('login_failed', 'that address does not belong to this sign-in');
+  const error = url.searchParams.get('error');
+  if (error !== null) {
+    const why = (url.searchParams.get('error_description') ?? error).slice(0, 300);
+    throw fail('login_failed', `sign-in was refused: ${why}`);
+  }
+  return { url, show: () => {} };
+}
+
+/** RFC 7009: the refresh token, which ends the others. */
+async function revoke(authorization: McpAuthorization, stored: StoredSignIn, fetch: CheckedFetch): Promise<void> {
+  const { tokens, client = {}, discovery = {} } = stored;
+  const metadata = discovery.authorizationServerMetadata as { readonly revocation_endpoint?: string } | undefined;
+  const endpoint = metadata?.revocation_endpoint;
+  if (tokens === undefined || endpoint === undefined) return;
+  const { client_id: id, client_secret: secret } = clientOf(client, authorization.settings) as Record<string, string>;
+  const isRefresh = tokens.refresh_token !== undefined;
+  const body = new URLSearchParams({
+    token: tokens.refresh_token ?? tokens.access_token,
+    token_type_hint: isRefresh ? 'refresh_token' : 'access_token',
+    ...(id !== undefined && { client_id: id }),
+    ...(secret !== undefined && { client_secret: secret }),
+  });
+  const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+  await fetch(endpoint, { method: 'POST', headers, body });
+}
+
+/** Failures of the official client as ours. Codes and tokens are in none of them. */
+function loginFailure(thrown: unknown): HandfastError {
+  if (thrown instanceof HandfastError) return thrown;
+  const { message, code, cause } = thrown as {
+    readonly message?: unknown;
+    readonly code?: unknown;
+    readonly cause?: unknown;
+  };
+  // `fetch failed` alone says too little.
+  const more = cause instanceof Error ? `: ${cause.message}` : '';
+  const why = `${String(message)}${more}`.replace(/\s+/g, ' ').slice(0, 300);
+  const known = typeof code === 'string' && !why.includes(code) ? `${code}: ` : '';
+  return fail('login_failed', `${known}${why}`, {}, thrown);
+}

@@ -1,0 +1,43 @@
+/**
+ * The headers that a request of the stateless revision repeats of its body, so that what stands between can route it without
+ * reading it. What they say must be what the body says. Pure; called by `mcp-routes.ts`.
+ */
+import type { IncomingHttpHeaders } from 'node:http';
+import { META_VERSION, metaOf, type Params } from '../../mcp-endpoint/protocol.ts';
+
+/** The member of the params that `Mcp-Name` repeats, by method. */
+const NAMED: Readonly<Record<string, string>> = {
+  'tools/call': 'name',
+  'prompts/get': 'name',
+  'resources/read': 'uri',
+};
+
+/** What is wrong with the headers; undefined when they fit. */
+export function headerMismatch(
+  { kind, method, params }: { readonly kind: string; readonly method: string; readonly params: Params },
+  headers: IncomingHttpHeaders,
+): string | undefined {
+  const version = headers['mcp-protocol-version'];
+  const claimed = metaOf(params)[META_VERSION];
+  if (version === undefined) return 'the MCP-Protocol-Version header is missing';
+  if (claimed !== undefined && claimed !== version) {
+    return 'the MCP-Protocol-Version header names another version than the body';
+  }
+  const named = headers['mcp-method'];
+  if (named === undefined) return kind === 'notification' ? undefined : 'the Mcp-Method header is missing';
+  if (named !== method) return 'the Mcp-Method header names another method than the body';
+  const member = Object.hasOwn(NAMED, method) ? NAMED[method] : undefined;
+  const value = member === undefined ? undefined : params[member];
+  if (typeof value !== 'string') return undefined;
+  const name = headers['mcp-name'];
+  if (name === undefined) return 'the Mcp-Name header is missing';
+  return decoded(String(name)) === value ? undefined : 'the Mcp-Name header names another thing than the body';
+}
+
+/** A value that a header cannot hold is sent in base64 between marks. */
+export function decoded(value: string): string | undefined {
+  const encoded = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/.exec(value)?.[1];
+  if (encoded === undefined) return value.startsWith('=?base64?') ? undefined : value;
+  const bytes = Buffer.from(encoded, 'base64');
+  return bytes.toString('base64') === encoded ? bytes.toString('utf8') : undefined;
+}

@@ -1,0 +1,211 @@
+/**
+ * How replies of `/mcp` leave: one JSON document where nothing comes before it, else a stream of events. Events of a session are
+ * stored for a client that was cut off and reads on with `Last-Event-ID`.
+ *
+ * Used by `mcp-routes.ts`.
+ */
+import type { ServerResponse } from 'node:http';
+import type { Exchange } from '../../mcp-endpoint/served-request.ts';
+import { SAFE_HEADERS } from '../../transport/http/http-exchange.ts';
+
+const STREAM_HEADERS = ['Content-Type', 'text/event-stream', 'Cache-Control', 'no-cache', 'X-Accel-Buffering', 'no'];
+
+/** Bytes that a client may leave unread before notifications are dropped. */
+const MAX_UNREAD_BYTES = 1024 * 1024;
+/** A request that takes longer gets a stream, so that its client can read on elsewhere, and proxies see that it lives. */
+const STREAM_AFTER_MS = 5_000;
+/** Milliseconds after which a client that was cut off should come again. */
+const RETRY_MS = 1_000;
+/** Characters of events that are stored for one session. */
+const MAX_STORED = 1024 * 1024;
+
+interface StoredEvent {
+  readonly stream: number;
+  readonly seq: number;
+  readonly text: string;
+  /** It was the last of its stream. */
+  readonly last: boolean;
+}
+
+/** One stream of a session: that of an exchange, or 0, of what belongs to none. */
+interface OpenStream {
+  response: ServerResponse | undefined;
+  seq: number;
+  ended: boolean;
+}
+
+const GENERAL = 0;
+
+/** The events of a session, and where they go. */
+export class McpEventStream {
+  readonly #streams = new Map<number, OpenStream>([[GENERAL, { response: undefined, seq: 0, ended: false }]]);
+  #stored: StoredEvent[] = [];
+  #size = 0;
+  #newest = GENERAL;
+
+  /** True while a client reads what belongs to no request. */
+  get attached(): boolean {
+    return this.#streams.get(GENERAL)?.response !== undefined;
+  }
+
+  /** Sends what belongs to no request; stored where no client reads it. */
+  unasked(text: string): void {
+    this.send(GENERAL, text, false);
+  }
+
+  /** Opens the stream of an exchange and gives its number. */
+  open(response: ServerResponse, headers: readonly string[]): number {
+    const stream = ++this.#newest;
+    this.#streams.set(stream, { response, seq: 0, ended: false });
+    start(response, headers);
+    // The client can come again from here although it has no event yet.
+    response.write(`id: ${stream}-0\nretry: ${RETRY_MS}\ndata:\n\n`);
+    this.#follow(stream, response);
+    return stream;
+  }
+
+  /** Sends an event of a stream and stores it. */
+  send(number: number, text: string, last: boolean): void {
+    const stream = this.#streams.get(number);
+    if (stream === undefined) return;
+    stream.seq += 1;
+    stream.ended = last;
+    this.#store({ stream: number, seq: stream.seq, text, last });
+    const { response } = stream;
+    if (response === undefined || (!last && response.writableLength > MAX_UNREAD_BYTES)) return;
+    response.write(eventText(`${number}-${stream.seq}`, text));
+    if (!last) return;
+    response.end();
+    stream.response = undefined;
+  }
+
+  /** Attaches a reader: to the general stream, or behind the event that it saw last. */
+  attach(
+    response: ServerResponse,
+    last: string | undefined,
+    headers: readonly string[],
+  ): 'attached' | 'unknown' | 'in use' {
+    const [, number = GENERAL, after = 0] = (/^(\d{1,9})-(\d{1,9})$/.exec(last ?? '') ?? []).map(Number);
+    if (last !== undefined && !/^\d{1,9}-\d{1,9}$/.test(last)) return 'unknown';
+    const stream = this.#streams.get(number);
+    if (stream === undefined || after > stream.seq) return 'unknown';
+    if (stream.response !== undefined) {
+      if (last === undefined) return 'in use';
+      // The client knows better than this end whether its connection is lost.
+      stream.response.end();
+    }
+    start(response, headers);
+    const missed = this.#stored.filter(
+      (event) => event.stream === number && event.seq > (last === undefined ? 0 : after),
+    );
+    for (const event of missed) response.write(eventText(`${number}-${event.seq}`, event.text));
+    if (stream.ended) response.end();
+    else {
+      stream.response = response;
+      response.write(': attached\n\n');
+      this.#follow(number, response);
+    }
+    return 'attached';
+  }
+
+  keepAlive(): void {
+    for (const { response } of this.#streams.values()) response?.write(':\n\n');
+  }
+
+  end(): void {
+    for (const { response } of this.#streams.values()) response?.end();
+    this.#streams.clear();
+    this.#stored = [];
+  }
+
+  #follow(number: number, response: ServerResponse): void {
+    response.once('close', () => {
+      const stream = this.#streams.get(number);
+      if (stream?.response === response) stream.response = undefined;
+    });
+  }
+
+  #store(event: StoredEvent): void {
+    this.#stored.push(event);
+    this.#size += event.text.length;
+    while (this.#size > MAX_STORED && this.#stored.length > 1) {
+      const oldest = this.#stored.shift() as StoredEvent;
+      this.#size -= oldest.text.length;
+      // A stream that has ended and of which nothing is stored is not known any more.
+      if (oldest.last) this.#streams.delete(oldest.stream);
+    }
+  }
+}
+
+/** The response of one POST. */
+export class McpResponse implements Exchange {
+  readonly #response: ServerResponse;
+  readonly #headers: readonly string[];
+  readonly #events: McpEventStream | undefined;
+  #stream: number | undefined;
+  #started = false;
+  #timer: NodeJS.Timeout | undefined;
+
+  /** @param events of the session; without them nothing is stored */
+  constructor(response: ServerResponse, headers: readonly string[], events: McpEventStream | undefined) {
+    this.#response = response;
+    this.#headers = headers;
+    this.#events = events;
+    this.#timer = setTimeout(() => this.#start(), STREAM_AFTER_MS);
+    this.#timer.unref();
+    response.once('close', () => clearTimeout(this.#timer));
+  }
+
+  reply(text: string, status = 200): void {
+    clearTimeout(this.#timer);
+    if (this.#stream !== undefined) return this.#events?.send(this.#stream, text, true);
+    const response = this.#response;
+    if (response.destroyed) return;
+    if (this.#started) {
+      response.end(eventText(undefined, text));
+      return;
+    }
+    response.writeHead(status, [
+      'Content-Type',
+      'application/json',
+      'Content-Length',
+      String(Buffer.byteLength(text)),
+      'Cache-Control',
+      'no-store',
+      ...SAFE_HEADERS,
+      ...this.#headers,
+    ]);
+    response.end(text);
+  }
+
+  notify(text: string): void {
+    this.#start();
+    if (this.#stream !== undefined) this.#events?.send(this.#stream, text, false);
+    else if (!this.#response.destroyed && this.#response.writableLength < MAX_UNREAD_BYTES) {
+      this.#response.write(eventText(undefined, text));
+    }
+  }
+
+  #start(): void {
+    if (this.#started || this.#response.destroyed) return;
+    this.#started = true;
+    clearTimeout(this.#timer);
+    if (this.#events !== undefined) {
+      this.#stream = this.#events.open(this.#response, this.#headers);
+      return;
+    }
+    start(this.#response, this.#headers);
+    const alive = setInterval(() => this.#response.write(':\n\n'), KEEP_ALIVE_MS).unref();
+    this.#response.once('close', () => clearInterval(alive));
+  }
+}
+
+const KEEP_ALIVE_MS = 15_000;
+
+function start(response: ServerResponse, headers: readonly string[]): void {
+  response.writeHead(200, [...STREAM_HEADERS, ...SAFE_HEADERS, ...headers]);
+  response.flushHeaders();
+}
+
+const eventText = (id: string | undefined, text: string): string =>
+  id === undefined ? `event: message\ndata: ${text}\n\n` : `event: message\nid: ${id}\ndata: ${text}\n\n`;

@@ -1,0 +1,124 @@
+/** `handfast proc attach` and `run --pty` at a real terminal: keys, size, leaving, the end, and the terminal as it was before. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { type TestContext, test } from 'node:test';
+import { type Child, startChild } from '../../../src/base/child.ts';
+import { openTerminal, type PseudoTerminal } from '../../../src/base/pseudo-terminal.ts';
+import { connect } from '../../../src/connect.ts';
+import { User } from '../../cli/command.ts';
+import { isAlive, until } from './support.ts';
+
+/** A command that a user runs at a terminal, in a shell that says how the terminal is afterwards. */
+class AtTerminal {
+  readonly terminal: PseudoTerminal = openTerminal({ cols: 90, rows: 25 });
+  readonly child: Child;
+  seen = '';
+
+  constructor(t: TestContext, user: User, words: readonly string[]) {
+    const line = user.line(words).map((word) => `'${word.replaceAll("'", "'\\''")}'`);
+    const script = `stty -g > before; ${line.join(' ')}; echo "code=$?="; stty -g > after; cmp before after && echo same; exit`;
+    this.child = startChild({
+      argv: ['/bin/sh', '-c', script],
+      cwd: user.cwd,
+      env: { ...user.environment(), TERM: 'xterm' },
+      terminal: this.terminal,
+    });
+    void (async () => {
+      for await (const bytes of this.terminal.output()) this.seen += bytes.toString();
+    })();
+    t.after(async () => {
+      await this.child.kill();
+      this.terminal.destroy();
+    });
+  }
+
+  async says(text: string | RegExp): Promise<string> {
+    await until(
+      () => (typeof text === 'string' ? this.seen.includes(text) : text.test(this.seen)),
+      `${text} in ${JSON.stringify(this.seen.slice(-2_000))}`,
+    ).catch((error: Error) => {
+      throw new Error(`${error.message}: ${JSON.stringify(this.seen.slice(-2_000))}`);
+    });
+    const { seen } = this;
+    this.seen = '';
+    return seen;
+  }
+}
+
+async function siteOf(t: TestContext) {
+  const user = new User();
+  t.after(() => user.leave());
+  const config = user.write(
+    'handfast.yaml',
+    'listen: http://127.0.0.1:0\nplugins: [{ use: proc, options: { programs: [sh, cat] } }]\n',
+  );
+  const { ready } = await user.up(['--config', config]);
+  const token = readFileSync(ready.token_file as string, 'utf8').trim();
+  const agent = await connect(ready.url, { capabilities: ['proc'], token });
+  t.after(() => agent.close());
+  return { user, agent };
+}
+
+const pty = { cols: 80, rows: 24 };
+
+test('a user is at the terminal of a process: keys, size, leaving, coming back, its end', {
+  timeout: 240_000,
+}, async (t) => {
+  const { user, agent } = await siteOf(t);
+  const shell = await agent.proc.spawn(['sh'], { pty, env: { PS1: 'ready> ' } });
+  const first = new AtTerminal(t, user, ['proc', 'attach', shell.id.slice(0, 8), '--history']);
+  await first.says('ready> ');
+  first.terminal.write('stty size; printf "\\033[?1049h\\033[?25lfull"\r');
+  await first.says(/25 90\r\n.*full/s);
+  first.terminal.resize({ cols: 101, rows: 31 });
+  await until(async () => (await shell.info()).pty?.cols === 101, 'the size');
+  // A key that leaves only with the next one.
+  await first.terminal.write('cat\r');
+  await first.terminal.write('\x03');
+  await first.says('ready> ');
+  await first.terminal.write('\x10');
+  await first.terminal.write('\x11');
+  const left = await first.says(/same\r\n/);
+  assert.ok(left.includes('\x1b[?1049l\x1b[?25h'), left);
+  assert.match(left, /left running: handfast proc attach [0-9a-f]{12}\r\ncode=0=/);
+  assert.ok(isAlive(shell.pid));
+
+  const second = new AtTerminal(t, user, ['proc', 'attach', shell.id]);
+  await until(async () => (await shell.info()).pty?.rows === 25, 'the size of the second one');
+  await second.terminal.write('exit 7\r');
+  await second.says(/code=7=\r\nsame\r\n/);
+});
+
+test('a program is run at the terminal, and every key goes to it', { timeout: 240_000 }, async (t) => {
+  const { user } = await siteOf(t);
+  const script = 'trap "echo keyed; exit 4" INT; stty size; echo $TERM; while :; do sleep 0.1; done';
+  const run = new AtTerminal(t, user, ['proc', 'run', '--pty', '--', 'sh', '-c', script]);
+  await run.says(/25 90\r\nxterm\r\n/);
+  await run.terminal.write('\x03');
+  await run.says(/keyed\r\n.*code=4=\r\nsame\r\n/s);
+});
+
+test('without a terminal the output is printed, by line, with the exit code', { timeout: 240_000 }, async (t) => {
+  const { user, agent } = await siteOf(t);
+  const child = await agent.proc.spawn(['sh', '-c', 'read -r line; printf "got "; echo "$line"; exit 5'], { pty });
+  const attached = user.start(['proc', 'attach', child.id]);
+  const ending = attached.ended();
+  // It is there once the host has a reader: what comes before is not shown.
+  await until(async () => {
+    const text = (await user.run(['proc', 'ls'])).stdout;
+    return text.includes('running');
+  }, 'the process');
+  const ran = await user.run([
+    'proc',
+    'run',
+    '--pty',
+    '--',
+    'sh',
+    '-c',
+    'tty >/dev/null && echo "at a terminal"; exit 6',
+  ]);
+  assert.deepEqual([ran.code, ran.stdout], [6, 'at a terminal\n']);
+  await child.write('a line\r');
+  assert.equal((await ending).code, 5);
+  assert.match((await user.run(['proc', 'logs', child.id])).stdout, /^a line\ngot a line\n$/);
+});

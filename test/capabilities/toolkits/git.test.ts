@@ -1,0 +1,231 @@
+/** The toolkit `git` with real repositories: what it does, and what a repository or a caller cannot make it do. */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { appendFileSync, chmodSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { PathGuard } from '../../../src/base/workspace/protected-paths.ts';
+import { agentOf, errorOf, folder, refusalOf, toolkitsHost } from './support.ts';
+
+const NEUTRAL = { GIT_CONFIG_GLOBAL: '/dev/null', GIT_CONFIG_NOSYSTEM: '1' };
+const IDENTITY = ['-c', 'user.name=Test', '-c', 'user.email=test@example.invalid'];
+
+function git(cwd: string, ...words: string[]): string {
+  const env = { PATH: process.env.PATH ?? '', HOME: '/nonexistent', ...NEUTRAL };
+  return execFileSync('git', [...IDENTITY, ...words], { cwd, env, encoding: 'utf8' });
+}
+
+/** A repository with one commit, and the command that a program of its would run: it leaves a file. */
+function repository(t: TestContext) {
+  const workspace = folder(t);
+  git(workspace, 'init', '-q', '-b', 'main');
+  writeFileSync(join(workspace, 'a.txt'), 'one\n');
+  git(workspace, 'add', '.');
+  git(workspace, 'commit', '-q', '-m', 'first');
+  const ran = join(folder(t), 'ran');
+  const program = join(folder(t), 'program');
+  writeFileSync(program, `#!/bin/sh\necho ran >> '${ran}'\ncat\n`);
+  chmodSync(program, 0o755);
+  return { workspace, program, hasRun: () => existsSync(ran) };
+}
+
+async function agentIn(t: TestContext, workspace: string, push = false) {
+  const host = await toolkitsHost(t, { workspace, builtin: [{ name: 'git' }], kits: { git: { push } } });
+  const agent = await agentOf(t, host, { enable: ['git'] });
+  const call = (name: string, args: object = {}) => agent.tools.call<{ output: string }>(`git_${name}`, { ...args });
+  const output = async (name: string, args: object = {}) => (await call(name, args)).data?.output ?? '';
+  return { agent, call, output };
+}
+
+test('status, diff, log, show, blame, branch, commit and worktrees', async (t) => {
+  const { workspace } = repository(t);
+  const { output } = await agentIn(t, workspace);
+  appendFileSync(join(workspace, 'a.txt'), 'two\n');
+  writeFileSync(join(workspace, 'b.txt'), 'new\n');
+  assert.match(await output('status'), /^# branch.head main$[\s\S]*^1 \.M .* a\.txt$[\s\S]*^\? b\.txt$/m);
+  assert.match(await output('diff'), /^\+two$/m);
+  assert.match(await output('diff', { stat: true }), /a\.txt \| 1 \+/);
+  await output('branch', { name: 'topic/one' });
+  await output('commit', { message: 'second' });
+  assert.match(await output('status'), /^\? b\.txt$/m, 'a new file is committed only by name');
+  await output('commit', { message: '-m is no option\n\nbody', paths: ['b.txt'] });
+  const log = (await output('log')).trimEnd().split('\n');
+  assert.deepEqual(
+    log.map((line) =>
+      line
+        .split('\t')
+        .slice(1, 2)
+        .concat(line.split('\t')[3] as string),
+    ),
+    [
+      ['ana', '-m is no option'],
+      ['ana', 'second'],
+      ['Test', 'first'],
+    ],
+  );
+  assert.match(await output('show', { revision: 'HEAD~1' }), /second[\s\S]*\+two/);
+  assert.match(await output('diff', { from: 'main', to: 'topic/one', paths: ['b.txt'] }), /^\+new$/m);
+  assert.match(await output('blame', { path: 'a.txt', from_line: 2, to_line: 2 }), /\(ana .* 2\) two$/m);
+  assert.match(await output('branches'), /^\*\ttopic\/one\t\w+\t-m is no option$/m);
+  await output('worktree_add', { path: 'wt', branch: 'other', from: 'main' });
+  assert.match(await output('worktree_list'), /branch refs\/heads\/other/);
+  assert.match(await output('log', { repository: 'wt' }), /first/);
+  await output('worktree_remove', { path: 'wt' });
+  assert.equal(existsSync(join(workspace, 'wt')), false);
+});
+
+test('hooks, monitors, drivers, pagers, editors and signing of a repository do not run', async (t) => {
+  const { workspace, program, hasRun } = repository(t);
+  for (const hook of [
+    'pre-commit',
+    'commit-msg',
+    'post-commit',
+    'post-checkout',
+    'reference-transaction',
+    'post-index-change',
+  ]) {
+    const file = join(workspace, '.git', 'hooks', hook);
+    mkdirSync(join(workspace, '.git', 'hooks'), { recursive: true });
+    writeFileSync(file, `#!/bin/sh\nexec '${program}' < /dev/null\n`);
+    chmodSync(file, 0o755);
+  }
+  for (const [key, value] of [
+    ['core.fsmonitor', program],
+    ['core.pager', program],
+    ['core.editor', program],
+    ['core.hooksPath', join(workspace, '.git', 'hooks')],
+    ['diff.external', program],
+    ['gpg.program', program],
+    ['commit.gpgSign', 'true'],
+    ['log.showSignature', 'true'],
+    ['alias.status', `!${program}`],
+    ['alias.log', `!${program}`],
+    ['core.sshCommand', program],
+    ['protocol.ext.allow', 'always'],
+    ['credential.helper', `!${program}`],
+  ] as const) {
+    git(workspace, 'config', key, value);
+  }
+  const { output } = await agentIn(t, workspace, true);
+  appendFileSync(join(workspace, 'a.txt'), 'two\n');
+  for (const name of ['status', 'diff', 'log', 'branches', 'worktree_list']) await output(name);
+  await output('show', { revision: 'HEAD' });
+  await output('blame', { path: 'a.txt' });
+  await output('branch', { name: 'topic' });
+  await output('commit', { message: 'second' });
+  await output('worktree_add', { path: 'wt', branch: 'other' });
+  assert.equal(hasRun(), false);
+});
+
+test('a repository that names programs under names of its own is refused', async (t) => {
+  for (const [key, attribute] of [
+    ['filter.evil.clean', 'filter=evil'],
+    ['filter.evil.process', 'filter=evil'],
+    ['diff.evil.textconv', 'diff=evil'],
+    ['diff.evil.command', 'diff=evil'],
+    ['merge.evil.driver', 'merge=evil'],
+    ['include.path', ''],
+    ['includeIf.gitdir:/.path', ''],
+    ['core.worktree', ''],
+  ] as const) {
+    const { workspace, program, hasRun } = repository(t);
+    writeFileSync(join(workspace, '.gitattributes'), `*.txt ${attribute}\n`);
+    const value = key === 'core.worktree' ? workspace : key.startsWith('include') ? '/nonexistent' : program;
+    git(workspace, 'config', key, value);
+    appendFileSync(join(workspace, 'a.txt'), 'two\n');
+    const { call } = await agentIn(t, workspace);
+    for (const [name, args] of [
+      ['status', {}],
+      ['diff', {}],
+      ['commit', { message: 'x' }],
+    ] as const) {
+      assert.equal(await refusalOf(call(name, args)), 'tool_denied repository_runs_code', `${key} ${name}`);
+    }
+    assert.equal(hasRun(), false, key);
+  }
+});
+
+test('values of a caller are never options, addresses or places outside', async (t) => {
+  const { workspace, hasRun } = repository(t);
+  const outside = folder(t);
+  git(outside, 'init', '-q');
+  const { call } = await agentIn(t, workspace, true);
+  for (const revision of ['--output=/tmp/x', '-O', '--exec=x', '--no-index']) {
+    assert.equal(await refusalOf(call('log', { revision })), 'tool_denied option');
+    assert.equal(await refusalOf(call('show', { revision })), 'tool_denied option');
+    assert.equal(await refusalOf(call('diff', { from: revision })), 'tool_denied option');
+    assert.equal(await refusalOf(call('blame', { path: 'a.txt', revision })), 'tool_denied option');
+    assert.equal(await refusalOf(call('branch', { name: revision })), 'tool_denied option');
+    assert.equal(await refusalOf(call('commit', { message: 'x', paths: [revision] })), 'tool_denied option');
+    assert.equal(await refusalOf(call('push', { remote: revision, branch: 'main' })), 'tool_denied option');
+  }
+  for (const remote of ['https://example.com/x.git', '../x', 'ext::sh -c true', 'a b']) {
+    assert.equal(await refusalOf(call('push', { remote, branch: 'main' })), 'tool_denied bad_name');
+  }
+  // Remotes of the repository that would run a program, or write into a folder.
+  for (const address of ["ext::sh -c 'touch ran'", outside, `file://${outside}`, 'fd::1']) {
+    git(workspace, 'config', 'remote.origin.url', address);
+    assert.equal(await refusalOf(call('push', { branch: 'main' })), 'tool_denied scheme', address);
+  }
+  for (const path of ['..', outside, '../x']) {
+    assert.equal(await refusalOf(call('status', { repository: path })), 'tool_denied outside_workspace');
+    assert.equal(await refusalOf(call('worktree_add', { path, branch: 'b' })), 'tool_denied outside_workspace');
+  }
+  symlinkSync(outside, join(workspace, 'link'));
+  assert.equal(await refusalOf(call('status', { repository: 'link' })), 'tool_denied outside_workspace');
+  // Metadata elsewhere: of a file that points there, and objects of another repository.
+  mkdirSync(join(workspace, 'sub'));
+  writeFileSync(join(workspace, 'sub', '.git'), `gitdir: ${outside}/.git\n`);
+  assert.equal(await refusalOf(call('status', { repository: 'sub' })), 'tool_denied outside_workspace');
+  writeFileSync(join(workspace, '.git', 'objects', 'info', 'alternates'), `${outside}/.git/objects\n`);
+  assert.equal(await refusalOf(call('log')), 'tool_denied outside_workspace');
+  assert.equal(hasRun(), false);
+});
+
+test('a folder without a repository, and what git itself refuses, is said without paths of the host', async (t) => {
+  const workspace = folder(t);
+  const { call } = await agentIn(t, workspace);
+  assert.equal(await refusalOf(call('status')), 'tool_error not_a_repository');
+  git(workspace, 'init', '-q', '-b', 'main');
+  const { message, detail } = await errorOf(call('log', { revision: 'nothing' }));
+  assert.match(message, /^git failed: fatal: bad revision 'nothing'/);
+  assert.equal(detail.reason, 'git_failed');
+  assert.doesNotMatch((await errorOf(call('blame', { path: 'no' }))).message, new RegExp(workspace));
+});
+
+test('pushing, what loses data, and protected paths need what they need', async (t) => {
+  const { workspace } = repository(t);
+  writeFileSync(join(workspace, 'tokens'), 's');
+  const principals = [
+    { name: 'some', capabilities: ['tools'], grants: { toolkits: { names: ['git'] } } },
+    { name: 'none', capabilities: ['tools', 'toolkits'] },
+  ];
+  const host = await toolkitsHost(t, {
+    workspace,
+    builtin: [{ name: 'git' }],
+    principals,
+    kits: { git: { push: true } },
+  });
+  const some = await agentOf(t, host, { principal: 'some', enable: ['git'] });
+  assert.equal((await some.tools.call('git_status')).success, true);
+  for (const name of ['git_push', 'git_worktree_remove']) {
+    assert.equal((await errorOf(some.tools.call(name, { branch: 'main', path: 'x' }))).code, 'tool_denied');
+  }
+  const none = await agentOf(t, host, { principal: 'none' });
+  assert.equal((await errorOf(none.toolkits.enable('git'))).code, 'toolkits.unknown');
+  assert.equal((await errorOf(none.tools.call('git_status'))).code, 'unknown_tool');
+
+  const tokens = [{ path: join(workspace, 'tokens'), kind: 'file', deny: 'all' }] as const;
+  const guarded = await toolkitsHost(t, {
+    workspace,
+    builtin: [{ name: 'git' }],
+    principals,
+    pathGuard: new PathGuard(tokens),
+  });
+  const agent = await agentOf(t, guarded, { principal: 'some', enable: ['git'] });
+  assert.equal(
+    await refusalOf(agent.tools.call('git_commit', { message: 'x', paths: ['tokens'] })),
+    'tool_denied protected_path',
+  );
+  assert.equal((await errorOf(agent.tools.call('git_push', { branch: 'main' }))).code, 'unknown_tool');
+});
