@@ -1,6 +1,6 @@
 /** `handfast mcp config` in an empty home: what it prints for each client, and what becomes of settings that are there. */
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { CLIENTS, clientEntry, mergedText } from '../../src/cli/client-entries.ts';
@@ -104,4 +104,18 @@ test('the command prints the entry, and with --write merges it into a file, a li
   const refused = await user.failure(['mcp', 'config', 'opencode', '--write']);
   assert.deepEqual([refused.exit, refused.code], [2, 'config_invalid']);
   assert.equal(readFileSync(opencode, 'utf8'), 'not json');
+});
+
+test('a file that is replaced keeps its mode, and a new one is private', async (t) => {
+  const user = userOf(t);
+  const file = join(user.folder, '.cursor', 'mcp.json');
+  const modeOf = (): number => statSync(file).mode & 0o777;
+  await user.run(['mcp', 'config', 'cursor', '--write']);
+  assert.equal(modeOf(), 0o600);
+  for (const mode of [0o664, 0o640]) {
+    writeFileSync(file, '{}\n');
+    chmodSync(file, mode);
+    const { changed } = await user.json(['mcp', 'config', 'cursor', '--write']);
+    assert.deepEqual([changed, modeOf()], [true, mode]);
+  }
 });

@@ -44,7 +44,7 @@ export async function mcpConfig(client: ClientName, flags: McpConfigFlags, termi
     const { message } = asError(thrown);
     throw fail('config_invalid', `${file}: ${message}`, { file }, thrown);
   }
-  if (after !== before) await replaceFile(file, after);
+  if (after !== before) await replaceFile(file, after, { keepMode: true });
   if (terminal.json) terminal.document({ client, file, text, changed: after !== before });
   else terminal.line(after === before ? `${file} has the entry already` : `wrote ${file}`);
 }
