@@ -2,7 +2,13 @@
  * Resources and prompts that the host has of MCP servers behind it. Called by `requests.ts` for every method that is not about
  * tools or the connection.
  */
-import type { Prompt, Resource, ResourceContent } from '../capabilities/mcp/client.ts';
+import type {
+  CompletionRequest,
+  Prompt,
+  Resource,
+  ResourceContent,
+  ResourceTemplate,
+} from '../capabilities/mcp/client.ts';
 import { asError } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
 import { type OpenHost, until } from './host-session.ts';
@@ -22,7 +28,24 @@ export async function serveContents({ mcp }: OpenHost, request: ServedRequest): 
     case 'resources/list':
       return { ...pageOf('resources', (await mcp.resources('', until(signal))).map(resourceOf), params), ...cache };
     case 'resources/templates/list':
-      return { resourceTemplates: [], ...cache };
+      return {
+        ...pageOf('resourceTemplates', (await mcp.templates('', until(signal))).map(templateOf), params),
+        ...cache,
+      };
+    case 'completion/complete': {
+      const asked = completionIn(params);
+      const { values, total, has_more } = await Promise.resolve(mcp.complete(asked, until(signal))).catch((thrown) => {
+        const { code, message } = asError(thrown);
+        throw NOT_FOUND.includes(code) ? invalidParams(message) : thrown;
+      });
+      return {
+        completion: {
+          values,
+          ...(total !== undefined && { total }),
+          ...(has_more !== undefined && { hasMore: has_more }),
+        },
+      };
+    }
     case 'resources/read': {
       const uri = uriIn(params);
       const contents = await Promise.resolve(mcp.read(uri, '', until(signal))).catch((thrown) => {
@@ -57,6 +80,23 @@ export async function serveContents({ mcp }: OpenHost, request: ServedRequest): 
   }
 }
 
+const NOT_FOUND = ['mcp_prompt_not_found', 'mcp_resource_not_found'];
+
+/** Throws `RpcError` for params that say neither of what nor which argument. */
+function completionIn({ ref, argument, context }: Params): CompletionRequest {
+  const { type, name: prompt, uri } = isObject(ref) ? ref : {};
+  const { name, value = '' } = isObject(argument) ? argument : {};
+  const { arguments: others = {} } = isObject(context) ? context : {};
+  if (typeof name !== 'string' || typeof value !== 'string') {
+    throw invalidParams('params.argument must be an object with the texts name and value');
+  }
+  if (!isObject(others)) throw invalidParams('params.context.arguments must be an object');
+  const rest = { argument: name, value, others: others as Record<string, string> };
+  if (type === 'ref/prompt' && typeof prompt === 'string') return { of: { prompt }, ...rest };
+  if (type === 'ref/resource' && typeof uri === 'string') return { of: { uriTemplate: uri }, ...rest };
+  throw invalidParams('params.ref must name a prompt (ref/prompt) or a template (ref/resource)');
+}
+
 function uriIn({ uri }: Params): string {
   if (typeof uri === 'string' && uri !== '') return uri;
   throw invalidParams('params.uri must be a string that is not empty');
@@ -71,6 +111,15 @@ function notFound(thrown: unknown, uri: string, stateless: boolean): unknown {
 
 function resourceOf({ uri, name, mime_type, description }: Resource): object {
   return { uri, name: name || uri, ...(mime_type && { mimeType: mime_type }), ...(description && { description }) };
+}
+
+function templateOf({ uri_template, name, mime_type, description }: ResourceTemplate): object {
+  return {
+    uriTemplate: uri_template,
+    name: name || uri_template,
+    ...(mime_type && { mimeType: mime_type }),
+    ...(description && { description }),
+  };
 }
 
 function contentOf({ uri, mime_type, text, blob }: ResourceContent, asked: string): object {

@@ -49,6 +49,8 @@ export class HostSession {
   #opening: Promise<OpenHost> | undefined;
   #table: ToolTable | undefined;
   #listing: Promise<ToolTable> | undefined;
+  /** How often the tools have changed. */
+  #changes = 0;
   #closed = false;
 
   constructor(openAgent: OpenAgent) {
@@ -79,7 +81,7 @@ export class HostSession {
     if (this.#closed) throw fail('connection_lost', 'the session has ended');
     const again = this.#open !== undefined;
     this.#open = undefined;
-    this.#table = undefined;
+    this.#forgetTools();
     const agent = await this.#openAgent(CAPABILITIES, {
       agentId: 'mcp',
       // The client decides how long it waits; the host has a limit of its own.
@@ -107,9 +109,12 @@ export class HostSession {
   async toolTable(): Promise<ToolTable> {
     const host = await this.ready();
     if (this.#table !== undefined) return this.#table;
-    this.#listing ??= this.#list(host).finally(() => {
-      this.#listing = undefined;
-    });
+    if (this.#listing === undefined) {
+      const listing = this.#list(host).finally(() => {
+        if (this.#listing === listing) this.#listing = undefined;
+      });
+      this.#listing = listing;
+    }
     return this.#listing;
   }
 
@@ -119,17 +124,19 @@ export class HostSession {
   }
 
   async #list({ tools, memory }: OpenHost): Promise<ToolTable> {
+    const changes = this.#changes;
     const listed = tools === undefined ? [] : await tools.list();
     const byName = new Map(listed.map((tool) => [tool.name, tool]));
     const own = memory === undefined ? [] : memoryTools.filter(({ name }) => !byName.has(name));
     const table = { listed: [...listed.map(toolOf), ...own], byName };
-    this.#table = table;
+    // A change while it was made may not be in it.
+    if (changes === this.#changes) this.#table = table;
     return table;
   }
 
   /** True for a tool that is not of the host: one of its memory. */
-  isOwn(name: string, host: OpenHost): boolean {
-    return host.memory !== undefined && isMemoryTool(name) && this.#table?.byName.has(name) !== true;
+  isOwn(name: string, { memory }: OpenHost, { byName }: ToolTable): boolean {
+    return memory !== undefined && isMemoryTool(name) && !byName.has(name);
   }
 
   close(): void {
@@ -138,9 +145,15 @@ export class HostSession {
     void this.#open?.agent.close();
   }
 
+  #forgetTools(): void {
+    this.#changes += 1;
+    this.#table = undefined;
+    this.#listing = undefined;
+  }
+
   #capabilityChanged(capability: string): void {
     if (capability === 'tools' || capability === 'memory') {
-      this.#table = undefined;
+      this.#forgetTools();
       this.#notify({ kind: 'tools' });
     }
     if (capability === 'mcp') {

@@ -8,7 +8,7 @@ import type { CallEvent } from '../connection/call.ts';
 import { asError, HandfastError } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
 import { serveContents } from './contents.ts';
-import type { Change, HostSession, OpenHost } from './host-session.ts';
+import type { Change, HostSession, OpenHost, ToolTable } from './host-session.ts';
 import { until } from './host-session.ts';
 import { pageOf } from './pages.ts';
 import {
@@ -116,7 +116,11 @@ export class McpRequests {
     return {
       logging: {},
       ...((host.tools ?? host.memory) && { tools: { listChanged: true } }),
-      ...(host.mcp && { prompts: { listChanged: true }, resources: { subscribe: true, listChanged: true } }),
+      ...(host.mcp && {
+        prompts: { listChanged: true },
+        resources: { subscribe: true, listChanged: true },
+        completions: {},
+      }),
     };
   }
 
@@ -169,20 +173,19 @@ export class McpRequests {
       // The list says which tools return structured results.
       Promise.resolve(host)
         .then(async (opened) => {
-          await this.host.toolTable();
-          this.#callOf(opened, request);
+          this.#callOf(opened, await this.host.toolTable(), request);
         })
         .catch((error) => this.fail(request, error));
-    } else this.#callOf(host, request);
+    } else this.#callOf(host, table, request);
   }
 
-  #callOf(host: OpenHost, request: ServedRequest): void {
+  #callOf(host: OpenHost, table: ToolTable, request: ServedRequest): void {
     const { params, signal } = request;
     const { name, arguments: args = {} } = params;
     if (signal.aborted) return;
     if (typeof name !== 'string') return this.fail(request, invalidParams('params.name must be a string'));
     if (!isObject(args)) return this.fail(request, invalidParams('params.arguments must be an object'));
-    if (this.host.isOwn(name, host)) {
+    if (this.host.isOwn(name, host, table)) {
       host.memory!.call(name, args, signal).then(
         (data) => this.finish(request, `"content":[{"type":"text","text":${JSON.stringify(JSON.stringify(data))}}]`),
         (error) => this.#callFailed(request, error),
@@ -190,7 +193,7 @@ export class McpRequests {
       return;
     }
     if (host.tools === undefined) return this.fail(request, unknownTool(name));
-    const tool = this.host.knownTools?.byName.get(name);
+    const tool = table.byName.get(name);
     host.tools.call(name, args, { ...until(signal), ...eventsOf(request) }).then(
       (result) => {
         if (!signal.aborted) this.finish(request, resultMembers(result, tool));
