@@ -1,6 +1,6 @@
 /**
  * Finds and ends everything that a child, or all children of one process, left running: the groups that children lead, the
- * processes that carry the marker of {@link markerName}, and what these started.
+ * processes that carry the marker of `markerName`, and what these started.
  *
  * A process that calls `setsid`, forks twice or ignores SIGTERM is found by its marker. Only one that left its group, lost
  * its parent and cleared its environment is not. Called by `base/child.ts` when a child is stopped, and by `record.ts` for
@@ -16,9 +16,6 @@ import {
   withMarker,
 } from './process-table.ts';
 
-/** The environment variable by which a process that has left its group is known. */
-export const markerName = 'HANDFAST_CHILD_OF';
-
 /** A child; it leads a process group. */
 export interface Leader {
   readonly pid: number;
@@ -28,7 +25,7 @@ export interface Leader {
 
 /** What to find. */
 export interface DescendantQuery {
-  /** Text in {@link markerName} that nothing else contains; undefined: only groups and what their processes started. */
+  /** Text in `markerName` that nothing else contains; undefined: only groups and what their processes started. */
   readonly marker?: string;
   readonly leaders: readonly Leader[];
   /** Start of the first of them: what is older is none. */

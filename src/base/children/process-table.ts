@@ -2,12 +2,13 @@
  * The processes of this system: which there are, who started them, their group, when they started, and which carry a marker
  * in their environment. Linux answers from `/proc`, other systems from `ps`; Windows is not asked.
  *
- * Called by `descendants.ts`, `record.ts` and `base/child.ts`. A process id is used again and again; together with the time
+ * Called by `descendants.ts`, `own-children.ts`, `record.ts` and `base/child.ts`. A process id is used again and again; together with the time
  * its process was started it is not.
  */
 import { execFile } from 'node:child_process';
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, readlinkSync, readSync } from 'node:fs';
 import { promisify } from 'node:util';
+import { sharedRuns } from '../shared-runs.ts';
 
 /** One process that has not ended. */
 export interface ProcessEntry {
@@ -19,6 +20,9 @@ export interface ProcessEntry {
   /** When it started: clock ticks since boot on Linux, elsewhere seconds since the epoch. See {@link isSameStart}. */
   readonly started: number;
 }
+
+/** The environment variable by which a process that has left its group is known. */
+export const markerName = 'HANDFAST_CHILD_OF';
 
 const HAS_PROC = process.platform === 'linux';
 /** False where this system does not say which processes there are: then only a group can be ended, or a single process. */
@@ -51,7 +55,7 @@ export function startOf(pid: number): number {
 
 /** The process of this id; undefined when there is none, or it has ended and was not collected by its parent. */
 export async function findProcess(pid: number): Promise<ProcessEntry | undefined> {
-  return HAS_PROC ? readEntry(pid) : (await readPs()).find((each) => each.pid === pid);
+  return HAS_PROC ? readEntry(pid) : (await readProcesses()).find((each) => each.pid === pid);
 }
 
 /** True while this very process runs. */
@@ -70,8 +74,13 @@ export function signalProcess({ pid, started }: ProcessEntry, signal: NodeJS.Sig
   }
 }
 
-/** All processes that have not ended; empty where {@link seesProcesses} is false. */
-export async function readProcesses(): Promise<ProcessEntry[]> {
+/**
+ * All processes that have not ended; empty where {@link seesProcesses} is false. Those who ask at the same time, as when many
+ * children are ended at once, share one reading, which begins after they have asked.
+ */
+export const readProcesses: () => Promise<readonly ProcessEntry[]> = sharedRuns(readAll);
+
+async function readAll(): Promise<ProcessEntry[]> {
   if (!seesProcesses) return [];
   const entries: ProcessEntry[] = [];
   if (HAS_PROC) {
@@ -94,15 +103,15 @@ export function readProcessesNow(): ProcessEntry[] {
 }
 
 /**
- * Those of `entries` whose environment, as it was when their program started, contains `marker`. What other users run does
- * not show; macOS does not show the environment of programs of the system either.
+ * Those of `entries` whose environment, as it was when their program started, has `marker` in {@link markerName}. What other users
+ * run does not show; macOS does not show the environment of programs of the system either.
  */
 export async function withMarker(entries: readonly ProcessEntry[], marker: string): Promise<ProcessEntry[]> {
   if (HAS_PROC) {
     const found: ProcessEntry[] = [];
     for (const [at, entry] of entries.entries()) {
       if (at % READ_AT_ONCE === READ_AT_ONCE - 1) await otherWork();
-      if (environmentOf(entry.pid)?.includes(marker)) found.push(entry);
+      if (markersOf(entry).includes(marker)) found.push(entry);
     }
     return found;
   }
@@ -153,12 +162,31 @@ function readLine(file: string): string {
   }
 }
 
-function environmentOf(pid: number): Buffer | undefined {
-  try {
-    return readFileSync(`/proc/${pid}/environ`);
-  } catch {
-    return undefined;
+/** The markers of each process, read once for all who ask about the same reading. */
+const markers = new WeakMap<ProcessEntry, string>();
+
+function markersOf(entry: ProcessEntry): string {
+  let text = markers.get(entry);
+  if (text === undefined) {
+    text = readMarkers(entry.pid);
+    markers.set(entry, text);
   }
+  return text;
+}
+
+function readMarkers(pid: number): string {
+  let found = '';
+  try {
+    const environment = readFileSync(`/proc/${pid}/environ`);
+    // All, wherever they are: a variable with the same text in its value must not hide the one that counts.
+    for (let at = environment.indexOf(markerName); at >= 0; at = environment.indexOf(markerName, at + 1)) {
+      const end = environment.indexOf(0, at);
+      found += environment.toString('latin1', at, end < 0 ? environment.length : end);
+    }
+  } catch {
+    // It has ended, or belongs to another user.
+  }
+  return found;
 }
 
 async function readPs(): Promise<ProcessEntry[]> {

@@ -6,8 +6,7 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync }
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { markerName } from '../../../src/base/children/descendants.ts';
-import { seesProcesses, startOf, systemIdentity } from '../../../src/base/children/process-table.ts';
+import { markerName, seesProcesses, startOf, systemIdentity } from '../../../src/base/children/process-table.ts';
 import { sweep } from '../../../src/base/children/record.ts';
 
 const skip = !seesProcesses && 'this system does not show its processes';

@@ -1,0 +1,28 @@
+/**
+ * One run of some work for all that ask at the same time: a run that is under way may miss what its later callers need to see, so
+ * they share the one after it.
+ *
+ * Used by `children/process-table.ts`, since reading all processes of a system is expensive.
+ */
+
+/** Makes `work` shared: each call resolves, or rejects, as a run does that begins after the call. At most one run is under way. */
+export function sharedRuns<T>(work: () => Promise<T>): () => Promise<T> {
+  let running: Promise<unknown> | undefined;
+  let waiting: Promise<T> | undefined;
+  const run = (): Promise<T> => {
+    waiting = undefined;
+    const result = work();
+    const done = result
+      .catch(() => {})
+      .then(() => {
+        if (running === done) running = undefined;
+      });
+    running = done;
+    return result;
+  };
+  return () => {
+    if (running === undefined) return run();
+    waiting ??= running.then(run);
+    return waiting;
+  };
+}
