@@ -13,9 +13,11 @@ export const SQLITE_ERROR = 1;
 /** Another connection has the lock. */
 export const SQLITE_BUSY = 5;
 const SQLITE_LOCKED = 6;
-const SQLITE_IOERR = 10;
+/** Reading or writing the file failed. */
+export const SQLITE_IOERR = 10;
 const SQLITE_CORRUPT = 11;
-const SQLITE_FULL = 13;
+/** No space on the disk, or the database is as large as it may be. */
+export const SQLITE_FULL = 13;
 const SQLITE_NOTADB = 26;
 const SQLITE_IOERR_SHORT_READ = SQLITE_IOERR | (2 << 8);
 const SQLITE_IOERR_WRITE = SQLITE_IOERR | (3 << 8);

@@ -19,7 +19,7 @@ test('toolkits are listed, shown, configured, enabled, disabled and searched fro
     /^delete_file +writes, destructive +Deletes/m,
   );
   assert.match((await user.run(['toolkits', 'search', 'move', 'file'])).stdout, /^move_file +filesystem +Moves/m);
-  assert.match((await user.run(['toolkits', 'configure', 'search'])).stdout, /^search: enabled, configured; 1 tools/);
+  assert.match((await user.run(['toolkits', 'configure', 'search'])).stdout, /^search: enabled, configured; 2 tools/);
 
   // Another session, which stays as it is made.
   const token = readFileSync(ready.token_file as string, 'utf8').trim();

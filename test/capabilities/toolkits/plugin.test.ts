@@ -27,7 +27,7 @@ test('tools of enabled toolkits are listed under them, and a disabled one refuse
   await agent.tools.call('write_file', { path: 'a.txt', content: 'a' });
   const off = await agent.toolkits.disable('filesystem');
   assert.deepEqual([off.enabled, off.listed_tokens], [false, 0]);
-  assert.deepEqual(namesOf(await agent.tools.list()), ['grep', 'own']);
+  assert.deepEqual(namesOf(await agent.tools.list()), ['grep', 'own', 'search_files']);
   const { code, message, detail } = await errorOf(agent.tools.call('read_file', { path: 'a.txt' }));
   assert.deepEqual([code, detail.toolkit], ['unknown_tool', 'filesystem']);
   assert.match(message, /^no tool named "read_file": its toolkit filesystem is not enabled in this session/);

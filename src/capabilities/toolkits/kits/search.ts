@@ -1,17 +1,17 @@
 /**
- * The toolkit `search`: lines by pattern. Searches run in a thread and are ended at their time
+ * The toolkit `search`: lines by pattern, and passages by words, ranked. Searches run in a thread and are ended at their time
  * limit.
  *
  * Listed in `kits/index.ts`.
  */
-import { grep } from '../../tools/builtin/search-tools.ts';
+import { grep, searchFiles } from '../../tools/builtin/search-tools.ts';
 import { defineToolkit } from '../toolkit.ts';
 
 export const search = defineToolkit({
   name: 'search',
-  description: 'Search of the workspace: lines by pattern',
+  description: 'Search of the workspace: lines by pattern, passages by words, the best first',
   category: 'search',
   tags: ['search', 'file'],
   enabled: true,
-  tools: [grep],
+  tools: [grep, searchFiles],
 });

@@ -2,12 +2,13 @@
  * The work of `grep`: lines of the workspace's files by content. Runs in the search thread (`search-worker.ts`), where an
  * expression that never comes to an end can be stopped.
  */
-import { closeSync, fstatSync, readSync } from 'node:fs';
+import { closeSync, fstatSync } from 'node:fs';
 import { fileFailure } from '../../../base/workspace/file-error.ts';
 import type { PathGuard } from '../../../base/workspace/protected-paths.ts';
 import { locate, openFile } from '../../../base/workspace/workspace-path.ts';
 import { pathFilter } from './glob-pattern.ts';
 import { countLines, type LineMatch, type LineTest, lineTest, searchLines } from './line-search.ts';
+import { readWhole } from './read-whole.ts';
 import type { SearchProgress } from './search-progress.ts';
 import { looksBinary } from './text-bytes.ts';
 import { walkTree } from './tree-walk.ts';
@@ -187,15 +188,4 @@ function addMatches(file: { path: string; matches: LineMatch[] }, progress: Prog
   }
   progress.matches += file.matches.length;
   if (file.matches.length > 0) progress.files.push(file);
-}
-
-function readWhole(fd: number, size: number): Buffer {
-  const buffer = Buffer.allocUnsafe(size);
-  let filled = 0;
-  while (filled < size) {
-    const bytes = readSync(fd, buffer, filled, size - filled, filled);
-    if (bytes === 0) break;
-    filled += bytes;
-  }
-  return buffer.subarray(0, filled);
 }

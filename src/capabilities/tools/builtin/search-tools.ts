@@ -1,5 +1,5 @@
 /**
- * The tools that search the workspace: `glob` by name, `grep` by content.
+ * The tools that search the workspace: `glob` by name, `grep` by content, `search_files` by words, ranked.
  *
  * Only names, descriptions and shapes; the work is loaded with the first call and done in a thread (`search.ts`).
  */
@@ -7,6 +7,7 @@ import { tool } from '../tool.ts';
 import { pathProperty } from './file-tools.ts';
 import type { GlobArgs } from './glob.ts';
 import type { GrepArgs } from './grep.ts';
+import type { RankedArgs } from './ranked-search.ts';
 
 const patternHelp =
   '`*` and `?` stay within a name, `**` crosses directories, `[a-z]` and `{a,b}` work. Without `/` a pattern is matched ' +
@@ -160,4 +161,75 @@ export const grep = tool({
   idempotent: true,
   streaming: false,
   run: async (args: GrepArgs, context) => (await import('./search.ts')).searchContents(args, context),
+});
+
+/** Finds passages by words, the best first. */
+export const searchFiles = tool({
+  name: 'search_files',
+  description:
+    'Finds the passages of text files in the workspace that match words best, ranked by BM25: for questions whose exact words ' +
+    'are not known. Words of a name such as `readFile` or `read_file` count one by one, and together. What .gitignore files ' +
+    'exclude is left out, unless `path` names it, as are binary files and files over 1 MiB. The first search builds an index; later ones read what changed. ' +
+    'For exact text or an expression use grep.',
+  input: {
+    type: 'object',
+    additionalProperties: false,
+    required: ['query'],
+    properties: {
+      query: { type: 'string', minLength: 1, maxLength: 1024, description: 'Words; there is no syntax.' },
+      path: pathProperty('The directory to search.', '.'),
+      globs: {
+        type: 'array',
+        maxItems: 100,
+        items: { type: 'string', minLength: 1, maxLength: 1024 },
+        default: [],
+        description: `Only files of which one of these patterns matches. ${patternHelp}`,
+      },
+      limit: { type: 'integer', minimum: 1, maximum: 50, default: 10, description: 'Most passages to return.' },
+      time_limit_seconds: timeLimit,
+    },
+  },
+  output: {
+    type: 'object',
+    required: ['passages', 'files_searched', 'complete', 'truncated', 'skipped'],
+    properties: {
+      passages: {
+        type: 'array',
+        description: 'The best first, at most three of one file.',
+        items: {
+          type: 'object',
+          required: ['path', 'line', 'end_line', 'score', 'text'],
+          properties: {
+            path: { type: 'string', description: 'From the workspace.' },
+            line: { type: 'integer', description: 'Its first line.' },
+            end_line: { type: 'integer' },
+            score: { type: 'number', description: 'BM25: more is better. Comparable within one reply alone.' },
+            text: { type: 'string', description: 'Its lines; very long ones are cut.' },
+          },
+        },
+      },
+      files_searched: { type: 'integer' },
+      complete: {
+        type: 'boolean',
+        description:
+          'False when not all files could be indexed, for their number, size or the time. After a limit of time the next search continues.',
+      },
+      truncated,
+      skipped: {
+        type: 'object',
+        required: ['binary', 'too_large', 'unreadable'],
+        properties: {
+          binary: { type: 'integer' },
+          too_large: { type: 'integer' },
+          unreadable: { type: 'integer' },
+        },
+      },
+    },
+  },
+  kind: 'search',
+  tags: ['file', 'search'],
+  risks: ['reads'],
+  idempotent: true,
+  streaming: false,
+  run: async (args: RankedArgs, context) => (await import('./search.ts')).searchPassages(args, context),
 });

@@ -7,6 +7,7 @@ import { PathGuard } from '../../../base/workspace/protected-paths.ts';
 import { asError, type ErrorName } from '../../../wire/errors.ts';
 import { globFiles } from './glob.ts';
 import { grepFiles } from './grep.ts';
+import { rankFiles } from './ranked-search.ts';
 import type { SearchAnswer, SearchJob } from './search.ts';
 import { SearchProgress } from './search-progress.ts';
 
@@ -18,11 +19,7 @@ const guard = known === undefined ? undefined : PathGuard.recall(known);
 const spot = new SearchProgress(memory);
 let answer: SearchAnswer;
 try {
-  const value =
-    search.tool === 'glob'
-      ? await globFiles(workspace, search.args, spot, guard)
-      : await grepFiles(workspace, search.args, spot, guard);
-  answer = { value };
+  answer = { value: await run() };
 } catch (thrown) {
   const error = asError(thrown, 'tool_error');
   // The message of a foreign error may contain paths of the host.
@@ -30,3 +27,14 @@ try {
   answer = { error: { code: error.code as ErrorName, message, detail: error.detail } };
 }
 parentPort?.postMessage(answer);
+
+function run(): Promise<unknown> {
+  switch (search.tool) {
+    case 'glob':
+      return globFiles(workspace, search.args, spot, guard);
+    case 'grep':
+      return grepFiles(workspace, search.args, spot, guard);
+    case 'search_files':
+      return rankFiles(workspace, search.args, search.index, spot, guard);
+  }
+}

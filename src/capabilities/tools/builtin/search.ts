@@ -3,6 +3,7 @@
  * catastrophic expression holds up the host. Each principal has a share of the threads of the process. Called by
  * `search-tools.ts`; loaded on the first call.
  */
+import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { within } from '../../../base/race.ts';
 import { processTimer } from '../../../base/timer-queue.ts';
@@ -12,6 +13,7 @@ import { type ErrorDetail, type ErrorName, fail, type HandfastError } from '../.
 import { result, type ShapedResult } from '../tool.ts';
 import type { FoundFiles, GlobArgs } from './glob.ts';
 import type { GrepArgs, GrepResult } from './grep.ts';
+import type { RankedArgs, RankedResult } from './ranked-search.ts';
 import { SearchProgress } from './search-progress.ts';
 
 /** What the thread is given. */
@@ -21,7 +23,8 @@ export interface SearchJob {
   readonly guard: GuardMemory | undefined;
   readonly search:
     | { readonly tool: 'glob'; readonly args: GlobArgs }
-    | { readonly tool: 'grep'; readonly args: GrepArgs };
+    | { readonly tool: 'grep'; readonly args: GrepArgs }
+    | { readonly tool: 'search_files'; readonly args: RankedArgs; readonly index: string };
   readonly spot: SharedArrayBuffer;
 }
 
@@ -48,6 +51,21 @@ export async function searchContents(args: GrepArgs, context: CallContext): Prom
   const more = found.truncated ? ' (there are more)' : '';
   return result(found, {
     summary: `matches in ${found.files.length} of ${found.files_searched} files${more}`,
+    truncated: found.truncated,
+  });
+}
+
+/** Passages by words, the best first. See `ranked-search.ts`. */
+export async function searchPassages(args: RankedArgs, context: CallContext): Promise<ShapedResult<RankedResult>> {
+  // What is protected from some is in no index of theirs, not even as a frequency of words.
+  const index = join(
+    await context.dataFolder(),
+    context.pathGuard === undefined ? 'search.db' : 'search-restricted.db',
+  );
+  const found = (await runSearch({ tool: 'search_files', args, index }, context)) as RankedResult;
+  const part = found.complete ? '' : '; the index is not complete';
+  return result(found, {
+    summary: `${found.passages.length} passages of ${found.files_searched} files${part}`,
     truncated: found.truncated,
   });
 }

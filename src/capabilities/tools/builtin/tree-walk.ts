@@ -13,6 +13,7 @@ import {
   readdirSync,
   readSync,
   realpathSync,
+  type Stats,
   statSync,
 } from 'node:fs';
 import { join } from 'node:path';
@@ -50,6 +51,8 @@ export interface WalkedFile {
   readonly link: boolean;
   /** Opens a regular file for reading; undefined when it is none any more or may not be read. Close the descriptor. */
   open(): number | undefined;
+  /** What a file is now; undefined when it is no regular file any more or may not be read. As long as `open`. */
+  stats(): Stats | undefined;
 }
 
 /** What the walk could not look at. */
@@ -125,7 +128,8 @@ export function* walkTree(
       } else if (entry.isFile() || entry.isSymbolicLink()) {
         const { fd, realPath } = level;
         const open = () => openRegular(addressing, fd, realPath, name, guard);
-        yield { path: where, fromStart, link: entry.isSymbolicLink(), open };
+        const stats = () => statsOfRegular(addressing, fd, realPath, name, guard);
+        yield { path: where, fromStart, link: entry.isSymbolicLink(), open, stats };
       }
     }
   } finally {
@@ -188,6 +192,21 @@ function openRegular(
   }
   if (opened !== undefined) closeSync(opened);
   return undefined;
+}
+
+function statsOfRegular(
+  addressing: Addressing,
+  fd: number,
+  realPath: string,
+  name: string,
+  guard: PathGuard | undefined,
+): Stats | undefined {
+  try {
+    const stats = lstatSync(entryPath(addressing, fd, realPath, name));
+    return stats.isFile() && guard?.entry(fstatSync(fd), name, stats) !== 'all' ? stats : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 function withOwnRules(

@@ -1,0 +1,14 @@
+/** Reads a file of the search thread at once. Called by `grep.ts` and `ranked-search.ts`. */
+import { readSync } from 'node:fs';
+
+/** The first `size` bytes of an open file; fewer where it is shorter by now. */
+export function readWhole(fd: number, size: number): Buffer {
+  const buffer = Buffer.allocUnsafe(size);
+  let filled = 0;
+  while (filled < size) {
+    const bytes = readSync(fd, buffer, filled, size - filled, filled);
+    if (bytes === 0) break;
+    filled += bytes;
+  }
+  return buffer.subarray(0, filled);
+}
