@@ -24,6 +24,7 @@ import type {
   McpTemplate,
   McpTool,
 } from './definition.ts';
+import { type EraStore, type McpEra, memoryEra } from './era.ts';
 import { Listening } from './listening.ts';
 import {
   type AuthProvider,
@@ -63,6 +64,8 @@ export interface ConnectOptions {
   readonly allowed?: McpAllowed | undefined;
   /** The sign-in of a server over HTTP. */
   readonly authorization?: McpAuthorization | undefined;
+  /** The generation of the protocol that it spoke last. Default: not known. */
+  readonly era?: EraStore | undefined;
   /** Gets each connection before it is opened. */
   readonly onAttempt?: (attempt: McpConnection) => void;
   /** Gets each notification that belongs to no call. */
@@ -70,27 +73,35 @@ export interface ConnectOptions {
 }
 
 /**
- * Connects to a server and reads its tools: as most servers open a connection, else as those of a later generation do. The
- * caller ends the connection.
+ * Connects to a server and reads its tools: in the generation of the protocol that it spoke last, else as most servers open a
+ * connection, else as those of the later generation do. The caller ends the connection.
  *
  * Rejects as the client does, with `unreachable` for a program that cannot be started, and with the reason of `signal`.
  */
 export async function connectMcp(
   server: McpAddress,
-  { cwd, signal, allowed, authorization, onAttempt, onNotification }: ConnectOptions,
+  { cwd, signal, allowed, authorization, era = memoryEra(), onAttempt, onNotification }: ConnectOptions,
 ): Promise<McpConnection> {
   const sdk = await loadMcpClient();
-  for (const mode of ['legacy', 'auto'] as const) {
+  const known = await era.read();
+  const modes = known === 'stateless' ? (['auto', 'legacy'] as const) : (['legacy', 'auto'] as const);
+  for (const mode of modes) {
     const attempt = new McpConnection(server, cwd, signal, allowed, authorization);
     onAttempt?.(attempt);
     try {
       await attempt.open(sdk, mode, onNotification);
       await attempt.listTools(signal);
+      if (attempt.era !== known) await era.write(attempt.era);
       return attempt;
     } catch (thrown) {
       await attempt.end();
-      // A server of a later generation only refuses the older opening; everything else would happen again.
-      if (mode === 'auto' || signal.aborted || !attempt.answered || attempt.unauthorized) throw thrown;
+      // A server of one generation only refuses the opening of the other; everything else would happen again.
+      const isRefused = attempt.answered && !attempt.unauthorized && !signal.aborted;
+      if (isRefused && mode !== modes[1]) continue;
+      // A server that is not reached at all says nothing about its generation.
+      if (known !== undefined && !attempt.unauthorized && (attempt.answered || signal.aborted))
+        await era.write(undefined);
+      throw thrown;
     }
   }
   throw fail('runtime_error', 'not reached');
@@ -156,7 +167,8 @@ export class McpConnection {
     const { sampling, elicitation, roots } = this.#allowed;
     const capabilities = {
       ...(sampling && { sampling: {} }),
-      ...(elicitation && { elicitation: { form: {}, url: {} } }),
+      // A field that an accepted answer leaves out gets the default of its schema.
+      ...(elicitation && { elicitation: { form: { applyDefaults: true }, url: {} } }),
       ...(roots && { roots: {} }),
     };
     const client = new sdk.Client(CLIENT, { versionNegotiation: { mode }, listMaxPages: MAX_PAGES, capabilities });
@@ -179,7 +191,7 @@ export class McpConnection {
       this.#server.stdio === undefined ? this.#overHttp(sdk, client) : await this.#asProgram(this.#server.stdio);
     // An SDK's own handling of signals is not relied on.
     await orAborted(client.connect(transport, { signal }), signal);
-    if (client.getProtocolEra() === 'modern') this.#listenOn(client);
+    if (this.era === 'stateless') this.#listenOn(client);
   }
 
   /** Passes a question of the server on, and the reason of a refusal back. */
@@ -223,6 +235,11 @@ export class McpConnection {
   get info(): McpInfo {
     const { name = '', version = '' } = this.#client?.getServerVersion() ?? {};
     return { name, version, protocol: this.#client?.getNegotiatedProtocolVersion() ?? '' };
+  }
+
+  /** The generation of the protocol that was negotiated. */
+  get era(): McpEra {
+    return this.#client?.getProtocolEra() === 'modern' ? 'stateless' : 'sessions';
   }
 
   /** The last lines of its standard error. */

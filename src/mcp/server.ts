@@ -13,6 +13,7 @@ import type { McpAllowed } from './asks.ts';
 import type { McpAuthorization } from './authorization.ts';
 import { connectMcp, type McpCallOptions, type McpConnection } from './connection.ts';
 import type { McpAddress, McpHealth, McpInfo, McpResult, McpState } from './definition.ts';
+import { type EraStore, memoryEra } from './era.ts';
 import { acceptTools, memoryPins, type PinnedTool, type PinStore, pinned } from './tool-pins.ts';
 
 export interface McpServerOptions {
@@ -35,6 +36,8 @@ export interface McpServerOptions {
   readonly onNotification?: (method: string, params: Readonly<Record<string, unknown>>) => void;
   /** The accepted definitions. Default: in memory. */
   readonly pins?: PinStore;
+  /** The generation of the protocol that it spoke last. Default: in memory. */
+  readonly era?: EraStore | undefined;
   readonly clock?: Clock;
   /** 0 ≤ x < 1, of the jitter of the backoff. */
   readonly random?: () => number;
@@ -54,6 +57,7 @@ export class McpServer {
   readonly #options: McpServerOptions;
   readonly #clock: Clock;
   readonly #pins: PinStore;
+  readonly #era: EraStore;
   readonly #stop = new AbortController();
   #state: McpState = 'idle';
   #detail = '';
@@ -79,6 +83,7 @@ export class McpServer {
     this.#options = options;
     this.#clock = options.clock ?? { monotonic: () => performance.now(), timer: processTimer };
     this.#pins = options.pins ?? memoryPins();
+    this.#era = options.era ?? memoryEra();
   }
 
   get health(): McpHealth {
@@ -212,6 +217,7 @@ export class McpServer {
         signal,
         allowed,
         authorization,
+        era: this.#era,
         onAttempt: (each) => {
           attempt = each;
         },

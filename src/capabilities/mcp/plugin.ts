@@ -13,6 +13,7 @@ import type { ToolCallReq } from '../tools/messages.ts';
 import { type ToolsPlugin, toolsPlugin } from '../tools/plugin.ts';
 import { Asking } from './asking.ts';
 import { Contents } from './contents.ts';
+import { EraFile } from './eras.ts';
 import { failure } from './errors.ts';
 import type { ServerInfo } from './mcp.schema.ts';
 import * as messages from './messages.ts';
@@ -90,8 +91,9 @@ export function mcpPlugins(options: McpOptions = {}): readonly [mcp: Plugin, too
     type: 'mcp',
     ...mcpOffer,
     async start(context) {
-      const pins = new PinFile(() => context.dataFolder());
-      const configured = settings.map((each) => configuredServer(each, context.workspace, pins, env));
+      const folder = () => context.dataFolder();
+      const files = { pins: new PinFile(folder), eras: new EraFile(folder) };
+      const configured = settings.map((each) => configuredServer(each, context.workspace, files, env));
       const asking = new Asking({ maxAsks, maxAskTokens, askTimeoutMs: askTimeoutS * 1_000 });
       const answererOf = asking.answererOf.bind(asking);
       servers = new Servers({ configured, tools, onNotification: notify, answererOf, now });

@@ -13,6 +13,7 @@ import type { McpAnswerer } from '../../mcp/asks.ts';
 import type { McpAuthorization } from '../../mcp/authorization.ts';
 import type { McpCallOptions } from '../../mcp/connection.ts';
 import type { McpAddress } from '../../mcp/definition.ts';
+import type { EraStore } from '../../mcp/era.ts';
 import { McpServer } from '../../mcp/server.ts';
 import type { PinStore } from '../../mcp/tool-pins.ts';
 import { asError, type HandfastError } from '../../wire/errors.ts';
@@ -53,6 +54,7 @@ export interface ServerSpec {
   /** The folder that it is shown as its root, where it may ask for it. */
   readonly root: string;
   readonly pins: PinStore;
+  readonly era: EraStore;
 }
 
 /** A running server, or one that may run, and what is known of it. */
@@ -234,6 +236,7 @@ export class Servers {
       startTimeoutMs: spec.startTimeoutMs,
       keepRunning: spec.keepRunning,
       pins: spec.pins,
+      era: spec.era,
       allowed: {
         sampling: spec.mayAsk.includes('sampling'),
         elicitation: spec.mayAsk.includes('elicitation'),

@@ -10,10 +10,12 @@ import { handfastHome } from '../../base/handfast-home.ts';
 import { outsideWorkspace } from '../../base/workspace/file-error.ts';
 import { McpAuthorization, type OAuthSettings } from '../../mcp/authorization.ts';
 import type { McpAddress } from '../../mcp/definition.ts';
+import { memoryEra } from '../../mcp/era.ts';
 import { SignInFile } from '../../mcp/sign-in-file.ts';
 import { memoryPins } from '../../mcp/tool-pins.ts';
 import { named } from '../../session/rights.ts';
 import { fail } from '../../wire/errors.ts';
+import type { EraFile } from './eras.ts';
 import { failure } from './errors.ts';
 import type { ServerConfig } from './mcp.schema.ts';
 import type { PinFile } from './pins.ts';
@@ -59,7 +61,7 @@ const pairs = (texts: Texts = {}): [string, string][] =>
 export function configuredServer(
   settings: ServerSettings,
   workspace: string,
-  pins: PinFile,
+  { pins, eras }: { readonly pins: PinFile; readonly eras: EraFile },
   env: Variables,
 ): ServerSpec {
   const { name, command, args = [], cwd = workspace, url, tools, required = false, perSession = false } = settings;
@@ -75,6 +77,7 @@ export function configuredServer(
   const onlyEnv = { ...childEnvironment({}, env), ...Object.fromEntries([...passed, ...pairs(settings.env)]) };
   const address: McpAddress =
     command === undefined ? { http: { url: url as string, headers } } : { stdio: { command, args, onlyEnv } };
+  const key = `${name} ${digestOfJson({ command, args, url }).slice(0, 16)}`;
   return {
     id: name,
     name,
@@ -91,7 +94,8 @@ export function configuredServer(
     timeoutMs: timeoutS * 1_000,
     mayAsk,
     root: workspace,
-    pins: pins.of(`${name} ${digestOfJson({ command, args, url }).slice(0, 16)}`),
+    pins: pins.of(key),
+    era: eras.of(key),
   };
 }
 
@@ -147,6 +151,7 @@ export async function registeredServer(
     mayAsk: ['sampling', 'elicitation', 'roots'],
     root: workspace,
     pins: memoryPins(),
+    era: memoryEra(),
   };
 
   function programOf(): McpAddress {

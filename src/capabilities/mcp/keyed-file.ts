@@ -1,0 +1,62 @@
+/**
+ * A small JSON file of the plugin with an entry for each server of the configuration. Entries are changed one after the other.
+ *
+ * Used by `pins.ts` and `eras.ts`.
+ */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { replaceFile } from '../../base/replace-file.ts';
+import { SerialWork } from '../../base/serial-work.ts';
+import { errnoOf } from '../../base/workspace/file-error.ts';
+import { isObject } from '../../wire/json.ts';
+
+export class KeyedFile<Entry> {
+  readonly #folder: () => Promise<string>;
+  readonly #name: string;
+  readonly #damaged: (file: string) => Record<string, Entry>;
+  readonly #work = new SerialWork();
+
+  /**
+   * @param folder that of the plugin
+   * @param damaged what a file counts as that cannot be read; may throw
+   */
+  constructor(folder: () => Promise<string>, name: string, damaged: (file: string) => Record<string, Entry>) {
+    this.#folder = folder;
+    this.#name = name;
+    this.#damaged = damaged;
+  }
+
+  /** The entry of a server; undefined where it has none. Rejects as `damaged` throws and as the file system does. */
+  async read(key: string): Promise<Entry | undefined> {
+    await this.#work.idle();
+    return (await this.#all())[key];
+  }
+
+  /** Changes an entry; undefined removes it. Rejects as {@link read} does. */
+  write(key: string, entry: Entry | undefined): Promise<void> {
+    return this.#work.run(async () => {
+      // What is undefined is not in the text.
+      const text = JSON.stringify({ ...(await this.#all()), [key]: entry }, null, 1);
+      await replaceFile(await this.#file(), text);
+    });
+  }
+
+  async #file(): Promise<string> {
+    return join(await this.#folder(), this.#name);
+  }
+
+  async #all(): Promise<Record<string, Entry>> {
+    const file = await this.#file();
+    const text = await readFile(file, 'utf8').catch((error: unknown) => {
+      if (errnoOf(error) === 'ENOENT') return '{}';
+      throw error;
+    });
+    try {
+      const read: unknown = JSON.parse(text);
+      if (isObject(read)) return read as Record<string, Entry>;
+    } catch {
+      // Damaged, as what is not an object.
+    }
+    return this.#damaged(file);
+  }
+}
