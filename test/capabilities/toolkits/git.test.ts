@@ -1,33 +1,11 @@
 /** The toolkit `git` with real repositories: what it does, and what a repository or a caller cannot make it do. */
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { appendFileSync, chmodSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { PathGuard } from '../../../src/base/workspace/protected-paths.ts';
+import { git, repository } from './repository.ts';
 import { agentOf, errorOf, folder, refusalOf, toolkitsHost } from './support.ts';
-
-const NEUTRAL = { GIT_CONFIG_GLOBAL: '/dev/null', GIT_CONFIG_NOSYSTEM: '1' };
-const IDENTITY = ['-c', 'user.name=Test', '-c', 'user.email=test@example.invalid'];
-
-function git(cwd: string, ...words: string[]): string {
-  const env = { PATH: process.env.PATH ?? '', HOME: '/nonexistent', ...NEUTRAL };
-  return execFileSync('git', [...IDENTITY, ...words], { cwd, env, encoding: 'utf8' });
-}
-
-/** A repository with one commit, and the command that a program of its would run: it leaves a file. */
-function repository(t: TestContext) {
-  const workspace = folder(t);
-  git(workspace, 'init', '-q', '-b', 'main');
-  writeFileSync(join(workspace, 'a.txt'), 'one\n');
-  git(workspace, 'add', '.');
-  git(workspace, 'commit', '-q', '-m', 'first');
-  const ran = join(folder(t), 'ran');
-  const program = join(folder(t), 'program');
-  writeFileSync(program, `#!/bin/sh\necho ran >> '${ran}'\ncat\n`);
-  chmodSync(program, 0o755);
-  return { workspace, program, hasRun: () => existsSync(ran) };
-}
 
 async function agentIn(t: TestContext, workspace: string, push = false) {
   const host = await toolkitsHost(t, { workspace, builtin: [{ name: 'git' }], kits: { git: { push } } });

@@ -48,6 +48,8 @@ const SAFE: Readonly<Record<string, string>> = {
   'status.submoduleSummary': 'false',
   'push.recurseSubmodules': 'no',
   'push.gpgSign': 'false',
+  'push.followTags': 'false',
+  'push.pushOption': '',
   'gc.auto': '0',
   'maintenance.auto': 'false',
   'blame.ignoreRevsFile': '',
@@ -57,6 +59,9 @@ const SAFE: Readonly<Record<string, string>> = {
 
 /** Keys of a repository's configuration that run programs and cannot be overridden by name, because the name is the repository's. */
 const RUNS = String.raw`^(filter\..*\.(clean|smudge|process)|diff\..*\.(command|textconv)|merge\..*\.driver|includeif\..*|include\.path|trailer\..*\.(command|cmd)|remote\..*\.(uploadpack|receivepack|vcs)|url\..*|credential\..*\.helper|core\.worktree|extensions\.worktreeconfig|gpg\..*\.program)$`;
+
+/** Keys by which a push reads or writes files of the host, or hands its tickets on; also below an address, which is more than a default. */
+const USES_FILES = String.raw`^http\.(.*\.)?(cookiefile|savecookies|sslkey|sslcert|proxysslkey|proxysslcert|delegation)$`;
 
 /** Drivers that attributes of files name. */
 const NO_DRIVERS = ['--no-ext-diff', '--no-textconv', '--no-color'] as const;
@@ -190,6 +195,7 @@ export async function runGit(command: GitCommand, args: Args, context: CallConte
     }
     const make = commands[command] as (args: Args, places: { readonly target?: string }) => Call;
     const { words } = make(args, { ...(target !== undefined && { target }) });
+    if (command === 'push') await mustNotHave(run, USES_FILES, 'uses files of the host', 'repository_uses_files');
     const protocol = command === 'push' ? await protocolOf(run, args) : '';
     const end = await run(words, protocol);
     context.signal.throwIfAborted();
@@ -276,14 +282,13 @@ async function mustBeWithin(run: Run, { workspace, pathGuard }: CallContext): Pr
 }
 
 /** A repository whose configuration runs programs under names of its own is refused: no list of overrides covers it. */
-async function mustNotRunCode(run: Run): Promise<void> {
-  const { stdout } = await run(['config', '--local', '--name-only', '--get-regexp', RUNS]);
+const mustNotRunCode = (run: Run): Promise<void> => mustNotHave(run, RUNS, 'runs programs', 'repository_runs_code');
+
+async function mustNotHave(run: Run, keys: string, does: string, reason: string): Promise<void> {
+  const { stdout } = await run(['config', '--local', '--name-only', '--get-regexp', keys]);
   const [key] = stdout.trim().split('\n');
   if (!key) return;
-  throw fail('tool_denied', `the configuration of this repository runs programs: ${shown(key)}`, {
-    reason: 'repository_runs_code',
-    key: shown(key),
-  });
+  throw fail('tool_denied', `the configuration of this repository ${does}: ${shown(key)}`, { reason, key: shown(key) });
 }
 
 /** The new folder of a worktree, or that of one to remove, as an absolute path in the workspace. */
