@@ -6,6 +6,7 @@
 import { asError, fail, type HandfastError } from '../wire/errors.ts';
 import { AgentProcess, type AgentProcessOptions } from './agent-process.ts';
 import { AgentSettings, type Change } from './agent-settings.ts';
+import type { AgentLoan } from './loan.ts';
 import { mcpServersOf } from './mcp-servers.ts';
 import type {
   AgentCapabilities,
@@ -16,7 +17,7 @@ import type {
   PromptResponse,
 } from './sdk.ts';
 
-export interface AgentConversationOptions extends Omit<AgentProcessOptions, 'cwd'> {
+export interface AgentConversationOptions extends Omit<AgentProcessOptions, 'cwd' | 'loan'> {
   /** Time for an agent to end a cancelled prompt before it is killed, in milliseconds. */
   readonly cancelTimeoutMs: number;
 }
@@ -78,12 +79,14 @@ export class AgentConversation {
   /**
    * Starts the agent in a directory, unless it runs there; one that runs elsewhere is ended. Fails as `AgentProcess.start`,
    * and with `session_closed` once it was closed.
+   *
+   * @param loan the files and terminals it may use as long as it runs
    */
-  async start(cwd: string, signal: AbortSignal): Promise<void> {
+  async start(cwd: string, signal: AbortSignal, loan?: AgentLoan): Promise<void> {
     if (this.runsIn(cwd)) return;
     await this.#end();
     signal.throwIfAborted();
-    this.#process = await AgentProcess.start({ ...this.#options, cwd }, signal);
+    this.#process = await AgentProcess.start({ ...this.#options, cwd, loan }, signal);
     this.#cwd = cwd;
     // A caller of `close` meanwhile had no process to wait for.
     if (this.#closed) {

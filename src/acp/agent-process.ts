@@ -6,9 +6,12 @@ import { orAborted, withTimeout } from '../base/race.ts';
 import type { Link, Message } from '../transport/link.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { linkStream } from './link-stream.ts';
+import { type AgentLoan, capabilitiesOf, LOAN_METHODS, type LoanMethod, type LoanParams } from './loan.ts';
+import { requestErrorOf } from './request-error.ts';
 import {
   type AcpSdk,
   type AgentCapabilities,
+  type ClientApp,
   type ClientConnection,
   type ClientContext,
   type CreateElicitationRequest,
@@ -35,6 +38,8 @@ export interface AgentProcessOptions extends AgentCommand {
   readonly version: string;
   readonly start: StartProgram;
   readonly client: AgentClient;
+  /** The files and terminals it may use. Default: none. */
+  readonly loan?: AgentLoan | undefined;
   /** Most bytes of one message. */
   readonly maxMessageBytes: number;
   /** Time for the process to start and to answer `initialize`, in milliseconds. */
@@ -135,6 +140,7 @@ export class AgentProcess {
       .client({ name: 'handfast' })
       .onRequest('session/request_permission', ({ params }) => options.client.permission(params))
       .onRequest('elicitation/create', ({ params }) => options.client.elicit(params));
+    if (options.loan !== undefined) lend(sdk, app, options.loan);
     const connection = app.connect(stream);
     return new AgentProcess(
       name,
@@ -152,8 +158,7 @@ export class AgentProcess {
           protocolVersion: version,
           clientInfo: { name: 'handfast', version: options.version },
           clientCapabilities: {
-            fs: { readTextFile: false, writeTextFile: false },
-            terminal: false,
+            ...capabilitiesOf(options.loan?.offer),
             elicitation: { form: {} },
           },
         }),
@@ -239,5 +244,20 @@ export class AgentProcess {
 
   #detail(): Record<string, unknown> {
     return { agent: this.#name, stderr: [...this.#tail] };
+  }
+}
+
+/** Serves the methods of the parts that are lent; the others do not exist for the agent. */
+function lend(sdk: AcpSdk, app: ClientApp, loan: AgentLoan): void {
+  for (const [method, part] of Object.entries(LOAN_METHODS)) {
+    if (!loan.offer[part]) continue;
+    // The methods differ in their results alone, which `request` knows.
+    app.onRequest(method as 'terminal/create', async ({ params }) => {
+      try {
+        return (await loan.request(method as LoanMethod, params as LoanParams)) as { terminalId: string };
+      } catch (thrown) {
+        throw requestErrorOf(sdk, thrown);
+      }
+    });
   }
 }

@@ -12,6 +12,7 @@ export type {
   AuthenticateRequest,
   AuthMethod,
   AvailableCommand,
+  ClientApp,
   ClientCapabilities,
   ClientConnection,
   ClientContext,

@@ -7,6 +7,7 @@
  * @see docs/acp.md
  */
 import { linkStream } from '../acp/link-stream.ts';
+import { requestErrorOf } from '../acp/request-error.ts';
 import type {
   AcpSdk,
   AgentConnection,
@@ -29,7 +30,6 @@ import type { Link } from '../transport/link.ts';
 import { asError, fail } from '../wire/errors.ts';
 import { commandIn, commandOutput, commandsOf } from './acp/commands.ts';
 import { EditorSession } from './acp/editor-session.ts';
-import { requestErrorOf } from './acp/errors.ts';
 import { changeOfMode, changeOfOption, configOptionsOf, modesOf } from './acp/options.ts';
 import { type EditorPrompt, promptOf } from './acp/prompt.ts';
 import { authenticate, authMethodsOf, isWithoutKey, logout, wantsAuth } from './acp/signing-in.ts';

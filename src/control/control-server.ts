@@ -62,8 +62,8 @@ export interface ControlServerOptions {
   readonly checkContent: ApprovalHandlerDeps['checkContent'];
   /** Further methods of this process over session RPC. */
   readonly handlers?: readonly Handled[];
-  /** Backends beside `model` and `rehearsal`. */
-  readonly backends?: readonly Backend[];
+  /** Backends beside `model` and `rehearsal`; one that uses the tools of sessions is made with them. */
+  readonly backends?: readonly (Backend | ((environments: Environments) => Backend))[];
   /** Backend of sessions that choose none. Default: `model` once a provider is configured, until then `rehearsal`. */
   readonly backend?: string;
   readonly providers?: ProvidersConfig;
@@ -278,7 +278,8 @@ function backendsOf(
         .join('\n\n'),
   });
   const backends = new Map<string, Backend>();
-  for (const backend of [model, rehearsalBackend(environments), ...(options.backends ?? [])]) {
+  for (const given of [model, rehearsalBackend(environments), ...(options.backends ?? [])]) {
+    const backend = typeof given === 'function' ? given(environments) : given;
     if (backends.has(backend.name)) throw fail('config_invalid', `two backends are named ${backend.name}; rename one`);
     backends.set(backend.name, backend);
   }

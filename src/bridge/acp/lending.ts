@@ -7,6 +7,7 @@
  */
 import { isAbsolute, relative, resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { LOAN_METHODS, type LoanMethod, type LoanOffer, offerOf } from '../../acp/loan.ts';
 import type { AgentContext, ClientCapabilities } from '../../acp/sdk.ts';
 import type { ControlClient } from '../../control-client/control.ts';
 import { asError, fail } from '../../wire/errors.ts';
@@ -27,38 +28,17 @@ export interface EditorLoan {
 /** Between two attempts while the server cannot be reached, in milliseconds. */
 const RETRY_MS = 1000;
 
-/** The methods of each part of an offer. */
-const METHODS: Readonly<Record<string, 'reads' | 'writes' | 'terminals'>> = {
-  'fs/read_text_file': 'reads',
-  'fs/write_text_file': 'writes',
-  'terminal/create': 'terminals',
-  'terminal/output': 'terminals',
-  'terminal/wait_for_exit': 'terminals',
-  'terminal/kill': 'terminals',
-  'terminal/release': 'terminals',
-};
-
-/** What this editor lends; undefined = nothing. */
-function offerOf({ fs, terminal }: ClientCapabilities) {
-  const offer = {
-    reads: fs?.readTextFile === true,
-    writes: fs?.writeTextFile === true,
-    terminals: terminal === true,
-  };
-  return Object.values(offer).includes(true) ? offer : undefined;
-}
-
 /** Serves the requests of the session until the signal aborts, or another editor opens the session. Never rejects. */
 export async function lendEditor(loan: EditorLoan, signal: AbortSignal): Promise<void> {
   const { sessionId: session_id, control, note } = loan;
   const offer = offerOf(loan.capabilities);
-  if (offer === undefined) return;
+  if (!Object.values(offer).includes(true)) return;
   const terminals = new Set<string>();
   while (!signal.aborted) {
     try {
       // Waits as long as the tools need nothing.
       const next = await control.rpc.editorNext({ session_id, ...offer }, { signal, timeoutMs: 0 });
-      void answer(loan, next, terminals);
+      void answer(loan, offer, next, terminals);
     } catch (thrown) {
       // From here on no request can come that would release them.
       for (const terminalId of terminals) release(loan, terminalId);
@@ -78,13 +58,14 @@ export async function lendEditor(loan: EditorLoan, signal: AbortSignal): Promise
 
 type Request = Awaited<ReturnType<ControlClient['rpc']['editorNext']>>;
 
-async function answer(loan: EditorLoan, request: Request, terminals: Set<string>): Promise<void> {
+async function answer(loan: EditorLoan, offer: LoanOffer, request: Request, terminals: Set<string>): Promise<void> {
   const { sessionId, control, client, note } = loan;
   const { request_id, method, params } = request;
   const reply = async (): Promise<{ result?: Readonly<Record<string, unknown>>; error?: string }> => {
     try {
-      const part = METHODS[method];
-      if (part === undefined || offerOf(loan.capabilities)?.[part] !== true) throw fail('unknown_type', `no ${method}`);
+      if (!Object.hasOwn(LOAN_METHODS, method) || !offer[LOAN_METHODS[method as LoanMethod]]) {
+        throw fail('unknown_type', `no ${method}`);
+      }
       const asked = { sessionId, ...params, ...placed(params, loan.cwd) };
       const result = (await client.request<Readonly<Record<string, unknown>> | null>(method, asked)) ?? {};
       if (method === 'terminal/create') {

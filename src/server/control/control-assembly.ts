@@ -10,7 +10,6 @@ import type { Log } from '../../base/log.ts';
 import type { PathGuard } from '../../base/workspace/protected-paths.ts';
 import type { ValidatorCache } from '../../capabilities/tools/arguments.ts';
 import type { HostConfig } from '../../config/config.ts';
-import type { Backend } from '../../control/contract/backend.ts';
 import type { Handled } from '../../control/contract/handlers.ts';
 import { type ControlServer, type ControlServerOptions, createControlServer } from '../../control/control-server.ts';
 import type { OpenMcpServer } from '../../control/rounds/mcp-tools.ts';
@@ -208,9 +207,9 @@ function contentChecker(): ControlServerOptions['checkContent'] {
 
 /** A backend for each configured agent; most installations have none, and load none of this. */
 async function acpBackends(
-  { control: { agents }, trust }: HostConfig,
+  { control: { agents, host }, trust }: HostConfig,
   { version, log, processes }: Pick<ControlAssemblyOptions, 'version' | 'log'> & Pick<HostSlots, 'processes'>,
-): Promise<readonly Backend[]> {
+): Promise<NonNullable<ControlServerOptions['backends']>> {
   if (agents.length === 0) return [];
   const [{ acpBackend }, { spawnLink }] = await Promise.all([
     import('../../control/backends/acp/acp.ts'),
@@ -222,7 +221,10 @@ async function acpBackends(
   };
   return agents.map((agent) => {
     const env = Object.fromEntries(Object.entries(agent.env).map(([name, value]) => [name, String(value)]));
-    return acpBackend({ agent: { ...agent, env }, start, processes, version: version(), log });
+    const parts = { agent: { ...agent, env }, start, processes, version: version(), log };
+    // The tools of a host at an address do not see the files that the agent, a process of this machine, sees.
+    if (host !== undefined) return acpBackend(parts);
+    return (environments) => acpBackend({ ...parts, environments });
   });
 }
 

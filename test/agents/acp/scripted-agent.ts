@@ -13,6 +13,8 @@ export type AgentStep =
   | { readonly update: Readonly<Record<string, unknown>> }
   | { readonly permission: Readonly<Record<string, unknown>> }
   | { readonly elicit: Readonly<Record<string, unknown>> }
+  /** A request for files or terminals; `terminalId: 'last'` is the terminal made last. Its answer is recorded. */
+  | { readonly request: string; readonly params: Readonly<Record<string, unknown>> }
   /** A line on stdout, past the SDK. */
   | { readonly raw: string }
   | { readonly untilCancelled: true }
@@ -120,6 +122,9 @@ export function scriptedAgent(script: AgentScript, options: Partial<AcpAgent> = 
 export const says = (text: string, sessionUpdate = 'agent_message_chunk'): AgentStep => ({
   update: { sessionUpdate, content: { type: 'text', text } },
 });
+
+/** A request for files or terminals. */
+export const asks = (request: string, params: Readonly<Record<string, unknown>>): AgentStep => ({ request, params });
 
 /** A tool call, or an update of one. */
 export const calls = (sessionUpdate: 'tool_call' | 'tool_call_update', fields: Record<string, unknown>): AgentStep => ({

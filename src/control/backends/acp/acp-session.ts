@@ -8,17 +8,21 @@
 import { AgentConversation, type AgentConversationOptions } from '../../../acp/agent-conversation.ts';
 import type { AgentClient } from '../../../acp/agent-process.ts';
 import { CANCELLED, promptTokens } from '../../../acp/answers.ts';
+import type { AgentLoan } from '../../../acp/loan.ts';
 import { refusedMcpServers } from '../../../acp/mcp-servers.ts';
 import type { PromptResponse } from '../../../acp/sdk.ts';
+import { orAborted } from '../../../base/race.ts';
 import type { Approval, Usage } from '../../../protocol/session-types.ts';
 import { NO_USAGE } from '../../../protocol/session-types.ts';
 import { mcpRefusal } from '../../../protocol/session-words.ts';
-import { asError } from '../../../wire/errors.ts';
+import { asError, fail } from '../../../wire/errors.ts';
 import type { ApprovalRequest } from '../../contract/approver.ts';
 import type { Turn, TurnOutcome } from '../../contract/backend.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
+import type { Toolbox } from '../../rounds/toolbox.ts';
 import { permissionAnswer, permissionRequest, questionAnswer, questionOf, withinRights } from './permission.ts';
 import { promptBlocks } from './prompt-blocks.ts';
+import { loanOffer, TurnTools } from './turn-tools.ts';
 import { TurnUpdates } from './updates.ts';
 
 export interface AgentSessionOptions extends Omit<AgentConversationOptions, 'client' | 'acquire'> {
@@ -26,12 +30,16 @@ export interface AgentSessionOptions extends Omit<AgentConversationOptions, 'cli
   readonly acquire: (count: number, signal: AbortSignal) => Promise<() => void>;
   /** Where the process is started; default: the session's directory. */
   readonly cwd?: string;
+  /** The tools that serve the agent's requests for files and terminals. Default: it gets neither. */
+  readonly toolboxOf?: ((turn: Turn) => Toolbox) | undefined;
 }
 
 /** The turn that runs. */
 interface Running {
   readonly turn: Turn;
   readonly updates: TurnUpdates;
+  /** Undefined where the agent gets no files and terminals. */
+  readonly tools: TurnTools | undefined;
   /** Permission requests by call: an agent may ask about one call several times. */
   readonly asked: Map<string, number>;
 }
@@ -71,11 +79,15 @@ export class AcpSession {
   /** Runs a turn; see `Backend.run`. Resolves with `interrupted` soon after the turn's signal aborted. */
   async run(turn: Turn): Promise<TurnOutcome> {
     const { signal, settings } = turn;
-    const running = { turn, updates: this.#updatesFor(turn), asked: new Map() };
+    const updates = this.#updatesFor(turn);
+    const toolbox = this.#options.toolboxOf?.(turn);
+    const printed = (terminalId: string, text: string): void => updates.printed(terminalId, text);
+    const tools = toolbox && new TurnTools(turn, toolbox, printed);
+    const running = { turn, updates, tools, asked: new Map() };
     this.#running = running;
     let why = 'the turn ended before the agent finished this call';
     try {
-      await this.#started(turn);
+      await this.#started(turn, toolbox);
       const earlier = await this.#joined(turn);
       await this.#conversation.configure(settings, signal);
       const { stopReason } = await this.#prompted(turn, earlier);
@@ -86,6 +98,7 @@ export class AcpSession {
       why = asError(error).message;
       throw asError(error, 'provider_error');
     } finally {
+      tools?.end();
       running.updates.finish(signal.aborted ? 'the turn was interrupted' : why);
       this.#running = undefined;
     }
@@ -96,10 +109,31 @@ export class AcpSession {
     return this.#conversation.close();
   }
 
-  async #started(turn: Turn): Promise<void> {
+  async #started(turn: Turn, toolbox: Toolbox | undefined): Promise<void> {
     const { name, cwd = turn.cwd } = this.#options;
-    if (!this.#conversation.runsIn(cwd)) turn.status(`starting ${name}...`);
-    await this.#conversation.start(cwd, turn.signal);
+    if (this.#conversation.runsIn(cwd)) return;
+    turn.status(`starting ${name}...`);
+    const loan = toolbox && (await this.#loan(turn, toolbox));
+    await this.#conversation.start(cwd, turn.signal, loan);
+  }
+
+  /** What the agent is lent as long as its process runs; undefined where the tools of the session cannot be reached. */
+  async #loan(turn: Turn, toolbox: Toolbox): Promise<AgentLoan | undefined> {
+    try {
+      const offer = await orAborted(loanOffer(toolbox), turn.signal);
+      return {
+        offer,
+        request: async (method, params) => {
+          const tools = this.#turnOf(params.sessionId)?.tools;
+          if (tools !== undefined) return tools.request(method, params);
+          throw fail('session_closed', 'no prompt runs in this session', { session_id: params.sessionId });
+        },
+      };
+    } catch (error) {
+      turn.signal.throwIfAborted();
+      turn.debug('acp.no_tools', { message: asError(error).message });
+      return undefined;
+    }
   }
 
   /** Opens the agent's session. Returns the conversation that a new one must be sent. */

@@ -14,6 +14,7 @@ import type { Log } from '../../../base/log.ts';
 import type { ReleaseSlot, SharedSlots } from '../../../base/shared-slots.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { Backend, Turn, TurnOutcome } from '../../contract/backend.ts';
+import type { Environments } from '../../rounds/environments.ts';
 import { AcpSession } from './acp-session.ts';
 
 /** A configured agent. */
@@ -40,6 +41,8 @@ export interface AcpBackendDeps {
   readonly start: StartProgram;
   /** The processes of this process's principals. An agent holds a slot, and one for each MCP server it starts. Default: no bound. */
   readonly processes?: SharedSlots;
+  /** The tools of sessions, which serve the agent's requests for files and terminals. Default: it gets neither. */
+  readonly environments?: Pick<Environments, 'for' | 'release'> | undefined;
   /** Version of this software, sent to the agent. */
   readonly version: string;
   /** Gets what agents write to stderr, at `debug`. */
@@ -110,6 +113,7 @@ class AcpBackend implements Backend {
   release(sessionId: string): void {
     const entry = this.#agents.get(sessionId);
     if (entry !== undefined) void this.#drop(sessionId, entry);
+    this.#parts.environments?.release(sessionId);
   }
 
   async stop(): Promise<void> {
@@ -122,7 +126,7 @@ class AcpBackend implements Backend {
     const known = this.#agents.get(id);
     clearTimeout(known?.idle);
     if (known === undefined) this.#makeRoom();
-    const { start, version, log } = this.#parts;
+    const { start, version, log, environments } = this.#parts;
     const owner = principal.name;
     const entry = known ?? {
       owner,
@@ -130,6 +134,7 @@ class AcpBackend implements Backend {
         ...this.#agent,
         start,
         version,
+        toolboxOf: environments && ((turn) => environments.for(id, { cwd: turn.cwd, principal: turn.principal })),
         acquire: (count, signal) => this.#acquire(owner, count, signal),
         log: (line) => log?.debug(`the agent ${this.name} says`, { line }),
       }),

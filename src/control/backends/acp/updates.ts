@@ -21,6 +21,9 @@ import { NO_USAGE } from '../../../protocol/session-types.ts';
 import type { Turn } from '../../contract/backend.ts';
 import { type HistoryItem, toolItem } from '../../contract/session-log.ts';
 
+/** Most output of terminals that a result holds. */
+const MAX_PRINTED_CHARACTERS = 32 * 1024;
+
 /** A call of the agent's. */
 export interface AgentCall {
   /** Ours: unique in the turn. */
@@ -29,8 +32,10 @@ export interface AgentCall {
   /** The round it was sent in; 0 = not sent yet. */
   round: number;
   startedAt: number;
-  /** The text sent so far. */
+  /** The text sent so far, without that of terminals. */
   output: string;
+  /** The newest output of the terminals it shows. */
+  printed: string;
   done: ToolDone | undefined;
 }
 
@@ -50,6 +55,8 @@ export class TurnUpdates {
   readonly #now: () => number;
   /** By the agent's id: the newest call of that id. */
   readonly #byId = new Map<string, AgentCall>();
+  /** Output of terminals that no call shows yet, by terminal. */
+  readonly #unshown = new Map<string, string>();
   #round = 1;
   #text = '';
   #reasoning = '';
@@ -95,6 +102,15 @@ export class TurnUpdates {
     call.fields = merged(call.fields, { ...fields, status: call.fields.status ?? fields.status });
     this.#start(call);
     return call;
+  }
+
+  /** A terminal of the turn has printed: the call that shows it has output. */
+  printed(terminalId: string, text: string): void {
+    const call = [...this.#byId.values()].find(
+      (each) => each.round !== 0 && terminalsOf(each.fields).includes(terminalId),
+    );
+    if (call === undefined) this.#unshown.set(terminalId, newest((this.#unshown.get(terminalId) ?? '') + text));
+    else if (call.done === undefined) this.#print(call, text);
   }
 
   /** The turn has ended: calls without a result end with `why`, and the text goes into the history. */
@@ -143,7 +159,7 @@ export class TurnUpdates {
     this.#made++;
     // An agent that uses an id twice still gets two calls.
     const callId = known === undefined && toolCallId !== '' ? toolCallId : `${toolCallId || 'call'}_${this.#made}`;
-    const call: AgentCall = { callId, fields: {}, round: 0, startedAt: 0, output: '', done: undefined };
+    const call: AgentCall = { callId, fields: {}, round: 0, startedAt: 0, output: '', printed: '', done: undefined };
     this.#byId.set(toolCallId, call);
     return call;
   }
@@ -164,6 +180,11 @@ export class TurnUpdates {
 
   /** Contents come whole with each update: what was added is what is new. */
   #output(call: AgentCall): void {
+    for (const terminalId of terminalsOf(call.fields)) {
+      const printed = this.#unshown.get(terminalId);
+      this.#unshown.delete(terminalId);
+      if (printed !== undefined) this.#print(call, printed);
+    }
     const text = textOf(call.fields.content);
     if (text === call.output) return;
     const added = text.startsWith(call.output) ? text.slice(call.output.length) : text;
@@ -171,8 +192,14 @@ export class TurnUpdates {
     if (added !== '') this.#turn.toolOutput(call.callId, 'output', added);
   }
 
+  #print(call: AgentCall, text: string): void {
+    call.printed = newest(call.printed + text);
+    this.#turn.toolOutput(call.callId, 'output', text);
+  }
+
   #end(call: AgentCall, error?: string): void {
-    const { fields, callId } = call;
+    const { callId, printed } = call;
+    const fields = printed === '' ? call.fields : withText(call.fields, printed);
     const name = nameOf(fields);
     const ok = error === undefined;
     call.done = { name, ok, input: inputOf(fields), result: resultOf(fields), ...(!ok && { error }), callId };
@@ -242,6 +269,18 @@ export class TurnUpdates {
     if (added > 0) this.#turn.usage({ ...NO_USAGE, cost_usd: added });
   }
 }
+
+/** The terminals a call shows. */
+function terminalsOf({ content }: ToolFields): readonly string[] {
+  return (content ?? []).flatMap((part) => (part.type === 'terminal' ? [part.terminalId] : []));
+}
+
+/** The fields with further text among the contents. */
+function withText(fields: ToolFields, text: string): ToolFields {
+  return { ...fields, content: [...(fields.content ?? []), { type: 'content', content: { type: 'text', text } }] };
+}
+
+const newest = (text: string): string => text.slice(-MAX_PRINTED_CHARACTERS);
 
 /** What of a content block can be shown as text. */
 function wordsOf(content: ContentBlock | undefined): string {

@@ -1,8 +1,10 @@
 /**
- * Our failures as errors for editors. Called by every handler of `acp-agent.ts`.
+ * Our failures as errors of the protocol. Called by every handler of the bridge (we are the agent of an editor) and of
+ * `agent-process.ts` (we are the client of an agent).
  */
-import type { AcpSdk } from '../../acp/sdk.ts';
-import { asError, rowOf } from '../../wire/errors.ts';
+
+import { asError, rowOf } from '../wire/errors.ts';
+import type { AcpSdk } from './sdk.ts';
 
 const INVALID_PARAMS = -32602;
 
