@@ -273,8 +273,15 @@ const innerOrders: readonly InnerOrder[] = [
     folder: 'control',
     rows: [
       ['contract'],
-      ['approvals', 'backends/acp', 'providers/http', 'rounds', 'rpc', 'sessions/record', 'skills'],
-      ['backends/model', 'backends/rehearsal', 'providers/accounts', 'providers/models', 'sessions/store'],
+      ['approvals', 'providers/http', 'rounds', 'rpc', 'sessions/record', 'skills'],
+      [
+        'backends/acp',
+        'backends/model',
+        'backends/rehearsal',
+        'providers/accounts',
+        'providers/models',
+        'sessions/store',
+      ],
       ['providers/sign-in', 'sessions/log'],
       ['providers/methods', 'sessions/history'],
       ['providers', 'sessions/turns'],
