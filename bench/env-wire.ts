@@ -11,13 +11,14 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import { connect } from '../src/connect.ts';
+import { cpuOf } from './process-cpu.ts';
 import { thisMachine } from './report.ts';
 import { median } from './workloads/workload.ts';
 
@@ -25,7 +26,6 @@ const CHILDREN = join(import.meta.dirname, 'children');
 const SESSIONS = 32;
 const BATCH = 64;
 const PIPELINE = 16;
-const TICKS_PER_SECOND = 100;
 /** Bytes of a step of CartPole and of its reply, over the wire. */
 const REQUEST_BYTES = 198;
 const REPLY_BYTES = 442;
@@ -56,16 +56,6 @@ async function started(argv: readonly [string, ...string[]]): Promise<{ child: C
     once(child, 'exit').then(([code]) => Promise.reject(new Error(`${argv.join(' ')} ended with ${code}`))),
   ]);
   return { child, line };
-}
-
-/** Seconds of the processor that a process has used; NaN where the system has no `/proc`. */
-function cpuOf({ pid }: ChildProcess): number {
-  try {
-    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
-    return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
-  } catch {
-    return Number.NaN;
-  }
 }
 
 const agentAt = (address: string) => connect(address, { capabilities: ['env'], maxParallel: 64 });

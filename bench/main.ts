@@ -10,10 +10,10 @@
  *
  * Compare the ratios, not the absolute figures: they depend on the machine and on what else it does.
  */
-import { spawnSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import { build } from './build.ts';
 import { checkFilters, type Filters, plan } from './plan.ts';
 import { buildsText, rowsOf, rowsText, targetsText, thisMachine } from './report.ts';
 import { type RoundSettings, runHeats } from './rounds.ts';
@@ -65,12 +65,6 @@ function options(): Options {
   const before = values.before === undefined ? undefined : resolve(values.before);
   for (const checkout of before === undefined ? [root] : [root, before]) build(checkout);
   return { filters, settings: settingsOf(values.quick, values.rounds), jsonFile: values.json, before };
-}
-
-/** What is measured must be what the sources say now. */
-function build(checkout: string): void {
-  const { status } = spawnSync(process.execPath, [join(checkout, 'scripts', 'build.ts')], { stdio: 'inherit' });
-  if (status !== 0) throw new Error(`the build of ${checkout} failed`);
 }
 
 async function bench({ filters, settings, jsonFile, before }: Options): Promise<void> {

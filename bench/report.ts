@@ -1,7 +1,7 @@
 /**
  * Turns the samples into rows, and rows into the printed table and the JSON file.
  */
-import { arch, cpus, platform, totalmem } from 'node:os';
+import { arch, cpus, loadavg, platform, totalmem } from 'node:os';
 import { BEFORE } from './contenders/registry.ts';
 import { type HeatResult, ratio, type Spread, spread } from './rounds.ts';
 import type { TargetOutcome } from './targets.ts';
@@ -49,6 +49,12 @@ export function thisMachine(): Machine {
     node: process.version,
   };
 }
+
+/** How busy the machine has been, with others or with us. */
+export const load = (): string =>
+  `load ${loadavg()
+    .map((average) => average.toFixed(2))
+    .join(' ')}`;
 
 const range = ({ low, high }: Spread): readonly [number, number] => [low, high];
 

@@ -7,12 +7,10 @@
  *
  * Compare the ratios, not the absolute figures: they depend on the machine and on what else it does.
  */
-import { spawnSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
-import { loadavg } from 'node:os';
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { thisMachine } from './report.ts';
+import { build } from './build.ts';
+import { load, thisMachine } from './report.ts';
 import { firstChunks, serveUp } from './sessions/first-chunk.ts';
 import { handshakes } from './sessions/handshake.ts';
 import { opens } from './sessions/open.ts';
@@ -66,20 +64,6 @@ function options(): Options {
     wants: (name) => wanted.length === 0 || wanted.includes(name),
   };
 }
-
-/** What is measured must be what the sources say now. */
-function build(): void {
-  const { status } = spawnSync(process.execPath, [fileURLToPath(new URL('../scripts/build.ts', import.meta.url))], {
-    stdio: 'inherit',
-  });
-  if (status !== 0) throw new Error('the build failed');
-}
-
-/** How busy the machine has been, with others or with us. */
-const load = (): string =>
-  `load ${loadavg()
-    .map((average) => average.toFixed(2))
-    .join(' ')}`;
 
 const progress = (line: string): void => void process.stderr.write(`${line}\n`);
 

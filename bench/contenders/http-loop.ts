@@ -19,14 +19,13 @@ export function servePosts(
         body,
         (text) => response.write(`${text}\n`),
         (text) => {
+          if (response.headersSent) return response.end(`${text}\n`);
           // A reply alone goes out with its length, which node:http writes together with the head.
-          if (!response.headersSent) {
-            response.writeHead(200, {
-              'content-type': 'application/json',
-              'content-length': Buffer.byteLength(text),
-            });
-          }
-          response.end(response.hasHeader('content-length') ? text : `${text}\n`);
+          response.writeHead(200, {
+            'content-type': 'application/json',
+            'content-length': Buffer.byteLength(text),
+          });
+          response.end(text);
         },
       );
     });

@@ -14,7 +14,8 @@ import { endChild, lineScanner } from '../contenders/carriers.ts';
 import { bounded } from '../control.ts';
 import { ANSWER_WAIT_MS } from './workload.ts';
 
-const COMMAND = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
+/** The compiled command. */
+export const COMMAND = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 
 /** A folder for everything of one run. Short: paths of Unix sockets have little room. */
 export class Scratch implements Disposable {
@@ -47,6 +48,7 @@ export function startOnPipes(args: readonly string[], home: string) {
 
 /** A running `handfast up`. */
 export interface Up {
+  readonly child: ChildProcess;
   /** Its addresses in the order of the configuration. */
   readonly listeners: readonly string[];
   stop(): Promise<void>;
@@ -71,7 +73,7 @@ export async function startUp(home: string, config: string): Promise<Up> {
       );
       child.once('exit', (code) => reject(new Error(`handfast up ended with code ${code}`)));
     });
-    return { listeners: await bounded(ready, 'handfast up was not ready', ANSWER_WAIT_MS), stop };
+    return { child, listeners: await bounded(ready, 'handfast up was not ready', ANSWER_WAIT_MS), stop };
   } catch (thrown) {
     await stop();
     throw thrown;

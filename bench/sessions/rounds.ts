@@ -4,7 +4,7 @@
  * the contenders moves on by one every round.
  */
 import { median } from '../workloads/workload.ts';
-import type { Contender, Figure, Measurement, Settings, Workload } from './workload.ts';
+import type { Contender, Figure, Measurement, Timed, Workload } from './workload.ts';
 
 /** A median with the lowest and the highest it came from. */
 export interface Spread {
@@ -15,17 +15,17 @@ export interface Spread {
 
 /** What the rounds of one workload brought: contender → kept round → measurement. */
 export interface Result {
-  readonly workload: Workload;
+  readonly workload: Workload<never>;
   readonly samples: ReadonlyMap<string, readonly (Measurement | undefined)[]>;
   /** Contender → why it was taken out. */
   readonly failures: ReadonlyMap<string, string>;
 }
 
 /** Runs all rounds; `progress` gets a short line before each, and one for a contender that is out. */
-export async function runRounds(
-  workloads: readonly Workload[],
+export async function runRounds<Given extends Timed>(
+  workloads: readonly Workload<Given>[],
   rounds: number,
-  settings: Settings,
+  settings: Given,
   progress: (line: string) => void,
 ): Promise<readonly Result[]> {
   const results = workloads.map((workload) => ({
@@ -38,7 +38,7 @@ export async function runRounds(
     for (const { workload, samples, failures } of results) {
       const { contenders } = workload;
       for (let turn = 0; turn < contenders.length; turn++) {
-        const contender = contenders[(turn + round + 1) % contenders.length] as Contender;
+        const contender = contenders[(turn + round + 1) % contenders.length] as Contender<Given>;
         if (failures.has(contender.name)) continue;
         try {
           const measurement = await contender.measure(settings);

@@ -12,7 +12,12 @@ export interface TargetOutcome {
   readonly outcome: 'reached' | 'missed' | 'not measured';
 }
 
-function judged(target: string, measured: Spread | undefined, reaches: (median: number) => boolean): TargetOutcome {
+/** Judges the median by a test. */
+export function judged(
+  target: string,
+  measured: Spread | undefined,
+  reaches: (median: number) => boolean,
+): TargetOutcome {
   if (measured === undefined) return { target, measured, outcome: 'not measured' };
   return { target, measured, outcome: reaches(measured.median) ? 'reached' : 'missed' };
 }

@@ -3,9 +3,13 @@
  * figures each measurement brings. `rounds.ts` runs them.
  */
 
-export interface Settings {
+/** Settings of every workload. */
+export interface Timed {
   /** How long a measurement that counts calls lasts, milliseconds. */
   readonly durationMs: number;
+}
+
+export interface Settings extends Timed {
   /** Processes started for one measurement of a start. */
   readonly starts: number;
   /** Chunks of the answer of one streamed turn. */
@@ -26,19 +30,19 @@ export interface Figure {
 /** Figure → value. A contender may leave figures out that mean nothing for it. */
 export type Measurement = Readonly<Record<string, number>>;
 
-export interface Contender {
+export interface Contender<Given extends Timed = Settings> {
   /** `bare`, `limit`, `handfast…`, or the name of the npm package. */
   readonly name: string;
   /** Measures once. Everything it needs runs already. */
-  measure(settings: Settings): Promise<Measurement>;
+  measure(settings: Given): Promise<Measurement>;
 }
 
-export interface Workload {
+export interface Workload<Given extends Timed = Settings> {
   readonly name: string;
-  readonly transport: 'stdio' | 'tcp' | 'unix' | 'websocket';
+  readonly transport: 'stdio' | 'tcp' | 'unix' | 'websocket' | 'http';
   readonly figures: readonly Figure[];
   /** Started processes; they stay for all rounds, so that each round meets warm code. */
-  readonly contenders: readonly Contender[];
+  readonly contenders: readonly Contender<Given>[];
   /** A note for the table, known when all rounds are over. */
   note?(): string;
   /** Ends what runs. */
