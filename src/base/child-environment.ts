@@ -41,9 +41,29 @@ const refused = new Set([
   'GIT_EXEC_PATH',
   'GIT_SSH',
   'GIT_SSH_COMMAND',
+  'GIT_EXTERNAL_DIFF',
+  'GIT_PROXY_COMMAND',
+  'GIT_TEMPLATE_DIR',
+  'GIT_ASKPASS',
+  'SSH_ASKPASS',
+  'LESSOPEN',
+  'LESSCLOSE',
 ]);
-/** The loaders of Linux and macOS. */
-const refusedPrefixes = ['LD_', 'DYLD_'];
+/** The loaders of Linux and macOS, and the settings of git, which name programs. */
+const refusedPrefixes = ['LD_', 'DYLD_', 'GIT_CONFIG'];
+/** Variables that name a program for a shell to run. */
+const naming = new Set([
+  'PAGER',
+  'GIT_PAGER',
+  'MANPAGER',
+  'EDITOR',
+  'VISUAL',
+  'GIT_EDITOR',
+  'GIT_SEQUENCE_EDITOR',
+  'BROWSER',
+]);
+/** What such a variable may be: nothing, or a program that does nothing. */
+const harmless = new Set(['', 'cat', 'true', ':']);
 
 /**
  * The variables for one program. Fails with `tool_denied` (`env_refused`) for a variable that changes what programs
@@ -65,7 +85,8 @@ export function childEnvironment(
       });
     }
     const upper = name.toUpperCase();
-    if (refused.has(upper) || refusedPrefixes.some((prefix) => upper.startsWith(prefix))) {
+    const isRefused = refused.has(upper) || refusedPrefixes.some((prefix) => upper.startsWith(prefix));
+    if (isRefused || (naming.has(upper) && !harmless.has(value))) {
       throw fail('tool_denied', `the environment variable ${shown(name)} may not be set`, {
         reason: 'env_refused',
         name: shown(name),

@@ -170,6 +170,20 @@ export class Child {
     return true;
   }
 
+  /**
+   * Resolves once the process has started one that has started another one, as bubblewrap does for its program; at the latest after
+   * `withinMs`.
+   */
+  async hasGrandchild(withinMs: number): Promise<void> {
+    const until = performance.now() + withinMs;
+    while (this.exit === undefined && seesProcesses && performance.now() < until) {
+      const all = await readProcesses();
+      const children = new Set(all.filter(({ parent }) => parent === this.pid).map(({ pid }) => pid));
+      if (all.some(({ parent }) => children.has(parent))) return;
+      await sleep(FIRST_PAUSE_MS);
+    }
+  }
+
   #groups(): Set<number> {
     const groups = new Set([this.pid]);
     if (!this.#hasJobs) return groups;

@@ -20,18 +20,46 @@ const PROBE_MS = 5_000;
 
 const FLAGS = [...VIEW, ...DROPPED.flatMap((name) => ['--cap-drop', `CAP_${name}`])];
 
-/** By guard, so that the probe runs once in the life of a server. */
-const probes = new WeakMap<PathGuard, Promise<boolean>>();
+/**
+ * Signals that end a program unless it handles them. Bubblewrap is in the group that a signal or a key of a terminal goes to, and would
+ * end, with the program that handles it. SIGCHLD it needs.
+ */
+const PASSED = 'HUP,INT,QUIT,TERM,ABRT,USR1,USR2,ALRM,VTALRM,PROF,IO,XCPU,PIPE,TSTP,TTIN,TTOU';
+/**
+ * Blocked, not ignored: what comes before the program runs then waits for it. Only the `env` of GNU can do so; with another one signals
+ * end the program in the cover.
+ */
+const BLOCKING = ['env', `--block-signal=${PASSED}`];
+const HEEDING = ['env', `--default-signal=${PASSED}`];
+
+/** What a guard's programs are run with; undefined: nothing covers them. By guard, so that the probe runs once in the life of a server. */
+const probes = new WeakMap<PathGuard, Promise<Cover | undefined>>();
+
+/** What comes before bubblewrap, and before the program in it. */
+interface Cover {
+  readonly before: readonly string[];
+  readonly within: readonly string[];
+}
 
 /** True when bubblewrap is installed and may make such a view here. */
 export async function canCover(env: Readonly<Record<string, string | undefined>> = process.env): Promise<boolean> {
-  if (process.platform !== 'linux') return false;
-  try {
-    const { code } = await runProgram({ argv: ['bwrap', ...FLAGS, '--', 'true'], env, timeoutMs: PROBE_MS });
-    return code === 0;
-  } catch {
-    return false;
+  return (await findCover(env)) !== undefined;
+}
+
+async function findCover(env: Readonly<Record<string, string | undefined>>): Promise<Cover | undefined> {
+  if (process.platform !== 'linux') return undefined;
+  for (const cover of [
+    { before: BLOCKING, within: HEEDING },
+    { before: [], within: [] },
+  ]) {
+    const argv = [...cover.before, 'bwrap', ...FLAGS, '--', ...cover.within, 'true'] as unknown as Words;
+    const isWorking = await runProgram({ argv, env, timeoutMs: PROBE_MS }).then(
+      ({ code }) => code === 0,
+      () => false,
+    );
+    if (isWorking) return cover;
   }
+  return undefined;
 }
 
 /** True when bubblewrap is installed; it is not run, so that whether it works here is not known. */
@@ -51,10 +79,14 @@ export async function covered(words: Words, guard: PathGuard | undefined): Promi
   if (guard === undefined) return words;
   let probe = probes.get(guard);
   if (probe === undefined) {
-    probe = canCover();
+    probe = findCover(process.env);
     probes.set(guard, probe);
   }
-  return (await probe) ? ['bwrap', ...FLAGS, ...covers(guard), '--', ...words] : words;
+  const cover = await probe;
+  if (cover === undefined) return words;
+  // `env` would take a program with such a name for a variable.
+  const { before, within } = words[0].includes('=') ? { before: [], within: [] } : cover;
+  return [...before, 'bwrap', ...FLAGS, ...covers(guard), '--', ...within, ...words] as unknown as Words;
 }
 
 /** Folders first, from the top, or they would uncover what was covered below them. */

@@ -53,6 +53,8 @@ export interface ProcOptions {
   /** What it runs at, in place of pipes. */
   readonly terminal?: PseudoTerminal | undefined;
   readonly size?: TerminalSize | undefined;
+  /** True: it runs in a view of the files, which another program makes and stays beside it. */
+  readonly isCovered: boolean;
   /** The control groups that it and all it starts are in. */
   readonly group?: Cgroup | undefined;
   /** Epoch seconds. */
@@ -67,6 +69,8 @@ const MAX_UNREAD_INPUT = 4 * 1024 * 1024;
 const GRACE_MS = 2_000;
 /** How long a kill waits for the end before it replies. */
 const KILL_REPLY_MS = 2_000;
+/** How long a signal waits for a cover to have started the program. */
+const COVER_MS = 1_000;
 /** Time for child processes that end with the program. */
 const LEAVE_MS = 200;
 /** The program has ended; a process that left its group and is silent for this many looks is not waited for. */
@@ -96,6 +100,9 @@ export class Proc {
   readonly #chunks: boolean;
   readonly #terminal: PseudoTerminal | undefined;
   readonly #group: Cgroup | undefined;
+  /** Signals reach the program. */
+  #ready: Promise<void> | undefined;
+  readonly #isCovered: boolean;
   #size: TerminalSize | undefined;
   #cancelLimit: (() => void) | undefined;
   #reason: EndReason | undefined;
@@ -119,6 +126,7 @@ export class Proc {
     this.#terminal = options.terminal;
     this.#size = options.size;
     this.#group = options.group;
+    this.#isCovered = options.isCovered;
     this.complete = this.#follow();
   }
 
@@ -228,6 +236,10 @@ export class Proc {
       throw failure('invalid', `there is no signal ${JSON.stringify(signal.slice(0, 32))}`, { field: 'signal' });
     }
     if (!this.running) return;
+    if (this.#isCovered && signal !== 'SIGKILL') {
+      this.#ready ??= this.#child.hasGrandchild(COVER_MS);
+      await this.#ready;
+    }
     if (ENDING.has(signal)) this.#reason ??= 'killed';
     if (signal === 'SIGKILL') await this.#child.kill();
     else this.#child.signal(signal as NodeJS.Signals);

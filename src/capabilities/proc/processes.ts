@@ -19,7 +19,7 @@ import { asError, HandfastError } from '../../wire/errors.ts';
 import { type Cgroup, type Cgroups, cgroupsFor } from './cgroups.ts';
 import { failure } from './errors.ts';
 import type { ProcSpawnReq } from './proc.schema.ts';
-import { allEnd, type EndReason, Proc } from './process.ts';
+import { allEnd, type EndReason, Proc, type ProcOptions } from './process.ts';
 import { allowed, type Words } from './programs.ts';
 
 export interface ProcPluginOptions {
@@ -79,8 +79,11 @@ interface Start {
   /** That of its terminal; undefined: it has pipes. */
   readonly size: TerminalSize | undefined;
   /** Called in the turn in which it was started. */
-  readonly made: (child: Child, terminal: PseudoTerminal | undefined, group: Cgroup | undefined) => Proc;
+  readonly made: (child: Child, around: Around) => Proc;
 }
+
+/** What is around a program that was started. */
+type Around = Pick<ProcOptions, 'terminal' | 'group' | 'isCovered'>;
 
 export class Processes {
   readonly #options: ProcPluginOptions;
@@ -123,8 +126,8 @@ export class Processes {
       const inForce = await this.#system(environment.PATH ?? '');
       const limits = { ...inForce.limits, ...(seconds > 0 && { seconds }) };
       // Its output is read from the start on: what nothing reads when a program exits is dropped.
-      const made = (child: Child, terminal: PseudoTerminal | undefined, group: Cgroup | undefined): Proc =>
-        this.#proc(child, { terminal, group }, [program, ...rest], request, limits, session);
+      const made = (child: Child, around: Around): Proc =>
+        this.#proc(child, around, [program, ...rest], request, limits, session);
       const start = { words, inForce, cwd, environment, stdin, size, made };
       const proc = await this.#start(start, context);
       proc.limit(seconds);
@@ -187,9 +190,9 @@ export class Processes {
   }
 
   async #start({ words, inForce, cwd, environment, stdin, size, made }: Start, context: CallContext): Promise<Proc> {
-    const run = await covered(words, context.pathGuard);
     // A program that is not there is not started by another one.
     const isThere = words[0].startsWith('/');
+    const run = isThere ? await covered(words, context.pathGuard) : words;
     const { directory } = await refusing('cwd', () =>
       holdDirectory(context.workspace, cwd === '' ? '.' : cwd, { guard: context.pathGuard }),
     );
@@ -214,7 +217,7 @@ export class Processes {
         stdin: stdin === 'null' ? 'ignore' : 'pipe',
         terminal,
       });
-      const proc = made(child, terminal, group);
+      const proc = made(child, { terminal, group, isCovered: run !== words });
       await child.started;
       void child.exited.then(release);
       return proc;
@@ -236,7 +239,7 @@ export class Processes {
 
   #proc(
     child: Child,
-    { terminal, group }: { terminal: PseudoTerminal | undefined; group: Cgroup | undefined },
+    around: Around,
     argv: Words,
     request: SpawnFields,
     limits: Readonly<Record<string, number>>,
@@ -253,9 +256,8 @@ export class Processes {
       limits: { ...limits, ...(maxOutputBytes > 0 && { output_bytes: maxOutputBytes }) },
       pausing: request.overflow === 'pause',
       // What a program writes to a terminal is no lines.
-      chunks: request.chunks === true || terminal !== undefined,
-      terminal,
-      group,
+      chunks: request.chunks === true || around.terminal !== undefined,
+      ...around,
       size: request.pty,
       now,
     });
