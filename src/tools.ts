@@ -3,6 +3,19 @@
 import './base/node-version.ts';
 
 export type { Log } from './base/log.ts';
+export type {
+  ElicitationAnswer as McpElicitationAnswer,
+  McpRoot,
+  SamplingAnswer as McpSamplingAnswer,
+} from './capabilities/mcp/client.ts';
+export {
+  askModel,
+  askPerson,
+  askRoots,
+  type ModelQuestion,
+  type PersonQuestion,
+  type QuestionOptions,
+} from './capabilities/mcp/tool-questions.ts';
 export { type ToolkitsPluginOptions, toolkitsPlugins } from './capabilities/toolkits/plugin.ts';
 export type { SecretSettings } from './capabilities/toolkits/secrets.ts';
 export {

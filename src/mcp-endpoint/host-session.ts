@@ -11,6 +11,7 @@ import type { ToolDescription } from '../capabilities/tools/messages.ts';
 import type { CallOptions } from '../connection/call.ts';
 import { fail } from '../wire/errors.ts';
 import { isMemoryTool, MemoryCalls, memoryTools } from './memory-tools.ts';
+import { type Asker, cannotAnswer, serveQuestions } from './questions.ts';
 import { type McpTool, toolOf } from './tool-results.ts';
 
 /** Capabilities that clients are offered something of. */
@@ -44,6 +45,10 @@ export interface OpenHost {
 
 export class HostSession {
   readonly #openAgent: OpenAgent;
+  /** Answers questions of the host; those that nothing answers are refused. */
+  #ask: Asker = (question) => Promise.reject(cannotAnswer(question));
+  /** Further sessions of the same client, which end with this one. */
+  readonly #others = new Set<HostSession>();
   readonly #listeners = new Set<(change: Change) => void>();
   #open: OpenHost | undefined;
   #opening: Promise<OpenHost> | undefined;
@@ -52,9 +57,24 @@ export class HostSession {
   /** How often the tools have changed. */
   #changes = 0;
   #closed = false;
+  #onClosed: (() => void) | undefined;
 
   constructor(openAgent: OpenAgent) {
     this.#openAgent = openAgent;
+  }
+
+  /** Puts the questions of the host to the client from now on. */
+  answerBy(ask: Asker): void {
+    this.#ask = ask;
+  }
+
+  /** A further session with the host, opened in the same way. */
+  another(ask: Asker): HostSession {
+    const other = new HostSession(this.#openAgent);
+    other.answerBy(ask);
+    other.#onClosed = () => void this.#others.delete(other);
+    this.#others.add(other);
+    return other;
   }
 
   /** Calls `listener` for each change. Returns the function that ends it. */
@@ -92,6 +112,7 @@ export class HostSession {
       await agent.close();
       throw fail('connection_lost', 'the session has ended');
     }
+    serveQuestions(agent, (question, signal) => this.#ask(question, signal));
     const has = (capability: string): boolean => agent.capabilities.get(capability)?.enabled === true;
     this.#open = {
       agent,
@@ -141,6 +162,8 @@ export class HostSession {
 
   close(): void {
     this.#closed = true;
+    this.#onClosed?.();
+    for (const other of [...this.#others]) other.close();
     this.#listeners.clear();
     void this.#open?.agent.close();
   }

@@ -10,6 +10,7 @@ import { isObject } from '../wire/json.ts';
 import { serveContents } from './contents.ts';
 import type { Change, HostSession, OpenHost, ToolTable } from './host-session.ts';
 import { until } from './host-session.ts';
+import { InputRounds, mayAsk } from './input-rounds.ts';
 import { pageOf } from './pages.ts';
 import {
   errorText,
@@ -25,6 +26,7 @@ import {
   META_SUBSCRIPTION,
   META_VERSION,
   METHOD_NOT_FOUND,
+  MISSING_CAPABILITY,
   metaOf,
   notificationText,
   type Params,
@@ -33,6 +35,7 @@ import {
   STATELESS_VERSIONS,
   UNSUPPORTED_VERSION,
 } from './protocol.ts';
+import { canBeAsked, lackingIn } from './questions.ts';
 import type { ServedRequest, Terms } from './served-request.ts';
 import { errorMembers, resultMembers } from './tool-results.ts';
 
@@ -67,6 +70,7 @@ export class McpRequests {
   readonly #server: ServerInfo;
   /** Added to every result of a request that stands alone. */
   readonly #stamp: string;
+  #rounds: InputRounds | undefined;
 
   constructor(host: HostSession, server: ServerInfo) {
     this.host = host;
@@ -76,6 +80,32 @@ export class McpRequests {
 
   /** Serves a request: replies once, unless its signal aborts before. Never throws. */
   serve(request: ServedRequest): void {
+    const { terms, method, params } = request;
+    if (terms.stateless && mayAsk(method) && (canBeAsked(terms.capabilities) || hasAnswers(params))) {
+      this.#rounds ??= new InputRounds((ask) => new McpRequests(this.host.another(ask), this.#server));
+      try {
+        if (this.#rounds.serve(request)) return;
+      } catch (error) {
+        return this.fail(request, error);
+      }
+    }
+    this.run(request);
+  }
+
+  /** Replies with what the call needs of the client. */
+  askBack({ id, exchange }: ServedRequest, questions: Params, state: string): void {
+    const result = { resultType: 'input_required', inputRequests: questions, requestState: state };
+    exchange.reply(resultText(id, `${JSON.stringify(result).slice(0, -1)},"_meta":{${this.#stamp}}}`));
+  }
+
+  /** Ends the calls that wait for their clients. */
+  close(): void {
+    this.#rounds?.close();
+    this.host.close();
+  }
+
+  /** Serves a request where what it asks is not answered by its client's next request. */
+  run(request: ServedRequest): void {
     if (request.method === 'tools/call') this.#call(request);
     else {
       this.#reply(request).then(
@@ -206,6 +236,13 @@ export class McpRequests {
   #callFailed(request: ServedRequest, thrown: unknown): void {
     if (request.signal.aborted) return;
     const error = thrown instanceof HandfastError ? thrown : asError(thrown);
+    const lacking = request.terms.stateless ? lackingIn(error) : undefined;
+    if (lacking !== undefined) {
+      return this.fail(
+        request,
+        new RpcError(MISSING_CAPABILITY, error.message, { requiredCapabilities: lacking }, 400),
+      );
+    }
     if (error.code === 'unknown_tool') return this.fail(request, unknownTool(String(request.params.name)));
     const { members, meta } = errorMembers(error);
     this.finish(request, members, meta);
@@ -249,6 +286,9 @@ export class McpRequests {
     if (signal.aborted) end();
   }
 }
+
+const hasAnswers = ({ inputResponses, requestState }: Params): boolean =>
+  inputResponses !== undefined || requestState !== undefined;
 
 /** Resources that one request may listen for. */
 const MAX_SUBSCRIPTIONS = 256;

@@ -17,6 +17,8 @@ export interface Exchange {
   reply(text: string, status?: number): void;
   /** A notification of the request, before its reply. */
   notify(text: string): void;
+  /** A request to the client, before the reply. Never left out. */
+  ask(text: string): void;
 }
 
 export interface ServedRequest {

@@ -4,6 +4,8 @@
  * Used by `stdio.ts`. A client on pipes may also send requests that stand alone; each then has
  * terms of its own.
  */
+import { ClientQuestions } from './client-questions.ts';
+import { mayAsk } from './input-rounds.ts';
 import {
   errorText,
   INVALID_REQUEST,
@@ -20,6 +22,7 @@ import {
   SERVER_ERROR,
   SESSION_VERSIONS,
 } from './protocol.ts';
+import { cannotAnswer, requireCapability } from './questions.ts';
 import { changeNotification, isAtLeast, logText, type McpRequests, termsOf } from './requests.ts';
 import type { Exchange, Terms } from './served-request.ts';
 
@@ -28,10 +31,17 @@ export const MAX_RUNNING = 1_024;
 
 const NO_SIGNAL = new AbortController().signal;
 
+interface Running {
+  readonly controller: AbortController;
+  readonly exchange: Exchange;
+  readonly method: string;
+}
+
 export class McpSession {
   readonly #requests: McpRequests;
   readonly #unasked: (text: string) => void;
-  readonly #running = new Map<RequestId, AbortController>();
+  readonly #running = new Map<RequestId, Running>();
+  readonly #questions = new ClientQuestions();
   #terms: Terms | undefined;
   #endChanges: (() => void) | undefined;
 
@@ -39,6 +49,11 @@ export class McpSession {
   constructor(requests: McpRequests, unasked: (text: string) => void) {
     this.#requests = requests;
     this.#unasked = unasked;
+    requests.host.answerBy(async (question, signal) => {
+      if (this.#terms === undefined) throw cannotAnswer(question);
+      requireCapability(question, this.#terms.capabilities);
+      return this.#questions.ask(question, signal, this.#wayBack());
+    });
   }
 
   /** The revision that was agreed on; undefined before `initialize`. */
@@ -58,6 +73,8 @@ export class McpSession {
       case 'notification':
         if (received.method === 'notifications/cancelled') this.#cancelled(received.params);
         return;
+      case 'response':
+        return this.#questions.answered(received.id, received);
       case 'invalid':
         return exchange.reply(errorText(received.id, INVALID_REQUEST, received.reason), 400);
     }
@@ -66,7 +83,8 @@ export class McpSession {
   /** Ends every running request and tells the client nothing more. */
   close(): void {
     this.#endChanges?.();
-    for (const controller of this.#running.values()) controller.abort();
+    this.#questions.close();
+    for (const { controller } of this.#running.values()) controller.abort();
     this.#running.clear();
   }
 
@@ -89,7 +107,7 @@ export class McpSession {
       );
     }
     const controller = new AbortController();
-    this.#running.set(id, controller);
+    this.#running.set(id, { controller, exchange, method });
     this.#requests.serve({
       id,
       method,
@@ -102,6 +120,7 @@ export class McpSession {
           exchange.reply(text, status);
         },
         notify: (text) => exchange.notify(text),
+        ask: (text) => exchange.ask(text),
       },
     });
   }
@@ -152,10 +171,16 @@ export class McpSession {
   }
 
   #cancelled({ requestId }: Params): void {
-    const controller = this.#running.get(requestId as RequestId);
-    if (controller === undefined) return;
+    const running = this.#running.get(requestId as RequestId);
+    if (running === undefined) return;
     this.#running.delete(requestId as RequestId);
-    controller.abort();
+    running.controller.abort();
+  }
+
+  /** Where a question goes: to the newest request that may ask, else to what belongs to no request. */
+  #wayBack(): (text: string) => void {
+    const asking = [...this.#running.values()].filter(({ method }) => mayAsk(method)).at(-1);
+    return asking === undefined ? this.#unasked : (text) => asking.exchange.ask(text);
   }
 
   #followChanges(): void {

@@ -16,6 +16,7 @@ export function serveMcpLink(link: Link, requests: McpRequests): Promise<CloseIn
   const send = (text: string): void => link.send(text);
   const exchange: Exchange = {
     reply: send,
+    ask: send,
     // A client that does not read loses progress and log messages first.
     notify: (text) => {
       if (link.buffered < MAX_UNREAD_BYTES) send(text);

@@ -8,13 +8,10 @@ import { fileURLToPath } from 'node:url';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { Client as FirstClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as FirstTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import { sleep } from '../../src/base/sleep.ts';
 import { type Json, User } from '../cli/command.ts';
+import { ADMIN, PATIENCE_MS, poster, STATELESS, statelessHeaders, textOf, until } from './support.ts';
 
 const tools = fileURLToPath(new URL('../support/mcp-tools.mjs', import.meta.url));
-const STATELESS = '2026-07-28';
-const PATIENCE_MS = 60_000;
-const ADMIN = 'admin-token-0123456789';
 const READER = 'reader-token-0123456789';
 
 const CONFIG = `plugins: [tools, memory, { use: ${tools} }]
@@ -43,12 +40,6 @@ async function connect(t: TestContext, url: URL, token: string, pin?: string): P
   await client.connect(new StreamableHTTPClientTransport(url, { requestInit }), { timeout: PATIENCE_MS });
   return client;
 }
-
-async function until(done: () => boolean): Promise<void> {
-  for (const bound = AbortSignal.timeout(PATIENCE_MS); !done(); await sleep(5)) bound.throwIfAborted();
-}
-
-const textOf = (result: Json): string => result.content.map((part: Json) => part.text).join('\n');
 
 for (const pin of [undefined, STATELESS]) {
   const era = pin ?? 'sessions';
@@ -151,20 +142,6 @@ const initialize = {
   params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'hand', version: '1' } },
 };
 
-const poster =
-  (url: URL) =>
-  (body: unknown, headers: Readonly<Record<string, string>> = {}): Promise<Response> =>
-    fetch(url, {
-      method: 'POST',
-      headers: {
-        Authorization: `Bearer ${ADMIN}`,
-        'Content-Type': 'application/json',
-        Accept: 'application/json, text/event-stream',
-        ...headers,
-      },
-      body: typeof body === 'string' ? body : JSON.stringify(body),
-    });
-
 test('what is refused, with which status', async (t) => {
   const { url } = await hostOf(t);
   const post = poster(url);
@@ -187,7 +164,7 @@ test('what is refused, with which status', async (t) => {
     'io.modelcontextprotocol/protocolVersion': STATELESS,
     'io.modelcontextprotocol/clientCapabilities': {},
   };
-  const headers = { 'MCP-Protocol-Version': STATELESS, 'Mcp-Method': 'tools/list' };
+  const headers = statelessHeaders('tools/list');
   const alone = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: { _meta } };
   const codeOf = async (body: unknown, given: Readonly<Record<string, string>>) => {
     const response = await post(body, given);

@@ -12,13 +12,11 @@ import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { Client as FirstClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport as FirstTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
-import { sleep } from '../../src/base/sleep.ts';
 import { type Json, User } from '../cli/command.ts';
 import { ownPort } from '../support/own-port.ts';
+import { PATIENCE_MS, STATELESS, textOf, until } from './support.ts';
 
 const tools = fileURLToPath(new URL('../support/mcp-tools.mjs', import.meta.url));
-const STATELESS = '2026-07-28';
-const PATIENCE_MS = 60_000;
 
 function userWith(t: TestContext, config = `plugins: [tools, memory, { use: ${tools} }]\n`): User {
   const user = new User();
@@ -55,12 +53,7 @@ async function connect(t: TestContext, user: User, words: readonly string[], pin
   return opened;
 }
 
-async function until(done: () => boolean): Promise<void> {
-  for (const bound = AbortSignal.timeout(PATIENCE_MS); !done(); await sleep(5)) bound.throwIfAborted();
-}
-
 const OWN = ['--config', 'trial.yaml'];
-const textOf = (result: Json): string => result.content.map((part: Json) => part.text).join('\n');
 
 for (const pin of [undefined, STATELESS]) {
   const era = pin ?? 'sessions';

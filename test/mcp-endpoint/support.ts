@@ -65,3 +65,25 @@ export async function until(done: () => boolean | Promise<boolean>): Promise<voi
 
 /** The texts of a result. */
 export const textOf = (result: Json): string => result.content.map((part: Json) => part.text).join('\n');
+
+/** Sends requests by hand. */
+export const poster =
+  (url: URL) =>
+  (body: unknown, headers: Readonly<Record<string, string>> = {}): Promise<Response> =>
+    fetch(url, {
+      method: 'POST',
+      headers: {
+        Authorization: `Bearer ${ADMIN}`,
+        'Content-Type': 'application/json',
+        Accept: 'application/json, text/event-stream',
+        ...headers,
+      },
+      body: typeof body === 'string' ? body : JSON.stringify(body),
+    });
+
+/** The headers of a request that stands alone. */
+export const statelessHeaders = (method: string, name?: string): Record<string, string> => ({
+  'MCP-Protocol-Version': STATELESS,
+  'Mcp-Method': method,
+  ...(name !== undefined && { 'Mcp-Name': name }),
+});

@@ -1,6 +1,7 @@
 /** A plugin with the tools that tests of the MCP endpoint call: one of each thing that a call can do. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { tool, toolsPlugin } from 'handfast';
+import { askModel, askPerson, askRoots } from 'handfast/tools';
 
 const object = (properties = {}, required = Object.keys(properties)) => ({ type: 'object', properties, required });
 
@@ -42,6 +43,42 @@ export const plugin = toolsPlugin({
           throw signal.reason;
         }
         return {};
+      },
+    }),
+    tool({
+      name: 'greet',
+      description: 'Asks the person for a name, then for a colour',
+      async run(_args, context) {
+        const name = await askPerson(context, {
+          name: 'name',
+          message: 'Who are you?',
+          schema: object({ name: { type: 'string' } }),
+        });
+        if (name.action !== 'accept') return `no name: ${name.action}`;
+        const colour = await askPerson(context, {
+          message: 'Which colour?',
+          schema: object({ colour: { type: 'string' } }),
+        });
+        return `Hello ${name.content.name}, in ${colour.content?.colour ?? colour.action}`;
+      },
+    }),
+    tool({
+      name: 'consult',
+      description: 'Asks a model, a person and for folders at once',
+      async run(_args, context) {
+        const [thought, sign, roots] = await Promise.all([
+          askModel(context, { messages: 'think', maxTokens: 10 }),
+          askPerson(context, { message: 'Sign', url: 'https://example.com/sign' }),
+          askRoots(context),
+        ]);
+        return { thought: thought.content.text, sign: sign.action, roots: roots.map(({ uri }) => uri) };
+      },
+    }),
+    tool({
+      name: 'insist',
+      description: 'Asks a person, and waits for half a second alone',
+      async run(_args, context) {
+        return (await askPerson(context, { message: 'Now!', timeoutMs: 500 })).action;
       },
     }),
     tool({

@@ -43,6 +43,7 @@ const calls = {
 const asks = {
   sample: { ...messages.sample, checkRequest: replies.SampleReq },
   elicit: { ...messages.elicit, checkRequest: replies.ElicitReq },
+  roots: { ...messages.rootList, checkRequest: replies.RootListReq },
 };
 
 const serverPush = { ...messages.serverPush, check: replies.ServerPush };
@@ -63,7 +64,10 @@ export interface CompletionRequest {
 
 /** A server asks for the answer of a model. What is left out the server did not say. */
 export interface SamplingRequest {
+  /** Left out where a tool of the host asks. */
   readonly server_id?: string;
+  /** The name or number of the question at the one who asks. */
+  readonly mcp_request_id?: string;
   /** `{role, content}`, as the protocol has them. */
   readonly messages?: readonly Readonly<Record<string, unknown>>[];
   readonly model_preferences?: Readonly<Record<string, unknown>>;
@@ -78,7 +82,10 @@ export interface SamplingRequest {
 
 /** A server asks a person something. */
 export interface ElicitationRequest {
+  /** Empty where a tool of the host asks. */
   readonly server_id: string;
+  /** The name or number of the question at the one who asks. */
+  readonly mcp_request_id?: string;
   /** `url`: to open an address. */
   readonly mode: 'form' | 'url';
   readonly message: string;
@@ -98,6 +105,20 @@ export type SamplingAnswer =
 export interface ElicitationAnswer {
   readonly action: 'accept' | 'decline' | 'cancel';
   readonly content?: Readonly<Record<string, unknown>>;
+}
+
+/** A folder that the user of an agent works in. */
+export interface McpRoot {
+  /** A `file://` address. */
+  readonly uri: string;
+  /** For people. */
+  readonly name?: string;
+}
+
+/** A tool of the host asks for the folders of its caller. */
+export interface RootsRequest {
+  /** The name of the question at the one who asks. */
+  readonly mcp_request_id?: string;
 }
 
 export interface Completion {
@@ -276,6 +297,15 @@ export class McpClient {
     answer: (request: ElicitationRequest, context: AskContext) => ElicitationAnswer | Promise<ElicitationAnswer>,
   ): () => void {
     return this.#agent.serve(asks.elicit, async (request, context) => ({ ...(await answer(request, context)) }));
+  }
+
+  /** Serves tools of the host that ask which folders this agent works in, as {@link onSampling} does. */
+  onRoots(
+    answer: (request: RootsRequest, context: AskContext) => readonly McpRoot[] | Promise<readonly McpRoot[]>,
+  ): () => void {
+    return this.#agent.serve(asks.roots, async (request, context) => ({
+      roots: (await answer(request, context)).map((root) => ({ ...root })),
+    }));
   }
 
   /** Calls the listener for each notification of a server. Returns the function that ends it. */

@@ -395,6 +395,22 @@ const ElicitResp = object(
   { ...fromAgent, description: 'What the person said.' },
 );
 
+const RootListReq = object(
+  { ...base, type: Literal('mcp/root/list/req'), mcp_request_id: askId },
+  { ...fromHost, description: 'A tool of the host asks which folders its caller works in.' },
+);
+const RootListResp = object(
+  {
+    ...answer,
+    type: Literal('mcp/root/list/resp'),
+    roots: Type.Array(anyObject('{uri, name}: a file:// address, and its name for people.'), {
+      description: 'At most 100.',
+      maxItems: 100,
+    }),
+  },
+  { ...fromAgent, description: 'The folders.' },
+);
+
 /** Every message and shape, in the order in which the documentation shows them. */
 export const mcpSchemas = {
   ServerRegisterReq,
@@ -426,6 +442,8 @@ export const mcpSchemas = {
   SampleResp,
   ElicitReq,
   ElicitResp,
+  RootListReq,
+  RootListResp,
   ServerConfig,
   ServerInfo,
   Resource,
@@ -467,6 +485,8 @@ export type SampleReq = Of<'SampleReq'>;
 export type SampleResp = Of<'SampleResp'>;
 export type ElicitReq = Of<'ElicitReq'>;
 export type ElicitResp = Of<'ElicitResp'>;
+export type RootListReq = Of<'RootListReq'>;
+export type RootListResp = Of<'RootListResp'>;
 export type Resource = Of<'Resource'>;
 export type ResourceTemplate = Of<'ResourceTemplate'>;
 export type ResourceContent = Of<'ResourceContent'>;

@@ -67,13 +67,17 @@ export const resourceTemplateList = mcp<schema.ResourceTemplateListReq, schema.R
 );
 export const complete = mcp<schema.CompleteReq, schema.CompleteResp>('mcp/complete/req', checks.CompleteReq, read);
 
-/** These two the host asks; agents serve them, and check what they are asked. */
+/** These the host asks; agents serve them, and check what they are asked. */
 const anyShape = Object.assign(() => true, { errors: null });
 export const sample = mcp<schema.SampleReq, schema.SampleResp>('mcp/sample/req', anyShape, {
   checkReply: checks.SampleResp,
 });
 export const elicit = mcp<schema.ElicitReq, schema.ElicitResp>('mcp/elicit/req', anyShape, {
   checkReply: checks.ElicitResp,
+});
+
+export const rootList = mcp<schema.RootListReq, schema.RootListResp>('mcp/root/list/req', anyShape, {
+  checkReply: checks.RootListResp,
 });
 
 /** A server sent a notification. */

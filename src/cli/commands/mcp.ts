@@ -50,8 +50,9 @@ export async function mcp(flags: McpFlags): Promise<void> {
     // A host that cannot be used is reported now, not at the first call.
     await host.ready();
     const server = { name: 'handfast', title: 'Handfast', version: packageVersion() };
-    await serveMcpLink(link, new McpRequests(host, server));
-    host.close();
+    const requests = new McpRequests(host, server);
+    await serveMcpLink(link, requests);
+    requests.close();
   } finally {
     link.destroy();
     await behind?.stop();

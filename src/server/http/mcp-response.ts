@@ -65,14 +65,14 @@ export class McpEventStream {
   }
 
   /** Sends an event of a stream and stores it. */
-  send(number: number, text: string, last: boolean): void {
+  send(number: number, text: string, last: boolean, mustArrive = last): void {
     const stream = this.#streams.get(number);
     if (stream === undefined) return;
     stream.seq += 1;
     stream.ended = last;
     this.#store({ stream: number, seq: stream.seq, text, last });
     const { response } = stream;
-    if (response === undefined || (!last && response.writableLength > MAX_UNREAD_BYTES)) return;
+    if (response === undefined || (!mustArrive && response.writableLength > MAX_UNREAD_BYTES)) return;
     response.write(eventText(`${number}-${stream.seq}`, text));
     if (!last) return;
     response.end();
@@ -184,6 +184,11 @@ export class McpResponse implements Exchange {
     else if (!this.#response.destroyed && this.#response.writableLength < MAX_UNREAD_BYTES) {
       this.#response.write(eventText(undefined, text));
     }
+  }
+
+  ask(text: string): void {
+    this.#start();
+    if (this.#stream !== undefined) this.#events?.send(this.#stream, text, false, true);
   }
 
   #start(): void {

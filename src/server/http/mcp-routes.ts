@@ -191,7 +191,7 @@ class McpHttp {
   close(): void {
     clearInterval(this.#timer);
     for (const session of [...this.#sessions.values()]) this.#end(session);
-    for (const { requests } of this.#shared.values()) requests.host.close();
+    for (const { requests } of this.#shared.values()) requests.close();
     this.#shared.clear();
   }
 
@@ -247,6 +247,7 @@ class McpHttp {
         out.reply(text, status);
       },
       notify: (text) => out.notify(text),
+      ask: (text) => out.ask(text),
     });
   }
 
@@ -334,10 +335,10 @@ class McpHttp {
     for (const [principal, shared] of [...this.#shared]) {
       if (shared.running > 0 || shared.usedAt >= idleSince) continue;
       this.#shared.delete(principal);
-      shared.requests.host.close();
+      shared.requests.close();
     }
   }
 }
 
 /** For messages without a reply. */
-const NOWHERE = { reply(): void {}, notify(): void {} };
+const NOWHERE = { reply(): void {}, notify(): void {}, ask(): void {} };
