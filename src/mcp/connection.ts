@@ -70,6 +70,8 @@ export interface ConnectOptions {
   readonly onAttempt?: (attempt: McpConnection) => void;
   /** Gets each notification that belongs to no call. */
   readonly onNotification?: (method: string, params: Readonly<Record<string, unknown>>) => void;
+  /** A stream of a server over HTTP was cut off: the server may have ended. */
+  readonly onDoubt?: (connection: McpConnection) => void;
 }
 
 /**
@@ -80,27 +82,28 @@ export interface ConnectOptions {
  */
 export async function connectMcp(
   server: McpAddress,
-  { cwd, signal, allowed, authorization, era = memoryEra(), onAttempt, onNotification }: ConnectOptions,
+  { cwd, signal, allowed, authorization, era = memoryEra(), onAttempt, onNotification, onDoubt }: ConnectOptions,
 ): Promise<McpConnection> {
   const sdk = await loadMcpClient();
   const known = await era.read();
   const modes = known === 'stateless' ? (['auto', 'legacy'] as const) : (['legacy', 'auto'] as const);
   for (const mode of modes) {
-    const attempt = new McpConnection(server, cwd, signal, allowed, authorization);
+    const attempt = new McpConnection(server, cwd, signal, allowed, authorization, onDoubt);
     onAttempt?.(attempt);
+    let isOpen = false;
     try {
       await attempt.open(sdk, mode, onNotification);
+      isOpen = true;
       await attempt.listTools(signal);
       if (attempt.era !== known) await era.write(attempt.era);
       return attempt;
     } catch (thrown) {
       await attempt.end();
       // A server of one generation only refuses the opening of the other; everything else would happen again.
-      const isRefused = attempt.answered && !attempt.unauthorized && !signal.aborted;
+      const isRefused = !isOpen && attempt.answered && !attempt.unauthorized && !signal.aborted;
       if (isRefused && mode !== modes[1]) continue;
       // A server that is not reached at all says nothing about its generation.
-      if (known !== undefined && !attempt.unauthorized && (attempt.answered || signal.aborted))
-        await era.write(undefined);
+      if (known !== undefined && (isRefused || (signal.aborted && !isOpen))) await era.write(undefined);
       throw thrown;
     }
   }
@@ -139,6 +142,9 @@ export class McpConnection {
   readonly #closed = Promise.withResolvers<void>();
   /** The tokens that were refused, by the responses that say so. */
   readonly #refused = new WeakMap<Response, string | undefined>();
+  /** Requests over HTTP that got no response, by their errors: true where the server may have received it. */
+  readonly #unanswered = new WeakMap<object, boolean>();
+  readonly #onDoubt: ConnectOptions['onDoubt'];
   #client: Client | undefined;
   #listening: Listening | undefined;
   #stderr: () => string = () => '';
@@ -150,7 +156,9 @@ export class McpConnection {
     bound: AbortSignal,
     allowed: McpAllowed = {},
     authorization?: McpAuthorization,
+    onDoubt?: ConnectOptions['onDoubt'],
   ) {
+    this.#onDoubt = onDoubt;
     this.#authorization = authorization;
     this.#server = server;
     this.#cwd = cwd;
@@ -362,6 +370,18 @@ export class McpConnection {
     return this.#authorization.needed({ scope, resourceMetadataUrl });
   }
 
+  /** Whether the server may have received a request that got no response; undefined for another failure, and on pipes. */
+  mayHaveReceived(thrown: unknown): boolean | undefined {
+    if (typeof thrown !== 'object' || thrown === null) return undefined;
+    return isCutOff(thrown) || this.#unanswered.get(thrown);
+  }
+
+  /** Asks the server for a sign of life. Rejects as a request does. */
+  async check(signal: AbortSignal): Promise<void> {
+    const client = this.#client as Client;
+    await orAborted<unknown>(this.era === 'sessions' ? client.ping({ signal }) : client.discover({ signal }), signal);
+  }
+
   /** Leaves, and sees to it that nothing that was started stays. Bounded, never rejects. */
   async end(): Promise<void> {
     await this.#end();
@@ -375,15 +395,32 @@ export class McpConnection {
       ...(this.#authorization && { authProvider: this.#bearer(sdk, this.#authorization, goodbye.signal) }),
       fetch: async (address, init) => {
         const limits = [goodbye.signal, ...(init?.signal ? [init.signal] : [])];
-        const response = await fetch(address, { ...init, signal: AbortSignal.any(limits) });
+        const signal = AbortSignal.any(limits);
+        const response = await fetch(address, { ...init, signal }).catch((thrown: unknown) => {
+          if (!signal.aborted) this.#unanswered.set(thrown as object, !isRefusedLink(thrown));
+          if (init?.method === 'GET') this.#doubt();
+          throw thrown;
+        });
         this.answered = true;
         // Of the last request: a refused token may have been renewed since.
         if (init?.method === 'POST') this.unauthorized = response.status === 401 || response.status === 403;
         if (this.unauthorized) this.#refused.set(response, bearerOf(init?.headers));
         if (response.status === 404 && transport.sessionId !== undefined) this.expired = true;
-        return response;
+        if (init?.method !== 'GET') return response;
+        if (this.expired) this.#doubt();
+        return watched(response, () => this.#doubt());
       },
     });
+    const send = transport.send.bind(transport);
+    transport.send = (message, options) =>
+      send(message, {
+        ...options,
+        onRequestStreamEnd: () => {
+          options?.onRequestStreamEnd?.();
+          // To a request that had its response this is a second one, which is ignored.
+          if ('id' in message && 'method' in message) transport.onmessage?.(cutOff(message.id));
+        },
+      });
     this.#end = async () => {
       const timer = setTimeout(() => goodbye.abort(), GOODBYE_MS);
       // So that the server need not store the session until it expires.
@@ -393,6 +430,10 @@ export class McpConnection {
       await client.close().catch(() => {});
     };
     return transport;
+  }
+
+  #doubt(): void {
+    if (!this.isClosed) this.#onDoubt?.(this);
   }
 
   /** Adds the token of the sign-in to each request, and renews it when it is refused. */
@@ -463,6 +504,42 @@ export class McpConnection {
 /** The token that a request was sent with. */
 const bearerOf = (headers: unknown): string | undefined =>
   new Headers(headers as ConstructorParameters<typeof Headers>[0]).get('authorization')?.replace(/^Bearer /, '');
+
+const CUT_OFF = 'the response ended before its result';
+
+/** In place of a response whose stream ended: an error for its request, so that the caller does not wait. */
+const cutOff = (id: string | number): Message => ({
+  jsonrpc: '2.0',
+  id,
+  error: { code: -32_603, message: CUT_OFF, data: CUT_OFF },
+});
+
+const isCutOff = (thrown: object): boolean => (thrown as { readonly data?: unknown }).data === CUT_OFF;
+
+/** The connection was refused, so nothing was sent. */
+const isRefusedLink = (thrown: unknown): boolean =>
+  (thrown as { readonly cause?: { readonly code?: unknown } }).cause?.code === 'ECONNREFUSED';
+
+/** The response, whose end is reported, however it ends. */
+function watched(response: Response, onEnd: () => void): Response {
+  const { body, status, headers } = response;
+  if (body === null) return response;
+  const reader = body.getReader();
+  const read = async (controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {
+    try {
+      const { done, value } = await reader.read();
+      if (!done) return controller.enqueue(value);
+      controller.close();
+    } catch (thrown) {
+      controller.error(thrown);
+    }
+    onEnd();
+  };
+  return new Response(new ReadableStream({ pull: read, cancel: (reason) => reader.cancel(reason) }), {
+    status,
+    headers,
+  });
+}
 
 function bounded<T>(entries: readonly T[], what: string): readonly T[] {
   if (entries.length <= MAX_ENTRIES) return entries;

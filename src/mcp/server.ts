@@ -76,6 +76,7 @@ export class McpServer {
   #tools: readonly PinnedTool[] = [];
   #byName: ReadonlyMap<string, PinnedTool> = new Map();
   readonly #subscriptions = new Set<string>();
+  readonly #checking = new Set<McpConnection>();
   #listing: Promise<void> | undefined;
   #listAgain = false;
 
@@ -145,12 +146,20 @@ export class McpServer {
           await this.#lost(connection, fail('connection_lost', 'the server no longer knows the session'));
           if (isFirst) continue;
         }
+        const mayHaveRun = connection.mayHaveReceived(thrown);
+        if (mayHaveRun === false) {
+          await this.#lost(connection, whyOf('connection_lost', thrown));
+          if (isFirst) continue;
+          throw whyOf('unreachable', thrown);
+        }
+        if (mayHaveRun === true) {
+          void this.#check(connection);
+          throw lostDuringCall(whyOf('connection_lost', thrown).message, thrown);
+        }
         if (isTimeout(thrown))
           throw fail('timeout', `no answer within ${options.timeoutMs} ms`, { may_have_run: true });
         if (!connection.isClosed) throw thrown;
-        const why = connection.ended?.message ?? 'the server closed the connection';
-        const detail = { may_have_run: true };
-        throw fail('connection_lost', `${why}; the tool may or may not have taken effect`, detail, thrown);
+        throw lostDuringCall(connection.ended?.message ?? 'the server closed the connection', thrown);
       }
     }
   }
@@ -221,6 +230,7 @@ export class McpServer {
         onAttempt: (each) => {
           attempt = each;
         },
+        onDoubt: (connection) => void this.#check(connection),
         onNotification: (method, params) => {
           if (method === 'notifications/tools/list_changed') void this.#relist();
           onNotification?.(method, params);
@@ -266,6 +276,20 @@ export class McpServer {
     this.#end(connection);
     const reason = why ?? connection.ended ?? fail('connection_lost', 'the server closed the connection');
     this.#failed(state, whyOf('connection_lost', reason));
+  }
+
+  /** Finds out whether a server over HTTP, of which a stream was cut off, is still there. Never rejects. */
+  async #check(connection: McpConnection): Promise<void> {
+    if (this.#connection !== connection || this.#checking.has(connection)) return;
+    this.#checking.add(connection);
+    try {
+      await connection.check(AbortSignal.timeout(LIST_MS));
+    } catch (thrown) {
+      const isLost = connection.expired || connection.mayHaveReceived(thrown) !== undefined;
+      if (isLost) await this.#lost(connection, whyOf('connection_lost', thrown));
+    } finally {
+      this.#checking.delete(connection);
+    }
   }
 
   #failed(state: McpState, why: HandfastError): void {
@@ -320,6 +344,9 @@ export class McpServer {
 }
 
 const isTimeout = (thrown: unknown): boolean => (thrown as { code?: unknown }).code === 'REQUEST_TIMEOUT';
+
+const lostDuringCall = (why: string, thrown: unknown): HandfastError =>
+  fail('connection_lost', `${why}; the tool may or may not have taken effect`, { may_have_run: true }, thrown);
 
 /** The error in one line; one of ours as it is. */
 function whyOf(code: 'unreachable' | 'unauthorized' | 'connection_lost', thrown: unknown): HandfastError {
