@@ -58,8 +58,12 @@ export interface Turn {
   usage(used: Usage): void;
   /** The pending steers; they are appended as user messages (and to the history) before they are returned. */
   takeSteers(): readonly string[];
-  /** Asks the user, or the policy; waits for the answer. Expired and refused both come back as such; never rejects but by `signal`. */
-  ask(request: ApprovalRequest): Promise<Approval>;
+  /**
+   * Asks the user, or the policy; waits for the answer. Expired and refused both come back as such; never rejects but by `signal`.
+   *
+   * @param withdrawn aborts when the answer is not needed any more: the request comes back as `cancelled`
+   */
+  ask(request: ApprovalRequest, withdrawn?: AbortSignal): Promise<Approval>;
   /** A debug step; sent only to connections that asked for it. */
   debug(stage: string, data: unknown): void;
 }

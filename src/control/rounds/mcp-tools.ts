@@ -6,6 +6,7 @@
  * Used by `environments.ts`. How a server is reached is the composition's (`server/control/mcp-peers.ts`). A server that cannot
  * be used is reported to the user, once for each reason, and costs a turn no more than its tools.
  */
+import type { McpAnswerer } from '../../mcp/asks.ts';
 import type { McpProgress, McpResult, McpTool } from '../../mcp/definition.ts';
 import type { McpServer } from '../../mcp/server.ts';
 import type { ToolCall, ToolDone } from '../../protocol/session-types.ts';
@@ -16,6 +17,7 @@ import { asError } from '../../wire/errors.ts';
 import type { Turn } from '../contract/backend.ts';
 import { failedCall } from './failed-call.ts';
 import { liveOutput } from './live-output.ts';
+import { questionsTo } from './mcp-questions.ts';
 import type { Toolbox, ToolOffer } from './toolbox.ts';
 
 /** A server as a client named it. */
@@ -28,7 +30,7 @@ export type OpenMcpServer = (
 ) => Promise<McpServer>;
 
 /** The part of a turn that is used here. */
-export type McpTurn = Pick<Turn, 'id' | 'log' | 'cwd' | 'principal' | 'settings' | 'signal'>;
+export type McpTurn = Pick<Turn, 'id' | 'log' | 'cwd' | 'principal' | 'settings' | 'signal' | 'ask'>;
 
 /** Longest time of one call, in milliseconds, as for the tools of the environment. */
 const CALL_MS = 15 * 60_000;
@@ -78,6 +80,7 @@ export class McpTools {
 
   #toolbox(own: Toolbox, servers: readonly SessionServer[], turn: McpTurn): Toolbox {
     let offers = new Map<string, Offered>();
+    const answerers = new Map(servers.map((each) => [each, questionsTo(turn, each.name)]));
     return {
       list: async () => {
         const [listed, ...found] = await Promise.all([
@@ -93,7 +96,8 @@ export class McpTools {
       find: (name) => own.find(name) ?? offers.get(name)?.offer,
       call(call, signal, output) {
         const found = own.find(call.name) === undefined ? offers.get(call.name) : undefined;
-        return found === undefined ? own.call(call, signal, output) : called(found, call, signal, output);
+        if (found === undefined) return own.call(call, signal, output);
+        return called({ ...found, answerer: answerers.get(found.session) }, call, signal, output);
       },
     };
   }
@@ -108,7 +112,7 @@ export class McpTools {
       const offered = server.tools.filter(({ pin }) => pin === 'accepted');
       const changed = server.tools.filter(({ pin }) => pin !== 'accepted').map(({ name }) => name);
       if (changed.length > 0) report(turn, mcpChange(each.name, changed));
-      return offered.map((tool) => ({ offer: offerOf(each.name, tool), server, tool: tool.name }));
+      return offered.map((tool) => ({ offer: offerOf(each.name, tool), server, tool: tool.name, session: each }));
     } catch (thrown) {
       if (turn.signal.aborted) return [];
       each.failedIn = turn.id;
@@ -124,6 +128,7 @@ interface Offered {
   readonly offer: ToolOffer;
   readonly server: McpServer;
   readonly tool: string;
+  readonly session: SessionServer;
 }
 
 /** Writes a line for the user, once in a session. */
@@ -150,7 +155,7 @@ function offerOf(server: string, { name, description = '', inputSchema }: McpToo
 }
 
 async function called(
-  { server, tool }: Offered,
+  { server, tool, answerer }: Offered & { readonly answerer: McpAnswerer | undefined },
   call: ToolCall,
   signal: AbortSignal,
   output: (stream: string, text: string) => void,
@@ -158,7 +163,12 @@ async function called(
   const live = liveOutput(output);
   try {
     const onProgress = (progress: McpProgress): void => live.push('progress', progressText(progress));
-    const result = await server.call(tool, structuredClone(call.input), { signal, timeoutMs: CALL_MS, onProgress });
+    const result = await server.call(tool, structuredClone(call.input), {
+      signal,
+      timeoutMs: CALL_MS,
+      onProgress,
+      answerer,
+    });
     const text = textOf(result);
     const { name, input, callId } = call;
     const answer = result.structuredContent ?? text;

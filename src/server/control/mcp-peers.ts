@@ -26,6 +26,8 @@ export function mcpPeers({ processes, trust }: McpPeersOptions): OpenMcpServer {
     return new McpServer({
       address,
       cwd,
+      // The user of the session answers.
+      allowed: { elicitation: true },
       async acquire(signal) {
         await trust?.confirm();
         return address.stdio === undefined ? undefined : processes.acquire(principal.name, signal);

@@ -65,7 +65,7 @@ export interface EditorAnswers {
   /** Default: it waits for ever. */
   readonly permission?: Permit;
   /** Undefined = the editor has no forms. */
-  readonly form?: (request: CreateElicitationRequest) => CreateElicitationResponse;
+  readonly form?: (request: CreateElicitationRequest) => CreateElicitationResponse | Promise<CreateElicitationResponse>;
   readonly capabilities?: ClientCapabilities;
   /** Its buffers by absolute path; undefined = it lends no files. */
   readonly buffers?: Map<string, string>;
@@ -178,6 +178,7 @@ export class Editor {
       })
       .onRequest('elicitation/create', ({ params }) => {
         this.forms.push(params);
+        this.#looked();
         return form?.(params) ?? { action: 'cancel' };
       })
       .onRequest('fs/read_text_file', ({ params }) => lend('fs/read_text_file')(params))

@@ -163,10 +163,11 @@ export class LiveTurn implements Turn {
     return steers.map(({ text }) => text);
   }
 
-  async ask(request: ApprovalRequest): Promise<Approval> {
+  async ask(request: ApprovalRequest, withdrawn?: AbortSignal): Promise<Approval> {
     try {
+      const signal = withdrawn === undefined ? this.signal : AbortSignal.any([this.signal, withdrawn]);
       // The session itself, not the turn's log: the approver's state of a session outlives the turn.
-      return await this.whileAsking(this.#approver.ask(this.#session, this.id, request, this.signal));
+      return await this.whileAsking(this.#approver.ask(this.#session, this.id, request, signal));
     } catch (thrown) {
       const { message } = asError(thrown);
       if (!this.#ended)

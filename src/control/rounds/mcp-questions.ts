@@ -1,0 +1,53 @@
+/**
+ * Questions that the MCP servers of a session ask while a call runs (elicitation): put to the user of the session like those of a
+ * model. The server gets the answer, or that there is none. Used by `mcp-tools.ts`.
+ *
+ * A server can ask for a form, or that the user opens an address. It cannot ask without end: past a number of questions in a turn
+ * the rest are declined.
+ */
+import type { McpAnswerer } from '../../mcp/asks.ts';
+import type { Approval } from '../../protocol/session-types.ts';
+import { fail } from '../../wire/errors.ts';
+import type { ApprovalRequest } from '../contract/approver.ts';
+import type { Turn } from '../contract/backend.ts';
+
+/** Questions of one server in a turn. */
+const MAX_QUESTIONS = 16;
+/** Time for an answer in milliseconds; less than the call that asks has. */
+const ANSWER_MS = 10 * 60_000;
+const MAX_MESSAGE_CHARACTERS = 2000;
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Puts the questions of a server to the user of the turn. Rejects with `tool_denied` for what is no question to a user. */
+export function questionsTo(turn: Pick<Turn, 'ask'>, server: string): McpAnswerer {
+  let asked = 0;
+  return async ({ method, params, signal }) => {
+    if (method !== 'elicitation/create') throw fail('tool_denied', `${method} is not answered here`);
+    const request = questionOf(server, params);
+    asked += 1;
+    if (request === undefined || asked > MAX_QUESTIONS) return { action: 'decline' };
+    return answerOf(await turn.ask(request, signal));
+  };
+}
+
+/** The question; undefined for one that cannot be shown. */
+function questionOf(server: string, { mode = 'form', message = '', requestedSchema, url }: Fields) {
+  const text = String(message).slice(0, MAX_MESSAGE_CHARACTERS);
+  const question = (title: string, schema: Fields): ApprovalRequest => {
+    return { kind: 'question', title: `MCP server "${server}" ${title}`, risks: [], schema, timeoutMs: ANSWER_MS };
+  };
+  if (mode === 'form' && typeof requestedSchema === 'object' && requestedSchema !== null) {
+    return question(`asks: ${text}`, { type: 'object', ...requestedSchema });
+  }
+  if (mode !== 'url' || typeof url !== 'string' || !URL.canParse(url)) return undefined;
+  // Normalised: it cannot look like another one.
+  const { protocol, href } = new URL(url);
+  if (!['https:', 'http:'].includes(protocol) || href.length > MAX_MESSAGE_CHARACTERS) return undefined;
+  return question(`asks you to open ${href} : ${text}`, { type: 'object', properties: {} });
+}
+
+function answerOf({ state, answer }: Approval): Fields {
+  if (state === 'allowed') return { action: 'accept', content: answer?.content ?? {} };
+  return { action: state === 'denied' ? 'decline' : 'cancel' };
+}
