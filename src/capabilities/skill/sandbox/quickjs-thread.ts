@@ -15,111 +15,196 @@ import { inside, type ToInside } from './inside.ts';
 export interface ThreadData {
   readonly memoryBytes: number;
   readonly maxMessageChars: number;
+  /** The interpreter as an earlier thread compiled it; machine code is shared, too. Undefined: the thread compiles it. */
+  readonly compiled?: unknown;
 }
 
-/** What it sends: a line of the skill, or how it is itself. */
+/**
+ * What it sends: a line of the skill, or how it is itself. `ready`: an instance in which nothing ran waits for a job; with the
+ * interpreter, when this thread compiled it. `over`: nothing of the run is executed any more.
+ */
 export type ThreadMessage =
   | { readonly line: string }
-  | { readonly state: 'ready' | 'over' }
+  | { readonly state: 'ready'; readonly compiled?: unknown }
+  | { readonly state: 'over' }
   | { readonly state: 'missing' | 'crashed'; readonly reason: string };
 
 const STACK_BYTES = 512 * 1024;
+const PAGE_BYTES = 64 * 1024;
+/** What the interpreter asks for at least, and the most it allows. */
+const [MIN_PAGES, MAX_PAGES] = [256, 32_768];
+const zeros = Buffer.alloc(PAGE_BYTES);
 const port = parentPort as NonNullable<typeof parentPort>;
-const { memoryBytes, maxMessageChars } = workerData as ThreadData;
+const { memoryBytes, maxMessageChars, compiled } = workerData as ThreadData;
 const say = (message: ThreadMessage): void => port.postMessage(message);
 
+/** The memory of an instance; never becomes smaller. */
+interface WasmMemory {
+  readonly buffer: ArrayBuffer;
+}
+
 /** The compiler's own types have none for it outside of pages. */
-const { compile } = (globalThis as unknown as { WebAssembly: { compile(code: Uint8Array): Promise<never> } })
-  .WebAssembly;
+const { compile, Memory } = (
+  globalThis as unknown as {
+    WebAssembly: {
+      compile(code: Uint8Array): Promise<never>;
+      Memory: new (pages: { initial: number; maximum: number }) => WasmMemory;
+    };
+  }
+).WebAssembly;
 
 type Engine = typeof import('quickjs-emscripten');
 
-/** A place for one run. */
+/** A place for one run: an instance, with all in it that is there before the job. */
 interface Place {
   readonly runtime: QuickJSRuntime;
   readonly context: QuickJSContext;
   /** Bytes that the instance has, which never become fewer. */
   readonly bytes: () => number;
+  /** Gets what the code says; set by the run. */
+  readonly out: { say: (line: string) => void };
+  readonly fill: QuickJSHandle;
+  readonly begin: QuickJSHandle;
+  readonly receive: QuickJSHandle;
+  readonly failed: QuickJSHandle;
 }
 
-async function loadEngine(): Promise<() => Promise<Place>> {
+/**
+ * Evaluated in the place, around `inside.ts`: `fill` puts the files of the skill there, `begin` runs its entry. A module that
+ * awaits at its top is a promise of its exports.
+ */
+const PROLOGUE = `(makeInside, send) => {
+  const { parse } = JSON;
+  const { assign } = Object;
+  const files = {};
+  const { run, receive, print, failed } = makeInside(send, files);
+  globalThis.console = { log: print, info: print, warn: print, error: print, debug: print };
+  return {
+    receive,
+    failed,
+    fill: (text) => void assign(files, parse(text)),
+    begin: (loaded, text) => {
+      const args = parse(text);
+      Promise.resolve(loaded).then((module) => run(module.default, args), failed);
+    },
+  };
+}`;
+
+async function loadEngine(): Promise<{ readonly wasmModule: never; readonly newPlace: () => Promise<Place> }> {
   const engine: Engine = await import('quickjs-emscripten');
   const require = createRequire(createRequire(import.meta.url).resolve('quickjs-emscripten'));
-  // Compiled once for all runs of the thread.
-  const wasmModule = await compile(readFileSync(require.resolve('@jitl/quickjs-wasmfile-release-sync/wasm')));
-  return async () => {
-    const variant = engine.newVariant(engine.RELEASE_SYNC, { wasmModule });
+  const wasmModule =
+    (compiled as undefined | never) ??
+    (await compile(readFileSync(require.resolve('@jitl/quickjs-wasmfile-release-sync/wasm'))));
+  let memory = newMemory();
+  const newPlace = async (): Promise<Place> => {
+    if (!cleared(memory)) memory = newMemory();
+    const variant = engine.newVariant(engine.RELEASE_SYNC, { wasmModule, wasmMemory: memory as never });
     const instance = await engine.newQuickJSWASMModuleFromVariant(variant);
     const runtime = instance.newRuntime();
     runtime.setMemoryLimit(memoryBytes);
     runtime.setMaxStackSize(STACK_BYTES);
-    return { runtime, context: runtime.newContext(), bytes: () => instance.getWasmMemory().buffer.byteLength };
+    const context = runtime.newContext();
+    const out: Place['out'] = { say: () => {} };
+    const send = context.newFunction('send', (text: QuickJSHandle) => {
+      const length = context.getProp(text, 'length').consume((each) => context.getNumber(each));
+      if (!(length <= maxMessageChars)) throw new Error(`a message of more than ${maxMessageChars} characters`);
+      out.say(context.getString(text));
+    });
+    const [makeInside, prologue] = [`(${inside.toString()})`, PROLOGUE].map((source) =>
+      context.unwrapResult(context.evalCode(source)),
+    ) as [QuickJSHandle, QuickJSHandle];
+    const own = context.unwrapResult(context.callFunction(prologue, context.undefined, makeInside, send));
+    const part = (name: string): QuickJSHandle => context.getProp(own, name);
+    return {
+      runtime,
+      context,
+      bytes: () => instance.getWasmMemory().buffer.byteLength,
+      out,
+      fill: part('fill'),
+      begin: part('begin'),
+      receive: part('receive'),
+      failed: part('failed'),
+    };
   };
+  return { wasmModule, newPlace };
 }
 
-/** One run; settles when the skill has said its result, or can say none any more. */
-function start({ runtime, context, bytes }: Place, { files, entry, args }: Extract<ToInside, { type: 'job' }>) {
-  const { promise: over, resolve: end } = Promise.withResolvers<void>();
+/** Holds what the interpreter allocates for itself, and what a run may. */
+function newMemory(): WasmMemory {
+  const pages = MIN_PAGES + Math.ceil(memoryBytes / PAGE_BYTES);
+  return new Memory({ initial: MIN_PAGES, maximum: Math.min(pages, MAX_PAGES) });
+}
+
+/**
+ * Makes every byte of the memory zero for the next instance; false when a run made it larger. A memory of its own for each would
+ * leave 16 MiB to the garbage collector at every run. Pages that were never written stay without real memory: they are only read.
+ */
+function cleared({ buffer }: WasmMemory): boolean {
+  if (buffer.byteLength > MIN_PAGES * PAGE_BYTES) return false;
+  const bytes = Buffer.from(buffer);
+  for (let at = 0; at < bytes.length; at += PAGE_BYTES) {
+    const end = at + PAGE_BYTES;
+    if (zeros.compare(bytes, at, end) !== 0) bytes.fill(0, at, end);
+  }
+  return true;
+}
+
+/** One run; `over` settles when the skill has said its result, or can say none any more. */
+function start(place: Place, { files, entry, args }: Extract<ToInside, { type: 'job' }>) {
+  const { runtime, context, bytes, out } = place;
+  const { promise: over, resolve } = Promise.withResolvers<void>();
   /** Calls and events that the host has not answered. */
   let waiting = 0;
   let isOver = false;
+  const end = (): void => {
+    isOver = true;
+    // What the code does behind its result is interrupted; the host ends the thread where that does not help.
+    runtime.setInterruptHandler(() => true);
+    resolve();
+  };
+  const isFull = (): boolean => bytes() > 0.8 * memoryBytes;
+  const failedWith = (name: string, message: string): string => JSON.stringify({ type: 'failed', name, message });
+  const noMemory = failedWith('InternalError', 'out of memory');
+  out.say = (line) => {
+    if (isOver) return;
+    // Without memory for an error the interpreter throws `null`.
+    say({ line: line === failedWith('Error', 'null') && isFull() ? noMemory : line });
+    if (/^\{"type":"(?:call|event)"/.test(line)) waiting++;
+    // The host reads nothing behind the result.
+    if (/^\{"type":"(?:done|failed)"/.test(line)) end();
+  };
   runtime.setModuleLoader(
     (path) =>
       Object.hasOwn(files, path) ? (files[path] as string) : { error: new Error(`the skill has no file ${path}`) },
     (from, name) => resolved(from, name),
   );
-  const send = context.newFunction('send', (text: QuickJSHandle) => {
-    const length = context.getProp(text, 'length').consume((each) => context.getNumber(each));
-    if (!(length <= maxMessageChars)) throw new Error(`a message of more than ${maxMessageChars} characters`);
-    const line = context.getString(text);
-    say({ line });
-    if (/^\{"type":"(?:call|event)"/.test(line)) waiting++;
-    // The host reads nothing behind the result.
-    if (/^\{"type":"(?:done|failed)"/.test(line)) {
-      isOver = true;
-      end();
-    }
-  });
-  const call = (made: QuickJSHandle, ...given: QuickJSHandle[]): QuickJSHandle =>
-    context.unwrapResult(context.callFunction(made, context.undefined, ...given));
+  const call = (made: QuickJSHandle, ...given: QuickJSHandle[]): void => {
+    const result = context.callFunction(made, context.undefined, ...given);
+    if (!isOver) context.unwrapResult(result);
+  };
   const settle = (): void => {
-    context.unwrapResult(runtime.executePendingJobs() as never);
+    const result = runtime.executePendingJobs();
+    // Behind the result the interrupt is no error.
+    if (isOver) return;
+    context.unwrapResult(result as never);
     // Nothing can wake it any more. An engine without memory cannot even say so.
-    if (isOver || waiting > 0) return;
-    isOver = true;
-    const isFull = bytes() > 0.8 * memoryBytes;
-    const message = isFull ? 'out of memory' : 'its promise never settles';
-    say({ line: JSON.stringify({ type: 'failed', name: isFull ? 'InternalError' : 'Error', message }) });
-    end();
+    if (waiting > 0) return;
+    out.say(isFull() ? noMemory : failedWith('Error', 'its promise never settles'));
   };
   const text = (value: unknown): QuickJSHandle => context.newString(JSON.stringify(value));
-  const parse = context.unwrapResult(context.evalCode('JSON.parse'));
-  const make = context.unwrapResult(context.evalCode(`(${inside.toString()})`));
-  const own = call(make, send, call(parse, text(files)));
-  const [run, receive, print, failed] = ['run', 'receive', 'print', 'failed'].map((name) =>
-    context.getProp(own, name),
-  ) as [QuickJSHandle, QuickJSHandle, QuickJSHandle, QuickJSHandle];
-  const console = context.newObject();
-  for (const name of ['log', 'info', 'warn', 'error', 'debug']) context.setProp(console, name, print);
-  context.setProp(context.global, 'console', console);
-  const given = call(parse, text(args ?? null));
+  call(place.fill, text(files));
+  const given = text(args ?? null);
   const loaded = context.evalCode(files[entry] as string, entry, { type: 'module' });
-  if (loaded.error) call(failed, loaded.error);
-  else {
-    // A module that awaits at its top is a promise of its exports.
-    const main = context.unwrapResult(
-      context.evalCode(
-        '(loaded, run, failed, args) => Promise.resolve(loaded).then((m) => run(m.default, args), failed)',
-      ),
-    );
-    call(main, loaded.value, run, failed, given);
-  }
+  if (loaded.error) call(place.failed, loaded.error);
+  else call(place.begin, loaded.value, given);
   settle();
   return {
     over,
     receive(line: string) {
+      if (isOver) return;
       waiting--;
-      call(receive, context.newString(line));
+      call(place.receive, context.newString(line));
       settle();
     },
   };
@@ -137,34 +222,36 @@ function resolved(from: string, name: string): string {
 }
 
 async function serve(): Promise<void> {
-  let newPlace: () => Promise<Place>;
+  let engine: Awaited<ReturnType<typeof loadEngine>>;
   try {
-    newPlace = await loadEngine();
+    engine = await loadEngine();
   } catch (error) {
     return say({ state: 'missing', reason: (error as Error).message });
   }
-  let place = newPlace();
-  await place;
-  let running: Promise<ReturnType<typeof start>> | undefined;
+  let place = await engine.newPlace();
+  let running: ReturnType<typeof start> | undefined;
   // Also where memory ran out in the engine itself, which is then of no use.
   const crashed = (error: unknown): void =>
     say({ state: 'crashed', reason: String((error as Error)?.message ?? error) });
+  const begin = async (job: Extract<ToInside, { type: 'job' }>): Promise<void> => {
+    running = start(place, job);
+    await running.over;
+    // The used instance is garbage; its context is never touched again.
+    running = undefined;
+    say({ state: 'over' });
+    place = await engine.newPlace();
+    say({ state: 'ready' });
+  };
   port.on('message', (line: string) => {
     const message = JSON.parse(line) as ToInside;
-    if (message.type === 'reply') return void running?.then((run) => run.receive(line)).catch(crashed);
-    running = place.then((ready) => start(ready, message));
-    void running
-      .then(({ over }) => over)
-      .then(() => {
-        running = undefined;
-        // The used instance is garbage; its context is never touched again.
-        place = newPlace();
-        say({ state: 'over' });
-        return place;
-      })
-      .catch(crashed);
+    if (message.type === 'job') return void begin(message).catch(crashed);
+    try {
+      running?.receive(line);
+    } catch (error) {
+      crashed(error);
+    }
   });
-  say({ state: 'ready' });
+  say({ state: 'ready', ...(compiled === undefined && { compiled: engine.wasmModule }) });
 }
 
 await serve();

@@ -2,10 +2,11 @@
  * The sandbox `quickjs`: an interpreter without any object of the host, in a thread that is ended from outside when a run is over
  * its time, because the interpreter's own interrupt misses loops in its native code.
  *
- * Threads are reused and some wait warm; a thread whose run did not end by itself is thrown away. Made by `plugin.ts`.
+ * Threads wait warm, each with an instance of the interpreter in which nothing ran: a run uses it up, and the thread makes
+ * the next one behind it. A thread whose run did not end by itself is ended. Made by `plugin.ts`.
  */
 import { Worker } from 'node:worker_threads';
-import { within } from '../../../base/race.ts';
+import { within, withTimeout } from '../../../base/race.ts';
 import { processTimer } from '../../../base/timer-queue.ts';
 import { failure } from '../errors.ts';
 import { Conversation } from './conversation.ts';
@@ -23,6 +24,10 @@ const START_MS = 30_000;
 const END_WAIT_MS = 2_000;
 /** How long a thread waits for its next run. */
 const IDLE_MS = 60_000;
+/** The same for those beyond `warm`, which many runs at once leave. */
+const SURPLUS_IDLE_MS = 2_000;
+/** How long the code may take to stop behind its result; the thread is ended then. */
+const OVER_WAIT_MS = 100;
 
 export interface QuickJsOptions extends SandboxLimits {
   readonly maxMessageChars: number;
@@ -31,8 +36,11 @@ export interface QuickJsOptions extends SandboxLimits {
 export class QuickJs implements Sandbox {
   readonly tier = 'quickjs';
   readonly #options: QuickJsOptions;
+  /** Those that wait for a run, the longest first. */
   readonly #idle: Thread[] = [];
   readonly #all = new Set<Thread>();
+  #running = 0;
+  #compiled: unknown;
   #closed = false;
 
   constructor(options: QuickJsOptions) {
@@ -59,11 +67,14 @@ export class QuickJs implements Sandbox {
   }
 
   async run(job: Job, conversation: Conversation, signal: AbortSignal): Promise<void> {
-    const thread = this.#idle.pop() ?? this.#start();
+    if (this.#closed) throw crash('it is closed');
+    const thread = this.#take();
     thread.wake();
+    this.#running++;
     try {
       await thread.run(job, conversation, signal);
     } finally {
+      this.#running--;
       this.#putBack(thread);
     }
   }
@@ -73,29 +84,46 @@ export class QuickJs implements Sandbox {
     await Promise.all([...this.#all].map((thread) => thread.end()));
   }
 
+  /** One whose instance is made already, before one that still makes it, before one that has to start. */
+  #take(): Thread {
+    const thread =
+      this.#idle.find(({ isReady }) => isReady) ?? this.#idle.find(({ isUsable }) => isUsable) ?? this.#start();
+    this.#unlist(thread);
+    return thread;
+  }
+
   #start(): Thread {
     const { memoryBytes, maxMessageChars } = this.#options;
-    const thread = new Thread({ memoryBytes, maxMessageChars }, () => {
-      this.#all.delete(thread);
-      const at = this.#idle.indexOf(thread);
-      if (at >= 0) this.#idle.splice(at, 1);
-    });
+    const thread = new Thread(
+      { memoryBytes, maxMessageChars, compiled: this.#compiled },
+      (compiled) => {
+        this.#compiled ??= compiled;
+      },
+      () => {
+        this.#all.delete(thread);
+        this.#unlist(thread);
+      },
+    );
     this.#all.add(thread);
     return thread;
   }
 
+  #unlist(thread: Thread): void {
+    const at = this.#idle.indexOf(thread);
+    if (at >= 0) this.#idle.splice(at, 1);
+  }
+
   #putBack(thread: Thread): void {
-    if (thread.isUsable && !this.#closed && this.#idle.length < this.#options.warm) {
-      this.#idle.push(thread);
-      thread.rest();
-      return;
-    }
-    void thread.end();
-    // One that replaces it is warm when the next skill comes.
-    if (this.#closed || this.#idle.length > 0 || this.#options.warm === 0) return;
-    const next = this.#start();
-    this.#idle.push(next);
-    next.rest();
+    const { warm } = this.#options;
+    if (this.#closed || warm === 0 || !thread.isUsable) void thread.end();
+    else this.#rest(thread);
+    // Those that replace it are warm when the next skill comes.
+    while (!this.#closed && this.#idle.length + this.#running < warm) this.#rest(this.#start());
+  }
+
+  #rest(thread: Thread): void {
+    const idleMs = this.#idle.push(thread) > this.#options.warm ? SURPLUS_IDLE_MS : IDLE_MS;
+    thread.rest(idleMs);
   }
 }
 
@@ -103,14 +131,18 @@ export class QuickJs implements Sandbox {
 class Thread {
   readonly #worker: Worker;
   readonly #exited: Promise<unknown>;
-  readonly #ready = Promise.withResolvers<void>();
+  readonly #onCompiled: (compiled: unknown) => void;
+  /** Settles when an instance waits for a job. */
+  #ready = settled();
+  #isReady = false;
   #over: (() => void) | undefined;
   #conversation: Conversation | undefined;
   #runs = 0;
   #isUsable = true;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(workerData: ThreadData, onEnd: () => void) {
+  constructor(workerData: ThreadData, onCompiled: (compiled: unknown) => void, onEnd: () => void) {
+    this.#onCompiled = onCompiled;
     const extension = import.meta.url.endsWith('.ts') ? '.ts' : '.js';
     this.#worker = new Worker(new URL(`./quickjs-thread${extension}`, import.meta.url), {
       workerData,
@@ -119,7 +151,6 @@ class Thread {
       stdin: false,
       resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MIB },
     });
-    this.#ready.promise.catch(() => {});
     this.#worker.on('message', (message: ThreadMessage) => this.#receive(message));
     this.#worker.on('error', (error: NodeJS.ErrnoException) => {
       const isMemory = error.code === 'ERR_WORKER_OUT_OF_MEMORY';
@@ -134,6 +165,11 @@ class Thread {
     );
   }
 
+  /** An instance waits for a job. */
+  get isReady(): boolean {
+    return this.#isReady;
+  }
+
   get isUsable(): boolean {
     return this.#isUsable && this.#runs < MAX_RUNS;
   }
@@ -143,15 +179,26 @@ class Thread {
     this.#runs++;
     this.#conversation = conversation;
     this.#over = resolve;
-    const stop = (): void => void this.end();
+    let cancel: (() => void) | undefined;
+    const stop = (): void => {
+      // Said its result, and says next that it is over; ending it would cost the start of another thread.
+      if (conversation.isOver && this.#isUsable) cancel = processTimer(() => void this.end(), OVER_WAIT_MS);
+      else void this.end();
+    };
     signal.addEventListener('abort', stop, { once: true });
     if (signal.aborted) stop();
     try {
-      await within(this.#ready.promise, START_MS, processTimer);
+      await withTimeout(this.#ready.promise, START_MS, () => crash('its thread did not start'));
+      this.#ready = settled();
+      this.#isReady = false;
       conversation.open((line) => this.#worker.postMessage(line));
       this.#worker.postMessage(JSON.stringify({ type: 'job', files, entry, args } satisfies ToInside));
       await over;
+    } catch (error) {
+      this.#isUsable = false;
+      throw error;
     } finally {
+      cancel?.();
       signal.removeEventListener('abort', stop);
       this.#conversation = undefined;
       if (!this.#isUsable) await this.end();
@@ -165,13 +212,14 @@ class Thread {
   }
 
   /** It keeps no process open, and ends when nothing comes. */
-  rest(): void {
+  rest(idleMs: number): void {
     this.#worker.unref();
-    this.#timer = setTimeout(() => void this.end(), IDLE_MS).unref();
+    this.#timer = setTimeout(() => void this.end(), idleMs).unref();
   }
 
   async end(): Promise<void> {
     this.#isUsable = false;
+    this.#isReady = false;
     clearTimeout(this.#timer);
     await within(Promise.all([this.#worker.terminate(), this.#exited]), END_WAIT_MS, processTimer);
   }
@@ -180,6 +228,8 @@ class Thread {
     if ('line' in message) return this.#conversation?.receive(message.line);
     switch (message.state) {
       case 'ready':
+        if (message.compiled !== undefined) this.#onCompiled(message.compiled);
+        this.#isReady = true;
         return this.#ready.resolve();
       case 'over':
         return this.#over?.();
@@ -197,10 +247,18 @@ class Thread {
 
   #fail(error: ReturnType<typeof failure>): void {
     this.#isUsable = false;
+    this.#isReady = false;
     this.#conversation?.fail(error);
     this.#ready.reject(error);
     this.#over?.();
   }
+}
+
+/** A promise to settle later, whose rejection is no fault while no run waits for it. */
+function settled(): PromiseWithResolvers<void> {
+  const made = Promise.withResolvers<void>();
+  made.promise.catch(() => {});
+  return made;
 }
 
 /**
