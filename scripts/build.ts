@@ -6,7 +6,7 @@
  * that its exit code is the only thing that decides.
  */
 import { spawnSync } from 'node:child_process';
-import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { rolldown } from 'rolldown';
 import { builtinCapabilities } from '../src/capabilities/index.ts';
@@ -53,12 +53,7 @@ async function bundle(dist: string, command: 'stdio' | 'rpc'): Promise<void> {
     }
   }
   const bundled = await rolldown({
-    input: {
-      [name]: entry,
-      // Threads of their own, found by their path next to the file that starts them.
-      'memory-thread': join(dist, 'capabilities', 'memory', 'engine', 'memory-thread.js'),
-      'search-worker': join(dist, 'capabilities', 'tools', 'builtin', 'search-worker.js'),
-    },
+    input: { [name]: entry, ...besides(dist) },
     platform: 'node',
     external: (id) => !id.startsWith('.') && !id.startsWith('/'),
     // `groups` below decides what is loaded at once: an import of the rest need not be the only one of its module.
@@ -76,6 +71,22 @@ async function bundle(dist: string, command: 'stdio' | 'rpc'): Promise<void> {
   const direct = `import('./${name}.js')`;
   if (!text.includes(direct)) throw new Error(`${command}.js does not load ./${name}.js any more: follow it here`);
   writeFileSync(caller, text.replace(direct, `import('./bundled/${command}/${name}.js')`));
+}
+
+/** Modules that threads and processes of their own start with: each is found by its path next to the file that starts it. */
+function besides(dist: string): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const folder of ['base', 'capabilities']) {
+    for (const path of readdirSync(join(dist, folder), { recursive: true, encoding: 'utf8' })) {
+      if (!path.endsWith('.js')) continue;
+      const file = join(dist, folder, path);
+      for (const [, name] of readFileSync(file, 'utf8').matchAll(/new URL\(`\.\/([\w-]+)\$\{extension\}`/g)) {
+        if (found[name as string] !== undefined) throw new Error(`two files start ${name}.js: rename one`);
+        found[name as string] = join(dirname(file), `${name}.js`);
+      }
+    }
+  }
+  return found;
 }
 
 /** Adds a compiled module and all it imports statically. */

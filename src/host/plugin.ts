@@ -81,7 +81,10 @@ export interface PluginContext {
 export type PluginFacts = Readonly<Record<string, unknown>>;
 
 /** What handshakes need of a plugin. */
-export type PluginOffer = Pick<Plugin, 'metadata' | 'grant' | 'store'>;
+export type PluginOffer = Pick<Plugin, 'metadata' | 'grant' | 'store' | 'priority'> & {
+  /** It comes with a plugin of tools for its sessions, `<name>-tools`, of this rank. */
+  readonly tools?: { readonly priority: number };
+};
 
 /** Whom facts are for: a principal in its handshake, or a session whose capability changed. */
 export interface FactsFor {
@@ -120,6 +123,11 @@ export interface Plugin {
    * it fails, they get `runtime_error`.
    */
   readonly load?: () => Promise<Plugin>;
+  /**
+   * Another capability, for whose sessions alone this plugin is, such as tools that each of them enables. With `load` it is loaded
+   * with that one; and it leads the metadata of its own capability only where no other plugin does.
+   */
+  readonly loadedWith?: CapabilityName | (string & {});
   /**
    * Makes one plugin of several of this capability that have `join`, itself among them, the leading one first. For capabilities
    * whose requests name nothing that tells them apart, so that `handle`'s `declines` does not help. Called before they start; not

@@ -84,19 +84,24 @@ export class Plugins {
   load(granted: ReadonlySet<string>): Promise<void> | undefined {
     if (this.#deferred.size === 0) return undefined;
     const loading: Promise<void>[] = [];
-    for (const runtime of this.of(granted)) {
-      if (!this.#deferred.has(runtime)) continue;
-      const one = this.#deferred.get(runtime) ?? this.#load(runtime);
+    for (const [runtime, running] of this.#deferred) {
+      if (!granted.has(loadedWith(runtime)) || !this.#served.get(runtime.plugin.type)?.includes(runtime)) continue;
+      // What it is loaded with has started before it.
+      const one =
+        running ?? this.#load(runtime, runtime.plugin.loadedWith === undefined ? undefined : Promise.all(loading));
       this.#deferred.set(runtime, one);
       loading.push(one);
     }
     return loading.length === 0 ? undefined : Promise.all(loading).then(() => {});
   }
 
-  async #load(runtime: PluginRuntime): Promise<void> {
+  async #load(runtime: PluginRuntime, before?: Promise<unknown>): Promise<void> {
     try {
       // The reply to the handshake leaves first.
       await new Promise<void>(nextTurn);
+      await before;
+      const { loadedWith } = runtime.plugin;
+      if (loadedWith !== undefined && this.failure(loadedWith) !== undefined) return;
       await runtime.load();
       this.#deferred.delete(runtime);
       if (this.#stopped) return;
@@ -109,7 +114,9 @@ export class Plugins {
 
   /** Why the requests of a capability have no handler: a plugin of it could not be loaded. */
   failure(capability: string): HandfastError | undefined {
-    const missing = this.#served.get(capability)?.find((runtime) => this.#deferred.has(runtime));
+    const missing = this.#served
+      .get(capability)
+      ?.find((runtime) => this.#deferred.has(runtime) && loadedWith(runtime) === capability);
     if (missing === undefined) return undefined;
     return fail(
       'runtime_error',
@@ -141,6 +148,9 @@ export class Plugins {
     this.#runtimes = [];
   }
 }
+
+/** The capability whose sessions load a plugin. */
+const loadedWith = ({ plugin }: PluginRuntime): string => plugin.loadedWith ?? plugin.type;
 
 /** The plugins with those of one capability joined that can be ({@link Plugin.join}): in place of the first of them. */
 async function joined(given: readonly Plugin[]): Promise<readonly Plugin[]> {

@@ -49,9 +49,12 @@ export function offers(
   return result;
 }
 
-/** The facts of the first plugin of a capability that can serve it now. */
+/** The facts of the first plugin of a capability that can serve it now; those for sessions of another one come last. */
 export function offerOf(plugins: readonly PluginRuntime[], who: FactsFor): CapabilityOffer | undefined {
-  for (const { plugin } of plugins) {
+  const leading = plugins.toSorted(
+    (a, b) => Number(a.plugin.loadedWith !== undefined) - Number(b.plugin.loadedWith !== undefined),
+  );
+  for (const { plugin } of leading) {
     const { name, type, priority = 0, exclusive = false, metadata } = plugin;
     const facts = typeof metadata === 'function' ? metadata(who) : (metadata ?? {});
     if (facts !== undefined) return { ...facts, name, type, priority, exclusive };

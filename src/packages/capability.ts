@@ -26,8 +26,8 @@ export interface Capability<Name extends string = string> {
    */
   readonly options?: SettingSchema;
   /**
-   * Of a capability that comes with Handfast: a host whose configuration names no plugins has it. But for `tools`, those that
-   * neither run programs nor spend money nor leave the machine. The schema of its options is in `options.schema.ts` of its folder.
+   * Of a capability that comes with Handfast: a host whose configuration names no plugins has it. But for `tools`, with the options
+   * it then has it neither runs a program nor spends money nor leaves the machine. The schema of its options is in `options.schema.ts` of its folder.
    */
   readonly byDefault?: boolean;
   /** Makes the plugin of a host; loaded and called only by hosts. */
@@ -35,7 +35,7 @@ export interface Capability<Name extends string = string> {
   /**
    * What hosts offer in handshakes before the plugin is loaded: the `metadata`, `grant` and `store` of the plugin. With it,
    * `plugin` is called behind the handshake of the first session that was granted the capability; it makes one plugin, of the
-   * name of the capability. Undefined for options with which the plugin must be there at the start.
+   * name of the capability, and where the offer says so one of tools for its sessions, in this order. Undefined for options with which the plugin must be there at the start.
    */
   readonly offer?: (options: CapabilityOptions) => PluginOffer | undefined;
   /**

@@ -22,15 +22,21 @@ export async function pluginsOf(capability: Capability, options: CapabilityOptio
   const make = async () => [await plugin(options)].flat();
   const offered = offer?.(options);
   if (offered === undefined) return make();
-  const load = async (): Promise<Plugin> => {
-    const [made, ...more] = await make();
-    if (made !== undefined && more.length === 0) return made;
+  const { tools, ...facts } = offered;
+  const count = tools === undefined ? 1 : 2;
+  let making: Promise<Plugin[]> | undefined;
+  const load = (at: number) => async (): Promise<Plugin> => {
+    making ??= make();
+    const made = await making;
+    if (made.length === count) return made[at] as Plugin;
     throw fail(
       'config_invalid',
-      `the capability ${name} must have one plugin, because it is offered before it is loaded`,
+      `the capability ${name} must have ${count === 1 ? 'one plugin' : 'two plugins'}, because it is offered before it is loaded`,
     );
   };
-  return [{ ...offered, name, type: name, methods: [], load }];
+  const own: Plugin = { ...facts, name, type: name, methods: [], load: load(0) };
+  if (tools === undefined) return [own];
+  return [own, { ...tools, name: `${name}-tools`, type: 'tools', methods: [], loadedWith: name, load: load(1) }];
 }
 
 /** The plugin as the configuration ranks it. Its functions are called with their own `this`. */

@@ -1,10 +1,14 @@
 /** The mcp capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
 import { defineCapability } from '../../packages/capability.ts';
+import { mcpOffer } from './offer.ts';
 import type { McpOptions } from './plugin.ts';
 
 export const mcp = defineCapability({
   name: 'mcp',
   about: 'Servers of the Model Context Protocol, and their tools',
+  byDefault: true,
+  // Servers of the configuration may be required at the start.
+  offer: (options) => (((options as McpOptions).servers ?? []).length === 0 ? mcpOffer : undefined),
   plugin: async (options) => (await import('./plugin.ts')).mcpPlugins(options as McpOptions),
   client: async (agent) => new (await import('./client.ts')).McpClient(agent),
   commands: async () => (await import('./commands.ts')).commands,

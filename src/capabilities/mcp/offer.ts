@@ -3,7 +3,7 @@ import type { PluginOffer } from '../../host/plugin.ts';
 
 const names = { type: 'array', items: { type: 'string', minLength: 1, maxLength: 512 }, maxItems: 1_000 } as const;
 
-export const mcpOffer: PluginOffer = {
+export const mcpOffer = {
   grant: {
     type: 'object',
     properties: {
@@ -16,6 +16,8 @@ export const mcpOffer: PluginOffer = {
     },
     additionalProperties: false,
   },
+  // That of the host's own tools leads.
+  tools: { priority: -1 },
   metadata: {
     messages: [
       'mcp/server/accept/req',
@@ -25,4 +27,4 @@ export const mcpOffer: PluginOffer = {
       'mcp/elicit/req',
     ],
   },
-};
+} as const satisfies PluginOffer;

@@ -62,8 +62,7 @@ export function mcpPlugins(options: McpOptions = {}): readonly [mcp: Plugin, too
   let servers: Servers | undefined;
   const tools: ToolsPlugin = toolsPlugin({
     name: 'mcp-tools',
-    // That of the host's own tools leads.
-    priority: -1,
+    priority: mcpOffer.tools.priority,
     tools: [],
     compile: 'first-call',
     allows: (principal, tool) => {
@@ -89,7 +88,8 @@ export function mcpPlugins(options: McpOptions = {}): readonly [mcp: Plugin, too
   const mcp = definePlugin({
     name: 'mcp',
     type: 'mcp',
-    ...mcpOffer,
+    grant: mcpOffer.grant,
+    metadata: mcpOffer.metadata,
     async start(context) {
       const folder = () => context.dataFolder();
       const files = { pins: new PinFile(folder), eras: new EraFile(folder) };
@@ -157,7 +157,8 @@ export function mcpPlugins(options: McpOptions = {}): readonly [mcp: Plugin, too
       ...contents.methods,
     ],
   });
-  return [mcp, { ...withServers(tools, running), stop: undefined, closed: (session) => servers?.endSession(session) }];
+  const withTools = { ...withServers(tools, running), loadedWith: 'mcp' };
+  return [mcp, { ...withTools, stop: undefined, closed: (session) => servers?.endSession(session) }];
 }
 
 /** The plugin of tools, which starts servers when a list or a call needs them. */

@@ -1,8 +1,8 @@
 /**
  * The proc capability of a host: programs that agents start, write to, read, signal and find again.
  *
- * `procPlugin()` is what host builders write. It runs code with the rights of the host's user: no host has it unless its
- * configuration says so, and then only for the programs that are named.
+ * `procPlugin()` is what host builders write. It runs code with the rights of the host's user, so only programs that the options or
+ * a grant name.
  * @see docs/proc.md
  */
 import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';

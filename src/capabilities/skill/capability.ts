@@ -6,6 +6,7 @@ import type { SkillPluginOptions } from './plugin.ts';
 export const skill = defineCapability({
   name: 'skill',
   about: 'Skills of trusted folders, whose code runs in a sandbox',
+  byDefault: true,
   offer: skillOffer,
   plugin: async (options) => (await import('./plugin.ts')).skillPlugin(options as SkillPluginOptions),
   client: async (agent) => new (await import('./client.ts')).SkillClient(agent),

@@ -1,6 +1,7 @@
 /** The toolkits capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
 import { defineCapability } from '../../packages/capability.ts';
 import type { KitOptions, KitSettings } from './kits/index.ts';
+import { toolkitsOffer } from './offer.ts';
 import type { SecretSettings } from './secrets.ts';
 
 /** What `options` of the `toolkits` plugin may hold. */
@@ -15,6 +16,8 @@ interface ToolkitsOptions extends KitOptions {
 export const toolkits = defineCapability({
   name: 'toolkits',
   about: 'Bundles of tools that each session configures, enables and disables',
+  byDefault: true,
+  offer: () => toolkitsOffer,
   async plugin(options) {
     const { toolkits: named, secrets, allow, deny, denyRisks, ...more } = options as ToolkitsOptions;
     const [{ builtinToolkits }, { toolkitsPlugins }] = await Promise.all([

@@ -3,7 +3,7 @@ import type { PluginOffer } from '../../host/plugin.ts';
 
 const names = { type: 'array', items: { type: 'string', minLength: 1, maxLength: 128 }, maxItems: 1_000 } as const;
 
-export const toolkitsOffer: PluginOffer = {
+export const toolkitsOffer = {
   grant: {
     type: 'object',
     properties: {
@@ -15,7 +15,11 @@ export const toolkitsOffer: PluginOffer = {
     },
     additionalProperties: false,
   },
+  // It replies for names that no toolkit has: asked last.
+  priority: -1,
+  // Where a toolkit is enabled, its tools take the place of others of the same name.
+  tools: { priority: 1 },
   metadata: {
     messages: ['describe', 'disable', 'enable', 'search'].map((name) => `toolkit/${name}/req`),
   },
-};
+} as const satisfies PluginOffer;

@@ -130,8 +130,7 @@ export function toolkitsPlugins(options: ToolkitsPluginOptions): readonly [toolk
 
   const tools = toolsPlugin({
     name: `${name}-tools`,
-    // Where a toolkit is enabled, its tools take the place of others of the same name.
-    priority: 1,
+    priority: toolkitsOffer.tools.priority,
     tools: [...kits.values()].flatMap((kit) => kit.tools),
     compile: 'first-call',
     ...(rules && { rules }),
@@ -229,9 +228,9 @@ export function toolkitsPlugins(options: ToolkitsPluginOptions): readonly [toolk
   const plugin = definePlugin({
     name,
     type: 'toolkits',
-    // It replies for names that no toolkit has: asked last.
-    priority: name === 'toolkits' ? -1 : 0,
-    ...toolkitsOffer,
+    grant: toolkitsOffer.grant,
+    metadata: toolkitsOffer.metadata,
+    priority: name === 'toolkits' ? toolkitsOffer.priority : 0,
     async start(context) {
       states.open(await context.dataFolder(), now());
     },
@@ -353,6 +352,7 @@ export function toolkitsPlugins(options: ToolkitsPluginOptions): readonly [toolk
   };
   const withTools: Plugin = {
     ...tools,
+    loadedWith: 'toolkits',
     methods: [listTools, call],
     async start(context) {
       toolsContext = context;
