@@ -1,5 +1,5 @@
 /**
- * Every command of the capabilities with state, as a program calls it: with `--json` it prints one JSON document, or one a
+ * Every command of the capabilities that need nothing else, as a program calls it: with `--json` it prints one JSON document, or one a
  * line where it is a stream, and nothing else; a mistake is one line of JSON on stderr; exit codes are those of the error.
  *
  * A command without a row fails the test. `test/cli/documents.slow.test.ts` holds the documents to their schema.
@@ -178,6 +178,20 @@ const table: Readonly<Record<string, Row>> = {
     does: ['FrozenLake-v1', 'out.jsonl'],
     fails: [['FrozenLake-v1', 'TODO.md'], 'usage', /^TODO.md exists already/],
   },
+
+  'toolkits ls': { fails: [['x'], 'usage', /too many arguments/] },
+  'toolkits show': { does: ['search'], fails: [['nothing'], 'toolkits.unknown', /^there is no toolkit "nothing"/, 5] },
+  'toolkits configure': {
+    does: ['sqlite', '{"max_rows":5}'],
+    fails: [['sqlite', 'max_rows'], 'usage', /^the configuration must be a JSON object/],
+  },
+  'toolkits enable': { does: ['sqlite'], fails: [['git'], 'toolkits.unknown', /^there is no toolkit "git"/, 5] },
+  'toolkits disable': { does: ['search'], fails: [[], 'usage', /missing required argument 'toolkit'/] },
+  'toolkits search': {
+    does: ['move', 'file'],
+    fails: [['x', '--limit', '3'], 'usage', /unknown option '--limit'/],
+  },
+
   'skill new': { does: ['count-lines'], fails: [['Count'], 'usage', /lower-case letters.*got "Count"/] },
   'skill check': { does: ['skills'], fails: [['--all'], 'usage', /unknown option '--all'/] },
   'skill ls': { fails: [['x'], 'usage', /too many arguments/] },
@@ -194,7 +208,7 @@ const table: Readonly<Record<string, Row>> = {
   'env serve-gym': { fails: [[], 'usage', /missing required argument 'names'/] },
 };
 
-const GROUPS = ['memory', 'learning', 'plan', 'env', 'skill'];
+const GROUPS = ['memory', 'learning', 'plan', 'env', 'skill', 'toolkits'];
 
 const documentsOf = (stdout: string): Json[] =>
   stdout
@@ -208,7 +222,8 @@ describe('the commands', { timeout: 300_000 }, () => {
 
   before(async () => {
     user.write('entries.jsonl', '{"key":"river","content":"Tagus","tier":"semantic"}\n');
-    const plugins = "[tools, env, learning, memory, planning, { use: skill, options: { roots: ['./skills'] } }]";
+    const plugins =
+      "[tools, env, learning, memory, planning, toolkits, { use: skill, options: { roots: ['./skills'] } }]";
     await user.up(['--config', user.write('host.yaml', `plugins: ${plugins}\n`)]);
   });
 

@@ -1,13 +1,14 @@
 /**
- * What the capabilities with state have in common, from one table: rights, owners, quotas, every transport, cancels and
- * deadlines, lost links, `kill -9`, audit lines, and requests beyond A2E 1.0 that are offered by name.
+ * What the capabilities have in common, from one table: rights, every transport, cancels, and requests beyond A2E 1.0 that are offered
+ * by name; and those with state: owners, quotas, deadlines, lost links, `kill -9`, audit lines.
  *
  * What a capability does beyond that is tested in its own folder.
  */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { getEventListeners } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -15,9 +16,12 @@ import { AgentSession } from '../../src/agent/agent.ts';
 import { EnvClient } from '../../src/capabilities/env/client.ts';
 import { builtinCapability } from '../../src/capabilities/index.ts';
 import { LearningClient } from '../../src/capabilities/learning/client.ts';
+import { McpClient } from '../../src/capabilities/mcp/client.ts';
 import { MemoryClient } from '../../src/capabilities/memory/client.ts';
 import { PlanningClient } from '../../src/capabilities/planning/client.ts';
 import { ProcClient } from '../../src/capabilities/proc/client.ts';
+import { SkillClient } from '../../src/capabilities/skill/client.ts';
+import { ToolkitsClient } from '../../src/capabilities/toolkits/client.ts';
 import { connect } from '../../src/connect.ts';
 import type { CallOptions } from '../../src/connection/call.ts';
 import { createHost, type Host, type HostOptions } from '../../src/host/host.ts';
@@ -34,12 +38,26 @@ import { root } from '../rules/scan.ts';
 import { rawAgent } from '../support/raw-agent.ts';
 import { allTransports, doorOf } from '../support/sites.ts';
 
-interface Row {
+/** What holds for every capability. */
+interface AnyRow {
+  readonly name: string;
+  /** Of its plugin. Of one with state: it stores on disk with these. */
+  readonly options: Readonly<Record<string, unknown>>;
+  /** A grant within the capability, what it does not allow, and the error of that. */
+  readonly narrow: { readonly grant: object; readonly code: string; refused(agent: AgentSession): Promise<unknown> };
+  /** A request of A2E 1.0 as a plain client sends it. */
+  readonly plain: { readonly type: string; readonly [field: string]: unknown };
+  /** Its messages of A2E 1.0, in `test/vectors/a2e`. Default: its name. */
+  readonly vectors?: string;
+  /** Requests beyond A2E 1.0 that a host makes of an agent. */
+  readonly asks?: readonly string[];
+}
+
+/** What holds for those that store something. */
+interface Row extends AnyRow {
   readonly name: 'memory' | 'learning' | 'planning' | 'env' | 'proc';
   /** Nothing of it survives its session. */
   readonly volatile?: boolean;
-  /** Its plugin stores on disk with these. */
-  readonly options: Readonly<Record<string, unknown>>;
   /** Stores something; resolves with a text that {@link Row.state} has from then on. */
   change(agent: AgentSession): Promise<string>;
   /** All that the agent has. */
@@ -48,16 +66,12 @@ interface Row {
   readonly request: string;
   /** True where agents of one principal share what they store. */
   readonly shared?: boolean;
-  /** A grant within the capability, what it does not allow, and the error of that. */
-  readonly narrow: { readonly grant: object; readonly code: string; refused(agent: AgentSession): Promise<unknown> };
   /** Options that leave room for one, and the error of the second. */
   readonly small: { readonly options: object; readonly code: string };
   /** Makes the change number `at` of many; resolves when it is stored. */
   many(
     agent: AgentSession,
   ): Promise<{ next(at: number, options?: CallOptions): Promise<unknown>; count(): Promise<number> }>;
-  /** A request of A2E 1.0 as a plain client sends it. */
-  readonly plain: { readonly type: string; readonly [field: string]: unknown };
 }
 
 /** The type of the reply to a request. */
@@ -68,6 +82,12 @@ const noLimit = spawnSync('prlimit', ['--fsize=1000000', 'true']).status === 0 ?
 
 let made = 0;
 const unique = (): string => `name-${++made}`;
+
+/** A folder of skills with one in it, which has no code. */
+const skills = mkdtempSync(join(tmpdir(), 'handfast-skills-'));
+after(() => rmSync(skills, { recursive: true, force: true }));
+mkdirSync(join(skills, 'advice'));
+writeFileSync(join(skills, 'advice', 'SKILL.md'), '---\nname: advice\ndescription: Says what to do\n---\nDo it.\n');
 
 const table: readonly Row[] = [
   {
@@ -205,17 +225,61 @@ const table: readonly Row[] = [
   },
 ];
 
+/** Without state, or with state of each session alone: the toolkits are in `toolkits/plugin.test.ts`. */
+const others: readonly AnyRow[] = [
+  {
+    name: 'toolkits',
+    options: {},
+    narrow: {
+      grant: { names: ['search'] },
+      code: 'toolkits.unknown',
+      refused: (agent) => new ToolkitsClient(agent).enable('filesystem'),
+    },
+    plain: { type: 'toolkit/list/req' },
+  },
+  {
+    name: 'skill',
+    options: { roots: [skills] },
+    narrow: {
+      grant: { skills: ['other'] },
+      code: 'unknown_skill',
+      refused: async (agent) => {
+        const client = new SkillClient(agent);
+        assert.deepEqual(await client.list(), []);
+        return client.describe('advice');
+      },
+    },
+    plain: { type: 'skill/discover/req', filter_tags: [], filter_categories: [] },
+    vectors: 'skills',
+  },
+  {
+    name: 'mcp',
+    options: { servers: [{ name: 'notes', command: process.execPath, args: ['-e', ''] }] },
+    narrow: {
+      grant: { servers: ['other'] },
+      code: 'mcp_server_not_found',
+      refused: async (agent) => {
+        const client = new McpClient(agent);
+        assert.deepEqual(await client.servers(), []);
+        return client.accept('notes');
+      },
+    },
+    plain: { type: 'mcp/server/list/req', status_filter: '' },
+    asks: ['mcp/elicit/req'],
+  },
+];
+
 const hosts: Host[] = [];
 after(() => Promise.all(hosts.map((host) => host.close(0))));
 
-async function pluginOf({ name, options }: Row, more: object = {}): Promise<Plugin> {
-  return (await builtinCapability(name)!.plugin!({ ...options, ...more })) as Plugin;
-}
+/** Its plugins, that of the capability first. */
+const pluginsOf = async ({ name, options }: AnyRow, more: object = {}): Promise<readonly Plugin[]> =>
+  [await builtinCapability(name)!.plugin!({ ...options, ...more })].flat();
 
 /** A host of one capability. The token of a principal is its name. */
 async function hostOf(
   t: TestContext,
-  row: Row,
+  row: AnyRow,
   { grants = {}, more, ...options }: Partial<HostOptions> & { grants?: Record<string, Grants>; more?: object } = {},
 ): Promise<Host> {
   const folder = temporaryFolder(t);
@@ -227,7 +291,7 @@ async function hostOf(
     principals.map((principal) => ({ principal, digests: [tokenDigest(principal.name)] })),
   );
   const host = createHost({
-    plugins: [await pluginOf(row, more)],
+    plugins: await pluginsOf(row, more),
     auth,
     stateFile: join(folder, 'state.db'),
     dataDir: join(folder, 'data'),
@@ -247,7 +311,7 @@ interface Dialled {
 async function dial(
   t: TestContext,
   host: Host,
-  { name }: Row,
+  { name }: AnyRow,
   { token = 'p', agentId = 'one' } = {},
 ): Promise<Dialled> {
   let link: Link | undefined;
@@ -268,7 +332,7 @@ async function dial(
 const agentOf = async (...given: Parameters<typeof dial>): Promise<AgentSession> => (await dial(...given)).agent;
 const text = async (row: Row, agent: AgentSession): Promise<string> => JSON.stringify(await row.state(agent));
 
-for (const row of table) {
+for (const row of [...table, ...others]) {
   describe(row.name, { timeout: 240_000 }, () => {
     test('is asked for its grant: without one there is neither a session nor a request', async (t) => {
       const host = await hostOf(t, row, {
@@ -279,9 +343,10 @@ for (const row of table) {
         assert.match(message, new RegExp(`${row.name}: not allowed for this principal.*capabilities of the token`));
         return true;
       });
-      const agent = await agentOf(t, host, row, { token: 'some' });
-      const marker = await row.change(agent);
-      assert.ok((await text(row, agent)).includes(marker));
+      const some = rawAgent(host);
+      await some.shake({ auth_token: 'some', agent_caps: [row.name] });
+      some.send({ id: 'r', a2e: '1.0', version: '1.0', ts: 1, ...row.plain });
+      assert.notEqual((await some.reply('r')).code, 'capability_missing');
       const raw = rawAgent(host);
       await raw.shake({ auth_token: 'p', agent_caps: [] });
       raw.send({ id: 'r', a2e: '1.0', version: '1.0', ts: 1, ...row.plain });
@@ -294,31 +359,6 @@ for (const row of table) {
         grants: { narrow: { capabilities: [row.name], grants: { [row.name]: grant } } },
       });
       await assert.rejects(refused(await agentOf(t, host, row, { token: 'narrow' })), { code });
-    });
-
-    test('keeps principals apart, and agents of one', async (t) => {
-      const host = await hostOf(t, row);
-      const mine = await agentOf(t, host, row);
-      const marker = await row.change(mine);
-      assert.ok((await text(row, mine)).includes(marker));
-      const same = await agentOf(t, host, row);
-      assert.ok((await text(row, same)).includes(marker) || row.name === 'env', 'another session of the agent has it');
-      const other = await agentOf(t, host, row, { agentId: 'two' });
-      assert.equal((await text(row, other)).includes(marker), row.shared === true);
-      // An agent id alone is no identity.
-      const stranger = await agentOf(t, host, row, { token: 'q' });
-      assert.ok(!(await text(row, stranger)).includes(marker));
-    });
-
-    test('has a quota with an error of its own', async (t) => {
-      const { options, code } = row.small;
-      const agent = await agentOf(t, await hostOf(t, row, { more: options }), row);
-      await row.change(agent);
-      const failure = await row.change(agent).then(
-        () => assert.fail('the second should be refused'),
-        (error: unknown) => asError(error),
-      );
-      assert.equal(failure.code, code);
     });
 
     test('is the same over every transport', async (t) => {
@@ -346,14 +386,8 @@ for (const row of table) {
       assert.equal(seen.size, 1, [...seen].join('\n'));
     });
 
-    test('a cancelled request has one reply, and an aborted call ends with cancelled', async (t) => {
+    test('a cancelled request has one reply', async (t) => {
       const host = await hostOf(t, row);
-      const agent = await agentOf(t, host, row);
-      const before = await text(row, agent);
-      await assert.rejects(agent.request(row.plain.type, row.plain, { signal: AbortSignal.abort() }), {
-        code: 'cancelled',
-      });
-      assert.equal(await text(row, agent), before);
       const raw = rawAgent(host);
       await raw.shake({ auth_token: 'p', agent_caps: [row.name], extensions: { 'handfast/cancel': {} } });
       raw.send({ id: 'r', a2e: '1.0', version: '1.0', ts: 1, ...row.plain });
@@ -364,6 +398,68 @@ for (const row of table) {
       replies.push(...raw.received.filter((message) => message.req_id === 'r' && !replies.includes(message)));
       assert.equal(replies.length, 1);
       assert.ok(replies[0].type === replyTo(row.plain.type) || replies[0].code === 'cancelled');
+    });
+
+    test('what is beyond A2E 1.0 is offered by name', async () => {
+      const [{ methods, metadata }] = (await pluginsOf(row)) as [Plugin];
+      const plain = new Set(
+        readFileSync(join(root, 'test/vectors/a2e', `${row.vectors ?? row.name}.ndjson`), 'utf8')
+          .trim()
+          .split('\n')
+          .map((line) => (JSON.parse(line) as { type: string }).type),
+      );
+      // A request of A2E 1.0 that its set of messages lacks.
+      plain.add('env/plan/req');
+      const more = [...new Set(methods.map(({ method }) => method.request))].filter((type) => !plain.has(type));
+      const known = typeof metadata === 'function' ? metadata({} as never) : metadata;
+      const { messages } = known as { messages: readonly string[] };
+      assert.deepEqual(messages.toSorted(), [...more, ...(row.asks ?? [])].sort());
+    });
+  });
+}
+
+for (const row of table) {
+  describe(`the state of ${row.name}`, { timeout: 240_000 }, () => {
+    test('a principal with its grant stores', async (t) => {
+      const host = await hostOf(t, row, { grants: { some: { capabilities: [row.name] } } });
+      const agent = await agentOf(t, host, row, { token: 'some' });
+      const marker = await row.change(agent);
+      assert.ok((await text(row, agent)).includes(marker));
+    });
+
+    test('keeps principals apart, and agents of one', async (t) => {
+      const host = await hostOf(t, row);
+      const mine = await agentOf(t, host, row);
+      const marker = await row.change(mine);
+      assert.ok((await text(row, mine)).includes(marker));
+      const same = await agentOf(t, host, row);
+      assert.ok((await text(row, same)).includes(marker) || row.name === 'env', 'another session of the agent has it');
+      const other = await agentOf(t, host, row, { agentId: 'two' });
+      assert.equal((await text(row, other)).includes(marker), row.shared === true);
+      // An agent id alone is no identity.
+      const stranger = await agentOf(t, host, row, { token: 'q' });
+      assert.ok(!(await text(row, stranger)).includes(marker));
+    });
+
+    test('has a quota with an error of its own', async (t) => {
+      const { options, code } = row.small;
+      const agent = await agentOf(t, await hostOf(t, row, { more: options }), row);
+      await row.change(agent);
+      const failure = await row.change(agent).then(
+        () => assert.fail('the second should be refused'),
+        (error: unknown) => asError(error),
+      );
+      assert.equal(failure.code, code);
+    });
+
+    test('an aborted call ends with cancelled and stores nothing', async (t) => {
+      const host = await hostOf(t, row);
+      const agent = await agentOf(t, host, row);
+      const before = await text(row, agent);
+      await assert.rejects(agent.request(row.plain.type, row.plain, { signal: AbortSignal.abort() }), {
+        code: 'cancelled',
+      });
+      assert.equal(await text(row, agent), before);
     });
 
     test('calls whose deadline passes, and aborted ones, end at once, are made once or not at all, and leave nothing', async (t) => {
@@ -423,21 +519,6 @@ for (const row of table) {
         clearInterval(cutting);
       }
       assert.equal(await count(), 60);
-    });
-
-    test('what is beyond A2E 1.0 is offered by name', async () => {
-      const { methods, metadata } = await pluginOf(row);
-      const plain = new Set(
-        readFileSync(join(root, 'test/vectors/a2e', `${row.name}.ndjson`), 'utf8')
-          .trim()
-          .split('\n')
-          .map((line) => (JSON.parse(line) as { type: string }).type),
-      );
-      // A request of A2E 1.0 that its set of messages lacks.
-      plain.add('env/plan/req');
-      const more = [...new Set(methods.map(({ method }) => method.request))].filter((type) => !plain.has(type));
-      const { messages } = metadata as { messages: readonly string[] };
-      assert.deepEqual(messages.toSorted(), more.sort());
     });
   });
 }
