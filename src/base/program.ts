@@ -204,7 +204,8 @@ class Output {
     }
     if (this.#onLine === undefined) return;
     const lines = this.#decoder.write(chunk).split('\n');
-    lines[0] = this.#line + (lines[0] as string);
+    // Not longer than a line may be, and then cut: that would copy all of it with each further chunk.
+    lines[0] = this.#line + (lines[0] as string).slice(0, this.#maxLineChars - this.#line.length);
     this.#line = (lines.pop() as string).slice(0, this.#maxLineChars);
     for (const line of lines) this.#onLine(line.slice(0, this.#maxLineChars).replace(/\r$/, ''));
   }

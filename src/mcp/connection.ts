@@ -264,7 +264,7 @@ export class McpConnection {
     const client = this.#client;
     if (client?.getServerCapabilities()?.tools === undefined) return this.tools;
     const { tools } = await orAborted(client.listTools(undefined, { signal }), signal);
-    this.tools = bounded(tools, 'tools') as readonly McpTool[];
+    this.tools = namedOnce(bounded(tools, 'tools') as readonly McpTool[]);
     return this.tools;
   }
 
@@ -483,15 +483,15 @@ export class McpConnection {
       },
     });
     this.#stderr = () => program.stderr;
+    let isLeaving = false;
     const ended = program.ended.then(({ code }) => {
       const last = this.stderr.at(-1);
-      this.ended ??= fail(
-        'connection_lost',
-        `the server ended with code ${code}${last === undefined ? '' : `: ${last}`}`,
-      );
+      const why = `the server ended with code ${code}${last === undefined ? '' : `: ${last}`}`;
+      if (!isLeaving) this.ended = fail('connection_lost', why);
       transport.onclose?.();
     });
     this.#end = async () => {
+      isLeaving = true;
       program.write(null);
       const timer = setTimeout(() => stop.abort(), LEAVE_MS);
       await ended;
@@ -544,6 +544,18 @@ function watched(response: Response, onEnd: () => void): Response {
 function bounded<T>(entries: readonly T[], what: string): readonly T[] {
   if (entries.length <= MAX_ENTRIES) return entries;
   throw fail('too_large', `the server has ${entries.length} ${what}, more than ${MAX_ENTRIES}`);
+}
+
+/** A call could reach either of two tools of one name. */
+function namedOnce(tools: readonly McpTool[]): readonly McpTool[] {
+  const names = new Set<string>();
+  for (const { name } of tools) {
+    if (names.has(name)) {
+      throw fail('schema_violation', `the server lists two tools with the name ${JSON.stringify(name.slice(0, 64))}`);
+    }
+    names.add(name);
+  }
+  return tools;
 }
 
 type Message = Parameters<NonNullable<Transport['onmessage']>>[0];

@@ -51,6 +51,9 @@ const MAX_DELAY_MS = 30_000;
 const STABLE_MS = 10_000;
 /** Longest reading of a list that has changed. */
 const LIST_MS = 30_000;
+/** Lists that follow one another within this time are one burst; after so many of a burst each waits as long. */
+const BURST_MS = 1_000;
+const MAX_BURST = 5;
 const MAX_DETAIL = 280;
 
 export class McpServer {
@@ -79,6 +82,8 @@ export class McpServer {
   readonly #checking = new Set<McpConnection>();
   #listing: Promise<void> | undefined;
   #listAgain = false;
+  #listedAt = Number.NEGATIVE_INFINITY;
+  #burst = 0;
 
   constructor(options: McpServerOptions) {
     this.#options = options;
@@ -217,6 +222,7 @@ export class McpServer {
     const late = AbortSignal.timeout(startTimeoutMs);
     const signal = AbortSignal.any([late, this.#stop.signal]);
     this.#become('starting');
+    this.#listAgain = false;
     let attempt: McpConnection | undefined;
     let release: (() => void) | undefined;
     try {
@@ -244,6 +250,8 @@ export class McpServer {
       this.#readyAt = this.#clock.monotonic();
       void connection.closed.then(() => this.#lost(connection));
       this.#become('ready');
+      // A list that changed while the server was started.
+      if (this.#listAgain) void this.#relist();
       return connection;
     } catch (thrown) {
       release?.();
@@ -321,8 +329,9 @@ export class McpServer {
     this.#listAgain = true;
     this.#listing ??= (async () => {
       while (this.#listAgain && this.#connection !== undefined) {
+        await this.#pace();
         this.#listAgain = false;
-        const tools = await this.#connection.listTools(AbortSignal.timeout(LIST_MS)).catch(() => undefined);
+        const tools = await this.#connection?.listTools(AbortSignal.timeout(LIST_MS)).catch(() => undefined);
         if (tools === undefined) continue;
         this.#setTools(await pinned(tools, this.#pins));
         this.#options.onChange?.();
@@ -331,6 +340,16 @@ export class McpServer {
       this.#listing = undefined;
     });
     await this.#listing;
+  }
+
+  /** A server whose tools change with every list is not listed all the time. */
+  async #pace(): Promise<void> {
+    const now = this.#clock.monotonic();
+    this.#burst = now - this.#listedAt < BURST_MS ? this.#burst + 1 : 0;
+    this.#listedAt = now;
+    if (this.#burst < MAX_BURST) return;
+    await new Promise<void>((resolve) => this.#clock.timer(resolve, BURST_MS));
+    this.#listedAt = this.#clock.monotonic();
   }
 
   #mustBeAccepted(name: string): void {

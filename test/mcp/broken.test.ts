@@ -1,0 +1,148 @@
+/**
+ * Servers that do not keep to the protocol: each ends in a health that says so, with the last lines of its standard error, and costs
+ * a bounded amount of memory.
+ */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { McpServer } from '../../src/mcp/server.ts';
+import { errorOf, folder, PATIENCE_MS, until } from '../capabilities/mcp/support.ts';
+
+const MIB = 1024 * 1024;
+const patiently = { signal: new AbortController().signal, timeoutMs: PATIENCE_MS };
+
+/** A program that gets each message as `message`, and has `send`, which sends one. */
+const serverOf = (body: string): string => `
+const fs = require('node:fs');
+const send = (message) => process.stdout.write(JSON.stringify({ jsonrpc: '2.0', ...message }) + '\\n');
+const tool = (name, description = name) => ({ name, description, inputSchema: { type: 'object' } });
+const opened = ({ id, params }) => send({ id, result: {
+  protocolVersion: params.protocolVersion, capabilities: { tools: { listChanged: true } }, serverInfo: { name: 'broken', version: '1' },
+} });
+console.error('broken: started');
+require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+  const message = JSON.parse(line);
+  const { id, method } = message;
+  ${body}
+});`;
+
+function broken(t: TestContext, code: string, startTimeoutMs = PATIENCE_MS) {
+  const cwd = folder(t);
+  const server = new McpServer({
+    address: { stdio: { command: process.execPath, args: ['-e', code] } },
+    cwd,
+    startTimeoutMs,
+  });
+  t.after(() => server.close());
+  return { server, cwd };
+}
+
+/** Runs work, and gives the most memory that was in use meanwhile, in bytes, after garbage was collected, beyond that of before. */
+async function memoryOf(work: Promise<unknown>): Promise<number> {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const used = (): number => {
+    collect();
+    const { heapUsed, external } = process.memoryUsage();
+    return heapUsed + external;
+  };
+  const before = used();
+  let most = 0;
+  let isDone = false;
+  void work.finally(() => {
+    isDone = true;
+  });
+  await until(() => {
+    most = Math.max(most, used() - before);
+    return isDone;
+  });
+  return most;
+}
+
+/** Each is too little for a start; the time is that of the start. */
+const SILENT: Readonly<Record<string, string>> = {
+  'never answers': serverOf(''),
+  'answers with other ids': serverOf(`send({ id: 'other', result: {} }); send({ id: 99999, result: {} });`),
+  'prints junk without end': `${serverOf('')} const junk = 'junk\\n'.repeat(10_000);
+    const more = () => { while (process.stdout.write(junk)); process.stdout.once('drain', more); }; more();`,
+  'prints a line without end': `${serverOf('')} const junk = 'junk '.repeat(10_000);
+    const more = () => { while (process.stdout.write(junk)); process.stdout.once('drain', more); }; more();`,
+};
+
+for (const [what, code] of Object.entries(SILENT)) {
+  test(`a server that ${what} is timeout, with what it printed`, async (t) => {
+    const { server } = broken(t, code, 2_500);
+    const starting = errorOf(server.start());
+    const most = await memoryOf(starting);
+    assert.equal((await starting).code, 'timeout');
+    assert.deepEqual([server.health.state, server.health.stderr], ['timeout', ['broken: started']]);
+    assert.ok(most < 100 * MIB, `${Math.round(most / MIB)} MiB`);
+  });
+}
+
+test('a server that exits at once is failed, with its last words', async (t) => {
+  const { server } = broken(
+    t,
+    `for (let at = 0; at < 100_000; at += 1) console.error('line ' + at); process.exitCode = 9;`,
+  );
+  assert.match((await errorOf(server.start())).message, /the server ended with code 9: line 99999/);
+  assert.equal(server.health.state, 'failed');
+  assert.deepEqual(server.health.stderr, ['line 99995', 'line 99996', 'line 99997', 'line 99998', 'line 99999']);
+});
+
+/** 100 MiB as one response. */
+const HUGE = `const part = 'x'.repeat(1024 * 1024);
+  fs.writeSync(1, '{"jsonrpc":"2.0","id":' + id + ',"result":{"tools":[{"name":"');
+  for (let at = 0; at < 100; at += 1) for (let rest = part; rest !== ''; ) {
+    try { rest = rest.slice(fs.writeSync(1, rest)); } catch {}
+  }
+  fs.writeSync(1, '"}]}}\\n');`;
+
+test('a line of 100 MiB instead of the list of tools fails the start, and instead of a result its call alone', async (t) => {
+  const first = broken(
+    t,
+    serverOf(`if (method === 'initialize') opened(message); else if (method === 'tools/list') { ${HUGE} }`),
+  );
+  const starting = errorOf(first.server.start());
+  const most = await memoryOf(starting);
+  assert.match((await starting).message, /the response has more than 16777216 characters/);
+  assert.deepEqual([first.server.health.state, first.server.health.stderr], ['failed', ['broken: started']]);
+  assert.ok(most < 90 * MIB, `${Math.round(most / MIB)} MiB`);
+  const answers = `if (method === 'initialize') opened(message);
+    else if (method === 'tools/list') send({ id, result: { tools: [tool('huge'), tool('small')] } });
+    else if (message.params?.name === 'small') send({ id, result: { content: [] } });
+    else if (method === 'tools/call') { ${HUGE} }`;
+  const { server } = broken(t, serverOf(answers));
+  await assert.rejects(server.call('huge', {}, patiently), /more than 16777216 characters/);
+  assert.deepEqual(await server.call('small', {}, patiently), { content: [] });
+  assert.equal(server.health.state, 'ready');
+});
+
+test('a server that lists two tools of one name is failed', async (t) => {
+  const lists = `if (method === 'initialize') opened(message);
+    else if (method === 'tools/list') send({ id, result: { tools: [tool('same', 'harmless'), tool('same', 'harmful')] } });`;
+  const { server } = broken(t, serverOf(lists));
+  assert.match((await errorOf(server.start())).message, /the server lists two tools with the name "same"/);
+  assert.deepEqual([server.health.state, server.health.stderr], ['failed', ['broken: started']]);
+});
+
+test('a server whose definitions change at every list is not listed all the time, and its tool is not called', async (t) => {
+  const changes = `if (method === 'initialize') opened(message);
+    else if (method === 'tools/list') {
+      fs.appendFileSync('lists', '.');
+      send({ id, result: { tools: [tool('shifty', String(Math.random())), tool('steady')] } });
+      send({ method: 'notifications/tools/list_changed' });
+    } else if (method === 'tools/call') send({ id, result: { content: [] } });`;
+  const { server, cwd } = broken(t, serverOf(changes));
+  await server.start();
+  const lists = (): number => readFileSync(join(cwd, 'lists'), 'utf8').length;
+  const before = performance.now();
+  await until(() => lists() >= 8);
+  // Some at once, then one each second: not thousands.
+  assert.ok(lists() < 10 + (performance.now() - before) / 1_000, `${lists()} lists`);
+  assert.equal((await errorOf(server.call('shifty', {}, patiently))).code, 'tool_denied');
+  assert.deepEqual(await server.call('steady', {}, patiently), { content: [] });
+});
