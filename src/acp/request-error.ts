@@ -10,7 +10,8 @@ const INVALID_PARAMS = -32602;
 
 /**
  * The error of a JSON-RPC answer. `data.kind` is the name of the error and `data.retryable` whether the same may succeed
- * later; a session that is not there is the protocol's own `Resource not found`, by which editors know it.
+ * later; a session that is not there is the protocol's own `Resource not found`, and a refused token its `Authentication required`,
+ * by which editors know them.
  */
 export function requestErrorOf(sdk: AcpSdk, thrown: unknown): Error {
   if (thrown instanceof sdk.RequestError) return thrown;
@@ -21,6 +22,7 @@ export function requestErrorOf(sdk: AcpSdk, thrown: unknown): Error {
     const { code } = sdk.RequestError.sessionNotFound(String(sessionId));
     return new sdk.RequestError(code, message, { ...data, sessionId });
   }
+  if (kind === 'auth_failed') return sdk.RequestError.authRequired(data, message);
   const row = rowOf(kind, detail);
   // Session RPC of 1.0.0 has one number for all its failures; here a prompt without content is what it is.
   const code = row.a2e === 'schema_violation' ? INVALID_PARAMS : row.jsonrpc;

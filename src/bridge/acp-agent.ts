@@ -27,7 +27,7 @@ import type { ControlClient } from '../control-client/control.ts';
 import type { ModelListResult } from '../protocol/session-rpc.ts';
 import type { SessionState } from '../protocol/session-types.ts';
 import type { Link } from '../transport/link.ts';
-import { asError, fail } from '../wire/errors.ts';
+import { asError, fail, type HandfastError } from '../wire/errors.ts';
 import { commandIn, commandOutput, commandsOf } from './acp/commands.ts';
 import { EditorSession } from './acp/editor-session.ts';
 import { changeOfMode, changeOfOption, configOptionsOf, modesOf } from './acp/options.ts';
@@ -37,8 +37,8 @@ import { authenticate, authMethodsOf, isWithoutKey, logout, wantsAuth } from './
 export interface AcpAgentOptions {
   /** To the editor; opened here. */
   readonly link: Link;
-  /** The server of the sessions. Stays open when the editor disconnects. */
-  readonly control: ControlClient;
+  /** The server of the sessions, or why it refuses this client. Stays open when the editor disconnects. */
+  readonly control: ControlClient | RefusedControl;
   /** Version of this software, sent to the editor. */
   readonly version: string;
   /** Settings of new sessions; absent: the server's defaults. */
@@ -47,6 +47,13 @@ export interface AcpAgentOptions {
   readonly lends?: boolean;
   /** Receives failures outside of a request, a line each. */
   readonly note?: (line: string) => void;
+}
+
+/** A server that refused the token of this client. Editors are asked to authenticate, which connects again. */
+export interface RefusedControl {
+  readonly refused: HandfastError;
+  /** Connects, with the token as it is then. Rejects with `auth_failed` while it is refused. */
+  connect(): Promise<ControlClient>;
 }
 
 /** The backend whose model sessions may choose. */
@@ -79,12 +86,16 @@ class Editor {
   /** Sessions that are being opened. */
   readonly #opening = new Set<string>();
   #capabilities: ClientCapabilities = {};
+  /** Undefined while the server refuses this client. */
+  #connected: ControlClient | undefined;
+  #connecting: Promise<void> | undefined;
   /** The slash commands of the server; requested once. */
   #commands: readonly AvailableCommand[] | undefined;
 
   constructor(sdk: AcpSdk, options: AcpAgentOptions) {
     this.#sdk = sdk;
     this.#options = options;
+    this.#connected = 'refused' in options.control ? undefined : options.control;
     const skipped = (line: string): void => this.#note(`skipped an invalid message: ${line.slice(0, QUOTED)}`);
     const { stream, closed } = linkStream(options.link, { skipped });
     this.#connection = this.#agent().connect(stream);
@@ -92,6 +103,26 @@ class Editor {
       for (const id of [...this.#sessions.keys()]) this.#remove(id);
       await closed;
     });
+  }
+
+  /** The server. @throws auth_failed while it refuses this client */
+  get #control(): ControlClient {
+    const { control } = this.#options;
+    if (this.#connected !== undefined) return this.#connected;
+    throw (control as RefusedControl).refused;
+  }
+
+  /** Connects to a server that refused this client. Fails as `RefusedControl.connect`. */
+  #connect(): Promise<void> {
+    const { control } = this.#options;
+    if (this.#connected !== undefined || !('refused' in control)) return Promise.resolve();
+    const connect = async (): Promise<void> => {
+      this.#connected = await control.connect();
+    };
+    this.#connecting ??= connect().finally(() => {
+      this.#connecting = undefined;
+    });
+    return this.#connecting;
   }
 
   #note(line: string): void {
@@ -110,7 +141,6 @@ class Editor {
         }
       };
     };
-    const { rpc } = this.#options.control;
     // Prompts come before cancels: a cancel right behind its prompt must find it.
     return sdk
       .agent({ name: 'handfast' })
@@ -122,14 +152,15 @@ class Editor {
         'authenticate',
         guarded(async ({ params, signal }) => {
           const note = (line: string): void => this.#note(line);
-          await authenticate(sdk, this.#options.control, params, { note, signal });
+          await this.#connect();
+          await authenticate(sdk, this.#control, params, { note, signal });
           return {};
         }),
       )
       .onRequest(
         'logout',
         guarded(async () => {
-          const left = await logout(this.#options.control);
+          const left = await logout(this.#control);
           if (left.length > 0) this.#note(`still usable, by what was not stored here: ${left.join(', ')}`);
           return {};
         }),
@@ -158,14 +189,14 @@ class Editor {
       .onRequest(
         'session/close',
         guarded(async ({ params: { sessionId } }) => {
-          await rpc.sessionClose({ session_id: sessionId });
+          await this.#control.rpc.sessionClose({ session_id: sessionId });
           this.#remove(sessionId);
         }),
       )
       .onRequest(
         'session/delete',
         guarded(async ({ params: { sessionId } }) => {
-          await rpc.sessionDelete({ session_id: sessionId });
+          await this.#control.rpc.sessionDelete({ session_id: sessionId });
           this.#remove(sessionId);
         }),
       )
@@ -173,7 +204,7 @@ class Editor {
         'session/set_mode',
         guarded(async ({ params: { sessionId, modeId } }) => {
           this.#session(sessionId);
-          await rpc.sessionConfigure({ session_id: sessionId, ...changeOfMode(modeId) });
+          await this.#control.rpc.sessionConfigure({ session_id: sessionId, ...changeOfMode(modeId) });
         }),
       )
       .onRequest(
@@ -189,7 +220,7 @@ class Editor {
 
   #initialize({ clientCapabilities }: InitializeRequest) {
     this.#capabilities = clientCapabilities ?? {};
-    const authMethods = authMethodsOf(this.#options.control);
+    const authMethods = authMethodsOf(this.#connected);
     return {
       protocolVersion: this.#sdk.PROTOCOL_VERSION,
       agentCapabilities: {
@@ -206,7 +237,8 @@ class Editor {
   }
 
   async #create({ cwd, mcpServers: mcp_servers }: NewSessionRequest) {
-    const { control, create } = this.#options;
+    const { create } = this.#options;
+    const control = this.#control;
     const backend = create?.backend;
     // A server without any key rehearses where no backend is named; one that is to ask a model cannot.
     if (backend === MODEL_BACKEND && (await isWithoutKey(control))) throw this.#authRequired();
@@ -215,14 +247,14 @@ class Editor {
   }
 
   async #fork(session_id: string) {
-    const { state } = await this.#options.control.rpc.sessionFork({ session_id });
+    const { state } = await this.#control.rpc.sessionFork({ session_id });
     return { sessionId: state.id, ...(await this.#open(state)) };
   }
 
   async #list({ cwd, cursor }: ListSessionsRequest) {
     // Closed sessions too: the editor may load them again.
     const filter = { cwd: cwd ?? undefined, cursor: cursor ?? undefined, include_closed: true };
-    const { sessions, next_cursor } = await this.#options.control.rpc.sessionList(filter);
+    const { sessions, next_cursor } = await this.#control.rpc.sessionList(filter);
     return {
       // Editors open a session with each window; one without a message is not worth a line.
       sessions: sessions
@@ -234,7 +266,7 @@ class Editor {
 
   async #setOption(params: SetSessionConfigOptionRequest) {
     const { sessionId: session_id, configId, value } = params;
-    const { rpc } = this.#options.control;
+    const { rpc } = this.#control;
     this.#session(session_id);
     const models = await this.#models(await rpc.sessionGet({ session_id }));
     const { settings } = await rpc.sessionConfigure({ session_id, ...changeOfOption(configId, value, models) });
@@ -257,13 +289,14 @@ class Editor {
     try {
       return await session.prompt(prompt, signal);
     } catch (error) {
-      if (await wantsAuth(this.#options.control, error, session.id)) throw this.#authRequired(asError(error).message);
+      const { code, message } = asError(error);
+      if (await wantsAuth(this.#control, error, session.id)) throw this.#authRequired(message, code);
       throw error;
     }
   }
 
-  #authRequired(why = 'no model provider has a key'): Error {
-    return this.#sdk.RequestError.authRequired({ kind: 'not_configured', retryable: false }, why);
+  #authRequired(why = 'no model provider has a key', kind = 'not_configured'): Error {
+    return this.#sdk.RequestError.authRequired({ kind, retryable: false }, why);
   }
 
   /** A session this editor has open. Fails with `session_not_found`. */
@@ -284,7 +317,7 @@ class Editor {
     if (this.#opening.has(id)) throw inUse();
     this.#opening.add(id);
     try {
-      const { state } = await this.#options.control.rpc.sessionResume({ session_id: id });
+      const { state } = await this.#control.rpc.sessionResume({ session_id: id });
       // The open one still serves a prompt.
       if (this.#sessions.get(id)?.busy) throw inUse();
       this.#remove(id);
@@ -298,7 +331,7 @@ class Editor {
   async #open(state: SessionState, replay = false): Promise<Setup> {
     const models = await this.#models(state);
     const session = new EditorSession(state, {
-      control: this.#options.control,
+      control: this.#control,
       client: this.#connection.client,
       capabilities: this.#capabilities,
       lends: this.#options.lends ?? true,
@@ -328,12 +361,12 @@ class Editor {
 
   /** The models a session may select; undefined where its backend uses none of ours. */
   async #models({ backend }: Pick<SessionState, 'backend'>): Promise<ModelListResult | undefined> {
-    return backend === MODEL_BACKEND ? this.#options.control.rpc.modelList() : undefined;
+    return backend === MODEL_BACKEND ? this.#control.rpc.modelList() : undefined;
   }
 
   /** The slash commands; none where the server has no `/help`. */
   async #offered(session_id: string): Promise<readonly AvailableCommand[]> {
-    const { rpc } = this.#options.control;
+    const { rpc } = this.#control;
     const help = await rpc.commandExecute({ session_id, raw_command: '/help' }).catch(() => undefined);
     return commandsOf(help?.output);
   }

@@ -128,8 +128,9 @@ export const isTerminal = ({ type }: Pick<ControlEvent, 'type'>): boolean =>
 
 function errorOf(event: Terminal): HandfastError | undefined {
   if (event.type !== 'session.error') return undefined;
-  const { message, kind, retryable } = event.payload;
-  return new HandfastError(kind ?? 'runtime_error', message, { retryable });
+  const { message, kind, retryable, reason } = event.payload;
+  const detail = reason === undefined ? {} : { reason };
+  return new HandfastError(kind ?? 'runtime_error', message, { retryable, detail });
 }
 
 /** Marks a promise as handled, because its rejection is reported elsewhere. */

@@ -59,7 +59,13 @@ export const documented = {
   }),
   'session.completed': object({ answer_length: number('UTF-16 units.'), ...turnEnd }),
   'session.interrupted': object({ partial_output: flag(), ...turnEnd }),
-  'session.error': object({ message: text(), kind: text('Addition.'), retryable: flag('Addition.'), ...turnEnd }),
+  'session.error': object({
+    message: text(),
+    kind: text('Addition.'),
+    retryable: flag('Addition.'),
+    reason: may(text('Addition: of a `provider_error`, what the provider refused it for: e.g. `auth`.')),
+    ...turnEnd,
+  }),
 };
 
 /** Events of a session that 1.0.0 sends without documenting them; clients must tolerate them. */

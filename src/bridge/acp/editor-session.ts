@@ -334,15 +334,17 @@ export class EditorSession {
     readonly message?: string;
     readonly kind?: string;
     readonly retryable?: boolean;
+    readonly reason?: string;
   }): void {
-    const { turn_id: turnId, stop_reason: reason, message, kind, retryable } = end;
+    const { turn_id: turnId, stop_reason: reason, message, kind, retryable, reason: refusal } = end;
     const prompt = [...this.#prompts].find((each) => each.turnId !== undefined && each.turnId === turnId);
     if (prompt === undefined) return;
     const stopReason = STOP_REASONS[reason];
     if (stopReason !== undefined) return prompt.ended.resolve(stopReason);
     const detail = { session_id: this.id, turn_id: turnId, stop_reason: reason };
     if (reason === 'error') {
-      const options = { detail, ...(retryable !== undefined && { retryable }) };
+      const why = refusal === undefined ? detail : { ...detail, reason: refusal };
+      const options = { detail: why, ...(retryable !== undefined && { retryable }) };
       return prompt.ended.reject(new HandfastError(kind ?? 'runtime_error', message ?? 'the turn failed', options));
     }
     const isLate = reason === 'timeout';

@@ -16,6 +16,7 @@ type Provider = Status['providers'][number];
 /** The providers that are signed in to in a browser. */
 const SIGN_INS: readonly string[] = ['openai', 'antigravity'];
 const KEY = 'key';
+const TOKEN = 'token';
 const SIGN_IN = 'sign-in-';
 
 /** What a user can do who has no browser sign-in. */
@@ -27,10 +28,19 @@ async function statusOf({ server, rpc }: ControlClient, session_id?: string): Pr
   return server.methods.includes(modelStatus.name) ? rpc.modelStatus({ session_id }) : undefined;
 }
 
-/** The ways to make a model usable; none at a server that does not say what is. */
-export function authMethodsOf({ server }: ControlClient): AuthMethod[] {
-  if (!server.methods.includes(modelStatus.name)) return [];
+/**
+ * The ways to make a model usable; none at a server that does not say what is.
+ * @param control undefined where the server refused the token: that is then the first way
+ */
+export function authMethodsOf(control: ControlClient | undefined): AuthMethod[] {
+  if (control !== undefined && !control.server.methods.includes(modelStatus.name)) return [];
+  const token = {
+    id: TOKEN,
+    name: 'Token of the Handfast server',
+    description: 'Connects again, with the token that --token-file or HANDFAST_TOKEN names now',
+  };
   return [
+    ...(control === undefined ? [token] : []),
     ...SIGN_INS.map((provider) => ({
       id: `${SIGN_IN}${provider}`,
       name: `Sign in to ${provider}`,
@@ -53,6 +63,8 @@ export async function authenticate(
   { methodId, _meta }: AuthenticateRequest,
   { note, signal }: { readonly note: (line: string) => void; readonly signal: AbortSignal },
 ): Promise<void> {
+  // The client is connected by now.
+  if (methodId === TOKEN) return;
   if (methodId === KEY) {
     const { provider, api_key, base_url } = (_meta ?? {}) as Readonly<Record<string, unknown>>;
     if (typeof provider === 'string' && typeof api_key === 'string') {
@@ -113,9 +125,11 @@ export async function logout(control: ControlClient): Promise<readonly string[]>
   return (left?.providers ?? []).filter(({ usable }) => usable).map(({ provider }) => provider);
 }
 
-/** True for the failure of a session for want of a key. Never rejects. */
+/** True for the failure of a session for want of a key, or of another than the provider refused. Never rejects. */
 export async function wantsAuth(control: ControlClient, thrown: unknown, sessionId?: string): Promise<boolean> {
-  return asError(thrown).code === 'not_configured' && (await isWithoutKey(control, sessionId));
+  const { code, detail } = asError(thrown);
+  if (code === 'provider_error') return detail.reason === 'auth';
+  return code === 'not_configured' && (await isWithoutKey(control, sessionId));
 }
 
 /** True where a session, or a new one, asks a model that no key is there for. Never rejects. */

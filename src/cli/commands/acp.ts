@@ -5,10 +5,10 @@
  * Uses the server that runs, so that sessions outlive the editor; else one of its own for as long as the editor stays.
  */
 
-import { serveAcp } from '../../bridge/acp-agent.ts';
+import { type RefusedControl, serveAcp } from '../../bridge/acp-agent.ts';
 import type { ControlClient } from '../../control-client/control.ts';
 import { MESSAGE_BYTES_CEILING } from '../../transport/link.ts';
-import type { HandfastError } from '../../wire/errors.ts';
+import { asError, type HandfastError } from '../../wire/errors.ts';
 import { isLocal } from '../connect/find-host.ts';
 import type { ControlFlags } from '../connect/open-control.ts';
 import { type ReachedServer, reachServer } from '../connect/reach-server.ts';
@@ -28,7 +28,8 @@ export interface AcpFlags extends ControlFlags {
 }
 
 /**
- * Serves until the editor closes the pipes, or a signal. Fails as reaching or starting the server does, with
+ * Serves until the editor closes the pipes, or a signal; where the server refuses the token, what the editor asks for fails
+ * until it authenticates. Fails as reaching or starting the server does, with
  * `not_configured` when the SDK of the protocol is not installed, and with `connection_lost` when the server is lost for
  * good: an editor starts its agents again, and would not know of one that can do nothing.
  */
@@ -36,7 +37,9 @@ export async function acp(flags: AcpFlags): Promise<void> {
   const { link, log } = ownPipes(MESSAGE_BYTES_CEILING, flags.verbose);
   let behind: ReachedServer | undefined;
   let lost: HandfastError | undefined;
-  try {
+  const reach = async (): Promise<ControlClient> => {
+    await behind?.close();
+    behind = undefined;
     behind = await reachServer(flags, {
       clientName: 'handfast-acp',
       onStderr: (line) => log.warn(line),
@@ -47,14 +50,25 @@ export async function acp(flags: AcpFlags): Promise<void> {
         }
         if (change.state !== 'closed' || change.error === undefined) return;
         lost = change.error;
-        void link.close('the connection to the server is lost');
+        // The requests that run fail first, and their replies are sent.
+        setImmediate(() => void link.close('the connection to the server is lost'));
       },
     });
-    const { backend, model, thinking } = flags;
     await mustServe(behind.control, flags);
     await sayModel(behind.control, flags);
+    return behind.control;
+  };
+  try {
+    const { backend, model, thinking } = flags;
+    const control = await reach().catch((thrown: unknown): RefusedControl => {
+      const refused = asError(thrown);
+      // An editor would only read that its agent has ended.
+      if (refused.code !== 'auth_failed') throw thrown;
+      log.warn(refused.message);
+      return { refused, connect: reach };
+    });
     await serveAcp({
-      control: behind.control,
+      control,
       link,
       version: packageVersion(),
       lends: flags.connect === undefined || isLocal(flags.connect),

@@ -95,8 +95,9 @@ function emitEnd(
       return;
     }
     case 'failed': {
-      const { message, code: kind, retryable } = result.error;
-      session.emit('session.error', { message, kind, retryable, stop_reason: 'error', ...end }, turnId);
+      const { message, code: kind, retryable, detail } = result.error;
+      const reason = kind === 'provider_error' && typeof detail.reason === 'string' ? { reason: detail.reason } : {};
+      session.emit('session.error', { message, kind, retryable, ...reason, stop_reason: 'error', ...end }, turnId);
     }
   }
 }
