@@ -39,6 +39,11 @@ export interface Capability<Name extends string = string> {
    */
   readonly offer?: (options: CapabilityOptions) => PluginOffer | undefined;
   /**
+   * Of a capability that comes with Handfast: absolute paths of files and folders whose content its plugin runs. Principals who are not
+   * administrators may read them and not change them.
+   */
+  readonly trustedPaths?: (options: CapabilityOptions, host: CheckedHost) => readonly string[];
+  /**
    * Makes `agent.<name>`, or a promise of it, so that only agents that asked for the capability load its client. Its type belongs
    * into `CapabilityClients` of `handfast/capability`.
    */

@@ -7,7 +7,8 @@
 import { realpathSync } from 'node:fs';
 import { dirname, isAbsolute, relative, resolve, sep } from 'node:path';
 import { PathGuard, type ProtectedPath } from '../base/workspace/protected-paths.ts';
-import type { HostConfig } from '../config/config.ts';
+import { builtinCapability } from '../capabilities/index.ts';
+import type { HostConfig, PluginConfig } from '../config/config.ts';
 import type { FleetConfig } from '../config/fleet-config.ts';
 
 /** Secrets, data and code of a configuration, and of the fleet that the same process runs. */
@@ -24,6 +25,7 @@ export function protectedPaths(config: HostConfig, fleet?: FleetConfig): Protect
     ...all('database', journal.file),
     ...all('audit', audit.file),
     ...plugins.filter(({ builtin }) => !builtin).map(({ use }) => codeOf(use)),
+    ...plugins.filter(({ builtin }) => builtin).flatMap((plugin) => trustedBy(plugin, config)),
     ...control.agents.flatMap(({ command }) => programOf(command, folder)),
     ...(fleet === undefined ? [] : ofFleet(fleet)),
   ];
@@ -57,6 +59,14 @@ function codeOf(module: string): ProtectedPath {
     ? { path: module, kind: 'file', deny: 'changes' }
     : { path: packageFolder, kind: 'folder', deny: 'changes' };
 }
+
+/** What a built-in plugin runs: folders of skills. It may be read. */
+const trustedBy = ({ use, options }: PluginConfig, { workspace }: HostConfig): ProtectedPath[] =>
+  (builtinCapability(use)?.trustedPaths?.(options, { workspace }) ?? []).map((path) => ({
+    path,
+    kind: 'folder',
+    deny: 'changes',
+  }));
 
 /** A program that is named by a path. */
 const programOf = (command: string | undefined, folder: string): ProtectedPath[] =>

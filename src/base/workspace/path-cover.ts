@@ -5,10 +5,10 @@
  * Called by the tool `shell` and the capability `proc`. Where bubblewrap is missing or may not work, the program runs without it: it was granted, and
  * `handfast config check` warns. This is no sandbox; SECURITY.md says what it leaves open.
  */
-import { accessSync, constants } from 'node:fs';
-import { delimiter, dirname, isAbsolute, join } from 'node:path';
+import { dirname } from 'node:path';
 import { runProgram } from '../program.ts';
-import type { PathGuard } from './protected-paths.ts';
+import { programInPath } from '../program-file.ts';
+import type { PathGuard, PresentPath } from './protected-paths.ts';
 
 type Words = readonly [string, ...string[]];
 
@@ -63,16 +63,8 @@ async function findCover(env: Readonly<Record<string, string | undefined>>): Pro
 }
 
 /** True when bubblewrap is installed; it is not run, so that whether it works here is not known. */
-export function isCoverInstalled(env: Readonly<Record<string, string | undefined>> = process.env): boolean {
-  return (env.PATH ?? '').split(delimiter).some((folder) => {
-    try {
-      accessSync(join(folder, 'bwrap'), constants.X_OK);
-      return isAbsolute(folder);
-    } catch {
-      return false;
-    }
-  });
-}
+export const isCoverInstalled = (env: Readonly<Record<string, string | undefined>> = process.env): boolean =>
+  programInPath('bwrap', env.PATH ?? '') !== undefined;
 
 /** The command line that runs `words` with the protected paths covered; `words` themselves where that is not possible. */
 export async function covered(words: Words, guard: PathGuard | undefined): Promise<Words> {
@@ -95,13 +87,20 @@ function covers(guard: PathGuard): string[] {
   const above = new Set(present.flatMap(({ path }) => foldersAbove(path)));
   // A folder that something is mounted on cannot be renamed.
   const held = [...above].sort((one, other) => one.length - other.length).flatMap((path) => ['--bind', path, path]);
+  return [...held, ...covering(present)];
+}
+
+/** What covers the protected paths in a view that has `folder`, read-only, and nothing around it. */
+export const coversBelow = (guard: PathGuard, folder: string): string[] =>
+  covering(guard.present().filter(({ path, deny }) => deny === 'all' && path.startsWith(`${folder}/`)));
+
+function covering(present: readonly PresentPath[]): string[] {
   const hidden = present.toSorted((one, other) => one.path.length - other.path.length);
-  const covering = hidden.flatMap(({ path, isFolder, deny }) => {
+  return hidden.flatMap(({ path, isFolder, deny }) => {
     if (hidden.some((other) => other.deny === 'all' && path.startsWith(`${other.path}/`))) return [];
     if (deny === 'changes') return ['--ro-bind', path, path];
     return isFolder ? ['--tmpfs', path] : ['--ro-bind', '/dev/null', path];
   });
-  return [...held, ...covering];
 }
 
 function foldersAbove(path: string): string[] {

@@ -5,8 +5,9 @@
  *
  * Called by `processes.ts` for each spawn. Pure but for looking at files.
  */
-import { accessSync, constants, realpathSync, statSync } from 'node:fs';
-import { delimiter, isAbsolute, join } from 'node:path';
+import { realpathSync } from 'node:fs';
+import { isAbsolute, join } from 'node:path';
+import { isExecutable, programInPath } from '../../base/program-file.ts';
 import { fitsWords } from '../../base/wildcard.ts';
 
 /** A program and its arguments. */
@@ -14,19 +15,9 @@ export type Words = readonly [string, ...string[]];
 
 /** The executable file that a name means: a path as it is, other names in PATH. Undefined: there is none. */
 function fileOf(program: string, path: string, folder: string): string | undefined {
-  const candidates = program.includes('/')
-    ? [isAbsolute(program) ? program : join(folder, program)]
-    : path.split(delimiter).flatMap((each) => (isAbsolute(each) ? [join(each, program)] : []));
-  return candidates.find(isExecutable);
-}
-
-function isExecutable(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK);
-    return statSync(file).isFile();
-  } catch {
-    return false;
-  }
+  if (!program.includes('/')) return programInPath(program, path);
+  const file = isAbsolute(program) ? program : join(folder, program);
+  return isExecutable(file) ? file : undefined;
 }
 
 /** A program alone may have any arguments. */

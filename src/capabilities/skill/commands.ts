@@ -1,14 +1,13 @@
 /** `handfast skill …`: lists, shows and runs the skills of a host; checks folders of skills and makes new ones without a host. */
 import { mkdir, writeFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { handfastHome } from '../../base/handfast-home.ts';
 import type { CallEvent } from '../../connection/call.ts';
 import type { CapabilityCommand, CapabilityLocalCommand, CommandTerminal } from '../../packages/capability.ts';
 import { jsonArguments } from '../../packages/command-values.ts';
 import { fail } from '../../wire/errors.ts';
 import { SkillClient } from './client.ts';
 import { Library } from './folder/library.ts';
+import { skillRoots } from './roots.ts';
 import type { SkillContext, SkillResult } from './skill.schema.ts';
 
 type Context = Parameters<CapabilityCommand['run']>[0];
@@ -99,10 +98,9 @@ function printResult({ data, tier, left_out = [] }: SkillResult, terminal: Comma
 async function check(context: LocalContext): Promise<number> {
   const { terminal } = context;
   const given = wordsOf(context);
-  const folders =
-    given.length > 0 ? given : [join(handfastHome(process.env), 'skills'), join(homedir(), '.agents', 'skills')];
+  const folders = skillRoots(given.length > 0 ? given : undefined, process.cwd());
   const library = new Library(
-    folders.map((path) => ({ path: resolve(path), source: 'project' })),
+    folders.map((path) => ({ path, source: 'project' })),
     0,
     () => {},
   );

@@ -1,5 +1,6 @@
 /** What handshakes need of the skill plugin, apart from its code, which hosts load later. Read by `capability.ts` and `plugin.ts`. */
 import type { PluginOffer } from '../../host/plugin.ts';
+import type { Tier } from './sandbox/sandbox.ts';
 
 /** What a principal may be granted within the capability. */
 export interface SkillGrant {
@@ -9,7 +10,8 @@ export interface SkillGrant {
   readonly max_runs?: number;
 }
 
-export const skillOffer = (): PluginOffer => ({
+/** @param tier that the configuration requires */
+export const skillOffer = (tier: Tier = 'quickjs'): PluginOffer => ({
   grant: {
     type: 'object',
     properties: {
@@ -24,5 +26,5 @@ export const skillOffer = (): PluginOffer => ({
     additionalProperties: false,
   },
   // Which sandbox is in force is known once the plugin has tried it.
-  metadata: { messages: ['skill/describe/req'], sandbox: { tier: 'quickjs', in_force: null } },
+  metadata: { messages: ['skill/describe/req'], sandbox: { tier, in_force: null } },
 });

@@ -2,7 +2,7 @@
  * What `options` of the `skill` plugin may hold in `handfast.yaml`; never imported at run time. What is left out here is left
  * to the plugin, which has its own defaults.
  */
-import { group, integer, list, MIB, mapOf, optional, path } from '../../config/shared.schema.ts';
+import { choice, group, integer, list, MIB, mapOf, optional, path } from '../../config/shared.schema.ts';
 import { Type } from '../../wire/schema.ts';
 
 export const options = group('Skills: folders with a SKILL.md, whose code runs in a sandbox.', {
@@ -22,6 +22,19 @@ export const options = group('Skills: folders with a SKILL.md, whose code runs i
       { pattern: '^[a-z0-9]+(?:-[a-z0-9]+)*$', expected: 'the name of a skill' },
       { description: 'Skills that run only with these files: name → digest, as handfast skill check prints it.' },
     ),
+  ),
+  tier: optional(
+    choice('What the code of skills runs in. Where it does not work, skills with code do not run. Default quickjs.', [
+      'quickjs',
+      'process',
+      'bubblewrap',
+    ]),
+  ),
+  view: optional(
+    choice('Of the tier bubblewrap: what skills may read beside the files of the system. Default none.', [
+      'none',
+      'workspace',
+    ]),
   ),
   memory_bytes: optional(integer('Memory of a run. Default 64 MiB.', [8 * MIB, 2 ** 40])),
   max_seconds: optional(integer('Longest run. Default 300.', [1, 86_400])),

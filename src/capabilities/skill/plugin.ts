@@ -6,18 +6,20 @@
  * @see docs/skill.md
  */
 import { homedir } from 'node:os';
-import { isAbsolute, join, relative, resolve, sep } from 'node:path';
-import { handfastHome } from '../../base/handfast-home.ts';
+import { isAbsolute, relative, sep } from 'node:path';
 import type { CallContext } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
 import { grantOf, may } from '../../session/rights.ts';
+import { fail } from '../../wire/errors.ts';
 import { failure } from './errors.ts';
 import { compareVersions, Library, type Skill, type TrustedRoot } from './folder/library.ts';
 import * as messages from './messages.ts';
 import { skillOffer } from './offer.ts';
+import { skillRoots } from './roots.ts';
 import { mayUse, Runs } from './runs.ts';
+import { ProcessSandbox } from './sandbox/process.ts';
 import { QuickJs } from './sandbox/quickjs.ts';
-import type { Sandbox } from './sandbox/sandbox.ts';
+import type { Sandbox, Tier } from './sandbox/sandbox.ts';
 import type { SkillDefinition } from './skill.schema.ts';
 
 export interface SkillPluginOptions {
@@ -25,6 +27,10 @@ export interface SkillPluginOptions {
   readonly roots?: readonly string[] | undefined;
   /** Skills that run only with these files: digests by name. */
   readonly pins?: Readonly<Record<string, string>> | undefined;
+  /** What the code of skills runs in; where it does not work, no code runs. Default `quickjs`. */
+  readonly tier?: Tier | undefined;
+  /** Of the tier `bubblewrap`: `workspace` lets every skill read the workspace, whatever tools it names. Default `none`. */
+  readonly view?: 'none' | 'workspace' | undefined;
   /** Memory of a run. Default 64 MiB. */
   readonly memoryBytes?: number | undefined;
   /** Longest run. Default 300. */
@@ -51,11 +57,15 @@ export interface SkillPluginOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
+const DEFAULT_PATH = '/usr/local/bin:/usr/bin:/bin';
 const KI = 1024;
 const MI = KI * KI;
 
 export function skillPlugin(options: SkillPluginOptions = {}): Plugin {
-  const { env = process.env, pins = {}, warm = 1, maxResultChars = MI } = options;
+  const { env = process.env, pins = {}, maxResultChars = MI, tier = 'quickjs', view = 'none' } = options;
+  if (view !== 'none' && tier !== 'bubblewrap') {
+    throw fail('config_invalid', 'the option view of the skill plugin needs tier: bubblewrap');
+  }
   const limits = {
     maxSeconds: options.maxSeconds ?? 300,
     maxResultChars,
@@ -65,11 +75,20 @@ export function skillPlugin(options: SkillPluginOptions = {}): Plugin {
     maxEvents: options.maxEvents ?? 10_000,
     maxRuns: options.maxRuns ?? 8,
   };
-  const memoryBytes = options.memoryBytes ?? 64 * MI;
   let changed: () => void = () => {};
   let library: Library | undefined;
-  const sandbox = options.sandbox ?? new QuickJs({ memoryBytes, warm, maxMessageChars: maxResultChars });
-  const runs = new Runs(sandbox, limits, () => changed());
+  const place = {
+    memoryBytes: options.memoryBytes ?? 64 * MI,
+    // What has a view is made for one run.
+    warm: view === 'none' ? (options.warm ?? 1) : 0,
+    maxMessageChars: maxResultChars,
+  };
+  const sandbox =
+    options.sandbox ??
+    (tier === 'quickjs'
+      ? new QuickJs(place)
+      : new ProcessSandbox({ ...place, tier, maxSeconds: limits.maxSeconds, path: env.PATH ?? DEFAULT_PATH }));
+  const runs = new Runs(sandbox, limits, view === 'workspace', () => changed());
   const books = (): Library => library as Library;
 
   /** Of skills that the principal may not use it is not said that they are there. */
@@ -82,12 +101,11 @@ export function skillPlugin(options: SkillPluginOptions = {}): Plugin {
   return definePlugin({
     name: 'skill',
     type: 'skill',
-    ...skillOffer(),
-    metadata: () => ({ ...(skillOffer().metadata as object), sandbox: factsOf(runs) }),
+    ...skillOffer(tier),
+    metadata: () => ({ ...(skillOffer(tier).metadata as object), sandbox: factsOf(runs) }),
     start(context) {
       changed = () => context.changed();
-      const given = options.roots ?? [join(handfastHome(env), 'skills'), join(homedir(), '.agents', 'skills')];
-      const roots = given.map((path) => rootOf(resolve(context.workspace, path), context.workspace));
+      const roots = skillRoots(options.roots, context.workspace, env).map((path) => rootOf(path, context.workspace));
       library = new Library(roots, options.freshMs ?? 1_000, () => context.changed());
       // Behind the handshake: whether it works is known when the first skill comes.
       void runs

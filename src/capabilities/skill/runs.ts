@@ -4,6 +4,8 @@
  *
  * Made by `plugin.ts`. One sandbox serves all runs; it is tried before the first.
  */
+import { coversBelow } from '../../base/workspace/path-cover.ts';
+import { protectedPath } from '../../base/workspace/protected-paths.ts';
 import type { CallContext } from '../../host/context.ts';
 import { named } from '../../session/rights.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
@@ -14,7 +16,7 @@ import { textOf } from './folder/files.ts';
 import type { LoadedSkill } from './folder/library.ts';
 import type { SkillGrant } from './offer.ts';
 import { Conversation, type Granted } from './sandbox/conversation.ts';
-import type { Probe, Sandbox, Tier } from './sandbox/sandbox.ts';
+import type { Probe, Sandbox, Tier, View } from './sandbox/sandbox.ts';
 import type { SkillResult } from './skill.schema.ts';
 
 export interface RunLimits {
@@ -44,14 +46,19 @@ export class Runs {
   readonly #limits: RunLimits;
   readonly #running = new Map<string, number>();
   readonly #onProbed: () => void;
+  readonly #showsWorkspace: boolean;
   #probing: Promise<void> | undefined;
   #state: SandboxState;
 
-  /** @param onProbed called when it is known whether the sandbox works */
-  constructor(sandbox: Sandbox, limits: RunLimits, onProbed: () => void) {
+  /**
+   * @param showsWorkspace skills may read the workspace
+   * @param onProbed called when it is known whether the sandbox works
+   */
+  constructor(sandbox: Sandbox, limits: RunLimits, showsWorkspace: boolean, onProbed: () => void) {
     this.#sandbox = sandbox;
     this.#limits = limits;
     this.#onProbed = onProbed;
+    this.#showsWorkspace = showsWorkspace;
     this.#state = { tier: sandbox.tier, inForce: undefined };
   }
 
@@ -165,7 +172,8 @@ export class Runs {
     };
     context.signal.addEventListener('abort', late, { once: true });
     if (context.signal.aborted) late();
-    const job = { files: textsOf(files), entry: skill.entry as string, args };
+    const view = this.#showsWorkspace ? viewOf(context) : undefined;
+    const job = { files: textsOf(files), entry: skill.entry as string, args, view };
     // Its slot is free once nothing of it runs any more.
     const over = this.#sandbox
       .run(job, conversation, stop.signal)
@@ -213,6 +221,12 @@ function grantedTo(allowedTools: readonly string[], context: CallContext, signal
     },
     event: (kind, data) => (signal.aborted ? undefined : context.emit(kind, { ...data })),
   };
+}
+
+/** The workspace, without what is protected from the caller. */
+function viewOf({ workspace, pathGuard: guard }: CallContext): View {
+  if (guard?.above(workspace) === 'all') throw protectedPath('.');
+  return { folder: workspace, covers: guard === undefined ? [] : coversBelow(guard, workspace) };
 }
 
 /** What of a skill's files is text. */

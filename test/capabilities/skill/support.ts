@@ -3,7 +3,9 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { programInPath } from '../../../src/base/program-file.ts';
 import { type SkillPluginOptions, skillPlugin } from '../../../src/capabilities/skill/plugin.ts';
+import type { Tier } from '../../../src/capabilities/skill/sandbox/sandbox.ts';
 import { toolsPlugin } from '../../../src/capabilities/tools/plugin.ts';
 import { tool } from '../../../src/capabilities/tools/tool.ts';
 import { connect } from '../../../src/connect.ts';
@@ -132,5 +134,24 @@ export async function until(holds: () => boolean): Promise<void> {
   for (let waited = 0; !holds(); waited += 10) {
     if (waited > 30_000) throw new Error('it did not come');
     await pause(10);
+  }
+}
+
+/** Skips a test of a tier that takes a program which is not installed; where tests must not be skipped, it fails and says so. */
+export const skipTier = (tier: Tier): { skip?: string } =>
+  tier === 'bubblewrap' && process.env.CI === undefined && programInPath('bwrap', process.env.PATH ?? '') === undefined
+    ? { skip: 'bubblewrap is not installed: apt-get install bubblewrap' }
+    : {};
+
+/** What a host says about its sandbox to a further agent, once it was tried. */
+export async function tierFacts(
+  t: TestContext,
+  site: Pick<SkillHost, 'host'>,
+): Promise<Readonly<Record<string, unknown>>> {
+  for (;;) {
+    const { capabilities } = await agentOf(t, site);
+    const sandbox = capabilities.get('skill')?.metadata.sandbox as Record<string, unknown> | undefined;
+    if (sandbox !== undefined && sandbox.in_force !== null) return sandbox;
+    await pause(50);
   }
 }

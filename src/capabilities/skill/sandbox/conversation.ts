@@ -27,6 +27,8 @@ export interface ConversationLimits {
   readonly maxEvents: number;
 }
 
+/** Characters beyond those it may print that are read and dropped: reading costs the host time. */
+const MAX_DROPPED_CHARS = 64 * 1024 * 1024;
 /** Calls and events that may wait at once. */
 const MAX_WAITING = 1024;
 
@@ -103,6 +105,7 @@ export class Conversation {
   printed(text: string, level: 'info' | 'error'): void {
     const room = this.#limits.maxPrintedChars - this.#printed;
     this.#printed += text.length;
+    if (room < -MAX_DROPPED_CHARS) return this.fail(limit('characters that it printed', MAX_DROPPED_CHARS));
     if (room <= 0 || this.#isOver) return;
     const message =
       text.length > room ? `${text.slice(0, room)}… what it printed beyond is left out` : text.replace(/\n$/, '');

@@ -1,10 +1,11 @@
 /**
  * What every kind of sandbox is: it runs one skill at a time in a place of its own, passes its calls to the host, and ends whole
- * when the signal aborts. `runs.ts` uses one; `quickjs.ts` is one.
+ * when the signal aborts. `runs.ts` uses one; `quickjs.ts` and `process.ts` are those there are.
  */
 import type { Conversation } from './conversation.ts';
 
-export type Tier = 'quickjs';
+/** `quickjs`: an interpreter in a thread. `process`: a process of Node. `bubblewrap`: that process in a view of its own. */
+export type Tier = 'quickjs' | 'process' | 'bubblewrap';
 
 /** A skill that is to run. */
 export interface Job {
@@ -12,6 +13,16 @@ export interface Job {
   readonly files: Readonly<Record<string, string>>;
   readonly entry: string;
   readonly args: unknown;
+  /** A folder that the skill may read, where the sandbox can show it one. */
+  readonly view?: View | undefined;
+}
+
+/** A folder, and what is covered in it. */
+export interface View {
+  /** Absolute real path. */
+  readonly folder: string;
+  /** Options of bubblewrap that cover what of it is protected. */
+  readonly covers: readonly string[];
 }
 
 export interface SandboxLimits {

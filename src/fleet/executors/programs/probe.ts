@@ -2,10 +2,10 @@
  * Probes whether a command-line agent can work: installed, version, signed in. Starts no turn. Called by
  * `program-executor.ts`; the worker caches the result.
  */
-import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { type ProgramEnd, runProgram } from '../../../base/program.ts';
+import { isExecutable } from '../../../base/program-file.ts';
 import type { Readiness } from '../executor.ts';
 import { type Cli, summaryOfStderr } from './cli.ts';
 
@@ -62,14 +62,7 @@ export async function probeProgram(
 /** The executable file of a program; undefined without one. */
 export function findProgram(program: string, path: string): string | undefined {
   const places = program.includes('/') ? [program] : path.split(delimiter).map((folder) => join(folder, program));
-  return places.find((place) => {
-    try {
-      accessSync(place, constants.X_OK);
-      return statSync(place).isFile();
-    } catch {
-      return false;
-    }
-  });
+  return places.find(isExecutable);
 }
 
 /** The version in the first line of the output. */

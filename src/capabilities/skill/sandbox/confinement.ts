@@ -1,0 +1,90 @@
+/**
+ * The command lines of the sandboxes that are processes: Node under its permission model, and bubblewrap around it. Pure but for
+ * looking for programs. Called by `process.ts`.
+ */
+import { lstatSync, readlinkSync } from 'node:fs';
+import { programInPath } from '../../../base/program-file.ts';
+import { inside } from './inside.ts';
+import { processInside } from './process-inside.ts';
+import type { View } from './sandbox.ts';
+
+const MIB = 1024 * 1024;
+
+/** Modules that the permission model does not hold, or not whole: databases open any file, and native calls write any memory. */
+const LEFT_OUT = ['sqlite', 'ffi'].flatMap((name) =>
+  process.allowedNodeEnvironmentFlags.has(`--experimental-${name}`) ? [`--no-experimental-${name}`] : [],
+);
+
+export type Words = readonly [string, ...string[]];
+
+export interface NodeOptions {
+  readonly memoryBytes: number;
+  readonly maxMessageChars: number;
+  /** Under the permission model, which grants nothing; without it, what is around Node can be tried. */
+  readonly isRestricted: boolean;
+  readonly view?: View | undefined;
+}
+
+/** Node, ready for a job. It reads no file of the host: its code is part of the command line. */
+export function nodeWords(program: string, { memoryBytes, maxMessageChars, isRestricted, view }: NodeOptions): Words {
+  const code = `(${processInside.toString()})(${inside.toString()}, ${maxMessageChars})`;
+  return [
+    program,
+    ...(isRestricted
+      ? ['--permission', ...LEFT_OUT, ...(view === undefined ? [] : [`--allow-fs-read=${view.folder}`])]
+      : []),
+    `--max-old-space-size=${Math.ceil(memoryBytes / MIB)}`,
+    '--input-type=commonjs',
+    '-e',
+    code,
+  ];
+}
+
+/** Where Node is inside. */
+const NODE = '/node';
+/** Folders of the system that programs need; at the top they are often links into `/usr`. */
+const SYSTEM = ['/lib', '/lib32', '/lib64', '/libx32'];
+
+/**
+ * Bubblewrap around Node: no network, processes of its own, an empty environment, and nothing of the host's files but the
+ * programs and libraries of the system, read-only. It ends with its parent.
+ */
+export function bubblewrapWords(bwrap: string, node: NodeOptions): Words {
+  const { view } = node;
+  return [
+    bwrap,
+    '--unshare-all',
+    '--die-with-parent',
+    '--clearenv',
+    ...['--hostname', 'skill'],
+    ...['--cap-drop', 'ALL'],
+    ...['--ro-bind', '/usr', '/usr'],
+    ...SYSTEM.flatMap(systemFolder),
+    // Where libraries are looked up on systems that have them elsewhere.
+    ...['--ro-bind-try', '/nix/store', '/nix/store'],
+    ...['--ro-bind', process.execPath, NODE],
+    ...['--dev-bind', '/dev/null', '/dev/null'],
+    ...(view === undefined ? [] : ['--ro-bind', view.folder, view.folder, ...view.covers]),
+    ...['--remount-ro', '/'],
+    ...['--chdir', view?.folder ?? '/'],
+    '--',
+    ...nodeWords(NODE, node),
+  ];
+}
+
+function systemFolder(path: string): string[] {
+  const stats = lstatSync(path, { throwIfNoEntry: false });
+  if (stats === undefined) return [];
+  return stats.isSymbolicLink() ? ['--symlink', readlinkSync(path), path] : ['--ro-bind', path, path];
+}
+
+/** Bubblewrap's file. Throws an error that says what to install. */
+export function findBubblewrap(path: string): string {
+  const found = process.platform === 'linux' ? programInPath('bwrap', path) : undefined;
+  if (found !== undefined) return found;
+  throw new Error(
+    process.platform === 'linux'
+      ? 'bubblewrap is not installed; install the package "bubblewrap" of the system, for example apt-get install bubblewrap'
+      : `bubblewrap needs Linux, this is ${process.platform}; use the tier quickjs or process`,
+  );
+}

@@ -1,0 +1,80 @@
+/**
+ * What runs in the process of a skill: it waits for the job on descriptor 3, loads the modules of the skill out of the job, and
+ * passes its calls to the host. What the skill prints goes elsewhere, so that it is never taken for a message.
+ *
+ * `confinement.ts` gives its source text to Node, so that the process needs no file of this package. So it uses nothing but
+ * modules of Node.
+ */
+import type { inside, ToInside } from './inside.ts';
+
+/** @param maxMessageChars longest message that is sent */
+export function processInside(makeInside: typeof inside, maxMessageChars: number): void {
+  const { Socket } = process.getBuiltinModule('node:net');
+  const { isBuiltin, registerHooks } = process.getBuiltinModule('node:module');
+  const { StringDecoder } = process.getBuiltinModule('node:string_decoder');
+  const { parse } = JSON;
+  const { hasOwn } = Object;
+  const channel = new Socket({ fd: 3, readable: true, writable: true });
+  const scheme = 'skill:/';
+  let files: Readonly<Record<string, string>> = {};
+  let own: ReturnType<typeof inside> | undefined;
+  /** Calls and events that the host has not answered. */
+  let waiting = 0;
+  let isOver = false;
+
+  const send = (text: string): void => {
+    if (text.length > maxMessageChars) throw new Error(`a message of more than ${maxMessageChars} characters`);
+    // It stays open for the answer, and for nothing else.
+    if (/^\{"type":"(?:call|event)"/.test(text) && waiting++ === 0) channel.ref();
+    if (/^\{"type":"(?:done|failed)"/.test(text)) isOver = true;
+    channel.write(`${text}\n`);
+  };
+
+  registerHooks({
+    resolve(specifier, context, next) {
+      const isOwn = specifier.startsWith(scheme);
+      const isFromOwn = context.parentURL?.startsWith(scheme) === true;
+      if (isBuiltin(specifier) || !(isOwn || isFromOwn)) return next(specifier, context);
+      if (!isOwn && !/^\.{0,2}\//.test(specifier)) throw new Error(`the skill has no module ${specifier}`);
+      return { url: new URL(specifier, context.parentURL).href, format: 'module', shortCircuit: true };
+    },
+    load(url, context, next) {
+      if (!url.startsWith(scheme)) return next(url, context);
+      const path = decodeURIComponent(url.slice(scheme.length));
+      if (!hasOwn(files, path)) throw new Error(`the skill has no file ${path}`);
+      return { format: 'module', source: files[path] as string, shortCircuit: true };
+    },
+  });
+
+  const begin = (job: Extract<ToInside, { type: 'job' }>): void => {
+    files = job.files;
+    const made = makeInside(send, files);
+    own = made;
+    const { console } = globalThis;
+    for (const name of ['log', 'info', 'warn', 'error', 'debug'] as const) console[name] = made.print;
+    process.on('uncaughtException', made.failed);
+    // Nothing can wake it any more.
+    process.on('beforeExit', () => {
+      if (!isOver) made.failed(new Error('its promise never settles'));
+    });
+    channel.unref();
+    const url = scheme + job.entry.split('/').map(encodeURIComponent).join('/');
+    import(url).then((main) => made.run(main.default, job.args), made.failed);
+  };
+  const receive = (line: string): void => {
+    if (own === undefined) return begin(parse(line));
+    if (--waiting === 0) channel.unref();
+    own.receive(line);
+  };
+  const decoder = new StringDecoder('utf8');
+  let rest = '';
+  channel.on('data', (chunk: Buffer) => {
+    const lines = decoder.write(chunk).split('\n');
+    lines[0] = rest + lines[0];
+    rest = lines.pop() as string;
+    for (const line of lines) receive(line);
+  });
+  // The host has ended.
+  channel.on('end', () => process.exit());
+  channel.on('error', () => process.exit());
+}

@@ -1,0 +1,329 @@
+/**
+ * The sandboxes `process` and `bubblewrap`: each run has a process of Node of its own, in a process group of its own, with an
+ * empty environment, limits of the system and Node's permission model; `bubblewrap` puts a view of the system around it in which
+ * there is no network and no file of the host's users. A process runs one skill and is killed behind it.
+ *
+ * Some wait warm. Messages go over a descriptor of their own, so that nothing that a skill prints is taken for one. Made by
+ * `plugin.ts`.
+ */
+import { readFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { type Child, exitCodeOf, startChild } from '../../../base/child.ts';
+import { programInPath } from '../../../base/program-file.ts';
+import { within } from '../../../base/race.ts';
+import { type LimitsInForce, limitsInForce } from '../../../base/system-limits.ts';
+import { processTimer } from '../../../base/timer-queue.ts';
+import { LineReader } from '../../../wire/frame.ts';
+import { failure } from '../errors.ts';
+import { bubblewrapWords, findBubblewrap, type NodeOptions, nodeWords, type Words } from './confinement.ts';
+import { Conversation, tooLong } from './conversation.ts';
+import type { ToInside } from './inside.ts';
+import { type Found, PROBE } from './process-probe.ts';
+import type { Job, Probe, Sandbox, SandboxLimits, View } from './sandbox.ts';
+
+/** Memory beside that of the skill's objects: young objects, texts on their way. */
+const SLACK_BYTES = 64 * 1024 * 1024;
+const OPEN_FILES = 256;
+/** Threads of Node count too, so this is more than a second for each second of a run. */
+const PROCESSORS = 4;
+/** How long the first start may take on a slow machine. */
+const START_MS = 30_000;
+/** How long what an ended process has said is still read. */
+const AFTER_EXIT_MS = 1_000;
+/** How long a process waits for its job. */
+const IDLE_MS = 60_000;
+const MAX_STDERR_CHARS = 8 * 1024;
+/** UTF-8 of one character of a JavaScript text. */
+const MAX_CHAR_BYTES = 3;
+
+export interface ProcessOptions extends SandboxLimits {
+  readonly tier: 'process' | 'bubblewrap';
+  readonly maxMessageChars: number;
+  /** Longest run. */
+  readonly maxSeconds: number;
+  /** Where programs are looked for, a list as in PATH. */
+  readonly path: string;
+}
+
+export class ProcessSandbox implements Sandbox {
+  readonly tier: 'process' | 'bubblewrap';
+  readonly #options: ProcessOptions;
+  readonly #idle: Place[] = [];
+  readonly #all = new Set<Place>();
+  #limits: LimitsInForce = { prefix: [], limits: {} };
+  #closed = false;
+
+  constructor(options: ProcessOptions) {
+    this.tier = options.tier;
+    this.#options = options;
+  }
+
+  async probe(): Promise<Probe> {
+    const isWrapped = this.tier === 'bubblewrap';
+    if (isWrapped) findBubblewrap(this.#options.path);
+    const server = createServer((socket) => socket.destroy());
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject);
+      server.listen(0, '127.0.0.1', resolve);
+    });
+    try {
+      // Where its id is known, and without limits: how much memory Node has for itself.
+      const { ownBytes } = await this.#try('process', true, server);
+      await this.#limit(ownBytes);
+      if (isWrapped) {
+        const { found } = await this.#try('bubblewrap', false, server);
+        const open = found.open.filter((what) => what !== 'programs' && what !== 'threads');
+        if (found.pid > 9) open.push('the processes of the host');
+        if (found.variables.some((name) => name !== 'PWD')) open.push('environment variables');
+        if (open.length > 0) throw new Error(`bubblewrap leaves open: ${open.join(', ')}`);
+      }
+      const { found } = await this.#try(this.tier, true, server);
+      const open = found.open.filter((what) => what !== 'network');
+      if (open.length > 0) throw new Error(`node --permission leaves open: ${open.join(', ')}`);
+      this.#fill();
+      return { network: found.open.includes('network') ? 'open' : 'blocked', limits: this.#limits.limits };
+    } finally {
+      server.close();
+    }
+  }
+
+  async run(job: Job, conversation: Conversation, signal: AbortSignal): Promise<void> {
+    if (this.#closed) throw failure('crash', 'the sandboxes of this host have ended', { reason: 'ended' });
+    // A view is that of one run.
+    const place = (job.view === undefined ? this.#take() : undefined) ?? this.#start(job.view);
+    try {
+      await place.run(job, conversation, signal);
+    } finally {
+      this.#fill();
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all([...this.#all].map((place) => place.end()));
+  }
+
+  #fill(): void {
+    while (!this.#closed && this.#idle.length < this.#options.warm) {
+      let place: Place;
+      try {
+        place = this.#start(undefined);
+      } catch {
+        // The next run says why.
+        return;
+      }
+      this.#idle.push(place);
+      place.rest();
+    }
+  }
+
+  #take(): Place | undefined {
+    const place = this.#idle.shift();
+    place?.wake();
+    return place;
+  }
+
+  #start(view: View | undefined, tier = this.tier, isRestricted = true): Place {
+    const { memoryBytes, maxMessageChars, path } = this.#options;
+    const node: NodeOptions = { memoryBytes, maxMessageChars, isRestricted, view };
+    const words = tier === 'process' ? nodeWords(process.execPath, node) : bubblewrapWords(findBubblewrap(path), node);
+    const place = new Place([...this.#limits.prefix, ...words] as unknown as Words, maxMessageChars, () => {
+      this.#all.delete(place);
+      const at = this.#idle.indexOf(place);
+      if (at >= 0) this.#idle.splice(at, 1);
+    });
+    this.#all.add(place);
+    return place;
+  }
+
+  async #limit(ownBytes: number | undefined): Promise<void> {
+    const { memoryBytes, maxSeconds, path } = this.#options;
+    const { prefix, limits } = await limitsInForce(
+      {
+        ...(ownBytes !== undefined && { memory_bytes: ownBytes + memoryBytes + SLACK_BYTES }),
+        cpu_seconds: PROCESSORS * maxSeconds,
+        file_bytes: 0,
+        open_files: OPEN_FILES,
+      },
+      path,
+    );
+    const [name, ...flags] = prefix;
+    if (name === undefined) return;
+    // The environment of a skill has no PATH to look it up in.
+    this.#limits = { prefix: [programInPath(name, path) ?? name, ...flags], limits };
+  }
+
+  /** Runs what tries to reach what it should not reach. */
+  async #try(
+    tier: ProcessOptions['tier'],
+    isRestricted: boolean,
+    server: Server,
+  ): Promise<{ readonly found: Found; readonly ownBytes: number | undefined }> {
+    const place = this.#start(undefined, tier, isRestricted);
+    let ownBytes: number | undefined;
+    const conversation = new Conversation(
+      {
+        call: () => Promise.reject(new Error('no tools')),
+        event: async () => {
+          ownBytes = dataBytesOf(place.pid);
+        },
+      },
+      { maxMessageChars: 4_000, maxPrintedChars: 0, maxCalls: 0, maxEvents: 1 },
+    );
+    const { port } = server.address() as { port: number };
+    const job: Job = { files: { 'probe.js': PROBE }, entry: 'probe.js', args: { port } };
+    const stop = AbortSignal.timeout(START_MS);
+    const over = place.run(job, conversation, stop).then(
+      () => conversation.fail(failure('crash', stop.aborted ? 'it does not answer' : 'it ended', { reason: 'ended' })),
+      (error) => conversation.fail(error),
+    );
+    try {
+      const found = (await conversation.result) as Found;
+      return { found, ownBytes };
+    } catch (error) {
+      const said = place.lastWords;
+      throw new Error(said === '' ? (error as Error).message : `${said}${hintFor(said)}`);
+    } finally {
+      void place.end();
+      await over;
+    }
+  }
+}
+
+/** Bubblewrap in a container. */
+const hintFor = (said: string): string =>
+  /^bwrap: /.test(said) && /permi|not permitted|namespace|uid map|mount/i.test(said)
+    ? '; this system or container does not let it make namespaces: allow unprivileged user namespaces, or use the tier quickjs'
+    : '';
+
+/** A process that waits for its job, or runs it. */
+class Place {
+  readonly #child: Child;
+  readonly #channel: Duplex;
+  readonly #exited: Promise<void>;
+  #conversation: Conversation | undefined;
+  #stderr = '';
+  #timer: NodeJS.Timeout | undefined;
+  #ending: Promise<void> | undefined;
+
+  constructor(argv: Words, maxMessageChars: number, onEnd: () => void) {
+    this.#child = startChild({ argv, cwd: '/', env: {}, channel: true });
+    this.#channel = this.#child.channel as Duplex;
+    const reader = new LineReader(
+      {
+        // Behind what it printed before, which is there already, on another pipe.
+        line: (line) =>
+          LAST.test(line)
+            ? void setImmediate(() => this.#conversation?.receive(line))
+            : this.#conversation?.receive(line),
+        malformed: ({ reason }) =>
+          this.#conversation?.fail(
+            reason === 'too_large'
+              ? tooLong(maxMessageChars)
+              : failure('crash', 'the sandbox sent what is no message', { reason: 'bad_message' }),
+          ),
+        behind: (isBehind) => void (isBehind ? this.#channel.pause() : this.#channel.resume()),
+      },
+      MAX_CHAR_BYTES * maxMessageChars,
+    );
+    this.#channel.on('data', (chunk: Buffer) => reader.push(chunk));
+    const { stdout, stderr } = this.#child;
+    stdout.setEncoding('utf8').on('data', (text: string) => this.#conversation?.printed(text, 'info'));
+    stderr.setEncoding('utf8').on('data', (text: string) => this.#printedError(text));
+    const closed = Promise.all(
+      [this.#channel, stdout, stderr].map((stream) => new Promise((resolve) => stream.once('close', resolve))),
+    );
+    const failed = this.#child.started.then(
+      () => new Promise<never>(() => {}),
+      (error: Error) => this.#conversation?.fail(crash(`it cannot be started: ${error.message}`)),
+    );
+    this.#exited = Promise.race([this.#child.exited, failed]).then(async (exit) => {
+      onEnd();
+      // What it said last is still on its way.
+      await within(closed, AFTER_EXIT_MS, processTimer);
+      if (exit) this.#conversation?.fail(this.#endOf(exit));
+    });
+  }
+
+  get pid(): number {
+    return this.#child.pid;
+  }
+
+  /** The last line that it wrote to its standard error. */
+  get lastWords(): string {
+    return this.#stderr.trimEnd().split('\n').at(-1)?.slice(0, 500) ?? '';
+  }
+
+  async run({ files, entry, args }: Job, conversation: Conversation, signal: AbortSignal): Promise<void> {
+    this.#conversation = conversation;
+    const stop = (): void => void this.end();
+    signal.addEventListener('abort', stop, { once: true });
+    if (signal.aborted) stop();
+    const send = (line: string): void => void (this.#channel.writable && this.#channel.write(`${line}\n`));
+    conversation.open(send);
+    send(JSON.stringify({ type: 'job', files, entry, args } satisfies ToInside));
+    try {
+      await this.#exited;
+    } finally {
+      signal.removeEventListener('abort', stop);
+      await this.end();
+    }
+  }
+
+  /** It is not to be waited for without end. */
+  rest(): void {
+    this.#timer = setTimeout(() => void this.end(), IDLE_MS).unref();
+  }
+
+  wake(): void {
+    clearTimeout(this.#timer);
+  }
+
+  /** Kills it with all that it started. Bounded. */
+  end(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#ending ??= this.#child.started.then(
+      () => this.#child.kill(),
+      () => {},
+    );
+    return this.#ending;
+  }
+
+  /** What a skill wrote there itself; behind it may come what the engine says when it ends. */
+  #printedError(text: string): void {
+    const before = this.#stderr;
+    this.#stderr = (before + text).slice(-MAX_STDERR_CHARS);
+    if (ENGINE.test(before)) return;
+    const at = text.search(ENGINE);
+    const own = at < 0 ? text : text.slice(0, at);
+    if (own.trim() !== '') this.#conversation?.printed(own, 'error');
+  }
+
+  #endOf(exit: Parameters<typeof exitCodeOf>[0]): ReturnType<typeof failure> {
+    const code = exitCodeOf(exit);
+    // What engines do when they cannot go further: SIGABRT, SIGILL, SIGTRAP, SIGSEGV.
+    const isAborted = [132, 133, 134, 139].includes(code);
+    if (isAborted && NO_MEMORY.test(this.#stderr)) return failure('memory', 'the skill used more memory than it may');
+    return crash(code > 128 ? `signal ${exit.signal ?? code - 128}` : `exit code ${code}`);
+  }
+}
+
+/** How the message begins behind which nothing counts. */
+const LAST = /^\{"type":"(?:done|failed)"/;
+/** How the words of an engine begin that cannot continue. */
+const ENGINE = /^(?:#$|-----|<--- Last few GCs|FATAL ERROR|terminate called)/m;
+const NO_MEMORY = /out of memory|allocation fail|bad_alloc/i;
+
+const crash = (reason: string): ReturnType<typeof failure> =>
+  failure('crash', `the sandbox ended: ${reason}`, { reason: 'ended' });
+
+/** Private writable memory that a process has, as the limit counts it; undefined where the system does not say. */
+function dataBytesOf(pid: number): number | undefined {
+  try {
+    const [, kib] = /^VmData:\s*(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1')) ?? [];
+    return kib === undefined ? undefined : Number(kib) * 1024;
+  } catch {
+    return undefined;
+  }
+}
