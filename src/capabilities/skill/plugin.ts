@@ -29,7 +29,7 @@ export interface SkillPluginOptions {
   readonly pins?: Readonly<Record<string, string>> | undefined;
   /** What the code of skills runs in; where it does not work, no code runs. Default `quickjs`. */
   readonly tier?: Tier | undefined;
-  /** Of the tier `bubblewrap`: `workspace` lets every skill read the workspace, whatever tools it names. Default `none`. */
+  /** Of the tier `bubblewrap`: `workspace` lets every skill read the workspace, also one that names no tool for it. Default `none`. */
   readonly view?: 'none' | 'workspace' | undefined;
   /** Memory of a run. Default 64 MiB. */
   readonly memoryBytes?: number | undefined;
