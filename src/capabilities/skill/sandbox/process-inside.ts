@@ -74,7 +74,9 @@ export function processInside(makeInside: typeof inside, maxMessageChars: number
     rest = lines.pop() as string;
     for (const line of lines) receive(line);
   });
-  // The host has ended.
-  channel.on('end', () => process.exit());
-  channel.on('error', () => process.exit());
+  // The host has ended. Handlers of the skill have no say in it.
+  const { kill, pid } = process;
+  const end = (): void => void kill(pid, 'SIGKILL');
+  channel.on('end', end);
+  channel.on('error', end);
 }
