@@ -398,7 +398,7 @@ export const documents: Readonly<Record<string, Shape>> = {
     required: ['n', 'time', 'type', 'prev', 'hash'],
     properties: {
       ...{ n: count, time: number, session: text, principal: text, peer: text, type: text, tool: text, via: text },
-      ...{ request_bytes: count, reply_bytes: count, duration_ms: number },
+      ...{ by: { enum: ['editor'] }, request_bytes: count, reply_bytes: count, duration_ms: number },
       outcome: { enum: ['ok', 'error', 'cancelled', 'refused'] },
       ...{ error_code: text, reason: text, count, since: number, oldest: count },
       ...{ prev: text, hash: text },

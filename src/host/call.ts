@@ -6,7 +6,7 @@ import { STREAM_END } from '../connection/outgoing-calls.ts';
 import { type Route, RunningRequest } from '../connection/running-request.ts';
 import { EXTENSION_CAPABILITIES } from '../protocol/a2e.ts';
 import type { Body, Method } from '../protocol/method.ts';
-import type { EditorAccess } from '../session/editors.ts';
+import { type EditorAccess, noting } from '../session/editors.ts';
 import { may } from '../session/rights.ts';
 import type { Session } from '../session/session.ts';
 import type { Incoming } from '../wire/codec.ts';
@@ -22,6 +22,8 @@ export class HostCall extends RunningRequest implements CallContext, Caller {
   readonly depth = 0;
   /** The plugin that serves the request; set by its route. */
   runtime: PluginRuntime | undefined;
+  /** Who did work for it that is not of this host; for the audit. */
+  by: 'editor' | undefined;
   #tree: CallTree | undefined;
 
   constructor(session: Session, incoming: Incoming, route: Route, deps: CallDeps) {
@@ -43,7 +45,9 @@ export class HostCall extends RunningRequest implements CallContext, Caller {
   }
 
   get editor(): EditorAccess | undefined {
-    return this.deps.editors?.of(this.session.id);
+    return noting(this.deps.editors?.of(this.session.id), () => {
+      this.by = 'editor';
+    });
   }
 
   get store(): SessionStores {

@@ -514,7 +514,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   }
 
   replied(session: Session, request: RunningRequest, error: HandfastError | undefined, size: number): void {
-    if (this.#options.audit !== undefined) this.#audit(session, request, error, request.size, size);
+    if (this.#options.audit !== undefined) this.#audit(session, request as HostCall, error, request.size, size);
   }
 
   /** A call between capabilities is a line of its own; its sizes are 0, for it was never written. */
@@ -525,7 +525,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
 
   #audit(
     session: Session,
-    { route, message, startedAt }: Pick<RunningRequest, 'route' | 'message' | 'startedAt'>,
+    { route, message, startedAt, by }: Pick<HostCall, 'route' | 'message' | 'startedAt' | 'by'>,
     error: HandfastError | undefined,
     requestBytes: number,
     replyBytes: number,
@@ -546,6 +546,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       reason: error?.code === 'tool_denied' ? reasonOf(error) : undefined,
       tool: typeof tool_name === 'string' ? tool_name.slice(0, 128) : undefined,
       via,
+      by,
     });
   }
 

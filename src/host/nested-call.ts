@@ -12,7 +12,7 @@ import type { PathGuard } from '../base/workspace/protected-paths.ts';
 import type { CallEvent } from '../connection/call.ts';
 import type { Route } from '../connection/running-request.ts';
 import type { Body, Method } from '../protocol/method.ts';
-import type { EditorAccess, Editors } from '../session/editors.ts';
+import { type EditorAccess, type Editors, noting } from '../session/editors.ts';
 import { may } from '../session/rights.ts';
 import type { Session } from '../session/session.ts';
 import { violation } from '../wire/check.ts';
@@ -82,6 +82,8 @@ export class NestedCall implements CallContext, Caller {
   readonly startedAt = performance.now();
   deadlineAt: number;
   runtime: PluginRuntime | undefined;
+  /** Who did work for it that is not of this host; for the audit. */
+  by: 'editor' | undefined;
   readonly #controller = new AbortController();
   readonly #onEvent: NestedCallOptions['onEvent'];
   #timer: NodeJS.Timeout | undefined;
@@ -120,7 +122,9 @@ export class NestedCall implements CallContext, Caller {
   }
 
   get editor(): EditorAccess | undefined {
-    return this.deps.editors?.of(this.session.id);
+    return noting(this.deps.editors?.of(this.session.id), () => {
+      this.by = 'editor';
+    });
   }
 
   get store(): SessionStores {

@@ -154,7 +154,8 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
       guard,
       dialects: [control?.rpc.dialect, fleet?.dialect].filter((dialect) => dialect !== undefined),
     });
-    workspace.resolve({ host: assembled.host, tokenFor: (principal) => inside.tokenFor(principal) });
+    const { host, audit } = assembled;
+    workspace.resolve({ host, audit, tokenFor: (principal) => inside.tokenFor(principal) });
     try {
       if (signal?.aborted) throw fail('cancelled', 'starting was cancelled', undefined, signal.reason);
       const announced = options.announce ?? true;

@@ -98,6 +98,22 @@ export class Editors {
   }
 }
 
+/** The same editor, which reports when it has done something: `done` is called after each request that it did not refuse. */
+export function noting(editor: EditorAccess | undefined, done: () => void): EditorAccess | undefined {
+  return (
+    editor && {
+      reads: editor.reads,
+      writes: editor.writes,
+      terminals: editor.terminals,
+      async request(...asked) {
+        const answer = await editor.request(...asked);
+        done();
+        return answer;
+      },
+    }
+  );
+}
+
 class AttachedEditor implements EditorAccess {
   readonly connection: string;
   readonly reads: boolean;

@@ -56,12 +56,26 @@ const HEADINGS = ['TIME', 'PRINCIPAL', 'TYPE', 'OUTCOME', 'MS', 'DETAIL'];
 
 /** The cells of a line: what the audit knows beyond the columns is the last one. */
 function cellsOf(line: AuditLine): string[] {
-  const { time, principal = '', type, outcome = '', duration_ms, error_code, reason, tool, via, peer, count } = line;
+  const {
+    time,
+    principal = '',
+    type,
+    outcome = '',
+    duration_ms,
+    error_code,
+    reason,
+    tool,
+    via,
+    by,
+    peer,
+    count,
+  } = line;
   const detail = [
     error_code,
     reason,
     tool && `tool ${tool}`,
     via && `via ${via}`,
+    by && `by the ${by}`,
     peer && `from ${peer}`,
     count && `${count} requests`,
   ].filter(Boolean);

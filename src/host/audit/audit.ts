@@ -405,6 +405,7 @@ function openLine(n: number, record: AuditRecord, prev: string): string | undefi
       type: clip(record.type),
       tool: record.tool && clip(record.tool),
       via: record.via && clip(record.via),
+      by: record.by,
       request_bytes: record.request_bytes,
       reply_bytes: record.reply_bytes,
       duration_ms: record.duration_ms,

@@ -18,6 +18,8 @@ export interface AuditRecord {
   readonly tool?: string;
   /** Type of the request that made this call, for calls between capabilities. */
   readonly via?: string;
+  /** Present where an editor did the work: it read or wrote a file, or ran a program in its terminal. */
+  readonly by?: 'editor';
   readonly request_bytes: number;
   readonly reply_bytes: number;
   readonly duration_ms: number;

@@ -2,8 +2,8 @@
  * Bounds the lines that one principal adds to the audit, so that a flood by one token cannot push out the lines of others.
  *
  * `audit.ts` asks for each record. A principal has a budget of lines, refilled with time; once it is used up, its further
- * requests are counted by type, outcome and error, and each count is one line. Nothing goes unrecorded: only time, tool and
- * session of the single request are lost.
+ * requests are counted by type, outcome and error, and each count is one line. Nothing goes unrecorded: only time, tool,
+ * session and `by` of the single request are lost.
  */
 import type { AuditRecord } from './record.ts';
 

@@ -12,7 +12,7 @@ import type { PathGuard } from '../../base/workspace/protected-paths.ts';
 import { ToolsClient } from '../../capabilities/tools/client.ts';
 import type { HostConfig } from '../../config/config.ts';
 import type { Environment, EnvironmentKey } from '../../control/rounds/environments.ts';
-import { createHost, type Host } from '../../host/host.ts';
+import { type AuditSink, createHost, type Host } from '../../host/host.ts';
 import { type HostSlots, hostSlots } from '../../host/host-limits.ts';
 import type { Plugin } from '../../host/plugin.ts';
 import { type Authenticator, LOCAL_PRINCIPAL } from '../../session/auth.ts';
@@ -28,6 +28,8 @@ const CONNECT_TIMEOUT_MS = 10_000;
 /** A host that runs already, and the token with which sessions of a principal come in. */
 export interface WorkspaceHost {
   readonly host: Host;
+  /** What it records its requests in; the hosts of other folders too. */
+  readonly audit?: AuditSink | undefined;
   tokenFor(principal: Principal): string;
 }
 
@@ -64,8 +66,8 @@ export function sessionEnvironments(
   if (address !== undefined) return () => Promise.resolve(remote(address, options));
   return async ({ cwd, principal }) => {
     const own = cwd === config.workspace;
-    const running = own ? await options.workspaceHost?.() : undefined;
-    if (running !== undefined) {
+    const running = await options.workspaceHost?.();
+    if (own && running !== undefined) {
       const { host } = running;
       const token = running.tokenFor(principal);
       // It is not ours to stop.
@@ -91,6 +93,7 @@ export function sessionEnvironments(
       slots,
       pathGuard: options.guard,
       editors: options.editors,
+      audit: running?.audit,
       log,
     });
     await host.start();
