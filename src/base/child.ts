@@ -159,6 +159,13 @@ export class Child {
     await this.#end({ leaders, since }, { graceMs });
   }
 
+  /** SIGKILL to what the process, which has ended, left outside of its group. Bounded, never rejects. */
+  async endLeft(): Promise<void> {
+    const { marker, since } = this.#descendants;
+    // Its number may lead another group by now.
+    if (seesProcesses) await endDescendants({ marker, leaders: [], since }, { graceMs: 0 });
+  }
+
   /** True once no process of the group, at a terminal of the session, runs any more; false when one still does after `withinMs`. */
   async groupEnds(withinMs: number): Promise<boolean> {
     let leftMs = withinMs;

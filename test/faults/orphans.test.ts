@@ -25,6 +25,7 @@ import { createInterface } from 'node:readline';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { allPids, carriers, statOf } from '../support/system-processes.ts';
 
 /** The promise is ten seconds; a busy machine must not break the test. */
 const LIMIT_MS = 60_000;
@@ -108,17 +109,6 @@ async function waitFor(what: string, ready: () => boolean): Promise<number> {
   return performance.now() - started;
 }
 
-/** State and start of a process; undefined once nothing is left of it. */
-function statOf(pid: number): { readonly state: string; readonly start: string } | undefined {
-  try {
-    const line = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    const fields = line.slice(line.lastIndexOf(')') + 2).split(' ');
-    return { state: fields[0]!, start: fields[19]! };
-  } catch {
-    return undefined;
-  }
-}
-
 interface Seen {
   readonly name: string;
   readonly pid: number;
@@ -166,37 +156,15 @@ async function allEnd(t: TestContext, family: readonly Seen[]): Promise<void> {
   t.diagnostic(`all ended after ${Math.round(took)} ms, ${zombies(family)} of them zombies`);
 }
 
-/** The processes beside `child` that carry `text` in their environment. */
-function carriers(text: string): number[] {
-  return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .map(Number)
-    .filter((pid) => {
-      try {
-        return (
-          readFileSync(`/proc/${pid}/environ`, 'latin1').includes(text) && !'ZX'.includes(statOf(pid)?.state ?? 'X')
-        );
-      } catch {
-        return false;
-      }
-    });
-}
-
 /** The children of a process whose command line contains `text`. */
-function childrenOf(parent: number, text: string): number[] {
-  return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .map(Number)
-    .filter((pid) => {
-      try {
-        const line = readFileSync(`/proc/${pid}/stat`, 'latin1');
-        const of = Number(line.slice(line.lastIndexOf(')') + 2).split(' ')[1]);
-        return of === parent && readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes(text);
-      } catch {
-        return false;
-      }
-    });
-}
+const childrenOf = (parent: number, text: string): number[] =>
+  allPids().filter((pid) => {
+    try {
+      return statOf(pid)?.parent === parent && readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes(text);
+    } catch {
+      return false;
+    }
+  });
 
 function targetOf(pid: number | 'self', fd: string): string | undefined {
   try {

@@ -250,7 +250,8 @@ export class RemoteProcess implements AsyncDisposable {
   async info(call: CallOptions = {}): Promise<ProcessInfo> {
     const { procs, error } = await this.#agent.calls.call(calls.status, { proc_id: this.id }, call);
     const [info] = procs ?? [];
-    if (info === undefined) throw failure('unknown', error, { proc_id: this.id });
+    // The code comes first in the words of A2E 1.0.
+    if (info === undefined) throw failure('unknown', error.replace(/^unknown_proc: /, ''), { proc_id: this.id });
     return info as ProcessInfo;
   }
 

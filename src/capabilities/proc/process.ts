@@ -246,9 +246,10 @@ export class Proc {
     if (ENDING.has(signal)) await within(this.#child.exited, KILL_REPLY_MS);
   }
 
-  /** Ends it and all it has started, also what has left its group. Bounded, never rejects. */
+  /** Ends it and all it has started, also what has left its group, and what it left when it ended. Bounded, never rejects. */
   async terminate(reason: EndReason): Promise<void> {
-    if (!this.running || this.#reason === reason) return;
+    if (!this.running) return this.#child.endLeft();
+    if (this.#reason === reason) return;
     this.#reason = reason;
     // A shell at a terminal ignores SIGTERM.
     if (this.#terminal !== undefined) this.#child.signal('SIGHUP');

@@ -142,7 +142,9 @@ export class Processes {
   find(id: string, session: SessionView): Proc {
     const proc = this.#all.get(id);
     if (proc !== undefined && (isOwn(proc, session) || may(session.principal, 'administer'))) return proc;
-    throw failure('unknown', `there is no process ${JSON.stringify(id.slice(0, 64))}`, { proc_id: id.slice(0, 64) });
+    const name = id.slice(0, 64);
+    const message = `there is no process ${JSON.stringify(name)}: processes end with their session and with their host`;
+    throw failure('unknown', message, { proc_id: name });
   }
 
   /** The processes of the agent, oldest first; with `all` those that the principal reaches. */
@@ -288,7 +290,7 @@ export class Processes {
     for (const { id } of procs) this.#all.delete(id);
   }
 
-  /** Forgets the oldest of the ended processes of an agent. */
+  /** Forgets the oldest of the ended processes of an agent, and ends what they left. */
   #trim({ owner }: Proc): void {
     const ended = [...this.#all.values()].filter(
       (proc) => !proc.running && proc.owner.agent === owner.agent && proc.owner.principal === owner.principal,
@@ -296,6 +298,7 @@ export class Processes {
     for (const proc of ended.slice(0, Math.max(0, ended.length - (this.#options.maxEnded ?? 64)))) {
       this.#all.delete(proc.id);
       proc.abandon();
+      void proc.terminate('killed');
       for (const own of this.#sessions.values()) own.delete(proc);
     }
   }

@@ -131,11 +131,17 @@ test('what is refused says so in the form that plain clients read', async (t) =>
   assert.equal(await refused([]), 'Empty command');
   assert.equal(await refused(['ls']), 'Command not allowed');
   const write = await ask(peer, { type: 'proc/write/req', id: 'w', proc_id: 'none', data: 'x' });
-  assert.deepEqual([write.ok, write.pid, write.error], [false, 0, 'unknown_proc: there is no process "none"']);
+  assert.deepEqual(
+    [write.ok, write.pid, write.error],
+    [false, 0, 'unknown_proc: there is no process "none": processes end with their session and with their host'],
+  );
   const kill = await ask(peer, { type: 'proc/kill/req', id: 'k', proc_id: 'none' });
   assert.deepEqual([kill.ok, kill.state], [false, '']);
   const status = await ask(peer, { type: 'proc/status/req', id: 't', proc_id: 'none' });
-  assert.deepEqual([status.status, status.error], ['not_found', 'unknown_proc: there is no process "none"']);
+  assert.deepEqual(
+    [status.status, status.error],
+    ['not_found', 'unknown_proc: there is no process "none": processes end with their session and with their host'],
+  );
   const read = await ask(peer, { type: 'proc/read/req', id: 'r', proc_id: 'none' });
   assert.deepEqual([read.type, read.code], ['error', 'unknown_proc']);
 });
