@@ -7,6 +7,7 @@
 import { childEnvironment } from '../base/child-environment.ts';
 import { programEnvironment, startProgram } from '../base/program.ts';
 import { orAborted } from '../base/race.ts';
+import { sleep } from '../base/sleep.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { AskedCallers, type McpAllowed, type McpAnswerer, type McpAsk } from './asks.ts';
 import type { McpAuthorization } from './authorization.ts';
@@ -394,10 +395,9 @@ export class McpConnection {
       requestInit: headers === undefined ? {} : { headers },
       ...(this.#authorization && { authProvider: this.#bearer(sdk, this.#authorization, goodbye.signal) }),
       fetch: async (address, init) => {
-        const limits = [goodbye.signal, ...(init?.signal ? [init.signal] : [])];
-        const signal = AbortSignal.any(limits);
-        const response = await fetch(address, { ...init, signal }).catch((thrown: unknown) => {
-          if (!signal.aborted) this.#unanswered.set(thrown as object, !isRefusedLink(thrown));
+        // Its signal aborts when the transport is closed.
+        const response = await fetch(address, init).catch((thrown: unknown) => {
+          if (init?.signal?.aborted !== true) this.#unanswered.set(thrown as object, !isRefusedLink(thrown));
           if (init?.method === 'GET') this.#doubt();
           throw thrown;
         });
@@ -422,10 +422,10 @@ export class McpConnection {
         },
       });
     this.#end = async () => {
-      const timer = setTimeout(() => goodbye.abort(), GOODBYE_MS);
+      const left = new AbortController();
       // So that the server need not store the session until it expires.
-      await transport.terminateSession().catch(() => {});
-      clearTimeout(timer);
+      const leaving = transport.terminateSession().catch(() => {});
+      await Promise.race([leaving.then(() => left.abort()), sleep(GOODBYE_MS, left.signal)]);
       goodbye.abort();
       await client.close().catch(() => {});
     };

@@ -160,6 +160,15 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
     return entry.ready ? run(entry, request, context) : prepare(entry).then(() => run(entry, request, context));
   };
 
+  /** The last name that was declined: calls of a tool of another plugin ask here first, and an error is dear to make. */
+  let declined: { readonly tool: string; readonly error: HandfastError } | undefined;
+  const unknown = (tool = ''): HandfastError => {
+    if (declined?.tool !== tool) {
+      declined = { tool, error: fail('unknown_tool', `no tool named ${JSON.stringify(tool.slice(0, 64))}`) };
+    }
+    return declined.error;
+  };
+
   return {
     name,
     type: 'tools',
@@ -172,10 +181,7 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
         ...handle(
           toolCall,
           call,
-          (request, session) =>
-            find(request, session) === undefined
-              ? fail('unknown_tool', `no tool named ${JSON.stringify((request.tool_name ?? '').slice(0, 64))}`)
-              : undefined,
+          (request, session) => (find(request, session) === undefined ? unknown(request.tool_name) : undefined),
           (request, session) => {
             // A call of a tool that was removed continues.
             const tool = find(request, session)?.tool;
