@@ -33,18 +33,19 @@ const CONFIG = `
 listen: tcp://127.0.0.1:0
 journal: { kind: sqlite, file: ./log/journal.db }
 audit: { file: ./log/audit.jsonl }
-plugins: [tools, ./extra/plugin.mjs]
+plugins: [tools, { use: skill, options: { roots: [./skills] } }, ./extra/plugin.mjs]
 control: { data_dir: ./data }
 auth:
   tokens:
-    - { name: restricted, token_file: ./mine.token, capabilities: [tools], tools: { risks: [exec, destructive, network] } }
+    - { name: restricted, token_file: ./mine.token, capabilities: [tools, skill], tools: { risks: [exec, destructive, network] } }
     - { name: client, token: ${CLIENT}, roles: [client] }
     - { name: other, token_file: ./secrets/other.token }
     - { name: boss, token_file: ./boss.token, admin: true }
 `;
 
-/** Everything a tool may be asked to touch, and whether it may only be read. */
+/** What may be read and not changed: code. */
 const READABLE = 'extra/plugin.mjs';
+const SKILL = 'skills/writes/main.js';
 
 async function scene(t: TestContext) {
   const folder = temporaryFolder(t);
@@ -63,6 +64,11 @@ async function scene(t: TestContext) {
     `import { tool, toolsPlugin } from 'handfast';
      export const plugin = toolsPlugin({ name: 'extra', tools: [tool({ name: 'extra', description: 'x', run: () => 1 })] });`,
   );
+  put(
+    'skills/writes/SKILL.md',
+    '---\nname: writes\ndescription: x\nentry: main.js\nallowed-tools: write_file\n---\nWrites.\n',
+  );
+  put(SKILL, `export default (args, skill) => skill.tool('write_file', args).catch(({ code }) => code);`);
   const config = await loadConfig('handfast.yaml', { cwd: folder, env: { HANDFAST_HOME: home } });
   const server = await serve(config, { announce: false });
   t.after(() => server.close(0));
@@ -239,10 +245,18 @@ test('F-93: renames do not help: not of the file, nor of a folder above it, nor 
 });
 
 test('F-93: what decides rights or runs can be read, and not changed', async (t) => {
-  const { agent, put, folder } = await scene(t);
+  const { agent, put, folder, server } = await scene(t);
+  await using asking = await connect(server.url as string, { capabilities: ['skill'], token: RESTRICTED });
+  const skills = asking.skill;
   put('src/.git/config', '[core]\n');
   put('src/.git/hooks/pre-commit.sample', '#!/bin/sh\n');
-  for (const path of [READABLE, 'src/.git/config', 'src/.git/hooks/pre-commit.sample']) {
+  for (const path of [
+    READABLE,
+    SKILL,
+    'skills/writes/SKILL.md',
+    'src/.git/config',
+    'src/.git/hooks/pre-commit.sample',
+  ]) {
     assert.equal(await agent.tried('read_file', { path }), 'ok', path);
     for (const [name, args] of writers(path)) assert.equal(await agent.tried(name, args), DENIED, `${name} ${path}`);
   }
@@ -253,10 +267,16 @@ test('F-93: what decides rights or runs can be read, and not changed', async (t)
     '.git',
     'sub/handfast.yaml',
     'sub/new/fleet.yaml',
+    'skills/new/SKILL.md',
+    'skills/writes/more.js',
   ]) {
     assert.equal(await agent.tried('write_file', { path, content: 'x', create_dirs: true }), DENIED, path);
   }
   assert.match(readFileSync(join(folder, READABLE), 'utf8'), /toolsPlugin/);
+  // Nor by way of a skill, which calls tools as its caller.
+  const { data } = await skills.call('writes', { path: SKILL, content: 'taken over' });
+  assert.equal(data, 'tool_denied');
+  assert.match(readFileSync(join(folder, SKILL), 'utf8'), /export default/);
   // The folder of some user: secrets, not only of this server's.
   put('sub/.handfast/token', SECRET);
   for (const [name, args] of [...readers('sub/.handfast/token'), ...writers('sub/.handfast/new')]) {
