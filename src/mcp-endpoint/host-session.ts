@@ -10,6 +10,7 @@ import { ToolsClient } from '../capabilities/tools/client.ts';
 import type { ToolDescription } from '../capabilities/tools/messages.ts';
 import type { CallOptions } from '../connection/call.ts';
 import { fail } from '../wire/errors.ts';
+import { type HeaderParam, headerParamsOf } from './header-params.ts';
 import { isMemoryTool, MemoryCalls, memoryTools } from './memory-tools.ts';
 import { type Asker, cannotAnswer, serveQuestions } from './questions.ts';
 import { type McpTool, toolOf } from './tool-results.ts';
@@ -33,6 +34,8 @@ export type Change =
 export interface ToolTable {
   readonly listed: readonly McpTool[];
   readonly byName: ReadonlyMap<string, ToolDescription>;
+  /** What calls over HTTP repeat in headers, of the tools that have such arguments. */
+  readonly headerParams: ReadonlyMap<string, readonly HeaderParam[]>;
 }
 
 /** An open session with the clients of what was granted. */
@@ -149,7 +152,10 @@ export class HostSession {
     const listed = tools === undefined ? [] : await tools.list();
     const byName = new Map(listed.map((tool) => [tool.name, tool]));
     const own = memory === undefined ? [] : memoryTools.filter(({ name }) => !byName.has(name));
-    const table = { listed: [...listed.map(toolOf), ...own], byName };
+    const headerParams = listed
+      .map(({ name, input_schema }) => [name, headerParamsOf(input_schema)] as const)
+      .filter(([, params]) => params.length > 0);
+    const table = { listed: [...listed.map(toolOf), ...own], byName, headerParams: new Map(headerParams) };
     // A change while it was made may not be in it.
     if (changes === this.#changes) this.#table = table;
     return table;

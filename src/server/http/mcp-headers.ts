@@ -3,6 +3,7 @@
  * reading it. What they say must be what the body says. Pure; called by `mcp-routes.ts`.
  */
 import type { IncomingHttpHeaders } from 'node:http';
+import { type HeaderParam, headerText } from '../../mcp-endpoint/header-params.ts';
 import { META_VERSION, metaOf, type Params } from '../../mcp-endpoint/protocol.ts';
 
 /** The member of the params that `Mcp-Name` repeats, by method. */
@@ -34,10 +35,29 @@ export function headerMismatch(
   return decoded(String(name)) === value ? undefined : 'the Mcp-Name header names another thing than the body';
 }
 
+/** What is wrong with the headers that repeat arguments of a call; undefined when they fit. */
+export function paramMismatch(
+  expected: readonly HeaderParam[],
+  { arguments: args }: Params,
+  headers: IncomingHttpHeaders,
+): string | undefined {
+  for (const param of expected) {
+    const text = headerText(param, args);
+    const header = headers[param.header];
+    if (text === undefined && header === undefined) continue;
+    const argument = param.path.join('.');
+    if (header === undefined) return `the ${param.header} header, which repeats the argument ${argument}, is missing`;
+    if (text === undefined || decoded(String(header)) !== text) {
+      return `the ${param.header} header names another value than the argument ${argument}`;
+    }
+  }
+  return undefined;
+}
+
 /** A value that a header cannot hold is sent in base64 between marks. */
 export function decoded(value: string): string | undefined {
-  const encoded = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/.exec(value)?.[1];
-  if (encoded === undefined) return value.startsWith('=?base64?') ? undefined : value;
+  const encoded = /^=\?base64\?(.*)\?=$/s.exec(value)?.[1];
+  if (encoded === undefined) return value;
   const bytes = Buffer.from(encoded, 'base64');
   return bytes.toString('base64') === encoded ? bytes.toString('utf8') : undefined;
 }

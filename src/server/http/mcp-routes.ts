@@ -9,7 +9,7 @@ import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AgentSession } from '../../agent/agent.ts';
 import type { Host } from '../../host/host.ts';
-import { HostSession } from '../../mcp-endpoint/host-session.ts';
+import { HostSession, type ToolTable } from '../../mcp-endpoint/host-session.ts';
 import {
   errorText,
   HEADER_MISMATCH,
@@ -37,7 +37,7 @@ import {
 import type { Link } from '../../transport/link.ts';
 import { memoryPair } from '../../transport/memory.ts';
 import { HandfastError } from '../../wire/errors.ts';
-import { headerMismatch } from './mcp-headers.ts';
+import { headerMismatch, paramMismatch } from './mcp-headers.ts';
 import { McpEventStream, McpResponse } from './mcp-response.ts';
 import { REFUSED, type RouteAccess, type ServerRoute, TOO_MANY } from './server-route.ts';
 
@@ -100,6 +100,8 @@ export function mcpRoutes(options: McpRoutesOptions): McpRoutes {
     close: () => endpoint.close(),
   };
 }
+
+type Asked = Extract<Received, { readonly kind: 'request' }>;
 
 /** One HTTP session. */
 interface HttpSession {
@@ -263,6 +265,20 @@ class McpHttp {
     }
     if (received.kind === 'notification') return sendReply(response, ACCEPTED);
     const shared = this.#sharedOf(principal);
+    const { host } = shared.requests;
+    const serve = (tools: ToolTable | undefined): void => {
+      const expected = tools?.headerParams.get(String(received.params.name));
+      const wrong = expected && paramMismatch(expected, received.params, request.headers);
+      if (wrong === undefined) this.#serveAlone(received, shared, response);
+      else sendReply(response, jsonText(400, errorText(id, HEADER_MISMATCH, wrong)));
+    };
+    if (received.method !== 'tools/call') this.#serveAlone(received, shared, response);
+    else if (host.knownTools !== undefined) serve(host.knownTools);
+    // Where there is no list, the call says why.
+    else host.toolTable().then(serve, () => serve(undefined));
+  }
+
+  #serveAlone(received: Asked, shared: Shared, response: ServerResponse): void {
     const out = new McpResponse(response, [], undefined);
     const controller = new AbortController();
     shared.running++;
