@@ -1,4 +1,6 @@
-/** How long searches take, one after the other. Used by `bench/memory.ts`. */
+import { setTimeout as pause } from 'node:timers/promises';
+
+/** How long searches take, one after the other; also runs of skills. Used by `bench/memory.ts` and `bench/skill.ts`. */
 export interface Timing {
   /** Milliseconds. */
   readonly p50: number;
@@ -7,12 +9,18 @@ export interface Timing {
   readonly cpu: number;
 }
 
-export async function timed(queries: readonly string[], search: (query: string) => unknown): Promise<Timing> {
+/** @param pauseMs between two of them; in none of the times */
+export async function timed(
+  queries: readonly string[],
+  search: (query: string) => unknown,
+  pauseMs = 0,
+): Promise<Timing> {
   const times: number[] = [];
   // Caches are warm, as in a host that runs.
   for (const query of queries.slice(0, 5)) await search(query);
   const before = process.cpuUsage();
   for (const query of queries) {
+    if (pauseMs > 0) await pause(pauseMs);
     const begin = performance.now();
     await search(query);
     times.push(performance.now() - begin);

@@ -1,0 +1,254 @@
+/**
+ * What a run of a skill costs, in each kind of sandbox that works here: agent, host and its tool in this process. Beside them what
+ * they are built on: QuickJS in this thread without a sandbox around it, and a process of Node that is spawned and ends.
+ *
+ *   npm run bench:skill -- [--quick] [--tier NAME]…
+ *
+ * Then how long after its limit a run is ended that ends by nothing else, and how late the event loop of the host was meanwhile.
+ * Builds first: what is measured is compiled JavaScript.
+ */
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { subscribe } from 'node:diagnostics_channel';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { setTimeout as pause } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import type { Worker } from 'node:worker_threads';
+import type { Tier } from '../src/capabilities/skill/sandbox/sandbox.ts';
+import { build } from './build.ts';
+import { built } from './contenders/built.ts';
+import { bounded } from './control.ts';
+import { type Timing, timed } from './memory/timing.ts';
+import { load, thisMachine } from './report.ts';
+import { median } from './workloads/workload.ts';
+
+/** The tiers, and the most milliseconds of a warm run. */
+const WARM_TARGETS: Readonly<Record<Tier, number | undefined>> = { quickjs: 2, process: undefined, bubblewrap: 15 };
+const TIERS = Object.keys(WARM_TARGETS) as readonly Tier[];
+/** Most milliseconds from the limit of a run to its end, and that the loop is late meanwhile. */
+const [END_TARGET, LATE_TARGET] = [10, 5];
+/** Seconds that a run may take which ends by nothing else. */
+const LIMIT_SECONDS = 1;
+/** Between two runs of which each finds a place that waits. */
+const PAUSE_MS = 100;
+const RESOLUTION_MS = 1;
+/** Longest wait for the end of a run. */
+const END_WAIT_MS = 30_000;
+
+const SKILLS: Readonly<Record<string, string>> = {
+  trivial: 'export default ({ a }) => a + 1;',
+  calls: `export default async ({ a }, skill) => (await skill.tool('add', { a })).sum;`,
+  loop: 'export default () => { for (;;); };',
+  native: `export default () => { for (;;) new Array(2e8) + ''; };`,
+};
+
+const { values: given } = parseArgs({
+  options: {
+    quick: { type: 'boolean', default: false },
+    tier: { type: 'string', multiple: true, default: [...TIERS] },
+  },
+});
+const wanted = TIERS.filter((tier) => given.tier.includes(tier));
+const [RUNS, PROCESS_RUNS, ENDS, COLD] = given.quick ? [100, 10, 3, 2] : [500, 50, 10, 5];
+build();
+const { connect } = await built<typeof import('../src/connect.ts')>('connect');
+const { createHost } = await built<typeof import('../src/host/host.ts')>('host/host');
+const { skillPlugin } = await built<typeof import('../src/capabilities/skill/plugin.ts')>('capabilities/skill/plugin');
+const { toolsPlugin } = await built<typeof import('../src/capabilities/tools/plugin.ts')>('capabilities/tools/plugin');
+const { tool } = await built<typeof import('../src/capabilities/tools/tool.ts')>('capabilities/tools/tool');
+
+const workspace = mkdtempSync(join(tmpdir(), 'handfast-bench-'));
+process.env.HANDFAST_HOME = workspace;
+for (const [name, code] of Object.entries(SKILLS)) {
+  const folder = join(workspace, 'skills', name);
+  mkdirSync(folder, { recursive: true });
+  const front = `name: ${name}\ndescription: ${name}\nentry: main.js\nallowed-tools: add\ntimeout_seconds: ${
+    ['loop', 'native'].includes(name) ? LIMIT_SECONDS : 60
+  }`;
+  writeFileSync(join(folder, 'SKILL.md'), `---\n${front}\n---\n`);
+  writeFileSync(join(folder, 'main.js'), code);
+}
+
+async function siteOf(tier: Tier) {
+  const add = tool({ name: 'add', description: 'Adds one', run: ({ a }: { a: number }) => ({ sum: a + 1 }) });
+  const host = createHost({
+    plugins: [skillPlugin({ roots: [join(workspace, 'skills')], tier }), toolsPlugin({ tools: [add] })],
+    workspace,
+  });
+  await host.start();
+  const agent = await connect(host, { capabilities: ['skill'] });
+  const run = async (name: string): Promise<void> => {
+    const { data, tier: inForce } = await agent.skill.call(name, { a: 1 }, { timeoutMs: END_WAIT_MS });
+    assert.deepEqual([data, inForce], [2, tier]);
+  };
+  return {
+    run,
+    agent,
+    async close(): Promise<void> {
+      await agent.close();
+      await host.close(0);
+    },
+  };
+}
+type Site = Awaited<ReturnType<typeof siteOf>>;
+
+/** What threads and processes of this process do when they end; the time goes to the first listener behind `watchEnd`. */
+let ended: ((at: number) => void) | undefined;
+const watch = (child: Worker | ChildProcess): void =>
+  void (child as ChildProcess).once('exit', () => ended?.(performance.now()));
+subscribe('worker_threads', (message) => watch((message as { worker: Worker }).worker));
+subscribe('child_process', (message) => watch((message as { process: ChildProcess }).process));
+
+/** Most milliseconds that the event loop is late until the returned function is called. */
+function lateness(): () => number {
+  const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
+  delay.enable();
+  return () => {
+    delay.disable();
+    return Math.max(0, delay.max / 1e6 - RESOLUTION_MS);
+  };
+}
+
+interface End {
+  /** Milliseconds from the limit to the reply, and to the end of the thread or process. */
+  readonly reply: number;
+  readonly end: number;
+  /** Most milliseconds that the event loop was late, from the beginning until behind the end. */
+  readonly late: number;
+}
+
+async function endOf({ agent }: Site, name: string): Promise<End> {
+  const { promise, resolve } = Promise.withResolvers<number>();
+  const late = lateness();
+  const limitAt = performance.now() + LIMIT_SECONDS * 1000;
+  ended = (at) => at >= limitAt && resolve(at);
+  const code = await agent.skill.call(name, {}, { timeoutMs: END_WAIT_MS }).then(
+    () => 'a result',
+    (error: { code: string }) => error.code,
+  );
+  const reply = performance.now() - limitAt;
+  assert.equal(code, 'timeout');
+  const end = (await bounded(promise, 'nothing ended', END_WAIT_MS)) - limitAt;
+  // The place that replaces it starts.
+  await pause(PAUSE_MS);
+  ended = undefined;
+  return { reply, end, late: late() };
+}
+
+const row = (name: string, text: string): void => console.log(`${name.padEnd(58)} ${text}`);
+const ms = (value: number): string => `${value.toFixed(2)} ms`;
+const verdict = (value: number, target: number | undefined): string =>
+  target === undefined ? '' : `  target ${target} ms: ${value <= target ? 'met' : 'missed'}`;
+const timing = (name: string, { p50, p95, cpu }: Timing, target?: number): void =>
+  row(name, `p50 ${ms(p50)}  p95 ${ms(p95)}  processor ${ms(cpu)}${verdict(p50, target)}`);
+
+async function measure(tier: Tier): Promise<void> {
+  const cold: number[] = [];
+  for (let round = 0; round < COLD; round++) {
+    const site = await siteOf(tier);
+    const startedAt = performance.now();
+    try {
+      await site.run('trivial');
+    } catch (error) {
+      await site.close();
+      return row(tier, `does not run here: ${(error as Error).message}`);
+    }
+    cold.push(performance.now() - startedAt);
+    await site.close();
+  }
+  row(
+    `${tier}: first run of a process, of further hosts in it`,
+    `${ms(cold[0] as number)}, ${ms(median(cold.slice(1)))}`,
+  );
+  const site = await siteOf(tier);
+  const idle: number[] = [];
+  for (let round = 0; round < ENDS; round++) {
+    const late = lateness();
+    await pause(LIMIT_SECONDS * 1000);
+    idle.push(late());
+  }
+  row(`${tier}: the host's loop late without a run`, `median ${ms(median(idle))}  most ${ms(Math.max(...idle))}`);
+  const turns = Array.from({ length: tier === 'quickjs' ? RUNS : PROCESS_RUNS }, () => 'trivial');
+  const calls = turns.map(() => 'calls');
+  const target = WARM_TARGETS[tier];
+  const few = turns.slice(0, PROCESS_RUNS);
+  timing(`${tier}: a run, ${PAUSE_MS} ms apart`, await timed(few, site.run, PAUSE_MS), target);
+  timing(
+    `${tier}: with one call of a tool, ${PAUSE_MS} ms apart`,
+    await timed(
+      few.map(() => 'calls'),
+      site.run,
+      PAUSE_MS,
+    ),
+  );
+  timing(`${tier}: a run, one behind the other`, await timed(turns, site.run), tier === 'quickjs' ? target : undefined);
+  timing(`${tier}: with one call of a tool, one behind the other`, await timed(calls, site.run));
+  for (const name of ['loop', 'native']) {
+    const ends: End[] = [];
+    for (let round = 0; round < ENDS; round++) ends.push(await endOf(site, name));
+    const most = (what: keyof End): number => Math.max(...ends.map((each) => each[what]));
+    const middle = (what: keyof End): number => median(ends.map((each) => each[what]));
+    const what = name === 'loop' ? 'an endless loop' : 'an endless loop in native code';
+    row(`${tier}: ${what}: reply behind its limit`, `median ${ms(middle('reply'))}  most ${ms(most('reply'))}`);
+    row(
+      `${tier}: ${what}: thread or process ended`,
+      `median ${ms(middle('end'))}  most ${ms(most('end'))}${verdict(most('end'), END_TARGET)}`,
+    );
+    row(
+      `${tier}: ${what}: the host's loop late by`,
+      `median ${ms(middle('late'))}  most ${ms(most('late'))}${verdict(most('late'), LATE_TARGET)}`,
+    );
+  }
+  await site.close();
+}
+
+/** The interpreter alone: a context for each run, in the thread of the caller, which an endless loop would keep for good. */
+async function bareQuickJs(): Promise<void> {
+  const { getQuickJS } = await import('quickjs-emscripten');
+  const interpreter = await getQuickJS();
+  const run = (): void => {
+    const context = interpreter.newContext();
+    context.unwrapResult(context.evalCode('globalThis.result = 1 + 1')).dispose();
+    const value = context.getProp(context.global, 'result').consume((each) => context.getNumber(each));
+    assert.equal(value, 2);
+    context.dispose();
+  };
+  timing(
+    'bare quickjs-emscripten in the thread of the host',
+    await timed(
+      Array.from({ length: RUNS }, () => ''),
+      run,
+    ),
+  );
+}
+
+async function bareProcess(): Promise<void> {
+  const run = async (): Promise<void> => {
+    const child = spawn(process.execPath, ['-e', 'console.log(1 + 1)'], { stdio: ['ignore', 'pipe', 'inherit'] });
+    let text = '';
+    child.stdout.setEncoding('utf8').on('data', (part: string) => {
+      text += part;
+    });
+    await once(child, 'close');
+    assert.equal(text, '2\n');
+  };
+  timing(
+    'bare node, spawned and ended',
+    await timed(
+      Array.from({ length: PROCESS_RUNS }, () => ''),
+      run,
+    ),
+  );
+}
+
+const { cpu, cores, memory_gib: memory, system, node } = thisMachine();
+console.log(`${cpu}, ${cores} cores, ${memory} GiB, ${system}, Node ${node}; ${load()}\n`);
+for (const tier of wanted) await measure(tier);
+await bareQuickJs();
+await bareProcess();
+console.log(load());
+rmSync(workspace, { recursive: true });
