@@ -8,6 +8,8 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { test } from 'node:test';
+import { inside } from '../src/capabilities/skill/sandbox/inside.ts';
+import { processInside } from '../src/capabilities/skill/sandbox/process-inside.ts';
 import {
   type AdapterFile,
   adapterViolations,
@@ -458,4 +460,8 @@ test('every module that a benchmark loads from the build has a source', () => {
     loaded.filter((file) => !existsSync(join(root, file))),
     [],
   );
+});
+
+test('functions whose text runs elsewhere hold no import(), around which the compiler puts a function of the module', () => {
+  for (const made of [inside, processInside]) assert.doesNotMatch(made.toString(), /\bimport\s*\(/, made.name);
 });

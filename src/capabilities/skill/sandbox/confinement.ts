@@ -27,7 +27,7 @@ export interface NodeOptions {
 
 /** Node, ready for a job. It reads no file of the host: its code is part of the command line. */
 export function nodeWords(program: string, { memoryBytes, maxMessageChars, isRestricted, view }: NodeOptions): Words {
-  const code = `(${processInside.toString()})(${inside.toString()}, ${maxMessageChars})`;
+  const code = `(${processInside.toString()})(${inside.toString()}, ${maxMessageChars}, (url) => import(url))`;
   return [
     program,
     ...(isRestricted

@@ -7,8 +7,15 @@
  */
 import type { inside, ToInside } from './inside.ts';
 
-/** @param maxMessageChars longest message that is sent */
-export function processInside(makeInside: typeof inside, maxMessageChars: number): void {
+/**
+ * @param maxMessageChars longest message that is sent
+ * @param importModule the `import()` of the process: the compiler would put a function of its own around an `import()` that stood here
+ */
+export function processInside(
+  makeInside: typeof inside,
+  maxMessageChars: number,
+  importModule: (url: string) => Promise<{ default: unknown }>,
+): void {
   const { Socket } = process.getBuiltinModule('node:net');
   const { isBuiltin, registerHooks } = process.getBuiltinModule('node:module');
   const { StringDecoder } = process.getBuiltinModule('node:string_decoder');
@@ -59,7 +66,7 @@ export function processInside(makeInside: typeof inside, maxMessageChars: number
     });
     channel.unref();
     const url = scheme + job.entry.split('/').map(encodeURIComponent).join('/');
-    import(url).then((main) => made.run(main.default, job.args), made.failed);
+    importModule(url).then((main) => made.run(main.default, job.args), made.failed);
   };
   const receive = (line: string): void => {
     if (own === undefined) return begin(parse(line));
