@@ -341,6 +341,7 @@ export const documents: Readonly<Record<string, Shape>> = {
         allowed: flag,
         default_model: orNull(text),
         model_count: count,
+        audio: flag,
       }),
     ),
     stored_in: { enum: ['keyring', 'file'] },

@@ -4,7 +4,7 @@
  */
 import { boundedValue } from '../wire/bounded-value.ts';
 import { isObject } from '../wire/json.ts';
-import type { ToolCallContent, ToolKind } from './sdk.ts';
+import type { ContentBlock, ToolCallContent, ToolKind } from './sdk.ts';
 
 /** The members of `tool_call`, `tool_call_update` and a permission request that are looked at; all may be missing. */
 export interface ToolFields {
@@ -79,8 +79,26 @@ export function inputOf({ rawInput, locations, title }: ToolFields): Readonly<Re
 /** The text among the contents of a call. */
 export function textOf(content: readonly ToolCallContent[] | null | undefined): string {
   return (content ?? [])
-    .flatMap((part) => (part.type === 'content' && part.content.type === 'text' ? [part.content.text] : []))
+    .flatMap((part) => (part.type === 'content' ? [wordsOf(part.content)] : []))
+    .filter((text) => text !== '')
     .join('\n');
+}
+
+/** What of a content block can be shown as text: of embedded resources their text, of what is none its name. */
+export function wordsOf(content: ContentBlock | undefined): string {
+  switch (content?.type) {
+    case 'text':
+      return typeof content.text === 'string' ? content.text : '';
+    case 'resource_link':
+      return `[${content.title ?? content.name}](${content.uri})`;
+    case 'resource':
+      return 'text' in content.resource ? content.resource.text : `[${content.resource.uri}]`;
+    case 'image':
+    case 'audio':
+      return `[${content.type}: ${content.mimeType}]`;
+    default:
+      return '';
+  }
 }
 
 /** The outcome of a call: its text, its changes of files, and what the agent adds for machines. */

@@ -32,7 +32,7 @@ import { commandIn, commandOutput, commandsOf } from './acp/commands.ts';
 import { EditorSession } from './acp/editor-session.ts';
 import { changeOfMode, changeOfOption, configOptionsOf, modesOf } from './acp/options.ts';
 import { type EditorPrompt, promptOf } from './acp/prompt.ts';
-import { authenticate, authMethodsOf, isWithoutKey, logout, wantsAuth } from './acp/signing-in.ts';
+import { authenticate, authMethodsOf, isWithoutKey, logout, takesAudio, wantsAuth } from './acp/signing-in.ts';
 
 export interface AcpAgentOptions {
   /** To the editor; opened here. */
@@ -218,14 +218,15 @@ class Editor {
       .onNotification('session/cancel', ({ params }) => this.#sessions.get(params.sessionId)?.cancel());
   }
 
-  #initialize({ clientCapabilities }: InitializeRequest) {
+  async #initialize({ clientCapabilities }: InitializeRequest) {
     this.#capabilities = clientCapabilities ?? {};
+    const audio = this.#connected !== undefined && (await takesAudio(this.#connected, this.#options.create));
     const authMethods = authMethodsOf(this.#connected);
     return {
       protocolVersion: this.#sdk.PROTOCOL_VERSION,
       agentCapabilities: {
         loadSession: true,
-        promptCapabilities: { image: true, embeddedContext: true },
+        promptCapabilities: { image: true, audio, embeddedContext: true },
         mcpCapabilities: { http: true, sse: false },
         // `fork` is not in the stable schema yet; editors that do not know it skip it.
         ...(authMethods.length > 0 && { auth: { logout: {} } }),

@@ -491,6 +491,7 @@ export const modelStatus = rpcMethod(
           allowed: flag('False: sessions of the caller may not use it.'),
           default_model: orNull(text()),
           model_count: number(),
+          audio: may(flag('Prompts to its models may have audio.')),
         }),
       ),
       backends: list(object({ name: text(), label: text(), allowed: flag() })),

@@ -28,6 +28,33 @@ export const IMAGE_TYPES: Readonly<Record<string, string>> = {
   '.gif': 'image/gif',
 };
 
+/** Audio of prompts: the media type by the names it is sent under. */
+export const AUDIO_TYPES: Readonly<Record<string, string>> = {
+  'audio/wav': 'audio/wav',
+  'audio/wave': 'audio/wav',
+  'audio/x-wav': 'audio/wav',
+  'audio/mpeg': 'audio/mpeg',
+  'audio/mp3': 'audio/mpeg',
+  'audio/ogg': 'audio/ogg',
+  'audio/flac': 'audio/flac',
+  'audio/aac': 'audio/aac',
+};
+
+/** Providers some of whose models take audio, as their clients send it, with the types they take. */
+export const AUDIO_OF_PROVIDERS: Readonly<Record<string, readonly string[]>> = {
+  google: [...new Set(Object.values(AUDIO_TYPES))],
+  antigravity: [...new Set(Object.values(AUDIO_TYPES))],
+  openrouter: [...new Set(Object.values(AUDIO_TYPES))],
+  compatible: ['audio/wav', 'audio/mpeg'],
+};
+
+/** True for what is heard: attachments of prompts are images or audio. */
+export const isAudio = (mimeType: string): boolean => mimeType.toLowerCase().startsWith('audio/');
+
+/** The marker of an attachment in the text of its prompt, counted from 1. */
+export const markOf = (mimeType: string, number: number): string =>
+  `[${isAudio(mimeType) ? 'Audio' : 'Image'} ${number}]`;
+
 /** Why a turn ended. Sent as `stop_reason` on every terminal event. */
 export const STOP_REASONS = [
   'end_turn',

@@ -1,5 +1,5 @@
 /**
- * What an editor sends as a prompt, as text and images for `session.send`. Pure; called by `acp-agent.ts`.
+ * What an editor sends as a prompt, as text, images and audio for `session.send`. Pure; called by `acp-agent.ts`.
  *
  * A mention of a file stays where it was typed, as a link a model can follow with its tools; what the editor sends of the
  * file's content comes behind the prompt, so that the prompt reads as it was written.
@@ -9,6 +9,7 @@ import { isAbsolute, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { ContentBlock } from '../../acp/sdk.ts';
 import type { ImageReference } from '../../protocol/session-types.ts';
+import { isAudio } from '../../protocol/session-words.ts';
 import { fail } from '../../wire/errors.ts';
 
 /** A prompt as sessions take it. */
@@ -25,26 +26,27 @@ type Resource = Extract<ContentBlock, { type: 'resource' }>['resource'];
  * Reads the blocks of a prompt.
  *
  * @param cwd the session's folder: files in it are named from there
- * @throws schema_violation for audio, which was never announced
+ * @throws schema_violation for blocks that the protocol does not have
  */
 export function promptOf(blocks: readonly ContentBlock[], cwd: string): EditorPrompt {
   let text = '';
   const contents: string[] = [];
   const images: EditorPrompt['images'][number][] = [];
   const leftOut: string[] = [];
-  const addImage = (mime_type: string, data: string, uri: string | null | undefined): void => {
-    const path = uri ? placeOf(uri, cwd) : `image-${images.length + 1}`;
+  const addAttachment = (mime_type: string, data: string, uri: string | null | undefined): void => {
+    const path = uri ? placeOf(uri, cwd) : `${isAudio(mime_type) ? 'audio' : 'image'}-${images.length + 1}`;
     images.push({ path, mime_type, data_url: `data:${mime_type};base64,${data}` });
   };
   const addResource = ({ uri, mimeType, ...content }: Resource): void => {
     const place = placeOf(uri, cwd);
     text += linkTo(nameIn(place), place);
     if ('text' in content) contents.push(contentOf(place, content.text));
-    else if (mimeType?.startsWith('image/')) addImage(mimeType, content.blob, uri);
+    else if (mimeType?.startsWith('image/') || (mimeType && isAudio(mimeType)))
+      addAttachment(mimeType, content.blob, uri);
     else {
       const bytes = Buffer.from(content.blob, 'base64');
       if (isUtf8(bytes) && !bytes.includes(0)) return void contents.push(contentOf(place, bytes.toString('utf8')));
-      const line = `${place} is not included: ${mimeType ?? 'its type'} (${bytes.length} bytes) is neither text nor an image`;
+      const line = `${place} is not included: ${mimeType ?? 'its type'} (${bytes.length} bytes) is neither text, an image nor audio`;
       leftOut.push(line);
       contents.push(`[${line}]`);
     }
@@ -55,7 +57,10 @@ export function promptOf(blocks: readonly ContentBlock[], cwd: string): EditorPr
         text += block.text;
         break;
       case 'image':
-        addImage(block.mimeType, block.data, block.uri);
+        addAttachment(block.mimeType, block.data, block.uri);
+        break;
+      case 'audio':
+        addAttachment(block.mimeType, block.data, undefined);
         break;
       case 'resource_link':
         text += linkTo(block.title ?? block.name, placeOf(block.uri, cwd));
@@ -64,7 +69,9 @@ export function promptOf(blocks: readonly ContentBlock[], cwd: string): EditorPr
         addResource(block.resource);
         break;
       default:
-        throw fail('schema_violation', `prompts accept no blocks of type ${block.type}`, { field: 'prompt' });
+        throw fail('schema_violation', `prompts accept no blocks of type ${(block as ContentBlock).type}`, {
+          field: 'prompt',
+        });
     }
   }
   return { text: [text.trim(), ...contents].filter((part) => part !== '').join('\n\n'), images, leftOut };

@@ -125,6 +125,21 @@ export async function logout(control: ControlClient): Promise<readonly string[]>
   return (left?.providers ?? []).filter(({ usable }) => usable).map(({ provider }) => provider);
 }
 
+/**
+ * True where new sessions may be given audio: by their model, if a usable provider has models that take it, or by another agent,
+ * which refuses what it does not take. Never rejects.
+ */
+export async function takesAudio(
+  control: ControlClient,
+  { backend }: { readonly backend?: string } = {},
+): Promise<boolean> {
+  const status = await statusOf(control).catch(() => undefined);
+  if (status === undefined) return false;
+  const used = backend ?? status.backend;
+  if (used === 'rehearsal') return false;
+  return used !== 'model' || status.providers.some(({ usable, audio }) => usable && audio === true);
+}
+
 /** True for the failure of a session for want of a key, or of another than the provider refused. Never rejects. */
 export async function wantsAuth(control: ControlClient, thrown: unknown, sessionId?: string): Promise<boolean> {
   const { code, detail } = asError(thrown);

@@ -10,7 +10,7 @@ import type { ContentBlock, SessionUpdate } from '../../acp/sdk.ts';
 import type { ControlEvent } from '../../control-client/control-event.ts';
 import type { SessionEventPayloads } from '../../protocol/session-events.ts';
 import type { SessionSettings, SessionState, UiMessage } from '../../protocol/session-types.ts';
-import { MCP_NOTICE } from '../../protocol/session-words.ts';
+import { isAudio, MCP_NOTICE } from '../../protocol/session-words.ts';
 import { modeOf } from './options.ts';
 import { type CallFacts, callIdOf, fenced, outcomeOf, startOf } from './tool-calls.ts';
 
@@ -326,7 +326,7 @@ function chunksOf({ id, kind, text, images = [] }: UiMessage): SessionUpdate[] {
   const blocks: ContentBlock[] = [
     ...(text === '' ? [] : [{ type: 'text' as const, text }]),
     ...images.map(({ dataUrl, mimeType }) => ({
-      type: 'image' as const,
+      type: isAudio(mimeType) ? ('audio' as const) : ('image' as const),
       mimeType,
       data: dataUrl.slice(dataUrl.indexOf(',') + 1),
     })),

@@ -1,5 +1,6 @@
 /**
- * One image of a prompt: out of a data URL, or out of a file inside the folders images may come from.
+ * One image of a prompt: out of a data URL, or out of a file inside the folders images may come from. Audio comes in data URLs
+ * alone, and is an attachment like an image.
  *
  * Called by `prompt.ts`. The client that names a path may have no right to read the server's files, so a path
  * that leads out of the allowed folders, by links too, gets the answer of one that does not exist.
@@ -11,7 +12,7 @@ import { shown } from '../../base/workspace/file-error.ts';
 import type { PathGuard } from '../../base/workspace/protected-paths.ts';
 import { locate, openFile } from '../../base/workspace/workspace-path.ts';
 import type { Image, ImageReference } from '../../protocol/session-types.ts';
-import { IMAGE_TYPES } from '../../protocol/session-words.ts';
+import { AUDIO_TYPES, IMAGE_TYPES, isAudio } from '../../protocol/session-words.ts';
 import { fail, HandfastError } from '../../wire/errors.ts';
 
 export interface ImageOptions {
@@ -44,9 +45,10 @@ function fromDataUrl({ path, mime_type }: ImageReference, url: string, maxBytes:
     throw fail('schema_violation', 'invalid image data_url. expected data:<mime>;base64,<payload>');
   }
   const given = (mime_type ?? head[1] ?? '').trim().toLowerCase();
-  const mimeType = given === 'image/jpg' ? 'image/jpeg' : given;
-  if (!Object.values(IMAGE_TYPES).includes(mimeType))
-    throw fail('schema_violation', `unsupported image mime type: ${shown(given)}`);
+  const heard = Object.hasOwn(AUDIO_TYPES, given) ? AUDIO_TYPES[given] : undefined;
+  const mimeType = heard ?? (given === 'image/jpg' ? 'image/jpeg' : given);
+  if (heard === undefined && !Object.values(IMAGE_TYPES).includes(mimeType))
+    throw fail('schema_violation', `unsupported ${isAudio(given) ? 'audio' : 'image'} mime type: ${shown(given)}`);
   const payload = url.slice(comma + 1).replace(/\s+/g, '');
   if (payload === '') throw fail('schema_violation', 'image payload is empty');
   if ((payload.length * 3) / 4 - 2 > maxBytes) throw tooLarge(Math.floor((payload.length * 3) / 4), maxBytes);

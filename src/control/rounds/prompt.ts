@@ -6,6 +6,7 @@
  * @see docs/protocol/session-rpc.md#prompts
  */
 import type { Image, ImageReference } from '../../protocol/session-types.ts';
+import { markOf } from '../../protocol/session-words.ts';
 import { fail } from '../../wire/errors.ts';
 import { isObject } from '../../wire/json.ts';
 import { type ImageOptions, readImage } from './prompt-image.ts';
@@ -67,13 +68,13 @@ export async function readPrompt(prompt: AcceptedPrompt, options: ReadPromptOpti
     bytes += image.byteSize;
     if (bytes > maxTotalBytes) throw fail('too_large', `images too large together. max is ${maxTotalBytes} bytes`);
   }
-  return { text: marked(prompt.text, images.length), images };
+  return { text: marked(prompt.text, images), images };
 }
 
-/** The text with an `[Image n]` for every image that it does not name itself. */
-function marked(text: string, images: number): string {
+/** The text with an `[Image n]` or `[Audio n]` for every attachment that it does not name itself. */
+function marked(text: string, images: readonly Image[]): string {
   const lower = text.toLowerCase();
-  const marks = Array.from({ length: images }, (_, index) => `[Image ${index + 1}]`);
+  const marks = images.map(({ mimeType }, index) => markOf(mimeType, index + 1));
   return [text, ...marks.filter((mark) => !lower.includes(mark.toLowerCase()))].filter((part) => part !== '').join(' ');
 }
 

@@ -19,7 +19,7 @@ test('an editor receives name and capabilities of its server', async (t) => {
   assert.deepEqual(answer.agentCapabilities?.auth, { logout: {} });
   const { loadSession, promptCapabilities, sessionCapabilities } = answer.agentCapabilities ?? {};
   assert.equal(loadSession, true);
-  assert.deepEqual(promptCapabilities, { image: true, embeddedContext: true });
+  assert.deepEqual(promptCapabilities, { image: true, audio: false, embeddedContext: true });
   for (const name of ['list', 'resume', 'close', 'delete'] as const) assert.deepEqual(sessionCapabilities?.[name], {});
 });
 
@@ -267,15 +267,13 @@ test('a prompt keeps its mentions, contents and pictures', async (t) => {
     { type: 'resource', resource },
     { type: 'resource', resource: archive },
   ]);
-  const left = '/all.zip is not included: application/zip (4 bytes) is neither text nor an image';
+  const left = '/all.zip is not included: application/zip (4 bytes) is neither text, an image nor audio';
   const [, , prompt] = (await editor.control.rpc.sessionGet({ session_id: sessionId })).messages;
   assert.equal(
     prompt?.text,
     `[@data.json](/data.json)[@all.zip](/all.zip)\n\n<content of="/data.json">\n{"a": 1}\n</content>\n\n[${left}]`,
   );
   assert.match(editor.said(sessionId, 'agent_thought_chunk'), new RegExp(left.replaceAll(/[()]/g, '.')));
-  const sound = { type: 'audio' as const, mimeType: 'audio/wav', data: 'AAAA' };
-  await assert.rejects(editor.prompt(sessionId, [sound]), { code: -32602 });
 });
 
 test('what fails is an error with its kind, and the session continues', async (t) => {

@@ -263,6 +263,32 @@ test('every stop reason has its outcome', async () => {
   assert.equal(agent.told('initialize').length, 1, 'one process serves all turns of a session');
 });
 
+test('embedded resources, links, pictures and audio of an agent are text and names in its answer and its results', async () => {
+  const resource = { type: 'resource', resource: { uri: 'file:///a.txt', text: 'of a file' } };
+  const link = { type: 'resource_link', name: 'b.txt', uri: 'file:///b.txt' };
+  const blob = { type: 'resource', resource: { uri: 'file:///c.bin', blob: 'AAEC' } };
+  const sound = { type: 'audio', mimeType: 'audio/wav', data: 'AAEC' };
+  const blocks = [resource, link, blob, sound];
+  await using agent = scriptedAgent({
+    prompts: [
+      [
+        calls('tool_call', {
+          kind: 'read',
+          title: 'read',
+          status: 'completed',
+          content: blocks.map((content) => ({ type: 'content', content })),
+        }),
+        ...blocks.map((content) => ({ update: { sessionUpdate: 'agent_message_chunk', content } })),
+      ],
+    ],
+  });
+  const turn = new FakeTurn();
+  await agent.backend.run(turn);
+  const words = ['of a file', '[b.txt](file:///b.txt)', '[file:///c.bin]', '[audio: audio/wav]'];
+  assert.equal(turn.answerText, words.join(''));
+  assert.deepEqual(turn.deedsOf('done')[0]?.done.result, { text: words.join('\n') });
+});
+
 test('images are passed on to an agent that takes them, and refused in words for one that does not', async () => {
   const image = { path: '/project/a b.png', mimeType: 'image/png', dataUrl: 'data:image/png;base64,QUJD', byteSize: 3 };
   const withImage = (log?: FakeSessionLog) =>

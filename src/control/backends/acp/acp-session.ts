@@ -155,8 +155,8 @@ export class AcpSession {
   }
 
   async #prompted(turn: Turn, earlier: readonly HistoryItem[]): Promise<PromptResponse> {
-    const takesImages = this.#conversation.capabilities.promptCapabilities?.image === true;
-    const prompt = promptBlocks(turn.prompt, { agent: this.#options.name, takesImages, earlier });
+    const takes = this.#conversation.capabilities.promptCapabilities;
+    const prompt = promptBlocks(turn.prompt, { agent: this.#options.name, takes, earlier });
     turn.signal.throwIfAborted();
     turn.status('thinking...');
     const response = await this.#conversation.prompt(prompt, turn.signal);

@@ -4,6 +4,7 @@
  */
 import { pathToFileURL } from 'node:url';
 import type { ContentBlock } from '../../../acp/sdk.ts';
+import { isAudio } from '../../../protocol/session-words.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { Turn } from '../../contract/backend.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
@@ -14,26 +15,38 @@ const MAX_TRANSCRIPT_CHARS = 64 * 1024;
 /** Most of one result of a tool in it. */
 const MAX_RESULT_CHARS = 1000;
 
+export interface PromptBlockOptions {
+  /** The name of the agent. */
+  readonly agent: string;
+  /** What the agent announced. */
+  readonly takes: { readonly image?: boolean; readonly audio?: boolean } | undefined;
+  /** The conversation to send first. */
+  readonly earlier?: readonly HistoryItem[];
+}
+
 /**
  * The blocks of a prompt.
  *
- * @param takesImages whether the agent announced it
- * @param earlier the conversation to send first
- * @throws not_configured when there is an image the agent cannot take
+ * @throws not_configured when there is an image or audio the agent cannot take
  */
 export function promptBlocks(
   { text, images }: Turn['prompt'],
-  { agent, takesImages, earlier = [] }: { agent: string; takesImages: boolean; earlier?: readonly HistoryItem[] },
+  { agent, takes, earlier = [] }: PromptBlockOptions,
 ): ContentBlock[] {
-  if (images.length > 0 && !takesImages)
-    throw fail('not_configured', `the agent ${agent} does not accept images`, { agent });
+  for (const { mimeType } of images) {
+    const kind = isAudio(mimeType) ? 'audio' : 'image';
+    if (takes?.[kind] === true) continue;
+    throw fail('not_configured', `the agent ${agent} does not accept ${kind === 'audio' ? kind : 'images'}`, { agent });
+  }
   const blocks: ContentBlock[] = [];
   const before = transcript(earlier);
   if (before !== '') blocks.push({ type: 'text', text: before });
   if (text !== '') blocks.push({ type: 'text', text });
   for (const { dataUrl, mimeType, path } of images) {
+    const data = dataUrl.slice(dataUrl.indexOf(',') + 1);
     const uri = path.startsWith('/') ? pathToFileURL(path).href : undefined;
-    blocks.push({ type: 'image', data: dataUrl.slice(dataUrl.indexOf(',') + 1), mimeType, ...(uri && { uri }) });
+    if (isAudio(mimeType)) blocks.push({ type: 'audio', data, mimeType });
+    else blocks.push({ type: 'image', data, mimeType, ...(uri && { uri }) });
   }
   return blocks;
 }

@@ -15,6 +15,7 @@ import {
   risksOf,
   type ToolFields,
   textOf,
+  wordsOf,
 } from '../../../acp/tool-facts.ts';
 import type { ToolDone } from '../../../protocol/session-types.ts';
 import { NO_USAGE } from '../../../protocol/session-types.ts';
@@ -281,20 +282,3 @@ function withText(fields: ToolFields, text: string): ToolFields {
 }
 
 const newest = (text: string): string => text.slice(-MAX_PRINTED_CHARACTERS);
-
-/** What of a content block can be shown as text. */
-function wordsOf(content: ContentBlock | undefined): string {
-  switch (content?.type) {
-    case 'text':
-      return typeof content.text === 'string' ? content.text : '';
-    case 'resource_link':
-      return `[${content.title ?? content.name}](${content.uri})`;
-    case 'resource':
-      return 'text' in content.resource ? content.resource.text : `[${content.resource.uri}]`;
-    case 'image':
-    case 'audio':
-      return `[${content.type}: ${content.mimeType}]`;
-    default:
-      return '';
-  }
-}

@@ -7,7 +7,8 @@
  * @see docs/protocol/session-rpc.md#types
  */
 import type { SessionEventPayloads } from '../../../protocol/session-events.ts';
-import type { ContextBreakdown, Provider, Usage } from '../../../protocol/session-types.ts';
+import type { ContextBreakdown, Image, Provider, Usage } from '../../../protocol/session-types.ts';
+import { isAudio } from '../../../protocol/session-words.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
 import { resultText } from './conversation.ts';
 import type { FunctionTool } from './provider-model.ts';
@@ -15,6 +16,8 @@ import type { FunctionTool } from './provider-model.ts';
 const CHARACTERS_PER_TOKEN = 4;
 const TOKENS_PER_MESSAGE = 20;
 const TOKENS_PER_IMAGE = 850;
+/** Of speech in a compressed format; of others it is too many. */
+const AUDIO_BYTES_PER_TOKEN = 500;
 /** Share of a window from which the context is compressed, and the least it may hold. */
 const HIGH_WATERMARK = 0.82;
 const MIN_LIMIT = 6_000;
@@ -31,11 +34,18 @@ export function textTokens(text: string): number {
   return Math.ceil(text.replaceAll(/\s+/g, ' ').trim().length / CHARACTERS_PER_TOKEN);
 }
 
+const attachmentTokens = (images: readonly Image[] = []): number =>
+  images.reduce(
+    (sum, { mimeType, byteSize }) =>
+      sum + (isAudio(mimeType) ? Math.ceil(byteSize / AUDIO_BYTES_PER_TOKEN) : TOKENS_PER_IMAGE),
+    0,
+  );
+
 /** Tokens of one item of a history. Reasoning does not count: providers drop it once it has led to an answer. */
 export function itemTokens(item: HistoryItem): number {
   switch (item.role) {
     case 'user':
-      return TOKENS_PER_MESSAGE + textTokens(item.text) + (item.images?.length ?? 0) * TOKENS_PER_IMAGE;
+      return TOKENS_PER_MESSAGE + textTokens(item.text) + attachmentTokens(item.images);
     case 'assistant': {
       const calls = (item.calls ?? []).map(({ name, input }) => textTokens(`${name} ${JSON.stringify(input)}`));
       return TOKENS_PER_MESSAGE + textTokens(item.text) + calls.reduce((sum, tokens) => sum + tokens, 0);

@@ -5,6 +5,8 @@
  *
  * Used by `context.ts` and `model-backend.ts` for every round, and by `summary.ts`. Pure.
  */
+import type { Image } from '../../../protocol/session-types.ts';
+import { AUDIO_OF_PROVIDERS, isAudio } from '../../../protocol/session-words.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
 import { type ProviderData, providerDataOf } from './provider-data.ts';
 import type {
@@ -45,7 +47,10 @@ export function messagesOf(history: readonly HistoryItem[], options: Conversatio
   const usedIds = new Set<string>();
   for (const [at, item] of history.entries()) {
     if (item.role === 'user') {
-      const content = [...textParts(item.text), ...(item.images ?? []).flatMap(imagePart)];
+      const content = [
+        ...textParts(item.text),
+        ...(item.images ?? []).flatMap((image) => attachmentPart(image, options.provider)),
+      ];
       if (content.length > 0) messages.push({ role: 'user', content });
     } else if (item.role === 'assistant') {
       const ids = (item.calls ?? []).map(({ callId }) => freshId(callId, usedIds));
@@ -73,10 +78,16 @@ const userMessage = (text: string): PromptMessage => ({ role: 'user', content: [
 const textParts = (text: string, fields?: ProviderFields): TextPart[] =>
   text === '' ? [] : [{ type: 'text', text, ...(fields && { providerOptions: fields }) }];
 
-function imagePart({ dataUrl, mimeType }: { readonly dataUrl: string; readonly mimeType: string }): ImagePart[] {
+/** An image or audio; audio of an earlier prompt that this provider does not take is named. */
+function attachmentPart({ dataUrl, mimeType }: Image, provider: string): (ImagePart | TextPart)[] {
+  if (isAudio(mimeType) && !takesAudio(provider, mimeType)) return textParts(`[${mimeType} that is not included]`);
   const data = dataUrl.slice(dataUrl.indexOf(',') + 1);
   return data === '' ? [] : [{ type: 'file', mediaType: mimeType, data: { type: 'data', data } }];
 }
+
+/** True where models of a provider may be given audio of a type. */
+export const takesAudio = (provider: string, mimeType: string): boolean =>
+  AUDIO_OF_PROVIDERS[provider]?.includes(mimeType) === true;
 
 /** An id that no other call of the prompt has, in letters every provider takes. */
 function freshId(callId: string, used: Set<string>): string {

@@ -7,6 +7,7 @@
  */
 import type { SessionSettings, Thinking } from '../../../protocol/session-types.ts';
 import { THINKING_LEVELS } from '../../../protocol/session-types.ts';
+import { AUDIO_OF_PROVIDERS, isAudio } from '../../../protocol/session-words.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import type { Backend, Compaction, Turn, TurnOutcome } from '../../contract/backend.ts';
 import type { ModelChoice, Providers } from '../../contract/providers.ts';
@@ -17,7 +18,7 @@ import { runRounds } from '../../rounds/rounds.ts';
 import { withApprovals } from '../../rounds/with-approvals.ts';
 import { compactHistory } from './compaction.ts';
 import { ContextMeter, contextLimit, estimatePayload, UNKNOWN_WINDOW } from './context.ts';
-import { messagesOf } from './conversation.ts';
+import { messagesOf, takesAudio } from './conversation.ts';
 import { type ProviderRoundOptions, providerRound, type RoundInput } from './provider-rounds.ts';
 import { DEFAULT_LIMITS, type RequestLimits } from './request-limits.ts';
 import { openModel } from './sdk.ts';
@@ -95,6 +96,7 @@ class ModelBackend implements Backend {
     const { log, cwd, principal } = turn;
     const { id } = log.record;
     const choice = this.#choice(turn.settings);
+    refuseAudio(turn.prompt, choice);
     const system = (await this.#options.instructionsFor?.(turn)) ?? '';
     const tools = this.#options.environments.for(id, { cwd, principal }, turn);
     const toolbox = withQuestions(withApprovals(tools, turn), turn);
@@ -267,4 +269,13 @@ class ModelBackend implements Backend {
 /** The least a model can think. */
 function leastThinking({ option }: ModelChoice): Thinking {
   return THINKING_LEVELS.find((level) => option?.supportedThinkingLevels?.includes(level)) ?? 'OFF';
+}
+
+/** @throws not_configured for audio that the provider of the model does not take */
+function refuseAudio({ images }: Turn['prompt'], { provider, model }: ModelChoice): void {
+  const unheard = images.find(({ mimeType }) => isAudio(mimeType) && !takesAudio(provider, mimeType));
+  if (unheard === undefined) return;
+  const taken = Object.keys(AUDIO_OF_PROVIDERS).filter((name) => takesAudio(name, unheard.mimeType));
+  const advice = `choose a model that takes it, of ${taken.join(', ')}: handfast model use ID`;
+  throw fail('not_configured', `${provider}/${model} is given no ${unheard.mimeType}; ${advice}`, { provider, model });
 }

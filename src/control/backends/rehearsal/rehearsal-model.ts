@@ -6,6 +6,7 @@
  */
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import { NO_USAGE, type Usage } from '../../../protocol/session-types.ts';
+import { isAudio } from '../../../protocol/session-words.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
 import { askUser } from '../../rounds/questions.ts';
@@ -99,10 +100,13 @@ function roundOf({ history, turnId, tools }: RoundRequest): { parts: readonly Ro
 /** The plans of the prompt and of its steers, in order. */
 function stepsOf(items: readonly HistoryItem[]): { steps: Step[]; notes: string[] } {
   const prompts = items.filter((item) => item.role === 'user');
-  const images = prompts.reduce((count, item) => count + (item.images?.length ?? 0), 0);
-  const notes =
-    images === 0 ? [] : [`I was given ${images === 1 ? 'an image' : `${images} images`} and cannot see images.`];
-  const steps = prompts.flatMap(({ text }) => planOf(text.replace(/\[Image \d+\]/gi, ' ').trim()));
+  const given = prompts.flatMap((item) => item.images ?? []);
+  const images = given.filter(({ mimeType }) => !isAudio(mimeType)).length;
+  const notes = [
+    ...(images === 0 ? [] : [`I was given ${images === 1 ? 'an image' : `${images} images`} and cannot see images.`]),
+    ...(images === given.length ? [] : ['I was given audio and cannot hear.']),
+  ];
+  const steps = prompts.flatMap(({ text }) => planOf(text.replace(/\[(?:Image|Audio) \d+\]/gi, ' ').trim()));
   return { steps, notes };
 }
 

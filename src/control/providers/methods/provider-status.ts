@@ -5,6 +5,7 @@
 import type { ResultOf } from '../../../protocol/rpc-reader.ts';
 import type { modelStatus } from '../../../protocol/session-rpc.ts';
 import { PROVIDERS } from '../../../protocol/session-types.ts';
+import { AUDIO_OF_PROVIDERS } from '../../../protocol/session-words.ts';
 import type { Accounts } from '../accounts/accounts.ts';
 import type { Catalogue } from '../models/catalogue.ts';
 
@@ -30,6 +31,7 @@ export function providerStatus({
       signs_in: provider === 'openai' || provider === 'antigravity',
       default_model: source === undefined ? null : (catalogue.defaultModel(provider)?.id ?? null),
       model_count: models.length,
+      audio: Object.hasOwn(AUDIO_OF_PROVIDERS, provider),
     };
   });
 }

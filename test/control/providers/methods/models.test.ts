@@ -433,6 +433,7 @@ test('a key alone gives a default model; the status says what decided, and never
     signs_in: false,
     default_model: 'demo/alpha',
     model_count: 2,
+    audio: true,
     allowed: true,
   });
   assert.ok(!JSON.stringify(status).includes('demo-key'));
