@@ -137,6 +137,19 @@ test('values of a caller are never options, addresses or places outside', async 
     assert.equal(await refusalOf(call('commit', { message: 'x', paths: [revision] })), 'tool_denied option');
     assert.equal(await refusalOf(call('push', { remote: revision, branch: 'main' })), 'tool_denied option');
   }
+  // Of two paths outside, or one of them, git would show the differences.
+  writeFileSync(join(outside, 'secret.txt'), 'secret\n');
+  for (const path of [join(outside, 'secret.txt'), '../x', 'a/../../x', '..', '/dev/null']) {
+    assert.equal(await refusalOf(call('diff', { paths: [path, '/dev/null'] })), 'tool_denied outside_workspace', path);
+    assert.equal(await refusalOf(call('log', { paths: [path] })), 'tool_denied outside_workspace', path);
+    assert.equal(await refusalOf(call('blame', { path })), 'tool_denied outside_workspace', path);
+    assert.equal(
+      await refusalOf(call('commit', { message: 'x', paths: [path] })),
+      'tool_denied outside_workspace',
+      path,
+    );
+  }
+  assert.doesNotMatch((await errorOf(call('commit', { message: 'x', paths: ['no'] }))).message, new RegExp(workspace));
   for (const remote of ['https://example.com/x.git', '../x', 'ext::sh -c true', 'a b']) {
     assert.equal(await refusalOf(call('push', { remote, branch: 'main' })), 'tool_denied bad_name');
   }

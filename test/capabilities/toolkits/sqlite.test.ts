@@ -1,6 +1,6 @@
 /** The toolkit `sqlite` with real files: rows, limits of rows and time, and what a statement cannot do. */
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { type TestContext, test } from 'node:test';
@@ -27,6 +27,24 @@ async function agentIn(t: TestContext, workspace: string, write = false) {
   const agent = await agentOf(t, host, { enable: ['sqlite'] });
   const call = (name: string, args: object = {}) => agent.tools.call<Rows>(`sqlite_${name}`, { ...args });
   return { agent, call, query: (sql: string, more: object = {}) => call('query', { database: 'a.db', sql, ...more }) };
+}
+
+/**
+ * A journal without pages that names a super-journal, which SQLite deletes once it has played the journal back.
+ * @see https://www.sqlite.org/fileformat2.html#the_rollback_journal
+ */
+function journalNaming(path: string): Buffer {
+  const magic = Buffer.from('d9d505f920a163d7', 'hex');
+  const numbers = (...values: number[]) => {
+    const buffer = Buffer.alloc(values.length * 4);
+    for (const [at, value] of values.entries()) buffer.writeUInt32BE(value, at * 4);
+    return buffer;
+  };
+  const header = Buffer.alloc(4096);
+  Buffer.concat([magic, numbers(0, 0, 2, 4096, 4096)]).copy(header);
+  const name = Buffer.from(path);
+  const sum = name.reduce((total, byte) => total + byte, 0);
+  return Buffer.concat([header, numbers(0x40000000 / 4096 + 1), name, numbers(name.length, sum), magic]);
 }
 
 test('rows by column, bounded, with parameters; the database by configuration', async (t) => {
@@ -81,6 +99,9 @@ test('reading changes nothing and opens no other file', async (t) => {
     "SELECT load_extension('x')",
     'PRAGMA journal_mode = WAL',
     'PRAGMA writable_schema = ON',
+    // It has the path of the host.
+    'PRAGMA database_list',
+    'SELECT file FROM pragma_database_list',
     "SELECT readfile('/etc/passwd')",
   ]) {
     assert.equal(await refusalOf(query(sql)), 'tool_error sql', sql);
@@ -89,6 +110,46 @@ test('reading changes nothing and opens no other file', async (t) => {
   assert.deepEqual((await query('SELECT 1 AS a; -- one')).data?.rows, [{ a: 1 }]);
   assert.deepEqual((await query('SELECT count(*) AS n FROM t')).data?.rows, [{ n: 500 }]);
   assert.equal(existsSync(join(outside, 'x.db')), false);
+});
+
+test('what needs too much memory fails, fills no disk, and is not repeated in errors', async (t) => {
+  const { query } = await agentIn(t, filled(t));
+  const many = 'WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c LIMIT 100000)';
+  // Sorted in memory, which is bounded: in a file it would fill the disk until the time is up.
+  const sorted = await errorOf(
+    query(`${many} SELECT randomblob(100000) AS b FROM c ORDER BY b`, { time_limit_seconds: 60 }),
+  );
+  assert.equal(sorted.code, 'out_of_memory');
+  assert.equal(
+    (await errorOf(query('SELECT hex(zeroblob(90000000)) AS h', { time_limit_seconds: 60 }))).code,
+    'out_of_memory',
+  );
+  const blob = await query('SELECT zeroblob(50000000) AS b', { time_limit_seconds: 60 });
+  assert.deepEqual([blob.data?.rows, blob.truncated], [[], true]);
+  const { message } = await errorOf(query(`SELECT ${'a'.repeat(60_000)}`));
+  assert.ok(message.length <= 256, `${message.length} characters`);
+});
+
+test('a journal that names another file is not played back, and logs are no links', async (t) => {
+  const [workspace, outside] = [filled(t), folder(t)];
+  const { call } = await agentIn(t, workspace, true);
+  const write = (database: string) => call('execute', { database, sql: 'CREATE TABLE more (a)' });
+  const victim = join(outside, 'victim.txt');
+  writeFileSync(victim, 'precious\n');
+  writeFileSync(join(workspace, 'a.db-journal'), journalNaming(victim));
+  assert.equal(await refusalOf(write('a.db')), 'tool_error unfinished_change');
+  assert.equal(existsSync(victim), true);
+  // What is left of a change that has ended is no hindrance.
+  writeFileSync(join(workspace, 'a.db-journal'), Buffer.alloc(512));
+  assert.equal((await write('a.db')).success, true);
+  for (const suffix of ['-wal', '-shm', '-journal']) {
+    const name = `b${suffix}.db`;
+    using database = new DatabaseSync(join(workspace, name));
+    database.exec('CREATE TABLE t (a)');
+    symlinkSync(victim, join(workspace, `${name}${suffix}`));
+    assert.equal(await refusalOf(write(name)), 'tool_error sql', suffix);
+  }
+  assert.equal(readFileSync(victim, 'utf8'), 'precious\n');
 });
 
 test('databases are files of the workspace, off protected paths', async (t) => {

@@ -6,7 +6,7 @@
  * values of a caller are never options. Repositories whose metadata is outside the workspace are refused.
  */
 import { existsSync, realpathSync } from 'node:fs';
-import { isAbsolute, join, relative } from 'node:path';
+import { isAbsolute, join, normalize, relative, sep } from 'node:path';
 import { childEnvironment } from '../../../base/child-environment.ts';
 import { type ProgramEnd, runProgram } from '../../../base/program.ts';
 import { fileFailure, outsideWorkspace, shown } from '../../../base/workspace/file-error.ts';
@@ -191,7 +191,8 @@ export async function runGit(command: GitCommand, args: Args, context: CallConte
     const target =
       typeof args.path === 'string' && command.startsWith('worktree') ? await placeOf(args.path, context) : undefined;
     if (command === 'commit' && (args.paths as string[]).length > 0) {
-      await mustSucceed(run(['add', '--intent-to-add', ...behind(args.paths)]));
+      const added = await run(['add', '--intent-to-add', ...behind(args.paths)]);
+      if (added.code !== 0) throw gitFailed(added, context);
     }
     const make = commands[command] as (args: Args, places: { readonly target?: string }) => Call;
     const { words } = make(args, { ...(target !== undefined && { target }) });
@@ -310,16 +311,9 @@ async function protocolOf(run: Run, { remote }: Args): Promise<string> {
   throw fail('tool_denied', 'only https and ssh remotes are pushed to', { reason: 'scheme' });
 }
 
-async function mustSucceed(running: Promise<ProgramEnd>): Promise<void> {
-  const end = await running;
-  if (end.code !== 0) throw gitFailed(end);
-}
-
-function gitFailed({ code, stderr, stdout }: ProgramEnd, context?: CallContext) {
-  const said = (stderr || stdout).trim();
+function gitFailed({ code, stderr, stdout }: ProgramEnd, { workspace }: CallContext) {
   // Paths of the host are not for callers.
-  const text =
-    context === undefined ? said : said.replaceAll(`${context.workspace}/`, '').replaceAll(context.workspace, '.');
+  const text = (stderr || stdout).trim().replaceAll(`${workspace}/`, '').replaceAll(workspace, '.');
   return fail('tool_error', `git failed: ${text.slice(0, 1_000) || `exit code ${code}`}`, {
     reason: 'git_failed',
     exit_code: code,
@@ -338,7 +332,14 @@ function plain(value: unknown, what: string): string {
 }
 
 const revisionOf = (value: unknown): string => plain(value, 'a revision');
-const pathOf = (value: unknown): string => plain(value, 'a path').replace(/^$/, '.');
+
+/** A path below the folder of the call: of two others `git diff` would compare the files of the host. */
+function pathOf(value: unknown): string {
+  const path = plain(value, 'a path');
+  const place = normalize(path);
+  if (isAbsolute(place) || place === '..' || place.startsWith(`..${sep}`)) throw outsideWorkspace(path);
+  return path === '' ? '.' : path;
+}
 
 function branchOf(value: unknown): string {
   const name = plain(value, 'a branch');

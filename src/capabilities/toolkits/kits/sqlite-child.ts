@@ -2,10 +2,12 @@
  * The process that runs one SQL statement: reads a job from standard input, writes the answer to standard output, ends. Started by
  * `sqlite-run.ts`, which ends it when it takes too long.
  *
- * No other file is opened: ATTACH, VACUUM INTO, extensions and most pragmas are refused, and a link in the file's place is.
+ * No other file is opened: ATTACH, VACUUM INTO, extensions and most pragmas are refused, a link in the place of the file or its log is,
+ * and a journal that a change would play back first, because it may name any file of the host, which is deleted then.
  */
-import { lstatSync } from 'node:fs';
+import { closeSync, constants as constantsOfFiles, lstatSync, openSync, readSync } from 'node:fs';
 import { constants, DatabaseSync, type SQLInputValue } from 'node:sqlite';
+import { Worker } from 'node:worker_threads';
 
 export interface ChildJob {
   /** In the working directory. */
@@ -27,7 +29,17 @@ export interface Rows {
 export type ChildAnswer = { readonly rows: Rows } | { readonly error: string; readonly reason: string };
 
 const MAX_MEMORY = 256 * 1024 * 1024;
+/** Memory of the whole process. */
+const MAX_RSS = 512 * 1024 * 1024;
+const WATCH_MS = 20;
+/** Ends this process when it has too much memory: SQLite as Node has it does not count its own, and blocks the main thread. */
+const WATCH = `setInterval(() => {
+  if (process.memoryUsage.rss() > ${MAX_RSS}) process.kill(process.pid, 'SIGKILL');
+}, ${WATCH_MS})`;
 const BUSY_MS = 5_000;
+const POLL_MS = 20;
+/** Longest message of SQLite that is passed on: it repeats what it does not understand. */
+const MAX_MESSAGE = 256;
 /** They tell of the schema. */
 const PRAGMAS = new Set([
   'table_info',
@@ -40,7 +52,6 @@ const PRAGMAS = new Set([
   'foreign_key_check',
   'integrity_check',
   'quick_check',
-  'database_list',
   'user_version',
   'encoding',
   'page_count',
@@ -61,13 +72,18 @@ function run({ file, writes, sql, parameters, maxRows, maxBytes }: ChildJob): Ro
   const path = `./${file}`;
   const stats = lstatSync(path, { throwIfNoEntry: false });
   if (stats !== undefined && !stats.isFile()) throw new Error('not a file');
+  for (const suffix of ['-wal', '-shm', '-journal']) {
+    if (lstatSync(path + suffix, { throwIfNoEntry: false })?.isFile() === false) throw new Error('not a file');
+  }
+  if (writes) mustHaveNoJournal(`${path}-journal`);
   const database = new DatabaseSync(path, {
     readOnly: !writes,
     timeout: BUSY_MS,
     allowExtension: false,
     defensive: true,
   });
-  database.exec(`PRAGMA hard_heap_limit = ${MAX_MEMORY}; PRAGMA trusted_schema = OFF;`);
+  // What is sorted or stored for a moment counts as memory, and fills no disk.
+  database.exec(`PRAGMA hard_heap_limit = ${MAX_MEMORY}; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;`);
   database.setAuthorizer(authorize);
   const statement = database.prepare(sql);
   if (!isOnlyComment(sql.slice(statement.sourceSQL.length)))
@@ -82,12 +98,49 @@ function run({ file, writes, sql, parameters, maxRows, maxBytes }: ChildJob): Ro
   const rows: Record<string, unknown>[] = [];
   let bytes = 0;
   for (const row of statement.iterate(...bound)) {
+    // Before it is copied as text.
+    const size = Object.values(row as object).reduce<number>((sum, value) => sum + sizeOf(value), 0);
+    if (bytes + size > maxBytes) return { columns, rows, truncated: true, changes: 0 };
     const shown = Object.fromEntries(Object.entries(row as object).map(([name, value]) => [name, plain(value)]));
     bytes += JSON.stringify(shown).length;
     if (rows.length === maxRows || bytes > maxBytes) return { columns, rows, truncated: true, changes: 0 };
     rows.push(shown);
   }
   return { columns, rows, truncated: false, changes: 0 };
+}
+
+const sizeOf = (value: unknown): number =>
+  typeof value === 'string' ? value.length : value instanceof Uint8Array ? value.byteLength : 0;
+
+/** Waits for a program that is changing the database. */
+function mustHaveNoJournal(path: string): void {
+  for (const until = Date.now() + BUSY_MS; isUnfinished(path); ) {
+    if (Date.now() > until) {
+      throw new Refusal(
+        'a change of the database is unfinished; open it once with the program that made it',
+        'unfinished_change',
+      );
+    }
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, POLL_MS);
+  }
+}
+
+/** True for a journal whose first byte is not 0: it would be played back. */
+function isUnfinished(path: string): boolean {
+  if (lstatSync(path, { throwIfNoEntry: false }) === undefined) return false;
+  let fd: number;
+  try {
+    fd = openSync(path, constantsOfFiles.O_RDONLY | constantsOfFiles.O_NOFOLLOW);
+  } catch {
+    // Deleted meanwhile.
+    return false;
+  }
+  try {
+    const first = Buffer.alloc(1);
+    return readSync(fd, first, 0, 1, 0) === 1 && first[0] !== 0;
+  } finally {
+    closeSync(fd);
+  }
 }
 
 function plain(value: unknown): unknown {
@@ -116,10 +169,11 @@ let text = '';
 process.stdin.setEncoding('utf8');
 for await (const chunk of process.stdin) text += chunk;
 let answer: ChildAnswer;
+new Worker(WATCH, { eval: true, env: {}, execArgv: [] }).unref();
 try {
   answer = { rows: run(JSON.parse(text) as ChildJob) };
 } catch (thrown) {
   const { message } = thrown as Error;
-  answer = { error: message, reason: thrown instanceof Refusal ? thrown.reason : 'sql' };
+  answer = { error: message.slice(0, MAX_MESSAGE), reason: thrown instanceof Refusal ? thrown.reason : 'sql' };
 }
 process.stdout.write(JSON.stringify(answer));

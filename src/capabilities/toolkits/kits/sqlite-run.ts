@@ -23,13 +23,15 @@ export interface QueryArgs {
 
 const SCHEMA =
   "SELECT type, name, tbl_name AS 'table', sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY type, name";
-/** Memory of JavaScript in the process, MiB. That of SQLite is bounded by its own limit. */
+/** Memory of JavaScript in the process, MiB. The process watches the whole itself. */
 const HEAP_MIB = 128;
 const MAX_ANSWER = 1024 * 1024;
+/** Exit codes of a process that had too much memory: its JavaScript (SIGABRT, SIGTRAP), or all of it (SIGKILL). */
+const NO_MEMORY: readonly number[] = [134, 133, 137];
 
 /**
  * Runs one statement. Fails with `tool_error` (`not_found`, `sql`, `several_statements`, `no_database`, …), `tool_denied` as paths do,
- * and `timeout`.
+ * `timeout`, and `out_of_memory`.
  */
 export async function runQuery(
   kind: 'query' | 'schema' | 'execute',
@@ -70,6 +72,7 @@ export async function runQuery(
     if (timedOut) {
       throw fail('timeout', `the statement was ended after ${time_limit_seconds} s`, { reason: 'time_limit' });
     }
+    if (NO_MEMORY.includes(code)) throw fail('out_of_memory', 'the statement needs more memory than it may have');
     const answer = readAnswer(stdout, code);
     if ('error' in answer) throw fail('tool_error', answer.error, { reason: answer.reason });
     const { rows } = answer;
