@@ -160,6 +160,7 @@ export {
   SkillClient,
   type SkillDescription,
   type SkillFilter,
+  type SkillSandbox,
 } from './capabilities/skill/client.ts';
 export type {
   LlmConfig,

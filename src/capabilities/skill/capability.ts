@@ -12,6 +12,7 @@ export const skill = defineCapability({
   plugin: async (options) => (await import('./plugin.ts')).skillPlugin(options as SkillPluginOptions),
   // What writes there decides what runs with the rights of the next caller.
   trustedPaths: (options, { workspace }) => skillRoots((options as SkillPluginOptions).roots, workspace),
+  check: async (options) => (await import('./check.ts')).checkTier(options as SkillPluginOptions),
   client: async (agent) => new (await import('./client.ts')).SkillClient(agent),
   commands: async () => (await import('./commands.ts')).commands,
   localCommands: async () => (await import('./commands.ts')).localCommands,

@@ -46,11 +46,29 @@ export interface SkillDescription {
   readonly root?: string;
 }
 
+/** What the code of skills runs in. */
+export interface SkillSandbox {
+  readonly tier: 'quickjs' | 'process' | 'bubblewrap';
+  /** Whether it works on that machine; null: the host has not tried it yet. */
+  readonly in_force: boolean | null;
+  /** Why it does not work. */
+  readonly reason?: string;
+  /** Whether a skill in it reaches the network. */
+  readonly network?: 'blocked' | 'open';
+  /** Limits of the system that are in force, by name. */
+  readonly limits?: Readonly<Record<string, number>>;
+}
+
 export class SkillClient {
   readonly #agent: AgentSession;
 
   constructor(agent: AgentSession) {
     this.#agent = agent;
+  }
+
+  /** What the host says about its sandbox now; undefined: a host that says nothing of it. */
+  get sandbox(): SkillSandbox | undefined {
+    return this.#agent.capabilities.get('skill')?.metadata.sandbox as SkillSandbox | undefined;
   }
 
   /** The skills that this principal may use, by name, each in the version that its name means. */

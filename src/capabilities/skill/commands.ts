@@ -30,21 +30,31 @@ async function ls({ agent, terminal, signal }: Context): Promise<undefined> {
       description.split('\n', 1)[0] ?? '',
     ]);
     terminal.table(['SKILL', 'VERSION', 'RUNS', 'DESCRIPTION'], rows);
+    if (rows.some(([, , runs]) => runs === 'code')) terminal.note(`code runs in ${placeOf(client)}`);
   }
   for (const { path, message } of problems) terminal.note(`not loaded: ${path}: ${message}`);
+}
+
+/** The tier of the host, and what is wrong with it. */
+function placeOf({ sandbox }: SkillClient): string {
+  if (sandbox === undefined) return 'a sandbox of the host';
+  return sandbox.in_force === false ? `${sandbox.tier}, which does not work here: ${sandbox.reason}` : sandbox.tier;
 }
 
 async function show(context: Context): Promise<undefined> {
   const { agent, terminal, signal } = context;
   const [name = ''] = wordsOf(context);
-  const found = await new SkillClient(agent).describe(name, { ...version(context), signal });
+  const client = new SkillClient(agent);
+  const found = await client.describe(name, { ...version(context), signal });
   const { skill, files, versions, entry } = found;
   if (terminal.json) {
     terminal.document({ skill, files, versions, entry });
     return;
   }
   terminal.line(`${skill.name} ${skill.version}: ${skill.description}`);
-  terminal.line(entry === null ? 'runs no code: a call returns its instructions' : `runs ${entry}`);
+  terminal.line(
+    entry === null ? 'runs no code: a call returns its instructions' : `runs ${entry} in ${placeOf(client)}`,
+  );
   if (versions.length > 1) terminal.line(`versions: ${versions.join(', ')}`);
   if ((skill.tools ?? []).length > 0) terminal.line(`may call: ${(skill.tools ?? []).join(', ')}`);
   terminal.line(`arguments: ${JSON.stringify(skill.input_schema)}`);

@@ -10,15 +10,13 @@ import { isAbsolute, relative, sep } from 'node:path';
 import type { CallContext } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
 import { grantOf, may } from '../../session/rights.ts';
-import { fail } from '../../wire/errors.ts';
 import { failure } from './errors.ts';
 import { compareVersions, Library, type Skill, type TrustedRoot } from './folder/library.ts';
 import * as messages from './messages.ts';
 import { skillOffer } from './offer.ts';
 import { skillRoots } from './roots.ts';
 import { mayUse, Runs } from './runs.ts';
-import { ProcessSandbox } from './sandbox/process.ts';
-import { QuickJs } from './sandbox/quickjs.ts';
+import { sandboxOf } from './sandbox/choose.ts';
 import type { Sandbox, Tier } from './sandbox/sandbox.ts';
 import type { SkillDefinition } from './skill.schema.ts';
 
@@ -57,15 +55,11 @@ export interface SkillPluginOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
-const DEFAULT_PATH = '/usr/local/bin:/usr/bin:/bin';
 const KI = 1024;
 const MI = KI * KI;
 
 export function skillPlugin(options: SkillPluginOptions = {}): Plugin {
   const { env = process.env, pins = {}, maxResultChars = MI, tier = 'quickjs', view = 'none' } = options;
-  if (view !== 'none' && tier !== 'bubblewrap') {
-    throw fail('config_invalid', 'the option view of the skill plugin needs tier: bubblewrap');
-  }
   const limits = {
     maxSeconds: options.maxSeconds ?? 300,
     maxResultChars,
@@ -77,17 +71,7 @@ export function skillPlugin(options: SkillPluginOptions = {}): Plugin {
   };
   let changed: () => void = () => {};
   let library: Library | undefined;
-  const place = {
-    memoryBytes: options.memoryBytes ?? 64 * MI,
-    // What has a view is made for one run.
-    warm: view === 'none' ? (options.warm ?? 1) : 0,
-    maxMessageChars: maxResultChars,
-  };
-  const sandbox =
-    options.sandbox ??
-    (tier === 'quickjs'
-      ? new QuickJs(place)
-      : new ProcessSandbox({ ...place, tier, maxSeconds: limits.maxSeconds, path: env.PATH ?? DEFAULT_PATH }));
+  const sandbox = options.sandbox ?? sandboxOf(options, env);
   const runs = new Runs(sandbox, limits, view === 'workspace', () => changed());
   const books = (): Library => library as Library;
 

@@ -11,6 +11,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { readProcesses } from '../../../src/base/children/process-table.ts';
 import { PathGuard } from '../../../src/base/workspace/protected-paths.ts';
+import { checkTier } from '../../../src/capabilities/skill/check.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
 import { agentOf, errorOf, put, skillHost, skipTier, tierFacts, until, writeSkill } from './support.ts';
 
@@ -75,6 +76,9 @@ for (const tier of TIERS) {
       ['adding {"a":40}', 'printed'].map((message) => JSON.stringify(['log', { level: 'info', message }])),
     );
     assert.deepEqual(await tierFacts(t, site), { ...(await tierFacts(t, site)), tier, in_force: true });
+    await until(() => agent.skill.sandbox?.in_force === true);
+    const [finding] = await checkTier({ tier });
+    assert.deepEqual([finding?.status, agent.skill.sandbox?.tier], ['ok', tier]);
     assert.match((await errorOf(agent.skill.call('bare'))).message, /the skill has no module lodash/);
     assert.match((await errorOf(agent.skill.call('absent'))).message, /the skill has no file gone\.js/);
     const late = await errorOf(agent.skill.call('later'));
@@ -133,6 +137,9 @@ test('a tier that does not work runs no code, and says why and what to install',
     assert.match(JSON.stringify((await agent.skill.call('text')).data), /Do it/);
     const { in_force, reason } = await tierFacts(t, site);
     assert.equal(in_force, false);
+    await until(() => agent.skill.sandbox?.in_force === false);
+    const [finding] = await checkTier({ tier: 'bubblewrap' }, { PATH: path });
+    assert.deepEqual([finding?.status, finding?.message.endsWith(String(reason))], ['fail', true]);
     return [String(detail.reason), String(reason)];
   };
   const empty = temporaryFolder(t);

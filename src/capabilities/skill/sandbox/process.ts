@@ -31,6 +31,10 @@ const PROCESSORS = 4;
 const START_MS = 30_000;
 /** How long what an ended process has said is still read. */
 const AFTER_EXIT_MS = 1_000;
+/** How long the end of a killed process is waited for before it is searched for. */
+const KILL_WAIT_MS = 2_000;
+/** When another process starts to wait in place of one whose run takes long. */
+const REPLACE_MS = 20;
 /** How long a process waits for its job. */
 const IDLE_MS = 60_000;
 const MAX_STDERR_CHARS = 8 * 1024;
@@ -92,11 +96,10 @@ export class ProcessSandbox implements Sandbox {
     if (this.#closed) throw failure('crash', 'the sandboxes of this host have ended', { reason: 'ended' });
     // A view is that of one run.
     const place = (job.view === undefined ? this.#take() : undefined) ?? this.#start(job.view);
-    try {
-      await place.run(job, conversation, signal);
-    } finally {
-      this.#fill();
-    }
+    // Behind the reply, since a start takes the host's thread for a moment.
+    const fill = (): void => void setImmediate(() => this.#fill());
+    void within(conversation.result, REPLACE_MS, processTimer).then(fill, fill);
+    await place.run(job, conversation, signal);
   }
 
   async close(): Promise<void> {
@@ -280,14 +283,25 @@ class Place {
     clearTimeout(this.#timer);
   }
 
-  /** Kills it with all that it started. Bounded. */
+  /** Kills its group. Bounded. */
   end(): Promise<void> {
     clearTimeout(this.#timer);
-    this.#ending ??= this.#child.started.then(
-      () => this.#child.kill(),
-      () => {},
-    );
+    this.#ending ??= this.#kill();
     return this.#ending;
+  }
+
+  async #kill(): Promise<void> {
+    const child = this.#child;
+    try {
+      await child.started;
+    } catch {
+      return;
+    }
+    if (child.exit !== undefined) return;
+    // Nothing of it is elsewhere: it may start no program, and the view of bubblewrap ends with its first process.
+    child.signal('SIGKILL');
+    const exit = await within(child.exited, KILL_WAIT_MS, processTimer);
+    if (exit === undefined) await child.kill();
   }
 
   /** What a skill wrote there itself; behind it may come what the engine says when it ends. */

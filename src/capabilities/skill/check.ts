@@ -1,0 +1,28 @@
+/** What `handfast doctor` says about the tier that the configuration names: it tries it. Called by `capability.ts`. */
+import type { CapabilityFinding } from '../../packages/capability.ts';
+import { type SandboxChoice, sandboxOf } from './sandbox/choose.ts';
+
+export async function checkTier(
+  options: SandboxChoice,
+  env: Readonly<Record<string, string | undefined>> = process.env,
+): Promise<CapabilityFinding[]> {
+  const { tier } = options;
+  // Without a tier skills with code are no matter of this configuration.
+  if (tier === undefined) return [];
+  const sandbox = sandboxOf({ ...options, warm: 0 }, env);
+  try {
+    const { network } = await sandbox.probe();
+    return [{ status: 'ok', message: `the code of skills runs in ${tier}; network ${network}` }];
+  } catch (error) {
+    const { message } = error as Error;
+    return [
+      {
+        status: 'fail',
+        message: `skills with code do not run: ${tier}: ${message}`,
+        fix: 'choose another `tier`, or make it work',
+      },
+    ];
+  } finally {
+    await sandbox.close();
+  }
+}
