@@ -76,7 +76,9 @@ results["calls of on_output"] = len(called)
 attempt("completed", lambda: procs.status(talks["proc_id"]))
 attempt("write to an ended one", lambda: client.rpc(ProcWriteRequest(proc_id=talks["proc_id"], data="late"), timeout=10))
 
-fails = attempt("spawn one that fails", lambda: procs.spawn(["sh", "-c", "echo oops >&2; exit 3"]))
+# Its client drops events that come right behind the reply, so the program waits.
+fails = attempt("spawn one that fails", lambda: procs.spawn(["sh", "-c", "read line; echo oops >&2; exit 3"]))
+procs.write(fails["proc_id"], "now\n")
 results["output of one that fails"] = wait_for(fails["proc_id"], has_ended)
 attempt("failed", lambda: procs.status(fails["proc_id"]))
 

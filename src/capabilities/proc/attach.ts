@@ -5,7 +5,9 @@
  * Called by `commands.ts` for `handfast proc attach` and `handfast proc run --pty`.
  */
 import { StringDecoder } from 'node:string_decoder';
+import { sleep } from '../../base/sleep.ts';
 import { startAtTerminal } from '../../base/terminal-program.ts';
+import { asError, type HandfastError } from '../../wire/errors.ts';
 import type { OutputPiece, ProcessExit, RemoteProcess, TerminalSize } from './client.ts';
 
 export interface AttachOptions {
@@ -13,8 +15,10 @@ export interface AttachOptions {
   readonly from: number;
   /** True: Ctrl-P Ctrl-Q leaves the process. */
   readonly detaches: boolean;
-  /** Finds the process again over a new session; used when the session was lost. */
+  /** Finds the process again over a new session; used when the session was lost. Tried again where its error is retryable. */
   readonly again: () => Promise<RemoteProcess>;
+  /** True while the connection is lost and tried again. */
+  readonly isLost: () => boolean;
   readonly signal: AbortSignal;
 }
 
@@ -33,6 +37,10 @@ const MODES = '\x1b[?';
 const TAIL = 32;
 /** Sessions that may be lost before anything more is shown. */
 const MAX_LOSSES = 3;
+/** Pauses between attempts to open a session again; each attempt waits for the host by itself. */
+const AGAIN_MS = [1_000];
+/** How often the connection is looked at. */
+const LOOK_MS = 200;
 
 /** The size of the user's terminal. */
 export const terminalSize = (): TerminalSize => ({
@@ -62,6 +70,17 @@ export async function attach(child: RemoteProcess, options: AttachOptions): Prom
   await startAtTerminal('stty -opost </dev/tty', process.env).end();
   stdin.on('data', typed);
   stdout.on('resize', resize);
+  let wasLost = false;
+  const looking = setInterval(() => {
+    if (options.isLost() === wasLost) return;
+    wasLost = !wasLost;
+    // What was written over the screen of the program, and the size that was not passed on.
+    if (!wasLost) void redraw(current).catch(() => {});
+    else
+      stdout.write(
+        `\r\n[the connection is lost and tried again${options.detaches ? '; Ctrl-P Ctrl-Q leaves' : ''}]\r\n`,
+      );
+  }, LOOK_MS);
   let next = options.from;
   try {
     for (let losses = 0; ; ) {
@@ -80,10 +99,17 @@ export async function attach(child: RemoteProcess, options: AttachOptions): Prom
         // The process may run on in a session of its own; what was shown is known by its number.
         if (options.signal.aborted || (thrown as { capability?: string }).capability === 'proc') throw thrown;
         if (++losses > MAX_LOSSES) throw thrown;
-        current = await options.again();
+        try {
+          current = await opened(options, left.signal);
+        } catch (last) {
+          if (left.signal.aborted) return 'detached';
+          throw last;
+        }
+        await redraw(current).catch(() => {});
       }
     }
   } finally {
+    clearInterval(looking);
     stdout.removeListener('resize', resize);
     stdin.removeListener('data', typed);
     keys.stop();
@@ -91,6 +117,21 @@ export async function attach(child: RemoteProcess, options: AttachOptions): Prom
     stdin.destroy();
     stdout.write(shown.undo());
   }
+}
+
+/** The process over a new session, which is opened once the host can be reached. Rejects as `again` does, the last time. */
+async function opened({ again, signal }: AttachOptions, left: AbortSignal): Promise<RemoteProcess> {
+  for (const pauseMs of AGAIN_MS) {
+    try {
+      return await again();
+    } catch (thrown) {
+      if (!asError(thrown).retryable) throw thrown;
+      await sleep(pauseMs, AbortSignal.any([signal, left]));
+      signal.throwIfAborted();
+      left.throwIfAborted();
+    }
+  }
+  return again();
 }
 
 /** Makes the programs of a process draw everything again: they do when their terminal has another size. */
@@ -162,8 +203,8 @@ class Keys {
     while (this.#unsent !== '' && !this.#stopped) {
       const text = this.#unsent;
       this.#unsent = '';
-      // A program that has ended reads nothing more; its end is shown by the output.
-      await this.#send(text).catch(() => {});
+      // A program that has ended reads nothing more; its end is shown by the output. What a lost session took along is rung for.
+      await this.#send(text).catch(({ capability }: HandfastError) => capability === 'proc' || this.#full());
     }
     this.#isSending = false;
   }

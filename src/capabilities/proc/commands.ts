@@ -1,7 +1,7 @@
 /** `handfast proc …`: runs programs at a host, and lists, reads and ends those that run. */
 import type { AgentSession } from '../../agent/agent.ts';
 import type { CapabilityCommand, CommandTerminal } from '../../packages/capability.ts';
-import { asError, fail } from '../../wire/errors.ts';
+import { asError, fail, HandfastError } from '../../wire/errors.ts';
 import { attach, isAtTerminal, redraw, terminalSize } from './attach.ts';
 import { type OutputPiece, ProcClient, type ProcessExit, type ProcessInfo, type RemoteProcess } from './client.ts';
 import { failure } from './errors.ts';
@@ -66,6 +66,16 @@ function secondsOf(value: unknown): number {
 
 const lost = ({ id }: RemoteProcess) => failure('dead', 'the process was ended with its session', { proc_id: id });
 
+/** Says what to do where a process is not found again. */
+function withNextStep(thrown: unknown, { id }: RemoteProcess): HandfastError {
+  const { code, message, detail, retryable, capability } = asError(thrown);
+  const next =
+    capability === 'proc'
+      ? '"handfast proc ls" lists those that run'
+      : `where its host runs, "handfast proc attach ${id.slice(0, 12)}" continues; where it does not, the process has ended with it`;
+  return new HandfastError(code, `${message}; ${next}`, { detail, retryable, capability, cause: thrown });
+}
+
 /** Names the programs that may run, where one may not. */
 function withPrograms(thrown: unknown): never {
   const { code, message, detail } = asError(thrown);
@@ -105,7 +115,8 @@ export const commands: readonly CapabilityCommand[] = [
         .catch(withPrograms);
       if (pty === true && isAtTerminal() && !terminal.json) {
         const again = (): Promise<RemoteProcess> => Promise.reject(lost(child));
-        const end = await attach(child, { from: 0, detaches: false, again, signal });
+        const isLost = (): boolean => agent.state === 'lost';
+        const end = await attach(child, { from: 0, detaches: false, again, isLost, signal });
         if (end === undefined || end === 'detached') throw lost(child);
         return exitCodeOf(end);
       }
@@ -158,14 +169,19 @@ export const commands: readonly CapabilityCommand[] = [
       }
       const opened: AgentSession[] = [];
       const again = async (): Promise<RemoteProcess> => {
-        const other = await openAgent();
-        opened.push(other);
-        return new ProcClient(other).find(child.id, { signal });
+        try {
+          const other = await openAgent();
+          opened.push(other);
+          return await new ProcClient(other).find(child.id, { signal });
+        } catch (thrown) {
+          throw withNextStep(thrown, child);
+        }
       };
+      const isLost = (): boolean => (opened.at(-1) ?? context.agent).state === 'lost';
       try {
         // It may have ended since.
         await redraw(child).catch(() => {});
-        const end = await attach(child, { from, detaches: true, again, signal });
+        const end = await attach(child, { from, detaches: true, again, isLost, signal });
         if (end === undefined) throw lost(child);
         if (end !== 'detached') return exitCodeOf(end);
         terminal.note(`\nleft running: handfast proc attach ${child.id.slice(0, 12)}`);

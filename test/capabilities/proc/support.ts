@@ -58,9 +58,9 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/** Waits until something holds; fails after half a minute. */
+/** Waits until something holds; fails after a minute. */
 export async function until(holds: () => boolean | Promise<boolean>, what: string): Promise<void> {
-  for (let waited = 0; waited < 30_000; waited += 20) {
+  for (let waited = 0; waited < 60_000; waited += 20) {
     if (await holds()) return;
     await pause(20);
   }
