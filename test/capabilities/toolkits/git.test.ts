@@ -1,6 +1,6 @@
 /** The toolkit `git` with real repositories: what it does, and what a repository or a caller cannot make it do. */
 import assert from 'node:assert/strict';
-import { appendFileSync, chmodSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { appendFileSync, chmodSync, existsSync, linkSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { PathGuard } from '../../../src/base/workspace/protected-paths.ts';
@@ -219,4 +219,35 @@ test('pushing, what loses data, and protected paths need what they need', async 
     'tool_denied protected_path',
   );
   assert.equal((await errorOf(agent.tools.call('git_push', { branch: 'main' }))).code, 'unknown_tool');
+});
+
+test('a protected file under another name is neither read nor committed', async (t) => {
+  const { workspace } = repository(t);
+  const outside = folder(t);
+  writeFileSync(join(outside, 'token'), 'secret\n');
+  const host = await toolkitsHost(t, {
+    workspace,
+    builtin: [{ name: 'git' }],
+    principals: [
+      { name: 'some', capabilities: ['tools'], grants: { toolkits: { names: ['git'] } } },
+      { name: 'boss', admin: true },
+    ],
+    pathGuard: new PathGuard([{ path: join(outside, 'token'), kind: 'file', deny: 'all' }]),
+  });
+  const some = await agentOf(t, host, { principal: 'some', enable: ['git'] });
+  // A link to a file that is not protected is none of it.
+  writeFileSync(join(outside, 'plain'), 'plain\n');
+  linkSync(join(outside, 'plain'), join(workspace, 'plain'));
+  assert.equal((await some.tools.call('git_commit', { message: 'x', paths: ['plain'] })).success, true);
+  linkSync(join(outside, 'token'), join(workspace, 'innocent'));
+  const commit = { message: 'x', paths: ['innocent'] };
+  for (const [name, args] of [
+    ['git_commit', commit],
+    ['git_diff', {}],
+    ['git_status', {}],
+  ] as const) {
+    assert.equal(await refusalOf(some.tools.call(name, args)), 'tool_denied protected_path', name);
+  }
+  const boss = await agentOf(t, host, { principal: 'boss', enable: ['git'] });
+  assert.equal((await boss.tools.call('git_commit', commit)).success, true);
 });

@@ -5,11 +5,13 @@
  * credential helpers, aliases and submodules are switched off, the configuration of the user and of the system is not read, and
  * values of a caller are never options. Repositories whose metadata is outside the workspace are refused.
  */
-import { existsSync, realpathSync } from 'node:fs';
+import { existsSync, lstatSync, realpathSync } from 'node:fs';
 import { isAbsolute, join, normalize, relative, sep } from 'node:path';
 import { childEnvironment } from '../../../base/child-environment.ts';
+import { nextTurn } from '../../../base/next-turn.ts';
 import { type ProgramEnd, runProgram } from '../../../base/program.ts';
 import { fileFailure, outsideWorkspace, shown } from '../../../base/workspace/file-error.ts';
+import type { PathGuard } from '../../../base/workspace/protected-paths.ts';
 import { holdDirectory, locate } from '../../../base/workspace/workspace-path.ts';
 import type { CallContext } from '../../../host/context.ts';
 import { fail } from '../../../wire/errors.ts';
@@ -26,6 +28,9 @@ export interface GitOutput {
 type Args = Readonly<Record<string, unknown>>;
 
 const MAX_OUTPUT = 256 * 1024;
+/** Bytes of the paths of a repository whose files are checked, and how many are checked in one turn of the event loop. */
+const MAX_LISTED = 16 * 1024 * 1024;
+const FILES_PER_TURN = 500;
 const TIMEOUT_MS = 60_000;
 const TERMINATE_MS = 1_000;
 
@@ -185,7 +190,7 @@ export async function runGit(command: GitCommand, args: Args, context: CallConte
   const release = await context.acquireProcess(context.signal);
   try {
     const cwd = directory.realPath;
-    const run: Run = (words, protocol = '') => start(words, cwd, context, protocol);
+    const run: Run = (words, options = {}) => start(words, cwd, context, options);
     await mustBeWithin(run, context);
     await mustNotRunCode(run);
     const target =
@@ -198,7 +203,7 @@ export async function runGit(command: GitCommand, args: Args, context: CallConte
     const { words } = make(args, { ...(target !== undefined && { target }) });
     if (command === 'push') await mustNotHave(run, USES_FILES, 'uses files of the host', 'repository_uses_files');
     const protocol = command === 'push' ? await protocolOf(run, args) : '';
-    const end = await run(words, protocol);
+    const end = await run(words, { protocol });
     context.signal.throwIfAborted();
     if (end.timedOut) throw fail('timeout', `git did not end within ${TIMEOUT_MS / 1000} s`, { reason: 'time_limit' });
     if (end.code !== 0) throw gitFailed(end, context);
@@ -210,10 +215,22 @@ export async function runGit(command: GitCommand, args: Args, context: CallConte
   }
 }
 
-/** Runs git. Without a protocol it reaches no other machine. */
-type Run = (words: readonly string[], protocol?: string) => Promise<ProgramEnd>;
+interface RunOptions {
+  /** Without one it reaches no other machine. */
+  readonly protocol?: string;
+  /** Bytes of output. Default 256 KiB. */
+  readonly maxOutput?: number;
+}
 
-function start(words: readonly string[], cwd: string, context: CallContext, protocol: string): Promise<ProgramEnd> {
+/** Runs git. */
+type Run = (words: readonly string[], options?: RunOptions) => Promise<ProgramEnd>;
+
+function start(
+  words: readonly string[],
+  cwd: string,
+  context: CallContext,
+  { protocol = '', maxOutput = MAX_OUTPUT }: RunOptions,
+): Promise<ProgramEnd> {
   const settings = Object.entries(SAFE);
   const author = context.session.agentId.replaceAll(/[^\w .@-]/g, '') || 'agent';
   const env: Record<string, string> = {
@@ -249,7 +266,7 @@ function start(words: readonly string[], cwd: string, context: CallContext, prot
     signal: context.signal,
     timeoutMs: TIMEOUT_MS,
     terminateMs: TERMINATE_MS,
-    maxStdoutBytes: MAX_OUTPUT,
+    maxStdoutBytes: maxOutput,
   });
 }
 
@@ -278,7 +295,23 @@ async function mustBeWithin(run: Run, { workspace, pathGuard }: CallContext): Pr
   pathGuard?.refresh();
   const top = realpathSync(tree);
   if (pathGuard?.present().some(({ path }) => path.startsWith(`${top}/`))) {
-    throw fail('tool_denied', 'this repository has protected paths in it', { reason: 'protected_path' });
+    throw holdsProtected();
+  }
+  if (pathGuard !== undefined) await mustHoldNoOtherName(run, top, pathGuard);
+}
+
+const holdsProtected = () =>
+  fail('tool_denied', 'this repository has protected paths in it', { reason: 'protected_path' });
+
+/** No file that git would read is a protected one under another name: a hard link, which no path tells. */
+async function mustHoldNoOtherName(run: Run, top: string, guard: PathGuard): Promise<void> {
+  const words = ['-C', top, 'ls-files', '-z', '--cached', '--others', '--exclude-standard'];
+  const { stdout, truncated } = await run(words, { maxOutput: MAX_LISTED });
+  if (truncated) throw fail('tool_denied', 'this repository has too many files to be checked', { reason: 'too_large' });
+  for (const [at, name] of stdout.split('\0').entries()) {
+    if (at % FILES_PER_TURN === FILES_PER_TURN - 1) await new Promise<void>(nextTurn);
+    const stats = lstatSync(join(top, name), { throwIfNoEntry: false });
+    if (stats?.isFile() && stats.nlink > 1 && guard.opened(stats) === 'all') throw holdsProtected();
   }
 }
 
