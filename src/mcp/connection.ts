@@ -11,12 +11,14 @@ import { sleep } from '../base/sleep.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { AskedCallers, type McpAllowed, type McpAnswerer, type McpAsk } from './asks.ts';
 import type { McpAuthorization } from './authorization.ts';
+import { cutOff, isCutOff, isRefusedLink, watched } from './cut-off.ts';
 import type {
   McpAddress,
   McpCompleted,
   McpCompletion,
   McpContents,
   McpInfo,
+  McpLogLevel,
   McpProgress,
   McpPrompt,
   McpPromptText,
@@ -35,6 +37,7 @@ import {
   type McpSdk,
   type Transport,
 } from './sdk.ts';
+import { callAsTask, needsTask, type TaskRequest } from './tasks.ts';
 
 const CLIENT = { name: 'handfast', version: '1.0.0' };
 /** How long a server that was asked to end may take before SIGTERM, and before SIGKILL. */
@@ -67,6 +70,8 @@ export interface ConnectOptions {
   readonly authorization?: McpAuthorization | undefined;
   /** The generation of the protocol that it spoke last. Default: not known. */
   readonly era?: EraStore | undefined;
+  /** The least level of messages that the server is to send. Default: it decides. */
+  readonly logLevel?: McpLogLevel | undefined;
   /** Gets each connection before it is opened. */
   readonly onAttempt?: (attempt: McpConnection) => void;
   /** Gets each notification that belongs to no call. */
@@ -83,7 +88,17 @@ export interface ConnectOptions {
  */
 export async function connectMcp(
   server: McpAddress,
-  { cwd, signal, allowed, authorization, era = memoryEra(), onAttempt, onNotification, onDoubt }: ConnectOptions,
+  {
+    cwd,
+    signal,
+    allowed,
+    authorization,
+    era = memoryEra(),
+    logLevel,
+    onAttempt,
+    onNotification,
+    onDoubt,
+  }: ConnectOptions,
 ): Promise<McpConnection> {
   const sdk = await loadMcpClient();
   const known = await era.read();
@@ -96,6 +111,7 @@ export async function connectMcp(
       await attempt.open(sdk, mode, onNotification);
       isOpen = true;
       await attempt.listTools(signal);
+      if (logLevel !== undefined) await attempt.log(sdk, logLevel, signal);
       if (attempt.era !== known) await era.write(attempt.era);
       return attempt;
     } catch (thrown) {
@@ -146,6 +162,9 @@ export class McpConnection {
   /** Requests over HTTP that got no response, by their errors: true where the server may have received it. */
   readonly #unanswered = new WeakMap<object, boolean>();
   readonly #onDoubt: ConnectOptions['onDoubt'];
+  /** Tools that are called as tasks. */
+  #tasks: ReadonlySet<string> = new Set();
+  #logMeta: Readonly<Record<string, unknown>> | undefined;
   #client: Client | undefined;
   #listening: Listening | undefined;
   #stderr: () => string = () => '';
@@ -266,7 +285,22 @@ export class McpConnection {
     if (client?.getServerCapabilities()?.tools === undefined) return this.tools;
     const { tools } = await orAborted(client.listTools(undefined, { signal }), signal);
     this.tools = namedOnce(bounded(tools, 'tools') as readonly McpTool[]);
+    const hasTasks =
+      this.era === 'sessions' && client.getServerCapabilities()?.tasks?.requests?.tools?.call !== undefined;
+    this.#tasks = new Set(hasTasks ? this.tools.filter(needsTask).map(({ name }) => name) : []);
     return this.tools;
+  }
+
+  /**
+   * The server sends messages of this level and above from now on, where it sends any. Rejects as a request does.
+   * @internal
+   */
+  async log(sdk: McpSdk, level: McpLogLevel, signal: AbortSignal): Promise<void> {
+    const client = this.#client as Client;
+    if (client.getServerCapabilities()?.logging === undefined) return;
+    // Without sessions each call says it.
+    if (this.era === 'stateless') this.#logMeta = { [sdk.LOG_LEVEL_META_KEY]: level };
+    else await orAborted(client.setLoggingLevel(level, { signal }), signal);
   }
 
   /** Its resources, all pages; none where it has no such capability. */
@@ -351,7 +385,12 @@ export class McpConnection {
   ): Promise<McpResult> {
     const settings = { signal, timeout, resetTimeoutOnProgress: true, ...(onProgress && { onprogress: onProgress }) };
     const client = this.#client as Client;
-    const calling = () => client.callTool({ name, arguments: { ...args } }, settings) as Promise<McpResult>;
+    const request: TaskRequest = (method, params, until) =>
+      client.request({ method, params }, anyResult, { signal: until, timeout });
+    const meta = this.#logMeta && { _meta: this.#logMeta };
+    const calling = this.#tasks.has(name)
+      ? () => callAsTask(request, name, args, { signal, timeoutMs: timeout, onProgress })
+      : () => client.callTool({ name, arguments: { ...args }, ...meta }, settings) as Promise<McpResult>;
     return orAborted(answerer === undefined ? calling() : this.#callers.during(answerer, calling), signal);
   }
 
@@ -505,41 +544,10 @@ export class McpConnection {
 const bearerOf = (headers: unknown): string | undefined =>
   new Headers(headers as ConstructorParameters<typeof Headers>[0]).get('authorization')?.replace(/^Bearer /, '');
 
-const CUT_OFF = 'the response ended before its result';
-
-/** In place of a response whose stream ended: an error for its request, so that the caller does not wait. */
-const cutOff = (id: string | number): Message => ({
-  jsonrpc: '2.0',
-  id,
-  error: { code: -32_603, message: CUT_OFF, data: CUT_OFF },
-});
-
-const isCutOff = (thrown: object): boolean => (thrown as { readonly data?: unknown }).data === CUT_OFF;
-
-/** The connection was refused, so nothing was sent. */
-const isRefusedLink = (thrown: unknown): boolean =>
-  (thrown as { readonly cause?: { readonly code?: unknown } }).cause?.code === 'ECONNREFUSED';
-
-/** The response, whose end is reported, however it ends. */
-function watched(response: Response, onEnd: () => void): Response {
-  const { body, status, headers } = response;
-  if (body === null) return response;
-  const reader = body.getReader();
-  const read = async (controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {
-    try {
-      const { done, value } = await reader.read();
-      if (!done) return controller.enqueue(value);
-      controller.close();
-    } catch (thrown) {
-      controller.error(thrown);
-    }
-    onEnd();
-  };
-  return new Response(new ReadableStream({ pull: read, cancel: (reason) => reader.cancel(reason) }), {
-    status,
-    headers,
-  });
-}
+/** Results of requests that are checked where they are used. */
+const anyResult = {
+  '~standard': { version: 1, vendor: 'handfast', validate: (value: unknown) => ({ value }) },
+} as const;
 
 function bounded<T>(entries: readonly T[], what: string): readonly T[] {
   if (entries.length <= MAX_ENTRIES) return entries;

@@ -22,6 +22,8 @@ export interface McpTool {
   readonly outputSchema?: Readonly<Record<string, unknown>>;
   /** Hints of the server about what the tool does; nothing holds it to them. */
   readonly annotations?: Readonly<Record<string, unknown>>;
+  /** `taskSupport`: whether a call becomes a task. */
+  readonly execution?: { readonly taskSupport?: string };
 }
 
 /** The result of a call, as the Model Context Protocol has it. */
@@ -90,6 +92,9 @@ export interface McpProgress {
   readonly total?: number | undefined;
   readonly message?: string | undefined;
 }
+
+/** The levels of messages of a server, the least first, as syslog has them. */
+export type McpLogLevel = 'debug' | 'info' | 'notice' | 'warning' | 'error' | 'critical' | 'alert' | 'emergency';
 
 /** What a server says of itself. */
 export interface McpInfo {

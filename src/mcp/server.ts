@@ -12,7 +12,7 @@ import { asError, fail, HandfastError } from '../wire/errors.ts';
 import type { McpAllowed } from './asks.ts';
 import type { McpAuthorization } from './authorization.ts';
 import { connectMcp, type McpCallOptions, type McpConnection } from './connection.ts';
-import type { McpAddress, McpHealth, McpInfo, McpResult, McpState } from './definition.ts';
+import type { McpAddress, McpHealth, McpInfo, McpLogLevel, McpResult, McpState } from './definition.ts';
 import { type EraStore, memoryEra } from './era.ts';
 import { acceptTools, memoryPins, type PinnedTool, type PinStore, pinned } from './tool-pins.ts';
 
@@ -28,6 +28,8 @@ export interface McpServerOptions {
   readonly acquire?: (signal: AbortSignal) => Promise<(() => void) | undefined>;
   /** Starts a lost server again by itself, not only with its next use. */
   readonly keepRunning?: boolean;
+  /** The least level of messages that the server is to send, which are notifications. Default: it decides. */
+  readonly logLevel?: McpLogLevel | undefined;
   /** What the server may ask. Default nothing. */
   readonly allowed?: McpAllowed | undefined;
   /** The health or the tools have changed. */
@@ -146,10 +148,15 @@ export class McpServer {
           await this.#lost(connection, needed, 'needs_auth');
           throw needed;
         }
+        const hasRun = asError(thrown).detail.may_have_run === true;
         if (connection.expired) {
           // Not done, by what the server says; a new session is opened once.
           await this.#lost(connection, fail('connection_lost', 'the server no longer knows the session'));
-          if (isFirst) continue;
+          if (isFirst && !hasRun) continue;
+        }
+        if (hasRun) {
+          void this.#check(connection);
+          throw thrown;
         }
         const mayHaveRun = connection.mayHaveReceived(thrown);
         if (mayHaveRun === false) {
@@ -218,7 +225,16 @@ export class McpServer {
   }
 
   async #started(): Promise<McpConnection> {
-    const { address, cwd, startTimeoutMs = START_MS, acquire, allowed, authorization, onNotification } = this.#options;
+    const {
+      address,
+      cwd,
+      startTimeoutMs = START_MS,
+      acquire,
+      allowed,
+      authorization,
+      logLevel,
+      onNotification,
+    } = this.#options;
     const late = AbortSignal.timeout(startTimeoutMs);
     const signal = AbortSignal.any([late, this.#stop.signal]);
     this.#become('starting');
@@ -233,6 +249,7 @@ export class McpServer {
         allowed,
         authorization,
         era: this.#era,
+        logLevel,
         onAttempt: (each) => {
           attempt = each;
         },

@@ -1,5 +1,6 @@
 // An MCP server of the generation without sessions alone (2026-07-28), of the official kind, on stdio. The tool `touch` changes
-// the resource modern:notes, `grow` adds a tool, `greet` asks a person for a name, `think` a model; `count` makes progress until it is cancelled.
+// the resource modern:notes, `grow` adds a tool, `greet` asks a person for a name, `think` a model; `count` makes progress until it is cancelled,
+// and `say` sends two messages.
 import { appendFileSync } from 'node:fs';
 import { acceptedContent, inputRequired, inputResponse, McpServer } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
@@ -12,7 +13,11 @@ const schema = { type: 'object', properties: { name: { type: 'string' } }, requi
 
 serveStdio(
   () => {
-    const capabilities = { resources: { subscribe: true, listChanged: true }, tools: { listChanged: true } };
+    const capabilities = {
+      resources: { subscribe: true, listChanged: true },
+      tools: { listChanged: true },
+      logging: {},
+    };
     const server = new McpServer({ name: 'modern', version: '1.0.0' }, { capabilities });
     server.registerResource('notes', 'modern:notes', {}, (uri) => ({ contents: [{ uri: uri.href, text: 'notes' }] }));
     server.registerTool('touch', { description: 'touch' }, async () => {
@@ -44,6 +49,11 @@ serveStdio(
       }
       console.error('modern server: cancelled');
       return text('cancelled');
+    });
+    server.registerTool('say', { description: 'say' }, async ({ mcpReq }) => {
+      await mcpReq.log('info', 'said');
+      await mcpReq.log('error', 'loud');
+      return text('said');
     });
     return server;
   },

@@ -68,6 +68,18 @@ const server = group(
     per_session: flag('Each session has its own, which ends with it. Else all sessions share one.', false),
     start_timeout_s: optional(integer('Longest start with the list of tools. Default 60.', [1, 3600])),
     timeout_s: optional(integer('Longest call without progress. Default 300.', [1, 86_400])),
+    log_level: optional(
+      choice('The least level of its messages, which go to the log of the host and to agents. Left out: it decides.', [
+        'debug',
+        'info',
+        'notice',
+        'warning',
+        'error',
+        'critical',
+        'alert',
+        'emergency',
+      ]),
+    ),
     disabled: flag('Listed, but not used.', false),
     may_ask: list(
       { default: [], description: 'What it may ask: the agent whose call runs, and for the workspace as its root.' },

@@ -5,6 +5,7 @@
  * configuration and in the grants of principals.
  * @see docs/mcp.md
  */
+import { type Log, silentLog } from '../../base/log.ts';
 import type { CallContext, SessionView } from '../../host/context.ts';
 import { definePlugin, type Handler, handle, type Plugin } from '../../host/plugin.ts';
 import { may } from '../../session/rights.ts';
@@ -49,6 +50,9 @@ const MAX_ASK_TOKENS = 100_000;
 const ASK_TIMEOUT_S = 120;
 /** Goes to those who subscribed to the resource. */
 const UPDATED = 'notifications/resources/updated';
+/** Goes to the log, too. */
+const MESSAGE = 'notifications/message';
+const MAX_LOGGED = 500;
 
 /** The plugin of `mcp`, and that of the tools of its servers. Throws `config_invalid`. */
 export function mcpPlugins(options: McpOptions = {}): readonly [mcp: Plugin, tools: Plugin] {
@@ -73,8 +77,10 @@ export function mcpPlugins(options: McpOptions = {}): readonly [mcp: Plugin, too
   const running = (): Servers => servers as Servers;
 
   const contents = new Contents(running);
+  let log: Log = silentLog;
   const notify = (instance: Instance, method: string, params: Readonly<Record<string, unknown>>): void => {
     const { spec, session } = instance;
+    if (method === MESSAGE) logMessage(log, spec.id, params);
     const content = { server_id: spec.id, method, params };
     if (method === UPDATED) {
       for (const each of contents.subscribers(instance, String(params.uri))) each.push(messages.serverPush, content);
@@ -91,6 +97,7 @@ export function mcpPlugins(options: McpOptions = {}): readonly [mcp: Plugin, too
     grant: mcpOffer.grant,
     metadata: mcpOffer.metadata,
     async start(context) {
+      ({ log } = context);
       const folder = () => context.dataFolder();
       const files = { pins: new PinFile(folder), eras: new EraFile(folder) };
       const configured = settings.map((each) => configuredServer(each, context.workspace, files, env));
@@ -206,6 +213,14 @@ function withServers(tools: ToolsPlugin, servers: () => Servers): ToolsPlugin {
   }
 
   return { ...tools, methods: wrapped };
+}
+
+/** A message of a server in the log of the host, at the nearest level that it has. */
+function logMessage(log: Log, server: string, { level, logger, data }: Readonly<Record<string, unknown>>): void {
+  const known: Readonly<Record<string, keyof Log>> = { debug: 'debug', info: 'info', notice: 'info', warning: 'warn' };
+  const text = typeof data === 'string' ? data : (JSON.stringify(data) ?? '');
+  const fields = { server, ...(typeof logger === 'string' && { logger: logger.slice(0, 64) }) };
+  log[known[String(level)] ?? 'error'](`message of an MCP server: ${text.slice(0, MAX_LOGGED)}`, fields);
 }
 
 const nameOf = ({ tool_name = '' }: Partial<ToolCallReq>): string => tool_name;

@@ -12,7 +12,7 @@ import type { CallContext, SessionView } from '../../host/context.ts';
 import type { McpAnswerer } from '../../mcp/asks.ts';
 import type { McpAuthorization } from '../../mcp/authorization.ts';
 import type { McpCallOptions } from '../../mcp/connection.ts';
-import type { McpAddress } from '../../mcp/definition.ts';
+import type { McpAddress, McpLogLevel } from '../../mcp/definition.ts';
 import type { EraStore } from '../../mcp/era.ts';
 import { McpServer } from '../../mcp/server.ts';
 import type { PinStore } from '../../mcp/tool-pins.ts';
@@ -49,6 +49,8 @@ export interface ServerSpec {
   readonly keepRunning: boolean;
   readonly startTimeoutMs?: number | undefined;
   readonly timeoutMs: number;
+  /** The least level of its messages. Default: it decides. */
+  readonly logLevel?: McpLogLevel | undefined;
   /** What it may ask the agent whose call runs. */
   readonly mayAsk: readonly Question[];
   /** The folder that it is shown as its root, where it may ask for it. */
@@ -237,6 +239,7 @@ export class Servers {
       keepRunning: spec.keepRunning,
       pins: spec.pins,
       era: spec.era,
+      logLevel: spec.logLevel,
       allowed: {
         sampling: spec.mayAsk.includes('sampling'),
         elicitation: spec.mayAsk.includes('elicitation'),

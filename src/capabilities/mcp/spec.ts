@@ -9,7 +9,7 @@ import { childEnvironment } from '../../base/child-environment.ts';
 import { handfastHome } from '../../base/handfast-home.ts';
 import { outsideWorkspace } from '../../base/workspace/file-error.ts';
 import { McpAuthorization, type OAuthSettings } from '../../mcp/authorization.ts';
-import type { McpAddress } from '../../mcp/definition.ts';
+import type { McpAddress, McpLogLevel } from '../../mcp/definition.ts';
 import { memoryEra } from '../../mcp/era.ts';
 import { SignInFile } from '../../mcp/sign-in-file.ts';
 import { memoryPins } from '../../mcp/tool-pins.ts';
@@ -41,6 +41,7 @@ export interface ServerSettings {
   readonly perSession?: boolean;
   readonly startTimeoutS?: number | undefined;
   readonly timeoutS?: number | undefined;
+  readonly logLevel?: McpLogLevel | undefined;
   readonly disabled?: boolean;
   readonly mayAsk?: readonly Question[];
 }
@@ -92,6 +93,7 @@ export function configuredServer(
     keepRunning: required,
     startTimeoutMs: startTimeoutS === undefined ? undefined : startTimeoutS * 1_000,
     timeoutMs: timeoutS * 1_000,
+    logLevel: settings.logLevel,
     mayAsk,
     root: workspace,
     pins: pins.of(key),
