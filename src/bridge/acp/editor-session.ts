@@ -100,8 +100,9 @@ export class EditorSession {
     this.cwd = state.cwd;
     this.#parts = parts;
     this.#state = state;
-    const notices = parts.capabilities.session?.notices != null;
-    this.#updates = new SessionUpdates({ cwd: state.cwd, settings: state.settings, notices });
+    const { notices, compaction } = parts.capabilities.session ?? {};
+    const shown = { notices: notices != null, compactions: compaction != null };
+    this.#updates = new SessionUpdates({ cwd: state.cwd, settings: state.settings, ...shown });
   }
 
   /** True while a prompt of the editor has no reply. */
@@ -127,6 +128,9 @@ export class EditorSession {
   opened(): void {
     this.#opened.resolve();
     const { control, client, capabilities, lends, note } = this.#parts;
+    const { title, updatedAt } = this.#state;
+    // Later titles come as events; this one was given before.
+    if (title !== '') this.notify({ sessionUpdate: 'session_info_update', title, updatedAt }).catch(() => {});
     if (!lends) return;
     const showTerminal: EditorLoan['showTerminal'] = (command, id) => this.#showTerminal(command, id);
     const loan = { sessionId: this.id, cwd: this.cwd, control, client, capabilities, showTerminal, note };

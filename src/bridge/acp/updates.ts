@@ -51,6 +51,8 @@ export interface UpdatesOptions {
   readonly settings: SessionSettings;
   /** The editor shows notices. */
   readonly notices: boolean;
+  /** The editor shows compressions of the context. */
+  readonly compactions: boolean;
 }
 
 export class SessionUpdates {
@@ -65,10 +67,14 @@ export class SessionUpdates {
   #used = 0;
   #costUsd: number | undefined;
   #usageSent = '';
+  readonly #compactions: boolean;
+  /** The compression of the context that runs. */
+  #compaction: string | undefined;
 
-  constructor({ cwd, settings, notices }: UpdatesOptions) {
+  constructor({ cwd, settings, notices, compactions }: UpdatesOptions) {
     this.#cwd = cwd;
     this.#notices = notices;
+    this.#compactions = compactions;
     this.#mode = modeOf(settings);
   }
 
@@ -120,6 +126,12 @@ export class SessionUpdates {
         return this.#replaying ? [] : [{ sessionUpdate: 'session_info_update', title: event.payload.title }];
       case 'session.configured':
         return this.#configured(event.payload.settings);
+      case 'compaction.started':
+        return this.#compacts(`compaction-${event.seq}`);
+      case 'compaction.completed':
+        return this.#compacted('completed');
+      case 'compaction.failed':
+        return this.#compacted('failed', event.payload.message);
       case 'session.status':
         return event.payload.detail?.retry === undefined ? [] : this.#notice('warning', event.payload.status_label);
       case 'session.completed':
@@ -242,6 +254,20 @@ export class SessionUpdates {
     return [{ sessionUpdate: 'current_mode_update', currentModeId: mode }];
   }
 
+  #compacts(compactionId: string): SessionUpdate[] {
+    if (!this.#compactions) return [];
+    this.#compaction = compactionId;
+    return [{ sessionUpdate: 'compaction_update', compactionId, status: 'in_progress' }];
+  }
+
+  #compacted(status: 'completed' | 'failed' | 'cancelled', message?: unknown): SessionUpdate[] {
+    const compactionId = this.#compaction;
+    this.#compaction = undefined;
+    if (compactionId === undefined) return [];
+    const error = typeof message === 'string' ? { error: message } : {};
+    return [{ sessionUpdate: 'compaction_update', compactionId, status, ...error }];
+  }
+
   #turn(id = ''): ShownTurn {
     let turn = this.#turns.get(id);
     if (turn === undefined) {
@@ -254,7 +280,9 @@ export class SessionUpdates {
   #ended({ turn_id = '' }: { readonly turn_id?: string }, updatedAt: string): SessionUpdate[] {
     this.#turns.delete(turn_id);
     this.#own.delete(turn_id);
-    return this.#replaying ? [] : [{ sessionUpdate: 'session_info_update', updatedAt }];
+    // A compression that was interrupted ends with its turn.
+    const cancelled = this.#compacted('cancelled');
+    return this.#replaying ? cancelled : [...cancelled, { sessionUpdate: 'session_info_update', updatedAt }];
   }
 
   #message(message: UiMessage, turnId = ''): SessionUpdate[] {

@@ -10,7 +10,8 @@ import type { ControlEvent } from '../../../src/control-client/control-event.ts'
 import type { ModelListResult } from '../../../src/protocol/session-rpc.ts';
 import { NO_USAGE, type UiMessage } from '../../../src/protocol/session-types.ts';
 
-const updates = () => new SessionUpdates({ cwd: '/project', settings: {}, notices: false });
+const updates = (compactions = false) =>
+  new SessionUpdates({ cwd: '/project', settings: {}, notices: false, compactions });
 const event = (type: string, payload: object) =>
   ({ type, timestamp: '', seq: 1, payload: { session_id: 's', turn_id: 't', ...payload } }) as unknown as ControlEvent;
 const answers = (text: string) =>
@@ -24,6 +25,23 @@ test('what a crash took from the stream of an answer is taken from its message',
   told.of(answers('half of '));
   const message: UiMessage = { id: 2, kind: 'assistant', text: 'half of it' };
   assert.deepEqual(texts(told.of(appended(message))), [['agent_message_chunk', 'it']]);
+});
+
+test('a compression of the context is shown from its beginning to its end, where the editor shows such', () => {
+  const started = event('compaction.started', { reason: 'auto' });
+  const ends = [event('compaction.completed', {}), event('compaction.failed', { message: 'no room' })];
+  ends.push(event('session.interrupted', { stop_reason: 'interrupted' }));
+  const seen = ends.map((end) => {
+    const told = updates(true);
+    return [...told.of(started), ...told.of(end)].filter((one) => one.sessionUpdate === 'compaction_update');
+  });
+  const begun = { sessionUpdate: 'compaction_update', compactionId: 'compaction-1', status: 'in_progress' };
+  assert.deepEqual(seen, [
+    [begun, { ...begun, status: 'completed' }],
+    [begun, { ...begun, status: 'failed', error: 'no room' }],
+    [begun, { ...begun, status: 'cancelled' }],
+  ]);
+  assert.deepEqual(updates().of(started), []);
 });
 
 test('messages whose events are lost are sent when the session is loaded, in their order', () => {

@@ -51,6 +51,8 @@ test('a session is loaded with its whole past as it was sent when it happened, a
     ],
   );
   assert.ok(second.updates.length < 25, `streamed text is sent in larger pieces, not in ${second.updates.length}`);
+  const title = 'think "hm" then read notes.txt and count its lines';
+  await second.until(() => second.told('session_info_update').some((info) => info.title === title));
   await second.prompt(sessionId, 'say "onwards"');
   assert.equal(shown(second, sessionId).at(-1), 'agent_message: onwards');
 });

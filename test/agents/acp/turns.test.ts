@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { NO_USAGE } from '../../../src/protocol/session-types.ts';
 import { FakeSessionLog } from '../../control/support/fake-session-log.ts';
 import { FakeTurn, inShort } from '../../control/support/fake-turn.ts';
-import { calls, OPTIONS, says, scriptedAgent } from './scripted-agent.ts';
+import { type AgentStep, calls, OPTIONS, says, scriptedAgent } from './scripted-agent.ts';
 
 test('an agent is started where the session works, told who we are, and its answer and thoughts are streamed', async () => {
   await using agent = scriptedAgent({
@@ -287,6 +287,23 @@ test('embedded resources, links, pictures and audio of an agent are text and nam
   const words = ['of a file', '[b.txt](file:///b.txt)', '[file:///c.bin]', '[audio: audio/wav]'];
   assert.equal(turn.answerText, words.join(''));
   assert.deepEqual(turn.deedsOf('done')[0]?.done.result, { text: words.join('\n') });
+});
+
+test('the title of an agent names the session until a user does', async () => {
+  const named = (title: string): AgentStep => ({ update: { sessionUpdate: 'session_info_update', title } });
+  await using agent = scriptedAgent({
+    prompts: [[named(' A good\n title ')], [named('A better title')], [named('Third')]],
+  });
+  const log = new FakeSessionLog();
+  const title = async (text: string): Promise<string> => {
+    await agent.backend.run(new FakeTurn({ log, text }));
+    return log.record.title;
+  };
+  log.emit('session.renamed', { title: 'do it' });
+  assert.equal(await title('do it, and more'), 'A good title');
+  assert.equal(await title('then this'), 'A better title');
+  log.emit('session.renamed', { title: 'mine' });
+  assert.equal(await title('and that'), 'mine');
 });
 
 test('images are passed on to an agent that takes them, and refused in words for one that does not', async () => {

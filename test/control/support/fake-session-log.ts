@@ -72,6 +72,7 @@ export class FakeSessionLog implements SessionLog {
     if (type === 'session.status') {
       this.record.statusLabel = (payload as SessionEventPayloads['session.status']).status_label;
     }
+    if (type === 'session.renamed') this.record.title = (payload as SessionEventPayloads['session.renamed']).title;
     if (type === 'session.configured') {
       const { settings } = payload as SessionEventPayloads['session.configured'];
       this.record.settings = { ...this.record.settings, ...settings };

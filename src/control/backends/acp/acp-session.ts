@@ -34,6 +34,11 @@ export interface AgentSessionOptions extends Omit<AgentConversationOptions, 'cli
   readonly toolboxOf?: ((turn: Turn) => Toolbox) | undefined;
 }
 
+/** Longest title of an agent, in characters. */
+const MAX_TITLE_CHARACTERS = 120;
+
+const oneLine = (text: string): string => text.trim().replace(/\s+/g, ' ');
+
 /** The turn that runs. */
 interface Running {
   readonly turn: Turn;
@@ -56,6 +61,8 @@ export class AcpSession {
   readonly #options: AgentSessionOptions;
   readonly #conversation: AgentConversation;
   #running: Running | undefined;
+  /** The title the agent gave the session. */
+  #title: string | undefined;
 
   constructor(options: AgentSessionOptions) {
     this.#options = options;
@@ -175,8 +182,20 @@ export class AcpSession {
         this.#conversation.settings.options(options);
         this.#keepMode(turn);
       },
+      title: (title) => this.#name(turn, title),
       cost: (totalUsd) => this.#conversation.costAdded(totalUsd),
     });
+  }
+
+  /** Gives the session the agent's title, unless a user named it: until then it has the beginning of its first prompt. */
+  #name({ log, prompt, id }: Turn, given: string): void {
+    const title = [...oneLine(given)].slice(0, MAX_TITLE_CHARACTERS).join('');
+    const { title: now, history } = log.record;
+    const first = history.find((item) => item.role === 'user')?.text ?? prompt.text;
+    const isOurs = now === this.#title || oneLine(first).startsWith(now);
+    if (title === '' || title === now || !isOurs) return;
+    this.#title = title;
+    log.emit('session.renamed', { title }, id);
   }
 
   /** An agent that leaves its mode (a plan was accepted) has left it for the next turn too. */

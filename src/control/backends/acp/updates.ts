@@ -44,6 +44,8 @@ export interface AgentCall {
 export interface SessionChanges {
   mode(id: string): void;
   options(options: unknown): void;
+  /** The agent named its session. */
+  title(title: string): void;
   /** Cost of the whole session so far; returns what was added. */
   cost(totalUsd: number): number;
 }
@@ -91,6 +93,9 @@ export class TurnUpdates {
         return;
       case 'config_option_update':
         return this.#session.options(update.configOptions);
+      case 'session_info_update':
+        if (typeof update.title === 'string') this.#session.title(update.title);
+        return;
       default:
         this.#turn.debug(`acp.${update.sessionUpdate ?? 'update'}`, update);
     }
