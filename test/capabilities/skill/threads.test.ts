@@ -1,37 +1,14 @@
 /** The threads that skills run in: reused with a new interpreter for each run, replaced, bounded, and ended. */
 import assert from 'node:assert/strict';
-import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { type TestContext, test } from 'node:test';
-import type { Worker } from 'node:worker_threads';
-import { Conversation } from '../../../src/capabilities/skill/sandbox/conversation.ts';
 import { QuickJs } from '../../../src/capabilities/skill/sandbox/quickjs.ts';
+import { runIn, threadsOf } from './sandbox-run.ts';
 import { agentOf, errorOf, skillHost, until, writeSkill } from './support.ts';
-
-/** The threads that this process starts from here; `live` are those that have not ended. */
-function threadsOf(t: TestContext): { readonly all: readonly Worker[]; readonly live: () => number } {
-  const all: Worker[] = [];
-  const started = (message: unknown): void => void all.push((message as { worker: Worker }).worker);
-  subscribe('worker_threads', started);
-  t.after(() => unsubscribe('worker_threads', started));
-  return { all, live: () => all.filter(({ threadId }) => threadId !== -1).length };
-}
 
 function quickJs(t: TestContext, warm = 1): QuickJs {
   const sandbox = new QuickJs({ memoryBytes: 64 * 1024 ** 2, warm, maxMessageChars: 1024 ** 2 });
   t.after(() => sandbox.close());
   return sandbox;
-}
-
-/** Runs code; the result, when nothing of it runs any more. */
-async function runIn(sandbox: QuickJs, body: string, signal = new AbortController().signal): Promise<unknown> {
-  const conversation = new Conversation(
-    { call: () => new Promise(() => {}), event: () => undefined },
-    { maxMessageChars: 1024 ** 2, maxPrintedChars: 1000, maxCalls: 10, maxEvents: 10 },
-  );
-  const files = { 'main.js': `import { met } from './met.js'; ${body}`, 'met.js': 'export const met = [];' };
-  await sandbox.run({ files, entry: 'main.js', args: null }, conversation, signal);
-  if (!conversation.isOver) conversation.fail(signal.reason);
-  return conversation.result;
 }
 
 test('runs of one thread have nothing of each other', { timeout: 120_000 }, async (t) => {
@@ -73,7 +50,7 @@ test('a thread whose run is ended is replaced, and no run meets it', { timeout: 
     const running = errorOf(runIn(sandbox, 'export default () => { for (;;); };', stop.signal));
     stop.abort(new Error('over'));
     await running;
-    await until(() => threads.all.length === round + 1 && threads.live() === 1);
+    await until(() => threads.all.length === round + 1 && threads.live().length === 1);
     assert.equal(await runIn(sandbox, 'export default () => 2;'), 2);
   }
 });
@@ -94,7 +71,7 @@ test('what code does behind its result neither counts nor stays', { timeout: 120
     assert.equal((await agent.skill.call('good')).data, 2, `after ${name}`);
   }
   // Nothing of them keeps a thread: the one that waits is left.
-  await until(() => threads.live() === 1);
+  await until(() => threads.live().length === 1);
 });
 
 test('threads that many runs at once leave end, and all end with the sandbox', { timeout: 120_000 }, async (t) => {
@@ -103,16 +80,16 @@ test('threads that many runs at once leave end, and all end with the sandbox', {
   const code = 'export default async () => { for (let at = 0; at < 1e5; at++); return 1; };';
   assert.deepEqual(await Promise.all(Array.from({ length: 4 }, () => runIn(sandbox, code))), [1, 1, 1, 1]);
   assert.equal(threads.all.length, 4);
-  await until(() => threads.live() === 1);
+  await until(() => threads.live().length === 1);
   // One waits, one runs.
   const waits = errorOf(runIn(sandbox, `export default (_, skill) => skill.tool('x');`));
   const loops = errorOf(runIn(sandbox, 'export default () => { for (;;); };'));
   await sandbox.close();
   assert.equal((await waits).code, 'sandbox_crash');
   assert.equal((await loops).code, 'sandbox_crash');
-  await until(() => threads.live() === 0);
+  await until(() => threads.live().length === 0);
   assert.equal((await errorOf(runIn(sandbox, code))).code, 'sandbox_crash');
-  assert.equal(threads.live(), 0);
+  assert.equal(threads.live().length, 0);
 });
 
 test('a run that waits for its thread to start ends with its signal', { timeout: 120_000 }, async (t) => {
@@ -123,7 +100,7 @@ test('a run that waits for its thread to start ends with its signal', { timeout:
   stop.abort(new Error('not needed'));
   await early;
   await errorOf(runIn(sandbox, 'export default () => 1;', stop.signal));
-  await until(() => threads.live() === 0);
+  await until(() => threads.live().length === 0);
 });
 
 test('runs beyond the threads of the host wait for one, as long as their deadline and their caller', {
@@ -161,7 +138,7 @@ test('runs beyond the threads of the host wait for one, as long as their deadlin
   await Promise.all(calls);
   assert.deepEqual(outcomes.slice(1), [1, 1]);
   // What replaced the one that was ended.
-  await until(() => threads.live() === 1);
+  await until(() => threads.live().length === 1);
   await site.host.close(0);
-  await until(() => threads.live() === 0);
+  await until(() => threads.live().length === 0);
 });
