@@ -186,3 +186,67 @@ for (const capability of builtinCapabilities.filter(({ offer }) => offer !== und
     }
   });
 }
+
+/** Tools for sessions of `memory`, loaded with it, ranked before those of the host. */
+function companion(happened: string[], load?: () => Promise<Plugin>): Plugin {
+  const more = toolsPlugin({
+    name: 'memory-tools',
+    priority: 1,
+    tools: [tool({ name: 'more', description: 'Replies', run: () => ({ more: true }) })],
+    offers: (session) => (session.granted('memory') ? 'listed' : undefined),
+  });
+  const offered = { name: 'memory-tools', type: 'tools', priority: 1, loadedWith: 'memory' } as const;
+  return {
+    ...offered,
+    methods: [],
+    load:
+      load ??
+      (async () => ({
+        ...more,
+        loadedWith: 'memory',
+        async start(context) {
+          happened.push('start tools');
+          await more.start?.(context);
+        },
+      })),
+  };
+}
+
+test('tools for sessions of another capability are loaded with it and behind it, and do not lead their own', async () => {
+  const { happened, offered, release } = deferred();
+  const { host } = await hostOf([offered, companion(happened), echo]);
+  const plain = rawAgent(host);
+  const { metadata } = (await plain.shake({ agent_caps: ['tools'] })).accepted_caps[0];
+  assert.equal(metadata.name, 'tools');
+  plain.send(call('echo'));
+  assert.equal((await plain.reply('c')).data.success, true);
+  assert.equal(happened.length, 0);
+  const agent = rawAgent(host);
+  await agent.shake({ agent_caps: ['memory', 'tools'] });
+  agent.send(call('more'));
+  release();
+  assert.deepEqual((await agent.reply('c')).data.data, { more: true });
+  assert.deepEqual(
+    happened.filter((what) => what.startsWith('start')),
+    ['start', 'start tools'],
+  );
+  const other = rawAgent(host);
+  assert.equal((await other.shake({ agent_caps: ['tools'] })).accepted_caps[0].metadata.name, 'tools');
+  other.send(call('more'));
+  assert.equal((await other.reply('c')).code, 'unknown_tool');
+});
+
+test('where a capability cannot be loaded its tools are not either, and those of the host are there', async () => {
+  const happened: string[] = [];
+  const { offered } = deferred(() => Promise.reject(new Error('no such file')));
+  const { host } = await hostOf([offered, companion(happened), echo]);
+  const agent = rawAgent(host);
+  await agent.shake({ agent_caps: ['memory', 'tools'] });
+  agent.send(stats('s'));
+  assert.equal((await agent.reply('s')).code, 'runtime_error');
+  agent.send(call('more'));
+  assert.equal((await agent.reply('c')).code, 'unknown_tool');
+  agent.send({ ...call('echo'), id: 'e' });
+  assert.equal((await agent.reply('e')).data.success, true);
+  assert.deepEqual(happened, []);
+});
