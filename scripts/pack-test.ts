@@ -44,6 +44,7 @@ const optional: Readonly<Record<string, string>> = { 'handfast/fleet-nats': '@na
 const needs: Readonly<Record<string, readonly string[]>> = {
   'mcp.ts': ['@modelcontextprotocol/client', '@modelcontextprotocol/server-everything'],
   'skill.ts': ['quickjs-emscripten'],
+  'terminal.ts': ['@lydell/node-pty'],
 };
 const exampleVariables = (): Record<string, string> => ({
   HANDFAST_HOME: join(folder, 'examples-home'),
