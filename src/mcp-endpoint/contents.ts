@@ -22,7 +22,8 @@ const NOT_CACHED = { ttlMs: 0, cacheScope: 'private' };
 /** The result of a request about contents; undefined for any other method, and where the host has no such contents. */
 export async function serveContents({ mcp }: OpenHost, request: ServedRequest): Promise<object | undefined> {
   if (mcp === undefined) return undefined;
-  const { method, params, signal, terms } = request;
+  const { method, params, terms } = request;
+  const { signal } = request.cancellation;
   const cache = terms.stateless ? NOT_CACHED : {};
   switch (method) {
     case 'resources/list':

@@ -8,6 +8,7 @@
 import { randomBytes } from 'node:crypto';
 import { asError, fail } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
+import { Cancellation } from './cancellation.ts';
 import { invalidParams, type Params } from './protocol.ts';
 import { type Asker, checkAnswer, type Question, requireCapability } from './questions.ts';
 import type { Exchange, ServedRequest } from './served-request.ts';
@@ -134,7 +135,7 @@ class RoundedCall implements ServedRequest {
   readonly #what: string;
   readonly #session: AskingSession;
   readonly #events: RoundedCallEvents;
-  readonly #controller = new AbortController();
+  readonly cancellation = new Cancellation();
   readonly #pending = new Map<string, Pending>();
   /** Sent before they were asked for, or again with an answer. */
   #answers: Params;
@@ -173,9 +174,6 @@ class RoundedCall implements ServedRequest {
   }
   get terms() {
     return this.#latest.terms;
-  }
-  get signal(): AbortSignal {
-    return this.#controller.signal;
   }
 
   start(): void {
@@ -237,7 +235,7 @@ class RoundedCall implements ServedRequest {
 
   /** Ends it without a reply. */
   abort(): void {
-    this.#controller.abort();
+    this.cancellation.cancel();
     this.#wait(undefined);
     this.#end(false);
   }
@@ -273,12 +271,10 @@ class RoundedCall implements ServedRequest {
     this.#state = state;
   }
 
-  #follow({ signal }: ServedRequest): void {
-    const abandoned = (): void => {
-      if (this.#isCurrent && this.#latest.signal === signal) this.abort();
-    };
-    signal.addEventListener('abort', abandoned, { once: true });
-    if (signal.aborted) abandoned();
+  #follow(request: ServedRequest): void {
+    request.cancellation.follow(() => {
+      if (this.#isCurrent && this.#latest === request) this.abort();
+    });
   }
 
   #replied(text: string, status: number | undefined): void {

@@ -110,7 +110,7 @@ export class McpRequests {
     else {
       this.#reply(request).then(
         (result) => {
-          if (result !== undefined && !request.signal.aborted)
+          if (result !== undefined && !request.cancellation.isCancelled)
             this.finish(request, JSON.stringify(result).slice(1, -1));
         },
         (error) => this.fail(request, error),
@@ -130,8 +130,8 @@ export class McpRequests {
   }
 
   /** Replies with an error of JSON-RPC. */
-  fail({ id, exchange, signal }: Pick<ServedRequest, 'id' | 'exchange' | 'signal'>, thrown: unknown): void {
-    if (signal.aborted) return;
+  fail({ id, exchange, cancellation }: Pick<ServedRequest, 'id' | 'exchange' | 'cancellation'>, thrown: unknown): void {
+    if (cancellation.isCancelled) return;
     if (thrown instanceof RpcError) {
       exchange.reply(errorText(id, thrown.code, thrown.message, thrown.data), thrown.status);
       return;
@@ -210,13 +210,13 @@ export class McpRequests {
   }
 
   #callOf(host: OpenHost, table: ToolTable, request: ServedRequest): void {
-    const { params, signal } = request;
+    const { params, cancellation } = request;
     const { name, arguments: args = {} } = params;
-    if (signal.aborted) return;
+    if (cancellation.isCancelled) return;
     if (typeof name !== 'string') return this.fail(request, invalidParams('params.name must be a string'));
     if (!isObject(args)) return this.fail(request, invalidParams('params.arguments must be an object'));
     if (this.host.isOwn(name, host, table)) {
-      host.memory!.call(name, args, signal).then(
+      host.memory!.call(name, args, cancellation.signal).then(
         (data) => this.finish(request, `"content":[{"type":"text","text":${JSON.stringify(JSON.stringify(data))}}]`),
         (error) => this.#callFailed(request, error),
       );
@@ -224,9 +224,12 @@ export class McpRequests {
     }
     if (host.tools === undefined) return this.fail(request, unknownTool(name));
     const tool = table.byName.get(name);
-    host.tools.call(name, args, { ...until(signal), ...eventsOf(request) }).then(
+    const onEvent = eventsOf(request);
+    const call = host.tools.call(name, args, onEvent === undefined ? UNLIMITED : { ...UNLIMITED, onEvent });
+    cancellation.follow(() => call.cancel());
+    call.then(
       (result) => {
-        if (!signal.aborted) this.finish(request, resultMembers(result, tool));
+        if (!cancellation.isCancelled) this.finish(request, resultMembers(result, tool));
       },
       (error) => this.#callFailed(request, error),
     );
@@ -234,7 +237,7 @@ export class McpRequests {
 
   /** What a tool failed with is a result that its caller's model reads; that there is no such tool is not. */
   #callFailed(request: ServedRequest, thrown: unknown): void {
-    if (request.signal.aborted) return;
+    if (request.cancellation.isCancelled) return;
     const error = thrown instanceof HandfastError ? thrown : asError(thrown);
     const lacking = request.terms.stateless ? lackingIn(error) : undefined;
     if (lacking !== undefined) {
@@ -250,7 +253,8 @@ export class McpRequests {
 
   /** Changes that the client asked for, until it cancels. */
   async #listen(request: ServedRequest): Promise<void> {
-    const { id, params, exchange, signal } = request;
+    const { id, params, exchange } = request;
+    const { signal } = request.cancellation;
     const { notifications } = params;
     if (!isObject(notifications)) throw invalidParams('params.notifications must be an object');
     const host = await this.host.ready();
@@ -287,6 +291,9 @@ export class McpRequests {
   }
 }
 
+/** The client decides how long it waits. */
+const UNLIMITED = { timeoutMs: 0 };
+
 const hasAnswers = ({ inputResponses, requestState }: Params): boolean =>
   inputResponses !== undefined || requestState !== undefined;
 
@@ -303,31 +310,29 @@ export function changeNotification(change: Exclude<Change, { kind: 'log' }>): { 
 }
 
 /** The events that the client asked for: progress by a token, logs by a level. */
-function eventsOf({ params, terms, exchange, signal }: ServedRequest): { onEvent?: (event: CallEvent) => void } {
+function eventsOf({ params, terms, exchange, cancellation }: ServedRequest): ((event: CallEvent) => void) | undefined {
   const { progressToken } = metaOf(params);
   const { logLevel } = terms;
-  if (progressToken === undefined && logLevel === undefined) return {};
+  if (progressToken === undefined && logLevel === undefined) return undefined;
   let last = Number.NEGATIVE_INFINITY;
-  return {
-    onEvent({ kind, data }) {
-      if (signal.aborted) return;
-      if (kind === 'progress' && progressToken !== undefined) {
-        const { progress = data.pct, total = data.progress === undefined ? 100 : undefined, message } = data;
-        // It must increase with every notification.
-        if (typeof progress !== 'number' || progress <= last) return;
-        last = progress;
-        const content = {
-          progressToken,
-          progress,
-          ...(total !== undefined && { total }),
-          ...(typeof message === 'string' && message !== '' && { message }),
-        };
-        exchange.notify(notificationText('notifications/progress', content));
-      } else if (kind === 'log' && logLevel !== undefined) {
-        const level = isLogLevel(data.level) ? data.level : data.level === 'warn' ? 'warning' : 'info';
-        if (isAtLeast(level, logLevel)) exchange.notify(logText(level, 'handfast', data.message ?? data));
-      }
-    },
+  return ({ kind, data }) => {
+    if (cancellation.isCancelled) return;
+    if (kind === 'progress' && progressToken !== undefined) {
+      const { progress = data.pct, total = data.progress === undefined ? 100 : undefined, message } = data;
+      // It must increase with every notification.
+      if (typeof progress !== 'number' || progress <= last) return;
+      last = progress;
+      const content = {
+        progressToken,
+        progress,
+        ...(total !== undefined && { total }),
+        ...(typeof message === 'string' && message !== '' && { message }),
+      };
+      exchange.notify(notificationText('notifications/progress', content));
+    } else if (kind === 'log' && logLevel !== undefined) {
+      const level = isLogLevel(data.level) ? data.level : data.level === 'warn' ? 'warning' : 'info';
+      if (isAtLeast(level, logLevel)) exchange.notify(logText(level, 'handfast', data.message ?? data));
+    }
   };
 }
 

@@ -1,4 +1,5 @@
 /** One request of an MCP client as its handlers have it: what it says, the terms that hold, the way back. Types alone. */
+import type { Cancellation } from './cancellation.ts';
 import type { LogLevel, Params, RequestId } from './protocol.ts';
 
 /** What was agreed with the client that a request comes from. */
@@ -26,6 +27,6 @@ export interface ServedRequest {
   readonly method: string;
   readonly params: Params;
   readonly terms: Terms;
-  readonly signal: AbortSignal;
+  readonly cancellation: Cancellation;
   readonly exchange: Exchange;
 }

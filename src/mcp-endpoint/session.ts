@@ -4,6 +4,7 @@
  * Used by `stdio.ts`. A client on pipes may also send requests that stand alone; each then has
  * terms of its own.
  */
+import { Cancellation, NO_CANCELLATION } from './cancellation.ts';
 import { ClientQuestions } from './client-questions.ts';
 import { mayAsk } from './input-rounds.ts';
 import {
@@ -24,17 +25,53 @@ import {
 } from './protocol.ts';
 import { cannotAnswer, requireCapability } from './questions.ts';
 import { changeNotification, isAtLeast, logText, type McpRequests, termsOf } from './requests.ts';
-import type { Exchange, Terms } from './served-request.ts';
+import type { Exchange, ServedRequest, Terms } from './served-request.ts';
 
 /** Requests of one client that run at once. */
 export const MAX_RUNNING = 1_024;
 
-const NO_SIGNAL = new AbortController().signal;
-
-interface Running {
-  readonly controller: AbortController;
-  readonly exchange: Exchange;
+/** A request under way. */
+class Running implements ServedRequest, Exchange {
+  readonly id: RequestId;
   readonly method: string;
+  readonly params: Params;
+  readonly terms: Terms;
+  readonly cancellation = new Cancellation();
+  readonly #all: Map<RequestId, Running>;
+  readonly #back: Exchange;
+
+  constructor(
+    all: Map<RequestId, Running>,
+    id: RequestId,
+    method: string,
+    params: Params,
+    terms: Terms,
+    back: Exchange,
+  ) {
+    this.#all = all;
+    this.id = id;
+    this.method = method;
+    this.params = params;
+    this.terms = terms;
+    this.#back = back;
+  }
+
+  get exchange(): Exchange {
+    return this;
+  }
+
+  reply(text: string, status?: number): void {
+    this.#all.delete(this.id);
+    this.#back.reply(text, status);
+  }
+
+  notify(text: string): void {
+    this.#back.notify(text);
+  }
+
+  ask(text: string): void {
+    this.#back.ask(text);
+  }
 }
 
 export class McpSession {
@@ -84,7 +121,7 @@ export class McpSession {
   close(): void {
     this.#endChanges?.();
     this.#questions.close();
-    for (const { controller } of this.#running.values()) controller.abort();
+    for (const { cancellation } of this.#running.values()) cancellation.cancel();
     this.#running.clear();
   }
 
@@ -94,7 +131,7 @@ export class McpSession {
     try {
       terms = this.#termsFor(params);
     } catch (error) {
-      return this.#requests.fail({ id, exchange, signal: NO_SIGNAL }, error);
+      return this.#requests.fail({ id, exchange, cancellation: NO_CANCELLATION }, error);
     }
     if (method === 'logging/setLevel' && !terms.stateless) return this.#setLevel(id, params, exchange);
     if (this.#running.has(id)) {
@@ -106,23 +143,9 @@ export class McpSession {
         429,
       );
     }
-    const controller = new AbortController();
-    this.#running.set(id, { controller, exchange, method });
-    this.#requests.serve({
-      id,
-      method,
-      params,
-      terms,
-      signal: controller.signal,
-      exchange: {
-        reply: (text, status) => {
-          this.#running.delete(id);
-          exchange.reply(text, status);
-        },
-        notify: (text) => exchange.notify(text),
-        ask: (text) => exchange.ask(text),
-      },
-    });
+    const running = new Running(this.#running, id, method, params, terms, exchange);
+    this.#running.set(id, running);
+    this.#requests.serve(running);
   }
 
   /** A request with a version in `_meta` stands alone. Throws `RpcError` for one that has none before `initialize`. */
@@ -156,7 +179,7 @@ export class McpSession {
       },
       (error) => {
         this.#terms = undefined;
-        this.#requests.fail({ id, exchange, signal: NO_SIGNAL }, error);
+        this.#requests.fail({ id, exchange, cancellation: NO_CANCELLATION }, error);
       },
     );
   }
@@ -174,13 +197,13 @@ export class McpSession {
     const running = this.#running.get(requestId as RequestId);
     if (running === undefined) return;
     this.#running.delete(requestId as RequestId);
-    running.controller.abort();
+    running.cancellation.cancel();
   }
 
   /** Where a question goes: to the newest request that may ask, else to what belongs to no request. */
   #wayBack(): (text: string) => void {
     const asking = [...this.#running.values()].filter(({ method }) => mayAsk(method)).at(-1);
-    return asking === undefined ? this.#unasked : (text) => asking.exchange.ask(text);
+    return asking === undefined ? this.#unasked : (text) => asking.ask(text);
   }
 
   #followChanges(): void {

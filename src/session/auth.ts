@@ -40,7 +40,11 @@ export const LOCAL_PRINCIPAL: Principal = Object.freeze({ name: 'local', admin: 
 export const MAX_TOKEN_CHARACTERS = 4_096;
 
 /** Loading it costs milliseconds, and a host without tokens never needs it. */
-const crypto = () => process.getBuiltinModule('node:crypto');
+let loaded: typeof import('node:crypto') | undefined;
+const crypto = () => {
+  loaded ??= process.getBuiltinModule('node:crypto');
+  return loaded;
+};
 
 /** The stored digest of a token; the token itself is not stored. */
 export function tokenDigest(token: string): Uint8Array {

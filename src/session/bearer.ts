@@ -22,12 +22,26 @@ export async function principalOfRequest(
   throttle: AuthThrottle,
   traffic?: TrafficShares,
 ): Promise<Principal | 401 | 429 | HandfastError> {
-  const token = /^Bearer +(\S+) *$/i.exec(request.headers.authorization ?? '')?.[1] ?? '';
-  const principal = auth.authenticate(token);
-  if (principal !== undefined) {
-    const bytes = Number(request.headers['content-length'] ?? 0);
-    return traffic?.of(principal, OVER_HTTP)?.admitAlone(bytes) ?? principal;
-  }
-  if (token === '') return 401;
+  return knownPrincipal(request, auth, traffic) ?? (await refusedToken(request, throttle));
+}
+
+/** The principal of a request, or the error of one that has used up its share of `traffic`; undefined for a token that is refused. */
+export function knownPrincipal(
+  request: IncomingMessage,
+  auth: Authenticator,
+  traffic?: TrafficShares,
+): Principal | HandfastError | undefined {
+  const principal = auth.authenticate(tokenOf(request));
+  if (principal === undefined) return undefined;
+  const bytes = Number(request.headers['content-length'] ?? 0);
+  return traffic?.of(principal, OVER_HTTP)?.admitAlone(bytes) ?? principal;
+}
+
+/** The status of the refusal of a request whose token belongs to no principal, when it may be sent. */
+export async function refusedToken(request: IncomingMessage, throttle: AuthThrottle): Promise<401 | 429> {
+  if (tokenOf(request) === '') return 401;
   return (await throttle.delayRefusal(clientAddress(request))) ? 429 : 401;
 }
+
+const tokenOf = ({ headers }: IncomingMessage): string =>
+  /^Bearer +(\S+) *$/i.exec(headers.authorization ?? '')?.[1] ?? '';

@@ -5,9 +5,18 @@
  * Used by `mcp-routes.ts`.
  */
 import type { ServerResponse } from 'node:http';
+import { Deadlines } from '../../base/deadlines.ts';
 import type { Exchange } from '../../mcp-endpoint/served-request.ts';
 import { SAFE_HEADERS } from '../../transport/http/http-exchange.ts';
 
+const JSON_HEADERS = [
+  'Cache-Control',
+  'no-store',
+  ...SAFE_HEADERS,
+  'Content-Type',
+  'application/json',
+  'Content-Length',
+];
 const STREAM_HEADERS = ['Content-Type', 'text/event-stream', 'Cache-Control', 'no-cache', 'X-Accel-Buffering', 'no'];
 
 /** Bytes that a client may leave unread before notifications are dropped. */
@@ -137,27 +146,57 @@ export class McpEventStream {
   }
 }
 
+/** The responses that have neither a reply nor a stream yet. One timer for all of them: most are replied to at once. */
+export class WaitingResponses {
+  readonly #responses = new Set<McpResponse>();
+  readonly #deadlines = new Deadlines<McpResponse>(
+    () => this.#responses,
+    (response) => response.start(),
+  );
+
+  add(response: McpResponse): void {
+    this.#responses.add(response);
+    this.#deadlines.watch(response.deadlineAt);
+  }
+
+  delete(response: McpResponse): void {
+    // It holds no process open that has nothing else to wait for.
+    if (this.#responses.delete(response) && this.#responses.size === 0) this.#deadlines.rest();
+  }
+
+  close(): void {
+    this.#responses.clear();
+    this.#deadlines.clear();
+  }
+}
+
 /** The response of one POST. */
 export class McpResponse implements Exchange {
   readonly #response: ServerResponse;
   readonly #headers: readonly string[];
   readonly #events: McpEventStream | undefined;
+  readonly #waiting: WaitingResponses;
+  /** When it becomes a stream. */
+  readonly deadlineAt = performance.now() + STREAM_AFTER_MS;
   #stream: number | undefined;
   #started = false;
-  #timer: NodeJS.Timeout | undefined;
 
   /** @param events of the session; without them nothing is stored */
-  constructor(response: ServerResponse, headers: readonly string[], events: McpEventStream | undefined) {
+  constructor(
+    response: ServerResponse,
+    headers: readonly string[],
+    events: McpEventStream | undefined,
+    waiting: WaitingResponses,
+  ) {
     this.#response = response;
     this.#headers = headers;
     this.#events = events;
-    this.#timer = setTimeout(() => this.#start(), STREAM_AFTER_MS);
-    this.#timer.unref();
-    response.once('close', () => clearTimeout(this.#timer));
+    this.#waiting = waiting;
+    waiting.add(this);
   }
 
   reply(text: string, status = 200): void {
-    clearTimeout(this.#timer);
+    this.#waiting.delete(this);
     if (this.#stream !== undefined) return this.#events?.send(this.#stream, text, true);
     const response = this.#response;
     if (response.destroyed) return;
@@ -165,21 +204,12 @@ export class McpResponse implements Exchange {
       response.end(eventText(undefined, text));
       return;
     }
-    response.writeHead(status, [
-      'Content-Type',
-      'application/json',
-      'Content-Length',
-      String(Buffer.byteLength(text)),
-      'Cache-Control',
-      'no-store',
-      ...SAFE_HEADERS,
-      ...this.#headers,
-    ]);
+    response.writeHead(status, [...JSON_HEADERS, String(Buffer.byteLength(text)), ...this.#headers]);
     response.end(text);
   }
 
   notify(text: string): void {
-    this.#start();
+    this.start();
     if (this.#stream !== undefined) this.#events?.send(this.#stream, text, false);
     else if (!this.#response.destroyed && this.#response.writableLength < MAX_UNREAD_BYTES) {
       this.#response.write(eventText(undefined, text));
@@ -187,14 +217,15 @@ export class McpResponse implements Exchange {
   }
 
   ask(text: string): void {
-    this.#start();
+    this.start();
     if (this.#stream !== undefined) this.#events?.send(this.#stream, text, false, true);
   }
 
-  #start(): void {
+  /** Makes it a stream, unless it is one or its client has left. */
+  start(): void {
+    this.#waiting.delete(this);
     if (this.#started || this.#response.destroyed) return;
     this.#started = true;
-    clearTimeout(this.#timer);
     if (this.#events !== undefined) {
       this.#stream = this.#events.open(this.#response, this.#headers);
       return;

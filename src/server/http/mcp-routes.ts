@@ -9,6 +9,7 @@ import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AgentSession } from '../../agent/agent.ts';
 import type { Host } from '../../host/host.ts';
+import { Cancellation } from '../../mcp-endpoint/cancellation.ts';
 import { HostSession, type ToolTable } from '../../mcp-endpoint/host-session.ts';
 import {
   errorText,
@@ -25,10 +26,11 @@ import {
 } from '../../mcp-endpoint/protocol.ts';
 import { McpRequests, type ServerInfo, termsOf } from '../../mcp-endpoint/requests.ts';
 import { McpSession } from '../../mcp-endpoint/session.ts';
-import { principalOfRequest } from '../../session/bearer.ts';
+import { knownPrincipal, refusedToken } from '../../session/bearer.ts';
 import type { Principal } from '../../session/principal.ts';
 import {
   type HttpReply,
+  type HttpRoute,
   overloadReply,
   readBody,
   SAFE_HEADERS,
@@ -38,7 +40,7 @@ import type { Link } from '../../transport/link.ts';
 import { memoryPair } from '../../transport/memory.ts';
 import { HandfastError } from '../../wire/errors.ts';
 import { headerMismatch, paramMismatch } from './mcp-headers.ts';
-import { McpEventStream, McpResponse } from './mcp-response.ts';
+import { McpEventStream, McpResponse, WaitingResponses } from './mcp-response.ts';
 import { REFUSED, type RouteAccess, type ServerRoute, TOO_MANY } from './server-route.ts';
 
 export interface McpRoutesOptions {
@@ -89,7 +91,7 @@ const JSON_TYPE = /^\s*application\/json\s*(?:;|$)/i;
 
 export function mcpRoutes(options: McpRoutesOptions): McpRoutes {
   const endpoint = new McpHttp(options);
-  const route = (method: string, handle: (request: IncomingMessage, response: ServerResponse) => Promise<void>) =>
+  const route = (method: string, handle: HttpRoute['handle']) =>
     ({ method, path: PATH, needs: 'messages', handle }) as const;
   return {
     routes: [
@@ -127,6 +129,7 @@ class McpHttp {
   readonly #server: ServerInfo;
   readonly #sessions = new Map<string, HttpSession>();
   readonly #shared = new Map<Principal, Shared>();
+  readonly #waiting = new WaitingResponses();
   readonly #maxBytes: number;
   readonly #idleMs: number;
   readonly #timer: NodeJS.Timeout;
@@ -140,9 +143,11 @@ class McpHttp {
     this.#timer = setInterval(() => this.#sweep(), Math.min(keepAliveMs, this.#idleMs)).unref();
   }
 
-  async post(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const principal = await this.#principal(request, response);
-    if (principal === undefined) return;
+  post(request: IncomingMessage, response: ServerResponse): void | Promise<void> {
+    return this.#admit(request, response, (principal) => this.#post(request, response, principal));
+  }
+
+  #post(request: IncomingMessage, response: ServerResponse, principal: Principal): void {
     const { headers } = request;
     if (!JSON_TYPE.test(headers['content-type'] ?? '') || headers['content-encoding'] !== undefined) {
       return sendReply(response, BAD_TYPE);
@@ -167,9 +172,11 @@ class McpHttp {
   }
 
   /** The stream of a session: what belongs to no request, or the rest of an exchange that was cut off. */
-  async get(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const principal = await this.#principal(request, response);
-    if (principal === undefined) return;
+  get(request: IncomingMessage, response: ServerResponse): void | Promise<void> {
+    return this.#admit(request, response, (principal) => this.#get(request, response, principal));
+  }
+
+  #get(request: IncomingMessage, response: ServerResponse, principal: Principal): void {
     if (request.headers['mcp-session-id'] === undefined) return sendReply(response, NO_STREAM);
     const session = this.#session(request, response, principal);
     if (session === undefined) return;
@@ -180,9 +187,11 @@ class McpHttp {
     if (outcome === 'in use') sendReply(response, ONE_STREAM);
   }
 
-  async delete(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const principal = await this.#principal(request, response);
-    if (principal === undefined) return;
+  delete(request: IncomingMessage, response: ServerResponse): void | Promise<void> {
+    return this.#admit(request, response, (principal) => this.#delete(request, response, principal));
+  }
+
+  #delete(request: IncomingMessage, response: ServerResponse, principal: Principal): void {
     if (request.headers['mcp-session-id'] === undefined) return sendReply(response, NO_STREAM);
     const session = this.#session(request, response, principal);
     if (session === undefined) return;
@@ -192,20 +201,27 @@ class McpHttp {
 
   close(): void {
     clearInterval(this.#timer);
+    this.#waiting.close();
     for (const session of [...this.#sessions.values()]) this.#end(session);
     for (const { requests } of this.#shared.values()) requests.close();
     this.#shared.clear();
   }
 
-  /** Whose request it is; otherwise it has been refused. */
-  async #principal(request: IncomingMessage, response: ServerResponse): Promise<Principal | undefined> {
+  /** Serves the request of a known principal, at once: waiting for it would cost as much as the call. Others are refused. */
+  #admit(
+    request: IncomingMessage,
+    response: ServerResponse,
+    serve: (principal: Principal) => void,
+  ): void | Promise<void> {
     const { auth, authThrottle, traffic } = this.#options.access;
-    const principal = await principalOfRequest(request, auth, authThrottle, traffic);
-    if (principal instanceof HandfastError) sendReply(response, overloadReply(principal));
-    else if (principal === 401) sendReply(response, REFUSED);
-    else if (principal === 429) sendReply(response, TOO_MANY);
-    else return principal;
-    return undefined;
+    const known = knownPrincipal(request, auth, traffic);
+    if (known === undefined) {
+      return refusedToken(request, authThrottle).then((status) =>
+        sendReply(response, status === 401 ? REFUSED : TOO_MANY),
+      );
+    }
+    if (known instanceof HandfastError) sendReply(response, overloadReply(known));
+    else serve(known);
   }
 
   #received(received: Received, principal: Principal, request: IncomingMessage, response: ServerResponse): void {
@@ -229,7 +245,7 @@ class McpHttp {
       session.session.receive(received, NOWHERE);
       return sendReply(response, ACCEPTED);
     }
-    const out = new McpResponse(response, [SESSION, session.id], session.events);
+    const out = new McpResponse(response, [SESSION, session.id], session.events, this.#waiting);
     session.session.receive(received, out);
   }
 
@@ -241,7 +257,7 @@ class McpHttp {
     const session = new McpSession(new McpRequests(host, this.#server), (text) => events.unasked(text));
     const opened: HttpSession = { id, principal: principal.name, session, host, events, usedAt: Date.now() };
     this.#sessions.set(id, opened);
-    const out = new McpResponse(response, [SESSION, id], events);
+    const out = new McpResponse(response, [SESSION, id], events, this.#waiting);
     session.receive(received, {
       reply: (text, status) => {
         // The host refused it: there is no session.
@@ -279,18 +295,19 @@ class McpHttp {
   }
 
   #serveAlone(received: Asked, shared: Shared, response: ServerResponse): void {
-    const out = new McpResponse(response, [], undefined);
-    const controller = new AbortController();
+    const out = new McpResponse(response, [], undefined, this.#waiting);
+    const cancellation = new Cancellation();
     shared.running++;
     // Without a session, a client that leaves is one that cancels.
     response.once('close', () => {
       shared.running--;
       shared.usedAt = Date.now();
-      if (!response.writableFinished) controller.abort();
+      if (!response.writableFinished) cancellation.cancel();
     });
-    const served = { ...received, signal: controller.signal, exchange: out };
+    const { id, method, params } = received;
+    const served = { id, method, params, cancellation, exchange: out };
     try {
-      shared.requests.serve({ ...served, terms: termsOf(metaOf(received.params)) });
+      shared.requests.serve({ ...served, terms: termsOf(metaOf(params)) });
     } catch (error) {
       shared.requests.fail(served, error);
     }

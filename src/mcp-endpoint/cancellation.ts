@@ -1,0 +1,38 @@
+/**
+ * Whether a request was cancelled. Most requests end without: the signal, which costs more than all other records of a call, is made
+ * when a handler asks for it.
+ */
+export class Cancellation {
+  #isCancelled = false;
+  #controller: AbortController | undefined;
+  #follower: (() => void) | undefined;
+
+  get isCancelled(): boolean {
+    return this.#isCancelled;
+  }
+
+  /** Aborts when the request is cancelled. */
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.#isCancelled) this.#controller.abort();
+    }
+    return this.#controller.signal;
+  }
+
+  /** Calls `follower` when the request is cancelled; without a signal there is one follower. */
+  follow(follower: () => void): void {
+    if (this.#isCancelled) follower();
+    else this.#follower = follower;
+  }
+
+  cancel(): void {
+    if (this.#isCancelled) return;
+    this.#isCancelled = true;
+    this.#controller?.abort();
+    this.#follower?.();
+  }
+}
+
+/** Of what cannot be cancelled. */
+export const NO_CANCELLATION = new Cancellation();
