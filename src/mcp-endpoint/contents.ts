@@ -1,9 +1,10 @@
 /**
- * Resources and prompts that the host has of MCP servers behind it. Called by `requests.ts` for every method that is not about
+ * Resources and prompts: of MCP servers behind the host, its memory and its skills. Called by `requests.ts` for every method that is not about
  * tools or the connection.
  */
 import type {
   CompletionRequest,
+  McpClient,
   Prompt,
   Resource,
   ResourceContent,
@@ -12,27 +13,97 @@ import type {
 import { asError } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
 import { type OpenHost, until } from './host-session.ts';
+import { keyOfResource, MEMORY_TEMPLATE } from './memory-tools.ts';
 import { pageOf } from './pages.ts';
 import { INVALID_PARAMS, invalidParams, type Params, RESOURCE_NOT_FOUND, RpcError } from './protocol.ts';
 import type { ServedRequest } from './served-request.ts';
+import { messagesOfSkill, promptOfSkill, skillOfPrompt, skillsOf } from './skills.ts';
 
 /** What the protocol asks of a result that clients may store. */
 const NOT_CACHED = { ttlMs: 0, cacheScope: 'private' };
 
 /** The result of a request about contents; undefined for any other method, and where the host has no such contents. */
-export async function serveContents({ mcp }: OpenHost, request: ServedRequest): Promise<object | undefined> {
-  if (mcp === undefined) return undefined;
-  const { method, params, terms } = request;
-  const { signal } = request.cancellation;
+export async function serveContents(host: OpenHost, request: ServedRequest): Promise<object | undefined> {
+  const { method, params, terms, cancellation } = request;
+  const { signal } = cancellation;
   const cache = terms.stateless ? NOT_CACHED : {};
+  const { mcp, memory, skill } = host;
   switch (method) {
     case 'resources/list':
-      return { ...pageOf('resources', (await mcp.resources('', until(signal))).map(resourceOf), params), ...cache };
     case 'resources/templates/list':
-      return {
-        ...pageOf('resourceTemplates', (await mcp.templates('', until(signal))).map(templateOf), params),
-        ...cache,
-      };
+    case 'resources/read':
+      if (mcp === undefined && memory === undefined) return undefined;
+      return { ...(await serveResources(host, request)), ...cache };
+    case 'prompts/list': {
+      if (mcp === undefined && skill === undefined) return undefined;
+      const own = (await skillsOf(skill, until(signal))).map(promptOfSkill);
+      const behind = (await mcp?.prompts('', until(signal))) ?? [];
+      return { ...pageOf('prompts', [...own, ...behind.map(promptOf)], params), ...cache };
+    }
+    case 'prompts/get':
+      if (mcp === undefined && skill === undefined) return undefined;
+      return { messages: await messagesOf(host, request) };
+  }
+  return mcp === undefined ? undefined : serveMore(mcp, request);
+}
+
+async function serveResources({ mcp, memory }: OpenHost, request: ServedRequest): Promise<object> {
+  const { method, params, terms, cancellation } = request;
+  const { signal } = cancellation;
+  if (method === 'resources/list') {
+    const own = (await memory?.resources(signal)) ?? [];
+    const behind = (await mcp?.resources('', until(signal))) ?? [];
+    return pageOf('resources', [...own, ...behind.map(resourceOf)], params);
+  }
+  if (method === 'resources/templates/list') {
+    const own = memory === undefined ? [] : [{ uriTemplate: MEMORY_TEMPLATE, name: 'memory', description: MEMORY }];
+    const behind = (await mcp?.templates('', until(signal))) ?? [];
+    return pageOf('resourceTemplates', [...own, ...behind.map(templateOf)], params);
+  }
+  const uri = uriIn(params);
+  const key = keyOfResource(uri);
+  if (memory !== undefined && key !== undefined) {
+    const content = await memory.read(key, uri, signal);
+    if (content === undefined) throw unknownResource(`nothing is remembered under ${uri}`, uri, terms.stateless);
+    return { contents: [content] };
+  }
+  if (mcp === undefined) throw unknownResource(`there is no resource ${uri}`, uri, terms.stateless);
+  const contents = await Promise.resolve(mcp.read(uri, '', until(signal))).catch((thrown) => {
+    throw notFound(thrown, uri, terms.stateless);
+  });
+  return { contents: contents.map((content) => contentOf(content, uri)) };
+}
+
+const MEMORY = 'What is remembered under a key.';
+
+async function messagesOf(
+  { mcp, skill }: OpenHost,
+  { params, cancellation: { signal } }: ServedRequest,
+): Promise<readonly object[]> {
+  const { name, arguments: args = {} } = params;
+  if (typeof name !== 'string') throw invalidParams('params.name must be a string');
+  if (!isObject(args)) throw invalidParams('params.arguments must be an object');
+  const ofSkill = skill === undefined ? undefined : skillOfPrompt(name);
+  try {
+    if (skill !== undefined && ofSkill !== undefined) return await messagesOfSkill(skill, ofSkill, args, until(signal));
+    if (mcp === undefined) throw invalidParams(`there is no prompt ${name}`);
+    const lines = await mcp.prompt(name, args as Record<string, string>, '', until(signal));
+    return lines.map(({ role, content }) => ({ role, content }));
+  } catch (thrown) {
+    if (thrown instanceof RpcError) throw thrown;
+    const { code, message } = asError(thrown);
+    throw UNFIT_PROMPT.includes(code) ? invalidParams(message) : thrown;
+  }
+}
+
+const UNFIT_PROMPT = ['mcp_prompt_not_found', 'unknown_skill', 'schema_violation'];
+
+/** What only servers behind the host have. */
+async function serveMore(
+  mcp: McpClient,
+  { method, params, cancellation: { signal }, terms }: ServedRequest,
+): Promise<object | undefined> {
+  switch (method) {
     case 'completion/complete': {
       const asked = completionIn(params);
       const { values, total, has_more } = await Promise.resolve(mcp.complete(asked, until(signal))).catch((thrown) => {
@@ -47,13 +118,6 @@ export async function serveContents({ mcp }: OpenHost, request: ServedRequest): 
         },
       };
     }
-    case 'resources/read': {
-      const uri = uriIn(params);
-      const contents = await Promise.resolve(mcp.read(uri, '', until(signal))).catch((thrown) => {
-        throw notFound(thrown, uri, terms.stateless);
-      });
-      return { contents: contents.map((content) => contentOf(content, uri)), ...cache };
-    }
     case 'resources/subscribe':
       if (terms.stateless) return undefined;
       await mcp.subscribe(uriIn(params), '', until(signal));
@@ -62,20 +126,6 @@ export async function serveContents({ mcp }: OpenHost, request: ServedRequest): 
       if (terms.stateless) return undefined;
       await mcp.unsubscribe(uriIn(params), '', until(signal));
       return {};
-    case 'prompts/list':
-      return { ...pageOf('prompts', (await mcp.prompts('', until(signal))).map(promptOf), params), ...cache };
-    case 'prompts/get': {
-      const { name, arguments: args = {} } = params;
-      if (typeof name !== 'string') throw invalidParams('params.name must be a string');
-      if (!isObject(args)) throw invalidParams('params.arguments must be an object');
-      const lines = await Promise.resolve(mcp.prompt(name, args as Record<string, string>, '', until(signal))).catch(
-        (thrown) => {
-          const { code, message } = asError(thrown);
-          throw code === 'mcp_prompt_not_found' || code === 'schema_violation' ? invalidParams(message) : thrown;
-        },
-      );
-      return { messages: lines.map(({ role, content }) => ({ role, content })) };
-    }
     default:
       return undefined;
   }
@@ -106,9 +156,11 @@ function uriIn({ uri }: Params): string {
 /** Later revisions have no number of their own for it. */
 function notFound(thrown: unknown, uri: string, stateless: boolean): unknown {
   const { code, message } = asError(thrown);
-  if (code !== 'mcp_resource_not_found') return thrown;
-  return new RpcError(stateless ? INVALID_PARAMS : RESOURCE_NOT_FOUND, message, { uri });
+  return code === 'mcp_resource_not_found' ? unknownResource(message, uri, stateless) : thrown;
 }
+
+const unknownResource = (message: string, uri: string, stateless: boolean): RpcError =>
+  new RpcError(stateless ? INVALID_PARAMS : RESOURCE_NOT_FOUND, message, { uri });
 
 function resourceOf({ uri, name, mime_type, description }: Resource): object {
   return { uri, name: name || uri, ...(mime_type && { mimeType: mime_type }), ...(description && { description }) };

@@ -6,17 +6,20 @@
  */
 import type { AgentOptions, AgentSession } from '../agent/agent.ts';
 import { McpClient } from '../capabilities/mcp/client.ts';
+import { SkillClient } from '../capabilities/skill/client.ts';
 import { ToolsClient } from '../capabilities/tools/client.ts';
 import type { ToolDescription } from '../capabilities/tools/messages.ts';
 import type { CallOptions } from '../connection/call.ts';
 import { fail } from '../wire/errors.ts';
 import { type HeaderParam, headerParamsOf } from './header-params.ts';
-import { isMemoryTool, MemoryCalls, memoryTools } from './memory-tools.ts';
+import { MemoryCalls } from './memory-tools.ts';
+import { memoryOwnTools, type OwnTool, searchTool, skillOwnTools } from './own-tools.ts';
 import { type Asker, cannotAnswer, serveQuestions } from './questions.ts';
+import { skillsOf } from './skills.ts';
 import { type McpTool, toolOf } from './tool-results.ts';
 
 /** Capabilities that clients are offered something of. */
-export const CAPABILITIES = ['tools', 'memory', 'mcp'] as const;
+export const CAPABILITIES = ['tools', 'toolkits', 'memory', 'mcp', 'skill'] as const;
 
 /** Opens a session with the host; called again after the end of the one before. */
 export type OpenAgent = (
@@ -34,6 +37,8 @@ export type Change =
 export interface ToolTable {
   readonly listed: readonly McpTool[];
   readonly byName: ReadonlyMap<string, ToolDescription>;
+  /** Those that are not of the host itself. */
+  readonly own: ReadonlyMap<string, OwnTool>;
   /** What calls over HTTP repeat in headers, of the tools that have such arguments. */
   readonly headerParams: ReadonlyMap<string, readonly HeaderParam[]>;
 }
@@ -44,6 +49,7 @@ export interface OpenHost {
   readonly tools: ToolsClient | undefined;
   readonly memory: MemoryCalls | undefined;
   readonly mcp: McpClient | undefined;
+  readonly skill: SkillClient | undefined;
 }
 
 export class HostSession {
@@ -57,6 +63,8 @@ export class HostSession {
   #opening: Promise<OpenHost> | undefined;
   #table: ToolTable | undefined;
   #listing: Promise<ToolTable> | undefined;
+  /** Tools that are left out of lists and that this client has searched for. */
+  readonly #found = new Set<string>();
   /** How often the tools have changed. */
   #changes = 0;
   #closed = false;
@@ -122,6 +130,7 @@ export class HostSession {
       tools: has('tools') ? new ToolsClient(agent) : undefined,
       memory: has('memory') ? new MemoryCalls(agent) : undefined,
       mcp: has('mcp') ? new McpClient(agent) : undefined,
+      skill: has('skill') ? new SkillClient(agent) : undefined,
     };
     this.#open.mcp?.onNotification(({ method, params }) => this.#serverNotified(method, params));
     // What the former session had may not be what this one has.
@@ -147,23 +156,32 @@ export class HostSession {
     return this.#table;
   }
 
-  async #list({ tools, memory }: OpenHost): Promise<ToolTable> {
+  async #list({ tools, memory, skill }: OpenHost): Promise<ToolTable> {
     const changes = this.#changes;
-    const listed = tools === undefined ? [] : await tools.list();
-    const byName = new Map(listed.map((tool) => [tool.name, tool]));
-    const own = memory === undefined ? [] : memoryTools.filter(({ name }) => !byName.has(name));
-    const headerParams = listed
+    const [all, skills] = await Promise.all([tools?.list({ includeDeferred: true }) ?? [], skillsOf(skill)]);
+    const byName = new Map(all.map((tool) => [tool.name, tool]));
+    const deferred = all.filter(({ name, defer_loading }) => defer_loading === true && !this.#found.has(name));
+    const hidden = new Set(deferred);
+    const listed = all.filter((tool) => !hidden.has(tool));
+    const others = [
+      ...(memory === undefined ? [] : memoryOwnTools(memory)),
+      ...(skill === undefined ? [] : skillOwnTools(skill, skills)),
+      ...(tools === undefined || deferred.length === 0
+        ? []
+        : [searchTool(tools, deferred, (names) => this.#foundTools(names))]),
+    ].filter(({ tool }) => !byName.has(tool.name));
+    const headerParams = all
       .map(({ name, input_schema }) => [name, headerParamsOf(input_schema)] as const)
       .filter(([, params]) => params.length > 0);
-    const table = { listed: [...listed.map(toolOf), ...own], byName, headerParams: new Map(headerParams) };
+    const table = {
+      listed: [...listed.map(toolOf), ...others.map(({ tool }) => tool)],
+      byName,
+      own: new Map(others.map((each) => [each.tool.name, each])),
+      headerParams: new Map(headerParams),
+    };
     // A change while it was made may not be in it.
     if (changes === this.#changes) this.#table = table;
     return table;
-  }
-
-  /** True for a tool that is not of the host: one of its memory. */
-  isOwn(name: string, { memory }: OpenHost, { byName }: ToolTable): boolean {
-    return memory !== undefined && isMemoryTool(name) && !byName.has(name);
   }
 
   close(): void {
@@ -174,6 +192,12 @@ export class HostSession {
     void this.#open?.agent.close();
   }
 
+  /** Tools that a search found are listed from now on. */
+  #foundTools(names: readonly string[]): void {
+    for (const name of names) this.#found.add(name);
+    this.#capabilityChanged('tools');
+  }
+
   #forgetTools(): void {
     this.#changes += 1;
     this.#table = undefined;
@@ -181,7 +205,8 @@ export class HostSession {
   }
 
   #capabilityChanged(capability: string): void {
-    if (capability === 'tools' || capability === 'memory') {
+    if (capability === 'skill') this.#notify({ kind: 'prompts' });
+    if (capability === 'tools' || capability === 'memory' || capability === 'skill') {
       this.#forgetTools();
       this.#notify({ kind: 'tools' });
     }
@@ -209,4 +234,4 @@ export class HostSession {
 }
 
 /** Options of a call that ends with its request. */
-export const until = (signal: AbortSignal): CallOptions => ({ signal, timeoutMs: 0 });
+export const until = (signal: AbortSignal) => ({ signal, timeoutMs: 0 }) satisfies CallOptions;

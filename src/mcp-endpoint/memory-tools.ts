@@ -78,9 +78,6 @@ export const memoryTools: readonly McpTool[] = [
   },
 ];
 
-const known: ReadonlySet<string> = new Set(memoryTools.map(({ name }) => name));
-export const isMemoryTool = (name: string): boolean => known.has(name);
-
 /** The memory of one session with a host. */
 export class MemoryCalls {
   readonly #agent: MemoryAgent;
@@ -112,6 +109,27 @@ export class MemoryCalls {
         return memory.forget({ keys, tags, tier: '' }, { signal });
       }
     }
+  }
+
+  /** The newest entries as resources. */
+  async resources(signal: AbortSignal): Promise<object[]> {
+    const memory = await this.#open();
+    const { entries } = await memory.search('', { limit: MAX_LISTED }, { signal });
+    return entries.flatMap((entry) => {
+      const name = nameOf(entry);
+      if (typeof name !== 'string') return [];
+      const about = entry.tags?.length ? { description: `remembered: ${entry.tags.join(', ')}` } : {};
+      return [{ uri: `${MEMORY_PREFIX}${encodeURIComponent(name)}`, name, mimeType: mimeOf(entry), ...about }];
+    });
+  }
+
+  /** The contents of the resource of a key; undefined: nothing is remembered under it. */
+  async read(key: string, uri: string, signal: AbortSignal): Promise<object | undefined> {
+    const memory = await this.#open();
+    const entry = await memory.get(key, {}, { signal });
+    if (entry === undefined) return undefined;
+    const { content } = entry;
+    return { uri, mimeType: mimeOf(entry), text: typeof content === 'string' ? content : JSON.stringify(content) };
   }
 
   #open(): Promise<Memory> {
@@ -152,11 +170,33 @@ export class MemoryCalls {
   }
 }
 
-/** What a client sees of an entry. */
-function shownEntry({ key, content, tier, tags = [], updated_at, score }: MemoryEntry): object {
-  const name = Object.keys(key).length === 1 && typeof key.key === 'string' ? key.key : key;
-  return { key: name, content, tier, tags, updated_at, score };
+/** The resource of an entry of this key. */
+export const MEMORY_TEMPLATE = 'memory://mcp/{key}';
+const MEMORY_PREFIX = 'memory://mcp/';
+/** Entries that are listed as resources: the newest. */
+const MAX_LISTED = 100;
+
+/** The key that an address of a resource means; undefined: it is none of the memory. */
+export function keyOfResource(uri: string): string | undefined {
+  if (!uri.startsWith(MEMORY_PREFIX)) return undefined;
+  try {
+    return decodeURIComponent(uri.slice(MEMORY_PREFIX.length));
+  } catch {
+    return undefined;
+  }
 }
+
+/** An entry with a key of one text has that text, another the whole key. */
+const nameOf = ({ key }: MemoryEntry): unknown =>
+  Object.keys(key).length === 1 && typeof key.key === 'string' ? key.key : key;
+
+/** What a client sees of an entry. */
+function shownEntry(entry: MemoryEntry): object {
+  const { content, tier, tags = [], updated_at, score } = entry;
+  return { key: nameOf(entry), content, tier, tags, updated_at, score };
+}
+
+const mimeOf = ({ content }: MemoryEntry): string => (typeof content === 'string' ? 'text/plain' : 'application/json');
 
 function textIn(args: Arguments, field: string): string {
   const value = args[field];

@@ -145,12 +145,10 @@ export class McpRequests {
     const host = await this.host.ready();
     return {
       logging: {},
-      ...((host.tools ?? host.memory) && { tools: { listChanged: true } }),
-      ...(host.mcp && {
-        prompts: { listChanged: true },
-        resources: { subscribe: true, listChanged: true },
-        completions: {},
-      }),
+      ...((host.tools ?? host.memory ?? host.skill) && { tools: { listChanged: true } }),
+      ...((host.mcp ?? host.skill) && { prompts: { listChanged: true } }),
+      ...((host.mcp ?? host.memory) && { resources: { subscribe: host.mcp !== undefined, listChanged: true } }),
+      ...(host.mcp && { completions: {} }),
     };
   }
 
@@ -215,9 +213,14 @@ export class McpRequests {
     if (cancellation.isCancelled) return;
     if (typeof name !== 'string') return this.fail(request, invalidParams('params.name must be a string'));
     if (!isObject(args)) return this.fail(request, invalidParams('params.arguments must be an object'));
-    if (this.host.isOwn(name, host, table)) {
-      host.memory!.call(name, args, cancellation.signal).then(
-        (data) => this.finish(request, `"content":[{"type":"text","text":${JSON.stringify(JSON.stringify(data))}}]`),
+    const own = table.own.get(name);
+    if (own !== undefined) {
+      const onEvent = eventsOf(request);
+      const options = { ...until(cancellation.signal), ...(onEvent && { onEvent }) };
+      own.run(args, options, request.terms.stateless).then(
+        (members) => {
+          if (!cancellation.isCancelled) this.finish(request, members);
+        },
         (error) => this.#callFailed(request, error),
       );
       return;
@@ -261,8 +264,8 @@ export class McpRequests {
     const uris = (Array.isArray(notifications.resourceSubscriptions) ? notifications.resourceSubscriptions : []).filter(
       (uri) => typeof uri === 'string',
     );
-    const tools = notifications.toolsListChanged === true && (host.tools ?? host.memory) !== undefined;
-    const prompts = notifications.promptsListChanged === true && host.mcp !== undefined;
+    const tools = notifications.toolsListChanged === true && (host.tools ?? host.memory ?? host.skill) !== undefined;
+    const prompts = notifications.promptsListChanged === true && (host.mcp ?? host.skill) !== undefined;
     const resources = notifications.resourcesListChanged === true && host.mcp !== undefined;
     const subscribed = host.mcp === undefined ? [] : uris.slice(0, MAX_SUBSCRIPTIONS);
     for (const uri of subscribed) await host.mcp?.subscribe(uri, '', until(signal));

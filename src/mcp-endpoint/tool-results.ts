@@ -16,7 +16,8 @@ export interface McpTool {
   readonly annotations: object;
 }
 
-const isObjectSchema = (schema: unknown): boolean => isObject(schema) && [schema.type].flat().includes('object');
+/** True for a schema whose values are objects: the protocol has structured results for these alone. */
+export const isObjectSchema = (schema: unknown): boolean => isObject(schema) && [schema.type].flat().includes('object');
 
 export function toolOf(tool: ToolDescription): McpTool {
   const { name, description, input_schema, output_schema, risks, idempotent = false } = tool;
@@ -58,11 +59,18 @@ export function resultMembers({ data }: ToolResult, tool: ToolDescription | unde
   const structured = isObjectSchema(tool?.output_schema);
   const content = contentIn(data);
   if (tool?.kind === 'mcp' && !structured && content !== undefined) return `"content":${JSON.stringify(content)}`;
+  return dataMembers(data, structured);
+}
+
+/** The members of a result that is data. */
+export function dataMembers(data: unknown, structured: boolean): string {
   const json = JSON.stringify(data ?? null);
-  const text = JSON.stringify(structured ? json : plainText(data, json));
-  const members = `"content":[{"type":"text","text":${text}}]`;
+  const members = textMembers(structured ? json : plainText(data, json));
   return structured ? `${members},"structuredContent":${json}` : members;
 }
+
+/** The members of a result that is a text. */
+export const textMembers = (text: string): string => `"content":[{"type":"text","text":${JSON.stringify(text)}}]`;
 
 /** The blocks of a server behind the host, which are passed on as they are. */
 const contentIn = (data: unknown): readonly unknown[] | undefined =>
