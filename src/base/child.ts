@@ -7,6 +7,7 @@
  * `capabilities/tools/builtin/shell.ts`, by `capabilities/proc/` for processes of agents, and by `capabilities/skill/`.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
+import type { Socket } from 'node:net';
 import { constants } from 'node:os';
 import type { Duplex, Readable, Writable } from 'node:stream';
 import {
@@ -118,6 +119,14 @@ export class Child {
 
   get pid(): number {
     return this.#process.pid as number;
+  }
+
+  /** Whether it keeps this process open while it runs; it does, unless this says otherwise. */
+  hold(isHeld: boolean): void {
+    const name = isHeld ? 'ref' : 'unref';
+    this.#process[name]();
+    for (const pipe of [this.stdin, this.stdout, this.stderr, this.channel])
+      (pipe as Partial<Socket> | null)?.[name]?.();
   }
 
   /** Sends a signal to the whole group, at a terminal to every group of its session. Nothing happens when it has ended. */

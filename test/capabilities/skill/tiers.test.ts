@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -104,16 +105,22 @@ for (const tier of TIERS) {
     // What watches over children stays.
     await until(() => mine.every((pid) => !isRunning(pid) || /^\d+ \((?:sh|grep)\)/.test(statOf(pid))));
 
-    for (const how of ['SIGTERM', 'SIGKILL'] as const) {
-      const root = temporaryFolder(t);
-      writeSkill(root, 'endless', { code: endless });
-      const host = spawn(process.execPath, ['-C', 'handfast-source', HOST, tier, root], {
+    const root = temporaryFolder(t);
+    writeSkill(root, 'endless', { code: endless });
+    writeSkill(root, 'brief', { code: 'export default (_, skill) => skill.event("runs");' });
+    const start = async (skill: string) => {
+      const host = spawn(process.execPath, ['-C', 'handfast-source', HOST, tier, root, skill], {
         stdio: ['ignore', 'pipe', 'inherit'],
         env: { ...process.env, HANDFAST_HOME: temporaryFolder(t) },
       });
       t.after(() => host.kill('SIGKILL'));
+      const ended = once(host, 'exit');
       const lines = createInterface(host.stdout)[Symbol.asyncIterator]();
       assert.equal((await lines.next()).value, 'runs');
+      return { host, ended };
+    };
+    for (const how of ['SIGTERM', 'SIGKILL'] as const) {
+      const { host } = await start('endless');
       const its = await below(host.pid as number);
       assert.ok(
         its.some((pid) => /^\d+ \((?:node|MainThread)/.test(statOf(pid))),
@@ -122,6 +129,8 @@ for (const tier of TIERS) {
       host.kill(how);
       await until(() => its.every((pid) => !isRunning(pid)));
     }
+    // A process that waits for its skill keeps no host open that has nothing else to do.
+    assert.deepEqual(await (await start('brief')).ended, [0, null]);
   });
 }
 

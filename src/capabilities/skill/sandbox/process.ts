@@ -274,12 +274,14 @@ class Place {
     }
   }
 
-  /** It is not to be waited for without end. */
+  /** It keeps this process open no longer, and ends when nothing comes. */
   rest(): void {
+    this.#child.hold(false);
     this.#timer = setTimeout(() => void this.end(), IDLE_MS).unref();
   }
 
   wake(): void {
+    this.#child.hold(true);
     clearTimeout(this.#timer);
   }
 
