@@ -138,7 +138,8 @@ async function opened({ again, signal }: AttachOptions, left: AbortSignal): Prom
 export async function redraw(child: RemoteProcess): Promise<void> {
   const { cols, rows } = terminalSize();
   await child.resize({ cols, rows: rows > 1 ? rows - 1 : rows + 1 });
-  await child.resize({ cols, rows });
+  // The size may have changed meanwhile, and was passed on before this one.
+  await child.resize(terminalSize());
 }
 
 function drained(stream: NodeJS.WriteStream): Promise<void> {
