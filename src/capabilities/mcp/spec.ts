@@ -3,7 +3,7 @@
  * which folder it works in and which secrets are sent is decided here.
  */
 import { realpath } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { join, resolve, sep } from 'node:path';
 import { digestOfJson } from '../../base/canonical-json.ts';
 import { childEnvironment } from '../../base/child-environment.ts';
 import { handfastHome } from '../../base/handfast-home.ts';
@@ -185,6 +185,6 @@ async function folderOf(workspace: string, cwd: string): Promise<string> {
   if (cwd === '') return workspace;
   const real = await realpath(resolve(workspace, cwd)).catch(() => undefined);
   if (real === undefined) throw failure('invalid', 'cwd is not a folder', { field: 'cwd' });
-  if (real !== workspace && !real.startsWith(`${workspace}/`)) throw outsideWorkspace(cwd);
+  if (real !== workspace && !real.startsWith(`${workspace}${sep}`)) throw outsideWorkspace(cwd);
   return real;
 }
