@@ -101,12 +101,31 @@ export function wordsOf(content: ContentBlock | undefined): string {
   }
 }
 
+/** A change of a file, as results and requests have it. */
+export interface FileDiff {
+  readonly path: string;
+  /** What is replaced; null for a whole file. */
+  readonly old_text: string | null;
+  readonly new_text: string;
+}
+
+/** The changes of files among the contents of a call. */
+export const diffsOf = (content: ToolFields['content']): FileDiff[] =>
+  (content ?? []).flatMap((part) =>
+    part.type === 'diff' ? [{ path: part.path, old_text: part.oldText ?? null, new_text: part.newText }] : [],
+  );
+
+/** The changes of files of a call as a request shows them; `whole` where nothing is left out. */
+export function shownDiffs({ content }: ToolFields): { readonly shown: unknown; readonly whole: readonly FileDiff[] } {
+  const diffs = diffsOf(content);
+  const { value, cut } = boundedValue(diffs, MAX_VALUE_BYTES);
+  return { shown: value, whole: cut ? [] : diffs };
+}
+
 /** The outcome of a call: its text, its changes of files, and what the agent adds for machines. */
 export function resultOf({ content, rawOutput, locations }: ToolFields): unknown {
   const text = textOf(content);
-  const diffs = (content ?? []).flatMap((part) =>
-    part.type === 'diff' ? [{ path: part.path, old_text: part.oldText ?? null, new_text: part.newText }] : [],
-  );
+  const diffs = diffsOf(content);
   const paths = (locations ?? []).map(({ path }) => path);
   const result = {
     ...(text !== '' && { text }),

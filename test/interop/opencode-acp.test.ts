@@ -12,6 +12,7 @@ import { type ModelRequest, type ScriptedRound, startModelServer } from '../../s
 import { spawnLink } from '../../src/transport/subprocess.ts';
 import { FakeSessionLog } from '../control/support/fake-session-log.ts';
 import { FakeTurn, type FakeTurnOptions } from '../control/support/fake-turn.ts';
+import { hostEnvironments } from '../control/support/host-environments.ts';
 import { opencodeProject, skip } from './opencode.ts';
 
 /** A model that answers turns by `script`, and what opencode asks beside them (a title) with a word. */
@@ -117,5 +118,36 @@ test('opencode knows the conversation after a restart, and an interrupt ends its
     assert.equal((await runTurn(after, again, 'and now?')).answerText, 'noted');
   } finally {
     await Promise.all([before.stop?.(), after.stop?.()]);
+  }
+});
+
+test('opencode writes a file it was allowed to edit through the tools of the session, and the user is asked once', {
+  skip,
+}, async (t) => {
+  await using model = await modelWith((messages) =>
+    messages.at(-1)?.role === 'tool'
+      ? { text: 'I wrote it' }
+      : {
+          tool_calls: [
+            { id: 'c1', name: 'write', input: { filePath: join(project.folder, 'new.txt'), content: 'new\n' } },
+          ],
+        },
+  );
+  using project = opencodeProject(model.baseUrl('chat'));
+  const { environments } = hostEnvironments(t);
+  const backend = acpBackend({ agent: project.agent, start: spawnLink, version: '0.0.0', environments });
+  try {
+    const answer = { decision: 'allow' as const, remember: 'once' as const };
+    const log = new FakeSessionLog({ cwd: project.folder });
+    const turn = await runTurn(backend, log, 'write a file', { answers: () => ({ state: 'allowed', answer }) });
+    assert.equal(turn.answerText, 'I wrote it');
+    assert.equal(readFileSync(join(project.folder, 'new.txt'), 'utf8'), 'new\n');
+    // FakeTurn answers everything; a request that is confirmed would not be asked.
+    assert.deepEqual(
+      turn.asked.map(({ confirmed = false, tool }) => `${tool?.name} ${confirmed}`),
+      ['edit false', 'write_file true'],
+    );
+  } finally {
+    await backend.stop?.();
   }
 });

@@ -85,6 +85,8 @@ function locationsOf(input: Input, cwd: string): { path: string; line?: number }
 
 /** The changes of files a call asks for, as far as its input shows them. */
 export function changesOf({ input, toolKind, risks }: CallFacts, cwd: string): ToolCallContent[] {
+  const listed = diffsIn(input.diffs, cwd);
+  if (listed.length > 0) return listed;
   const [file] = locationsOf(input, cwd);
   if (file === undefined || kindOf({ toolKind, risks }) !== 'edit') return [];
   const { content, encoding, edits } = input;
@@ -105,14 +107,18 @@ export function changesOf({ input, toolKind, risks }: CallFacts, cwd: string): T
 /** True for a text the server has shortened: it must not be shown as what a file will hold. */
 const isCut = (text: string): boolean => /\[… \d+ characters left out …\]/.test(text);
 
-/** The outcome of a call: the changes it made, else its text. */
-export function outcomeOf(done: ToolDone, call: CallFacts, cwd: string): ToolCallContent[] {
-  const { ok, result, error } = done;
-  const listed = listOf(isObject(result) ? result.diffs : undefined).flatMap(({ path, old_text, new_text }) =>
-    typeof path === 'string' && typeof new_text === 'string'
+/** Changes of files as results and requests of other agents list them. */
+const diffsIn = (diffs: unknown, cwd: string): ToolCallContent[] =>
+  listOf(diffs).flatMap(({ path, old_text, new_text }) =>
+    typeof path === 'string' && typeof new_text === 'string' && !isCut(new_text)
       ? [{ type: 'diff' as const, path: resolve(cwd, path), oldText: textOf(old_text) ?? null, newText: new_text }]
       : [],
   );
+
+/** The outcome of a call: the changes it made, else its text. */
+export function outcomeOf(done: ToolDone, call: CallFacts, cwd: string): ToolCallContent[] {
+  const { ok, result, error } = done;
+  const listed = diffsIn(isObject(result) ? result.diffs : undefined, cwd);
   const changes = ok && listed.length === 0 ? changesOf(call, cwd) : listed;
   if (changes.length > 0 && ok) return changes;
   const words = [error ?? '', wordsOf(result, ok)].filter((text) => text !== '').join('\n\n');

@@ -226,7 +226,7 @@ export class ApprovalBroker implements Approver {
   }
 
   /** What need not be asked. Allowing is silent; a denial is an event, so that it can be seen why nothing happened. */
-  #decide(log: SessionLog, draft: Approval, { toolKind = '', refused }: ApprovalRequest): Approval {
+  #decide(log: SessionLog, draft: Approval, { toolKind = '', refused, confirmed }: ApprovalRequest): Approval {
     const { record } = log;
     const mode = this.#attended ? (record.settings.approvals ?? this.#defaultMode) : 'deny';
     const denied = (reason: string, by: string): Approval => {
@@ -258,6 +258,8 @@ export class ApprovalBroker implements Approver {
     if (mode === 'allow' && verdict.mayBeDenied !== undefined) return denied(verdict.mayBeDenied, 'policy');
     if (mode === 'allow') return allowed('this session allows without asking', 'settings');
     if (known !== undefined && verdict.mayBeDenied === undefined) return allowed(known.reason, 'remembered');
+    if (confirmed && verdict.mayBeDenied === undefined)
+      return allowed('the user allowed this very change', 'confirmed');
     if (!this.#roomFor(log)) return denied('too many questions wait already', 'limit');
     return { ...draft, reason: verdict.reason };
   }

@@ -23,6 +23,8 @@ export interface ApprovalRequest {
   readonly toolKind?: string;
   /** For `question`: JSON Schema of the answer's `content`. */
   readonly schema?: Readonly<Record<string, unknown>>;
+  /** For `tool`: the user has allowed this very change before, in another request. Where it would be asked, it is allowed. */
+  readonly confirmed?: boolean;
   /** Time for an answer in milliseconds; default the configuration's. */
   readonly timeoutMs?: number;
 }

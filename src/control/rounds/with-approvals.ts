@@ -6,6 +6,7 @@
  */
 import type { Approval, ToolCall, ToolDone } from '../../protocol/session-types.ts';
 import { asError } from '../../wire/errors.ts';
+import type { ApprovalRequest } from '../contract/approver.ts';
 import type { Turn } from '../contract/backend.ts';
 import { failedCall } from './failed-call.ts';
 import type { Toolbox } from './toolbox.ts';
@@ -27,13 +28,14 @@ export function withApprovals(toolbox: Toolbox, turn: Pick<Turn, 'ask'>): Toolbo
       const input = deepFrozen(structuredClone(call.input));
       let approval: Approval;
       try {
-        approval = await turn.ask({
+        const request: ApprovalRequest = {
           kind: 'tool',
           title: titleOf({ ...call, input }),
           tool: { name: call.name, input, call_id: call.callId },
           risks: offer.risks,
           ...(offer.kind !== undefined && { toolKind: offer.kind }),
-        });
+        };
+        approval = await turn.ask(request, signal);
       } catch (error) {
         return failedCall(call, 'cancelled', `not run: ${asError(error).message}`);
       }

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { type SharesServer, sharesServer } from '../../faults/shares-server.ts';
 import { eventually } from '../../faults/support/fleet-server.ts';
-import { type AgentStep, asks, calls, scriptFolder } from './scripted-agent.ts';
+import { type AgentStep, asks, calls, OPTIONS, scriptFolder } from './scripted-agent.ts';
 
 const CLIENT = 'roles: [client], backends: [scripted]';
 const SHELL = `${CLIENT}, tools: { allow: [read_file, write_file, shell] }`;
@@ -233,3 +233,43 @@ const worksIn = (folder: string): boolean =>
       return false;
     }
   });
+
+test('a change the user allowed when the agent asked is made without a second question, another one is not', async (t) => {
+  const edits = (folder: string): readonly AgentStep[] => {
+    const path = join(folder, 'notes.txt');
+    const diff = (oldText: string, newText: string): AgentStep => ({
+      permission: {
+        toolCall: {
+          toolCallId: `edit ${newText}`,
+          kind: 'edit',
+          title: 'edit',
+          content: [{ type: 'diff', path, oldText, newText }],
+        },
+        options: OPTIONS,
+      },
+    });
+    const write = (content: string): AgentStep => asks('fs/write_text_file', { path, content });
+    return [
+      diff('two', '2'),
+      write('one\n2\n'),
+      write('one\n2\n'),
+      diff('one\n2\n', 'all\n'),
+      write('all\nand more\n'),
+    ];
+  };
+  const stand = await scripted(t, { owner: CLIENT }, edits, '[]');
+  const path = join(stand.folder, 'notes.txt');
+  writeFileSync(path, 'one\ntwo\n');
+  const { asked } = await run(t, stand, 'owner', 'allow');
+  const write = `write_file: ${path}`;
+  // The first write is what was allowed; the second has used it up, and the third is more than was shown.
+  assert.deepEqual(asked, ['edit', write, 'edit', write]);
+  const denied = await scripted(t, { owner: CLIENT }, edits, '[{ when: "tool.name == \\"write_file\\"", then: deny }]');
+  writeFileSync(join(denied.folder, 'notes.txt'), 'one\ntwo\n');
+  assert.deepEqual(
+    (await run(t, denied, 'owner', 'allow')).asked,
+    ['edit', 'edit'],
+    'a rule that denies is not passed by',
+  );
+  assert.equal(readFileSync(join(denied.folder, 'notes.txt'), 'utf8'), 'one\ntwo\n');
+});

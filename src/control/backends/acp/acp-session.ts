@@ -11,6 +11,7 @@ import { CANCELLED, promptTokens } from '../../../acp/answers.ts';
 import type { AgentLoan } from '../../../acp/loan.ts';
 import { refusedMcpServers } from '../../../acp/mcp-servers.ts';
 import type { PromptResponse } from '../../../acp/sdk.ts';
+import { shownDiffs } from '../../../acp/tool-facts.ts';
 import { orAborted } from '../../../base/race.ts';
 import type { Approval, Usage } from '../../../protocol/session-types.ts';
 import { NO_USAGE } from '../../../protocol/session-types.ts';
@@ -224,7 +225,11 @@ export class AcpSession {
         // A second request about a call is another question, not the first one repeated.
         const request = permissionRequest(fields, count === 1 ? callId : `${callId}#${count}`);
         const approval = await ask(running, withinRights(request, running.turn.principal));
-        return approval === undefined ? CANCELLED : permissionAnswer(approval, options);
+        if (approval === undefined) return CANCELLED;
+        // Allowed by the user, who saw it; not by a rule.
+        if (approval.state === 'allowed' && approval.answer !== undefined)
+          running.tools?.allowed(shownDiffs(fields).whole);
+        return permissionAnswer(approval, options);
       },
       elicit: async (request) => {
         const question = questionOf(request);

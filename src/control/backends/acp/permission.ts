@@ -10,7 +10,7 @@ import type {
   RequestPermissionRequest,
   RequestPermissionResponse,
 } from '../../../acp/sdk.ts';
-import { inputOf, nameOf, risksOf, type ToolFields } from '../../../acp/tool-facts.ts';
+import { diffsOf, inputOf, nameOf, risksOf, shownDiffs, type ToolFields } from '../../../acp/tool-facts.ts';
 import type { Approval } from '../../../protocol/session-types.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { may, refusal } from '../../../session/rights.ts';
@@ -20,10 +20,11 @@ import type { ApprovalRequest } from '../../contract/approver.ts';
 export function permissionRequest(fields: ToolFields, callId: string): ApprovalRequest {
   const { title, kind } = fields;
   const name = nameOf(fields);
+  const diffs = diffsOf(fields.content).length > 0 ? shownDiffs(fields).shown : undefined;
   return {
     kind: 'tool',
     title: title || name,
-    tool: { name, input: inputOf(fields), call_id: callId },
+    tool: { name, input: { ...inputOf(fields), ...(diffs !== undefined && { diffs }) }, call_id: callId },
     toolKind: kind ?? undefined,
     risks: risksOf(kind ?? undefined),
   };

@@ -6,6 +6,7 @@
  * terminal is a running call of `shell`. What still runs when the turn ends is ended with it.
  */
 import type { AgentLoan, LoanMethod, LoanOffer, LoanParams } from '../../../acp/loan.ts';
+import type { FileDiff } from '../../../acp/tool-facts.ts';
 import type { ToolDone } from '../../../protocol/session-types.ts';
 import { errorTable, fail, HandfastError } from '../../../wire/errors.ts';
 import type { Turn } from '../../contract/backend.ts';
@@ -45,6 +46,9 @@ interface Terminal {
   readonly ended: Promise<TerminalExit>;
 }
 
+/** Changes that are remembered until they are made. */
+const MAX_SEEN = 64;
+
 /** What a call of this class may know of the turn. */
 type ToolTurn = Pick<Turn, 'ask' | 'signal'>;
 
@@ -62,6 +66,8 @@ export class TurnTools {
   readonly #printed: (terminalId: string, text: string) => void;
   readonly #terminals = new Map<string, Terminal>();
   readonly #end = new AbortController();
+  /** The oldest first. */
+  #seen: FileDiff[] = [];
   #listed: Promise<unknown> | undefined;
   #made = 0;
 
@@ -95,6 +101,11 @@ export class TurnTools {
       return this.#kill(terminal);
     },
   };
+
+  /** The user has allowed these changes: to make one of them is not asked for again. */
+  allowed(changes: readonly FileDiff[]): void {
+    this.#seen = [...this.#seen, ...changes].slice(-MAX_SEEN);
+  }
 
   /** The turn has ended: so does what runs. */
   end(): void {
@@ -137,8 +148,29 @@ export class TurnTools {
   }
 
   async #write(input: Readonly<Record<string, unknown>>): Promise<object> {
-    succeeded(await this.#call('write_file', input));
+    const confirmed = await this.#confirmed(input);
+    succeeded(await this.#call('write_file', input, { confirmed }));
     return {};
+  }
+
+  /** True for a content the user has allowed: the whole file, or the present one with the one place replaced. */
+  async #confirmed({ path, content }: Readonly<Record<string, unknown>>): Promise<boolean> {
+    const seen = this.#seen.filter((change) => change.path === path);
+    let made = seen.find((change) => change.new_text === content);
+    if (made === undefined && seen.some((change) => change.old_text)) {
+      const read = this.#read({ sessionId: '', path: String(path) });
+      const present = await read.then(
+        (file) => String((file as { content?: unknown }).content),
+        () => undefined,
+      );
+      made = seen.find(({ old_text: oldText, new_text: newText }) => {
+        if (present === undefined || !oldText) return false;
+        const parts = present.split(oldText);
+        return parts.length === 2 && parts.join(newText) === content;
+      });
+    }
+    this.#seen = this.#seen.filter((change) => change !== made);
+    return made !== undefined;
   }
 
   /** Resolves when the call was allowed; one that was not, or that fails before, rejects. */
@@ -223,7 +255,7 @@ export class TurnTools {
   async #call(
     name: string,
     input: Readonly<Record<string, unknown>>,
-    { signal, began, output = () => {} }: CallOptions = {},
+    { signal, began, confirmed = false, output = () => {} }: CallOptions = {},
   ): Promise<ToolDone> {
     this.#made += 1;
     const call = { name, input, providerToolName: name, callId: `lent_${this.#made}` };
@@ -238,7 +270,8 @@ export class TurnTools {
         return this.#toolbox.call(...parts);
       },
     };
-    return withApprovals(begins, this.#turn).call(call, AbortSignal.any(signals), output);
+    const ask: Turn['ask'] = (request, withdrawn) => this.#turn.ask({ ...request, confirmed }, withdrawn);
+    return withApprovals(begins, { ask }).call(call, AbortSignal.any(signals), output);
   }
 }
 
@@ -246,6 +279,8 @@ interface CallOptions {
   readonly signal?: AbortSignal;
   /** Called when the call was allowed and is made. */
   readonly began?: () => void;
+  /** The user has allowed this very call. */
+  readonly confirmed?: boolean;
   readonly output?: (stream: string, text: string) => void;
 }
 

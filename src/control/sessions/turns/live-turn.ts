@@ -165,7 +165,8 @@ export class LiveTurn implements Turn {
 
   async ask(request: ApprovalRequest, withdrawn?: AbortSignal): Promise<Approval> {
     try {
-      const signal = withdrawn === undefined ? this.signal : AbortSignal.any([this.signal, withdrawn]);
+      const isOwn = withdrawn === undefined || withdrawn === this.signal;
+      const signal = isOwn ? this.signal : AbortSignal.any([this.signal, withdrawn]);
       // The session itself, not the turn's log: the approver's state of a session outlives the turn.
       return await this.whileAsking(this.#approver.ask(this.#session, this.id, request, signal));
     } catch (thrown) {
