@@ -7,6 +7,8 @@
 export interface ScriptedCall {
   readonly id: string;
   readonly name: string;
+  /** The group of the tool, which the API `responses` alone has. */
+  readonly namespace?: string;
   readonly input?: unknown;
   /** The arguments as the model wrote them, for arguments that are not JSON. */
   readonly arguments?: string;
@@ -194,7 +196,8 @@ function responsesStream(round: ScriptedRound, model: string, number: number): S
     });
   }
   for (const call of round.tool_calls ?? []) {
-    const item = { type: 'function_call', id: `fc_${call.id}`, call_id: call.id, name: call.name };
+    const { id, name, namespace } = call;
+    const item = { type: 'function_call', id: `fc_${id}`, call_id: id, name, ...(namespace && { namespace }) };
     const whole = argumentsOf(call);
     send('response.output_item.added', {
       output_index: index,
