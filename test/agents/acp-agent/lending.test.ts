@@ -13,6 +13,27 @@ const results = (updates: readonly { readonly update: SessionUpdate }[]) =>
     update.sessionUpdate === 'tool_call_update' && 'rawOutput' in update ? [update.rawOutput as never] : [],
   ) as Record<string, unknown>[];
 
+test('the files and terminals of an editor are used within one process', async (t) => {
+  const { editor: start, project } = await served(t);
+  const path = join(project, 'notes.txt');
+  const buffers = new Map([[path, 'one\nunsaved\nthree\n']]);
+  const { serve, released } = terminals(t);
+  const capabilities = { fs: { readTextFile: true, writeTextFile: true }, terminal: true };
+  const editor = await start({ buffers, serve, capabilities, permission: () => choose('once') });
+  const session = await editor.open(project);
+  await editor.prompt(session, 'edit notes.txt replace "unsaved" with "edited" then run cat notes.txt');
+  assert.equal(buffers.get(path), 'one\nedited\nthree\n');
+  assert.equal(readFileSync(path, 'utf8'), 'one\ntwo\n');
+  assert.deepEqual(
+    results(editor.updates).map(({ by, stdout }) => [by, stdout]),
+    [
+      ['editor', undefined],
+      ['editor', 'one\ntwo\n'],
+    ],
+  );
+  assert.deepEqual(released, ['terminal-1']);
+});
+
 test('tools see what is not saved, and their changes appear in the editor; the result says so', async (t) => {
   const place = desktop(t);
   const path = (name: string) => join(place.project, name);
