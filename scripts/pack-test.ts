@@ -43,6 +43,7 @@ const optional: Readonly<Record<string, string>> = { 'handfast/fleet-nats': '@na
 /** Examples that need more than Handfast alone, and the packages they need. */
 const needs: Readonly<Record<string, readonly string[]>> = {
   'mcp.ts': ['@modelcontextprotocol/client', '@modelcontextprotocol/server-everything'],
+  'mcp-server.ts': ['@modelcontextprotocol/client'],
   'skill.ts': ['quickjs-emscripten'],
   'terminal.ts': ['@lydell/node-pty'],
 };

@@ -60,6 +60,14 @@ const examples: Readonly<Record<string, readonly RegExp[]>> = {
     /^accepted: time$/,
     /^then: noon$/,
   ],
+  'mcp-server.ts': [
+    /^connected to handfast$/,
+    /^progress: 50 %$/,
+    /^asked: Who are you\?$/,
+    /^greet: Hello Ada$/,
+    /^greet: failed, schema_violation: /,
+    /^memory:\/\/mcp\/user%2Fname: .*"text":"Ada"/,
+  ],
   'memory.ts': [
     /^found: Ada lives in Lisbon$/,
     /^another day: Ada lives in Lisbon$/,
