@@ -10,9 +10,10 @@ export interface Found {
   readonly pid: number;
 }
 
+/** Its argument `isRestricted`: it should start nothing either. Without that, a thread may take the memory that the process has. */
 export const PROBE = `
 const module = (name) => process.getBuiltinModule('node:' + name);
-export default async ({ port }, skill) => {
+export default async ({ port, isRestricted }, skill) => {
   await skill.event('here');
   const open = [];
   const attempt = async (what, action) => {
@@ -21,11 +22,13 @@ export default async ({ port }, skill) => {
   await attempt('files', () => module('fs').readFileSync('/etc/passwd'));
   await attempt('files', () => { module('fs').writeFileSync('/handfast-probe', ''); module('fs').rmSync('/handfast-probe'); });
   await attempt('files', () => new (module('sqlite').DatabaseSync)('/etc/passwd', { readOnly: true }));
-  await attempt('programs', () => {
-    const { error } = module('child_process').spawnSync(process.execPath, ['-v']);
-    if (error) throw error;
-  });
-  await attempt('threads', () => new (module('worker_threads').Worker)('', { eval: true }));
+  if (isRestricted) {
+    await attempt('programs', () => {
+      const { error } = module('child_process').spawnSync(process.execPath, ['-v']);
+      if (error) throw error;
+    });
+    await attempt('threads', () => new (module('worker_threads').Worker)('', { eval: true }));
+  }
   await attempt('network', () => new Promise((resolve, reject) => {
     const socket = module('net').connect(port, '127.0.0.1');
     socket.once('connect', () => { socket.destroy(); resolve(); });

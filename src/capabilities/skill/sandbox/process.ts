@@ -77,7 +77,7 @@ export class ProcessSandbox implements Sandbox {
       await this.#limit(ownBytes);
       if (isWrapped) {
         const { found } = await this.#try('bubblewrap', false, server);
-        const open = found.open.filter((what) => what !== 'programs' && what !== 'threads');
+        const open = [...found.open];
         if (found.pid > 9) open.push('the processes of the host');
         if (found.variables.some((name) => name !== 'PWD')) open.push('environment variables');
         if (open.length > 0) throw new Error(`bubblewrap leaves open: ${open.join(', ')}`);
@@ -175,7 +175,7 @@ export class ProcessSandbox implements Sandbox {
       { maxMessageChars: 4_000, maxPrintedChars: 0, maxCalls: 0, maxEvents: 1 },
     );
     const { port } = server.address() as { port: number };
-    const job: Job = { files: { 'probe.js': PROBE }, entry: 'probe.js', args: { port } };
+    const job: Job = { files: { 'probe.js': PROBE }, entry: 'probe.js', args: { port, isRestricted } };
     const stop = AbortSignal.timeout(START_MS);
     const over = place.run(job, conversation, stop).then(
       () => conversation.fail(failure('crash', stop.aborted ? 'it does not answer' : 'it ended', { reason: 'ended' })),
@@ -185,7 +185,7 @@ export class ProcessSandbox implements Sandbox {
       const found = (await conversation.result) as Found;
       return { found, ownBytes };
     } catch (error) {
-      const said = place.lastWords;
+      const said = place.reason;
       throw new Error(said === '' ? (error as Error).message : `${said}${hintFor(said)}`);
     } finally {
       void place.end();
@@ -253,9 +253,11 @@ class Place {
     return this.#child.pid;
   }
 
-  /** The last line that it wrote to its standard error. */
-  get lastWords(): string {
-    return this.#stderr.trimEnd().split('\n').at(-1)?.slice(0, 500) ?? '';
+  /** The line of its standard error that says most: one with a reason, else the last. */
+  get reason(): string {
+    const lines = this.#stderr.trimEnd().split('\n');
+    const said = lines.find((line) => /^bwrap: |^prlimit: |fatal|error|bad option/i.test(line)) ?? lines.at(-1) ?? '';
+    return said.slice(0, 500);
   }
 
   async run({ files, entry, args }: Job, conversation: Conversation, signal: AbortSignal): Promise<void> {
