@@ -129,10 +129,10 @@ export async function errorOf(promise: PromiseLike<unknown>): Promise<HandfastEr
   throw new Error('it did not fail');
 }
 
-/** Waits until something holds; fails after half a minute. */
+/** Waits until something holds; fails after a minute. */
 export async function until(holds: () => boolean): Promise<void> {
   for (let waited = 0; !holds(); waited += 10) {
-    if (waited > 30_000) throw new Error('it did not come');
+    if (waited > 60_000) throw new Error('it did not come');
     await pause(10);
   }
 }
