@@ -85,6 +85,11 @@ class Scene {
     return { STEPS: this.#log, ...(stall && { STALL: stall }), ...(this.step === 'unregister' && { SLOW_END: '1' }) };
   }
 
+  /** Where a start is never answered, the next one must not wait long for it; elsewhere a busy machine may take its time. */
+  get #startTimeoutS(): number {
+    return this.step === 'starting' || this.step === 'listing' ? 10 : 60;
+  }
+
   /** What the agent registers. */
   get config(): { server_id: string; cmd: string[]; env: Record<string, string> } {
     return { server_id: 'mine', cmd: [process.execPath, program], env: this.#env };
@@ -102,7 +107,7 @@ class Scene {
     const address = this.transport === 'stdio' ? stdio : { url: `http://127.0.0.1:${this.#port}/mcp` };
     const settings =
       this.#service === undefined
-        ? { name: 'steps', ...address, start_timeout_s: 5, may_ask: ['sampling', 'elicitation'] }
+        ? { name: 'steps', ...address, start_timeout_s: this.#startTimeoutS, may_ask: ['sampling', 'elicitation'] }
         : { name: 'guarded', url: this.#service.url };
     const options = { servers: [settings], register: [`${process.execPath} ${program}`] };
     this.user.write(
@@ -126,7 +131,7 @@ class Scene {
     const env = { ...process.env, ...this.#env, PORT: String(this.#port) };
     const before = this.count('started');
     this.#web = spawn(process.execPath, [program], { env, stdio: ['ignore', 'ignore', 'inherit'] });
-    await until(() => this.count('started') > before);
+    await until(() => this.count('started') > before, 'the server');
   }
 
   async #signIn(t: TestContext): Promise<void> {
@@ -180,7 +185,7 @@ class Scene {
       renewal: () => this.#isRenewing,
       unregister: () => this.count('ending') === 1,
     };
-    await until(isThere[step]);
+    await until(isThere[step], `the step ${step}`);
   }
 
   killServer(): void {
@@ -197,7 +202,7 @@ class Scene {
   /** No program of a server on stdio runs, nor what it started. */
   async isClean(): Promise<void> {
     if (this.transport === 'http') return;
-    await until(() => ![...this.pids('started'), ...this.pids('child')].some(isAlive));
+    await until(() => ![...this.pids('started'), ...this.pids('child')].some(isAlive), 'the end of all programs');
   }
 
   /** What the server is like afterwards: it is used again, and only this use is another call. */
@@ -220,7 +225,7 @@ class Scene {
           },
         );
         return isDone;
-      });
+      }, 'a call');
       assert.equal(this.count('call-once'), calls + 1, `${killed}: called once, after ${calls}`);
       assert.ok(calls <= (this.step === 'call' ? 1 : 0), 'nothing was called twice');
       const info = (await agent.mcp.servers()).find(({ server_id }) => server_id === this.server);
@@ -255,7 +260,7 @@ class Scene {
         // One with a subscription is started again by itself.
         if (this.step === 'subscribed') return (info?.failures ?? 0) > 0 || info?.health === 'ready';
         return info?.health === 'failed' && info.failures === 1 && info.error !== '';
-      });
+      }, 'health');
     } finally {
       await agent.close();
     }

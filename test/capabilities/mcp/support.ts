@@ -64,8 +64,11 @@ export const isAlive = (pid: number): boolean => {
   }
 };
 
-export async function until(done: () => boolean | Promise<boolean>): Promise<void> {
-  for (const bound = AbortSignal.timeout(PATIENCE_MS); !(await done()); await sleep(5)) bound.throwIfAborted();
+/** @param what names the condition in the error of a wait that was too long */
+export async function until(done: () => boolean | Promise<boolean>, what = 'the condition'): Promise<void> {
+  for (const bound = AbortSignal.timeout(PATIENCE_MS); !(await done()); await sleep(5)) {
+    if (bound.aborted) throw new Error(`waited more than ${PATIENCE_MS} ms for ${what}`);
+  }
 }
 
 export async function errorOf(promise: PromiseLike<unknown>): Promise<HandfastError> {
