@@ -220,6 +220,7 @@ export class User {
     for (const { child } of this.#commands)
       if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
     await Promise.all(this.#commands.map((command) => command.ended()));
-    rmSync(this.folder, { recursive: true, force: true });
+    // A program that a client of the user started may still be writing its last files.
+    rmSync(this.folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
   }
 }
