@@ -38,6 +38,7 @@ import {
   type Transport,
 } from './sdk.ts';
 import { callAsTask, needsTask, type TaskRequest } from './tasks.ts';
+import { MAX_MESSAGE, tooLong, tooLongLine } from './too-long.ts';
 
 const CLIENT = { name: 'handfast', version: '1.0.0' };
 /** How long a server that was asked to end may take before SIGTERM, and before SIGKILL. */
@@ -47,8 +48,6 @@ const TERMINATE_MS = 300;
 const GOODBYE_MS = 300;
 /** Longest wait for a stream of notifications to open. */
 const LISTEN_MS = 30_000;
-/** Longest message of a program, in characters: a result may hold a picture. */
-const MAX_MESSAGE_CHARS = 16 * 1024 * 1024;
 /** Most pages of a list, and most entries. */
 const MAX_PAGES = 64;
 const MAX_ENTRIES = 2_000;
@@ -430,6 +429,7 @@ export class McpConnection {
   #overHttp(sdk: McpSdk, client: Client): Transport {
     const { url, headers } = this.#server.http as NonNullable<McpAddress['http']>;
     const goodbye = new AbortController();
+    let isTooLong = false;
     const transport = new sdk.StreamableHTTPClientTransport(new URL(url), {
       requestInit: headers === undefined ? {} : { headers },
       ...(this.#authorization && { authProvider: this.#bearer(sdk, this.#authorization, goodbye.signal) }),
@@ -443,11 +443,18 @@ export class McpConnection {
         this.answered = true;
         // Of the last request: a refused token may have been renewed since.
         if (init?.method === 'POST') this.unauthorized = response.status === 401 || response.status === 403;
-        if (this.unauthorized) this.#refused.set(response, bearerOf(init?.headers));
         if (response.status === 404 && transport.sessionId !== undefined) this.expired = true;
-        if (init?.method !== 'GET') return response;
-        if (this.expired) this.#doubt();
-        return watched(response, () => this.#doubt());
+        const isStream = init?.method === 'GET';
+        if (isStream && this.expired) this.#doubt();
+        const limited = watched(response, {
+          maxBytes: MAX_MESSAGE,
+          onEnd: isStream ? () => this.#doubt() : undefined,
+          onTooLong: () => {
+            isTooLong = true;
+          },
+        });
+        if (this.unauthorized) this.#refused.set(limited, bearerOf(init?.headers));
+        return limited;
       },
     });
     const send = transport.send.bind(transport);
@@ -457,7 +464,9 @@ export class McpConnection {
         onRequestStreamEnd: () => {
           options?.onRequestStreamEnd?.();
           // To a request that had its response this is a second one, which is ignored.
-          if ('id' in message && 'method' in message) transport.onmessage?.(cutOff(message.id));
+          if (!('id' in message && 'method' in message)) return;
+          transport.onmessage?.(isTooLong ? tooLong(message.id, 'bytes') : cutOff(message.id));
+          isTooLong = false;
         },
       });
     this.#end = async () => {
@@ -505,9 +514,9 @@ export class McpConnection {
       signal: stop.signal,
       terminateMs: TERMINATE_MS,
       maxStdoutBytes: 0,
-      maxLineChars: MAX_MESSAGE_CHARS,
+      maxLineChars: MAX_MESSAGE,
       onLine: (line) => {
-        const message = line.length < MAX_MESSAGE_CHARS ? parsed(line) : tooLong(line);
+        const message = line.length < MAX_MESSAGE ? parsed(line) : tooLongLine(line);
         if (message === undefined) {
           // Some servers print lines of their own before they start the protocol.
           this.dropped += 1;
@@ -576,12 +585,4 @@ function parsed(line: string): Message | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** In place of a response that is too long: an error for the request it names, so that its caller does not wait. */
-function tooLong(line: string): Message | undefined {
-  const id = /"id"\s*:\s*(\d+)/.exec(line.slice(0, 200))?.[1];
-  if (id === undefined) return undefined;
-  const message = `the response has more than ${MAX_MESSAGE_CHARS} characters`;
-  return { jsonrpc: '2.0', id: Number(id), error: { code: -32_603, message } };
 }

@@ -1,6 +1,6 @@
 /**
  * Responses over HTTP that end before their result: the official client waits for them until its time is over. Here a call fails at
- * once, and the end of a stream is reported.
+ * once, and the end of a stream is reported. One that is too long fails before it is read to its end.
  *
  * Used by `connection.ts`.
  */
@@ -21,23 +21,69 @@ export const isCutOff = (thrown: object): boolean => (thrown as { readonly data?
 export const isRefusedLink = (thrown: unknown): boolean =>
   (thrown as { readonly cause?: { readonly code?: unknown } }).cause?.code === 'ECONNREFUSED';
 
-/** The response, whose end is reported, however it ends. */
-export function watched(response: Response, onEnd: () => void): Response {
+export interface Watching {
+  /** Most bytes of the body, or of one event of a stream of events. */
+  readonly maxBytes: number;
+  /** The body ended, however it did. */
+  readonly onEnd?: (() => void) | undefined;
+  /** The body is longer than it may be, and fails. */
+  readonly onTooLong: () => void;
+}
+
+/** The response, whose body fails where a message of it is too long, and whose end is reported. */
+export function watched(response: Response, { maxBytes, onEnd, onTooLong }: Watching): Response {
   const { body, status, headers } = response;
   if (body === null) return response;
+  const isStream = headers.get('content-type')?.startsWith('text/event-stream') === true;
+  // Of a compressed body the length says nothing.
+  const length = headers.has('content-encoding') ? Number.NaN : Number(headers.get('content-length') ?? Number.NaN);
+  if (!isStream && length <= maxBytes && onEnd === undefined) return response;
   const reader = body.getReader();
+  const lengthOf = isStream ? lengthOfEvent() : lengthOfAll();
   const read = async (controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {
     try {
       const { done, value } = await reader.read();
-      if (!done) return controller.enqueue(value);
-      controller.close();
+      if (!done && lengthOf(value) <= maxBytes) return controller.enqueue(value);
+      if (done) controller.close();
+      else {
+        onTooLong();
+        void reader.cancel().catch(() => {});
+        controller.error(new Error(`the response has more than ${maxBytes} bytes`));
+      }
     } catch (thrown) {
       controller.error(thrown);
     }
-    onEnd();
+    onEnd?.();
   };
   return new Response(new ReadableStream({ pull: read, cancel: (reason) => reader.cancel(reason) }), {
     status,
     headers,
   });
 }
+
+/** The bytes of all chunks so far. */
+function lengthOfAll(): (chunk: Uint8Array) => number {
+  let length = 0;
+  return (chunk) => {
+    length += chunk.length;
+    return length;
+  };
+}
+
+/** The bytes since the last empty line, which ends an event. */
+function lengthOfEvent(): (chunk: Uint8Array) => number {
+  let length = 0;
+  let end = '';
+  return (chunk) => {
+    const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+    // The empty line may lie across two chunks.
+    const joined = end + bytes.toString('latin1', 0, 3);
+    const isSplit = /^[\r\n]*(?:\n\n|\r\n\r\n|\r\r)/.test(joined);
+    const last = Math.max(...EMPTY_LINES.map((line) => bytes.lastIndexOf(line)));
+    length = last >= 0 ? bytes.length - last : isSplit ? bytes.length : length + bytes.length;
+    end = /[\r\n]*$/.exec(bytes.toString('latin1', Math.max(0, bytes.length - 3)))?.[0] ?? '';
+    return length;
+  };
+}
+
+const EMPTY_LINES = ['\n\n', '\r\n\r\n', '\r\r'];

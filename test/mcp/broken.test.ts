@@ -3,8 +3,12 @@
  * a bounded amount of memory.
  */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { json } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -12,6 +16,7 @@ import { McpServer } from '../../src/mcp/server.ts';
 import { errorOf, folder, PATIENCE_MS, until } from '../capabilities/mcp/support.ts';
 
 const MIB = 1024 * 1024;
+type Params = { readonly protocolVersion?: string; readonly name?: string };
 const patiently = { signal: new AbortController().signal, timeoutMs: PATIENCE_MS };
 
 /** A program that gets each message as `message`, and has `send`, which sends one. */
@@ -120,6 +125,67 @@ test('a line of 100 MiB instead of the list of tools fails the start, and instea
   assert.deepEqual(await server.call('small', {}, patiently), { content: [] });
   assert.equal(server.health.state, 'ready');
 });
+
+/** Over HTTP: as one JSON text, as one event, and as events of which each is short. */
+const LONG_BODIES: Readonly<
+  Record<string, { readonly type: string; readonly each: string; readonly isRefused: boolean }>
+> = {
+  'a JSON text': { type: 'application/json', each: 'x', isRefused: true },
+  'an event': { type: 'text/event-stream', each: 'x', isRefused: true },
+  'many events': { type: 'text/event-stream', each: '\n\n: comment', isRefused: false },
+};
+
+for (const [what, { type, each, isRefused }] of Object.entries(LONG_BODIES)) {
+  test(`a response over HTTP of 100 MiB in ${what} ${isRefused ? 'fails its call alone' : 'is read'}`, async (t) => {
+    const part = each.repeat(Math.ceil(MIB / each.length));
+    const isEvent = type === 'text/event-stream';
+    const http = createServer(async (request, response) => {
+      if (request.method !== 'POST') return void response.writeHead(405).end();
+      const { id, method, params } = (await json(request)) as { id?: number; method: string; params?: Params };
+      if (id === undefined) return void response.writeHead(202).end();
+      const results: Readonly<Record<string, unknown>> = {
+        initialize: {
+          protocolVersion: params?.protocolVersion,
+          capabilities: { tools: {} },
+          serverInfo: { name: 'broken', version: '1' },
+        },
+        'tools/list': { tools: ['huge', 'small'].map((name) => ({ name, inputSchema: { type: 'object' } })) },
+        'tools/call': { content: [] },
+      };
+      const result = results[method];
+      const text = JSON.stringify({
+        jsonrpc: '2.0',
+        id,
+        ...(result === undefined ? { error: { code: -32_601, message: 'not known' } } : { result }),
+      });
+      if (params?.name !== 'huge')
+        return void response.writeHead(200, { 'content-type': 'application/json' }).end(text);
+      response.writeHead(200, { 'content-type': type });
+      response.write(isEvent ? 'data: ' : '"');
+      if (!isRefused) response.write(text);
+      for (let at = 0; at < 100 && !response.destroyed; at += 1) {
+        await new Promise((resolve) => response.write(part, resolve));
+      }
+      response.end(isEvent ? '\n\n' : '"');
+    });
+    await once(http.listen(0, '127.0.0.1'), 'listening');
+    t.after(() => {
+      http.closeAllConnections();
+      http.close();
+    });
+    const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`;
+    const server = new McpServer({ address: { http: { url } }, cwd: folder(t), startTimeoutMs: PATIENCE_MS });
+    t.after(() => server.close());
+    await server.start();
+    const calling = server.call('huge', {}, patiently);
+    const ended = calling.catch(() => {});
+    const most = await memoryOf(ended);
+    if (isRefused) await assert.rejects(calling, /the response has more than 16777216 bytes/);
+    else assert.deepEqual(await calling, { content: [] });
+    assert.ok(most < 90 * MIB, `${Math.round(most / MIB)} MiB`);
+    assert.deepEqual(await server.call('small', {}, patiently), { content: [] });
+  });
+}
 
 test('a server that lists two tools of one name is failed', async (t) => {
   const lists = `if (method === 'initialize') opened(message);

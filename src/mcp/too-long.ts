@@ -1,0 +1,21 @@
+/**
+ * The limit of one message of a server, and what stands in place of a response that is longer, so that its caller does not wait.
+ *
+ * Used by `connection.ts`.
+ */
+
+/** Longest message of a server, in characters on pipes and in bytes over HTTP: a result may hold a picture. */
+export const MAX_MESSAGE = 16 * 1024 * 1024;
+
+/** An error for the request whose response is too long. */
+export const tooLong = (id: string | number, unit: 'bytes' | 'characters') => ({
+  jsonrpc: '2.0' as const,
+  id,
+  error: { code: -32_603, message: `the response has more than ${MAX_MESSAGE} ${unit}` },
+});
+
+/** The same for the request that a line names at its start; undefined where it names none. */
+export function tooLongLine(line: string): ReturnType<typeof tooLong> | undefined {
+  const id = /"id"\s*:\s*(\d+)/.exec(line.slice(0, 200))?.[1];
+  return id === undefined ? undefined : tooLong(Number(id), 'characters');
+}
