@@ -57,8 +57,8 @@ async function atTerminal(): Promise<void> {
   console.log(`after resize: ${/\d+ \d+/.exec(await shows('40 120'))?.[0]}`);
 
   // Ctrl-C is a key: the terminal makes a signal of it, for the program and not for the shell.
-  await shell.write('sleep 600; echo "ended by $?"\r');
-  await shows('sleep 600');
+  await shell.write(`sh -c 'printf "run%s\\n" ning; exec sleep 600'\r`);
+  await shows('running');
   await shell.write('\x03');
   await shows('ready> ');
   console.log('Ctrl-C ended sleep, the shell runs on');

@@ -130,6 +130,12 @@ const examples: Readonly<Record<string, readonly RegExp[]>> = {
     /^the turn ended: end_turn$/,
   ],
   'sessions.ts': [/^a tool is called$/, /^end_turn LICENSE has 21 lines\.$/, /^kept: user, assistant$/],
+  'terminal.ts': [
+    /^lines and columns: 24 80$/,
+    /^after resize: 40 120$/,
+    /^Ctrl-C ended sleep, the shell runs on$/,
+    /^exit code 3$/,
+  ],
   'transports.ts': ['in process', 'TCP', 'Unix socket', 'HTTP and SSE', 'WebSocket', 'child process'].map(
     (name) => new RegExp(`^${name}: MIT License \\(ping [\\d.]+ ms\\)$`),
   ),
