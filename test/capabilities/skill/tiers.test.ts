@@ -19,6 +19,20 @@ import { agentOf, errorOf, put, skillHost, skipTier, tierFacts, until, writeSkil
 const TIERS = ['process', 'bubblewrap'] as const;
 const HOST = fileURLToPath(new URL('./tier-host.ts', import.meta.url));
 
+/** A program that closes a sandbox in which a process waits, and has nothing else to do. Usage: `<tier>` */
+const CLOSING = `
+import { ProcessSandbox } from ${JSON.stringify(new URL('../../../src/capabilities/skill/sandbox/process.ts', import.meta.url).href)};
+const sandbox = new ProcessSandbox({
+  tier: process.argv[1],
+  warm: 1,
+  memoryBytes: 64 * 1024 * 1024,
+  maxMessageChars: 1024 * 1024,
+  maxSeconds: 30,
+  path: process.env.PATH,
+});
+await sandbox.probe();
+await sandbox.close();`;
+
 const WORK = `import { twice } from './lib/twice.js';
 import { basename } from 'node:path';
 export default async ({ a }, skill) => {
@@ -131,6 +145,12 @@ for (const tier of TIERS) {
     }
     // A process that waits for its skill keeps no host open that has nothing else to do.
     assert.deepEqual(await (await start('brief')).ended, [0, null]);
+    // Closing the sandbox is waited for to its end: Node exits with 13 when nothing is left that could settle a wait.
+    const closing = spawn(process.execPath, ['-C', 'handfast-source', '--input-type=module', '-e', CLOSING, tier], {
+      stdio: 'inherit',
+    });
+    t.after(() => closing.kill('SIGKILL'));
+    assert.deepEqual(await once(closing, 'exit'), [0, null]);
   });
 }
 

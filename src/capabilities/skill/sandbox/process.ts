@@ -296,6 +296,8 @@ class Place {
 
   async #kill(): Promise<void> {
     const child = this.#child;
+    // Its end is waited for, although nothing else may keep this process open.
+    child.hold(true);
     try {
       await child.started;
     } catch {
