@@ -6,41 +6,18 @@ Usage: python-proc.py '["stdio", "program", "arg", ...]'
 Prints one JSON object: what each call returned.
 """
 import json
-import logging
-import sys
 import threading
 
 from a2e.caps.proc.client import ProcsAPI
 from a2e.caps.proc.protocol import MessageType, ProcSpawnRequest, ProcWriteRequest
-from a2e.core.client.client import A2EClient
-from a2e.core.transports.subprocess import SubprocessTransport
+from sdk_agent import attempt, client_of, results
 
-logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-logger = logging.getLogger("python-proc")
-
-target = json.loads(sys.argv[1])
-client = A2EClient(
-    transport=SubprocessTransport(command=target[1:], logger=logger),
-    logger=logger, agent_id="python-agent", auth_token="", agent_caps=["proc"],
-)
-results = {}
+client = client_of("python-proc", ["proc"])
 # What was pushed, by process, and which of them have ended.
 pushed = {}
 changed = threading.Condition()
 # Far above what any step takes.
 PATIENCE_S = 30
-
-
-def plain(value):
-    return value.model_dump(mode="json") if hasattr(value, "model_dump") else value
-
-
-def attempt(name, action):
-    try:
-        results[name] = plain(action())
-    except Exception as error:  # every outcome is a result here
-        results[name] = {"failed": type(error).__name__, "code": getattr(error, "code", ""), "message": str(error)}
-    return results[name]
 
 
 def on_push(event):

@@ -6,38 +6,13 @@ Usage: python-skill.py '["stdio", "program", "arg", ...]'
 Prints one JSON object: what each call returned.
 """
 import json
-import logging
-import sys
 import uuid
 
 from a2e.caps.skills.client import SkillAPI
 from a2e.caps.skills.protocol import SkillDiscoverRequest
-from a2e.core.client.client import A2EClient
-from a2e.core.transports.subprocess import SubprocessTransport
+from sdk_agent import attempt, client_of, plain, results
 
-logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-logger = logging.getLogger("python-skill")
-
-target = json.loads(sys.argv[1])
-client = A2EClient(
-    transport=SubprocessTransport(command=target[1:], logger=logger),
-    logger=logger, agent_id="python-agent", auth_token="", agent_caps=["skill", "tools"],
-)
-results = {}
-
-
-def plain(value):
-    if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
-    return [plain(each) for each in value] if isinstance(value, list) else value
-
-
-def attempt(name, action):
-    try:
-        results[name] = plain(action())
-    except Exception as error:  # every outcome is a result here
-        results[name] = {"failed": type(error).__name__, "code": getattr(error, "code", ""), "message": str(error)}
-    return results[name]
+client = client_of("python-skill", ["skill", "tools"])
 
 
 def discover(**filters):
