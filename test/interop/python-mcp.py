@@ -7,7 +7,6 @@ Usage: python-mcp.py '["stdio", "program", "arg", ...]'
 Prints one JSON object: what each call returned.
 """
 import json
-import logging
 import sys
 
 from a2e.caps.mcp.client import MCPAPI
@@ -16,36 +15,10 @@ from a2e.caps.mcp.protocol import (
     MCPSamplingResponse, MCPServerListRequest, MCPServerRegisterRequest, MCPServerUnregisterRequest,
 )
 from a2e.caps.tools.client import ToolAPI
-from a2e.core.client.client import A2EClient
-from a2e.core.transports.subprocess import SubprocessTransport
+from sdk_agent import attempt, client_of, plain, results
 
-logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-logger = logging.getLogger("python-mcp")
-
-target = json.loads(sys.argv[1])
 command = json.loads(sys.argv[2])
-client = A2EClient(
-    transport=SubprocessTransport(command=target[1:], logger=logger),
-    logger=logger, agent_id="python-agent", auth_token="", agent_caps=["mcp", "tools"],
-)
-results = {}
-
-
-def plain(value):
-    if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    return value
-
-
-def attempt(name, action):
-    try:
-        results[name] = plain(action())
-    except Exception as error:  # every outcome is a result here
-        results[name] = {"failed": type(error).__name__, "code": getattr(error, "code", ""), "message": str(error)}
-
-
+client = client_of("python-mcp", ["mcp", "tools"])
 client.connect()
 mcp = MCPAPI(client)
 tools = ToolAPI(client)

@@ -6,41 +6,13 @@ Usage: python-memory.py '["stdio", "program", "arg", ...]'
 Prints one JSON object: what each call returned.
 """
 import json
-import logging
-import sys
 import time
 
 from a2e.caps.memory import MemoryEntry, MemoryStoreRequest, MemoryRetrieveRequest
 from a2e.caps.memory.client import MemoryAPI
-from a2e.core.client.client import A2EClient
-from a2e.core.transports.subprocess import SubprocessTransport
+from sdk_agent import attempt, client_of, plain, results
 
-logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-logger = logging.getLogger("python-memory")
-
-target = json.loads(sys.argv[1])
-client = A2EClient(
-    transport=SubprocessTransport(command=target[1:], logger=logger),
-    logger=logger, agent_id="python-agent", auth_token="", agent_caps=["memory"],
-)
-results = {}
-
-
-def plain(value):
-    if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    return value
-
-
-def attempt(name, action):
-    try:
-        results[name] = plain(action())
-    except Exception as error:  # every outcome is a result here
-        results[name] = {"failed": type(error).__name__, "code": getattr(error, "code", ""), "message": str(error)}
-
-
+client = client_of("python-memory", ["memory"])
 client.connect()
 memory = MemoryAPI(client)
 attempt("init", lambda: memory.init(namespace="python", scope={"user": "u1"}))

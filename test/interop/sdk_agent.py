@@ -25,7 +25,7 @@ def client_of(name, capabilities):
 def plain(value):
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
-    return [plain(each) for each in value] if isinstance(value, list) else value
+    return [plain(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def attempt(name, action):

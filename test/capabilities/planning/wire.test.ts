@@ -3,32 +3,18 @@
  * every transport.
  */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import * as requests from '../../../src/capabilities/planning/planning.generated.ts';
 import * as replies from '../../../src/capabilities/planning/planning.replies.generated.ts';
 import { planningPlugin } from '../../../src/capabilities/planning/plugin.ts';
 import { createHost } from '../../../src/host/host.ts';
-import type { Check } from '../../../src/wire/check.ts';
-import { root } from '../../rules/scan.ts';
+import { messageSetOf } from '../../support/message-set.ts';
 import type { Peer } from '../../support/peer.ts';
 import type { Message } from '../../support/raw-agent.ts';
 import { allTransports, doorOf, type TransportName } from '../../support/sites.ts';
 
-const lines = readFileSync(join(root, 'test/vectors/a2e/planning.ndjson'), 'utf8').trim().split('\n');
-const vectors = lines.map((line) => JSON.parse(line) as Message);
+const { vectors, checks } = messageSetOf('planning', requests, replies);
 const isReply = ({ type }: Message): boolean => type.endsWith('/resp');
-
-/** The validator of each message type. */
-const published = JSON.parse(readFileSync(join(root, 'schema/planning.json'), 'utf8')) as {
-  $defs: Record<string, { properties: { type?: { const?: string } } }>;
-};
-const checks = new Map<string, Check>();
-for (const [name, { properties }] of Object.entries(published.$defs)) {
-  const check = (requests as Record<string, Check>)[name] ?? (replies as Record<string, Check>)[name];
-  if (properties.type?.const !== undefined && check !== undefined) checks.set(properties.type.const, check);
-}
 
 test('every line of the set is valid, with unknown fields too, and every pair of A2E 1.0 has lines', () => {
   assert.equal(vectors.length, 24);

@@ -3,40 +3,19 @@
  * transport, and a plain client gets exactly the events of A2E 1.0, behind the reply.
  */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { procPlugin } from '../../../src/capabilities/proc/plugin.ts';
 import * as requests from '../../../src/capabilities/proc/proc.generated.ts';
 import * as replies from '../../../src/capabilities/proc/proc.replies.generated.ts';
 import { createHost } from '../../../src/host/host.ts';
-import type { Check } from '../../../src/wire/check.ts';
-import { root } from '../../rules/scan.ts';
+import { messageSetOf } from '../../support/message-set.ts';
 import type { Peer } from '../../support/peer.ts';
 import type { Message } from '../../support/raw-agent.ts';
 import { allTransports, doorOf, type TransportName } from '../../support/sites.ts';
 
-const lines = readFileSync(join(root, 'test/vectors/a2e/proc.ndjson'), 'utf8').trim().split('\n');
-const vectors = lines.map((line) => JSON.parse(line) as Message);
+const { vectors, checks, mustBeValid } = messageSetOf('proc', requests, replies);
 
-/** The validator of each message type. */
-const published = JSON.parse(readFileSync(join(root, 'schema/proc.json'), 'utf8')) as {
-  $defs: Record<string, { properties: { type?: { const?: string } } }>;
-};
-const checks = new Map<string, Check>();
-for (const [name, { properties }] of Object.entries(published.$defs)) {
-  const check = (requests as Record<string, Check>)[name] ?? (replies as Record<string, Check>)[name];
-  if (properties.type?.const !== undefined && check !== undefined) checks.set(properties.type.const, check);
-}
-
-test('every line of the set is valid, with unknown fields too', () => {
-  assert.equal(vectors.length, 18);
-  for (const message of vectors) {
-    const check = checks.get(message.type) ?? assert.fail(message.type);
-    assert.ok(check(message), `${message.type}: ${JSON.stringify(check.errors)}`);
-    assert.ok(check({ ...message, later: [1] }));
-  }
-});
+test('every line of the set is valid, with unknown fields too', () => mustBeValid(18));
 
 async function peerOf(t: TestContext, transport: Exclude<TransportName, 'stdio'>): Promise<Peer> {
   const host = createHost({ plugins: [procPlugin({ programs: ['sh', 'sleep', 'cat'] })] });

@@ -3,39 +3,18 @@
  * transport.
  */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import * as requests from '../../../src/capabilities/toolkits/toolkits.generated.ts';
 import * as replies from '../../../src/capabilities/toolkits/toolkits.replies.generated.ts';
-import type { Check } from '../../../src/wire/check.ts';
-import { root } from '../../rules/scan.ts';
+import { messageSetOf } from '../../support/message-set.ts';
 import type { Peer } from '../../support/peer.ts';
 import type { Message } from '../../support/raw-agent.ts';
 import { allTransports, doorOf } from '../../support/sites.ts';
 import { toolkitsHost, tracker } from './support.ts';
 
-const lines = readFileSync(join(root, 'test/vectors/a2e/toolkits.ndjson'), 'utf8').trim().split('\n');
-const vectors = lines.map((line) => JSON.parse(line) as Message);
+const { vectors, checks, mustBeValid } = messageSetOf('toolkits', requests, replies);
 
-/** The validator of each message type. */
-const published = JSON.parse(readFileSync(join(root, 'schema/toolkits.json'), 'utf8')) as {
-  $defs: Record<string, { properties: { type?: { const?: string } } }>;
-};
-const checks = new Map<string, Check>();
-for (const [name, { properties }] of Object.entries(published.$defs)) {
-  const check = (requests as Record<string, Check>)[name] ?? (replies as Record<string, Check>)[name];
-  if (properties.type?.const !== undefined && check !== undefined) checks.set(properties.type.const, check);
-}
-
-test('every line of the set is valid, with unknown fields too', () => {
-  assert.equal(vectors.length, 8);
-  for (const message of vectors) {
-    const check = checks.get(message.type) ?? assert.fail(message.type);
-    assert.ok(check(message), `${message.type}: ${JSON.stringify(check.errors)}`);
-    assert.ok(check({ ...message, later: [1] }));
-  }
-});
+test('every line of the set is valid, with unknown fields too', () => mustBeValid(8));
 
 async function ask(peer: Peer, message: Message): Promise<Message> {
   peer.send(message);
