@@ -1,0 +1,449 @@
+/**
+ * The messages of the chains capability as schemas. `messages.ts` makes method values of them.
+ *
+ * The pair of A2E 1.0 and its event come first. Fields that A2E 1.0 does not have are optional, and so are the further
+ * messages.
+ * @see docs/chains.md
+ */
+import { answer, base, eventFields, fromAgent, fromHost } from '../../protocol/a2e.schema.ts';
+import { anyObject, flag, may, orNull, text } from '../../protocol/shapes.schema.ts';
+import { type Static, Type } from '../../wire/schema.ts';
+import {
+  Budget,
+  ChainEntry,
+  ChainError,
+  ChainNode,
+  ChainProblem,
+  ChainRef,
+  ChainRun,
+  ChainUsage,
+  integer,
+  Jmespath,
+  mayFlag,
+  mayInteger,
+  mayText,
+  NodeState,
+  nodes,
+  RetryPolicy,
+  runMembers,
+  Sample,
+  StoredChain,
+  WaitFor,
+} from './records.schema.ts';
+
+const { Array: list, Literal, Object: object, Unknown: unknown } = Type;
+const chainId = text('The run.');
+const key = mayText('Idempotency key: a second request with it gets the result of the first.');
+
+/** What says which chain is meant: its nodes, or a stored one. */
+const whichChain = {
+  nodes: may(nodes('ChainNode objects.')),
+  chain: may(ChainRef),
+  ...runMembers,
+};
+
+const ChainReq = object(
+  {
+    ...base,
+    type: Literal('chain/req'),
+    session_id: mayText('Of A2E 1.0; the session is that of the link.'),
+    chain_id: mayText('The id of the run. Default: generated.'),
+    ...whichChain,
+    initial_input: may(anyObject('The fields that expressions see, `$.name` or `$.input.name`.')),
+    correlation_id: mayText('Free text of the caller; journaled with the request.'),
+    streaming: may(flag('Ask for chain/event messages. Default true.')),
+    durable: mayFlag(
+      'Journal the run, so that it continues after the host was killed. Default: as the host is configured.',
+    ),
+    detach: mayFlag('Reply as soon as the run has started: it continues without the session. Needs durable.'),
+  },
+  { ...fromAgent, description: 'Runs a chain: its nodes, or a stored one.' },
+);
+
+const ChainEvent = object(
+  {
+    ...eventFields,
+    type: Literal('chain/event'),
+    node_id: mayText('The node; empty: the run itself.'),
+    phase: mayText('start, done, skip, error; with additions retry, wait, pause, resume, compensate.'),
+    output: may(unknown({ description: 'With done: the output of the node.' })),
+    error: mayText('With error and retry: what failed.'),
+  },
+  {
+    ...fromHost,
+    description:
+      'Something that happened to a node. data has what the phase needs: attempt, index (item of a map), delay_ms, code, waits_for.',
+  },
+);
+
+const ChainResp = object(
+  {
+    ...answer,
+    type: Literal('chain/resp'),
+    chain_id: may(text('The run.')),
+    success: may(flag('No node failed, and the chain is valid.')),
+    outputs: may(anyObject('Outputs by node; null for a node that failed.')),
+    final_output: may(
+      unknown({
+        description: 'The output of the last node; of a graph with several last nodes, their outputs by node.',
+      }),
+    ),
+    duration_ms: may(integer('Whole milliseconds.')),
+    nodes_run: may(integer('How many outputs there are.')),
+    error: may(orNull(ChainError)),
+    state: mayText('The state of the run: done, failed, cancelled, paused; running after detach.'),
+    usage: may(ChainUsage),
+  },
+  { ...fromHost, description: 'The result of a run. A run that failed has success false and an error.' },
+);
+
+// What A2E 1.0 does not have.
+
+const ChainCheckReq = object(
+  {
+    ...base,
+    type: Literal('chain/check/req'),
+    ...whichChain,
+    initial_input: may(anyObject('With samples: the input of the dry run.')),
+    samples: may(anyObject('Outputs by node: a dry run evaluates every expression with them, and no node runs.')),
+  },
+  { ...fromAgent, description: 'Checks a chain against the tools of this session and, with samples, dry-runs it.' },
+);
+const ChainCheckResp = object(
+  {
+    ...answer,
+    type: Literal('chain/check/resp'),
+    ok: flag('There are no problems.'),
+    problems: list(ChainProblem, { description: 'All problems that were found, at most 100.' }),
+    mode: text('walk: along next_node. graph: by after.'),
+    nodes_total: integer('Nodes of the chain.'),
+    depth: integer('Nodes on the longest path.'),
+    samples: may(list(Sample, { description: 'The dry run, in the order of the nodes.' })),
+  },
+  { ...fromHost, description: 'What was found.' },
+);
+
+const ChainPutReq = object(
+  {
+    ...base,
+    type: Literal('chain/put/req'),
+    name: text('Letters, digits, _, . and -, 128 at most.'),
+    description: mayText('For people and models.'),
+    nodes: nodes('ChainNode objects.'),
+    ...runMembers,
+    if_version: mayInteger('Fails with chains.conflict unless this is the newest version; 0: there is none.'),
+    key,
+  },
+  {
+    ...fromAgent,
+    description: 'Stores a chain as the next version of its name. The same definition as the newest makes no new one.',
+  },
+);
+const storedReply = (type: string, description: string) =>
+  object({ ...answer, type: Literal(type), chain: StoredChain }, { ...fromHost, description });
+const ChainPutResp = object(
+  {
+    ...answer,
+    type: Literal('chain/put/resp'),
+    chain: StoredChain,
+    created: flag('False: the newest version was the same already.'),
+  },
+  { ...fromHost, description: 'The stored chain.' },
+);
+
+const ChainGetReq = object(
+  {
+    ...base,
+    type: Literal('chain/get/req'),
+    name: text('The chain.'),
+    version: mayInteger('Default: the newest.', 1),
+  },
+  { ...fromAgent, description: 'Reads a stored chain.' },
+);
+const ChainGetResp = storedReply('chain/get/resp', 'The chain.');
+
+const paging = {
+  after: mayText('Only what is behind this one: next of the page before.'),
+  limit: mayInteger('Entries at most, default 100; 1,000 at most.', 1),
+};
+const next = mayText('Where the next page starts; absent: there is none.');
+
+const ChainListReq = object(
+  {
+    ...base,
+    type: Literal('chain/list/req'),
+    name: mayText('All versions of this chain, the newest first. Empty: the newest version of each chain, by name.'),
+    ...paging,
+  },
+  { ...fromAgent, description: 'Lists stored chains.' },
+);
+const ChainListResp = object(
+  { ...answer, type: Literal('chain/list/resp'), chains: list(StoredChain, { description: 'Without nodes.' }), next },
+  { ...fromHost, description: 'The chains.' },
+);
+
+const ChainRemoveReq = object(
+  {
+    ...base,
+    type: Literal('chain/remove/req'),
+    name: text('The chain.'),
+    version: mayInteger('Default: all versions.', 1),
+  },
+  { ...fromAgent, description: 'Removes a stored chain or one version of it. Runs of it keep their own.' },
+);
+const ChainRemoveResp = object(
+  { ...answer, type: Literal('chain/remove/resp'), versions: integer('How many versions were removed.') },
+  { ...fromHost, description: 'What was removed.' },
+);
+
+const ChainRunsReq = object(
+  {
+    ...base,
+    type: Literal('chain/runs/req'),
+    state: mayText('Only runs in this state.'),
+    name: mayText('Only runs of this stored chain.'),
+    ...paging,
+  },
+  { ...fromAgent, description: 'Lists the runs of this principal, the newest first.' },
+);
+const ChainRunsResp = object(
+  { ...answer, type: Literal('chain/runs/resp'), runs: list(ChainRun, { description: 'The runs.' }), next },
+  { ...fromHost, description: 'The runs.' },
+);
+
+const ChainStatusReq = object(
+  {
+    ...base,
+    type: Literal('chain/status/req'),
+    chain_id: chainId,
+    definition: mayFlag('Also the nodes of the chain, e.g. to draw it.'),
+    outputs: mayFlag('Also the outputs so far.'),
+  },
+  { ...fromAgent, description: 'Reads the state of a run and of its nodes.' },
+);
+const ChainStatusResp = object(
+  {
+    ...answer,
+    type: Literal('chain/status/resp'),
+    run: ChainRun,
+    nodes: list(NodeState, { description: 'Its nodes, in the order of the definition.' }),
+    definition: may(nodes('ChainNode objects.')),
+    entry_node: mayText('Of the definition.'),
+    outputs: may(anyObject('Outputs by node.')),
+  },
+  { ...fromHost, description: 'The run.' },
+);
+
+const ChainHistoryReq = object(
+  {
+    ...base,
+    type: Literal('chain/history/req'),
+    chain_id: chainId,
+    after: mayInteger('Only entries with a higher seq. Default 0.'),
+    node_id: mayText('Only of this node.'),
+    limit: mayInteger('Entries at most, default 100; 1,000 at most.', 1),
+  },
+  { ...fromAgent, description: 'Reads the history of a durable run, oldest first.' },
+);
+const ChainHistoryResp = object(
+  {
+    ...answer,
+    type: Literal('chain/history/resp'),
+    entries: list(ChainEntry, { description: 'The entries.' }),
+    next: integer('The after of the next page; 0: there is none.'),
+  },
+  { ...fromHost, description: 'The entries.' },
+);
+
+const ChainWatchReq = object(
+  {
+    ...base,
+    type: Literal('chain/watch/req'),
+    chain_id: chainId,
+    after: mayInteger('Only entries of the history with a higher seq, stored ones first. Default: from now on.'),
+  },
+  { ...fromAgent, description: 'Sends chain/event messages of a run until it ends; the reply is its result.' },
+);
+const watchReply = ChainResp.properties;
+const ChainWatchResp = object(
+  { ...watchReply, type: Literal('chain/watch/resp') },
+  { ...fromHost, description: 'The result of the run, as in chain/resp.' },
+);
+
+const runReply = (type: string, description: string) =>
+  object({ ...answer, type: Literal(type), run: ChainRun }, { ...fromHost, description });
+
+const ChainPauseReq = object(
+  { ...base, type: Literal('chain/pause/req'), chain_id: chainId },
+  { ...fromAgent, description: 'Pauses a run: running nodes end, no further one starts.' },
+);
+const ChainPauseResp = runReply('chain/pause/resp', 'The run as it is now.');
+
+const ChainResumeReq = object(
+  {
+    ...base,
+    type: Literal('chain/resume/req'),
+    chain_id: chainId,
+    rerun: may(
+      list(Type.String(), { description: 'Nodes that may have run and are not idempotent: run these again.' }),
+    ),
+  },
+  {
+    ...fromAgent,
+    description:
+      'Continues a paused or interrupted run. Nodes that are done do not run again; one that may have run and is not idempotent fails, unless `rerun` has it.',
+  },
+);
+const ChainResumeResp = runReply('chain/resume/resp', 'The run as it is now.');
+
+const ChainRetryReq = object(
+  {
+    ...base,
+    type: Literal('chain/retry/req'),
+    chain_id: chainId,
+    node_id: text('The node to start from; it and all behind it run again. Outputs of other nodes stay.'),
+    key,
+  },
+  { ...fromAgent, description: 'Runs a chain that has ended again from a node on.' },
+);
+const ChainRetryResp = runReply('chain/retry/resp', 'The run as it is now.');
+
+const ChainCancelReq = object(
+  { ...base, type: Literal('chain/cancel/req'), chain_id: chainId, reason: mayText('Why, for people.') },
+  { ...fromAgent, description: 'Ends a run: running nodes are cancelled.' },
+);
+const ChainCancelResp = runReply('chain/cancel/resp', 'The run as it is now.');
+
+const ChainApproveReq = object(
+  {
+    ...base,
+    type: Literal('chain/approve/req'),
+    chain_id: chainId,
+    node_id: text('The wait node that asks.'),
+    approved: flag('False: the node fails with denied.'),
+    note: mayText('Becomes part of the output of the node.'),
+    key,
+  },
+  { ...fromAgent, description: 'Answers the question of a wait node.' },
+);
+const ChainApproveResp = runReply('chain/approve/resp', 'The run as it is now.');
+
+const ChainDeliverReq = object(
+  {
+    ...base,
+    type: Literal('chain/deliver/req'),
+    chain_id: chainId,
+    event: text('Its name.'),
+    data: may(unknown({ description: 'The output of the wait nodes that wait for it.' })),
+    key,
+  },
+  {
+    ...fromAgent,
+    description: 'Delivers an event to a run: every wait node that waits for it ends. Stored for one that will wait.',
+  },
+);
+const ChainDeliverResp = object(
+  { ...answer, type: Literal('chain/deliver/resp'), run: ChainRun, nodes: integer('How many nodes waited for it.') },
+  { ...fromHost, description: 'The run as it is now.' },
+);
+
+/** Every message and shape, in the order in which the documentation shows them. */
+export const chainsSchemas = {
+  ChainReq,
+  ChainEvent,
+  ChainResp,
+  ChainCheckReq,
+  ChainCheckResp,
+  ChainPutReq,
+  ChainPutResp,
+  ChainGetReq,
+  ChainGetResp,
+  ChainListReq,
+  ChainListResp,
+  ChainRemoveReq,
+  ChainRemoveResp,
+  ChainRunsReq,
+  ChainRunsResp,
+  ChainStatusReq,
+  ChainStatusResp,
+  ChainHistoryReq,
+  ChainHistoryResp,
+  ChainWatchReq,
+  ChainWatchResp,
+  ChainPauseReq,
+  ChainPauseResp,
+  ChainResumeReq,
+  ChainResumeResp,
+  ChainRetryReq,
+  ChainRetryResp,
+  ChainCancelReq,
+  ChainCancelResp,
+  ChainApproveReq,
+  ChainApproveResp,
+  ChainDeliverReq,
+  ChainDeliverResp,
+  ChainNode,
+  RetryPolicy,
+  WaitFor,
+  Jmespath,
+  Budget,
+  ChainRef,
+  ChainProblem,
+  ChainError,
+  StoredChain,
+  ChainRun,
+  ChainUsage,
+  NodeState,
+  ChainEntry,
+  Sample,
+};
+
+export type {
+  Budget,
+  ChainEntry,
+  ChainError,
+  ChainNode,
+  ChainProblem,
+  ChainRef,
+  ChainRun,
+  ChainUsage,
+  Jmespath,
+  NodeState,
+  RetryPolicy,
+  Sample,
+  StoredChain,
+  WaitFor,
+} from './records.schema.ts';
+export type ChainReq = Static<typeof ChainReq>;
+export type ChainEvent = Static<typeof ChainEvent>;
+export type ChainResp = Static<typeof ChainResp>;
+export type ChainCheckReq = Static<typeof ChainCheckReq>;
+export type ChainCheckResp = Static<typeof ChainCheckResp>;
+export type ChainPutReq = Static<typeof ChainPutReq>;
+export type ChainPutResp = Static<typeof ChainPutResp>;
+export type ChainGetReq = Static<typeof ChainGetReq>;
+export type ChainGetResp = Static<typeof ChainGetResp>;
+export type ChainListReq = Static<typeof ChainListReq>;
+export type ChainListResp = Static<typeof ChainListResp>;
+export type ChainRemoveReq = Static<typeof ChainRemoveReq>;
+export type ChainRemoveResp = Static<typeof ChainRemoveResp>;
+export type ChainRunsReq = Static<typeof ChainRunsReq>;
+export type ChainRunsResp = Static<typeof ChainRunsResp>;
+export type ChainStatusReq = Static<typeof ChainStatusReq>;
+export type ChainStatusResp = Static<typeof ChainStatusResp>;
+export type ChainHistoryReq = Static<typeof ChainHistoryReq>;
+export type ChainHistoryResp = Static<typeof ChainHistoryResp>;
+export type ChainWatchReq = Static<typeof ChainWatchReq>;
+export type ChainWatchResp = Static<typeof ChainWatchResp>;
+export type ChainPauseReq = Static<typeof ChainPauseReq>;
+export type ChainPauseResp = Static<typeof ChainPauseResp>;
+export type ChainResumeReq = Static<typeof ChainResumeReq>;
+export type ChainResumeResp = Static<typeof ChainResumeResp>;
+export type ChainRetryReq = Static<typeof ChainRetryReq>;
+export type ChainRetryResp = Static<typeof ChainRetryResp>;
+export type ChainCancelReq = Static<typeof ChainCancelReq>;
+export type ChainCancelResp = Static<typeof ChainCancelResp>;
+export type ChainApproveReq = Static<typeof ChainApproveReq>;
+export type ChainApproveResp = Static<typeof ChainApproveResp>;
+export type ChainDeliverReq = Static<typeof ChainDeliverReq>;
+export type ChainDeliverResp = Static<typeof ChainDeliverResp>;
