@@ -107,6 +107,7 @@ export {
 export {
   Memory,
   type MemoryAgent,
+  type MemoryChange,
   MemoryClient,
   type MemoryForget,
   type MemoryKeyLike,

@@ -12,7 +12,7 @@ import type {
 } from '../capabilities/mcp/client.ts';
 import { asError } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
-import { type OpenHost, until } from './host-session.ts';
+import { type HostSession, type OpenHost, until } from './host-session.ts';
 import { keyOfResource, MEMORY_TEMPLATE } from './memory-tools.ts';
 import { pageOf } from './pages.ts';
 import { INVALID_PARAMS, invalidParams, type Params, RESOURCE_NOT_FOUND, RpcError } from './protocol.ts';
@@ -23,7 +23,8 @@ import { messagesOfSkill, promptOfSkill, skillOfPrompt, skillsOf } from './skill
 const NOT_CACHED = { ttlMs: 0, cacheScope: 'private' };
 
 /** The result of a request about contents; undefined for any other method, and where the host has no such contents. */
-export async function serveContents(host: OpenHost, request: ServedRequest): Promise<object | undefined> {
+export async function serveContents(session: HostSession, request: ServedRequest): Promise<object | undefined> {
+  const host = await session.ready();
   const { method, params, terms, cancellation } = request;
   const { signal } = cancellation;
   const cache = terms.stateless ? NOT_CACHED : {};
@@ -34,6 +35,18 @@ export async function serveContents(host: OpenHost, request: ServedRequest): Pro
     case 'resources/read':
       if (mcp === undefined && memory === undefined) return undefined;
       return { ...(await serveResources(host, request)), ...cache };
+    case 'resources/subscribe':
+    case 'resources/unsubscribe': {
+      if (terms.stateless || (mcp ?? memory) === undefined) return undefined;
+      const uri = uriIn(params);
+      if (method === 'resources/unsubscribe') session.unsubscribe(session, uri);
+      else {
+        await session.subscribe(session, uri, signal).catch((thrown) => {
+          throw notFound(thrown, uri, false);
+        });
+      }
+      return {};
+    }
     case 'prompts/list': {
       if (mcp === undefined && skill === undefined) return undefined;
       const own = (await skillsOf(skill, until(signal))).map(promptOfSkill);
@@ -101,7 +114,7 @@ const UNFIT_PROMPT = ['mcp_prompt_not_found', 'unknown_skill', 'schema_violation
 /** What only servers behind the host have. */
 async function serveMore(
   mcp: McpClient,
-  { method, params, cancellation: { signal }, terms }: ServedRequest,
+  { method, params, cancellation: { signal } }: ServedRequest,
 ): Promise<object | undefined> {
   switch (method) {
     case 'completion/complete': {
@@ -118,14 +131,6 @@ async function serveMore(
         },
       };
     }
-    case 'resources/subscribe':
-      if (terms.stateless) return undefined;
-      await mcp.subscribe(uriIn(params), '', until(signal));
-      return {};
-    case 'resources/unsubscribe':
-      if (terms.stateless) return undefined;
-      await mcp.unsubscribe(uriIn(params), '', until(signal));
-      return {};
     default:
       return undefined;
   }
@@ -156,7 +161,7 @@ function uriIn({ uri }: Params): string {
 /** Later revisions have no number of their own for it. */
 function notFound(thrown: unknown, uri: string, stateless: boolean): unknown {
   const { code, message } = asError(thrown);
-  return code === 'mcp_resource_not_found' ? unknownResource(message, uri, stateless) : thrown;
+  return code === 'mcp_resource_not_found' || code === 'not_found' ? unknownResource(message, uri, stateless) : thrown;
 }
 
 const unknownResource = (message: string, uri: string, stateless: boolean): RpcError =>

@@ -12,10 +12,11 @@ import type { ToolDescription } from '../capabilities/tools/messages.ts';
 import type { CallOptions } from '../connection/call.ts';
 import { fail } from '../wire/errors.ts';
 import { type HeaderParam, headerParamsOf } from './header-params.ts';
-import { MemoryCalls } from './memory-tools.ts';
+import { keyOfResource, MemoryCalls } from './memory-tools.ts';
 import { memoryOwnTools, type OwnTool, searchTool, skillOwnTools } from './own-tools.ts';
 import { type Asker, cannotAnswer, serveQuestions } from './questions.ts';
 import { skillsOf } from './skills.ts';
+import { Subscriptions } from './subscriptions.ts';
 import { type McpTool, toolOf } from './tool-results.ts';
 
 /** Capabilities that clients are offered something of. */
@@ -67,6 +68,9 @@ export class HostSession {
   readonly #found = new Set<string>();
   /** How often the tools have changed. */
   #changes = 0;
+  readonly #subscriptions = new Subscriptions();
+  /** Changes of the memory are announced by now; of the agent session that is open. */
+  #watching: Promise<void> | undefined;
   #closed = false;
   #onClosed: (() => void) | undefined;
 
@@ -91,7 +95,34 @@ export class HostSession {
   /** Calls `listener` for each change. Returns the function that ends it. */
   onChange(listener: (change: Change) => void): () => void {
     this.#listeners.add(listener);
+    if (this.#open !== undefined) void this.#watch(this.#open);
     return () => void this.#listeners.delete(listener);
+  }
+
+  /**
+   * A holder gets changes of a resource: the client of a session, which is this, or a request that listens. Rejects with `quota_exceeded`, and
+   * as the host does for a resource that no server has.
+   */
+  async subscribe(holder: object, uri: string, signal: AbortSignal): Promise<void> {
+    await this.#subscriptions.add(holder, uri, await this.ready(), signal);
+  }
+
+  unsubscribe(holder: object, uri: string): void {
+    this.#subscriptions.remove(holder, uri, this.#open);
+  }
+
+  /** Ends all subscriptions of a holder. */
+  unsubscribeAll(holder: object): void {
+    this.#subscriptions.release(holder, this.#open);
+  }
+
+  isSubscribed(holder: object, uri: string): boolean {
+    return this.#subscriptions.has(holder, uri);
+  }
+
+  /** Resolves when changes of the memory are announced, where they can be. */
+  async watched(): Promise<void> {
+    await this.#watch(await this.ready());
   }
 
   /** The open session, else a promise of it: it rejects as connecting to the host does. */
@@ -112,6 +143,7 @@ export class HostSession {
     if (this.#closed) throw fail('connection_lost', 'the session has ended');
     const again = this.#open !== undefined;
     this.#open = undefined;
+    this.#watching = undefined;
     this.#forgetTools();
     const agent = await this.#openAgent(CAPABILITIES, {
       agentId: 'mcp',
@@ -133,8 +165,12 @@ export class HostSession {
       skill: has('skill') ? new SkillClient(agent) : undefined,
     };
     this.#open.mcp?.onNotification(({ method, params }) => this.#serverNotified(method, params));
+    if (this.#listeners.size > 0) void this.#watch(this.#open);
     // What the former session had may not be what this one has.
-    if (again) this.#capabilityChanged('tools');
+    if (again) {
+      this.#capabilityChanged('tools');
+      void this.#subscriptions.renew(this.#open);
+    }
     return this.#open;
   }
 
@@ -213,6 +249,21 @@ export class HostSession {
     if (capability === 'mcp') {
       this.#notify({ kind: 'prompts' });
       this.#notify({ kind: 'resources' });
+    }
+  }
+
+  /** The memory is watched once something wants to know. Never rejects: older hosts do not announce its changes. */
+  #watch({ memory }: OpenHost): Promise<void> {
+    this.#watching ??= Promise.resolve(memory?.watch((names, more) => this.#memoryChanged(names, more))).catch(
+      () => {},
+    );
+    return this.#watching;
+  }
+
+  #memoryChanged(names: readonly unknown[], more: boolean): void {
+    this.#notify({ kind: 'resources' });
+    for (const uri of this.#subscriptions.remembered) {
+      if (more || names.includes(keyOfResource(uri))) this.#notify({ kind: 'resource', uri });
     }
   }
 

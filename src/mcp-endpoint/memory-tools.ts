@@ -12,8 +12,8 @@ import { annotationsOf, type McpTool } from './tool-results.ts';
 
 type Arguments = Readonly<Record<string, unknown>>;
 
-/** The name of the memory that all clients share. */
-const NAMESPACE = 'mcp';
+/** The memory that all clients share. The agent id is part of what a memory belongs to, so that it must not depend on the client. */
+const MEMORY = { namespace: 'mcp', agentId: 'mcp' };
 const MAX_FOUND = 100;
 const TIERS: readonly string[] = ['working', 'episodic', 'semantic'];
 
@@ -111,6 +111,16 @@ export class MemoryCalls {
     }
   }
 
+  /** Calls the listener for what changes, with the names of keys; `more`: there are others. Rejects at hosts that do not announce it. */
+  async watch(listener: (names: readonly unknown[], more: boolean) => void): Promise<void> {
+    await new MemoryClient(this.#agent).watch(MEMORY, ({ keys, more }) =>
+      listener(
+        keys.map((key) => nameOf({ key })),
+        more,
+      ),
+    );
+  }
+
   /** The newest entries as resources. */
   async resources(signal: AbortSignal): Promise<object[]> {
     const memory = await this.#open();
@@ -119,7 +129,7 @@ export class MemoryCalls {
       const name = nameOf(entry);
       if (typeof name !== 'string') return [];
       const about = entry.tags?.length ? { description: `remembered: ${entry.tags.join(', ')}` } : {};
-      return [{ uri: `${MEMORY_PREFIX}${encodeURIComponent(name)}`, name, mimeType: mimeOf(entry), ...about }];
+      return [{ uri: uriOfKey(name), name, mimeType: mimeOf(entry), ...about }];
     });
   }
 
@@ -133,8 +143,7 @@ export class MemoryCalls {
   }
 
   #open(): Promise<Memory> {
-    // The agent id is part of what a memory belongs to, so that it must not depend on the client.
-    this.#memory ??= Promise.resolve(new MemoryClient(this.#agent).open({ namespace: NAMESPACE, agentId: 'mcp' }));
+    this.#memory ??= Promise.resolve(new MemoryClient(this.#agent).open(MEMORY));
     this.#memory.catch(() => {
       this.#memory = undefined;
     });
@@ -176,6 +185,8 @@ const MEMORY_PREFIX = 'memory://mcp/';
 /** Entries that are listed as resources: the newest. */
 const MAX_LISTED = 100;
 
+const uriOfKey = (key: string): string => `${MEMORY_PREFIX}${encodeURIComponent(key)}`;
+
 /** The key that an address of a resource means; undefined: it is none of the memory. */
 export function keyOfResource(uri: string): string | undefined {
   if (!uri.startsWith(MEMORY_PREFIX)) return undefined;
@@ -187,7 +198,7 @@ export function keyOfResource(uri: string): string | undefined {
 }
 
 /** An entry with a key of one text has that text, another the whole key. */
-const nameOf = ({ key }: MemoryEntry): unknown =>
+const nameOf = ({ key }: Pick<MemoryEntry, 'key'>): unknown =>
   Object.keys(key).length === 1 && typeof key.key === 'string' ? key.key : key;
 
 /** What a client sees of an entry. */

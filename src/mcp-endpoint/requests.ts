@@ -37,6 +37,7 @@ import {
 } from './protocol.ts';
 import { canBeAsked, lackingIn } from './questions.ts';
 import type { ServedRequest, Terms } from './served-request.ts';
+import { MAX_SUBSCRIPTIONS } from './subscriptions.ts';
 import { errorMembers, resultMembers } from './tool-results.ts';
 
 /** Name and version of this software, sent to clients. */
@@ -147,7 +148,7 @@ export class McpRequests {
       logging: {},
       ...((host.tools ?? host.memory ?? host.skill) && { tools: { listChanged: true } }),
       ...((host.mcp ?? host.skill) && { prompts: { listChanged: true } }),
-      ...((host.mcp ?? host.memory) && { resources: { subscribe: host.mcp !== undefined, listChanged: true } }),
+      ...((host.mcp ?? host.memory) && { resources: { subscribe: true, listChanged: true } }),
       ...(host.mcp && { completions: {} }),
     };
   }
@@ -184,7 +185,7 @@ export class McpRequests {
         if (terms.stateless) break;
         return {};
     }
-    const result = await serveContents(await this.host.ready(), request);
+    const result = await serveContents(this.host, request);
     if (result !== undefined) return result;
     throw new RpcError(
       METHOD_NOT_FOUND,
@@ -266,9 +267,32 @@ export class McpRequests {
     );
     const tools = notifications.toolsListChanged === true && (host.tools ?? host.memory ?? host.skill) !== undefined;
     const prompts = notifications.promptsListChanged === true && (host.mcp ?? host.skill) !== undefined;
-    const resources = notifications.resourcesListChanged === true && host.mcp !== undefined;
-    const subscribed = host.mcp === undefined ? [] : uris.slice(0, MAX_SUBSCRIPTIONS);
-    for (const uri of subscribed) await host.mcp?.subscribe(uri, '', until(signal));
+    const resources = notifications.resourcesListChanged === true && (host.mcp ?? host.memory) !== undefined;
+    const wanted = { tools, prompts, resources };
+    // The acknowledgement is the first message of the stream.
+    const early: Change[] = [];
+    let isAcknowledged = false;
+    const end = this.host.onChange((change) => {
+      if (isAcknowledged) this.#changed(request, change, wanted);
+      else if (early.length < MAX_EARLY) early.push(change);
+    });
+    const release = (): void => {
+      end();
+      this.host.unsubscribeAll(request);
+    };
+    signal.addEventListener('abort', release, { once: true });
+    await this.host.watched();
+    const added = await Promise.all(
+      uris.slice(0, MAX_SUBSCRIPTIONS).map((uri) =>
+        this.host.subscribe(request, uri, signal).then(
+          () => uri,
+          () => undefined,
+        ),
+      ),
+    );
+    if (signal.aborted) return release();
+    // What no server has is left out of what is honoured, as the protocol has it.
+    const subscribed = added.filter((uri) => uri !== undefined);
     const honoured = {
       ...(tools && { toolsListChanged: true }),
       ...(prompts && { promptsListChanged: true }),
@@ -277,31 +301,36 @@ export class McpRequests {
     };
     const _meta = { [META_SUBSCRIPTION]: id };
     exchange.notify(notificationText('notifications/subscriptions/acknowledged', { notifications: honoured, _meta }));
-    if (Object.keys(honoured).length === 0)
-      return this.finish(request, '', `"${META_SUBSCRIPTION}":${JSON.stringify(id)}`);
-    const wanted = { tools, prompts, resources };
-    const end = this.host.onChange((change) => {
-      if (
-        change.kind === 'log' ||
-        (change.kind === 'resource' ? !subscribed.includes(change.uri) : !wanted[change.kind])
-      )
-        return;
-      const { method, params: content } = changeNotification(change);
-      exchange.notify(notificationText(method, { ...content, _meta }));
-    });
-    signal.addEventListener('abort', end, { once: true });
-    if (signal.aborted) end();
+    isAcknowledged = true;
+    for (const change of early) this.#changed(request, change, wanted);
+    if (Object.keys(honoured).length > 0) return;
+    release();
+    this.finish(request, '', `"${META_SUBSCRIPTION}":${JSON.stringify(id)}`);
+  }
+
+  /** A change goes to a request that listens for it. */
+  #changed(
+    request: ServedRequest,
+    change: Change,
+    wanted: Readonly<Record<'tools' | 'prompts' | 'resources', boolean>>,
+  ) {
+    if (change.kind === 'log') return;
+    const isWanted = change.kind === 'resource' ? this.host.isSubscribed(request, change.uri) : wanted[change.kind];
+    if (!isWanted) return;
+    const { method, params } = changeNotification(change);
+    const _meta = { [META_SUBSCRIPTION]: request.id };
+    request.exchange.notify(notificationText(method, { ...params, _meta }));
   }
 }
+
+/** Changes that wait for an acknowledgement. */
+const MAX_EARLY = 1_024;
 
 /** The client decides how long it waits. */
 const UNLIMITED = { timeoutMs: 0 };
 
 const hasAnswers = ({ inputResponses, requestState }: Params): boolean =>
   inputResponses !== undefined || requestState !== undefined;
-
-/** Resources that one request may listen for. */
-const MAX_SUBSCRIPTIONS = 256;
 
 /** Lists depend on the principal, and changes are announced only to clients that listen. */
 const LIST_CACHE = { ttlMs: 0, cacheScope: 'private' };

@@ -215,6 +215,9 @@ export class McpSession {
           this.#unasked(logText(level, logger, data));
         return;
       }
+      // Requests that listen on the same pipes have resources of their own.
+      const { host } = this.#requests;
+      if (change.kind === 'resource' && !host.isSubscribed(host, change.uri)) return;
       const { method, params } = changeNotification(change);
       this.#unasked(notificationText(method, params));
     });

@@ -114,3 +114,43 @@ for (const way of WAYS.filter(({ over }) => over === 'http')) {
     assert.match(textOf(none), /^schema_violation: /);
   });
 }
+
+for (const way of WAYS) {
+  test(`what another client remembers and forgets is announced, also as changes of one resource (${way.over}, ${way.era})`, async (t) => {
+    const user = userWith(t, plugins);
+    const { mcpUrl } = await runningHost(user);
+    let lists = 0;
+    const updated: string[] = [];
+    const uri = 'memory://mcp/user%2Ftown';
+    const client = await clientOf(t, user, mcpUrl, way, {
+      listChanged: { resources: { autoRefresh: false, onChanged: () => void lists++ } },
+    });
+    client.setNotificationHandler('notifications/resources/updated', ({ params }) => void updated.push(params.uri));
+    if (way.era === 'sessions') await client.subscribeResource({ uri });
+    else {
+      const { honoredFilter } = await client.listen({
+        resourcesListChanged: true,
+        resourceSubscriptions: [uri, 'no:such'],
+      });
+      assert.deepEqual(honoredFilter, { resourcesListChanged: true, resourceSubscriptions: [uri] });
+    }
+    const other = await clientOf(t, user, mcpUrl, { over: 'http', era: 'sessions' });
+    const call = (name: string, args: Record<string, unknown>) => other.callTool({ name, arguments: args });
+    await call('memory_store', { key: 'user/pets', content: 'none' });
+    await until(() => lists > 0);
+    assert.deepEqual(updated, []);
+    lists = 0;
+    await call('memory_store', { key: 'user/town', content: 'Lisbon' });
+    await until(() => lists > 0 && updated.length === 1);
+    await call('memory_forget', { keys: ['user/town'] });
+    await until(() => updated.length === 2);
+    assert.deepEqual([...new Set(updated)], [uri]);
+    if (way.era !== 'sessions') return;
+    await client.unsubscribeResource({ uri });
+    lists = 0;
+    await call('memory_store', { key: 'user/town', content: 'Rome' });
+    await until(() => lists > 0);
+    assert.equal(updated.length, 2);
+    await assert.rejects(client.subscribeResource({ uri: 'no:such' }), /there is no resource no:such/);
+  });
+}

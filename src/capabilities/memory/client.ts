@@ -2,7 +2,7 @@
  * The memory capability of an agent: `agent.memory`. Present only when the agent asked for `memory`.
  */
 import type { Call, CallOptions, MethodCaller } from '../../connection/call.ts';
-import { answered } from '../../protocol/method.ts';
+import { answered, type Push } from '../../protocol/method.ts';
 import { keyOf, type MemoryKey } from './key.ts';
 import * as replies from './memory.replies.generated.ts';
 import type { MemoryEntry, MemoryForgetResp, MemorySpace, MemoryStatsResp, MemoryStoreResp } from './messages.ts';
@@ -16,6 +16,8 @@ const history = answered(messages.memoryHistory, replies.MemoryHistoryResp);
 const publish = answered(messages.memoryPublish, replies.MemoryPublishResp);
 const spaces = answered(messages.memorySpaces, replies.MemorySpacesResp);
 const stats = answered(messages.memoryStats, replies.MemoryStatsResp);
+const watch = answered(messages.memoryWatch, replies.MemoryWatchResp);
+const changed = { ...messages.memoryChanged, check: replies.MemoryChangedPush };
 
 export type MemoryTier = 'working' | 'episodic' | 'semantic';
 
@@ -95,8 +97,18 @@ export interface MemoryForget {
   readonly space?: string;
 }
 
+/** What changed in a memory. */
+export interface MemoryChange {
+  /** The keys that were stored or deleted. */
+  readonly keys: readonly MemoryKey[];
+  /** There are further keys. */
+  readonly more: boolean;
+}
+
 /** What the memory client needs of its agent. */
 export interface MemoryAgent {
+  /** Calls the listener for each push. Returns the function that ends it. */
+  on<Content extends object>(push: Push<Content>, listener: (content: Content) => void): () => void;
   readonly calls: MethodCaller;
   /** Throws `capability_missing` when memory was asked for but not granted. */
   require(capability: string): void;
@@ -104,6 +116,8 @@ export interface MemoryAgent {
 
 export class MemoryClient {
   readonly #agent: MemoryAgent;
+  /** Watches of this client, by memory. */
+  readonly #watches = new Map<string, number>();
 
   constructor(agent: MemoryAgent) {
     this.#agent = agent;
@@ -121,6 +135,48 @@ export class MemoryClient {
       options,
       (reply) => new Memory(this.#agent.calls, reply.memory_id, reply.embedder ?? ''),
     );
+  }
+
+  /**
+   * Calls the listener for what changes in a memory, by any session of the principal, until the function it resolves with is called or
+   * the session ends. Changes of a moment go together. Rejects with `memory.too_many_watches`, and with `unknown_type` at hosts that
+   * have no such request.
+   */
+  async watch(
+    name: Omit<MemoryName, 'spaces'>,
+    listener: (change: MemoryChange) => void,
+    options: CallOptions = {},
+  ): Promise<() => void> {
+    this.#agent.require('memory');
+    const { namespace = 'default', scope = {}, agentId } = name;
+    const body = { namespace, scope, ...(agentId !== undefined && { agent_id: agentId }) };
+    let memory: string | undefined;
+    // Before the request, because a change may arrive with its reply.
+    const early: { memory_id: string; keys: unknown[]; more: boolean }[] = [];
+    const end = this.#agent.on(changed, (change) => {
+      if (memory === undefined) early.push(change);
+      else if (change.memory_id === memory) listener({ keys: change.keys as MemoryKey[], more: change.more });
+    });
+    try {
+      memory = (await this.#agent.calls.call(watch, body, options)).memory_id;
+    } catch (error) {
+      end();
+      throw error;
+    }
+    const watched = memory;
+    this.#watches.set(watched, (this.#watches.get(watched) ?? 0) + 1);
+    for (const { memory_id, keys, more } of early) {
+      if (memory_id === memory) listener({ keys: keys as MemoryKey[], more });
+    }
+    return () => {
+      end();
+      const left = (this.#watches.get(watched) ?? 1) - 1;
+      this.#watches.set(watched, left);
+      if (left > 0) return;
+      this.#watches.delete(watched);
+      // A session that has ended watches nothing.
+      this.#agent.calls.call(watch, { ...body, on: false }).then(undefined, () => {});
+    };
   }
 
   /** The shared spaces that this principal may read. */

@@ -12,6 +12,8 @@ export const memoryFailure = capabilityErrors('memory', {
   not_found: { row: 'not_found', code: 'memory_not_found' },
   /** `memory.space_denied`: the principal is not granted this use of the shared space. */
   space_denied: 'denied',
+  /** `memory.too_many_watches`: the session watches as many memories as it may. */
+  too_many_watches: 'quota_exceeded',
   /** `memory.damaged`: the database was damaged and is set aside; `detail.recovered` entries are in the new one. */
   damaged: 'journal_corrupt',
   /** `memory.embedder_failed`: the endpoint that computes vectors did not respond as it should. */

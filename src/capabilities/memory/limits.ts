@@ -20,6 +20,10 @@ export const MAX_ITEMS = 1000;
 export const MAX_QUERY = 10_000;
 /** Spaces that one memory reads. */
 export const MAX_SPACES = 32;
+/** Memories that one session watches; keys that one of its pushes names, and their characters. */
+export const MAX_WATCHES = 64;
+export const MAX_CHANGED_KEYS = 100;
+export const MAX_CHANGED_CHARACTERS = 65_536;
 /** Requests that are in the memory thread at once, of all and of one principal; and those of one that wait. */
 export const MAX_AT_ONCE = 128;
 export const MAX_AT_ONCE_PER_PRINCIPAL = 32;

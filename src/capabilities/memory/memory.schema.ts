@@ -218,6 +218,47 @@ export const MemoryPublishResp = Type.Object(
   { ...fromHost, description: 'What was published.' },
 );
 
+export const MemoryWatchReq = Type.Object(
+  {
+    ...base,
+    type: Type.Literal('memory/watch/req'),
+    namespace: may(text('Name of the memory; default "default".')),
+    scope: may(anyObject('Further parts of its name, as of memory/init/req.')),
+    agent_id: may(text('The memory of another agent of the same principal.')),
+    on: may(flag('False ends it. Default true.')),
+  },
+  {
+    ...fromAgent,
+    description:
+      'The session gets what changes in a memory, until it ends or the host is restarted. The memory need not be open.',
+  },
+);
+
+export const MemoryWatchResp = Type.Object(
+  {
+    ...answer,
+    type: Type.Literal('memory/watch/resp'),
+    memory_id: text('The memory.'),
+    on: flag('It is watched.'),
+  },
+  { ...fromHost, description: 'Changes arrive from now on.' },
+);
+
+export const MemoryChangedPush = Type.Object(
+  {
+    ...base,
+    type: Type.Literal('memory/changed/push'),
+    memory_id: text('The memory.'),
+    keys: Type.Array(anyObject(), { description: 'What was stored or deleted, at most 100 keys.' }),
+    more: flag('There are further keys.'),
+  },
+  {
+    ...fromHost,
+    description:
+      'A watched memory has changed, by any session of the principal. Changes of 50 ms go together. Entries whose time has passed are not announced.',
+  },
+);
+
 export const MemorySpace = shape('A shared space.', {
   space: text('Its name.'),
   entries: integer('Entries in it.'),
@@ -279,6 +320,9 @@ export const memorySchemas = {
   MemoryHistoryResp,
   MemoryPublishReq,
   MemoryPublishResp,
+  MemoryWatchReq,
+  MemoryWatchResp,
+  MemoryChangedPush,
   MemorySpacesReq,
   MemorySpacesResp,
   MemorySpace,
@@ -302,6 +346,9 @@ export type MemoryHistoryReq = Static<typeof MemoryHistoryReq>;
 export type MemoryHistoryResp = Static<typeof MemoryHistoryResp>;
 export type MemoryPublishReq = Static<typeof MemoryPublishReq>;
 export type MemoryPublishResp = Static<typeof MemoryPublishResp>;
+export type MemoryWatchReq = Static<typeof MemoryWatchReq>;
+export type MemoryWatchResp = Static<typeof MemoryWatchResp>;
+export type MemoryChangedPush = Static<typeof MemoryChangedPush>;
 export type MemorySpace = Static<typeof MemorySpace>;
 export type MemorySpacesReq = Static<typeof MemorySpacesReq>;
 export type MemorySpacesResp = Static<typeof MemorySpacesResp>;

@@ -3,9 +3,10 @@
  *
  * @see docs/memory.md
  */
-import { methodsOf } from '../../protocol/method.ts';
+import { methodsOf, type Push } from '../../protocol/method.ts';
 import * as checks from './memory.generated.ts';
 import type {
+  MemoryChangedPush,
   MemoryForgetReq,
   MemoryForgetResp,
   MemoryHistoryReq,
@@ -22,6 +23,8 @@ import type {
   MemoryStatsResp,
   MemoryStoreReq,
   MemoryStoreResp,
+  MemoryWatchReq,
+  MemoryWatchResp,
 } from './memory.schema.ts';
 
 export type { MemoryAmount, MemoryEntry, MemoryParts, MemoryProvenance, MemorySpace } from './memory.schema.ts';
@@ -42,6 +45,8 @@ export type {
   MemoryStatsResp,
   MemoryStoreReq,
   MemoryStoreResp,
+  MemoryWatchReq,
+  MemoryWatchResp,
 };
 
 /** Repeating a request of the memory does no more than making it once: what is stored again is there already. */
@@ -57,3 +62,10 @@ export const memoryHistory = memory<MemoryHistoryReq, MemoryHistoryResp>('memory
 export const memoryPublish = memory<MemoryPublishReq, MemoryPublishResp>('memory/publish/req', checks.MemoryPublishReq);
 export const memorySpaces = memory<MemorySpacesReq, MemorySpacesResp>('memory/spaces/req', checks.MemorySpacesReq);
 export const memoryStats = memory<MemoryStatsReq, MemoryStatsResp>('memory/stats/req', checks.MemoryStatsReq);
+export const memoryWatch = memory<MemoryWatchReq, MemoryWatchResp>('memory/watch/req', checks.MemoryWatchReq);
+
+/** A memory that the session watches has changed. */
+export const memoryChanged: Push<Omit<MemoryChangedPush, 'type' | 'id'>> = {
+  push: 'memory/changed/push',
+  capability: 'memory',
+};

@@ -9,5 +9,7 @@ export const memoryOffer = (): PluginOffer => ({
     properties: { read: spaceNames, write: spaceNames },
     additionalProperties: false,
   },
-  metadata: { messages: ['memory/history/req', 'memory/publish/req', 'memory/spaces/req', 'memory/stats/req'] },
+  metadata: {
+    messages: ['memory/history/req', 'memory/publish/req', 'memory/spaces/req', 'memory/stats/req', 'memory/watch/req'],
+  },
 });

@@ -24,8 +24,10 @@ import {
   memorySpaces,
   memoryStats,
   memoryStore,
+  memoryWatch,
 } from './messages.ts';
 import { memoryOffer } from './offer.ts';
+import { MemoryWatches } from './watches.ts';
 
 /** What `options` may hold; what is left out is as in `limits.ts`. */
 export interface MemoryPluginOptions {
@@ -62,6 +64,8 @@ export function memoryPlugin(options: MemoryPluginOptions = {}): Plugin {
   const users = new WeakSet<SessionView>();
   /** The shared spaces that the memories of a session read. */
   const spacesOf = new WeakMap<SessionView, Map<string, readonly string[]>>();
+
+  const watches = new MemoryWatches();
 
   const start = async (): Promise<MemoryEngine> => {
     const { embedder, ...limits } = options;
@@ -108,6 +112,7 @@ export function memoryPlugin(options: MemoryPluginOptions = {}): Plugin {
       await engine?.then((started) => started.close()).catch(() => {});
     },
     closed(session) {
+      watches.endSession(session);
       if (!users.has(session) || engine === undefined) return;
       // What cannot be deleted now is deleted after `working_days`.
       void run('endSession', askerOf(session), {}).catch((error: unknown) =>
@@ -116,10 +121,7 @@ export function memoryPlugin(options: MemoryPluginOptions = {}): Plugin {
     },
     methods: [
       handle(memoryInit, async ({ namespace = 'default', scope = {}, spaces = [], agent_id }, context) => {
-        const odd = Object.entries(scope).find(([, value]) => typeof value !== 'string');
-        if (odd !== undefined)
-          throw fail('schema_violation', `/scope/${odd[0]} must be a text`, { path: `/scope/${odd[0]}` });
-        const { space, ...own } = scope as Record<string, string>;
+        const { space, ...own } = scopeOf(scope);
         const read = [...new Set([...spaces, ...(space ? [space] : [])])];
         if (read.length > MAX_SPACES) throw tooMany('spaces', read.length, MAX_SPACES);
         for (const name of read) mustSpace(context, 'read', name);
@@ -149,7 +151,14 @@ export function memoryPlugin(options: MemoryPluginOptions = {}): Plugin {
           }
         }
         const reply = await run('store', ask(context), { memory: memory_id, entries: valid, at }, context.signal);
-        return { stored: reply.stored, errors: [...errors, ...reply.errors] };
+        const { stored, name } = reply;
+        if (stored.length > 0) {
+          const keys = valid.flatMap(({ key, tier, supersedes }) =>
+            [key, ...supersedes].map((each) => ({ key: each, tier })),
+          );
+          watches.changed(context.session, { memory: memory_id, name, keys });
+        }
+        return { stored, errors: [...errors, ...reply.errors] };
       }),
 
       handle(memoryRetrieve, async (request, context) => {
@@ -173,12 +182,16 @@ export function memoryPlugin(options: MemoryPluginOptions = {}): Plugin {
         return { entries: entries as MemoryEntry[], ...reply };
       }),
 
-      handle(memoryForget, ({ space = '', sources = [], before, ...request }, context) => {
+      handle(memoryForget, async ({ space = '', sources = [], before, ...request }, context) => {
         if (space !== '') mustSpace(context, 'write', space);
         if (sources.length > MAX_ITEMS) throw tooMany('sources', sources.length, MAX_ITEMS);
         const selection = selectionOf(request, 'episodic');
         const args = { ...selection, memory: request.memory_id, sources, before: before ?? undefined, space };
-        return run('forget', ask(context), args, context.signal);
+        const { name, changed, more, ...reply } = await run('forget', ask(context), args, context.signal);
+        if (space === '' && reply.deleted > 0) {
+          watches.changed(context.session, { memory: request.memory_id, name, keys: changed, more });
+        }
+        return reply;
       }),
 
       handle(memoryHistory, async ({ memory_id, key: given, tier = '', limit = DEFAULT_LIMIT }, context) => {
@@ -188,10 +201,19 @@ export function memoryPlugin(options: MemoryPluginOptions = {}): Plugin {
         return { entries: entries as MemoryEntry[], total };
       }),
 
-      handle(memoryPublish, ({ memory_id, space, keys = [], tags = [] }, context) => {
+      handle(memoryPublish, async ({ memory_id, space, keys = [], tags = [] }, context) => {
         mustSpace(context, 'write', space);
         const args = { memory: memory_id, space, keys: keysOf(keys, 'keys'), tags };
-        return run('publish', ask(context), args, context.signal);
+        const { name, published } = await run('publish', ask(context), args, context.signal);
+        const moved = published.map((key) => ({ key, tier: 'semantic' as const }));
+        watches.changed(context.session, { memory: memory_id, name, keys: moved });
+        return { published };
+      }),
+
+      handle(memoryWatch, ({ namespace = 'default', scope = {}, agent_id, on = true }, { session }) => {
+        const { space: _, ...own } = scopeOf(scope);
+        const watched = { namespace, scope: own, agent: agent_id ?? session.agentId };
+        return { memory_id: on ? watches.add(session, watched) : watches.remove(session, watched), on };
       }),
 
       handle(memorySpaces, async (_, context) => {
@@ -215,6 +237,15 @@ const askerOf = ({ id, agentId, principal }: SessionView): Asker => ({
   agent: agentId,
   session: id,
 });
+
+/** The scope of a memory, of texts alone. */
+function scopeOf(scope: Readonly<Record<string, unknown>>): Record<string, string> {
+  const odd = Object.entries(scope).find(([, value]) => typeof value !== 'string');
+  if (odd !== undefined) {
+    throw fail('schema_violation', `/scope/${odd[0]} must be a text`, { path: `/scope/${odd[0]}` });
+  }
+  return scope as Record<string, string>;
+}
 
 function selectionOf(
   { keys = [], tags = [], tier }: { keys?: unknown[]; tags?: string[]; tier?: string },

@@ -4,14 +4,15 @@
  *
  * @see docs/memory.md
  */
-import { createHash } from 'node:crypto';
 import { fail } from '../../../wire/errors.ts';
 import { memoryFailure } from '../errors.ts';
 import { canonical, type MemoryKey } from '../key.ts';
+import { MAX_CHANGED_KEYS } from '../limits.ts';
 import { type MemoryDatabase, seconds } from './database.ts';
 import type { Embedder } from './embedder.ts';
 import { endpointEmbedder } from './endpoint.ts';
 import { hashedEmbedder } from './hashed.ts';
+import { memoryIdOf, memoryName } from './memory-id.ts';
 import {
   countEntries,
   type EntryRow,
@@ -118,11 +119,8 @@ export class MemoryService {
     init: (asker, { agent, namespace, scope }) =>
       this.#own(asker, async (database) => {
         const { principal } = asker;
-        const name = canonical([namespace, scope]);
-        const memory = `mem-${createHash('sha256')
-          .update(canonical([principal, agent, name]))
-          .digest('hex')
-          .slice(0, 32)}`;
+        const name = memoryName(namespace, scope);
+        const memory = memoryIdOf(principal, agent, name);
         const reply = { memory, embedder: this.#embedder.name };
         if (database.sql('SELECT 1 FROM memory WHERE id = ?').get(memory) !== undefined) return reply;
         const full = await database.write(() => {
@@ -162,7 +160,7 @@ export class MemoryService {
         if (prepared.length > 0)
           await this.#store(database, prepared, this.#quotaOf(asker), (tier) => partName(asker, tier, row));
         void this.#embedSoon();
-        return { stored: prepared.map(({ entry }) => entry.key), errors };
+        return { stored: prepared.map(({ entry }) => entry.key), errors, name: row.name };
       }),
 
     retrieve: (asker, request) => this.#retrieve(asker, request),
@@ -183,14 +181,14 @@ export class MemoryService {
           const now = seconds();
           const row = this.#memory(database, memory);
           const source = { database, parts: this.#parts(database, asker, row, 'semantic') };
-          if (keys.length === 0 && tags.length === 0) return { published: [] };
+          if (keys.length === 0 && tags.length === 0) return { published: [], name: row.name };
           const ids = new Set<number>();
           if (keys.length > 0) for (const id of idsOf(source, filterOf(keys, [], now, now))) ids.add(id);
           if (tags.length > 0) for (const id of idsOf(source, filterOf([], tags, now, now))) ids.add(id);
           const chosen = [...ids]
             .sort((left, right) => left - right)
             .flatMap((id) => readEntry(source, id, now, now) ?? []);
-          if (chosen.length === 0) return { published: [] };
+          if (chosen.length === 0) return { published: [], name: row.name };
           const { principal } = asker;
           const prepared = chosen.map((one) => {
             const entry = storedEntry(source, one, now);
@@ -203,7 +201,7 @@ export class MemoryService {
             for (const { part, key } of chosen) deleteKey(database, part, key);
           }, chosen.length * ENTRY_LOG_BYTES);
           void this.#embedSoon();
-          return { published: prepared.map(({ entry }) => entry.key) };
+          return { published: prepared.map(({ entry }) => entry.key), name: row.name };
         }),
       ),
 
@@ -378,13 +376,17 @@ export class MemoryService {
     const { memory, space, tier } = request;
     return this.#own(asker, async (database) => {
       const row = this.#memory(database, memory);
-      if (space === '') return forget({ database, parts: this.#parts(database, asker, row, tier) }, request);
-      return this.#shelf.use(fileOf(SPACES), (shared) => {
+      if (space === '') {
+        const parts = this.#parts(database, asker, row, tier);
+        return { ...(await forget({ database, parts }, request)), name: row.name };
+      }
+      return this.#shelf.use(fileOf(SPACES), async (shared) => {
         const part = shared.part(`x ${space}`);
-        return forget(
+        const forgotten = await forget(
           { database: shared, parts: part === undefined ? [] : [{ part, tier: 'semantic', space }] },
           request,
         );
+        return { ...forgotten, name: row.name };
       });
     });
   }
@@ -503,10 +505,13 @@ function pageStart(cursor: string, kind: 'list' | 'search'): number {
 }
 
 /** Deletes what a request selects, and its bytes from the files. */
-async function forget(source: Source, { keys, tags, sources, before }: ForgetRequest): Promise<Reply<'forget'>> {
+async function forget(
+  source: Source,
+  { keys, tags, sources, before }: ForgetRequest,
+): Promise<Omit<Reply<'forget'>, 'name'>> {
   const { database, parts } = source;
   const selects = keys.length + tags.length + sources.length > 0;
-  if (parts.length === 0 || (!selects && before === undefined)) return { deleted: 0, erased: true };
+  if (parts.length === 0 || (!selects && before === undefined)) return NOTHING;
   const list = (values: readonly (string | number)[]): string => JSON.stringify(values);
   const partList = list(parts.map(({ part }) => part));
   const rows = database
@@ -528,7 +533,7 @@ async function forget(source: Source, { keys, tags, sources, before }: ForgetReq
     part: number;
     key: string;
   }[];
-  if (rows.length === 0) return { deleted: 0, erased: true };
+  if (rows.length === 0) return NOTHING;
   const chosen = new Map<string, { part: number; key: string; ids: number[] }>();
   for (const { id, part, key } of rows) {
     const known = chosen.get(`${part} ${key}`);
@@ -545,8 +550,14 @@ async function forget(source: Source, { keys, tags, sources, before }: ForgetReq
     }
     return chosen.size;
   }, rows.length * ENTRY_LOG_BYTES);
-  return { deleted, erased: database.erase() };
+  const tiers = new Map(parts.map(({ part, tier }) => [part, tier as Tier]));
+  const changed = [...chosen.values()]
+    .slice(0, MAX_CHANGED_KEYS)
+    .map(({ part, key }) => ({ key: JSON.parse(key) as MemoryKey, tier: tiers.get(part) as Tier }));
+  return { deleted, erased: database.erase(), changed, more: chosen.size > changed.length };
 }
+
+const NOTHING = { deleted: 0, erased: true, changed: [], more: false };
 
 /** An entry that is stored, as one to store. */
 function storedEntry(source: Source, row: EntryRow, now: number) {

@@ -94,16 +94,26 @@ export interface Operations {
     { readonly agent: string; readonly namespace: string; readonly scope: Readonly<Record<string, unknown>> },
     { memory: string; embedder: string },
   ];
-  /** `at` are the indexes of the entries in the request, for messages. */
+  /** `at` are the indexes of the entries in the request, for messages. `name` in replies: of the memory. */
   store: [
     { readonly memory: string; readonly entries: readonly NewEntry[]; readonly at: readonly number[] },
-    { stored: MemoryKey[]; errors: string[] },
+    { stored: MemoryKey[]; errors: string[]; name: string },
   ];
   retrieve: [
     RetrieveRequest,
     { entries: Record<string, unknown>[]; total: number; next_cursor?: string; degraded?: string },
   ];
-  forget: [ForgetRequest, { deleted: number; erased: boolean }];
+  /** `changed`: the keys, as far as `more` says. */
+  forget: [
+    ForgetRequest,
+    {
+      deleted: number;
+      erased: boolean;
+      changed: { readonly key: MemoryKey; readonly tier: Tier }[];
+      more: boolean;
+      name: string;
+    },
+  ];
   history: [
     { readonly memory: string; readonly key: MemoryKey; readonly tier: Tier | undefined; readonly limit: number },
     { entries: Record<string, unknown>[]; total: number },
@@ -115,7 +125,7 @@ export interface Operations {
       readonly keys: readonly MemoryKey[];
       readonly tags: readonly string[];
     },
-    { published: MemoryKey[] },
+    { published: MemoryKey[]; name: string },
   ];
   spaces: [Record<string, never>, { spaces: { space: string; entries: number }[] }];
   stats: [

@@ -1,0 +1,15 @@
+/** The id of a memory: what it belongs to and what it is named decide it, so that it is known before the memory is opened. */
+import { createHash } from 'node:crypto';
+import { canonical } from '../key.ts';
+
+/** What a memory is named, beside its principal and its agent. */
+export const memoryName = (namespace: string, scope: Readonly<Record<string, unknown>>): string =>
+  canonical([namespace, scope]);
+
+/** @param name of `memoryName` */
+export function memoryIdOf(principal: string, agent: string, name: string): string {
+  const digest = createHash('sha256')
+    .update(canonical([principal, agent, name]))
+    .digest('hex');
+  return `mem-${digest.slice(0, 32)}`;
+}
