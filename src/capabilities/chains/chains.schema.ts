@@ -33,7 +33,6 @@ import {
 
 const { Array: list, Literal, Object: object, Unknown: unknown } = Type;
 const chainId = text('The run.');
-const key = mayText('Idempotency key: a second request with it gets the result of the first.');
 
 /** What says which chain is meant: its nodes, or a stored one. */
 const whichChain = {
@@ -55,7 +54,6 @@ const ChainReq = object(
     durable: mayFlag(
       'Journal the run, so that it continues after the host was killed. Default: as the host is configured.',
     ),
-    detach: mayFlag('Reply as soon as the run has started: it continues without the session. Needs durable.'),
   },
   { ...fromAgent, description: 'Runs a chain: its nodes, or a stored one.' },
 );
@@ -91,7 +89,7 @@ const ChainResp = object(
     duration_ms: may(integer('Whole milliseconds.')),
     nodes_run: may(integer('How many outputs there are.')),
     error: may(orNull(ChainError)),
-    state: mayText('The state of the run: done, failed, cancelled, paused; running after detach.'),
+    state: mayText('The state of the run: done, failed, cancelled, paused.'),
     usage: may(ChainUsage),
   },
   { ...fromHost, description: 'The result of a run. A run that failed has success false and an error.' },
@@ -132,7 +130,6 @@ const ChainPutReq = object(
     nodes: nodes('ChainNode objects.'),
     ...runMembers,
     if_version: mayInteger('Fails with chains.conflict unless this is the newest version; 0: there is none.'),
-    key,
   },
   {
     ...fromAgent,
@@ -256,19 +253,15 @@ const ChainHistoryResp = object(
 );
 
 const ChainWatchReq = object(
+  { ...base, type: Literal('chain/watch/req'), chain_id: chainId },
   {
-    ...base,
-    type: Literal('chain/watch/req'),
-    chain_id: chainId,
-    after: mayInteger('Only entries of the history with a higher seq, stored ones first. Default: from now on.'),
+    ...fromAgent,
+    description: 'Sends chain/event messages of a run from now on until it stops; the reply is its result.',
   },
-  { ...fromAgent, description: 'Sends chain/event messages of a run until it ends; the reply is its result.' },
 );
-const watchReply = ChainResp.properties;
-const ChainWatchResp = object(
-  { ...watchReply, type: Literal('chain/watch/resp') },
-  { ...fromHost, description: 'The result of the run, as in chain/resp.' },
-);
+const resultReply = (type: string, description: string) =>
+  object({ ...ChainResp.properties, type: Literal(type) }, { ...fromHost, description });
+const ChainWatchResp = resultReply('chain/watch/resp', 'The result of the run, as in chain/resp.');
 
 const runReply = (type: string, description: string) =>
   object({ ...answer, type: Literal(type), run: ChainRun }, { ...fromHost, description });
@@ -279,22 +272,22 @@ const ChainPauseReq = object(
 );
 const ChainPauseResp = runReply('chain/pause/resp', 'The run as it is now.');
 
+const decisions = {
+  rerun: may(list(Type.String(), { description: 'Nodes that may have run and are not idempotent: run these again.' })),
+  skip: may(list(Type.String(), { description: 'Such nodes that are not run again: their output is null.' })),
+  timeout: may(
+    Type.Number({ minimum: 0, description: 'Longest run from now on, in seconds. Default: that of the chain.' }),
+  ),
+};
 const ChainResumeReq = object(
-  {
-    ...base,
-    type: Literal('chain/resume/req'),
-    chain_id: chainId,
-    rerun: may(
-      list(Type.String(), { description: 'Nodes that may have run and are not idempotent: run these again.' }),
-    ),
-  },
+  { ...base, type: Literal('chain/resume/req'), chain_id: chainId, ...decisions },
   {
     ...fromAgent,
     description:
-      'Continues a paused or interrupted run. Nodes that are done do not run again; one that may have run and is not idempotent fails, unless `rerun` has it.',
+      'Continues a run that was interrupted, paused or cancelled, or ran out of time or budget, as this request: with the rights of its session. Nodes that ended do not run again. Fails with chains.uncertain for nodes that may have run and are not idempotent, unless rerun or skip has them.',
   },
 );
-const ChainResumeResp = runReply('chain/resume/resp', 'The run as it is now.');
+const ChainResumeResp = resultReply('chain/resume/resp', 'The result, as in chain/resp, once the run stops.');
 
 const ChainRetryReq = object(
   {
@@ -302,11 +295,11 @@ const ChainRetryReq = object(
     type: Literal('chain/retry/req'),
     chain_id: chainId,
     node_id: text('The node to start from; it and all behind it run again. Outputs of other nodes stay.'),
-    key,
+    ...decisions,
   },
-  { ...fromAgent, description: 'Runs a chain that has ended again from a node on.' },
+  { ...fromAgent, description: 'Runs a chain that has stopped again from a node on, as chain/resume/req does.' },
 );
-const ChainRetryResp = runReply('chain/retry/resp', 'The run as it is now.');
+const ChainRetryResp = resultReply('chain/retry/resp', 'The result, as in chain/resp, once the run stops.');
 
 const ChainCancelReq = object(
   { ...base, type: Literal('chain/cancel/req'), chain_id: chainId, reason: mayText('Why, for people.') },
@@ -322,7 +315,6 @@ const ChainApproveReq = object(
     node_id: text('The wait node that asks.'),
     approved: flag('False: the node fails with denied.'),
     note: mayText('Becomes part of the output of the node.'),
-    key,
   },
   { ...fromAgent, description: 'Answers the question of a wait node.' },
 );
@@ -335,7 +327,6 @@ const ChainDeliverReq = object(
     chain_id: chainId,
     event: text('Its name.'),
     data: may(unknown({ description: 'The output of the wait nodes that wait for it.' })),
-    key,
   },
   {
     ...fromAgent,

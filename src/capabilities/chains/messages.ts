@@ -52,8 +52,13 @@ export const chainPause = chains<schema.ChainPauseReq, schema.ChainPauseResp>(
 export const chainResume = chains<schema.ChainResumeReq, schema.ChainResumeResp>(
   'chain/resume/req',
   checks.ChainResumeReq,
+  events,
 );
-export const chainRetry = chains<schema.ChainRetryReq, schema.ChainRetryResp>('chain/retry/req', checks.ChainRetryReq);
+export const chainRetry = chains<schema.ChainRetryReq, schema.ChainRetryResp>(
+  'chain/retry/req',
+  checks.ChainRetryReq,
+  events,
+);
 export const chainCancel = chains<schema.ChainCancelReq, schema.ChainCancelResp>(
   'chain/cancel/req',
   checks.ChainCancelReq,
