@@ -3,7 +3,8 @@
  * compared.
  *
  * Tokens are held as SHA-256 digests only, so that neither the configuration nor a crash dump shows them, and every
- * comparison takes the same time for every token: its digest is compared with each stored digest.
+ * comparison takes the same time for every token: its digest is compared with each stored digest. What a client sent last is
+ * held as long as its connection where {@link ConnectionTokens} saves the digests of repeated tokens (`bearer.ts`).
  */
 import type { Principal } from './principal.ts';
 import { may } from './rights.ts';

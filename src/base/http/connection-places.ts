@@ -40,12 +40,15 @@ export function boundConnections(server: Server, maxConnections: number): void {
       idle.delete(socket);
     });
   });
+  // One function for all responses, and no wrapper that would remove it: a response closes once.
+  const closed = function (this: ServerResponse): void {
+    const { socket } = this.req;
+    if (!socket.destroyed) idle.set(socket, performance.now());
+  };
   server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
-    silent.delete(socket);
+    if (silent.size > 0) silent.delete(socket);
     idle.delete(socket);
-    response.once('close', () => {
-      if (!socket.destroyed) idle.set(socket, performance.now());
-    });
+    response.on('close', closed);
   });
   server.on('upgrade', ({ socket }: IncomingMessage) => {
     silent.delete(socket);

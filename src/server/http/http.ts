@@ -144,6 +144,13 @@ function listen(server: Server, port: number, host: string): Promise<{ port: num
   });
 }
 
+/** What the port notes of a connection. */
+interface PortConnection {
+  /** The newest answer, to know whether bytes of our own may still be written. */
+  answer: ServerResponse | undefined;
+  readonly share: TurnShare;
+}
+
 /** The running port. */
 class HttpPort {
   readonly routes: readonly RouteFacts[];
@@ -156,9 +163,7 @@ class HttpPort {
   #guard: Guard = () => 'this server is starting';
   #closing: Promise<void> | undefined;
   #upgraded = 0;
-  /** The newest answer on each connection, to know whether bytes of our own may still be written to it. */
-  readonly #answers = new WeakMap<Socket, ServerResponse>();
-  readonly #shares = new WeakMap<Socket, TurnShare>();
+  readonly #connections = new WeakMap<Socket, PortConnection>();
   readonly #proxyTrust: ProxyTrust | undefined;
 
   constructor(server: Server, options: HttpServerOptions) {
@@ -222,9 +227,10 @@ class HttpPort {
   }
 
   #request(request: IncomingMessage, response: ServerResponse): void {
-    const { socket } = request;
-    this.#answers.set(socket, response);
-    if (this.#floods(socket)) return sendReply(response, FLOOD);
+    const connection = this.#connectionOf(request.socket);
+    connection.answer = response;
+    // True when a connection brings more requests at once than are served in a turn.
+    if (connection.share.spend(1)) return sendReply(response, FLOOD);
     if (this.#proxyTrust !== undefined) noteClientAddress(request, this.#proxyTrust(request));
     const refusal = this.#guard(request);
     if (refusal !== undefined) return sendReply(response, forbidden(refusal));
@@ -241,14 +247,13 @@ class HttpPort {
     }
   }
 
-  /** True when a connection brings more requests at once than are served in a turn. */
-  #floods(socket: Socket): boolean {
-    let share = this.#shares.get(socket);
-    if (share === undefined) {
-      share = new TurnShare(MAX_REQUESTS_A_TURN, Number.POSITIVE_INFINITY);
-      this.#shares.set(socket, share);
+  #connectionOf(socket: Socket): PortConnection {
+    let connection = this.#connections.get(socket);
+    if (connection === undefined) {
+      connection = { answer: undefined, share: new TurnShare(MAX_REQUESTS_A_TURN, Number.POSITIVE_INFINITY) };
+      this.#connections.set(socket, connection);
     }
-    return share.spend(1);
+    return connection;
   }
 
   #handlerFailed(error: unknown, path: string, response: ServerResponse): void {
@@ -281,7 +286,7 @@ class HttpPort {
 
   /** Malformed bytes: replies 400 when no response is running on this connection, then closes it. */
   #malformed(error: NodeJS.ErrnoException, socket: Socket): void {
-    const answer = this.#answers.get(socket);
+    const answer = this.#connections.get(socket)?.answer;
     const midAnswer = answer?.writableFinished === false && (answer.headersSent || answer.req.complete);
     if (error.code === 'ECONNRESET' || !socket.writable || midAnswer) {
       socket.destroy();

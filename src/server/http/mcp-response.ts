@@ -146,8 +146,13 @@ export class McpEventStream {
   }
 }
 
-/** The responses that have neither a reply nor a stream yet. One timer for all of them: most are replied to at once. */
+/**
+ * The responses that have not been written. Those that have neither a reply nor a stream yet share one timer: most are replied
+ * to at once. Those with a reply are written together when all requests of this turn of the event loop have been read: a
+ * client that is woken by one response finds the others there, and waking it once costs less than waking it for each.
+ */
 export class WaitingResponses {
+  #replied: McpResponse[] = [];
   readonly #responses = new Set<McpResponse>();
   readonly #deadlines = new Deadlines<McpResponse>(
     () => this.#responses,
@@ -163,6 +168,17 @@ export class WaitingResponses {
     // It holds no process open that has nothing else to wait for.
     if (this.#responses.delete(response) && this.#responses.size === 0) this.#deadlines.rest();
   }
+
+  /** Writes the reply of a response with those of this turn. */
+  write(response: McpResponse): void {
+    if (this.#replied.push(response) === 1) setImmediate(this.#writeAll);
+  }
+
+  readonly #writeAll = (): void => {
+    const replied = this.#replied;
+    this.#replied = [];
+    for (const response of replied) response.writeReply();
+  };
 
   close(): void {
     this.#responses.clear();
@@ -180,6 +196,8 @@ export class McpResponse implements Exchange {
   readonly deadlineAt = performance.now() + STREAM_AFTER_MS;
   #stream: number | undefined;
   #started = false;
+  #text = '';
+  #status = 200;
 
   /** @param events of the session; without them nothing is stored */
   constructor(
@@ -204,7 +222,17 @@ export class McpResponse implements Exchange {
       response.end(eventText(undefined, text));
       return;
     }
-    response.writeHead(status, [...JSON_HEADERS, String(Buffer.byteLength(text)), ...this.#headers]);
+    this.#text = text;
+    this.#status = status;
+    this.#waiting.write(this);
+  }
+
+  /** Writes the reply as one document, unless its client has left. */
+  writeReply(): void {
+    const response = this.#response;
+    if (response.destroyed) return;
+    const text = this.#text;
+    response.writeHead(this.#status, [...JSON_HEADERS, String(Buffer.byteLength(text)), ...this.#headers]);
     response.end(text);
   }
 

@@ -26,7 +26,7 @@ import {
 } from '../../mcp-endpoint/protocol.ts';
 import { McpRequests, type ServerInfo, termsOf } from '../../mcp-endpoint/requests.ts';
 import { McpSession } from '../../mcp-endpoint/session.ts';
-import { knownPrincipal, refusedToken } from '../../session/bearer.ts';
+import { ConnectionTokens, knownPrincipal, refusedToken } from '../../session/bearer.ts';
 import type { Principal } from '../../session/principal.ts';
 import {
   type HttpReply,
@@ -129,6 +129,7 @@ class McpHttp {
   readonly #server: ServerInfo;
   readonly #sessions = new Map<string, HttpSession>();
   readonly #shared = new Map<Principal, Shared>();
+  readonly #tokens: ConnectionTokens;
   readonly #waiting = new WaitingResponses();
   readonly #maxBytes: number;
   readonly #idleMs: number;
@@ -136,6 +137,7 @@ class McpHttp {
 
   constructor(options: McpRoutesOptions) {
     this.#options = options;
+    this.#tokens = new ConnectionTokens(options.access.auth);
     this.#server = { name: 'handfast', title: 'Handfast', version: options.version };
     this.#maxBytes = options.host.limits.maxMessageBytes;
     this.#idleMs = options.idleMs ?? 15 * 60_000;
@@ -213,8 +215,8 @@ class McpHttp {
     response: ServerResponse,
     serve: (principal: Principal) => void,
   ): void | Promise<void> {
-    const { auth, authThrottle, traffic } = this.#options.access;
-    const known = knownPrincipal(request, auth, traffic);
+    const { authThrottle, traffic } = this.#options.access;
+    const known = knownPrincipal(request, this.#tokens, traffic);
     if (known === undefined) {
       return refusedToken(request, authThrottle).then((status) =>
         sendReply(response, status === 401 ? REFUSED : TOO_MANY),
@@ -299,7 +301,7 @@ class McpHttp {
     const cancellation = new Cancellation();
     shared.running++;
     // Without a session, a client that leaves is one that cancels.
-    response.once('close', () => {
+    response.on('close', () => {
       shared.running--;
       shared.usedAt = Date.now();
       if (!response.writableFinished) cancellation.cancel();
