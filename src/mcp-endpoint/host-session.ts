@@ -10,6 +10,7 @@ import { SkillClient } from '../capabilities/skill/client.ts';
 import { ToolsClient } from '../capabilities/tools/client.ts';
 import type { ToolDescription } from '../capabilities/tools/messages.ts';
 import type { CallOptions } from '../connection/call.ts';
+import { ELICITATION_COMPLETE } from '../mcp/asks.ts';
 import { fail } from '../wire/errors.ts';
 import { type HeaderParam, headerParamsOf } from './header-params.ts';
 import { keyOfResource, MemoryCalls } from './memory-tools.ts';
@@ -32,6 +33,7 @@ export type OpenAgent = (
 export type Change =
   | { readonly kind: 'tools' | 'prompts' | 'resources' }
   | { readonly kind: 'resource'; readonly uri: string }
+  | { readonly kind: 'elicited'; readonly id: string }
   | { readonly kind: 'log'; readonly level: string; readonly logger: string; readonly data: unknown };
 
 /** The tools of a host, as they were last listed. */
@@ -273,6 +275,8 @@ export class HostSession {
     else if (method === 'notifications/resources/list_changed') this.#notify({ kind: 'resources' });
     else if (method === 'notifications/resources/updated' && typeof params.uri === 'string')
       this.#notify({ kind: 'resource', uri: params.uri });
+    else if (method === ELICITATION_COMPLETE && typeof params.elicitationId === 'string')
+      this.#notify({ kind: 'elicited', id: params.elicitationId });
     else if (method === 'notifications/message') {
       const { level, logger, data } = params;
       this.#notify({ kind: 'log', level: String(level), logger: String(logger ?? 'mcp'), data });

@@ -5,6 +5,7 @@
  * @see docs/mcp-server.md
  */
 import type { CallEvent } from '../connection/call.ts';
+import { ADDRESSES_REQUIRED, ELICITATION_COMPLETE } from '../mcp/asks.ts';
 import { asError, HandfastError } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
 import { serveContents } from './contents.ts';
@@ -251,6 +252,10 @@ export class McpRequests {
       );
     }
     if (error.code === 'unknown_tool') return this.fail(request, unknownTool(String(request.params.name)));
+    const { elicitations } = error.detail;
+    if (!request.terms.stateless && Array.isArray(elicitations)) {
+      return this.fail(request, new RpcError(ADDRESSES_REQUIRED, error.message, { elicitations }));
+    }
     const { members, meta } = errorMembers(error);
     this.finish(request, members, meta);
   }
@@ -314,7 +319,8 @@ export class McpRequests {
     change: Change,
     wanted: Readonly<Record<'tools' | 'prompts' | 'resources', boolean>>,
   ) {
-    if (change.kind === 'log') return;
+    // Later revisions do not have the other two.
+    if (change.kind === 'log' || change.kind === 'elicited') return;
     const isWanted = change.kind === 'resource' ? this.host.isSubscribed(request, change.uri) : wanted[change.kind];
     if (!isWanted) return;
     const { method, params } = changeNotification(change);
@@ -338,6 +344,7 @@ const LIST_CACHE = { ttlMs: 0, cacheScope: 'private' };
 /** The notification of a change. */
 export function changeNotification(change: Exclude<Change, { kind: 'log' }>): { method: string; params: object } {
   if (change.kind === 'resource') return { method: 'notifications/resources/updated', params: { uri: change.uri } };
+  if (change.kind === 'elicited') return { method: ELICITATION_COMPLETE, params: { elicitationId: change.id } };
   return { method: `notifications/${change.kind}/list_changed`, params: {} };
 }
 

@@ -5,7 +5,19 @@
  * Used by `connection.ts`, which reads and writes the messages.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { evictOldest } from '../base/evict-oldest.ts';
 import { fail } from '../wire/errors.ts';
+import { isObject } from '../wire/json.ts';
+
+/** What a server sends when a person has done what it asked for at an address. */
+export const ELICITATION_COMPLETE = 'notifications/elicitation/complete';
+/** The number of the protocol for a request that needs a person to open addresses first. */
+export const ADDRESSES_REQUIRED = -32_042;
+/** Questions of a connection that are remembered until they are complete, and characters of their ids. */
+const MAX_OPENED = 256;
+const MAX_ID = 256;
+/** Addresses that one refusal names. */
+const MAX_REQUIRED = 16;
 
 /** A question of a server. */
 export interface McpAsk {
@@ -17,8 +29,13 @@ export interface McpAsk {
   readonly signal: AbortSignal;
 }
 
-/** Answers questions of a server. The server gets the message of what it rejects with. */
-export type McpAnswerer = (ask: McpAsk) => Promise<Readonly<Record<string, unknown>>>;
+/** Answers questions of a server. */
+export interface McpAnswerer {
+  /** The server gets the message of what it rejects with. */
+  (ask: McpAsk): Promise<Readonly<Record<string, unknown>>>;
+  /** What a person was to do at an address is done: `id` is the `elicitationId` of the question. */
+  readonly completed?: (id: string) => void;
+}
 
 /** What a server may ask; without an entry it is refused, as the protocol has it. */
 export interface McpAllowed {
@@ -37,6 +54,10 @@ export class AskedCallers {
   readonly #current = new AsyncLocalStorage<McpAnswerer | undefined>();
   readonly #otherwise: McpAnswerer | undefined;
   readonly #end = new AbortController();
+  /** Who was asked to open an address, by the ids of these questions. */
+  readonly #opened = new Map<string, McpAnswerer>();
+  /** What is done and was not asked for yet. */
+  readonly #early = new Set<string>();
 
   constructor(otherwise?: McpAnswerer) {
     this.#otherwise = otherwise;
@@ -50,6 +71,9 @@ export class AskedCallers {
     this.#running.set(caller, running);
     try {
       return await this.#current.run(caller, call);
+    } catch (thrown) {
+      for (const id of elicitationsOf(thrown)) this.#opens(id, caller);
+      throw thrown;
     } finally {
       running.count -= 1;
       if (running.count === 0) {
@@ -78,9 +102,30 @@ export class AskedCallers {
   async ask(ask: McpAsk): Promise<Readonly<Record<string, unknown>>> {
     const answerer = this.#answerer();
     const running = this.#running.get(answerer);
+    const { elicitationId } = ask.params;
+    if (ask.method === 'elicitation/create' && typeof elicitationId === 'string') this.#opens(elicitationId, answerer);
     const signals = [ask.signal, this.#end.signal, ...(running === undefined ? [] : [running.stop.signal])];
     const signal = AbortSignal.any(signals);
     return answerer({ ...ask, signal });
+  }
+
+  /** The server says that what it asked a person to do at an address is done. What was asked of no one is ignored, as the protocol has it. */
+  completed({ elicitationId: id }: Readonly<Record<string, unknown>>): void {
+    if (typeof id !== 'string' || id.length > MAX_ID) return;
+    const answerer = this.#opened.get(id);
+    if (answerer === undefined) {
+      evictOldest(this.#early.add(id), MAX_OPENED);
+      return;
+    }
+    this.#opened.delete(id);
+    answerer.completed?.(id);
+  }
+
+  #opens(id: string, answerer: McpAnswerer): void {
+    if (answerer.completed === undefined || id.length > MAX_ID) return;
+    // What comes with the message that asks is read before it.
+    if (this.#early.delete(id)) setImmediate(answerer.completed, id);
+    else evictOldest(this.#opened.set(id, answerer), MAX_OPENED);
   }
 
   #answerer(): McpAnswerer {
@@ -92,3 +137,14 @@ export class AskedCallers {
     throw fail('tool_denied', `it is not known whom to ask: ${why}`);
   }
 }
+
+/** The addresses that a person is to open before a request can be served, of an error that says so. */
+export function requiredAddresses(thrown: unknown): readonly Readonly<Record<string, unknown>>[] {
+  const { code, data } = (thrown ?? {}) as { readonly code?: unknown; readonly data?: unknown };
+  const elicitations = isObject(data) ? data.elicitations : undefined;
+  if (code !== ADDRESSES_REQUIRED || !Array.isArray(elicitations)) return [];
+  return elicitations.slice(0, MAX_REQUIRED).filter(isObject);
+}
+
+const elicitationsOf = (thrown: unknown): string[] =>
+  requiredAddresses(thrown).flatMap(({ elicitationId: id }) => (typeof id === 'string' ? [id] : []));

@@ -9,7 +9,7 @@ import { programEnvironment, startProgram } from '../base/program.ts';
 import { orAborted } from '../base/race.ts';
 import { sleep } from '../base/sleep.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
-import { AskedCallers, type McpAllowed, type McpAnswerer, type McpAsk } from './asks.ts';
+import { AskedCallers, ELICITATION_COMPLETE, type McpAllowed, type McpAnswerer, type McpAsk } from './asks.ts';
 import type { McpAuthorization } from './authorization.ts';
 import { cutOff, isCutOff, isRefusedLink, watched } from './cut-off.ts';
 import type {
@@ -209,9 +209,11 @@ export class McpConnection {
       this.#callers.end();
       this.#closed.resolve();
     };
-    if (onNotification !== undefined) {
-      client.fallbackNotificationHandler = async ({ method, params = {} }) => onNotification(method, params);
-    }
+    client.fallbackNotificationHandler = async ({ method, params = {} }) => {
+      // It concerns the one who was asked alone.
+      if (method === ELICITATION_COMPLETE) this.#callers.completed(params);
+      else onNotification?.(method, params);
+    };
     this.#client = client;
     const signal = this.#bound;
     const transport =

@@ -78,6 +78,10 @@ export const MCP_NOTICE = 'MCP server ';
 export const mcpRefusal = (name: string, reason: string): string =>
   `${MCP_NOTICE}${JSON.stringify(name)} cannot be used: ${reason}`;
 
+/** What the user was asked to do at an address is done, as the MCP server says. */
+export const mcpDone = (name: string, href: string): string =>
+  `${MCP_NOTICE}${JSON.stringify(name)} says that it is done: ${href}`;
+
 /** Tools of an MCP server that are left out, because their definitions are others than when the session started. */
 export const mcpChange = (name: string, tools: readonly string[]): string =>
   `${MCP_NOTICE}${JSON.stringify(name)} changed its tools, which this session does not use: ${tools.join(', ')}; a new session would`;

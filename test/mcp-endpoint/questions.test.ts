@@ -7,7 +7,17 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import type { Client, ClientCapabilities } from '@modelcontextprotocol/client';
 import type { Json } from '../cli/command.ts';
-import { clientOf, poster, runningHost, STATELESS, statelessHeaders, textOf, userWith, WAYS } from './support.ts';
+import {
+  clientOf,
+  poster,
+  runningHost,
+  STATELESS,
+  statelessHeaders,
+  textOf,
+  until,
+  userWith,
+  WAYS,
+} from './support.ts';
 
 const support = (name: string): string => fileURLToPath(new URL(`../support/${name}`, import.meta.url));
 const modern = {
@@ -47,6 +57,39 @@ function answering(client: Client): string[] {
     return { roots: [{ uri: 'file:///project', name: 'project' }] };
   });
   return asked;
+}
+
+const address = {
+  name: 'address',
+  command: process.execPath,
+  args: [support('mcp-address.mjs')],
+  may_ask: ['elicitation'],
+};
+
+for (const way of WAYS.filter(({ era }) => era === 'sessions')) {
+  test(`a client reads that what it was asked to open is done, and which addresses a call needs (${way.over})`, async (t) => {
+    const user = userWith(t, [{ use: 'tools' }, { use: 'mcp', options: { servers: [address] } }]);
+    const { mcpUrl } = await runningHost(user);
+    const client = await clientOf(t, user, mcpUrl, way, { capabilities: ALL });
+    const ids: unknown[] = [];
+    const done: string[] = [];
+    client.setRequestHandler('elicitation/create', ({ params }) => {
+      ids.push((params as Json).elicitationId);
+      return { action: 'accept' };
+    });
+    client.setNotificationHandler(
+      'notifications/elicitation/complete',
+      ({ params }) => void done.push(params.elicitationId),
+    );
+    assert.equal(textOf(await client.callTool({ name: 'address__sign' })), 'accept');
+    await until(() => done.length > 0);
+    assert.deepEqual(done, ids);
+    const refusal: Json = await client.callTool({ name: 'address__pay' }).then(undefined, (error) => error);
+    assert.equal(refusal.code, -32_042);
+    assert.equal(refusal.data.elicitations[0].url, 'https://example.com/pay');
+    await until(() => done.length > 1);
+    assert.deepEqual(done.slice(1), [refusal.data.elicitations[0].elicitationId]);
+  });
 }
 
 for (const way of WAYS) {

@@ -299,7 +299,7 @@ export class SessionUpdates {
   #messageOf(message: UiMessage, turn: ShownTurn, turnId: string): SessionUpdate[] {
     if (turn.removed) return [];
     if (message.kind === 'system') {
-      // The editor named the server: it learns that the server cannot be used also where it shows no notices.
+      // The editor named the server: it gets what is said of it also where it shows no notices.
       const isOwed = !this.#notices && !this.#replaying && message.text.startsWith(MCP_NOTICE);
       if (isOwed) return this.#chunk('agent_thought_chunk', turnId, `${message.text}\n`);
       return this.#notice('info', message.text);

@@ -5,7 +5,7 @@
  * A part of `plugin.ts`. @see docs/mcp.md#questions-of-servers
  */
 import type { SessionView } from '../../host/context.ts';
-import type { McpAnswerer, McpAsk } from '../../mcp/asks.ts';
+import { ELICITATION_COMPLETE, type McpAnswerer, type McpAsk } from '../../mcp/asks.ts';
 import { asError, type HandfastError } from '../../wire/errors.ts';
 import { failure } from './errors.ts';
 import type { ElicitResp, SampleReq, SampleResp } from './mcp.schema.ts';
@@ -35,7 +35,12 @@ export class Asking {
     this.#answerers.set(session, own);
     let answerer = own.get(server);
     if (answerer === undefined) {
-      answerer = (ask) => this.#answer(session, server, ask);
+      answerer = Object.assign((ask: McpAsk) => this.#answer(session, server, ask), {
+        completed(id: string) {
+          const content = { server_id: server, method: ELICITATION_COMPLETE, params: { elicitationId: id } };
+          session.push(messages.serverPush, content);
+        },
+      });
       own.set(server, answerer);
     }
     return answerer;

@@ -5,6 +5,7 @@
  * Arguments are checked by the server, results by the client. @see docs/mcp.md#tools
  */
 import type { CallContext } from '../../host/context.ts';
+import { requiredAddresses } from '../../mcp/asks.ts';
 import type { McpProgress, McpResult } from '../../mcp/definition.ts';
 import type { PinnedTool } from '../../mcp/tool-pins.ts';
 import { asError, fail, HandfastError } from '../../wire/errors.ts';
@@ -108,5 +109,6 @@ export function callError(thrown: unknown, server: string, isIdempotent: boolean
   if ((thrown as { code?: unknown }).code === -1) return failure('refused', message, { server }, thrown);
   // The number of JSON-RPC for arguments that do not fit.
   if ((thrown as { code?: unknown }).code === -32_602) return fail('schema_violation', message, { server }, thrown);
-  return failure('protocol_error', message, { server }, thrown);
+  const elicitations = requiredAddresses(thrown);
+  return failure('protocol_error', message, { server, ...(elicitations.length > 0 && { elicitations }) }, thrown);
 }

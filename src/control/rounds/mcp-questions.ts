@@ -5,8 +5,9 @@
  * A server can ask for a form, or that the user opens an address. It cannot ask without end: past a number of questions in a turn
  * the rest are declined.
  */
-import type { McpAnswerer } from '../../mcp/asks.ts';
+import type { McpAnswerer, McpAsk } from '../../mcp/asks.ts';
 import type { Approval } from '../../protocol/session-types.ts';
+import { mcpDone } from '../../protocol/session-words.ts';
 import { fail } from '../../wire/errors.ts';
 import type { ApprovalRequest } from '../contract/approver.ts';
 import type { Turn } from '../contract/backend.ts';
@@ -20,15 +21,24 @@ const MAX_MESSAGE_CHARACTERS = 2000;
 type Fields = Readonly<Record<string, unknown>>;
 
 /** Puts the questions of a server to the user of the turn. Rejects with `tool_denied` for what is no question to a user. */
-export function questionsTo(turn: Pick<Turn, 'ask'>, server: string): McpAnswerer {
+export function questionsTo(turn: Pick<Turn, 'id' | 'ask' | 'log'>, server: string): McpAnswerer {
   let asked = 0;
-  return async ({ method, params, signal }) => {
+  /** The addresses that the user was asked to open. */
+  const opened = new Map<unknown, string>();
+  const answer = async ({ method, params, signal }: McpAsk): Promise<Fields> => {
     if (method !== 'elicitation/create') throw fail('tool_denied', `${method} is not answered here`);
     const request = questionOf(server, params);
     asked += 1;
     if (request === undefined || asked > MAX_QUESTIONS) return { action: 'decline' };
+    if (params.mode === 'url') opened.set(params.elicitationId, new URL(String(params.url)).href);
     return answerOf(await turn.ask(request, signal));
   };
+  return Object.assign(answer, {
+    completed(id: string) {
+      const href = opened.get(id);
+      if (href !== undefined && opened.delete(id)) turn.log.appendMessage('system', mcpDone(server, href), turn.id);
+    },
+  });
 }
 
 /** The question; undefined for one that cannot be shown. */

@@ -4,10 +4,11 @@
  *
  * Called by the buses.
  */
+
+import { evictOldest } from '../../base/evict-oldest.ts';
 import { isLogged } from '../../base/log.ts';
 import type { SessionHeartbeat, TaskAck, TaskProgress, TaskQuestion } from '../../protocol/fleet.ts';
 import { fail } from '../../wire/errors.ts';
-import { evictOldest } from '../bus/evict-oldest.ts';
 import type { FleetPeer, PeerEvents } from '../bus/peer.ts';
 import type { Announced, Incoming, Reported } from '../messages/decoded.ts';
 import { fleetMessage, resultFrom } from '../messages/encode.ts';

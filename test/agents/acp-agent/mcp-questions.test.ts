@@ -86,3 +86,19 @@ test('any client of the session may answer; a question whose server has died is 
   assert.match(editor.said(sessionId), /at last/);
   assert.deepEqual((await questions()).map(({ state }) => state).sort(), ['allowed', 'cancelled']);
 });
+
+test('the user reads that what a server asked to be opened is done', async (t) => {
+  const { editor: start, project } = await served(t);
+  const editor = await start({ permission: () => choose('once'), form: () => ({ action: 'accept', content: {} }) });
+  const address: McpServer = {
+    name: 'address',
+    command: process.execPath,
+    args: [program('../../support/mcp-address.mjs')],
+    env: [],
+  };
+  const { sessionId } = await editor.agent.request('session/new', { cwd: project, mcpServers: [address] });
+  await editor.prompt(sessionId, 'call address.sign');
+  const line = 'MCP server "address" says that it is done: https://example.com/sign';
+  await editor.until(() => editor.said(sessionId, 'agent_thought_chunk').includes(line));
+  assert.equal(editor.said(sessionId, 'agent_thought_chunk').split(line).length, 2);
+});

@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';
-import { pathToFileURL } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { agentOf, errorOf, everything, folder, mcpHost, oddCommand, until } from './support.ts';
 
 /** A port that was free a moment ago. */
@@ -170,4 +170,36 @@ test('a server that an agent added asks that agent alone', async (t) => {
   agent.mcp.onSampling(() => ({ content: { type: 'text', text: 'mine' } }));
   await agent.mcp.register({ server_id: 'mine', cmd: [command, ...args] });
   assert.match(textOf((await agent.mcp.call('mine', sample[1], sample[2])).data), /mine/);
+});
+
+test('the agent that was asked to open an address reads when that is done, and no other; so does one whose call needs it', async (t) => {
+  const address = {
+    name: 'address',
+    command: process.execPath,
+    args: [fileURLToPath(new URL('../../support/mcp-address.mjs', import.meta.url))],
+    mayAsk: ['elicitation'] as const,
+  };
+  const host = await mcpHost(t, { mcp: { servers: [address] } });
+  const agent = await agentOf(t, host);
+  const other = await agentOf(t, host, { agentId: 'bo' });
+  const ids: string[] = [];
+  const heard: string[] = [];
+  other.mcp.onNotification(({ method }) => assert.fail(method));
+  agent.mcp.onNotification(({ method, params }) => void heard.push(`${method} ${params.elicitationId}`));
+  agent.mcp.onElicitation(({ elicitation_id = '' }) => {
+    ids.push(elicitation_id);
+    return { action: 'accept' };
+  });
+  await other.mcp.servers();
+  const { data } = await agent.mcp.call('address', 'sign');
+  assert.match(textOf(data), /accept/);
+  await until(() => heard.length > 0);
+  assert.deepEqual(heard, [`notifications/elicitation/complete ${ids[0]}`]);
+
+  const { code, detail } = await errorOf(agent.mcp.call('address', 'pay'));
+  assert.equal(code, 'mcp_protocol_error');
+  const [needed] = detail.elicitations as { url: string; elicitationId: string }[];
+  assert.equal(needed?.url, 'https://example.com/pay');
+  await until(() => heard.length > 1);
+  assert.deepEqual(heard.slice(1), [`notifications/elicitation/complete ${needed?.elicitationId}`]);
 });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import { evictOldest } from '../../../src/fleet/bus/evict-oldest.ts';
+import { evictOldest } from '../../../src/base/evict-oldest.ts';
 import { awaitFirstResponse, type FirstResponseOptions } from '../../../src/fleet/bus/http/first-response.ts';
 import { endpointBelow, HttpClient } from '../../../src/fleet/bus/plain/http-client.ts';
 import { OpenTasks } from '../../../src/fleet/bus/plain/open-tasks.ts';

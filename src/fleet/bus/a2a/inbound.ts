@@ -6,13 +6,13 @@
  * @see docs/a2a.md#peers
  */
 import { Backoff, type BackoffOptions } from '../../../base/backoff.ts';
+import { evictOldest } from '../../../base/evict-oldest.ts';
 import { withTimeout } from '../../../base/race.ts';
 import { sleep } from '../../../base/sleep.ts';
 import type { FleetMessage, TaskAnswer } from '../../../protocol/fleet.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import type { Incoming } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
-import { evictOldest } from '../evict-oldest.ts';
 import { PlainInbound } from '../plain/inbound.ts';
 import type { GivenTask, OpenTask } from '../plain/open-tasks.ts';
 import type { PlainPeerOwner } from '../plain/orchestrator-bus.ts';

@@ -4,9 +4,10 @@
  *
  * One for each principal. Made by `worker-server.ts`.
  */
+
+import { evictOldest } from '../../../base/evict-oldest.ts';
 import type { Feature, FleetMessage, TaskResult } from '../../../protocol/fleet.ts';
 import { fail } from '../../../wire/errors.ts';
-import { evictOldest } from '../evict-oldest.ts';
 import { type ReplyForm, replyText } from '../plain/reply-text.ts';
 import type { ReplyChannel } from '../reply-channel.ts';
 import { type Callback, type CallbackDeps, callBack } from './callbacks.ts';

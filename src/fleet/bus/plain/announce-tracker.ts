@@ -5,11 +5,11 @@
  * Used by the worker servers of `http/` and `a2a/`.
  */
 
+import { evictOldest } from '../../../base/evict-oldest.ts';
 import type { Log } from '../../../base/log.ts';
 import { withTimeout } from '../../../base/race.ts';
 import type { SessionAnnounce } from '../../../protocol/fleet.ts';
 import { asError, fail } from '../../../wire/errors.ts';
-import { evictOldest } from '../evict-oldest.ts';
 import type { WorkerPort } from '../reply-channel.ts';
 
 /** Contexts that are remembered. */

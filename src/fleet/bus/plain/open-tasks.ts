@@ -4,8 +4,9 @@
  *
  * Made by `inbound.ts`, one for each peer.
  */
+
+import { evictOldest } from '../../../base/evict-oldest.ts';
 import type { ReplySchema } from '../../../protocol/fleet.ts';
-import { evictOldest } from '../evict-oldest.ts';
 
 /** What is known of an attempt when it is dispatched. */
 export interface GivenTask {

@@ -5,6 +5,8 @@
  * Made by `stream-bus.ts` for a link whose announce was accepted.
  * @see docs/protocol/fleet.md#stream-links
  */
+
+import { evictOldest } from '../../../base/evict-oldest.ts';
 import type { Log } from '../../../base/log.ts';
 import type { Feature, FleetMessage, TaskAck } from '../../../protocol/fleet.ts';
 import type { Principal } from '../../../session/principal.ts';
@@ -13,7 +15,6 @@ import { asError, fail } from '../../../wire/errors.ts';
 import type { FleetMalformed } from '../../../wire/fleet.ts';
 import type { Announced, Incoming, Reported } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
-import { evictOldest } from '../evict-oldest.ts';
 import { forwardToOrchestrator } from '../forward.ts';
 import type { FleetPeer, PeerEvents } from '../peer.ts';
 import { ack } from '../worker-messages.ts';

@@ -1,8 +1,4 @@
-/**
- * Holds maps and sets of tasks and contexts within a bound.
- *
- * Used by both sides of the bindings over HTTP.
- */
+/** Holds maps and sets within a bound. */
 
 /**
  * Evicts the oldest entries of a map or a set that holds more than `most`; with `may`, those it is true for first. Evicts an
