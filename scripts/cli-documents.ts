@@ -73,6 +73,16 @@ const repository = { subject: text, repository: text, folder: text, path: text, 
 /** Words of a command → its document. One for each line where a command prints several. */
 export const documents: Readonly<Record<string, Shape>> = {
   up: document(ready),
+  'record run': document({ ready: { const: true }, address: text, folder: text, pid: count }),
+  'record check': document({
+    valid: { const: true },
+    complete: flag,
+    protocol: text,
+    connections: count,
+    messages: count,
+    started_at: text,
+    redacted: list(document({ rule: text, count, values: count })),
+  }),
   'mcp config': document({ client: text, file: text, text, 'changed?': flag }),
   ping: document({ seq: count, address: text, round_trip_ms: number, 'uptime_seconds?': number }),
   'learning stats': document({ components: learnedComponents, choices: list(of('learning', 'ChoiceStats')) }),

@@ -8,7 +8,7 @@
 import { valueKind } from './base/value-kind.ts';
 import { ADDRESS_FORMS, isLoopback, parseListenAddress } from './config/listen-address.ts';
 import type { Host } from './host/host.ts';
-import type { Link, Listener } from './transport/link.ts';
+import type { Listener } from './transport/link.ts';
 import { fail } from './wire/errors.ts';
 
 export interface ListenOptions {
@@ -44,28 +44,12 @@ export async function listen(
   if (host.started === false) throw fail('usage', 'the host was not started; await host.start() before it listens');
   const parsed = typeof address === 'string' ? parseListenAddress(address) : undefined;
   if (parsed === undefined) throw fail('usage', `expected ${ADDRESS_FORMS}, got ${JSON.stringify(address)}`);
-  const accept = (link: Link): void => host.accept(link);
-  if (parsed.kind === 'unix') return (await import('./transport/socket.ts')).listenUnix({ path: parsed.path }, accept);
-  if (!isLoopback(parsed.host) && !host.requiresToken) {
+  if (parsed.kind !== 'unix' && !isLoopback(parsed.host) && !host.requiresToken) {
     throw fail(
       'config_invalid',
       `other machines can reach ${address}; make the host with \`auth\`, or use a loopback address`,
     );
   }
-  const at = { host: parsed.host, port: parsed.port };
-  if (parsed.kind === 'tcp') return (await import('./transport/socket.ts')).listenTcp(at, accept);
-  const [{ httpServer }, { httpSseEndpoint }, { webSocketAcceptor }] = await Promise.all([
-    import('./server/http/http.ts'),
-    import('./transport/http/http-sse.ts'),
-    import('./transport/websocket.ts'),
-  ]);
-  const { maxMessageBytes, maxSessions, sendBufferBytes } = host.limits;
-  return httpServer({
-    ...at,
-    allowedHosts,
-    allowedOrigins,
-    accept,
-    endpoint: httpSseEndpoint({ accept, maxSessions, waitingBytes: sendBufferBytes }),
-    webSocket: webSocketAcceptor({ maxMessageBytes }),
-  });
+  const { listenLinks } = await import('./server/listen-links.ts');
+  return listenLinks(parsed, (link) => host.accept(link), { ...host.limits, allowedHosts, allowedOrigins });
 }

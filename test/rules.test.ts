@@ -49,6 +49,8 @@ const levels: Levels = {
   journal: 2,
   connection: 3,
   session: 4,
+  // What passed over links, stored, served again and compared.
+  recording: 4,
   config: 5,
   trust: 5.5,
   host: 6,

@@ -266,6 +266,15 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
     'handfast audit ls --principal local --follow',
   ],
   'audit verify': ['handfast audit verify', 'handfast audit verify audit.jsonl --json'],
+  record: [
+    'handfast record --out tools.rec --connect tcp://127.0.0.1:4701 --listen tcp://127.0.0.1:0',
+    'handfast record check tools.rec',
+  ],
+  'record run': [
+    'handfast record run --out tools.rec -- handfast stdio',
+    'handfast record --out tools.rec --connect http://127.0.0.1:4700 --listen http://127.0.0.1:4710',
+  ],
+  'record check': ['handfast record check tools.rec', 'handfast record check tools.rec --json'],
   completion: ['handfast completion bash'],
   complete: ['handfast complete -- tools c'],
   doctor: ['handfast doctor', 'handfast doctor --json'],

@@ -35,6 +35,7 @@ import {
 } from './options.ts';
 import { Terminal } from './output/terminal.ts';
 import { packageVersion } from './package-info.ts';
+import { addRecording } from './record-commands.ts';
 import { addSessions } from './session-commands.ts';
 
 const EXIT_CODES = `
@@ -126,6 +127,7 @@ ${EXIT_CODES}`,
   addMcp(program, act);
   addFleet(program, act);
   addInspecting(program, act);
+  addRecording(program, act);
   addPreparing(program, act);
   addCompletion(program, act);
   await addBuiltinCommands(program, words, act);

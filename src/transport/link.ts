@@ -117,6 +117,12 @@ export interface Link {
   setMaxMessageBytes(bytes: number): void;
 
   /**
+   * Ends the output behind what is queued and continues to receive: the other side sees the end of its input. Absent where
+   * a transport cannot; `close` then is all there is.
+   */
+  end?(): void;
+
+  /**
    * Sends what is queued, then closes; resolves when the link has ended. Bounded: after `graceMs` (default 2,000) it is
    * dropped. Calling it again returns the same promise.
    */

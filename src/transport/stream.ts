@@ -125,6 +125,8 @@ export class StreamLink implements Link, LineSink {
   #opened = false;
   #inputEnded = false;
   #outputBroken = false;
+  /** The output was ended by this side, which still reads. */
+  #halfEnded = false;
   /** Everything was written, in order, before the end of the output. */
   #outputFinished = false;
   /** Streams that have not emitted `close`. */
@@ -172,7 +174,7 @@ export class StreamLink implements Link, LineSink {
   }
 
   send(message: string | object): void {
-    if (this.#closing !== undefined || this.#ended || this.#outputBroken) return;
+    if (this.#closing !== undefined || this.#ended || this.#outputBroken || this.#halfEnded) return;
     this.#sendBuffer ??= new StreamTarget(this.#writable).outbox;
     this.#sendBuffer.send(message as string);
   }
@@ -218,6 +220,20 @@ export class StreamLink implements Link, LineSink {
     this.#reader.setMaxBytes(bytes);
   }
 
+  end(): void {
+    if (this.#halfEnded || this.#closing !== undefined || this.#ended || this.#outputBroken) return;
+    this.#halfEnded = true;
+    this.#endOutput(() => {});
+  }
+
+  #endOutput(written: () => void): void {
+    this.#sendBuffer?.flushAll();
+    this.#writable.end((error?: Error | null) => {
+      this.#outputFinished = !error;
+      written();
+    });
+  }
+
   close(reason = 'closed', graceMs = DEFAULT_GRACE_MS): Promise<void> {
     if (this.#closing !== undefined) return this.#closing.promise;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -230,14 +246,14 @@ export class StreamLink implements Link, LineSink {
       this.#problem ??= `the peer did not finish within ${graceMs} ms`;
       this.#drop('expired');
     }, graceMs);
-    this.#sendBuffer?.flushAll();
-    this.#writable.end((error?: Error | null) => {
-      this.#outputFinished = !error;
+    const written = (): void => {
       if (!this.#options.closesAlone) return;
       this.#readable.destroy();
       // Node's own stdout stays open after its end unless it is destroyed.
       this.#writable.destroy();
-    });
+    };
+    if (this.#halfEnded) written();
+    else this.#endOutput(written);
     // The rest of the input is read to its end and dropped: only so the peer's end is seen.
     this.#readable.resume();
     return promise;
@@ -296,7 +312,7 @@ export class StreamLink implements Link, LineSink {
     this.#outputBroken = true;
     this.#sendBuffer?.close();
     if (--this.#streamsOpen === 0) this.#finish();
-    else if (this.#closing === undefined && !this.#ended) {
+    else if (this.#closing === undefined && !this.#ended && !(this.#halfEnded && this.#outputFinished)) {
       this.#problem ??= 'the peer reads no more';
       if (this.#options.closesAlone) this.#drop('dropped');
       else this.#timer ??= setTimeout(() => this.#drop('expired'), DEFAULT_GRACE_MS);

@@ -24,6 +24,7 @@ const ajv = new Ajv2020({ strict: false, schemas, formats: { 'date-time': true, 
 const elsewhere = [
   'up',
   'fleet up',
+  'record run',
   'worker',
   'chat',
   'approve yes',
@@ -280,6 +281,13 @@ test('of plans and environments', async () => {
   await prints('plan delete', ['release', '--force']);
   await prints('env ls');
   await prints('env check', ['FrozenLake-v1']);
+});
+
+test('of recordings', async () => {
+  const input = `${JSON.stringify({ type: 'handshake/req', id: '1', agent_caps: ['tools'] })}\n`;
+  const { code, stderr } = await user.run(['record', '--out', 'recorded', '--', ...user.line(['stdio'])], { input });
+  assert.equal(code, 0, stderr);
+  await prints('record check', ['recorded']);
 });
 
 test('of models and keys', async (t) => {

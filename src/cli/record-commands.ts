@@ -1,0 +1,62 @@
+/**
+ * `handfast record`, `replay` and `diff`: sessions stored at the protocol boundary, served again, and compared.
+ *
+ * Called by `program.ts`; what a command does is in `commands/`.
+ */
+import { ADDRESS_FORMS } from '../agent/addresses.ts';
+import { type Act, type Command, collect, jsonOption, Option } from './options.ts';
+
+const volatileOption = (): Option =>
+  new Option(
+    '--volatile <pointer>',
+    'JSON Pointer of a field that differs in every run; * and ** are wildcards (repeatable)',
+  ).argParser(collect);
+
+/** How secrets are found, beside the rules that always hold. */
+const redacting = (command: Command): Command =>
+  command
+    .addOption(
+      new Option('--secret-env <name>', 'the value of this variable is a secret (repeatable)').argParser(collect),
+    )
+    .option('--secrets <file>', 'file with further secrets, one a line')
+    .addOption(
+      new Option('--secret-field <name>', 'the text of members of this name is a secret (repeatable)').argParser(
+        collect,
+      ),
+    );
+
+export function addRecording(program: Command, act: (action: Act) => Promise<void>): void {
+  const record = program
+    .command('record')
+    .description('store the messages between clients and a host, without secrets; check, export and import recordings')
+    .addHelpText(
+      'after',
+      `
+Without a further word it records, as "handfast record run" does.`,
+    );
+  redacting(record.command('run [command...]', { isDefault: true }))
+    .description('stand between clients and a host, and store what passes')
+    .requiredOption('--out <folder>', 'folder for the recording: missing or empty')
+    .addOption(new Option('--connect <address>', `the host: ${ADDRESS_FORMS}`))
+    .option('--listen <address>', 'listen here for clients: http://, tcp:// or unix://; without it on stdin and stdout')
+    .addOption(volatileOption())
+    .addOption(jsonOption('print one line when ready: {"ready":true,"address":…,"folder":…,"pid":…}'))
+    .addHelpText(
+      'after',
+      `
+The host is an address, or a command behind --, which is started for each client and served on its pipes.
+Agents, clients of sessions and workers of a fleet are recorded on every transport. With --listen it runs until
+Ctrl-C. Tokens, keys and passwords are replaced before anything is written: by the names of fields, by the
+environment variables that are named as secrets, and by the shapes of keys.`,
+    )
+    .action((command, flags) =>
+      act(async (terminal) => (await import('./commands/record.ts')).record(command, flags, terminal)),
+    );
+  record
+    .command('check <recording>')
+    .description('check that a recording is whole and unchanged, and show what is in it')
+    .addOption(jsonOption())
+    .action((path, _flags) =>
+      act(async (terminal) => (await import('./commands/record-check.ts')).recordCheck(path, terminal)),
+    );
+}

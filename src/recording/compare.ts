@@ -1,0 +1,304 @@
+/**
+ * Compares messages of two runs: everything but what differs in every run. Declared fields are left out, times of RFC 3339
+ * are equal to each other, ids that a program made up are equal when they stand for each other everywhere, and a placeholder
+ * of the redactor is equal to one text, everywhere the same. Pure but for the bindings it learns.
+ *
+ * @see docs/record-replay.md#what-is-compared
+ */
+import { pointer } from '../wire/findings.ts';
+import { badRecording, type Protocol, type VolatileFields } from './format.ts';
+import { PLACEHOLDER } from './redactor.ts';
+
+/** Members of any depth that hold a time, a duration, or a number of the operating system. */
+const TIMES = [
+  'ts',
+  'timestamp',
+  'created_at',
+  'updated_at',
+  'started_at',
+  'ended_at',
+  'finished_at',
+  'last_active_at',
+  'expires_at',
+  'duration_ms',
+  'elapsed_ms',
+  'latency_ms',
+  'uptime_seconds',
+  'host_uptime_seconds',
+  'uptime_s',
+  'pid',
+];
+
+const anywhere = TIMES.map((name) => `/**/${name}`);
+
+/** What differs in every run of a protocol. */
+export function defaultVolatile(protocol: Protocol): VolatileFields {
+  switch (protocol) {
+    case 'a2e':
+      return {
+        client: [
+          '/id',
+          '/ts',
+          '/cursor',
+          '/req_id',
+          '/a2e',
+          '/version',
+          '/agent_id',
+          '/auth_token',
+          '/extensions/handfast~1resume/cursor',
+        ],
+        host: [
+          '/id',
+          '/cursor',
+          '/req_id',
+          '/a2e',
+          '/version',
+
+          '/extensions/handfast~1resume/*',
+          ...anywhere,
+        ],
+      };
+    case 'session-rpc':
+      return { client: ['/id', '/params/client_version', '/params/token'], host: ['/id', ...anywhere] };
+    default:
+      return { client: ['/token', ...anywhere], host: anywhere };
+  }
+}
+
+/** A pattern of JSON Pointers that was read. */
+type Pattern = readonly string[];
+
+/** Tells which places of a message are left out. */
+export class VolatilePaths {
+  /** Names that are left out wherever they stand. */
+  readonly #names = new Set<string>();
+  readonly #patterns: Pattern[] = [];
+
+  /** Throws `recording.invalid` for what is no JSON Pointer. */
+  constructor(pointers: readonly string[]) {
+    for (const text of pointers) {
+      if (!text.startsWith('/') || text.length > 500)
+        throw badRecording(`${JSON.stringify(text.slice(0, 80))} is no JSON Pointer, which begins with "/"`);
+      const segments = text
+        .slice(1)
+        .split('/')
+        .map((segment) => segment.replaceAll('~1', '/').replaceAll('~0', '~'));
+      const [first, second] = segments;
+      if (segments.length === 2 && first === '**' && second !== '*' && second !== '**')
+        this.#names.add(second as string);
+      else this.#patterns.push(segments);
+    }
+  }
+
+  /** True when the member at `path` is left out. */
+  has(path: readonly string[]): boolean {
+    const last = path[path.length - 1];
+    if (last !== undefined && this.#names.has(last)) return true;
+    return this.#patterns.some((pattern) => matches(pattern, 0, path, 0));
+  }
+}
+
+function matches(pattern: Pattern, at: number, path: readonly string[], from: number): boolean {
+  if (at === pattern.length) return from === path.length;
+  if (pattern[at] === '**') {
+    for (let next = from; next <= path.length; next++) if (matches(pattern, at + 1, path, next)) return true;
+    return false;
+  }
+  return (
+    from < path.length &&
+    (pattern[at] === '*' || pattern[at] === path[from]) &&
+    matches(pattern, at + 1, path, from + 1)
+  );
+}
+
+/** A place where two messages differ; a member that is not there is undefined. */
+export interface Difference {
+  /** JSON Pointer. */
+  readonly path: string;
+  readonly left: unknown;
+  readonly right: unknown;
+}
+
+/**
+ * Ids that programs make up (UUIDs, 12 to 32 hex digits, and those of Handfast: five characters, a dash, a number), and times
+ * of RFC 3339. Longer hex is the hash of a content, which matters.
+ */
+const MADE_UP =
+  /(?<uuid>\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b)|(?<hex>(?<![0-9a-zA-Z])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{12,32}(?![0-9a-zA-Z]))|(?<time>\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d))|(?<own>^[0-9a-z]{5}-\d{1,12}$)/g;
+
+interface Piece {
+  readonly kind: 'text' | 'time' | 'id' | 'secret';
+  readonly text: string;
+}
+
+/** A text in its constant and its made-up pieces. */
+function piecesOf(text: string): Piece[] {
+  const pieces: Piece[] = [];
+  const found = [
+    ...[...text.matchAll(PLACEHOLDER)].map((match) => ({ match, kind: 'secret' as const })),
+    ...[...text.matchAll(MADE_UP)].map((match) => ({
+      match,
+      kind: match.groups?.time === undefined ? ('id' as const) : ('time' as const),
+    })),
+  ].sort((one, other) => one.match.index - other.match.index);
+  let from = 0;
+  for (const { match, kind } of found) {
+    if (match.index < from) continue;
+    if (match.index > from) pieces.push({ kind: 'text', text: text.slice(from, match.index) });
+    pieces.push({ kind, text: match[0] });
+    from = match.index + match[0].length;
+  }
+  if (from < text.length) pieces.push({ kind: 'text', text: text.slice(from) });
+  return pieces;
+}
+
+/** A text with its made-up pieces replaced by their kinds, for looking messages up. */
+export function withoutMadeUp(text: string): string {
+  if (text.length < 7) return text;
+  return piecesOf(text)
+    .map((piece) => (piece.kind === 'text' ? piece.text : `<${piece.kind}>`))
+    .join('');
+}
+
+/** Longest text that is looked through for made-up pieces. */
+const MAX_TEXT = 1024 * 1024;
+
+/** What stands for what: ids of one run for those of the other, texts for placeholders. Grows with each comparison that holds. */
+export class Bindings {
+  /** Left → right. */
+  readonly ids = new Map<string, string>();
+  readonly #back = new Map<string, string>();
+  /** Placeholder → the text it stands for. */
+  readonly secrets = new Map<string, string>();
+
+  /** True when both stand for each other, which they do from now on. */
+  pair(left: string, right: string): boolean {
+    const known = this.ids.get(left);
+    if (known !== undefined || this.#back.has(right)) return known === right;
+    this.ids.set(left, right);
+    this.#back.set(right, left);
+    return true;
+  }
+
+  secret(placeholder: string, text: string): boolean {
+    const known = this.secrets.get(placeholder);
+    if (known !== undefined) return known === text;
+    this.secrets.set(placeholder, text);
+    return true;
+  }
+
+  copy(): Bindings {
+    const copy = new Bindings();
+    for (const [left, right] of this.ids) copy.pair(left, right);
+    for (const [placeholder, text] of this.secrets) copy.secrets.set(placeholder, text);
+    return copy;
+  }
+}
+
+export interface Comparison {
+  readonly volatile: VolatilePaths;
+  readonly bindings: Bindings;
+  /** Stop behind this many differences. Default 1. */
+  readonly most?: number;
+  /** False: ids must be equal as they are. Default true. */
+  readonly idsMayDiffer?: boolean;
+}
+
+/** The differences between two messages, in the order of the left one. What is learned on the way stays in the bindings. */
+export function differences(left: unknown, right: unknown, comparison: Comparison): readonly Difference[] {
+  const found: Difference[] = [];
+  walk(left, right, [], '', comparison, found);
+  return found;
+}
+
+function walk(
+  left: unknown,
+  right: unknown,
+  path: string[],
+  at: string,
+  comparison: Comparison,
+  found: Difference[],
+): void {
+  if (found.length >= (comparison.most ?? 1) || left === right) return;
+  if (typeof left === 'string' && typeof right === 'string') {
+    if (!sameText(left, right, comparison)) found.push({ path: at, left, right });
+    return;
+  }
+  const isList = Array.isArray(left);
+  if (
+    typeof left !== 'object' ||
+    typeof right !== 'object' ||
+    left === null ||
+    right === null ||
+    isList !== Array.isArray(right)
+  ) {
+    found.push({ path: at, left, right });
+    return;
+  }
+  const names = isList
+    ? Array.from({ length: Math.max(left.length, (right as unknown[]).length) }, (_, index) => String(index))
+    : [...new Set([...Object.keys(left), ...Object.keys(right)])];
+  for (const name of names) {
+    path.push(name);
+    if (!comparison.volatile.has(path)) {
+      const [mine, theirs] = [own(left, name), own(right, name)];
+      walk(mine, theirs, path, pointer(at, name), comparison, found);
+    }
+    path.pop();
+  }
+}
+
+const own = (value: object, name: string): unknown =>
+  Object.hasOwn(value, name) ? (value as Record<string, unknown>)[name] : undefined;
+
+function sameText(left: string, right: string, { bindings, idsMayDiffer = true }: Comparison): boolean {
+  if (left.length > MAX_TEXT || right.length > MAX_TEXT) return false;
+  const [ours, theirs] = [piecesOf(left), piecesOf(right)];
+  // A placeholder stands for any text: the constant pieces around it must be there.
+  if (ours.some(({ kind }) => kind === 'secret')) return sameAround(ours, right, bindings);
+  if (theirs.some(({ kind }) => kind === 'secret')) return sameAround(theirs, left, bindings);
+  if (ours.length !== theirs.length) return false;
+  return ours.every(({ kind, text }, index) => {
+    const other = theirs[index] as Piece;
+    if (kind !== other.kind) return false;
+    if (kind === 'text') return text === other.text;
+    if (kind === 'time') return true;
+    return text === other.text || (idsMayDiffer && bindings.pair(text, other.text));
+  });
+}
+
+/**
+ * True when `text` has the constant pieces in order; what stands between is what the placeholders stand for. Each piece is
+ * searched for once, so that no text takes more than linear time.
+ */
+function sameAround(pieces: readonly Piece[], text: string, bindings: Bindings): boolean {
+  const secrets: [placeholder: string, text: string][] = [];
+  let from = 0;
+  for (const [index, piece] of pieces.entries()) {
+    if (piece.kind === 'text') {
+      if (!text.startsWith(piece.text, from)) return false;
+      from += piece.text.length;
+      continue;
+    }
+    const next = pieces[index + 1];
+    // Two of them side by side have no border: the first is one character.
+    let to = next === undefined ? text.length : next.kind === 'text' ? text.indexOf(next.text, from + 1) : from + 1;
+    // The last constant piece is the end of the text.
+    if (next?.kind === 'text' && index === pieces.length - 2)
+      to = text.endsWith(next.text) ? text.length - next.text.length : -1;
+    if (to <= from) return false;
+    if (piece.kind === 'secret') secrets.push([piece.text, text.slice(from, to)]);
+    from = to;
+  }
+  return from === text.length && secrets.every(([placeholder, meant]) => bindings.secret(placeholder, meant));
+}
+
+/** Characters of a value that are shown. */
+const SHOWN = 100;
+
+/** A value as an error message shows it. */
+export function shownValue(value: unknown): string {
+  if (value === undefined) return 'nothing';
+  const text = JSON.stringify(value);
+  return text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text;
+}

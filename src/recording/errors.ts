@@ -1,0 +1,11 @@
+/**
+ * The error codes of recordings, each with the row of the error table it behaves like.
+ *
+ * Thrown by what reads bundles, and sent by a replay. @see docs/record-replay.md#errors
+ */
+import { capabilityErrors } from '../wire/errors.ts';
+
+export const failure = capabilityErrors('recording', {
+  /** A bundle is damaged, or is none; `detail.line` is the line. */
+  invalid: 'config_invalid',
+});

@@ -1,0 +1,64 @@
+/**
+ * What a recorded message is in its protocol: which kind, and which request it belongs to. Pure; used by replay and diff, which
+ * know nothing else of a protocol.
+ */
+import { A2ECodec } from '../wire/a2e.ts';
+import type { Codec, IncomingKind } from '../wire/codec.ts';
+import { JsonRpcCodec } from '../wire/jsonrpc.ts';
+import type { Protocol } from './format.ts';
+
+type Message = Readonly<Record<string, unknown>>;
+
+/** `ping` and `pong` only show that a side responds: when they come is a matter of time. */
+export interface Classified {
+  readonly kind: Exclude<IncomingKind, 'invalid'> | 'other';
+  /** Type or method; of a reply of session RPC, which has none, `''`. */
+  readonly type: string;
+  /** Its own id, where others may refer to it; `''` = none. */
+  readonly id: string;
+  /** The id of the request it belongs to, replies, events and cancels alike; `''` = none. */
+  readonly ref: string;
+}
+
+/** Ids as keys: the number 1 and the text "1" are two. */
+export const idKey = (id: unknown): string =>
+  typeof id === 'string' && id !== '' ? `s${id}` : typeof id === 'number' ? `n${id}` : '';
+
+/** Messages of the fleet that show nothing but that a side responds. */
+const HEARTBEAT = 'SESSION_HEARTBEAT';
+
+const a2e = new A2ECodec('recording-');
+const rpc = new JsonRpcCodec({ calls: true });
+
+/** The protocol that a first message selects. */
+export function protocolOf(message: Message): Protocol {
+  if (Object.hasOwn(message, 'jsonrpc')) return 'session-rpc';
+  const { type } = message;
+  if (typeof type !== 'string') return 'unknown';
+  return /^(?:SESSION|TASK)_[A-Z_]+$/.test(type) ? 'fleet' : 'a2e';
+}
+
+export function classify(protocol: Protocol, message: Message): Classified {
+  if (protocol === 'fleet' || protocol === 'unknown') {
+    const type = typeof message.type === 'string' ? message.type : '';
+    return { kind: type === HEARTBEAT ? 'ping' : 'notice', type, id: '', ref: '' };
+  }
+  const codec: Codec = protocol === 'a2e' ? a2e : rpc;
+  const read = codec.read(message as Record<string, unknown>, Number.POSITIVE_INFINITY);
+  if (read === undefined || read.kind === 'invalid') return { kind: 'other', type: '', id: '', ref: '' };
+  const { kind, type } = read;
+  const isPing = protocol === 'session-rpc' && type === 'rpc.ping';
+  return {
+    kind: isPing ? 'ping' : kind,
+    type,
+    id: kind === 'request' || kind === 'ping' ? idKey(message.id) : '',
+    ref: idKey(read.ref),
+  };
+}
+
+/** The member that names the request of a reply, event or cancel. */
+export function withRef(protocol: Protocol, message: Message, kind: Classified['kind'], id: unknown): Message {
+  if (protocol === 'a2e') return { ...message, req_id: id };
+  if (kind === 'cancel') return { ...message, params: { ...(message.params as object), id } };
+  return { ...message, id };
+}

@@ -1,0 +1,125 @@
+/**
+ * Reads a bundle: the folder that a recorder wrote, or the one file that an export made of it. Everything is checked before it
+ * is used: sizes, hashes, the shape of every line. Only two names are ever opened, and no link is followed.
+ *
+ * Used by replay, diff, `handfast record check` and by tests.
+ */
+import { createHash } from 'node:crypto';
+import { lstatSync } from 'node:fs';
+import { join } from 'node:path';
+import { readBounded } from '../base/bounded-file.ts';
+import { parseNested } from '../wire/depth.ts';
+import { fail, HandfastError } from '../wire/errors.ts';
+import {
+  badRecording,
+  checkManifest,
+  type Entry,
+  EntryChecker,
+  MANIFEST_FILE,
+  MAX_LINE_BYTES,
+  MAX_MANIFEST_BYTES,
+  MAX_MESSAGES_BYTES,
+  type Manifest,
+  MESSAGES_FILE,
+  type Recording,
+} from './format.ts';
+
+/** Deepest message of a bundle: that of agents, who trust their hosts more than hosts trust agents, and what stands around. */
+const MAX_DEPTH = 1024 + 8;
+
+const NEWLINE = 10;
+
+/**
+ * The recording in a folder or a file. Of an incomplete bundle the last line may be cut; it is left out.
+ * @throws not_found when nothing is there · recording.invalid with what is wrong
+ */
+export function readBundle(path: string): Recording {
+  const { manifest, messages } = rawBundle(path);
+  return { manifest, entries: entriesOf(manifest, messages) };
+}
+
+/** A bundle whose manifest was checked, and whose messages fit its hash. */
+export interface RawBundle {
+  readonly manifest: Manifest;
+  readonly messages: Buffer;
+}
+
+/** Both parts of a bundle; what the lines say is not checked yet. */
+export function rawBundle(path: string): RawBundle {
+  let isFolder: boolean;
+  try {
+    isFolder = lstatSync(path).isDirectory();
+  } catch (cause) {
+    throw fail('not_found', `there is no recording at ${path}`, {}, cause);
+  }
+  const { head, messages } = isFolder ? fromFolder(path) : fromFile(path);
+  let value: unknown;
+  try {
+    value = parseNested(head.toString('utf8'), MAX_DEPTH);
+  } catch (cause) {
+    throw badRecording('the manifest is not JSON', undefined, cause);
+  }
+  const manifest = checkManifest(value);
+  const facts = manifest.files[MESSAGES_FILE];
+  if (facts !== undefined) {
+    if (facts.bytes !== messages.length)
+      throw badRecording(`${MESSAGES_FILE} has ${messages.length} bytes, and the manifest says ${facts.bytes}`);
+    if (createHash('sha256').update(messages).digest('hex') !== facts.sha256)
+      throw badRecording(`${MESSAGES_FILE} is not what its hash in the manifest says: it was changed`);
+  }
+  return { manifest, messages };
+}
+
+function fromFolder(folder: string): { head: Buffer; messages: Buffer } {
+  return {
+    head: bytesOf(join(folder, MANIFEST_FILE), MANIFEST_FILE, MAX_MANIFEST_BYTES),
+    messages: bytesOf(join(folder, MESSAGES_FILE), MESSAGES_FILE, MAX_MESSAGES_BYTES),
+  };
+}
+
+/** An exported bundle: its first line is the manifest. */
+function fromFile(path: string): { head: Buffer; messages: Buffer } {
+  const bytes = bytesOf(path, path, MAX_MANIFEST_BYTES + MAX_MESSAGES_BYTES);
+  const end = bytes.subarray(0, MAX_MANIFEST_BYTES).indexOf(NEWLINE);
+  if (end < 0) throw badRecording('its first line is no manifest');
+  return { head: bytes.subarray(0, end), messages: bytes.subarray(end + 1) };
+}
+
+function bytesOf(path: string, name: string, most: number): Buffer {
+  const read = readBounded(path, most);
+  if (read.kind === 'file') return read.bytes;
+  throw badRecording(read.kind === 'absent' ? `${name} is missing` : `${name} ${read.reason}`);
+}
+
+/** The entries of messages that fit their hash. */
+export function entriesOf(manifest: Manifest, messages: Buffer): Entry[] {
+  const checker = new EntryChecker();
+  const entries: Entry[] = [];
+  for (let from = 0; from < messages.length; ) {
+    const end = messages.indexOf(NEWLINE, from);
+    // The last line of a recorder that was killed.
+    if (end < 0 && !manifest.complete) break;
+    const line = entries.length + 1;
+    if (end < 0) throw badRecording('the last line is cut', line);
+    if (end - from > MAX_LINE_BYTES) throw badRecording('a line is too long', line);
+    entries.push(checker.check(decoded(messages.subarray(from, end), line)));
+    from = end + 1;
+  }
+  if (manifest.complete) {
+    const { connections, messages: count } = checker;
+    if (connections !== manifest.connections)
+      throw badRecording(`it has ${connections} connections, and the manifest says ${manifest.connections}`);
+    if (count !== manifest.messages)
+      throw badRecording(`it has ${count} messages, and the manifest says ${manifest.messages}`);
+  }
+  return entries;
+}
+
+function decoded(bytes: Buffer, line: number): unknown {
+  try {
+    return parseNested(new TextDecoder('utf-8', { fatal: true }).decode(bytes), MAX_DEPTH);
+  } catch (cause) {
+    if (cause instanceof HandfastError) throw badRecording('a line is nested too deeply', line, cause);
+    throw badRecording(cause instanceof SyntaxError ? 'a line is not JSON' : 'a line is not UTF-8', line, cause);
+  }
+}

@@ -1,0 +1,265 @@
+/**
+ * Takes secrets out of messages before anything of them is stored or compared. A secret becomes a placeholder that counts the
+ * values of its rule: the same secret has the same placeholder everywhere in a recording, and nothing of the secret is in it,
+ * not even a hash, which could be guessed at.
+ *
+ * Three kinds of rules: names of members whose text is a secret (`field:`), values that are known beforehand or were found by a
+ * name (`env:`, `value:`), and shapes of keys in any text (`pattern:`).
+ * @see docs/record-replay.md#secrets
+ */
+import { parseNested } from '../wire/depth.ts';
+import { isObject } from '../wire/json.ts';
+import type { Redacted, SkippedSecret } from './format.ts';
+import { encodingsOf, partsOf, SecretParts } from './secret-forms.ts';
+import { isSecretName } from './secret-names.ts';
+
+/** Shortest value that is searched for in texts: shorter ones are parts of ordinary words. */
+export const MIN_SECRET_CHARS = 8;
+/** Values that are searched for at most; each costs time with every text. */
+const MAX_VALUES = 1000;
+/** How deep texts that hold JSON are opened. */
+const MAX_INNER = 3;
+/** Longest text that is opened as JSON, in characters. */
+const MAX_INNER_CHARS = 1024 * 1024;
+const MAX_DEPTH = 1024;
+
+/** A secret that is known before the first message. */
+export interface KnownSecret {
+  /** Its rule in the manifest, e.g. `env:API_KEY`. Never the value. */
+  readonly rule: string;
+  readonly value: string;
+}
+
+export interface RedactorOptions {
+  readonly secrets?: readonly KnownSecret[];
+  /** Names of further members whose text is a secret. */
+  readonly fields?: readonly string[];
+}
+
+/** Placeholders in a text. */
+export const PLACEHOLDER = /\[redacted:[\w.:-]{1,100}:\d{1,9}\]/g;
+
+/** True for a text that has a placeholder. */
+export const hasPlaceholder = (text: string): boolean => text.includes('[redacted:') && text.search(PLACEHOLDER) >= 0;
+
+/** Shapes of keys in any text; the group `secret` is replaced, or all of it. */
+const PATTERNS: readonly (readonly [name: string, pattern: RegExp])[] = [
+  ['private_key', /-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|$)/g],
+  ['jwt', /\beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*/g],
+  ['api_key', /\b(?:sk|rk|pk)[-_](?:[A-Za-z0-9]+[-_]){0,4}[A-Za-z0-9]{16,}[\w-]*/g],
+  [
+    'api_key',
+    /\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|npm_[A-Za-z0-9]{20,}|xox[a-z]-[\w-]{10,})/g,
+  ],
+  ['api_key', /\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bAIza[\w-]{35}/g],
+  ['bearer', /\b(?:Bearer|Basic)\s+(?<secret>(?=[^\s"',;]*\d)[\w.~+/=-]{8,})/gi],
+  ['url', /:\/\/[^\s/:@"']{0,100}:(?<secret>[^\s/@"']{1,200})@/g],
+  ['url', /[?&](?:access_token|auth_token|token|api_key|apikey|sig|signature)=(?<secret>[^\s&#"']{8,})/gi],
+  [
+    'assignment',
+    /(?:api[_-]?key|passw(?:or)?d|secret|(?:auth|access|refresh)[_-]?token)\\?["']?\s*[:=]\s*\\?["']?(?<secret>(?=[^\s"',;&}\\]*\d)[^\s"',;&}\\]{8,})/gi,
+  ],
+];
+
+/** What one rule found so far. */
+interface Found {
+  count: number;
+  readonly values: Map<string, string>;
+}
+
+export class Redactor {
+  readonly #fields: ReadonlySet<string>;
+  readonly #found = new Map<string, Found>();
+  /** Placeholder by value: of two rules for one value the first counts. */
+  readonly #placeholders = new Map<string, string>();
+  /** Rule by each form of a value that is searched for. */
+  readonly #forms = new Map<string, { readonly rule: string; readonly value: string }>();
+  readonly #parts = new SecretParts();
+  readonly #skipped: SkippedSecret[] = [];
+  #searched: RegExp | undefined;
+  #values = 0;
+
+  constructor({ secrets = [], fields = [] }: RedactorOptions = {}) {
+    this.#fields = new Set(fields);
+    for (const { rule, value } of secrets) {
+      if (value.trim() === '') continue;
+      const reason = this.#learn(rule, value);
+      if (reason !== undefined) this.#skipped.push({ rule: name(rule), reason });
+    }
+  }
+
+  /** The same message without secrets; the message itself when there are none in it. */
+  message<T>(message: T): T {
+    return this.#value(message, MAX_INNER, '', 0) as T;
+  }
+
+  /** The same text without secrets. */
+  text(text: string): string {
+    return this.#text(text, MAX_INNER, false);
+  }
+
+  /** What was redacted so far, by rule. */
+  get redacted(): readonly Redacted[] {
+    return [...this.#found].map(([rule, { count, values }]) => ({ rule, count, values: values.size }));
+  }
+
+  /** Named secrets that are not searched for. */
+  get skipped(): readonly SkippedSecret[] {
+    return this.#skipped;
+  }
+
+  #value(value: unknown, inner: number, path: string, depth: number): unknown {
+    // The names of messages are the protocol's: a weak password that is the same word must not make them unreadable.
+    if (typeof value === 'string')
+      return this.#text(value, inner, depth === 1 && (path === 'type' || path === 'method'));
+    if (typeof value !== 'object' || value === null || depth > MAX_DEPTH) return value;
+    if (Array.isArray(value)) {
+      const list = value.map((each) => this.#value(each, inner, '', depth + 1));
+      return list.some((each, at) => each !== value[at]) ? list : value;
+    }
+    return this.#object(value as Record<string, unknown>, inner, depth);
+  }
+
+  #object(object: Record<string, unknown>, inner: number, depth: number): unknown {
+    let changed = false;
+    const named = secretOfPair(object, this.#fields);
+    const entries = Object.entries(object).map(([key, member]): [string, unknown] => {
+      const kept = this.#text(key, 0, true);
+      const isSecret = this.#fields.has(key) || isSecretName(key);
+      const value = isSecret
+        ? this.#secret(`field:${key}`, member, inner, depth)
+        : key === named?.member
+          ? this.#secret(`field:${named.rule}`, member, inner, depth)
+          : this.#value(member, inner, key, depth + 1);
+      changed ||= kept !== key || value !== member;
+      return [kept, value];
+    });
+    return changed ? Object.fromEntries(entries) : object;
+  }
+
+  /** The value of a member that is a secret by its name. Objects below such a name are settings or schemas. */
+  #secret(rule: string, value: unknown, inner: number, depth: number): unknown {
+    if (typeof value === 'string') {
+      if (value === '' || isOnlyPlaceholder(value)) return value;
+      // Later messages may have the value where no name tells.
+      const [, scheme = '', bare = value] = /^(Bearer |Basic )?(.*)$/is.exec(value) ?? [];
+      if (!this.#placeholders.has(bare)) this.#learn(rule, bare);
+      return scheme + this.#placeholder(this.#forms.get(bare)?.rule ?? rule, bare);
+    }
+    if (typeof value === 'number' && /passw|passphrase|secret/i.test(rule))
+      return this.#placeholder(rule, String(value));
+    if (Array.isArray(value))
+      return value.map((each) =>
+        isObject(each) ? this.#value(each, inner, '', depth + 1) : this.#secret(rule, each, inner, depth),
+      );
+    return this.#value(value, inner, '', depth + 1);
+  }
+
+  #text(text: string, inner: number, isName: boolean): string {
+    if (text.length < 6) return text;
+    let clean = text;
+    if (inner > 0) clean = this.#inner(clean, inner);
+    const searched = this.#search();
+    if (searched !== undefined) {
+      clean = clean.replace(searched, (form) => {
+        const found = this.#forms.get(form);
+        return found === undefined || (isName && isWordLike(found.value))
+          ? form
+          : this.#placeholder(found.rule, found.value);
+      });
+    }
+    if (isName) return clean;
+    for (const [rule, pattern] of PATTERNS) {
+      clean = clean.replace(pattern, (whole, ...rest) => {
+        const groups = rest.at(-1) as { secret?: string } | string;
+        const secret = typeof groups === 'object' ? (groups.secret ?? whole) : whole;
+        if (hasPlaceholder(whole)) return whole;
+        this.#learn(`pattern:${rule}`, secret);
+        const known = this.#forms.get(secret)?.rule ?? `pattern:${rule}`;
+        return (
+          whole.slice(0, whole.lastIndexOf(secret)) +
+          this.#placeholder(known, secret) +
+          whole.slice(whole.lastIndexOf(secret) + secret.length)
+        );
+      });
+    }
+    return this.#parts.replace(clean, (rule, part) => this.#placeholder(`${rule}.part`, part));
+  }
+
+  /** A text that is JSON itself: members of it may be secrets by their names. */
+  #inner(text: string, inner: number): string {
+    if (text.length > MAX_INNER_CHARS || !/^\s*[[{]/.test(text)) return text;
+    let value: unknown;
+    try {
+      value = parseNested(text, MAX_DEPTH);
+    } catch {
+      return text;
+    }
+    if (typeof value !== 'object') return text;
+    const clean = this.#value(value, inner - 1, '', 1);
+    return clean === value ? text : JSON.stringify(clean);
+  }
+
+  #placeholder(rule: string, value: string): string {
+    const key = name(rule);
+    let found = this.#found.get(key);
+    if (found === undefined) {
+      found = { count: 0, values: new Map() };
+      this.#found.set(key, found);
+    }
+    found.count += 1;
+    let placeholder = this.#placeholders.get(value) ?? found.values.get(value);
+    placeholder ??= `[redacted:${key}:${found.values.size + 1}]`;
+    found.values.set(value, placeholder);
+    this.#placeholders.set(value, placeholder);
+    return placeholder;
+  }
+
+  /** Searches for a value from now on; a reason when it does not. */
+  #learn(rule: string, value: string): string | undefined {
+    if (value.length < MIN_SECRET_CHARS)
+      return `shorter than ${MIN_SECRET_CHARS} characters: replaced in its own field only`;
+    if (this.#forms.has(value)) return undefined;
+    if (this.#values >= MAX_VALUES) return `more than ${MAX_VALUES} values`;
+    this.#values += 1;
+    for (const form of encodingsOf(value)) if (!this.#forms.has(form)) this.#forms.set(form, { rule, value });
+    if (!isWordLike(value)) this.#parts.add(rule, partsOf(value));
+    this.#searched = undefined;
+    return undefined;
+  }
+
+  #search(): RegExp | undefined {
+    if (this.#forms.size === 0) return undefined;
+    this.#searched ??= new RegExp(
+      [...this.#forms.keys()]
+        .sort((one, other) => other.length - one.length)
+        .map((form) => (isWordLike(form) ? `(?<!\\w)${escaped(form)}(?!\\w)` : escaped(form)))
+        .join('|'),
+      'gu',
+    );
+    return this.#searched;
+  }
+}
+
+/** A value that is made like a word: it counts only where it stands alone, as "password" does not in "passwords". */
+const isWordLike = (value: string): boolean => value.length < 16 && /^(?:\p{Lu}?\p{Ll}+|\p{Lu}+)$/u.test(value);
+
+const isOnlyPlaceholder = (text: string): boolean =>
+  /^(?:Bearer |Basic )?\[redacted:[\w.:-]{1,100}:\d{1,9}\]$/i.test(text);
+
+/** A rule as placeholders and manifests have it. */
+const name = (rule: string): string => rule.replace(/[^\w.:-]/g, '_').slice(0, 90);
+
+/** `{name: "Authorization", value: "…"}`, the form of headers and variables in lists. */
+function secretOfPair(
+  object: Record<string, unknown>,
+  fields: ReadonlySet<string>,
+): { readonly member: string; readonly rule: string } | undefined {
+  if (typeof object.value !== 'string') return undefined;
+  const key = object.name ?? object.key ?? object.header;
+  if (typeof key !== 'string') return undefined;
+  return fields.has(key) || isSecretName(key) ? { member: 'value', rule: key } : undefined;
+}
+
+/** A text as a regular expression matches it literally. */
+const escaped = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&');

@@ -1,0 +1,89 @@
+/**
+ * The forms in which one secret may stand in a text: encodings of it, and parts where a sender has cut a text in pieces. Pure;
+ * used by the redactor.
+ */
+import { toAscii } from '../wire/ascii.ts';
+
+/** Characters of base64 that depend on the secret alone, for each place it may have in a group of three bytes. */
+function base64Forms(value: string): string[] {
+  const bytes = Buffer.from(value);
+  const forms: string[] = [];
+  for (const offset of [0, 1, 2]) {
+    const padded = Buffer.concat([Buffer.alloc(offset), bytes]);
+    const text = padded.toString('base64').replace(/=+$/, '');
+    // The first characters mix with what is before, the last with what follows.
+    const form = text.slice(Math.ceil((offset * 8) / 6), Math.floor((padded.length * 8) / 6));
+    if (form.length >= 8) forms.push(form, form.replaceAll('+', '-').replaceAll('/', '_'));
+  }
+  return forms;
+}
+
+/** A text as it stands inside a JSON text. */
+const escaped = (text: string): string => JSON.stringify(text).slice(1, -1);
+
+/** The value and what it becomes in JSON, in a URL, in base64, in hex, and in the other normal form of Unicode. */
+export function encodingsOf(value: string): ReadonlySet<string> {
+  const forms = new Set<string>();
+  for (const form of [value, value.normalize('NFC'), value.normalize('NFD')]) {
+    for (const each of [form, escaped(form), escaped(escaped(form)), encoded(form), toAscii(escaped(form))])
+      forms.add(each);
+    for (const each of base64Forms(form)) forms.add(each);
+    const hex = Buffer.from(form).toString('hex');
+    forms.add(hex).add(hex.toUpperCase());
+  }
+  return forms;
+}
+
+/** A lone surrogate has no form in a URL. */
+function encoded(text: string): string {
+  try {
+    return encodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** Shortest part that is recognised. */
+const MIN_PART_CHARS = 6;
+/** Shortest secret that is looked for in parts. */
+const MIN_WHOLE_CHARS = 12;
+
+interface Parts {
+  readonly value: string;
+  readonly start: string;
+  readonly end: string;
+}
+
+/** What to look for at the ends of texts; undefined for a secret that is too short for it. */
+export const partsOf = (value: string): Parts | undefined =>
+  value.length < MIN_WHOLE_CHARS
+    ? undefined
+    : { value, start: value.slice(0, MIN_PART_CHARS), end: value.slice(-MIN_PART_CHARS) };
+
+/** Recognises secrets that a sender has cut: a stream's piece that ends with a secret's start, is its middle, or begins with its end. */
+export class SecretParts {
+  readonly #secrets: { readonly rule: string; readonly parts: Parts }[] = [];
+
+  add(rule: string, parts: Parts | undefined): void {
+    if (parts !== undefined) this.#secrets.push({ rule, parts });
+  }
+
+  /** The text with each part replaced by what `placeholder` gives for it. */
+  replace(text: string, placeholder: (rule: string, part: string) => string): string {
+    let clean = text;
+    for (const { rule, parts } of this.#secrets) {
+      const { value, start, end } = parts;
+      if (clean.length < MIN_PART_CHARS) break;
+      if (clean.length < value.length && value.includes(clean)) return placeholder(rule, clean);
+      const from = clean.lastIndexOf(start);
+      if (from >= 0 && clean.length - from < value.length && value.startsWith(clean.slice(from))) {
+        clean = clean.slice(0, from) + placeholder(rule, clean.slice(from));
+      }
+      const to = clean.indexOf(end);
+      if (to >= 0 && to + MIN_PART_CHARS < value.length && value.endsWith(clean.slice(0, to + MIN_PART_CHARS))) {
+        clean = placeholder(rule, clean.slice(0, to + MIN_PART_CHARS)) + clean.slice(to + MIN_PART_CHARS);
+      }
+    }
+    return clean;
+  }
+}

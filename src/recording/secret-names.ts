@@ -1,0 +1,28 @@
+/**
+ * Which names mean that their value is a secret: members of messages, environment variables, headers. Pure; used by the
+ * redactor and by the command that records.
+ */
+
+/** Endings of names, without dashes, underscores and capitals, after which `token` and `key` mean a secret. */
+const TOKENS =
+  /(?:^|auth|access|refresh|id|session|bearer|csrf|xsrf|api|bot|github|gitlab|slack|npm|security|registration|handfast)token$/;
+const KEYS = /(?:api|secret|private|access|encryption|signing|master|account)key$/;
+const WORDS = /(?:password|passwd|passphrase|secret|credential|credentials)$/;
+const HEADERS = /^(?:proxy)?authorization$|^(?:set)?cookie2?$/;
+
+/** The ends of names of environment variables, which say more plainly what they hold. */
+const VARIABLE =
+  /(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|APIKEY)$|(?:^|_)(?:PASS|KEY|PAT|AUTH|COOKIE|DSN)$/i;
+
+/** True for the name of a member, setting or header whose value is a secret: `auth_token`, `apiKey`, `X-Api-Key`. */
+export function isSecretName(name: string): boolean {
+  if (name.length > 100) return false;
+  const plain = name.replace(/[-_\s.]/g, '').toLowerCase();
+  return TOKENS.test(plain) || KEYS.test(plain) || WORDS.test(plain) || HEADERS.test(plain) || isShouted(name);
+}
+
+/** `MY_API_KEY` inside a message is the name of a variable. */
+const isShouted = (name: string): boolean => /^[A-Z][A-Z0-9_]*$/.test(name) && isSecretVariable(name);
+
+/** True for the name of an environment variable whose value is a secret: `GITHUB_TOKEN`, `DB_PASSWORD`. */
+export const isSecretVariable = (name: string): boolean => VARIABLE.test(name);

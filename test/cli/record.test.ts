@@ -1,0 +1,101 @@
+/** `handfast record` as its users have it: on pipes and on addresses, with planted secrets, and killed in the middle. */
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { User } from './command.ts';
+
+const user = new User();
+after(() => user.leave());
+
+/** Everything that is in a bundle, as one text. */
+const textOf = (folder: string): string =>
+  readdirSync(join(user.cwd, folder))
+    .map((name) => readFileSync(join(user.cwd, folder, name), 'utf8'))
+    .join('\n');
+
+const quoted = (words: readonly string[]): string => words.map((word) => JSON.stringify(word)).join(' ');
+
+test('a host that is a command is recorded on pipes, and no planted secret is in the bytes', async () => {
+  const secret = 'canary-91c7-Ab!';
+  user.write('note.txt', `the key is ${secret}; base64 ${Buffer.from(secret).toString('base64')}\n`);
+  user.write('more-secrets', '# known to this test\nanother-canary-55\n');
+  user.write('other.txt', 'it says another-canary-55 here\n');
+  const words = ['record', '--out', 'pipes', '--secrets', 'more-secrets', '--', ...user.line(['stdio'])];
+  const address = `stdio:${quoted(user.line(words))}`;
+  const env = { PLANTED_API_KEY: secret };
+  const read = await user.run(['tools', 'call', 'read_file', 'path=note.txt', '--connect', address], { env });
+  assert.equal(read.code, 0, read.stderr);
+  assert.match(read.stdout, /canary-91c7-Ab!/, 'what passes is not changed');
+  const text = textOf('pipes');
+  assert.ok(!text.includes(secret) && !text.includes(Buffer.from(secret).toString('base64').slice(0, 16)));
+  assert.match(text, /the key is \[redacted:env:PLANTED_API_KEY:1\]; base64 \[redacted:env:PLANTED_API_KEY:1\]/);
+  const checked = await user.json(['record', 'check', 'pipes']);
+  assert.deepEqual([checked.valid, checked.complete, checked.protocol], [true, true, 'a2e']);
+});
+
+test('a host at an address is recorded for each of its clients, until a signal', async () => {
+  const { ready } = await user.up([]);
+  const command = user.start([
+    'record',
+    '--out',
+    'served',
+    '--connect',
+    ready.url,
+    '--listen',
+    'http://127.0.0.1:0',
+    '--json',
+  ]);
+  await command.says('\n');
+  const { address } = JSON.parse(command.stdout);
+  assert.equal((await user.run(['tools', 'call', 'list_dir', 'path=.', '--connect', address])).code, 0);
+  assert.equal((await user.run(['ping', '--connect', `${address.replace('http', 'ws')}/ws`])).code, 0);
+  assert.equal((await user.run(['session', 'ls', '--connect', address])).code, 0);
+  command.child.kill('SIGTERM');
+  assert.equal((await command.ended()).code, 0);
+  const token = readFileSync(join(user.home, 'token'), 'utf8').trim();
+  assert.ok(!textOf('served').includes(token), 'the token of this user is nowhere');
+  assert.match(textOf('served'), /"client":"http".*"host":"http"/);
+  assert.match(textOf('served'), /"method":"rpc.handshake"/);
+  assert.equal((await user.json(['record', 'check', 'served'])).connections, 3);
+});
+
+test('a recorder that is killed leaves a bundle that is read and says that it is not complete', async () => {
+  const { ready } = await user.up([]);
+  const command = user.start([
+    'record',
+    '--out',
+    'killed',
+    '--connect',
+    ready.url,
+    '--listen',
+    'tcp://127.0.0.1:0',
+    '--json',
+  ]);
+  await command.says('\n');
+  const { address } = JSON.parse(command.stdout);
+  assert.equal((await user.run(['tools', 'ls', '--connect', address])).code, 0);
+  command.child.kill('SIGKILL');
+  await command.ended();
+  const file = join(user.cwd, 'killed', 'messages.ndjson');
+  writeFileSync(file, readFileSync(file, 'utf8').slice(0, -20));
+  const { complete, messages } = await user.json(['record', 'check', 'killed']);
+  assert.equal(complete, false);
+  assert.ok(messages >= 4);
+});
+
+test('wrong use is refused with what to do', async () => {
+  const both = await user.failure(['record', '--out', 'x', '--connect', 'tcp://127.0.0.1:1', '--', 'cat']);
+  assert.deepEqual([both.exit, both.code], [2, 'usage']);
+  const remote = await user.failure([
+    'record',
+    '--out',
+    'x',
+    '--connect',
+    'tcp://127.0.0.1:1',
+    '--listen',
+    'tcp://0.0.0.0:0',
+  ]);
+  assert.equal(remote.code, 'config_invalid');
+  assert.equal((await user.failure(['record', 'check', 'nothing-there'])).code, 'not_found');
+});

@@ -1,0 +1,179 @@
+/** What the redactor takes out of messages, and what it leaves: planted secrets in every form, and words that only look like them. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { hasPlaceholder, Redactor } from '../../src/recording/redactor.ts';
+import { isSecretName, isSecretVariable } from '../../src/recording/secret-names.ts';
+
+const SECRET = 'canary/4711+"ünïcode"-Zz9';
+const known = { secrets: [{ rule: 'env:CANARY', value: SECRET }] };
+
+/** Asserts that no piece of the secret of six characters is in the redacted message. */
+function clean(message: object, secret = SECRET, redactor = new Redactor(known)): string {
+  const text = JSON.stringify(redactor.message(message));
+  for (let at = 0; at + 6 <= secret.length; at++) {
+    const piece = JSON.stringify(secret.slice(at, at + 6)).slice(1, -1);
+    assert.ok(!text.includes(piece), `${piece} is in ${text}`);
+  }
+  assert.ok(hasPlaceholder(text), text);
+  return text;
+}
+
+describe('a known secret', () => {
+  test('is found alone, inside a text, as a member name, and in lists', () => {
+    clean({ a: SECRET });
+    clean({ a: { b: [`before ${SECRET} behind`] } });
+    clean({ [SECRET]: 1 });
+  });
+
+  test('is found inside JSON in a text, several levels deep', () => {
+    clean({ a: JSON.stringify({ b: SECRET }) });
+    clean({ a: JSON.stringify({ b: JSON.stringify({ c: [SECRET] }) }) });
+    clean({ a: `not JSON: ${JSON.stringify({ b: JSON.stringify({ c: SECRET }) })}` });
+  });
+
+  test('is found in a URL, in hex, and in base64 at each of its three places', () => {
+    clean({ a: `https://host/?q=${encodeURIComponent(SECRET)}&r=1` });
+    clean({ a: Buffer.from(SECRET).toString('hex') });
+    for (const before of ['', 'x', 'xy']) {
+      const encoded = Buffer.from(`${before}${SECRET}xyz`).toString('base64');
+      const text = JSON.stringify(new Redactor(known).message({ a: encoded }));
+      assert.ok(hasPlaceholder(text));
+      const rest = text.replace(/\[redacted:[^\]]*\]/g, '');
+      assert.ok(!Buffer.from(rest, 'base64').includes(SECRET.slice(4, 12)));
+    }
+  });
+
+  test('is found in both normal forms of Unicode', () => {
+    clean({ a: SECRET.normalize('NFD') }, SECRET.normalize('NFD'));
+  });
+
+  test('is found in pieces of a stream', () => {
+    const redactor = new Redactor(known);
+    for (const [start, end] of [
+      ['the key is ', ' and so on'],
+      ['', ''],
+    ]) {
+      for (let cut = 6; cut <= SECRET.length - 6; cut++) {
+        clean({ pieces: [`${start}${SECRET.slice(0, cut)}`] }, SECRET, redactor);
+        clean({ pieces: [`${SECRET.slice(cut)}${end}`] }, SECRET, redactor);
+      }
+    }
+    clean({ middle: SECRET.slice(6, 14) });
+  });
+
+  test('has one placeholder, wherever it stands, and another secret has another one', () => {
+    const secrets = [
+      { rule: 'env:ONE', value: 'first-secret-1' },
+      { rule: 'env:ONE', value: 'second-secret-2' },
+    ];
+    const redactor = new Redactor({ secrets });
+    const seen = redactor.message({ a: 'first-secret-1', b: 'second-secret-2', c: 'x first-secret-1 y' });
+    assert.deepEqual(seen, { a: '[redacted:env:ONE:1]', b: '[redacted:env:ONE:2]', c: 'x [redacted:env:ONE:1] y' });
+    assert.deepEqual(redactor.message({ a: 'second-secret-2' }), { a: '[redacted:env:ONE:2]' });
+    assert.deepEqual(redactor.redacted, [{ rule: 'env:ONE', count: 4, values: 2 }]);
+  });
+
+  test('that is short is not searched for, and the manifest says so', () => {
+    const redactor = new Redactor({ secrets: [{ rule: 'env:PIN', value: 'tool' }] });
+    assert.deepEqual(redactor.message({ a: 'a tool' }), { a: 'a tool' });
+    assert.equal(redactor.skipped[0]?.rule, 'env:PIN');
+  });
+
+  test('that is a word counts only where it stands alone, and never in the type of a message', () => {
+    const redactor = new Redactor({ secrets: [{ rule: 'env:WEAK', value: 'handshake' }] });
+    const message = { type: 'handshake/req', a: 'handshakes', b: 'my handshake is', handshake: 1 };
+    assert.deepEqual(redactor.message(message), {
+      type: 'handshake/req',
+      a: 'handshakes',
+      b: 'my [redacted:env:WEAK:1] is',
+      handshake: 1,
+    });
+  });
+});
+
+describe('without knowing it, a secret is found', () => {
+  test('by the name of its member, and from then on everywhere', () => {
+    const redactor = new Redactor();
+    const first = redactor.message({ type: 'handshake/req', auth_token: 'tok-1234-abcd', params: { password: 'x' } });
+    assert.deepEqual(first, {
+      type: 'handshake/req',
+      auth_token: '[redacted:field:auth_token:1]',
+      params: { password: '[redacted:field:password:1]' },
+    });
+    assert.deepEqual(redactor.message({ text: 'sent tok-1234-abcd' }), { text: 'sent [redacted:field:auth_token:1]' });
+  });
+
+  test('in headers and variables that are lists of pairs, and in JSON inside a text', () => {
+    const redactor = new Redactor();
+    const headers = [
+      { name: 'Authorization', value: 'Bearer abcdefgh1' },
+      { name: 'Accept', value: 'text/plain' },
+    ];
+    assert.deepEqual(redactor.message({ headers }), {
+      headers: [
+        { name: 'Authorization', value: 'Bearer [redacted:field:Authorization:1]' },
+        { name: 'Accept', value: 'text/plain' },
+      ],
+    });
+    assert.deepEqual(redactor.message({ body: '{"api_key":"0123456789x"}' }), {
+      body: '{"api_key":"[redacted:field:api_key:1]"}',
+    });
+    assert.deepEqual(redactor.message({ env: { GITHUB_TOKEN: 'abc' } }), {
+      env: { GITHUB_TOKEN: '[redacted:field:GITHUB_TOKEN:1]' },
+    });
+  });
+
+  test('by the shape of a key in any text', () => {
+    for (const secret of [
+      'sk-proj-0123456789abcdefghij',
+      'ghp_0123456789abcdefghijklmn',
+      'AKIAIOSFODNN7EXAMPLE',
+      'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N',
+      '-----BEGIN PRIVATE KEY-----\nMIIEvQ\n-----END PRIVATE KEY-----',
+    ]) {
+      const text = JSON.stringify(new Redactor().message({ text: `see ${secret} there` }));
+      assert.ok(!text.includes(secret.slice(8, 16)) && text.includes(' there'), text);
+    }
+    const redactor = new Redactor();
+    const cases: [string, RegExp][] = [
+      ['Authorization: Bearer abc123def456', /^Authorization: Bearer \[redacted:pattern:bearer:1\]$/],
+      ['postgres://me:hunter2@db/x', /^postgres:\/\/me:\[redacted:pattern:url:1\]@db\/x$/],
+      ['?access_token=0123456789', /^\?access_token=\[redacted:[^\]]+\]$/],
+      ['password = "hunter2hunter2"', /^password = "\[redacted:pattern:assignment:1\]"$/],
+    ];
+    for (const [text, expected] of cases) assert.match((redactor.message({ text }) as { text: string }).text, expected);
+  });
+});
+
+test('what is no secret stays as it is', () => {
+  const message = {
+    type: 'tool/list/resp',
+    usage: { tokens: 12, max_tokens: 4000, prompt_tokens: '7' },
+    page_token: 'b2Zmc2V0',
+    progressToken: 'p-1',
+    input_schema: { properties: { password: { type: 'string', description: 'the password: required' } } },
+    text: 'Bearer authentication and Basic authentication; keys are secret: see the docs',
+    session_id: '4c9722173a866ca7ca746cb835e8f008',
+    auth_token: '',
+    token: null,
+  };
+  const redactor = new Redactor();
+  assert.equal(redactor.message(message), message, 'the same object');
+  assert.deepEqual(redactor.redacted, []);
+});
+
+test('what was redacted is not redacted again', () => {
+  const redactor = new Redactor();
+  const once = redactor.message({ auth_token: 'tok-1234-abcd', text: 'Bearer abc123def456' });
+  assert.deepEqual(new Redactor().message(once), once);
+});
+
+test('names of secrets are recognised in every spelling', () => {
+  for (const name of ['token', 'auth_token', 'accessToken', 'API-Key', 'X-Api-Key', 'clientSecret', 'db.password']) {
+    assert.ok(isSecretName(name), name);
+  }
+  for (const name of ['tokens', 'page_token', 'key', 'keyboard', 'author', 'secretary', 'path', 'PATH']) {
+    assert.ok(!isSecretName(name), name);
+  }
+  assert.ok(isSecretVariable('OPENAI_API_KEY') && isSecretVariable('PGPASSWORD') && !isSecretVariable('PATH'));
+});
