@@ -7,9 +7,11 @@
  */
 import { homedir } from 'node:os';
 import { isAbsolute, relative, sep } from 'node:path';
+import { suggest } from '../../base/suggest.ts';
 import type { CallContext } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
 import { grantOf, may } from '../../session/rights.ts';
+import type { HandfastError } from '../../wire/errors.ts';
 import { failure } from './errors.ts';
 import { compareVersions, Library, type Skill, type TrustedRoot } from './folder/library.ts';
 import * as messages from './messages.ts';
@@ -70,15 +72,23 @@ export function skillPlugin(options: SkillPluginOptions = {}): Plugin {
     maxRuns: options.maxRuns ?? 8,
   };
   let changed: () => void = () => {};
+  let roots: readonly TrustedRoot[] = [];
   let library: Library | undefined;
   const sandbox = options.sandbox ?? sandboxOf(options, env);
   const runs = new Runs(sandbox, limits, view === 'workspace', () => changed());
   const books = (): Library => library as Library;
 
-  /** Of skills that the principal may not use it is not said that they are there. */
-  const permitted = (name: string, { grant }: CallContext): string => {
-    if (mayUse(grant, name)) return name;
-    throw failure('unknown', `there is no skill ${JSON.stringify(name.slice(0, 64))}`, { name: name.slice(0, 64) });
+  /** What `find` finds. Of skills that the principal may not use it is not said that they are there. Fails with `unknown_skill`. */
+  const permitted = async <Found>(
+    name: string,
+    context: CallContext,
+    find: (books: Library) => Promise<Found | undefined>,
+  ): Promise<Found> => {
+    const found = mayUse(context.grant, name) ? await find(books()) : undefined;
+    if (found !== undefined) return found;
+    const { skills } = await books().list();
+    const known = [...skills.keys()].filter((each) => mayUse(context.grant, each));
+    throw unknownSkill(name.slice(0, 64), known, roots, may(context.session.principal, 'administer'));
   };
   const isPinned = ({ name, digest }: Skill): boolean => !Object.hasOwn(pins, name) || pins[name] === digest;
 
@@ -89,7 +99,7 @@ export function skillPlugin(options: SkillPluginOptions = {}): Plugin {
     metadata: () => ({ ...(skillOffer(tier).metadata as object), sandbox: factsOf(runs) }),
     start(context) {
       changed = () => context.changed();
-      const roots = skillRoots(options.roots, context.workspace, env).map((path) => rootOf(path, context.workspace));
+      roots = skillRoots(options.roots, context.workspace, env).map((path) => rootOf(path, context.workspace));
       library = new Library(roots, options.freshMs ?? 1_000, () => context.changed());
       // Behind the handshake: whether it works is known when the first skill comes.
       void runs
@@ -113,7 +123,7 @@ export function skillPlugin(options: SkillPluginOptions = {}): Plugin {
         };
       }),
       handle(messages.skillDescribe, async ({ name, skill_version = '' }, context) => {
-        const all = await books().versions(permitted(name, context), skill_version);
+        const all = await permitted(name, context, (all) => all.versions(name, skill_version));
         const [skill] = all;
         const isAdministrator = may(context.session.principal, 'administer');
         return {
@@ -130,7 +140,7 @@ export function skillPlugin(options: SkillPluginOptions = {}): Plugin {
       handle(
         messages.skillCall,
         async ({ name = '', arguments: args = {}, skill_version = '', digest = '' }, context) => {
-          const loaded = await books().load(permitted(name, context), skill_version);
+          const loaded = await permitted(name, context, (all) => all.load(name, skill_version));
           const { skill } = loaded;
           if (!isPinned(skill) || (digest !== '' && digest !== skill.digest)) {
             const by = isPinned(skill) ? 'this request asks for' : 'the configuration pins';
@@ -148,6 +158,29 @@ export function skillPlugin(options: SkillPluginOptions = {}): Plugin {
             : failure('unknown', `this principal may no longer use the skill ${JSON.stringify(name.slice(0, 64))}`),
       ),
     ],
+  });
+}
+
+/**
+ * Says where the skill was looked for, and what it may have been meant to be.
+ *
+ * @param known skills that the principal may use
+ * @param isAdministrator who may know the folders of the host
+ */
+function unknownSkill(
+  name: string,
+  known: readonly string[],
+  roots: readonly TrustedRoot[],
+  isAdministrator: boolean,
+): HandfastError {
+  const paths = roots.map(({ path }) => path);
+  const where = isAdministrator ? paths.join(', ') : `the skill folders of this host (${paths.length})`;
+  const near = suggest(name, known);
+  const more = near === undefined ? '' : `; did you mean "${near}"?`;
+  return failure('unknown', `there is no skill ${JSON.stringify(name)} in ${where}${more}`, {
+    name,
+    ...(near !== undefined && { did_you_mean: near }),
+    ...(isAdministrator && { roots: paths }),
   });
 }
 

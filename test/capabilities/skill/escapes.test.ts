@@ -62,7 +62,6 @@ const attacks: readonly Attack[] = [
     tries: 'promise jobs without end',
     code: main('const next = () => Promise.resolve().then(next); return next();'),
     all: ended('timeout', 'out_of_memory'),
-    in: { quickjs: ended('timeout', 'out_of_memory', 'skill_error') },
   },
   {
     name: 'loop-native',
@@ -118,7 +117,6 @@ const attacks: readonly Attack[] = [
     tries: 'events without end that it does not await',
     code: main('for (;;) skill.event("x", {});'),
     all: ended('timeout', 'out_of_memory'),
-    in: { quickjs: ended('timeout', 'out_of_memory', 'skill_error') },
   },
   {
     name: 'print',

@@ -119,7 +119,15 @@ test('a tool is called with the rights of the caller, and ends with the run', { 
     ['slowly', 'sum'],
   );
   assert.equal((await errorOf(narrow.skill.call('other'))).code, 'unknown_skill');
-  assert.equal((await errorOf(narrow.skill.describe('other'))).code, 'unknown_skill');
+  const hidden = await errorOf(narrow.skill.describe('other'));
+  assert.deepEqual([hidden.code, hidden.detail], ['unknown_skill', { row: 'not_found', name: 'other' }]);
+  assert.equal(hidden.message, 'there is no skill "other" in the skill folders of this host (1)');
+  // Of the skills that it may use, one is near.
+  assert.match((await errorOf(narrow.skill.call('slowyl'))).message, /; did you mean "slowly"\?$/);
+  // Administrators read where it was looked for.
+  const lost = await errorOf(root.skill.call('othr'));
+  assert.equal(lost.message, `there is no skill "othr" in ${site.root}; did you mean "other"?`);
+  assert.deepEqual([lost.detail.roots, lost.detail.did_you_mean], [[site.root], 'other']);
   assert.deepEqual(await narrow.skill.problems(), []);
 });
 

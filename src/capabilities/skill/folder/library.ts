@@ -83,8 +83,8 @@ export class Library {
     };
   }
 
-  /** The versions of a skill, the one that its name means first. Fails with `unknown_skill`. */
-  async versions(name: string, version = ''): Promise<readonly [Skill, ...Skill[]]> {
+  /** The versions of a skill, the one that its name means first; undefined: no root has that name. Fails with `unknown_skill`. */
+  async versions(name: string, version = ''): Promise<readonly [Skill, ...Skill[]] | undefined> {
     await this.#scan(Number.POSITIVE_INFINITY);
     let found = this.#find(name, version);
     if (found === undefined) {
@@ -93,23 +93,26 @@ export class Library {
       found = this.#find(name, version);
     }
     if (found !== undefined) return found;
-    const shown = JSON.stringify(name.slice(0, 64));
     const others = this.#versions.get(name);
-    if (others === undefined) throw failure('unknown', `there is no skill ${shown}`, { name: name.slice(0, 64) });
+    if (others === undefined) return undefined;
     const known = others.map((each) => each.version);
     throw failure(
       'unknown',
-      `the skill ${shown} has no version ${JSON.stringify(version.slice(0, 64))}; it has ${known.join(', ')}`,
+      `the skill ${JSON.stringify(name.slice(0, 64))} has no version ${JSON.stringify(version.slice(0, 64))}; it has ${known.join(', ')}`,
       {
         versions: known,
       },
     );
   }
 
-  /** A skill with the files as they are now, which its manifest describes. Fails with `unknown_skill`, `skill.changed`. */
-  async load(name: string, version = ''): Promise<LoadedSkill> {
+  /**
+   * A skill with the files as they are now, which its manifest describes; undefined: no root has that name. Fails with
+   * `unknown_skill`, `skill.changed`.
+   */
+  async load(name: string, version = ''): Promise<LoadedSkill | undefined> {
     for (let read = 0; read < MAX_READS; read++) {
-      const [skill] = await this.versions(name, version);
+      const [skill] = (await this.versions(name, version)) ?? [];
+      if (skill === undefined) return undefined;
       const now = filesOf(skill.folder);
       if (now?.digest === skill.digest) return { skill, files: now.files };
       await this.#scan(0);

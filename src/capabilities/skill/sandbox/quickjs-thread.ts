@@ -30,6 +30,8 @@ export type ThreadMessage =
   | { readonly state: 'missing' | 'crashed'; readonly reason: string };
 
 const STACK_BYTES = 512 * 1024;
+/** How the interpreter calls it. */
+const NO_MEMORY = 'out of memory';
 const PAGE_BYTES = 64 * 1024;
 /** What the interpreter asks for at least, and the most it allows. */
 const [MIN_PAGES, MAX_PAGES] = [256, 32_768];
@@ -41,6 +43,8 @@ const say = (message: ThreadMessage): void => port.postMessage(message);
 /** The memory of an instance; never becomes smaller. */
 interface WasmMemory {
   readonly buffer: ArrayBuffer;
+  /** Called by the interpreter's allocator. Throws beyond the maximum. */
+  grow(pages: number): number;
 }
 
 /** The compiler's own types have none for it outside of pages. */
@@ -59,8 +63,8 @@ type Engine = typeof import('quickjs-emscripten');
 interface Place {
   readonly runtime: QuickJSRuntime;
   readonly context: QuickJSContext;
-  /** Bytes that the instance has, which never become fewer. */
-  readonly bytes: () => number;
+  /** True once the instance asked for more memory than it may have. */
+  readonly isFull: () => boolean;
   /** Gets what the code says; set by the run. */
   readonly out: { say: (line: string) => void };
   readonly fill: QuickJSHandle;
@@ -96,9 +100,14 @@ async function loadEngine(): Promise<{ readonly wasmModule: never; readonly newP
   const wasmModule =
     (compiled as undefined | never) ??
     (await compile(readFileSync(require.resolve('@jitl/quickjs-wasmfile-release-sync/wasm'))));
-  let memory = newMemory();
+  let isFull = false;
+  const onRefused = (): void => {
+    isFull = true;
+  };
+  let memory = newMemory(onRefused);
   const newPlace = async (): Promise<Place> => {
-    if (!cleared(memory)) memory = newMemory();
+    if (!cleared(memory)) memory = newMemory(onRefused);
+    isFull = false;
     const variant = engine.newVariant(engine.RELEASE_SYNC, { wasmModule, wasmMemory: memory as never });
     const instance = await engine.newQuickJSWASMModuleFromVariant(variant);
     const runtime = instance.newRuntime();
@@ -119,7 +128,7 @@ async function loadEngine(): Promise<{ readonly wasmModule: never; readonly newP
     return {
       runtime,
       context,
-      bytes: () => instance.getWasmMemory().buffer.byteLength,
+      isFull: () => isFull,
       out,
       fill: part('fill'),
       begin: part('begin'),
@@ -130,10 +139,21 @@ async function loadEngine(): Promise<{ readonly wasmModule: never; readonly newP
   return { wasmModule, newPlace };
 }
 
-/** Holds what the interpreter allocates for itself, and what a run may. */
-function newMemory(): WasmMemory {
+/** Holds what the interpreter allocates for itself, and what a run may. @param onRefused called when it asks for more */
+function newMemory(onRefused: () => void): WasmMemory {
   const pages = MIN_PAGES + Math.ceil(memoryBytes / PAGE_BYTES);
-  return new Memory({ initial: MIN_PAGES, maximum: Math.min(pages, MAX_PAGES) });
+  const memory = new Memory({ initial: MIN_PAGES, maximum: Math.min(pages, MAX_PAGES) });
+  const grow = memory.grow.bind(memory);
+  // The one sign that is left of memory used up: errors that the interpreter has no memory for are `null`, or have no message.
+  memory.grow = (more) => {
+    try {
+      return grow(more);
+    } catch (error) {
+      onRefused();
+      throw error;
+    }
+  };
+  return memory;
 }
 
 /**
@@ -152,7 +172,7 @@ function cleared({ buffer }: WasmMemory): boolean {
 
 /** One run; `over` settles when the skill has said its result, or can say none any more. */
 function start(place: Place, { files, entry, args }: Extract<ToInside, { type: 'job' }>) {
-  const { runtime, context, bytes, out } = place;
+  const { runtime, context, isFull, out } = place;
   const { promise: over, resolve } = Promise.withResolvers<void>();
   /** Calls and events that the host has not answered. */
   let waiting = 0;
@@ -163,13 +183,13 @@ function start(place: Place, { files, entry, args }: Extract<ToInside, { type: '
     runtime.setInterruptHandler(() => true);
     resolve();
   };
-  const isFull = (): boolean => bytes() > 0.8 * memoryBytes;
   const failedWith = (name: string, message: string): string => JSON.stringify({ type: 'failed', name, message });
-  const noMemory = failedWith('InternalError', 'out of memory');
+  const noMemory = failedWith('InternalError', NO_MEMORY);
+  /** What an interpreter says that has no memory for an error or for its message. */
+  const withoutMemory = [failedWith('Error', 'null'), failedWith('InternalError', '')];
   out.say = (line) => {
     if (isOver) return;
-    // Without memory for an error the interpreter throws `null`.
-    say({ line: line === failedWith('Error', 'null') && isFull() ? noMemory : line });
+    say({ line: withoutMemory.includes(line) && isFull() ? noMemory : line });
     if (/^\{"type":"(?:call|event)"/.test(line)) waiting++;
     // The host reads nothing behind the result.
     if (/^\{"type":"(?:done|failed)"/.test(line)) end();
@@ -232,7 +252,7 @@ async function serve(): Promise<void> {
   let running: ReturnType<typeof start> | undefined;
   // Also where memory ran out in the engine itself, which is then of no use.
   const crashed = (error: unknown): void =>
-    say({ state: 'crashed', reason: String((error as Error)?.message ?? error) });
+    say({ state: 'crashed', reason: place.isFull() ? NO_MEMORY : String((error as Error)?.message ?? error) });
   const begin = async (job: Extract<ToInside, { type: 'job' }>): Promise<void> => {
     running = start(place, job);
     await running.over;
