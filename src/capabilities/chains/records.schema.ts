@@ -4,6 +4,7 @@
  */
 import { anyObject, flag, may, number, oneOf, orNull, shape, text } from '../../protocol/shapes.schema.ts';
 import { type Static, Type } from '../../wire/schema.ts';
+import { NODE_KINDS } from './definition/kinds.ts';
 
 const { Array: list, Unknown: unknown } = Type;
 export const integer = (description: string, minimum = 0) => Type.Integer({ minimum, description });
@@ -11,22 +12,6 @@ export const mayInteger = (description: string, minimum = 0) => may(integer(desc
 export const mayText = (description: string) => may(text(description));
 export const mayFlag = (description: string) => may(flag(description));
 export const texts = (description: string) => list(Type.String(), { description });
-
-/** What a node can be. A2E 1.0 has tool, skill, proc, branch and map. */
-export const NODE_KINDS = [
-  'tool',
-  'skill',
-  'proc',
-  'mcp',
-  'memory',
-  'agent',
-  'task',
-  'branch',
-  'map',
-  'gather',
-  'reduce',
-  'wait',
-] as const;
 
 export const RetryPolicy = shape('When a node that failed runs again.', {
   max_attempts: mayInteger('Runs in all, the first included. Default 1.', 1),
@@ -50,10 +35,7 @@ export const Jmespath = shape('A JMESPath expression over the context.', { jmesp
 
 /** The members of a node, by A2E 1.0 first. */
 const nodeMembers = {
-  node_id: Type.String({
-    pattern: '^[A-Za-z_][A-Za-z0-9_.-]{0,127}$',
-    description: 'Unique in the chain: a letter or _, then letters, digits, _, . and -, 128 at most.',
-  }),
+  node_id: text('Unique in the chain; 128 characters at most.'),
   kind: oneOf(NODE_KINDS, 'What it does.'),
   name: mayText('The tool, skill, MCP tool, memory operation, agent or task kind.'),
   input: may(anyObject('Its input where input_map is empty.')),
@@ -65,7 +47,11 @@ const nodeMembers = {
   ),
   true_node: mayText('Of a branch: the next node when the condition holds.'),
   false_node: mayText('Of a branch: the next node when it does not.'),
-  items_path: mayText('Of a map: its list, as `$.path` or as JMESPath.'),
+  items_path: may(
+    Type.Union([Type.String(), Jmespath], {
+      description: 'Of a map: its list. Empty: `$`. A value that is no list is one item.',
+    }),
+  ),
   map_node: mayText('Of a map: the node that runs for each item.'),
   next_node: mayText('The node behind it. Empty: none.'),
   on_error: mayText('abort, skip, compensate, or a node to continue with. Default abort.'),
@@ -97,7 +83,7 @@ export const Budget = shape('What a run may use. A node that would exceed it doe
 
 /** How a chain runs, beside its nodes. */
 export const runMembers = {
-  entry_node: mayText('The first node. Empty: the first of the list, or of a graph all nodes that wait for none.'),
+  entry_node: mayText('The first node. Empty: all nodes that no other leads to.'),
   timeout: may(number('Longest run, in seconds. Default 300.')),
   max_parallel: mayInteger('Nodes at once. Default 8.', 1),
   deadline: mayText('When the run must have ended, RFC 3339.'),

@@ -1,0 +1,190 @@
+/**
+ * The expressions of a chain: compiled once when it is read, evaluated for each node within bounds.
+ *
+ * Three forms: `$.path` of A2E 1.0 (a missing value is null), `{"jmespath": "…"}`, and for conditions CEL; a condition that
+ * begins with `$` is one of A2E 1.0. Any other value of an input map is itself.
+ */
+import { type Condition as CelCondition, conditionCompiler } from '../../../base/expressions.ts';
+import { type TimeLimit, timeLimit } from '../../../base/time-limit.ts';
+import { HandfastError } from '../../../wire/errors.ts';
+import { isObject } from '../../../wire/json.ts';
+import { failure } from '../errors.ts';
+import type { Context } from './context.ts';
+import { type Ast, parseJmespath } from './jmespath.ts';
+import { evaluateJmespath } from './jmespath-evaluate.ts';
+import { holds, type Path, type PathCondition, parseCondition, parsePath, valueAt } from './paths.ts';
+import { Steps } from './steps.ts';
+
+/** A compiled expression. */
+export type Expression =
+  | { readonly kind: 'literal'; readonly value: unknown }
+  | { readonly kind: 'path'; readonly path: Path }
+  | { readonly kind: 'jmespath'; readonly ast: Ast };
+
+/** What makes the input of a node: expressions by field, or the input as it is. */
+export type InputMap =
+  | { readonly kind: 'input'; readonly input: Readonly<Record<string, unknown>> }
+  | { readonly kind: 'map'; readonly fields: readonly (readonly [field: string, expression: Expression])[] };
+
+/** A compiled condition. */
+export type Condition =
+  | { readonly kind: 'path'; readonly condition: PathCondition }
+  | { readonly kind: 'cel'; readonly condition: CelCondition; readonly names: readonly string[] };
+
+/** Longest evaluation of a condition that can be slow at any size, in milliseconds of processor time. */
+const SLOW_CONDITION_MS = 100;
+
+/** Variables of conditions beside the ids of nodes. */
+export const CONDITION_NAMES = ['input', 'nodes', 'item', 'index'] as const;
+
+/** An object that says it is a JMESPath expression: it has that one member. */
+export const isJmespath = (value: unknown): value is { readonly jmespath: unknown } =>
+  isObject(value) && Object.hasOwn(value, 'jmespath') && Object.keys(value).length === 1;
+
+/** Compiles a value of an input map, or `items_path`. A text says what is wrong. */
+export function compileExpression(value: unknown): Expression | string {
+  if (typeof value === 'string' && value.startsWith('$')) {
+    const path = parsePath(value);
+    return typeof path === 'string' ? path : { kind: 'path', path };
+  }
+  if (!isJmespath(value)) return { kind: 'literal', value };
+  if (typeof value.jmespath !== 'string') return 'expected a text as jmespath';
+  const ast = parseJmespath(value.jmespath);
+  return typeof ast === 'string' ? ast : { kind: 'jmespath', ast };
+}
+
+/** Compiles conditions of one chain. `compile` returns a text where a condition is wrong. */
+export class ConditionCompiler {
+  readonly #ids: Iterable<string>;
+  #compile: ReturnType<typeof conditionCompiler> | undefined;
+
+  /** @param ids of the nodes: those that are names of CEL are variables of conditions */
+  constructor(ids: Iterable<string>) {
+    this.#ids = ids;
+  }
+
+  compile(text: string): Condition | string {
+    if (text.startsWith('$')) {
+      const condition = parseCondition(text);
+      return typeof condition === 'string' ? condition : { kind: 'path', condition };
+    }
+    this.#compile ??= conditionCompiler(variablesOf(this.#ids));
+    try {
+      const condition = this.#compile(text, 'condition');
+      return { kind: 'cel', condition, names: [...new Set(text.match(/[A-Za-z_]\w*/g))] };
+    } catch (error) {
+      if (!(error instanceof HandfastError)) throw error;
+      return error.message.replace(/^condition, /, '');
+    }
+  }
+}
+
+/** Words that CEL reads otherwise. */
+const CEL_WORDS = new Set(
+  'as break const continue else false for function if import in let loop package namespace null return true var void while bool bytes double dyn int list map null_type string type uint'.split(
+    ' ',
+  ),
+);
+
+function variablesOf(ids: Iterable<string>): Record<string, string> {
+  const variables: Record<string, string> = Object.create(null);
+  for (const id of ids) if (/^[A-Za-z_]\w*$/.test(id) && !CEL_WORDS.has(id)) variables[id] = 'dyn';
+  for (const name of CONDITION_NAMES) variables[name] ??= 'dyn';
+  return variables;
+}
+
+/** The value of an expression. Fails with chains.expression. */
+export function expressionValue(expression: Expression, context: Context, maxSteps?: number): unknown {
+  switch (expression.kind) {
+    case 'literal':
+      return expression.value;
+    case 'path':
+      return valueAt(expression.path, context);
+    case 'jmespath':
+      return evaluateJmespath(expression.ast, context, context, new Steps(maxSteps));
+  }
+}
+
+/**
+ * The input of a node. Fails with chains.expression and `detail.field`.
+ * @param maxSteps of each expression
+ */
+export function evaluate(map: InputMap, context: Context, maxSteps?: number): Record<string, unknown> {
+  if (map.kind === 'input') return { ...map.input };
+  return Object.fromEntries(
+    map.fields.map(([field, expression]) => {
+      try {
+        return [field, expressionValue(expression, context, maxSteps)];
+      } catch (error) {
+        throw atField(error, `input_map.${field}`);
+      }
+    }),
+  );
+}
+
+/**
+ * The list a map runs over: a value that is no list is one item.
+ * Fails with chains.expression.
+ */
+export function itemsOf(expression: Expression, context: Context, maxSteps?: number): readonly unknown[] {
+  try {
+    const items = expressionValue(expression, context, maxSteps);
+    return Array.isArray(items) ? items : [items];
+  } catch (error) {
+    throw atField(error, 'items_path');
+  }
+}
+
+/**
+ * What a reduce node makes of the gathered outputs, which are `@` in its expression; `$` is the context.
+ * Fails with chains.expression.
+ */
+export function reduced(expression: Expression, gathered: unknown, context: Context, maxSteps?: number): unknown {
+  try {
+    return expression.kind === 'jmespath'
+      ? evaluateJmespath(expression.ast, gathered, context, new Steps(maxSteps))
+      : expressionValue(expression, context, maxSteps);
+  } catch (error) {
+    throw atField(error, 'reduce');
+  }
+}
+
+let slowly: TimeLimit | undefined;
+
+/** Whether a condition holds. Fails with chains.expression, also for a condition of CEL that is neither true nor false. */
+export function test(condition: Condition, context: Context): boolean {
+  try {
+    if (condition.kind === 'path') return holds(condition.condition, context);
+    const values = conditionValues(condition.names, context);
+    const found = condition.condition.slow ? testSlowly(condition.condition, values) : condition.condition.test(values);
+    if (found !== undefined) return found;
+    throw failure('expression', 'the condition is neither true nor false with these data', { reason: 'type' });
+  } catch (error) {
+    throw atField(error, 'condition');
+  }
+}
+
+function testSlowly(condition: CelCondition, values: Readonly<Record<string, unknown>>): boolean | undefined {
+  slowly ??= timeLimit(SLOW_CONDITION_MS);
+  try {
+    return slowly(() => condition.test(values));
+  } catch (error) {
+    throw failure('expression', `the condition takes more than ${SLOW_CONDITION_MS} ms`, { reason: 'time' }, error);
+  }
+}
+
+/** The variables a condition uses. A node without an output is null. */
+function conditionValues(names: readonly string[], context: Context): Readonly<Record<string, unknown>> {
+  const values: Record<string, unknown> = Object.create(null);
+  for (const name of names) {
+    values[name] = context.get(name);
+    if (name === 'nodes' && !context.outputs.has(name)) values[name] = Object.fromEntries(context.outputs);
+  }
+  return values;
+}
+
+function atField(error: unknown, field: string): unknown {
+  if (!(error instanceof HandfastError)) return error;
+  const { reason } = error.detail;
+  return failure('expression', `${field}: ${error.message}`, { ...(reason !== undefined && { reason }), field }, error);
+}

@@ -1,0 +1,178 @@
+/**
+ * Reads a chain: checks all of it before a node runs, and reports every problem with its place. Pure.
+ *
+ * Called by the plugin for each request, by `chain check`, and by the dry run. In steps, each of which needs what the one before
+ * it has found: the members of nodes, their references, their expressions, the graph, and types where schemas are known.
+ */
+import { suggest } from '../../../base/suggest.ts';
+import { valueKind } from '../../../base/value-kind.ts';
+import { isObject } from '../../../wire/json.ts';
+import type { ChainNode } from '../chains.schema.ts';
+import { ConditionCompiler, compileExpression, type Expression, type InputMap } from './expressions.ts';
+import { type ChainGraph, type ChainLimits, type Compiled, isPolicy, type Problem } from './graph.ts';
+import { idProblem, memberProblems } from './node-members.ts';
+import { Problems, quoted } from './problems.ts';
+import { MAX_STEPS } from './steps.ts';
+import { graphOf } from './structure.ts';
+import { type KnownSchemas, typeProblems } from './types.ts';
+
+/** Defaults of {@link ChainLimits}. */
+export const CHAIN_LIMITS: ChainLimits = { maxNodes: 10_000, maxEdges: 100_000, maxDepth: 10_000, maxSteps: MAX_STEPS };
+
+/** A chain as it comes: from the wire, a store or a file. */
+export interface RawChain {
+  readonly nodes?: unknown;
+  /** The first node; empty: all that no other leads to. */
+  readonly entry_node?: unknown;
+}
+
+export interface ReadOptions {
+  readonly limits?: Partial<ChainLimits>;
+  /** What is known about the inputs and outputs of tools. Without it no types are checked. */
+  readonly known?: KnownSchemas;
+}
+
+/** A graph, or problems: at least one, and at most 100. */
+export type ChainReading =
+  | { readonly graph: ChainGraph; readonly problems: readonly [] }
+  | { readonly graph: undefined; readonly problems: readonly Problem[] };
+
+/** Reads a chain. */
+export function readChain(raw: RawChain, options: ReadOptions = {}): ChainReading {
+  const limits = { ...CHAIN_LIMITS, ...options.limits };
+  const problems = new Problems();
+  const refused = (): ChainReading => ({ graph: undefined, problems: problems.list });
+  const nodes = readNodes(raw.nodes, limits, problems);
+  if (nodes === undefined) return refused();
+  const indexOf = new Map<string, number>();
+  for (const [index, { node_id: id }] of nodes.entries()) {
+    if (indexOf.has(id)) problems.add('duplicate_node', `there are several nodes ${quoted(id)}`, id, 'node_id');
+    else indexOf.set(id, index);
+  }
+  checkReferences(nodes, indexOf, problems);
+  const entry = readEntry(raw.entry_node, indexOf, problems);
+  const compiled = compileAll(nodes, indexOf, problems);
+  // Without all nodes and references the graph would be another one.
+  if (problems.list.some(({ code }) => code !== 'bad_expression')) return refused();
+  const graph = graphOf({ nodes, indexOf, entry, compiled, limits }, problems);
+  if (graph === undefined || problems.list.length > 0) return refused();
+  if (options.known !== undefined) typeProblems(graph, options.known, problems);
+  return problems.list.length > 0 ? refused() : { graph, problems: [] };
+}
+
+function readNodes(raw: unknown, { maxNodes }: ChainLimits, problems: Problems): readonly ChainNode[] | undefined {
+  if (!Array.isArray(raw)) {
+    problems.add(
+      'bad_node',
+      `expected a list of nodes, got ${raw === undefined ? 'nothing' : valueKind(raw)}`,
+      '',
+      'nodes',
+    );
+    return undefined;
+  }
+  if (raw.length > maxNodes) {
+    problems.add('too_large', `a chain has at most ${maxNodes} nodes, got ${raw.length}`, '', 'nodes');
+    return undefined;
+  }
+  if (raw.length === 0) problems.add('bad_entry', 'the chain has no nodes', '', 'nodes');
+  const nodes: ChainNode[] = [];
+  for (const [index, node] of raw.entries()) {
+    const place = `nodes[${index}]`;
+    if (!isObject(node)) {
+      problems.add('bad_node', `expected an object, got ${valueKind(node)}`, '', place);
+      continue;
+    }
+    const wrongId = idProblem(node.node_id);
+    if (wrongId !== undefined) {
+      problems.add('bad_node', `node_id: ${wrongId}`, '', `${place}.node_id`);
+      continue;
+    }
+    const { node_id: id } = node as { node_id: string };
+    for (const { field, message } of memberProblems(node)) problems.add('bad_node', message, id, field);
+    nodes.push(withoutNulls(node) as ChainNode);
+  }
+  return nodes;
+}
+
+/** Null stands for a member that is not there. */
+const withoutNulls = (node: Readonly<Record<string, unknown>>): object =>
+  Object.values(node).includes(null)
+    ? Object.fromEntries(Object.entries(node).filter(([, value]) => value !== null))
+    : node;
+
+/** The members of a node that name another, with what they name. */
+function* referencesOf(node: ChainNode): Generator<readonly [field: string, id: string]> {
+  const { kind, on_error: onError = '' } = node;
+  const fields = kind === 'branch' ? (['true_node', 'false_node'] as const) : (['next_node'] as const);
+  for (const field of [...fields, ...(kind === 'map' ? (['map_node'] as const) : []), 'compensate'] as const) {
+    const id = node[field];
+    if (typeof id === 'string' && id !== '') yield [field, id];
+  }
+  if (typeof onError === 'string' && !isPolicy(onError)) yield ['on_error', onError];
+  if (Array.isArray(node.after)) for (const [at, id] of node.after.entries()) yield [`after[${at}]`, String(id)];
+}
+
+function checkReferences(nodes: readonly ChainNode[], indexOf: ReadonlyMap<string, number>, problems: Problems): void {
+  for (const node of nodes) {
+    for (const [field, id] of referencesOf(node)) {
+      const index = indexOf.get(id);
+      if (index === undefined) {
+        problems.add('unknown_node', `there is no node ${quoted(id)}${nearest(id, indexOf)}`, node.node_id, field);
+      } else if (field === 'map_node' && (nodes[index] as ChainNode).kind === 'branch') {
+        problems.add('bad_node', `${quoted(id)} is a branch, which has no output`, node.node_id, field);
+      }
+    }
+  }
+}
+
+/** The search costs as much as there are nodes. */
+const MAX_SUGGESTED = 1_000;
+
+const nearest = (id: string, indexOf: ReadonlyMap<string, number>): string => {
+  const near = indexOf.size > MAX_SUGGESTED ? undefined : suggest(id, indexOf.keys());
+  return near === undefined ? '' : `; did you mean ${quoted(near)}?`;
+};
+
+/** The number of the first node; undefined: it is not named. */
+function readEntry(raw: unknown, indexOf: ReadonlyMap<string, number>, problems: Problems): number | undefined {
+  if (raw === undefined || raw === null || raw === '') return undefined;
+  const index = typeof raw === 'string' ? indexOf.get(raw) : undefined;
+  if (index === undefined) {
+    const message =
+      typeof raw === 'string'
+        ? `there is no node ${quoted(raw)}${nearest(raw, indexOf)}`
+        : `expected a text, got ${valueKind(raw)}`;
+    problems.add('bad_entry', message, '', 'entry_node');
+  }
+  return index;
+}
+
+function compileAll(
+  nodes: readonly ChainNode[],
+  indexOf: ReadonlyMap<string, number>,
+  problems: Problems,
+): readonly Compiled[] {
+  const conditions = new ConditionCompiler(indexOf.keys());
+  return nodes.map((node): Compiled => {
+    const expression = (value: unknown, field: string): Expression => {
+      const compiled = compileExpression(value);
+      if (typeof compiled !== 'string') return compiled;
+      problems.add('bad_expression', compiled, node.node_id, field);
+      return { kind: 'literal', value: null };
+    };
+    const fields = isObject(node.input_map) ? Object.entries(node.input_map) : [];
+    const input: InputMap =
+      fields.length === 0
+        ? { kind: 'input', input: isObject(node.input) ? node.input : {} }
+        : { kind: 'map', fields: fields.map(([field, value]) => [field, expression(value, `input_map.${field}`)]) };
+    const said = typeof node.condition === 'string' ? node.condition.trim() : '';
+    const condition = said === '' ? undefined : conditions.compile(said);
+    if (typeof condition === 'string') problems.add('bad_expression', condition, node.node_id, 'condition');
+    return {
+      input,
+      condition: typeof condition === 'string' ? undefined : condition,
+      items: node.kind === 'map' ? expression(node.items_path || '$', 'items_path') : undefined,
+      reduce: node.kind === 'reduce' && isObject(node.reduce) ? expression(node.reduce, 'reduce') : undefined,
+    };
+  });
+}

@@ -1,0 +1,303 @@
+/**
+ * The graph of a chain whose nodes and references are known: entries, cycles, what nothing leads to, the order, the depth. All of
+ * it in time and memory linear in nodes and edges, without recursion. Called by `read.ts`.
+ */
+import type { ChainNode } from '../chains.schema.ts';
+import {
+  type ChainGraph,
+  type ChainLimits,
+  type Compiled,
+  type Edge,
+  type EdgeKind,
+  type GraphNode,
+  isPolicy,
+} from './graph.ts';
+import { type Problems, quoted } from './problems.ts';
+
+interface GraphParts {
+  readonly nodes: readonly ChainNode[];
+  readonly indexOf: ReadonlyMap<string, number>;
+  /** The number of the first node, where it is named. */
+  readonly entry: number | undefined;
+  readonly compiled: readonly Compiled[];
+  readonly limits: ChainLimits;
+}
+
+/** What a node names, as numbers. */
+interface Links {
+  readonly edges: Edge[];
+  readonly mapNode: number | undefined;
+  readonly compensate: number | undefined;
+  readonly errorNode: number | undefined;
+}
+
+/** The graph; undefined, and problems, when it has a cycle or nodes that nothing leads to, or is too large. */
+export function graphOf(parts: GraphParts, problems: Problems): ChainGraph | undefined {
+  const { nodes, indexOf, compiled, limits } = parts;
+  const links = linksOf(nodes, indexOf);
+  const count = links.reduce((sum, { edges }) => sum + edges.length, 0);
+  if (count > limits.maxEdges) {
+    problems.add('too_large', `a chain has at most ${limits.maxEdges} edges, got ${count}`);
+    return undefined;
+  }
+  const roots = rootsOf(links, parts.entry);
+  const scheduled = reached(roots, (at) => (links[at] as Links).edges.map(({ to }) => to));
+  const looped = reportCycles(nodes, links, scheduled, problems);
+  reportUnreached(nodes, links, [...scheduled, ...looped], problems);
+  if (problems.list.length > 0) return undefined;
+  reportAfterCalled(nodes, indexOf, scheduled, problems);
+  const { order, depth } = orderOf(links, roots, scheduled);
+  if (depth > limits.maxDepth) {
+    problems.add('too_large', `a chain has at most ${limits.maxDepth} nodes on a path, got ${depth}`);
+  }
+  if (problems.list.length > 0) return undefined;
+  const before = predecessorsOf(nodes, links, indexOf, scheduled);
+  const graphNodes = nodes.map((node, index): GraphNode => {
+    const { edges, ...named } = links[index] as Links;
+    const own = scheduled.has(index);
+    const { list, waitsFor } = before[index] as Before;
+    return {
+      index,
+      node,
+      ...named,
+      ...(compiled[index] as Compiled),
+      scheduled: own,
+      edges: own ? edges : [],
+      predecessors: list,
+      waitsFor,
+    };
+  });
+  return {
+    mode: roots.length > 1 || nodes.some(({ after }) => (after?.length ?? 0) > 0) ? 'graph' : 'walk',
+    nodes: graphNodes,
+    indexOf,
+    entries: roots,
+    sinks: graphNodes.filter((each) => each.scheduled && each.edges.length === 0).map(({ index }) => index),
+    order,
+    depth,
+  };
+}
+
+function linksOf(nodes: readonly ChainNode[], indexOf: ReadonlyMap<string, number>): Links[] {
+  const at = (id: string | undefined): number | undefined =>
+    id === undefined || id === '' ? undefined : indexOf.get(id);
+  const links = nodes.map((node): Links => {
+    const { kind, on_error: onError = '' } = node;
+    return {
+      edges: [],
+      mapNode: kind === 'map' ? at(node.map_node) : undefined,
+      compensate: at(node.compensate),
+      errorNode: isPolicy(onError) ? undefined : at(onError),
+    };
+  });
+  const link = (from: number | undefined, to: number | undefined, when: EdgeKind): void => {
+    if (from !== undefined && to !== undefined) (links[from] as Links).edges.push({ to, when });
+  };
+  for (const [index, node] of nodes.entries()) {
+    for (const id of new Set(node.after)) link(at(id), index, 'ended');
+    if (node.kind === 'branch') {
+      link(index, at(node.true_node), 'true');
+      link(index, at(node.false_node), 'false');
+    } else link(index, at(node.next_node), 'ended');
+    link(index, (links[index] as Links).errorNode, 'error');
+  }
+  return links;
+}
+
+const calledBy = ({ mapNode, compensate }: Links): number[] =>
+  [mapNode, compensate].filter((index) => index !== undefined);
+
+/** The first node, or all that no other leads to, and that are not there for maps and compensation alone. */
+function rootsOf(links: readonly Links[], entry: number | undefined): number[] {
+  if (entry !== undefined) return [entry];
+  const led = new Set(links.flatMap((each) => [...each.edges.map(({ to }) => to), ...calledBy(each)]));
+  return [...links.keys()].filter((index) => !led.has(index));
+}
+
+/** Everything reached from some nodes, these included. */
+function reached(from: Iterable<number>, next: (at: number) => readonly number[]): Set<number> {
+  const found = new Set(from);
+  // A set that grows is walked to its end.
+  for (const at of found) for (const to of next(at)) found.add(to);
+  return found;
+}
+
+/** How many nodes of a cycle a message names. */
+const MAX_NAMED = 12;
+
+/** Reports each cycle once; returns the nodes that are in one. */
+function reportCycles(
+  nodes: readonly ChainNode[],
+  links: readonly Links[],
+  scheduled: ReadonlySet<number>,
+  problems: Problems,
+): number[] {
+  const called = new Set(links.flatMap(calledBy));
+  const next = (at: number): number[] => {
+    const each = links[at] as Links;
+    // What a map runs for its items goes nowhere from there.
+    const follows = scheduled.has(at) || !called.has(at);
+    return [...(follows ? each.edges.map(({ to }) => to) : []), ...calledBy(each)];
+  };
+  const looped: number[] = [];
+  const least = (component: readonly number[]) => component.reduce((one, other) => Math.min(one, other));
+  const components = stronglyConnected(nodes.length, next)
+    .map((component) => ({ component, first: least(component) }))
+    .sort((one, other) => one.first - other.first);
+  for (const { component, first } of components) {
+    if (component.length === 1 && !next(first).includes(first)) continue;
+    looped.push(...component);
+    const path = cycleThrough(first, new Set(component), next).map((at) => (nodes[at] as ChainNode).node_id);
+    const shown = path.length > MAX_NAMED ? [...path.slice(0, MAX_NAMED), `… (${path.length} nodes)`] : path;
+    const { node_id: id } = nodes[first] as ChainNode;
+    problems.add('chain_cycle', `the chain has a cycle: ${[...shown, id].join(' → ')}`, id);
+  }
+  return looped;
+}
+
+/** A shortest way from a node of a component back to itself, without the last step. */
+function cycleThrough(
+  start: number,
+  component: ReadonlySet<number>,
+  next: (at: number) => readonly number[],
+): number[] {
+  const from = new Map<number, number>();
+  const open = [start];
+  for (const at of open) {
+    for (const to of next(at)) {
+      if (to === start) {
+        const path = [at];
+        while (path[0] !== start) path.unshift(from.get(path[0] as number) as number);
+        return path;
+      }
+      if (!component.has(to) || from.has(to)) continue;
+      from.set(to, at);
+      open.push(to);
+    }
+  }
+  return [start];
+}
+
+/** Strongly connected components, by Tarjan, with a stack of its own: chains are deeper than the stack of the machine. */
+export function stronglyConnected(count: number, next: (at: number) => readonly number[]): number[][] {
+  const UNSEEN = -1;
+  const seenAt = new Int32Array(count).fill(UNSEEN);
+  const low = new Int32Array(count);
+  const onStack = new Uint8Array(count);
+  const stack: number[] = [];
+  const components: number[][] = [];
+  let time = 0;
+  const enter = (at: number) => {
+    seenAt[at] = low[at] = time;
+    time += 1;
+    stack.push(at);
+    onStack[at] = 1;
+    return { at, to: next(at), done: 0 };
+  };
+  for (let start = 0; start < count; start += 1) {
+    if (seenAt[start] !== UNSEEN) continue;
+    const open = [enter(start)];
+    for (let frame = open.at(-1); frame !== undefined; frame = open.at(-1)) {
+      const { at } = frame;
+      const to = frame.to[frame.done];
+      frame.done += 1;
+      if (to !== undefined) {
+        if (seenAt[to] === UNSEEN) open.push(enter(to));
+        else if (onStack[to] === 1) low[at] = Math.min(low[at] as number, seenAt[to] as number);
+        continue;
+      }
+      open.pop();
+      const above = open.at(-1)?.at;
+      if (above !== undefined) low[above] = Math.min(low[above] as number, low[at] as number);
+      if (low[at] === seenAt[at]) {
+        const component = stack.splice(stack.lastIndexOf(at));
+        for (const each of component) onStack[each] = 0;
+        components.push(component);
+      }
+    }
+  }
+  return components;
+}
+
+function reportUnreached(
+  nodes: readonly ChainNode[],
+  links: readonly Links[],
+  from: readonly number[],
+  problems: Problems,
+): void {
+  const steps = (at: number): number[] => [
+    ...(links[at] as Links).edges.map(({ to }) => to),
+    ...calledBy(links[at] as Links),
+  ];
+  const flowing = new Set(from);
+  // From what a map runs for its items nothing leads on, but for what that runs in turn.
+  const found = reached(from, (at) => (flowing.has(at) ? steps(at) : calledBy(links[at] as Links)));
+  for (const [index, { node_id: id }] of nodes.entries()) {
+    if (!found.has(index)) problems.add('unreachable_node', `nothing leads to ${quoted(id)}`, id);
+  }
+}
+
+/** A node that only a map or compensation runs never ends as a node of the chain. */
+function reportAfterCalled(
+  nodes: readonly ChainNode[],
+  indexOf: ReadonlyMap<string, number>,
+  scheduled: ReadonlySet<number>,
+  problems: Problems,
+): void {
+  for (const [index, node] of nodes.entries()) {
+    for (const [at, id] of (node.after ?? []).entries()) {
+      if (scheduled.has(index) && scheduled.has(indexOf.get(id) as number)) continue;
+      const message = scheduled.has(index)
+        ? `${quoted(id)} runs only for a map or to compensate`
+        : 'a node that runs only for a map or to compensate waits for none';
+      problems.add('bad_node', message, node.node_id, `after[${at}]`);
+    }
+  }
+}
+
+/** The scheduled nodes, each behind those before it, and how many are on the longest path. */
+function orderOf(
+  links: readonly Links[],
+  roots: readonly number[],
+  scheduled: ReadonlySet<number>,
+): { readonly order: number[]; readonly depth: number } {
+  const waits = new Int32Array(links.length);
+  const level = new Int32Array(links.length).fill(1);
+  for (const at of scheduled) for (const { to } of (links[at] as Links).edges) waits[to] = (waits[to] as number) + 1;
+  const order = [...roots];
+  for (const at of order) {
+    for (const { to } of (links[at] as Links).edges) {
+      level[to] = Math.max(level[to] as number, (level[at] as number) + 1);
+      waits[to] = (waits[to] as number) - 1;
+      if (waits[to] === 0) order.push(to);
+    }
+  }
+  return { order, depth: level.reduce((most, each) => Math.max(most, each), 0) };
+}
+
+interface Before {
+  /** Each once: those of `after` first, in their order. */
+  readonly list: readonly number[];
+  /** Edges. */
+  waitsFor: number;
+}
+
+function predecessorsOf(
+  nodes: readonly ChainNode[],
+  links: readonly Links[],
+  indexOf: ReadonlyMap<string, number>,
+  scheduled: ReadonlySet<number>,
+): Before[] {
+  const found = nodes.map(({ after = [] }, index) => ({
+    list: new Set(scheduled.has(index) ? after.map((id) => indexOf.get(id) as number) : []),
+    waitsFor: 0,
+  }));
+  for (const at of scheduled) {
+    for (const { to } of (links[at] as Links).edges) {
+      const before = found[to] as (typeof found)[number];
+      before.list.add(at);
+      before.waitsFor += 1;
+    }
+  }
+  return found.map(({ list, waitsFor }) => ({ list: [...list], waitsFor }));
+}

@@ -1,0 +1,285 @@
+/**
+ * Types of a chain, where schemas are known: inputs of nodes against the schemas of what they call, and paths into outputs
+ * against the schemas of these. What a schema does not say is not checked, and neither is what only a run can know.
+ *
+ * Called by `read.ts`.
+ */
+import { type JsonSchema, lazyCheck } from '../../../base/json-schema.ts';
+import { suggest } from '../../../base/suggest.ts';
+import { isObject } from '../../../wire/json.ts';
+import type { ChainNode } from '../chains.schema.ts';
+import type { Expression } from './expressions.ts';
+import type { ChainGraph, GraphNode } from './graph.ts';
+import { type Ast, partsOf } from './jmespath.ts';
+import { type Problems, quoted } from './problems.ts';
+
+/** What is known about what nodes call. Undefined: nothing. */
+export interface KnownSchemas {
+  /** The JSON Schema of the input of a node; null: there is no such tool, skill or MCP tool. */
+  input(node: ChainNode): JsonSchema | null | undefined;
+  /** The JSON Schema of its output. A node's own `output_schema` comes first. */
+  output?(node: ChainNode): JsonSchema | undefined;
+}
+
+/** What a schema says about a place inside: another schema, nothing, or that there is no such place. */
+type Inside = { readonly schema: JsonSchema } | { readonly missing: string } | undefined;
+
+/** Reports what does not fit. */
+export function typeProblems(graph: ChainGraph, known: KnownSchemas, problems: Problems): void {
+  const checks = new Map<JsonSchema, ReturnType<typeof lazyCheck>>();
+  const checkOf = (schema: JsonSchema) => {
+    const check = checks.get(schema) ?? lazyCheck(schema);
+    checks.set(schema, check);
+    return check;
+  };
+  const outputOf = (name: string): JsonSchema | undefined => {
+    const index = graph.indexOf.get(name);
+    return index === undefined ? undefined : outputSchema(graph, graph.nodes[index] as GraphNode, known);
+  };
+  for (const each of graph.nodes) {
+    const { node, input } = each;
+    const id = node.node_id;
+    for (const [field, expression] of expressionsOf(each)) {
+      const inside = insideOf(expression, outputOf);
+      if (inside !== undefined && 'missing' in inside) problems.add('bad_type', inside.missing, id, field);
+    }
+    const schema = known.input(node);
+    if (schema === null) problems.add('bad_node', `there is no ${node.kind} ${quoted(node.name ?? '')}`, id, 'name');
+    if (!schema) continue;
+    // An item of a map has its input from the map.
+    if (input.kind === 'input' && !each.scheduled && Object.keys(input.input).length === 0) continue;
+    if (input.kind === 'input')
+      checkValue(input.input, checkOf(schema), (message, at) => problems.add('bad_type', message, id, `input${at}`));
+    else {
+      checkFields(schema, new Map(input.fields), (message, field) => problems.add('bad_type', message, id, field));
+      for (const [field, expression] of input.fields) {
+        const wanted = ownSchema(schema.properties, field);
+        if (wanted === undefined) continue;
+        const place = `input_map.${field}`;
+        if (expression.kind === 'literal') {
+          checkValue(expression.value, checkOf(wanted), (message, at) =>
+            problems.add('bad_type', message, id, `${place}${at}`),
+          );
+          continue;
+        }
+        const inside = insideOf(expression, outputOf);
+        const clash = inside !== undefined && 'schema' in inside ? typeClash(inside.schema, wanted) : undefined;
+        if (clash !== undefined) problems.add('bad_type', clash, id, place);
+      }
+    }
+  }
+}
+
+/** The schema of what a node puts out, as far as it is known. */
+function outputSchema(graph: ChainGraph, { node, mapNode }: GraphNode, known: KnownSchemas): JsonSchema | undefined {
+  if (node.output_schema !== undefined) return node.output_schema;
+  if (node.kind === 'map' && mapNode !== undefined) {
+    const items = outputSchema(graph, graph.nodes[mapNode] as GraphNode, known);
+    return { type: 'array', ...(items && { items }) };
+  }
+  return known.output?.(node);
+}
+
+function* expressionsOf({
+  input,
+  items,
+  reduce,
+}: GraphNode): Generator<readonly [field: string, expression: Expression]> {
+  if (input.kind === 'map') for (const [field, expression] of input.fields) yield [`input_map.${field}`, expression];
+  if (items !== undefined) yield ['items_path', items];
+  // The value of a reduce is what was gathered, not the context.
+  if (reduce !== undefined && reduce.kind !== 'jmespath') yield ['reduce', reduce];
+}
+
+function checkValue(
+  value: unknown,
+  check: ReturnType<typeof lazyCheck>,
+  report: (message: string, at: string) => void,
+): void {
+  if (check(value)) return;
+  for (const { instancePath, message = 'does not fit the schema', params } of check.errors ?? []) {
+    const extra = typeof params.additionalProperty === 'string' ? `: ${params.additionalProperty}` : '';
+    report(`${message}${extra}`, instancePath.replaceAll('/', '.'));
+  }
+}
+
+/** Fields that are missing, or that the schema does not have. */
+function checkFields(
+  schema: JsonSchema,
+  fields: ReadonlyMap<string, unknown>,
+  report: (message: string, field: string) => void,
+): void {
+  const properties = isObject(schema.properties) ? Object.keys(schema.properties) : [];
+  for (const name of Array.isArray(schema.required) ? schema.required : []) {
+    if (!fields.has(name)) report(`the field ${quoted(name)} is missing`, 'input_map');
+  }
+  if (schema.additionalProperties !== false || isObject(schema.patternProperties)) return;
+  for (const name of fields.keys()) {
+    if (properties.includes(name)) continue;
+    const near = suggest(name, properties);
+    report(`there is no such field${near === undefined ? '' : `; did you mean ${near}?`}`, `input_map.${name}`);
+  }
+}
+
+/** What an expression addresses: the names it starts with, then what the schema of that node says about the rest. */
+function insideOf(expression: Expression, outputOf: (name: string) => JsonSchema | undefined): Inside {
+  if (expression.kind === 'literal') return undefined;
+  if (expression.kind === 'path') {
+    const [name, ...rest] = expression.path.names;
+    const schema = name === undefined ? undefined : outputOf(name);
+    return schema === undefined ? undefined : along(schema, rest, name as string);
+  }
+  const context: Place = {
+    schema: undefined,
+    shown: '',
+    member: (name) => {
+      const schema = outputOf(name);
+      return schema && { schema };
+    },
+  };
+  return firstMissing(expression.ast, context) ?? schemaAt(expression.ast, context);
+}
+
+/** The first place in an expression that the schema of an output does not have. */
+function firstMissing(ast: Ast, context: Place): Inside {
+  const inside = schemaAt(ast, context);
+  if (inside !== undefined) return 'missing' in inside ? inside : undefined;
+  for (const part of sameContext(ast)) {
+    const found = firstMissing(part, context);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** The parts of an expression for which `@` is the context, too. */
+function sameContext(ast: Ast): readonly Ast[] {
+  switch (ast.type) {
+    case 'ExpressionReference':
+    case 'LetExpression':
+      return [];
+    case 'Pipe':
+    case 'Projection':
+    case 'ValueProjection':
+    case 'FilterProjection':
+    case 'Subexpression':
+    case 'IndexExpression':
+      return [ast.left];
+    default:
+      return partsOf(ast);
+  }
+}
+
+/** Where an expression looks: the context, or a value whose schema is known. */
+interface Place {
+  /** The schema of the value; undefined: it is the context. */
+  readonly schema: JsonSchema | undefined;
+  readonly member: (name: string) => Inside;
+  /** As messages name it. */
+  readonly shown: string;
+}
+
+const valuePlace = (schema: JsonSchema, shown: string): Place => ({
+  schema,
+  shown,
+  member: (name) => along(schema, [name], shown),
+});
+
+/** What a schema says about an expression of names, indexes and projections. */
+function schemaAt(ast: Ast, place: Place): Inside {
+  switch (ast.type) {
+    case 'Field':
+      return place.member(ast.name);
+    case 'Identity':
+    case 'Current':
+      return place.schema && { schema: place.schema };
+    case 'Index': {
+      const items = place.schema && ownItems(place.schema);
+      return items && { schema: items };
+    }
+    case 'Projection': {
+      const base = schemaAt(ast.left, place);
+      if (base === undefined || 'missing' in base) return base;
+      const items = ownItems(base.schema);
+      const each = items && schemaAt(ast.right, valuePlace(items, shownBehind(place, ast.left)));
+      return each && 'schema' in each ? { schema: { type: 'array', items: each.schema } } : each;
+    }
+    case 'Subexpression':
+    case 'IndexExpression': {
+      const isContext = ast.left.type === 'Root' || ast.left.type === 'Current' || ast.left.type === 'Identity';
+      if (isContext && place.schema === undefined) return schemaAt(ast.right, place);
+      const base = schemaAt(ast.left, place);
+      if (base === undefined || 'missing' in base) return base;
+      return schemaAt(ast.right, valuePlace(base.schema, shownBehind(place, ast.left)));
+    }
+    default:
+      return undefined;
+  }
+}
+
+const shownBehind = ({ shown }: Place, ast: Ast): string => [shown, shownOf(ast)].filter(Boolean).join('.');
+
+const shownOf = (ast: Ast): string =>
+  ast.type === 'Field'
+    ? ast.name
+    : 'left' in ast
+      ? [shownOf(ast.left), shownOf(ast.right)].filter(Boolean).join('.')
+      : '';
+
+/** The schema of the members with these names, one in the other. */
+function along(start: JsonSchema, names: readonly string[], shown: string): Inside {
+  let schema = start;
+  let place = shown;
+  for (const name of names) {
+    if (isOpen(schema)) return undefined;
+    const { properties } = schema;
+    const next = ownSchema(properties, name);
+    if (next === undefined) {
+      if (isObject(properties) && Object.hasOwn(properties, name)) return undefined;
+      if (!isObject(properties)) {
+        return { missing: `${quoted(place)} is ${typesOf(schema)?.join(' or ')}, and has no member ${quoted(name)}` };
+      }
+      const near = suggest(name, Object.keys(properties));
+      return {
+        missing: `${quoted(place)} has no member ${quoted(name)}${near === undefined ? '' : `; did you mean ${quoted(near)}?`}`,
+      };
+    }
+    schema = next;
+    place += `.${name}`;
+  }
+  return { schema };
+}
+
+/** Keywords with which a schema says more than its `properties` do. */
+const MORE = ['$ref', 'allOf', 'anyOf', 'oneOf', 'not', 'if', 'patternProperties', '$dynamicRef'];
+
+/** Whether a value of the schema could have any member. */
+function isOpen(schema: JsonSchema): boolean {
+  if (MORE.some((keyword) => Object.hasOwn(schema, keyword))) return true;
+  const types = typesOf(schema);
+  if (types !== undefined && !types.includes('object')) return false;
+  const { additionalProperties } = schema;
+  return !isObject(schema.properties) || additionalProperties === true || isObject(additionalProperties);
+}
+
+const ownSchema = (properties: unknown, name: string): JsonSchema | undefined => {
+  const found = isObject(properties) && Object.hasOwn(properties, name) ? properties[name] : undefined;
+  return isObject(found) ? found : undefined;
+};
+
+const ownItems = ({ items }: JsonSchema): JsonSchema | undefined => (isObject(items) ? items : undefined);
+
+function typesOf({ type }: JsonSchema): readonly string[] | undefined {
+  if (typeof type === 'string') return [type];
+  return Array.isArray(type) ? type : undefined;
+}
+
+/** Why no value of one schema can be one of the other; undefined: it can, or it is not known. */
+function typeClash(given: JsonSchema, wanted: JsonSchema): string | undefined {
+  const [has, needs] = [typesOf(given), typesOf(wanted)];
+  if (has === undefined || needs === undefined) return undefined;
+  const fits = (type: string) =>
+    needs.includes(type) ||
+    (type === 'integer' && needs.includes('number')) ||
+    (type === 'number' && needs.includes('integer'));
+  return has.some(fits) ? undefined : `expected ${needs.join(' or ')}, got ${has.join(' or ')}`;
+}
