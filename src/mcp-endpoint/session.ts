@@ -4,6 +4,7 @@
  * Used by `stdio.ts`. A client on pipes may also send requests that stand alone; each then has
  * terms of its own.
  */
+import { OpenById } from '../connection/open-by-id.ts';
 import { Cancellation, NO_CANCELLATION } from './cancellation.ts';
 import { ClientQuestions } from './client-questions.ts';
 import { mayAsk } from './input-rounds.ts';
@@ -37,11 +38,14 @@ class Running implements ServedRequest, Exchange {
   readonly params: Params;
   readonly terms: Terms;
   readonly cancellation = new Cancellation();
-  readonly #all: Map<RequestId, Running>;
+  /** Grows with each request of the client. */
+  readonly number: number;
+  readonly #all: OpenById<Running>;
   readonly #back: Exchange;
 
   constructor(
-    all: Map<RequestId, Running>,
+    all: OpenById<Running>,
+    number: number,
     id: RequestId,
     method: string,
     params: Params,
@@ -49,6 +53,7 @@ class Running implements ServedRequest, Exchange {
     back: Exchange,
   ) {
     this.#all = all;
+    this.number = number;
     this.id = id;
     this.method = method;
     this.params = params;
@@ -77,7 +82,9 @@ class Running implements ServedRequest, Exchange {
 export class McpSession {
   readonly #requests: McpRequests;
   readonly #unasked: (text: string) => void;
-  readonly #running = new Map<RequestId, Running>();
+  /** By the ids as they are: `1` and `"1"` are two. */
+  #running = new OpenById<Running>();
+  #requestCount = 0;
   readonly #questions = new ClientQuestions();
   #terms: Terms | undefined;
   #endChanges: (() => void) | undefined;
@@ -121,8 +128,9 @@ export class McpSession {
   close(): void {
     this.#endChanges?.();
     this.#questions.close();
-    for (const { cancellation } of this.#running.values()) cancellation.cancel();
-    this.#running.clear();
+    const running = this.#running.values();
+    this.#running = new OpenById();
+    for (const { cancellation } of running) cancellation.cancel();
   }
 
   #request(id: RequestId, method: string, params: Params, exchange: Exchange): void {
@@ -134,7 +142,7 @@ export class McpSession {
       return this.#requests.fail({ id, exchange, cancellation: NO_CANCELLATION }, error);
     }
     if (method === 'logging/setLevel' && !terms.stateless) return this.#setLevel(id, params, exchange);
-    if (this.#running.has(id)) {
+    if (this.#running.get(id) !== undefined) {
       return exchange.reply(errorText(id, INVALID_REQUEST, 'a request with this id is running'), 400);
     }
     if (this.#running.size >= MAX_RUNNING) {
@@ -143,7 +151,7 @@ export class McpSession {
         429,
       );
     }
-    const running = new Running(this.#running, id, method, params, terms, exchange);
+    const running = new Running(this.#running, ++this.#requestCount, id, method, params, terms, exchange);
     this.#running.set(id, running);
     this.#requests.serve(running);
   }
@@ -194,15 +202,18 @@ export class McpSession {
   }
 
   #cancelled({ requestId }: Params): void {
-    const running = this.#running.get(requestId as RequestId);
+    const running = this.#running.get(requestId);
     if (running === undefined) return;
-    this.#running.delete(requestId as RequestId);
+    this.#running.delete(requestId);
     running.cancellation.cancel();
   }
 
   /** Where a question goes: to the newest request that may ask, else to what belongs to no request. */
   #wayBack(): (text: string) => void {
-    const asking = [...this.#running.values()].filter(({ method }) => mayAsk(method)).at(-1);
+    const [asking] = this.#running
+      .values()
+      .filter(({ method }) => mayAsk(method))
+      .sort((one, other) => other.number - one.number);
     return asking === undefined ? this.#unasked : (text) => asking.ask(text);
   }
 

@@ -6,6 +6,7 @@
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { type Linked, LinkedList } from '../linked-list.ts';
 
 /** Connections that have not sent a whole head of a request: past so many, the oldest goes once it had its time. */
 const MAX_SILENT = 256;
@@ -17,15 +18,15 @@ const SPARE = 64;
 
 /** Bounds the connections of a server that does not listen yet. Upgraded ones are counted, and never evicted here. */
 export function boundConnections(server: Server, maxConnections: number): void {
-  // In the order in which they began to wait, and since when, in milliseconds.
-  const silent = new Map<Socket, number>();
-  const idle = new Map<Socket, number>();
+  const places = new WeakMap<Socket, Place>();
+  const silent = new LinkedList<Place>();
+  const idle = new LinkedList<Place>();
   let open = 0;
-  const evictOldest = (waiting: Map<Socket, number>, ms: number): boolean => {
-    const [oldest] = waiting;
-    if (oldest === undefined || performance.now() < oldest[1] + ms) return false;
-    waiting.delete(oldest[0]);
-    oldest[0].destroy();
+  const evictOldest = (waiting: LinkedList<Place>, ms: number): boolean => {
+    const { first } = waiting;
+    if (first === undefined || performance.now() < first.since + ms) return false;
+    waiting.delete(first);
+    first.socket.destroy();
     return true;
   };
   server.maxConnections = maxConnections + SPARE;
@@ -33,25 +34,43 @@ export function boundConnections(server: Server, maxConnections: number): void {
     open++;
     if (open > maxConnections) void (evictOldest(silent, FULL_MS) || evictOldest(idle, FULL_MS));
     else if (silent.size >= MAX_SILENT) evictOldest(silent, HEAD_MS);
-    silent.set(socket, performance.now());
+    const place = new Place(socket);
+    places.set(socket, place);
+    silent.add(place);
     socket.once('close', () => {
       open--;
-      silent.delete(socket);
-      idle.delete(socket);
+      place.leave();
     });
   });
   // One function for all responses, and no wrapper that would remove it: a response closes once.
   const closed = function (this: ServerResponse): void {
     const { socket } = this.req;
-    if (!socket.destroyed) idle.set(socket, performance.now());
+    const place = places.get(socket);
+    if (place === undefined || socket.destroyed) return;
+    place.since = performance.now();
+    idle.add(place);
   };
   server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
-    if (silent.size > 0) silent.delete(socket);
-    idle.delete(socket);
+    places.get(socket)?.leave();
     response.on('close', closed);
   });
-  server.on('upgrade', ({ socket }: IncomingMessage) => {
-    silent.delete(socket);
-    idle.delete(socket);
-  });
+  server.on('upgrade', ({ socket }: IncomingMessage) => places.get(socket)?.leave());
+}
+
+/** A connection, in the list of those with which it waits. */
+class Place implements Linked<Place> {
+  list: LinkedList<Place> | undefined;
+  previous: Place | undefined;
+  next: Place | undefined;
+  readonly socket: Socket;
+  /** When it began to wait, milliseconds. */
+  since = performance.now();
+
+  constructor(socket: Socket) {
+    this.socket = socket;
+  }
+
+  leave(): void {
+    this.list?.delete(this);
+  }
 }

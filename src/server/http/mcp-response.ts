@@ -6,6 +6,7 @@
  */
 import type { ServerResponse } from 'node:http';
 import { Deadlines } from '../../base/deadlines.ts';
+import { type Linked, LinkedList } from '../../base/linked-list.ts';
 import type { Exchange } from '../../mcp-endpoint/served-request.ts';
 import { SAFE_HEADERS } from '../../transport/http/http-exchange.ts';
 
@@ -153,7 +154,7 @@ export class McpEventStream {
  */
 export class WaitingResponses {
   #replied: McpResponse[] = [];
-  readonly #responses = new Set<McpResponse>();
+  readonly #responses = new LinkedList<McpResponse>();
   readonly #deadlines = new Deadlines<McpResponse>(
     () => this.#responses,
     (response) => response.start(),
@@ -187,7 +188,10 @@ export class WaitingResponses {
 }
 
 /** The response of one POST. */
-export class McpResponse implements Exchange {
+export class McpResponse implements Exchange, Linked<McpResponse> {
+  list: LinkedList<McpResponse> | undefined;
+  previous: McpResponse | undefined;
+  next: McpResponse | undefined;
   readonly #response: ServerResponse;
   readonly #headers: readonly string[];
   readonly #events: McpEventStream | undefined;
