@@ -19,7 +19,7 @@ import { type Authenticator, restricted } from '../session/auth.ts';
 import { StorageShares } from '../session/storage-shares.ts';
 import type { TrafficShares } from '../session/traffic-shares.ts';
 import { builtinPlugins } from './builtin-plugins.ts';
-import { DeferredAudit } from './deferred-audit.ts';
+import { auditOf, DAY_MS, type DeferredAudit } from './deferred-audit.ts';
 import { reportDamage } from './journal-damage.ts';
 
 export interface AssembleOptions {
@@ -76,9 +76,7 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
     const shares = journalShares(config);
     const journal = await openJournal(config, shares, log, (session) => running?.has(session) ?? true);
     closing.push(() => journal.close());
-    const audit = config.audit.enabled
-      ? new DeferredAudit({ ...config.audit, retainMs: config.audit.retainDays * DAY_MS }, log)
-      : undefined;
+    const audit = auditOf(config, log);
     closing.push(() => audit?.close());
     const host = createHost({
       hostId,
@@ -169,7 +167,6 @@ export async function loadPlugins({ plugins }: HostConfig, closing: (() => unkno
 
 /** The form of a host's session ids. A journal may contain streams of other owners, which the host must not drop. */
 const HOST_SESSION = /^[0-9a-f]{32}$/;
-const DAY_MS = 86_400_000;
 
 const journalShares = ({ journal }: HostConfig): JournalShares =>
   new JournalShares({

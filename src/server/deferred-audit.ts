@@ -1,11 +1,13 @@
 /**
  * The audit of a host whose first handshake may arrive before the writer is loaded: records are buffered until the
- * writer is open. Made by `assemble.ts` for every host with an audit; a host that has time calls `open`.
+ * writer is open. Made by `assemble.ts` for every host with an audit, and by `control-assembly.ts` for servers of sessions without
+ * such a host; a host that has time calls `open`.
  *
  * Loading the writer costs as much as starting the rest of a small host, because it hashes and locks.
  */
 
 import type { Log } from '../base/log.ts';
+import type { HostConfig } from '../config/config.ts';
 import type { Audit, AuditHealth, AuditOptions, AuditRecord } from '../host/audit/audit.ts';
 import type { AuditSink } from '../host/host.ts';
 
@@ -14,6 +16,12 @@ const LOAD_AFTER_MS = 100;
 
 /** Records buffered while the writer is loaded; further ones are dropped. */
 const MAX_BUFFERED = 8_192;
+
+export const DAY_MS = 86_400_000;
+
+/** The audit of a configuration; undefined where it has none. */
+export const auditOf = ({ audit }: HostConfig, log: Log): DeferredAudit | undefined =>
+  audit.enabled ? new DeferredAudit({ ...audit, retainMs: audit.retainDays * DAY_MS }, log) : undefined;
 
 export class DeferredAudit implements AuditSink {
   readonly #options: AuditOptions;

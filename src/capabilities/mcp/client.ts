@@ -325,6 +325,6 @@ function accepted<Reply extends { readonly error?: string; readonly refusal?: Re
 }
 
 function refused({ error = '', refusal }: { readonly error?: string; readonly refusal?: Refusal }): HandfastError {
-  const { code = 'mcp.refused', message = error, detail = {} } = refusal ?? {};
-  return new HandfastError(code, message || 'the host refused it', { detail, capability: 'mcp' });
+  const { code = 'mcp.refused', message = error, detail = {}, retryable = false } = refusal ?? {};
+  return new HandfastError(code, message || 'the host refused it', { detail, capability: 'mcp', retryable });
 }

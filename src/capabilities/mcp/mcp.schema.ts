@@ -28,6 +28,7 @@ const Refusal = shape('Why the host refused a request.', {
   code: text('E.g. mcp_server_not_found.'),
   message: text('For people.'),
   detail: may(anyObject('By code.')),
+  retryable: may(flag('The same request may succeed later.')),
 });
 const refusal = may(Refusal);
 

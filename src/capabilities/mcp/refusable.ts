@@ -11,7 +11,7 @@ export async function refusable<Empty extends object, Reply extends object>(
     return await run();
   } catch (error) {
     if (!(error instanceof HandfastError)) throw error;
-    const { code, message, detail } = error;
-    return { ...empty, error: `${code}: ${message}`, refusal: { code, message, detail } };
+    const { code, message, detail, retryable } = error;
+    return { ...empty, error: `${code}: ${message}`, refusal: { code, message, detail, retryable } };
   }
 }

@@ -14,6 +14,7 @@ import type { Handled } from '../../control/contract/handlers.ts';
 import { type ControlServer, type ControlServerOptions, createControlServer } from '../../control/control-server.ts';
 import type { OpenMcpServer } from '../../control/rounds/mcp-tools.ts';
 import { SERVER_STREAM } from '../../control/sessions/log/server-events.ts';
+import type { AuditSink } from '../../host/host.ts';
 import { type HostSlots, hostSlots } from '../../host/host-limits.ts';
 import { sqliteJournal } from '../../journal/sqlite/sqlite.ts';
 import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL } from '../../session/auth.ts';
@@ -25,6 +26,7 @@ import type { StorageShares } from '../../session/storage-shares.ts';
 import type { TrafficShares } from '../../session/traffic-shares.ts';
 import type { TrustStore } from '../../trust/store.ts';
 import { fail } from '../../wire/errors.ts';
+import { auditOf } from '../deferred-audit.ts';
 import { reportDamage } from '../journal-damage.ts';
 import { pathGuard } from '../protected-paths.ts';
 import { checkApprovalRules } from './approval-rules.ts';
@@ -86,6 +88,8 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
   const owners = auth ?? createAuthenticator(config.auth.grants);
   await checkApprovalRules(config);
   const home = control.dataDir ?? config.home;
+  // A server with a host of its own has that host's.
+  const audit = options.workspaceHost === undefined ? auditOf(config, log) : undefined;
   const file = join(home, 'sessions.journal.db');
   const journal = await sqliteJournal({
     file,
@@ -101,7 +105,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
     const server = await createControlServer({
       home,
       journal,
-      openEnvironment: openEnvironment(config, { ...options, guard, slots, editors }),
+      openEnvironment: openEnvironment(config, { ...options, guard, slots, editors }, audit),
       editors,
       openMcpServer: mcpConnector(config, slots),
       handlers: options.handlers,
@@ -150,7 +154,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
       env: options.env,
       log,
     });
-    void server.rpc.stopped.then(() => journal.close());
+    void server.rpc.stopped.then(() => Promise.all([journal.close(), audit?.close()]));
     return server;
   } catch (error) {
     await journal.close();
@@ -162,12 +166,13 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
 function openEnvironment(
   config: HostConfig,
   { log, workspaceHost, slots, guard, auth, editors }: ControlAssemblyOptions,
+  audit: AuditSink | undefined,
 ): ControlServerOptions['openEnvironment'] {
   let open: ControlServerOptions['openEnvironment'] | undefined;
   return async (key) => {
     await config.trust?.confirm();
     const { sessionEnvironments } = await import('./session-environments.ts');
-    open ??= sessionEnvironments({ config, log, workspaceHost, slots, guard, auth, editors });
+    open ??= sessionEnvironments({ config, log, workspaceHost, slots, guard, auth, editors, audit });
     return open(key);
   };
 }

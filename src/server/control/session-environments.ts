@@ -42,6 +42,8 @@ export interface SessionEnvironmentsOptions {
   /** For a host at an address: this process's token for it. */
   readonly token?: string;
   readonly log: Log;
+  /** What requests are recorded in where no host runs already. */
+  readonly audit?: AuditSink | undefined;
   /** The editors in which sessions are open. Default: none. */
   readonly editors?: Editors;
   /** What the tools of restricted principals do not touch. */
@@ -93,7 +95,7 @@ export function sessionEnvironments(
       slots,
       pathGuard: options.guard,
       editors: options.editors,
-      audit: running?.audit,
+      audit: running?.audit ?? options.audit,
       log,
     });
     await host.start();

@@ -248,43 +248,48 @@ test('a client that takes a request and does not come back is detached, and the 
   assert.match(JSON.stringify(editor.told('tool_call_update')), /the editor has disconnected/);
 });
 
-test('the audit says what the editor did: in the folder of the server and in another one, and not for what the disk gave', async (t) => {
-  const user = new User();
-  t.after(() => user.leave());
-  await user.up();
-  const other = join(user.folder, 'other');
-  mkdirSync(other);
-  const { serve } = terminals(t);
-  for (const project of [user.cwd, other]) {
-    writeFileSync(join(project, 'notes.txt'), 'one\n');
-    writeFileSync(join(project, 'saved.txt'), 'two\n');
-    const buffers = new Map([[join(project, 'notes.txt'), 'unsaved\n']]);
-    const capabilities = { fs: { readTextFile: true, writeTextFile: true }, terminal: true };
-    const answers = { buffers, serve, capabilities, permission: () => choose('once') };
-    const editor = await startEditor(t, { home: user.home, project }, answers);
-    const session = await editor.open(project);
-    await editor.prompt(session, 'read notes.txt then read saved.txt then write "x" to new.txt then run cat notes.txt');
-    assert.equal(await editor.quit(), 0);
-  }
-  const calls = ['read_file', 'read_file', 'write_file', 'shell'];
-  const by = ['editor', null, 'editor', 'editor'];
-  for (const until = Date.now() + 60_000; ; ) {
-    const { stdout } = await user.run(['audit', 'ls', '--json']);
-    const lines = stdout
-      .split('\n')
-      .filter((line) => line !== '')
-      .map((line) => JSON.parse(line) as { tool?: string; by?: string })
-      .filter(({ tool }) => tool !== undefined);
-    // A line is written behind the reply.
-    if (lines.length < 2 * calls.length && Date.now() < until) continue;
-    assert.deepEqual(
-      lines.map(({ tool }) => tool),
-      [...calls, ...calls],
-    );
-    assert.deepEqual(
-      lines.map((line) => line.by ?? null),
-      [...by, ...by],
-    );
-    break;
-  }
-});
+for (const server of ['the server that runs', 'a server of its own']) {
+  test(`the audit of ${server} says what the editor did: in its folder and in another one, and not for what the disk gave`, async (t) => {
+    const user = new User();
+    t.after(() => user.leave());
+    if (server === 'the server that runs') await user.up();
+    const other = join(user.folder, 'other');
+    mkdirSync(other);
+    const { serve } = terminals(t);
+    for (const project of [user.cwd, other]) {
+      writeFileSync(join(project, 'notes.txt'), 'one\n');
+      writeFileSync(join(project, 'saved.txt'), 'two\n');
+      const buffers = new Map([[join(project, 'notes.txt'), 'unsaved\n']]);
+      const capabilities = { fs: { readTextFile: true, writeTextFile: true }, terminal: true };
+      const answers = { buffers, serve, capabilities, permission: () => choose('once') };
+      const editor = await startEditor(t, { home: user.home, project }, answers);
+      const session = await editor.open(project);
+      await editor.prompt(
+        session,
+        'read notes.txt then read saved.txt then write "x" to new.txt then run cat notes.txt',
+      );
+      assert.equal(await editor.quit(), 0);
+    }
+    const calls = ['read_file', 'read_file', 'write_file', 'shell'];
+    const by = ['editor', null, 'editor', 'editor'];
+    for (const until = Date.now() + 60_000; ; ) {
+      const { stdout } = await user.run(['audit', 'ls', '--json']);
+      const lines = stdout
+        .split('\n')
+        .filter((line) => line !== '')
+        .map((line) => JSON.parse(line) as { tool?: string; by?: string })
+        .filter(({ tool }) => tool !== undefined);
+      // A line is written behind the reply.
+      if (lines.length < 2 * calls.length && Date.now() < until) continue;
+      assert.deepEqual(
+        lines.map(({ tool }) => tool),
+        [...calls, ...calls],
+      );
+      assert.deepEqual(
+        lines.map((line) => line.by ?? null),
+        [...by, ...by],
+      );
+      break;
+    }
+  });
+}

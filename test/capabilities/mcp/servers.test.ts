@@ -187,7 +187,8 @@ test('servers are added over the wire only where granted, for that session, and 
   ];
   const host = await mcpHost(t, { principals, mcp: { register: [cmd.join(' ')] } });
   const user = await agentOf(t, host, { principal: 'user' });
-  assert.equal((await errorOf(user.mcp.register(config))).code, 'mcp.not_allowed');
+  const denied = await errorOf(user.mcp.register(config));
+  assert.deepEqual([denied.code, denied.retryable], ['mcp.not_allowed', false]);
   const granted = await agentOf(t, host, { principal: 'granted' });
   const others = ['sh -c true', `${oddCommand[0]} --eval x`, `${cmd.join(' ')} more`].map((line) => line.split(' '));
   for (const argv of others) {
@@ -205,7 +206,8 @@ test('servers are added over the wire only where granted, for that session, and 
   assert.equal((await errorOf(maker.mcp.register(loader))).code, 'tool_denied');
   assert.equal((await errorOf(maker.mcp.register({ ...config, server_id: 'out', cwd: '../..' }))).code, 'tool_denied');
   const dead = { cmd, server_id: 'dead', env: { START: 'crash' } };
-  assert.equal((await errorOf(maker.mcp.register(dead))).code, 'mcp_server_unavailable');
+  const refused = await errorOf(maker.mcp.register(dead));
+  assert.deepEqual([refused.code, refused.retryable], ['mcp_server_unavailable', true]);
   assert.deepEqual(
     (await maker.mcp.servers()).map(({ server_id }) => server_id),
     ['mine'],
