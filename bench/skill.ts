@@ -14,7 +14,6 @@ import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import type { Worker } from 'node:worker_threads';
@@ -35,7 +34,7 @@ const [END_TARGET, LATE_TARGET] = [10, 5];
 const LIMIT_SECONDS = 1;
 /** Between two runs of which each finds a place that waits. */
 const PAUSE_MS = 100;
-const RESOLUTION_MS = 1;
+const TICK_MS = 1;
 /** Longest wait for the end of a run. */
 const END_WAIT_MS = 30_000;
 
@@ -103,13 +102,29 @@ const watch = (child: Worker | ChildProcess): void =>
 subscribe('worker_threads', (message) => watch((message as { worker: Worker }).worker));
 subscribe('child_process', (message) => watch((message as { process: ChildProcess }).process));
 
-/** Most milliseconds that the event loop is late until the returned function is called. */
-function lateness(): () => number {
-  const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
-  delay.enable();
+interface Lateness {
+  /** Most milliseconds that a timer of the event loop was late. */
+  readonly late: number;
+  /** Most processor time of the loop's own thread between two ticks; what `late` has beyond it, it waited for a processor. */
+  readonly own: number;
+}
+
+/** Watches the event loop until the returned function is called. */
+function lateness(): () => Lateness {
+  let [late, own] = [0, 0];
+  let at = performance.now();
+  let used = process.threadCpuUsage();
+  const timer = setInterval(() => {
+    const spent = process.threadCpuUsage(used);
+    const now = performance.now();
+    late = Math.max(late, now - at - TICK_MS);
+    own = Math.max(own, (spent.user + spent.system) / 1000);
+    at = now;
+    used = process.threadCpuUsage();
+  }, TICK_MS);
   return () => {
-    delay.disable();
-    return Math.max(0, delay.max / 1e6 - RESOLUTION_MS);
+    clearInterval(timer);
+    return { late, own };
   };
 }
 
@@ -117,13 +132,17 @@ interface End {
   /** Milliseconds from the limit to the reply, and to the end of the thread or process. */
   readonly reply: number;
   readonly end: number;
-  /** Most milliseconds that the event loop was late, from the beginning until behind the end. */
-  readonly late: number;
+  /** Of the event loop, from the beginning until behind the end; and of as long a time without a run, before it. */
+  readonly during: Lateness;
+  readonly idle: Lateness;
 }
 
 async function endOf({ agent }: Site, name: string): Promise<End> {
   const { promise, resolve } = Promise.withResolvers<number>();
-  const late = lateness();
+  const without = lateness();
+  await pause(LIMIT_SECONDS * 1000 + PAUSE_MS);
+  const idle = without();
+  const during = lateness();
   const limitAt = performance.now() + LIMIT_SECONDS * 1000;
   ended = (at) => at >= limitAt && resolve(at);
   const code = await agent.skill.call(name, {}, { timeoutMs: END_WAIT_MS }).then(
@@ -136,7 +155,7 @@ async function endOf({ agent }: Site, name: string): Promise<End> {
   // The place that replaces it starts.
   await pause(PAUSE_MS);
   ended = undefined;
-  return { reply, end, late: late() };
+  return { reply, end, during: during(), idle };
 }
 
 const row = (name: string, text: string): void => console.log(`${name.padEnd(58)} ${text}`);
@@ -165,13 +184,6 @@ async function measure(tier: Tier): Promise<void> {
     `${ms(cold[0] as number)}, ${ms(median(cold.slice(1)))}`,
   );
   const site = await siteOf(tier);
-  const idle: number[] = [];
-  for (let round = 0; round < ENDS; round++) {
-    const late = lateness();
-    await pause(LIMIT_SECONDS * 1000);
-    idle.push(late());
-  }
-  row(`${tier}: the host's loop late without a run`, `median ${ms(median(idle))}  most ${ms(Math.max(...idle))}`);
   const turns = Array.from({ length: tier === 'quickjs' ? RUNS : PROCESS_RUNS }, () => 'trivial');
   const calls = turns.map(() => 'calls');
   const target = WARM_TARGETS[tier];
@@ -190,17 +202,34 @@ async function measure(tier: Tier): Promise<void> {
   for (const name of ['loop', 'native']) {
     const ends: End[] = [];
     for (let round = 0; round < ENDS; round++) ends.push(await endOf(site, name));
-    const most = (what: keyof End): number => Math.max(...ends.map((each) => each[what]));
-    const middle = (what: keyof End): number => median(ends.map((each) => each[what]));
-    const what = name === 'loop' ? 'an endless loop' : 'an endless loop in native code';
-    row(`${tier}: ${what}: reply behind its limit`, `median ${ms(middle('reply'))}  most ${ms(most('reply'))}`);
+    const most = (of: (end: End) => number): number => Math.max(...ends.map(of));
+    const both = (of: (end: End) => number): string => `median ${ms(median(ends.map(of)))}  most ${ms(most(of))}`;
+    const what = `${tier}: ${name === 'loop' ? 'an endless loop' : 'an endless loop in native code'}`;
     row(
-      `${tier}: ${what}: thread or process ended`,
-      `median ${ms(middle('end'))}  most ${ms(most('end'))}${verdict(most('end'), END_TARGET)}`,
+      `${what}: reply behind its limit`,
+      both(({ reply }) => reply),
     );
     row(
-      `${tier}: ${what}: the host's loop late by`,
-      `median ${ms(middle('late'))}  most ${ms(most('late'))}${verdict(most('late'), LATE_TARGET)}`,
+      `${what}: thread or process ended`,
+      `${both(({ end }) => end)}${verdict(
+        most(({ end }) => end),
+        END_TARGET,
+      )}`,
+    );
+    row(
+      `${what}: the host's loop late by`,
+      `${both(({ during }) => during.late)}${verdict(
+        most(({ during }) => during.late),
+        LATE_TARGET,
+      )}`,
+    );
+    row(
+      '  of it the processor time of the loop itself',
+      both(({ during }) => during.own),
+    );
+    row(
+      '  late without a run, in the same rounds',
+      both(({ idle }) => idle.late),
     );
   }
   await site.close();

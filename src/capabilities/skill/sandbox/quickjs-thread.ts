@@ -7,9 +7,11 @@
  */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { setPriority } from 'node:os';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { QuickJSContext, QuickJSHandle, QuickJSRuntime } from 'quickjs-emscripten';
 import { inside, type ToInside } from './inside.ts';
+import { SANDBOX_PRIORITY } from './sandbox.ts';
 
 /** What the thread is given. */
 export interface ThreadData {
@@ -242,6 +244,8 @@ function resolved(from: string, name: string): string {
 }
 
 async function serve(): Promise<void> {
+  // On Linux, of this thread alone.
+  if (process.platform === 'linux') setPriority(0, SANDBOX_PRIORITY);
   let engine: Awaited<ReturnType<typeof loadEngine>>;
   try {
     engine = await loadEngine();

@@ -117,8 +117,14 @@ export class QuickJs implements Sandbox {
     const { warm } = this.#options;
     if (this.#closed || warm === 0 || !thread.isUsable) void thread.end();
     else this.#rest(thread);
-    // Those that replace it are warm when the next skill comes.
-    while (!this.#closed && this.#idle.length + this.#running < warm) this.#rest(this.#start());
+    if (this.#idle.length + this.#running < warm) setImmediate(() => this.#fill());
+  }
+
+  /** Starts those that replace others, so that they are warm when the next skill comes: one in a turn of the host's loop. */
+  #fill(): void {
+    if (this.#closed || this.#idle.length + this.#running >= this.#options.warm) return;
+    this.#rest(this.#start());
+    setImmediate(() => this.#fill());
   }
 
   #rest(thread: Thread): void {

@@ -7,6 +7,9 @@ import type { Conversation } from './conversation.ts';
 /** `quickjs`: an interpreter in a thread. `process`: a process of Node. `bubblewrap`: that process in a view of its own. */
 export type Tier = 'quickjs' | 'process' | 'bubblewrap';
 
+/** Niceness of what runs skills: the thread of the host comes first on a processor that both want, also while a sandbox starts. */
+export const SANDBOX_PRIORITY = 5;
+
 /** A skill that is to run. */
 export interface Job {
   /** Texts by path. */
