@@ -106,6 +106,7 @@ export const ChainProblem = shape('Something wrong in a chain.', {
   message: text('For people.'),
   node_id: text('The node; empty: the chain itself.'),
   field: text('The member of the node, as a path: `input_map.text`. Empty: the node itself.'),
+  index: mayInteger('The place of the node in the list of nodes, from 0.'),
 });
 
 export const ChainError = shape('Why a run failed.', {
@@ -179,6 +180,8 @@ export const Sample = shape('What a node would get in a dry run.', {
   input: may(anyObject('Its input.')),
   condition: may(orNull(flag('What its condition is; null: it has none.'))),
   output: may(unknown({ description: 'The sample, or what the node computes.' })),
+  items: mayInteger('Of a map: how many items there are.'),
+  error: mayText('Why it failed.'),
 });
 
 export type Budget = Static<typeof Budget>;

@@ -76,6 +76,8 @@ export interface Problem {
   readonly node_id: string;
   /** The member of the node: `input_map.text`, `after[2]`. `''`: the node itself. */
   readonly field: string;
+  /** The number of the node; undefined: it is about the chain itself. */
+  readonly index?: number;
 }
 
 export type ProblemCode =
@@ -122,4 +124,21 @@ export function gathered(
 ): unknown {
   const found = predecessors.map((index) => outputs.get((graph.nodes[index] as GraphNode).node.node_id) ?? null);
   return node.kind === 'reduce' && found.length === 1 ? found[0] : found;
+}
+
+/**
+ * The output of a run. Of a walk that of the node that ended last; of a graph that of its one last node, or those of several by
+ * node, as far as they have one.
+ * @param last the node that ended last
+ */
+export function finalOutput(
+  { mode, sinks, nodes }: ChainGraph,
+  outputs: ReadonlyMap<string, unknown>,
+  last: number | undefined,
+): unknown {
+  const idOf = (index: number): string => (nodes[index] as GraphNode).node.node_id;
+  if (mode === 'walk') return last === undefined ? null : (outputs.get(idOf(last)) ?? null);
+  const ids = sinks.map(idOf);
+  if (ids.length === 1) return outputs.get(ids[0] as string) ?? null;
+  return Object.fromEntries(ids.filter((id) => outputs.has(id)).map((id) => [id, outputs.get(id)]));
 }

@@ -6,10 +6,27 @@ const MAX_PROBLEMS = 100;
 
 export class Problems {
   readonly list: Problem[] = [];
+  /** The place of each node in the list as it was given: what is no node has none. */
+  readonly places: number[] = [];
 
-  /** Adds one, unless there are too many already. */
-  add(code: ProblemCode, message: string, nodeId = '', field = ''): void {
-    if (this.list.length < MAX_PROBLEMS) this.list.push({ code, message, node_id: nodeId, field });
+  /** Adds one of the chain itself, unless there are too many already. */
+  add(code: ProblemCode, message: string, field = ''): void {
+    this.#push({ code, message, node_id: '', field });
+  }
+
+  /** Adds one of a node. */
+  addAt(
+    index: number,
+    { node_id: id }: { readonly node_id: string },
+    code: ProblemCode,
+    message: string,
+    field = '',
+  ): void {
+    this.#push({ code, message, node_id: id, field, index: this.places[index] ?? index });
+  }
+
+  #push(problem: Problem): void {
+    if (this.list.length < MAX_PROBLEMS) this.list.push(problem);
   }
 }
 

@@ -45,8 +45,10 @@ export function readChain(raw: RawChain, options: ReadOptions = {}): ChainReadin
   const nodes = readNodes(raw.nodes, limits, problems);
   if (nodes === undefined) return refused();
   const indexOf = new Map<string, number>();
-  for (const [index, { node_id: id }] of nodes.entries()) {
-    if (indexOf.has(id)) problems.add('duplicate_node', `there are several nodes ${quoted(id)}`, id, 'node_id');
+  for (const [index, node] of nodes.entries()) {
+    const { node_id: id } = node;
+    if (indexOf.has(id))
+      problems.addAt(index, node, 'duplicate_node', `there are several nodes ${quoted(id)}`, 'node_id');
     else indexOf.set(id, index);
   }
   checkReferences(nodes, indexOf, problems);
@@ -65,31 +67,32 @@ function readNodes(raw: unknown, { maxNodes }: ChainLimits, problems: Problems):
     problems.add(
       'bad_node',
       `expected a list of nodes, got ${raw === undefined ? 'nothing' : valueKind(raw)}`,
-      '',
       'nodes',
     );
     return undefined;
   }
   if (raw.length > maxNodes) {
-    problems.add('too_large', `a chain has at most ${maxNodes} nodes, got ${raw.length}`, '', 'nodes');
+    problems.add('too_large', `a chain has at most ${maxNodes} nodes, got ${raw.length}`, 'nodes');
     return undefined;
   }
-  if (raw.length === 0) problems.add('bad_entry', 'the chain has no nodes', '', 'nodes');
+  if (raw.length === 0) problems.add('bad_entry', 'the chain has no nodes', 'nodes');
   const nodes: ChainNode[] = [];
   for (const [index, node] of raw.entries()) {
     const place = `nodes[${index}]`;
     if (!isObject(node)) {
-      problems.add('bad_node', `expected an object, got ${valueKind(node)}`, '', place);
+      problems.add('bad_node', `expected an object, got ${valueKind(node)}`, place);
       continue;
     }
     const wrongId = idProblem(node.node_id);
     if (wrongId !== undefined) {
-      problems.add('bad_node', `node_id: ${wrongId}`, '', `${place}.node_id`);
+      problems.add('bad_node', `node_id: ${wrongId}`, `${place}.node_id`);
       continue;
     }
-    const { node_id: id } = node as { node_id: string };
-    for (const { field, message } of memberProblems(node)) problems.add('bad_node', message, id, field);
-    nodes.push(withoutNulls(node) as ChainNode);
+    const clean = withoutNulls(node) as ChainNode;
+    problems.places.push(index);
+    for (const { field, message } of memberProblems(node))
+      problems.addAt(nodes.length, clean, 'bad_node', message, field);
+    nodes.push(clean);
   }
   return nodes;
 }
@@ -113,13 +116,13 @@ function* referencesOf(node: ChainNode): Generator<readonly [field: string, id: 
 }
 
 function checkReferences(nodes: readonly ChainNode[], indexOf: ReadonlyMap<string, number>, problems: Problems): void {
-  for (const node of nodes) {
+  for (const [at, node] of nodes.entries()) {
     for (const [field, id] of referencesOf(node)) {
       const index = indexOf.get(id);
       if (index === undefined) {
-        problems.add('unknown_node', `there is no node ${quoted(id)}${nearest(id, indexOf)}`, node.node_id, field);
+        problems.addAt(at, node, 'unknown_node', `there is no node ${quoted(id)}${nearest(id, indexOf)}`, field);
       } else if (field === 'map_node' && (nodes[index] as ChainNode).kind === 'branch') {
-        problems.add('bad_node', `${quoted(id)} is a branch, which has no output`, node.node_id, field);
+        problems.addAt(at, node, 'bad_node', `${quoted(id)} is a branch, which has no output`, field);
       }
     }
   }
@@ -142,7 +145,7 @@ function readEntry(raw: unknown, indexOf: ReadonlyMap<string, number>, problems:
       typeof raw === 'string'
         ? `there is no node ${quoted(raw)}${nearest(raw, indexOf)}`
         : `expected a text, got ${valueKind(raw)}`;
-    problems.add('bad_entry', message, '', 'entry_node');
+    problems.add('bad_entry', message, 'entry_node');
   }
   return index;
 }
@@ -153,11 +156,11 @@ function compileAll(
   problems: Problems,
 ): readonly Compiled[] {
   const conditions = new ConditionCompiler(indexOf.keys());
-  return nodes.map((node): Compiled => {
+  return nodes.map((node, index): Compiled => {
     const expression = (value: unknown, field: string): Expression => {
       const compiled = compileExpression(value);
       if (typeof compiled !== 'string') return compiled;
-      problems.add('bad_expression', compiled, node.node_id, field);
+      problems.addAt(index, node, 'bad_expression', compiled, field);
       return { kind: 'literal', value: null };
     };
     const fields = isObject(node.input_map) ? Object.entries(node.input_map) : [];
@@ -167,7 +170,7 @@ function compileAll(
         : { kind: 'map', fields: fields.map(([field, value]) => [field, expression(value, `input_map.${field}`)]) };
     const said = typeof node.condition === 'string' ? node.condition.trim() : '';
     const condition = said === '' ? undefined : conditions.compile(said);
-    if (typeof condition === 'string') problems.add('bad_expression', condition, node.node_id, 'condition');
+    if (typeof condition === 'string') problems.addAt(index, node, 'bad_expression', condition, 'condition');
     return {
       input,
       condition: typeof condition === 'string' ? undefined : condition,

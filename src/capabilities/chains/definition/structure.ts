@@ -149,8 +149,8 @@ function reportCycles(
     looped.push(...component);
     const path = cycleThrough(first, new Set(component), next).map((at) => (nodes[at] as ChainNode).node_id);
     const shown = path.length > MAX_NAMED ? [...path.slice(0, MAX_NAMED), `… (${path.length} nodes)`] : path;
-    const { node_id: id } = nodes[first] as ChainNode;
-    problems.add('chain_cycle', `the chain has a cycle: ${[...shown, id].join(' → ')}`, id);
+    const node = nodes[first] as ChainNode;
+    problems.addAt(first, node, 'chain_cycle', `the chain has a cycle: ${[...shown, node.node_id].join(' → ')}`);
   }
   return looped;
 }
@@ -232,8 +232,8 @@ function reportUnreached(
   const flowing = new Set(from);
   // From what a map runs for its items nothing leads on, but for what that runs in turn.
   const found = reached(from, (at) => (flowing.has(at) ? steps(at) : calledBy(links[at] as Links)));
-  for (const [index, { node_id: id }] of nodes.entries()) {
-    if (!found.has(index)) problems.add('unreachable_node', `nothing leads to ${quoted(id)}`, id);
+  for (const [index, node] of nodes.entries()) {
+    if (!found.has(index)) problems.addAt(index, node, 'unreachable_node', `nothing leads to ${quoted(node.node_id)}`);
   }
 }
 
@@ -250,7 +250,7 @@ function reportAfterCalled(
       const message = scheduled.has(index)
         ? `${quoted(id)} runs only for a map or to compensate`
         : 'a node that runs only for a map or to compensate waits for none';
-      problems.add('bad_node', message, node.node_id, `after[${at}]`);
+      problems.addAt(index, node, 'bad_node', message, `after[${at}]`);
     }
   }
 }

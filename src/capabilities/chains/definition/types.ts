@@ -37,35 +37,35 @@ export function typeProblems(graph: ChainGraph, known: KnownSchemas, problems: P
     return index === undefined ? undefined : outputSchema(graph, graph.nodes[index] as GraphNode, known);
   };
   for (const each of graph.nodes) {
-    const { node, input } = each;
-    const id = node.node_id;
+    const { node, input, index } = each;
+    const wrong = (message: string, field: string): void => problems.addAt(index, node, 'bad_type', message, field);
     for (const [field, expression] of expressionsOf(each)) {
       const inside = insideOf(expression, outputOf);
-      if (inside !== undefined && 'missing' in inside) problems.add('bad_type', inside.missing, id, field);
+      if (inside !== undefined && 'missing' in inside) wrong(inside.missing, field);
     }
     const schema = known.input(node);
-    if (schema === null) problems.add('bad_node', `there is no ${node.kind} ${quoted(node.name ?? '')}`, id, 'name');
+    if (schema === null) {
+      problems.addAt(index, node, 'bad_node', `there is no ${node.kind} ${quoted(node.name ?? '')}`, 'name');
+    }
     if (!schema) continue;
-    // An item of a map has its input from the map.
-    if (input.kind === 'input' && !each.scheduled && Object.keys(input.input).length === 0) continue;
-    if (input.kind === 'input')
-      checkValue(input.input, checkOf(schema), (message, at) => problems.add('bad_type', message, id, `input${at}`));
-    else {
-      checkFields(schema, new Map(input.fields), (message, field) => problems.add('bad_type', message, id, field));
-      for (const [field, expression] of input.fields) {
-        const wanted = ownSchema(schema.properties, field);
-        if (wanted === undefined) continue;
-        const place = `input_map.${field}`;
-        if (expression.kind === 'literal') {
-          checkValue(expression.value, checkOf(wanted), (message, at) =>
-            problems.add('bad_type', message, id, `${place}${at}`),
-          );
-          continue;
-        }
-        const inside = insideOf(expression, outputOf);
-        const clash = inside !== undefined && 'schema' in inside ? typeClash(inside.schema, wanted) : undefined;
-        if (clash !== undefined) problems.add('bad_type', clash, id, place);
+    if (input.kind === 'input') {
+      // An item of a map has its input from the map.
+      if (!each.scheduled && Object.keys(input.input).length === 0) continue;
+      checkValue(input.input, checkOf(schema), (message, at) => wrong(message, `input${at}`));
+      continue;
+    }
+    checkFields(schema, new Map(input.fields), wrong);
+    for (const [field, expression] of input.fields) {
+      const wanted = ownSchema(schema.properties, field);
+      if (wanted === undefined) continue;
+      const place = `input_map.${field}`;
+      if (expression.kind === 'literal') {
+        checkValue(expression.value, checkOf(wanted), (message, at) => wrong(message, `${place}${at}`));
+        continue;
       }
+      const inside = insideOf(expression, outputOf);
+      const clash = inside !== undefined && 'schema' in inside ? typeClash(inside.schema, wanted) : undefined;
+      if (clash !== undefined) wrong(clash, place);
     }
   }
 }

@@ -1,0 +1,170 @@
+/**
+ * A dry run: what each node of a chain would get, with sample outputs in place of those of nodes. Conditions, inputs, maps and
+ * reductions are evaluated as in a run; no node runs. Pure.
+ *
+ * Called by `chain dry-run` and by the plugin for `chain/check/req` with samples.
+ */
+import { HandfastError } from '../../../wire/errors.ts';
+import type { Sample } from '../chains.schema.ts';
+import { Context } from './context.ts';
+import { evaluate, itemsOf, reduced, test } from './expressions.ts';
+import { type ChainGraph, type EdgeKind, finalOutput, type GraphNode, gathered } from './graph.ts';
+
+export interface DryRunOptions {
+  /** The initial input. */
+  readonly input?: Readonly<Record<string, unknown>>;
+  /** Outputs by node; a node without one has the output null. */
+  readonly samples?: Readonly<Record<string, unknown>>;
+  /** Nodes that fail, to see what the chain does then. */
+  readonly failing?: ReadonlySet<string>;
+  /** Steps of each expression. */
+  readonly maxSteps?: number;
+}
+
+export interface DryRun {
+  /** One for each node, in the order of the definition. A node that only maps run has the input of the first item. */
+  readonly nodes: readonly Sample[];
+  /** Nodes in the order in which they would start. */
+  readonly order: readonly string[];
+  readonly outputs: Readonly<Record<string, unknown>>;
+  readonly final_output: unknown;
+  /** No node failed. */
+  readonly success: boolean;
+}
+
+/** What is found out about a node. */
+type Known = { -readonly [Key in keyof Sample]?: Sample[Key] };
+
+/** How a node ended, as far as edges are concerned. */
+type Ended = 'done' | 'skipped' | 'failed' | 'true' | 'false';
+
+/** Computes a chain. */
+export function dryRun(graph: ChainGraph, options: DryRunOptions = {}): DryRun {
+  return new Computation(graph, options).result();
+}
+
+class Computation {
+  readonly #graph: ChainGraph;
+  readonly #options: DryRunOptions;
+  readonly #outputs = new Map<string, unknown>();
+  readonly #samples = new Map<number, Sample>();
+  readonly #order: GraphNode[] = [];
+  /** Live edges that lead to a node. */
+  readonly #live: Int32Array;
+  readonly #context: Context;
+  #failed = false;
+  #aborted = false;
+
+  constructor(graph: ChainGraph, options: DryRunOptions) {
+    this.#graph = graph;
+    this.#options = options;
+    this.#live = new Int32Array(graph.nodes.length);
+    for (const index of graph.entries) this.#live[index] = 1;
+    this.#context = new Context({ input: options.input ?? {}, outputs: this.#outputs });
+  }
+
+  result(): DryRun {
+    // In this order the edges to a node are known when it is reached.
+    for (const index of this.#graph.order) {
+      if (this.#aborted) break;
+      if ((this.#live[index] as number) > 0) this.#run(this.#graph.nodes[index] as GraphNode);
+    }
+    const rest = this.#aborted ? 'cancelled' : 'skipped';
+    return {
+      nodes: this.#graph.nodes.map(
+        ({ index, node }) => this.#samples.get(index) ?? { node_id: node.node_id, state: rest },
+      ),
+      order: this.#order.map(({ node }) => node.node_id),
+      outputs: Object.fromEntries(this.#outputs),
+      final_output: this.#aborted ? null : finalOutput(this.#graph, this.#outputs, this.#order.at(-1)?.index),
+      success: !this.#failed,
+    };
+  }
+
+  #run(at: GraphNode): void {
+    this.#order.push(at);
+    const { node, index } = at;
+    const known: Known = {};
+    const ended = this.#attempt(at, known);
+    if (ended === 'failed') {
+      this.#failed = true;
+      this.#outputs.set(node.node_id, null);
+      this.#aborted = node.on_error !== 'skip' && at.errorNode === undefined;
+    }
+    const state = ended === 'failed' || ended === 'skipped' ? ended : 'done';
+    this.#samples.set(index, { node_id: node.node_id, state, ...known });
+    for (const { to, when } of at.edges) if (isLive(when, ended, at)) this.#live[to] = (this.#live[to] as number) + 1;
+  }
+
+  #attempt(at: GraphNode, known: Known): Ended {
+    const { node, condition } = at;
+    try {
+      if (condition !== undefined) known.condition = test(condition, this.#context);
+      if (node.kind === 'branch') return known.condition === false ? 'false' : 'true';
+      if (known.condition === false) return 'skipped';
+      if (this.#options.failing?.has(node.node_id) === true) throw new Failing('it is said to fail');
+      known.output = node.kind === 'map' ? this.#map(at, known) : this.#output(at, this.#context, known);
+      this.#outputs.set(node.node_id, known.output);
+      return 'done';
+    } catch (error) {
+      if (!(error instanceof HandfastError || error instanceof Failing)) throw error;
+      known.error = error.message;
+      return 'failed';
+    }
+  }
+
+  #output(at: GraphNode, context: Context, known: Known): unknown {
+    const { node, input, reduce } = at;
+    const { maxSteps } = this.#options;
+    const isMade = input.kind === 'map' || Object.keys(input.input).length > 0;
+    if (node.kind === 'gather' || node.kind === 'reduce') {
+      const together = isMade ? evaluate(input, context, maxSteps) : gathered(this.#graph, at, this.#outputs);
+      if (isMade) known.input = together as Readonly<Record<string, unknown>>;
+      return reduce === undefined ? together : reduced(reduce, together, context, maxSteps);
+    }
+    known.input = evaluate(input, context, maxSteps);
+    return this.#sampleOf(node.node_id);
+  }
+
+  #map(at: GraphNode, known: Known): unknown {
+    const body = this.#graph.nodes[at.mapNode as number] as GraphNode;
+    const items = at.items === undefined ? [] : itemsOf(at.items, this.#context, this.#options.maxSteps);
+    known.items = items.length;
+    const outputs = items.map((item, index) => this.#item(body, this.#context.forItem(item, index), item));
+    const { node_id: id } = at.node;
+    return this.#has(id) ? this.#sampleOf(id) : outputs;
+  }
+
+  /** The output of a node for an item. */
+  #item(body: GraphNode, context: Context, item: unknown): unknown {
+    const { node_id: id } = body.node;
+    const known: Known = {};
+    let output: unknown;
+    if (body.input.kind === 'input' && body.node.kind !== 'gather' && body.node.kind !== 'reduce') {
+      // Without an input map the item is the input.
+      known.input = { item };
+      output = this.#sampleOf(id);
+    } else output = this.#output(body, context, known);
+    if (!this.#samples.has(body.index)) this.#samples.set(body.index, { node_id: id, state: 'done', ...known, output });
+    this.#outputs.set(id, output);
+    return output;
+  }
+
+  #has(id: string): boolean {
+    return Object.hasOwn(this.#options.samples ?? {}, id);
+  }
+
+  #sampleOf(id: string): unknown {
+    return this.#has(id) ? this.#options.samples?.[id] : null;
+  }
+}
+
+/** A failure that was asked for. */
+class Failing extends Error {}
+
+/** Whether an edge from a node that ended so is live. */
+function isLive(when: EdgeKind, ended: Ended, { errorNode }: GraphNode): boolean {
+  if (when === 'error') return ended === 'failed';
+  if (when === 'true' || when === 'false') return ended === when;
+  return ended !== 'failed' || errorNode === undefined;
+}
