@@ -16,6 +16,7 @@ import type { EnvClient } from './capabilities/env/client.ts';
 import type { LearningClient } from './capabilities/learning/client.ts';
 import type { McpClient } from './capabilities/mcp/client.ts';
 import type { MemoryClient } from './capabilities/memory/client.ts';
+import type { MultiAgentClient } from './capabilities/multi_agent/client.ts';
 import type { PlanningClient } from './capabilities/planning/client.ts';
 import type { ProcClient } from './capabilities/proc/client.ts';
 import type { SkillClient } from './capabilities/skill/client.ts';
@@ -27,6 +28,7 @@ export interface CapabilityClients {
   readonly learning: LearningClient;
   readonly mcp: McpClient;
   readonly memory: MemoryClient;
+  readonly multi_agent: MultiAgentClient;
   readonly planning: PlanningClient;
   readonly proc: ProcClient;
   readonly skill: SkillClient;
@@ -128,6 +130,23 @@ export type {
   MemorySpace,
   MemoryStatsResp,
 } from './capabilities/memory/messages.ts';
+export {
+  MultiAgentClient,
+  RemoteSubagent,
+  type RemoteTask,
+  type SubagentNotice,
+  type SubagentOptions,
+  type SubagentOutcome,
+  type SubagentTaskOptions,
+} from './capabilities/multi_agent/client.ts';
+export type {
+  SubagentBudget,
+  SubagentKind,
+  SubagentMessage,
+  SubagentSummary,
+  SubagentUsage,
+  SubagentWork,
+} from './capabilities/multi_agent/multi_agent.schema.ts';
 export type { ClaimedTask, ClaimedTaskDeps } from './capabilities/planning/claimed-task.ts';
 export {
   type Board as PlanBoard,
@@ -186,6 +205,7 @@ export { type ToolCallReq, type ToolCallResp, toolCall, toolList } from './capab
 export type { Call, CallEvent, CallOptions, MethodCaller } from './connection/call.ts';
 export type { CallContext, NestedCallOptions, Principal, SessionView } from './host/context.ts';
 export {
+  type DelegatedSession,
   definePlugin,
   type Handler,
   handle,

@@ -25,7 +25,7 @@ export interface InProcessHost {
 /**
  * Connects to a host.
  *
- * @param address `http(s)://`, `ws(s)://`, `tcp://`, `unix://`, `stdio:COMMAND`, or a host of this process
+ * @param address `http(s)://`, `ws(s)://`, `tcp://`, `unix://`, `stdio:COMMAND`, `stdio:` for the host that started this process, or a host of this process
  * @throws unreachable, timeout, auth_failed, version_mismatch, no_caps, server_error, cancelled, usage
  *
  * @example

@@ -5,6 +5,23 @@ import './base/node-version.ts';
 export type { JsonSchema } from './base/json-schema.ts';
 export type { Log } from './base/log.ts';
 export { createLog, type LogLevel, type LogOptions, silentLog } from './base/log.ts';
+export type {
+  RunningSubagent,
+  SubagentBackend,
+  SubagentFacts,
+  SubagentHost,
+  SubagentProgress,
+  SubagentResult,
+  SubagentSpending,
+  SubagentTaskContext,
+} from './capabilities/multi_agent/backend.ts';
+export type { SubagentContext, SubagentFunction } from './capabilities/multi_agent/functions.ts';
+export type { SubagentMessage, SubagentWork } from './capabilities/multi_agent/multi_agent.schema.ts';
+export {
+  type MultiAgentPluginOptions,
+  multiAgentPlugin,
+  type SubagentKindOptions,
+} from './capabilities/multi_agent/plugin.ts';
 export type { ConfigDeps, ConfigTrust } from './config/config.ts';
 export {
   type ConfigProblem,

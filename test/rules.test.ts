@@ -86,7 +86,12 @@ const transports: ConcreteRule = {
   // A page has one transport.
   mayName: [...composers, /^src\/connect\.browser\.ts$/, /^src\/control-client\/connect-browser\.ts$/],
   // The agent picks a transport by the address it is given; what it does not use is never loaded.
-  mayNameLazily: [/^src\/agent\/addresses\.ts$/, /^src\/control-client\/connect\.ts$/],
+  // Subagents that are programs are children of the host and agents at once.
+  mayNameLazily: [
+    /^src\/agent\/addresses\.ts$/,
+    /^src\/control-client\/connect\.ts$/,
+    /^src\/capabilities\/multi_agent\/programs\.ts$/,
+  ],
 };
 
 const journals: ConcreteRule = {

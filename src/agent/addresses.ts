@@ -37,6 +37,7 @@ function lazily<T>(load: () => Promise<T>): () => Promise<T> {
 const http = lazily(() => import('../transport/http/http-client.ts'));
 const webSocket = lazily(() => import('../transport/websocket.ts'));
 const socket = lazily(() => import('../transport/socket.ts'));
+const stdio = lazily(() => import('../transport/stdio.ts'));
 const subprocess = lazily(() => import('../transport/subprocess.ts'));
 
 /** What an address may look like; for messages and help texts. */
@@ -46,7 +47,8 @@ export const ADDRESS_FORMS =
 /**
  * Parses an address. Throws `usage` for a form it does not know.
  *
- * `stdio:` starts the command as a child; a new child is a new host, so such links cannot be resumed.
+ * `stdio:` starts the command as a child; a new child is a new host, so such links cannot be resumed. Without a command it is
+ * the other end of this process's own pipes, as programs have it that a host starts as its subagents.
  */
 export function addressOf(address: string, options: DialOptions): Route {
   const { timeoutMs, maxMessageBytes } = options;
@@ -78,8 +80,10 @@ export function addressOf(address: string, options: DialOptions): Route {
       return {
         reconnects: false,
         dial: async () => {
+          const line = address.slice('stdio:'.length);
+          if (line.trim() === '') return (await stdio()).stdioLink({ maxMessageBytes });
           const { splitCommand, spawnLink } = await subprocess();
-          const [command = '', ...args] = splitCommand(address.slice('stdio:'.length));
+          const [command = '', ...args] = splitCommand(line);
           const { cwd, env, onStderr } = options;
           return spawnLink({ command, args, cwd, env, onStderr, maxMessageBytes });
         },

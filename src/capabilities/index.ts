@@ -8,6 +8,7 @@ import { env } from './env/capability.ts';
 import { learning } from './learning/capability.ts';
 import { mcp } from './mcp/capability.ts';
 import { memory } from './memory/capability.ts';
+import { multiAgent } from './multi_agent/capability.ts';
 import { planning } from './planning/capability.ts';
 import { proc } from './proc/capability.ts';
 import { skill } from './skill/capability.ts';
@@ -20,6 +21,7 @@ export const builtinCapabilities: readonly Capability[] = [
   learning,
   mcp,
   memory,
+  multiAgent,
   planning,
   proc,
   skill,

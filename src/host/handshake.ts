@@ -149,7 +149,9 @@ export class A2EHandshake implements Dialect {
       return this.#reject(gate, request, 'version_mismatch');
     const principal = host.authenticate(gate.link, request.auth_token ?? '');
     if (principal === undefined) return this.#authFailed(gate, request);
-    const extensions = isObject(request.extensions) ? request.extensions : {};
+    const extensions = { ...(isObject(request.extensions) && request.extensions) };
+    // Its principal has the name of another one, whose sessions and journals are not its own.
+    if (principal.subagent !== undefined) for (const name of OF_OWN_SESSIONS) delete extensions[name];
     const resume = extensions[EXTENSION_RESUME];
     if (isObject(resume) && typeof resume.session_id === 'string' && host.extensions.has(EXTENSION_RESUME)) {
       const session = host.find(resume.session_id);
@@ -307,6 +309,9 @@ const isEnabled = ({ enabled }: { readonly enabled?: boolean }): boolean => enab
 /** The `extensions` member of an answer: each agreed name, with nothing to say of it yet. */
 const agreedOn = (extensions: ReadonlySet<string>): Message =>
   Object.fromEntries([...extensions].map((name) => [name, {}]));
+
+/** Extensions that reach other sessions of a principal. */
+const OF_OWN_SESSIONS = [EXTENSION_RESUME, EXTENSION_JOURNAL] as const;
 
 /** Every extension this host knows. */
 const hostExtensions: ReadonlySet<string> = new Set([

@@ -35,6 +35,7 @@ import { type Incoming, shown } from '../wire/codec.ts';
 import { asError, type ErrorName, fail, HandfastError } from '../wire/errors.ts';
 import { HostCall } from './call.ts';
 import { capabilityOfType } from './capability-of-type.ts';
+import { Delegations } from './delegations.ts';
 import { A2EHandshake, type A2EHandshakeDeps, extensionsOf } from './handshake.ts';
 import type { Host, HostHealth, HostOptions } from './host-contract.ts';
 import { defaultHostLimits, type HostLimits, hostSlots } from './host-limits.ts';
@@ -79,6 +80,10 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   readonly #journalRoute: Route;
   readonly #plugins: Plugins;
   readonly #state: PluginState;
+  readonly #delegations = new Delegations({
+    current: (owner) => (this.auth.current === undefined ? owner : this.auth.current(owner.name)),
+    accept: (link, principal) => this.accept(link, principal),
+  });
   readonly #termsByKey = new Map<string, Terms>();
   /** The principals of links that need no token. */
   readonly #proven = new WeakMap<Link, Principal>();
@@ -143,6 +148,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       dataDir: options.dataDir,
       storage: options.storage,
       changed: this.#changed,
+      accept: (link, session) => this.#delegations.accept(link, session),
       openState: this.#state.open,
       sharedState: options.sharedState,
       loaded: (runtime) => this.#notifyLoaded(runtime),
@@ -225,7 +231,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   #rightsChanged(): void {
     this.traffic.rightsChanged((name) => this.auth.current?.(name));
     for (const session of [...this.#registry]) {
-      const principal = this.auth.current?.(session.principal.name);
+      const principal = this.#delegations.now(session.principal, this.auth.current?.(session.principal.name));
       if (principal === session.principal) continue;
       if (principal === undefined) {
         session.close('unauthorized', `${session.principal.name} is no longer configured`);
@@ -353,12 +359,13 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       throw fail('runtime_error', 'newId must give an id that is not empty and not in use');
     const session = this.#session({
       id,
-      agentId: request.agent_id ?? '',
+      agentId: this.#delegations.agentId(principal) ?? request.agent_id ?? '',
       principal,
       terms: this.#terms(granted, extensions),
     });
     this.#notifyOpened(session);
     this.#registry.add(session);
+    this.#delegations.opened(session);
     return session;
   }
 
@@ -453,7 +460,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     const route = this.#plugins.route(type);
     if (route !== undefined) {
       const { capability } = route.method;
-      if (session.terms.granted.has(capability)) return route;
+      if (session.terms.granted.has(capability)) return this.#delegations.refusal(session, type) ?? route;
       return new HandfastError('capability_missing', `capability ${capability} was not granted`, {
         detail: { type },
         capability,

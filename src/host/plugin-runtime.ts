@@ -12,10 +12,11 @@ import { sleep } from '../base/sleep.ts';
 import type { Principal, SessionView } from '../session/principal.ts';
 import { grantOf } from '../session/rights.ts';
 import type { StorageShares } from '../session/storage-shares.ts';
+import type { Link } from '../transport/link.ts';
 import { asError, fail, type HandfastError } from '../wire/errors.ts';
 import { checkPlugin } from './check-plugin.ts';
 import type { CallContext } from './context.ts';
-import type { Handler, Plugin, PluginContext } from './plugin.ts';
+import type { DelegatedSession, Handler, Plugin, PluginContext } from './plugin.ts';
 import type { SharedState } from './store/shared-state.ts';
 import type { PluginStore, StateDatabase } from './store/store.ts';
 
@@ -26,6 +27,8 @@ export interface RuntimeDeps {
   readonly log: Log;
   /** Folder below which each plugin has one of its own; undefined: one in the temporary folder, removed at the end. */
   readonly dataDir: string | undefined;
+  /** Accepts the link of a session that acts for a principal. */
+  accept(link: Link, session: DelegatedSession): void;
   /** Notifies the agents that a capability changed. */
   changed(capability: string, session: SessionView | undefined): void;
   /** What each principal may store; undefined: as much as its own limits say. */
@@ -195,6 +198,10 @@ export class PluginRuntime implements PluginContext {
 
   changed(session?: SessionView): void {
     this.#deps.changed(this.plugin.type, session);
+  }
+
+  accept(link: Link, session: DelegatedSession): void {
+    this.#deps.accept(link, session);
   }
 
   stored(principal: Pick<Principal, 'name' | 'limits'>, bytes?: number): number {

@@ -11,6 +11,7 @@ import type { Log } from '../base/log.ts';
 import { valueKind } from '../base/value-kind.ts';
 import type { CapabilityName } from '../protocol/a2e.ts';
 import type { Body, Method } from '../protocol/method.ts';
+import type { Link } from '../transport/link.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import { checkPlugin } from './check-plugin.ts';
 import type { CallContext, Principal, SessionView } from './context.ts';
@@ -76,6 +77,27 @@ export interface PluginContext {
    * handfast/capabilities get `capabilities/changed/push`.
    */
   changed(session?: SessionView): void;
+  /**
+   * Accepts a link whose agent acts for a principal. It can neither resume another session nor read journals.
+   * Throws `unauthorized` when its owner has no such rights to give.
+   */
+  accept(link: Link, session: DelegatedSession): void;
+}
+
+/** A session that acts for a principal with rights of its own: that of a subagent. */
+export interface DelegatedSession {
+  /** The id of its agent, whatever its handshake says. */
+  readonly agentId: string;
+  /** The principal it belongs to. */
+  readonly owner: Principal;
+  /**
+   * What it may do, by what its owner may do now: a new value with the owner's name and `subagent`. Undefined: it ends.
+   */
+  rights(owner: Principal): Principal | undefined;
+  /** Asked of each request before it runs: the error that refuses it, or undefined. */
+  admit?(type: string): HandfastError | undefined;
+  /** The handshake opened it. */
+  opened?(session: SessionView): void;
 }
 
 export type PluginFacts = Readonly<Record<string, unknown>>;

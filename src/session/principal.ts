@@ -88,6 +88,10 @@ export interface Grants {
 export interface Principal extends Grants {
   /** The token's name in the configuration; `local` when no token is configured. */
   readonly name: string;
+  /** Of the session of a subagent: the id of the subagent. It acts for the principal of this name, with fewer rights. */
+  readonly subagent?: string;
+  /** What this principal may use and call is limited to what this one may, whose own `within` holds as well. */
+  readonly within?: Principal;
 }
 
 /** How the host asks an agent. */

@@ -135,7 +135,8 @@ const answers: { readonly [A in Action]: (principal: Principal, object: Actions[
   operate: ({ fleet }) => fleet?.operate === true,
   work: ({ fleet }, { name, pool }) =>
     named(fleet?.worker, name) && (fleet?.pools === undefined || (pool !== undefined && named(fleet.pools, pool))),
-  observe: ({ observe, name }, owner) => observe === true || owner === name,
+  // A subagent has the name of its principal and not its rights over the sessions of it.
+  observe: ({ observe, name, subagent }, owner) => observe === true || (owner === name && subagent === undefined),
   administer: () => false,
 };
 
@@ -144,6 +145,7 @@ const NARROWED: ReadonlySet<Action> = new Set(['use', 'call']);
 
 /** True when the principal may do this. */
 export function may<A extends Action>(principal: Principal, action: A, ...[object]: ObjectOf<A>): boolean {
+  if (principal.within !== undefined && !may(principal.within, action, ...([object] as ObjectOf<A>))) return false;
   if (principal.admin === true && !NARROWED.has(action)) return true;
   return answers[action](principal, object as Actions[A]);
 }

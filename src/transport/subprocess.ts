@@ -25,6 +25,8 @@ export interface SpawnLinkOptions {
   readonly cwd?: string;
   /** Set in addition to this process's environment. */
   readonly env?: Readonly<Record<string, string>>;
+  /** False: `env` is the whole environment. Default true. */
+  readonly inherits?: boolean;
   /** Gets each line the child writes to its stderr, without its line break, cut at 4,096 characters. */
   readonly onStderr?: (line: string) => void;
   /** Longest message accepted, in bytes. Default 1 MiB. */
@@ -41,7 +43,8 @@ export interface SpawnLinkOptions {
  * @throws unreachable when the program cannot be started
  */
 export async function spawnLink(options: SpawnLinkOptions): Promise<Link> {
-  const { command, args = [], cwd, env, onStderr, maxMessageBytes, terminateMs = DEFAULT_TERMINATE_MS } = options;
+  const { command, args = [], cwd, onStderr, maxMessageBytes, terminateMs = DEFAULT_TERMINATE_MS } = options;
+  const env = options.inherits === false ? { ...options.env } : { ...process.env, ...options.env };
   const child = await started(command, args, cwd, env);
   const stderr = new StderrLines(child.stderr, onStderr);
   // A process the child started may leave its output open for ever.
@@ -68,10 +71,10 @@ async function started(
   command: string,
   args: readonly string[],
   cwd: string | undefined,
-  env: Readonly<Record<string, string>> | undefined,
+  env: NodeJS.ProcessEnv,
 ): Promise<Child> {
   try {
-    const child = startChild({ argv: [command, ...args], cwd, env: { ...process.env, ...env }, stdin: 'pipe' });
+    const child = startChild({ argv: [command, ...args], cwd, env, stdin: 'pipe' });
     await child.started;
     return child;
   } catch (error) {

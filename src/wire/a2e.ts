@@ -45,6 +45,11 @@ export function isVerbatim(text: unknown): text is string {
 /** Address of an error about something that was no request. */
 export const NO_REQUEST: Address = Object.freeze({ id: '', idText: '""' });
 
+/** Start of the types whose requests may come without an id. */
+const SUBAGENT = 'SUBAGENT_';
+/** Start of the ids that such requests get here; no id that is written starts with it. */
+const UNNAMED = 'unnamed ';
+
 /** True when a `cancel` has what its schema asks for. */
 const isCancel = ({ id, req_id, ts }: Message): boolean =>
   isId(id) && isId(req_id) && (ts === undefined || Number.isFinite(ts));
@@ -99,11 +104,13 @@ export class A2ECodec implements Codec {
     const { type, id, req_id, cursor } = message as Message;
     const ref = isId(req_id) ? req_id : undefined;
     const kind = kindOf(message as Message, ref);
+    // Requests of subagents may come without an id: they get one that never leaves this side.
+    const nameless = kind === 'request' && !isId(id) && id !== null && (type as string).startsWith(SUBAGENT);
     return {
       kind,
       type: kind === 'invalid' ? '' : (type as string),
-      id: typeof id === 'string' ? id : '',
-      idText: '',
+      id: nameless ? `${UNNAMED}${this.#count++}` : typeof id === 'string' ? id : '',
+      idText: nameless ? NO_REQUEST.idText : '',
       ref,
       message: message as Message,
       body: message,
@@ -206,7 +213,7 @@ export class A2ECodec implements Codec {
         a2e: VERSION,
         version: VERSION,
         ts: this.now() / 1000,
-        req_id: request.id,
+        req_id: request.idText === NO_REQUEST.idText ? '' : request.id,
       };
       if (cursor > 0) message.cursor = cursor;
       else if (message.cursor !== undefined) delete message.cursor;
@@ -289,8 +296,10 @@ function kindOf(message: Message, ref: string | undefined): IncomingKind {
     case 'shutdown':
       return 'notice';
   }
-  if (!type.startsWith('SUBAGENT_')) return 'request';
-  return type === 'SUBAGENT_EVENT' ? 'event' : /_\w+_RESP$/.test(type) ? 'reply' : 'request';
+  if (!type.startsWith(SUBAGENT)) return 'request';
+  // An event of a subagent mostly belongs to no request.
+  if (type === 'SUBAGENT_EVENT') return ref === undefined ? 'notice' : 'event';
+  return /_\w+_RESP$/.test(type) ? 'reply' : 'request';
 }
 
 const noMessage = (error: HandfastError, size: number): Incoming => ({

@@ -16,7 +16,7 @@ import { tokensSpent } from '../executors/usage.ts';
 import type { Dispatched } from '../messages/decoded.ts';
 import { type Body, resultMessage } from '../messages/encode.ts';
 import { repairPrompt } from '../phases/instruction.ts';
-import { Budget } from './budget.ts';
+import { Budget } from '../../base/budget.ts';
 import type { Facts } from './facts.ts';
 import type { WorkerJournal } from './journal.ts';
 import { LeaseRenewer } from './lease-renewer.ts';

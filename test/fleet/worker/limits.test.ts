@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import { processTimer } from '../../../src/base/timer-queue.ts';
 import { tokensSpent } from '../../../src/fleet/executors/usage.ts';
-import { Budget } from '../../../src/fleet/worker/budget.ts';
+import { Budget } from '../../../src/base/budget.ts';
 import { ClockSkew } from '../../../src/fleet/worker/clock-skew.ts';
 import { Clocks } from '../../../src/fleet/worker/clocks.ts';
 import { LeaseRenewer } from '../../../src/fleet/worker/lease-renewer.ts';

@@ -1,8 +1,8 @@
 /**
- * The tokens a task may spend. Counted live from what its executor reports; a task whose parent runs here uses a part of what
- * the parent has left, so that a job that hands out work does not spend more by it.
+ * What a task may spend, of one unit. Counted live from what the one who does it reports; a task whose parent runs here uses a
+ * part of what the parent has left, so that a job that hands out work does not spend more by it.
  *
- * Called by `task-run.ts` (tokens used) and `admission.ts` (slices of children).
+ * Used by workers of the fleet for their tasks, and by the capability multi_agent for subagents: tokens and cost.
  */
 
 /** Share of the budget at which notice is given, in percent. */
@@ -17,7 +17,7 @@ export interface BudgetEvents {
 }
 
 export class Budget {
-  /** Tokens; null = no limit. */
+  /** In the unit of the budget, as all amounts are; null = no limit. */
   readonly limit: number | null;
   readonly #parent: Budget | undefined;
   readonly #children = new Set<Budget>();
@@ -36,12 +36,12 @@ export class Budget {
     if (parent !== undefined) parent.#children.add(this);
   }
 
-  /** Tokens of this task alone. */
+  /** Spent by this task alone. */
   get own(): number {
     return this.#own;
   }
 
-  /** Tokens of this task and of all that took from it. */
+  /** Spent by this task and by all that took from it. */
   get total(): number {
     let sum = this.#own + this.#ofEnded;
     for (const child of this.#children) sum += child.total;

@@ -1,0 +1,18 @@
+/** The multi_agent capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
+import { defineCapability } from '../../packages/capability.ts';
+import { multiAgentOffer } from './offer.ts';
+import type { MultiAgentPluginOptions } from './plugin.ts';
+
+export const multiAgent = defineCapability({
+  name: 'multi_agent',
+  about: 'Subagents that agents make, give tasks to and wait for; only of kinds that are configured',
+  byDefault: true,
+  offer: multiAgentOffer,
+  plugin: async (options) => (await import('./plugin.ts')).multiAgentPlugin(options as MultiAgentPluginOptions),
+  client: async (agent) => new (await import('./client.ts')).MultiAgentClient(agent),
+  check(options) {
+    const { kinds = [] } = options as MultiAgentPluginOptions;
+    const names = kinds.map(({ name }) => name).join(', ');
+    return [{ status: 'ok', message: names === '' ? 'no kind of subagent is configured, so none can be made' : names }];
+  },
+});

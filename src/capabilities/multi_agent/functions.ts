@@ -1,0 +1,58 @@
+/** Subagents that are a function of this process. They reach the host as any agent does, with the rights of the subagent. */
+import type { Link } from '../../transport/link.ts';
+import type { SubagentBackend, SubagentFacts, SubagentTaskContext, SubagentWork } from './backend.ts';
+import type { SubagentMessage } from './multi_agent.schema.ts';
+
+/** What the function is given beside the task. */
+export interface SubagentContext extends SubagentTaskContext {
+  readonly subagent: SubagentFacts;
+  /**
+   * This host, for `connect(context.host, { capabilities: ['tools'] })`: the agent then has the rights of the subagent. It ends
+   * with the subagent.
+   */
+  readonly host: { readonly started: true; accept(link: Link): void };
+  /** How good the result is, for merging. */
+  score(value: number): void;
+  /** Calls `listener` for each message that other agents send to this subagent during the task. */
+  onMessage(listener: (from: string, message: SubagentMessage) => void): void;
+}
+
+/**
+ * Does a task. What it returns is the result: an object as it is, any other value as its member `value`. An exception is the
+ * failure of the task. It should end when `context.signal` aborts.
+ */
+export type SubagentFunction = (task: SubagentWork, context: SubagentContext) => unknown;
+
+/** A backend of a function. */
+export function functionBackend(run: SubagentFunction): SubagentBackend {
+  return {
+    name: 'function',
+    open(subagent, { accept }) {
+      let listeners: ((from: string, message: SubagentMessage) => void)[] = [];
+      const host = { started: true, accept } as const;
+      return {
+        async run(task, { signal, progress, spent }) {
+          let given: number | undefined;
+          listeners = [];
+          const result = await run(task, {
+            signal,
+            progress,
+            spent,
+            subagent,
+            host,
+            score: (value) => {
+              given = value;
+            },
+            onMessage: (listener) => void listeners.push(listener),
+          });
+          return { result, score: given };
+        },
+        deliver(from, message) {
+          for (const listener of listeners) listener(from, message);
+          return listeners.length > 0;
+        },
+        close: async () => {},
+      };
+    },
+  };
+}

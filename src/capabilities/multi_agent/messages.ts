@@ -1,0 +1,101 @@
+/**
+ * The methods of the multi_agent capability: what `client.ts` calls and `plugin.ts` serves.
+ *
+ * @see docs/multi-agent.md
+ */
+import { methodsOf, push } from '../../protocol/method.ts';
+import * as checks from './multi_agent.generated.ts';
+import { SubagentEvent } from './multi_agent.replies.generated.ts';
+import type * as schema from './multi_agent.schema.ts';
+
+const multi = methodsOf({ capability: 'multi_agent', event: 'multi_agent/event' });
+const idempotent = { idempotent: true } as const;
+
+export const spawn = multi<schema.MultiAgentSpawn, schema.MultiAgentSpawnResp>(
+  'multi_agent/spawn',
+  checks.MultiAgentSpawn,
+);
+export const delegate = multi<schema.MultiAgentDelegate, schema.MultiAgentDelegateResp>(
+  'multi_agent/delegate',
+  checks.MultiAgentDelegate,
+);
+export const awaitTask = multi<schema.MultiAgentAwait, schema.MultiAgentAwaitResp>(
+  'multi_agent/await',
+  checks.MultiAgentAwait,
+  idempotent,
+);
+export const list = multi<schema.MultiAgentList, schema.MultiAgentListResp>(
+  'multi_agent/list',
+  checks.MultiAgentList,
+  idempotent,
+);
+export const terminate = multi<schema.MultiAgentTerminate, schema.MultiAgentTerminateResp>(
+  'multi_agent/terminate',
+  checks.MultiAgentTerminate,
+  idempotent,
+);
+
+export const kinds = multi<schema.MultiAgentKindsReq, schema.MultiAgentKindsResp>(
+  'multi_agent/kinds/req',
+  checks.MultiAgentKindsReq,
+  idempotent,
+);
+export const cancel = multi<schema.MultiAgentCancelReq, schema.MultiAgentCancelResp>(
+  'multi_agent/cancel/req',
+  checks.MultiAgentCancelReq,
+  idempotent,
+);
+
+// What subagents call that run outside of the host.
+export const task = multi<schema.MultiAgentTaskReq, schema.MultiAgentTaskResp>(
+  'multi_agent/task/req',
+  checks.MultiAgentTaskReq,
+);
+export const progress = multi<schema.MultiAgentProgressReq, schema.MultiAgentProgressResp>(
+  'multi_agent/progress/req',
+  checks.MultiAgentProgressReq,
+  idempotent,
+);
+export const finish = multi<schema.MultiAgentFinishReq, schema.MultiAgentFinishResp>(
+  'multi_agent/finish/req',
+  checks.MultiAgentFinishReq,
+);
+
+// The upper-case forms. Two of them have no answer of their own.
+export const subagentSpawn = multi<schema.SubagentSpawnReq, schema.SubagentSpawnResp>(
+  'SUBAGENT_SPAWN_REQ',
+  checks.SubagentSpawnReq,
+  { reply: 'SUBAGENT_SPAWN_RESP' },
+);
+export const subagentDelegate = multi<schema.SubagentDelegateReq, schema.SubagentDelegateResp>(
+  'SUBAGENT_DELEGATE_REQ',
+  checks.SubagentDelegateReq,
+  { reply: 'SUBAGENT_DELEGATE_RESP' },
+);
+export const subagentAwait = multi<schema.SubagentAwaitReq, schema.SubagentAwaitResp>(
+  'SUBAGENT_AWAIT_REQ',
+  checks.SubagentAwaitReq,
+  { reply: 'SUBAGENT_AWAIT_RESP', idempotent: true },
+);
+export const subagentList = multi<schema.SubagentListReq, schema.SubagentListResp>(
+  'SUBAGENT_LIST_REQ',
+  checks.SubagentListReq,
+  { reply: 'SUBAGENT_LIST_RESP', idempotent: true },
+);
+export const subagentCancel = multi<schema.SubagentCancelReq, schema.SubagentEvent>(
+  'SUBAGENT_CANCEL_REQ',
+  checks.SubagentCancelReq,
+  { reply: 'SUBAGENT_EVENT', idempotent: true },
+);
+export const subagentTerminate = multi<schema.SubagentTerminateReq, schema.SubagentEvent>(
+  'SUBAGENT_TERMINATE_REQ',
+  checks.SubagentTerminateReq,
+  { reply: 'SUBAGENT_EVENT', idempotent: true },
+);
+
+/** Something happened to a subagent. */
+export const subagentEvent = push<Omit<schema.SubagentEvent, 'type'>>({
+  push: 'SUBAGENT_EVENT',
+  capability: 'multi_agent',
+  check: SubagentEvent,
+});

@@ -1,0 +1,392 @@
+/**
+ * The multi_agent capability of a host: agents make subagents, give them tasks, wait for results and end them.
+ *
+ * `multiAgentPlugin()` is what host builders write. Both forms of the requests, `multi_agent/*` and `SUBAGENT_*`, have the same
+ * subagents. @see docs/multi-agent.md
+ */
+import { orAborted } from '../../base/race.ts';
+import type { CallContext } from '../../host/context.ts';
+import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
+import type { ToolRules } from '../../session/principal.ts';
+import { fail, HandfastError } from '../../wire/errors.ts';
+import type { SubagentBackend } from './backend.ts';
+import { failure } from './errors.ts';
+import { functionBackend, type SubagentFunction } from './functions.ts';
+import * as messages from './messages.ts';
+import type * as schema from './multi_agent.schema.ts';
+import { multiAgentOffer } from './offer.ts';
+import { programBackend } from './programs.ts';
+import type { Delegable } from './rights.ts';
+import type { Subagent, SubagentSettings, SubagentStatus } from './subagent.ts';
+import { type Kind, Subagents } from './subagents.ts';
+import type { StoredTask, TaskSpec } from './task.ts';
+
+/** A kind of subagent: a function, a program, or a backend. */
+export interface SubagentKindOptions {
+  /** Agents spawn it by this. */
+  readonly name: string;
+  /** What it is for; agents read it. */
+  readonly about?: string | undefined;
+  /** A function of this process. */
+  readonly run?: SubagentFunction | undefined;
+  /** A program that speaks A2E as an agent over its pipes. */
+  readonly command?: readonly string[] | undefined;
+  readonly cwd?: string | undefined;
+  readonly env?: Readonly<Record<string, string>> | undefined;
+  readonly passEnv?: readonly string[] | undefined;
+  /** Anything else. */
+  readonly backend?: SubagentBackend | undefined;
+  /** Capabilities that it may use at most. Default: all that are delegated to it. */
+  readonly capabilities?: readonly string[] | undefined;
+  /** Tools that it may call at most. */
+  readonly tools?: ToolRules | undefined;
+  /** What its own subagents may do, within what was delegated to it. Default: what it may do itself. */
+  readonly delegate?: Delegable | undefined;
+  /** Longest task. Default 3,600. */
+  readonly maxSeconds?: number | undefined;
+  /** Subagents of this kind at once. Default: no limit of its own. */
+  readonly maxRunning?: number | undefined;
+}
+
+export interface MultiAgentPluginOptions {
+  /** The first is the default. Default none: no subagent can be made. */
+  readonly kinds?: readonly SubagentKindOptions[] | undefined;
+  /** Open subagents of one principal. Default 16. */
+  readonly maxSubagents?: number | undefined;
+  /** Subagents of subagents; 1 allows none. Default 3. */
+  readonly maxDepth?: number | undefined;
+  /** Ended subagents of one agent whose results stay. Default 100. */
+  readonly maxEnded?: number | undefined;
+  /** Characters of a result. Default 256 Ki. */
+  readonly maxResultChars?: number | undefined;
+}
+
+const DEFAULT_TASK_MS = 3_600_000;
+
+/** What both forms of a spawn request say. */
+interface Asked {
+  readonly name: string;
+  readonly role: string;
+  readonly model: string;
+  readonly kind: string;
+  readonly systemPrompt: string;
+  readonly maxSteps: number;
+  readonly timeoutSeconds: number | undefined;
+  readonly metadata: Readonly<Record<string, unknown>>;
+  readonly capabilities: readonly string[];
+  readonly toolScope: SubagentSettings['toolScope'];
+  readonly memoryScope: SubagentSettings['memoryScope'];
+  readonly budget: schema.SubagentBudget;
+}
+
+export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin {
+  const kinds = (options.kinds ?? []).map(kindOf);
+  const subagents = new Subagents({
+    maxSubagents: options.maxSubagents ?? 16,
+    maxDepth: options.maxDepth ?? 3,
+    maxEnded: options.maxEnded ?? 100,
+    maxResultChars: options.maxResultChars ?? 256 * 1024,
+  });
+
+  const spawn = (asked: Asked, context: CallContext): Promise<Subagent> => {
+    const kind = chosen(kinds, asked);
+    const timeoutMs = kind.timeoutMs ?? DEFAULT_TASK_MS;
+    if (!Number.isInteger(asked.maxSteps) || asked.maxSteps < 1) {
+      throw failure('invalid', 'max_steps must be at least 1', { field: 'max_steps' });
+    }
+    const settings: SubagentSettings = {
+      name: asked.name,
+      role: asked.role,
+      model: asked.model,
+      systemPrompt: asked.systemPrompt,
+      kind: kind.name,
+      maxSteps: asked.maxSteps,
+      timeoutMs: Math.min(timeoutMs, (asked.timeoutSeconds ?? Number.POSITIVE_INFINITY) * 1000),
+      metadata: asked.metadata,
+      asked: asked.capabilities,
+      toolScope: asked.toolScope,
+      memoryScope: asked.memoryScope,
+      capabilities: kind.capabilities,
+      tools: kind.tools,
+      delegate: kind.delegate,
+    };
+    return subagents.spawn(kind, settings, asked.budget, context);
+  };
+
+  const delegate = async (id: string, spec: TaskSpec, context: CallContext) => {
+    const subagent = subagents.find(id, context);
+    try {
+      const task = await subagent.delegate(spec);
+      return { accepted: true, status: subagent.status, task_id: task.id };
+    } catch (thrown) {
+      if (!(thrown instanceof HandfastError)) throw thrown;
+      const { code, message, detail } = thrown;
+      return { accepted: false, status: subagent.status, refusal: { code, message, detail } };
+    }
+  };
+
+  /** Waits until a task has ended, and that is stored. */
+  const ended = async (id: string, taskId: string | undefined, context: CallContext) => {
+    const subagent = subagents.find(id, context);
+    const { task } = subagent;
+    if (task !== undefined && (taskId === undefined || taskId === '' || taskId === task.id)) {
+      await orAborted(subagent.settled(task), context.signal);
+    }
+    const stored = subagent.stored(taskId === '' ? undefined : (taskId ?? task?.id));
+    if (stored === undefined) throw failure('no_task', 'this subagent has no such task; delegate one first');
+    const { result = null, error = null, state = 'FAILED', code, score, verified } = stored.end ?? {};
+    return {
+      subagent_id: subagent.id,
+      state,
+      more: {
+        result,
+        error,
+        task_id: stored.task_id,
+        usage: stored.usage,
+        ...(code !== undefined && { code }),
+        ...(score !== undefined && { score }),
+        ...(verified !== undefined && { verified }),
+      },
+    };
+  };
+
+  /** False: it had ended already. */
+  const ends = async (id: string, context: CallContext): Promise<boolean> => {
+    const subagent = subagents.find(id, context);
+    const wasOpen = subagent.isOpen;
+    await subagent.end('TERMINATED', failure('terminated', 'the agent above ended the subagent'));
+    return wasOpen;
+  };
+
+  const described = (subagent: Subagent) => ({ subagent, ...subagents.agentsAbove(subagent) });
+
+  return definePlugin({
+    name: 'multi_agent',
+    type: 'multi_agent',
+    ...multiAgentOffer(),
+    start: (context) => subagents.start(context),
+    stop: () => subagents.stop(),
+    opened: (session) => subagents.opened(session),
+    closed: (session) => subagents.closed(session),
+    methods: [
+      handle(messages.spawn, async (request, context) => {
+        const subagent = await spawn(
+          {
+            name: request.name,
+            role: request.role ?? '',
+            model: request.model ?? DEFAULT_MODEL,
+            kind: request.kind ?? '',
+            systemPrompt: request.system_prompt ?? '',
+            maxSteps: request.max_steps ?? 20,
+            timeoutSeconds: request.timeout_seconds,
+            metadata: request.metadata ?? {},
+            capabilities: request.capabilities ?? [],
+            toolScope: request.tool_scope ?? 'shared',
+            memoryScope: request.memory_scope ?? 'shared',
+            budget: request.budget ?? {},
+          },
+          context,
+        );
+        return { subagent_id: subagent.id, status: plain(subagent.status), kind: subagent.settings.kind };
+      }),
+      handle(messages.delegate, async (request, context) => {
+        const reply = await delegate(
+          request.subagent_id,
+          {
+            name: request.task_name,
+            instruction: request.instruction,
+            criteria: request.success_criteria ?? [],
+            metadata: request.metadata ?? {},
+            timeoutMs: (request.timeout_seconds ?? Number.POSITIVE_INFINITY) * 1000,
+          },
+          context,
+        );
+        return { ...reply, status: plain(reply.status) };
+      }),
+      handle(messages.awaitTask, async ({ subagent_id, task_id }, context) => {
+        const { state, more, ...rest } = await ended(subagent_id, task_id, context);
+        return { ...rest, status: plain(state), ...more };
+      }),
+      handle(messages.list, ({ all = false }, context) => ({
+        subagents: subagents.list(context, all).map((one) => summaryOf(described(one))),
+      })),
+      handle(messages.terminate, async ({ subagent_id }, context) => ({
+        success: await ends(subagent_id, context),
+        subagent_id,
+      })),
+      handle(messages.kinds, () => ({
+        kinds: kinds.map(({ name, about, backend }) => ({ kind: name, about, backend: backend.name })),
+      })),
+      handle(messages.cancel, async ({ subagent_id }, context) => ({
+        success: await subagents.find(subagent_id, context).cancel(),
+        subagent_id,
+      })),
+      handle(messages.task, async ({ wait_seconds }, { session, signal }) => {
+        const { fetched } = running(subagents.self(session));
+        const waitMs = wait_seconds === undefined ? undefined : wait_seconds * 1000;
+        return { task: (await fetched?.next(signal, waitMs)) ?? null };
+      }),
+      handle(messages.progress, ({ task_id, message, percent, tokens, cost_usd, steps }, { session }) => {
+        const { fetched } = running(subagents.self(session));
+        const spending = { tokens, costUsd: cost_usd, steps };
+        return { ended: fetched?.report(task_id, { message, percent }, spending) !== true };
+      }),
+      handle(messages.finish, ({ task_id, result, error, score }, { session }) => {
+        const { fetched } = running(subagents.self(session));
+        const outcome = typeof error === 'string' ? { error } : { result, score };
+        return { accepted: fetched?.finish(task_id, outcome) === true };
+      }),
+      handle(messages.subagentSpawn, async ({ agent }, context) => {
+        if (agent.memory_scope === 'snapshot') {
+          throw failure('invalid', 'memory_scope snapshot is not served; use shared or isolated', {
+            field: 'agent.memory_scope',
+          });
+        }
+        const subagent = await spawn(
+          {
+            name: agent.name,
+            role: agent.role ?? '',
+            model: agent.model,
+            kind: '',
+            systemPrompt: agent.system_prompt ?? '',
+            maxSteps: agent.max_steps ?? 40,
+            timeoutSeconds: agent.timeout_seconds ?? 600,
+            metadata: agent.metadata ?? {},
+            capabilities: agent.capabilities ?? [],
+            toolScope: agent.tool_scope ?? 'restricted',
+            memoryScope: agent.memory_scope ?? 'shared',
+            budget: {},
+          },
+          context,
+        );
+        return { subagent_id: subagent.id, status: subagent.status };
+      }),
+      handle(messages.subagentDelegate, ({ subagent_id, task }, context) =>
+        delegate(
+          subagent_id,
+          {
+            name: task.name,
+            instruction: task.instruction,
+            criteria: task.success_criteria ?? [],
+            metadata: task.metadata ?? {},
+            timeoutMs: Number.POSITIVE_INFINITY,
+          },
+          context,
+        ),
+      ),
+      handle(messages.subagentAwait, async ({ subagent_id }, context) => {
+        const { state, more, ...rest } = await ended(subagent_id, undefined, context);
+        return { ...rest, status: state, ...more };
+      }),
+      handle(messages.subagentList, (_request, context) => ({
+        subagents: subagents.list(context, false).map((one) => infoOf(described(one))),
+      })),
+      handle(messages.subagentCancel, async ({ subagent_id }, context) => {
+        const success = await subagents.find(subagent_id, context).cancel();
+        return { subagent_id, event: 'cancelled', content: { success } };
+      }),
+      handle(messages.subagentTerminate, async ({ subagent_id }, context) => {
+        const success = await ends(subagent_id, context);
+        return { subagent_id, event: 'terminated', content: { success } };
+      }),
+    ],
+  });
+}
+
+const DEFAULT_MODEL = 'default';
+
+/** The kind that a request names: as its kind, or as its model; else the first. */
+function chosen(kinds: readonly Kind[], { kind, model }: Pick<Asked, 'kind' | 'model'>): Kind {
+  const [first] = kinds;
+  if (first === undefined) {
+    throw failure(
+      'not_configured',
+      'no kind of subagent is configured; add one to kinds in the options of the plugin multi_agent',
+    );
+  }
+  const named = kinds.find(({ name }) => name === (kind === '' ? model : kind));
+  if (named !== undefined || kind === '') return named ?? first;
+  const names = kinds.map(({ name }) => name);
+  throw failure('unknown_kind', `there is no kind ${JSON.stringify(kind.slice(0, 64))} of subagents`, { kinds: names });
+}
+
+function running(subagent: Subagent): Partial<Pick<NonNullable<Subagent['running']>, 'fetched'>> {
+  return subagent.running ?? {};
+}
+
+/** The statuses that `multi_agent/*` has: five. */
+const plain = (status: SubagentStatus): string => (status === 'CANCELLED' ? 'FAILED' : status);
+
+interface Described {
+  readonly subagent: Subagent;
+  readonly parent: string;
+  readonly root: string;
+}
+
+function summaryOf({ subagent, parent, root }: Described): schema.SubagentSummary {
+  const { id, settings, status, backend, depth, isOpen, createdAt, endedAt, session, tasks } = subagent;
+  const last: StoredTask | undefined = tasks.at(-1);
+  return {
+    subagent_id: id,
+    name: settings.name,
+    status: plain(status),
+    role: settings.role,
+    model: settings.model,
+    kind: settings.kind,
+    backend,
+    parent_agent_id: parent,
+    root_agent_id: root,
+    depth,
+    open: isOpen,
+    task: last?.name ?? '',
+    created_at: createdAt / 1000,
+    ended_at: endedAt / 1000,
+    session_id: session?.id ?? '',
+    ...(last !== undefined && { usage: last.usage }),
+    metadata: settings.metadata,
+  };
+}
+
+function infoOf({ subagent, parent, root }: Described): schema.SubagentInfo {
+  const { id, settings, status, depth } = subagent;
+  const { name, role, model, systemPrompt, asked, memoryScope, toolScope, maxSteps, timeoutMs, metadata } = settings;
+  return {
+    subagent_id: id,
+    name,
+    status,
+    parent_agent_id: parent,
+    root_agent_id: root,
+    depth,
+    config: {
+      name,
+      role: role === '' ? null : role,
+      model,
+      system_prompt: systemPrompt === '' ? null : systemPrompt,
+      capabilities: [...asked],
+      memory_scope: memoryScope,
+      tool_scope: toolScope,
+      max_steps: maxSteps,
+      timeout_seconds: Math.ceil(timeoutMs / 1000),
+      metadata,
+    },
+  };
+}
+
+function kindOf({ name, about = '', run, command, backend, maxSeconds, ...rest }: SubagentKindOptions): Kind {
+  if (backend === undefined && run === undefined && (command ?? []).length === 0) {
+    throw fail('config_invalid', `the kind ${JSON.stringify(name)} of subagents has no command`);
+  }
+  const made =
+    backend ?? (run !== undefined ? functionBackend(run) : programBackend({ command: command ?? [], ...rest }));
+  const { capabilities, tools, delegate, maxRunning } = rest;
+  return {
+    name,
+    about,
+    backend: made,
+    capabilities,
+    tools,
+    delegate,
+    maxRunning,
+    ...(maxSeconds !== undefined && { timeoutMs: maxSeconds * 1000 }),
+  };
+}

@@ -1,0 +1,403 @@
+/**
+ * One subagent: what it is, its tasks one after another, its budget, its end. It is open from its start until it is ended; the
+ * end of a task is not its end.
+ *
+ * Made and found by `subagents.ts`, which stores and announces what happens here.
+ */
+import type { Budget } from '../../base/budget.ts';
+import { withGrace } from '../../base/race.ts';
+import { processTimer } from '../../base/timer-queue.ts';
+import type { SessionView } from '../../host/context.ts';
+import type { Principal } from '../../session/principal.ts';
+import type { Link } from '../../transport/link.ts';
+import { asError, type HandfastError } from '../../wire/errors.ts';
+import { isObject } from '../../wire/json.ts';
+import type {
+  RunningSubagent,
+  SubagentBackend,
+  SubagentProgress,
+  SubagentResult,
+  SubagentSpending,
+  SubagentWork,
+} from './backend.ts';
+import { failure } from './errors.ts';
+import type { SubagentMessage } from './multi_agent.schema.ts';
+import { type Narrowed, subagentPrincipal } from './rights.ts';
+import { type StoredTask, Task, type TaskEnd, type TaskSpec } from './task.ts';
+
+export type SubagentStatus = 'READY' | 'RUNNING' | 'COMPLETED' | 'FAILED' | 'CANCELLED' | 'TERMINATED';
+
+/** How a subagent is to be; equal for both forms of the request. */
+export interface SubagentSettings extends Narrowed {
+  readonly name: string;
+  readonly role: string;
+  readonly model: string;
+  readonly systemPrompt: string;
+  readonly kind: string;
+  readonly maxSteps: number;
+  /** Longest time of a task, milliseconds. */
+  readonly timeoutMs: number;
+  readonly metadata: Readonly<Record<string, unknown>>;
+}
+
+/** Tokens and cost; trees of the same form as the subagents. */
+export interface Budgets {
+  readonly tokens: Budget;
+  readonly cost: Budget;
+}
+
+/** What a subagent needs of the others. */
+export interface SubagentDeps {
+  /** Something happened: for the agents above. */
+  announce(subagent: Subagent, event: string, content: Readonly<Record<string, unknown>>): void;
+  /** Stores what is known of it. Never rejects. */
+  store(subagent: Subagent): Promise<void>;
+  /** Serves a link as its session. */
+  accept(subagent: Subagent, link: Link): void;
+  /** A new id of a task. */
+  newId(): string;
+  /** Checks what a result claims; undefined where nothing checks. */
+  verify?: ((result: Readonly<Record<string, unknown>>) => Promise<TaskEnd['verified']>) | undefined;
+  /** Most characters of a result as JSON. */
+  readonly maxResultChars: number;
+}
+
+/** Time that what runs a task has to stop, milliseconds. */
+const STOP_MS = 2_000;
+/** Progress of one task that is announced. */
+const MAX_PROGRESS = 1_000;
+/** Ended tasks whose results stay. */
+const MAX_TASKS = 16;
+
+export class Subagent {
+  readonly id: string;
+  readonly settings: SubagentSettings;
+  readonly parent: Subagent | undefined;
+  readonly backend: string;
+  readonly createdAt: number;
+  readonly depth: number;
+  readonly children = new Set<Subagent>();
+  readonly #deps: SubagentDeps;
+  readonly #budgets: Budgets | undefined;
+  readonly #controller = new AbortController();
+  #running: RunningSubagent | undefined;
+  #current: Task | undefined;
+  #cancelTimer: (() => void) | undefined;
+  #stopping: Promise<unknown> = Promise.resolve();
+  readonly #tasks: StoredTask[];
+  #status: SubagentStatus;
+  #closing: Promise<void> | undefined;
+  readonly #links = new Set<Link>();
+  /** Epoch milliseconds; 0 while it is open. */
+  endedAt: number;
+  session: SessionView | undefined;
+
+  constructor(
+    facts: Pick<Subagent, 'id' | 'settings' | 'parent' | 'backend' | 'createdAt' | 'depth'>,
+    deps: SubagentDeps,
+    rest: { readonly budgets: Budgets } | { readonly ended: number; status: SubagentStatus; tasks: StoredTask[] },
+  ) {
+    this.id = facts.id;
+    this.settings = facts.settings;
+    this.parent = facts.parent;
+    this.backend = facts.backend;
+    this.createdAt = facts.createdAt;
+    this.depth = facts.depth;
+    this.#deps = deps;
+    const isOpen = 'budgets' in rest;
+    this.#budgets = isOpen ? rest.budgets : undefined;
+    this.#status = isOpen ? 'READY' : rest.status;
+    this.#tasks = isOpen ? [] : rest.tasks;
+    this.endedAt = isOpen ? 0 : rest.ended;
+    facts.parent?.children.add(this);
+  }
+
+  get isOpen(): boolean {
+    return this.endedAt === 0;
+  }
+
+  get status(): SubagentStatus {
+    return this.#status;
+  }
+
+  get budgets(): Budgets | undefined {
+    return this.#budgets;
+  }
+
+  get running(): RunningSubagent | undefined {
+    return this.#running;
+  }
+
+  /** Its task, while one runs. */
+  get task(): Task | undefined {
+    return this.#current?.end === undefined ? this.#current : undefined;
+  }
+
+  /** Aborts when it ends. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** The task of this id, or the last one: as it is stored. */
+  stored(taskId: string | undefined): StoredTask | undefined {
+    const tasks = this.tasks;
+    return taskId === undefined || taskId === '' ? tasks.at(-1) : tasks.find(({ task_id }) => task_id === taskId);
+  }
+
+  /** Its tasks, oldest first, the running one too. */
+  get tasks(): readonly StoredTask[] {
+    const { task } = this;
+    return task === undefined ? this.#tasks : [...this.#tasks, storedForm(task)];
+  }
+
+  /** Its rights, within what its parent delegates. */
+  rights(within: Principal): Principal {
+    return subagentPrincipal(within, this.id, this.settings);
+  }
+
+  /** Starts it. Rejects with `multi_agent.not_started`; then it has ended. */
+  async start(
+    backend: SubagentBackend,
+    host: { workspace: string; principal: string; log: Parameters<SubagentBackend['open']>[1]['log']; acquireProcess(): Promise<() => void> },
+  ): Promise<void> {
+    const { name, role, model, systemPrompt, metadata } = this.settings;
+    const facts = { id: this.id, name, role, model, systemPrompt, metadata, principal: host.principal };
+    try {
+      this.#running = await backend.open(facts, {
+        workspace: host.workspace,
+        log: host.log,
+        signal: this.signal,
+        acquireProcess: host.acquireProcess,
+        accept: (link) => this.accept(link),
+        lost: (reason) => void this.end('TERMINATED', failure('lost', `the subagent was lost: ${reason}`), true),
+      });
+    } catch (thrown) {
+      const { message } = asError(thrown);
+      const error = failure('not_started', `the subagent could not be started: ${message}`, {}, thrown);
+      await this.end('TERMINATED', error);
+      throw error;
+    }
+    if (!this.isOpen) await this.#running.close();
+  }
+
+  /** Serves a link as its session, until it ends. */
+  accept(link: Link): void {
+    if (!this.isOpen) return link.destroy('the subagent has ended');
+    this.#links.add(link);
+    this.#deps.accept(this, link);
+  }
+
+  /** Gives it a task. Fails with `multi_agent.ended` and `multi_agent.busy`. */
+  async delegate(spec: TaskSpec): Promise<Task> {
+    if (!this.isOpen) throw failure('ended', 'the subagent has ended; spawn another', { subagent_id: this.id });
+    if (this.task !== undefined) {
+      throw failure('busy', 'the subagent has a task; await or cancel it', { subagent_id: this.id, task_id: this.task.id });
+    }
+    const above = this.parent?.task?.leftMs ?? Number.POSITIVE_INFINITY;
+    const timeoutMs = Math.min(spec.timeoutMs, this.settings.timeoutMs, above);
+    const task: Task = new Task(this.#deps.newId(), { ...spec, timeoutMs }, (end) => this.#ended(task, end));
+    this.#cancelTimer = processTimer(() => {
+      task.fail(failure('timeout', `the task took longer than ${Math.round(timeoutMs)} ms`));
+    }, timeoutMs);
+    this.#current = task;
+    this.#status = 'RUNNING';
+    await this.#deps.store(this);
+    this.#announce('started', { task_id: task.id, task: spec.name });
+    void this.#run(task);
+    return task;
+  }
+
+  async #run(task: Task): Promise<void> {
+    // What ran before may still be about to stop.
+    await this.#stopping;
+    const running = this.#running;
+    if (running === undefined || task.end !== undefined) return;
+    const work = running.run(this.#workOf(task), {
+      signal: task.signal,
+      progress: (progress) => this.#progress(task, progress),
+      spent: (spending) => this.spent(task, spending),
+    });
+    const stuck = Symbol('stuck');
+    const settled = withGrace<SubagentResult | typeof stuck>(work, task.signal, STOP_MS, () => stuck);
+    this.#stopping = settled.catch(() => {});
+    try {
+      const outcome = await settled;
+      if (outcome === stuck) await this.end('TERMINATED', failure('lost', 'the subagent did not stop in time'), true);
+      else await this.#complete(task, outcome);
+    } catch (thrown) {
+      task.fail(asTaskError(thrown));
+    }
+  }
+
+  async #complete(task: Task, { result, score }: SubagentResult): Promise<void> {
+    if (task.end !== undefined) return;
+    const form = objectOf(result);
+    let size: number;
+    try {
+      size = JSON.stringify(form).length;
+    } catch {
+      return void task.fail(failure('failed', 'the result cannot be written as JSON'));
+    }
+    if (size > this.#deps.maxResultChars) {
+      return void task.fail(failure('limit', `the result has ${size} characters`, { limit: this.#deps.maxResultChars }));
+    }
+    const verified = await this.#deps.verify?.(form).catch(() => undefined);
+    task.complete(form, {
+      ...(score !== undefined && Number.isFinite(score) && { score }),
+      ...(verified !== undefined && { verified }),
+    });
+  }
+
+  #workOf(task: Task): SubagentWork {
+    const { role, model, systemPrompt, maxSteps } = this.settings;
+    const { name, instruction, criteria, metadata } = task.spec;
+    return {
+      task_id: task.id,
+      name,
+      instruction,
+      success_criteria: [...criteria],
+      metadata,
+      role,
+      model,
+      system_prompt: systemPrompt,
+      max_steps: maxSteps,
+      seconds_left: Number.isFinite(task.leftMs) ? task.leftMs / 1000 : null,
+      tokens_left: this.#budgets?.tokens.left ?? null,
+    };
+  }
+
+  #progressed = 0;
+
+  #progress(task: Task, { message, percent }: SubagentProgress): void {
+    if (task.end !== undefined || ++this.#progressed > MAX_PROGRESS) return;
+    this.#announce('progress', {
+      task_id: task.id,
+      ...(message !== undefined && { message: message.slice(0, 4_096) }),
+      ...(percent !== undefined && { pct: percent }),
+    });
+  }
+
+  /** What a task has spent so far, as its backend reports it. */
+  spent(task: Task, { tokens, costUsd, steps }: SubagentSpending): void {
+    if (task.end !== undefined) return;
+    if (tokens !== undefined && tokens > task.tokens) {
+      task.tokens = tokens;
+      this.#budgets?.tokens.spend(this.#spentBefore.tokens + tokens);
+    }
+    if (costUsd !== undefined && costUsd > task.costUsd) {
+      task.costUsd = costUsd;
+      this.#budgets?.cost.spend(this.#spentBefore.cost + costUsd);
+    }
+    if (steps !== undefined && steps > task.reportedSteps) {
+      task.reportedSteps = Math.floor(steps);
+      this.#checkSteps(task);
+    }
+  }
+
+  /** Spent by tasks that have ended. */
+  readonly #spentBefore = { tokens: 0, cost: 0 };
+
+  /** Its session made a request. The error that refuses it: it has made as many as it may. */
+  requested(): HandfastError | undefined {
+    const { task } = this;
+    if (task === undefined) return undefined;
+    task.requests += 1;
+    return this.#checkSteps(task);
+  }
+
+  #checkSteps(task: Task): HandfastError | undefined {
+    const { maxSteps } = this.settings;
+    if (task.steps <= maxSteps) return undefined;
+    const error = failure('budget_spent', `the task has made its ${maxSteps} steps`, { unit: 'steps' });
+    task.fail(error);
+    return error;
+  }
+
+  /** A budget is spent: its own, or that of an agent above. */
+  exhausted(unit: 'tokens' | 'cost', spent: number, limit: number): void {
+    this.task?.fail(failure('budget_spent', `${spent} of ${limit} are spent`, { unit, spent, limit }));
+  }
+
+  #ended(task: Task, end: TaskEnd): void {
+    this.#cancelTimer?.();
+    this.#progressed = 0;
+    const stored = storedForm(task);
+    this.#tasks.push(stored);
+    this.#spentBefore.tokens += task.tokens;
+    this.#spentBefore.cost += task.costUsd;
+    while (this.#tasks.length > MAX_TASKS) this.#tasks.shift();
+    if (this.isOpen) this.#status = end.state;
+    // What is announced can be awaited, and what can be awaited is stored.
+    task.stored = this.#deps.store(this).then(() => {
+      const { state, ...rest } = end;
+      this.#announce(state.toLowerCase(), { task_id: task.id, task: task.spec.name, ...rest, usage: stored.usage });
+    });
+  }
+
+  /** Ends its task; it then takes another. False: it had none. */
+  async cancel(): Promise<boolean> {
+    const { task } = this;
+    if (task?.fail(failure('cancelled', 'the task was cancelled by the agent above'), 'CANCELLED') !== true) return false;
+    await this.settled(task);
+    return true;
+  }
+
+  /** Resolves when a task has ended, and that is stored. */
+  async settled(task: Task): Promise<void> {
+    await task.ended;
+    await task.stored;
+  }
+
+  /** Gives it a message. False: it does not take it. */
+  deliver(from: string, message: SubagentMessage): boolean {
+    if (!this.isOpen) return false;
+    return this.#running?.deliver?.(from, message) ?? false;
+  }
+
+  /**
+   * Ends it and all below it: its task, its program, its session. Resolves when that is stored and nothing runs any more.
+   * @param failed true: its task fails; else it is terminated
+   */
+  end(status: SubagentStatus, error: HandfastError, failed = false): Promise<void> {
+    this.#closing ??= this.#end(status, error, failed);
+    return this.#closing;
+  }
+
+  async #end(status: SubagentStatus, error: HandfastError, failed: boolean): Promise<void> {
+    this.endedAt = Date.now();
+    const { task } = this;
+    task?.fail(error, failed ? 'FAILED' : 'TERMINATED');
+    this.#status = failed && task !== undefined ? 'FAILED' : status;
+    this.#controller.abort(error);
+    await Promise.all([...this.children].map((child) => child.end('TERMINATED', error, failed)));
+    for (const link of this.#links) void link.close('the subagent has ended');
+    await this.#running?.close();
+    this.#budgets?.tokens.end();
+    this.#budgets?.cost.end();
+    if (task !== undefined) await this.settled(task);
+    await this.#deps.store(this);
+    this.#announce('terminated', { reason: error.message, code: error.code });
+  }
+
+  #announce(event: string, content: Readonly<Record<string, unknown>>): void {
+    this.#deps.announce(this, event, content);
+  }
+}
+
+const storedForm = (task: Task): StoredTask => ({
+  task_id: task.id,
+  name: task.spec.name,
+  usage: task.usage,
+  ...(task.end !== undefined && { end: task.end }),
+});
+
+/** The wire has objects as results. */
+function objectOf(result: unknown): Readonly<Record<string, unknown>> {
+  if (isObject(result)) return result as Readonly<Record<string, unknown>>;
+  return typeof result === 'string' ? { summary: result } : { value: result ?? null };
+}
+
+function asTaskError(thrown: unknown): HandfastError {
+  const error = asError(thrown);
+  return error.code === 'runtime_error' ? failure('failed', error.message, {}, thrown) : error;
+}

@@ -1,0 +1,367 @@
+/**
+ * The subagents of a host: who made which, how many there may be, what is stored of them, who hears of them.
+ *
+ * A subagent belongs to an agent of a principal, and is reached by that agent and those above it alone. What is stored of it,
+ * its results too, outlives the session that made it; it itself ends with that session and with the host. Used by `plugin.ts`.
+ */
+import { randomBytes } from 'node:crypto';
+import { Budget } from '../../base/budget.ts';
+import type { CallContext, SessionView } from '../../host/context.ts';
+import type { PluginContext } from '../../host/plugin.ts';
+import type { Store } from '../../host/store/store.ts';
+import type { Principal } from '../../session/principal.ts';
+import { grantOf, may, named } from '../../session/rights.ts';
+import type { SubagentBackend } from './backend.ts';
+import { failure } from './errors.ts';
+import { subagentEvent } from './messages.ts';
+import { type Delegable, delegable, type MultiAgentGrant } from './rights.ts';
+import { type Budgets, Subagent, type SubagentDeps, type SubagentSettings, type SubagentStatus } from './subagent.ts';
+import type { StoredTask } from './task.ts';
+
+/** A kind of subagent. */
+export interface Kind {
+  readonly name: string;
+  readonly about: string;
+  readonly backend: SubagentBackend;
+  readonly capabilities?: readonly string[] | undefined;
+  readonly tools?: SubagentSettings['tools'];
+  readonly delegate?: Delegable | undefined;
+  /** Longest time of a task, milliseconds. */
+  readonly timeoutMs?: number | undefined;
+  /** Most of this kind at once. */
+  readonly maxRunning?: number | undefined;
+}
+
+export interface SubagentLimits {
+  /** Open subagents of one principal. */
+  readonly maxSubagents: number;
+  readonly maxDepth: number;
+  /** Ended subagents of one agent whose results stay. */
+  readonly maxEnded: number;
+  readonly maxResultChars: number;
+}
+
+/** A subagent as it is stored, under `sub/<id>` of the agent that made it. */
+interface StoredSubagent {
+  readonly id: string;
+  /** The run of the host in which it was open. */
+  readonly run: string;
+  readonly depth: number;
+  readonly backend: string;
+  readonly created_at: number;
+  readonly ended_at: number;
+  readonly status: SubagentStatus;
+  readonly settings: SubagentSettings;
+  readonly tasks: readonly StoredTask[];
+}
+
+/** An agent with subagents: of one name, of one principal. */
+interface Owner {
+  readonly key: string;
+  readonly agentId: string;
+  readonly principal: Principal;
+  readonly store: Store;
+  readonly own: Map<string, Subagent>;
+  readonly budgets: Budgets;
+}
+
+const keyOf = (principal: string, agentId: string): string => JSON.stringify([principal, agentId]);
+const keyOfSession = ({ principal, agentId }: SessionView): string => keyOf(principal.name, agentId);
+const hex = (bytes: number): string => randomBytes(bytes).toString('hex');
+
+export class Subagents {
+  readonly #limits: SubagentLimits;
+  readonly #verify: SubagentDeps['verify'];
+  readonly #owners = new Map<string, Owner>();
+  readonly #byId = new Map<string, { readonly subagent: Subagent; readonly owner: Owner; readonly spawnedIn: string }>();
+  readonly #sessions = new Map<string, Set<SessionView>>();
+  readonly #run = hex(8);
+  #context: PluginContext | undefined;
+
+  constructor(limits: SubagentLimits, verify?: SubagentDeps['verify']) {
+    this.#limits = limits;
+    this.#verify = verify;
+  }
+
+  start(context: PluginContext): void {
+    this.#context = context;
+  }
+
+  opened(session: SessionView): void {
+    const key = keyOfSession(session);
+    const all = this.#sessions.get(key) ?? new Set();
+    this.#sessions.set(key, all.add(session));
+  }
+
+  /** Its subagents end; what they had done stays. */
+  closed(session: SessionView): void {
+    const key = keyOfSession(session);
+    const all = this.#sessions.get(key);
+    all?.delete(session);
+    if (all?.size === 0) this.#sessions.delete(key);
+    const error =
+      session.suspended === true
+        ? failure('interrupted', 'the host stopped')
+        : failure('terminated', 'the session of the agent above has ended');
+    for (const { subagent, spawnedIn } of this.#byId.values()) {
+      if (spawnedIn === session.id && subagent.isOpen) void subagent.end('TERMINATED', error, session.suspended === true);
+    }
+  }
+
+  /** Ends all of them and stores that. */
+  async stop(): Promise<void> {
+    const error = failure('interrupted', 'the host stopped');
+    await Promise.all([...this.#byId.values()].map(({ subagent }) => subagent.end('TERMINATED', error, true)));
+  }
+
+  /** Makes a subagent. Rejects with `denied`, `limit`, `budget_spent`, `not_started`. */
+  async spawn(
+    kind: Kind,
+    settings: SubagentSettings,
+    budget: { readonly tokens?: number | undefined; readonly cost_usd?: number | undefined },
+    context: CallContext,
+  ): Promise<Subagent> {
+    const { session } = context;
+    const owner = this.#owner(context);
+    const grant = grantOfRoot(session.principal);
+    const parent = this.#self(session);
+    if (session.principal.subagent !== undefined && parent?.isOpen !== true) {
+      throw failure('ended', 'this subagent has ended and makes no others');
+    }
+    if (grant.kinds !== undefined && !named(grant.kinds, kind.name)) {
+      throw failure('denied', `the grant does not include the kind ${JSON.stringify(kind.name)}`, { kind: kind.name });
+    }
+    const depth = (parent?.depth ?? 0) + 1;
+    this.#mustBeBelow('depth', depth - 1, grant.max_depth ?? this.#limits.maxDepth);
+    const open = [...this.#byId.values()].filter(({ subagent }) => subagent.isOpen);
+    const ofPrincipal = open.filter((one) => one.owner.principal.name === session.principal.name);
+    this.#mustBeBelow('subagents', ofPrincipal.length, grant.max_subagents ?? this.#limits.maxSubagents);
+    if (kind.maxRunning !== undefined) {
+      const ofKind = open.filter(({ subagent }) => subagent.settings.kind === kind.name);
+      this.#mustBeBelow(`kind ${kind.name}`, ofKind.length, kind.maxRunning);
+    }
+    const above = parent?.budgets ?? owner.budgets;
+    const id = this.#newId();
+    let made: Subagent | undefined;
+    const budgetOf = (unit: 'tokens' | 'cost', asked: number | undefined): Budget => {
+      const left = above[unit].left;
+      if (left !== null && left <= 0) {
+        throw failure('budget_spent', `no ${unit} are left to give`, { unit });
+      }
+      const limit = asked === undefined ? null : Math.min(asked, left ?? asked);
+      const spent = (total: number, most: number) => made?.exhausted(unit, total, most);
+      return new Budget(limit, { notice: () => {}, spent }, above[unit]);
+    };
+    const budgets = { tokens: budgetOf('tokens', budget.tokens), cost: budgetOf('cost', budget.cost_usd) };
+    const facts = { id, settings, parent, backend: kind.backend.name, createdAt: Date.now(), depth };
+    const subagent = new Subagent(facts, this.#deps(owner), { budgets });
+    made = subagent;
+    owner.own.set(id, subagent);
+    this.#byId.set(id, { subagent, owner, spawnedIn: session.id });
+    await subagent.start(kind.backend, {
+      workspace: context.workspace,
+      log: context.log,
+      principal: session.principal.name,
+      acquireProcess: () => context.acquireProcess(subagent.signal),
+    });
+    await this.#store(owner, subagent);
+    return subagent;
+  }
+
+  /** A subagent that this session may act on: its own, or one below those. Fails with `unknown_subagent`. */
+  find(id: string, context: CallContext): Subagent {
+    const key = keyOfSession(context.session);
+    this.#owner(context);
+    let at = this.#byId.get(id);
+    const { subagent } = at ?? {};
+    for (; at !== undefined; at = at.subagent.parent && this.#byId.get(at.subagent.parent.id)) {
+      if (at.owner.key === key) return subagent as Subagent;
+    }
+    // The same for what is not there and for what is not this agent's.
+    throw failure('unknown', `there is no subagent ${JSON.stringify(id.slice(0, 64))} of this agent`);
+  }
+
+  /** The subagent whose session this is. */
+  self(session: SessionView): Subagent {
+    const own = this.#self(session);
+    if (own?.isOpen === true) return own;
+    throw failure('denied', 'only the session of a subagent has tasks to fetch');
+  }
+
+  #self({ principal }: SessionView): Subagent | undefined {
+    return principal.subagent === undefined ? undefined : this.#byId.get(principal.subagent)?.subagent;
+  }
+
+  /** The subagents of an agent, oldest first. */
+  list(context: CallContext, all: boolean): Subagent[] {
+    const own = [...this.#owner(context).own.values()];
+    const below = (subagent: Subagent): Subagent[] => [subagent, ...[...subagent.children].flatMap(below)];
+    return all ? own.flatMap(below) : own;
+  }
+
+  /** The agents above a subagent: its parent, and the one at the top. */
+  agentsAbove({ id, parent }: Subagent): { parent: string; root: string } {
+    let top = id;
+    for (let at = parent; at !== undefined; at = at.parent) top = at.id;
+    return { parent: this.#byId.get(id)?.owner.agentId ?? '', root: this.#byId.get(top)?.owner.agentId ?? '' };
+  }
+
+  /** The agent of a session with its subagents: what is stored of them is read once. */
+  #owner({ session, store }: Pick<CallContext, 'session' | 'store'>): Owner {
+    const { principal, agentId } = session;
+    const key = keyOf(principal.name, agentId);
+    let owner = this.#owners.get(key);
+    if (owner === undefined) {
+      const { max_tokens = null, max_cost_usd = null } = grantOfRoot(principal);
+      const budgets = { tokens: new Budget(max_tokens, SILENT), cost: new Budget(max_cost_usd, SILENT) };
+      owner = { key, agentId, principal, store: store.agent, own: new Map(), budgets };
+      this.#owners.set(key, owner);
+      this.#load(owner, undefined);
+    }
+    return owner;
+  }
+
+  /** What is stored of an agent's subagents, and of those below them. What was open at another run of the host has ended. */
+  #load(owner: Owner, parent: Subagent | undefined): void {
+    for (const { value } of owner.store.list<StoredSubagent>({ prefix: PREFIX, limit: 10_000 })) {
+      const known = this.#byId.get(value.id);
+      if (known !== undefined) continue;
+      const wasOpen = value.ended_at === 0;
+      const tasks = value.tasks.map((task) => (task.end === undefined ? { ...task, end: INTERRUPTED } : task));
+      const hadTask = value.tasks.some(({ end }) => end === undefined);
+      const subagent = new Subagent(
+        {
+          id: value.id,
+          settings: value.settings,
+          parent,
+          backend: value.backend,
+          createdAt: value.created_at,
+          depth: value.depth,
+        },
+        this.#deps(owner),
+        {
+          ended: wasOpen ? Date.now() : value.ended_at,
+          status: hadTask ? 'FAILED' : wasOpen ? 'TERMINATED' : value.status,
+          tasks,
+        },
+      );
+      owner.own.set(value.id, subagent);
+      this.#byId.set(value.id, { subagent, owner, spawnedIn: '' });
+      if (wasOpen) void this.#store(owner, subagent);
+      const { principal } = owner;
+      const view = { id: '', agentId: value.id, principal } as const;
+      const store = this.#context?.store.of(view).agent;
+      if (store === undefined) continue;
+      const below = { ...owner, key: keyOf(principal.name, value.id), agentId: value.id, store, own: new Map() };
+      this.#owners.set(below.key, below);
+      this.#load(below, subagent);
+    }
+  }
+
+  #deps(owner: Owner): SubagentDeps {
+    return {
+      store: (subagent) => this.#store(owner, subagent),
+      announce: (subagent, event, content) => this.#announce(subagent, event, content),
+      accept: (subagent, link) => {
+        this.#context?.accept(link, {
+          agentId: subagent.id,
+          owner: owner.principal,
+          rights: (principal) => this.#rights(subagent, principal),
+          admit: (type) => (OWN_REQUEST.test(type) ? undefined : subagent.requested()),
+          opened: (session) => {
+            subagent.session = session;
+          },
+        });
+      },
+      newId: () => `task_${hex(8)}`,
+      verify: this.#verify,
+      maxResultChars: this.#limits.maxResultChars,
+    };
+  }
+
+  /** The rights of a subagent, by those that the principal at the top has now. */
+  #rights(subagent: Subagent, principal: Principal): Principal | undefined {
+    if (!subagent.isOpen || !may(principal, 'use', 'multi_agent')) return undefined;
+    const above = subagent.parent === undefined ? principal : this.#rights(subagent.parent, principal);
+    return above && subagent.rights(delegable(above));
+  }
+
+  async #store(owner: Owner, subagent: Subagent): Promise<void> {
+    const { id, depth, backend, createdAt, endedAt, status, settings, tasks } = subagent;
+    const value: StoredSubagent = {
+      id,
+      run: this.#run,
+      depth,
+      backend,
+      created_at: createdAt,
+      ended_at: endedAt,
+      status,
+      settings,
+      tasks: [...tasks],
+    };
+    try {
+      await owner.store.set(PREFIX + id, value);
+      await this.#forgetOldest(owner);
+    } catch (error) {
+      this.#context?.log.error('a subagent was not stored; its results end with the host', { subagent: id, error });
+    }
+  }
+
+  /** Results of ended subagents stay up to a number. */
+  async #forgetOldest(owner: Owner): Promise<void> {
+    const ended = [...owner.own.values()].filter(({ isOpen }) => !isOpen);
+    for (const subagent of ended.slice(0, Math.max(0, ended.length - this.#limits.maxEnded))) {
+      owner.own.delete(subagent.id);
+      this.#byId.delete(subagent.id);
+      subagent.parent?.children.delete(subagent);
+      const below = keyOf(owner.principal.name, subagent.id);
+      await this.#owners.get(below)?.store.clear();
+      this.#owners.delete(below);
+      await owner.store.delete(PREFIX + subagent.id);
+    }
+  }
+
+  /** Pushes an event to the sessions of every agent above, and to its own where it is told to stop. */
+  #announce(subagent: Subagent, event: string, content: Readonly<Record<string, unknown>>): void {
+    const body = { subagent_id: subagent.id, event, content: { ...content, depth: subagent.depth } };
+    const seen = new Set<string>();
+    for (let at: Subagent | undefined = subagent; at !== undefined; at = at.parent) {
+      const key = this.#byId.get(at.id)?.owner.key;
+      if (key === undefined || seen.has(key)) continue;
+      seen.add(key);
+      for (const session of this.#sessions.get(key) ?? []) session.push(subagentEvent, body);
+    }
+    if (event === 'cancelled' || event === 'failed') subagent.session?.push(subagentEvent, body);
+  }
+
+  #mustBeBelow(limit: string, has: number, most: number): void {
+    if (has < most) return;
+    throw failure('limit', `there may be ${most} (${limit})`, { limit, most });
+  }
+
+  /** `sub_` and eight digits, as others make them: that nobody else reaches it is the owner's key, not the id. */
+  #newId(): string {
+    for (;;) {
+      const id = `sub_${hex(4)}`;
+      if (!this.#byId.has(id)) return id;
+    }
+  }
+}
+
+const PREFIX = 'sub/';
+const SILENT = { notice: () => {}, spent: () => {} };
+/** Requests of a subagent about its own task; they are no steps. */
+const OWN_REQUEST = /^multi_agent\/(?:task|progress|finish)\/req$/;
+const INTERRUPTED = {
+  state: 'FAILED',
+  result: null,
+  code: 'multi_agent.interrupted',
+  error: 'the host ended while the task ran',
+} as const;
+
+/** The grant of the principal at the top: those below it have its limits. */
+function grantOfRoot(principal: Principal): MultiAgentGrant {
+  let root = principal;
+  while (root.within !== undefined) root = root.within;
+  return (grantOf(root, 'multi_agent') ?? {}) as MultiAgentGrant;
+}

@@ -1,0 +1,120 @@
+/**
+ * One task of a subagent: running, then ended, once. Whatever ends it first decides (its result, a cancel, the deadline, a
+ * spent budget, a lost program, the end of the host); all later ends change nothing.
+ *
+ * Made and driven by `subagent.ts`. Has no timers and no I/O.
+ */
+import type { HandfastError } from '../../wire/errors.ts';
+import type { SubagentUsage } from './multi_agent.schema.ts';
+
+/** What is to be done. */
+export interface TaskSpec {
+  readonly name: string;
+  readonly instruction: string;
+  readonly criteria: readonly string[];
+  readonly metadata: Readonly<Record<string, unknown>>;
+  /** Longest time, milliseconds. */
+  readonly timeoutMs: number;
+}
+
+export type TaskEndState = 'COMPLETED' | 'FAILED' | 'CANCELLED' | 'TERMINATED';
+
+/** How a task ended. */
+export interface TaskEnd {
+  readonly state: TaskEndState;
+  readonly result: Readonly<Record<string, unknown>> | null;
+  readonly code?: string;
+  readonly error?: string;
+  readonly score?: number;
+  readonly verified?: 'yes' | 'no' | 'not_checked';
+}
+
+/** A task as it is stored. */
+export interface StoredTask {
+  readonly task_id: string;
+  readonly name: string;
+  readonly end?: TaskEnd;
+  readonly usage: SubagentUsage;
+}
+
+export class Task {
+  readonly id: string;
+  readonly spec: TaskSpec;
+  readonly #startedAt: number;
+  readonly #now: () => number;
+  readonly #controller = new AbortController();
+  readonly #ended = Promise.withResolvers<TaskEnd>();
+  #end: TaskEnd | undefined;
+  #durationMs: number | undefined;
+  /** Totals. */
+  tokens = 0;
+  costUsd = 0;
+  /** Requests of the subagent at this host. */
+  requests = 0;
+  reportedSteps = 0;
+
+  /** Resolves when its end is stored; set once it has ended. */
+  stored: Promise<void> | undefined;
+  readonly #onEnd: (end: TaskEnd) => void;
+
+  /**
+   * @param onEnd called once, when it ends, before anything that waits for it
+   * @param now monotonic milliseconds
+   */
+  constructor(id: string, spec: TaskSpec, onEnd: (end: TaskEnd) => void, now: () => number = () => performance.now()) {
+    this.id = id;
+    this.spec = spec;
+    this.#onEnd = onEnd;
+    this.#now = now;
+    this.#startedAt = now();
+  }
+
+  /** Aborts when it ends by anything but its result. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  get end(): TaskEnd | undefined {
+    return this.#end;
+  }
+
+  /** Resolves when it has ended. */
+  get ended(): Promise<TaskEnd> {
+    return this.#ended.promise;
+  }
+
+  get steps(): number {
+    return this.requests + this.reportedSteps;
+  }
+
+  /** Milliseconds until its time is over; never negative. */
+  get leftMs(): number {
+    return Math.max(0, this.#startedAt + this.spec.timeoutMs - this.#now());
+  }
+
+  get usage(): SubagentUsage {
+    const duration = this.#durationMs ?? this.#now() - this.#startedAt;
+    return { tokens: this.tokens, cost_usd: this.costUsd, steps: this.steps, duration_ms: Math.round(duration) };
+  }
+
+  /** It has given its result. False: it had ended before. */
+  complete(result: Readonly<Record<string, unknown>>, more: Pick<TaskEnd, 'score' | 'verified'> = {}): boolean {
+    return this.#settle({ state: 'COMPLETED', result, ...more });
+  }
+
+  /** It ends without a result. False: it had ended before. */
+  fail(error: HandfastError, state: Exclude<TaskEndState, 'COMPLETED'> = 'FAILED'): boolean {
+    if (!this.#settle({ state, result: null, code: error.code, error: error.message })) return false;
+    this.#controller.abort(error);
+    return true;
+  }
+
+  #settle(end: TaskEnd): boolean {
+    if (this.#end !== undefined) return false;
+    this.#end = end;
+    this.#durationMs = this.#now() - this.#startedAt;
+    this.#onEnd(end);
+    this.#ended.resolve(end);
+    return true;
+  }
+}

@@ -1,0 +1,62 @@
+/** A host with subagents, and agents of it. */
+import type { TestContext } from 'node:test';
+import { type MultiAgentPluginOptions, multiAgentPlugin } from '../../../src/capabilities/multi_agent/plugin.ts';
+import { toolsPlugin } from '../../../src/capabilities/tools/plugin.ts';
+import { tool } from '../../../src/capabilities/tools/tool.ts';
+import { connect } from '../../../src/connect.ts';
+import { createHost, type Host, type HostOptions } from '../../../src/host/host.ts';
+import { memoryJournal } from '../../../src/journal/memory.ts';
+import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
+import type { Grants } from '../../../src/session/principal.ts';
+import { principalWith } from '../../../src/session/roles.ts';
+
+/** Tools of three kinds of risk; each says who called it. */
+const echoes = (['reads', 'exec', 'writes'] as const).map((risk) =>
+  tool({
+    name: { reads: 'look', exec: 'run', writes: 'write' }[risk],
+    description: `A tool that ${risk}`,
+    risks: [risk],
+    run: (_args, { session }) => ({ by: session.agentId, risk }),
+  }),
+);
+
+export interface Site {
+  readonly host: Host;
+  agent(agentId?: string, token?: string): ReturnType<typeof open>;
+}
+
+const open = (host: Host, agentId: string, token: string | undefined) =>
+  connect(host, { capabilities: ['multi_agent', 'tools'], agentId, ...(token !== undefined && { token }) });
+
+/** A started host; with `grants`, each name is a principal whose token is its name. */
+export async function siteOf(
+  t: TestContext,
+  options: MultiAgentPluginOptions,
+  grants?: Readonly<Record<string, Grants>>,
+  more: Partial<HostOptions> = {},
+): Promise<Site> {
+  const auth =
+    grants &&
+    createAuthenticator(
+      Object.entries(grants).map(([name, own]) => ({
+        principal: principalWith(name, [], own),
+        digests: [tokenDigest(name)],
+      })),
+    );
+  const host = createHost({
+    plugins: [multiAgentPlugin(options), toolsPlugin({ tools: echoes })],
+    journal: memoryJournal(),
+    ...(auth && { auth }),
+    ...more,
+  });
+  await host.start();
+  t.after(() => host.close(0));
+  return {
+    host,
+    async agent(agentId = 'lead', token) {
+      const agent = await open(host, agentId, token);
+      t.after(() => agent.close());
+      return agent;
+    },
+  };
+}
