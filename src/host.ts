@@ -6,6 +6,7 @@ export type { JsonSchema } from './base/json-schema.ts';
 export type { Log } from './base/log.ts';
 export { createLog, type LogLevel, type LogOptions, silentLog } from './base/log.ts';
 export type {
+  FetchedTasks,
   RunningSubagent,
   SubagentBackend,
   SubagentFacts,
@@ -22,6 +23,7 @@ export {
   multiAgentPlugin,
   type SubagentKindOptions,
 } from './capabilities/multi_agent/plugin.ts';
+export type { Delegable } from './capabilities/multi_agent/rights.ts';
 export type { ConfigDeps, ConfigTrust } from './config/config.ts';
 export {
   type ConfigProblem,

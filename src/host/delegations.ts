@@ -5,6 +5,7 @@
  * Used by `host.ts`; plugins reach it as `PluginContext.accept`.
  */
 import type { Principal } from '../session/principal.ts';
+import { may } from '../session/rights.ts';
 import type { Session } from '../session/session.ts';
 import type { Link } from '../transport/link.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
@@ -39,7 +40,7 @@ export class Delegations {
     return session === undefined ? current : this.#rightsOf(session, current);
   }
 
-  /** The agent id that a session of this principal has, whatever its handshake says. */
+  /** The agent id that a session of this principal has, not the one in its handshake. */
   agentId(principal: Principal): string | undefined {
     return this.#delegated.get(principal)?.agentId;
   }
@@ -57,8 +58,8 @@ export class Delegations {
     const rights = owner && session.rights(owner);
     // Without these it would be a session of the owner itself.
     if (rights === undefined || rights.subagent === undefined || rights.name !== owner?.name) return undefined;
-    const { admin, ...principal } = rights;
-    const own: Principal = Object.freeze(principal);
+    if (may(rights, 'administer')) return undefined;
+    const own: Principal = Object.freeze({ ...rights });
     this.#delegated.set(own, session);
     return own;
   }

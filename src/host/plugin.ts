@@ -86,7 +86,7 @@ export interface PluginContext {
 
 /** A session that acts for a principal with rights of its own: that of a subagent. */
 export interface DelegatedSession {
-  /** The id of its agent, whatever its handshake says. */
+  /** The id of its agent, not the one in its handshake. */
   readonly agentId: string;
   /** The principal it belongs to. */
   readonly owner: Principal;

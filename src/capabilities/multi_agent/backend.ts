@@ -2,7 +2,7 @@
  * What runs subagents: a function of this process, a program, or what the host puts in. One subagent has one backend, which
  * does one task at a time; everything that is the same for all of them (rights, budget, deadline, results) is not its business.
  *
- * Implemented by `functions.ts`, `programs.ts` and by whoever makes the plugin in code; called by `subagent.ts` alone.
+ * Implemented by `functions.ts`, `programs.ts` and by programs that make the plugin in code; called by `subagent.ts` alone.
  */
 import type { Log } from '../../base/log.ts';
 import type { Link } from '../../transport/link.ts';

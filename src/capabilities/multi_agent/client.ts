@@ -91,7 +91,8 @@ export interface SubagentNotice {
 
 /** Waiting for a task has no limit unless the caller gives one. */
 const UNLIMITED = { timeoutMs: 0 } as const;
-const signalOf = ({ signal }: { readonly signal?: AbortSignal | undefined }) => (signal === undefined ? {} : { signal });
+const signalOf = ({ signal }: { readonly signal?: AbortSignal | undefined }) =>
+  signal === undefined ? {} : { signal };
 
 export class MultiAgentClient {
   readonly #agent: AgentSession;
@@ -134,7 +135,9 @@ export class MultiAgentClient {
   }
 
   /** The subagents of this agent, oldest first, ended ones too. */
-  async list(options: { readonly all?: boolean } & Pick<CallOptions, 'signal'> = {}): Promise<readonly SubagentSummary[]> {
+  async list(
+    options: { readonly all?: boolean } & Pick<CallOptions, 'signal'> = {},
+  ): Promise<readonly SubagentSummary[]> {
     const { subagents } = await this.#agent.calls.call(calls.list, { all: options.all ?? false }, signalOf(options));
     return subagents;
   }
@@ -155,7 +158,10 @@ export class MultiAgentClient {
    * Of a subagent that runs outside of its host: does its tasks, one after another, until the session ends or `signal` aborts.
    * What `work` returns is the result; what it throws is the failure.
    */
-  async serveTasks(work: (task: SubagentWork, context: RemoteTask) => unknown, options: Pick<CallOptions, 'signal'> = {}) {
+  async serveTasks(
+    work: (task: SubagentWork, context: RemoteTask) => unknown,
+    options: Pick<CallOptions, 'signal'> = {},
+  ) {
     const { calls: caller } = this.#agent;
     while (options.signal?.aborted !== true) {
       const { task } = await caller.call(calls.task, {}, { ...UNLIMITED, ...signalOf(options) });
@@ -230,7 +236,12 @@ export class RemoteSubagent {
   /** Gives it a task and returns its id. Rejects with `unknown_subagent`, `multi_agent.busy`, `multi_agent.ended`. */
   async delegate(instruction: string, options: SubagentTaskOptions = {}): Promise<string> {
     const { name = instruction.slice(0, 60), criteria, metadata, timeoutSeconds } = options;
-    const { accepted, task_id = '', refusal, status } = await this.#agent.calls.call(
+    const {
+      accepted,
+      task_id = '',
+      refusal,
+      status,
+    } = await this.#agent.calls.call(
       calls.delegate,
       {
         subagent_id: this.id,

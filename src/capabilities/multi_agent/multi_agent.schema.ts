@@ -41,7 +41,9 @@ const MultiAgentSpawn = object(
     metadata,
     kind: mayText('One of multi_agent/kinds/req. Default: the model where it names one, else the first.'),
     system_prompt: mayText('Instructions for all its tasks, where its backend takes them.'),
-    capabilities: may(texts('Capabilities that it may use, of those that this agent may delegate. Default: all of them.')),
+    capabilities: may(
+      texts('Capabilities that it may use, of those that this agent may delegate. Default: all of them.'),
+    ),
     memory_scope: may(
       oneOf(['shared', 'isolated'], 'isolated: without memory, learning and planning. Default shared.'),
     ),
@@ -304,7 +306,9 @@ const SubagentMergeReq = object(
     type: Literal('SUBAGENT_MERGE_REQ'),
     subagent_ids: texts('Whose last results.'),
     strategy: may(
-      text('hierarchical_summary, voting, custom, concat, vote, first_success or best_by_score. Default hierarchical_summary.'),
+      text(
+        'hierarchical_summary, voting, custom, concat, vote, first_success or best_by_score. Default hierarchical_summary.',
+      ),
     ),
     tool: mayText('With custom: the tool that merges.'),
   },
@@ -366,7 +370,9 @@ const MultiAgentTaskReq = object(
   {
     ...base,
     type: Literal('multi_agent/task/req'),
-    wait_seconds: may(Type.Number({ minimum: 0, description: 'Longest wait; then task is null. Default: without end.' })),
+    wait_seconds: may(
+      Type.Number({ minimum: 0, description: 'Longest wait; then task is null. Default: without end.' }),
+    ),
   },
   { ...fromAgent, description: 'Of a subagent that runs outside of the host: waits for its next task.' },
 );

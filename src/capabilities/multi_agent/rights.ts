@@ -105,9 +105,7 @@ export function subagentPrincipal(within: Principal, id: string, narrowed: Narro
 function capabilitiesOf({ asked, capabilities, toolScope, memoryScope }: Narrowed): readonly string[] {
   const ofKind = capabilities?.map(nameOf) ?? ['*'];
   const wanted = asked.length === 0 ? ['*'] : asked.map(nameOf);
-  let names = wanted.includes('*')
-    ? ofKind
-    : wanted.filter((name) => ofKind.includes('*') || ofKind.includes(name));
+  let names = wanted.includes('*') ? ofKind : wanted.filter((name) => ofKind.includes('*') || ofKind.includes(name));
   const without = [...(toolScope === 'isolated' ? TOOLS : []), ...(memoryScope === 'isolated' ? STATE : [])];
   if (without.length > 0 && names.includes('*')) names = [...capabilityNames];
   return names.filter((name) => !without.includes(name) && name !== OWN);

@@ -158,7 +158,12 @@ export class Subagent {
   /** Starts it. Rejects with `multi_agent.not_started`; then it has ended. */
   async start(
     backend: SubagentBackend,
-    host: { workspace: string; principal: string; log: Parameters<SubagentBackend['open']>[1]['log']; acquireProcess(): Promise<() => void> },
+    host: {
+      workspace: string;
+      principal: string;
+      log: Parameters<SubagentBackend['open']>[1]['log'];
+      acquireProcess(): Promise<() => void>;
+    },
   ): Promise<void> {
     const { name, role, model, systemPrompt, metadata } = this.settings;
     const facts = { id: this.id, name, role, model, systemPrompt, metadata, principal: host.principal };
@@ -191,7 +196,10 @@ export class Subagent {
   async delegate(spec: TaskSpec): Promise<Task> {
     if (!this.isOpen) throw failure('ended', 'the subagent has ended; spawn another', { subagent_id: this.id });
     if (this.task !== undefined) {
-      throw failure('busy', 'the subagent has a task; await or cancel it', { subagent_id: this.id, task_id: this.task.id });
+      throw failure('busy', 'the subagent has a task; await or cancel it', {
+        subagent_id: this.id,
+        task_id: this.task.id,
+      });
     }
     const above = this.parent?.task?.leftMs ?? Number.POSITIVE_INFINITY;
     const timeoutMs = Math.min(spec.timeoutMs, this.settings.timeoutMs, above);
@@ -239,7 +247,9 @@ export class Subagent {
       return void task.fail(failure('failed', 'the result cannot be written as JSON'));
     }
     if (size > this.#deps.maxResultChars) {
-      return void task.fail(failure('limit', `the result has ${size} characters`, { limit: this.#deps.maxResultChars }));
+      return void task.fail(
+        failure('limit', `the result has ${size} characters`, { limit: this.#deps.maxResultChars }),
+      );
     }
     const verified = await this.#deps.verify?.(form).catch(() => undefined);
     task.complete(form, {
@@ -337,7 +347,8 @@ export class Subagent {
   /** Ends its task; it then takes another. False: it had none. */
   async cancel(): Promise<boolean> {
     const { task } = this;
-    if (task?.fail(failure('cancelled', 'the task was cancelled by the agent above'), 'CANCELLED') !== true) return false;
+    if (task?.fail(failure('cancelled', 'the task was cancelled by the agent above'), 'CANCELLED') !== true)
+      return false;
     await this.settled(task);
     return true;
   }

@@ -73,7 +73,10 @@ export class Subagents {
   readonly #limits: SubagentLimits;
   readonly #verify: SubagentDeps['verify'];
   readonly #owners = new Map<string, Owner>();
-  readonly #byId = new Map<string, { readonly subagent: Subagent; readonly owner: Owner; readonly spawnedIn: string }>();
+  readonly #byId = new Map<
+    string,
+    { readonly subagent: Subagent; readonly owner: Owner; readonly spawnedIn: string }
+  >();
   readonly #sessions = new Map<string, Set<SessionView>>();
   readonly #run = hex(8);
   #context: PluginContext | undefined;
@@ -104,7 +107,8 @@ export class Subagents {
         ? failure('interrupted', 'the host stopped')
         : failure('terminated', 'the session of the agent above has ended');
     for (const { subagent, spawnedIn } of this.#byId.values()) {
-      if (spawnedIn === session.id && subagent.isOpen) void subagent.end('TERMINATED', error, session.suspended === true);
+      if (spawnedIn === session.id && subagent.isOpen)
+        void subagent.end('TERMINATED', error, session.suspended === true);
     }
   }
 
@@ -321,7 +325,7 @@ export class Subagents {
     }
   }
 
-  /** Pushes an event to the sessions of every agent above, and to its own where it is told to stop. */
+  /** Pushes an event to the sessions of every agent above, and to its own where a task of it was stopped. */
   #announce(subagent: Subagent, event: string, content: Readonly<Record<string, unknown>>): void {
     const body = { subagent_id: subagent.id, event, content: { ...content, depth: subagent.depth } };
     const seen = new Set<string>();
@@ -339,7 +343,7 @@ export class Subagents {
     throw failure('limit', `there may be ${most} (${limit})`, { limit, most });
   }
 
-  /** `sub_` and eight digits, as others make them: that nobody else reaches it is the owner's key, not the id. */
+  /** `sub_` and eight digits, as others make them: the key of its owner keeps others out, not the id. */
   #newId(): string {
     for (;;) {
       const id = `sub_${hex(4)}`;

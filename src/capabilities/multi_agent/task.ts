@@ -1,5 +1,5 @@
 /**
- * One task of a subagent: running, then ended, once. Whatever ends it first decides (its result, a cancel, the deadline, a
+ * One task of a subagent: running, then ended, once. The first end decides (its result, a cancel, the deadline, a
  * spent budget, a lost program, the end of the host); all later ends change nothing.
  *
  * Made and driven by `subagent.ts`. Has no timers and no I/O.

@@ -4,11 +4,12 @@
  *
  * A pure function; called by `worker.ts`.
  */
+
+import type { Budget } from '../../base/budget.ts';
 import type { TaskResult } from '../../protocol/fleet.ts';
 import type { AlreadyTaken, DispatchOutcome } from '../bus/reply-channel.ts';
 import type { Dispatched } from '../messages/decoded.ts';
 import { type JournalFact, type PreflightFacts, preflight, type Refusal, refusalResult } from '../phases/preflight.ts';
-import type { Budget } from '../../base/budget.ts';
 import type { DeclinedAttempt, DeclineReason, JournaledTask } from './journal.ts';
 import { MAX_CRASHES } from './recovery.ts';
 

@@ -5,6 +5,7 @@
  * Made by `worker.ts` for each task it accepts. Nothing an executor does makes it throw.
  */
 
+import { Budget } from '../../base/budget.ts';
 import type { JsonSchemas } from '../../base/json-schema.ts';
 import type { Log } from '../../base/log.ts';
 import type { Clock } from '../../base/timer-queue.ts';
@@ -16,7 +17,6 @@ import { tokensSpent } from '../executors/usage.ts';
 import type { Dispatched } from '../messages/decoded.ts';
 import { type Body, resultMessage } from '../messages/encode.ts';
 import { repairPrompt } from '../phases/instruction.ts';
-import { Budget } from '../../base/budget.ts';
 import type { Facts } from './facts.ts';
 import type { WorkerJournal } from './journal.ts';
 import { LeaseRenewer } from './lease-renewer.ts';

@@ -1,7 +1,7 @@
 /** Subagents that are programs: they have a session over their pipes, fetch tasks, and end with their subagent. */
 import assert from 'node:assert/strict';
-import { fileURLToPath } from 'node:url';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { statOf } from '../../support/system-processes.ts';
 import { siteOf } from './support.ts';
 
@@ -33,12 +33,12 @@ test('a program does tasks, reports, and ends with its subagent', { timeout: 120
   assert.equal(statOf(pid), undefined);
 });
 
-test('a program that exits or is killed fails its task and ends its subagent alone', { timeout: 120_000 }, async (t) => {
+test('a program that exits or is killed fails its task and ends its subagent alone', {
+  timeout: 120_000,
+}, async (t) => {
   const site = await siteOf(t, { kinds });
   const agent = await site.agent();
-  const [one, two, three] = await Promise.all(
-    ['one', 'two', 'three'].map((name) => agent.multi_agent.spawn(name)),
-  );
+  const [one, two, three] = await Promise.all(['one', 'two', 'three'].map((name) => agent.multi_agent.spawn(name)));
   const hanging = await three?.delegate('hang');
   const exited = await one?.run('exit');
   assert.deepEqual([exited?.status, exited?.code], ['FAILED', 'multi_agent.lost']);

@@ -1,9 +1,9 @@
 /** Limits of a task that runs: tokens, time, the lease, what its MCP servers turn out to be. */
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
+import { Budget } from '../../../src/base/budget.ts';
 import { processTimer } from '../../../src/base/timer-queue.ts';
 import { tokensSpent } from '../../../src/fleet/executors/usage.ts';
-import { Budget } from '../../../src/base/budget.ts';
 import { ClockSkew } from '../../../src/fleet/worker/clock-skew.ts';
 import { Clocks } from '../../../src/fleet/worker/clocks.ts';
 import { LeaseRenewer } from '../../../src/fleet/worker/lease-renewer.ts';
