@@ -74,6 +74,12 @@ const repository = { subject: text, repository: text, folder: text, path: text, 
 export const documents: Readonly<Record<string, Shape>> = {
   up: document(ready),
   'record run': document({ ready: { const: true }, address: text, folder: text, pid: count }),
+  replay: {
+    anyOf: [
+      document({ ready: { const: true }, address: text, pid: count }),
+      document({ matched: count, misses: count, missed: list(text), missing: count }),
+    ],
+  },
   'record check': document({
     valid: { const: true },
     complete: flag,

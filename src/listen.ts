@@ -34,7 +34,10 @@ export interface ListenOptions {
  * await using agent = await connect(listener.address, { capabilities: ['tools'] });
  */
 export async function listen(
-  host: Pick<Host, 'accept' | 'limits' | 'requiresToken'> & Partial<Pick<Host, 'started'>>,
+  host: Pick<Host, 'accept' | 'requiresToken'> &
+    Partial<Pick<Host, 'started'>> & {
+      readonly limits: Pick<Host['limits'], 'maxMessageBytes' | 'maxSessions' | 'sendBufferBytes'>;
+    },
   address: string,
   { allowedHosts = [], allowedOrigins = [] }: ListenOptions = {},
 ): Promise<Listener> {

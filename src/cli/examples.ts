@@ -275,6 +275,10 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
     'handfast record --out tools.rec --connect http://127.0.0.1:4700 --listen http://127.0.0.1:4710',
   ],
   'record check': ['handfast record check tools.rec', 'handfast record check tools.rec --json'],
+  replay: [
+    'handfast replay tools.rec --listen tcp://127.0.0.1:0',
+    'handfast replay tools.rec --listen http://127.0.0.1:4710 --once --speed as-recorded',
+  ],
   completion: ['handfast completion bash'],
   complete: ['handfast complete -- tools c'],
   doctor: ['handfast doctor', 'handfast doctor --json'],

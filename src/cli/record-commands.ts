@@ -59,4 +59,30 @@ environment variables that are named as secrets, and by the shapes of keys.`,
     .action((path, _flags) =>
       act(async (terminal) => (await import('./commands/record-check.ts')).recordCheck(path, terminal)),
     );
+  program
+    .command('replay <recording>')
+    .description('serve the recorded host to live clients, without a host, a model or a network')
+    .requiredOption('--listen <address>', 'listen here for clients: http://, tcp:// or unix://')
+    .addOption(
+      new Option('--speed <speed>', 'with the pauses of the recording, or without')
+        .choices(['fast', 'as-recorded'])
+        .default('fast'),
+    )
+    .addOption(
+      new Option('--order <order>', 'requests are found by content, or only in the recorded order')
+        .choices(['content', 'strict'])
+        .default('content'),
+    )
+    .addOption(volatileOption())
+    .option('--once', 'end when every recorded connection was played')
+    .addOption(jsonOption('print one line when ready: {"ready":true,"address":…,"pid":…}, and one at the end'))
+    .addHelpText(
+      'after',
+      `
+A message that was not recorded is refused with the nearest recorded one and where the two differ; nothing is ever
+passed on. No token is asked for. Ends at Ctrl-C, with exit code 1 if there was such a message.`,
+    )
+    .action((path, flags) =>
+      act(async (terminal) => (await import('./commands/replay.ts')).replay(path, flags, terminal)),
+    );
 }

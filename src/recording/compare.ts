@@ -45,7 +45,7 @@ export function defaultVolatile(protocol: Protocol): VolatileFields {
           '/version',
           '/agent_id',
           '/auth_token',
-          '/extensions/handfast~1resume/cursor',
+          '/extensions/handfast~1resume',
         ],
         host: [
           '/id',
@@ -59,7 +59,10 @@ export function defaultVolatile(protocol: Protocol): VolatileFields {
         ],
       };
     case 'session-rpc':
-      return { client: ['/id', '/params/client_version', '/params/token'], host: ['/id', ...anywhere] };
+      return {
+        client: ['/id', '/params/client_name', '/params/client_version', '/params/token'],
+        host: ['/id', ...anywhere],
+      };
     default:
       return { client: ['/token', ...anywhere], host: anywhere };
   }
@@ -152,14 +155,6 @@ function piecesOf(text: string): Piece[] {
   return pieces;
 }
 
-/** A text with its made-up pieces replaced by their kinds, for looking messages up. */
-export function withoutMadeUp(text: string): string {
-  if (text.length < 7) return text;
-  return piecesOf(text)
-    .map((piece) => (piece.kind === 'text' ? piece.text : `<${piece.kind}>`))
-    .join('');
-}
-
 /** Longest text that is looked through for made-up pieces. */
 const MAX_TEXT = 1024 * 1024;
 
@@ -170,13 +165,22 @@ export class Bindings {
   readonly #back = new Map<string, string>();
   /** Placeholder → the text it stands for. */
   readonly secrets = new Map<string, string>();
+  /** Ids of the left side that stand for themselves alone. */
+  fixed: ReadonlySet<string> = new Set();
+  /** What was learned, in order: undone from its end. */
+  readonly #learned: (() => void)[] = [];
 
   /** True when both stand for each other, which they do from now on. */
   pair(left: string, right: string): boolean {
     const known = this.ids.get(left);
     if (known !== undefined || this.#back.has(right)) return known === right;
+    if (this.fixed.has(left)) return false;
     this.ids.set(left, right);
     this.#back.set(right, left);
+    this.#learned.push(() => {
+      this.ids.delete(left);
+      this.#back.delete(right);
+    });
     return true;
   }
 
@@ -184,14 +188,43 @@ export class Bindings {
     const known = this.secrets.get(placeholder);
     if (known !== undefined) return known === text;
     this.secrets.set(placeholder, text);
+    this.#learned.push(() => this.secrets.delete(placeholder));
     return true;
   }
 
-  copy(): Bindings {
-    const copy = new Bindings();
-    for (const [left, right] of this.ids) copy.pair(left, right);
-    for (const [placeholder, text] of this.secrets) copy.secrets.set(placeholder, text);
-    return copy;
+  /** Runs a comparison; what it learned is forgotten when it is false. */
+  attempt(holds: () => boolean): boolean {
+    const before = this.#learned.length;
+    const held = holds();
+    if (!held) for (const undo of this.#learned.splice(before).reverse()) undo();
+    return held;
+  }
+
+  /** The value with every id and placeholder of the left side in place of which something stands. */
+  translate<T>(value: T): T {
+    return this.ids.size === 0 && this.secrets.size === 0 ? value : (this.#translated(value) as T);
+  }
+
+  #translated(value: unknown): unknown {
+    if (typeof value === 'string') {
+      if (value.length < 7) return value;
+      return value
+        .replace(MADE_UP, (id) => this.ids.get(id) ?? id)
+        .replace(PLACEHOLDER, (placeholder) => this.secrets.get(placeholder) ?? placeholder);
+    }
+    if (typeof value !== 'object' || value === null) return value;
+    if (Array.isArray(value)) return value.map((each) => this.#translated(each));
+    return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, this.#translated(member)]));
+  }
+}
+
+/** The ids that programs made up, in all texts of a value. */
+export function madeUpIds(value: unknown, found: Set<string>): void {
+  if (typeof value === 'string') {
+    if (value.length < 7 || value.length > MAX_TEXT) return;
+    for (const { kind, text } of piecesOf(value)) if (kind === 'id') found.add(text);
+  } else if (typeof value === 'object' && value !== null) {
+    for (const each of Object.values(value)) madeUpIds(each, found);
   }
 }
 

@@ -4,6 +4,7 @@
  */
 import { A2ECodec } from '../wire/a2e.ts';
 import type { Codec, IncomingKind } from '../wire/codec.ts';
+import { membersOf } from '../wire/json.ts';
 import { JsonRpcCodec } from '../wire/jsonrpc.ts';
 import type { Protocol } from './format.ts';
 
@@ -61,4 +62,23 @@ export function withRef(protocol: Protocol, message: Message, kind: Classified['
   if (protocol === 'a2e') return { ...message, req_id: id };
   if (kind === 'cancel') return { ...message, params: { ...(message.params as object), id } };
   return { ...message, id };
+}
+
+const RESUME = 'handfast/resume';
+
+/** The session that a handshake of A2E resumes, and behind which cursor; undefined for any other message. */
+export function resumed(message: Message): { readonly session: string; readonly cursor: number } | undefined {
+  const { session_id: session, cursor } = membersOf(membersOf(message.extensions)[RESUME]);
+  return typeof session === 'string' && typeof cursor === 'number' ? { session, cursor } : undefined;
+}
+
+/**
+ * The reply to a handshake of A2E for an agent that did not ask for resume: whether one asks depends on its transport, which may be
+ * another one than the recorded.
+ */
+export function asAsked(reply: Message, handshake: Message): Message {
+  const { extensions } = reply;
+  if (RESUME in membersOf(handshake.extensions) || !(RESUME in membersOf(extensions))) return reply;
+  const { [RESUME]: _unasked, ...others } = membersOf(extensions);
+  return { ...reply, extensions: others };
 }

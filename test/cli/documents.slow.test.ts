@@ -25,6 +25,7 @@ const elsewhere = [
   'up',
   'fleet up',
   'record run',
+  'replay',
   'worker',
   'chat',
   'approve yes',

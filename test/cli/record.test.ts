@@ -99,3 +99,29 @@ test('wrong use is refused with what to do', async () => {
   assert.equal(remote.code, 'config_invalid');
   assert.equal((await user.failure(['record', 'check', 'nothing-there'])).code, 'not_found');
 });
+
+test('a recording is replayed to the command line, and a call that was not recorded says so', async () => {
+  user.write('poem.txt', 'so much depends\n');
+  const words = ['record', '--out', 'poem', '--', ...user.line(['stdio'])];
+  const call = (path: string, address: string) =>
+    user.run(['tools', 'call', 'read_file', `path=${path}`, '--connect', address]);
+  assert.equal((await call('poem.txt', `stdio:${quoted(user.line(words))}`)).code, 0);
+  user.write('poem.txt', 'changed since\n');
+  for (const [path, code] of [
+    ['poem.txt', 0],
+    ['prose.txt', 1],
+  ] as const) {
+    const replay = user.start(['replay', 'poem', '--listen', 'tcp://127.0.0.1:0', '--once', '--json']);
+    await replay.says('\n');
+    const called = await call(path, JSON.parse(replay.stdout).address);
+    if (code === 0) assert.match(called.stdout, /so much depends/);
+    else
+      assert.match(
+        called.stderr,
+        /nearest is #6 tool\/call\/req, which differs at \/arguments\/path: recorded "poem.txt", received "prose.txt"/,
+      );
+    const ended = await replay.ended();
+    assert.equal(ended.code, code, ended.stderr);
+    assert.equal(JSON.parse(ended.stdout.trimEnd().split('\n').at(-1)!).misses, code);
+  }
+});

@@ -1,68 +1,30 @@
 /** The recorder between real agents and hosts, on every transport: what it stores, and that it changes nothing of what passes. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { connect } from 'handfast';
 import { testHost } from 'handfast/testing';
-import { addressOf } from '../../src/agent/addresses.ts';
-import { parseListenAddress } from '../../src/config/listen-address.ts';
 import { messageOf, type Recording } from '../../src/recording/format.ts';
 import { readBundle } from '../../src/recording/read-bundle.ts';
-import { Recorder, type RecorderOptions } from '../../src/recording/recorder.ts';
-import { listenLinks } from '../../src/server/listen-links.ts';
+import { Recorder } from '../../src/recording/recorder.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { memoryPair } from '../../src/transport/memory.ts';
 import { echo, flood, patient } from '../support/tools.ts';
+import { cleanUp, freshFolder, scratchFile, startRecorder } from './recorded.ts';
 
-const scratch = mkdtempSync(join(tmpdir(), 'handfast-recording-'));
-after(() => rmSync(scratch, { recursive: true, force: true }));
-let bundles = 0;
-const freshFolder = (): string => join(scratch, `bundle-${++bundles}`);
-
-/** A recorder that listens in front of a host. */
-async function recorderOf(target: string, at = 'tcp://127.0.0.1:0', options: Partial<RecorderOptions> = {}) {
-  const folder = freshFolder();
-  const recorder = await Recorder.start({ folder, ...options });
-  const route = addressOf(target, { timeoutMs: 10_000, maxMessageBytes: 64 * 1024 * 1024 });
-  const listener = await listenLinks(
-    parseListenAddress(at)!,
-    async (client: Link) => recorder.connect(client, await route.dial(undefined)).catch(() => {}),
-    { maxMessageBytes: 64 * 1024 * 1024, maxSessions: 100, sendBufferBytes: 64 * 1024 * 1024 },
-  );
-  return {
-    folder,
-    recorder,
-    address: listener.address,
-    async finish(): Promise<Recording> {
-      await listener.close();
-      await recorder.finish();
-      return readBundle(folder);
-    },
-  };
-}
-
-/** Destroys a link behind so many messages that were sent on it. */
-function cutAfter(link: Link, messages: number): void {
-  const send = link.send.bind(link);
-  let sent = 0;
-  link.send = (message) => {
-    send(message);
-    if (++sent === messages) link.destroy('cut by the test');
-  };
-}
+after(cleanUp);
 
 const typesOf = ({ entries }: Recording): string[] =>
   entries.flatMap((entry) => ('from' in entry ? [`${entry.from} ${messageOf(entry)?.type}`] : []));
 
 describe('a session is recorded', () => {
-  const addresses = ['tcp://127.0.0.1:0', `unix://${join(scratch, 'a.sock')}`, 'http://127.0.0.1:0'];
+  const addresses = ['tcp://127.0.0.1:0', `unix://${scratchFile('a.sock')}`, 'http://127.0.0.1:0'];
   for (const at of addresses) {
     for (const scheme of at.startsWith('http') ? ['http', 'ws'] : ['']) {
       test(`with its client on ${scheme || at.split(':')[0]}, in the order in which it passed`, async () => {
         await using host = await testHost({ tools: [echo, flood] });
-        const recorded = await recorderOf((await host.listen()).address, at);
+        const recorded = await startRecorder((await host.listen()).address, { at });
         const address = scheme === 'ws' ? `${recorded.address.replace('http', 'ws')}/ws` : recorded.address;
         const agent = await connect(address, { capabilities: ['tools'], token: host.token });
         const { data } = await agent.tools.call('echo', { text: 'grüße ✓' });
@@ -114,7 +76,7 @@ test('a client and a host of one process are recorded over links in memory', asy
 test('the end of the input is passed on, and answers behind it still arrive', async () => {
   const slow = patient();
   await using host = await testHost({ tools: [slow.tool, echo] });
-  const recorded = await recorderOf((await host.listen()).address);
+  const recorded = await startRecorder((await host.listen()).address);
   const { createConnection } = await import('node:net');
   const socket = createConnection({ port: Number(new URL(recorded.address).port), allowHalfOpen: true });
   const lines = [
@@ -130,7 +92,7 @@ test('the end of the input is passed on, and answers behind it still arrive', as
 
 test('a line that is no message is stored as text and passed on, and one that is not UTF-8 is refused by the host', async () => {
   await using host = await testHost({ tools: [echo] });
-  const recorded = await recorderOf((await host.listen()).address);
+  const recorded = await startRecorder((await host.listen()).address);
   const { createConnection } = await import('node:net');
   const socket = createConnection({ port: Number(new URL(recorded.address).port), allowHalfOpen: true });
   const handshake = { type: 'handshake/req', id: '1', agent_caps: ['tools'], auth_token: host.token };
@@ -150,7 +112,7 @@ test('a line that is no message is stored as text and passed on, and one that is
 
 test('a reader that is slow makes the recorder read no faster', async () => {
   await using host = await testHost({ tools: [flood] });
-  const recorded = await recorderOf((await host.listen()).address);
+  const recorded = await startRecorder((await host.listen()).address);
   const agent = await connect(recorded.address, { capabilities: ['tools'], token: host.token });
   const call = agent.tools.call('flood', { count: 10_000 });
   const events = await Array.fromAsync(call);
@@ -164,19 +126,8 @@ test('a reader that is slow makes the recorder read no faster', async () => {
 
 test('a link that breaks breaks the other one, and resuming passes through', async () => {
   await using host = await testHost({ tools: [flood, echo] });
-  let links = 0;
-  const folder = freshFolder();
-  const recorder = await Recorder.start({ folder });
-  const route = addressOf((await host.listen()).address, { timeoutMs: 10_000, maxMessageBytes: 1024 * 1024 });
-  const listener = await listenLinks(
-    parseListenAddress('tcp://127.0.0.1:0')!,
-    async (client: Link) => {
-      if (++links === 1) cutAfter(client, 50);
-      await recorder.connect(client, await route.dial(undefined));
-    },
-    { maxMessageBytes: 1024 * 1024, maxSessions: 1, sendBufferBytes: 1024 * 1024 },
-  );
-  const agent = await connect(listener.address, { capabilities: ['tools'], token: host.token });
+  const recorded = await startRecorder((await host.listen()).address, { cutAfter: 50 });
+  const agent = await connect(recorded.address, { capabilities: ['tools'], token: host.token });
   const call = agent.tools.call('flood', { count: 200 });
   const seen = (await Array.fromAsync(call)).map(({ seq }) => seq);
   assert.deepEqual(
@@ -184,16 +135,14 @@ test('a link that breaks breaks the other one, and resuming passes through', asy
     Array.from({ length: 200 }, (_, seq) => seq),
   );
   await agent.close();
-  await listener.close();
-  await recorder.finish();
-  const { manifest, entries } = readBundle(folder);
+  const { manifest, entries } = await recorded.finish();
   assert.equal(manifest.connections, 2);
   const ends = entries.flatMap((entry) => ('event' in entry && entry.event === 'closed' ? [entry.clean] : []));
   assert.deepEqual(ends, [false, true]);
 });
 
 test('a folder with something in it is refused', async () => {
-  const { folder, finish } = await recorderOf('tcp://127.0.0.1:1');
+  const { folder, finish } = await startRecorder('tcp://127.0.0.1:1');
   await assert.rejects(Recorder.start({ folder }), { code: 'usage' });
   await finish();
 });
