@@ -57,6 +57,32 @@ const ready = {
   token_file: orNull(text),
   pid: count,
 };
+const conformanceCase = { id: text, level: { enum: ['MUST', 'SHOULD', 'MAY'] }, section: text, title: text };
+const conformance: Shape = {
+  description: 'The outcomes of a run; with --list the cases.',
+  anyOf: [
+    list(document(conformanceCase)),
+    document({
+      protocol: text,
+      target: text,
+      version: text,
+      passed: count,
+      failed: count,
+      skipped: count,
+      cases: list(
+        document({
+          ...conformanceCase,
+          status: { enum: ['passed', 'failed', 'skipped'] },
+          'reason?': text,
+          'expected?': text,
+          'got?': text,
+          'transcript?': list(document({ direction: { enum: ['sent', 'received'] }, text })),
+          duration_ms: count,
+        }),
+      ),
+    }),
+  ],
+};
 const memoryPage = document({
   entries: list(of('memory', 'MemoryEntry')),
   total: count,
@@ -429,6 +455,7 @@ export const documents: Readonly<Record<string, Shape>> = {
     chains: list(document({ file: text, first: count, head: document({ n: count, hash: text }), torn_tail: flag })),
     'first_break?': document({ file: text, line: count, reason: text }),
   }),
+  'conformance a2e': conformance,
   doctor: document({
     ok: flag,
     checks: list(

@@ -70,6 +70,8 @@ const levels: Levels = {
   control: 7,
   fleet: 7,
   'control-client': 7,
+  // Cases for other implementations: it reaches a target by bytes, not by the parts above.
+  conformance: 3,
   bridge: 8,
   server: 8,
   testing: 8,
@@ -78,7 +80,7 @@ const levels: Levels = {
 };
 
 /** Files that put parts together and so may name concrete ones: the server, the commands and the entry points. */
-const composers = [/^src\/(?:server|cli|testing)\//, /^src\/[\w-]+\.ts$/];
+const composers = [/^src\/(?:server|cli|testing|conformance)\//, /^src\/[\w-]+\.ts$/];
 
 const transports: ConcreteRule = {
   folder: 'src/transport/',

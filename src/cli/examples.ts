@@ -281,6 +281,15 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   ],
   completion: ['handfast completion bash'],
   complete: ['handfast complete -- tools c'],
+  conformance: [
+    'handfast conformance a2e --target http://127.0.0.1:8000 --tool echo',
+    'handfast conformance a2e --list',
+  ],
+  'conformance a2e': [
+    `handfast conformance a2e --target 'stdio:handfast stdio' --tool list_dir --args '{"path":"."}'`,
+    'handfast conformance a2e --target tcp://127.0.0.1:4701 --token-file token --level must --junit a2e.xml',
+    'handfast conformance a2e --target ws://127.0.0.1:8000/ws --filter "A2E-HS-*" --filter ping',
+  ],
   doctor: ['handfast doctor', 'handfast doctor --json'],
   trust: [
     'handfast trust add            # shows what this folder would run, and asks',

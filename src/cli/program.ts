@@ -9,6 +9,7 @@ import { isOutOfSpace } from '../base/disk-space.ts';
 import { fail } from '../wire/errors.ts';
 import { addBuiltinCommands, addPackageCommands } from './capability-commands.ts';
 import { candidateLines, candidatesFor, completionScript, SHELLS, type Shell } from './completion.ts';
+import { addConformance } from './conformance-commands.ts';
 import { addExamples, commandsBelow, wordsOf } from './examples.ts';
 import { reportFailure } from './failure.ts';
 import { addFleet } from './fleet-commands.ts';
@@ -128,6 +129,7 @@ ${EXIT_CODES}`,
   addFleet(program, act);
   addInspecting(program, act);
   addRecording(program, act);
+  addConformance(program, act);
   addPreparing(program, act);
   addCompletion(program, act);
   await addBuiltinCommands(program, words, act);

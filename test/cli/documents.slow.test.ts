@@ -177,6 +177,12 @@ test('of a fleet', async () => {
   await prints('fleet drain', ['trial-1', '--undo']);
 });
 
+test('of conformance', async () => {
+  await prints('conformance a2e', ['--list']);
+  const target = `stdio:${process.execPath} ${join(root, 'src/cli/main.ts')} stdio`;
+  await prints('conformance a2e', ['--target', target, '--filter', 'A2E-HS-00*']);
+});
+
 test('of memory', async () => {
   await prints('memory add', ['city', 'Lisbon', '--tag', 'profile']);
   await prints('memory search', ['Lisbon']);

@@ -1,0 +1,225 @@
+/**
+ * Bytes to and from a target, over every transport. The links of this library are not used here: they mend and number what they
+ * carry, and a case must see what the target does with exactly the bytes it is given.
+ *
+ * Used by `conformance/line-peer.ts`.
+ */
+import { connect as connectSocket, type NetConnectOpts } from 'node:net';
+import { startChild } from '../base/child.ts';
+import { within } from '../base/race.ts';
+import { parseTcpAddress, parseUnixAddress } from '../transport/socket.ts';
+import { splitCommand } from '../transport/subprocess.ts';
+import { fail } from '../wire/errors.ts';
+
+/** How a target is reached. */
+export type Binding = 'stdio' | 'tcp' | 'unix' | 'websocket' | 'http';
+
+/** Puts bytes on one transport. */
+export interface Carrier {
+  readonly binding: Binding;
+  /** As they stand on a byte stream; one frame on WebSocket, one body on HTTP. */
+  write(bytes: Uint8Array): void;
+  /** Ends our side only; absent where the transport cannot say that. */
+  end?(): void;
+  /** Drops the connection. Resolves when everything it had is released; never rejects. */
+  close(): Promise<void>;
+}
+
+/** What a carrier tells. */
+export interface CarrierSink {
+  /** Part of the output of the target; `\n` ends a line. */
+  text(chunk: string): void;
+  /** The target ended the connection, or it broke. `exitCode` of a child. */
+  gone(exitCode?: number | null): void;
+  /** HTTP: the status of the answer to a body. */
+  status?(code: number): void;
+  /** A child: bytes on its stderr. */
+  noise?(bytes: number): void;
+}
+
+/** The forms of addresses that {@link openCarrier} knows; for messages. */
+export const TARGET_FORMS =
+  'stdio:COMMAND, tcp://host:port, unix:///path, ws(s)://host:port/path or http(s)://host:port';
+
+/** The binding of an address. Throws `usage` for another form. */
+export function bindingOf(address: string): Binding {
+  const scheme = /^([a-z]+):/.exec(address)?.[1] ?? '';
+  const bindings: Readonly<Record<string, Binding>> = {
+    stdio: 'stdio',
+    tcp: 'tcp',
+    unix: 'unix',
+    ws: 'websocket',
+    wss: 'websocket',
+    http: 'http',
+    https: 'http',
+  };
+  const binding = bindings[scheme];
+  if (binding === undefined) throw fail('usage', `expected ${TARGET_FORMS}, got ${JSON.stringify(address)}`);
+  return binding;
+}
+
+/** Opens a carrier. Fails with `unreachable`, `usage`, `timeout`. */
+export async function openCarrier(address: string, sink: CarrierSink, timeoutMs: number): Promise<Carrier> {
+  const opening = openers[bindingOf(address)](address, sink);
+  const carrier = await within(opening, timeoutMs);
+  if (carrier !== undefined) return carrier;
+  void opening.then((late) => late.close()).catch(() => {});
+  throw fail('timeout', `${address} did not accept a connection within ${timeoutMs} ms`);
+}
+
+type Opener = (address: string, sink: CarrierSink) => Promise<Carrier>;
+
+const openers: Readonly<Record<Binding, Opener>> = {
+  stdio: openChild,
+  tcp: (address, sink) => openSocket('tcp', parseTcpAddress(address), sink),
+  unix: (address, sink) => openSocket('unix', { path: parseUnixAddress(address) }, sink),
+  websocket: openWebSocket,
+  http: openHttp,
+};
+
+/** Time a child has to end once its input has ended, before it is killed. */
+const CHILD_GRACE_MS = 5_000;
+
+async function openChild(address: string, sink: CarrierSink): Promise<Carrier> {
+  const [command, ...args] = splitCommand(address.slice('stdio:'.length));
+  if (command === undefined) throw fail('usage', 'stdio: needs a command, e.g. stdio:handfast stdio');
+  const child = startChild({ argv: [command, ...args], env: process.env, stdin: 'pipe' });
+  child.stdout.setEncoding('utf8').on('data', (chunk: string) => sink.text(chunk));
+  child.stderr.on('data', (chunk: Buffer) => sink.noise?.(chunk.length));
+  void child.exited.then(({ code }) => setImmediate(() => sink.gone(code)));
+  try {
+    await child.started;
+  } catch (error) {
+    throw fail('unreachable', `cannot start ${command}: ${(error as Error).message}`, {}, error);
+  }
+  return {
+    binding: 'stdio',
+    write: (bytes) => void child.stdin?.write(bytes),
+    end: () => void child.stdin?.end(),
+    async close() {
+      child.stdin?.end();
+      await within(child.exited, CHILD_GRACE_MS);
+      await child.kill();
+    },
+  };
+}
+
+async function openSocket(binding: 'tcp' | 'unix', options: NetConnectOpts, sink: CarrierSink): Promise<Carrier> {
+  const socket = connectSocket({ ...options, allowHalfOpen: true, noDelay: true } as NetConnectOpts);
+  await new Promise<void>((resolve, reject) => {
+    socket.once('connect', resolve);
+    socket.once('error', (error) => reject(fail('unreachable', error.message, {}, error)));
+  });
+  const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
+  socket.setEncoding('utf8').on('data', (chunk: unknown) => sink.text(String(chunk)));
+  socket.on('error', () => {});
+  // A target that closes ends its side and waits for ours.
+  socket.once('end', () => {
+    sink.gone();
+    socket.end();
+  });
+  socket.once('close', () => sink.gone());
+  return {
+    binding,
+    write: (bytes) => void socket.write(bytes),
+    end: () => void socket.end(),
+    async close() {
+      socket.destroy();
+      await closed;
+    },
+  };
+}
+
+async function openWebSocket(address: string, sink: CarrierSink): Promise<Carrier> {
+  const socket = new WebSocket(address);
+  socket.binaryType = 'arraybuffer';
+  await new Promise<void>((resolve, reject) => {
+    socket.addEventListener('open', () => resolve(), { once: true });
+    const refused = (): void => reject(fail('unreachable', `${address} accepts no WebSocket connection`));
+    socket.addEventListener('error', refused, { once: true });
+  });
+  const closed = new Promise<void>((resolve) => socket.addEventListener('close', () => resolve(), { once: true }));
+  socket.addEventListener('message', ({ data }) =>
+    sink.text(`${typeof data === 'string' ? data : Buffer.from(data as ArrayBuffer).toString()}\n`),
+  );
+  socket.addEventListener('error', () => {});
+  void closed.then(() => sink.gone());
+  return {
+    binding: 'websocket',
+    write(bytes) {
+      const text = Buffer.from(bytes);
+      // A text frame must be UTF-8; anything else goes as a binary one.
+      const isText = Buffer.from(text.toString()).equals(text);
+      if (socket.readyState === WebSocket.OPEN) socket.send(isText ? text.toString() : Uint8Array.from(bytes));
+    },
+    async close() {
+      socket.close();
+      await within(closed, CHILD_GRACE_MS);
+    },
+  };
+}
+
+/** The HTTP and SSE binding as a plain client speaks it: a session, one stream, one body for each write, in order. */
+async function openHttp(origin: string, sink: CarrierSink): Promise<Carrier> {
+  const stop = new AbortController();
+  const { signal } = stop;
+  const base = origin.replace(/\/+$/, '');
+  const id = await createSession(base, signal);
+  const headers = { 'X-Session-Id': id, 'Content-Type': 'text/plain' };
+  const stream = await fetch(`${base}/stream`, { headers: { 'X-Session-Id': id }, signal });
+  if (!stream.ok || stream.body === null) throw fail('unreachable', `GET /stream answered ${stream.status}`);
+  const reading = readEvents(stream.body, sink).finally(() => sink.gone());
+  reading.catch(() => {});
+  let queue = Promise.resolve();
+  return {
+    binding: 'http',
+    write(bytes) {
+      queue = queue.then(async () => {
+        // A session that is over answers 404, or its connection is gone; the stream says the rest.
+        const body = Uint8Array.from(bytes);
+        const response = await fetch(`${base}/send`, { method: 'POST', headers, body, signal }).catch(() => undefined);
+        await response?.arrayBuffer().catch(() => {});
+        sink.status?.(response?.status ?? 0);
+      });
+    },
+    async close() {
+      stop.abort();
+      await within(Promise.allSettled([reading, queue]), CHILD_GRACE_MS);
+      // Not part of the binding, and harmless where it is not offered.
+      await fetch(`${base}/session`, { method: 'DELETE', headers: { 'X-Session-Id': id } })
+        .then((response) => response.arrayBuffer())
+        .catch(() => {});
+    },
+  };
+}
+
+/** `POST /session`: the id. Fails with `unreachable`. */
+export async function createSession(base: string, signal: AbortSignal): Promise<string> {
+  const response = await fetch(`${base}/session`, { method: 'POST', signal }).catch((error: Error) => {
+    throw fail('unreachable', `POST /session: ${(error.cause as Error | undefined)?.message ?? error.message}`);
+  });
+  const text = await response.text();
+  const id = (() => {
+    try {
+      return (JSON.parse(text) as { session_id?: unknown }).session_id;
+    } catch {
+      return undefined;
+    }
+  })();
+  if (!response.ok || typeof id !== 'string')
+    throw fail('unreachable', `POST /session answered ${response.status}: ${text.slice(0, 200)}`);
+  return id;
+}
+
+/** Hands over the data of each event as a line. */
+async function readEvents(body: ReadableStream<Uint8Array>, sink: CarrierSink): Promise<void> {
+  const decoder = new TextDecoder();
+  let partial = '';
+  for await (const chunk of body) {
+    const lines = (partial + decoder.decode(chunk, { stream: true })).split('\n');
+    partial = lines.pop() as string;
+    for (const line of lines) {
+      if (line.startsWith('data:')) sink.text(`${line.slice('data:'.length).replace(/^ /, '').replace(/\r$/, '')}\n`);
+    }
+  }
+}

@@ -1,0 +1,220 @@
+/**
+ * One connection to a target, as lines of JSON: what was sent, what came, and waits that end.
+ *
+ * Used by the connections of each protocol.
+ */
+import { within } from '../base/race.ts';
+import { asError, fail } from '../wire/errors.ts';
+import { type Binding, type Carrier, openCarrier } from './carriers.ts';
+import { type Crossing, Mismatch } from './case.ts';
+
+/** A JSON object, as it came. */
+export type Fields = Readonly<Record<string, unknown>>;
+
+/** Longest line that is kept for a report, in characters, and how many of them. */
+const MAX_CROSSING = 400;
+const MAX_CROSSINGS = 12;
+/** Time a child has for its first line, in milliseconds. */
+const CHILD_START_MS = 20_000;
+/** Longest output of a target without a line break, in characters. */
+const MAX_PARTIAL = 64 * 1024 * 1024;
+
+/** The newest lines of all connections of a case, the oldest first. */
+export class Transcript {
+  #lines: Crossing[] = [];
+
+  add(direction: Crossing['direction'], text: string): void {
+    const cut = text.length > MAX_CROSSING ? `${text.slice(0, MAX_CROSSING)}… (${text.length} characters)` : text;
+    this.#lines.push({ direction, text: cut });
+    if (this.#lines.length > MAX_CROSSINGS) this.#lines.shift();
+  }
+
+  get lines(): readonly Crossing[] {
+    return this.#lines;
+  }
+}
+
+/** How a peer is opened. */
+export interface PeerOptions {
+  readonly address: string;
+  /** Longest wait for anything, in milliseconds. */
+  readonly patienceMs: number;
+  readonly transcript: Transcript;
+}
+
+export class LinePeer {
+  /** Every message that came, in order. */
+  readonly messages: Fields[] = [];
+  /** Lines that are no JSON object. */
+  readonly strange: string[] = [];
+  /** Every line as it came. */
+  readonly lines: string[] = [];
+  /** HTTP: statuses of the bodies sent, in order. */
+  readonly statuses: number[] = [];
+  /** Bytes a child wrote to its stderr. */
+  stderrBytes = 0;
+  /** True once the target has ended the connection. */
+  over = false;
+  /** Of a child that has ended. */
+  exitCode: number | null | undefined;
+  readonly #patienceMs: number;
+  /** Where the lines of this connection are reported. Replaced when a case takes over a connection that is shared. */
+  transcript: Transcript;
+  #carrier: Carrier | undefined;
+  #partial = '';
+  #wake: (() => void)[] = [];
+  #closing: Promise<void> | undefined;
+
+  private constructor({ patienceMs, transcript }: PeerOptions) {
+    this.#patienceMs = patienceMs;
+    this.transcript = transcript;
+  }
+
+  /** Connects. Fails with `unreachable`, `timeout`, `usage`. */
+  static async open(options: PeerOptions): Promise<LinePeer> {
+    const peer = new LinePeer(options);
+    peer.#carrier = await openCarrier(
+      options.address,
+      {
+        text: (chunk) => peer.#text(chunk),
+        gone: (exitCode) => peer.#gone(exitCode),
+        status: (code) => {
+          peer.statuses.push(code);
+          peer.#stir();
+        },
+        noise: (bytes) => {
+          peer.stderrBytes += bytes;
+        },
+      },
+      Math.max(options.patienceMs, 10_000),
+    );
+    return peer;
+  }
+
+  /** Longest wait for a message. A child that has said nothing yet may still be starting. */
+  get patienceMs(): number {
+    const isStarting = this.#carrier?.binding === 'stdio' && this.lines.length === 0;
+    return isStarting ? Math.max(this.#patienceMs, CHILD_START_MS) : this.#patienceMs;
+  }
+
+  get binding(): Binding {
+    return this.#carried.binding;
+  }
+
+  /** True where bytes may be cut anywhere: no frames, no bodies. */
+  get isByteStream(): boolean {
+    return this.binding !== 'websocket' && this.binding !== 'http';
+  }
+
+  /** Writes bytes as they are. */
+  write(bytes: Uint8Array | string): void {
+    const whole = typeof bytes === 'string' ? Buffer.from(bytes) : bytes;
+    this.transcript.add(
+      'sent',
+      Buffer.from(whole.subarray(0, MAX_CROSSING * 4))
+        .toString()
+        .trimEnd(),
+    );
+    this.#carried.write(whole);
+  }
+
+  /** Writes one line: a value as compact JSON, a text as it is. */
+  line(value: unknown): void {
+    this.write(`${typeof value === 'string' ? value : JSON.stringify(value)}\n`);
+  }
+
+  /** Ends our side. False where the transport cannot. */
+  end(): boolean {
+    this.#carried.end?.();
+    return this.#carried.end !== undefined;
+  }
+
+  /** The first message from position `from` on that fits. Fails the case when none comes in time or the target is gone. */
+  async find(fits: (message: Fields) => boolean, what: string, from = 0): Promise<Fields> {
+    const found = await this.sought(fits, from);
+    if (found !== undefined) return found;
+    const last = this.messages.at(-1);
+    const came = last === undefined ? 'nothing' : `last message ${JSON.stringify(last)}`;
+    throw new Mismatch(what, this.over ? `the target ended the connection; ${came}` : `no such message; ${came}`);
+  }
+
+  /** As {@link find}; undefined when none comes. */
+  async sought(
+    fits: (message: Fields) => boolean,
+    from = 0,
+    patienceMs = this.patienceMs,
+  ): Promise<Fields | undefined> {
+    let at = from;
+    let found: Fields | undefined;
+    await this.until(() => {
+      while (at < this.messages.length && found === undefined) {
+        const message = this.messages[at++] as Fields;
+        if (fits(message)) found = message;
+      }
+      return found !== undefined || this.over;
+    }, patienceMs);
+    return found;
+  }
+
+  /** Waits until `done` holds; false when it does not in time. */
+  async until(done: () => boolean, patienceMs = this.patienceMs): Promise<boolean> {
+    const ends = performance.now() + patienceMs;
+    while (!done()) {
+      const left = ends - performance.now();
+      if (left <= 0) return false;
+      await within(new Promise<void>((resolve) => this.#wake.push(resolve)), left);
+    }
+    return true;
+  }
+
+  /** Waits for the target to end the connection; false when it does not in time. */
+  ended(patienceMs = this.patienceMs): Promise<boolean> {
+    return this.until(() => this.over, patienceMs);
+  }
+
+  /** Drops the connection. Never rejects. */
+  close(): Promise<void> {
+    this.#closing ??= (this.#carrier?.close() ?? Promise.resolve()).catch((thrown) => void asError(thrown));
+    return this.#closing;
+  }
+
+  get #carried(): Carrier {
+    if (this.#carrier === undefined) throw fail('connection_lost', 'the connection is not open');
+    return this.#carrier;
+  }
+
+  #text(chunk: string): void {
+    const lines = (this.#partial + chunk).split('\n');
+    this.#partial = lines.pop() as string;
+    if (this.#partial.length > MAX_PARTIAL) this.#partial = '';
+    for (const line of lines) {
+      const text = line.trim();
+      if (text === '') continue;
+      this.lines.push(line);
+      this.transcript.add('received', text);
+      const message = objectOf(text);
+      if (message === undefined) this.strange.push(text);
+      else this.messages.push(message);
+    }
+    this.#stir();
+  }
+
+  #gone(exitCode: number | null | undefined): void {
+    this.over = true;
+    if (exitCode !== undefined) this.exitCode = exitCode;
+    this.#stir();
+  }
+
+  #stir(): void {
+    for (const wake of this.#wake.splice(0)) wake();
+  }
+}
+
+function objectOf(text: string): Fields | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : undefined;
+  } catch {
+    return undefined;
+  }
+}

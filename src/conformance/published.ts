@@ -1,0 +1,45 @@
+/**
+ * The published JSON Schemas of the package as checks of single messages.
+ *
+ * Used by the cases of each protocol.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { lazyCheck } from '../base/json-schema.ts';
+import { type Check, issuePath, issueText } from '../wire/check.ts';
+
+/** The folder of the package: the same distance from `src/conformance/` and from `dist/conformance/`. */
+const packageFolder = new URL('../../', import.meta.url);
+
+/** The path of a file that comes with the package. */
+export const packageFile = (path: string): string => fileURLToPath(new URL(path, packageFolder));
+
+interface Definition {
+  readonly properties?: Readonly<Record<string, { readonly const?: unknown }>>;
+}
+
+/** The definitions of one published schema, by their names. */
+export function definitionsOf(name: string): Readonly<Record<string, Definition>> {
+  const text = readFileSync(packageFile(`schema/${name}.json`), 'utf8');
+  return (JSON.parse(text) as { $defs?: Record<string, Definition> }).$defs ?? {};
+}
+
+/** The checks of all messages that have a published schema, by the constant of their member `type`. */
+export function checksByType(): ReadonlyMap<string, Check> {
+  const checks = new Map<string, Check>();
+  for (const file of readdirSync(packageFile('schema'))) {
+    const name = file.replace(/\.json$/, '');
+    for (const definition of Object.values(definitionsOf(name))) {
+      const type = definition.properties?.type?.const;
+      if (typeof type === 'string') checks.set(type, lazyCheck({ ...definition }));
+    }
+  }
+  return checks;
+}
+
+/** What is wrong with a value, in one line; undefined: it fits, or nothing is published for it. */
+export function problemOf(check: Check | undefined, value: unknown): string | undefined {
+  if (check === undefined || check(value)) return undefined;
+  const [first] = check.errors ?? [];
+  return first === undefined ? 'does not fit its schema' : `${issuePath(first) || 'the message'} ${issueText(first)}`;
+}

@@ -1,0 +1,121 @@
+/**
+ * A host with faults: lines pass between the client and a real host, and a fault changes them on the way. Without a fault it is
+ * the host itself.
+ */
+import { once } from 'node:events';
+import { type AddressInfo, createServer, connect as dial, type Socket } from 'node:net';
+import type { TestContext } from 'node:test';
+
+// biome-ignore lint/suspicious/noExplicitAny: plain JSON, as it arrived
+export type Line = any;
+
+/** What a fault knows of the connection it is on. */
+export interface FaultSide {
+  /** Sends a line to the client, or to the host. */
+  toClient(line: Line): void;
+  toHost(line: Line): void;
+  /** Drops the connection. */
+  drop(): void;
+  /** What a fault remembers: of this connection, and of all of them. */
+  readonly own: Record<string, Line>;
+  readonly all: Record<string, Line>;
+}
+
+export interface Fault {
+  /** What is wrong with this host. */
+  readonly name: string;
+  /** Cases of which each must fail. */
+  readonly caught: readonly string[];
+  /** What the client sent, as a chunk of bytes; returns what is read of it. */
+  readonly bytes?: (chunk: Buffer, side: FaultSide) => Buffer;
+  /** A message of the client; returns what the host reads, or nothing. */
+  readonly incoming?: (message: Line, side: FaultSide) => Line | undefined;
+  /** A line of the client that is no JSON object; returns what the host reads, or nothing. */
+  readonly strange?: (line: string, side: FaultSide) => string | undefined;
+  /** A message of the host; returns what the client reads: a message, several, or nothing. */
+  readonly outgoing?: (message: Line, side: FaultSide) => Line | readonly Line[] | undefined;
+  /** How a message is written. Default: as the host does. */
+  readonly written?: (message: Line) => string;
+}
+
+const ascii = (text: string): string =>
+  text.replace(/[\u007f-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
+
+/** Puts a host behind a fault and resolves with its address; ends with the test. `all` is what the fault knows. */
+export async function faultyRelay(
+  t: TestContext,
+  port: number,
+  fault: Fault,
+  all: Record<string, Line> = {},
+): Promise<string> {
+  const sockets = new Set<Socket>();
+  const server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
+    const host = dial({ port, host: '127.0.0.1', allowHalfOpen: true, noDelay: true });
+    for (const socket of [client, host]) {
+      sockets.add(socket);
+      socket.on('error', () => {});
+    }
+    const write = (message: Line): void => {
+      if (!client.writable) return;
+      client.write(`${(fault.written ?? ((line) => ascii(JSON.stringify(line))))(message)}\n`);
+    };
+    const side: FaultSide = {
+      toClient: write,
+      toHost: (line) => void (host.writable && host.write(`${JSON.stringify(line)}\n`)),
+      drop: () => {
+        client.destroy();
+        host.destroy();
+      },
+      own: {},
+      all,
+    };
+    lines(client, fault.bytes && ((chunk) => fault.bytes!(chunk, side)), (text) => {
+      const message = objectOf(text);
+      const line =
+        message === undefined
+          ? (fault.strange ?? ((same: string) => same))(text, side)
+          : asText((fault.incoming ?? ((same: Line) => same))(message, side));
+      if (line !== undefined && host.writable) host.write(`${line}\n`);
+    });
+    lines(host, undefined, (text) => {
+      const changed = (fault.outgoing ?? ((same: Line) => same))(JSON.parse(text), side);
+      for (const message of changed === undefined ? [] : [changed].flat()) write(message);
+    });
+    client.on('end', () => host.end());
+    client.on('close', () => host.destroy());
+    host.on('end', () => client.end());
+    host.on('close', () => client.destroy());
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return `tcp://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+const asText = (value: Line | undefined): string | undefined =>
+  value === undefined ? undefined : JSON.stringify(value);
+
+/** Calls back with each line, in the bytes that came. */
+function lines(socket: Socket, read: ((chunk: Buffer) => Buffer) | undefined, take: (line: string) => void): void {
+  let partial = Buffer.alloc(0);
+  socket.on('data', (chunk: Buffer) => {
+    partial = Buffer.concat([partial, read === undefined ? chunk : read(chunk)]);
+    for (let at = partial.indexOf(10); at >= 0; at = partial.indexOf(10)) {
+      const line = partial.subarray(0, at).toString('utf8');
+      partial = partial.subarray(at + 1);
+      take(line);
+    }
+  });
+}
+
+function objectOf(text: string): Line | undefined {
+  try {
+    const value = JSON.parse(text);
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
