@@ -12,6 +12,7 @@
 
 import './base/node-version.ts';
 
+import type { ChainsClient } from './capabilities/chains/client.ts';
 import type { EnvClient } from './capabilities/env/client.ts';
 import type { LearningClient } from './capabilities/learning/client.ts';
 import type { McpClient } from './capabilities/mcp/client.ts';
@@ -25,6 +26,7 @@ import type { ToolsClient } from './capabilities/tools/client.ts';
 
 /** The clients of the capabilities, by capability name. Packages extend it. */
 export interface CapabilityClients {
+  readonly chains: ChainsClient;
   readonly learning: LearningClient;
   readonly mcp: McpClient;
   readonly memory: MemoryClient;
@@ -41,6 +43,26 @@ export type { AgentSession } from './agent/agent.ts';
 export type { AskContext, AskHandler, PushListener } from './agent/host-messages.ts';
 export type { PolicyName, PolicySettings } from './base/bandits/settings.ts';
 export type { JsonSchema } from './base/json-schema.ts';
+export type {
+  Budget as ChainBudget,
+  ChainEntry,
+  ChainError,
+  ChainNode,
+  ChainProblem,
+  ChainRef,
+  ChainRun,
+  ChainUsage,
+  NodeState as ChainNodeState,
+  StoredChain,
+} from './capabilities/chains/chains.schema.ts';
+export {
+  type ChainResult,
+  type ChainResumeOptions,
+  type ChainRunOptions,
+  ChainsClient,
+  type ChainSpec,
+  type ChainStatus,
+} from './capabilities/chains/client.ts';
 export type { GymnasiumVerdict } from './capabilities/env/check/findings.ts';
 export {
   type DescribedSpaces,

@@ -66,6 +66,7 @@ const levels: Levels = {
   'capabilities/*': 7,
   // Bundles tools of the others.
   'capabilities/toolkits': 7.1,
+  'capabilities/chains': 7.2,
   capabilities: 7.5,
   control: 7,
   fleet: 7,

@@ -4,6 +4,7 @@
  * Loading it loads declarations and clients; plugins are loaded by hosts that use them.
  */
 import type { Capability } from '../packages/capability.ts';
+import { chains } from './chains/capability.ts';
 import { env } from './env/capability.ts';
 import { learning } from './learning/capability.ts';
 import { mcp } from './mcp/capability.ts';
@@ -17,6 +18,7 @@ import { tools } from './tools/capability.ts';
 
 export const builtinCapabilities: readonly Capability[] = [
   tools,
+  chains,
   env,
   learning,
   mcp,

@@ -153,7 +153,7 @@ const ChainGetReq = object(
     ...base,
     type: Literal('chain/get/req'),
     name: text('The chain.'),
-    version: mayInteger('Default: the newest.', 1),
+    chain_version: mayInteger('Default: the newest.', 1),
   },
   { ...fromAgent, description: 'Reads a stored chain.' },
 );
@@ -184,7 +184,7 @@ const ChainRemoveReq = object(
     ...base,
     type: Literal('chain/remove/req'),
     name: text('The chain.'),
-    version: mayInteger('Default: all versions.', 1),
+    chain_version: mayInteger('Default: all versions.', 1),
   },
   { ...fromAgent, description: 'Removes a stored chain or one version of it. Runs of it keep their own.' },
 );

@@ -1,0 +1,121 @@
+/**
+ * What the nodes of a chain call: the other capabilities of the host, under the rights of who runs the chain, and within its
+ * deadline and audit.
+ *
+ * Called by `runs.ts` for each attempt of a node.
+ */
+import type { CallContext } from '../../host/context.ts';
+import { fail } from '../../wire/errors.ts';
+import { memoryForget, memoryInit, memoryRetrieve, memoryStore } from '../memory/messages.ts';
+import { procKill, procRead, procSpawn, procStatus } from '../proc/messages.ts';
+import { skillCall } from '../skill/messages.ts';
+import { toolCall, toolList } from '../tools/messages.ts';
+import type { ChainNode } from './chains.schema.ts';
+import type { CallResult } from './engine/run.ts';
+import { failure } from './errors.ts';
+
+type Input = Readonly<Record<string, unknown>>;
+type Context = Pick<CallContext, 'call'>;
+
+/** Characters of each output of a program that a node returns. */
+const MAX_PRINTED = 65_536;
+
+/** Runs a node that is a call. Rejects with what the capability rejects with, and `chains.unsupported`. */
+export async function callNode(
+  context: Context,
+  { kind, name = '' }: ChainNode,
+  input: Input,
+  signal: AbortSignal,
+): Promise<CallResult> {
+  switch (kind) {
+    case 'tool':
+    case 'mcp': {
+      const body = { tool_name: name, arguments: input, timeout: 0 };
+      const { data } = await context.call(toolCall, body, { signal });
+      return { output: data.data ?? null };
+    }
+    case 'skill': {
+      const { data, error } = await context.call(skillCall, { name, arguments: input, timeout: 0 }, { signal });
+      if (!data?.success) throw fail('runtime_error', String((error as { message?: unknown })?.message ?? 'the skill failed'));
+      return { output: data.data ?? null };
+    }
+    case 'proc':
+      return { output: await runProgram(context, name, input, signal) };
+    case 'memory':
+      return { output: await useMemory(context, name, input, signal) };
+    default:
+      throw failure('unsupported', `this host runs no nodes of the kind ${kind} here`, { kind });
+  }
+}
+
+/** Names of the tools that say that repeating a call does no more than one call. */
+export async function idempotentTools(context: Context): Promise<ReadonlySet<string>> {
+  const { tools = [] } = await context.call(toolList, { include_deferred: true });
+  return new Set(tools.flatMap(({ name, idempotent }) => (idempotent === true ? [name] : [])));
+}
+
+/** Starts a program, and waits until it has ended. */
+async function runProgram(context: Context, name: string, input: Input, signal: AbortSignal) {
+  const given = input.command ?? input.cmd ?? name;
+  const cmd = Array.isArray(given) ? given.map(String) : String(given).split(/\s+/).filter(Boolean);
+  const { timeout, cwd, env } = input;
+  const spawned = await context.call(
+    procSpawn,
+    {
+      cmd,
+      stream: false,
+      stdin_mode: 'null',
+      ...(typeof timeout === 'number' && { timeout }),
+      ...(typeof cwd === 'string' && { cwd }),
+      ...(typeof env === 'object' && env !== null && { env: env as Record<string, string> }),
+    },
+    { signal },
+  );
+  const { proc_id } = spawned;
+  if (!spawned.ok || !proc_id) throw fail('runtime_error', spawned.error || 'the program was not started');
+  const printed = { stdout: '', stderr: '' };
+  const ended = Promise.withResolvers<void>();
+  const stopped = (): void => ended.reject(signal.reason);
+  signal.addEventListener('abort', stopped, { once: true });
+  const reading = new AbortController();
+  try {
+    await context.call(
+      procRead,
+      { proc_id },
+      {
+        signal: reading.signal,
+        onEvent: ({ data, fields }) => {
+          const stream = (fields as { stream_type?: unknown } | undefined)?.stream_type === 'stderr' ? 'stderr' : 'stdout';
+          if (typeof data.text === 'string' && printed[stream].length < MAX_PRINTED) printed[stream] += `${data.text}\n`;
+          if (data.code !== undefined) ended.resolve();
+        },
+      },
+    );
+    if (signal.aborted) stopped();
+    await ended.promise;
+    const { status, procs = [] } = await context.call(procStatus, { proc_id });
+    return { proc_id, status, exit_code: procs[0]?.exit_code ?? null, ...printed };
+  } catch (thrown) {
+    await context.call(procKill, { proc_id }).catch(() => {});
+    throw thrown;
+  } finally {
+    ended.promise.catch(() => {});
+    signal.removeEventListener('abort', stopped);
+    reading.abort();
+  }
+}
+
+async function useMemory(context: Context, name: string, input: Input, signal: AbortSignal): Promise<unknown> {
+  const { namespace, ...body } = input;
+  const operations = { store: memoryStore, retrieve: memoryRetrieve, forget: memoryForget };
+  const operation = operations[name as keyof typeof operations];
+  if (operation === undefined) {
+    throw fail('usage', `a memory node does store, retrieve or forget, got ${JSON.stringify(name.slice(0, 64))}`);
+  }
+  const opened = { ...(typeof namespace === 'string' && { namespace }) };
+  const memory_id =
+    typeof body.memory_id === 'string'
+      ? body.memory_id
+      : (await context.call(memoryInit, opened, { signal })).memory_id;
+  return context.call(operation as typeof memoryRetrieve, { ...body, memory_id }, { signal });
+}

@@ -1,0 +1,22 @@
+/** The chains capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
+import { defineCapability } from '../../packages/capability.ts';
+import { CHAIN_DEFAULTS, chainsOffer } from './offer.ts';
+import type { ChainsOptions } from './plugin.ts';
+
+export const chains = defineCapability({
+  name: 'chains',
+  about: 'Chains of calls, as graphs that run in parallel and continue after the host was killed',
+  byDefault: true,
+  offer: (options) => chainsOffer(options as ChainsOptions),
+  // Agents never load the plugin.
+  plugin: async (options) => (await import('./plugin.ts')).chainsPlugin(options as ChainsOptions),
+  check(options) {
+    const { durable, maxNodes, maxRunning } = { ...CHAIN_DEFAULTS, ...(options as ChainsOptions) };
+    const survive = durable ? 'runs are journaled and can be resumed' : 'runs are journaled where their request asks';
+    return [
+      { status: 'ok', message: `chains of at most ${maxNodes} nodes, ${maxRunning} runs of a principal; ${survive}` },
+    ];
+  },
+  client: async (agent) => new (await import('./client.ts')).ChainsClient(agent),
+  commandName: 'chain',
+});

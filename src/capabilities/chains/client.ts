@@ -1,0 +1,261 @@
+/**
+ * The chains capability of an agent: `agent.chains`. Present only when the agent asked for `chains`.
+ *
+ * Hosts of plain A2E 1.0 serve `run` with nodes, and send fewer members.
+ * @see docs/chains.md
+ */
+import type { AgentSession } from '../../agent/agent.ts';
+import type { Call, CallOptions } from '../../connection/call.ts';
+import { answered } from '../../protocol/method.ts';
+import * as replies from './chains.replies.generated.ts';
+import type * as schema from './chains.schema.ts';
+import * as messages from './messages.ts';
+
+const calls = {
+  run: answered(messages.chainRun, replies.ChainResp),
+  check: answered(messages.chainCheck, replies.ChainCheckResp),
+  put: answered(messages.chainPut, replies.ChainPutResp),
+  get: answered(messages.chainGet, replies.ChainGetResp),
+  list: answered(messages.chainList, replies.ChainListResp),
+  remove: answered(messages.chainRemove, replies.ChainRemoveResp),
+  runs: answered(messages.chainRuns, replies.ChainRunsResp),
+  status: answered(messages.chainStatus, replies.ChainStatusResp),
+  history: answered(messages.chainHistory, replies.ChainHistoryResp),
+  watch: answered(messages.chainWatch, replies.ChainWatchResp),
+  pause: answered(messages.chainPause, replies.ChainPauseResp),
+  resume: answered(messages.chainResume, replies.ChainResumeResp),
+  retry: answered(messages.chainRetry, replies.ChainRetryResp),
+  cancel: answered(messages.chainCancel, replies.ChainCancelResp),
+  approve: answered(messages.chainApprove, replies.ChainApproveResp),
+  deliver: answered(messages.chainDeliver, replies.ChainDeliverResp),
+};
+
+type Fields<T> = Omit<T, 'type' | 'id' | 'req_id' | 'a2e' | 'version' | 'ts' | 'cursor'>;
+
+/** How a chain ended. */
+export interface ChainResult {
+  /** The id of the run. */
+  readonly chain_id: string;
+  /** No node failed, and the chain is valid. */
+  readonly success: boolean;
+  /** Outputs by node; null for a node that failed. */
+  readonly outputs: Readonly<Record<string, unknown>>;
+  /** The output of the last node; of a graph with several last nodes, their outputs by node. */
+  readonly final_output: unknown;
+  readonly duration_ms: number;
+  /** How many outputs there are. */
+  readonly nodes_run: number;
+  /** Why it failed; null: it did not. */
+  readonly error: schema.ChainError | null;
+  /** `done`, `failed`, `cancelled` or `paused`; absent where the host says nothing of it. */
+  readonly state?: string;
+  readonly usage?: schema.ChainUsage;
+}
+
+/** A chain: its nodes and how they run, or the name of a stored one. */
+export type ChainSpec = Pick<
+  schema.ChainReq,
+  'nodes' | 'chain' | 'entry_node' | 'timeout' | 'max_parallel' | 'deadline' | 'budget'
+>;
+
+export interface ChainRunOptions extends CallOptions {
+  /** The id of the run. Default: one that the host makes. */
+  readonly chainId?: string;
+  /** False: the run is not journaled, and ends with its host. Default: as the host is configured, usually true. */
+  readonly durable?: boolean;
+  /** Free text stored with the run. */
+  readonly correlationId?: string;
+}
+
+/** What becomes of nodes that may have run and are not idempotent. */
+export interface ChainResumeOptions extends CallOptions {
+  /** Nodes that are run again. */
+  readonly rerun?: readonly string[];
+  /** Nodes that are not. */
+  readonly skip?: readonly string[];
+  /** Longest run from now on, seconds. Default: that of the chain. */
+  readonly seconds?: number;
+}
+
+/** A run with its nodes. */
+export type ChainStatus = Fields<schema.ChainStatusResp>;
+
+export class ChainsClient {
+  readonly #agent: AgentSession;
+
+  constructor(agent: AgentSession) {
+    this.#agent = agent;
+  }
+
+  /**
+   * Runs a chain: await it for the result, iterate it for what happens to its nodes (`event.fields`: `node_id`, `phase`,
+   * `output`, `error`). A chain that failed is a result with `success` false.
+   *
+   * Rejects with `chains.exists`, `chains.full`, `chains.unknown_chain`, `chains.invalid`, `cancelled`, `interrupted`.
+   * @param input what expressions see as `$.name`
+   * @example
+   * const { final_output } = await agent.chains.run(
+   *   { nodes: [{ node_id: 'read', kind: 'tool', name: 'read_file', input_map: { path: '$.path' } }] },
+   *   { path: 'README.md' },
+   * );
+   */
+  run(
+    chain: ChainSpec,
+    input: Readonly<Record<string, unknown>> = {},
+    { chainId, durable, correlationId, ...options }: ChainRunOptions = {},
+  ): Call<ChainResult> {
+    const body = {
+      ...chain,
+      initial_input: { ...input },
+      streaming: false,
+      ...(chainId !== undefined && { chain_id: chainId }),
+      ...(durable !== undefined && { durable }),
+      ...(correlationId !== undefined && { correlation_id: correlationId }),
+    };
+    return this.#agent.calls.call(calls.run, body, patient(options), resultOf);
+  }
+
+  /** Everything that is wrong in a chain, also with the tools that this agent may call. */
+  check(chain: ChainSpec, options: CallOptions = {}): Call<Fields<schema.ChainCheckResp>> {
+    return this.#agent.calls.call(calls.check, { ...chain }, options);
+  }
+
+  /** Stores a chain as the next version of its name. Rejects with `chains.invalid`, `chains.conflict`, `chains.full`. */
+  put(
+    name: string,
+    chain: ChainSpec & { readonly description?: string; readonly ifVersion?: number },
+    options: CallOptions = {},
+  ): Call<schema.StoredChain> {
+    const { ifVersion, nodes = [], chain: _, ...more } = chain;
+    const body = { ...more, name, nodes, ...(ifVersion !== undefined && { if_version: ifVersion }) };
+    return this.#agent.calls.call(calls.put, body, options, (reply) => reply.chain);
+  }
+
+  /** A stored chain. Rejects with `chains.unknown_chain`. */
+  get(name: string, { version, ...options }: CallOptions & { readonly version?: number } = {}): Call<schema.StoredChain> {
+    const body = { name, ...(version !== undefined && { chain_version: version }) };
+    return this.#agent.calls.call(calls.get, body, options, ({ chain }) => chain);
+  }
+
+  /** The newest version of each stored chain, by name; with a name all its versions, the newest first. */
+  list(
+    { name = '', after = '', limit }: { readonly name?: string; readonly after?: string; readonly limit?: number } = {},
+    options: CallOptions = {},
+  ): Call<readonly schema.StoredChain[]> {
+    const body = { name, after, ...(limit !== undefined && { limit }) };
+    return this.#agent.calls.call(calls.list, body, options, ({ chains }) => chains);
+  }
+
+  /** Removes a stored chain, or one version of it; resolves with how many versions there were. */
+  remove(name: string, { version, ...options }: CallOptions & { readonly version?: number } = {}): Call<number> {
+    const body = { name, ...(version !== undefined && { chain_version: version }) };
+    return this.#agent.calls.call(calls.remove, body, options, ({ versions }) => versions);
+  }
+
+  /** The runs of the principal, the newest first. */
+  runs(
+    filter: { readonly state?: string; readonly name?: string; readonly after?: string; readonly limit?: number } = {},
+    options: CallOptions = {},
+  ): Call<readonly schema.ChainRun[]> {
+    return this.#agent.calls.call(calls.runs, { ...filter }, options, ({ runs }) => runs);
+  }
+
+  /** A run and its nodes. Rejects with `chains.unknown_run`. */
+  status(
+    chainId: string,
+    { definition, outputs, ...options }: CallOptions & { readonly definition?: boolean; readonly outputs?: boolean } = {},
+  ): Call<ChainStatus> {
+    const more = { ...(definition && { definition }), ...(outputs && { outputs }) };
+    return this.#agent.calls.call(calls.status, { chain_id: chainId, ...more }, options);
+  }
+
+  /** What happened in a durable run, oldest first. Rejects with `chains.unknown_run`. */
+  history(
+    chainId: string,
+    page: { readonly after?: number; readonly nodeId?: string; readonly limit?: number } = {},
+    options: CallOptions = {},
+  ): Call<Fields<schema.ChainHistoryResp>> {
+    const { after = 0, nodeId = '', limit } = page;
+    const body = { chain_id: chainId, after, node_id: nodeId, ...(limit !== undefined && { limit }) };
+    return this.#agent.calls.call(calls.history, body, options);
+  }
+
+  /** Follows a run until it stops: the events from now on, and its result. Rejects with `chains.unknown_run`. */
+  watch(chainId: string, options: CallOptions = {}): Call<ChainResult> {
+    return this.#agent.calls.call(calls.watch, { chain_id: chainId }, patient(options), resultOf);
+  }
+
+  /** Pauses a run; resolves when what was running has ended. Rejects with `chains.state`. */
+  pause(chainId: string, options: CallOptions = {}): Call<schema.ChainRun> {
+    return this.#agent.calls.call(calls.pause, { chain_id: chainId }, patient(options), runOf);
+  }
+
+  /**
+   * Continues a run that was interrupted, paused or cancelled, or ran out of time or budget, with the rights of this agent. Nodes
+   * that ended do not run again.
+   *
+   * Rejects with `chains.uncertain` (`detail.nodes`) for nodes that may have run, `chains.state`, `chains.unknown_run`.
+   */
+  resume(chainId: string, { rerun, skip, seconds, ...options }: ChainResumeOptions = {}): Call<ChainResult> {
+    const body = { chain_id: chainId, ...decisionsOf({ rerun, skip, seconds }) };
+    return this.#agent.calls.call(calls.resume, body, patient(options), resultOf);
+  }
+
+  /** Runs a chain that has stopped again from a node on. Rejects as {@link resume} does, and with `chains.unknown_node`. */
+  retry(
+    chainId: string,
+    nodeId: string,
+    { rerun, skip, seconds, ...options }: ChainResumeOptions = {},
+  ): Call<ChainResult> {
+    const body = { chain_id: chainId, node_id: nodeId, ...decisionsOf({ rerun, skip, seconds }) };
+    return this.#agent.calls.call(calls.retry, body, patient(options), resultOf);
+  }
+
+  /** Ends a run. Rejects with `chains.unknown_run`, `chains.state`. */
+  cancel(chainId: string, { reason = '', ...options }: CallOptions & { readonly reason?: string } = {}): Call<schema.ChainRun> {
+    return this.#agent.calls.call(calls.cancel, { chain_id: chainId, reason }, options, runOf);
+  }
+
+  /** Answers the question of a wait node. Rejects with `chains.unknown_node`, `chains.state`. */
+  approve(
+    chainId: string,
+    nodeId: string,
+    approved: boolean,
+    { note = '', ...options }: CallOptions & { readonly note?: string } = {},
+  ): Call<schema.ChainRun> {
+    const body = { chain_id: chainId, node_id: nodeId, approved, note };
+    return this.#agent.calls.call(calls.approve, body, options, runOf);
+  }
+
+  /** Delivers an event to a run; resolves with how many nodes waited for it. Rejects with `chains.state`. */
+  deliver(chainId: string, event: string, data: unknown = null, options: CallOptions = {}): Call<number> {
+    return this.#agent.calls.call(calls.deliver, { chain_id: chainId, event, data }, options, ({ nodes }) => nodes);
+  }
+}
+
+/** Runs have a time limit of their own. */
+const patient = (options: CallOptions): CallOptions => ({ timeoutMs: 0, ...options });
+
+const decisionsOf = ({ rerun, skip, seconds }: ChainResumeOptions) => ({
+  ...(rerun !== undefined && { rerun: [...rerun] }),
+  ...(skip !== undefined && { skip: [...skip] }),
+  ...(seconds !== undefined && { timeout: seconds }),
+});
+
+const runOf = ({ run }: { readonly run: schema.ChainRun }): schema.ChainRun => run;
+
+function resultOf(reply: Partial<Fields<schema.ChainResp>>): ChainResult {
+  const { chain_id = '', success = false, outputs = {}, final_output = null, duration_ms = 0, error = null } = reply;
+  const { nodes_run = Object.keys(outputs).length, state, usage } = reply;
+  return {
+    chain_id,
+    success,
+    outputs,
+    final_output,
+    duration_ms,
+    nodes_run,
+    error,
+    ...(state !== undefined && { state }),
+    ...(usage !== undefined && { usage }),
+  };
+}

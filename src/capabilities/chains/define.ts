@@ -1,0 +1,132 @@
+/**
+ * From a request to the chain that it runs: its own nodes, or a stored version; checked, with the problems that were found.
+ *
+ * Called by `plugin.ts`.
+ */
+import { type JsonSchema, lazyCheck } from '../../base/json-schema.ts';
+import type { CallContext } from '../../host/context.ts';
+import type { Check } from '../../wire/check.ts';
+import { issuePath, issueText } from '../../wire/check.ts';
+import { fail } from '../../wire/errors.ts';
+import { toolList } from '../tools/messages.ts';
+import type { ToolDescription } from '../tools/tools.schema.ts';
+import type { ChainError, ChainNode, ChainProblem, ChainReq } from './chains.schema.ts';
+import type { ChainGraph, ChainLimits } from './definition/graph.ts';
+import { readChain } from './definition/read.ts';
+import type { KnownSchemas } from './definition/types.ts';
+import { failure } from './errors.ts';
+import type { Library } from './library.ts';
+import type { Definition } from './stored.ts';
+
+/** What says which chain is meant, and how it runs. */
+export type Which = Pick<
+  ChainReq,
+  'nodes' | 'chain' | 'entry_node' | 'timeout' | 'max_parallel' | 'deadline' | 'budget'
+>;
+
+export interface Defined {
+  readonly definition: Definition;
+  readonly name: string;
+  readonly version: number;
+  /** Undefined: it has problems. */
+  readonly graph: ChainGraph | undefined;
+  readonly problems: readonly ChainProblem[];
+}
+
+/** Seconds of a run whose request and chain name none; 0 stands for it, too. */
+const DEFAULT_SECONDS = 300;
+const DEFAULT_PARALLEL = 8;
+
+/** Kinds of nodes that hosts run by other parts than the capabilities of this one. */
+const UNSUPPORTED: ReadonlySet<string> = new Set(['agent', 'task']);
+
+export interface DefineDeps {
+  readonly library: Library;
+  readonly limits: Partial<ChainLimits>;
+}
+
+/**
+ * Reads the chain of a request. Fails with `chains.unknown_chain`, `chains.invalid`.
+ * @param checksTools also of the walk of A2E 1.0, whose nodes fail when they run; and that the tools are there
+ */
+export async function define(
+  which: Which,
+  context: CallContext,
+  { library, limits }: DefineDeps,
+  checksTools = false,
+): Promise<Defined> {
+  const { chain, nodes = [] } = which;
+  const stored = chain === undefined ? undefined : library.get(chain.name, chain.version, context);
+  const own = stored ?? which;
+  const definition: Definition = {
+    nodes: stored?.nodes ?? nodes,
+    entry_node: which.entry_node || (own.entry_node ?? ''),
+    timeout: which.timeout || own.timeout || DEFAULT_SECONDS,
+    max_parallel: which.max_parallel ?? own.max_parallel ?? DEFAULT_PARALLEL,
+    deadline: which.deadline || (own.deadline ?? ''),
+    budget: which.budget ?? own.budget ?? {},
+  };
+  if (definition.deadline !== '' && Number.isNaN(Date.parse(definition.deadline))) {
+    throw failure('invalid', 'the deadline is no time of RFC 3339', { field: 'deadline' });
+  }
+  let reading = readChain(definition, { limits });
+  if (reading.graph !== undefined && (checksTools || reading.graph.mode === 'graph') && usesTools(definition.nodes)) {
+    const known = await knownTools(context, checksTools);
+    reading = readChain(definition, { limits, known });
+  }
+  const problems: ChainProblem[] = [...reading.problems];
+  for (const { node_id, kind } of reading.graph?.nodes.map(({ node }) => node) ?? []) {
+    if (!UNSUPPORTED.has(kind)) continue;
+    problems.push({ code: 'bad_node', message: `this host runs no nodes of the kind ${kind}`, node_id, field: 'kind' });
+  }
+  const graph = problems.length > 0 ? undefined : reading.graph;
+  return { definition, name: stored?.name ?? '', version: stored?.version ?? 0, graph, problems };
+}
+
+/** Why a chain with problems does not run. */
+export function problemError(problems: readonly ChainProblem[]): ChainError {
+  const first = problems.find(({ code }) => code === 'chain_cycle') ?? (problems[0] as ChainProblem);
+  const place = [first.node_id && `node ${JSON.stringify(first.node_id)}`, first.field].filter(Boolean).join(', ');
+  return {
+    code: first.code,
+    message: place === '' ? first.message : `${place}: ${first.message}`,
+    detail: { problems: problems.map((problem) => ({ ...problem })) },
+  };
+}
+
+const usesTools = (nodes: readonly ChainNode[]): boolean => nodes.some(({ kind }) => kind === 'tool' || kind === 'mcp');
+
+/** The schemas of the tools that the principal may call. A host without tools knows none. */
+async function knownTools(context: CallContext, mustBeThere: boolean): Promise<KnownSchemas> {
+  const { tools = [] } = await context.call(toolList, { include_deferred: true }).catch(() => ({ tools: [] }));
+  const byName = new Map<string, ToolDescription>(tools.map((tool) => [tool.name, tool]));
+  const toolOf = ({ kind, name = '' }: ChainNode) => (kind === 'tool' || kind === 'mcp' ? byName.get(name) : undefined);
+  return {
+    input(node) {
+      const tool = toolOf(node);
+      if (tool !== undefined) return tool.input_schema as JsonSchema | undefined;
+      return mustBeThere && (node.kind === 'tool' || node.kind === 'mcp') ? null : undefined;
+    },
+    output: (node) => toolOf(node)?.output_schema as JsonSchema | undefined,
+  };
+}
+
+/** Checks of outputs, compiled once for each schema. */
+export class OutputChecks {
+  readonly #checks = new WeakMap<object, Check>();
+
+  /** Throws `schema_violation` for an output that does not fit the schema of its node. */
+  readonly check = ({ node_id, output_schema: schema }: ChainNode, output: unknown): void => {
+    if (schema === undefined) return;
+    const check = this.#checks.get(schema) ?? lazyCheck(schema);
+    this.#checks.set(schema, check);
+    if (check(output)) return;
+    const [issue] = check.errors ?? [];
+    const where = issue === undefined ? '' : issuePath(issue) || 'it';
+    const what = issue === undefined ? '' : `: ${where} ${issueText(issue)}`;
+    throw fail('schema_violation', `the output does not fit output_schema${what}`, {
+      node_id,
+      ...(issue !== undefined && { path: issuePath(issue) }),
+    });
+  };
+}

@@ -1,0 +1,185 @@
+/**
+ * The journal of a run: what happened to its nodes, in order, and what of it is on disk.
+ *
+ * Entries of one moment share a row of the store, and rows of all runs share its transactions and syncs. `run.ts` writes it
+ * and awaits `flushed` before an effect of an entry may be seen; `recovery.ts` reads it.
+ */
+import type { Store } from '../../../host/store/store.ts';
+import type { ChainError } from '../chains.schema.ts';
+
+/** One entry. Nodes and items are numbers, so that maps of a million items stay small. */
+export interface Entry {
+  /** What happened. */
+  readonly p:
+    | 'run'
+    | 'start'
+    | 'done'
+    | 'branch'
+    | 'skip'
+    | 'retry'
+    | 'error'
+    | 'wait'
+    | 'deliver'
+    | 'pause'
+    | 'resume'
+    | 'reset'
+    | 'compensate'
+    | 'compensated'
+    | 'end';
+  /** The node, by its number in the definition. */
+  readonly n?: number;
+  /** The item of a map, or how many there are. */
+  readonly i?: number;
+  /** The attempt, from 1. */
+  readonly a?: number;
+  /** The output, or the data of an event. */
+  readonly o?: unknown;
+  readonly e?: ChainError;
+  /** Of an error: what the chain did. */
+  readonly then?: 'abort' | 'skip' | 'node' | 'compensate';
+  /** Of a wait: when it ends, epoch milliseconds. Of a retry: its delay. */
+  readonly ms?: number;
+  /** The name of an event, or the state of a run that ended. */
+  readonly name?: string;
+  /** Nodes that are run again. */
+  readonly nodes?: readonly number[];
+}
+
+export interface Row {
+  /** Epoch milliseconds. */
+  readonly at: number;
+  readonly e: readonly Entry[];
+}
+
+/** Entries of a row, so that a page of the history finds the row that its first entry is in. */
+export const ROW_ENTRIES = 512;
+
+export interface JournalDeps {
+  /** Undefined for a run that is not durable. */
+  readonly store: Store | undefined;
+  readonly table: string;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+  /** The store refused or lost entries: nothing of this run may follow. */
+  readonly failed: (error: unknown) => void;
+}
+
+export class RunJournal {
+  readonly #deps: JournalDeps;
+  #seq: number;
+  #pending: Entry[] = [];
+  #flushed: PromiseWithResolvers<void> | undefined;
+  #last: Promise<void> | undefined;
+  #broken = false;
+
+  /** @param seq of the last entry that is stored */
+  constructor(deps: JournalDeps, seq = 0) {
+    this.#deps = deps;
+    this.#seq = seq;
+  }
+
+  /** The number of the last entry, written or not. */
+  get seq(): number {
+    return this.#seq + this.#pending.length;
+  }
+
+  append(entry: Entry): void {
+    if (this.#deps.store === undefined || this.#broken) {
+      this.#seq += 1;
+      return;
+    }
+    this.#pending.push(entry);
+    if (this.#flushed !== undefined) {
+      if (this.#pending.length >= ROW_ENTRIES) this.#flush();
+      return;
+    }
+    this.#flushed = Promise.withResolvers();
+    // Behind all that settles now: nodes that end together, and those that start because of it, are one row.
+    process.nextTick(this.#flush);
+  }
+
+  /** Settles when all entries so far are on disk; undefined: they are, or nothing is stored. Never rejects: see `failed`. */
+  flushed(): Promise<void> | undefined {
+    return this.#flushed?.promise ?? this.#last;
+  }
+
+  /** Writes the rest now, together with what `more` writes. Rejects with what the store refuses with. */
+  async close(more?: () => void): Promise<void> {
+    const { store } = this.#deps;
+    if (store === undefined) return;
+    const entries = this.#take();
+    const waiting = this.#flushed;
+    this.#flushed = undefined;
+    try {
+      await store.atomically(() => {
+        if (entries.length > 0) this.#write(store, entries);
+        more?.();
+      });
+    } finally {
+      waiting?.resolve();
+    }
+  }
+
+  readonly #flush = (): void => {
+    const { store } = this.#deps;
+    const waiting = this.#flushed;
+    if (store === undefined || waiting === undefined) return;
+    this.#flushed = undefined;
+    const written = this.#write(store, this.#take());
+    this.#last = waiting.promise;
+    written
+      .catch((error) => {
+        this.#broken = true;
+        this.#deps.failed(error);
+      })
+      .finally(() => {
+        if (this.#last === waiting.promise) this.#last = undefined;
+        waiting.resolve();
+      });
+  };
+
+  #take(): Entry[] {
+    const entries = this.#pending;
+    this.#pending = [];
+    return entries;
+  }
+
+  /** The row has the number of its first entry. */
+  #write(store: Store, entries: readonly Entry[]): Promise<void> {
+    const first = this.#seq + 1;
+    this.#seq += entries.length;
+    const row: Row = { at: this.#deps.now(), e: entries };
+    return store.rows<Row>(this.#deps.table).replace(first, row);
+  }
+}
+
+/** Rows read at a time. */
+const PAGE = 50;
+
+/** All entries of a run, oldest first, from the row that has the one behind `after` on. */
+export function* readJournal(
+  store: Store,
+  table: string,
+  after = 0,
+): Generator<{ readonly seq: number; readonly at: number; readonly entry: Entry }> {
+  let from = Math.max(0, after - ROW_ENTRIES);
+  for (;;) {
+    const rows = store.rows<Row>(table).list({ after: from, limit: PAGE });
+    for (const { id, row } of rows) {
+      from = id;
+      for (const [at, entry] of row.e.entries()) if (id + at > after) yield { seq: id + at, at: row.at, entry };
+    }
+    if (rows.length < PAGE) return;
+  }
+}
+
+/** Deletes a journal, some rows at a time. */
+export async function deleteJournal(store: Store, table: string): Promise<void> {
+  for (;;) {
+    const rows = store.rows<Row>(table).list({ limit: PAGE });
+    if (rows.length === 0) return;
+    await store.atomically(() => {
+      for (const { id } of rows) void store.rows<Row>(table).delete(id);
+    });
+  }
+}

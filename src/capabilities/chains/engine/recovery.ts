@@ -1,0 +1,175 @@
+/**
+ * What the journal of a run says about its nodes, for a run that continues: outcomes that stand, items of maps that are done,
+ * and nodes that may have run without an end. Pure; `runs.ts` folds it, `run.ts` starts from it.
+ */
+import type { ChainError } from '../chains.schema.ts';
+import type { Entry } from './journal.ts';
+
+/** How a node ended. */
+export type Outcome =
+  | { readonly kind: 'done'; readonly output: unknown }
+  | { readonly kind: 'branch'; readonly holds: boolean }
+  | { readonly kind: 'skipped' }
+  | { readonly kind: 'failed'; readonly error: ChainError; readonly then: 'abort' | 'skip' | 'node' | 'compensate' };
+
+export interface RecoveredItem {
+  /** Undefined: it started and may have run. */
+  readonly outcome: { readonly output: unknown } | { readonly error: ChainError } | undefined;
+}
+
+export interface RecoveredNode {
+  outcome: Outcome | undefined;
+  /** An attempt started and has no end. */
+  open: boolean;
+  attempts: number;
+  startedAt: number;
+  endedAt: number;
+  error: ChainError | undefined;
+  /** Of a wait, epoch milliseconds. */
+  waitUntil: number | undefined;
+  /** Of an approval that was answered before the run could go on. */
+  items: Map<number, RecoveredItem> | undefined;
+  itemsTotal: number;
+  compensated: 'started' | 'done' | undefined;
+}
+
+export interface Recovered {
+  readonly nodes: ReadonlyMap<number, RecoveredNode>;
+  /** Completed nodes, in the order in which they ended. */
+  readonly completed: readonly number[];
+  /** Events that no node has waited for, by name. */
+  readonly events: ReadonlyMap<string, unknown>;
+  /** The chain has failed, and compensates. */
+  readonly failed: ChainError | undefined;
+  /** The node that ended last. */
+  readonly last: number | undefined;
+  readonly seq: number;
+  /** Runs of nodes so far. */
+  readonly calls: number;
+}
+
+const fresh = (): RecoveredNode => ({
+  outcome: undefined,
+  open: false,
+  attempts: 0,
+  startedAt: 0,
+  endedAt: 0,
+  error: undefined,
+  waitUntil: undefined,
+  items: undefined,
+  itemsTotal: 0,
+  compensated: undefined,
+});
+
+const ENDS: ReadonlySet<string> = new Set(['done', 'branch', 'skip', 'error'] satisfies Entry['p'][]);
+
+/** Folds a journal. */
+export function recover(
+  journal: Iterable<{ readonly seq: number; readonly at: number; readonly entry: Entry }>,
+): Recovered {
+  const nodes = new Map<number, RecoveredNode>();
+  const completed = new Set<number>();
+  const events = new Map<string, unknown>();
+  let failed: ChainError | undefined;
+  let seqOfLast = 0;
+  let lastNode: number | undefined;
+  let calls = 0;
+  const nodeAt = (index: number): RecoveredNode => {
+    let node = nodes.get(index);
+    if (node === undefined) {
+      node = fresh();
+      nodes.set(index, node);
+    }
+    return node;
+  };
+  for (const { seq, at, entry } of journal) {
+    seqOfLast = seq;
+    if (entry.p === 'done' && entry.name !== undefined) events.delete(entry.name);
+    if (entry.p === 'deliver') events.set(entry.name ?? '', entry.o);
+    if (entry.p === 'reset') {
+      for (const index of entry.nodes ?? []) {
+        nodes.delete(index);
+        completed.delete(index);
+      }
+      failed = undefined;
+    }
+    if (entry.n === undefined) continue;
+    const node = nodeAt(entry.n);
+    if (ENDS.has(entry.p) && entry.i === undefined) lastNode = entry.n;
+    if (entry.p === 'start') calls += 1;
+    if (entry.i !== undefined && entry.p !== 'wait') {
+      if (entry.p === 'run') {
+        node.itemsTotal = entry.i;
+        node.startedAt ||= at;
+        node.attempts = 1;
+        continue;
+      }
+      node.items ??= new Map();
+      const known = node.items.get(entry.i);
+      if (entry.p === 'start') {
+        if (known?.outcome === undefined) node.items.set(entry.i, { outcome: undefined });
+      } else if (entry.p === 'done') node.items.set(entry.i, { outcome: { output: entry.o } });
+      else if (entry.p === 'error') node.items.set(entry.i, { outcome: { error: entry.e as ChainError } });
+      // An attempt that failed did end; the next one may not have started.
+      else if (entry.p === 'retry') node.items.delete(entry.i);
+      continue;
+    }
+    switch (entry.p) {
+      case 'start':
+        node.open = true;
+        node.attempts += 1;
+        node.startedAt ||= at;
+        break;
+      case 'retry':
+        node.open = false;
+        node.error = entry.e;
+        break;
+      case 'wait':
+        node.startedAt ||= at;
+        node.waitUntil = entry.ms;
+        break;
+      case 'done':
+        node.open = false;
+        node.outcome = { kind: 'done', output: entry.o };
+        completed.add(entry.n);
+        node.endedAt = at;
+        break;
+      case 'branch':
+        node.outcome = { kind: 'branch', holds: entry.o === true };
+        node.startedAt = at;
+        node.endedAt = at;
+        break;
+      case 'skip':
+        node.open = false;
+        node.outcome = { kind: 'skipped' };
+        node.endedAt = at;
+        break;
+      case 'error':
+        node.open = false;
+        node.error = entry.e;
+        node.outcome = { kind: 'failed', error: entry.e as ChainError, then: entry.then ?? 'abort' };
+        node.endedAt = at;
+        if (entry.then === 'compensate') failed = entry.e;
+        break;
+      case 'compensate':
+        node.compensated = 'started';
+        break;
+      case 'compensated':
+        node.compensated = 'done';
+        break;
+      default:
+    }
+  }
+  return { nodes, completed: [...completed], events, failed, last: lastNode, seq: seqOfLast, calls };
+}
+
+/** Nodes that started and have no end: they may have run. */
+export function openNodes({ nodes }: Recovered): number[] {
+  return [...nodes]
+    .filter(
+      ([, { open, outcome, items, compensated }]) =>
+        compensated === 'started' ||
+        (outcome === undefined && (open || [...(items?.values() ?? [])].some((item) => item.outcome === undefined))),
+    )
+    .map(([index]) => index);
+}

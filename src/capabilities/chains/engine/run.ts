@@ -1,0 +1,449 @@
+/**
+ * One run of a chain: starts nodes whose edges have settled, within `max_parallel`, and ends when none is left, one failed
+ * that nothing handles, or it is stopped.
+ *
+ * The cost of a node does not depend on how many there are: edges are counted down, outputs are added to one context. Every
+ * transition is in the journal before its effect can be seen. `runs.ts` makes it; `steps.ts` runs what takes time.
+ */
+import { asError, type HandfastError } from '../../../wire/errors.ts';
+import type { ChainError, ChainNode, ChainUsage } from '../chains.schema.ts';
+import { Context } from '../definition/context.ts';
+import { evaluate, reduced, test } from '../definition/expressions.ts';
+import { type ChainGraph, type GraphNode, gathered } from '../definition/graph.ts';
+import { failure } from '../errors.ts';
+import type { Entry, RunJournal } from './journal.ts';
+import { type Follower, OutgoingEvents, type RunEvent } from './outgoing-events.ts';
+
+import type { Outcome, Recovered } from './recovery.ts';
+import { Steps } from './steps.ts';
+
+export interface RunLimits {
+  readonly maxParallel: number;
+  /** Milliseconds from now; Infinity: none. */
+  readonly timeoutMs: number;
+  readonly budget: { readonly nodes?: number; readonly tokens?: number; readonly usd?: number };
+  /** Characters of all outputs as JSON. */
+  readonly maxOutputChars: number;
+  /** Items of a map. */
+  readonly maxItems: number;
+}
+
+export interface CallResult {
+  readonly output: unknown;
+  readonly tokens?: number;
+  readonly usd?: number;
+}
+
+export interface RunDeps {
+  readonly graph: ChainGraph;
+  readonly input: Readonly<Record<string, unknown>>;
+  readonly limits: RunLimits;
+  readonly journal: RunJournal;
+  readonly recovered: Recovered | undefined;
+  /** Checks an output against the schema of its node. Throws `schema_violation`. */
+  checkOutput(node: ChainNode, output: unknown): void;
+  /** Runs a node that is a call, under the rights of the caller. */
+  call(node: ChainNode, input: Record<string, unknown>, signal: AbortSignal): Promise<CallResult>;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+  readonly random: () => number;
+}
+
+export type RunState = 'done' | 'failed' | 'cancelled' | 'paused' | 'interrupted';
+
+export interface RunResult {
+  readonly state: RunState;
+  readonly success: boolean;
+  readonly outputs: Record<string, unknown>;
+  readonly finalOutput: unknown;
+  readonly error: ChainError | undefined;
+  readonly usage: ChainUsage;
+}
+
+/** `dead`: no live edge leads to it. */
+export type NodeStatus =
+  | 'pending'
+  | 'running'
+  | 'waiting'
+  | 'done'
+  | 'skipped'
+  | 'dead'
+  | 'failed'
+  | 'cancelled'
+  | 'compensated';
+
+/** A node as its run knows it. */
+export interface NodeRun {
+  status: NodeStatus;
+  attempts: number;
+  /** Epoch milliseconds; 0: not yet. */
+  startedAt: number;
+  endedAt: number;
+  error: ChainError | undefined;
+  items: number | undefined;
+  itemsDone: number;
+}
+
+type Settled = 'ended' | 'true' | 'false' | 'error' | 'dead';
+
+interface Stop {
+  readonly state: RunState;
+  readonly error: ChainError | undefined;
+  readonly compensates: boolean;
+}
+
+export class ChainRun {
+  readonly deps: RunDeps;
+  readonly nodes: NodeRun[];
+  readonly outputs = new Map<string, unknown>();
+  readonly context: Context;
+  readonly events = new OutgoingEvents();
+  readonly usage: { nodes: number; tokens: number; usd: number };
+  /** Events that arrived before a node waited for them. */
+  readonly delivered: Map<string, unknown>;
+  readonly steps: Steps;
+  /** Nodes that are done, skipped or failed. */
+  nodesEnded = 0;
+  readonly #controller = new AbortController();
+  readonly #left: Int32Array;
+  readonly #live: Uint8Array;
+  readonly #completed: number[] = [];
+  readonly #ended = Promise.withResolvers<RunResult>();
+  #ready: number[] = [];
+  #head = 0;
+  #open = 0;
+  #pumping = false;
+  #stop: Stop | undefined;
+  #finishing = false;
+  #success = true;
+  #chars = 0;
+  #last: GraphNode | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(deps: RunDeps) {
+    this.deps = deps;
+    const { graph, input, recovered } = deps;
+    this.nodes = graph.nodes.map(() => ({
+      status: 'pending',
+      attempts: 0,
+      startedAt: 0,
+      endedAt: 0,
+      error: undefined,
+      items: undefined,
+      itemsDone: 0,
+    }));
+    this.#left = Int32Array.from(graph.nodes, ({ waitsFor }) => waitsFor);
+    this.#live = new Uint8Array(graph.nodes.length);
+    this.context = new Context({ input, outputs: this.outputs });
+    this.usage = { nodes: recovered?.calls ?? 0, tokens: 0, usd: 0 };
+    this.delivered = new Map(recovered?.events);
+    this.steps = new Steps(this);
+  }
+
+  /** Aborts when nothing of the run may continue. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** True once no further node starts. */
+  get stopping(): boolean {
+    return this.#stop !== undefined;
+  }
+
+  /** True while only waits are left. */
+  get waiting(): boolean {
+    return this.#open > 0 && this.steps.waits.size === this.#open && this.#head === this.#ready.length;
+  }
+
+  follow(follower: Follower): () => void {
+    return this.events.follow(follower);
+  }
+
+  /** Runs it. Never rejects. */
+  run(): Promise<RunResult> {
+    const { graph, limits, recovered } = this.deps;
+    if (limits.timeoutMs < MAX_TIMER_MS) this.#timer = setTimeout(this.#late, Math.max(0, limits.timeoutMs));
+    this.#ready.push(...graph.entries);
+    if (recovered?.failed !== undefined) this.stop('failed', recovered.failed, true);
+    this.pump();
+    return this.#ended.promise;
+  }
+
+  /**
+   * Stops: nothing starts any more. `paused`: what runs may end. Otherwise it is cancelled. The first reason counts, but
+   * what ends a run comes before a pause.
+   */
+  stop(state: RunState, error?: ChainError, compensates = false): void {
+    if (this.#stop !== undefined && (this.#stop.state !== 'paused' || state === 'paused')) return;
+    this.#stop = { state, error, compensates };
+    if (state === 'paused') this.steps.stopWaiting();
+    else this.#controller.abort(failure('stopped', error?.message ?? `the run is ${state}`));
+    this.pump();
+  }
+
+  readonly #late = (): void => {
+    this.stop('failed', { code: 'timeout', message: 'the run did not end within its time' });
+  };
+
+  /** Starts what is ready. */
+  readonly pump = (): void => {
+    if (this.#pumping) return;
+    this.#pumping = true;
+    while (this.#head < this.#ready.length && (this.#stop === undefined || this.#stop.compensates)) {
+      const index = this.#ready[this.#head] as number;
+      // While it compensates, only what had ended before is taken over.
+      if (this.#stop !== undefined && this.deps.recovered?.nodes.get(index)?.outcome === undefined) {
+        this.#head += 1;
+        continue;
+      }
+      if (this.events.full) {
+        void this.events.sent?.then(this.pump);
+        break;
+      }
+      if (!this.steps.hasSlot) break;
+      this.#head += 1;
+      this.#launch(index);
+    }
+    if (this.#head > 1_024 && this.#head * 2 > this.#ready.length) {
+      this.#ready = this.#ready.slice(this.#head);
+      this.#head = 0;
+    }
+    this.#pumping = false;
+    if (this.#open === 0 && (this.#stop !== undefined || this.#head === this.#ready.length)) void this.#finish();
+  };
+
+  /** Delivers an event to the nodes that wait for it, or stores it for one that will. Returns how many waited. */
+  deliver(name: string, data: unknown): number {
+    this.note({ p: 'deliver', name, o: data });
+    const waiting = [...this.steps.waits.values()].filter(({ planned }) => planned.node.wait?.event === name);
+    if (waiting.length === 0) this.delivered.set(name, data);
+    for (const wait of waiting) wait.end({ output: data, event: name });
+    return waiting.length;
+  }
+
+  /** Writes an entry, and sends an event when that is on disk. */
+  note(entry: Entry, event?: RunEvent): void {
+    this.deps.journal.append(entry);
+    if (event !== undefined) this.events.add(event, this.deps.journal.flushed());
+  }
+
+  #launch(index: number): void {
+    const planned = this.deps.graph.nodes[index] as GraphNode;
+    const { node } = planned;
+    const known = this.deps.recovered?.nodes.get(index);
+    if (known !== undefined) {
+      Object.assign(this.#of(index), {
+        attempts: known.attempts,
+        startedAt: known.startedAt,
+        error: known.error,
+      });
+    }
+    if (known?.outcome !== undefined) {
+      this.#applyOutcome(planned, known.outcome, known.endedAt);
+      return;
+    }
+    try {
+      if (node.kind === 'branch') {
+        const holds = planned.condition === undefined || test(planned.condition, this.context);
+        this.note({ p: 'branch', n: index, o: holds });
+        this.#applyOutcome(planned, { kind: 'branch', holds }, this.deps.now());
+        return;
+      }
+      if (planned.condition !== undefined && !test(planned.condition, this.context)) {
+        this.note({ p: 'skip', n: index }, { node_id: node.node_id, phase: 'skip' });
+        this.#applyOutcome(planned, { kind: 'skipped' }, this.deps.now());
+        return;
+      }
+      if (node.kind === 'gather' || node.kind === 'reduce') {
+        this.#of(index).startedAt = this.deps.now();
+        const output = this.#gather(planned);
+        this.deps.checkOutput(node, output);
+        this.events.add({ node_id: node.node_id, phase: 'start' }, undefined);
+        this.done(planned, output);
+        return;
+      }
+    } catch (thrown) {
+      this.failed(planned, errorOf(asError(thrown)));
+      return;
+    }
+    this.#open += 1;
+    const state = this.#of(index);
+    state.status = node.kind === 'wait' ? 'waiting' : 'running';
+    state.startedAt ||= this.deps.now();
+    const step = this.steps.run(planned, known);
+    void step.finally(() => {
+      this.#open -= 1;
+      this.pump();
+    });
+  }
+
+  /**
+   * A node has its output.
+   * @param how.event it waited for
+   * @param how.silent those who follow the run are not sent it
+   */
+  done(planned: GraphNode, output: unknown, { event, silent }: { event?: string | undefined; silent?: boolean } = {}): void {
+    const { index, node } = planned;
+    this.note(
+      { p: 'done', n: index, o: output, ...(event !== undefined && { name: event }) },
+      silent ? undefined : { node_id: node.node_id, phase: 'done', output },
+    );
+    this.#applyOutcome(planned, { kind: 'done', output }, this.deps.now());
+  }
+
+  /** Counts an output. Throws `chains.too_large`. */
+  count(output: unknown): void {
+    if (output === null || typeof output === 'number' || typeof output === 'boolean') return;
+    this.#chars += typeof output === 'string' ? output.length : (JSON.stringify(output)?.length ?? 0);
+    const { maxOutputChars } = this.deps.limits;
+    if (this.#chars > maxOutputChars) {
+      throw failure('too_large', `the outputs of the run are longer than ${maxOutputChars} characters`, {
+        max: maxOutputChars,
+      });
+    }
+  }
+
+  /** A node has failed for good: what its `on_error` says happens. */
+  failed(planned: GraphNode, error: ChainError): void {
+    const { index, node } = planned;
+    const then = planned.errorNode === undefined ? ((node.on_error || 'abort') as 'abort' | 'skip' | 'compensate') : 'node';
+    this.note(
+      { p: 'error', n: index, e: error, then },
+      { node_id: node.node_id, phase: 'error', error: error.message, data: { code: error.code, error } },
+    );
+    this.#applyOutcome(planned, { kind: 'failed', error, then }, this.deps.now());
+  }
+
+  /** An item of a map failed: the chain continues, and is no success. */
+  itemFailed(): void {
+    this.#success = false;
+  }
+
+  /** A node of a run that stops ended without an outcome. */
+  abandoned({ index }: GraphNode): void {
+    this.#of(index).status = this.#stop?.state === 'paused' ? 'pending' : 'cancelled';
+  }
+
+  /** The output of a gather or reduce: of its input, or of the outputs before it. */
+  #gather(planned: GraphNode): unknown {
+    const { graph } = this.deps;
+    const values = planned.input.kind === 'map' ? evaluate(planned.input, this.context) : gathered(graph, planned, this.outputs);
+    return planned.reduce === undefined ? values : reduced(planned.reduce, values, this.context);
+  }
+
+  #of(index: number): NodeRun {
+    return this.nodes[index] as NodeRun;
+  }
+
+  #applyOutcome(planned: GraphNode, outcome: Outcome, at: number): void {
+    const { index, node } = planned;
+    const state = this.#of(index);
+    state.endedAt = at;
+    state.startedAt ||= at;
+    this.nodesEnded += 1;
+    this.#last = planned;
+    switch (outcome.kind) {
+      case 'done':
+        state.status = 'done';
+        state.error = undefined;
+        this.outputs.set(node.node_id, outcome.output);
+        this.#completed.push(index);
+        return this.#settle(index, 'ended');
+      case 'branch':
+        state.status = 'done';
+        return this.#settle(index, outcome.holds ? 'true' : 'false');
+      case 'skipped':
+        state.status = 'skipped';
+        return this.#settle(index, 'ended');
+      case 'failed':
+        state.status = 'failed';
+        state.error = outcome.error;
+        this.#success = false;
+        this.outputs.set(node.node_id, null);
+        if (outcome.then === 'skip') return this.#settle(index, 'ended');
+        if (outcome.then === 'node') return this.#settle(index, 'error');
+        return this.stop('failed', nodeError(node, outcome.error), outcome.then === 'compensate');
+    }
+  }
+
+  /** Counts down the edges of a node that ended; what no live edge leads to any more is skipped, and so on. */
+  #settle(start: number, how: Settled): void {
+    const { graph } = this.deps;
+    const settled: [number, Settled][] = [[start, how]];
+    for (let at = settled.pop(); at !== undefined; at = settled.pop()) {
+      const [index, result] = at;
+      for (const { to, when } of (graph.nodes[index] as GraphNode).edges) {
+        if (result !== 'dead' && (when === result || (when === 'ended' && result !== 'error'))) this.#live[to] = 1;
+        const left = (this.#left[to] as number) - 1;
+        this.#left[to] = left;
+        if (left > 0) continue;
+        if (this.#live[to] === 1) this.#ready.push(to);
+        else {
+          this.#of(to).status = 'dead';
+          this.nodesEnded += 1;
+          if (graph.mode === 'graph') {
+            const { node_id } = (graph.nodes[to] as GraphNode).node;
+            this.events.add({ node_id, phase: 'skip' }, this.deps.journal.flushed());
+          }
+          settled.push([to, 'dead']);
+        }
+      }
+    }
+  }
+
+  async #finish(): Promise<void> {
+    if (this.#finishing) return;
+    this.#finishing = true;
+    const { graph, journal } = this.deps;
+    if (this.#stop?.compensates) {
+      clearTimeout(this.#timer);
+      await this.steps.compensate(this.#completed);
+    }
+    clearTimeout(this.#timer);
+    const { state = 'done', error } = this.#stop ?? {};
+    if (state === 'paused') this.note({ p: 'pause' }, { node_id: '', phase: 'pause' });
+    else if (state !== 'interrupted') journal.append({ p: 'end', name: state, ...(error && { e: error }) });
+    await journal.flushed();
+    while (this.events.sent !== undefined) await this.events.sent;
+    this.#ended.resolve({
+      state,
+      success: state === 'done' && this.#success,
+      outputs: Object.fromEntries(this.outputs),
+      finalOutput: state === 'done' ? finalOutput(graph, this.outputs, this.#last?.index) : null,
+      error,
+      usage: { ...this.usage },
+    });
+  }
+}
+
+/**
+ * Of a walk the output of the node that ended last; of a graph that of its one last node, or those of all by node.
+ * @param last the node that ended last
+ */
+export function finalOutput(
+  { mode, sinks, nodes }: ChainGraph,
+  outputs: ReadonlyMap<string, unknown>,
+  last: number | undefined,
+): unknown {
+  const idOf = (index: number): string => (nodes[index] as GraphNode).node.node_id;
+  if (mode === 'walk') return last === undefined ? null : (outputs.get(idOf(last)) ?? null);
+  const ids = sinks.map(idOf);
+  if (ids.length === 1) return outputs.get(ids[0] as string) ?? null;
+  return Object.fromEntries(ids.filter((id) => outputs.has(id)).map((id) => [id, outputs.get(id)]));
+}
+
+/** Longest delay of a timer. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** An error as entries and replies have it. */
+export const errorOf = ({ code, message, detail }: HandfastError): ChainError => ({
+  code,
+  message,
+  ...(Object.keys(detail).length > 0 && { detail }),
+});
+
+const nodeError = ({ node_id }: ChainNode, error: ChainError): ChainError => ({
+  code: 'chain_node_error',
+  message: `node ${JSON.stringify(node_id)} failed: ${error.message}`,
+  detail: { node_id, error },
+});

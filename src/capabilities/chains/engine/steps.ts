@@ -1,0 +1,379 @@
+/**
+ * What takes time in a run: calls with their attempts, maps, waits and compensation. Each takes one of the slots of the run,
+ * but for waits.
+ *
+ * `run.ts` starts them.
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { backoffMs } from '../../../base/backoff.ts';
+import { sleep } from '../../../base/sleep.ts';
+import { asError, type HandfastError } from '../../../wire/errors.ts';
+import type { ChainNode } from '../chains.schema.ts';
+import { evaluate, itemsOf } from '../definition/expressions.ts';
+import type { GraphNode } from '../definition/graph.ts';
+import { failure } from '../errors.ts';
+import type { RecoveredItem, RecoveredNode } from './recovery.ts';
+import { type ChainRun, errorOf } from './run.ts';
+
+/** A node that waits for a person or an event. */
+export interface Wait {
+  readonly planned: GraphNode;
+  /** Ends it with an output, or as failed. */
+  readonly end: (ended: { readonly output: unknown; readonly event?: string } | { readonly error: HandfastError }) => void;
+  /** Ends it without an outcome. */
+  readonly drop: () => void;
+}
+
+/** An item of a map. */
+interface Item {
+  readonly map: GraphNode;
+  readonly index: number;
+  readonly value: unknown;
+}
+
+/** Calls after which a run gives others a turn: calls that settle at once would keep the process to themselves. */
+const CALLS_PER_TURN = 128;
+
+export class Steps {
+  readonly #run: ChainRun;
+  /** By node id. */
+  readonly waits = new Map<string, Wait>();
+  #busy = 0;
+  #calls = 0;
+  /** Attempts and items that wait for a slot; the first `#turn` of them have theirs. */
+  #queue: (() => void)[] = [];
+  #turn = 0;
+
+  constructor(run: ChainRun) {
+    this.#run = run;
+  }
+
+  get hasSlot(): boolean {
+    return this.#busy < this.#run.deps.limits.maxParallel;
+  }
+
+  /** Runs a node that is no expression. Never rejects. */
+  async run(planned: GraphNode, known: RecoveredNode | undefined): Promise<void> {
+    const run = this.#run;
+    const { node } = planned;
+    try {
+      if (node.kind === 'wait') return await this.#wait(planned, known);
+      if (node.kind === 'map') return await this.#map(planned, known);
+      this.#busy += 1;
+      let output: unknown;
+      try {
+        output = await this.#attempts(planned);
+        run.count(output);
+      } finally {
+        this.#release();
+      }
+      run.done(planned, output);
+    } catch (thrown) {
+      if (run.signal.aborted || thrown === DROPPED) run.abandoned(planned);
+      else run.failed(planned, errorOf(asError(thrown)));
+    }
+  }
+
+  /** Waits end without an outcome: the run pauses. */
+  stopWaiting(): void {
+    for (const { drop } of this.waits.values()) drop();
+  }
+
+  /** Undoes completed nodes that name how, the last first. */
+  async compensate(completed: readonly number[]): Promise<void> {
+    const run = this.#run;
+    const { graph, recovered, call } = run.deps;
+    for (const index of completed.toReversed()) {
+      const { compensate: at } = graph.nodes[index] as GraphNode;
+      if (at === undefined) continue;
+      const state = run.nodes[index];
+      if (recovered?.nodes.get(index)?.compensated !== 'done') {
+        const { node: undo, input } = graph.nodes[at] as GraphNode;
+        run.note({ p: 'compensate', n: index }, { node_id: undo.node_id, phase: 'compensate', data: {} });
+        await run.deps.journal.flushed();
+        try {
+          // The signal of the run has fired; what undoes must still run.
+          const { output } = await call(undo, evaluate(input, run.context), AbortSignal.timeout(COMPENSATE_MS));
+          run.outputs.set(undo.node_id, output);
+          run.note({ p: 'compensated', n: index }, { node_id: undo.node_id, phase: 'done', output });
+        } catch (thrown) {
+          const error = errorOf(asError(thrown));
+          run.note(
+            { p: 'compensated', n: index, e: error },
+            { node_id: undo.node_id, phase: 'error', error: error.message, data: { code: error.code, error } },
+          );
+        }
+      }
+      if (state !== undefined) state.status = 'compensated';
+    }
+  }
+
+  /** Runs a call until it succeeds, or its policy says no more. Holds a slot on the way in and out. */
+  async #attempts(planned: GraphNode, item?: Item): Promise<unknown> {
+    const run = this.#run;
+    const { journal, checkOutput, random } = run.deps;
+    const { node } = planned;
+    const { max_attempts: maxAttempts = 1 } = node.retry ?? {};
+    const n = item === undefined ? planned.index : item.map.index;
+    const i = item?.index;
+    const place = i === undefined ? {} : { i };
+    const data = i === undefined ? {} : { index: i };
+    for (let attempt = 1; ; attempt += 1) {
+      if (run.events.full) await run.events.sent;
+      this.#budget();
+      const input = this.#input(planned, item);
+      run.note(
+        { p: 'start', n, ...place, ...(attempt > 1 && { a: attempt }) },
+        attempt === 1 ? { node_id: node.node_id, phase: 'start', data } : undefined,
+      );
+      if (item === undefined) (run.nodes[n] as { attempts: number }).attempts += 1;
+      // What it does may be seen once its start, and all that it rests on, is on disk.
+      const stored = journal.flushed();
+      if (stored !== undefined) await stored;
+      else if (++this.#calls % CALLS_PER_TURN === 0) await nextTurn();
+      if (run.signal.aborted) throw run.signal.reason;
+      try {
+        const output = await this.#call(node, input);
+        checkOutput(node, output);
+        return output;
+      } catch (thrown) {
+        if (run.signal.aborted) throw thrown;
+        const error = asError(thrown);
+        if (attempt >= maxAttempts || !mayRetry(node, error)) throw error;
+        const delayMs = delayOf(node, attempt, random);
+        run.note(
+          { p: 'retry', n, ...place, a: attempt, e: errorOf(error), ms: delayMs },
+          {
+            node_id: node.node_id,
+            phase: 'retry',
+            error: error.message,
+            data: { ...data, attempt, delay_ms: delayMs, code: error.code },
+          },
+        );
+        this.#release();
+        await sleep(delayMs, run.signal);
+        await this.#acquire();
+        if (run.signal.aborted) throw run.signal.reason;
+        if (run.stopping) throw DROPPED;
+      }
+    }
+  }
+
+  async #call(node: ChainNode, input: Record<string, unknown>): Promise<unknown> {
+    const { usage, signal, deps } = this.#run;
+    usage.nodes += 1;
+    const { timeout_ms: timeoutMs } = node;
+    const { output, tokens = 0, usd = 0 } =
+      timeoutMs === undefined
+        ? await deps.call(node, input, signal)
+        : await this.#within(timeoutMs, (limited) => deps.call(node, input, limited));
+    usage.tokens += tokens;
+    usage.usd += usd;
+    return output;
+  }
+
+  async #within<T>(timeoutMs: number, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const limited = new AbortController();
+    const timer = setTimeout(() => limited.abort(), timeoutMs);
+    const { signal } = this.#run;
+    const stop = (): void => limited.abort(signal.reason);
+    signal.addEventListener('abort', stop, { once: true });
+    try {
+      return await work(limited.signal);
+    } catch (thrown) {
+      if (limited.signal.aborted && !signal.aborted) {
+        throw failure('node_timeout', `the node did not end within ${timeoutMs} ms`, { timeout_ms: timeoutMs });
+      }
+      throw thrown;
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', stop);
+    }
+  }
+
+  /** Throws `chains.budget` when the budget allows no further call. */
+  #budget(): void {
+    const { budget } = this.#run.deps.limits;
+    const { usage } = this.#run;
+    for (const name of ['nodes', 'tokens', 'usd'] as const) {
+      const max = budget[name];
+      if (max === undefined || usage[name] < max) continue;
+      const error = failure('budget', `the budget of the run is used up: ${max} ${name}`, { budget: name, max });
+      this.#run.stop('failed', errorOf(error));
+      throw error;
+    }
+  }
+
+  /** The input of a node; of an item of a map `{item}`, unless its node maps `$.item` and `$.index`. */
+  #input({ input }: GraphNode, item: Item | undefined): Record<string, unknown> {
+    const { context } = this.#run;
+    if (item === undefined) return evaluate(input, context);
+    return input.kind === 'input' ? { item: item.value } : evaluate(input, context.forItem(item.value, item.index));
+  }
+
+  async #map(planned: GraphNode, known: RecoveredNode | undefined): Promise<void> {
+    const run = this.#run;
+    const { graph, checkOutput, limits } = run.deps;
+    const { node, index: n } = planned;
+    const state = run.nodes[n] as (typeof run.nodes)[number];
+    const template = graph.nodes[planned.mapNode as number] as GraphNode;
+    const items = planned.items === undefined ? [] : itemsOf(planned.items, run.context);
+    if (items.length > limits.maxItems) {
+      throw failure('too_large', `the map has ${items.length} items, more than ${limits.maxItems}`, {
+        max: limits.maxItems,
+      });
+    }
+    state.items = items.length;
+    state.attempts = 1;
+    const isWalk = graph.mode === 'walk';
+    run.note({ p: 'run', n, i: items.length }, isWalk ? undefined : { node_id: node.node_id, phase: 'start' });
+    const outputs = new Array<unknown>(items.length);
+    const failedItems = new Set<number>();
+    let next = 0;
+    const takeOver = (at: number, { outcome }: RecoveredItem): boolean => {
+      if (outcome === undefined) return false;
+      if ('output' in outcome) outputs[at] = outcome.output;
+      else {
+        failedItems.add(at);
+        run.itemFailed();
+      }
+      return true;
+    };
+    const worker = async (): Promise<void> => {
+      while (next < items.length && !run.stopping) {
+        const at = next;
+        next += 1;
+        const recovered = known?.items?.get(at);
+        if (recovered === undefined || !takeOver(at, recovered)) {
+          await this.#acquire();
+          try {
+            if (run.signal.aborted) throw run.signal.reason;
+            if (run.stopping) throw DROPPED;
+            const output = await this.#attempts(template, { map: planned, index: at, value: items[at] });
+            run.count(output);
+            outputs[at] = output;
+            run.note(
+              { p: 'done', n, i: at, o: output },
+              { node_id: template.node.node_id, phase: 'done', output, data: { index: at } },
+            );
+            if (isWalk) run.outputs.set(template.node.node_id, output);
+          } catch (thrown) {
+            if (run.stopping && (run.signal.aborted || thrown === DROPPED)) throw thrown;
+            const error = errorOf(asError(thrown));
+            failedItems.add(at);
+            run.itemFailed();
+            run.note(
+              { p: 'error', n, i: at, e: error },
+              {
+                node_id: template.node.node_id,
+                phase: 'error',
+                error: error.message,
+                data: { index: at, code: error.code },
+              },
+            );
+          } finally {
+            this.#release();
+          }
+        }
+        state.itemsDone += 1;
+      }
+    };
+    const width = Math.min(node.parallel ?? 1, limits.maxParallel, items.length);
+    const workers = await Promise.allSettled(Array.from({ length: width }, worker));
+    const broken = workers.find((each) => each.status === 'rejected');
+    if (broken !== undefined) throw broken.reason;
+    if (next < items.length || run.signal.aborted) throw DROPPED;
+    const output = failedItems.size === 0 ? outputs : outputs.filter((_, at) => !failedItems.has(at));
+    checkOutput(node, output);
+    run.done(planned, output, { silent: isWalk });
+  }
+
+  async #wait(planned: GraphNode, known: RecoveredNode | undefined): Promise<void> {
+    const run = this.#run;
+    const { node, index: n } = planned;
+    const { wait = {}, node_id } = node;
+    const { now } = run.deps;
+    const until =
+      known?.waitUntil ??
+      (wait.ms !== undefined ? now() + wait.ms : wait.until !== undefined ? Date.parse(wait.until) : undefined);
+    if (wait.event !== undefined && run.delivered.has(wait.event)) {
+      const output = run.delivered.get(wait.event);
+      run.delivered.delete(wait.event);
+      run.done(planned, output ?? null, { event: wait.event });
+      return;
+    }
+    if (run.stopping) throw DROPPED;
+    run.note(
+      { p: 'wait', n, ...(until !== undefined && { ms: until }) },
+      { node_id, phase: 'wait', data: { waits_for: wait } },
+    );
+    const ended = Promise.withResolvers<void>();
+    const over = new AbortController();
+    const end: Wait['end'] = (how) => {
+      if (!this.waits.delete(node_id)) return;
+      if ('error' in how) run.failed(planned, errorOf(how.error));
+      else run.done(planned, how.output ?? null, { event: how.event });
+      ended.resolve();
+    };
+    const drop = (): void => {
+      if (this.waits.delete(node_id)) ended.reject(DROPPED);
+    };
+    this.waits.set(node_id, { planned, end, drop });
+    run.signal.addEventListener('abort', drop, { once: true });
+    if (run.signal.aborted) drop();
+    const timed = until ?? (node.timeout_ms === undefined ? undefined : now() + node.timeout_ms);
+    if (timed !== undefined) {
+      void sleep(Math.max(0, timed - now()), over.signal).then(() => {
+        if (over.signal.aborted) return;
+        if (until !== undefined) end({ output: { until: new Date(until).toISOString() } });
+        else end({ error: failure('node_timeout', 'what the node waits for did not come', { timeout_ms: node.timeout_ms }) });
+      });
+    }
+    try {
+      await ended.promise;
+    } finally {
+      over.abort();
+      run.signal.removeEventListener('abort', drop);
+    }
+  }
+
+  /** A slot, behind those who asked before. */
+  #acquire(): Promise<void> | undefined {
+    if (this.hasSlot) {
+      this.#busy += 1;
+      return undefined;
+    }
+    return new Promise((resolve) => this.#queue.push(resolve));
+  }
+
+  #release(): void {
+    const next = this.#queue[this.#turn];
+    if (next === undefined) {
+      this.#busy -= 1;
+      this.#run.pump();
+      return;
+    }
+    this.#turn += 1;
+    if (this.#turn > 1_024 && this.#turn * 2 > this.#queue.length) {
+      this.#queue = this.#queue.slice(this.#turn);
+      this.#turn = 0;
+    }
+    next();
+  }
+}
+
+/** The run pauses or stops: the node is left as it is. */
+const DROPPED = new Error('the run stopped');
+
+/** Longest call that undoes a node, milliseconds. */
+const COMPENSATE_MS = 300_000;
+
+function mayRetry({ retry }: ChainNode, error: HandfastError): boolean {
+  return retry?.codes === undefined ? error.retryable || error.code === 'tool_error' : retry.codes.includes(error.code);
+}
+
+function delayOf({ retry = {} }: ChainNode, attempt: number, random: () => number): number {
+  const { delay_ms: firstDelayMs = 1_000, factor = 2, max_delay_ms: maxDelayMs = 30_000, jitter = 0.5 } = retry;
+  const grownMs = Math.min(maxDelayMs, firstDelayMs * factor ** (attempt - 1));
+  return Math.round(backoffMs(0, { firstDelayMs: grownMs, maxDelayMs: grownMs, jitter, random }));
+}

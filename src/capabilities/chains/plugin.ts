@@ -1,0 +1,270 @@
+/**
+ * The chains capability of a host: runs chains of calls, stores chains, and shows, continues and ends runs.
+ *
+ * `chainsPlugin()` is what host builders write. A run does nothing that its caller may not: every node is a call of another
+ * capability under the rights of the session.
+ * @see docs/chains.md
+ */
+import { randomUUID } from 'node:crypto';
+import { pageOf } from '../../base/page.ts';
+import type { CallContext } from '../../host/context.ts';
+import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
+import { fail, HandfastError } from '../../wire/errors.ts';
+import type { ChainRun as RunView } from './chains.schema.ts';
+import { define, OutputChecks, problemError } from './define.ts';
+import type { ChainGraph } from './definition/graph.ts';
+import { readChain } from './definition/read.ts';
+import { readJournal } from './engine/journal.ts';
+import { failure } from './errors.ts';
+import { Library } from './library.ts';
+import * as messages from './messages.ts';
+import { CHAIN_DEFAULTS, type ChainsGrant, chainsOffer } from './offer.ts';
+import { type ActiveRun, fieldsOf, Runs } from './runs.ts';
+import type { Definition } from './stored.ts';
+import {
+  entryView,
+  idleResult,
+  nodeViews,
+  outputsOf,
+  recoveredNodeViews,
+  recoveredOutputs,
+  resultView,
+  runView,
+} from './views.ts';
+
+export interface ChainsOptions {
+  /** Runs whose request does not say are journaled. Default true. */
+  readonly durable?: boolean;
+  /** Nodes of one chain. Default 10,000. */
+  readonly maxNodes?: number | undefined;
+  /** Nodes on the longest path of a chain. Default 10,000. */
+  readonly maxDepth?: number | undefined;
+  /** Nodes of one run at once. Default 256. */
+  readonly maxParallel?: number | undefined;
+  /** Items of one map. Default 1,000,000. */
+  readonly maxItems?: number | undefined;
+  /** Characters of all outputs of one run, as JSON. Default 64 Mi. */
+  readonly maxOutputChars?: number | undefined;
+  /** Stored runs of one principal; the oldest that ended are deleted past it. Default 1,000. */
+  readonly maxRuns?: number | undefined;
+  /** Runs of one principal at once. Default 32. */
+  readonly maxRunning?: number | undefined;
+  /** Stored chains of one principal, each version counted. Default 1,000. */
+  readonly maxChains?: number | undefined;
+  /** Bytes of runs and stored chains of one principal. Default 512 MiB. */
+  readonly quotaBytes?: number | undefined;
+  /** Makes ids. */
+  readonly newId?: () => string;
+  /** Epoch milliseconds. */
+  readonly now?: () => number;
+  /** 0 ≤ x < 1. */
+  readonly random?: () => number;
+}
+
+/** Entries of a page at most. */
+const MAX_PAGE = 1_000;
+/** Entries of a page whose request does not say. */
+const PAGE = 100;
+
+export function chainsPlugin(options: ChainsOptions = {}): Plugin {
+  const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+  const limits: typeof CHAIN_DEFAULTS = { ...CHAIN_DEFAULTS, ...given };
+  const { newId = randomUUID, now = Date.now, random = Math.random } = options;
+  const library = new Library(limits.maxChains);
+  const chainLimits = { maxNodes: limits.maxNodes, maxDepth: limits.maxDepth };
+  const deps = { library, limits: chainLimits };
+  const runs = new Runs({
+    ...limits,
+    graphOf: (definition) => graphOf(definition),
+    checkOutput: new OutputChecks().check,
+    newId,
+    now,
+    random,
+  });
+
+  const mayWrite = (context: CallContext): void => {
+    const { access = 'write' } = (context.grant ?? {}) as ChainsGrant;
+    if (access !== 'write') throw fail('unauthorized', 'the grant of this principal is to read chains and runs only');
+  };
+
+  /** A run as it is now. Fails with `chains.unknown_run`. */
+  const view = (chainId: string, context: CallContext): RunView =>
+    runView(runs.active(chainId, context) ?? { ...runs.idle(chainId, context), durable: true, run: undefined });
+
+  /** The result of a run, once it has stopped. */
+  const result = async (active: ActiveRun, context: CallContext, startedAt = performance.now()) => {
+    const ended = await active.ended;
+    if (ended.state === 'interrupted') {
+      if (context.signal.aborted) throw context.signal.reason;
+      const { code = 'interrupted', message = 'the run was interrupted', detail = {} } = ended.error ?? {};
+      throw new HandfastError(code, message, { detail });
+    }
+    return resultView(active.stored.chain_id, ended, performance.now() - startedAt);
+  };
+
+  const running = (chainId: string, context: CallContext): ActiveRun => {
+    const active = runs.active(chainId, context);
+    if (active !== undefined) return active;
+    const { state } = view(chainId, context);
+    throw failure('state', `the run does not run (${state})`, { chain_id: chainId, state });
+  };
+
+  return definePlugin({
+    name: 'chains',
+    type: 'chains',
+    ...chainsOffer(options),
+    methods: [
+      handle(messages.chainRun, async (request, context) => {
+        mayWrite(context);
+        const startedAt = performance.now();
+        const { chain_id: chainId = '', durable = limits.durable, initial_input: input = {} } = request;
+        const { correlation_id: correlationId = '' } = request;
+        const { graph, problems, ...defined } = await define(request, context, deps);
+        const id = chainId || newId();
+        if (graph === undefined) {
+          const error = problemError(problems);
+          const empty = { success: false, outputs: {}, final_output: null, duration_ms: 0, nodes_run: 0 };
+          return { chain_id: id, ...empty, error, state: 'failed' };
+        }
+        const active = await runs.start({ chainId: id, ...defined, input, durable, correlationId }, context);
+        return result(active, context, startedAt);
+      }),
+      handle(messages.chainCheck, async (request, context) => {
+        const { graph, problems, definition } = await define(request, context, deps, true);
+        const { mode = 'walk', depth = 0 } = graph ?? readChain(definition, { limits: chainLimits }).graph ?? {};
+        return {
+          ok: problems.length === 0,
+          problems: [...problems],
+          mode,
+          nodes_total: definition.nodes.length,
+          depth,
+        };
+      }),
+      handle(messages.chainPut, async ({ name, if_version: ifVersion, ...chain }, context) => {
+        mayWrite(context);
+        const { problems } = await define(chain, context, deps);
+        if (problems.length > 0) {
+          const { message, detail } = problemError(problems);
+          throw failure('invalid', message, detail);
+        }
+        return library.put({ ...chain, name, ifVersion }, context, now());
+      }),
+      handle(messages.chainGet, ({ name, chain_version: version }, context) => ({
+        chain: library.get(name, version, context),
+      })),
+      handle(messages.chainList, ({ name = '', after = '', limit = PAGE }, context) =>
+        library.list(name, after, Math.min(limit, MAX_PAGE), context),
+      ),
+      handle(messages.chainRemove, async ({ name, chain_version: version }, context) => {
+        mayWrite(context);
+        return { versions: await library.remove(name, version, context) };
+      }),
+      handle(messages.chainRuns, ({ state = '', name = '', after = '', limit = PAGE }, context) => {
+        const all = runs
+          .list(context)
+          .map(runView)
+          .filter((run) => (state === '' || run.state === state) && (name === '' || run.name === name));
+        const from = after === '' ? 0 : all.findIndex(({ chain_id }) => chain_id === after) + 1;
+        const { page, more } = pageOf(all.slice(from), Math.min(limit, MAX_PAGE));
+        return { runs: page, ...(more && { next: page.at(-1)?.chain_id }) };
+      }),
+      handle(messages.chainStatus, ({ chain_id: chainId, definition = false, outputs = false }, context) => {
+        const active = runs.active(chainId, context);
+        const idle = active === undefined ? runs.idle(chainId, context) : undefined;
+        const { nodes, entry_node } = (active ?? idle)?.definition as Definition;
+        const isOver = idle !== undefined && idle.stored.ended_at !== null;
+        return {
+          run: view(chainId, context),
+          nodes:
+            active !== undefined
+              ? nodeViews(active.run)
+              : recoveredNodeViews(nodes, (idle as NonNullable<typeof idle>).recovered, isOver),
+          ...(definition && { definition: [...nodes], entry_node }),
+          ...(outputs && {
+            outputs:
+              active !== undefined
+                ? outputsOf(active.run)
+                : recoveredOutputs(nodes, (idle as NonNullable<typeof idle>).recovered),
+          }),
+        };
+      }),
+      handle(messages.chainHistory, ({ chain_id: chainId, after = 0, node_id: nodeId = '', limit = PAGE }, context) => {
+        const known = runs.active(chainId, context) ?? runs.idle(chainId, context);
+        const { nodes } = known.definition;
+        const entries = function* () {
+          for (const { seq, at, entry } of readJournal(known.store, known.stored.table, after)) {
+            const shown = entryView(nodes, seq, at, entry);
+            if (nodeId === '' || shown.node_id === nodeId) yield shown;
+          }
+        };
+        const { page, more } = pageOf(entries(), Math.min(limit, MAX_PAGE));
+        return { entries: page, next: more ? (page.at(-1)?.seq ?? 0) : 0 };
+      }),
+      handle(messages.chainWatch, async ({ chain_id: chainId }, context) => {
+        const active = runs.active(chainId, context);
+        if (active === undefined) {
+          const idle = runs.idle(chainId, context);
+          return idleResult(idle, graphOf(idle.definition));
+        }
+        const stop = active.run.follow((event) => context.emit('status', { ...event.data }, fieldsOf(event)));
+        try {
+          return await result(active, context);
+        } finally {
+          stop();
+        }
+      }),
+      handle(messages.chainPause, async ({ chain_id: chainId }, context) => {
+        mayWrite(context);
+        const active = running(chainId, context);
+        if (!active.durable) {
+          throw failure('state', 'the run is not durable: paused, it could not be resumed', { chain_id: chainId });
+        }
+        active.run.stop('paused');
+        await active.ended;
+        return { run: view(chainId, context) };
+      }),
+      handle(messages.chainResume, async ({ chain_id: chainId, ...decisions }, context) => {
+        mayWrite(context);
+        const startedAt = performance.now();
+        return result(await runs.resume(chainId, decisions, context), context, startedAt);
+      }),
+      handle(messages.chainRetry, async ({ chain_id: chainId, node_id: nodeId, ...decisions }, context) => {
+        mayWrite(context);
+        const startedAt = performance.now();
+        return result(await runs.retry(chainId, nodeId, decisions, context), context, startedAt);
+      }),
+      handle(messages.chainCancel, async ({ chain_id: chainId, reason = '' }, context) => {
+        mayWrite(context);
+        const stored = await runs.cancel(chainId, reason, context);
+        return { run: runView({ stored, durable: true, run: undefined }) };
+      }),
+      handle(messages.chainApprove, async ({ chain_id: chainId, node_id: nodeId, approved, note = '' }, context) => {
+        mayWrite(context);
+        const active = running(chainId, context);
+        const wait = active.run.steps.waits.get(nodeId);
+        if (wait?.planned.node.wait?.approval === undefined) {
+          throw failure('unknown_node', `no node ${JSON.stringify(nodeId.slice(0, 64))} waits for an approval`, {
+            node_id: nodeId.slice(0, 64),
+          });
+        }
+        const by = context.session.agentId;
+        if (approved) wait.end({ output: { approved, note, by } });
+        else wait.end({ error: failure('denied', note || `${by} did not approve`, { by }) });
+        await active.journal.flushed();
+        return { run: view(chainId, context) };
+      }),
+      handle(messages.chainDeliver, async ({ chain_id: chainId, event, data = null }, context) => {
+        mayWrite(context);
+        const nodes = await runs.deliver(chainId, event, data, context);
+        return { run: view(chainId, context), nodes };
+      }),
+    ],
+  });
+
+  function graphOf(definition: Definition): ChainGraph {
+    const { graph, problems } = readChain(definition, { limits: chainLimits });
+    if (graph !== undefined) return graph;
+    const { message, detail } = problemError(problems);
+    throw failure('invalid', message, detail);
+  }
+}

@@ -1,0 +1,467 @@
+/**
+ * The runs of a host: starts, continues and ends them, finds the run that a request means, and stores what must survive.
+ *
+ * A run belongs to a principal; its agents share it. It runs as a request of the agent that started or resumed it: with the
+ * rights of that session, until that request ends. A durable run whose request or host ended before it is `interrupted`, and
+ * continues when somebody with the same principal resumes it.
+ *
+ * Made by `plugin.ts`.
+ */
+import type { CallContext } from '../../host/context.ts';
+import type { Store } from '../../host/store/store.ts';
+import { asError } from '../../wire/errors.ts';
+import { callNode, idempotentTools } from './calls.ts';
+import type { ChainError, ChainNode } from './chains.schema.ts';
+import { deleteJournal, type Entry, RunJournal, readJournal } from './engine/journal.ts';
+import type { RunEvent } from './engine/outgoing-events.ts';
+import { openNodes, type Recovered, recover } from './engine/recovery.ts';
+import { ChainRun, errorOf, type RunDeps, type RunResult } from './engine/run.ts';
+import type { ChainGraph, GraphNode } from './definition/graph.ts';
+import { failure } from './errors.ts';
+import type { ChainsGrant } from './offer.ts';
+import { type Definition, definitionKey, runKey, type StoredDefinition, type StoredRun } from './stored.ts';
+
+export interface RunsDeps {
+  /** Reads a definition that was stored, and so was valid. */
+  readonly graphOf: (definition: Definition) => ChainGraph;
+  readonly checkOutput: RunDeps['checkOutput'];
+  /** Stored runs of one principal; the oldest that ended are deleted past it. */
+  readonly maxRuns: number;
+  /** Runs of one principal at once. */
+  readonly maxRunning: number;
+  /** Highest `max_parallel`. */
+  readonly maxParallel: number;
+  readonly maxOutputChars: number;
+  readonly maxItems: number;
+  readonly newId: () => string;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+  readonly random: () => number;
+}
+
+/** What a run is started with. */
+export interface Start {
+  readonly chainId: string;
+  readonly definition: Definition;
+  readonly input: Readonly<Record<string, unknown>>;
+  readonly name: string;
+  readonly version: number;
+  readonly durable: boolean;
+  readonly correlationId: string;
+}
+
+export interface ActiveRun {
+  stored: StoredRun;
+  readonly durable: boolean;
+  readonly definition: Definition;
+  readonly run: ChainRun;
+  readonly store: Store;
+  readonly journal: RunJournal;
+  /** Resolves when it has stopped and that is stored. Never rejects. */
+  readonly ended: Promise<RunResult>;
+}
+
+/** A stored run that does not run. */
+export interface IdleRun {
+  readonly stored: StoredRun;
+  readonly definition: Definition;
+  readonly input: Readonly<Record<string, unknown>>;
+  readonly recovered: Recovered;
+  readonly store: Store;
+}
+
+/** What a resumer says of nodes that may have run: node ids. */
+export interface Decisions {
+  readonly rerun?: readonly string[] | undefined;
+  readonly skip?: readonly string[] | undefined;
+  /** Longest run from now on, seconds. */
+  readonly timeout?: number | undefined;
+}
+
+/** Errors after which a run that failed may be resumed: a further request brings more time, or more to spend. */
+const RESUMABLE: ReadonlySet<string> = new Set(['timeout', 'chains.budget']);
+
+export class Runs {
+  readonly #deps: RunsDeps;
+  /** Of each principal, by chain id. */
+  readonly #active = new Map<string, Map<string, ActiveRun>>();
+  readonly #stored = new Map<string, Map<string, StoredRun>>();
+
+  constructor(deps: RunsDeps) {
+    this.#deps = deps;
+  }
+
+  /** All runs of the principal, the newest first. */
+  list(context: CallContext): { readonly stored: StoredRun; readonly durable: boolean; readonly run: ChainRun | undefined }[] {
+    const active = this.#activeOf(context);
+    const volatile = [...active.values()].filter(({ durable }) => !durable);
+    return [...[...this.#storedOf(context).values()].map((stored) => ({ stored, durable: true })), ...volatile]
+      .map(({ stored, durable }) => ({ stored, durable, run: active.get(stored.chain_id)?.run }))
+      .toSorted((left, right) => right.stored.started_at - left.stored.started_at);
+  }
+
+  active(chainId: string, context: CallContext): ActiveRun | undefined {
+    return this.#activeOf(context).get(chainId);
+  }
+
+  /** A run that does not run. Fails with `chains.unknown_run`. */
+  idle(chainId: string, context: CallContext): IdleRun {
+    const stored = this.#storedOf(context).get(chainId);
+    const store = context.store.principal;
+    const saved = stored && store.get<StoredDefinition>(definitionKey(chainId));
+    if (stored === undefined || saved === undefined) throw unknownRun(chainId);
+    const { definition, initial_input: input } = saved;
+    return { stored, definition, input, store, recovered: recover(readJournal(store, stored.table)) };
+  }
+
+  /** Starts a run. Fails with `chains.exists`, `chains.full`, and as the store does. */
+  async start(start: Start, context: CallContext): Promise<ActiveRun> {
+    const { chainId, definition, input, durable } = start;
+    this.#mayRun(context);
+    const all = this.#storedOf(context);
+    const known = all.get(chainId);
+    if (this.#activeOf(context).has(chainId) || known?.state === 'running' || known?.state === 'paused') {
+      throw failure('exists', `the run ${JSON.stringify(chainId)} has not ended; resume or cancel it, or use another chain_id`, {
+        chain_id: chainId,
+        state: known?.state ?? 'running',
+      });
+    }
+    const stored: StoredRun = {
+      chain_id: chainId,
+      agent: context.session.agentId,
+      name: start.name,
+      version: start.version,
+      state: 'running',
+      nodes_total: definition.nodes.length,
+      nodes_ended: 0,
+      started_at: this.#deps.now() / 1000,
+      ended_at: null,
+      error: null,
+      usage: { nodes: 0 },
+      success: false,
+      table: `run-${this.#deps.newId()}`,
+      correlation_id: start.correlationId,
+    };
+    const store = context.store.principal;
+    if (durable) {
+      if (known !== undefined) await this.#delete(known, context);
+      await this.#makeRoom(context);
+      all.set(chainId, stored);
+      try {
+        await store.atomically(() => {
+          void store.set(runKey(chainId), stored);
+          void store.set(definitionKey(chainId), { definition, initial_input: input } satisfies StoredDefinition);
+        });
+      } catch (error) {
+        all.delete(chainId);
+        throw error;
+      }
+    }
+    return this.#run({ stored, definition, input, store, durable, recovered: undefined, entries: [] }, context);
+  }
+
+  /**
+   * Continues a run that was interrupted, paused or cancelled, or ran out of time or budget. Fails with `chains.state`,
+   * `chains.unknown_run`, `chains.uncertain`.
+   */
+  async resume(chainId: string, decisions: Decisions, context: CallContext): Promise<ActiveRun> {
+    const idle = this.#mayContinue(chainId, context);
+    const { state, error } = idle.stored;
+    if (state === 'done' || (state === 'failed' && !RESUMABLE.has(error?.code ?? ''))) {
+      throw failure('state', `the run has ended (${state}); chain/retry/req runs it again from a node on`, {
+        chain_id: chainId,
+        state,
+      });
+    }
+    return this.#continue(idle, [], decisions, context);
+  }
+
+  /** Runs a node and all behind it again. Fails as {@link resume} does, and with `chains.unknown_node`. */
+  async retry(chainId: string, nodeId: string, decisions: Decisions, context: CallContext): Promise<ActiveRun> {
+    const idle = this.#mayContinue(chainId, context);
+    const graph = this.#deps.graphOf(idle.definition);
+    const at = graph.indexOf.get(nodeId);
+    if (at === undefined || graph.nodes[at]?.scheduled !== true) throw unknownNode(nodeId);
+    return this.#continue(idle, [{ p: 'reset', nodes: [...reachableFrom(graph, at)] }], decisions, context);
+  }
+
+  /** Ends a run. Fails with `chains.unknown_run`, `chains.state`. */
+  async cancel(chainId: string, reason: string, context: CallContext): Promise<StoredRun> {
+    const error = { code: 'cancelled', message: reason || 'the run was cancelled' };
+    const active = this.active(chainId, context);
+    if (active !== undefined) {
+      active.run.stop('cancelled', error);
+      await active.ended;
+      return active.stored;
+    }
+    const { stored, store, recovered } = this.idle(chainId, context);
+    if (stored.state !== 'running' && stored.state !== 'paused') {
+      throw failure('state', `the run has ended (${stored.state})`, { chain_id: chainId, state: stored.state });
+    }
+    const ended: StoredRun = { ...stored, state: 'cancelled', ended_at: this.#deps.now() / 1000, error };
+    const journal = this.#journal(store, stored.table, recovered.seq, () => {});
+    journal.append({ p: 'end', name: 'cancelled', e: error });
+    await journal.close(() => void store.set(runKey(chainId), ended));
+    this.#storedOf(context).set(chainId, ended);
+    return ended;
+  }
+
+  /** Delivers an event. Resolves with the number of nodes that waited for it, when that is on disk. */
+  async deliver(chainId: string, name: string, data: unknown, context: CallContext): Promise<number> {
+    const active = this.active(chainId, context);
+    if (active !== undefined) {
+      const ended = active.run.deliver(name, data);
+      await active.journal.flushed();
+      return ended;
+    }
+    const { stored, store, recovered } = this.idle(chainId, context);
+    if (stored.ended_at !== null) {
+      throw failure('state', `the run has ended (${stored.state})`, { chain_id: chainId, state: stored.state });
+    }
+    const journal = this.#journal(store, stored.table, recovered.seq, () => {});
+    journal.append({ p: 'deliver', name, o: data });
+    await journal.close();
+    return 0;
+  }
+
+  #mayContinue(chainId: string, context: CallContext): IdleRun {
+    this.#mayRun(context);
+    if (this.active(chainId, context) !== undefined) {
+      throw failure('state', 'the run is running; pause or cancel it first', { chain_id: chainId, state: 'running' });
+    }
+    return this.idle(chainId, context);
+  }
+
+  async #continue(
+    { stored, definition, input, store, recovered }: IdleRun,
+    entries: readonly Entry[],
+    { rerun = [], skip = [], timeout }: Decisions,
+    context: CallContext,
+  ): Promise<ActiveRun> {
+    const graph = this.#deps.graphOf(definition);
+    for (const id of [...rerun, ...skip]) if (!graph.indexOf.has(id)) throw unknownNode(id);
+    const journal = readJournal(store, stored.table);
+    const known = entries.length === 0 ? recovered : recover(withEntries(journal, recovered.seq, entries, this.#deps.now()));
+    const open = await uncertainNodes(graph, known, context);
+    const undecided = open.filter(({ node: { node_id } }) => !rerun.includes(node_id) && !skip.includes(node_id));
+    if (undecided.length > 0) {
+      const nodes = undecided.slice(0, MAX_NAMED).map(({ node }) => node.node_id);
+      const names = nodes.map((id) => JSON.stringify(id)).join(', ');
+      const error = failure(
+        'uncertain',
+        `when the run was interrupted, ${names} had started and not ended: it may have run, and is not idempotent; run it again or skip it`,
+        { nodes, ways: ['rerun', 'skip', 'retry'] },
+      );
+      const paused: StoredRun = { ...stored, state: 'paused', error: errorOf(error) };
+      await store.set(runKey(stored.chain_id), paused);
+      this.#storedOf(context).set(stored.chain_id, paused);
+      throw error;
+    }
+    const decided = open.flatMap(({ index, node, items }): Entry[] => {
+      if (!skip.includes(node.node_id)) return [];
+      const e: ChainError = { code: 'chains.uncertain', message: 'it may have run; skipped by whom resumed the run' };
+      if (known.nodes.get(index)?.compensated === 'started') return [{ p: 'compensated', n: index, e }];
+      return items === undefined ? [{ p: 'skip', n: index }] : items.map((i) => ({ p: 'error', n: index, i, e }));
+    });
+    const all = [{ p: 'resume', name: context.session.agentId } as const, ...entries, ...decided];
+    const running: StoredRun = { ...stored, state: 'running', ended_at: null, error: null, success: false };
+    this.#storedOf(context).set(stored.chain_id, running);
+    await store.set(runKey(stored.chain_id), running);
+    const after = recover(withEntries(readJournal(store, stored.table), recovered.seq, all, this.#deps.now()));
+    const more = { recovered: { ...after, seq: recovered.seq }, entries: all, durable: true };
+    const chain = timeout === undefined ? definition : { ...definition, timeout };
+    return this.#run({ stored: running, definition: chain, input, store, ...more }, context);
+  }
+
+  /** Fails with `chains.full` when the principal runs as many as it may. */
+  #mayRun(context: CallContext): void {
+    const { max_running: max = this.#deps.maxRunning } = (context.grant ?? {}) as ChainsGrant;
+    const { size } = this.#activeOf(context);
+    if (size < max) return;
+    throw failure('full', `${size} runs of this principal are running, as many as may be`, { limit: 'max_running', max });
+  }
+
+  /** Runs it as the request of `context`. */
+  #run(
+    given: Pick<IdleRun, 'definition' | 'input' | 'store'> & {
+      readonly stored: StoredRun;
+      readonly durable: boolean;
+      readonly recovered: Recovered | undefined;
+      readonly entries: readonly Entry[];
+    },
+    context: CallContext,
+  ): ActiveRun {
+    const { stored, definition, input, store, durable, recovered, entries } = given;
+    const { checkOutput, maxOutputChars, maxItems, now, random, maxParallel } = this.#deps;
+    const graph = this.#deps.graphOf(definition);
+    const active = this.#activeOf(context);
+    const journal = this.#journal(durable ? store : undefined, stored.table, recovered?.seq ?? 0, (error) =>
+      run.stop('interrupted', errorOf(asError(error))),
+    );
+    const deadline = definition.deadline === '' ? Number.POSITIVE_INFINITY : Date.parse(definition.deadline) - now();
+    const run: ChainRun = new ChainRun({
+      graph,
+      input,
+      journal,
+      recovered,
+      checkOutput,
+      now,
+      random,
+      limits: {
+        maxParallel: Math.min(graph.mode === 'walk' ? 1 : definition.max_parallel, maxParallel),
+        timeoutMs: Math.min(definition.timeout * 1000, deadline),
+        budget: definition.budget,
+        maxOutputChars,
+        maxItems,
+      },
+      call: (node, given, signal) => callNode(context, node, given, signal),
+    });
+    for (const entry of entries) journal.append(entry);
+    run.follow((event) => context.emit('status', { ...event.data }, fieldsOf(event)));
+    const lost = (): void => {
+      const { code, message } = asError(context.signal.reason);
+      if (code === 'cancelled') run.stop('cancelled', { code, message });
+      else run.stop('interrupted', { code, message });
+    };
+    const { promise: ended, resolve } = Promise.withResolvers<RunResult>();
+    const one: ActiveRun = { stored, durable, definition, run, store, journal, ended };
+    active.set(stored.chain_id, one);
+    context.signal.addEventListener('abort', lost, { once: true });
+    void run.run().then(async (result) => {
+      context.signal.removeEventListener('abort', lost);
+      await this.#ended(one, result, context);
+      resolve(result);
+    });
+    if (context.signal.aborted) lost();
+    return one;
+  }
+
+  async #ended(one: ActiveRun, { state, success, error, usage }: RunResult, context: CallContext): Promise<void> {
+    const { stored, run, store, durable, journal } = one;
+    const isOver = state !== 'paused' && state !== 'interrupted';
+    one.stored = {
+      ...stored,
+      state: state === 'interrupted' ? 'running' : state,
+      nodes_ended: run.nodesEnded,
+      ended_at: isOver ? this.#deps.now() / 1000 : null,
+      error: error ?? null,
+      usage,
+      success,
+    };
+    if (durable) {
+      const { chain_id } = stored;
+      this.#storedOf(context).set(chain_id, one.stored);
+      // Without it the run is interrupted, as it is after a kill.
+      await journal.close(() => void store.set(runKey(chain_id), one.stored)).catch(() => {});
+    }
+    this.#activeOf(context).delete(stored.chain_id);
+  }
+
+  #journal(store: Store | undefined, table: string, seq: number, failed: (error: unknown) => void): RunJournal {
+    return new RunJournal({ store, table, now: this.#deps.now, failed }, seq);
+  }
+
+  /** Deletes the oldest runs that ended, so that one more may be stored. Fails with `chains.full`. */
+  async #makeRoom(context: CallContext): Promise<void> {
+    const all = this.#storedOf(context);
+    if (all.size < this.#deps.maxRuns) return;
+    const ended = [...all.values()].filter(({ ended_at }) => ended_at !== null);
+    const oldest = ended.toSorted((left, right) => left.started_at - right.started_at)[0];
+    if (oldest === undefined) {
+      throw failure('full', `${all.size} runs of this principal have not ended; resume or cancel some`, {
+        limit: 'max_runs',
+        max: this.#deps.maxRuns,
+      });
+    }
+    await this.#delete(oldest, context);
+  }
+
+  async #delete({ chain_id, table }: StoredRun, context: CallContext): Promise<void> {
+    const store = context.store.principal;
+    this.#storedOf(context).delete(chain_id);
+    // The journal last: what a kill leaves of it belongs to no run, and is found by nobody.
+    await deleteJournal(store, table);
+    await store.atomically(() => {
+      void store.delete(runKey(chain_id));
+      void store.delete(definitionKey(chain_id));
+    });
+  }
+
+  #activeOf({ session }: CallContext): Map<string, ActiveRun> {
+    return ofOwner(this.#active, session.principal.name, () => new Map<string, ActiveRun>());
+  }
+
+  #storedOf({ session, store }: CallContext): Map<string, StoredRun> {
+    return ofOwner(this.#stored, session.principal.name, () => {
+      const all = new Map<string, StoredRun>();
+      let after = '';
+      for (;;) {
+        const page = store.principal.list<StoredRun>({ prefix: 'run/', after, limit: 200 });
+        for (const { key, value } of page) {
+          all.set(value.chain_id, value);
+          after = key;
+        }
+        if (page.length < 200) return all;
+      }
+    });
+  }
+}
+
+function ofOwner<T>(all: Map<string, T>, owner: string, make: () => T): T {
+  let found = all.get(owner);
+  if (found === undefined) {
+    found = make();
+    all.set(owner, found);
+  }
+  return found;
+}
+
+/** The nodes that edges lead to from one, itself included. */
+function reachableFrom({ nodes }: ChainGraph, start: number): Set<number> {
+  const found = new Set([start]);
+  for (const at of found) for (const { to } of (nodes[at] as GraphNode).edges) found.add(to);
+  return found;
+}
+
+/** Nodes that an error names. */
+const MAX_NAMED = 20;
+
+const unknownRun = (chainId: string) =>
+  failure('unknown_run', `there is no run ${JSON.stringify(chainId.slice(0, 64))}`, { chain_id: chainId.slice(0, 64) });
+
+const unknownNode = (nodeId: string) =>
+  failure('unknown_node', `the chain has no node ${JSON.stringify(nodeId.slice(0, 64))} that could run`, {
+    node_id: nodeId.slice(0, 64),
+  });
+
+/** A journal with entries behind it that are not written yet. */
+function* withEntries(journal: ReturnType<typeof readJournal>, last: number, entries: readonly Entry[], at: number) {
+  yield* journal;
+  for (const [offset, entry] of entries.entries()) yield { seq: last + 1 + offset, at, entry };
+}
+
+/** Nodes that may have run and whose repetition could do more; of a map, with those items. */
+async function uncertainNodes(graph: ChainGraph, recovered: Recovered, context: CallContext) {
+  const open = openNodes(recovered);
+  if (open.length === 0) return [];
+  let safeTools: ReadonlySet<string> | undefined;
+  const uncertain: { index: number; node: ChainNode; items: number[] | undefined }[] = [];
+  for (const index of open) {
+    const { node } = graph.nodes[index] as GraphNode;
+    const known = recovered.nodes.get(index);
+    const { mapNode, compensate } = graph.nodes[index] as GraphNode;
+    const at = known?.compensated === 'started' ? compensate : mapNode;
+    const called = (graph.nodes[at ?? index] as GraphNode).node;
+    if (called.idempotent === true || called.kind === 'memory') continue;
+    if (called.kind === 'tool' || called.kind === 'mcp') {
+      safeTools ??= await idempotentTools(context).catch(() => new Set<string>());
+      if (called.idempotent !== false && safeTools.has(called.name ?? '')) continue;
+    }
+    const items = [...(known?.items ?? [])].filter(([, { outcome }]) => outcome === undefined).map(([item]) => item);
+    uncertain.push({ index, node, items: node.kind === 'map' ? items : undefined });
+  }
+  return uncertain;
+}
+
+/** The fields of chain/event. */
+export const fieldsOf = ({ node_id, phase, output = null, error = '' }: RunEvent) => ({ node_id, phase, output, error });

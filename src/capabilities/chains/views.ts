@@ -1,0 +1,160 @@
+/** Runs, their nodes and their history as replies show them. Pure. */
+import type { ChainEntry, ChainNode, ChainResp, ChainRun as RunView, NodeState } from './chains.schema.ts';
+import type { ChainGraph, GraphNode } from './definition/graph.ts';
+import type { Entry } from './engine/journal.ts';
+import type { Recovered } from './engine/recovery.ts';
+import { type ChainRun, finalOutput, type NodeRun, type RunResult } from './engine/run.ts';
+import type { IdleRun } from './runs.ts';
+import type { StoredRun } from './stored.ts';
+
+/** A run in memory with what is stored of it. */
+export interface Seen {
+  readonly stored: StoredRun;
+  readonly durable: boolean;
+  /** Undefined: it does not run in this host. */
+  readonly run: ChainRun | undefined;
+}
+
+export function runView({ stored, durable, run }: Seen): RunView {
+  const { chain_id, name, version, state, nodes_total, started_at, ended_at, error } = stored;
+  const live = run === undefined ? 'interrupted' : run.waiting ? 'waiting' : 'running';
+  return {
+    chain_id,
+    name,
+    version,
+    state: state === 'running' ? live : state,
+    durable,
+    nodes_total,
+    nodes_ended: run?.nodesEnded ?? stored.nodes_ended,
+    started_at,
+    ended_at,
+    error,
+    usage: run === undefined ? stored.usage : { ...run.usage },
+  };
+}
+
+const seconds = (ms: number): number | null => (ms === 0 ? null : ms / 1000);
+
+const wireState = ({ status }: NodeRun): NodeState['state'] => (status === 'dead' ? 'skipped' : status);
+
+/** The nodes of a run in memory. */
+export function nodeViews({ nodes, deps: { graph } }: ChainRun): NodeState[] {
+  return nodes.map((each, index) => {
+    const { node } = graph.nodes[index] as GraphNode;
+    return {
+      node_id: node.node_id,
+      state: wireState(each),
+      attempts: each.attempts,
+      started_at: seconds(each.startedAt),
+      ended_at: seconds(each.endedAt),
+      error: each.error ?? null,
+      ...(each.status === 'waiting' && node.wait !== undefined && { waits_for: node.wait }),
+      ...(each.items !== undefined && { items: each.items, items_done: each.itemsDone }),
+    };
+  });
+}
+
+/** The nodes of a run that does not run, by its journal. */
+export function recoveredNodeViews(nodes: readonly ChainNode[], recovered: Recovered, ended: boolean): NodeState[] {
+  return nodes.map(({ node_id, wait }, index) => {
+    const known = recovered.nodes.get(index);
+    if (known === undefined) {
+      return { node_id, state: ended ? 'skipped' : 'pending', attempts: 0, started_at: null, ended_at: null, error: null };
+    }
+    const { outcome, compensated, attempts, startedAt, endedAt, error, items, itemsTotal, waitUntil } = known;
+    const begun = attempts > 0 || startedAt > 0;
+    const unfinished = begun ? (ended ? 'cancelled' : wait !== undefined || waitUntil !== undefined ? 'waiting' : 'running') : 'pending';
+    const stateOf = { done: 'done', branch: 'done', skipped: 'skipped', failed: 'failed' } as const;
+    return {
+      node_id,
+      state: compensated === 'done' ? 'compensated' : outcome === undefined ? unfinished : stateOf[outcome.kind],
+      attempts,
+      started_at: seconds(startedAt),
+      ended_at: seconds(endedAt),
+      error: outcome?.kind === 'done' ? null : (error ?? null),
+      ...(itemsTotal > 0 && {
+        items: itemsTotal,
+        items_done: [...(items?.values() ?? [])].filter((item) => item.outcome !== undefined).length,
+      }),
+    };
+  });
+}
+
+/** Outputs by node, so far. */
+export const outputsOf = ({ outputs }: ChainRun): Record<string, unknown> => Object.fromEntries(outputs);
+
+/** Outputs by node, as far as the journal has them. */
+export function recoveredOutputs(nodes: readonly ChainNode[], recovered: Recovered): Record<string, unknown> {
+  const outputs: Record<string, unknown> = Object.create(null);
+  for (const [index, { outcome }] of recovered.nodes) {
+    const id = nodes[index]?.node_id;
+    if (id === undefined) continue;
+    if (outcome?.kind === 'done') outputs[id] = outcome.output;
+    else if (outcome?.kind === 'failed') outputs[id] = null;
+  }
+  return outputs;
+}
+
+/** An entry of the history. */
+export function entryView(nodes: readonly ChainNode[], seq: number, at: number, entry: Entry): ChainEntry {
+  const { p, n, i, a, o, e, then, ms, name } = entry;
+  const phases = { branch: 'done', compensated: 'compensate', reset: 'resume' } as const;
+  const data = {
+    ...(o !== undefined && { output: o }),
+    ...(e !== undefined && { error: e }),
+    ...(then !== undefined && { then }),
+    ...(ms !== undefined && (p === 'retry' ? { delay_ms: ms } : { until: new Date(ms).toISOString() })),
+    ...(name !== undefined && (p === 'end' ? { state: name } : { event: name })),
+    ...(entry.nodes !== undefined && { nodes: entry.nodes.map((index) => nodes[index]?.node_id ?? '') }),
+    ...(p === 'run' && i !== undefined && { items: i }),
+    ...(p === 'compensated' && { done: true }),
+  };
+  return {
+    seq,
+    at: at / 1000,
+    phase: p === 'run' && n !== undefined ? 'start' : (phases[p as keyof typeof phases] ?? p),
+    node_id: n === undefined ? '' : (nodes[n]?.node_id ?? ''),
+    ...(p === 'start' || p === 'retry' ? { attempt: a ?? 1 } : {}),
+    ...(i !== undefined && p !== 'run' && { index: i }),
+    ...(Object.keys(data).length > 0 && { data }),
+  };
+}
+
+/** The reply of a run that has stopped. */
+export function resultView(
+  chainId: string,
+  { state, success, outputs, finalOutput, error, usage }: RunResult,
+  durationMs: number,
+): Omit<ChainResp, 'type' | 'id' | 'req_id'> {
+  return {
+    chain_id: chainId,
+    success,
+    outputs,
+    final_output: finalOutput,
+    duration_ms: Math.round(durationMs),
+    nodes_run: Object.keys(outputs).length,
+    error: error ?? null,
+    state,
+    usage,
+  };
+}
+
+/** The reply of a run that stopped before: as it was then, without the duration. */
+export function idleResult(
+  { stored, definition, recovered }: IdleRun,
+  graph: ChainGraph,
+): Omit<ChainResp, 'type' | 'id' | 'req_id'> {
+  const { chain_id, state, success, error, usage, started_at, ended_at } = stored;
+  const outputs = recoveredOutputs(definition.nodes, recovered);
+  return {
+    chain_id,
+    success,
+    outputs,
+    final_output: state === 'done' ? finalOutput(graph, new Map(Object.entries(outputs)), recovered.last) : null,
+    duration_ms: ended_at === null ? 0 : Math.round((ended_at - started_at) * 1000),
+    nodes_run: Object.keys(outputs).length,
+    error,
+    state: state === 'running' ? 'interrupted' : state,
+    usage,
+  };
+}
