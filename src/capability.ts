@@ -59,9 +59,9 @@ export {
   type ChainResult,
   type ChainResumeOptions,
   type ChainRunOptions,
-  ChainsClient,
   type ChainSpec,
   type ChainStatus,
+  ChainsClient,
 } from './capabilities/chains/client.ts';
 export type { GymnasiumVerdict } from './capabilities/env/check/findings.ts';
 export {

@@ -11,7 +11,7 @@ import { procKill, procRead, procSpawn, procStatus } from '../proc/messages.ts';
 import { skillCall } from '../skill/messages.ts';
 import { toolCall, toolList } from '../tools/messages.ts';
 import type { ChainNode } from './chains.schema.ts';
-import type { CallResult } from './engine/run.ts';
+import type { CallResult } from './engine/contract.ts';
 import { failure } from './errors.ts';
 
 type Input = Readonly<Record<string, unknown>>;
@@ -36,7 +36,8 @@ export async function callNode(
     }
     case 'skill': {
       const { data, error } = await context.call(skillCall, { name, arguments: input, timeout: 0 }, { signal });
-      if (!data?.success) throw fail('runtime_error', String((error as { message?: unknown })?.message ?? 'the skill failed'));
+      if (!data?.success)
+        throw fail('runtime_error', String((error as { message?: unknown })?.message ?? 'the skill failed'));
       return { output: data.data ?? null };
     }
     case 'proc':
@@ -85,8 +86,10 @@ async function runProgram(context: Context, name: string, input: Input, signal: 
       {
         signal: reading.signal,
         onEvent: ({ data, fields }) => {
-          const stream = (fields as { stream_type?: unknown } | undefined)?.stream_type === 'stderr' ? 'stderr' : 'stdout';
-          if (typeof data.text === 'string' && printed[stream].length < MAX_PRINTED) printed[stream] += `${data.text}\n`;
+          const stream =
+            (fields as { stream_type?: unknown } | undefined)?.stream_type === 'stderr' ? 'stderr' : 'stdout';
+          if (typeof data.text === 'string' && printed[stream].length < MAX_PRINTED)
+            printed[stream] += `${data.text}\n`;
           if (data.code !== undefined) ended.resolve();
         },
       },

@@ -132,7 +132,10 @@ export class ChainsClient {
   }
 
   /** A stored chain. Rejects with `chains.unknown_chain`. */
-  get(name: string, { version, ...options }: CallOptions & { readonly version?: number } = {}): Call<schema.StoredChain> {
+  get(
+    name: string,
+    { version, ...options }: CallOptions & { readonly version?: number } = {},
+  ): Call<schema.StoredChain> {
     const body = { name, ...(version !== undefined && { chain_version: version }) };
     return this.#agent.calls.call(calls.get, body, options, ({ chain }) => chain);
   }
@@ -163,7 +166,11 @@ export class ChainsClient {
   /** A run and its nodes. Rejects with `chains.unknown_run`. */
   status(
     chainId: string,
-    { definition, outputs, ...options }: CallOptions & { readonly definition?: boolean; readonly outputs?: boolean } = {},
+    {
+      definition,
+      outputs,
+      ...options
+    }: CallOptions & { readonly definition?: boolean; readonly outputs?: boolean } = {},
   ): Call<ChainStatus> {
     const more = { ...(definition && { definition }), ...(outputs && { outputs }) };
     return this.#agent.calls.call(calls.status, { chain_id: chainId, ...more }, options);
@@ -212,7 +219,10 @@ export class ChainsClient {
   }
 
   /** Ends a run. Rejects with `chains.unknown_run`, `chains.state`. */
-  cancel(chainId: string, { reason = '', ...options }: CallOptions & { readonly reason?: string } = {}): Call<schema.ChainRun> {
+  cancel(
+    chainId: string,
+    { reason = '', ...options }: CallOptions & { readonly reason?: string } = {},
+  ): Call<schema.ChainRun> {
     return this.#agent.calls.call(calls.cancel, { chain_id: chainId, reason }, options, runOf);
   }
 

@@ -1,6 +1,6 @@
 /**
- * The error codes of the chains capability, each with the row of the error table it behaves like. A run that failed is no error
- * message but a reply with success false; these are for requests that cannot be served, and for causes inside of runs.
+ * The error codes of the chains capability, each with the row of the error table it behaves like. A run that failed is a reply
+ * with `success: false` and its error; these are for requests that are refused, and for nodes.
  *
  * @see docs/chains.md#errors
  */
@@ -9,4 +9,34 @@ import { capabilityErrors } from '../../wire/errors.ts';
 export const failure = capabilityErrors('chains', {
   /** An expression has no value: it is invalid for its data, or exceeds its steps; `detail.reason`. */
   expression: 'schema_violation',
+  /** The definition has problems; `detail.problems` has them with their places. */
+  invalid: 'schema_violation',
+  /** There is no such stored chain, or no such version of it. */
+  unknown_chain: 'not_found',
+  /** This principal has no such run. */
+  unknown_run: 'not_found',
+  /** The run has no such node, or the node does not wait for that. */
+  unknown_node: 'not_found',
+  /** A run with this id has not ended; resume or cancel it. */
+  exists: 'duplicate_conflict',
+  /** The newest version is another one; `detail.version` has it. */
+  conflict: 'duplicate_conflict',
+  /** The state of the run does not allow it; `detail.state` has it. */
+  state: 'denied',
+  /** Nodes may have run and are not idempotent; `detail.nodes` has their ids, `detail.ways` what can be done. */
+  uncertain: 'denied',
+  /** A limit of the host is reached; `detail.limit` names it. */
+  full: 'quota_exceeded',
+  /** Outputs, items or nodes exceed a limit; `detail.max` has it. */
+  too_large: 'too_large',
+  /** The budget of the run is used up; `detail.budget` says of what. */
+  budget: 'quota_exceeded',
+  /** A node did not end within its `timeout_ms`. */
+  node_timeout: 'timeout',
+  /** The question of a wait node was answered with no. */
+  denied: 'denied',
+  /** The run has stopped; its nodes end with it. */
+  stopped: 'cancelled',
+  /** This host does not run nodes of this kind. */
+  unsupported: 'capability_missing',
 });

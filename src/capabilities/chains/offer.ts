@@ -34,11 +34,7 @@ export interface ChainsGrant {
 }
 
 /** @param options.quotaBytes of runs and stored chains of one principal; default 512 MiB */
-export const chainsOffer = ({
-  quotaBytes = 512 * MiB,
-}: {
-  readonly quotaBytes?: number | undefined;
-}): PluginOffer => ({
+export const chainsOffer = ({ quotaBytes = 512 * MiB }: { readonly quotaBytes?: number | undefined }): PluginOffer => ({
   store: { quotaBytes, opened: 'first-request' },
   grant: {
     type: 'object',

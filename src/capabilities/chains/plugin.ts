@@ -169,23 +169,13 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
         return { runs: page, ...(more && { next: page.at(-1)?.chain_id }) };
       }),
       handle(messages.chainStatus, ({ chain_id: chainId, definition = false, outputs = false }, context) => {
-        const active = runs.active(chainId, context);
-        const idle = active === undefined ? runs.idle(chainId, context) : undefined;
-        const { nodes, entry_node } = (active ?? idle)?.definition as Definition;
-        const isOver = idle !== undefined && idle.stored.ended_at !== null;
+        const known = runs.active(chainId, context) ?? runs.idle(chainId, context);
+        const { nodes, entry_node } = known.definition;
         return {
           run: view(chainId, context),
-          nodes:
-            active !== undefined
-              ? nodeViews(active.run)
-              : recoveredNodeViews(nodes, (idle as NonNullable<typeof idle>).recovered, isOver),
+          nodes: 'run' in known ? nodeViews(known.run) : recoveredNodeViews(known),
           ...(definition && { definition: [...nodes], entry_node }),
-          ...(outputs && {
-            outputs:
-              active !== undefined
-                ? outputsOf(active.run)
-                : recoveredOutputs(nodes, (idle as NonNullable<typeof idle>).recovered),
-          }),
+          ...(outputs && { outputs: 'run' in known ? outputsOf(known.run) : recoveredOutputs(known) }),
         };
       }),
       handle(messages.chainHistory, ({ chain_id: chainId, after = 0, node_id: nodeId = '', limit = PAGE }, context) => {

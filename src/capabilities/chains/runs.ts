@@ -3,7 +3,7 @@
  *
  * A run belongs to a principal; its agents share it. It runs as a request of the agent that started or resumed it: with the
  * rights of that session, until that request ends. A durable run whose request or host ended before it is `interrupted`, and
- * continues when somebody with the same principal resumes it.
+ * continues when an agent of that principal resumes it.
  *
  * Made by `plugin.ts`.
  */
@@ -12,11 +12,12 @@ import type { Store } from '../../host/store/store.ts';
 import { asError } from '../../wire/errors.ts';
 import { callNode, idempotentTools } from './calls.ts';
 import type { ChainError, ChainNode } from './chains.schema.ts';
+import type { ChainGraph, GraphNode } from './definition/graph.ts';
+import { errorOf, type RunDeps } from './engine/contract.ts';
 import { deleteJournal, type Entry, RunJournal, readJournal } from './engine/journal.ts';
 import type { RunEvent } from './engine/outgoing-events.ts';
 import { openNodes, type Recovered, recover } from './engine/recovery.ts';
-import { ChainRun, errorOf, type RunDeps, type RunResult } from './engine/run.ts';
-import type { ChainGraph, GraphNode } from './definition/graph.ts';
+import { ChainRun, type RunResult } from './engine/run.ts';
 import { failure } from './errors.ts';
 import type { ChainsGrant } from './offer.ts';
 import { type Definition, definitionKey, runKey, type StoredDefinition, type StoredRun } from './stored.ts';
@@ -92,7 +93,9 @@ export class Runs {
   }
 
   /** All runs of the principal, the newest first. */
-  list(context: CallContext): { readonly stored: StoredRun; readonly durable: boolean; readonly run: ChainRun | undefined }[] {
+  list(
+    context: CallContext,
+  ): { readonly stored: StoredRun; readonly durable: boolean; readonly run: ChainRun | undefined }[] {
     const active = this.#activeOf(context);
     const volatile = [...active.values()].filter(({ durable }) => !durable);
     return [...[...this.#storedOf(context).values()].map((stored) => ({ stored, durable: true })), ...volatile]
@@ -121,10 +124,14 @@ export class Runs {
     const all = this.#storedOf(context);
     const known = all.get(chainId);
     if (this.#activeOf(context).has(chainId) || known?.state === 'running' || known?.state === 'paused') {
-      throw failure('exists', `the run ${JSON.stringify(chainId)} has not ended; resume or cancel it, or use another chain_id`, {
-        chain_id: chainId,
-        state: known?.state ?? 'running',
-      });
+      throw failure(
+        'exists',
+        `the run ${JSON.stringify(chainId)} has not ended; resume or cancel it, or use another chain_id`,
+        {
+          chain_id: chainId,
+          state: known?.state ?? 'running',
+        },
+      );
     }
     const stored: StoredRun = {
       chain_id: chainId,
@@ -241,7 +248,8 @@ export class Runs {
     const graph = this.#deps.graphOf(definition);
     for (const id of [...rerun, ...skip]) if (!graph.indexOf.has(id)) throw unknownNode(id);
     const journal = readJournal(store, stored.table);
-    const known = entries.length === 0 ? recovered : recover(withEntries(journal, recovered.seq, entries, this.#deps.now()));
+    const known =
+      entries.length === 0 ? recovered : recover(withEntries(journal, recovered.seq, entries, this.#deps.now()));
     const open = await uncertainNodes(graph, known, context);
     const undecided = open.filter(({ node: { node_id } }) => !rerun.includes(node_id) && !skip.includes(node_id));
     if (undecided.length > 0) {
@@ -278,7 +286,10 @@ export class Runs {
     const { max_running: max = this.#deps.maxRunning } = (context.grant ?? {}) as ChainsGrant;
     const { size } = this.#activeOf(context);
     if (size < max) return;
-    throw failure('full', `${size} runs of this principal are running, as many as may be`, { limit: 'max_running', max });
+    throw failure('full', `${size} runs of this principal are running, as many as may be`, {
+      limit: 'max_running',
+      max,
+    });
   }
 
   /** Runs it as the request of `context`. */
@@ -379,7 +390,7 @@ export class Runs {
   async #delete({ chain_id, table }: StoredRun, context: CallContext): Promise<void> {
     const store = context.store.principal;
     this.#storedOf(context).delete(chain_id);
-    // The journal last: what a kill leaves of it belongs to no run, and is found by nobody.
+    // The journal last: what a kill leaves of it belongs to no run.
     await deleteJournal(store, table);
     await store.atomically(() => {
       void store.delete(runKey(chain_id));
@@ -464,4 +475,9 @@ async function uncertainNodes(graph: ChainGraph, recovered: Recovered, context: 
 }
 
 /** The fields of chain/event. */
-export const fieldsOf = ({ node_id, phase, output = null, error = '' }: RunEvent) => ({ node_id, phase, output, error });
+export const fieldsOf = ({ node_id, phase, output = null, error = '' }: RunEvent) => ({
+  node_id,
+  phase,
+  output,
+  error,
+});

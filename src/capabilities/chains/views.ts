@@ -1,9 +1,9 @@
 /** Runs, their nodes and their history as replies show them. Pure. */
-import type { ChainEntry, ChainNode, ChainResp, ChainRun as RunView, NodeState } from './chains.schema.ts';
+import type { ChainEntry, ChainNode, ChainResp, NodeState, ChainRun as RunView } from './chains.schema.ts';
 import type { ChainGraph, GraphNode } from './definition/graph.ts';
+import type { NodeRun } from './engine/contract.ts';
 import type { Entry } from './engine/journal.ts';
-import type { Recovered } from './engine/recovery.ts';
-import { type ChainRun, finalOutput, type NodeRun, type RunResult } from './engine/run.ts';
+import { type ChainRun, finalOutput, type RunResult } from './engine/run.ts';
 import type { IdleRun } from './runs.ts';
 import type { StoredRun } from './stored.ts';
 
@@ -55,15 +55,29 @@ export function nodeViews({ nodes, deps: { graph } }: ChainRun): NodeState[] {
 }
 
 /** The nodes of a run that does not run, by its journal. */
-export function recoveredNodeViews(nodes: readonly ChainNode[], recovered: Recovered, ended: boolean): NodeState[] {
+export function recoveredNodeViews({ definition: { nodes }, recovered, stored }: IdleRun): NodeState[] {
+  const ended = stored.ended_at !== null;
   return nodes.map(({ node_id, wait }, index) => {
     const known = recovered.nodes.get(index);
     if (known === undefined) {
-      return { node_id, state: ended ? 'skipped' : 'pending', attempts: 0, started_at: null, ended_at: null, error: null };
+      return {
+        node_id,
+        state: ended ? 'skipped' : 'pending',
+        attempts: 0,
+        started_at: null,
+        ended_at: null,
+        error: null,
+      };
     }
     const { outcome, compensated, attempts, startedAt, endedAt, error, items, itemsTotal, waitUntil } = known;
     const begun = attempts > 0 || startedAt > 0;
-    const unfinished = begun ? (ended ? 'cancelled' : wait !== undefined || waitUntil !== undefined ? 'waiting' : 'running') : 'pending';
+    const unfinished = begun
+      ? ended
+        ? 'cancelled'
+        : wait !== undefined || waitUntil !== undefined
+          ? 'waiting'
+          : 'running'
+      : 'pending';
     const stateOf = { done: 'done', branch: 'done', skipped: 'skipped', failed: 'failed' } as const;
     return {
       node_id,
@@ -84,7 +98,7 @@ export function recoveredNodeViews(nodes: readonly ChainNode[], recovered: Recov
 export const outputsOf = ({ outputs }: ChainRun): Record<string, unknown> => Object.fromEntries(outputs);
 
 /** Outputs by node, as far as the journal has them. */
-export function recoveredOutputs(nodes: readonly ChainNode[], recovered: Recovered): Record<string, unknown> {
+export function recoveredOutputs({ definition: { nodes }, recovered }: IdleRun): Record<string, unknown> {
   const outputs: Record<string, unknown> = Object.create(null);
   for (const [index, { outcome }] of recovered.nodes) {
     const id = nodes[index]?.node_id;
@@ -97,12 +111,12 @@ export function recoveredOutputs(nodes: readonly ChainNode[], recovered: Recover
 
 /** An entry of the history. */
 export function entryView(nodes: readonly ChainNode[], seq: number, at: number, entry: Entry): ChainEntry {
-  const { p, n, i, a, o, e, then, ms, name } = entry;
+  const { p, n, i, a, o, e, policy, ms, name } = entry;
   const phases = { branch: 'done', compensated: 'compensate', reset: 'resume' } as const;
   const data = {
     ...(o !== undefined && { output: o }),
     ...(e !== undefined && { error: e }),
-    ...(then !== undefined && { then }),
+    ...(policy !== undefined && { on_error: policy }),
     ...(ms !== undefined && (p === 'retry' ? { delay_ms: ms } : { until: new Date(ms).toISOString() })),
     ...(name !== undefined && (p === 'end' ? { state: name } : { event: name })),
     ...(entry.nodes !== undefined && { nodes: entry.nodes.map((index) => nodes[index]?.node_id ?? '') }),
@@ -140,12 +154,10 @@ export function resultView(
 }
 
 /** The reply of a run that stopped before: as it was then, without the duration. */
-export function idleResult(
-  { stored, definition, recovered }: IdleRun,
-  graph: ChainGraph,
-): Omit<ChainResp, 'type' | 'id' | 'req_id'> {
+export function idleResult(idle: IdleRun, graph: ChainGraph): Omit<ChainResp, 'type' | 'id' | 'req_id'> {
+  const { stored, recovered } = idle;
   const { chain_id, state, success, error, usage, started_at, ended_at } = stored;
-  const outputs = recoveredOutputs(definition.nodes, recovered);
+  const outputs = recoveredOutputs(idle);
   return {
     chain_id,
     success,

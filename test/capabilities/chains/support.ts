@@ -35,7 +35,11 @@ export async function chainHost(
     chains,
     tools = [],
     ...options
-  }: { principals?: readonly Principal[]; chains?: ChainsOptions; tools?: readonly AnyTool[] } & Partial<HostOptions> = {},
+  }: {
+    principals?: readonly Principal[];
+    chains?: ChainsOptions;
+    tools?: readonly AnyTool[];
+  } & Partial<HostOptions> = {},
 ): Promise<ChainHost> {
   const auth = principals && {
     auth: createAuthenticator(
@@ -44,7 +48,10 @@ export async function chainHost(
   };
   const called: string[] = [];
   const cancelled: string[] = [];
-  const gates = new Map<string, { readonly here: PromiseWithResolvers<void>; readonly gone: PromiseWithResolvers<void> }>();
+  const gates = new Map<
+    string,
+    { readonly here: PromiseWithResolvers<void>; readonly gone: PromiseWithResolvers<void> }
+  >();
   const failures = new Map<string, number>();
   const gate = (name: string) => {
     const found = gates.get(name) ?? { here: Promise.withResolvers<void>(), gone: Promise.withResolvers<void>() };

@@ -86,7 +86,8 @@ test('a chain that is wrong runs no node and says where it is wrong', async (t) 
   const codeOf = async (nodes: Parameters<typeof chains.run>[0]['nodes'], entry_node = 'a') => {
     const { error, success, outputs } = await chains.run({ nodes, entry_node });
     assert.deepEqual([success, outputs], [false, {}]);
-    return [error?.code, (error?.detail?.problems as { node_id: string }[])[0]?.node_id];
+    const [problem] = (error?.detail?.problems ?? []) as { node_id: string }[];
+    return [error?.code, problem?.node_id];
   };
   assert.deepEqual(await codeOf([call('a', { next_node: 'b' }), call('b', { next_node: 'a' })]), ['chain_cycle', 'a']);
   assert.deepEqual(await codeOf([call('a', { next_node: 'a' })]), ['chain_cycle', 'a']);
@@ -100,7 +101,11 @@ test('a chain that is wrong runs no node and says where it is wrong', async (t) 
 test('a chain ends when its time is over, and what runs is cancelled', async (t) => {
   const { host, held, cancelled } = await chainHost(t);
   const { chains } = await agentOf(t, host);
-  const run = chains.run({ timeout: 0.2, entry_node: 'first', nodes: [call('first', { next_node: 'slow' }), call('slow', { name: 'hold' })] });
+  const run = chains.run({
+    timeout: 0.2,
+    entry_node: 'first',
+    nodes: [call('first', { next_node: 'slow' }), call('slow', { name: 'hold' })],
+  });
   await held('slow');
   const { success, error, outputs } = await run;
   assert.deepEqual([success, error?.code], [false, 'timeout']);

@@ -36,7 +36,7 @@ export interface Entry {
   readonly o?: unknown;
   readonly e?: ChainError;
   /** Of an error: what the chain did. */
-  readonly then?: 'abort' | 'skip' | 'node' | 'compensate';
+  readonly policy?: 'abort' | 'skip' | 'node' | 'compensate';
   /** Of a wait: when it ends, epoch milliseconds. Of a retry: its delay. */
   readonly ms?: number;
   /** The name of an event, or the state of a run that ended. */

@@ -10,7 +10,7 @@ export type Outcome =
   | { readonly kind: 'done'; readonly output: unknown }
   | { readonly kind: 'branch'; readonly holds: boolean }
   | { readonly kind: 'skipped' }
-  | { readonly kind: 'failed'; readonly error: ChainError; readonly then: 'abort' | 'skip' | 'node' | 'compensate' };
+  | { readonly kind: 'failed'; readonly error: ChainError; readonly policy: 'abort' | 'skip' | 'node' | 'compensate' };
 
 export interface RecoveredItem {
   /** Undefined: it started and may have run. */
@@ -27,7 +27,6 @@ export interface RecoveredNode {
   error: ChainError | undefined;
   /** Of a wait, epoch milliseconds. */
   waitUntil: number | undefined;
-  /** Of an approval that was answered before the run could go on. */
   items: Map<number, RecoveredItem> | undefined;
   itemsTotal: number;
   compensated: 'started' | 'done' | undefined;
@@ -147,9 +146,9 @@ export function recover(
       case 'error':
         node.open = false;
         node.error = entry.e;
-        node.outcome = { kind: 'failed', error: entry.e as ChainError, then: entry.then ?? 'abort' };
+        node.outcome = { kind: 'failed', error: entry.e as ChainError, policy: entry.policy ?? 'abort' };
         node.endedAt = at;
-        if (entry.then === 'compensate') failed = entry.e;
+        if (entry.policy === 'compensate') failed = entry.e;
         break;
       case 'compensate':
         node.compensated = 'started';

@@ -5,51 +5,18 @@
  * The cost of a node does not depend on how many there are: edges are counted down, outputs are added to one context. Every
  * transition is in the journal before its effect can be seen. `runs.ts` makes it; `steps.ts` runs what takes time.
  */
-import { asError, type HandfastError } from '../../../wire/errors.ts';
+import { asError } from '../../../wire/errors.ts';
 import type { ChainError, ChainNode, ChainUsage } from '../chains.schema.ts';
 import { Context } from '../definition/context.ts';
 import { evaluate, reduced, test } from '../definition/expressions.ts';
 import { type ChainGraph, type GraphNode, gathered } from '../definition/graph.ts';
 import { failure } from '../errors.ts';
-import type { Entry, RunJournal } from './journal.ts';
+import { errorOf, type NodeRun, type RunDeps, type RunState, type StepRun } from './contract.ts';
+import type { Entry } from './journal.ts';
 import { type Follower, OutgoingEvents, type RunEvent } from './outgoing-events.ts';
 
-import type { Outcome, Recovered } from './recovery.ts';
+import type { Outcome } from './recovery.ts';
 import { Steps } from './steps.ts';
-
-export interface RunLimits {
-  readonly maxParallel: number;
-  /** Milliseconds from now; Infinity: none. */
-  readonly timeoutMs: number;
-  readonly budget: { readonly nodes?: number; readonly tokens?: number; readonly usd?: number };
-  /** Characters of all outputs as JSON. */
-  readonly maxOutputChars: number;
-  /** Items of a map. */
-  readonly maxItems: number;
-}
-
-export interface CallResult {
-  readonly output: unknown;
-  readonly tokens?: number;
-  readonly usd?: number;
-}
-
-export interface RunDeps {
-  readonly graph: ChainGraph;
-  readonly input: Readonly<Record<string, unknown>>;
-  readonly limits: RunLimits;
-  readonly journal: RunJournal;
-  readonly recovered: Recovered | undefined;
-  /** Checks an output against the schema of its node. Throws `schema_violation`. */
-  checkOutput(node: ChainNode, output: unknown): void;
-  /** Runs a node that is a call, under the rights of the caller. */
-  call(node: ChainNode, input: Record<string, unknown>, signal: AbortSignal): Promise<CallResult>;
-  /** Epoch milliseconds. */
-  readonly now: () => number;
-  readonly random: () => number;
-}
-
-export type RunState = 'done' | 'failed' | 'cancelled' | 'paused' | 'interrupted';
 
 export interface RunResult {
   readonly state: RunState;
@@ -60,30 +27,6 @@ export interface RunResult {
   readonly usage: ChainUsage;
 }
 
-/** `dead`: no live edge leads to it. */
-export type NodeStatus =
-  | 'pending'
-  | 'running'
-  | 'waiting'
-  | 'done'
-  | 'skipped'
-  | 'dead'
-  | 'failed'
-  | 'cancelled'
-  | 'compensated';
-
-/** A node as its run knows it. */
-export interface NodeRun {
-  status: NodeStatus;
-  attempts: number;
-  /** Epoch milliseconds; 0: not yet. */
-  startedAt: number;
-  endedAt: number;
-  error: ChainError | undefined;
-  items: number | undefined;
-  itemsDone: number;
-}
-
 type Settled = 'ended' | 'true' | 'false' | 'error' | 'dead';
 
 interface Stop {
@@ -92,7 +35,7 @@ interface Stop {
   readonly compensates: boolean;
 }
 
-export class ChainRun {
+export class ChainRun implements StepRun {
   readonly deps: RunDeps;
   readonly nodes: NodeRun[];
   readonly outputs = new Map<string, unknown>();
@@ -282,7 +225,11 @@ export class ChainRun {
    * @param how.event it waited for
    * @param how.silent those who follow the run are not sent it
    */
-  done(planned: GraphNode, output: unknown, { event, silent }: { event?: string | undefined; silent?: boolean } = {}): void {
+  done(
+    planned: GraphNode,
+    output: unknown,
+    { event, silent }: { event?: string | undefined; silent?: boolean } = {},
+  ): void {
     const { index, node } = planned;
     this.note(
       { p: 'done', n: index, o: output, ...(event !== undefined && { name: event }) },
@@ -306,12 +253,13 @@ export class ChainRun {
   /** A node has failed for good: what its `on_error` says happens. */
   failed(planned: GraphNode, error: ChainError): void {
     const { index, node } = planned;
-    const then = planned.errorNode === undefined ? ((node.on_error || 'abort') as 'abort' | 'skip' | 'compensate') : 'node';
+    const policy =
+      planned.errorNode === undefined ? ((node.on_error || 'abort') as 'abort' | 'skip' | 'compensate') : 'node';
     this.note(
-      { p: 'error', n: index, e: error, then },
+      { p: 'error', n: index, e: error, policy },
       { node_id: node.node_id, phase: 'error', error: error.message, data: { code: error.code, error } },
     );
-    this.#applyOutcome(planned, { kind: 'failed', error, then }, this.deps.now());
+    this.#applyOutcome(planned, { kind: 'failed', error, policy }, this.deps.now());
   }
 
   /** An item of a map failed: the chain continues, and is no success. */
@@ -327,7 +275,8 @@ export class ChainRun {
   /** The output of a gather or reduce: of its input, or of the outputs before it. */
   #gather(planned: GraphNode): unknown {
     const { graph } = this.deps;
-    const values = planned.input.kind === 'map' ? evaluate(planned.input, this.context) : gathered(graph, planned, this.outputs);
+    const values =
+      planned.input.kind === 'map' ? evaluate(planned.input, this.context) : gathered(graph, planned, this.outputs);
     return planned.reduce === undefined ? values : reduced(planned.reduce, values, this.context);
   }
 
@@ -360,9 +309,9 @@ export class ChainRun {
         state.error = outcome.error;
         this.#success = false;
         this.outputs.set(node.node_id, null);
-        if (outcome.then === 'skip') return this.#settle(index, 'ended');
-        if (outcome.then === 'node') return this.#settle(index, 'error');
-        return this.stop('failed', nodeError(node, outcome.error), outcome.then === 'compensate');
+        if (outcome.policy === 'skip') return this.#settle(index, 'ended');
+        if (outcome.policy === 'node') return this.#settle(index, 'error');
+        return this.stop('failed', nodeError(node, outcome.error), outcome.policy === 'compensate');
     }
   }
 
@@ -434,13 +383,6 @@ export function finalOutput(
 
 /** Longest delay of a timer. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
-
-/** An error as entries and replies have it. */
-export const errorOf = ({ code, message, detail }: HandfastError): ChainError => ({
-  code,
-  message,
-  ...(Object.keys(detail).length > 0 && { detail }),
-});
 
 const nodeError = ({ node_id }: ChainNode, error: ChainError): ChainError => ({
   code: 'chain_node_error',

@@ -12,14 +12,16 @@ import type { ChainNode } from '../chains.schema.ts';
 import { evaluate, itemsOf } from '../definition/expressions.ts';
 import type { GraphNode } from '../definition/graph.ts';
 import { failure } from '../errors.ts';
+import { errorOf, type StepRun } from './contract.ts';
 import type { RecoveredItem, RecoveredNode } from './recovery.ts';
-import { type ChainRun, errorOf } from './run.ts';
 
 /** A node that waits for a person or an event. */
 export interface Wait {
   readonly planned: GraphNode;
   /** Ends it with an output, or as failed. */
-  readonly end: (ended: { readonly output: unknown; readonly event?: string } | { readonly error: HandfastError }) => void;
+  readonly end: (
+    ended: { readonly output: unknown; readonly event?: string } | { readonly error: HandfastError },
+  ) => void;
   /** Ends it without an outcome. */
   readonly drop: () => void;
 }
@@ -35,7 +37,7 @@ interface Item {
 const CALLS_PER_TURN = 128;
 
 export class Steps {
-  readonly #run: ChainRun;
+  readonly #run: StepRun;
   /** By node id. */
   readonly waits = new Map<string, Wait>();
   #busy = 0;
@@ -44,7 +46,7 @@ export class Steps {
   #queue: (() => void)[] = [];
   #turn = 0;
 
-  constructor(run: ChainRun) {
+  constructor(run: StepRun) {
     this.#run = run;
   }
 
@@ -163,10 +165,13 @@ export class Steps {
     const { usage, signal, deps } = this.#run;
     usage.nodes += 1;
     const { timeout_ms: timeoutMs } = node;
-    const { output, tokens = 0, usd = 0 } =
-      timeoutMs === undefined
-        ? await deps.call(node, input, signal)
-        : await this.#within(timeoutMs, (limited) => deps.call(node, input, limited));
+    const {
+      output,
+      tokens = 0,
+      usd = 0,
+    } = timeoutMs === undefined
+      ? await deps.call(node, input, signal)
+      : await this.#within(timeoutMs, (limited) => deps.call(node, input, limited));
     usage.tokens += tokens;
     usage.usd += usd;
     return output;
@@ -326,7 +331,10 @@ export class Steps {
       void sleep(Math.max(0, timed - now()), over.signal).then(() => {
         if (over.signal.aborted) return;
         if (until !== undefined) end({ output: { until: new Date(until).toISOString() } });
-        else end({ error: failure('node_timeout', 'what the node waits for did not come', { timeout_ms: node.timeout_ms }) });
+        else
+          end({
+            error: failure('node_timeout', 'what the node waits for did not come', { timeout_ms: node.timeout_ms }),
+          });
       });
     }
     try {

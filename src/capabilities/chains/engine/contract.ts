@@ -1,0 +1,97 @@
+/** What the parts of a run know of each other: what a run is given, what it knows of its nodes, and what steps do to it. */
+import type { HandfastError } from '../../../wire/errors.ts';
+import type { ChainError, ChainNode, ChainUsage } from '../chains.schema.ts';
+import type { Context } from '../definition/context.ts';
+import type { ChainGraph, GraphNode } from '../definition/graph.ts';
+import type { Entry, RunJournal } from './journal.ts';
+import type { OutgoingEvents, RunEvent } from './outgoing-events.ts';
+import type { Recovered } from './recovery.ts';
+
+export interface RunLimits {
+  readonly maxParallel: number;
+  /** Milliseconds from now; Infinity: none. */
+  readonly timeoutMs: number;
+  readonly budget: { readonly nodes?: number; readonly tokens?: number; readonly usd?: number };
+  /** Characters of all outputs as JSON. */
+  readonly maxOutputChars: number;
+  /** Items of a map. */
+  readonly maxItems: number;
+}
+
+export interface CallResult {
+  readonly output: unknown;
+  readonly tokens?: number;
+  readonly usd?: number;
+}
+
+export interface RunDeps {
+  readonly graph: ChainGraph;
+  readonly input: Readonly<Record<string, unknown>>;
+  readonly limits: RunLimits;
+  readonly journal: RunJournal;
+  readonly recovered: Recovered | undefined;
+  /** Checks an output against the schema of its node. Throws `schema_violation`. */
+  checkOutput(node: ChainNode, output: unknown): void;
+  /** Runs a node that is a call, under the rights of the caller. */
+  call(node: ChainNode, input: Record<string, unknown>, signal: AbortSignal): Promise<CallResult>;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+  readonly random: () => number;
+}
+
+export type RunState = 'done' | 'failed' | 'cancelled' | 'paused' | 'interrupted';
+
+/** `dead`: no live edge leads to it. */
+export type NodeStatus =
+  | 'pending'
+  | 'running'
+  | 'waiting'
+  | 'done'
+  | 'skipped'
+  | 'dead'
+  | 'failed'
+  | 'cancelled'
+  | 'compensated';
+
+/** A node as its run knows it. */
+export interface NodeRun {
+  status: NodeStatus;
+  attempts: number;
+  /** Epoch milliseconds; 0: not yet. */
+  startedAt: number;
+  endedAt: number;
+  error: ChainError | undefined;
+  items: number | undefined;
+  itemsDone: number;
+}
+
+/** A run as its steps see it. */
+export interface StepRun {
+  readonly deps: RunDeps;
+  readonly nodes: readonly NodeRun[];
+  readonly context: Context;
+  readonly outputs: Map<string, unknown>;
+  readonly events: OutgoingEvents;
+  readonly usage: { -readonly [Name in keyof Required<ChainUsage>]: number };
+  /** Events that arrived before a node waited for them. */
+  readonly delivered: Map<string, unknown>;
+  /** Aborts when nothing of the run may continue. */
+  readonly signal: AbortSignal;
+  /** True once no further node starts. */
+  readonly stopping: boolean;
+  pump(): void;
+  stop(state: RunState, error?: ChainError): void;
+  note(entry: Entry, event?: RunEvent): void;
+  done(planned: GraphNode, output: unknown, how?: { event?: string | undefined; silent?: boolean }): void;
+  failed(planned: GraphNode, error: ChainError): void;
+  itemFailed(): void;
+  abandoned(planned: GraphNode): void;
+  count(output: unknown): void;
+}
+
+/** An error as entries and replies have it. */
+export const errorOf = ({ code, message, detail }: HandfastError): ChainError => ({
+  code,
+  message,
+  ...(Object.keys(detail).length > 0 && { detail }),
+});
