@@ -35,6 +35,7 @@ import { type Incoming, shown } from '../wire/codec.ts';
 import { asError, type ErrorName, fail, HandfastError } from '../wire/errors.ts';
 import { HostCall } from './call.ts';
 import { capabilityOfType } from './capability-of-type.ts';
+import { giveRights } from './changed-rights.ts';
 import { Delegations } from './delegations.ts';
 import { A2EHandshake, type A2EHandshakeDeps, extensionsOf } from './handshake.ts';
 import type { Host, HostHealth, HostOptions } from './host-contract.ts';
@@ -237,15 +238,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
         session.close('unauthorized', `${session.principal.name} is no longer configured`);
         continue;
       }
-      const { granted, extensions } = session.terms;
-      const left = [...granted].filter((capability) => may(principal, 'use', capability));
-      if (extensions.has(EXTENSION_CAPABILITIES)) {
-        for (const capability of granted) {
-          if (!left.includes(capability))
-            session.push(capabilitiesChanged, { capability, enabled: false, metadata: {} });
-        }
-      }
-      session.narrow(principal, this.#terms(new Set(left), extensions));
+      giveRights(session, principal, (left, extensions) => this.#terms(left, extensions), this.#changed);
     }
     for (const call of this.#callDeps.running) call.rightsChanged();
   }

@@ -163,6 +163,7 @@ class RoundedCall implements ServedRequest {
         if (this.#isCurrent) this.#latest.exchange.notify(text);
       },
       ask: (text) => this.#latest.exchange.ask(text),
+      end: () => this.#latest.exchange.end(),
     };
   }
 

@@ -20,6 +20,8 @@ export interface Exchange {
   notify(text: string): void;
   /** A request to the client, before the reply. Never left out. */
   ask(text: string): void;
+  /** The request was cancelled: no reply comes. */
+  end(): void;
 }
 
 export interface ServedRequest {

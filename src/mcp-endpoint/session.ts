@@ -77,6 +77,10 @@ class Running implements ServedRequest, Exchange {
   ask(text: string): void {
     this.#back.ask(text);
   }
+
+  end(): void {
+    this.#back.end();
+  }
 }
 
 export class McpSession {
@@ -115,7 +119,7 @@ export class McpSession {
       case 'request':
         return this.#request(received.id, received.method, received.params, exchange);
       case 'notification':
-        if (received.method === 'notifications/cancelled') this.#cancelled(received.params);
+        if (received.method === 'notifications/cancelled') this.cancel(received.params.requestId)?.exchange.end();
         return;
       case 'response':
         return this.#questions.answered(received.id, received);
@@ -201,11 +205,13 @@ export class McpSession {
     exchange.reply(resultText(id, '{}'));
   }
 
-  #cancelled({ requestId }: Params): void {
-    const running = this.#running.get(requestId);
-    if (running === undefined) return;
-    this.#running.delete(requestId);
+  /** Cancels a request that runs, and gives it; its handlers do not reply any more. */
+  cancel(id: unknown): ServedRequest | undefined {
+    const running = this.#running.get(id);
+    if (running === undefined) return undefined;
+    this.#running.delete(id);
     running.cancellation.cancel();
+    return running;
   }
 
   /** Where a question goes: to the newest request that may ask, else to what belongs to no request. */

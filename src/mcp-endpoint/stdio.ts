@@ -17,6 +17,7 @@ export function serveMcpLink(link: Link, requests: McpRequests): Promise<CloseIn
   const exchange: Exchange = {
     reply: send,
     ask: send,
+    end() {},
     // A client that does not read loses progress and log messages first.
     notify: (text) => {
       if (link.buffered < MAX_UNREAD_BYTES) send(text);

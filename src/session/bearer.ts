@@ -87,5 +87,8 @@ export async function refusedToken(request: IncomingMessage, throttle: AuthThrot
   return (await throttle.delayRefusal(clientAddress(request))) ? 429 : 401;
 }
 
-const tokenOf = ({ headers }: IncomingMessage): string =>
-  /^Bearer +(\S+) *$/i.exec(headers.authorization ?? '')?.[1] ?? '';
+/** The token of a header `Authorization`; empty: none. */
+export const bearerToken = (authorization: string | undefined): string =>
+  /^Bearer +(\S+) *$/i.exec(authorization ?? '')?.[1] ?? '';
+
+const tokenOf = ({ headers }: IncomingMessage): string => bearerToken(headers.authorization);

@@ -2,41 +2,12 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
-import { loadConfig } from '../../src/config/config.ts';
+import { test } from 'node:test';
 import { connect } from '../../src/connect.ts';
 import { connect as connectControl, type TurnHandle } from '../../src/control.ts';
-import { serve } from '../../src/server/serve.ts';
 import { temporaryFolder } from '../host/temporary-folder.ts';
 import { dialHttp, dialWebSocket } from '../support/carriers.ts';
-
-const TOKEN = 'the-token-of-the-one-who-is-changed';
-const ADMIN = 'the-token-of-an-administrator-here';
-
-async function start(t: TestContext, auth: string) {
-  const folder = temporaryFolder(t);
-  const file = join(folder, 'handfast.yaml');
-  const write = (text: string): void =>
-    writeFileSync(
-      file,
-      `listen: http://127.0.0.1:0\nworkspace: .\nauth:\n  tokens:\n    - { name: root, token: ${ADMIN}, admin: true }\n${text}`,
-    );
-  write(auth);
-  const env = { HANDFAST_HOME: join(folder, 'home') };
-  const load = () => loadConfig(file, { env, cwd: folder });
-  const server = await serve(await load(), { announce: false, reread: load });
-  t.after(() => server.close(0));
-  const reload = async (token = ADMIN) => {
-    const response = await fetch(`${server.url}/reload`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${token}` },
-    });
-    return { status: response.status, body: (await response.json()) as Record<string, unknown> };
-  };
-  return { server, folder, write, reload };
-}
-
-const ann = (grants: string): string => `    - { name: ann, token: ${TOKEN}, ${grants} }\n`;
+import { ADMIN, ann, start, TOKEN } from '../support/changing-rights.ts';
 
 test('a capability that is withdrawn ends for a session that has it, with what runs in it', async (t) => {
   const { server, write, reload } = await start(t, ann('capabilities: [tools], tools: { allow: [shell, read_file] }'));

@@ -7,8 +7,10 @@
 import type { ServerResponse } from 'node:http';
 import { Deadlines } from '../../base/deadlines.ts';
 import { type Linked, LinkedList } from '../../base/linked-list.ts';
+import type { RequestId } from '../../mcp-endpoint/protocol.ts';
 import type { Exchange } from '../../mcp-endpoint/served-request.ts';
 import { SAFE_HEADERS } from '../../transport/http/http-exchange.ts';
+import { WHO_ARE_YOU } from './server-route.ts';
 
 const JSON_HEADERS = [
   'Cache-Control',
@@ -118,6 +120,25 @@ export class McpEventStream {
     return 'attached';
   }
 
+  /** Nothing more comes on the stream of an exchange. */
+  finish(number: number): void {
+    const stream = this.#streams.get(number);
+    if (stream === undefined || stream.ended) return;
+    stream.ended = true;
+    stream.response?.end();
+    // None of its events is the last, by which it would be forgotten.
+    this.#streams.delete(number);
+  }
+
+  /** Ends the responses that are to be read no longer. The client may attach again, if it is let in. */
+  detach(which: (response: ServerResponse) => boolean): void {
+    for (const stream of this.#streams.values()) {
+      if (stream.response === undefined || !which(stream.response)) continue;
+      stream.response.end();
+      stream.response = undefined;
+    }
+  }
+
   keepAlive(): void {
     for (const { response } of this.#streams.values()) response?.write(':\n\n');
   }
@@ -155,6 +176,7 @@ export class McpEventStream {
 export class WaitingResponses {
   #replied: McpResponse[] = [];
   readonly #responses = new LinkedList<McpResponse>();
+  readonly #streams = new LinkedList<McpResponse>();
   readonly #deadlines = new Deadlines<McpResponse>(
     () => this.#responses,
     (response) => response.start(),
@@ -167,7 +189,20 @@ export class WaitingResponses {
 
   delete(response: McpResponse): void {
     // It holds no process open that has nothing else to wait for.
-    if (this.#responses.delete(response) && this.#responses.size === 0) this.#deadlines.rest();
+    if (this.#responses.delete(response)) {
+      if (this.#responses.size === 0) this.#deadlines.rest();
+    } else this.#streams.delete(response);
+  }
+
+  /** It has become a stream. */
+  stream(response: McpResponse): void {
+    this.delete(response);
+    this.#streams.add(response);
+  }
+
+  /** Those that have no reply yet. */
+  get open(): McpResponse[] {
+    return [...this.#responses, ...this.#streams];
   }
 
   /** Writes the reply of a response with those of this turn. */
@@ -183,6 +218,7 @@ export class WaitingResponses {
 
   close(): void {
     this.#responses.clear();
+    this.#streams.clear();
     this.#deadlines.clear();
   }
 }
@@ -192,6 +228,11 @@ export class McpResponse implements Exchange, Linked<McpResponse> {
   list: LinkedList<McpResponse> | undefined;
   previous: McpResponse | undefined;
   next: McpResponse | undefined;
+  /** Whose request it is. */
+  readonly owner: string;
+  /** What a withdrawn token cancels. */
+  running: { cancel(id: RequestId): unknown } | undefined;
+  id: RequestId = '';
   readonly #response: ServerResponse;
   readonly #headers: readonly string[];
   readonly #events: McpEventStream | undefined;
@@ -200,16 +241,19 @@ export class McpResponse implements Exchange, Linked<McpResponse> {
   readonly deadlineAt = performance.now() + STREAM_AFTER_MS;
   #stream: number | undefined;
   #started = false;
+  #replied = false;
   #text = '';
   #status = 200;
 
   /** @param events of the session; without them nothing is stored */
   constructor(
+    owner: string,
     response: ServerResponse,
     headers: readonly string[],
     events: McpEventStream | undefined,
     waiting: WaitingResponses,
   ) {
+    this.owner = owner;
     this.#response = response;
     this.#headers = headers;
     this.#events = events;
@@ -217,7 +261,14 @@ export class McpResponse implements Exchange, Linked<McpResponse> {
     waiting.add(this);
   }
 
+  /** The token that the request was sent with, as its header has it. */
+  get authorization(): string | undefined {
+    return this.#response.req.headers.authorization;
+  }
+
   reply(text: string, status = 200): void {
+    if (this.#replied) return;
+    this.#replied = true;
     this.#waiting.delete(this);
     if (this.#stream !== undefined) return this.#events?.send(this.#stream, text, true);
     const response = this.#response;
@@ -236,11 +287,24 @@ export class McpResponse implements Exchange, Linked<McpResponse> {
     const response = this.#response;
     if (response.destroyed) return;
     const text = this.#text;
-    response.writeHead(this.#status, [...JSON_HEADERS, String(Buffer.byteLength(text)), ...this.#headers]);
+    const headers = [...JSON_HEADERS, String(Buffer.byteLength(text)), ...this.#headers];
+    if (this.#status === 401) headers.push(...WHO_ARE_YOU);
+    response.writeHead(this.#status, headers);
     response.end(text);
   }
 
+  /** Ends as a stream without a reply. */
+  end(): void {
+    if (this.#replied) return;
+    this.start();
+    this.#replied = true;
+    this.#waiting.delete(this);
+    if (this.#stream !== undefined) this.#events?.finish(this.#stream);
+    else this.#response.end();
+  }
+
   notify(text: string): void {
+    if (this.#replied) return;
     this.start();
     if (this.#stream !== undefined) this.#events?.send(this.#stream, text, false);
     else if (!this.#response.destroyed && this.#response.writableLength < MAX_UNREAD_BYTES) {
@@ -249,15 +313,19 @@ export class McpResponse implements Exchange, Linked<McpResponse> {
   }
 
   ask(text: string): void {
+    if (this.#replied) return;
     this.start();
     if (this.#stream !== undefined) this.#events?.send(this.#stream, text, false, true);
   }
 
   /** Makes it a stream, unless it is one or its client has left. */
   start(): void {
-    this.#waiting.delete(this);
-    if (this.#started || this.#response.destroyed) return;
+    if (this.#started || this.#replied) return;
+    if (this.#response.destroyed) return this.#waiting.delete(this);
     this.#started = true;
+    this.#waiting.stream(this);
+    // A client that has left reads no reply; a session stores it.
+    this.#response.once('close', () => this.#events === undefined && this.#waiting.delete(this));
     if (this.#events !== undefined) {
       this.#stream = this.#events.open(this.#response, this.#headers);
       return;

@@ -26,7 +26,7 @@ import {
 } from '../../mcp-endpoint/protocol.ts';
 import { McpRequests, type ServerInfo, termsOf } from '../../mcp-endpoint/requests.ts';
 import { McpSession } from '../../mcp-endpoint/session.ts';
-import { ConnectionTokens, knownPrincipal, refusedToken } from '../../session/bearer.ts';
+import { bearerToken, ConnectionTokens, knownPrincipal, refusedToken } from '../../session/bearer.ts';
 import type { Principal } from '../../session/principal.ts';
 import {
   type HttpReply,
@@ -38,7 +38,7 @@ import {
 } from '../../transport/http/http-exchange.ts';
 import type { Link } from '../../transport/link.ts';
 import { memoryPair } from '../../transport/memory.ts';
-import { HandfastError } from '../../wire/errors.ts';
+import { fail, HandfastError } from '../../wire/errors.ts';
 import { headerMismatch, paramMismatch } from './mcp-headers.ts';
 import { McpEventStream, McpResponse, WaitingResponses } from './mcp-response.ts';
 import { REFUSED, type RouteAccess, type ServerRoute, TOO_MANY } from './server-route.ts';
@@ -134,6 +134,8 @@ class McpHttp {
   readonly #maxBytes: number;
   readonly #idleMs: number;
   readonly #timer: NodeJS.Timeout;
+  /** How often rights have changed. */
+  #changes = 0;
 
   constructor(options: McpRoutesOptions) {
     this.#options = options;
@@ -142,6 +144,7 @@ class McpHttp {
     this.#maxBytes = options.host.limits.maxMessageBytes;
     this.#idleMs = options.idleMs ?? 15 * 60_000;
     const { keepAliveMs = 15_000 } = options;
+    options.access.auth.onChange?.(() => this.#rightsChanged());
     this.#timer = setInterval(() => this.#sweep(), Math.min(keepAliveMs, this.#idleMs)).unref();
   }
 
@@ -158,8 +161,12 @@ class McpHttp {
     if (!accept.includes('*/*') && !(accept.includes('application/json') && accept.includes('text/event-stream'))) {
       return sendReply(response, BAD_ACCEPT);
     }
+    const changes = this.#changes;
     readBody(request, this.#maxBytes, (body) => {
       if (body === 'aborted') return;
+      // The body may arrive long after the token was looked at.
+      const owner = changes === this.#changes ? principal : this.#tokens.ownerOf(request);
+      if (owner === undefined) return sendReply(response, REFUSED);
       if (body === 'too_large') {
         return sendReply(response, refusal(413, `the message exceeds ${this.#maxBytes} bytes`, INVALID_REQUEST));
       }
@@ -169,7 +176,7 @@ class McpHttp {
       } catch {
         return sendReply(response, NO_JSON);
       }
-      this.#received(sorted(value), principal, request, response);
+      this.#received(sorted(value), owner, request, response);
     });
   }
 
@@ -203,8 +210,8 @@ class McpHttp {
 
   close(): void {
     clearInterval(this.#timer);
-    this.#waiting.close();
     for (const session of [...this.#sessions.values()]) this.#end(session);
+    this.#waiting.close();
     for (const { requests } of this.#shared.values()) requests.close();
     this.#shared.clear();
   }
@@ -247,11 +254,13 @@ class McpHttp {
       session.session.receive(received, NOWHERE);
       return sendReply(response, ACCEPTED);
     }
-    const out = new McpResponse(response, [SESSION, session.id], session.events, this.#waiting);
+    const out = new McpResponse(session.principal, response, [SESSION, session.id], session.events, this.#waiting);
+    out.running = session.session;
+    out.id = received.id;
     session.session.receive(received, out);
   }
 
-  #initialize(received: Received, principal: Principal, response: ServerResponse): void {
+  #initialize(received: Asked, principal: Principal, response: ServerResponse): void {
     if (this.#sessions.size >= (this.#options.maxSessions ?? 1_024)) return sendReply(response, FULL);
     const id = randomBytes(16).toString('hex');
     const events = new McpEventStream();
@@ -259,7 +268,8 @@ class McpHttp {
     const session = new McpSession(new McpRequests(host, this.#server), (text) => events.unasked(text));
     const opened: HttpSession = { id, principal: principal.name, session, host, events, usedAt: Date.now() };
     this.#sessions.set(id, opened);
-    const out = new McpResponse(response, [SESSION, id], events, this.#waiting);
+    const out = new McpResponse(principal.name, response, [SESSION, id], events, this.#waiting);
+    out.id = received.id;
     session.receive(received, {
       reply: (text, status) => {
         // The host refused it: there is no session.
@@ -268,6 +278,7 @@ class McpHttp {
       },
       notify: (text) => out.notify(text),
       ask: (text) => out.ask(text),
+      end: () => out.end(),
     });
   }
 
@@ -297,8 +308,10 @@ class McpHttp {
   }
 
   #serveAlone(received: Asked, shared: Shared, response: ServerResponse): void {
-    const out = new McpResponse(response, [], undefined, this.#waiting);
+    const out = new McpResponse(shared.principal.name, response, [], undefined, this.#waiting);
     const cancellation = new Cancellation();
+    out.running = cancellation;
+    out.id = received.id;
     shared.running++;
     // Without a session, a client that leaves is one that cancels.
     response.on('close', () => {
@@ -344,8 +357,11 @@ class McpHttp {
   #hostSession(principal: Principal): HostSession {
     const { host } = this.#options;
     const dial = async (): Promise<Link> => {
+      // With the rights of now, also where the session before was lost.
+      const current = this.#currentOf(principal);
+      if (current === undefined) throw fail('unauthorized', `${principal.name} is no longer configured`);
       const [ours, theirs] = memoryPair();
-      host.accept(theirs, principal);
+      host.accept(theirs, current);
       return ours;
     };
     return new HostSession((capabilities, options) =>
@@ -353,9 +369,45 @@ class McpHttp {
     );
   }
 
+  /** The principal with the rights it has now; undefined where there is none any more. */
+  #currentOf(principal: Principal): Principal | undefined {
+    const { auth } = this.#options.access;
+    return auth.current === undefined ? principal : auth.current(principal.name);
+  }
+
+  /**
+   * Ends what withdrawn tokens have opened: requests that run are cancelled and replied to, streams end. The sessions of a principal that is
+   * still there stay for its other tokens.
+   */
+  #rightsChanged(): void {
+    this.#changes += 1;
+    const { auth } = this.#options.access;
+    const isWithdrawn = (authorization: string | undefined, owner: string): boolean =>
+      auth.authenticate(bearerToken(authorization))?.name !== owner;
+    for (const response of this.#waiting.open) {
+      const { authorization, owner, id, running } = response;
+      if (!isWithdrawn(authorization, owner)) continue;
+      running?.cancel(id);
+      response.reply(errorText(id, SERVER_ERROR, 'unauthorized: the token was withdrawn', WITHDRAWN), 401);
+    }
+    for (const session of [...this.#sessions.values()]) {
+      if (auth.current !== undefined && auth.current(session.principal) === undefined) this.#end(session);
+      else session.events.detach(({ req }) => isWithdrawn(req.headers.authorization, session.principal));
+    }
+    for (const [principal, { requests }] of [...this.#shared]) {
+      if (this.#currentOf(principal) !== undefined) continue;
+      this.#shared.delete(principal);
+      requests.close();
+    }
+  }
+
   #end(session: HttpSession): void {
     if (!this.#sessions.delete(session.id)) return;
     session.session.close();
+    for (const response of this.#waiting.open) {
+      if (response.running === session.session)
+        response.reply(errorText(response.id, SERVER_ERROR, 'the session has ended'), 404);
+    }
     session.host.close();
     session.events.end();
   }
@@ -375,5 +427,7 @@ class McpHttp {
   }
 }
 
+const WITHDRAWN = { code: 'unauthorized', retryable: false };
+
 /** For messages without a reply. */
-const NOWHERE = { reply(): void {}, notify(): void {}, ask(): void {} };
+const NOWHERE = { reply(): void {}, notify(): void {}, ask(): void {}, end(): void {} };

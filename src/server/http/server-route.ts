@@ -47,7 +47,8 @@ export interface RouteAccess {
 
 const RIGHTS: readonly unknown[] = ['none', 'messages', 'token', 'observe', 'administer'] satisfies RouteRight[];
 
-const WHO_ARE_YOU = ['WWW-Authenticate', 'Bearer'];
+/** A refusal of a token says what would be one. */
+export const WHO_ARE_YOU = ['WWW-Authenticate', 'Bearer'];
 /** For a request without a token that is known. */
 export const REFUSED = errorReply(401, 'auth_failed', 'the token is missing or wrong', WHO_ARE_YOU);
 /** For an address with too many wrong tokens. */
