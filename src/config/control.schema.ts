@@ -194,6 +194,11 @@ export const control = group(
       },
       path('A path; relative ones start at the folder of this file.'),
     ),
+    recall_entries: integer(
+      'Entries of the memory of the user that a model is given for a prompt, and the user is shown; 0 = none. A session switches it off by its setting recall.',
+      [0, 50],
+      5,
+    ),
     approvals,
     max_sessions: integer('Sessions stored, those of earlier runs included.', [1, 1_000_000], 10_000),
     max_turns: integer('Turns that run at once; more wait.', [1, 1024], 8),

@@ -77,6 +77,8 @@ export interface ControlServerOptions {
     /** See `ApprovalBrokerOptions.attended`. */
     readonly attended?: boolean | undefined;
   };
+  /** Entries of the user's memory that a model is given for a prompt at most. Default 0: none. */
+  readonly recallEntries?: number;
   /** Added to the system prompt of every model. */
   readonly instructions?: string;
   readonly imageRoots?: readonly string[];
@@ -271,6 +273,7 @@ function backendsOf(
   const model = modelBackend({
     providers: settings,
     environments,
+    recallEntries: options.recallEntries,
     ...(options.streamIdleMs !== undefined && { limits: { idleTimeoutMs: options.streamIdleMs } }),
     instructionsFor: async ({ prompt, cwd }) =>
       [options.instructions ?? '', skillInstructions(await skills.skillsFor(prompt.text, cwd))]

@@ -15,6 +15,8 @@ type Arguments = Readonly<Record<string, unknown>>;
 /** The memory that all clients share. The agent id is part of what a memory belongs to, so that it must not depend on the client. */
 const MEMORY = { namespace: 'mcp', agentId: 'mcp' };
 const MAX_FOUND = 100;
+/** An entry has to do with a text where its words or its meaning have at least this score, 0 to 1. */
+const MIN_RELEVANCE = 0.2;
 const TIERS: readonly string[] = ['working', 'episodic', 'semantic'];
 
 const text = (description: string) => ({ type: 'string', description });
@@ -81,10 +83,13 @@ export const memoryTools: readonly McpTool[] = [
 /** The memory of one session with a host. */
 export class MemoryCalls {
   readonly #agent: MemoryAgent;
+  readonly #source: string;
   #memory: Promise<Memory> | undefined;
 
-  constructor(agent: MemoryAgent) {
+  /** @param source of what is stored by it */
+  constructor(agent: MemoryAgent, source = 'mcp') {
     this.#agent = agent;
+    this.#source = source;
   }
 
   /** Calls one of the tools; rejects with `schema_violation` and as the memory does. */
@@ -119,6 +124,28 @@ export class MemoryCalls {
         more,
       ),
     );
+  }
+
+  /**
+   * Entries that have to do with a text, the best first. Their order is that of the search, which always has a first one; what is left
+   * out is what neither shares words with the text nor is near to it.
+   */
+  async relevant(
+    text: string,
+    limit: number,
+    signal: AbortSignal,
+  ): Promise<{ readonly key: string; readonly text: string }[]> {
+    const memory = await this.#open();
+    const { entries } = await memory.search(text, { limit }, { signal });
+    return entries
+      .filter(({ parts }) => Math.max(parts?.lexical ?? 0, parts?.vector ?? 0) >= MIN_RELEVANCE)
+      .map(({ key, content }) => {
+        const name = nameOf({ key });
+        return {
+          key: typeof name === 'string' ? name : JSON.stringify(name),
+          text: typeof content === 'string' ? content : JSON.stringify(content),
+        };
+      });
   }
 
   /** The newest entries as resources. */
@@ -160,7 +187,7 @@ export class MemoryCalls {
       content,
       tier: tier as MemoryTier,
       tags: textsIn(args, 'tags'),
-      source: 'mcp',
+      source: this.#source,
       ...(typeof ttl_seconds === 'number' && { ttl: ttl_seconds }),
     };
     const { errors } = await memory.store(entry, { signal });

@@ -114,6 +114,7 @@ export const sessionCreate = rpcMethod('session.create', 'Opens a session.')
     parallel_tools: optionalFlag(),
     max_rounds: optionalNumber(),
     turn_timeout_ms: optionalNumber(),
+    recall: optionalFlag(),
     mcp_servers: anything(),
   })
   .returns(opened);
@@ -293,7 +294,18 @@ export const skillsList = rpcMethod('skills.list', 'The skills on disk.')
   );
 export const toolsList = rpcMethod('tools.list', 'The tools a model is given.')
   .anyParams()
-  .returns(object({ tools: list(object({ name: text(), description: text(), input_schema: may(anyObject()) })) }));
+  .returns(
+    object({
+      tools: list(
+        object({
+          name: text(),
+          description: text(),
+          input_schema: may(anyObject()),
+          tokens: may(number('Addition: what its definition costs a model, estimated.')),
+        }),
+      ),
+    }),
+  );
 
 // Additions.
 
@@ -368,6 +380,7 @@ export const sessionConfigure = rpcMethod(
     parallel_tools: optionalFlag(),
     max_rounds: optionalNumber(),
     turn_timeout_ms: optionalNumber(),
+    recall: optionalFlag(),
     mode: optionalText(),
   })
   .returns(ofSession({ settings: SessionSettings }));

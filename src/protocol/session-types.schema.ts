@@ -85,6 +85,7 @@ export const SessionSettings = shape(
         '`ask`: the policy decides; `allow`: nothing is asked; `deny`: what would be asked is denied.',
       ),
     ),
+    recall: may(flag('False: nothing is recalled from memory at the start of a turn. Default true.')),
     mode: may(text('Mode of the agent behind an ACP session.')),
     agentSession: may(
       shape(

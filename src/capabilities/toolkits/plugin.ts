@@ -6,6 +6,7 @@
  * @see docs/toolkits.md
  */
 import { JsonSchemas, type SchemaChecker } from '../../base/json-schema.ts';
+import { toolTokens } from '../../base/tool-definitions.ts';
 import type { CallContext, Principal, SessionView, ToolRules } from '../../host/context.ts';
 import { definePlugin, type Handler, handle, type Plugin, type PluginContext } from '../../host/plugin.ts';
 import { may } from '../../session/rights.ts';
@@ -21,7 +22,6 @@ import { toolkitsOffer } from './offer.ts';
 import { mayUseToolkit } from './rights.ts';
 import { type SecretSettings, Secrets } from './secrets.ts';
 import { SessionStates } from './states.ts';
-import { tokensOf } from './tokens.ts';
 import { type AnyToolkit, defineToolkit, secretFields, type ToolkitAccess } from './toolkit.ts';
 import type { FieldError, ToolkitInfo } from './toolkits.schema.ts';
 
@@ -159,7 +159,7 @@ export function toolkitsPlugins(options: ToolkitsPluginOptions): readonly [toolk
     let found = known.get(tool.name);
     if (found === undefined) {
       const description = describe(tool);
-      found = { description, tokens: tokensOf(description) };
+      found = { description, tokens: toolTokens(description) };
       known.set(tool.name, found);
     }
     return found;
@@ -321,7 +321,7 @@ export function toolkitsPlugins(options: ToolkitsPluginOptions): readonly [toolk
         return {
           tools: found.map((each) => (hidden.includes(each) ? { ...each, defer_loading: false } : each)),
           loaded: hidden.map((each) => each.name),
-          tokens: found.reduce((sum, each) => sum + tokensOf(each), 0),
+          tokens: found.reduce((sum, each) => sum + toolTokens(each), 0),
         };
       }),
     ],

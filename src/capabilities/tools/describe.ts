@@ -1,5 +1,5 @@
 /**
- * The description of a tool for callers, and the search for tools. Pure.
+ * The description of a tool for callers. Pure.
  *
  * @see docs/protocol/a2e.md#tools
  */
@@ -58,36 +58,3 @@ function typeOf(schema: JsonSchema): string {
   if (schema.items !== undefined) return 'array';
   return Array.isArray(schema.enum) && typeof schema.enum[0] !== 'string' ? typeof schema.enum[0] : 'string';
 }
-
-/** Words of a query that are looked at, and how much of it: a search costs each word for each tool. */
-const MAX_WORDS = 32;
-const MAX_QUERY = 1000;
-
-/**
- * How well a tool fits a search; 0 = not at all. The whole query somewhere in name, description or a tag fits, and so do
- * its words when each is found somewhere; the name counts most.
- */
-export function score(tool: ToolDescription, query: string): number {
-  const wanted = query.slice(0, MAX_QUERY).toLowerCase().trim();
-  const words = wordsOf(wanted).slice(0, MAX_WORDS);
-  const name = tool.name.toLowerCase();
-  const description = tool.description.toLowerCase();
-  const tags = (tool.tags ?? []).map((tag) => tag.toLowerCase());
-  const nameWords = wordsOf(name);
-  const descriptionWords = wordsOf(description);
-  let total = name === wanted ? 200 : name.startsWith(wanted) ? 80 : 0;
-  let found = 0;
-  for (const word of words) {
-    const points =
-      (nameWords.includes(word) ? 30 : name.includes(word) ? 15 : 0) +
-      (tags.includes(word) ? 12 : tags.some((tag) => tag.includes(word)) ? 6 : 0) +
-      (descriptionWords.includes(word) ? 5 : description.includes(word) ? 2 : 0);
-    if (points > 0) found++;
-    total += points;
-  }
-  const whole = name.includes(wanted) || description.includes(wanted) || tags.some((tag) => tag.includes(wanted));
-  if (!whole && (words.length === 0 || found < words.length)) return 0;
-  return total + (whole ? 10 : 0);
-}
-
-const wordsOf = (text: string): string[] => text.split(/[^\p{L}\p{N}]+/u).filter((word) => word !== '');

@@ -4,6 +4,7 @@
  * `toolsPlugin({ tools })` is what host builders write; the built-in tools are in `builtin/`.
  * @see docs/protocol/a2e.md#tools
  */
+import { toolScore } from '../../base/tool-definitions.ts';
 import { valueKind } from '../../base/value-kind.ts';
 import type { CallContext, Principal, SessionView, ToolRules } from '../../host/context.ts';
 import { handle, type Plugin, type PluginContext } from '../../host/plugin.ts';
@@ -11,7 +12,7 @@ import type { Body } from '../../protocol/method.ts';
 import { may } from '../../session/rights.ts';
 import { fail, HandfastError } from '../../wire/errors.ts';
 import { type ArgumentValidator, ValidatorCache } from './arguments.ts';
-import { describe, score } from './describe.ts';
+import { describe } from './describe.ts';
 import {
   type ToolCallReq,
   type ToolCallResp,
@@ -147,7 +148,7 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
           filter_tags.every((tag) => tool.tags?.includes(tag)),
       );
     if (query.trim() === '') return { tools };
-    const scored = tools.map((tool) => ({ tool, points: score(tool, query) })).filter(({ points }) => points > 0);
+    const scored = tools.map((tool) => ({ tool, points: toolScore(tool, query) })).filter(({ points }) => points > 0);
     return { tools: scored.sort((a, b) => b.points - a.points).map(({ tool }) => tool) };
   };
 

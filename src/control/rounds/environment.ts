@@ -1,5 +1,6 @@
 /**
- * The tools of an environment host as a toolbox: what an A2E session lists and calls, in the words of the round loop.
+ * The tools of an environment host as a toolbox: what an A2E session lists and calls, in the words of the round loop, and the tools by
+ * which a model uses the host's other capabilities. Tools that a host defers are found by the tool `tool_search`.
  *
  * Made by `environments.ts`, which knows how the session is opened and when it may be closed.
  * @see docs/protocol/a2e.md#tools
@@ -8,6 +9,7 @@ import { orAborted } from '../../base/race.ts';
 import type { CallEvent } from '../../connection/call.ts';
 import type { ToolCall, ToolDone } from '../../protocol/session-types.ts';
 import { asError, type HandfastError } from '../../wire/errors.ts';
+import { DeferredTools, searchOffer } from './deferred-tools.ts';
 import { type FailedStatus, failedCall } from './failed-call.ts';
 import { liveOutput, type Output } from './live-output.ts';
 import type { Toolbox, ToolOffer } from './toolbox.ts';
@@ -26,6 +28,49 @@ export interface DescribedTool {
   readonly input_schema?: Readonly<Record<string, unknown>>;
   readonly kind?: string;
   readonly risks?: readonly string[];
+  readonly tags?: readonly string[];
+  readonly defer_loading?: boolean;
+}
+
+/** A tool by which a model uses a capability of the host. */
+export interface CapabilityTool {
+  readonly offer: ToolOffer;
+  /** Gives the result. Rejects with `schema_violation`, and as the capability does. */
+  run(
+    input: Readonly<Record<string, unknown>>,
+    options: { readonly signal: AbortSignal; readonly timeoutMs: number; readonly onEvent: (event: CallEvent) => void },
+  ): Promise<unknown>;
+}
+
+/** What was remembered, found for a prompt. */
+export interface RecalledEntry {
+  readonly key: string;
+  /** The fact: a text, else JSON. */
+  readonly text: string;
+}
+
+/** One task of a session's plan. */
+export interface PlanEntry {
+  readonly content: string;
+  readonly status: 'pending' | 'in_progress' | 'completed';
+  readonly priority?: 'high' | 'medium' | 'low';
+}
+
+/** What a session may use of its host beside its tools. */
+export interface OtherCapabilities {
+  /** The tools of the capabilities that were granted. */
+  tools(options: { readonly signal?: AbortSignal; readonly timeoutMs?: number }): Promise<readonly CapabilityTool[]>;
+  /** What of the memory fits a text, the best first; absent where there is no memory. */
+  readonly recall?: (
+    text: string,
+    options: { readonly limit: number; readonly signal: AbortSignal },
+  ) => Promise<readonly RecalledEntry[]>;
+  /** Stores the plan of a control session; absent where there is no planning. */
+  readonly putPlan?: (
+    session: string,
+    entries: readonly PlanEntry[],
+    options: { readonly signal: AbortSignal; readonly timeoutMs: number },
+  ) => Promise<void>;
 }
 
 /** What a host answers to a call. */
@@ -39,7 +84,10 @@ export interface EnvironmentAgent {
   /** `closed`: ended for good, a new one is needed. */
   readonly state: 'open' | 'lost' | 'closed';
   readonly tools: {
-    list(filter: object, options: { signal?: AbortSignal; timeoutMs?: number }): PromiseLike<readonly DescribedTool[]>;
+    list(
+      filter: { includeDeferred?: boolean },
+      options: { signal?: AbortSignal; timeoutMs?: number },
+    ): PromiseLike<readonly DescribedTool[]>;
     call(
       name: string,
       args: Readonly<Record<string, unknown>>,
@@ -51,6 +99,8 @@ export interface EnvironmentAgent {
       },
     ): PromiseLike<AnsweredCall>;
   };
+  /** The other capabilities of the host; resolves with undefined where none is granted. Rejects as connecting does. */
+  readonly others?: () => Promise<OtherCapabilities | undefined>;
   close(): Promise<void>;
 }
 
@@ -90,22 +140,48 @@ const STATUS: Readonly<Record<string, FailedStatus>> = {
 export function environmentToolbox(borrow: Borrow, options: EnvironmentOptions = {}): Toolbox {
   const { callTimeoutMs = DEFAULT_CALL_TIMEOUT_MS, listTimeoutMs = DEFAULT_LIST_TIMEOUT_MS } = options;
   let offers: ReadonlyMap<string, ToolOffer> = new Map();
-  const ask = () => borrow((agent) => agent.tools.list({}, { timeoutMs: listTimeoutMs }));
+  let capabilityTools: ReadonlyMap<string, CapabilityTool> = new Map();
+  const deferred = new DeferredTools();
+  const timeoutMs = listTimeoutMs;
+  const ask = () =>
+    borrow(async (agent) => {
+      const [own, others] = await Promise.all([
+        agent.tools.list({ includeDeferred: true }, { timeoutMs }),
+        // What a capability lacks costs its own tools, not those of the host.
+        agent
+          .others?.()
+          .then((granted) => granted?.tools({ timeoutMs }))
+          .catch(() => undefined),
+      ]);
+      return { own: own.map(offerOf), others: others ?? [] };
+    });
   return {
     async list() {
       // A list changes nothing, so one whose session was lost is simply asked for again.
-      const described = await ask().catch((error) => {
+      const { own, others } = await ask().catch((error) => {
         if (LOST.has(asError(error).code)) return ask();
         throw error;
       });
-      const sorted = described.map(offerOf).sort((one, other) => (one.name < other.name ? -1 : 1));
+      const names = new Set(own.map(({ name }) => name));
+      const further = others.filter(({ offer }) => !names.has(offer.name));
+      capabilityTools = new Map(further.map((each) => [each.offer.name, each]));
+      const listed = deferred.listed([...own, ...further.map(({ offer }) => offer)]);
+      const sorted = listed.sort((one, other) => (one.name < other.name ? -1 : 1));
       offers = new Map(sorted.map((offer) => [offer.name, offer]));
       return sorted;
     },
-    find: (name) => offers.get(name),
+    // A deferred tool can be called without being listed.
+    find: (name) => offers.get(name) ?? deferred.find(name),
     async call(call, signal, output) {
+      if (offers.get(call.name) === searchOffer) return deferred.search(call);
       const live = liveOutput(output);
+      const capabilityTool = capabilityTools.get(call.name);
       try {
+        if (capabilityTool !== undefined) {
+          const onEvent = (event: CallEvent) => passOn(event, live.push);
+          const run = capabilityTool.run(structuredClone(call.input), { signal, timeoutMs: callTimeoutMs, onEvent });
+          return finished(call, { data: await orAborted(run, signal) });
+        }
         const answer = borrow((agent) =>
           // A copy: in one process the tool gets this very object, and what was asked for must stay what it was.
           agent.tools.call(call.name, structuredClone(call.input), {
@@ -126,8 +202,16 @@ export function environmentToolbox(borrow: Borrow, options: EnvironmentOptions =
   };
 }
 
-function offerOf({ name, description, kind, risks = [], ...tool }: DescribedTool): ToolOffer {
-  return { name, description, inputSchema: schemaOf(tool), ...(kind !== undefined && { kind }), risks };
+function offerOf({ name, description, kind, risks = [], tags, defer_loading, ...tool }: DescribedTool): ToolOffer {
+  return {
+    name,
+    description,
+    inputSchema: schemaOf(tool),
+    ...(kind !== undefined && { kind }),
+    risks,
+    ...(tags !== undefined && tags.length > 0 && { tags }),
+    ...(defer_loading === true && { deferred: true }),
+  };
 }
 
 /** JSON Schema of an object: what the host gives, or made of the flat form that every host has. */

@@ -7,8 +7,16 @@
  */
 import type { Principal } from '../../session/principal.ts';
 import { fail } from '../../wire/errors.ts';
-import { type Borrow, type EnvironmentAgent, type EnvironmentOptions, environmentToolbox } from './environment.ts';
+import {
+  type Borrow,
+  type EnvironmentAgent,
+  type EnvironmentOptions,
+  environmentToolbox,
+  type OtherCapabilities,
+  type PlanEntry,
+} from './environment.ts';
 import { McpTools, type McpTurn, type OpenMcpServer } from './mcp-tools.ts';
+import type { Recall } from './recall.ts';
 import type { Toolbox } from './toolbox.ts';
 
 /** Where tools work, and with whose rights. */
@@ -51,6 +59,7 @@ interface LeasedEnvironment {
   readonly session: string;
   readonly place: EnvironmentKey;
   readonly toolbox: Toolbox;
+  readonly borrow: Borrow;
   /** True once its control session was closed: a host opened after that would never be closed. */
   released: boolean;
   /** The session that is open or being opened, and where. */
@@ -79,19 +88,38 @@ export class Environments {
    * @param turn with it: the tools of the session's MCP servers too
    */
   for(session: string, place: EnvironmentKey, turn?: McpTurn): Toolbox {
-    const own = this.#toolboxOf(session, place);
+    const own = this.#leasedOf(session, place).toolbox;
     return turn?.settings.mcpServers?.length ? this.#mcp.join(own, turn) : own;
   }
 
-  #toolboxOf(session: string, place: EnvironmentKey): Toolbox {
+  /** The memory of the host of a control session, as a search for what to recall. */
+  recallOf(session: string, place: EnvironmentKey): Recall {
+    const { borrow } = this.#leasedOf(session, place);
+    return (text, options) => withOthers(borrow, async (others) => others?.recall?.(text, options));
+  }
+
+  /** Stores the plan of a control session with its host; does nothing where that has no planning. */
+  async putPlan(
+    session: string,
+    place: EnvironmentKey,
+    entries: readonly PlanEntry[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { borrow } = this.#leasedOf(session, place);
+    await withOthers(borrow, async (others) =>
+      others?.putPlan?.(session, entries, { signal, timeoutMs: PLAN_TIMEOUT_MS }),
+    );
+  }
+
+  #leasedOf(session: string, place: EnvironmentKey): LeasedEnvironment {
     const leased = this.#leased.get(session);
-    if (leased !== undefined && keyOf(leased.place) === keyOf(place)) return leased.toolbox;
+    if (leased !== undefined && keyOf(leased.place) === keyOf(place)) return leased;
     if (leased !== undefined) this.release(session);
     const borrow: Borrow = (work) => this.#borrow(fresh, work);
     const toolbox = environmentToolbox(borrow, this.#options);
-    const fresh: LeasedEnvironment = { session, place, toolbox, released: false };
+    const fresh: LeasedEnvironment = { session, place, toolbox, borrow, released: false };
     this.#leased.set(session, fresh);
-    return fresh.toolbox;
+    return fresh;
   }
 
   /** A control session was closed: its A2E session ends. */
@@ -194,6 +222,15 @@ export class Environments {
     void ended.then(() => this.#stopping.delete(ended));
   }
 }
+
+/** Longest time to store a plan, in milliseconds. */
+const PLAN_TIMEOUT_MS = 10_000;
+
+/** Does work with the other capabilities of a host; undefined stands for none. */
+const withOthers = <Result>(
+  borrow: Borrow,
+  work: (others: OtherCapabilities | undefined) => Promise<Result>,
+): Promise<Result> => borrow(async (agent) => work(await agent.others?.()));
 
 const noMcp: OpenMcpServer = async () => {
   throw fail('not_configured', 'this server connects to no MCP servers');

@@ -11,6 +11,9 @@ export interface ToolOffer {
   readonly inputSchema: Readonly<Record<string, unknown>>;
   readonly kind?: string;
   readonly risks: readonly string[];
+  readonly tags?: readonly string[];
+  /** Left out of lists until a search finds it. Default false. */
+  readonly deferred?: boolean;
 }
 
 export interface Toolbox {

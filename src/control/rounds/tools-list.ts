@@ -3,6 +3,7 @@
  *
  * Made by `control-server.ts`.
  */
+import { toolTokens } from '../../base/tool-definitions.ts';
 import { toolsList } from '../../protocol/session-rpc.ts';
 import type { Principal } from '../../session/principal.ts';
 import { type Handled, handles } from '../contract/handlers.ts';
@@ -16,7 +17,12 @@ export function toolsListHandler(environments: Environments, cwd: string): Handl
   return handles(toolsList, async (_params, { caller: { principal } }) => {
     const offers = await environments.for(sessionFor(principal), { cwd, principal }).list();
     return {
-      tools: offers.map(({ name, description, inputSchema }) => ({ name, description, input_schema: inputSchema })),
+      tools: offers.map(({ name, description, inputSchema }) => ({
+        name,
+        description,
+        input_schema: inputSchema,
+        tokens: toolTokens({ name, description, input_schema: inputSchema }),
+      })),
     };
   });
 }

@@ -116,6 +116,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
       defaultModel: control.model,
       streamIdleMs: control.streamIdleMs,
       approvals: { ...control.approvals, attended: options.attended },
+      recallEntries: control.recallEntries,
       instructions: control.instructions,
       imageRoots: control.imageRoots,
       defaults: { maxRounds: control.maxRounds },

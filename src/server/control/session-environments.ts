@@ -11,6 +11,7 @@ import type { Log } from '../../base/log.ts';
 import type { PathGuard } from '../../base/workspace/protected-paths.ts';
 import { ToolsClient } from '../../capabilities/tools/client.ts';
 import type { HostConfig } from '../../config/config.ts';
+import type { EnvironmentAgent, OtherCapabilities } from '../../control/rounds/environment.ts';
 import type { Environment, EnvironmentKey } from '../../control/rounds/environments.ts';
 import { type AuditSink, createHost, type Host } from '../../host/host.ts';
 import { type HostSlots, hostSlots } from '../../host/host-limits.ts';
@@ -22,8 +23,14 @@ import { DEFAULT_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
 import { memoryPair } from '../../transport/memory.ts';
 import { loadPlugins } from '../assemble.ts';
 import { builtinPlugins } from '../builtin-plugins.ts';
+import { OTHER_CAPABILITIES, otherCapabilities } from './session-capabilities.ts';
 
 const CONNECT_TIMEOUT_MS = 10_000;
+
+/** What gives tools that work in a folder. */
+const TOOLS = ['tools', 'toolkits'];
+/** Of a host whose state outlives the session. */
+const EVERYTHING = [...TOOLS, 'mcp', ...OTHER_CAPABILITIES];
 
 /** A host that runs already, and the token with which sessions of a principal come in. */
 export interface WorkspaceHost {
@@ -74,7 +81,7 @@ export function sessionEnvironments(
       const token = running.tokenFor(principal);
       // It is not ours to stop.
       const connect = (session?: string) =>
-        agentOf(inProcess(host), { token, resume: false }, bound(options.editors, session));
+        agentOf(inProcess(host), EVERYTHING, { token, resume: false }, { opened: bound(options.editors, session) });
       return { connect, stop: async () => {} };
     }
     // Plugins of the user are started once: they may own resources that allow one owner only.
@@ -99,7 +106,10 @@ export function sessionEnvironments(
       log,
     });
     await host.start();
-    const connect = (session?: string) => agentOf(inProcess(host), { resume: false }, bound(options.editors, session));
+    // What is remembered and planned belongs to the user and not to a folder: the host of the workspace has it.
+    const others = running === undefined ? undefined : () => openOthers(running, principal);
+    const connect = (session?: string) =>
+      agentOf(inProcess(host), TOOLS, { resume: false }, { opened: bound(options.editors, session), others });
     return { connect, stop: () => stopAll(host, closing) };
   };
 }
@@ -120,7 +130,7 @@ function remote(address: string, { token = '' }: SessionEnvironmentsOptions): En
     maxMessageBytes: DEFAULT_MAX_MESSAGE_BYTES,
   });
   return {
-    connect: () => agentOf(dial, { token, ...(!reconnects && { resume: false }) }),
+    connect: () => agentOf(dial, EVERYTHING, { token, ...(!reconnects && { resume: false }) }),
     // It is not ours to stop.
     stop: async () => {},
   };
@@ -131,27 +141,63 @@ function bound(editors: Editors | undefined, session: string | undefined): (host
   return (hostSession) => (session === undefined ? undefined : editors?.bind(hostSession, session)) ?? (() => {});
 }
 
-async function agentOf(
-  dial: Dial,
-  options: { token?: string; resume?: boolean },
-  opened: (hostSession: string) => () => void = () => () => {},
-) {
-  const agent = await AgentSession.open(dial, ['tools'], {
+const openAgent = (dial: Dial, capabilities: readonly string[], options: { token?: string; resume?: boolean }) =>
+  AgentSession.open(dial, [...capabilities], {
     agentId: 'handfast-sessions',
     connectTimeoutMs: CONNECT_TIMEOUT_MS,
     // The turn sets the timeout of a call.
     timeoutMs: 0,
     ...options,
   });
-  const closed = opened(agent.sessionId);
+
+/** The other capabilities of the host of the workspace, and what ends their session. */
+async function openOthers(running: WorkspaceHost, principal: Principal): Promise<Others> {
+  const token = running.tokenFor(principal);
+  const agent = await openAgent(inProcess(running.host), OTHER_CAPABILITIES, { token, resume: false });
+  return { agent, close: () => agent.close() };
+}
+
+interface Others {
+  readonly agent: AgentSession;
+  close(): Promise<void>;
+}
+
+async function agentOf(
+  dial: Dial,
+  capabilities: readonly string[],
+  options: { token?: string; resume?: boolean },
+  parts: {
+    readonly opened?: (hostSession: string) => () => void;
+    /** Opens a session with the host that has the other capabilities. Default: this session has them. */
+    readonly others?: (() => Promise<Others>) | undefined;
+  } = {},
+): Promise<EnvironmentAgent> {
+  const agent = await openAgent(dial, capabilities, options);
+  const closed = parts.opened?.(agent.sessionId);
+  let elsewhere: Promise<Others> | undefined;
+  let others: Promise<OtherCapabilities | undefined> | undefined;
+  const find = async (): Promise<OtherCapabilities | undefined> => {
+    if (parts.others === undefined) return otherCapabilities(agent);
+    elsewhere = parts.others();
+    return otherCapabilities((await elsewhere).agent);
+  };
   return {
     get state() {
       return agent.state;
     },
     tools: new ToolsClient(agent),
-    close() {
-      closed();
-      return agent.close();
+    others() {
+      others ??= find();
+      // A host that could not be reached is tried again.
+      others.catch(() => {
+        others = undefined;
+      });
+      return others;
+    },
+    async close() {
+      closed?.();
+      const other = await elsewhere?.catch(() => undefined);
+      await Promise.all([agent.close(), other?.close()]);
     },
   };
 }

@@ -253,5 +253,11 @@ export function environmentsOf(offers: readonly ToolOffer[], results: Readonly<R
       callId,
     }),
   };
-  return { for: () => toolbox, release: (id: string) => void released.push(id), released };
+  return {
+    for: () => toolbox,
+    release: (id: string) => void released.push(id),
+    recallOf: () => async () => undefined,
+    putPlan: async () => {},
+    released,
+  };
 }

@@ -12,7 +12,9 @@ import { asError, fail } from '../../../wire/errors.ts';
 import type { Backend, Compaction, Turn, TurnOutcome } from '../../contract/backend.ts';
 import type { ModelChoice, Providers } from '../../contract/providers.ts';
 import type { Environments } from '../../rounds/environments.ts';
+import { withPlan } from '../../rounds/plan.ts';
 import { withQuestions } from '../../rounds/questions.ts';
+import { recallFor } from '../../rounds/recall.ts';
 import type { ModelPart, RoundRequest } from '../../rounds/round-model.ts';
 import { runRounds } from '../../rounds/rounds.ts';
 import { withApprovals } from '../../rounds/with-approvals.ts';
@@ -29,7 +31,9 @@ import { toolNames } from './tool-names.ts';
 export interface ModelBackendOptions {
   readonly providers: Providers;
   /** Where the tools of each session are; shared with the other backends and stopped by their owner. */
-  readonly environments: Pick<Environments, 'for' | 'release'>;
+  readonly environments: Pick<Environments, 'for' | 'release' | 'recallOf' | 'putPlan'>;
+  /** Entries of the user's memory that are recalled for a prompt at most. Default 0: none. */
+  readonly recallEntries?: number | undefined;
   /** Instructions of a turn beside the system prompt: the operator's, and the skills the prompt names. */
   readonly instructionsFor?: (turn: Pick<Turn, 'prompt' | 'cwd'>) => string | Promise<string>;
   /** Timeouts and retries of requests. */
@@ -98,8 +102,12 @@ class ModelBackend implements Backend {
     const choice = this.#choice(turn.settings);
     refuseAudio(turn.prompt, choice);
     const system = (await this.#options.instructionsFor?.(turn)) ?? '';
-    const tools = this.#options.environments.for(id, { cwd, principal }, turn);
-    const toolbox = withQuestions(withApprovals(tools, turn), turn);
+    const { environments, recallEntries = 0 } = this.#options;
+    const place = { cwd, principal };
+    if (recallEntries > 0) await recallFor(turn, environments.recallOf(id, place), recallEntries);
+    const tools = withApprovals(environments.for(id, place, turn), turn);
+    const planned = withPlan(tools, turn, (entries, ended) => environments.putPlan(id, place, entries, ended));
+    const toolbox = withQuestions(planned, turn);
     // A compaction that did not make enough room would not the next time either.
     const room = { hopeless: false };
     const stream = (request: RoundRequest) => this.#stream(turn, choice, request, room);

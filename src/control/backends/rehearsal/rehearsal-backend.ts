@@ -8,6 +8,7 @@
 
 import type { Backend } from '../../contract/backend.ts';
 import type { Environments } from '../../rounds/environments.ts';
+import { withPlan } from '../../rounds/plan.ts';
 import { withQuestions } from '../../rounds/questions.ts';
 import { runRounds } from '../../rounds/rounds.ts';
 import { withApprovals } from '../../rounds/with-approvals.ts';
@@ -24,8 +25,12 @@ export function rehearsalBackend(environments: Environments, options: RehearsalO
     modelOf: () => null,
     run(turn) {
       const { cwd, principal, log } = turn;
-      const tools = environments.for(log.record.id, { cwd, principal }, turn);
-      return runRounds(turn, model, withQuestions(withApprovals(tools, turn), turn));
+      const { id } = log.record;
+      const tools = environments.for(id, { cwd, principal }, turn);
+      const planned = withPlan(withApprovals(tools, turn), turn, (entries, signal) =>
+        environments.putPlan(id, { cwd, principal }, entries, signal),
+      );
+      return runRounds(turn, model, withQuestions(planned, turn));
     },
     release: (sessionId) => environments.release(sessionId),
   };

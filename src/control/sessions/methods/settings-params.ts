@@ -17,6 +17,7 @@ export interface SettingsParams {
   readonly parallel_tools?: boolean;
   readonly max_rounds?: number;
   readonly turn_timeout_ms?: number;
+  readonly recall?: boolean;
   readonly mode?: string;
   readonly mcp_servers?: unknown;
 }
@@ -33,6 +34,7 @@ export function settingsFrom(params: SettingsParams, method: string): SessionSet
     parallelTools: params.parallel_tools,
     maxRounds: count(params.max_rounds, method, 'max_rounds'),
     turnTimeoutMs: count(params.turn_timeout_ms, method, 'turn_timeout_ms'),
+    recall: params.recall,
     mode: params.mode,
     mcpServers: servers(params.mcp_servers, method),
   };

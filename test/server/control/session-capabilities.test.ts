@@ -1,0 +1,187 @@
+/** The capabilities of a host in sessions of its models: tools that are found by search, the task list, what is recalled. */
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { loadConfig } from '../../../src/config/config.ts';
+import { connect } from '../../../src/connect.ts';
+import { serve } from '../../../src/server/serve.ts';
+import { type ModelServer, type ScriptedRound, startModelServer } from '../../../src/testing/model-server.ts';
+import { connectTcp } from '../../../src/transport/socket.ts';
+import { RpcPeer } from '../../control/rpc/rpc-peer.ts';
+import { temporaryFolder } from '../../host/temporary-folder.ts';
+
+interface Started {
+  readonly model: ModelServer;
+  readonly peer: RpcPeer;
+  readonly folder: string;
+  readonly tcp: string;
+  readonly token: string;
+  restart(): Promise<Started>;
+}
+
+/** A whole server whose model says what the test wrote down. */
+async function started(
+  t: TestContext,
+  control = '',
+  more = '',
+  given: { folder?: string; model?: ModelServer; token?: string } = {},
+): Promise<Started> {
+  const folder = given.folder ?? realpathSync(temporaryFolder(t));
+  const model = given.model ?? (await startModelServer());
+  if (given.model === undefined) t.after(() => model[Symbol.asyncDispose]());
+  const providers = `providers: { keyring: false, compatible: { base_url: "${model.baseUrl('chat')}", models: [small] } }`;
+  const text = `listen: ["tcp://127.0.0.1:0"]\ncontrol:\n  model: compatible/small\n  approvals: { rules: [{ when: "true", then: allow }] }\n${control}\n${providers}\n${more}`;
+  writeFileSync(join(folder, 'handfast.yaml'), text);
+  const config = await loadConfig('handfast.yaml', { cwd: folder, env: { HANDFAST_HOME: join(folder, 'home') } });
+  const server = await serve(config, { announce: false });
+  t.after(() => server.close(0));
+  const [tcp = ''] = server.listeners;
+  const token = given.token ?? readFileSync(server.tokenFile as string, 'utf8').trim();
+  const peer = new RpcPeer(await connectTcp(tcp));
+  t.after(() => peer.close());
+  await peer.call('rpc.handshake', { token });
+  const restart = async () => {
+    await peer.close();
+    await server.close(0);
+    return started(t, control, more, { folder, model });
+  };
+  return { model, peer, folder, tcp, token, restart };
+}
+
+/** Runs one turn to its end; gives the requests that the model got in it. */
+async function turn({ model, peer }: Started, session_id: string, text: string, rounds: readonly ScriptedRound[]) {
+  const before = model.requests.length;
+  const ends = ended(peer, session_id).length;
+  model.play(rounds);
+  await peer.call('session.send', { session_id, text });
+  await peer.recorder.until(() => ended(peer, session_id).length > ends, 'the end of the turn');
+  const end = ended(peer, session_id).at(-1);
+  assert.equal(end?.type, 'session.completed', JSON.stringify(end?.payload));
+  return model.requests.slice(before).map(({ body }) => body);
+}
+
+const ENDS = ['session.completed', 'session.failed', 'session.interrupted'];
+const ended = (peer: RpcPeer, session: string) =>
+  peer.events.filter(({ type, payload }) => ENDS.includes(type) && payload.session_id === session);
+
+const create = async (peer: RpcPeer, params: object = {}): Promise<string> =>
+  ((await peer.call('session.create', params)).session_id ?? '') as string;
+
+// biome-ignore lint/suspicious/noExplicitAny: bodies of a provider
+const names = (body: any): string[] => body.tools.map((tool: any) => tool.function.name);
+const call = (name: string, input: object, id = name): ScriptedRound => ({
+  tool_calls: [{ id, name, input }] as never,
+});
+
+test('a model has memory, skills and its task list as tools, finds the others by search, and is told their cost', async (t) => {
+  const stand = await started(t);
+  const session = await create(stand.peer);
+  const [first, second, third] = await turn(stand, session, 'which games are there?', [
+    call('tool_search', { query: 'environments list' }),
+    call('env_list', {}),
+    { text: 'done' },
+  ]);
+  const listed = names(first);
+  for (const name of ['memory_search', 'memory_store', 'update_plan', 'tool_search', 'read_file']) {
+    assert.ok(listed.includes(name), `${name} in ${listed.join(' ')}`);
+  }
+  assert.ok(!listed.includes('env_list') && !listed.includes('learning_decide'), listed.join(' '));
+  const found = JSON.parse(second.messages.at(-1).content);
+  const [tool] = found.result?.tools ?? found.tools;
+  assert.equal(tool.name, 'env_list');
+  assert.ok(tool.tokens > 10);
+  assert.ok(names(second).includes('env_list'));
+  assert.match(third.messages.at(-1).content, /FrozenLake-v1/);
+  const { tools } = (await stand.peer.call('tools.list')) as { tools: { name: string; tokens: number }[] };
+  assert.ok(tools.every(({ tokens }) => tokens > 0));
+});
+
+test('a task list is shown, stored as a plan, and replaced as the model says', async (t) => {
+  const stand = await started(t);
+  const session = await create(stand.peer);
+  const entry = (content: string, status: string, priority?: string) => ({
+    content,
+    status,
+    ...(priority && { priority }),
+  });
+  await turn(stand, session, 'go', [
+    call('update_plan', { entries: [entry('read', 'in_progress', 'high'), entry('write', 'pending')] }, 'a'),
+    call('update_plan', { entries: [entry('read', 'completed'), entry('check', 'in_progress')] }, 'b'),
+    call('update_plan', { entries: [entry('read', 'later')] }, 'c'),
+    { text: 'done' },
+  ]);
+  const plans = stand.peer.events.filter(({ type }) => type === 'session.plan').map(({ payload }) => payload.entries);
+  assert.deepEqual(plans, [
+    [entry('read', 'in_progress', 'high'), entry('write', 'pending')],
+    [entry('read', 'completed'), entry('check', 'in_progress')],
+  ]);
+  const agent = await connect(stand.tcp, { token: stand.token, capabilities: ['planning'] });
+  t.after(() => agent.close());
+  const [board] = await agent.planning.boards();
+  assert.equal(board?.name, `session ${session}`);
+  const titles = (column: string) => board?.tasks[column]?.map(({ title }) => title) ?? [];
+  assert.deepEqual([titles('pending'), titles('in_progress'), titles('completed')], [[], ['check'], ['read']]);
+});
+
+test('what was remembered is recalled for a prompt that has to do with it, shown, and once in a session', async (t) => {
+  let stand = await started(t);
+  const first = await create(stand.peer);
+  await turn(stand, first, 'note that', [
+    call('memory_store', { key: 'deploy/window', content: 'Releases to production happen on Tuesdays only' }),
+    { text: 'noted' },
+  ]);
+  stand = await stand.restart();
+  const session = await create(stand.peer);
+  const [body] = await turn(stand, session, 'when can I deploy releases to production?', [{ text: 'on Tuesday' }]);
+  const said = JSON.stringify(body.messages);
+  assert.match(said, /deploy\/window: Releases to production happen on Tuesdays only/);
+  const shown = async (id: string) =>
+    ((await stand.peer.call('session.messages', { session_id: id })).messages as { kind: string; text: string }[])
+      .filter(({ kind }) => kind === 'system')
+      .map(({ text }) => text);
+  assert.deepEqual(await shown(session), [
+    'recalled from memory: deploy/window (Releases to production happen on Tuesdays only)',
+  ]);
+  const [again] = await turn(stand, session, 'and releases to production on Friday?', [{ text: 'no' }]);
+  assert.equal(JSON.stringify(again.messages).split('deploy/window').length, 2, 'once');
+  const other = await create(stand.peer);
+  const [unrelated] = await turn(stand, other, 'paint the fence green', [{ text: 'ok' }]);
+  assert.doesNotMatch(JSON.stringify(unrelated.messages), /deploy/);
+  const off = await create(stand.peer, { recall: false });
+  const [without] = await turn(stand, off, 'when can I deploy releases to production?', [{ text: 'no idea' }]);
+  assert.doesNotMatch(JSON.stringify(without.messages), /deploy\/window/);
+  await stand.peer.call('session.configure', { session_id: off, recall: true });
+  const [on] = await turn(stand, off, 'deploy releases to production?', [{ text: 'Tuesday' }]);
+  assert.match(JSON.stringify(on.messages), /deploy\/window/);
+});
+
+test('sessions in another folder remember the same, and their tools work there', async (t) => {
+  const stand = await started(t);
+  const elsewhere = join(stand.folder, 'elsewhere');
+  mkdirSync(elsewhere);
+  writeFileSync(join(elsewhere, 'here.txt'), 'in the other folder');
+  const session = await create(stand.peer, { cwd: elsewhere });
+  const bodies = await turn(stand, session, 'go', [
+    call('memory_store', { key: 'place', content: 'the other folder' }),
+    call('read_file', { path: 'here.txt' }),
+    { text: 'ok' },
+  ]);
+  assert.match(bodies[2].messages.at(-1).content, /in the other folder/);
+  const here = await create(stand.peer);
+  const [, read] = await turn(stand, here, 'go', [call('memory_recall', { key: 'place' }), { text: 'ok' }]);
+  assert.match(read.messages.at(-1).content, /the other folder/);
+});
+
+test('a principal without a capability has none of its tools', async (t) => {
+  const token = 'x'.repeat(40);
+  const rights = 'capabilities: [tools], sessions: { drive: own, read: own }, backends: ["*"]';
+  const stand = await started(t, '', `auth: { tokens: [{ name: narrow, token: "${token}", ${rights} }] }`, { token });
+  const session = await create(stand.peer);
+  const [body] = await turn(stand, session, 'hello', [{ text: 'hi' }]);
+  assert.ok(names(body).includes('read_file'));
+  assert.deepEqual(
+    names(body).filter((name) => /^(memory|env|plan|learning|skill)/.test(name)),
+    [],
+  );
+});
