@@ -236,7 +236,7 @@ test('slash commands of the server are offered and run; those that end it are no
     [],
   );
   assert.deepEqual(await editor.prompt(sessionId, '/tools'), { stopReason: 'end_turn' });
-  assert.match(editor.said(sessionId), /^- `edit_file`: Replaces exact pieces/);
+  assert.match(editor.said(sessionId), /^- `edit_file`: Replaces exact pieces/m);
   await editor.prompt(sessionId, '/quit');
   assert.match(editor.said(sessionId), /I do not understand "\/quit"/, 'a prompt like any other');
 });

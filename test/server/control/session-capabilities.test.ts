@@ -74,7 +74,7 @@ const call = (name: string, input: object, id = name): ScriptedRound => ({
   tool_calls: [{ id, name, input }] as never,
 });
 
-test('a model has memory, skills and its task list as tools, finds the others by search, and is told their cost', async (t) => {
+test('a model has memory, skills and its task list as tools, finds the others by search, and the search says what they cost', async (t) => {
   const stand = await started(t);
   const session = await create(stand.peer);
   const [first, second, third] = await turn(stand, session, 'which games are there?', [
