@@ -106,6 +106,21 @@ export const documents: Readonly<Record<string, Shape>> = {
       document({ matched: count, misses: count, missed: list(text), missing: count }),
     ],
   },
+  diff: document({
+    equal: flag,
+    divergences: list(
+      document({
+        kind: { enum: ['changed', 'missing', 'added', 'order'] },
+        type: text,
+        part: { enum: ['request', 'event', 'reply', 'message'] },
+        left: orNull(count),
+        right: orNull(count),
+        path: orNull(text),
+        left_value: orNull(text),
+        right_value: orNull(text),
+      }),
+    ),
+  }),
   'record check': document({
     valid: { const: true },
     complete: flag,

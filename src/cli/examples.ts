@@ -279,6 +279,10 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
     'handfast replay tools.rec --listen tcp://127.0.0.1:0',
     'handfast replay tools.rec --listen http://127.0.0.1:4710 --once --speed as-recorded',
   ],
+  diff: [
+    'handfast diff before.rec after.rec',
+    "handfast diff before.rec after.rec --all --volatile '/data/data/now' --json",
+  ],
   completion: ['handfast completion bash'],
   complete: ['handfast complete -- tools c'],
   conformance: [

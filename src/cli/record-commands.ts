@@ -85,4 +85,19 @@ passed on. No token is asked for. Ends at Ctrl-C, with exit code 1 if there was 
     .action((path, flags) =>
       act(async (terminal) => (await import('./commands/replay.ts')).replay(path, flags, terminal)),
     );
+  program
+    .command('diff <left> <right>')
+    .description('show the first difference that matters between two recordings, or a recording and a journal')
+    .option('--all', 'show all of them')
+    .addOption(volatileOption())
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      `
+Ids, times, declared fields, pings and the order of parallel requests make no difference. A journal is a file with the lines
+of handfast tail SESSION --json. Exit code 1 when they differ.`,
+    )
+    .action((left, right, flags) =>
+      act(async (terminal) => (await import('./commands/diff.ts')).diff(left, right, flags, terminal)),
+    );
 }

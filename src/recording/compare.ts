@@ -155,6 +155,14 @@ function piecesOf(text: string): Piece[] {
   return pieces;
 }
 
+/** A text with its made-up pieces replaced by their kinds, by which equal messages of two runs are found. */
+export function withoutMadeUp(text: string): string {
+  if (text.length < 7 || text.length > MAX_TEXT) return text;
+  return piecesOf(text)
+    .map((piece) => (piece.kind === 'text' ? piece.text : `<${piece.kind}>`))
+    .join('');
+}
+
 /** Longest text that is looked through for made-up pieces. */
 const MAX_TEXT = 1024 * 1024;
 

@@ -295,6 +295,7 @@ test('of recordings', async () => {
   const { code, stderr } = await user.run(['record', '--out', 'recorded', '--', ...user.line(['stdio'])], { input });
   assert.equal(code, 0, stderr);
   await prints('record check', ['recorded']);
+  await prints('diff', ['recorded', 'recorded']);
 });
 
 test('of models and keys', async (t) => {

@@ -125,3 +125,24 @@ test('a recording is replayed to the command line, and a call that was not recor
     assert.equal(JSON.parse(ended.stdout.trimEnd().split('\n').at(-1)!).misses, code);
   }
 });
+
+test('two recordings are compared, and the exit code says whether they differ', async () => {
+  for (const [folder, text] of [
+    ['before', 'first'],
+    ['after', 'other'],
+    ['again', 'first'],
+  ] as const) {
+    user.write('compared.txt', `${text}\n`);
+    const words = ['record', '--out', folder, '--', ...user.line(['stdio'])];
+    const address = `stdio:${quoted(user.line(words))}`;
+    assert.equal((await user.run(['tools', 'call', 'read_file', 'path=compared.txt', '--connect', address])).code, 0);
+  }
+  assert.deepEqual(await user.json(['diff', 'before', 'again']), { equal: true, divergences: [] });
+  const { code, stdout } = await user.run(['diff', 'before', 'after']);
+  assert.equal(code, 1);
+  assert.match(stdout, /^#7 \/ #7 {2}reply of tool\/call\/req differs at \/data\/data\/content\n/);
+  assert.match(stdout, /\n {2}- "first\\n"\n {2}\+ "other\\n"\n/);
+  const all = await user.run(['diff', 'before', 'after', '--all', '--json']);
+  const paths = JSON.parse(all.stdout).divergences.map(({ path }: { path: string }) => path);
+  assert.deepEqual(paths, ['/data/data/content', '/data/data/sha256']);
+});
