@@ -102,9 +102,15 @@ async function compared(name: 'stdio' | 'http'): Promise<void> {
   }
   const [cpuUs, p50Ms] = [median(added.cpuUs), median(added.p50Ms)];
   console.log(
-    `${name.padEnd(6)} through a host ${median(through.cpuUs).toFixed(0)} µs of CPU, ${median(through.p50Ms).toFixed(3)} ms; added ${cpuUs.toFixed(0)} µs of CPU (target ${MAX_CPU_US}), ${p50Ms.toFixed(3)} ms (target ${MAX_P50_MS})`,
+    `${name.padEnd(6)} through a host ${median(through.cpuUs).toFixed(0)} µs of CPU, ${median(through.p50Ms).toFixed(3)} ms; added ${cpuUs.toFixed(0)} µs of CPU (${judged(cpuUs, MAX_CPU_US)}), ${p50Ms.toFixed(3)} ms (${judged(p50Ms, MAX_P50_MS)})`,
   );
-  if (cpuUs > MAX_CPU_US || p50Ms > MAX_P50_MS) process.exitCode = 1;
+}
+
+/** Whether a target is reached; the process fails when one is missed. */
+function judged(value: number, target: number): string {
+  if (value <= target) return `target ${target} reached`;
+  process.exitCode = 1;
+  return `target ${target} missed`;
 }
 
 try {

@@ -161,7 +161,7 @@ const adapterFiles: readonly AdapterFile[] = [
       /^src\/transport\/http\//,
       // Receivers of earlier versions, and A2A agents: each worker has a port of its own.
       /^src\/fleet\/bus\/plain\//,
-      /^src\/base\/http\/(?:sign-in-callback|checked-request)\.ts$/,
+      /^src\/base\/http\/(?:sign-in-callback|checked-request|http-fetch)\.ts$/,
       /^src\/capabilities\/tools\/builtin\/http-get\.ts$/,
     ],
   })),

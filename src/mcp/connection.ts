@@ -5,6 +5,7 @@
  * Called by `server.ts`, which decides when a server runs. What a connection started has ended when `end` resolves.
  */
 import { childEnvironment } from '../base/child-environment.ts';
+import { httpFetch } from '../base/http/http-fetch.ts';
 import { programEnvironment, startProgram } from '../base/program.ts';
 import { orAborted } from '../base/race.ts';
 import { sleep } from '../base/sleep.ts';
@@ -437,7 +438,7 @@ export class McpConnection {
       ...(this.#authorization && { authProvider: this.#bearer(sdk, this.#authorization, goodbye.signal) }),
       fetch: async (address, init) => {
         // Its signal aborts when the transport is closed.
-        const response = await fetch(address, init).catch((thrown: unknown) => {
+        const response = await httpFetch(address, init, MAX_MESSAGE).catch((thrown: unknown) => {
           if (init?.signal?.aborted !== true) this.#unanswered.set(thrown as object, !isRefusedLink(thrown));
           if (init?.method === 'GET') this.#doubt();
           throw thrown;
