@@ -50,6 +50,17 @@ function loadNative(): Native {
   }
 }
 
+/** Why no terminal can be opened here; undefined where one can. */
+export function whyNoTerminals(): string | undefined {
+  try {
+    if (process.platform === 'win32') return 'terminals are not there on Windows';
+    loadNative();
+    return undefined;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
 /** The descriptors that a program would inherit: the package does not close them when another program starts. */
 const inheritable = new Set<number>();
 let nothing: number | undefined;

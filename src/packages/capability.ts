@@ -75,7 +75,7 @@ export interface CheckedHost {
 export interface CapabilityFinding {
   readonly status: 'ok' | 'warn' | 'fail';
   readonly message: string;
-  /** What to do about it. */
+  /** What to do about it; of `ok`: how to get what is not there. */
   readonly fix?: string;
 }
 

@@ -15,12 +15,17 @@ export const mcp = defineCapability({
   localCommands: async () => (await import('./sign-in-commands.ts')).localCommands,
   async check(options) {
     const { servers = [] } = options as McpOptions;
-    if (servers.length === 0) return [{ status: 'ok', message: 'no servers; agents may add what is granted' }];
     const { requireMcpClient } = await import('../../mcp/sdk.ts');
     try {
       await requireMcpClient();
     } catch (error) {
-      return [{ status: 'fail', message: (error as Error).message, fix: 'npm install @modelcontextprotocol/client' }];
+      const fix = 'npm install @modelcontextprotocol/client';
+      const status = servers.length === 0 ? 'ok' : 'fail';
+      return [{ status, message: (error as Error).message, fix }];
+    }
+    if (servers.length === 0) {
+      const fix = 'name them: plugins: [{ use: mcp, options: { servers: [...] } }], see docs/mcp.md';
+      return [{ status: 'ok', message: 'no servers; agents may add what is granted', fix }];
     }
     const off = servers.filter(({ disabled }) => disabled === true).length;
     return [{ status: 'ok', message: `${servers.length} servers${off > 0 ? `, ${off} of them switched off` : ''}` }];

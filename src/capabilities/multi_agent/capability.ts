@@ -13,6 +13,8 @@ export const multiAgent = defineCapability({
   check(options) {
     const { kinds = [] } = options as MultiAgentPluginOptions;
     const names = kinds.map(({ name }) => name).join(', ');
-    return [{ status: 'ok', message: names === '' ? 'no kind of subagent is configured, so none can be made' : names }];
+    if (names !== '') return [{ status: 'ok', message: names }];
+    const fix = 'name kinds: plugins: [{ use: multi_agent, options: { kinds: [...] } }], see docs/multi-agent.md';
+    return [{ status: 'ok', message: 'no kind of subagent is configured, so none can be made', fix }];
   },
 });

@@ -10,12 +10,16 @@ export const proc = defineCapability({
   offer: procOffer,
   plugin: async (options) => (await import('./plugin.ts')).procPlugin(options as ProcPluginOptions),
   client: async (agent) => new (await import('./client.ts')).ProcClient(agent),
-  check(options) {
+  async check(options) {
     const { programs = [] } = options as ProcPluginOptions;
+    const terminals = (await import('../../base/pseudo-terminal.ts')).whyNoTerminals();
+    const withTerminals = terminals === undefined ? 'on pipes and terminals' : `on pipes; ${terminals}`;
     if (programs.length > 0) {
-      return [{ status: 'ok', message: `${programs.join(', ')}; with the rights of the host, outside any sandbox` }];
+      const message = `${programs.join(', ')}; with the rights of the host, outside any sandbox; ${withTerminals}`;
+      return [{ status: 'ok', message }];
     }
-    return [{ status: 'ok', message: 'no program may run that neither `programs` of its options nor a grant names' }];
+    const fix = 'name programs: plugins: [{ use: proc, options: { programs: [make] } }], or grant them to a token';
+    return [{ status: 'ok', message: `no program may run: none is named; ${withTerminals}`, fix }];
   },
   commands: async () => (await import('./commands.ts')).commands,
 });

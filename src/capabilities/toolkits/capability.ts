@@ -35,6 +35,9 @@ export const toolkits = defineCapability({
   check(options) {
     const { toolkits: named = [{ name: 'filesystem' }, { name: 'search' }, { name: 'sqlite' }] } =
       options as ToolkitsOptions;
-    return [{ status: 'ok', message: named.map(({ name }) => name).join(', ') }];
+    const on = named.map(({ name }) => name);
+    const off = ['filesystem', 'search', 'sqlite', 'git', 'http', 'process'].filter((name) => !on.includes(name));
+    const fix = `name what is off: ${off.join(', ')}`;
+    return [{ status: 'ok', message: on.join(', '), ...(off.length > 0 && { fix }) }];
   },
 });

@@ -10,6 +10,7 @@ import { AgentSession } from '../../agent/agent.ts';
 import { seesProcesses } from '../../base/children/process-table.ts';
 import { WATCHER_SHELL } from '../../base/children/watcher.ts';
 import { handfastHome } from '../../base/handfast-home.ts';
+import { builtinCapabilities } from '../../capabilities/index.ts';
 import { formatProblem, type HostConfig } from '../../config/config.ts';
 import { parseListenAddress } from '../../config/listen-address.ts';
 import { tokenFromSources } from '../../config/local-token.ts';
@@ -22,9 +23,10 @@ import { ENABLE_A_PROVIDER, enabledBy, modelLine } from '../model/model-text.ts'
 
 export interface Check {
   readonly name: string;
-  readonly status: 'ok' | 'warn' | 'fail';
+  /** `off`: a capability that the configuration does not name. */
+  readonly status: 'ok' | 'warn' | 'fail' | 'off';
   readonly message: string;
-  /** What to do. */
+  /** What to do; of `ok` and `off`: how to get what is not there. */
   readonly fix?: string;
   /** For `fail`: the name in the error table. */
   readonly code?: string;
@@ -147,6 +149,11 @@ async function* capabilityChecks({ plugins, workspace }: HostConfig): AsyncGener
     });
     if (findings.length === 0) yield loaded;
     yield* findings.map((finding) => ({ ...finding, ...(finding.status === 'fail' && { code: 'config_invalid' }) }));
+  }
+  const named = new Set(plugins.map(({ use }) => use));
+  for (const { name, about } of builtinCapabilities) {
+    if (named.has(name)) continue;
+    yield { name, status: 'off', message: about, fix: `add ${name} to plugins: of ${CONFIG_FILE}` };
   }
   release();
 }

@@ -7,14 +7,17 @@ export interface DoctorFlags {
   readonly config?: string;
 }
 
+/** The longest name of a capability of the protocol. */
+const NAME_WIDTH = 'multi_agent'.length;
+
 /** Runs all checks. Resolves with the exit code: 0, or that of the first check that failed. */
 export async function doctor(flags: DoctorFlags, terminal: Terminal): Promise<number> {
   const results: Check[] = [];
   for await (const check of checks(flags.config)) {
     results.push(check);
     if (terminal.json) continue;
-    terminal.line(`${check.status.padEnd(4)}  ${check.name.padEnd(10)}  ${check.message}`);
-    if (check.fix !== undefined) terminal.line(`${' '.repeat(18)}→ ${check.fix}`);
+    terminal.line(`${check.status.padEnd(4)}  ${check.name.padEnd(NAME_WIDTH)}  ${check.message}`);
+    if (check.fix !== undefined) terminal.line(`${' '.repeat(NAME_WIDTH + 8)}→ ${check.fix}`);
   }
   const failed = results.find(({ status }) => status === 'fail');
   if (terminal.json) terminal.document({ ok: failed === undefined, checks: results });

@@ -1,0 +1,43 @@
+/** `handfast doctor` about capabilities: what each has behind it, and how to get what is not there. */
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { builtinCapabilities } from '../../src/capabilities/index.ts';
+import { type Json, User } from './command.ts';
+
+const users: User[] = [];
+after(() => Promise.all(users.map((user) => user.leave())));
+
+/** The checks by name. */
+async function checksOf(user: User): Promise<Map<unknown, Json>> {
+  const { checks } = await user.json<{ checks: Json[] }>(['doctor']);
+  return new Map(checks.map((check) => [check.name, check]));
+}
+
+test('without a configuration every capability is there, and says what it lacks', async () => {
+  const user = new User();
+  users.push(user);
+  const checks = await checksOf(user);
+  for (const { name } of builtinCapabilities) assert.equal(checks.get(name)?.status, 'ok', name);
+  assert.match(String(checks.get('toolkits')?.fix), /git, http, process/);
+  assert.match(String(checks.get('proc')?.fix), /programs/);
+  assert.match(String(checks.get('multi_agent')?.fix), /kinds/);
+});
+
+test('a capability that the configuration does not name is off, and how to add it is said', async () => {
+  const user = new User();
+  users.push(user);
+  writeFileSync(join(user.cwd, 'handfast.yaml'), 'plugins: [tools, memory]\n');
+  await user.run(['trust', 'add']);
+  const checks = await checksOf(user);
+  for (const { name } of builtinCapabilities) {
+    const isOn = name === 'tools' || name === 'memory';
+    assert.equal(checks.get(name)?.status, isOn ? 'ok' : 'off', name);
+    if (!isOn) assert.match(String(checks.get(name)?.fix), new RegExp(`add ${name} to plugins`));
+  }
+  const { stdout, code } = await user.run(['doctor']);
+  assert.equal(code, 0);
+  assert.match(stdout, /^off {3}planning {5}Plans of tasks/m);
+  assert.match(stdout, /^ +→ add planning to plugins: of handfast\.yaml$/m);
+});
