@@ -137,9 +137,13 @@ function sharedState(path: string, host: () => Host, log: Log): SharedState {
   };
 }
 
-/** Where every peer is an administrator there is nothing to guard, and nothing is loaded for it. */
+/**
+ * Where every peer is an administrator there is nothing to guard, and nothing is loaded for it. Subagents are none, those of
+ * administrators neither.
+ */
 async function guardOf(config: HostConfig): Promise<PathGuard | undefined> {
-  if (restricted(config.auth.grants).length === 0) return undefined;
+  const hasSubagents = config.plugins.some(({ use, options }) => use === 'multi_agent' && options.kinds !== undefined);
+  if (restricted(config.auth.grants).length === 0 && !hasSubagents) return undefined;
   return (await import('./protected-paths.ts')).pathGuard(config);
 }
 

@@ -1,13 +1,8 @@
 /** Subagents that are functions: made, given tasks, awaited, listed, cancelled and ended, with one end for each task. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { SubagentContext } from '../../../src/capabilities/multi_agent/functions.ts';
 import { connect } from '../../../src/connect.ts';
-import { siteOf } from './support.ts';
-
-/** Does nothing until it is stopped. */
-const forever = (_task: unknown, { signal }: SubagentContext) =>
-  new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }));
+import { forever, siteOf } from './support.ts';
 
 test('a subagent does tasks one after another, and its results stay', async (t) => {
   const site = await siteOf(t, {
@@ -49,7 +44,7 @@ test('failures, odd results and cancels are ends of their own', async (t) => {
         run({ instruction }, context) {
           if (instruction === 'throw') throw new Error('no luck');
           if (instruction === 'text') return 'done';
-          if (instruction === 'wait') return forever(undefined, context);
+          if (instruction === 'wait') return forever(context);
           if (instruction === 'loop') {
             const loop: Record<string, unknown> = {};
             loop.loop = loop;

@@ -20,6 +20,10 @@ const echoes = (['reads', 'exec', 'writes'] as const).map((risk) =>
   }),
 );
 
+/** The work of a subagent that does nothing until it is stopped. */
+export const forever = ({ signal }: { readonly signal: AbortSignal }): Promise<never> =>
+  new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }));
+
 export interface Site {
   readonly host: Host;
   agent(agentId?: string, token?: string): ReturnType<typeof open>;

@@ -1,0 +1,225 @@
+/**
+ * When subagents and their tasks end: each task once, however its ends meet; results stay for an agent that was away; one that is
+ * stuck holds up no other; and none outlives the session that made it, or the host.
+ */
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, type TestContext, test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { Task } from '../../../src/capabilities/multi_agent/task.ts';
+import { connect } from '../../../src/connect.ts';
+import { fail } from '../../../src/wire/errors.ts';
+import { forever, siteOf } from './support.ts';
+
+describe('a task', () => {
+  const ends: Record<string, (task: Task) => boolean> = {
+    result: (task) => task.complete({ ok: true }),
+    failure: (task) => task.fail(fail('runtime_error', 'failed')),
+    cancel: (task) => task.fail(fail('cancelled', 'cancelled'), 'CANCELLED'),
+    terminate: (task) => task.fail(fail('cancelled', 'terminated'), 'TERMINATED'),
+    timeout: (task) => task.fail(fail('timeout', 'late')),
+  };
+
+  test('has the first of its ends, in any order, and says so once', async () => {
+    const spec = { name: 't', instruction: 'i', criteria: [], metadata: {}, timeoutMs: 1_000 };
+    const names = Object.keys(ends);
+    // Every order of every two ends, and of all of them from each start.
+    const orders = [
+      ...names.flatMap((one) => names.map((two) => [one, two])),
+      ...names.map((_, at) => [...names.slice(at), ...names.slice(0, at)]),
+    ];
+    for (const order of orders) {
+      const told: string[] = [];
+      const task = new Task('t', spec, ({ state }) => void told.push(state));
+      const accepted = order.map((name) => ends[name]?.(task));
+      assert.deepEqual(accepted, [true, ...order.slice(1).map(() => false)]);
+      assert.equal(told.length, 1);
+      assert.equal((await task.ended).state, told[0]);
+      assert.equal(task.end?.result === null, order[0] !== 'result');
+      assert.equal(task.signal.aborted, order[0] !== 'result');
+    }
+  });
+});
+
+/** Waits for a condition, one turn after another. */
+async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  const end = Date.now() + 60_000;
+  while (!(await holds())) {
+    assert.ok(Date.now() < end, 'the condition never held');
+    await turn();
+  }
+}
+
+test('ends that meet leave one result, announced once, for all who ask', { timeout: 120_000 }, async (t) => {
+  let release: (() => void)[] = [];
+  const site = await siteOf(t, {
+    maxSubagents: 1_000,
+    maxEnded: 1_000,
+    kinds: [
+      {
+        name: 'held',
+        run: (_task, { signal }) =>
+          new Promise((resolve, reject) => {
+            release.push(() => resolve({ ok: true }));
+            signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+          }),
+      },
+    ],
+  });
+  const agent = await site.agent();
+  const announced = new Map<string, string[]>();
+  agent.multi_agent.onEvent(({ event, content }) => {
+    const task = String(content.task_id ?? '');
+    if (['completed', 'failed', 'cancelled', 'terminated'].includes(event) && task !== '') {
+      announced.set(task, [...(announced.get(task) ?? []), event]);
+    }
+  });
+  const seen = new Map<string, string>();
+  for (let round = 0; round < 60; round++) {
+    release = [];
+    const held = await agent.multi_agent.spawn(`r${round}`);
+    const taskId = await held.delegate('hold', { timeoutSeconds: round % 3 === 0 ? 0.002 : 60 });
+    // With a short time limit it may have ended before it was begun.
+    await until(() => release.length === 1 || announced.has(taskId));
+    const waiting = [held.result({ taskId }), held.result({ taskId })];
+    const steps = [() => release[0]?.(), () => held.cancel(), () => held.terminate(), () => turn()];
+    const at = round % steps.length;
+    const racing = [...steps.slice(at), ...steps.slice(0, at)].map(async (step) => step());
+    await Promise.all(racing);
+    const results = await Promise.all([...waiting, held.result({ taskId })]);
+    assert.equal(new Set(results.map(({ status, code }) => `${status} ${code}`)).size, 1);
+    seen.set(taskId, results[0]?.status ?? '');
+  }
+  await until(() => announced.size === seen.size);
+  for (const [task, events] of announced) assert.equal(events.length, 1, `${task}: ${events.join(', ')}`);
+});
+
+test('one that ignores its signal ends, and no other waits for it', { timeout: 60_000 }, async (t) => {
+  const site = await siteOf(t, {
+    kinds: [
+      { name: 'stuck', run: () => new Promise(() => {}) },
+      { name: 'well', run: () => ({ ok: true }) },
+    ],
+  });
+  const agent = await site.agent();
+  const stuck = await agent.multi_agent.spawn('stuck', { kind: 'stuck' });
+  const task = await stuck.delegate('hang');
+  const others = await Promise.all([1, 2, 3].map(() => agent.multi_agent.spawn('well', { kind: 'well' })));
+  const results = await Promise.all(others.map((one) => one.run('work')));
+  assert.deepEqual(
+    results.map(({ status }) => status),
+    ['COMPLETED', 'COMPLETED', 'COMPLETED'],
+  );
+  assert.equal(await stuck.cancel(), true);
+  assert.equal((await stuck.result({ taskId: task })).code, 'multi_agent.cancelled');
+  await until(async () => (await agent.multi_agent.list())[0]?.open === false);
+  assert.equal((await others[0]?.run('again'))?.status, 'COMPLETED');
+});
+
+test('subagents end with the session that made them, and their results stay for the next', async (t) => {
+  const ended: string[] = [];
+  const site = await siteOf(t, {
+    kinds: [
+      {
+        name: 'any',
+        run: ({ instruction }, context) => {
+          context.signal.addEventListener('abort', () => ended.push(instruction), { once: true });
+          return instruction === 'wait' ? forever(context) : { done: instruction };
+        },
+      },
+    ],
+  });
+  const first = await connect(site.host, { capabilities: ['multi_agent'], agentId: 'lead' });
+  const one = await first.multi_agent.spawn('one');
+  await one.run('work');
+  const two = await first.multi_agent.spawn('two');
+  await two.delegate('wait');
+  await first.close();
+  await until(() => ended.length === 1);
+  const second = await site.agent('lead');
+  assert.deepEqual(
+    (await second.multi_agent.list()).map(({ name, open }) => [name, open]),
+    [
+      ['one', false],
+      ['two', false],
+    ],
+  );
+  assert.deepEqual((await second.multi_agent.subagent(one.id).result()).result, { done: 'work' });
+  const lost = await second.multi_agent.subagent(two.id).result();
+  assert.deepEqual([lost.status, lost.code], ['TERMINATED', 'multi_agent.terminated']);
+});
+
+test('what is below a subagent ends with it', async (t) => {
+  const stopped: string[] = [];
+  const site = await siteOf(t, {
+    kinds: [
+      {
+        name: 'outer',
+        async run(_task, context) {
+          await using agent = await connect(context.host, { capabilities: ['multi_agent'] });
+          const inner = await agent.multi_agent.spawn('inner', { kind: 'inner' });
+          await inner.delegate('wait');
+          return forever(context);
+        },
+      },
+      {
+        name: 'inner',
+        run: (_task, context) => {
+          context.signal.addEventListener('abort', () => stopped.push('inner'), { once: true });
+          return forever(context);
+        },
+      },
+    ],
+  });
+  const agent = await site.agent();
+  const events: string[] = [];
+  agent.multi_agent.onEvent(({ event, content }) => events.push(`${event} ${content.depth}`));
+  const outer = await agent.multi_agent.spawn('outer');
+  await outer.delegate('lead');
+  await until(() => events.includes('started 2'));
+  await outer.terminate();
+  assert.deepEqual(stopped, ['inner']);
+  const all = await agent.multi_agent.list({ all: true });
+  assert.deepEqual(
+    all.map(({ status, depth, open }) => [status, depth, open]),
+    [
+      ['TERMINATED', 1, false],
+      ['TERMINATED', 2, false],
+    ],
+  );
+  await until(() => events.includes('terminated 1') && events.includes('terminated 2'));
+});
+
+const folderOf = (t: TestContext): string => {
+  const folder = mkdtempSync(join(tmpdir(), 'subagents-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+};
+
+test('results outlive the host', { timeout: 60_000 }, async (t) => {
+  const folder = folderOf(t);
+  const kinds = [
+    {
+      name: 'any',
+      run: ({ instruction }: { instruction: string }, context: { signal: AbortSignal }) =>
+        instruction === 'wait' ? forever(context) : { done: instruction },
+    },
+  ];
+  const start = () => siteOf(t, { kinds }, undefined, { stateFile: join(folder, 'state.db') });
+  const before = await start();
+  const agent = await before.agent();
+  const one = await agent.multi_agent.spawn('one');
+  await one.run('work');
+  const two = await agent.multi_agent.spawn('two');
+  await two.delegate('wait');
+  await before.host.close(0);
+  const after = await start();
+  const next = await after.agent();
+  assert.deepEqual((await next.multi_agent.subagent(one.id).result()).result, { done: 'work' });
+  const lost = await next.multi_agent.subagent(two.id).result();
+  // Over this link no session is resumed: it ended with the host, and its subagents with it.
+  assert.deepEqual([lost.status, lost.code], ['TERMINATED', 'multi_agent.terminated']);
+  await assert.rejects(next.multi_agent.subagent(one.id).delegate('more'), { code: 'multi_agent.ended' });
+});
