@@ -2,8 +2,8 @@
  * Opens a configuration file: reads it with positions by its schema, collects every problem, and fails once with all of
  * them.
  *
- * Called by `config.ts` for `handfast.yaml`, by `fleet-config.ts` for `fleet.yaml` and the file of a worker, and by
- * `task-batch.ts`.
+ * Called by `config.ts` for `handfast.yaml`, by `fleet-config.ts` for `fleet.yaml` and the file of a worker, by
+ * `task-batch.ts`, and by `capabilities/chains` for chain files.
  */
 import { readFileSync, statSync } from 'node:fs';
 import { dirname, isAbsolute, relative, resolve } from 'node:path';
@@ -13,6 +13,13 @@ import { checkSettingSchema, type SettingSchema } from './setting.ts';
 
 /** A configuration file is read whole; a real one has a few kilobytes. */
 const MAX_FILE_BYTES = 1024 * 1024;
+
+/** How large a file may be that is larger than a configuration. */
+export interface FileLimits {
+  readonly maxBytes?: number;
+  /** Values it may unfold to. */
+  readonly maxValues?: number;
+}
 
 /** A problem or a warning, and its place. Line and column count from 1. */
 export interface ConfigProblem {
@@ -54,12 +61,14 @@ export interface OpenedConfig<T> {
  *
  * Fails with `config_invalid` when nothing of it can be used; problems of single settings fail in `finish`.
  * @param content what the file holds, where it was read already
+ * @param limits where they are not those of a configuration
  */
 export async function openConfig<T>(
   file: string | undefined,
   schema: SettingSchema,
   cwd: string,
   content?: Uint8Array,
+  limits: FileLimits = {},
 ): Promise<OpenedConfig<T>> {
   const absolute = file === undefined ? undefined : resolve(cwd, file);
   const shown = absolute === undefined ? 'defaults' : shownPath(absolute, cwd);
@@ -72,7 +81,7 @@ export async function openConfig<T>(
     ({ line, column }: Position, path: string, message: string) =>
       into.push({ file: shown, line, column, path, message });
   const reading: Reading = { problem: collect(problems), nodes, folder, secret: false };
-  const root = absolute === undefined ? undefined : await readTree(absolute, reading, content);
+  const root = absolute === undefined ? undefined : await readTree(absolute, reading, limits, content);
   const isUnusable = problems.length > 0 && root === undefined;
   const settings = isUnusable ? undefined : readSetting(schema, root, '', reading);
   if (settings === undefined) throw invalid(shown, problems);
@@ -114,18 +123,23 @@ export async function openConfig<T>(
  * Reads and parses the file; undefined when it is empty or unusable, which is then among the problems. Files are read
  * synchronously: nothing else runs yet, and loading the promises of the file system would delay the start.
  */
-async function readTree(file: string, reading: Reading, content?: Uint8Array): Promise<ConfigNode | undefined> {
+async function readTree(
+  file: string,
+  reading: Reading,
+  { maxBytes = MAX_FILE_BYTES, maxValues }: FileLimits,
+  content?: Uint8Array,
+): Promise<ConfigNode | undefined> {
   const start: Position = { line: 1, column: 1 };
   try {
     const size = content?.length ?? statSync(file).size;
-    if (size > MAX_FILE_BYTES) {
-      reading.problem(start, '', `expected at most ${MAX_FILE_BYTES} bytes, got ${size}`);
+    if (size > maxBytes) {
+      reading.problem(start, '', `expected at most ${maxBytes} bytes, got ${size}`);
       return undefined;
     }
     const bytes = content ?? readFileSync(file);
     const source = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
     const { parseTree } = await import('./yaml-tree.ts');
-    return await parseTree(source, reading);
+    return await parseTree(source, reading, maxValues);
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
     const why = code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'something that is not UTF-8' : code;

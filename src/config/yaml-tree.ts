@@ -7,15 +7,20 @@ import type { Alias, Document, Node, Pair, Scalar, YAMLMap, YAMLSeq } from 'yaml
 import { type ConfigEntry, type ConfigMap, type ConfigNode, join, type Position, type Reading } from './reader.ts';
 
 /** Most values one file may unfold to. Aliases of aliases grow exponentially; a real file has some hundred values. */
-const MAX_NODES = 10_000;
+const MAX_VALUES = 10_000;
 /** Most syntax errors reported: one slip in the indentation makes many. */
 const MAX_SYNTAX_PROBLEMS = 8;
 
 /**
  * Reads YAML text. Syntax errors, duplicate keys, unknown tags and unresolvable aliases go to `reading`. The result is
  * undefined when the text is empty, or so broken that its values mean nothing.
+ * @param maxValues that it may unfold to
  */
-export async function parseTree(source: string, reading: Pick<Reading, 'problem'>): Promise<ConfigNode | undefined> {
+export async function parseTree(
+  source: string,
+  reading: Pick<Reading, 'problem'>,
+  maxValues = MAX_VALUES,
+): Promise<ConfigNode | undefined> {
   const { LineCounter, isAlias, isMap, isScalar, isSeq, parseDocument } = await import('yaml');
   const lines = new LineCounter();
   const document: Document = parseDocument(source, {
@@ -37,7 +42,7 @@ export async function parseTree(source: string, reading: Pick<Reading, 'problem'
   // An unknown tag leaves the tree intact; after any other error half of it may be missing.
   if (document.errors.length > 0) return undefined;
 
-  let budget = MAX_NODES;
+  let budget = maxValues;
   const open = new Set<Node>();
 
   const convert = (node: Node | null, path: string, fallback: Position, placedAt?: Position): ConfigNode => {
@@ -46,7 +51,7 @@ export async function parseTree(source: string, reading: Pick<Reading, 'problem'
     if (node === null) return nothing;
     if (--budget < 0) {
       if (budget === -1)
-        reading.problem(at, path, `expected at most ${MAX_NODES} values, got more (aliases count each time)`);
+        reading.problem(at, path, `expected at most ${maxValues} values, got more (aliases count each time)`);
       return nothing;
     }
     if (isAlias(node)) {

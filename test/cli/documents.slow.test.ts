@@ -247,6 +247,12 @@ test('of processes', async () => {
   await prints('proc run', ['--', 'sh', '-c', 'echo hello']);
 });
 
+test('of chain files', async () => {
+  await prints('chain new', ['nightly.yaml']);
+  await prints('chain check', ['nightly.yaml']);
+  await prints('chain dry-run', ['nightly.yaml', '--sample', 'find={"paths": ["a.md"]}']);
+});
+
 test('of toolkits', async () => {
   await prints('toolkits ls');
   await prints('toolkits show', ['filesystem']);

@@ -19,4 +19,5 @@ export const chains = defineCapability({
   },
   client: async (agent) => new (await import('./client.ts')).ChainsClient(agent),
   commandName: 'chain',
+  localCommands: async () => (await import('./local-commands.ts')).localCommands,
 });

@@ -12,6 +12,7 @@ import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
 import { fail, HandfastError } from '../../wire/errors.ts';
 import type { ChainRun as RunView } from './chains.schema.ts';
 import { define, OutputChecks, problemError } from './define.ts';
+import { dryRun } from './definition/dry-run.ts';
 import type { ChainGraph } from './definition/graph.ts';
 import { readChain } from './definition/read.ts';
 import { readJournal } from './engine/journal.ts';
@@ -131,6 +132,7 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
       }),
       handle(messages.chainCheck, async (request, context) => {
         const { graph, problems, definition } = await define(request, context, deps, true);
+        const { initial_input: input = {}, samples } = request;
         const { mode = 'walk', depth = 0 } = graph ?? readChain(definition, { limits: chainLimits }).graph ?? {};
         return {
           ok: problems.length === 0,
@@ -138,6 +140,8 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
           mode,
           nodes_total: definition.nodes.length,
           depth,
+          ...(graph !== undefined &&
+            samples !== undefined && { samples: [...dryRun(graph, { input, samples }).nodes] }),
         };
       }),
       handle(messages.chainPut, async ({ name, if_version: ifVersion, ...chain }, context) => {

@@ -1,9 +1,9 @@
 /** Runs, their nodes and their history as replies show them. Pure. */
 import type { ChainEntry, ChainNode, ChainResp, NodeState, ChainRun as RunView } from './chains.schema.ts';
-import type { ChainGraph, GraphNode } from './definition/graph.ts';
+import { type ChainGraph, finalOutput, type GraphNode } from './definition/graph.ts';
 import type { NodeRun } from './engine/contract.ts';
 import type { Entry } from './engine/journal.ts';
-import { type ChainRun, finalOutput, type RunResult } from './engine/run.ts';
+import type { ChainRun, RunResult } from './engine/run.ts';
 import type { IdleRun } from './runs.ts';
 import type { StoredRun } from './stored.ts';
 

@@ -26,7 +26,20 @@ const compiled = (value: unknown) => {
   if (typeof expression === 'string') assert.fail(expression);
   return expression;
 };
-const conditions = new ConditionCompiler(['read', 'odd-id', 'failed', 'later', 'for']);
+const conditions = new ConditionCompiler([
+  'read',
+  'odd-id',
+  'failed',
+  'later',
+  'for',
+  'prototype',
+  'map',
+  'string',
+  'true',
+  'size',
+  'has',
+  'google',
+]);
 const condition = (text: string) => {
   const found = conditions.compile(text);
   if (typeof found === 'string') assert.fail(`${text}: ${found}`);

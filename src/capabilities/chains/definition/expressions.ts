@@ -81,9 +81,11 @@ export class ConditionCompiler {
 
 /** Words that CEL reads otherwise. */
 const CEL_WORDS = new Set(
-  'as break const continue else false for function if import in let loop package namespace null return true var void while bool bytes double dyn int list map null_type string type uint'.split(
-    ' ',
-  ),
+  [
+    'as break const continue else for function if import let loop package namespace return',
+    'var void while __proto__ prototype bool bytes double dyn int list map null_type string',
+    'type uint true false null in timestamp duration google optional',
+  ].flatMap((words) => words.split(' ')),
 );
 
 function variablesOf(ids: Iterable<string>): Record<string, string> {

@@ -9,7 +9,7 @@ import { asError } from '../../../wire/errors.ts';
 import type { ChainError, ChainNode, ChainUsage } from '../chains.schema.ts';
 import { Context } from '../definition/context.ts';
 import { evaluate, reduced, test } from '../definition/expressions.ts';
-import { type ChainGraph, type GraphNode, gathered } from '../definition/graph.ts';
+import { finalOutput, type GraphNode, gathered } from '../definition/graph.ts';
 import { failure } from '../errors.ts';
 import { errorOf, type NodeRun, type RunDeps, type RunState, type StepRun } from './contract.ts';
 import type { Entry } from './journal.ts';
@@ -363,22 +363,6 @@ export class ChainRun implements StepRun {
       usage: { ...this.usage },
     });
   }
-}
-
-/**
- * Of a walk the output of the node that ended last; of a graph that of its one last node, or those of all by node.
- * @param last the node that ended last
- */
-export function finalOutput(
-  { mode, sinks, nodes }: ChainGraph,
-  outputs: ReadonlyMap<string, unknown>,
-  last: number | undefined,
-): unknown {
-  const idOf = (index: number): string => (nodes[index] as GraphNode).node.node_id;
-  if (mode === 'walk') return last === undefined ? null : (outputs.get(idOf(last)) ?? null);
-  const ids = sinks.map(idOf);
-  if (ids.length === 1) return outputs.get(ids[0] as string) ?? null;
-  return Object.fromEntries(ids.filter((id) => outputs.has(id)).map((id) => [id, outputs.get(id)]));
 }
 
 /** Longest delay of a timer. */
