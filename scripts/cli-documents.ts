@@ -96,6 +96,22 @@ const provider = { enum: ['openai', 'openrouter', 'antigravity', 'anthropic', 'g
 const choice = orNull(document({ provider, model: text, thinking: text, source: text, usable: flag }));
 const repository = { subject: text, repository: text, folder: text, path: text, files: any, added_at: text };
 
+const compared = document({
+  equal: flag,
+  divergences: list(
+    document({
+      kind: { enum: ['changed', 'missing', 'added', 'order'] },
+      type: text,
+      part: { enum: ['request', 'event', 'reply', 'message'] },
+      left: orNull(count),
+      right: orNull(count),
+      path: orNull(text),
+      left_value: orNull(text),
+      right_value: orNull(text),
+    }),
+  ),
+});
+
 /** Words of a command → its document. One for each line where a command prints several. */
 export const documents: Readonly<Record<string, Shape>> = {
   up: document(ready),
@@ -104,23 +120,12 @@ export const documents: Readonly<Record<string, Shape>> = {
     anyOf: [
       document({ ready: { const: true }, address: text, pid: count }),
       document({ matched: count, misses: count, missed: list(text), missing: count }),
+      compared,
     ],
   },
-  diff: document({
-    equal: flag,
-    divergences: list(
-      document({
-        kind: { enum: ['changed', 'missing', 'added', 'order'] },
-        type: text,
-        part: { enum: ['request', 'event', 'reply', 'message'] },
-        left: orNull(count),
-        right: orNull(count),
-        path: orNull(text),
-        left_value: orNull(text),
-        right_value: orNull(text),
-      }),
-    ),
-  }),
+  diff: compared,
+  'record export': document({ file: text, messages: count, complete: flag }),
+  'record import': document({ folder: text, messages: count, complete: flag }),
   'record check': document({
     valid: { const: true },
     complete: flag,

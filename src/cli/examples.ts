@@ -279,7 +279,10 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
     'handfast record --out tools.rec --connect http://127.0.0.1:4700 --listen http://127.0.0.1:4710',
   ],
   'record check': ['handfast record check tools.rec', 'handfast record check tools.rec --json'],
+  'record export': ['handfast record export tools.rec tools.ndjson'],
+  'record import': ['handfast record import tools.ndjson tools.rec'],
   replay: [
+    'handfast replay tools.rec --as client --connect tcp://127.0.0.1:4701',
     'handfast replay tools.rec --listen tcp://127.0.0.1:0',
     'handfast replay tools.rec --listen http://127.0.0.1:4710 --once --speed as-recorded',
   ],

@@ -4,7 +4,7 @@
  * Called by `program.ts`; what a command does is in `commands/`.
  */
 import { ADDRESS_FORMS } from '../agent/addresses.ts';
-import { type Act, type Command, collect, jsonOption, Option } from './options.ts';
+import { type Act, type Command, collect, jsonOption, Option, timeoutOption, tokenFileOption } from './options.ts';
 
 const volatileOption = (): Option =>
   new Option(
@@ -59,28 +59,50 @@ environment variables that are named as secrets, and by the shapes of keys.`,
     .action((path, _flags) =>
       act(async (terminal) => (await import('./commands/record-check.ts')).recordCheck(path, terminal)),
     );
+  record
+    .command('export <recording> <file>')
+    .description('write a recording into one file')
+    .addOption(jsonOption())
+    .action((path, file) =>
+      act(async (terminal) => (await import('./commands/record-files.ts')).recordExport(path, file, terminal)),
+    );
+  record
+    .command('import <file> <folder>')
+    .description('check a file of "record export" and write it into a folder of its own; nothing in it is run')
+    .addOption(jsonOption())
+    .action((file, folder) =>
+      act(async (terminal) => (await import('./commands/record-files.ts')).recordImport(file, folder, terminal)),
+    );
   program
     .command('replay <recording>')
-    .description('serve the recorded host to live clients, without a host, a model or a network')
-    .requiredOption('--listen <address>', 'listen here for clients: http://, tcp:// or unix://')
+    .description('serve the recorded host to live clients, or play the recorded client against a live host')
+    .addOption(new Option('--as <side>', 'which side is replayed').choices(['host', 'client']).default('host'))
+    .option('--listen <address>', 'as host: listen here for clients: http://, tcp:// or unix://')
+    .addOption(new Option('--connect <address>', `as client: the live host: ${ADDRESS_FORMS}`))
+    .addOption(tokenFileOption())
+    .option('--secrets <file>', 'as client: JSON file with the text to send for each placeholder of a secret')
+    .addOption(timeoutOption())
     .addOption(
-      new Option('--speed <speed>', 'with the pauses of the recording, or without')
+      new Option('--speed <speed>', 'as host: with the pauses of the recording, or without')
         .choices(['fast', 'as-recorded'])
         .default('fast'),
     )
     .addOption(
-      new Option('--order <order>', 'requests are found by content, or only in the recorded order')
+      new Option('--order <order>', 'as host: find requests by content, or only in the recorded order')
         .choices(['content', 'strict'])
         .default('content'),
     )
     .addOption(volatileOption())
-    .option('--once', 'end when every recorded connection was played')
-    .addOption(jsonOption('print one line when ready: {"ready":true,"address":…,"pid":…}, and one at the end'))
+    .option('--once', 'as host: end when every recorded connection was played')
+    .option('--all', 'as client: show all differences, not only the first')
+    .addOption(jsonOption('as host one line when ready, {"ready":true,"address":…,"pid":…}, and one at the end'))
     .addHelpText(
       'after',
       `
-A message that was not recorded is refused with the nearest recorded one and where the two differ; nothing is ever
-passed on. No token is asked for. Ends at Ctrl-C, with exit code 1 if there was such a message.`,
+As host it needs no host, model, network or token. A message that was not recorded is refused with the nearest recorded
+one and where the two differ; nothing is ever passed on. Ends at Ctrl-C, with exit code 1 if there was such a message.
+As client it sends the recorded messages with the ids of the live host, and compares what that sends: exit code 1 when
+it differs. --timeout bounds the wait for each message of the host (default 30).`,
     )
     .action((path, flags) =>
       act(async (terminal) => (await import('./commands/replay.ts')).replay(path, flags, terminal)),

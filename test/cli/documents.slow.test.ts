@@ -302,6 +302,8 @@ test('of recordings', async () => {
   assert.equal(code, 0, stderr);
   await prints('record check', ['recorded']);
   await prints('diff', ['recorded', 'recorded']);
+  await prints('record export', ['recorded', 'recorded.ndjson']);
+  await prints('record import', ['recorded.ndjson', 'imported']);
 });
 
 test('of models and keys', async (t) => {

@@ -146,3 +146,22 @@ test('two recordings are compared, and the exit code says whether they differ', 
   const paths = JSON.parse(all.stdout).divergences.map(({ path }: { path: string }) => path);
   assert.deepEqual(paths, ['/data/data/content', '/data/data/sha256']);
 });
+
+test('the recorded client is played against a live host, from one exported file', async () => {
+  user.write('played.txt', 'same\n');
+  const words = ['record', '--out', 'played', '--', ...user.line(['stdio'])];
+  const call = ['tools', 'call', 'read_file', 'path=played.txt', '--connect', `stdio:${quoted(user.line(words))}`];
+  assert.equal((await user.run(call)).code, 0);
+  await user.json(['record', 'export', 'played', 'played.ndjson']);
+  await user.json(['record', 'import', 'played.ndjson', 'imported']);
+  const again = await user.failure(['record', 'import', 'played.ndjson', 'imported']);
+  assert.equal(again.code, 'usage');
+  const { ready } = await user.up([]);
+  const play = ['replay', 'played.ndjson', '--as', 'client', '--connect', ready.url];
+  assert.deepEqual(await user.json(play), { equal: true, divergences: [] });
+  user.write('played.txt', 'diff\n');
+  const { code, stdout } = await user.run(['replay', 'imported', '--as', 'client', '--connect', ready.url]);
+  assert.equal(code, 1);
+  assert.match(stdout, /reply of tool\/call\/req differs at \/data\/data\/content/);
+  assert.equal((await user.failure(['replay', 'imported', '--as', 'client'])).code, 'usage');
+});

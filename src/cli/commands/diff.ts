@@ -25,9 +25,19 @@ export async function diff(
 ): Promise<number> {
   const [mine, theirs] = [readAny(left), readAny(right)];
   const found = diffRecordings(mine, theirs, { volatile, most: all ? Number.POSITIVE_INFINITY : 1 });
+  return printDivergences(found, mine, theirs, terminal);
+}
+
+/** Prints what was found, also by a replay of the client; gives the exit code. */
+export function printDivergences(
+  found: readonly Divergence[],
+  left: Recording,
+  right: Recording,
+  terminal: Terminal,
+): number {
   if (terminal.json) terminal.document({ equal: found.length === 0, divergences: found });
   else if (found.length === 0) terminal.line('no difference that matters');
-  else for (const each of found) printDivergence(each, mine, theirs, terminal);
+  else for (const each of found) printDivergence(each, left, right, terminal);
   return found.length === 0 ? 0 : 1;
 }
 
@@ -37,8 +47,8 @@ function readAny(path: string): Recording {
   return (isFile ? readJournalFile(path) : undefined) ?? readBundle(path);
 }
 
-/** Lines of a divergence, as `handfast replay` prints those of a live host too. */
-export function printDivergence(found: Divergence, left: Recording, right: Recording, terminal: Terminal): void {
+/** A divergence, and the messages before it. */
+function printDivergence(found: Divergence, left: Recording, right: Recording, terminal: Terminal): void {
   const { kind, part, type, path, left_value: before, right_value: after } = found;
   const where = `#${found.left ?? '-'} / #${found.right ?? '-'}`;
   const what = {

@@ -1,28 +1,63 @@
-/** `handfast replay`: serves the host of a recording to live clients until a signal. */
+/** `handfast replay`: serves the host of a recording to live clients, or plays its client against a live host. */
+import { addressOf } from '../../agent/addresses.ts';
+import { webSocketAddress } from '../../base/web-address.ts';
 import { checkBind } from '../../config/listen-address.ts';
+import type { Recording } from '../../recording/format.ts';
 import { readBundle } from '../../recording/read-bundle.ts';
+import { replayClient } from '../../recording/replay-client.ts';
 import { ReplayHost, type ReplayOptions } from '../../recording/replay-host.ts';
 import { listenLinks } from '../../server/listen-links.ts';
+import { MESSAGE_BYTES_CEILING } from '../../transport/link.ts';
+import { fail } from '../../wire/errors.ts';
+import { findHost } from '../connect/find-host.ts';
+import { interruptible } from '../interrupt.ts';
 import { leaveSoon } from '../leave.ts';
 import type { Terminal } from '../output/terminal.ts';
+import { readText } from '../read-text.ts';
+import { jsonObject } from '../tool-arguments.ts';
 import { untilSignal } from '../until-signal.ts';
+import { printDivergences } from './diff.ts';
+
+/** Time for reaching the host. */
+const CONNECT_TIMEOUT_MS = 10_000;
 
 export interface ReplayFlags extends Pick<ReplayOptions, 'speed' | 'order' | 'volatile'> {
-  readonly listen: string;
+  readonly as: 'host' | 'client';
+  readonly listen?: string;
   readonly once?: boolean;
+  readonly connect?: string;
+  readonly tokenFile?: string;
+  readonly secrets?: string;
+  /** Seconds. */
+  readonly timeout?: number;
+  readonly all?: boolean;
 }
 
-/** Resolves with exit code 1 when a client sent what was not recorded. Fails with `recording.invalid`, `not_found`. */
-export async function replay(
-  path: string,
-  { listen, once, ...options }: ReplayFlags,
+/**
+ * Resolves with exit code 1 when a client sent what was not recorded, or a live host replied otherwise. Fails with `usage`,
+ * `recording.invalid`, `not_found`, and as connecting does.
+ */
+export async function replay(path: string, flags: ReplayFlags, terminal: Terminal): Promise<number> {
+  const { as, listen, connect } = flags;
+  if (as === 'host' && (listen === undefined || connect !== undefined))
+    throw fail('usage', 'as host, pass --listen ADDRESS');
+  if (as === 'client' && (connect === undefined || listen !== undefined))
+    throw fail('usage', 'as client, pass --connect ADDRESS');
+  const recording = readBundle(path);
+  if (!recording.manifest.complete) {
+    terminal.note('the recording is not complete: what its recorder did not write is missing');
+  }
+  return as === 'host' ? asHost(recording, listen as string, flags, terminal) : asClient(recording, flags, terminal);
+}
+
+async function asHost(
+  recording: Recording,
+  listen: string,
+  { once, speed, order, volatile }: ReplayFlags,
   terminal: Terminal,
 ): Promise<number> {
   const address = checkBind(listen, { hasToken: false, insecure: false });
-  const recording = readBundle(path);
-  if (!recording.manifest.complete)
-    terminal.note('the recording is not complete: what its recorder did not write is missing');
-  const host = new ReplayHost(recording, { ...options, log: (line) => terminal.note(line) });
+  const host = new ReplayHost(recording, { speed, order, volatile, log: (line) => terminal.note(line) });
   const listener = await listenLinks(address, (link) => host.accept(link), { ...host.limits, rpc: true });
   if (terminal.json) terminal.document({ ready: true, address: listener.address, pid: process.pid });
   else terminal.line(`replaying ${host.plans.length} connections at ${listener.address}; Ctrl-C ends it`);
@@ -32,9 +67,35 @@ export async function replay(
   await listener.close();
   leaveSoon();
   if (terminal.json) terminal.document(report);
-  else
-    terminal.line(
-      `found ${report.matched} messages; ${report.misses} were not recorded, ${report.missing} recorded ones did not come`,
-    );
+  else {
+    const { matched, misses, missing } = report;
+    terminal.line(`found ${matched} messages; ${misses} were not recorded, ${missing} recorded ones did not come`);
+  }
   return report.misses === 0 ? 0 : 1;
+}
+
+async function asClient(
+  recording: Recording,
+  { connect, tokenFile, secrets, timeout, volatile, all }: ReplayFlags,
+  terminal: Terminal,
+): Promise<number> {
+  const { address, token } = await findHost({ connect, tokenFile });
+  const isRpc = recording.manifest.protocol === 'session-rpc';
+  const route = addressOf(isRpc ? (webSocketAddress(address, '/rpc') ?? address) : address, {
+    timeoutMs: CONNECT_TIMEOUT_MS,
+    maxMessageBytes: MESSAGE_BYTES_CEILING,
+    onStderr: (line) => terminal.note(line),
+  });
+  const given = secrets === undefined ? {} : await jsonObject(`@${secrets}`, readText);
+  const { live, divergences } = await interruptible((signal) =>
+    replayClient(recording, {
+      dial: () => route.dial(signal),
+      token,
+      secrets: given as Record<string, string>,
+      volatile,
+      most: all ? Number.POSITIVE_INFINITY : 1,
+      ...(timeout && { timeoutMs: timeout * 1000 }),
+    }),
+  );
+  return printDivergences(divergences, recording, live, terminal);
 }
