@@ -8,21 +8,10 @@ import { orAborted } from '../base/race.ts';
 import type { Clock } from '../base/timer-queue.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
 import { checkedFetch } from './checked-fetch.ts';
+import { tokensOfClient } from './client-credentials.ts';
+import { clientOf, type OAuthSettings } from './oauth-settings.ts';
 import { loadMcpClient } from './sdk.ts';
-import type { SignInFile, StoredSignIn } from './sign-in-file.ts';
-
-/** Our client at the authorization server, where it was registered by hand. */
-export interface OAuthSettings {
-  readonly clientId?: string | undefined;
-  readonly clientSecret?: string | undefined;
-  /** Address of the document that describes our client, for authorization servers that read one. */
-  readonly clientMetadataUrl?: string | undefined;
-  /** The only authorization server that may be used. */
-  readonly issuer?: string | undefined;
-  readonly scope?: string | undefined;
-  /** Port of the address a browser comes back to, where it is registered. */
-  readonly callbackPort?: number | undefined;
-}
+import { granted, type SignInFile, type StoredSignIn } from './sign-in-file.ts';
 
 export interface McpAuthorizationOptions {
   /** Name of the server. */
@@ -81,7 +70,8 @@ export class McpAuthorization {
   async token(signal: AbortSignal): Promise<string | undefined> {
     const { tokens, expiresAt } = await this.#current();
     if (tokens === undefined) return undefined;
-    if (expiresAt !== undefined && expiresAt - EARLY_S <= this.#now() / 1_000 && tokens.refresh_token !== undefined) {
+    const canRenew = tokens.refresh_token !== undefined || this.#isAlone;
+    if (expiresAt !== undefined && expiresAt - EARLY_S <= this.#now() / 1_000 && canRenew) {
       await this.#renewOnce(tokens.access_token, signal);
     }
     return this.#stored?.tokens?.access_token;
@@ -95,8 +85,13 @@ export class McpAuthorization {
     this.#readAt = Number.NEGATIVE_INFINITY;
     const { tokens } = await this.#current();
     if (tokens !== undefined && tokens.access_token !== token) return;
-    if (tokens?.refresh_token === undefined) throw await this.needed(challenge);
-    await this.#renewOnce(tokens.access_token, signal, challenge);
+    if (tokens?.refresh_token === undefined && !this.#isAlone) throw await this.needed(challenge);
+    await this.#renewOnce(tokens?.access_token, signal, challenge);
+  }
+
+  /** No person signs in. */
+  get #isAlone(): boolean {
+    return this.settings.clientCredentials === true;
   }
 
   /** The error that says that a person has to sign in; what the server asked for is stored for that. Never rejects. */
@@ -131,17 +126,34 @@ export class McpAuthorization {
   }
 
   /** One renewal in this process; the lock of the file sees to the others. */
-  async #renewOnce(token: string, signal: AbortSignal, challenge: Challenge = {}): Promise<void> {
+  async #renewOnce(token: string | undefined, signal: AbortSignal, challenge: Challenge = {}): Promise<void> {
     // It is not the caller's alone, so its end does not end it.
-    this.#renewing ??= this.#renew(token, AbortSignal.timeout(RENEW_MS)).finally(() => {
+    const bound = AbortSignal.timeout(RENEW_MS);
+    this.#renewing ??= (
+      this.#isAlone ? this.#ask(token, challenge, bound) : this.#renew(token as string, bound)
+    ).finally(() => {
       this.#renewing = undefined;
     });
     try {
       await orAborted(this.#renewing, signal);
     } catch (error) {
-      if ((error as HandfastError).code === 'unauthorized') throw await this.needed(challenge);
+      if ((error as HandfastError).code === 'unauthorized') {
+        const needed = await this.needed(challenge);
+        throw this.#isAlone ? error : needed;
+      }
       throw error;
     }
+  }
+
+  /** Gets a token by the credentials of the client. */
+  async #ask(token: string | undefined, challenge: Challenge, signal: AbortSignal): Promise<void> {
+    const sdk = await loadMcpClient();
+    this.#stored = await this.file.change(signal, async (stored) => {
+      // Another process has got one meanwhile.
+      if (stored.tokens !== undefined && stored.tokens.access_token !== token) return stored;
+      return { ...(await tokensOfClient(sdk, this, stored, challenge, checkedFetch(this.url, signal), this.#now())) };
+    });
+    this.#readAt = this.#monotonic();
   }
 
   async #renew(token: string, signal: AbortSignal): Promise<void> {
@@ -190,21 +202,7 @@ export class McpAuthorization {
   }
 
   #needsSignIn(what = ''): HandfastError {
+    if (this.#isAlone) return fail('unauthorized', `it refuses the credentials of the configuration${what}`);
     return fail('unauthorized', `it asks for a sign-in${what}: handfast mcp login ${this.name}`);
   }
-}
-
-/** The part of what is stored that a reply with tokens gives. */
-export function granted(
-  tokens: { readonly access_token: string; readonly expires_in?: number | undefined },
-  now: number,
-): Pick<StoredSignIn, 'tokens' | 'expiresAt'> {
-  const { expires_in: seconds } = tokens;
-  return { tokens, ...(seconds !== undefined && { expiresAt: Math.floor(now / 1_000) + seconds }) };
-}
-
-/** The registration, with the secret of the configuration, which is not stored. */
-export function clientOf(client: Readonly<Record<string, unknown>>, { clientId, clientSecret }: OAuthSettings): object {
-  if (clientId === undefined) return client;
-  return { ...client, client_id: clientId, ...(clientSecret !== undefined && { client_secret: clientSecret }) };
 }

@@ -101,3 +101,12 @@ export class SignInFile {
     }
   }
 }
+
+/** The part of what is stored that a reply with tokens gives. */
+export function granted(
+  tokens: { readonly access_token: string; readonly expires_in?: number | undefined },
+  now: number,
+): Pick<StoredSignIn, 'tokens' | 'expiresAt'> {
+  const { expires_in: seconds } = tokens;
+  return { tokens, ...(seconds !== undefined && { expiresAt: Math.floor(now / 1_000) + seconds }) };
+}

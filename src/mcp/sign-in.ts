@@ -9,11 +9,13 @@
 import { type Arrival, openCallback } from '../base/http/sign-in-callback.ts';
 import { orAborted } from '../base/race.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
-import { clientOf, granted, McpAuthorization } from './authorization.ts';
+import { McpAuthorization } from './authorization.ts';
 import { type CheckedFetch, checkedFetch, checkedPage } from './checked-fetch.ts';
 import { connectMcp } from './connection.ts';
+import { type Discovery, discovered, issuerOf } from './discovery.ts';
+import { clientOf } from './oauth-settings.ts';
 import { loadMcpClient, type McpSdk } from './sdk.ts';
-import type { StoredSignIn } from './sign-in-file.ts';
+import { granted, type StoredSignIn } from './sign-in-file.ts';
 
 export interface SignInOptions {
   readonly signal: AbortSignal;
@@ -26,11 +28,6 @@ export interface SignInOptions {
 }
 
 type Provider = NonNullable<Parameters<McpSdk['auth']>[0]>;
-type Discovery = Awaited<ReturnType<McpSdk['discoverOAuthServerInfo']>> & { resourceMetadataUrl?: string };
-
-const issuerOf = ({ authorizationServerMetadata, authorizationServerUrl }: Discovery): string =>
-  authorizationServerMetadata?.issuer ?? authorizationServerUrl;
-
 const CALLBACK_PATH = '/callback';
 /** How long finding out what the server asks for may take. */
 const PROBE_MS = 30_000;
@@ -42,7 +39,10 @@ const PERSON_MS = 15 * 60_000;
  */
 export async function signIn(authorization: McpAuthorization, options: SignInOptions): Promise<void> {
   const { signal, now = Date.now } = options;
-  const { url, file } = authorization;
+  const { url, file, name, settings } = authorization;
+  if (settings.clientCredentials === true) {
+    throw fail('login_failed', `${name} needs no person: it has the credentials of the configuration`);
+  }
   const sdk = await loadMcpClient();
   try {
     const before = await asked(authorization, signal);
@@ -91,36 +91,6 @@ async function asked({ name, url, file, settings }: McpAuthorization, signal: Ab
     if (asError(thrown).code !== 'unauthorized') throw thrown;
   });
   return file.read();
-}
-
-async function discovered(
-  sdk: McpSdk,
-  { url, settings }: McpAuthorization,
-  { issuer: before, challenge = {} }: StoredSignIn,
-  fetchFn: CheckedFetch,
-): Promise<Discovery> {
-  const { resourceMetadataUrl } = challenge;
-  let refusal: unknown;
-  const discovering = sdk.discoverOAuthServerInfo(url, {
-    ...(resourceMetadataUrl !== undefined && { resourceMetadataUrl: new URL(resourceMetadataUrl) }),
-    fetchFn: ((address: string | URL, init: object) =>
-      fetchFn(address, init).catch((thrown: unknown) => {
-        refusal ??= thrown;
-        throw thrown;
-      })) as never,
-  });
-  const found = await discovering.catch((thrown: unknown) => {
-    throw refusal ?? thrown;
-  });
-  // The official client does without metadata that it could not get.
-  if (refusal !== undefined) throw refusal;
-  const issuer = issuerOf(found);
-  const expected = settings.issuer ?? (settings.clientSecret === undefined ? undefined : before);
-  if (expected !== undefined && expected !== issuer) {
-    const advice = settings.issuer === undefined ? '; handfast mcp logout forgets the other one' : '';
-    throw fail('login_failed', `the server names the authorization server ${issuer}, not ${expected}${advice}`);
-  }
-  return { ...found, ...(resourceMetadataUrl !== undefined && { resourceMetadataUrl }) };
 }
 
 type Result = Pick<StoredSignIn, 'client' | 'redirectUri'> & { readonly tokens: NonNullable<StoredSignIn['tokens']> };

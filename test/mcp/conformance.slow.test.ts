@@ -53,6 +53,32 @@ for (const revision of REVISIONS) {
   });
 }
 
+/** Scenarios that no revision requires, and that pass. */
+const FURTHER = [
+  'auth/client-credentials-basic',
+  'auth/client-credentials-jwt',
+  'auth/2025-03-26-oauth-metadata-backcompat',
+  'auth/2025-03-26-oauth-endpoint-fallback',
+  'json-schema-2020-12-preservation',
+];
+
+for (const scenario of FURTHER) {
+  test(`the conformance suite finds no fault in the client (${scenario}, not required)`, async (t) => {
+    const out = mkdtempSync(join(tmpdir(), 'handfast-conformance-'));
+    t.after(() => rmSync(out, { recursive: true, force: true }));
+    const words = ['client', '--command', CLIENT, '--scenario', scenario, '--timeout', '120000', '-o', out];
+    const printed = await new Promise<string>((resolve) => {
+      execFile(
+        process.execPath,
+        [join(SUITE, 'dist/index.js'), ...words],
+        { cwd: root, timeout: 600_000 },
+        (_, one, two) => resolve(`${one}\n${two}`),
+      );
+    });
+    assert.match(printed, /Passed: (\d+)\/\1, 0 failed, 0 warnings/, printed.slice(-2_000));
+  });
+}
+
 test('the report names the scenarios that are required, and those that are not scored', () => {
   const report = readFileSync(join(root, 'docs/reports/mcp-client-conformance.md'), 'utf8');
   const [, passed = '', others = ''] = /^## Passed\n([\s\S]*?)^## Not scored\n([\s\S]*)$/m.exec(report) ?? [];

@@ -9,8 +9,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { McpAuthorization, type OAuthSettings } from '../../src/mcp/authorization.ts';
+import { McpAuthorization } from '../../src/mcp/authorization.ts';
 import { checkedFetch } from '../../src/mcp/checked-fetch.ts';
+import type { OAuthSettings } from '../../src/mcp/oauth-settings.ts';
 import { McpServer } from '../../src/mcp/server.ts';
 import { signIn, signOut } from '../../src/mcp/sign-in.ts';
 import { SignInFile, type StoredSignIn } from '../../src/mcp/sign-in-file.ts';
@@ -291,6 +292,35 @@ test('a client that was registered by hand: its secret is sent to its own author
   assert.equal(JSON.stringify(evil.seen).includes('hush'), false);
   const bound = await guarded(t, service, { clientId: 'x', issuer: service.issuer });
   assert.match((await failureOf(bound.login())).message, /names the authorization server/);
+});
+
+test('a client signs in by itself with its secret, also when its token is refused; another authorization server does not get it', async (t) => {
+  const service = await signInService(t);
+  const settings = { clientId: 'program', clientSecret: 'hush', clientCredentials: true, issuer: service.issuer };
+  service.clients.set('program', { client_secret: 'hush', redirect_uris: [] });
+  const host = await guarded(t, service, settings);
+  assert.equal(await call(host.server), 'signed in for basic');
+  service.expire('all');
+  assert.equal(await call(host.server), 'signed in for basic');
+  assert.equal(JSON.stringify(await host.stored()).includes('hush'), false, 'the secret is not stored');
+  const grants = service.seen.filter(({ path }) => path === '/token').map(({ body }) => new URLSearchParams(body));
+  assert.deepEqual(
+    grants.map((form) => form.get('grant_type')),
+    ['client_credentials', 'client_credentials'],
+  );
+  assert.match((await failureOf(host.login())).message, /needs no person/);
+
+  const evil = await signInService(t);
+  service.options.resourceMetadata = { authorization_servers: [evil.issuer] };
+  service.expire('all');
+  assert.match((await failureOf(call(host.server))).message, /names the authorization server/);
+  assert.equal(JSON.stringify(evil.seen).includes('hush'), false);
+
+  const other = await signInService(t);
+  const refused = await guarded(t, other, { ...settings, issuer: other.issuer });
+  const failure = await failureOf(call(refused.server));
+  assert.equal(failure.code, 'unauthorized');
+  assert.match(failure.message, /refuses the client: invalid_client/);
 });
 
 test('a server that moves to another authorization server: a new registration, nothing of the old one', async (t) => {

@@ -5,8 +5,9 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { McpAuthorization, type OAuthSettings } from '../../src/mcp/authorization.ts';
+import { McpAuthorization } from '../../src/mcp/authorization.ts';
 import { memoryEra } from '../../src/mcp/era.ts';
+import type { OAuthSettings } from '../../src/mcp/oauth-settings.ts';
 import { McpServer } from '../../src/mcp/server.ts';
 import { signIn } from '../../src/mcp/sign-in.ts';
 import { SignInFile } from '../../src/mcp/sign-in-file.ts';
@@ -22,6 +23,11 @@ const context = JSON.parse(MCP_CONFORMANCE_CONTEXT);
 const settings: OAuthSettings = {
   clientId: context.client_id,
   clientSecret: context.client_secret,
+  ...(scenario.startsWith('auth/client-credentials') && {
+    clientCredentials: true,
+    privateKey: context.private_key_pem,
+    signingAlgorithm: context.signing_algorithm,
+  }),
   ...(context.client_id === undefined && {
     clientMetadataUrl: 'https://conformance-test.local/client-metadata.json',
   }),

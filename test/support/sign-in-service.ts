@@ -117,6 +117,7 @@ export async function signInService(t: TestContext, options: ServiceOptions = {}
           return reply(response, 401, { error: 'invalid_client' });
         }
         if (form.get('resource') !== mcpUrl) return refuse('invalid_target');
+        if (grant === 'client_credentials') return reply(response, 200, tokens(form.get('scope') ?? ''));
         if (grant === 'refresh_token') {
           const token = form.get('refresh_token') ?? '';
           const scope = refreshTokens.get(token);

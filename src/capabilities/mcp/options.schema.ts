@@ -54,6 +54,16 @@ const server = group(
         issuer: optional(
           text('The only authorization server that may be used.', 'an address', 'https://login.example'),
         ),
+        client_credentials: flag(
+          'No person signs in: the client does, with its secret or its private key. Needs client_id and issuer.',
+          false,
+        ),
+        private_key_env: optional(
+          variable('The variable with the private key of the client, as PEM (PKCS #8).', 'TRACKER_PRIVATE_KEY'),
+        ),
+        signing_algorithm: optional(
+          choice('The algorithm of that key. Default ES256.', ['ES256', 'ES384', 'RS256', 'PS256', 'EdDSA']),
+        ),
         scope: optional(text('Scopes that are asked for, beside those the server names.', 'scopes', 'read write')),
         callback_port: optional(
           integer(

@@ -8,9 +8,10 @@ import { digestOfJson } from '../../base/canonical-json.ts';
 import { childEnvironment } from '../../base/child-environment.ts';
 import { handfastHome } from '../../base/handfast-home.ts';
 import { outsideWorkspace } from '../../base/workspace/file-error.ts';
-import { McpAuthorization, type OAuthSettings } from '../../mcp/authorization.ts';
+import { McpAuthorization } from '../../mcp/authorization.ts';
 import type { McpAddress, McpLogLevel } from '../../mcp/definition.ts';
 import { memoryEra } from '../../mcp/era.ts';
+import type { OAuthSettings } from '../../mcp/oauth-settings.ts';
 import { SignInFile } from '../../mcp/sign-in-file.ts';
 import { memoryPins } from '../../mcp/tool-pins.ts';
 import { named } from '../../session/rights.ts';
@@ -49,6 +50,7 @@ export interface ServerSettings {
 /** How to sign in to a server. */
 export interface OAuthOptions extends Omit<OAuthSettings, 'clientSecret'> {
   readonly clientSecretEnv?: string | undefined;
+  readonly privateKeyEnv?: string | undefined;
 }
 
 type Variables = Readonly<Record<string, string | undefined>>;
@@ -106,15 +108,26 @@ export function configuredServer(
  * add have none: they must not get what this user signed in for. Fails with `config_invalid` where its variable is not set.
  */
 export function authorizationOf(settings: ServerSettings, env: Variables): McpAuthorization | undefined {
-  const { name, url, oauth: { clientSecretEnv, ...oauth } = {}, disabled = false } = settings;
+  const { name, url, oauth: { clientSecretEnv, privateKeyEnv, ...oauth } = {}, disabled = false } = settings;
   const headers = [...pairs(settings.headers), ...pairs(settings.headersEnv)];
   if (url === undefined || headers.some(([header]) => header.toLowerCase() === 'authorization')) return undefined;
-  const clientSecret = clientSecretEnv === undefined ? undefined : env[clientSecretEnv];
-  if (clientSecretEnv !== undefined && clientSecret === undefined && !disabled) {
-    throw fail('config_invalid', `the MCP server ${name} needs the variable ${clientSecretEnv}, which is not set`);
+  const secretOf = (variable: string | undefined): string | undefined => {
+    const value = variable === undefined ? undefined : env[variable];
+    if (variable === undefined || value !== undefined || disabled) return value;
+    throw fail('config_invalid', `the MCP server ${name} needs the variable ${variable}, which is not set`);
+  };
+  const [clientSecret, privateKey] = [secretOf(clientSecretEnv), secretOf(privateKeyEnv)];
+  const { clientCredentials = false, clientId, issuer } = oauth;
+  // A person who signs in sees where; here the configuration says it.
+  if (
+    clientCredentials &&
+    (clientId === undefined || issuer === undefined || (clientSecretEnv ?? privateKeyEnv) === undefined)
+  ) {
+    const needed = 'client_id, issuer, and client_secret_env or private_key_env';
+    throw fail('config_invalid', `the MCP server ${name} has oauth.client_credentials, which needs ${needed}`);
   }
   const file = new SignInFile(join(handfastHome(env), 'mcp'), name, new URL(url).href);
-  return new McpAuthorization({ name, url, file, settings: { ...oauth, clientSecret } });
+  return new McpAuthorization({ name, url, file, settings: { ...oauth, clientSecret, privateKey } });
 }
 
 const ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$/;

@@ -1,0 +1,67 @@
+/**
+ * Tokens for an MCP server without a person: the client proves itself to the authorization server, with its secret or with a token signed by
+ * its private key (extension `io.modelcontextprotocol/oauth-client-credentials`).
+ *
+ * Used by `authorization.ts`, under the lock of the stored sign-in. @see docs/mcp.md#sign-in
+ */
+import { fail, HandfastError } from '../wire/errors.ts';
+import type { CheckedFetch } from './checked-fetch.ts';
+import { discovered, issuerOf } from './discovery.ts';
+import type { OAuthSettings } from './oauth-settings.ts';
+import type { McpSdk } from './sdk.ts';
+import { granted, type StoredSignIn } from './sign-in-file.ts';
+
+/** What the server asked for when it refused a request. */
+interface Refused {
+  readonly scope?: string | undefined;
+  readonly resourceMetadataUrl?: URL | undefined;
+}
+
+/**
+ * What is stored with a new token. Rejects with `unauthorized` where the authorization server refuses the client, with `login_failed` for
+ * addresses that are not allowed, and with `unreachable` where there is no answer.
+ * @param now epoch milliseconds
+ */
+export async function tokensOfClient(
+  sdk: McpSdk,
+  { url, settings }: { readonly url: string; readonly settings: OAuthSettings },
+  stored: StoredSignIn,
+  { scope, resourceMetadataUrl }: Refused,
+  fetch: CheckedFetch,
+  now: number,
+): Promise<StoredSignIn> {
+  const { clientId = '', clientSecret, privateKey, signingAlgorithm: alg = 'ES256' } = settings;
+  const address = resourceMetadataUrl?.href ?? stored.challenge?.resourceMetadataUrl;
+  const challenge = { ...(scope && { scope }), ...(address && { resourceMetadataUrl: address }) };
+  try {
+    const discovery = await discovered(sdk, { url, settings }, { ...stored, challenge }, fetch);
+    const { authorizationServerUrl, authorizationServerMetadata: metadata, resourceMetadata } = discovery;
+    const scopes = sdk.computeScopeUnion(settings.scope, scope);
+    const provider = {
+      redirectUrl: undefined,
+      clientMetadata: { redirect_uris: [], grant_types: ['client_credentials'] },
+      clientInformation: () => ({ client_id: clientId, ...(clientSecret && { client_secret: clientSecret }) }),
+      prepareTokenRequest: (wanted?: string) =>
+        new URLSearchParams({ grant_type: 'client_credentials', ...(wanted && { scope: wanted }) }),
+      ...(privateKey && {
+        addClientAuthentication: sdk.createPrivateKeyJwtAuth({ issuer: clientId, subject: clientId, privateKey, alg }),
+      }),
+    };
+    const tokens = await sdk.fetchToken(provider as never, authorizationServerUrl, {
+      ...(metadata && { metadata }),
+      ...(resourceMetadata && { resource: new URL(resourceMetadata.resource) }),
+      ...(scopes && { scope: scopes }),
+      fetchFn: fetch as never,
+    });
+    return { server: url, issuer: issuerOf(discovery), ...granted({ ...tokens }, now), challenge };
+  } catch (thrown) {
+    if (thrown instanceof HandfastError) throw thrown;
+    const { code, message } = thrown as { readonly code?: unknown; readonly message: string };
+    const why = message.replace(/\s+/g, ' ').slice(0, 300);
+    // The authorization server said so.
+    if (typeof code === 'string' && /^[a-z_]+$/.test(code)) {
+      throw fail('unauthorized', `the authorization server refuses the client: ${code}: ${why}`, {}, thrown);
+    }
+    throw fail('unreachable', `no token can be had now: ${why}`, {}, thrown);
+  }
+}

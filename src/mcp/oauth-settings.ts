@@ -1,0 +1,26 @@
+/** Our client at an authorization server, as the configuration has it. */
+
+/** Our client at the authorization server, where it was registered by hand. */
+export interface OAuthSettings {
+  readonly clientId?: string | undefined;
+  readonly clientSecret?: string | undefined;
+  /** Address of the document that describes our client, for authorization servers that read one. */
+  readonly clientMetadataUrl?: string | undefined;
+  /** The only authorization server that may be used. */
+  readonly issuer?: string | undefined;
+  readonly scope?: string | undefined;
+  /** No person signs in: the client does by itself, with its secret or with a private key. */
+  readonly clientCredentials?: boolean | undefined;
+  /** The key in PKCS #8, as PEM. */
+  readonly privateKey?: string | undefined;
+  /** Its algorithm. Default ES256. */
+  readonly signingAlgorithm?: string | undefined;
+  /** Port of the address a browser comes back to, where it is registered. */
+  readonly callbackPort?: number | undefined;
+}
+
+/** The registration, with the secret of the configuration, which is not stored. */
+export function clientOf(client: Readonly<Record<string, unknown>>, { clientId, clientSecret }: OAuthSettings): object {
+  if (clientId === undefined) return client;
+  return { ...client, client_id: clientId, ...(clientSecret !== undefined && { client_secret: clientSecret }) };
+}
