@@ -49,4 +49,13 @@ report is TAP on stdout. Exit code 1 when a case failed. What the target does no
     .option('--program <words>', 'a harmless program that may be started; without it none is')
     .option('--writes', 'also cases that leave something behind, such as a plan')
     .action((flags) => act(async (terminal) => (await commands()).conformanceA2e(flags, terminal)));
+  common(conformance.command('session-rpc'), 'stdio:COMMAND, tcp://, unix:// or ws://')
+    .description('check a server of session RPC 1.0.0')
+    .addHelpText(
+      'after',
+      `
+A target by stdio: is started for each conversation, with an empty home. Others are not changed: what needs a fresh server
+is skipped.`,
+    )
+    .action((flags) => act(async (terminal) => (await commands()).conformanceSessionRpc(flags, terminal)));
 }

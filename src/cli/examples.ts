@@ -301,6 +301,10 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
     'handfast conformance a2e --target tcp://127.0.0.1:4701 --token-file token --level must --junit a2e.xml',
     'handfast conformance a2e --target ws://127.0.0.1:8000/ws --filter "A2E-HS-*" --filter ping',
   ],
+  'conformance session-rpc': [
+    `handfast conformance session-rpc --target 'stdio:handfast rpc'`,
+    'handfast conformance session-rpc --target ws://127.0.0.1:4700/rpc --token-file token --junit rpc.xml',
+  ],
   doctor: ['handfast doctor', 'handfast doctor --json'],
   trust: [
     'handfast trust add            # shows what this folder would run, and asks',

@@ -58,16 +58,21 @@ export function bindingOf(address: string): Binding {
   return binding;
 }
 
-/** Opens a carrier. Fails with `unreachable`, `usage`, `timeout`. */
-export async function openCarrier(address: string, sink: CarrierSink, timeoutMs: number): Promise<Carrier> {
-  const opening = openers[bindingOf(address)](address, sink);
+/** Opens a carrier; a child gets `env` in addition to this process's environment. Fails with `unreachable`, `usage`, `timeout`. */
+export async function openCarrier(
+  address: string,
+  sink: CarrierSink,
+  timeoutMs: number,
+  env: Readonly<Record<string, string>> = {},
+): Promise<Carrier> {
+  const opening = openers[bindingOf(address)](address, sink, env);
   const carrier = await within(opening, timeoutMs);
   if (carrier !== undefined) return carrier;
   void opening.then((late) => late.close()).catch(() => {});
   throw fail('timeout', `${address} did not accept a connection within ${timeoutMs} ms`);
 }
 
-type Opener = (address: string, sink: CarrierSink) => Promise<Carrier>;
+type Opener = (address: string, sink: CarrierSink, env: Readonly<Record<string, string>>) => Promise<Carrier>;
 
 const openers: Readonly<Record<Binding, Opener>> = {
   stdio: openChild,
@@ -80,10 +85,10 @@ const openers: Readonly<Record<Binding, Opener>> = {
 /** Time a child has to end once its input has ended, before it is killed. */
 const CHILD_GRACE_MS = 5_000;
 
-async function openChild(address: string, sink: CarrierSink): Promise<Carrier> {
+async function openChild(address: string, sink: CarrierSink, env: Readonly<Record<string, string>>): Promise<Carrier> {
   const [command, ...args] = splitCommand(address.slice('stdio:'.length));
   if (command === undefined) throw fail('usage', 'stdio: needs a command, e.g. stdio:handfast stdio');
-  const child = startChild({ argv: [command, ...args], env: process.env, stdin: 'pipe' });
+  const child = startChild({ argv: [command, ...args], env: { ...process.env, ...env }, stdin: 'pipe' });
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => sink.text(chunk));
   child.stderr.on('data', (chunk: Buffer) => sink.noise?.(chunk.length));
   void child.exited.then(({ code }) => setImmediate(() => sink.gone(code)));

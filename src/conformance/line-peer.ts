@@ -15,7 +15,7 @@ export type Fields = Readonly<Record<string, unknown>>;
 const MAX_CROSSING = 400;
 const MAX_CROSSINGS = 12;
 /** Time a child has for its first line, in milliseconds. */
-const CHILD_START_MS = 20_000;
+export const CHILD_START_MS = 60_000;
 /** Longest output of a target without a line break, in characters. */
 const MAX_PARTIAL = 64 * 1024 * 1024;
 
@@ -40,6 +40,8 @@ export interface PeerOptions {
   /** Longest wait for anything, in milliseconds. */
   readonly patienceMs: number;
   readonly transcript: Transcript;
+  /** Set for a child in addition to this process's environment. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 export class LinePeer {
@@ -64,6 +66,7 @@ export class LinePeer {
   #partial = '';
   #wake: (() => void)[] = [];
   #closing: Promise<void> | undefined;
+  #hear: (line: string) => void = () => {};
 
   private constructor({ patienceMs, transcript }: PeerOptions) {
     this.#patienceMs = patienceMs;
@@ -87,6 +90,7 @@ export class LinePeer {
         },
       },
       Math.max(options.patienceMs, 10_000),
+      options.env,
     );
     return peer;
   }
@@ -121,6 +125,11 @@ export class LinePeer {
   /** Writes one line: a value as compact JSON, a text as it is. */
   line(value: unknown): void {
     this.write(`${typeof value === 'string' ? value : JSON.stringify(value)}\n`);
+  }
+
+  /** Hands over every further line with a JSON object. */
+  hear(onLine: (line: string) => void): void {
+    this.#hear = onLine;
   }
 
   /** Ends our side. False where the transport cannot. */
@@ -194,7 +203,10 @@ export class LinePeer {
       this.transcript.add('received', text);
       const message = objectOf(text);
       if (message === undefined) this.strange.push(text);
-      else this.messages.push(message);
+      else {
+        this.messages.push(message);
+        this.#hear(text);
+      }
     }
     this.#stir();
   }

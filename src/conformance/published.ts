@@ -19,7 +19,7 @@ interface Definition {
 }
 
 /** The definitions of one published schema, by their names. */
-export function definitionsOf(name: string): Readonly<Record<string, Definition>> {
+function definitionsOf(name: string): Readonly<Record<string, Definition>> {
   const text = readFileSync(packageFile(`schema/${name}.json`), 'utf8');
   return (JSON.parse(text) as { $defs?: Record<string, Definition> }).$defs ?? {};
 }
@@ -29,12 +29,21 @@ export function checksByType(): ReadonlyMap<string, Check> {
   const checks = new Map<string, Check>();
   for (const file of readdirSync(packageFile('schema'))) {
     const name = file.replace(/\.json$/, '');
-    for (const definition of Object.values(definitionsOf(name))) {
+    const definitions = definitionsOf(name);
+    for (const definition of Object.values(definitions)) {
       const type = definition.properties?.type?.const;
-      if (typeof type === 'string') checks.set(type, lazyCheck({ ...definition }));
+      // Definitions may refer to others of their file.
+      if (typeof type === 'string') checks.set(type, lazyCheck({ ...definition, $defs: definitions }));
     }
   }
   return checks;
+}
+
+/** The check of one definition of a published schema. */
+export function checkOf(name: string, definition: string): Check | undefined {
+  const definitions = definitionsOf(name);
+  const found = definitions[definition];
+  return found && lazyCheck({ ...found, $defs: definitions });
 }
 
 /** What is wrong with a value, in one line; undefined: it fits, or nothing is published for it. */

@@ -179,8 +179,10 @@ test('of a fleet', async () => {
 
 test('of conformance', async () => {
   await prints('conformance a2e', ['--list']);
-  const target = `stdio:${process.execPath} ${join(root, 'src/cli/main.ts')} stdio`;
-  await prints('conformance a2e', ['--target', target, '--filter', 'A2E-HS-00*']);
+  await prints('conformance session-rpc', ['--list']);
+  const target = (words: string): string => `stdio:${process.execPath} ${join(root, 'src/cli/main.ts')} ${words}`;
+  await prints('conformance a2e', ['--target', target('stdio'), '--filter', 'A2E-HS-00*']);
+  await prints('conformance session-rpc', ['--target', target('rpc'), '--filter', 'RPC-FR-00*']);
 });
 
 test('of memory', async () => {

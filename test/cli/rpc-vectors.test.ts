@@ -3,8 +3,8 @@
  * those with turns, saved chats, models and sign-ins. The tools of these turns are those of a host at an address.
  */
 import { describe, test } from 'node:test';
+import { conversations } from '../../src/conformance/session-rpc/player.ts';
 import { asProcess, holds } from '../control/support/vector-servers.ts';
-import { conversations } from '../control/vectors.ts';
 
 describe('handfast rpc', { concurrency: 2 }, () => {
   for (const conversation of conversations().filter((name) => !/^(?:0[0-3]|1[23])-/.test(name))) {

@@ -4,8 +4,8 @@
  * `test/cli/rpc-vectors.test.ts`.
  */
 import { describe, test } from 'node:test';
+import { conversations } from '../../src/conformance/session-rpc/player.ts';
 import { asProcess, holds, inMemory } from './support/vector-servers.ts';
-import { conversations } from './vectors.ts';
 
 describe('the server in this process', { concurrency: 2 }, () => {
   for (const conversation of conversations()) {

@@ -3,6 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { tokenFromSources } from '../../config/local-token.ts';
 import { bindingOf } from '../../conformance/carriers.ts';
 import type { Case, Level, Outcome } from '../../conformance/case.ts';
+import { CHILD_START_MS } from '../../conformance/line-peer.ts';
 import { junitText, type RunFacts, tapHead, tapLines, tapTail, totalsOf } from '../../conformance/report.ts';
 import { type CaseRun, runCases, selected } from '../../conformance/run.ts';
 import { splitCommand } from '../../transport/subprocess.ts';
@@ -18,8 +19,9 @@ const FAILED = 1;
 
 /** Longest wait for one answer, in milliseconds. */
 const DEFAULT_PATIENCE_MS = 5_000;
-/** A case waits for several answers, one after the other. */
+/** A case waits for several answers, one after the other, and starts up to two children. */
 const ANSWERS_OF_A_CASE = 12;
+const CHILDREN_OF_A_CASE = 2;
 
 /** The flags of every protocol. */
 export interface ConformanceFlags {
@@ -68,6 +70,17 @@ export async function conformanceA2e(flags: A2eFlags, terminal: Terminal): Promi
   });
 }
 
+/** `handfast conformance session-rpc`. */
+export async function conformanceSessionRpc(flags: ConformanceFlags, terminal: Terminal): Promise<number> {
+  const { leftOutOf, rpcCases } = await import('../../conformance/session-rpc/cases.ts');
+  return conformance('session-rpc', rpcCases, flags, terminal, async (given) => {
+    const { RpcRun } = await import('../../conformance/session-rpc/context.ts');
+    if (bindingOf(given.address) === 'http')
+      throw fail('usage', 'session RPC has no HTTP binding; use ws://host:port/path');
+    return new RpcRun(given, leftOutOf);
+  });
+}
+
 /** Lists the cases, or runs them. Resolves with the exit code. */
 async function conformance<C>(
   protocol: string,
@@ -85,13 +98,14 @@ async function conformance<C>(
   bindingOf(address);
   const found = await tokenFromSources({ flagFile: flags.tokenFile, env: process.env, home: undefined });
   const run = await prepare({ address, token: found?.token ?? '', patienceMs });
+  const limitMs = patienceMs * ANSWERS_OF_A_CASE + CHILD_START_MS * CHILDREN_OF_A_CASE;
   const facts: RunFacts = { protocol, target: address, version: packageVersion() };
   return interruptible(async (signal) => {
     try {
       await run.first();
       const outcomes: Outcome[] = [];
       if (!terminal.json) terminal.raw(tapHead(facts, chosen.length));
-      for await (const outcome of runCases(chosen, run, patienceMs * ANSWERS_OF_A_CASE, signal)) {
+      for await (const outcome of runCases(chosen, run, limitMs, signal)) {
         outcomes.push(outcome);
         if (!terminal.json) terminal.raw(tapLines(outcome, outcomes.length));
       }

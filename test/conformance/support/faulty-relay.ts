@@ -74,7 +74,9 @@ export async function faultyRelay(
       const line =
         message === undefined
           ? (fault.strange ?? ((same: string) => same))(text, side)
-          : asText((fault.incoming ?? ((same: Line) => same))(message, side));
+          : fault.incoming === undefined
+            ? text
+            : asText(fault.incoming(message, side));
       if (line !== undefined && host.writable) host.write(`${line}\n`);
     });
     lines(host, undefined, (text) => {

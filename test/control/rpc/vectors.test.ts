@@ -1,11 +1,17 @@
 /** The conversations that `rpc/` answers alone: framing, handshake, and how the server ends. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import {
+  mismatch,
+  play,
+  type Vector,
+  type VectorConnection,
+  vectorsOf,
+} from '../../../src/conformance/session-rpc/player.ts';
 import { createRpcServer } from '../../../src/control/rpc/rpc-server.ts';
 import { listenTcp, parseTcpAddress } from '../../../src/transport/socket.ts';
 import { dialSocket } from '../../support/carriers.ts';
 import type { Peer } from '../../support/peer.ts';
-import { mismatch, play, type Vector, type VectorConnection, vectorsOf } from '../vectors.ts';
 import { fakeControl, stubsFor } from './fake-control.ts';
 import { startControl } from './stdio-peer.ts';
 

@@ -3,6 +3,7 @@
  * Rounds are consumed in order by all turns.
  */
 import { spawn } from 'node:child_process';
+import type { ModelRound } from '../../../src/conformance/session-rpc/player.ts';
 import type { Backend, Turn } from '../../../src/control/contract/backend.ts';
 import type { ModelPart, RoundModel, RoundRequest } from '../../../src/control/rounds/round-model.ts';
 import { runRounds } from '../../../src/control/rounds/rounds.ts';
@@ -10,7 +11,6 @@ import type { Toolbox, ToolOffer } from '../../../src/control/rounds/toolbox.ts'
 import { withApprovals } from '../../../src/control/rounds/with-approvals.ts';
 import type { Provider, SessionSettings, ToolDone } from '../../../src/protocol/session-types.ts';
 import { fail } from '../../../src/wire/errors.ts';
-import type { ModelRound } from '../vectors.ts';
 
 /** A round of the vectors, and what only our tests need. */
 export interface ScriptedStep extends ModelRound {

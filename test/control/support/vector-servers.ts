@@ -8,6 +8,13 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { toolsPlugin } from '../../../src/capabilities/tools/plugin.ts';
+import {
+  type PlayOptions,
+  play,
+  type Vector,
+  type VectorConnection,
+  vectorsOf,
+} from '../../../src/conformance/session-rpc/player.ts';
 import { createHost } from '../../../src/host/host.ts';
 import { type ModelServer, type ScriptedRound, startModelServer } from '../../../src/testing/model-server.ts';
 import type { Message } from '../../../src/transport/link.ts';
@@ -15,7 +22,6 @@ import { listenTcp } from '../../../src/transport/socket.ts';
 import { within } from '../../contract/recorder.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
 import { root } from '../../rules/scan.ts';
-import { type PlayOptions, play, type Vector, type VectorConnection, vectorsOf } from '../vectors.ts';
 import { bash, composed, modelEnvironment, SCRIPTED_MODEL } from './composed-control.ts';
 import { startLoginService } from './login-service.ts';
 import { startProviderCatalogue } from './provider-catalogue.ts';

@@ -6,8 +6,9 @@
  * the wording of errors and of system lines, `verbatim` compares it too.
  */
 import { readdirSync, readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
+import { packageFile } from '../published.ts';
 
 type Json = unknown;
 type Fields = Record<string, Json>;
@@ -70,11 +71,11 @@ export interface VectorOutcome {
   readonly why?: string;
 }
 
-const folder = new URL('../vectors/session-rpc/', import.meta.url);
+const folder = packageFile('test/vectors/session-rpc');
 
 /** Names of all conversations, without their extension. */
 export function conversations(): string[] {
-  return readdirSync(fileURLToPath(folder))
+  return readdirSync(folder)
     .filter((name) => name.endsWith('.ndjson'))
     .map((name) => name.slice(0, -'.ndjson'.length))
     .sort();
@@ -82,7 +83,7 @@ export function conversations(): string[] {
 
 /** The vectors of one conversation. */
 export function vectorsOf(conversation: string): Vector[] {
-  const text = readFileSync(fileURLToPath(new URL(`${conversation}.ndjson`, folder)), 'utf8');
+  const text = readFileSync(join(folder, `${conversation}.ndjson`), 'utf8');
   // Only the newline separates: strings may hold other line separators.
   return text
     .split('\n')
@@ -110,7 +111,8 @@ export async function play(
   return outcomes;
 }
 
-class Player {
+/** Plays the vectors of one conversation, each when it is asked for. */
+export class Player {
   readonly #connection: VectorConnection;
   readonly #options: PlayOptions;
   readonly #messages: Fields[] = [];
@@ -127,6 +129,7 @@ class Player {
     });
   }
 
+  /** Plays one vector. Never rejects. */
   async play(vector: Vector): Promise<VectorOutcome> {
     const { name } = vector;
     const reason = this.#reasonToSkip(vector);
