@@ -1,7 +1,7 @@
 /**
  * A first agent: starts a host as its child, calls two of its tools at once, is refused once, and gives a call up.
  *
- * Run it with `node -C handfast-source examples/first-agent.ts`.
+ * Run it with `node -C handfast-source examples/first-agent.ts`. With `HOST=ADDRESS` it talks to that host instead.
  */
 import assert from 'node:assert/strict';
 import { dirname } from 'node:path';
@@ -9,7 +9,7 @@ import { connect } from 'handfast';
 
 process.chdir(dirname(import.meta.dirname));
 const command = [process.execPath, ...process.execArgv, 'src/cli/main.ts', 'stdio'];
-const address = `stdio:${command.map((word) => JSON.stringify(word)).join(' ')}`;
+const address = process.env.HOST ?? `stdio:${command.map((word) => JSON.stringify(word)).join(' ')}`;
 
 // #region agent
 await using agent = await connect(address, { capabilities: ['tools'] });

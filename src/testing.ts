@@ -2,7 +2,7 @@
  * `handfast/testing`: for tests of plugins, tools, capabilities, agents and clients.
  *
  * A host with a token in a line, a model that follows a script, a peer that follows a script in each protocol, a clock in the
- * test's hands, links that are cut or swallow everything, and assertions on journals.
+ * test's hands, links that are cut or swallow everything, assertions on journals, and recordings of both sides.
  */
 
 import './base/node-version.ts';
@@ -30,6 +30,20 @@ export {
   type ModelServerOptions,
   startModelServer,
 } from './testing/model-server.ts';
+export {
+  compareRecordings,
+  type Divergence,
+  type DivergenceKind,
+  type PlayClientOptions,
+  playClient,
+  type RecordedHost,
+  type RecordedHostOptions,
+  type ReplayedHost,
+  type ReplayOptions,
+  type ReplayReport,
+  recordHost,
+  replayedHost,
+} from './testing/recordings.ts';
 export {
   type AcceptsLinks,
   type ScriptedDialect,
