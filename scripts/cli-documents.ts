@@ -271,6 +271,7 @@ export const documents: Readonly<Record<string, Shape>> = {
   }),
   'chain new': document({ file: text }),
   'chain check': document({ files: list(any) }),
+  'chain show': { anyOf: [document({ text }), document({ file: text })] },
   'chain dry-run': document({
     nodes: list(of('chains', 'Sample')),
     order: list(text),

@@ -55,6 +55,7 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   chain: ['handfast chain new nightly.yaml', 'handfast chain check nightly.yaml'],
   'chain new': ['handfast chain new', 'handfast chain new nightly.yaml'],
   'chain check': ['handfast chain check nightly.yaml'],
+  'chain show': ['handfast chain show nightly.yaml', 'handfast chain show nightly.yaml --svg nightly.svg'],
   'chain dry-run': [`handfast chain dry-run nightly.yaml --sample 'find={"paths": ["a.md"]}'`],
   proc: ['handfast proc run -- ls -l', 'handfast proc ls'],
   'proc run': ['handfast proc run -- ls -l', 'handfast proc run --timeout 60 -- ls -l'],

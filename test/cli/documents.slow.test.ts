@@ -252,6 +252,8 @@ test('of processes', async () => {
 test('of chain files', async () => {
   await prints('chain new', ['nightly.yaml']);
   await prints('chain check', ['nightly.yaml']);
+  await prints('chain show', ['nightly.yaml']);
+  await prints('chain show', ['nightly.yaml', '--svg', 'nightly.svg']);
   await prints('chain dry-run', ['nightly.yaml', '--sample', 'find={"paths": ["a.md"]}']);
 });
 

@@ -11,6 +11,7 @@ import { fail } from '../../wire/errors.ts';
 import { isObject } from '../../wire/json.ts';
 import type { Sample } from './chains.schema.ts';
 import { dryRun } from './definition/dry-run.ts';
+import { SVG_OPTION, show } from './draw/show.ts';
 import { loadChainFile, problemsOf } from './files/chain-file.ts';
 import { newChain } from './files/new-chain.ts';
 
@@ -123,6 +124,13 @@ async function objectOf(word: string, option: string): Promise<Record<string, un
   throw fail('usage', `${option}: expected a JSON object, or @FILE with one`);
 }
 
+async function draw(context: LocalContext): Promise<undefined> {
+  const { terminal, options } = context;
+  const [file = ''] = wordsOf(context);
+  const { graph, definition } = await loadChainFile(file);
+  await show(graph, { title: definition.name, svg: options.svg as string | undefined }, terminal);
+}
+
 /** What authors do with files on their machine. */
 export const localCommands: readonly CapabilityLocalCommand[] = [
   { usage: 'new [file]', about: 'write the file of a new chain (default: chain.yaml)', run: create },
@@ -130,6 +138,12 @@ export const localCommands: readonly CapabilityLocalCommand[] = [
     usage: 'check <files...>',
     about: 'check chain files, and print every problem with its line; exit code 1 when there is one',
     run: check,
+  },
+  {
+    usage: 'show <file>',
+    about: 'draw a chain file: as text, or as an SVG picture',
+    options: [SVG_OPTION],
+    run: draw,
   },
   {
     usage: 'dry-run <file>',
