@@ -29,6 +29,7 @@ import type {
   McpTool,
 } from './definition.ts';
 import { type EraStore, type McpEra, memoryEra } from './era.ts';
+import { bounded, MAX_PAGES, namedOnce } from './list-bounds.ts';
 import { Listening } from './listening.ts';
 import {
   type AuthProvider,
@@ -49,9 +50,6 @@ const TERMINATE_MS = 300;
 const GOODBYE_MS = 300;
 /** Longest wait for a stream of notifications to open. */
 const LISTEN_MS = 30_000;
-/** Most pages of a list, and most entries. */
-const MAX_PAGES = 64;
-const MAX_ENTRIES = 2_000;
 /** The number of the protocol for a question that its user, or the one who was asked, refused. */
 const REFUSED = -1;
 /** The number of JSON-RPC for a method that is not known. */
@@ -560,23 +558,6 @@ const bearerOf = (headers: unknown): string | undefined =>
 const anyResult = {
   '~standard': { version: 1, vendor: 'handfast', validate: (value: unknown) => ({ value }) },
 } as const;
-
-function bounded<T>(entries: readonly T[], what: string): readonly T[] {
-  if (entries.length <= MAX_ENTRIES) return entries;
-  throw fail('too_large', `the server has ${entries.length} ${what}, more than ${MAX_ENTRIES}`);
-}
-
-/** A call could reach either of two tools of one name. */
-function namedOnce(tools: readonly McpTool[]): readonly McpTool[] {
-  const names = new Set<string>();
-  for (const { name } of tools) {
-    if (names.has(name)) {
-      throw fail('schema_violation', `the server lists two tools with the name ${JSON.stringify(name.slice(0, 64))}`);
-    }
-    names.add(name);
-  }
-  return tools;
-}
 
 type Message = Parameters<NonNullable<Transport['onmessage']>>[0];
 

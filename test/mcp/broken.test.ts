@@ -195,6 +195,25 @@ test('a server that lists two tools of one name is failed', async (t) => {
   assert.deepEqual([server.health.state, server.health.stderr], ['failed', ['broken: started']]);
 });
 
+const LONG: Readonly<Record<string, string>> = {
+  'one definition of 100 KB': `[tool('big', 'x'.repeat(100_000))]`,
+  'definitions of 1 MB': `Array.from({ length: 20 }, (_, at) => tool('big' + at, 'x'.repeat(50_000)))`,
+  '2,001 tools': `Array.from({ length: 2_001 }, (_, at) => tool('big' + at))`,
+};
+
+for (const [what, tools] of Object.entries(LONG)) {
+  test(`a server that lists ${what} is failed: its tools would leave no room for those of others`, async (t) => {
+    const { server } = broken(
+      t,
+      serverOf(`if (method === 'initialize') opened(message);
+      if (method === 'tools/list') send({ id, result: { tools: ${tools} } });`),
+    );
+    const { message } = await errorOf(server.start(patiently.signal));
+    assert.match(message, /more than/);
+    assert.equal(server.health.state, 'failed');
+  });
+}
+
 test('a server whose definitions change at every list is not listed all the time, and its tool is not called', async (t) => {
   const changes = `if (method === 'initialize') opened(message);
     else if (method === 'tools/list') {

@@ -15,6 +15,8 @@ import { refusable } from './refusable.ts';
 import type { Instance, Servers } from './servers.ts';
 
 const PAGE = 200;
+/** Bytes of entries on a page: a reply has room for them. */
+const MAX_PAGE_BYTES = 256 * 1024;
 /** Subscriptions of one session. */
 const MAX_SUBSCRIPTIONS = 256;
 
@@ -239,8 +241,12 @@ function pageOf<Entry>(entries: readonly Entry[], cursor: string): { page: reado
   if (!Number.isSafeInteger(from) || from < 0) {
     throw failure('invalid', 'the cursor is not one of this host', { field: 'cursor' });
   }
-  const next = from + PAGE < entries.length ? String(from + PAGE) : '';
-  return { page: entries.slice(from, from + PAGE), next };
+  let end = from;
+  for (let bytes = 0; end < entries.length && end < from + PAGE; end += 1) {
+    bytes += Buffer.byteLength(JSON.stringify((entries[end] as { readonly entry: unknown }).entry));
+    if (bytes > MAX_PAGE_BYTES && end > from) break;
+  }
+  return { page: entries.slice(from, end), next: end < entries.length ? String(end) : '' };
 }
 
 const resourceOf = (
