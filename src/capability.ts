@@ -153,15 +153,19 @@ export type {
   MemoryStatsResp,
 } from './capabilities/memory/messages.ts';
 export {
+  type MergedResults,
+  type MergeOptions,
   MultiAgentClient,
   RemoteSubagent,
   type RemoteTask,
+  type SubagentChannel,
   type SubagentNotice,
   type SubagentOptions,
   type SubagentOutcome,
   type SubagentTaskOptions,
 } from './capabilities/multi_agent/client.ts';
 export type {
+  ChannelMessage,
   SubagentBudget,
   SubagentKind,
   SubagentMessage,

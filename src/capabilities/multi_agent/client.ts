@@ -11,9 +11,11 @@ import { failure } from './errors.ts';
 import * as messages from './messages.ts';
 import * as replies from './multi_agent.replies.generated.ts';
 import type {
+  ChannelMessage,
   MultiAgentAwaitResp,
   SubagentBudget,
   SubagentKind,
+  SubagentMessage,
   SubagentSummary,
   SubagentUsage,
   SubagentWork,
@@ -26,6 +28,11 @@ const calls = {
   list: answered(messages.list, replies.MultiAgentListResp),
   terminate: answered(messages.terminate, replies.MultiAgentTerminateResp),
   kinds: answered(messages.kinds, replies.MultiAgentKindsResp),
+  merge: answered(messages.merge, replies.MultiAgentMergeResp),
+  message: answered(messages.message, replies.MultiAgentMessageResp),
+  channel: answered(messages.channel, replies.MultiAgentChannelResp),
+  say: answered(messages.say, replies.MultiAgentSayResp),
+  history: answered(messages.history, replies.MultiAgentHistoryResp),
   cancel: answered(messages.cancel, replies.MultiAgentCancelResp),
   task: answered(messages.task, replies.MultiAgentTaskResp),
   progress: answered(messages.progress, replies.MultiAgentProgressResp),
@@ -87,6 +94,38 @@ export interface SubagentNotice {
   /** `started`, `progress`, `message`, `completed`, `failed`, `cancelled` or `terminated`. */
   readonly event: string;
   readonly content: Readonly<Record<string, unknown>>;
+}
+
+export interface MergeOptions {
+  /**
+   * `concat`: all, in order. `vote`: the commonest. `first_success`: the first that completed. `best_by_score`: that with the
+   * highest score. `tool`: what a tool makes of them. Default `concat`.
+   */
+  readonly strategy?: 'concat' | 'vote' | 'first_success' | 'best_by_score' | 'tool';
+  /** The member of the results that votes compare. Default: the whole result. */
+  readonly field?: string;
+  /** With `tool`: its name; called with the rights of this agent and the argument `results`. */
+  readonly tool?: string;
+  /** False: tasks that run are left out. Default true. */
+  readonly wait?: boolean;
+  readonly signal?: AbortSignal;
+}
+
+export interface MergedResults {
+  /** Null: none of them completed. */
+  readonly result: Readonly<Record<string, unknown>> | null;
+  /** Ids of the subagents whose results are in it. */
+  readonly from: readonly string[];
+  /** Ids of those without a result. */
+  readonly failed: readonly string[];
+}
+
+export interface SubagentChannel {
+  readonly name: string;
+  /** Ids of its members. */
+  readonly members: readonly string[];
+  /** The last message; 0: none. */
+  readonly lastSeq: number;
 }
 
 /** Waiting for a task has no limit unless the caller gives one. */
@@ -152,6 +191,74 @@ export class MultiAgentClient {
     return this.#agent.on(messages.subagentEvent, ({ subagent_id, event, content = {} }) =>
       listener({ subagentId: subagent_id, event, content }),
     );
+  }
+
+  /**
+   * Makes one result of the last results of several subagents, when each has ended. Rejects with `unknown_subagent`,
+   * `multi_agent.invalid`, and what a tool rejects with.
+   */
+  async merge(subagents: readonly (RemoteSubagent | string)[], options: MergeOptions = {}): Promise<MergedResults> {
+    const { strategy, field, tool, wait } = options;
+    const reply = await this.#agent.calls.call(
+      calls.merge,
+      {
+        subagent_ids: subagents.map((one) => (typeof one === 'string' ? one : one.id)),
+        ...(strategy !== undefined && { strategy }),
+        ...(field !== undefined && { field }),
+        ...(tool !== undefined && { tool }),
+        ...(wait !== undefined && { wait }),
+      },
+      { ...UNLIMITED, ...signalOf(options) },
+    );
+    return { result: reply.result, from: reply.from, failed: reply.failed };
+  }
+
+  /**
+   * Sends a message to a subagent of this agent or of the same parent; with `to` '' to the agent above. False: it has ended.
+   * Rejects with `unknown_subagent`.
+   */
+  async send(to: RemoteSubagent | string, message: SubagentMessage, options: Pick<CallOptions, 'signal'> = {}) {
+    const id = typeof to === 'string' ? to : to.id;
+    return (await this.#agent.calls.call(calls.message, { to: id, message }, signalOf(options))).delivered;
+  }
+
+  /** Calls `listener` for each message that another agent sends to this one. Returns the function that ends it. */
+  onMessage(listener: (from: string, message: SubagentMessage) => unknown): () => void {
+    return this.#agent.on(messages.messagePush, ({ from, message }) => listener(from, message));
+  }
+
+  /**
+   * Makes a channel of this agent with some of its subagents, or changes who is in it. Without `members`, what is known of one.
+   * Rejects with `unknown_subagent`.
+   */
+  async channel(name: string, members?: readonly (RemoteSubagent | string)[]): Promise<SubagentChannel> {
+    const ids = members?.map((one) => (typeof one === 'string' ? one : one.id));
+    const reply = await this.#agent.calls.call(calls.channel, { channel: name, ...(ids && { members: ids }) });
+    return { name, members: reply.members, lastSeq: reply.last_seq };
+  }
+
+  /** Ends a channel of this agent. */
+  async closeChannel(name: string): Promise<void> {
+    await this.#agent.calls.call(calls.channel, { channel: name, close: true });
+  }
+
+  /** Says something in a channel; its place there. */
+  async say(channel: string, message: SubagentMessage, options: Pick<CallOptions, 'signal'> = {}): Promise<number> {
+    return (await this.#agent.calls.call(calls.say, { channel, message }, signalOf(options))).seq;
+  }
+
+  /** What was said in a channel, oldest first. */
+  async history(
+    channel: string,
+    options: { readonly after?: number; readonly limit?: number } & Pick<CallOptions, 'signal'> = {},
+  ): Promise<readonly ChannelMessage[]> {
+    const { after = 0, limit = 100 } = options;
+    return (await this.#agent.calls.call(calls.history, { channel, after, limit }, signalOf(options))).messages;
+  }
+
+  /** Calls `listener` for what is said in channels of this agent, in their order. Returns the function that ends it. */
+  onSaid(listener: (channel: string, said: ChannelMessage) => unknown): () => void {
+    return this.#agent.on(messages.saidPush, ({ channel, said }) => listener(channel, said));
   }
 
   /**

@@ -23,12 +23,16 @@ export interface SubagentContext extends SubagentTaskContext {
  */
 export type SubagentFunction = (task: SubagentWork, context: SubagentContext) => unknown;
 
+/** Messages that wait for a listener. */
+const MAX_UNREAD = 100;
+
 /** A backend of a function. */
 export function functionBackend(run: SubagentFunction): SubagentBackend {
   return {
     name: 'function',
     open(subagent, { accept }) {
       let listeners: ((from: string, message: SubagentMessage) => void)[] = [];
+      const unread: (readonly [from: string, message: SubagentMessage])[] = [];
       const host = { started: true, accept } as const;
       return {
         async run(task, { signal, progress, spent }) {
@@ -43,13 +47,19 @@ export function functionBackend(run: SubagentFunction): SubagentBackend {
             score: (value) => {
               given = value;
             },
-            onMessage: (listener) => void listeners.push(listener),
+            onMessage(listener) {
+              listeners.push(listener);
+              for (const [from, message] of unread.splice(0)) listener(from, message);
+            },
           });
           return { result, score: given };
         },
         deliver(from, message) {
           for (const listener of listeners) listener(from, message);
-          return listeners.length > 0;
+          if (listeners.length > 0) return true;
+          if (unread.length >= MAX_UNREAD) return false;
+          unread.push([from, message]);
+          return true;
         },
         close: async () => {},
       };

@@ -5,7 +5,7 @@
  */
 import { methodsOf, push } from '../../protocol/method.ts';
 import * as checks from './multi_agent.generated.ts';
-import { SubagentEvent } from './multi_agent.replies.generated.ts';
+import { MultiAgentMessagePush, MultiAgentSaidPush, SubagentEvent } from './multi_agent.replies.generated.ts';
 import type * as schema from './multi_agent.schema.ts';
 
 const multi = methodsOf({ capability: 'multi_agent', event: 'multi_agent/event' });
@@ -43,6 +43,29 @@ export const kinds = multi<schema.MultiAgentKindsReq, schema.MultiAgentKindsResp
 export const cancel = multi<schema.MultiAgentCancelReq, schema.MultiAgentCancelResp>(
   'multi_agent/cancel/req',
   checks.MultiAgentCancelReq,
+  idempotent,
+);
+
+export const merge = multi<schema.MultiAgentMergeReq, schema.MultiAgentMergeResp>(
+  'multi_agent/merge/req',
+  checks.MultiAgentMergeReq,
+);
+export const message = multi<schema.MultiAgentMessageReq, schema.MultiAgentMessageResp>(
+  'multi_agent/message/req',
+  checks.MultiAgentMessageReq,
+);
+export const channel = multi<schema.MultiAgentChannelReq, schema.MultiAgentChannelResp>(
+  'multi_agent/channel/req',
+  checks.MultiAgentChannelReq,
+  idempotent,
+);
+export const say = multi<schema.MultiAgentSayReq, schema.MultiAgentSayResp>(
+  'multi_agent/say/req',
+  checks.MultiAgentSayReq,
+);
+export const history = multi<schema.MultiAgentHistoryReq, schema.MultiAgentHistoryResp>(
+  'multi_agent/history/req',
+  checks.MultiAgentHistoryReq,
   idempotent,
 );
 
@@ -93,6 +116,29 @@ export const subagentTerminate = multi<schema.SubagentTerminateReq, schema.Subag
   { reply: 'SUBAGENT_EVENT', idempotent: true },
 );
 
+export const subagentMessage = multi<schema.SubagentMessageReq, schema.SubagentMessageResp>(
+  'SUBAGENT_MESSAGE_REQ',
+  checks.SubagentMessageReq,
+  { reply: 'SUBAGENT_MESSAGE_RESP' },
+);
+export const subagentMerge = multi<schema.SubagentMergeReq, schema.SubagentMergeResp>(
+  'SUBAGENT_MERGE_REQ',
+  checks.SubagentMergeReq,
+  { reply: 'SUBAGENT_MERGE_RESP' },
+);
+
+/** A message of another agent. */
+export const messagePush = push<Omit<schema.MultiAgentMessagePush, 'type'>>({
+  push: 'multi_agent/message/push',
+  capability: 'multi_agent',
+  check: MultiAgentMessagePush,
+});
+/** A message in a channel. */
+export const saidPush = push<Omit<schema.MultiAgentSaidPush, 'type'>>({
+  push: 'multi_agent/said/push',
+  capability: 'multi_agent',
+  check: MultiAgentSaidPush,
+});
 /** Something happened to a subagent. */
 export const subagentEvent = push<Omit<schema.SubagentEvent, 'type'>>({
   push: 'SUBAGENT_EVENT',

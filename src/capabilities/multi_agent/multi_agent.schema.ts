@@ -426,6 +426,117 @@ const MultiAgentFinishResp = object(
   { ...fromHost, description: 'Noted.' },
 );
 
+const STRATEGIES = ['concat', 'vote', 'first_success', 'best_by_score', 'tool'] as const;
+const MultiAgentMergeReq = object(
+  {
+    ...base,
+    type: Literal('multi_agent/merge/req'),
+    subagent_ids: texts('Whose last results, in this order.'),
+    strategy: may(
+      oneOf(
+        STRATEGIES,
+        'concat: all, in order. vote: the commonest. first_success: the first that completed. best_by_score: that with the highest score. tool: what the tool makes of them. Default concat.',
+      ),
+    ),
+    field: mayText('The member of the results that is compared by vote. Default: the whole result.'),
+    tool: mayText('With tool: its name. It is called with the rights of this agent and the argument results.'),
+    wait: may(flag('False: tasks that run are left out. Default true: until each has ended.')),
+  },
+  { ...fromAgent, description: 'Makes one result of those of several subagents.' },
+);
+const MultiAgentMergeResp = object(
+  {
+    ...answer,
+    type: Literal('multi_agent/merge/resp'),
+    result: orNull(anyObject('The result; null: none of them completed.')),
+    from: texts('The subagents whose results are in it.'),
+    failed: texts('Those without a result.'),
+  },
+  { ...fromHost, description: 'The results as one.' },
+);
+
+const MultiAgentMessageReq = object(
+  {
+    ...base,
+    type: Literal('multi_agent/message/req'),
+    to: text('A subagent of this agent, one with the same parent, or empty: the agent above.'),
+    message: SubagentMessage,
+  },
+  { ...fromAgent, description: 'Sends a message to a subagent, or to the agent above.' },
+);
+const MultiAgentMessageResp = object(
+  { ...answer, type: Literal('multi_agent/message/resp'), delivered: flag('False: it has ended.') },
+  { ...fromHost, description: 'Whether it has the message.' },
+);
+const MultiAgentMessagePush = object(
+  {
+    ...answer,
+    type: Literal('multi_agent/message/push'),
+    from: text('The subagent that sent it; empty: the agent above.'),
+    message: SubagentMessage,
+  },
+  { ...fromHost, description: 'A message of another agent, in the order of that agent.' },
+);
+
+const ChannelMessage = shape('A message of a channel.', {
+  seq: count('Its place in the channel, from 1.'),
+  from: text('The subagent that sent it; empty: the agent that made the channel.'),
+  at: number('Epoch seconds.'),
+  message: SubagentMessage,
+});
+const channelName = text('The channel: of the agent that asks, or one that it is a member of.');
+const MultiAgentChannelReq = object(
+  {
+    ...base,
+    type: Literal('multi_agent/channel/req'),
+    channel: channelName,
+    members: may(texts('Subagents of this agent that are to be its members from now on.')),
+    close: may(flag('Ends the channel.')),
+  },
+  { ...fromAgent, description: 'Makes a channel of this agent, changes who is in it, or ends it.' },
+);
+const MultiAgentChannelResp = object(
+  {
+    ...answer,
+    type: Literal('multi_agent/channel/resp'),
+    channel: channelName,
+    members: texts('Its members.'),
+    last_seq: count('Its last message; 0: none.'),
+  },
+  { ...fromHost, description: 'The channel.' },
+);
+const MultiAgentSayReq = object(
+  { ...base, type: Literal('multi_agent/say/req'), channel: channelName, message: SubagentMessage },
+  { ...fromAgent, description: 'Sends a message to all in a channel.' },
+);
+const MultiAgentSayResp = object(
+  { ...answer, type: Literal('multi_agent/say/resp'), seq: count('Its place in the channel.') },
+  { ...fromHost, description: 'It has its place.' },
+);
+const MultiAgentHistoryReq = object(
+  {
+    ...base,
+    type: Literal('multi_agent/history/req'),
+    channel: channelName,
+    after: may(count('Messages behind this one. Default 0.')),
+    limit: may(count('At most so many. Default 100.')),
+  },
+  { ...fromAgent, description: 'Reads what was said in a channel, also before one was a member.' },
+);
+const MultiAgentHistoryResp = object(
+  {
+    ...answer,
+    type: Literal('multi_agent/history/resp'),
+    messages: Type.Array(ChannelMessage, { description: 'In their order.' }),
+    last_seq: count('The last message of the channel.'),
+  },
+  { ...fromHost, description: 'The messages.' },
+);
+const MultiAgentSaidPush = object(
+  { ...answer, type: Literal('multi_agent/said/push'), channel: channelName, said: ChannelMessage },
+  { ...fromHost, description: 'A message in a channel of this agent, in the order of the channel.' },
+);
+
 /** Every message and shape, in the order in which the documentation shows them. */
 export const multi_agentSchemas = {
   MultiAgentSpawn,
@@ -472,6 +583,19 @@ export const multi_agentSchemas = {
   MultiAgentProgressResp,
   MultiAgentFinishReq,
   MultiAgentFinishResp,
+  MultiAgentMergeReq,
+  MultiAgentMergeResp,
+  MultiAgentMessageReq,
+  MultiAgentMessageResp,
+  MultiAgentMessagePush,
+  MultiAgentChannelReq,
+  MultiAgentChannelResp,
+  MultiAgentSayReq,
+  MultiAgentSayResp,
+  MultiAgentHistoryReq,
+  MultiAgentHistoryResp,
+  MultiAgentSaidPush,
+  ChannelMessage,
 };
 
 export type MultiAgentAwait = Static<typeof MultiAgentAwait>;
@@ -518,3 +642,16 @@ export type SubagentTask = Static<typeof SubagentTask>;
 export type SubagentTerminateReq = Static<typeof SubagentTerminateReq>;
 export type SubagentUsage = Static<typeof SubagentUsage>;
 export type SubagentWork = Static<typeof SubagentWork>;
+export type MultiAgentMergeReq = Static<typeof MultiAgentMergeReq>;
+export type MultiAgentMergeResp = Static<typeof MultiAgentMergeResp>;
+export type MultiAgentMessageReq = Static<typeof MultiAgentMessageReq>;
+export type MultiAgentMessageResp = Static<typeof MultiAgentMessageResp>;
+export type MultiAgentMessagePush = Static<typeof MultiAgentMessagePush>;
+export type MultiAgentChannelReq = Static<typeof MultiAgentChannelReq>;
+export type MultiAgentChannelResp = Static<typeof MultiAgentChannelResp>;
+export type MultiAgentSayReq = Static<typeof MultiAgentSayReq>;
+export type MultiAgentSayResp = Static<typeof MultiAgentSayResp>;
+export type MultiAgentHistoryReq = Static<typeof MultiAgentHistoryReq>;
+export type MultiAgentHistoryResp = Static<typeof MultiAgentHistoryResp>;
+export type MultiAgentSaidPush = Static<typeof MultiAgentSaidPush>;
+export type ChannelMessage = Static<typeof ChannelMessage>;

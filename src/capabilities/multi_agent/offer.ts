@@ -2,7 +2,10 @@
 import type { PluginOffer } from '../../host/plugin.ts';
 
 /** The requests that A2E 1.0 does not have. */
-const MESSAGES = ['kinds', 'cancel', 'task', 'progress', 'finish'].map((name) => `multi_agent/${name}/req`);
+const MESSAGES = [
+  ...['kinds', 'cancel', 'merge', 'message', 'channel', 'say', 'history'],
+  ...['task', 'progress', 'finish'],
+].map((name) => `multi_agent/${name}/req`);
 
 const names = (description: string) => ({
   type: 'array',

@@ -9,16 +9,19 @@ import type { CallContext } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
 import type { ToolRules } from '../../session/principal.ts';
 import { fail, HandfastError } from '../../wire/errors.ts';
+import { toolCall } from '../tools/messages.ts';
 import type { SubagentBackend } from './backend.ts';
 import { failure } from './errors.ts';
 import { functionBackend, type SubagentFunction } from './functions.ts';
+import { completed, type Ended, type Merged, merge, type Strategy } from './merge.ts';
 import * as messages from './messages.ts';
 import type * as schema from './multi_agent.schema.ts';
 import { multiAgentOffer } from './offer.ts';
 import { programBackend } from './programs.ts';
 import type { Delegable } from './rights.ts';
-import type { Subagent, SubagentSettings, SubagentStatus } from './subagent.ts';
+import { objectOf, type Subagent, type SubagentSettings, type SubagentStatus } from './subagent.ts';
 import { type Kind, Subagents } from './subagents.ts';
+import { Talk } from './talk.ts';
 import type { StoredTask, TaskSpec } from './task.ts';
 
 /** A kind of subagent: a function, a program, or a backend. */
@@ -87,6 +90,8 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
     maxEnded: options.maxEnded ?? 100,
     maxResultChars: options.maxResultChars ?? 256 * 1024,
   });
+
+  const talk = new Talk(subagents);
 
   const spawn = (asked: Asked, context: CallContext): Promise<Subagent> => {
     const kind = chosen(kinds, asked);
@@ -158,6 +163,45 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
     return wasOpen;
   };
 
+  /** The last ends of some subagents, those that run too once they have ended. */
+  const endsOf = (ids: readonly string[], wait: boolean, context: CallContext): Promise<Ended[]> =>
+    Promise.all(
+      [...new Set(ids)].map(async (id) => {
+        const subagent = subagents.find(id, context);
+        if (wait && subagent.task !== undefined) await orAborted(subagent.settled(subagent.task), context.signal);
+        const { end, ended_at = 0 } = subagent.stored(undefined) ?? {};
+        return { id, name: subagent.settings.name, end, endedAt: ended_at };
+      }),
+    );
+
+  const mergeWith = async (
+    ids: readonly string[],
+    strategy: Strategy | 'tool',
+    {
+      field,
+      tool = '',
+      wait = true,
+    }: { field?: string | undefined; tool?: string | undefined; wait?: boolean | undefined },
+    context: CallContext,
+  ): Promise<Merged> => {
+    if (ids.length === 0) throw failure('invalid', 'there is nothing to merge', { field: 'subagent_ids' });
+    if (strategy === 'tool' && tool === '') throw failure('invalid', 'the tool is missing', { field: 'tool' });
+    const ended = await endsOf(ids, wait, context);
+    if (strategy !== 'tool') return merge(ended, strategy, field);
+    const done = completed(ended);
+    const { result, from, failed } = merge(ended, 'concat');
+    if (result === null) return { result, from, failed };
+    const results = done.map(({ id, name, result: one, end }) => ({
+      subagent_id: id,
+      name,
+      result: one,
+      ...(end?.score !== undefined && { score: end.score }),
+    }));
+    const { data } = await context.call(toolCall, { tool_name: tool, arguments: { results } });
+    if (data.success !== true) throw failure('failed', `the tool ${tool} failed`, { tool });
+    return { result: objectOf(data.data), from, failed };
+  };
+
   const described = (subagent: Subagent) => ({ subagent, ...subagents.agentsAbove(subagent) });
 
   return definePlugin({
@@ -167,7 +211,10 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
     start: (context) => subagents.start(context),
     stop: () => subagents.stop(),
     opened: (session) => subagents.opened(session),
-    closed: (session) => subagents.closed(session),
+    closed(session) {
+      subagents.closed(session);
+      talk.closed(session);
+    },
     methods: [
       handle(messages.spawn, async (request, context) => {
         const subagent = await spawn(
@@ -221,6 +268,19 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
         success: await subagents.find(subagent_id, context).cancel(),
         subagent_id,
       })),
+      handle(messages.merge, async ({ subagent_ids, strategy = 'concat', ...how }, context) => {
+        const { result, from, failed } = await mergeWith(subagent_ids, strategy, how, context);
+        return { result, from: [...from], failed: [...failed] };
+      }),
+      handle(messages.message, ({ to, message }, context) => ({ delivered: talk.send('', to, message, context) })),
+      handle(messages.channel, (request, context) => {
+        const { name, members, seq } = talk.set(request, context);
+        return { channel: name, members: [...members], last_seq: seq };
+      }),
+      handle(messages.say, ({ channel, message }, context) => ({ seq: talk.say(channel, message, context) })),
+      handle(messages.history, ({ channel, after = 0, limit = 100 }, context) =>
+        talk.history(channel, after, Math.min(limit, 1_000), context),
+      ),
       handle(messages.task, async ({ wait_seconds }, { session, signal }) => {
         const { fetched } = running(subagents.self(session));
         const waitMs = wait_seconds === undefined ? undefined : wait_seconds * 1000;
@@ -281,6 +341,19 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
       handle(messages.subagentList, (_request, context) => ({
         subagents: subagents.list(context, false).map((one) => infoOf(described(one))),
       })),
+      handle(messages.subagentMessage, ({ from_subagent_id, to_subagent_id, message }, context) => ({
+        delivered: talk.send(from_subagent_id, to_subagent_id, message, context),
+      })),
+      handle(messages.subagentMerge, async ({ subagent_ids, strategy = 'hierarchical_summary', tool }, context) => {
+        const known = OTHER_STRATEGIES[strategy];
+        if (known === undefined) {
+          throw failure('invalid', `there is no strategy ${JSON.stringify(strategy.slice(0, 64))}`, {
+            field: 'strategy',
+          });
+        }
+        const { result } = await mergeWith(subagent_ids, known, { tool }, context);
+        return { merged_result: result ?? {} };
+      }),
       handle(messages.subagentCancel, async ({ subagent_id }, context) => {
         const success = await subagents.find(subagent_id, context).cancel();
         return { subagent_id, event: 'cancelled', content: { success } };
@@ -294,6 +367,18 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
 }
 
 const DEFAULT_MODEL = 'default';
+
+/** The strategies of the upper-case form, which has names of its own. */
+const OTHER_STRATEGIES: Readonly<Record<string, Strategy | 'tool' | undefined>> = Object.assign(Object.create(null), {
+  hierarchical_summary: 'concat',
+  voting: 'vote',
+  custom: 'tool',
+  concat: 'concat',
+  vote: 'vote',
+  first_success: 'first_success',
+  best_by_score: 'best_by_score',
+  tool: 'tool',
+});
 
 /** The kind that a request names: as its kind, or as its model; else the first. */
 function chosen(kinds: readonly Kind[], { kind, model }: Pick<Asked, 'kind' | 'model'>): Kind {

@@ -21,6 +21,7 @@ import type {
   SubagentWork,
 } from './backend.ts';
 import { failure } from './errors.ts';
+import { messagePush } from './messages.ts';
 import type { SubagentMessage } from './multi_agent.schema.ts';
 import { type Narrowed, subagentPrincipal } from './rights.ts';
 import { type StoredTask, Task, type TaskEnd, type TaskSpec } from './task.ts';
@@ -66,6 +67,8 @@ export interface SubagentDeps {
 const STOP_MS = 2_000;
 /** Progress of one task that is announced. */
 const MAX_PROGRESS = 1_000;
+/** Messages that wait for a session. */
+const MAX_UNREAD = 100;
 /** Ended tasks whose results stay. */
 const MAX_TASKS = 16;
 
@@ -85,6 +88,7 @@ export class Subagent {
   #cancelTimer: (() => void) | undefined;
   #stopping: Promise<unknown> = Promise.resolve();
   readonly #tasks: StoredTask[];
+  readonly #unread: { readonly from: string; readonly message: SubagentMessage }[] = [];
   #status: SubagentStatus;
   #closing: Promise<void> | undefined;
   readonly #links = new Set<Link>();
@@ -359,10 +363,20 @@ export class Subagent {
     await task.stored;
   }
 
-  /** Gives it a message. False: it does not take it. */
+  /** Its handshake opened a session. */
+  opened(session: SessionView): void {
+    this.session = session;
+    for (const { from, message } of this.#unread.splice(0)) session.push(messagePush, { from, message });
+  }
+
+  /** Gives it a message; one that comes before its session waits for that. False: it has ended. */
   deliver(from: string, message: SubagentMessage): boolean {
     if (!this.isOpen) return false;
-    return this.#running?.deliver?.(from, message) ?? false;
+    const taken = this.#running?.deliver?.(from, message) ?? false;
+    if (this.session?.push(messagePush, { from, message }) === true || taken) return true;
+    if (this.#unread.length >= MAX_UNREAD) return false;
+    this.#unread.push({ from, message });
+    return true;
   }
 
   /**
@@ -399,11 +413,12 @@ const storedForm = (task: Task): StoredTask => ({
   task_id: task.id,
   name: task.spec.name,
   usage: task.usage,
+  ended_at: task.endedAt,
   ...(task.end !== undefined && { end: task.end }),
 });
 
 /** The wire has objects as results. */
-function objectOf(result: unknown): Readonly<Record<string, unknown>> {
+export function objectOf(result: unknown): Readonly<Record<string, unknown>> {
   if (isObject(result)) return result as Readonly<Record<string, unknown>>;
   return typeof result === 'string' ? { summary: result } : { value: result ?? null };
 }

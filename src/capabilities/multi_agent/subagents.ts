@@ -14,6 +14,7 @@ import { grantOf, may, named } from '../../session/rights.ts';
 import type { SubagentBackend } from './backend.ts';
 import { failure } from './errors.ts';
 import { subagentEvent } from './messages.ts';
+import type { SubagentMessage } from './multi_agent.schema.ts';
 import { type Delegable, delegable, type MultiAgentGrant } from './rights.ts';
 import { type Budgets, Subagent, type SubagentDeps, type SubagentSettings, type SubagentStatus } from './subagent.ts';
 import type { StoredTask } from './task.ts';
@@ -192,6 +193,48 @@ export class Subagents {
     throw failure('denied', 'only the session of a subagent has tasks to fetch');
   }
 
+  /** The subagent whose session this is; undefined: it is none. */
+  selfOf(session: SessionView): Subagent | undefined {
+    return this.#self(session);
+  }
+
+  byId(id: string): Subagent | undefined {
+    return this.#byId.get(id)?.subagent;
+  }
+
+  /** The agent of a session, as one value. */
+  keyOf(session: SessionView): string {
+    return keyOfSession(session);
+  }
+
+  /** The agent that made a subagent. */
+  keyAbove({ id }: Subagent): string {
+    return this.#byId.get(id)?.owner.key ?? '';
+  }
+
+  /** The open sessions of the agent of this one. */
+  sessionsOf(session: SessionView): readonly SessionView[] {
+    return [...(this.#sessions.get(keyOfSession(session)) ?? [])];
+  }
+
+  /** The open sessions of the agent that made a subagent. */
+  sessionsAbove(subagent: Subagent): readonly SessionView[] {
+    return [...(this.#sessions.get(this.keyAbove(subagent)) ?? [])];
+  }
+
+  /** A subagent of the same agent. */
+  sibling(subagent: Subagent, id: string): Subagent | undefined {
+    const other = this.#byId.get(id);
+    return other?.owner.key === this.keyAbove(subagent) ? other.subagent : undefined;
+  }
+
+  /** Gives a subagent a message, and announces that. False: it has ended. */
+  deliver(subagent: Subagent, from: string, message: SubagentMessage): boolean {
+    if (!subagent.deliver(from, message)) return false;
+    this.#announce(subagent, 'message', { from, type: message.type });
+    return true;
+  }
+
   #self({ principal }: SessionView): Subagent | undefined {
     return principal.subagent === undefined ? undefined : this.#byId.get(principal.subagent)?.subagent;
   }
@@ -273,7 +316,7 @@ export class Subagents {
           rights: (principal) => this.#rights(subagent, principal),
           admit: (type) => (OWN_REQUEST.test(type) ? undefined : subagent.requested()),
           opened: (session) => {
-            subagent.session = session;
+            subagent.opened(session);
           },
         });
       },

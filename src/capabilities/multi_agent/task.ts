@@ -35,6 +35,8 @@ export interface StoredTask {
   readonly name: string;
   readonly end?: TaskEnd;
   readonly usage: SubagentUsage;
+  /** Epoch milliseconds; 0 while it runs. */
+  readonly ended_at: number;
 }
 
 export class Task {
@@ -52,6 +54,8 @@ export class Task {
   /** Requests of the subagent at this host. */
   requests = 0;
   reportedSteps = 0;
+  /** Epoch milliseconds; 0 while it runs. */
+  endedAt = 0;
 
   /** Resolves when its end is stored; set once it has ended. */
   stored: Promise<void> | undefined;
@@ -112,6 +116,7 @@ export class Task {
   #settle(end: TaskEnd): boolean {
     if (this.#end !== undefined) return false;
     this.#end = end;
+    this.endedAt = Date.now();
     this.#durationMs = this.#now() - this.#startedAt;
     this.#onEnd(end);
     this.#ended.resolve(end);

@@ -11,7 +11,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { Task } from '../../../src/capabilities/multi_agent/task.ts';
 import { connect } from '../../../src/connect.ts';
 import { fail } from '../../../src/wire/errors.ts';
-import { forever, siteOf } from './support.ts';
+import { forever, siteOf, until } from './support.ts';
 
 describe('a task', () => {
   const ends: Record<string, (task: Task) => boolean> = {
@@ -42,15 +42,6 @@ describe('a task', () => {
     }
   });
 });
-
-/** Waits for a condition, one turn after another. */
-async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  const end = Date.now() + 60_000;
-  while (!(await holds())) {
-    assert.ok(Date.now() < end, 'the condition never held');
-    await turn();
-  }
-}
 
 test('ends that meet leave one result, announced once, for all who ask', { timeout: 120_000 }, async (t) => {
   let release: (() => void)[] = [];

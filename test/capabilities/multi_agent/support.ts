@@ -1,5 +1,7 @@
 /** A host with subagents, and agents of it. */
+import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type MultiAgentPluginOptions, multiAgentPlugin } from '../../../src/capabilities/multi_agent/plugin.ts';
 import { toolsPlugin } from '../../../src/capabilities/tools/plugin.ts';
 import { tool } from '../../../src/capabilities/tools/tool.ts';
@@ -20,9 +22,27 @@ const echoes = (['reads', 'exec', 'writes'] as const).map((risk) =>
   }),
 );
 
+/** Waits for a condition, again and again. */
+export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  const end = Date.now() + 60_000;
+  while (!(await holds())) {
+    assert.ok(Date.now() < end, 'the condition never held');
+    await sleep(5);
+  }
+}
+
 /** The work of a subagent that does nothing until it is stopped. */
 export const forever = ({ signal }: { readonly signal: AbortSignal }): Promise<never> =>
   new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }));
+
+/** A tool that merges: how many results there are, and their highest score. */
+const counter = tool<{ results: readonly { score?: number }[] }>({
+  name: 'count_results',
+  description: 'Counts results',
+  risks: ['reads'],
+  input: { type: 'object', properties: { results: { type: 'array' } }, required: ['results'] },
+  run: ({ results }) => ({ count: results.length, best: Math.max(...results.map(({ score = 0 }) => score)) }),
+});
 
 export interface Site {
   readonly host: Host;
@@ -48,7 +68,7 @@ export async function siteOf(
       })),
     );
   const host = createHost({
-    plugins: [multiAgentPlugin(options), toolsPlugin({ tools: echoes })],
+    plugins: [multiAgentPlugin(options), toolsPlugin({ tools: [...echoes, counter] })],
     journal: memoryJournal(),
     ...(auth && { auth }),
     ...more,

@@ -1,0 +1,81 @@
+/** Makes one result of several. Pure; what a tool makes of them is the plugin's. */
+import { canonicalJson } from '../../base/canonical-json.ts';
+import type { TaskEnd } from './task.ts';
+
+type Result = Readonly<Record<string, unknown>>;
+
+export type Strategy = 'concat' | 'vote' | 'first_success' | 'best_by_score';
+
+/** The last end of a subagent; none: it had no task. */
+export interface Ended {
+  readonly id: string;
+  readonly name: string;
+  readonly end: TaskEnd | undefined;
+  /** Order in which they ended, smaller first. */
+  readonly endedAt: number;
+}
+
+export interface Merged {
+  readonly result: Result | null;
+  /** The subagents whose results are in it. */
+  readonly from: readonly string[];
+  readonly failed: readonly string[];
+}
+
+interface Done extends Ended {
+  readonly result: Result;
+  readonly score: number;
+}
+
+/** @param field the member of the results that votes compare; undefined: the whole result */
+export function merge(ended: readonly Ended[], strategy: Strategy, field?: string): Merged {
+  const done = completed(ended);
+  const failed = ended.filter(({ id }) => !done.some((one) => one.id === id)).map(({ id }) => id);
+  if (done.length === 0) return { result: null, from: [], failed };
+  return { ...strategies[strategy](done, field), failed };
+}
+
+/** Those with a result, in the order given. */
+export function completed(ended: readonly Ended[]): readonly Done[] {
+  return ended.flatMap((one) => {
+    const { state, result, score = Number.NEGATIVE_INFINITY } = one.end ?? {};
+    return state === 'COMPLETED' && result ? [{ ...one, result, score }] : [];
+  });
+}
+
+const strategies: Readonly<Record<Strategy, (done: readonly Done[], field?: string) => Omit<Merged, 'failed'>>> = {
+  /** Every result; their summaries, where each has one, as one text too. */
+  concat(done) {
+    const results = done.map(({ id, name, result }) => ({ subagent_id: id, name, result }));
+    const summaries = done.flatMap(({ result: { summary } }) => (typeof summary === 'string' ? [summary] : []));
+    const summary = summaries.length === done.length ? { summary: summaries.join('\n\n') } : {};
+    return { result: { ...summary, results }, from: done.map(({ id }) => id) };
+  },
+  /** The commonest; of several, that which was given first. */
+  vote(done, field) {
+    const counts = new Map<string, { readonly first: Done; readonly ids: string[] }>();
+    for (const one of done) {
+      const choice = field === undefined || field === '' ? one.result : (one.result[field] ?? null);
+      const key = canonicalJson(choice);
+      const known = counts.get(key);
+      if (known === undefined) counts.set(key, { first: one, ids: [one.id] });
+      else known.ids.push(one.id);
+    }
+    const sorted = [...counts.values()].sort((a, b) => b.ids.length - a.ids.length);
+    const [winner] = sorted as [(typeof sorted)[number]];
+    const votes = sorted.map(({ first, ids }) => ({ votes: ids.length, result: first.result }));
+    return {
+      result: { ...winner.first.result, votes: winner.ids.length, of: done.length, counted: votes },
+      from: winner.ids,
+    };
+  },
+  first_success(done) {
+    const first = done.reduce((best, one) => (one.endedAt < best.endedAt ? one : best));
+    return { result: first.result, from: [first.id] };
+  },
+  /** One without a score loses to any with one; of equal ones the first. */
+  best_by_score(done) {
+    const best = done.reduce((leading, one) => (one.score > leading.score ? one : leading));
+    return { result: best.result, from: [best.id] };
+  },
+};
