@@ -8,27 +8,28 @@
 import { answer, base, fromAgent, fromHost } from '../../protocol/a2e.schema.ts';
 import { anyObject, flag, may, number, oneOf, orNull, shape, text } from '../../protocol/shapes.schema.ts';
 import { type Static, Type } from '../../wire/schema.ts';
+import {
+  count,
+  id,
+  mayText,
+  metadata,
+  moreOfOutcome,
+  outcome,
+  Refusal,
+  STATUS,
+  SubagentBudget,
+  SubagentMessage,
+  SubagentUsage,
+  seconds,
+  status,
+  texts,
+} from './shared.schema.ts';
+import * as upperCase from './upper-case.schema.ts';
+
+export type { SubagentBudget, SubagentMessage, SubagentUsage } from './shared.schema.ts';
+export type * from './upper-case.schema.ts';
 
 const { Literal, Object: object } = Type;
-const mayText = (description: string) => may(text(description));
-const count = (description: string) => Type.Integer({ minimum: 0, description });
-const texts = (description: string) => Type.Array(Type.String(), { description });
-const seconds = (description: string) => Type.Number({ exclusiveMinimum: 0, description });
-const id = text('The subagent.');
-const STATUS = 'READY, RUNNING, COMPLETED, FAILED or TERMINATED.';
-const status = text(STATUS);
-const metadata = may(anyObject('Free facts; the host does not read them.'));
-const SubagentBudget = shape('What a subagent and all below it may spend. Left out: as much as its parent has left.', {
-  tokens: may(Type.Number({ minimum: 0, description: 'Tokens, as its backend reports them.' })),
-  cost_usd: may(Type.Number({ minimum: 0, description: 'Cost, as its backend reports it.' })),
-});
-
-const SubagentUsage = shape('What was spent.', {
-  tokens: number('Tokens that were reported.'),
-  cost_usd: number('Cost that was reported.'),
-  steps: count('Requests that the subagent made of this host, with the steps that its backend reported.'),
-  duration_ms: count('How long it took.'),
-});
 
 const MultiAgentSpawn = object(
   {
@@ -84,12 +85,6 @@ const MultiAgentDelegate = object(
   { ...fromAgent, description: 'Gives a subagent a task. It has one at a time.' },
 );
 
-const Refusal = shape('Why it was refused.', {
-  code: text('See docs/multi-agent.md.'),
-  message: text('For people.'),
-  detail: may(anyObject('More facts; row names the row of docs/errors.md.')),
-});
-
 const MultiAgentDelegateResp = object(
   {
     ...answer,
@@ -111,19 +106,6 @@ const MultiAgentAwait = object(
   },
   { ...fromAgent, description: 'Waits until the task of a subagent has ended.' },
 );
-
-/** What came of a task; both forms of the answer have it. */
-const outcome = {
-  result: may(orNull(anyObject('What the task has given; null without a result.'))),
-  error: may(orNull(text('Why it failed; null: it did not.'))),
-};
-const moreOfOutcome = {
-  task_id: mayText('The task.'),
-  code: mayText('The code of the error.'),
-  score: may(number('How good the subagent finds its result.')),
-  usage: may(SubagentUsage),
-  verified: may(oneOf(['yes', 'no', 'not_checked'], 'What came of checking the changes that the result names.')),
-};
 
 const MultiAgentAwaitResp = object(
   { ...answer, type: Literal('multi_agent/await/resp'), subagent_id: id, status, ...outcome, ...moreOfOutcome },
@@ -181,156 +163,6 @@ const MultiAgentTerminateResp = object(
     subagent_id: id,
   },
   { ...fromHost, description: 'It has ended.' },
-);
-
-// The forms of A2E 1.0 without base fields. What is missing is accepted; answers have all of them.
-
-const bare = { ...base, id: may(Type.String({ description: 'May be missing; the answer then has an empty req_id.' })) };
-const SUBAGENT_STATUS = 'READY, RUNNING, WAITING, COMPLETED, FAILED, CANCELLED or TERMINATED.';
-const subagentStatus = text(SUBAGENT_STATUS);
-
-const SubagentConfig = shape('How a subagent is to be.', {
-  name: text('For people.'),
-  role: may(orNull(text('What it is for.'))),
-  model: text('As in multi_agent/spawn.'),
-  system_prompt: may(orNull(text('Instructions for all its tasks.'))),
-  capabilities: may(texts('Capabilities that it may use; none: all that may be delegated.')),
-  memory_scope: may(oneOf(['shared', 'isolated', 'snapshot'], 'snapshot is refused. Default shared.')),
-  tool_scope: may(oneOf(['shared', 'restricted', 'isolated'], 'As in multi_agent/spawn. Default restricted.')),
-  max_steps: may(Type.Integer({ description: 'Default 40.' })),
-  timeout_seconds: may(Type.Number({ description: 'Default 600.' })),
-  metadata,
-});
-
-const SubagentTask = shape('A task.', {
-  name: text('A short name.'),
-  instruction: text('What to do.'),
-  success_criteria: may(texts('When it is done.')),
-  metadata,
-});
-
-const SubagentSpawnReq = object(
-  {
-    ...bare,
-    type: Literal('SUBAGENT_SPAWN_REQ'),
-    agent: SubagentConfig,
-    parent_agent_id: may(orNull(text('Not believed: the parent is the agent that asks.'))),
-    root_agent_id: may(orNull(text('Not believed either.'))),
-  },
-  { ...fromAgent, description: 'As multi_agent/spawn.' },
-);
-const SubagentSpawnResp = object(
-  { ...answer, type: Literal('SUBAGENT_SPAWN_RESP'), subagent_id: id, status: subagentStatus },
-  { ...fromHost, description: 'The subagent.' },
-);
-const SubagentDelegateReq = object(
-  { ...bare, type: Literal('SUBAGENT_DELEGATE_REQ'), subagent_id: id, task: SubagentTask },
-  { ...fromAgent, description: 'As multi_agent/delegate.' },
-);
-const SubagentDelegateResp = object(
-  {
-    ...answer,
-    type: Literal('SUBAGENT_DELEGATE_RESP'),
-    accepted: flag('False: it has a task, or it has ended.'),
-    status: subagentStatus,
-    task_id: mayText('The task.'),
-    refusal: may(Refusal),
-  },
-  { ...fromHost, description: 'Whether it has the task.' },
-);
-const SubagentAwaitReq = object(
-  { ...bare, type: Literal('SUBAGENT_AWAIT_REQ'), subagent_id: id },
-  { ...fromAgent, description: 'As multi_agent/await.' },
-);
-const SubagentAwaitResp = object(
-  {
-    ...answer,
-    type: Literal('SUBAGENT_AWAIT_RESP'),
-    subagent_id: id,
-    status: subagentStatus,
-    ...outcome,
-    ...moreOfOutcome,
-  },
-  { ...fromHost, description: 'What came of the task.' },
-);
-const SubagentMessage = shape('What one says to another.', {
-  type: text('What it is, e.g. note.'),
-  content: Type.Unknown({ description: 'Any JSON.' }),
-});
-const SubagentMessageReq = object(
-  {
-    ...bare,
-    type: Literal('SUBAGENT_MESSAGE_REQ'),
-    from_subagent_id: text('Must be the agent that asks, or empty.'),
-    to_subagent_id: text('A subagent of this agent, one with the same parent, or parent.'),
-    message: SubagentMessage,
-  },
-  { ...fromAgent, description: 'Sends a message to a subagent, or to the agent above.' },
-);
-const SubagentMessageResp = object(
-  { ...answer, type: Literal('SUBAGENT_MESSAGE_RESP'), delivered: flag('False: it has ended.') },
-  { ...fromHost, description: 'Whether it has the message.' },
-);
-const SubagentListReq = object(
-  { ...bare, type: Literal('SUBAGENT_LIST_REQ') },
-  { ...fromAgent, description: 'As multi_agent/list.' },
-);
-const SubagentInfo = shape('A subagent.', {
-  subagent_id: id,
-  name: text('For people.'),
-  status: subagentStatus,
-  parent_agent_id: may(orNull(text('The agent that made it.'))),
-  root_agent_id: may(orNull(text('The agent at the top.'))),
-  depth: may(count('1 below an agent.')),
-  config: SubagentConfig,
-});
-const SubagentListResp = object(
-  {
-    ...answer,
-    type: Literal('SUBAGENT_LIST_RESP'),
-    subagents: Type.Array(SubagentInfo, { description: 'Oldest first.' }),
-  },
-  { ...fromHost, description: 'The subagents.' },
-);
-const SubagentCancelReq = object(
-  { ...bare, type: Literal('SUBAGENT_CANCEL_REQ'), subagent_id: id },
-  { ...fromAgent, description: 'Ends the task of a subagent, which then takes another. Answered by SUBAGENT_EVENT.' },
-);
-const SubagentTerminateReq = object(
-  { ...bare, type: Literal('SUBAGENT_TERMINATE_REQ'), subagent_id: id },
-  { ...fromAgent, description: 'As multi_agent/terminate. Answered by SUBAGENT_EVENT.' },
-);
-const SubagentMergeReq = object(
-  {
-    ...bare,
-    type: Literal('SUBAGENT_MERGE_REQ'),
-    subagent_ids: texts('Whose last results.'),
-    strategy: may(
-      text(
-        'hierarchical_summary, voting, custom, concat, vote, first_success or best_by_score. Default hierarchical_summary.',
-      ),
-    ),
-    tool: mayText('With custom: the tool that merges.'),
-  },
-  { ...fromAgent, description: 'As multi_agent/merge/req.' },
-);
-const SubagentMergeResp = object(
-  { ...answer, type: Literal('SUBAGENT_MERGE_RESP'), merged_result: anyObject('What came of it.') },
-  { ...fromHost, description: 'The results as one.' },
-);
-const SubagentEvent = object(
-  {
-    ...answer,
-    type: Literal('SUBAGENT_EVENT'),
-    subagent_id: id,
-    event: text('started, progress, message, completed, failed, cancelled or terminated.'),
-    content: may(anyObject('What happened.')),
-  },
-  {
-    ...fromHost,
-    description:
-      'Something happened to a subagent of this agent, or to one below it. Of no request, but for the answer to SUBAGENT_CANCEL_REQ and SUBAGENT_TERMINATE_REQ.',
-  },
 );
 
 // What A2E 1.0 does not have.
@@ -552,24 +384,24 @@ export const multi_agentSchemas = {
   SubagentSummary,
   SubagentBudget,
   SubagentUsage,
-  SubagentSpawnReq,
-  SubagentSpawnResp,
-  SubagentDelegateReq,
-  SubagentDelegateResp,
-  SubagentAwaitReq,
-  SubagentAwaitResp,
-  SubagentMessageReq,
-  SubagentMessageResp,
-  SubagentListReq,
-  SubagentListResp,
-  SubagentCancelReq,
-  SubagentTerminateReq,
-  SubagentMergeReq,
-  SubagentMergeResp,
-  SubagentEvent,
-  SubagentConfig,
-  SubagentTask,
-  SubagentInfo,
+  SubagentSpawnReq: upperCase.SubagentSpawnReq,
+  SubagentSpawnResp: upperCase.SubagentSpawnResp,
+  SubagentDelegateReq: upperCase.SubagentDelegateReq,
+  SubagentDelegateResp: upperCase.SubagentDelegateResp,
+  SubagentAwaitReq: upperCase.SubagentAwaitReq,
+  SubagentAwaitResp: upperCase.SubagentAwaitResp,
+  SubagentMessageReq: upperCase.SubagentMessageReq,
+  SubagentMessageResp: upperCase.SubagentMessageResp,
+  SubagentListReq: upperCase.SubagentListReq,
+  SubagentListResp: upperCase.SubagentListResp,
+  SubagentCancelReq: upperCase.SubagentCancelReq,
+  SubagentTerminateReq: upperCase.SubagentTerminateReq,
+  SubagentMergeReq: upperCase.SubagentMergeReq,
+  SubagentMergeResp: upperCase.SubagentMergeResp,
+  SubagentEvent: upperCase.SubagentEvent,
+  SubagentConfig: upperCase.SubagentConfig,
+  SubagentTask: upperCase.SubagentTask,
+  SubagentInfo: upperCase.SubagentInfo,
   SubagentMessage,
   MultiAgentKindsReq,
   MultiAgentKindsResp,
@@ -618,29 +450,8 @@ export type MultiAgentTaskReq = Static<typeof MultiAgentTaskReq>;
 export type MultiAgentTaskResp = Static<typeof MultiAgentTaskResp>;
 export type MultiAgentTerminate = Static<typeof MultiAgentTerminate>;
 export type MultiAgentTerminateResp = Static<typeof MultiAgentTerminateResp>;
-export type SubagentAwaitReq = Static<typeof SubagentAwaitReq>;
-export type SubagentAwaitResp = Static<typeof SubagentAwaitResp>;
-export type SubagentBudget = Static<typeof SubagentBudget>;
-export type SubagentCancelReq = Static<typeof SubagentCancelReq>;
-export type SubagentConfig = Static<typeof SubagentConfig>;
-export type SubagentDelegateReq = Static<typeof SubagentDelegateReq>;
-export type SubagentDelegateResp = Static<typeof SubagentDelegateResp>;
-export type SubagentEvent = Static<typeof SubagentEvent>;
-export type SubagentInfo = Static<typeof SubagentInfo>;
 export type SubagentKind = Static<typeof SubagentKind>;
-export type SubagentListReq = Static<typeof SubagentListReq>;
-export type SubagentListResp = Static<typeof SubagentListResp>;
-export type SubagentMergeReq = Static<typeof SubagentMergeReq>;
-export type SubagentMergeResp = Static<typeof SubagentMergeResp>;
-export type SubagentMessage = Static<typeof SubagentMessage>;
-export type SubagentMessageReq = Static<typeof SubagentMessageReq>;
-export type SubagentMessageResp = Static<typeof SubagentMessageResp>;
-export type SubagentSpawnReq = Static<typeof SubagentSpawnReq>;
-export type SubagentSpawnResp = Static<typeof SubagentSpawnResp>;
 export type SubagentSummary = Static<typeof SubagentSummary>;
-export type SubagentTask = Static<typeof SubagentTask>;
-export type SubagentTerminateReq = Static<typeof SubagentTerminateReq>;
-export type SubagentUsage = Static<typeof SubagentUsage>;
 export type SubagentWork = Static<typeof SubagentWork>;
 export type MultiAgentMergeReq = Static<typeof MultiAgentMergeReq>;
 export type MultiAgentMergeResp = Static<typeof MultiAgentMergeResp>;

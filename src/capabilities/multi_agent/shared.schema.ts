@@ -1,0 +1,58 @@
+/**
+ * Shapes that both forms of the multi_agent messages have.
+ *
+ * Used by `multi_agent.schema.ts` and `upper-case.schema.ts`.
+ */
+import { anyObject, may, number, oneOf, orNull, shape, text } from '../../protocol/shapes.schema.ts';
+import { type Static, Type } from '../../wire/schema.ts';
+
+export const mayText = (description: string) => may(text(description));
+export const count = (description: string) => Type.Integer({ minimum: 0, description });
+export const texts = (description: string) => Type.Array(Type.String(), { description });
+export const seconds = (description: string) => Type.Number({ exclusiveMinimum: 0, description });
+export const id = text('The subagent.');
+export const STATUS = 'READY, RUNNING, COMPLETED, FAILED or TERMINATED.';
+export const status = text(STATUS);
+export const metadata = may(anyObject('Free facts; the host does not read them.'));
+export const SubagentBudget = shape(
+  'What a subagent and all below it may spend. Left out: as much as its parent has left.',
+  {
+    tokens: may(Type.Number({ minimum: 0, description: 'Tokens, as its backend reports them.' })),
+    cost_usd: may(Type.Number({ minimum: 0, description: 'Cost, as its backend reports it.' })),
+  },
+);
+
+export const SubagentUsage = shape('What was spent.', {
+  tokens: number('Tokens that were reported.'),
+  cost_usd: number('Cost that was reported.'),
+  steps: count('Requests that the subagent made of this host, with the steps that its backend reported.'),
+  duration_ms: count('How long it took.'),
+});
+
+export const Refusal = shape('Why it was refused.', {
+  code: text('See docs/multi-agent.md.'),
+  message: text('For people.'),
+  detail: may(anyObject('More facts; row names the row of docs/errors.md.')),
+});
+
+/** What came of a task; both forms of the answer have it. */
+export const outcome = {
+  result: may(orNull(anyObject('What the task has given; null without a result.'))),
+  error: may(orNull(text('Why it failed; null: it did not.'))),
+};
+export const moreOfOutcome = {
+  task_id: mayText('The task.'),
+  code: mayText('The code of the error.'),
+  score: may(number('How good the subagent finds its result.')),
+  usage: may(SubagentUsage),
+  verified: may(oneOf(['yes', 'no', 'not_checked'], 'What came of checking the changes that the result names.')),
+};
+
+export const SubagentMessage = shape('What one says to another.', {
+  type: text('What it is, e.g. note.'),
+  content: Type.Unknown({ description: 'Any JSON.' }),
+});
+
+export type SubagentBudget = Static<typeof SubagentBudget>;
+export type SubagentMessage = Static<typeof SubagentMessage>;
+export type SubagentUsage = Static<typeof SubagentUsage>;
