@@ -89,6 +89,15 @@ const memoryPage = document({
   'nextCursor?': text,
   'degraded?': text,
 });
+const subagentOutcome = document({
+  task_id: text,
+  status: text,
+  result: orNull(any),
+  error: orNull(text),
+  code: text,
+  'score?': number,
+  'usage?': of('multi_agent', 'SubagentUsage'),
+});
 const outputPiece = document({ stream: text, text, seq: count, 'missed?': count });
 const estimate = of('learning', 'Estimate');
 const learnedComponents = list(of('learning', 'ComponentPerformanceRecord'));
@@ -283,6 +292,11 @@ export const documents: Readonly<Record<string, Shape>> = {
   'proc ls': list(of('proc', 'ProcStatus')),
   'proc logs': outputPiece,
   'proc kill': document({ proc_id: text, state: text }),
+  'agents kinds': list(of('multi_agent', 'SubagentKind')),
+  'agents run': { anyOf: [subagentOutcome, document({ result: orNull(any), from: list(text), failed: list(text) })] },
+  'agents ls': list(of('multi_agent', 'SubagentSummary')),
+  'agents show': document({ subagent: of('multi_agent', 'SubagentSummary'), outcome: orNull(subagentOutcome) }),
+  'agents terminate': document({ subagent_id: text, success: flag }),
   'skill ls': list(of('skill', 'SkillDefinition')),
   'skill show': document({
     skill: of('skill', 'SkillDefinition'),

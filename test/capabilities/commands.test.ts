@@ -8,6 +8,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { commandsBelow, wordsOf } from '../../src/cli/examples.ts';
 import { commandLine } from '../../src/cli/program.ts';
 import { type Json, User } from '../cli/command.ts';
@@ -204,11 +205,17 @@ const table: Readonly<Record<string, Row>> = {
     fails: [['count-lines', 'path'], 'usage', /^the arguments must be a JSON object/],
   },
 
+  'agents kinds': { fails: [['x'], 'usage', /too many arguments/] },
+  'agents run': { does: ['hello'], fails: [['x', '--count', '0'], 'usage', /^--count needs a number above 0/] },
+  'agents ls': { fails: [['x'], 'usage', /too many arguments/] },
+  'agents show': { does: ['sub_'], fails: [['nothing'], 'not_found', /^there is no subagent "nothing"/, 5] },
+  'agents terminate': { does: ['sub_'], fails: [['nothing'], 'not_found', /handfast agents ls/, 5] },
+
   // Serves until it is stopped: `test/capabilities/env/gym-bridge.test.ts`.
   'env serve-gym': { fails: [[], 'usage', /missing required argument 'names'/] },
 };
 
-const GROUPS = ['memory', 'learning', 'plan', 'env', 'skill', 'toolkits'];
+const GROUPS = ['memory', 'learning', 'plan', 'env', 'skill', 'toolkits', 'agents'];
 
 const documentsOf = (stdout: string): Json[] =>
   stdout
@@ -222,8 +229,9 @@ describe('the commands', { timeout: 300_000 }, () => {
 
   before(async () => {
     user.write('entries.jsonl', '{"key":"river","content":"Tagus","tier":"semantic"}\n');
-    const plugins =
-      "[tools, env, learning, memory, planning, toolkits, { use: skill, options: { roots: ['./skills'] } }]";
+    const command = [process.execPath, fileURLToPath(new URL('../support/echo-subagent.mjs', import.meta.url))];
+    const echo = JSON.stringify({ use: 'multi_agent', options: { kinds: [{ name: 'echo', command }] } });
+    const plugins = `[tools, env, learning, memory, planning, toolkits, { use: skill, options: { roots: ['./skills'] } }, ${echo}]`;
     await user.up(['--config', user.write('host.yaml', `plugins: ${plugins}\n`)]);
   });
 

@@ -63,7 +63,9 @@ before(async () => {
   const mcp = { use: 'mcp', options: { servers: [everything, tracker] } };
   const proc = { use: 'proc', options: { programs: ['sh'] } };
   const skill = { use: 'skill', options: { roots: ['./skills'] } };
-  const plugins = ['tools', 'env', 'learning', 'memory', 'planning', mcp, proc, skill, 'toolkits'];
+  const echo = [process.execPath, fileURLToPath(new URL('../support/echo-subagent.mjs', import.meta.url))];
+  const agents = { use: 'multi_agent', options: { kinds: [{ name: 'echo', command: echo }] } };
+  const plugins = ['tools', 'env', 'learning', 'memory', 'planning', mcp, proc, skill, 'toolkits', agents];
   user.write('host.yaml', `plugins: ${JSON.stringify(plugins)}\n`);
   const { command, ready } = await user.up(['--config', 'host.yaml']);
   check('up', ready);
@@ -264,6 +266,15 @@ test('of toolkits', async () => {
   await prints('toolkits enable', ['search']);
   await prints('toolkits disable', ['search']);
   await prints('toolkits search', ['move']);
+});
+
+test('of subagents', async () => {
+  await prints('agents kinds');
+  await prints('agents run', ['hello']);
+  await prints('agents show', ['sub_']);
+  await prints('agents run', ['hello', '--count', '2', '--merge', 'vote']);
+  const [found] = await prints('agents ls');
+  await prints('agents terminate', [found[0].subagent_id]);
 });
 
 test('of skills', async () => {

@@ -10,6 +10,8 @@ export const multiAgent = defineCapability({
   offer: multiAgentOffer,
   plugin: async (options) => (await import('./plugin.ts')).multiAgentPlugin(options as MultiAgentPluginOptions),
   client: async (agent) => new (await import('./client.ts')).MultiAgentClient(agent),
+  commandName: 'agents',
+  commands: async () => (await import('./commands.ts')).commands,
   check(options) {
     const { kinds = [] } = options as MultiAgentPluginOptions;
     const names = kinds.map(({ name }) => name).join(', ');
