@@ -284,7 +284,7 @@ export const documents: Readonly<Record<string, Shape>> = {
   'chain dry-run': document({
     nodes: list(of('chains', 'Sample')),
     order: list(text),
-    final_output: any,
+    final_output: {},
     success: flag,
   }),
   'proc run': { anyOf: [outputPiece, document({ code: number, signal: text, reason: text })] },
