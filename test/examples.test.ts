@@ -89,6 +89,15 @@ const examples: Readonly<Record<string, readonly RegExp[]>> = {
     /^claimed by ana$/,
     /^created by ana$/,
   ],
+  'multi-agent.ts': [
+    /^the coordinator at the shell: tool_denied$/,
+    /^the longest: novel\.txt has 301 lines$/,
+    /^poem\.txt has 3 lines$/,
+    /^novel\.txt has 301 lines$/,
+    /^in the channel: 2 messages, the first is 1: true$/,
+    /^the runner: from a shell$/,
+    /^a fourth subagent: multi_agent\.limit$/,
+  ],
   'toolkits.ts': [
     /^tracker: off, about \d+ tokens$/,
     /^converters: on, deferred, about \d+ tokens$/,
