@@ -189,7 +189,14 @@ function position(
   }
   const left = places.reduce((least, { x, width }) => Math.min(least, x - width / 2), Number.POSITIVE_INFINITY);
   for (const each of places) each.x -= left;
-  if (whole) for (const layer of layers) rounded(layer.map(place), gap);
+  if (!whole) return;
+  for (const layer of layers) rounded(layer.map(place), gap);
+  for (const layer of layers)
+    aligned(
+      layer.map(place),
+      layer.map((at) => (above[at] ?? []).map(place)),
+      gap,
+    );
 }
 
 /**
@@ -241,5 +248,21 @@ function rounded(layer: readonly Place[], gap: number): void {
     const left = Math.max(least, Math.round(place.x - place.width / 2));
     place.x = left + place.width / 2;
     least = left + place.width + gap;
+  }
+}
+
+/** Moves places by one or two where their line from above is then straight, and there is room. */
+function aligned(layer: readonly Place[], above: readonly (readonly Place[])[], gap: number): void {
+  for (const [at, place] of layer.entries()) {
+    const [only, ...others] = above[at] ?? [];
+    if (only === undefined || others.length > 0) continue;
+    const by = Math.floor(only.x) - Math.floor(place.x);
+    const left = place.x + by - place.width / 2;
+    const right = place.x + by + place.width / 2;
+    const [before, behind] = [layer[at - 1], layer[at + 1]];
+    const fits =
+      left >= (before === undefined ? 0 : before.x + before.width / 2 + gap) &&
+      (behind === undefined || right + gap <= behind.x - behind.width / 2);
+    if (fits && Math.abs(by) <= 2) place.x += by;
   }
 }
