@@ -37,7 +37,18 @@ console.log('another day:', (await memory.get('home'))?.content); // Ada lives i
 console.log('in 2020:', (await memory.get('home', { asOf: year(2020) }))?.content); // Ada lives in Rome
 console.log('versions:', (await memory.history('home')).length); // 2
 
+// #endregion
+
+// #region watch
+const changed = Promise.withResolvers<readonly unknown[]>();
+const end = await agent.memory.watch({ namespace: 'travel' }, ({ keys }) => changed.resolve(keys));
+await memory.store({ key: 'seat', content: 'prefers an aisle seat now' });
+console.log('changed:', await changed.promise); // [ { key: 'seat' } ]
+await end();
+// #endregion
+
+// #region forget
 const { deleted, erased } = await memory.forget({ tags: ['profile'] });
 console.log(`forgotten: ${deleted}, erased: ${erased}`); // forgotten: 2, erased: true
 // #endregion
-assert.equal((await memory.list()).total, 0);
+assert.equal((await memory.list()).total, 1);

@@ -46,6 +46,7 @@ const needs: Readonly<Record<string, readonly string[]>> = {
   'mcp-server.ts': ['@modelcontextprotocol/client'],
   'skill.ts': ['quickjs-emscripten'],
   'terminal.ts': ['@lydell/node-pty'],
+  'tour.ts': ['quickjs-emscripten', '@modelcontextprotocol/client', '@modelcontextprotocol/server-everything'],
 };
 const exampleVariables = (): Record<string, string> => ({
   HANDFAST_HOME: join(folder, 'examples-home'),
@@ -173,7 +174,8 @@ test('the addresses in package.json are absent, because there is none that is tr
 });
 
 test('the sessions of the README and every program of examples/, its blocks among them, run in the installed package', () => {
-  cpSync(join(installed, 'LICENSE'), join(consumer, 'LICENSE'));
+  for (const name of ['LICENSE', 'README.md', 'docs'])
+    cpSync(join(installed, name), join(consumer, name), { recursive: true });
   // The agents of two examples read sources, and others start the command where a clone has it: here it is the installed one.
   cpSync(join(root, 'src', 'connection'), join(consumer, 'src', 'connection'), { recursive: true });
   mkdirSync(join(consumer, 'src', 'cli'));
@@ -185,7 +187,7 @@ test('the sessions of the README and every program of examples/, its blocks amon
   for (const name of programs.filter((each) => needs[each] === undefined)) {
     assert.notEqual(run(process.execPath, [join(examples, name)], consumer, 0, exampleVariables()).stdout, '', name);
   }
-  for (const block of ['first-plugin.ts', 'sessions.ts', 'fleet.ts']) assert.ok(programs.includes(block), block);
+  for (const block of ['first-plugin.ts', 'sessions.ts', 'tour.ts']) assert.ok(programs.includes(block), block);
   const readme = readFileSync(join(installed, 'README.md'), 'utf8');
   const shown = [...readme.matchAll(/^\$ handfast ((?:session|tools) .+)\n((?:(?!\$ |```).+\n)+)/gm)];
   assert.ok(shown.length >= 2);

@@ -37,6 +37,14 @@ const clients: Readonly<Record<string, Wanted>> = {
     name: 'proc',
     client: async (agent) => new (await import('./capabilities/proc/client.ts')).ProcClient(agent),
   },
+  chains: {
+    name: 'chains',
+    client: async (agent) => new (await import('./capabilities/chains/client.ts')).ChainsClient(agent),
+  },
+  multi_agent: {
+    name: 'multi_agent',
+    client: async (agent) => new (await import('./capabilities/multi_agent/client.ts')).MultiAgentClient(agent),
+  },
   skill: {
     name: 'skill',
     client: async (agent) => new (await import('./capabilities/skill/client.ts')).SkillClient(agent),

@@ -73,6 +73,7 @@ const examples: Readonly<Record<string, readonly RegExp[]>> = {
     /^another day: Ada lives in Lisbon$/,
     /^in 2020: Ada lives in Rome$/,
     /^versions: 2$/,
+    /^changed: \[ \{ key: 'seat' \} \]$/,
     /^forgotten: 2, erased: true$/,
   ],
   'planning.ts': [
@@ -144,6 +145,11 @@ const examples: Readonly<Record<string, readonly RegExp[]>> = {
     /^after resize: 40 120$/,
     /^Ctrl-C ended sleep, the shell runs on$/,
     /^exit code 3$/,
+  ],
+  'tour.ts': [
+    /^granted: tools, toolkits, proc, skill, mcp, memory, planning, learning, env, chains, multi_agent$/,
+    /^6\. memory: remembered: README\.md has \d+ words$/,
+    /^kept: README\.md has \d+ words; done: Count the words; the chain is done$/,
   ],
   'transports.ts': ['in process', 'TCP', 'Unix socket', 'HTTP and SSE', 'WebSocket', 'child process'].map(
     (name) => new RegExp(`^${name}: MIT License \\(ping [\\d.]+ ms\\)$`),

@@ -1,0 +1,287 @@
+/**
+ * A tour: one agent uses every capability of one host over one connection. It gets to know the documents of this project, remembers what
+ * it found, plans, chooses, plays, and lets a subagent work for it.
+ *
+ * Run it with `node -C handfast-source examples/tour.ts`; it needs the packages `quickjs-emscripten`, `@modelcontextprotocol/client` and
+ * `@modelcontextprotocol/server-everything`. Variables of the process: TRANSPORT (`unix`; also `tcp`, `http`, `ws`, `stdio`), KILL (the
+ * number of a step: before it the host is killed with SIGKILL and started again; what should outlive it does).
+ */
+import assert from 'node:assert/strict';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { type Agent, connect } from 'handfast';
+
+// The subagent of the last step: a program that is an agent of the host over its own pipes.
+if (process.argv[2] === 'scout') {
+  await using scout = await connect('stdio:', { capabilities: ['multi_agent', 'tools'] });
+  await scout.multi_agent.serveTasks(async ({ instruction }) => {
+    const { data } = await scout.tools.call<{ content: string }>('read_file', { path: instruction });
+    return { headings: data?.content.split('\n').filter((line) => line.startsWith('#')).length };
+  });
+}
+
+const project = dirname(import.meta.dirname);
+const folder = await mkdtemp(join(tmpdir(), 'handfast-'));
+const workspace = join(folder, 'workspace');
+const env = { ...process.env, HANDFAST_HOME: join(folder, 'home') };
+const cli = [process.execPath, ...process.execArgv, join(project, 'src/cli/main.ts')];
+const self = [process.execPath, ...process.execArgv, fileURLToPath(import.meta.url)];
+const transport = process.env.TRANSPORT ?? 'unix';
+const killBefore = Number(process.env.KILL ?? 0);
+
+// #region agent
+const capabilities = [
+  'tools',
+  'toolkits',
+  'proc',
+  'skill',
+  'mcp',
+  'memory',
+  'planning',
+  'learning',
+  'env',
+  'chains',
+  'multi_agent',
+] as const;
+type Guide = Agent<(typeof capabilities)[number]>;
+// #endregion
+
+let host: ChildProcess | undefined;
+let address =
+  { tcp: 'tcp://127.0.0.1:0', unix: `unix://${join(folder, 'host.sock')}` }[transport] ?? 'http://127.0.0.1:0';
+let agent: Guide;
+/** What was found on the way. */
+const seen = { words: 0, plan: '', headings: 0 };
+
+const steps: readonly (readonly [capability: string, run: () => Promise<string>])[] = [
+  [
+    'tools',
+    async () => {
+      const { data } = await agent.tools.call<{ content: string }>('read_file', { path: 'README.md', limit: 3 });
+      return data?.content.split('\n')[2]?.replaceAll('*', '') ?? '';
+    },
+  ],
+  [
+    'toolkits',
+    async () => {
+      const { data } = await agent.tools.call<{ passages: { path: string }[] }>('search_files', {
+        query: 'host was killed resume cursor',
+      });
+      return `what happens when a host is killed: ${data?.passages[0]?.path}`;
+    },
+  ],
+  [
+    'proc',
+    async () => {
+      const count = await agent.proc.spawn([process.execPath, '-p', 'fs.readdirSync(".").length']);
+      let printed = '';
+      for await (const { text } of count.output()) printed += text;
+      return `a program counted ${printed.trim()} documents, exit code ${(await count.wait()).code}`;
+    },
+  ],
+  [
+    'skill',
+    async () => {
+      const { data } = await agent.skill.call<{ words: number }>('word-count', { path: 'README.md' });
+      seen.words = data?.words ?? 0;
+      return `README.md has ${seen.words} words, counted in a sandbox`;
+    },
+  ],
+  [
+    'mcp',
+    async () =>
+      `a server of the Model Context Protocol: ${(await agent.mcp.call('everything', 'get-sum', { a: 40, b: 2 })).summary}`,
+  ],
+  [
+    'memory',
+    async () => {
+      const memory = await agent.memory.open({ namespace: 'tour' });
+      await memory.store({ key: 'readme', content: `README.md has ${seen.words} words` });
+      const { entries } = await memory.search('how long is the readme');
+      return `remembered: ${entries[0]?.content}`;
+    },
+  ],
+  [
+    'planning',
+    async () => {
+      const { plan_id } = await agent.planning.createPlan('tour', { key: 'tour' });
+      seen.plan = plan_id;
+      const count = await agent.planning.add(plan_id, 'Count the words', { key: 'count' });
+      await agent.planning.add(plan_id, 'Play', { key: 'play', deps: [count.task_id] });
+      const claim = await agent.planning.claim(plan_id, { taskId: count.task_id });
+      await claim?.done('by the skill');
+      return `done: ${claim?.task.title}; ready: ${(await agent.planning.ready(plan_id)).tasks[0]?.title}`;
+    },
+  ],
+  [
+    'learning',
+    async () => {
+      for (let round = 0; round < 40; round++) {
+        const { option, experienceId } = await agent.learning.decide('ice', ['right', 'wrong'], { seed: round });
+        await agent.learning.reward(experienceId, option === 'right' ? 1 : 0);
+      }
+      const { recommendations } = await agent.learning.adapt('ice');
+      return `40 rewards recommend the option ${recommendations?.[0]?.option}`;
+    },
+  ],
+  [
+    'env',
+    async () => {
+      await using episode = await agent.env.reset<number, number>('FrozenLake-v1', {
+        seed: 7,
+        make: { is_slippery: false },
+      });
+      for (const move of [1, 1, 2, 1, 2, 2]) await episode.step(move);
+      return `crossed the frozen lake, reward ${episode.latest.reward}`;
+    },
+  ],
+  [
+    'chains',
+    async () => {
+      const { success, outputs, error } = await agent.chains.run(
+        {
+          nodes: [
+            { node_id: 'list', kind: 'tool', name: 'glob', input: { patterns: ['*.md'] } },
+            {
+              node_id: 'each',
+              kind: 'map',
+              items_path: '$.list.paths',
+              map_node: 'count',
+              parallel: 4,
+              after: ['list'],
+            },
+            { node_id: 'count', kind: 'skill', name: 'word-count', input_map: { path: '$.item' } },
+            { node_id: 'total', kind: 'reduce', reduce: { jmespath: 'sum([].words)' }, after: ['each'] },
+          ],
+        },
+        { total: 0 },
+        { chainId: 'tour' },
+      );
+      assert.ok(success, JSON.stringify(error));
+      return `${(outputs.each as unknown[]).length} documents have ${outputs.total} words`;
+    },
+  ],
+  [
+    'multi_agent',
+    async () => {
+      const scout = await agent.multi_agent.spawn('scout');
+      const { result } = await scout.run('README.md');
+      await scout.terminate();
+      return `a subagent found ${result?.headings} headings in README.md`;
+    },
+  ],
+];
+
+await prepare();
+agent = await start();
+try {
+  console.log(`granted: ${[...agent.capabilities.keys()].join(', ')}`);
+  for (const [at, [capability, run]] of steps.entries()) {
+    if (at + 1 === killBefore) await killed();
+    console.log(`${at + 1}. ${capability}: ${await run()}`);
+  }
+  if (steps.length + 1 === killBefore) await killed();
+  const memory = await agent.memory.open({ namespace: 'tour' });
+  const [board] = await agent.planning.boards(seen.plan);
+  const runs = await agent.chains.status('tour');
+  console.log(
+    `kept: ${(await memory.get('readme'))?.content}; done: ${board?.tasks.done?.[0]?.title}; the chain is ${runs.run.state}`,
+  );
+} finally {
+  await agent.close();
+  host?.kill();
+  if (host?.exitCode === null) await once(host, 'exit');
+  await rm(folder, { recursive: true, force: true });
+}
+
+/** The documents as a workspace, a skill, and the configuration of the host, which this user trusts. */
+async function prepare(): Promise<void> {
+  const skill = join(folder, 'skills', 'word-count');
+  await mkdir(skill, { recursive: true });
+  await mkdir(workspace);
+  const pages = (await readdir(join(project, 'docs'))).filter((name) => name.endsWith('.md') && name !== 'README.md');
+  for (const name of pages) await copyFile(join(project, 'docs', name), join(workspace, name));
+  await copyFile(join(project, 'README.md'), join(workspace, 'README.md'));
+  await writeFile(
+    join(skill, 'SKILL.md'),
+    `---
+name: word-count
+description: Counts the words of a document
+entry: main.js
+allowed-tools: read_file
+parameters: { type: object, properties: { path: { type: string } }, required: [path] }
+---
+Give it the path of a document.
+`,
+  );
+  await writeFile(
+    join(skill, 'main.js'),
+    `export default async function ({ path }, skill) {
+  const { content } = await skill.tool('read_file', { path, limit: 20000 });
+  return { path, words: content.split(/\\s+/).filter(Boolean).length };
+}
+`,
+  );
+  const everything = fileURLToPath(import.meta.resolve('@modelcontextprotocol/server-everything/dist/index.js'));
+  const plugins = [
+    ...['tools', 'toolkits', 'memory', 'planning', 'learning', 'env', 'chains'],
+    { use: 'proc', options: { programs: [process.execPath] } },
+    { use: 'skill', options: { roots: [dirname(skill)] } },
+    {
+      use: 'mcp',
+      options: { servers: [{ name: 'everything', command: process.execPath, args: [everything, 'stdio'] }] },
+    },
+    {
+      use: 'multi_agent',
+      options: { kinds: [{ name: 'scout', command: [...self, 'scout'], capabilities: ['tools'] }] },
+    },
+  ];
+  const settings = { workspace, plugins, journal: { kind: 'sqlite' } };
+  await writeFile(join(folder, 'handfast.yaml'), JSON.stringify(settings));
+  const [program = '', ...args] = cli;
+  await promisify(execFile)(program, [...args, 'trust', 'add'], { cwd: folder, env });
+}
+
+/** Connects to the host, which is another process. On pipes the connection starts it. */
+async function start(): Promise<Guide> {
+  if (transport === 'stdio') {
+    const command = [...cli, 'stdio'].map((word) => JSON.stringify(word)).join(' ');
+    return connect(`stdio:${command}`, { capabilities, cwd: folder, env });
+  }
+  const { listeners, token_file } = await up();
+  address = listeners[0] ?? '';
+  const url = transport === 'ws' ? `${address.replace('http', 'ws')}/ws` : address;
+  return connect(url, { capabilities, token: (await readFile(token_file, 'utf8')).trim() });
+}
+
+async function up(): Promise<{ listeners: string[]; token_file: string }> {
+  const [program = '', ...args] = cli;
+  const words = [...args, 'up', '--json', '--listen', address];
+  host = spawn(program, words, { cwd: folder, env, stdio: ['ignore', 'pipe', 'ignore'] });
+  const [line] = await once(createInterface({ input: host.stdout as Readable }), 'line');
+  return JSON.parse(String(line));
+}
+
+/** Kills the host without a warning, and starts it again: another process with the same folders. The agent finds it by itself. */
+async function killed(): Promise<void> {
+  if (host === undefined) {
+    // The host on pipes ends with its connection.
+    await agent.close();
+    agent = await start();
+    console.log('the host ended, and is up again');
+    return;
+  }
+  const ended = once(host, 'exit');
+  host.kill('SIGKILL');
+  await ended;
+  await up();
+  await agent.ping();
+  console.log('the host was killed, and is up again; the session continues');
+}
