@@ -499,6 +499,7 @@ export const documents: Readonly<Record<string, Shape>> = {
     'first_break?': document({ file: text, line: count, reason: text }),
   }),
   'conformance a2e': conformance,
+  'conformance fleet': conformance,
   'conformance session-rpc': conformance,
   doctor: document({
     ok: flag,

@@ -58,4 +58,8 @@ A target by stdio: is started for each conversation, with an empty home. Others 
 is skipped.`,
     )
     .action((flags) => act(async (terminal) => (await commands()).conformanceSessionRpc(flags, terminal)));
+  common(conformance.command('fleet'), 'stdio:COMMAND of a worker; tcp://, unix:// or ws:// of an orchestrator')
+    .description('check a worker or an orchestrator of the fleet handshake 2')
+    .option('--brief <text>', 'a harmless brief that a worker may run; without it nothing is run')
+    .action((flags) => act(async (terminal) => (await commands()).conformanceFleet(flags, terminal)));
 }

@@ -315,6 +315,10 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
     `handfast conformance session-rpc --target 'stdio:handfast rpc'`,
     'handfast conformance session-rpc --target ws://127.0.0.1:4700/rpc --token-file token --junit rpc.xml',
   ],
+  'conformance fleet': [
+    `handfast conformance fleet --target 'stdio:handfast worker --stdio --id trial-1 --executor rehearsal --repo .'`,
+    'handfast conformance fleet --target tcp://127.0.0.1:4701 --token-file token',
+  ],
   doctor: ['handfast doctor', 'handfast doctor --json'],
   trust: [
     'handfast trust add            # shows what this folder would run, and asks',

@@ -14,6 +14,8 @@ export type Fields = Readonly<Record<string, unknown>>;
 /** Longest line that is kept for a report, in characters, and how many of them. */
 const MAX_CROSSING = 400;
 const MAX_CROSSINGS = 12;
+/** Bytes of what is sent that are read for a report: a secret in the part that is shown is whole in it. */
+const MAX_SHOWN_BYTES = 16 * 1024;
 /** Time a child has for its first line, in milliseconds. */
 export const CHILD_START_MS = 60_000;
 /** Longest output of a target without a line break, in characters. */
@@ -22,8 +24,15 @@ const MAX_PARTIAL = 64 * 1024 * 1024;
 /** The newest lines of all connections of a case, the oldest first. */
 export class Transcript {
   #lines: Crossing[] = [];
+  readonly #secret: string;
 
-  add(direction: Crossing['direction'], text: string): void {
+  /** @param secret a text that no line may show; empty: none */
+  constructor(secret: string) {
+    this.#secret = secret;
+  }
+
+  add(direction: Crossing['direction'], whole: string): void {
+    const text = this.#secret === '' ? whole : whole.replaceAll(this.#secret, '<token>');
     const cut = text.length > MAX_CROSSING ? `${text.slice(0, MAX_CROSSING)}… (${text.length} characters)` : text;
     this.#lines.push({ direction, text: cut });
     if (this.#lines.length > MAX_CROSSINGS) this.#lines.shift();
@@ -113,12 +122,7 @@ export class LinePeer {
   /** Writes bytes as they are. */
   write(bytes: Uint8Array | string): void {
     const whole = typeof bytes === 'string' ? Buffer.from(bytes) : bytes;
-    this.transcript.add(
-      'sent',
-      Buffer.from(whole.subarray(0, MAX_CROSSING * 4))
-        .toString()
-        .trimEnd(),
-    );
+    this.transcript.add('sent', Buffer.from(whole.subarray(0, MAX_SHOWN_BYTES)).toString().trimEnd());
     this.#carried.write(whole);
   }
 

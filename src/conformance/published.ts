@@ -39,11 +39,22 @@ export function checksByType(): ReadonlyMap<string, Check> {
   return checks;
 }
 
-/** The check of one definition of a published schema. */
-export function checkOf(name: string, definition: string): Check | undefined {
-  const definitions = definitionsOf(name);
+/**
+ * The check of one definition of a published schema where additions of this library may be missing: what is there must have its
+ * type, and nothing is required.
+ */
+export function looseCheckOf(name: string, definition: string): Check | undefined {
+  const definitions = withoutRequired(definitionsOf(name)) as Readonly<Record<string, Definition>>;
   const found = definitions[definition];
   return found && lazyCheck({ ...found, $defs: definitions });
+}
+
+/** A schema without its lists of required members. */
+function withoutRequired(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(withoutRequired);
+  if (typeof schema !== 'object' || schema === null) return schema;
+  const kept = Object.entries(schema).filter(([name, value]) => name !== 'required' || !Array.isArray(value));
+  return Object.fromEntries(kept.map(([name, value]) => [name, withoutRequired(value)]));
 }
 
 /** What is wrong with a value, in one line; undefined: it fits, or nothing is published for it. */

@@ -182,8 +182,11 @@ test('of a fleet', async () => {
 test('of conformance', async () => {
   await prints('conformance a2e', ['--list']);
   await prints('conformance session-rpc', ['--list']);
+  await prints('conformance fleet', ['--list']);
   const target = (words: string): string => `stdio:${process.execPath} ${join(root, 'src/cli/main.ts')} ${words}`;
   await prints('conformance a2e', ['--target', target('stdio'), '--filter', 'A2E-HS-00*']);
+  const worker = target('worker --stdio --id trial-2 --executor rehearsal --repo .');
+  await prints('conformance fleet', ['--target', worker, '--filter', 'FLT-WK-00*']);
   await prints('conformance session-rpc', ['--target', target('rpc'), '--filter', 'RPC-FR-00*']);
 });
 

@@ -81,6 +81,23 @@ export async function conformanceSessionRpc(flags: ConformanceFlags, terminal: T
   });
 }
 
+/** `handfast conformance fleet`. */
+export async function conformanceFleet(
+  flags: ConformanceFlags & { readonly brief?: string },
+  terminal: Terminal,
+): Promise<number> {
+  const { fleetCases } = await import('../../conformance/fleet/cases.ts');
+  return conformance('fleet', fleetCases, flags, terminal, async (given) => {
+    const { FleetRun } = await import('../../conformance/fleet/context.ts');
+    if (bindingOf(given.address) === 'http')
+      throw fail(
+        'usage',
+        'expected the stream link of an orchestrator (tcp://, unix://, ws://) or stdio:COMMAND of a worker',
+      );
+    return new FleetRun({ ...given, ...(flags.brief !== undefined && { brief: flags.brief }) });
+  });
+}
+
 /** Lists the cases, or runs them. Resolves with the exit code. */
 async function conformance<C>(
   protocol: string,

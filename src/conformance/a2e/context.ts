@@ -37,13 +37,14 @@ export const casesOf = (rows: readonly A2eRow[]): readonly A2eCase[] =>
 export class A2eContext {
   readonly target: A2eTarget;
   readonly binding: Binding;
-  readonly transcript = new Transcript();
+  readonly transcript: Transcript;
   readonly #run: A2eRun;
   readonly #opened: A2eConnection[] = [];
 
   constructor(run: A2eRun) {
     this.#run = run;
     this.target = run.target;
+    this.transcript = new Transcript(run.target.token);
     this.binding = bindingOf(run.target.address);
   }
 
@@ -142,7 +143,7 @@ export class A2eRun implements CaseRun<A2eContext> {
 
   async #open(): Promise<A2eConnection> {
     const { address, patienceMs, token } = this.target;
-    const connection = await A2eConnection.open({ address, patienceMs, transcript: new Transcript() });
+    const connection = await A2eConnection.open({ address, patienceMs, transcript: new Transcript(token) });
     const terms = await connection
       .handshake({ agent_caps: STANDARD_NAMES, auth_token: token })
       .catch(async (thrown) => {

@@ -24,13 +24,14 @@ export interface RpcTarget {
 export type RpcCase = Case<RpcContext>;
 
 export class RpcContext {
-  readonly transcript = new Transcript();
+  readonly transcript: Transcript;
   readonly #run: RpcRun;
   readonly #opened: LinePeer[] = [];
   #count = 0;
 
   constructor(run: RpcRun) {
     this.#run = run;
+    this.transcript = new Transcript(run.target.token);
   }
 
   /** True where each conversation has a server of its own, without anything that was stored before. */
@@ -168,7 +169,7 @@ export class RpcRun implements CaseRun<RpcContext> {
   conversation(name: string): Conversation {
     let found = this.#conversations.get(name);
     if (found === undefined) {
-      const open = (): Promise<LinePeer> => this.open(new Transcript());
+      const open = (): Promise<LinePeer> => this.open(new Transcript(this.target.token));
       found = new Conversation(name, open, this.target.patienceMs, this.#leftOut);
       this.#conversations.set(name, found);
     }

@@ -4,6 +4,7 @@
  */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, connect as dial, type Socket } from 'node:net';
+import type { Readable, Writable } from 'node:stream';
 import type { TestContext } from 'node:test';
 
 // biome-ignore lint/suspicious/noExplicitAny: plain JSON, as it arrived
@@ -41,6 +42,48 @@ export interface Fault {
 const ascii = (text: string): string =>
   text.replace(/[\u007f-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
 
+/** One side of a relay. */
+interface Pipe {
+  readonly readable: Readable;
+  readonly writable: Writable;
+  drop(): void;
+}
+
+/** Passes lines between a client and a host, changed by the fault, until both have ended. */
+export function relay(client: Pipe, host: Pipe, fault: Fault, all: Record<string, Line> = {}): void {
+  const write = (message: Line): void => {
+    if (!client.writable.writable) return;
+    client.writable.write(`${(fault.written ?? ((line) => ascii(JSON.stringify(line))))(message)}\n`);
+  };
+  const toHost = (text: string): void => void (host.writable.writable && host.writable.write(`${text}\n`));
+  const side: FaultSide = {
+    toClient: write,
+    toHost: (line) => toHost(JSON.stringify(line)),
+    drop: () => {
+      client.drop();
+      host.drop();
+    },
+    own: {},
+    all,
+  };
+  lines(client.readable, fault.bytes && ((chunk) => fault.bytes!(chunk, side)), (text) => {
+    const message = objectOf(text);
+    const line =
+      message === undefined
+        ? (fault.strange ?? ((same: string) => same))(text, side)
+        : fault.incoming === undefined
+          ? text
+          : asText(fault.incoming(message, side));
+    if (line !== undefined) toHost(line);
+  });
+  lines(host.readable, undefined, (text) => {
+    const changed = (fault.outgoing ?? ((same: Line) => same))(JSON.parse(text), side);
+    for (const message of changed === undefined ? [] : [changed].flat()) write(message);
+  });
+  client.readable.on('end', () => host.writable.end());
+  host.readable.on('end', () => client.writable.end());
+}
+
 /** Puts a host behind a fault and resolves with its address; ends with the test. `all` is what the fault knows. */
 export async function faultyRelay(
   t: TestContext,
@@ -51,42 +94,16 @@ export async function faultyRelay(
   const sockets = new Set<Socket>();
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
     const host = dial({ port, host: '127.0.0.1', allowHalfOpen: true, noDelay: true });
-    for (const socket of [client, host]) {
+    for (const [socket, other] of [
+      [client, host],
+      [host, client],
+    ] as const) {
       sockets.add(socket);
       socket.on('error', () => {});
+      socket.on('close', () => other.destroy());
     }
-    const write = (message: Line): void => {
-      if (!client.writable) return;
-      client.write(`${(fault.written ?? ((line) => ascii(JSON.stringify(line))))(message)}\n`);
-    };
-    const side: FaultSide = {
-      toClient: write,
-      toHost: (line) => void (host.writable && host.write(`${JSON.stringify(line)}\n`)),
-      drop: () => {
-        client.destroy();
-        host.destroy();
-      },
-      own: {},
-      all,
-    };
-    lines(client, fault.bytes && ((chunk) => fault.bytes!(chunk, side)), (text) => {
-      const message = objectOf(text);
-      const line =
-        message === undefined
-          ? (fault.strange ?? ((same: string) => same))(text, side)
-          : fault.incoming === undefined
-            ? text
-            : asText(fault.incoming(message, side));
-      if (line !== undefined && host.writable) host.write(`${line}\n`);
-    });
-    lines(host, undefined, (text) => {
-      const changed = (fault.outgoing ?? ((same: Line) => same))(JSON.parse(text), side);
-      for (const message of changed === undefined ? [] : [changed].flat()) write(message);
-    });
-    client.on('end', () => host.end());
-    client.on('close', () => host.destroy());
-    host.on('end', () => client.end());
-    host.on('close', () => client.destroy());
+    const pipe = (socket: Socket): Pipe => ({ readable: socket, writable: socket, drop: () => socket.destroy() });
+    relay(pipe(client), pipe(host), fault, all);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -101,9 +118,9 @@ const asText = (value: Line | undefined): string | undefined =>
   value === undefined ? undefined : JSON.stringify(value);
 
 /** Calls back with each line, in the bytes that came. */
-function lines(socket: Socket, read: ((chunk: Buffer) => Buffer) | undefined, take: (line: string) => void): void {
+function lines(readable: Readable, read: ((chunk: Buffer) => Buffer) | undefined, take: (line: string) => void): void {
   let partial = Buffer.alloc(0);
-  socket.on('data', (chunk: Buffer) => {
+  readable.on('data', (chunk: Buffer) => {
     partial = Buffer.concat([partial, read === undefined ? chunk : read(chunk)]);
     for (let at = partial.indexOf(10); at >= 0; at = partial.indexOf(10)) {
       const line = partial.subarray(0, at).toString('utf8');

@@ -90,9 +90,9 @@ export const rpcFaults: readonly Fault[] = [
     },
   },
   {
-    name: 'a session without state',
+    name: 'a state of another type',
     caught: ['RPC-LN-011'],
-    ...answers((m) => (m.result.state ? { ...m, result: { session_id: m.result.session_id } } : m)),
+    ...answers((m) => (m.result.state ? { ...m, result: { ...m.result, state: 'idle' } } : m)),
   },
   {
     name: 'params are not checked',
