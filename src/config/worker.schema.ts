@@ -61,7 +61,7 @@ const acpMcpServer = group(
 );
 
 /** Which kind of executor understands which setting is in `executor-settings.ts`. */
-const executor = group(
+export const executor = group(
   { description: 'What does the work.', short: 'kind', notBoth: TOKEN_PLACES },
   {
     kind: choice('Which adapter drives it.', EXECUTOR_KINDS),

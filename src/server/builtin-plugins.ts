@@ -2,17 +2,25 @@
  * The plugins of capabilities that come with Handfast, as the configuration wants them. Apart from `plugin-modules.ts`, which
  * hosts without plugins of the user never load.
  */
+import type { Log } from '../base/log.ts';
 import { builtinCapability } from '../capabilities/index.ts';
+import type { SubagentBackend } from '../capabilities/multi_agent/backend.ts';
 import type { PluginConfig } from '../config/config.ts';
+import type { ExecutorSettings } from '../config/worker.schema.ts';
 import type { Plugin } from '../host/plugin.ts';
 import type { Capability, CapabilityOptions } from '../packages/capability.ts';
 import { fail } from '../wire/errors.ts';
+
+/** Subagents that an executor of the fleet runs. Loaded with the first of them. */
+const backendOf = async (executor: ExecutorSettings, log: Log): Promise<SubagentBackend> =>
+  (await import('./subagents.ts')).executorBackend(executor, log);
 
 /** The plugins of a built-in capability. Its options were checked when the configuration was read. */
 export async function builtinPlugins(config: PluginConfig): Promise<Plugin[]> {
   const capability = builtinCapability(config.use);
   if (capability === undefined) return [];
-  return (await pluginsOf(capability, config.options)).map((plugin) => ranked(plugin, config));
+  const options = config.use === 'multi_agent' ? { ...config.options, backendOf } : config.options;
+  return (await pluginsOf(capability, options)).map((plugin) => ranked(plugin, config));
 }
 
 /** The plugins of a capability; of one that offers it before its code is loaded, a plugin that loads it. */

@@ -213,6 +213,10 @@ const BEFORE: Readonly<Record<string, (reader: Reader) => Promise<unknown>>> = {
   },
   'handfast proc logs 3f9c2a17': (reader) => reader.runs(),
   'handfast proc kill 3f9c2a17 --signal SIGINT': (reader) => reader.runs(),
+  'handfast agents show sub_4f1c22a9': async (reader) => {
+    const [{ subagent_id }] = await reader.json('agents', 'ls');
+    reader.places.set('sub_4f1c22a9', subagent_id);
+  },
   'handfast audit verify audit.jsonl --json': async ({ user }) =>
     copyFileSync(join(user.home, 'hosts', 'handfast', 'audit.jsonl'), join(user.cwd, 'audit.jsonl')),
   'handfast trust rm ../clone    # running programs stop using it': async (reader) => {
@@ -315,10 +319,12 @@ describe('the examples of the help', { concurrency: 2 }, () => {
     const server = { name: 'everything', command: process.execPath, args: [everything, 'stdio'] };
     const tracker = { name: 'tracker', url: 'http://127.0.0.1:9/mcp', disabled: true };
     const mcp = JSON.stringify({ servers: [server, tracker] });
+    const echo = [process.execPath, fileURLToPath(new URL('../support/echo-subagent.mjs', import.meta.url))];
+    const agents = JSON.stringify({ kinds: [{ name: 'scout', command: echo }] });
     reader.user.write(
       'handfast.yaml',
       `listen: ['http://127.0.0.1:${http}', 'tcp://127.0.0.1:${tcp}']
-plugins: [{ use: tools, options: { shell: true } }, env, learning, memory, planning, toolkits, { use: skill, options: { roots: [./skills] } }, { use: proc, options: { programs: [ls, sleep] } }, { use: mcp, options: ${mcp} }]
+plugins: [{ use: tools, options: { shell: true } }, env, learning, memory, planning, toolkits, { use: skill, options: { roots: [./skills] } }, { use: proc, options: { programs: [ls, sleep] } }, { use: mcp, options: ${mcp} }, { use: multi_agent, options: ${agents} }]
 journal: { kind: sqlite }
 `,
     );

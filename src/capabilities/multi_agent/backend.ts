@@ -34,6 +34,8 @@ export interface SubagentFacts {
   readonly model: string;
   readonly systemPrompt: string;
   readonly metadata: Readonly<Record<string, unknown>>;
+  /** Which tools it is to have: see `tool_scope` of `multi_agent/spawn`. */
+  readonly toolScope: 'shared' | 'restricted' | 'isolated';
   /** The principal that it acts for. */
   readonly principal: string;
 }
@@ -100,4 +102,6 @@ export interface SubagentBackend {
   readonly name: string;
   /** Starts a subagent. Rejects where that is not possible. */
   open(subagent: SubagentFacts, host: SubagentHost): Promise<RunningSubagent> | RunningSubagent;
+  /** The host has stopped, and every subagent has ended. Bounded, never rejects. */
+  stop?(): Promise<void>;
 }

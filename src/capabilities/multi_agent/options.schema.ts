@@ -15,6 +15,7 @@ import {
   toolPattern,
   variable,
 } from '../../config/shared.schema.ts';
+import { executor } from '../../config/worker.schema.ts';
 import { Type } from '../../wire/schema.ts';
 
 const capability = text('A capability; * = all.', 'the name of a capability', 'tools');
@@ -26,40 +27,44 @@ const tools = (about: string) =>
     risks: optional(list('Tools with these flags too.', choice('A guarded risk.', ['exec', 'destructive', 'network']))),
   });
 
-const kind = group('A kind of subagent.', {
-  name: Type.String({
-    pattern: '^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$',
-    expected: 'a name of 1 to 64 letters, digits, "_" or "-"',
-    description: 'Its name; agents spawn it by this.',
-  }),
-  about: optional(text('What it is for; agents read it.', 'a sentence', 'Reads files and summarizes them')),
-  command: optional(
-    list(
-      'A program that speaks A2E as an agent over its pipes, with its arguments. No shell is involved.',
-      text('A word.', 'a program or an argument', 'node'),
-    ),
-  ),
-  cwd: optional(path('The folder it is started in. Left out: the workspace.')),
-  env: texts('Its environment variables, beside PATH, HOME, LANG and the like.'),
-  pass_env: list(
-    { default: [], description: 'Variables of the host that it gets too: nothing else is passed on.' },
-    variable('A variable.', 'ANTHROPIC_API_KEY'),
-  ),
-  capabilities: optional(
-    list('Capabilities that it may use at most. Default: all that are delegated to it.', capability),
-  ),
-  tools: optional(tools('Tools that it may call at most.')),
-  delegate: optional(
-    group('What its own subagents may do, within what was delegated to it. Default: what it may do itself.', {
-      capabilities: list({ default: [], description: 'Capabilities.' }, capability),
-      tools: optional(tools('Tools.')),
+const kind = group(
+  { description: 'A kind of subagent.', either: ['command', 'executor'] },
+  {
+    name: Type.String({
+      pattern: '^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$',
+      expected: 'a name of 1 to 64 letters, digits, "_" or "-"',
+      description: 'Its name; agents spawn it by this.',
     }),
-  ),
-  max_seconds: optional(integer('Longest task. Default 3600.', [1, 604_800])),
-  max_running: optional(
-    integer('Subagents of this kind at once, of all principals. Default: no limit of its own.', [1, 10_000]),
-  ),
-});
+    about: optional(text('What it is for; agents read it.', 'a sentence', 'Reads files and summarizes them')),
+    command: optional(
+      list(
+        'A program that speaks A2E as an agent over its pipes, with its arguments. No shell is involved.',
+        text('A word.', 'a program or an argument', 'node'),
+      ),
+    ),
+    executor: optional(executor),
+    cwd: optional(path('The folder it is started in. Left out: the workspace.')),
+    env: texts('Its environment variables, beside PATH, HOME, LANG and the like.'),
+    pass_env: list(
+      { default: [], description: 'Variables of the host that it gets too: nothing else is passed on.' },
+      variable('A variable.', 'ANTHROPIC_API_KEY'),
+    ),
+    capabilities: optional(
+      list('Capabilities that it may use at most. Default: all that are delegated to it.', capability),
+    ),
+    tools: optional(tools('Tools that it may call at most.')),
+    delegate: optional(
+      group('What its own subagents may do, within what was delegated to it. Default: what it may do itself.', {
+        capabilities: list({ default: [], description: 'Capabilities.' }, capability),
+        tools: optional(tools('Tools.')),
+      }),
+    ),
+    max_seconds: optional(integer('Longest task. Default 3600.', [1, 604_800])),
+    max_running: optional(
+      integer('Subagents of this kind at once, of all principals. Default: no limit of its own.', [1, 10_000]),
+    ),
+  },
+);
 
 export const options = group('Subagents: agents that agents make, give tasks to and wait for.', {
   kinds: list(

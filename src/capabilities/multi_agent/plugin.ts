@@ -4,6 +4,8 @@
  * `multiAgentPlugin()` is what host builders write. Both forms of the requests, `multi_agent/*` and `SUBAGENT_*`, have the same
  * subagents. @see docs/multi-agent.md
  */
+
+import type { Log } from '../../base/log.ts';
 import { orAborted } from '../../base/race.ts';
 import type { CallContext } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
@@ -35,10 +37,15 @@ export interface SubagentKindOptions {
   /** A program that speaks A2E as an agent over its pipes. */
   readonly command?: readonly string[] | undefined;
   readonly cwd?: string | undefined;
-  readonly env?: Readonly<Record<string, string>> | undefined;
+  readonly env?: Readonly<Record<string, string>> | ReadonlyMap<string, string> | undefined;
   readonly passEnv?: readonly string[] | undefined;
   /** Anything else. */
   readonly backend?: SubagentBackend | undefined;
+  /**
+   * An executor of the fleet, by its settings; made by `backendOf` of the options.
+   * @internal
+   */
+  readonly executor?: { readonly kind: string } | undefined;
   /** Capabilities that it may use at most. Default: all that are delegated to it. */
   readonly capabilities?: readonly string[] | undefined;
   /** Tools that it may call at most. */
@@ -54,6 +61,11 @@ export interface SubagentKindOptions {
 export interface MultiAgentPluginOptions {
   /** The first is the default. Default none: no subagent can be made. */
   readonly kinds?: readonly SubagentKindOptions[] | undefined;
+  /**
+   * Makes the backend of a kind with an executor; what puts a host together has it.
+   * @internal
+   */
+  readonly backendOf?: ((executor: { readonly kind: string }, log: Log) => Promise<SubagentBackend>) | undefined;
   /** Open subagents of one principal. Default 16. */
   readonly maxSubagents?: number | undefined;
   /** Subagents of subagents; 1 allows none. Default 3. */
@@ -83,7 +95,7 @@ interface Asked {
 }
 
 export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin {
-  const kinds = (options.kinds ?? []).map(kindOf);
+  const kinds = (options.kinds ?? []).map((kind) => kindOf(kind, options.backendOf));
   const subagents = new Subagents({
     maxSubagents: options.maxSubagents ?? 16,
     maxDepth: options.maxDepth ?? 3,
@@ -209,7 +221,10 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
     type: 'multi_agent',
     ...multiAgentOffer(),
     start: (context) => subagents.start(context),
-    stop: () => subagents.stop(),
+    async stop() {
+      await subagents.stop();
+      await Promise.all(kinds.map(({ backend }) => backend.stop?.()));
+    },
     opened: (session) => subagents.opened(session),
     closed(session) {
       subagents.closed(session);
@@ -457,17 +472,34 @@ function infoOf({ subagent, parent, root }: Described): schema.SubagentInfo {
   };
 }
 
-function kindOf({ name, about = '', run, command, backend, maxSeconds, ...rest }: SubagentKindOptions): Kind {
-  if (backend === undefined && run === undefined && (command ?? []).length === 0) {
-    throw fail('config_invalid', `the kind ${JSON.stringify(name)} of subagents has no command`);
-  }
-  const made =
-    backend ?? (run !== undefined ? functionBackend(run) : programBackend({ command: command ?? [], ...rest }));
+/** A backend that is loaded with its first subagent. */
+function laterBackend(name: string, load: (log: Log) => Promise<SubagentBackend>): SubagentBackend {
+  let loading: Promise<SubagentBackend> | undefined;
+  return {
+    name,
+    async open(subagent, host) {
+      loading ??= load(host.log);
+      return (await loading).open(subagent, host);
+    },
+    stop: async () => (await loading?.catch(() => undefined))?.stop?.(),
+  };
+}
+
+function kindOf(options: SubagentKindOptions, backendOf: MultiAgentPluginOptions['backendOf']): Kind {
+  const { name, about = '', run, command = [], backend, executor, maxSeconds, ...rest } = options;
+  const made = (): SubagentBackend => {
+    if (backend !== undefined) return backend;
+    if (run !== undefined) return functionBackend(run);
+    if (executor !== undefined && backendOf !== undefined)
+      return laterBackend(executor.kind, (log) => backendOf(executor, log));
+    if (command.length > 0) return programBackend({ command, ...rest });
+    throw fail('config_invalid', `the kind ${JSON.stringify(name)} of subagents needs a command or an executor`);
+  };
   const { capabilities, tools, delegate, maxRunning } = rest;
   return {
     name,
     about,
-    backend: made,
+    backend: made(),
     capabilities,
     tools,
     delegate,

@@ -14,7 +14,7 @@ export interface SubagentProgram {
   /** A folder; relative ones are below the workspace. Default: the workspace. */
   readonly cwd?: string | undefined;
   /** Variables beside PATH, HOME, LANG and the like. */
-  readonly env?: Readonly<Record<string, string>> | undefined;
+  readonly env?: Readonly<Record<string, string>> | ReadonlyMap<string, string> | undefined;
   /** Variables of the host that it gets too. */
   readonly passEnv?: readonly string[] | undefined;
 }
@@ -25,7 +25,8 @@ const GRACE_MS = 1_000;
 /** A backend of a program. */
 export function programBackend(program: SubagentProgram): SubagentBackend {
   const [command = '', ...args] = program.command;
-  const { cwd = '', env = {}, passEnv = [] } = program;
+  const { cwd = '', passEnv = [] } = program;
+  const env = program.env instanceof Map ? Object.fromEntries(program.env) : program.env;
   const passed = passEnv.flatMap((name): [string, string][] => {
     const value = process.env[name];
     return value === undefined ? [] : [[name, value]];

@@ -169,8 +169,9 @@ export class Subagent {
       acquireProcess(): Promise<() => void>;
     },
   ): Promise<void> {
-    const { name, role, model, systemPrompt, metadata } = this.settings;
-    const facts = { id: this.id, name, role, model, systemPrompt, metadata, principal: host.principal };
+    const { name, role, model, systemPrompt, metadata, toolScope } = this.settings;
+    const { principal } = host;
+    const facts = { id: this.id, name, role, model, systemPrompt, metadata, toolScope, principal };
     try {
       this.#running = await backend.open(facts, {
         workspace: host.workspace,

@@ -125,7 +125,8 @@ function confirmedExecutor(executor: Executor, trust: ConfigTrust): Executor {
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
-async function executorOf(settings: ExecutorSettings, env: Variables): Promise<ExecutorConfig> {
+/** The configuration of an executor, out of its settings. Fails with `config_invalid` for a module that cannot be loaded. */
+export async function executorOf(settings: ExecutorSettings, env: Variables): Promise<ExecutorConfig> {
   const { kind, command, args, model, timeoutS, startTimeoutS, sandbox } = settings;
   const program = {
     ...(command !== undefined && { command }),

@@ -30,7 +30,10 @@ test('programs end with a killed host, and the next host has what they had done'
     listen: [`unix://${socket}`],
     plugins: [
       { use: 'tools' },
-      { use: 'multi_agent', options: { kinds: [{ name: 'child', command, cwd: pathOf('../../../') }] } },
+      {
+        use: 'multi_agent',
+        options: { kinds: [{ name: 'child', command, cwd: pathOf('../../../'), env: { SECRET_OF_HOST: 'given' } }] },
+      },
     ],
   };
   const file = join(folder, 'handfast.yaml');
@@ -79,5 +82,6 @@ test('programs end with a killed host, and the next host has what they had done'
   const lost = await next.multi_agent.subagent(hanging.id).result();
   assert.deepEqual([lost.status, lost.code], ['FAILED', 'multi_agent.interrupted']);
   const another = await next.multi_agent.spawn('another');
-  assert.equal((await another.run('work')).status, 'COMPLETED');
+  const worked = await another.run('work');
+  assert.deepEqual([worked.status, worked.result?.secret], ['COMPLETED', 'given']);
 });
