@@ -31,6 +31,7 @@ import type {
 import { type EraStore, type McpEra, memoryEra } from './era.ts';
 import { bounded, MAX_PAGES, namedOnce } from './list-bounds.ts';
 import { Listening } from './listening.ts';
+import { NotificationThrottle } from './notification-throttle.ts';
 import {
   type AuthProvider,
   type Client,
@@ -219,6 +220,10 @@ export class McpConnection {
       this.#server.stdio === undefined ? this.#overHttp(sdk, client) : await this.#asProgram(this.#server.stdio);
     // An SDK's own handling of signals is not relied on.
     await orAborted(client.connect(transport, { signal }), signal);
+    const throttle = new NotificationThrottle();
+    const read = transport.onmessage;
+    transport.onmessage = (message, extra) => throttle.pass(message, () => read?.(message, extra));
+    void this.closed.then(() => throttle.end());
     if (this.era === 'stateless') this.#listenOn(client);
   }
 

@@ -214,6 +214,32 @@ for (const [what, tools] of Object.entries(LONG)) {
   });
 }
 
+test('of a storm of notifications few are read, and what has changed is noticed', async (t) => {
+  const storm = `if (method === 'initialize') opened(message);
+    else if (method === 'tools/list') send({ id, result: { tools: fs.existsSync('CHANGED') ? [tool('storm'), tool('late')] : [tool('storm')] } });
+    else if (method === 'tools/call') {
+      for (let at = 0; at < 5_000; at += 1) send({ method: 'notifications/message', params: { level: 'info', data: at } });
+      for (let at = 0; at < 5_000; at += 1) send({ method: 'notifications/progress', params: { progressToken: 'none' + at, progress: at } });
+      for (let at = 0; at < 5_000; at += 1) send({ method: 'notifications/tools/list_changed' });
+      fs.writeFileSync('CHANGED', '');
+      send({ method: 'notifications/tools/list_changed' });
+      send({ id, result: { content: [] } });
+    }`;
+  let read = 0;
+  const server = new McpServer({
+    address: { stdio: { command: process.execPath, args: ['-e', serverOf(storm)] } },
+    cwd: folder(t),
+    onNotification: () => {
+      read += 1;
+    },
+  });
+  t.after(() => server.close());
+  await server.start(patiently.signal);
+  assert.deepEqual(await server.call('storm', {}, patiently), { content: [] });
+  await until(() => server.tools.some(({ name }) => name === 'late'));
+  assert.ok(read < 10_000, `${read} of 15,000 were read`);
+});
+
 test('a server whose definitions change at every list is not listed all the time, and its tool is not called', async (t) => {
   const changes = `if (method === 'initialize') opened(message);
     else if (method === 'tools/list') {
