@@ -139,7 +139,7 @@ after(() => rmSync(folder, { recursive: true, force: true }));
 
 test('the package holds what users need and nothing else', () => {
   const allowed =
-    /^(?:dist\/.+\.(?:js|d\.ts)|schema\/[\w-]+\.json|docs\/(?!simulation).+\.md|docs\/images\/[\w-]+\.svg|examples\/.+\.(?:ts|json|md)|python\/\w+\.py|package\.json|LICENSE|(?:README|CHANGELOG|SECURITY|CONTRIBUTING)\.md)$/;
+    /^(?:dist\/.+\.(?:js|d\.ts)|schema\/[\w-]+\.json|docs\/(?!simulation).+\.md|docs\/images\/[\w-]+\.svg|examples\/.+\.(?:ts|json|md)|python\/\w+\.py|test\/vectors\/(?:fleet|session-rpc)\/[\w.-]+\.(?:nd)?json|package\.json|LICENSE|(?:README|CHANGELOG|SECURITY|CONTRIBUTING)\.md)$/;
   const paths = packed.files.map(({ path }) => path);
   assert.deepEqual(
     paths.filter((path) => !allowed.test(path)),
