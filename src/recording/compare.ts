@@ -61,10 +61,11 @@ export function defaultVolatile(protocol: Protocol): VolatileFields {
     case 'session-rpc':
       return {
         client: ['/id', '/params/client_name', '/params/client_version', '/params/token'],
-        host: ['/id', ...anywhere],
+        // Messages of all sessions of a server are numbered in one row.
+        host: ['/id', '/params/payload/message/id', ...anywhere],
       };
     default:
-      return { client: ['/token', ...anywhere], host: anywhere };
+      return { client: ['/envelope/token', '/session/seq', ...anywhere], host: anywhere };
   }
 }
 
