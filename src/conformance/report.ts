@@ -3,6 +3,7 @@
  *
  * Called by `cli/commands/conformance.ts`.
  */
+import { toAscii } from '../wire/ascii.ts';
 import type { Outcome } from './case.ts';
 
 /** What a run was, for the head of a report. */
@@ -42,11 +43,10 @@ export function tapLines(outcome: Outcome, number: number): string {
     ...(outcome.expected === undefined ? [] : [['expected', outcome.expected]]),
     ...(outcome.got === undefined ? [] : [['got', outcome.got]]),
   ] as const;
-  // JSON texts are YAML too.
-  const lines = facts.map(([name, value]) => `  ${name}: ${JSON.stringify(value)}`);
-  const crossed = (outcome.transcript ?? []).map(
-    ({ direction, text }) => `    - ${direction}: ${JSON.stringify(text)}`,
-  );
+  // JSON texts in ASCII are YAML too, of every version.
+  const quoted = (value: string): string => toAscii(JSON.stringify(value));
+  const lines = facts.map(([name, value]) => `  ${name}: ${quoted(value)}`);
+  const crossed = (outcome.transcript ?? []).map(({ direction, text }) => `    - ${direction}: ${quoted(text)}`);
   const transcript = crossed.length === 0 ? [] : ['  transcript:', ...crossed];
   return `not ok ${[what, '  ---', ...lines, ...transcript, '  ...'].join('\n')}\n`;
 }
