@@ -98,6 +98,17 @@ const subagentOutcome = document({
   'score?': number,
   'usage?': of('multi_agent', 'SubagentUsage'),
 });
+const chainResult = document({
+  chain_id: text,
+  success: flag,
+  outputs: any,
+  final_output: {},
+  duration_ms: count,
+  nodes_run: count,
+  error: orNull(of('chains', 'ChainError')),
+  'state?': text,
+  'usage?': of('chains', 'ChainUsage'),
+});
 const outputPiece = document({ stream: text, text, seq: count, 'missed?': count });
 const estimate = of('learning', 'Estimate');
 const learnedComponents = list(of('learning', 'ComponentPerformanceRecord'));
@@ -281,6 +292,16 @@ export const documents: Readonly<Record<string, Shape>> = {
   'chain new': document({ file: text }),
   'chain check': document({ files: list(any) }),
   'chain show': { anyOf: [document({ text }), document({ file: text })] },
+  'chain run': chainResult,
+  'chain runs': list(of('chains', 'ChainRun')),
+  'chain status': any,
+  'chain history': document({ entries: list(of('chains', 'ChainEntry')), next: count }),
+  'chain pause': of('chains', 'ChainRun'),
+  'chain resume': chainResult,
+  'chain retry-from': chainResult,
+  'chain cancel': of('chains', 'ChainRun'),
+  'chain approve': of('chains', 'ChainRun'),
+  'chain deliver': document({ nodes: count }),
   'chain dry-run': document({
     nodes: list(of('chains', 'Sample')),
     order: list(text),

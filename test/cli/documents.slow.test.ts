@@ -65,7 +65,7 @@ before(async () => {
   const skill = { use: 'skill', options: { roots: ['./skills'] } };
   const echo = [process.execPath, fileURLToPath(new URL('../support/echo-subagent.mjs', import.meta.url))];
   const agents = { use: 'multi_agent', options: { kinds: [{ name: 'echo', command: echo }] } };
-  const plugins = ['tools', 'env', 'learning', 'memory', 'planning', mcp, proc, skill, 'toolkits', agents];
+  const plugins = ['tools', 'chains', 'env', 'learning', 'memory', 'planning', mcp, proc, skill, 'toolkits', agents];
   user.write('host.yaml', `plugins: ${JSON.stringify(plugins)}\n`);
   const { command, ready } = await user.up(['--config', 'host.yaml']);
   check('up', ready);
@@ -260,6 +260,41 @@ test('of chain files', async () => {
   await prints('chain show', ['nightly.yaml']);
   await prints('chain show', ['nightly.yaml', '--svg', 'nightly.svg']);
   await prints('chain dry-run', ['nightly.yaml', '--sample', 'find={"paths": ["a.md"]}']);
+});
+
+test('of runs of chains', async () => {
+  await prints('chain new', ['files.yaml']);
+  const [{ chain_id: id }] = await prints('chain run', ['files.yaml']);
+  await prints('chain runs');
+  await prints('chain status', [id]);
+  await prints('chain history', [id]);
+  await prints('chain retry-from', [id, 'any']);
+  user.write(
+    'waits.yaml',
+    `nodes:
+  - { node_id: ask, kind: wait, wait: { approval: "Go on?" } }
+  - { node_id: go, kind: wait, wait: { event: go }, after: [ask] }
+  - { node_id: late, kind: wait, wait: { event: never }, after: [go] }
+`,
+  );
+  const running = user.start(['chain', 'run', 'waits.yaml', '--json']);
+  let waiting: Json[] = [];
+  for (const until = Date.now() + 60_000; waiting.length === 0 && Date.now() < until; ) {
+    [waiting] = await prints('chain runs', ['--state', 'waiting']);
+  }
+  const [{ chain_id: second }] = waiting;
+  await prints('chain approve', [second, 'ask']);
+  await prints('chain deliver', [second, 'go', '{"ok": true}']);
+  await prints('chain pause', [second]);
+  await running.ended();
+  const resumed = user.start(['chain', 'resume', second, '--json']);
+  waiting = [];
+  for (const until = Date.now() + 60_000; waiting.length === 0 && Date.now() < until; ) {
+    [waiting] = await prints('chain runs', ['--state', 'waiting']);
+  }
+  await prints('chain cancel', [second]);
+  const { stdout } = await resumed.ended();
+  if (stdout !== '') check('chain resume', JSON.parse(stdout));
 });
 
 test('of toolkits', async () => {

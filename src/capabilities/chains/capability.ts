@@ -19,5 +19,6 @@ export const chains = defineCapability({
   },
   client: async (agent) => new (await import('./client.ts')).ChainsClient(agent),
   commandName: 'chain',
+  commands: async () => (await import('./commands.ts')).commands,
   localCommands: async () => (await import('./local-commands.ts')).localCommands,
 });

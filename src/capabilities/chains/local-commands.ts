@@ -3,16 +3,16 @@
  *
  * Read by `capability.ts`.
  */
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { basename, extname } from 'node:path';
 import { formatProblem } from '../../config/open-config.ts';
 import type { CapabilityLocalCommand, CommandContext } from '../../packages/capability.ts';
 import { fail } from '../../wire/errors.ts';
-import { isObject } from '../../wire/json.ts';
 import type { Sample } from './chains.schema.ts';
 import { dryRun } from './definition/dry-run.ts';
 import { SVG_OPTION, show } from './draw/show.ts';
 import { loadChainFile, problemsOf } from './files/chain-file.ts';
+import { jsonOrText, objectOf } from './files/json-words.ts';
 import { newChain } from './files/new-chain.ts';
 
 type LocalContext = Pick<CommandContext, 'args' | 'options' | 'signal' | 'terminal'>;
@@ -102,26 +102,6 @@ async function samplesOf(words: readonly string[]): Promise<Record<string, unkno
     samples.push([word.slice(0, equals), jsonOrText(word.slice(equals + 1))]);
   }
   return Object.fromEntries(samples);
-}
-
-function jsonOrText(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
-}
-
-/** The JSON object in a word, or in the file that it names with `@`. */
-async function objectOf(word: string, option: string): Promise<Record<string, unknown>> {
-  const text = word.startsWith('@')
-    ? await readFile(word.slice(1), 'utf8').catch((cause: NodeJS.ErrnoException) => {
-        throw fail('usage', `cannot read ${word.slice(1)}: ${cause.code ?? cause.message}`, {}, cause);
-      })
-    : word;
-  const value = jsonOrText(text);
-  if (isObject(value)) return value;
-  throw fail('usage', `${option}: expected a JSON object, or @FILE with one`);
 }
 
 async function draw(context: LocalContext): Promise<undefined> {

@@ -197,7 +197,7 @@ test('dry-run prints what each node gets, and what happens when one fails', asyn
   assert.equal(exit, 0);
   assert.deepEqual(lines, [
     'node | kind | state | what it gets',
-    'find | tool | done | {"pattern":"*.md"}',
+    'find | tool | done | {"patterns":["*.md"]}',
     'any | branch | done | condition: true',
     'each | map | done | 2 items',
     'read | tool | done | {"path":"a.md"}',

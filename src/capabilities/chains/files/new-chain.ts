@@ -13,7 +13,7 @@ nodes:
   - node_id: find
     kind: tool
     name: glob
-    input: { pattern: "*.md" }
+    input: { patterns: ["*.md"] }
     next_node: any
 
   # A condition is CEL; outputs of nodes have their names.

@@ -1,0 +1,199 @@
+/** `handfast chain …` with a host: runs chain files, and shows, continues and ends runs. Read by `capability.ts`. */
+import type { CapabilityCommand, CommandTerminal } from '../../packages/capability.ts';
+import type { ChainRun } from './chains.schema.ts';
+import { type ChainResult, ChainsClient } from './client.ts';
+import { readChain } from './definition/read.ts';
+import { SVG_OPTION, show } from './draw/show.ts';
+import { loadChainFile } from './files/chain-file.ts';
+import { jsonOrText, objectOf } from './files/json-words.ts';
+
+type Context = Parameters<CapabilityCommand['run']>[0];
+
+const wordsOf = ({ args }: Context): string[] => args.flatMap((arg) => arg ?? []);
+const clientOf = ({ agent }: Context): ChainsClient => new ChainsClient(agent);
+
+async function run(context: Context): Promise<number> {
+  const { options, signal, terminal } = context;
+  const [file = ''] = wordsOf(context);
+  const { definition } = await loadChainFile(file);
+  const { name: _, description: __, nodes, ...settings } = definition;
+  const input = options.input === undefined ? {} : await objectOf(String(options.input), '--input');
+  const spec = { ...settings, nodes: [...nodes] };
+  return printed(await clientOf(context).run(spec, input, { signal }), terminal);
+}
+
+/** Prints how a run ended; the exit code. */
+function printed(result: ChainResult, terminal: CommandTerminal): number {
+  const { chain_id: id, final_output: output, success, error, state = success ? 'done' : 'failed' } = result;
+  if (terminal.json) terminal.document(result);
+  else {
+    terminal.line(JSON.stringify(output));
+    terminal.note(error === null ? `run ${id}: ${state}` : `run ${id}: ${state}: ${error.message} [${error.code}]`);
+  }
+  return success ? 0 : 1;
+}
+
+async function runs(context: Context): Promise<undefined> {
+  const { options, terminal, signal } = context;
+  const filter = options.state === undefined ? {} : { state: String(options.state) };
+  const found = await clientOf(context).runs(filter, { signal });
+  if (terminal.json) terminal.document(found);
+  else if (found.length === 0) terminal.note('no runs');
+  else terminal.table(['RUN', 'STATE', 'NODES', 'STARTED', 'CHAIN'], found.map(rowOf));
+}
+
+const timeOf = (seconds: number): string => new Date(seconds * 1000).toISOString().slice(0, 19).replace('T', ' ');
+
+const rowOf = ({ chain_id: id, state, nodes_ended: ended, nodes_total: total, started_at: at, ...chain }: ChainRun) => [
+  id,
+  state,
+  `${ended}/${total}`,
+  timeOf(at),
+  chain.name === '' ? '' : `${chain.name} ${chain.version}`,
+];
+
+async function status(context: Context): Promise<undefined> {
+  const { options, terminal, signal } = context;
+  const [id = ''] = wordsOf(context);
+  const found = await clientOf(context).status(id, { definition: true, signal });
+  const svg = options.svg as string | undefined;
+  if (terminal.json && svg === undefined) return terminal.document(found) as undefined;
+  const { graph } = readChain({ nodes: found.definition, entry_node: found.entry_node });
+  if (graph !== undefined)
+    await show(graph, { title: `run ${id}, ${found.run.state}`, states: found.nodes, svg }, terminal);
+  if (svg === undefined) oneLine(found.run, terminal);
+  for (const { node_id: node, error } of terminal.json ? [] : found.nodes) {
+    if (error) terminal.note(`${node}: ${error.message} [${error.code}]`);
+  }
+}
+
+/** What a run is, on one line. */
+function oneLine(found: ChainRun, terminal: CommandTerminal): void {
+  const { chain_id: id, state, nodes_ended: ended, nodes_total: total, error } = found;
+  if (terminal.json) terminal.document(found);
+  else
+    terminal.line(`run ${id}: ${state}, ${ended} of ${total} nodes ended${error === null ? '' : `: ${error.message}`}`);
+}
+
+async function history(context: Context): Promise<undefined> {
+  const { options, terminal, signal } = context;
+  const [id = ''] = wordsOf(context);
+  const page = {
+    after: Number(options.after ?? 0),
+    ...(options.node !== undefined && { nodeId: String(options.node) }),
+  };
+  const { entries, next } = await clientOf(context).history(id, page, { signal });
+  if (terminal.json) terminal.document({ entries, next });
+  else {
+    const rows = entries.map(({ seq, at, phase, node_id: node, data }) => [
+      String(seq),
+      timeOf(at),
+      phase,
+      node,
+      data === undefined ? '' : JSON.stringify(data),
+    ]);
+    terminal.table(['SEQ', 'AT', 'PHASE', 'NODE', 'DATA'], rows);
+    if (next > 0) terminal.note(`more: --after ${next}`);
+  }
+}
+
+/** Nodes that may have run, and what becomes of them. */
+const decisionsOf = ({ options }: Context) => ({
+  ...(options.rerun !== undefined && { rerun: options.rerun as string[] }),
+  ...(options.skip !== undefined && { skip: options.skip as string[] }),
+});
+
+async function resume(context: Context): Promise<number> {
+  const [id = ''] = wordsOf(context);
+  const { signal, terminal } = context;
+  return printed(await clientOf(context).resume(id, { ...decisionsOf(context), signal }), terminal);
+}
+
+async function retryFrom(context: Context): Promise<number> {
+  const [id = '', node = ''] = wordsOf(context);
+  const { signal, terminal } = context;
+  return printed(await clientOf(context).retry(id, node, { ...decisionsOf(context), signal }), terminal);
+}
+
+async function pause(context: Context): Promise<undefined> {
+  const [id = ''] = wordsOf(context);
+  oneLine(await clientOf(context).pause(id, { signal: context.signal }), context.terminal);
+}
+
+async function cancel(context: Context): Promise<undefined> {
+  const [id = '', ...reason] = wordsOf(context);
+  oneLine(await clientOf(context).cancel(id, { reason: reason.join(' '), signal: context.signal }), context.terminal);
+}
+
+async function approve(context: Context): Promise<undefined> {
+  const { options, signal, terminal } = context;
+  const [id = '', node = ''] = wordsOf(context);
+  const note = options.note === undefined ? '' : String(options.note);
+  oneLine(await clientOf(context).approve(id, node, options.deny !== true, { note, signal }), terminal);
+}
+
+async function deliver(context: Context): Promise<undefined> {
+  const { signal, terminal } = context;
+  const [id = '', event = '', data] = wordsOf(context);
+  const nodes = await clientOf(context).deliver(id, event, data === undefined ? null : jsonOrText(data), { signal });
+  if (terminal.json) terminal.document({ nodes });
+  else
+    terminal.line(
+      nodes === 0 ? 'stored: no node waits for it yet' : `${nodes} node${nodes === 1 ? '' : 's'} waited for it`,
+    );
+}
+
+const decisions = [
+  ['--rerun <node...>', 'nodes that may have run and are not idempotent: run them again'],
+  ['--skip <node...>', 'the same, without running them again'],
+] as const;
+
+export const commands: readonly CapabilityCommand[] = [
+  {
+    usage: 'run <file>',
+    about: 'run a chain file on the host, and print its final output; exit code 1 when it failed',
+    options: [['--input <json>', 'the initial input: a JSON object, or @FILE with one']],
+    run,
+  },
+  {
+    usage: 'runs',
+    about: 'list the runs of chains, the newest first',
+    options: [
+      ['--state <state>', 'only those that are running, waiting, paused, done, failed, cancelled or interrupted'],
+    ],
+    run: runs,
+  },
+  { usage: 'status <run>', about: 'draw a run with the states of its nodes', options: [SVG_OPTION], run: status },
+  {
+    usage: 'history <run>',
+    about: 'print what happened in a run, oldest first',
+    options: [
+      ['--after <seq>', 'only entries behind this one'],
+      ['--node <node>', 'only entries of this node'],
+    ],
+    run: history,
+  },
+  {
+    usage: 'pause <run>',
+    about: 'start no further node of a run, and wait until the running ones have ended',
+    run: pause,
+  },
+  { usage: 'resume <run>', about: 'continue a run that was paused or interrupted', options: decisions, run: resume },
+  {
+    usage: 'retry-from <run> <node>',
+    about: 'run a chain that has stopped again from a node on',
+    options: decisions,
+    run: retryFrom,
+  },
+  { usage: 'cancel <run> [reason...]', about: 'end a run', run: cancel },
+  {
+    usage: 'approve <run> <node>',
+    about: 'answer the question of a wait node with yes',
+    options: [
+      ['--deny', 'with no: the node fails'],
+      ['--note <text>', 'becomes part of the output of the node'],
+    ],
+    run: approve,
+  },
+  { usage: 'deliver <run> <event> [data]', about: 'deliver an event, with JSON data, to wait nodes', run: deliver },
+];
