@@ -74,6 +74,8 @@ export class Subagents {
   readonly #limits: SubagentLimits;
   readonly #verify: SubagentDeps['verify'];
   readonly #owners = new Map<string, Owner>();
+  /** By principal: another name of its agent is no other budget. */
+  readonly #budgets = new Map<string, Budgets>();
   readonly #byId = new Map<
     string,
     { readonly subagent: Subagent; readonly owner: Owner; readonly spawnedIn: string }
@@ -107,10 +109,12 @@ export class Subagents {
       session.suspended === true
         ? failure('interrupted', 'the host stopped')
         : failure('terminated', 'the session of the agent above has ended');
+    const ends: Promise<void>[] = [];
     for (const { subagent, spawnedIn } of this.#byId.values()) {
-      if (spawnedIn === session.id && subagent.isOpen)
-        void subagent.end('TERMINATED', error, session.suspended === true);
+      if (spawnedIn === session.id) ends.push(subagent.end('TERMINATED', error, session.suspended === true));
     }
+    // A subagent is unloaded with the agent above it.
+    if (session.principal.subagent === undefined) void Promise.all(ends).then(() => this.#unload(key));
   }
 
   /** Ends all of them and stores that. */
@@ -259,8 +263,7 @@ export class Subagents {
     const key = keyOf(principal.name, agentId);
     let owner = this.#owners.get(key);
     if (owner === undefined) {
-      const { max_tokens = null, max_cost_usd = null } = grantOfRoot(principal);
-      const budgets = { tokens: new Budget(max_tokens, SILENT), cost: new Budget(max_cost_usd, SILENT) };
+      const budgets = this.#budgetsOf(principal);
       owner = { key, agentId, principal, store: store.agent, own: new Map(), budgets };
       this.#owners.set(key, owner);
       this.#load(owner, undefined);
@@ -268,9 +271,33 @@ export class Subagents {
     return owner;
   }
 
+  #budgetsOf(principal: Principal): Budgets {
+    let budgets = this.#budgets.get(principal.name);
+    if (budgets === undefined) {
+      const { max_tokens = null, max_cost_usd = null } = grantOfRoot(principal);
+      budgets = { tokens: new Budget(max_tokens, SILENT), cost: new Budget(max_cost_usd, SILENT) };
+      this.#budgets.set(principal.name, budgets);
+    }
+    return budgets;
+  }
+
+  /** An agent without sessions, whose subagents have all ended: what is stored of them is read when it is back. */
+  #unload(key: string): void {
+    const owner = this.#owners.get(key);
+    if (owner === undefined || this.#sessions.has(key)) return;
+    if ([...owner.own.values()].some(({ isOpen }) => isOpen)) return;
+    this.#owners.delete(key);
+    for (const id of owner.own.keys()) {
+      this.#byId.delete(id);
+      this.#unload(keyOf(owner.principal.name, id));
+    }
+  }
+
   /** What is stored of an agent's subagents, and of those below them. What was open at another run of the host has ended. */
   #load(owner: Owner, parent: Subagent | undefined): void {
-    for (const { value } of owner.store.list<StoredSubagent>({ prefix: PREFIX, limit: 10_000 })) {
+    const stored = owner.store.list<StoredSubagent>({ prefix: PREFIX, limit: 10_000 });
+    // Their keys say nothing of their age.
+    for (const { value } of stored.toSorted((a, b) => a.value.created_at - b.value.created_at)) {
       const known = this.#byId.get(value.id);
       if (known !== undefined) continue;
       const wasOpen = value.ended_at === 0;

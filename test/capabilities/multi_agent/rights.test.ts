@@ -416,6 +416,10 @@ describe('limits', () => {
     const rich = await agent.multi_agent.spawn('three');
     assert.equal((await rich.run('x', { metadata: { cost: 3 } })).code, 'multi_agent.budget_spent');
     await assert.rejects(agent.multi_agent.spawn('four'), { code: 'multi_agent.budget_spent' });
+    // Another name of the agent, and another session, have the budget of the same principal.
+    await assert.rejects((await site.agent('other', 'lead')).multi_agent.spawn('five'), {
+      code: 'multi_agent.budget_spent',
+    });
   });
 
   test('steps are counted by the host', async (t) => {
