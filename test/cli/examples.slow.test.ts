@@ -28,6 +28,17 @@ const NOT_RUN: Readonly<Record<string, string>> = {
   'handfast env serve-gym ALE/Pong-v5 --module ale_py --python ./venv/bin/python': 'the same',
   'handfast mcp login tracker': 'a person signs in at the server, in a browser: test/mcp/sign-in.test.ts',
   'handfast mcp login tracker --no-browser': 'the same',
+  'handfast chain status 3f9c2a17': 'a run with these nodes: test/cli/documents.slow.test.ts',
+  'handfast chain status 3f9c2a17 --svg run.svg': 'the same',
+  'handfast chain history 3f9c2a17 --node build': 'the same',
+  'handfast chain pause 3f9c2a17': 'the same',
+  'handfast chain resume 3f9c2a17': 'the same',
+  'handfast chain resume 3f9c2a17 --rerun build': 'the same',
+  'handfast chain retry-from 3f9c2a17 build': 'the same',
+  'handfast chain cancel 3f9c2a17': 'the same',
+  'handfast chain approve 3f9c2a17 may_merge': 'the same',
+  'handfast chain approve 3f9c2a17 may_merge --deny': 'the same',
+  'handfast chain deliver 3f9c2a17 deployed \'{"version": 3}\'': 'the same',
   'handfast proc attach 3f9c2a17': 'a person sits at a terminal: test/capabilities/proc/attach.test.ts',
   'handfast worker claude.yaml --join nats://10.0.0.5:4222': 'needs claude, and a NATS server on another machine',
 };
@@ -324,7 +335,7 @@ describe('the examples of the help', { concurrency: 2 }, () => {
     reader.user.write(
       'handfast.yaml',
       `listen: ['http://127.0.0.1:${http}', 'tcp://127.0.0.1:${tcp}']
-plugins: [{ use: tools, options: { shell: true } }, env, learning, memory, planning, toolkits, { use: skill, options: { roots: [./skills] } }, { use: proc, options: { programs: [ls, sleep] } }, { use: mcp, options: ${mcp} }, { use: multi_agent, options: ${agents} }]
+plugins: [{ use: tools, options: { shell: true } }, chains, env, learning, memory, planning, toolkits, { use: skill, options: { roots: [./skills] } }, { use: proc, options: { programs: [ls, sleep] } }, { use: mcp, options: ${mcp} }, { use: multi_agent, options: ${agents} }]
 journal: { kind: sqlite }
 `,
     );
