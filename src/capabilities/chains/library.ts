@@ -11,7 +11,11 @@ import { failure } from './errors.ts';
 
 type Context = Pick<CallContext, 'store'>;
 /** A chain as it is put. */
-type Given = Omit<ChainPutReq, 'type' | 'id' | 'name' | 'if_version'>;
+type Given = {
+  readonly [Name in keyof Omit<ChainPutReq, 'type' | 'id' | 'name' | 'if_version' | 'a2e' | 'ts'>]:
+    | ChainPutReq[Name]
+    | undefined;
+} & Pick<ChainPutReq, 'nodes'>;
 
 /** Versions read at a time. */
 const PAGE = 200;
@@ -44,7 +48,9 @@ export class Library {
 
   /** Stores the next version, unless the newest is the same. Fails with `chains.conflict`, `chains.full`, `chains.invalid`. */
   async put(
-    { name, ifVersion, ...given }: Given & { readonly name: string; readonly ifVersion: number | undefined },
+    name: string,
+    given: Given,
+    ifVersion: number | undefined,
     context: Context,
     now: number,
   ): Promise<{ readonly chain: StoredChain; readonly created: boolean }> {
@@ -62,8 +68,10 @@ export class Library {
         max: this.#maxChains,
       });
     }
-    const { description = '', ...rest } = given;
-    const chain: StoredChain = { ...rest, name, version: version + 1, description, created_at: now / 1000, digest };
+    const { description = '', nodes, ...rest } = given;
+    const how = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
+    const created_at = now / 1000;
+    const chain: StoredChain = { ...how, name, version: version + 1, description, nodes, created_at, digest };
     await context.store.principal.set(keyOf(name, chain.version), chain);
     return { chain: { ...chain, versions: versions.length + 1 }, created: true };
   }

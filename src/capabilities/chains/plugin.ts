@@ -144,14 +144,17 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
             samples !== undefined && { samples: [...dryRun(graph, { input, samples }).nodes] }),
         };
       }),
-      handle(messages.chainPut, async ({ name, if_version: ifVersion, ...chain }, context) => {
+      handle(messages.chainPut, async (request, context) => {
         mayWrite(context);
+        const { name, if_version: ifVersion, nodes, description, entry_node, timeout, ...more } = request;
+        const { max_parallel, deadline, budget } = more;
+        const chain = { nodes, description, entry_node, timeout, max_parallel, deadline, budget };
         const { problems } = await define(chain, context, deps);
         if (problems.length > 0) {
           const { message, detail } = problemError(problems);
           throw failure('invalid', message, detail);
         }
-        return library.put({ ...chain, name, ifVersion }, context, now());
+        return library.put(name, chain, ifVersion, context, now());
       }),
       handle(messages.chainGet, ({ name, chain_version: version }, context) => ({
         chain: library.get(name, version, context),

@@ -319,7 +319,7 @@ export class Runs {
       now,
       random,
       limits: {
-        maxParallel: Math.min(graph.mode === 'walk' ? 1 : definition.max_parallel, maxParallel),
+        maxParallel: Math.min(definition.max_parallel, maxParallel),
         timeoutMs: Math.min(definition.timeout * 1000, deadline),
         budget: definition.budget,
         maxOutputChars,
@@ -350,7 +350,7 @@ export class Runs {
   async #ended(one: ActiveRun, { state, success, error, usage }: RunResult, context: CallContext): Promise<void> {
     const { stored, run, store, durable, journal } = one;
     const isOver = state !== 'paused' && state !== 'interrupted';
-    one.stored = {
+    const now: StoredRun = {
       ...stored,
       state: state === 'interrupted' ? 'running' : state,
       nodes_ended: run.nodesEnded,
@@ -359,13 +359,12 @@ export class Runs {
       usage,
       success,
     };
-    if (durable) {
-      const { chain_id } = stored;
-      this.#storedOf(context).set(chain_id, one.stored);
-      // Without it the run is interrupted, as it is after a kill.
-      await journal.close(() => void store.set(runKey(chain_id), one.stored)).catch(() => {});
-    }
-    this.#activeOf(context).delete(stored.chain_id);
+    const { chain_id } = stored;
+    // Without it the run is interrupted, as it is after a kill.
+    if (durable) await journal.close(() => void store.set(runKey(chain_id), now)).catch(() => {});
+    one.stored = now;
+    if (durable) this.#storedOf(context).set(chain_id, now);
+    this.#activeOf(context).delete(chain_id);
   }
 
   #journal(store: Store | undefined, table: string, seq: number, failed: (error: unknown) => void): RunJournal {

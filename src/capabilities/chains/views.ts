@@ -99,14 +99,14 @@ export const outputsOf = ({ outputs }: ChainRun): Record<string, unknown> => Obj
 
 /** Outputs by node, as far as the journal has them. */
 export function recoveredOutputs({ definition: { nodes }, recovered }: IdleRun): Record<string, unknown> {
-  const outputs: Record<string, unknown> = Object.create(null);
+  const outputs: [string, unknown][] = [];
   for (const [index, { outcome }] of recovered.nodes) {
     const id = nodes[index]?.node_id;
     if (id === undefined) continue;
-    if (outcome?.kind === 'done') outputs[id] = outcome.output;
-    else if (outcome?.kind === 'failed') outputs[id] = null;
+    if (outcome?.kind === 'done') outputs.push([id, outcome.output]);
+    else if (outcome?.kind === 'failed') outputs.push([id, null]);
   }
-  return outputs;
+  return Object.fromEntries(outputs);
 }
 
 /** An entry of the history. */

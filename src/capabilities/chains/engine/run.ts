@@ -105,7 +105,8 @@ export class ChainRun implements StepRun {
   /** Runs it. Never rejects. */
   run(): Promise<RunResult> {
     const { graph, limits, recovered } = this.deps;
-    if (limits.timeoutMs < MAX_TIMER_MS) this.#timer = setTimeout(this.#late, Math.max(0, limits.timeoutMs));
+    if (limits.timeoutMs <= 0) this.#late();
+    else if (limits.timeoutMs < MAX_TIMER_MS) this.#timer = setTimeout(this.#late, limits.timeoutMs);
     this.#ready.push(...graph.entries);
     if (recovered?.failed !== undefined) this.stop('failed', recovered.failed, true);
     this.pump();

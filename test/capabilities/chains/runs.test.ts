@@ -1,0 +1,189 @@
+/** Runs as their owners see them: paused, resumed, retried, cancelled, over lost links, with versions of stored chains and rights. */
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import type { ChainNode, ChainResult } from '../../../src/capability.ts';
+import type { Principal } from '../../../src/session/principal.ts';
+import { temporaryFolder } from '../../host/temporary-folder.ts';
+import { agentOf, call, chainHost } from './support.ts';
+
+const after = (node_id: string, before: readonly string[], more: Partial<ChainNode> = {}): ChainNode =>
+  call(node_id, { after: [...before], ...more });
+
+const row = (...ids: readonly string[]): ChainNode[] =>
+  ids.map((id, at) =>
+    after(id, at === 0 ? [] : [ids[at - 1] as string], id.startsWith('hold') ? { name: 'hold' } : {}),
+  );
+
+/** The code of the error of the node that failed. */
+const causeOf = ({ error }: ChainResult): unknown => (error?.detail?.error as { code: string } | undefined)?.code;
+
+test('a run is paused when what runs has ended, and resumed by another agent of the principal', async (t) => {
+  const { host, called, held, release } = await chainHost(t);
+  const { chains } = await agentOf(t, host);
+  const other = await agentOf(t, host, 'ben');
+  const run = chains.run({ nodes: row('first', 'hold', 'last') }, {}, { chainId: 'p' });
+  await held('hold');
+  const [running] = await other.chains.runs();
+  assert.deepEqual([running?.chain_id, running?.state, running?.nodes_ended], ['p', 'running', 1]);
+  await assert.rejects(chains.run({ nodes: row('first') }, {}, { chainId: 'p' }), { code: 'chains.exists' });
+  await assert.rejects(other.chains.resume('p'), { code: 'chains.state' });
+  const paused = other.chains.pause('p');
+  release('hold');
+  assert.equal((await paused).state, 'paused');
+  const stopped = await run;
+  assert.deepEqual([stopped.state, stopped.success], ['paused', false]);
+  const result = await other.chains.resume('p');
+  assert.deepEqual([result.state, result.success, result.final_output], ['done', true, { name: 'last' }]);
+  assert.deepEqual(called, ['first', 'hold', 'last']);
+  const { entries } = await chains.history('p');
+  assert.deepEqual(
+    entries.map(({ phase, node_id }) => `${phase} ${node_id}`.trim()),
+    ['start first', 'done first', 'start hold', 'done hold', 'pause', 'resume', 'start last', 'done last', 'end'],
+  );
+  const page = await chains.history('p', { after: 2, limit: 2 });
+  assert.deepEqual([page.entries.map(({ seq }) => seq), page.next], [[3, 4], 4]);
+  assert.deepEqual(await chains.watch('p'), { ...result, duration_ms: (await chains.watch('p')).duration_ms });
+  await assert.rejects(chains.resume('p'), { code: 'chains.state' });
+  await assert.rejects(chains.resume('q'), { code: 'chains.unknown_run' });
+});
+
+test('a run that failed is retried from a node on, and outputs of others stay', async (t) => {
+  const { host, called } = await chainHost(t);
+  const { chains } = await agentOf(t, host);
+  const nodes = [
+    ...row('a', 'b'),
+    after('flaky', ['b'], { name: 'flaky', input: { name: 'flaky', times: 1 } }),
+    after('end', ['flaky', 'a']),
+  ];
+  const first = await chains.run({ nodes }, {}, { chainId: 'r' });
+  assert.equal(first.error?.detail?.node_id, 'flaky');
+  await assert.rejects(chains.retry('r', 'x'), { code: 'chains.unknown_node' });
+  const second = await chains.retry('r', 'flaky');
+  assert.deepEqual([second.success, second.outputs.end], [true, { name: 'end' }]);
+  assert.deepEqual(called, ['a', 'b', 'flaky', 'flaky', 'end']);
+  await chains.retry('r', 'b');
+  assert.deepEqual(called.slice(5), ['b', 'flaky', 'end']);
+});
+
+test('cancelling ends what runs; a node that had started is uncertain when the run is resumed', async (t) => {
+  const { host, called, cancelled, held, release } = await chainHost(t);
+  const { chains } = await agentOf(t, host);
+  const run = chains.run({ nodes: row('a', 'hold', 'z') }, {}, { chainId: 'c' });
+  await held('hold');
+  assert.equal((await chains.cancel('c', { reason: 'enough' })).state, 'cancelled');
+  const { state, error, outputs } = await run;
+  assert.deepEqual([state, error?.message, outputs], ['cancelled', 'enough', { a: { name: 'a' } }]);
+  assert.deepEqual(cancelled, ['hold']);
+  const refused = await chains.resume('c').then(
+    () => undefined,
+    (thrown) => thrown,
+  );
+  assert.deepEqual([refused?.code, refused?.detail.nodes], ['chains.uncertain', ['hold']]);
+  const skipped = await chains.resume('c', { skip: ['hold'] });
+  assert.deepEqual(skipped.outputs, { a: { name: 'a' }, z: { name: 'z' } });
+  const again = chains.run({ nodes: row('a', 'hold-again', 'z') }, {}, { chainId: 'c' });
+  await held('hold-again');
+  again.cancel();
+  await assert.rejects(again, { code: 'cancelled' });
+  for (let state = ''; state !== 'cancelled'; ) state = (await chains.status('c')).run.state;
+  release('hold-again');
+  assert.equal((await chains.resume('c', { rerun: ['hold-again'] })).success, true);
+  assert.deepEqual(called, ['a', 'hold', 'z', 'a', 'hold-again', 'hold-again', 'z']);
+});
+
+test('a run continues over a lost link, and one whose session ended is interrupted', async (t) => {
+  const { host, held, release } = await chainHost(t);
+  const { chains } = await agentOf(t, host);
+  const ben = await agentOf(t, host, 'ben');
+  const run = ben.chains.run({ nodes: row('a', 'hold', 'z') }, {}, { chainId: 'l' });
+  run.catch(() => {});
+  await held('hold');
+  const watched = chains.watch('l');
+  await ben.close();
+  await assert.rejects(run);
+  await assert.rejects(watched);
+  for (let state = ''; state !== 'interrupted'; ) state = (await chains.status('l')).run.state;
+  release('hold');
+  const { outputs } = await chains.resume('l', { rerun: ['hold'] });
+  assert.deepEqual(outputs.z, { name: 'z' });
+});
+
+test('stored chains have versions, and a running one keeps its own', async (t) => {
+  const { host, called, held, release } = await chainHost(t);
+  const { chains } = await agentOf(t, host);
+  const first = await chains.put('nightly', { nodes: row('hold', 'one'), description: 'Every night' });
+  assert.deepEqual([first.version, first.versions, first.description], [1, 1, 'Every night']);
+  assert.equal((await chains.put('nightly', { nodes: row('hold', 'one'), description: 'Every night' })).version, 1);
+  const run = chains.run({ chain: { name: 'nightly' } }, {}, { chainId: 's' });
+  await held('hold');
+  assert.equal((await chains.put('nightly', { nodes: row('two') })).version, 2);
+  await assert.rejects(chains.put('nightly', { nodes: row('three'), ifVersion: 1 }), { code: 'chains.conflict' });
+  await assert.rejects(chains.put('wrong', { nodes: row('a', 'a') }), { code: 'chains.invalid' });
+  release('hold');
+  assert.deepEqual((await run).outputs.one, { name: 'one' });
+  assert.deepEqual((await chains.run({ chain: { name: 'nightly' } })).outputs, { two: { name: 'two' } });
+  assert.equal((await chains.status('s')).run.version, 1);
+  assert.deepEqual(
+    (await chains.list({ name: 'nightly' })).map(({ version }) => version),
+    [2, 1],
+  );
+  assert.equal((await chains.get('nightly', { version: 1 })).nodes?.length, 2);
+  assert.equal(await chains.remove('nightly', { version: 1 }), 1);
+  assert.equal(await chains.remove('nightly'), 1);
+  await assert.rejects(chains.run({ chain: { name: 'nightly' } }), { code: 'chains.unknown_chain' });
+  assert.deepEqual(called, ['hold', 'one', 'two']);
+});
+
+test('a chain does nothing that its principal may not, and runs of others are not there', async (t) => {
+  const principals: Principal[] = [
+    { name: 'root', capabilities: ['*'] },
+    { name: 'eve', capabilities: ['chains', 'tools'], tools: { deny: ['fail'] } },
+    { name: 'bare', capabilities: ['chains'] },
+    { name: 'reader', grants: { chains: { access: 'read' } } },
+  ];
+  const { host, called } = await chainHost(t, { principals });
+  const root = await agentOf(t, host, 'a', 'root');
+  await root.chains.run({ nodes: row('x') }, {}, { chainId: 'mine' });
+  await root.chains.put('mine', { nodes: row('x') });
+  const eve = await agentOf(t, host, 'a', 'eve');
+  const denied = await eve.chains.run({ nodes: [call('x', { name: 'fail' })] });
+  assert.equal(causeOf(denied), 'tool_denied');
+  assert.deepEqual(await eve.chains.runs({ name: 'mine' }), []);
+  await assert.rejects(eve.chains.status('mine'), { code: 'chains.unknown_run' });
+  await assert.rejects(eve.chains.cancel('mine'), { code: 'chains.unknown_run' });
+  await assert.rejects(eve.chains.get('mine'), { code: 'chains.unknown_chain' });
+  const bare = await agentOf(t, host, 'a', 'bare');
+  const none = await bare.chains.run({ nodes: [call('x')] });
+  assert.equal(causeOf(none), 'capability_missing');
+  const reader = await agentOf(t, host, 'a', 'reader');
+  assert.deepEqual(await reader.chains.runs(), []);
+  await assert.rejects(reader.chains.run({ nodes: row('x') }), { code: 'unauthorized' });
+  assert.deepEqual(called, ['x']);
+});
+
+test('limits: runs at once, stored runs, outputs, items', async (t) => {
+  const stateFile = join(temporaryFolder(t), 'state.db');
+  const limits = { maxRunning: 2, maxRuns: 3, maxOutputChars: 2_000, maxItems: 10 };
+  const { host, held, release } = await chainHost(t, { chains: limits, stateFile });
+  const { chains } = await agentOf(t, host);
+  const held1 = chains.run({ nodes: row('hold-1') });
+  const held2 = chains.run({ nodes: row('hold-2') }, {}, { durable: false });
+  await Promise.all([held('hold-1'), held('hold-2')]);
+  await assert.rejects(chains.run({ nodes: row('a') }), { code: 'chains.full' });
+  release('hold-1');
+  release('hold-2');
+  await Promise.all([held1, held2]);
+  for (const chainId of ['r1', 'r2', 'r3', 'r4']) await chains.run({ nodes: row('a') }, {}, { chainId });
+  assert.deepEqual(
+    (await chains.runs()).map(({ chain_id }) => chain_id),
+    ['r4', 'r3', 'r2'],
+  );
+  const big = await chains.run({ nodes: [call('big', { input: { text: 'x'.repeat(3_000) } })] });
+  assert.equal(causeOf(big), 'chains.too_large');
+  const wide = await chains.run(
+    { nodes: [{ node_id: 'm', kind: 'map', items_path: '$.list', map_node: 'x' }, call('x')], entry_node: 'm' },
+    { list: Array.from({ length: 11 }, () => 0) },
+  );
+  assert.equal(causeOf(wide), 'chains.too_large');
+});
