@@ -87,6 +87,11 @@ export class ChainsClient {
     this.#agent = agent;
   }
 
+  get #calls(): AgentSession['calls'] {
+    this.#agent.require('chains');
+    return this.#agent.calls;
+  }
+
   /**
    * Runs a chain: await it for the result, iterate it for what happens to its nodes (`event.fields`: `node_id`, `phase`,
    * `output`, `error`). A chain that failed is a result with `success` false.
@@ -112,12 +117,12 @@ export class ChainsClient {
       ...(durable !== undefined && { durable }),
       ...(correlationId !== undefined && { correlation_id: correlationId }),
     };
-    return this.#agent.calls.call(calls.run, body, patient(options), resultOf);
+    return this.#calls.call(calls.run, body, patient(options), resultOf);
   }
 
   /** Everything that is wrong in a chain, also with the tools that this agent may call. */
   check(chain: ChainSpec, options: CallOptions = {}): Call<Fields<schema.ChainCheckResp>> {
-    return this.#agent.calls.call(calls.check, { ...chain }, options);
+    return this.#calls.call(calls.check, { ...chain }, options);
   }
 
   /** Stores a chain as the next version of its name. Rejects with `chains.invalid`, `chains.conflict`, `chains.full`. */
@@ -128,7 +133,7 @@ export class ChainsClient {
   ): Call<schema.StoredChain> {
     const { ifVersion, nodes = [], chain: _, ...more } = chain;
     const body = { ...more, name, nodes, ...(ifVersion !== undefined && { if_version: ifVersion }) };
-    return this.#agent.calls.call(calls.put, body, options, (reply) => reply.chain);
+    return this.#calls.call(calls.put, body, options, (reply) => reply.chain);
   }
 
   /** A stored chain. Rejects with `chains.unknown_chain`. */
@@ -137,7 +142,7 @@ export class ChainsClient {
     { version, ...options }: CallOptions & { readonly version?: number } = {},
   ): Call<schema.StoredChain> {
     const body = { name, ...(version !== undefined && { chain_version: version }) };
-    return this.#agent.calls.call(calls.get, body, options, ({ chain }) => chain);
+    return this.#calls.call(calls.get, body, options, ({ chain }) => chain);
   }
 
   /** The newest version of each stored chain, by name; with a name all its versions, the newest first. */
@@ -146,13 +151,13 @@ export class ChainsClient {
     options: CallOptions = {},
   ): Call<readonly schema.StoredChain[]> {
     const body = { name, after, ...(limit !== undefined && { limit }) };
-    return this.#agent.calls.call(calls.list, body, options, ({ chains }) => chains);
+    return this.#calls.call(calls.list, body, options, ({ chains }) => chains);
   }
 
   /** Removes a stored chain, or one version of it; resolves with how many versions there were. */
   remove(name: string, { version, ...options }: CallOptions & { readonly version?: number } = {}): Call<number> {
     const body = { name, ...(version !== undefined && { chain_version: version }) };
-    return this.#agent.calls.call(calls.remove, body, options, ({ versions }) => versions);
+    return this.#calls.call(calls.remove, body, options, ({ versions }) => versions);
   }
 
   /** The runs of the principal, the newest first. */
@@ -160,7 +165,7 @@ export class ChainsClient {
     filter: { readonly state?: string; readonly name?: string; readonly after?: string; readonly limit?: number } = {},
     options: CallOptions = {},
   ): Call<readonly schema.ChainRun[]> {
-    return this.#agent.calls.call(calls.runs, { ...filter }, options, ({ runs }) => runs);
+    return this.#calls.call(calls.runs, { ...filter }, options, ({ runs }) => runs);
   }
 
   /** A run and its nodes. Rejects with `chains.unknown_run`. */
@@ -173,7 +178,7 @@ export class ChainsClient {
     }: CallOptions & { readonly definition?: boolean; readonly outputs?: boolean } = {},
   ): Call<ChainStatus> {
     const more = { ...(definition && { definition }), ...(outputs && { outputs }) };
-    return this.#agent.calls.call(calls.status, { chain_id: chainId, ...more }, options);
+    return this.#calls.call(calls.status, { chain_id: chainId, ...more }, options);
   }
 
   /** What happened in a durable run, oldest first. Rejects with `chains.unknown_run`. */
@@ -184,17 +189,17 @@ export class ChainsClient {
   ): Call<Fields<schema.ChainHistoryResp>> {
     const { after = 0, nodeId = '', limit } = page;
     const body = { chain_id: chainId, after, node_id: nodeId, ...(limit !== undefined && { limit }) };
-    return this.#agent.calls.call(calls.history, body, options);
+    return this.#calls.call(calls.history, body, options);
   }
 
   /** Follows a run until it stops: the events from now on, and its result. Rejects with `chains.unknown_run`. */
   watch(chainId: string, options: CallOptions = {}): Call<ChainResult> {
-    return this.#agent.calls.call(calls.watch, { chain_id: chainId }, patient(options), resultOf);
+    return this.#calls.call(calls.watch, { chain_id: chainId }, patient(options), resultOf);
   }
 
   /** Pauses a run; resolves when what was running has ended. Rejects with `chains.state`. */
   pause(chainId: string, options: CallOptions = {}): Call<schema.ChainRun> {
-    return this.#agent.calls.call(calls.pause, { chain_id: chainId }, patient(options), runOf);
+    return this.#calls.call(calls.pause, { chain_id: chainId }, patient(options), runOf);
   }
 
   /**
@@ -205,7 +210,7 @@ export class ChainsClient {
    */
   resume(chainId: string, { rerun, skip, seconds, ...options }: ChainResumeOptions = {}): Call<ChainResult> {
     const body = { chain_id: chainId, ...decisionsOf({ rerun, skip, seconds }) };
-    return this.#agent.calls.call(calls.resume, body, patient(options), resultOf);
+    return this.#calls.call(calls.resume, body, patient(options), resultOf);
   }
 
   /** Runs a chain that has stopped again from a node on. Rejects as {@link resume} does, and with `chains.unknown_node`. */
@@ -215,7 +220,7 @@ export class ChainsClient {
     { rerun, skip, seconds, ...options }: ChainResumeOptions = {},
   ): Call<ChainResult> {
     const body = { chain_id: chainId, node_id: nodeId, ...decisionsOf({ rerun, skip, seconds }) };
-    return this.#agent.calls.call(calls.retry, body, patient(options), resultOf);
+    return this.#calls.call(calls.retry, body, patient(options), resultOf);
   }
 
   /** Ends a run. Rejects with `chains.unknown_run`, `chains.state`. */
@@ -223,7 +228,7 @@ export class ChainsClient {
     chainId: string,
     { reason = '', ...options }: CallOptions & { readonly reason?: string } = {},
   ): Call<schema.ChainRun> {
-    return this.#agent.calls.call(calls.cancel, { chain_id: chainId, reason }, options, runOf);
+    return this.#calls.call(calls.cancel, { chain_id: chainId, reason }, options, runOf);
   }
 
   /** Answers the question of a wait node. Rejects with `chains.unknown_node`, `chains.state`. */
@@ -234,12 +239,12 @@ export class ChainsClient {
     { note = '', ...options }: CallOptions & { readonly note?: string } = {},
   ): Call<schema.ChainRun> {
     const body = { chain_id: chainId, node_id: nodeId, approved, note };
-    return this.#agent.calls.call(calls.approve, body, options, runOf);
+    return this.#calls.call(calls.approve, body, options, runOf);
   }
 
   /** Delivers an event to a run; resolves with how many nodes waited for it. Rejects with `chains.state`. */
   deliver(chainId: string, event: string, data: unknown = null, options: CallOptions = {}): Call<number> {
-    return this.#agent.calls.call(calls.deliver, { chain_id: chainId, event, data }, options, ({ nodes }) => nodes);
+    return this.#calls.call(calls.deliver, { chain_id: chainId, event, data }, options, ({ nodes }) => nodes);
   }
 }
 
