@@ -1,20 +1,19 @@
 /** The host of `handfast demo`: this command as `handfast up`, a process of its own that can be killed and started again. */
-import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
-import type { Readable } from 'node:stream';
+import { type Child, startChild } from '../../base/child.ts';
 import { within } from '../../base/race.ts';
 import { fail } from '../../wire/errors.ts';
 
 /** Time to start, and to stop, in milliseconds. */
-const START_MS = 30_000;
+const START_MS = 60_000;
 const STOP_MS = 5_000;
 
 export class DemoHost {
   readonly #home: string;
   readonly #workspace: string;
-  #child: ChildProcess | undefined;
+  #child: Child | undefined;
   /** `http://127.0.0.1:PORT`, the same over restarts. */
   address = 'http://127.0.0.1:0';
   /** `tcp://127.0.0.1:PORT`, alike. */
@@ -35,10 +34,11 @@ export class DemoHost {
     const [, script = ''] = process.argv;
     const words = [...process.execArgv, script, 'up', '--json', '--listen', this.address, '--listen', this.tcp];
     const env = { ...process.env, HANDFAST_HOME: this.#home, HANDFAST_KEYRING: 'off' };
-    const child = spawn(process.execPath, words, { cwd: this.#workspace, env, stdio: ['ignore', 'pipe', 'ignore'] });
+    const child = startChild({ argv: [process.execPath, ...words], cwd: this.#workspace, env });
     this.#child = child;
-    const ready = once(createInterface({ input: child.stdout as Readable }), 'line');
-    const line = await within(Promise.race([ready, once(child, 'exit').then(() => undefined)]), START_MS);
+    child.stderr.resume();
+    const ready = once(createInterface({ input: child.stdout }), 'line');
+    const line = await within(Promise.race([ready, child.exited.then(() => undefined)]), START_MS);
     if (line === undefined) throw fail('unreachable', 'the host of the demo did not start; try: handfast doctor');
     const { listeners, token_file } = JSON.parse(String(line[0])) as { listeners: string[]; token_file: string };
     const [http = this.address, tcp = this.tcp] = listeners;
@@ -47,26 +47,14 @@ export class DemoHost {
     this.token = (await readFile(token_file, 'utf8')).trim();
   }
 
-  /** Kills it without a warning. */
-  kill(): void {
-    this.#child?.kill('SIGKILL');
-  }
-
-  /** Kills it, and waits until it is gone. */
+  /** Kills it without a warning, and waits until it is gone. */
   async killed(): Promise<void> {
-    const child = this.#child;
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
-    const gone = once(child, 'exit');
-    child.kill('SIGKILL');
-    await gone;
+    this.#child?.signal('SIGKILL');
+    await this.#child?.exited;
   }
 
-  /** Ends it in order. */
+  /** Ends it in order, and at last without. */
   async stop(): Promise<void> {
-    const child = this.#child;
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
-    const gone = once(child, 'exit');
-    child.kill('SIGTERM');
-    if ((await within(gone, STOP_MS)) === undefined) await this.killed();
+    await this.#child?.stop(STOP_MS);
   }
 }

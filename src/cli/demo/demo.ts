@@ -12,17 +12,7 @@ import type { Terminal } from '../output/terminal.ts';
 import { DemoHost } from './demo-host.ts';
 import { taskRerouted } from './fleet-scene.ts';
 import { approval, chainKilled, handshake, linkCut, toolStreamed } from './host-scenes.ts';
-
-/** What a scene works with. */
-export interface Stage {
-  readonly host: DemoHost;
-  /** Working folder of the host. */
-  readonly workspace: string;
-  /** A folder for what a scene keeps. */
-  readonly folder: string;
-  /** Prints one line of what happens. `kind` is for programs. */
-  say(kind: string, text: string): void;
-}
+import type { Stage } from './stage.ts';
 
 const scenes: readonly (readonly [title: string, play: (stage: Stage) => Promise<void>])[] = [
   ['A handshake is refused, then accepted', handshake],
@@ -43,7 +33,7 @@ async function play(terminal: Terminal, signal: AbortSignal): Promise<void> {
   const host = new DemoHost({ home: join(folder, 'home'), workspace });
   const startedAt = performance.now();
   const seconds = () => (performance.now() - startedAt) / 1000;
-  const stop = () => host.kill();
+  const stop = () => void host.killed();
   signal.addEventListener('abort', stop, { once: true });
   try {
     await host.start();

@@ -1,11 +1,14 @@
 /** The scene of `handfast demo` with a fleet: a worker whose MCP server is dead gets no task, another does it. */
 import { join } from 'node:path';
 import { createLog } from '../../base/log.ts';
-import { createOrchestrator, createWorker, functionExecutor, inProcessBus, memoryTaskStore } from '../../fleet.ts';
+import { inProcessBus } from '../../fleet/bus/in-process.ts';
+import { functionExecutor } from '../../fleet/executors/function.ts';
+import { createOrchestrator, createWorker } from '../../fleet/on-demand.ts';
+import { memoryTaskStore } from '../../fleet/orchestrator/store-memory.ts';
 import { memoryJournal } from '../../journal/memory.ts';
 import { requireMcpClient } from '../../mcp/sdk.ts';
 import { asError, fail } from '../../wire/errors.ts';
-import type { Stage } from './demo.ts';
+import type { Stage } from './stage.ts';
 
 export async function taskRerouted({ host, folder, say }: Stage): Promise<void> {
   const missing = await requireMcpClient().then(() => undefined, asError);

@@ -3,21 +3,28 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { type AddressInfo, createServer, connect as dial, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { connect } from '../../connect.ts';
+import { addressOf } from '../../agent/addresses.ts';
+import { type AgentOptions, AgentSession } from '../../agent/agent.ts';
+import { ChainsClient } from '../../capabilities/chains/client.ts';
+import { ToolsClient } from '../../capabilities/tools/client.ts';
 import * as control from '../../control-client/connect.ts';
+import { DEFAULT_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
 import { asError, fail } from '../../wire/errors.ts';
-import type { Stage } from './demo.ts';
+import type { Stage } from './stage.ts';
+
+/** Time to connect, in milliseconds. */
+const CONNECT_MS = 10_000;
 
 export async function handshake({ host, say }: Stage): Promise<void> {
-  const capabilities = ['tools', 'memory', 'chains', 'test'] as const;
-  const refused = await connect(host.address, { capabilities, token: 'a-wrong-token-0000000000000000000000' }).then(
+  const capabilities = ['tools', 'memory', 'chains', 'test'];
+  const refused = await connect(host.address, capabilities, { token: 'a-wrong-token-0000000000000000000000' }).then(
     () => {
       throw fail('runtime_error', 'the host accepted a wrong token');
     },
     asError,
   );
   say('refused', `${refused.code}: ${refused.message}`);
-  await using agent = await connect(host.address, { capabilities, token: host.token });
+  await using agent = await connect(host.address, capabilities, { token: host.token });
   say('accepted', `A2E 1.0, session ${agent.sessionId.slice(0, 8)}…`);
   for (const [name, { enabled, metadata }] of agent.capabilities) {
     say(enabled ? 'granted' : 'not here', enabled ? name : `${name}: ${String(metadata.reason)}`);
@@ -25,18 +32,23 @@ export async function handshake({ host, say }: Stage): Promise<void> {
 }
 
 export async function toolStreamed({ host, say }: Stage): Promise<void> {
-  await using agent = await connect(host.address, { capabilities: ['tools'], token: host.token });
-  const call = agent.tools.call('shell', { command: 'for i in 1 2 3; do echo "line $i"; sleep 0.3; done' });
+  await using agent = await connect(host.address, ['tools'], { token: host.token });
+  const call = new ToolsClient(agent).call('shell', { command: 'for i in 1 2 3; do echo "line $i"; sleep 0.3; done' });
   for await (const { kind, data } of call) if (kind === 'log') say('event', String(data.message).trim());
   const { duration_ms } = await call;
   say('reply', `${duration_ms} ms after the request`);
 }
 
+/** An agent of a host. */
+function connect(address: string, capabilities: readonly string[], options: AgentOptions): Promise<AgentSession> {
+  const { dial } = addressOf(address, { timeoutMs: CONNECT_MS, maxMessageBytes: DEFAULT_MAX_MESSAGE_BYTES });
+  return AgentSession.open(dial, capabilities, options);
+}
+
 /** The call appends to a file: what it left there says how often it ran. */
 export async function linkCut({ host, workspace, say }: Stage): Promise<void> {
   await using wire = await CuttableWire.to(new URL(host.tcp));
-  await using agent = await connect(wire.address, {
-    capabilities: ['tools'],
+  await using agent = await connect(wire.address, ['tools'], {
     token: host.token,
     onState: ({ state }) => {
       if (state === 'lost') say('lost', 'the link is gone; the call continues at the host');
@@ -45,7 +57,7 @@ export async function linkCut({ host, workspace, say }: Stage): Promise<void> {
   });
   const command = 'for i in 1 2 3 4 5 6; do echo "part $i"; echo "part $i" >> parts.txt; sleep 0.25; done';
   let parts = 0;
-  for await (const { kind, data } of agent.tools.call('shell', { command })) {
+  for await (const { kind, data } of new ToolsClient(agent).call('shell', { command })) {
     if (kind !== 'log') continue;
     for (const line of String(data.message).trim().split('\n')) {
       parts += 1;
@@ -92,10 +104,10 @@ export async function chainKilled({ host, workspace, say }: Stage): Promise<void
     node('publish', ['pause']),
   ];
   const effects = async () => (await readFile(join(workspace, 'effects.txt'), 'utf8')).trim().split('\n');
-  const capabilities = ['tools', 'chains'] as const;
-  const before = await connect(host.address, { capabilities, token: host.token, resume: false });
+  const capabilities = ['tools', 'chains'];
+  const before = await connect(host.address, capabilities, { token: host.token, resume: false });
   const waiting = Promise.withResolvers<void>();
-  const run = before.chains.run({ nodes }, {}, { chainId: 'demo' });
+  const run = new ChainsClient(before).run({ nodes }, {}, { chainId: 'demo' });
   const lost = (async () => {
     for await (const { fields, data } of run) {
       const { node_id = '', phase = '' } = { ...data, ...fields } as { node_id?: string; phase?: string };
@@ -111,8 +123,8 @@ export async function chainKilled({ host, workspace, say }: Stage): Promise<void
   await before.close();
   await host.start();
   say('up again', `process ${host.pid}`);
-  await using agent = await connect(host.address, { capabilities, token: host.token });
-  const { success } = await agent.chains.resume('demo');
+  await using agent = await connect(host.address, capabilities, { token: host.token });
+  const { success } = await new ChainsClient(agent).resume('demo');
   const all = await effects();
   if (!success || all.join() !== 'fetch,build,publish')
     throw fail('runtime_error', `the effects are ${all.join(', ')}`);
