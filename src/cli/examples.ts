@@ -21,6 +21,7 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
     'handfast up --listen tcp://127.0.0.1:4701 --listen unix:///run/user/1000/handfast.sock',
   ],
   stdio: ["handfast ping --connect 'stdio:handfast stdio'"],
+  demo: ['handfast demo', 'handfast demo --json'],
   ping: ['handfast ping', 'handfast ping --count 5 --json'],
   caps: ['handfast caps', 'handfast caps --cap tools,memory --json'],
   tools: ['handfast tools ls', 'handfast tools call list_dir path=.'],
