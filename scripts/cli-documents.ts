@@ -156,6 +156,7 @@ export const documents: Readonly<Record<string, Shape>> = {
     redacted: list(document({ rule: text, count, values: count })),
   }),
   'mcp config': document({ client: text, file: text, text, 'changed?': flag }),
+  demo: document({ scene: count, title: text, kind: text, text, seconds: number }),
   ping: document({ seq: count, address: text, round_trip_ms: number, 'uptime_seconds?': number }),
   'learning stats': document({ components: learnedComponents, choices: list(of('learning', 'ChoiceStats')) }),
   'learning decide': document({

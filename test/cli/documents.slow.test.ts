@@ -132,6 +132,7 @@ async function prints(words: string, args: readonly string[] = [], expected = 0)
 
 test('of hosts and tools', async () => {
   await prints('ping', ['--count', '2']);
+  await prints('demo');
   await prints('caps', ['--cap', 'tools,memory']);
   await prints('tools ls');
   await prints('tools search', ['find text in files']);
