@@ -8,16 +8,14 @@
  * Builds first: what is measured is compiled JavaScript.
  */
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
-import { subscribe } from 'node:diagnostics_channel';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import type { Worker } from 'node:worker_threads';
-import type { Tier } from '../src/capabilities/skill/sandbox/sandbox.ts';
+import type { Sandbox, Tier } from '../src/capabilities/skill/sandbox/sandbox.ts';
 import { build } from './build.ts';
 import { built } from './contenders/built.ts';
 import { bounded } from './control.ts';
@@ -57,6 +55,9 @@ build();
 const { connect } = await built<typeof import('../src/connect.ts')>('connect');
 const { createHost } = await built<typeof import('../src/host/host.ts')>('host/host');
 const { skillPlugin } = await built<typeof import('../src/capabilities/skill/plugin.ts')>('capabilities/skill/plugin');
+const { sandboxOf } = await built<typeof import('../src/capabilities/skill/sandbox/choose.ts')>(
+  'capabilities/skill/sandbox/choose',
+);
 const { toolsPlugin } = await built<typeof import('../src/capabilities/tools/plugin.ts')>('capabilities/tools/plugin');
 const { tool } = await built<typeof import('../src/capabilities/tools/tool.ts')>('capabilities/tools/tool');
 
@@ -75,7 +76,10 @@ for (const [name, code] of Object.entries(SKILLS)) {
 async function siteOf(tier: Tier) {
   const add = tool({ name: 'add', description: 'Adds one', run: ({ a }: { a: number }) => ({ sum: a + 1 }) });
   const host = createHost({
-    plugins: [skillPlugin({ roots: [join(workspace, 'skills')], tier }), toolsPlugin({ tools: [add] })],
+    plugins: [
+      skillPlugin({ roots: [join(workspace, 'skills')], tier, sandbox: watched(sandboxOf({ tier }, process.env)) }),
+      toolsPlugin({ tools: [add] }),
+    ],
     workspace,
   });
   await host.start();
@@ -95,12 +99,24 @@ async function siteOf(tier: Tier) {
 }
 type Site = Awaited<ReturnType<typeof siteOf>>;
 
-/** What threads and processes of this process do when they end; the time goes to the first listener behind `watchEnd`. */
+/** Called when nothing of a run runs any more. */
 let ended: ((at: number) => void) | undefined;
-const watch = (child: Worker | ChildProcess): void =>
-  void (child as ChildProcess).once('exit', () => ended?.(performance.now()));
-subscribe('worker_threads', (message) => watch((message as { worker: Worker }).worker));
-subscribe('child_process', (message) => watch((message as { process: ChildProcess }).process));
+
+/** A tier's sandbox that says when a run has ended whole. */
+function watched(inner: Sandbox): Sandbox {
+  return {
+    tier: inner.tier,
+    probe: () => inner.probe(),
+    run: async (...job) => {
+      try {
+        await inner.run(...job);
+      } finally {
+        ended?.(performance.now());
+      }
+    },
+    close: () => inner.close(),
+  };
+}
 
 interface Lateness {
   /** Most milliseconds that a timer of the event loop was late. */

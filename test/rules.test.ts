@@ -146,8 +146,8 @@ const adapterFiles: readonly AdapterFile[] = [
     module: 'node:child_process',
     files: [
       /^src\/base\/child\.ts$/,
-      // What finds and ends children: `ps`, and the process that outlives this one.
-      /^src\/base\/children\/(?:process-table|watcher)\.ts$/,
+      // What finds and ends children: `ps`, and the process that outlives this one. The process that starts children for this one.
+      /^src\/base\/children\/(?:process-table|watcher|launcher|launcher-entry)\.ts$/,
       // The pager, which shares the user's terminal.
       /^src\/base\/terminal-program\.ts$/,
     ],

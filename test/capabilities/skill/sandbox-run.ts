@@ -1,48 +1,45 @@
 /** Runs of a sandbox without a host, and what they start: for tests of the places that sandboxes keep. */
-import type { ChildProcess } from 'node:child_process';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { readFileSync } from 'node:fs';
 import type { TestContext } from 'node:test';
 import type { Worker } from 'node:worker_threads';
+import { readProcesses } from '../../../src/base/children/process-table.ts';
 import { Conversation } from '../../../src/capabilities/skill/sandbox/conversation.ts';
 import type { Sandbox } from '../../../src/capabilities/skill/sandbox/sandbox.ts';
 
-/** What this process started. */
-export interface Started<Each> {
-  readonly all: readonly Each[];
-  /** Those that have not ended. */
-  readonly live: () => readonly Each[];
+/** The threads that this process starts from here, and those that have not ended. */
+export function threadsOf(t: TestContext): { readonly all: readonly Worker[]; readonly live: () => readonly Worker[] } {
+  const all: Worker[] = [];
+  const add = (message: unknown): void => void all.push((message as { worker: Worker }).worker);
+  subscribe('worker_threads', add);
+  t.after(() => unsubscribe('worker_threads', add));
+  return { all, live: () => all.filter(({ threadId }) => threadId !== -1) };
 }
 
-function startedOn<Each>(
-  t: TestContext,
-  channel: string,
-  of: (message: unknown) => Each,
-  isLive: (each: Each) => boolean,
-): Started<Each> {
-  const all: Each[] = [];
-  const add = (message: unknown): void => void all.push(of(message));
-  subscribe(channel, add);
-  t.after(() => unsubscribe(channel, add));
-  return { all, live: () => all.filter(isLive) };
+/** The processes that this one has started and that run, with theirs. */
+export async function below(root: number): Promise<number[]> {
+  const all = await readProcesses();
+  const found = [root];
+  for (const parent of found) found.push(...all.filter(({ parent: of }) => of === parent).map(({ pid }) => pid));
+  return found.slice(1);
 }
 
-/** The threads that this process starts from here. */
-export const threadsOf = (t: TestContext): Started<Worker> =>
-  startedOn(
-    t,
-    'worker_threads',
-    (message) => (message as { worker: Worker }).worker,
-    ({ threadId }) => threadId !== -1,
-  );
+/** True for the process that starts others for a host. */
+export function isLauncher(pid: number): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('launcher-entry');
+  } catch {
+    return false;
+  }
+}
 
-/** The processes that this process starts from here. */
-export const processesOf = (t: TestContext): Started<ChildProcess> =>
-  startedOn(
-    t,
-    'child_process',
-    (message) => (message as { process: ChildProcess }).process,
-    ({ exitCode, signalCode }) => exitCode === null && signalCode === null,
-  );
+/** The sandboxes of this process that run or wait: what its launchers have started. */
+export async function sandboxesNow(): Promise<number[]> {
+  const all = await readProcesses();
+  const own = await below(process.pid);
+  const launchers = own.filter(isLauncher);
+  return all.filter(({ pid, parent }) => launchers.includes(parent) && own.includes(pid)).map(({ pid }) => pid);
+}
 
 /** Runs code that has a module of its own, `met`; the result, when nothing of it runs any more. */
 export async function runIn(

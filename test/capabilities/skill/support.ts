@@ -130,8 +130,8 @@ export async function errorOf(promise: PromiseLike<unknown>): Promise<HandfastEr
 }
 
 /** Waits until something holds; fails after a minute. */
-export async function until(holds: () => boolean): Promise<void> {
-  for (let waited = 0; !holds(); waited += 10) {
+export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  for (let waited = 0; !(await holds()); waited += 10) {
     if (waited > 60_000) throw new Error('it did not come');
     await pause(10);
   }

@@ -10,10 +10,10 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { readProcesses } from '../../../src/base/children/process-table.ts';
 import { PathGuard } from '../../../src/base/workspace/protected-paths.ts';
 import { checkTier } from '../../../src/capabilities/skill/check.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
+import { below, isLauncher } from './sandbox-run.ts';
 import { agentOf, errorOf, put, skillHost, skipTier, tierFacts, until, writeSkill } from './support.ts';
 
 const TIERS = ['process', 'bubblewrap'] as const;
@@ -53,14 +53,6 @@ function statOf(pid: number): string {
   } catch {
     return ') Z ';
   }
-}
-
-/** The processes that this one has started and that run, with theirs. */
-async function below(root: number): Promise<number[]> {
-  const all = await readProcesses();
-  const found = [root];
-  for (const parent of found) found.push(...all.filter(({ parent: of }) => of === parent).map(({ pid }) => pid));
-  return found.slice(1);
 }
 
 for (const tier of TIERS) {
@@ -116,8 +108,10 @@ for (const tier of TIERS) {
     stop.abort();
     assert.equal((await errorOf(call)).code, 'cancelled');
     assert.equal((await errorOf(agent.skill.call('endless', {}, { timeoutMs: 5_000 }))).code, 'timeout');
-    // What watches over children stays.
-    await until(() => mine.every((pid) => !isRunning(pid) || /^\d+ \((?:sh|grep)\)/.test(statOf(pid))));
+    // What starts and watches over children stays.
+    await until(() =>
+      mine.every((pid) => !isRunning(pid) || isLauncher(pid) || /^\d+ \((?:sh|grep)\)/.test(statOf(pid))),
+    );
 
     const root = temporaryFolder(t);
     writeSkill(root, 'endless', { code: endless });

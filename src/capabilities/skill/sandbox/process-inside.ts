@@ -7,13 +7,18 @@
  */
 import type { inside, ToInside } from './inside.ts';
 
+/** The first line that a process says: it waits for its job. */
+export const READY = '{"type":"ready"}';
+
 /**
  * @param maxMessageChars longest message that is sent
+ * @param ready the line that is said first
  * @param importModule the `import()` of the process: the compiler would put a function of its own around an `import()` that stood here
  */
 export function processInside(
   makeInside: typeof inside,
   maxMessageChars: number,
+  ready: string,
   importModule: (url: string) => Promise<{ default: unknown }>,
 ): void {
   const { Socket } = process.getBuiltinModule('node:net');
@@ -81,6 +86,7 @@ export function processInside(
     rest = lines.pop() as string;
     for (const line of lines) receive(line);
   });
+  channel.write(`${ready}\n`);
   // The host has ended. Handlers of the skill have no say in it.
   const { kill, pid } = process;
   const end = (): void => void kill(pid, 'SIGKILL');

@@ -3,13 +3,15 @@
  * empty environment, limits of the system and Node's permission model; `bubblewrap` puts a view of the system around it in which
  * there is no network and no file of the host's users. A process runs one skill and is killed behind it.
  *
- * Some wait warm. Messages go over a descriptor of their own, so that nothing that a skill prints is taken for one. Made by
+ * Some wait warm; a process of the host's starts them, so that its event loop does not stop for a start. Messages go over a descriptor of their own, so that nothing that a skill prints is taken for one. Made by
  * `plugin.ts`.
  */
 import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
+import { availableParallelism } from 'node:os';
 import type { Duplex } from 'node:stream';
-import { type Child, exitCodeOf, startChild } from '../../../base/child.ts';
+import { type Child, exitCodeOf } from '../../../base/child.ts';
+import { Launcher } from '../../../base/children/launcher.ts';
 import { programInPath } from '../../../base/program-file.ts';
 import { within } from '../../../base/race.ts';
 import { type LimitsInForce, limitsInForce } from '../../../base/system-limits.ts';
@@ -19,8 +21,9 @@ import { failure } from '../errors.ts';
 import { bubblewrapWords, findBubblewrap, type NodeOptions, nodeWords, type Words } from './confinement.ts';
 import { Conversation, tooLong } from './conversation.ts';
 import type { ToInside } from './inside.ts';
+import { READY } from './process-inside.ts';
 import { type Found, PROBE } from './process-probe.ts';
-import type { Job, Probe, Sandbox, SandboxLimits, View } from './sandbox.ts';
+import { type Job, type Probe, SANDBOX_PRIORITY, type Sandbox, type SandboxLimits, type View } from './sandbox.ts';
 
 /** Memory beside that of the skill's objects: young objects, texts on their way. */
 const SLACK_BYTES = 64 * 1024 * 1024;
@@ -37,6 +40,10 @@ const KILL_WAIT_MS = 2_000;
 const REPLACE_MS = 20;
 /** How long a process waits for its job. */
 const IDLE_MS = 60_000;
+/** Processes that wait beyond `warm` while runs come faster than processes start: more than start at once make none faster. */
+const MAX_SURPLUS = Math.min(availableParallelism(), 4);
+/** How long those are kept behind the last run. */
+const SURPLUS_IDLE_MS = 2_000;
 const MAX_STDERR_CHARS = 8 * 1024;
 /** UTF-8 of one character of a JavaScript text. */
 const MAX_CHAR_BYTES = 3;
@@ -53,8 +60,13 @@ export interface ProcessOptions extends SandboxLimits {
 export class ProcessSandbox implements Sandbox {
   readonly tier: 'process' | 'bubblewrap';
   readonly #options: ProcessOptions;
-  readonly #idle: Place[] = [];
+  readonly #launcher = new Launcher(SANDBOX_PRIORITY);
+  /** Those that wait for a run or start for one, the longest first. */
+  readonly #idle: Promise<Place>[] = [];
   readonly #all = new Set<Place>();
+  /** How many wait beyond `warm`. */
+  #surplus = 0;
+  #cancelSurplus: (() => void) | undefined;
   #limits: LimitsInForce = { prefix: [], limits: {} };
   #closed = false;
 
@@ -93,51 +105,79 @@ export class ProcessSandbox implements Sandbox {
   }
 
   async run(job: Job, conversation: Conversation, signal: AbortSignal): Promise<void> {
-    if (this.#closed) throw failure('crash', 'the sandboxes of this host have ended', { reason: 'ended' });
+    if (this.#closed) throw closed();
     // A view is that of one run.
-    const place = (job.view === undefined ? this.#take() : undefined) ?? this.#start(job.view);
-    // Behind the reply, since a start takes the host's thread for a moment.
-    const fill = (): void => void setImmediate(() => this.#fill());
-    void within(conversation.result, REPLACE_MS, processTimer).then(fill, fill);
+    const isWarm = job.view === undefined && this.#options.warm > 0;
+    const place = await (isWarm ? this.#take() : this.#start(job.view));
+    const fill = (): void => this.#fill();
+    // A start takes processor time that a single run is better off with; under load it is the starts that runs wait for.
+    if (isWarm && this.#surplus === 0) void within(conversation.result, REPLACE_MS, processTimer).then(fill, fill);
+    else if (isWarm) fill();
     await place.run(job, conversation, signal);
   }
 
   async close(): Promise<void> {
     this.#closed = true;
+    this.#cancelSurplus?.();
     await Promise.all([...this.#all].map((place) => place.end()));
+    await this.#launcher.close();
+  }
+
+  /** The one that waits longest. */
+  async #take(): Promise<Place> {
+    let place: Place;
+    do {
+      this.#fill();
+      place = await (this.#idle.shift() as Promise<Place>);
+      // It waited for too long a moment ago.
+    } while (place.isEnding && !this.#closed);
+    place.wake();
+    // Runs come faster than processes start: more of them start at once.
+    if (!place.isReady) this.#surplus = Math.min(this.#surplus + 1, MAX_SURPLUS);
+    this.#cancelSurplus?.();
+    this.#cancelSurplus = processTimer(() => this.#shrink(), SURPLUS_IDLE_MS);
+    return place;
   }
 
   #fill(): void {
-    while (!this.#closed && this.#idle.length < this.#options.warm) {
-      let place: Place;
-      try {
-        place = this.#start(undefined);
-      } catch {
-        // The next run says why.
-        return;
-      }
-      this.#idle.push(place);
-      place.rest();
+    while (!this.#closed && this.#idle.length < this.#options.warm + this.#surplus) {
+      const starting = this.#start(undefined);
+      this.#idle.push(starting);
+      const unlist = (): void => {
+        const at = this.#idle.indexOf(starting);
+        if (at >= 0) this.#idle.splice(at, 1);
+      };
+      starting.then((place) => {
+        if (this.#idle.includes(starting)) place.rest();
+        place.onEnd(unlist);
+      }, unlist);
     }
   }
 
-  #take(): Place | undefined {
-    const place = this.#idle.shift();
-    place?.wake();
-    return place;
+  #shrink(): void {
+    this.#surplus = 0;
+    for (const surplus of this.#idle.splice(this.#options.warm)) {
+      surplus.then(
+        (place) => place.end(),
+        () => {},
+      );
+    }
   }
 
-  #start(view: View | undefined, tier = this.tier, isRestricted = true): Place {
+  async #start(view: View | undefined, tier = this.tier, isRestricted = true): Promise<Place> {
     const { memoryBytes, maxMessageChars, path } = this.#options;
     const node: NodeOptions = { memoryBytes, maxMessageChars, isRestricted, view };
     const words = tier === 'process' ? nodeWords(process.execPath, node) : bubblewrapWords(findBubblewrap(path), node);
-    const place = new Place([...this.#limits.prefix, ...words] as unknown as Words, maxMessageChars, () => {
-      this.#all.delete(place);
-      const at = this.#idle.indexOf(place);
-      if (at >= 0) this.#idle.splice(at, 1);
+    const argv = [...this.#limits.prefix, ...words] as unknown as Words;
+    const child = await this.#launcher.launch({ argv, cwd: '/', env: {} }).catch(({ message }: Error) => {
+      throw crash(`it cannot be started: ${message}`);
     });
+    const place = new Place(child, maxMessageChars);
+    place.onEnd(() => void this.#all.delete(place));
     this.#all.add(place);
-    return place;
+    if (!this.#closed) return place;
+    await place.end();
+    throw closed();
   }
 
   async #limit(ownBytes: number | undefined): Promise<void> {
@@ -163,7 +203,7 @@ export class ProcessSandbox implements Sandbox {
     isRestricted: boolean,
     server: Server,
   ): Promise<{ readonly found: Found; readonly ownBytes: number | undefined }> {
-    const place = this.#start(undefined, tier, isRestricted);
+    const place = await this.#start(undefined, tier, isRestricted);
     let ownBytes: number | undefined;
     const conversation = new Conversation(
       {
@@ -209,17 +249,14 @@ class Place {
   #stderr = '';
   #timer: NodeJS.Timeout | undefined;
   #ending: Promise<void> | undefined;
+  #isReady = false;
 
-  constructor(argv: Words, maxMessageChars: number, onEnd: () => void) {
-    this.#child = startChild({ argv, cwd: '/', env: {}, channel: true });
-    this.#channel = this.#child.channel as Duplex;
+  constructor(child: Child, maxMessageChars: number) {
+    this.#child = child;
+    this.#channel = child.channel as Duplex;
     const reader = new LineReader(
       {
-        // Behind what it printed before, which is there already, on another pipe.
-        line: (line) =>
-          LAST.test(line)
-            ? void setImmediate(() => this.#conversation?.receive(line))
-            : this.#conversation?.receive(line),
+        line: (line) => this.#receive(line),
         malformed: ({ reason }) =>
           this.#conversation?.fail(
             reason === 'too_large'
@@ -231,26 +268,35 @@ class Place {
       MAX_CHAR_BYTES * maxMessageChars,
     );
     this.#channel.on('data', (chunk: Buffer) => reader.push(chunk));
-    const { stdout, stderr } = this.#child;
+    const { stdout, stderr } = child;
     stdout.setEncoding('utf8').on('data', (text: string) => this.#conversation?.printed(text, 'info'));
     stderr.setEncoding('utf8').on('data', (text: string) => this.#printedError(text));
     const closed = Promise.all(
       [this.#channel, stdout, stderr].map((stream) => new Promise((resolve) => stream.once('close', resolve))),
     );
-    const failed = this.#child.started.then(
-      () => new Promise<never>(() => {}),
-      (error: Error) => this.#conversation?.fail(crash(`it cannot be started: ${error.message}`)),
-    );
-    this.#exited = Promise.race([this.#child.exited, failed]).then(async (exit) => {
-      onEnd();
+    this.#exited = child.exited.then(async (exit) => {
       // What it said last is still on its way.
       await within(closed, AFTER_EXIT_MS, processTimer);
-      if (exit) this.#conversation?.fail(this.#endOf(exit));
+      this.#conversation?.fail(this.#endOf(exit));
     });
   }
 
   get pid(): number {
     return this.#child.pid;
+  }
+
+  /** It has started, and waits for its job. */
+  get isReady(): boolean {
+    return this.#isReady;
+  }
+
+  get isEnding(): boolean {
+    return this.#ending !== undefined;
+  }
+
+  /** Calls `ended` once its process has ended. */
+  onEnd(ended: () => void): void {
+    void this.#child.exited.then(ended);
   }
 
   /** The line of its standard error that says most: one with a reason, else the last. */
@@ -298,16 +344,21 @@ class Place {
     const child = this.#child;
     // Its end is waited for, although nothing else may keep this process open.
     child.hold(true);
-    try {
-      await child.started;
-    } catch {
-      return;
-    }
     if (child.exit !== undefined) return;
     // Nothing of it is elsewhere: it may start no program, and the view of bubblewrap ends with its first process.
     child.signal('SIGKILL');
     const exit = await within(child.exited, KILL_WAIT_MS, processTimer);
     if (exit === undefined) await child.kill();
+  }
+
+  #receive(line: string): void {
+    if (!this.#isReady && line === READY) {
+      this.#isReady = true;
+      return;
+    }
+    // Behind what it printed before, which is there already, on another pipe.
+    if (LAST.test(line)) setImmediate(() => this.#conversation?.receive(line));
+    else this.#conversation?.receive(line);
   }
 
   /** What a skill wrote there itself; behind it may come what the engine says when it ends. */
@@ -334,6 +385,9 @@ const LAST = /^\{"type":"(?:done|failed)"/;
 /** How the words of an engine begin that cannot continue. */
 const ENGINE = /^(?:#$|-----|<--- Last few GCs|FATAL ERROR|terminate called)/m;
 const NO_MEMORY = /out of memory|allocation fail|bad_alloc/i;
+
+const closed = (): ReturnType<typeof failure> =>
+  failure('crash', 'the sandboxes of this host have ended', { reason: 'ended' });
 
 const crash = (reason: string): ReturnType<typeof failure> =>
   failure('crash', `the sandbox ended: ${reason}`, { reason: 'ended' });
