@@ -30,6 +30,16 @@ const examples: Readonly<Record<string, readonly RegExp[]>> = {
     /^\d+ events, the last: count_errors progress: source \d+$/,
     /^most thrown: \{ \w+: \d+, \w+: \d+, \w+: \d+ \}$/,
   ],
+  'chains.ts': [
+    /^done: logs$/,
+    /^done: each$/,
+    /^done: worst$/,
+    /^done: report$/,
+    /^done$/,
+    /^b\.log has most: 30$/,
+    /^later: paused$/,
+    /^resumed: true, 3 outputs$/,
+  ],
   'env.ts': [
     /^kept the pole up for \d{3} steps$/,
     /^8 poles, \d+ fell$/,

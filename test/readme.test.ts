@@ -52,7 +52,9 @@ test('the README is short', () => {
 });
 
 test('every piece of TypeScript in the README and the pages for authors is a region of an example', () => {
-  const capabilities = ['memory', 'learning', 'planning', 'env', 'environments'].map((name) => `docs/${name}.md`);
+  const capabilities = ['memory', 'learning', 'planning', 'env', 'environments', 'chains'].map(
+    (name) => `docs/${name}.md`,
+  );
   for (const path of ['README.md', 'docs/tools.md', 'docs/agents.md', ...capabilities]) {
     const page = read(path);
     const marked = [...page.matchAll(/<!-- (examples\/[\w-]+\.ts): ([\w-]+) -->\n```ts\n(.*?)\n```/gs)];
