@@ -28,7 +28,7 @@ type Transport = 'stdio' | 'http';
 
 /** How what was asked for ends when the server, and when the host is killed. An agent that was killed asks no more. */
 const ENDS: Readonly<Record<Step, Readonly<Record<'server' | 'host', string>>>> = {
-  register: { server: 'mcp_server_unavailable', host: 'connection_lost may_have_run' },
+  register: { server: 'mcp_server_unavailable retryable', host: 'connection_lost may_have_run' },
   starting: { server: 'mcp_server_unavailable retryable', host: 'connection_lost may_have_run' },
   listing: { server: 'mcp_server_unavailable retryable', host: 'connection_lost may_have_run' },
   call: { server: 'mcp_transport_error may_have_run', host: 'connection_lost may_have_run' },
