@@ -182,12 +182,6 @@ configuration lists some.`,
 
 /** Commands that call a host. */
 function addCalling(program: Command, act: (action: Act) => Promise<void>): void {
-  program
-    .command('demo')
-    .description('show on this machine what the protocols do: handshake, resume, approval, kill, routing')
-    .addOption(jsonOption('print one JSON document a line'))
-    .action(() => act(async (terminal) => (await import('./demo/demo.ts')).demo(terminal)));
-
   connecting(program.command('ping'))
     .description('check that a host responds')
     .addOption(new Option('--count <n>', 'pings, one after the other').default(1).argParser(positive))
@@ -200,6 +194,12 @@ function addCalling(program: Command, act: (action: Act) => Promise<void>): void
     .addOption(configOption())
     .addOption(jsonOption())
     .action((flags) => act(async (terminal) => (await import('./commands/caps.ts')).caps(flags, terminal)));
+
+  program
+    .command('demo')
+    .description('show on this machine what the protocols do: handshake, resume, approval, kill, routing')
+    .addOption(jsonOption('print one JSON document a line'))
+    .action(() => act(async (terminal) => (await import('./demo/demo.ts')).demo(terminal)));
 
   const tools = program.command('tools').description('list, search and call the tools of a host');
   const listing = (command: Command): Command =>

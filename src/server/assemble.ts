@@ -142,7 +142,9 @@ function sharedState(path: string, host: () => Host, log: Log): SharedState {
  * administrators neither.
  */
 async function guardOf(config: HostConfig): Promise<PathGuard | undefined> {
-  const hasSubagents = config.plugins.some(({ use, options }) => use === 'multi_agent' && options.kinds !== undefined);
+  const hasSubagents = config.plugins.some(
+    ({ use, options }) => use === 'multi_agent' && Array.isArray(options.kinds) && options.kinds.length > 0,
+  );
   if (restricted(config.auth.grants).length === 0 && !hasSubagents) return undefined;
   return (await import('./protected-paths.ts')).pathGuard(config);
 }

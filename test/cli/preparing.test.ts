@@ -215,7 +215,7 @@ test('doctor finds nothing wrong with a fresh user, and the running host of anot
   assert.match(fresh.stdout, /\nok {4}sqlite /);
   assert.match(
     fresh.stdout,
-    /\n(?:ok {4}children {4}end with a killed host, but for one that |warn {2}children {4}.*survive)/,
+    /\n(?:ok {4}children {5}end with a killed host, but for one that |warn {2}children {5}.*survive)/,
   );
   const { ready } = await user.up(config);
   const { ok, checks } = await user.json(['doctor', ...config]);

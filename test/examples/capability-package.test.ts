@@ -152,7 +152,7 @@ describe('a capability from a package', { timeout: 120_000 }, () => {
     const full = await handfast(...connected, 'notes', 'set', 'e', 'x').catch((error) => error);
     assert.deepEqual([full.code, /\[notes\.full\]/.test(full.stderr)], [5, true]);
     const doctor = await handfast('doctor').catch((error) => error);
-    assert.match(doctor.stdout, /^ok {4}notes {7}up to 3 notes for each principal$/m);
+    assert.match(doctor.stdout, /^ok {4}notes {8}up to 3 notes for each principal$/m);
   });
 
   test('has options that are refused by line and column', async () => {
