@@ -89,7 +89,10 @@ function end(): void {
   process.kill(process.pid, 'SIGKILL');
 }
 
-createInterface({ input: host }).on('line', (line) => {
+const requests = createInterface({ input: host });
+// The host ended with reports that it had not read.
+requests.on('error', end);
+requests.on('line', (line) => {
   if (path === undefined) {
     const settings = JSON.parse(line) as LaunchSettings;
     path = settings.path;

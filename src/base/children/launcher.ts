@@ -99,6 +99,8 @@ class LauncherProcess {
   readonly #server: Server;
   readonly #folder: string;
   readonly #launched = new Map<number, Launched>();
+  /** Also at the end of this process, which kills the other one before it can. */
+  readonly #removeFolder = (): void => rmSync(this.#folder, { recursive: true, force: true });
   #count = 0;
   /** Starts, and children that keep this process open. */
   #held = 0;
@@ -136,10 +138,14 @@ class LauncherProcess {
     this.#server = server;
     this.#folder = folder;
     for (const stream of [child.stdout, child.stderr]) stream.resume();
-    createInterface({ input: child.channel as Socket }).on('line', (line) => this.#report(JSON.parse(line)));
+    const reports = createInterface({ input: child.channel as Socket });
+    reports.on('line', (line) => this.#report(JSON.parse(line)));
+    // It ended with requests that it had not read; its exit says the rest.
+    reports.on('error', () => {});
     server.on('connection', (socket: Socket) => this.#join(socket));
     server.unref();
     this.#hold(0);
+    process.once('exit', this.#removeFolder);
     void child.exited.then(() => this.#ended());
   }
 
@@ -191,7 +197,7 @@ class LauncherProcess {
   /** What keeps this process open is more, or less, by this. */
   #hold(by: number): void {
     this.#held += by;
-    this.#child.hold(this.#held > 0);
+    if (this.#child.exit === undefined) this.#child.hold(this.#held > 0);
     this.#cancelIdle?.();
     this.#cancelIdle =
       this.#launched.size > 0 || this.#isEnding ? undefined : processTimer(() => void this.end(), IDLE_MS);
@@ -211,8 +217,7 @@ class LauncherProcess {
 
   #exited(id: number, launched: Launched, exit: ChildExit): void {
     this.#launched.delete(id);
-    // Behind its start, where it ended at once.
-    setImmediate(() => launched.process?.end(exit));
+    launched.process?.end(exit);
     this.#hold(0);
   }
 
@@ -248,13 +253,18 @@ class LauncherProcess {
   #ended(): void {
     this.#cancelIdle?.();
     this.#server.close();
-    rmSync(this.#folder, { recursive: true, force: true });
+    process.off('exit', this.#removeFolder);
+    this.#removeFolder();
+    this.#isEnding = true;
     const error = new Error('the process that starts it has ended');
-    for (const [id, { pid, process: made, fail }] of this.#launched) {
-      this.#launched.delete(id);
-      fail(error);
-      if (pid !== undefined) signalGroup(pid, 'SIGKILL');
-      made?.end({ code: null, signal: 'SIGKILL' });
+    const killed: ChildExit = { code: null, signal: 'SIGKILL' };
+    // All in this turn: what learns of one end must not meet another child that has ended as well.
+    for (const [id, launched] of this.#launched) {
+      launched.exit = killed;
+      if (launched.pid !== undefined) signalGroup(launched.pid, 'SIGKILL');
+      if (launched.process !== undefined) this.#exited(id, launched, killed);
+      // Its start forgets it, or, where all of it is there by now, says its end.
+      else launched.fail(error);
     }
   }
 }
