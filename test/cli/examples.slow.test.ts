@@ -39,6 +39,32 @@ const NOT_RUN: Readonly<Record<string, string>> = {
   'handfast chain approve 3f9c2a17 may_merge': 'the same',
   'handfast chain approve 3f9c2a17 may_merge --deny': 'the same',
   'handfast chain deliver 3f9c2a17 deployed \'{"version": 3}\'': 'the same',
+  'handfast record --out tools.rec --connect tcp://127.0.0.1:4701 --listen tcp://127.0.0.1:0':
+    'waits for a client: test/cli/record.test.ts',
+  'handfast record --out tools.rec --connect http://127.0.0.1:4700 --listen http://127.0.0.1:4710': 'the same',
+  'handfast record run --out tools.rec -- handfast stdio': 'the same',
+  'handfast record check tools.rec': 'needs a recording: test/cli/record.test.ts',
+  'handfast record check tools.rec --json': 'the same',
+  'handfast record export tools.rec tools.ndjson': 'the same',
+  'handfast record import tools.ndjson tools.rec': 'the same',
+  'handfast replay tools.rec --as client --connect tcp://127.0.0.1:4701': 'the same',
+  'handfast replay tools.rec --listen tcp://127.0.0.1:0': 'the same',
+  'handfast replay tools.rec --listen http://127.0.0.1:4710 --once --speed as-recorded': 'the same',
+  'handfast diff before.rec after.rec': 'the same',
+  "handfast diff before.rec after.rec --all --volatile '/data/data/now' --json": 'the same',
+  'handfast conformance a2e --target http://127.0.0.1:8000 --tool echo':
+    'a target of the reader: test/conformance/command.test.ts',
+  'handfast conformance a2e --target \'stdio:handfast stdio\' --tool list_dir --args \'{"path":"."}\'':
+    'minutes: test/conformance/',
+  'handfast conformance a2e --target tcp://127.0.0.1:4701 --token-file token --level must --junit a2e.xml': 'the same',
+  'handfast conformance a2e --target ws://127.0.0.1:8000/ws --filter "A2E-HS-*" --filter ping': 'the same',
+  "handfast conformance session-rpc --target 'stdio:handfast rpc'": 'the same',
+  'handfast conformance session-rpc --target ws://127.0.0.1:4700/rpc --token-file token --junit rpc.xml': 'the same',
+  "handfast conformance fleet --target 'stdio:handfast worker --stdio --id trial-1 --executor rehearsal --repo .'":
+    'the same',
+  'handfast conformance fleet --target tcp://127.0.0.1:4701 --token-file token': 'the same',
+  'handfast demo': 'half a minute of processes: test/cli/demo.test.ts',
+  'handfast demo --json': 'the same',
   'handfast proc attach 3f9c2a17': 'a person sits at a terminal: test/capabilities/proc/attach.test.ts',
   'handfast worker claude.yaml --join nats://10.0.0.5:4222': 'needs claude, and a NATS server on another machine',
 };
