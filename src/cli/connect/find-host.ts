@@ -48,14 +48,20 @@ export async function findHost(
     tokenFile,
     fleet = false,
     connectOption = '--connect',
+    like,
   }: Pick<ConnectFlags, 'connect' | 'tokenFile' | 'fleet'> & {
     /** The option that gives `connect`. */
     readonly connectOption?: string;
+    /** One that was found before: the same is looked for, also as another process. While it is down, no other stands in for it. */
+    readonly like?: RunningHost | undefined;
   },
   { env, cwd }: ProcessContext = { env: process.env, cwd: process.cwd() },
 ): Promise<FoundHost> {
   const home = handfastHome(env);
-  const running = connect === undefined ? pick(await findRunning(home), cwd, fleet, connectOption) : undefined;
+  const same = ({ host_id, workspace, fleet: name }: RunningHost): boolean =>
+    like === undefined || (host_id === like.host_id && workspace === like.workspace && name === like.fleet);
+  const candidates = async () => (await findRunning(home)).filter(same);
+  const running = connect === undefined ? pick(await candidates(), cwd, fleet, connectOption) : undefined;
   const address = connect ?? addressOf(running as RunningHost);
   const found = await tokenFromSources({ flagFile: tokenFile, env, home: isLocal(address) ? home : undefined });
   return { address, token: found?.token ?? '', running };

@@ -42,7 +42,9 @@ export async function withAgent<T>(
     const found = await findHost(flags);
     const wanted = flags.cap ?? capabilities;
     const agent = await open(found, wanted, terminal, { agentId, ...options, signal });
-    const openAgain = async () => open(await findHost(flags), wanted, terminal, { agentId, ...options, signal });
+    const like = found.running;
+    const openAgain = async () =>
+      open(await findHost({ ...flags, like }), wanted, terminal, { agentId, ...options, signal });
     try {
       return await work({ agent, tools: new ToolsClient(agent), address: found.address, signal, openAgain });
     } finally {
