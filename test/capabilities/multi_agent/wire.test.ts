@@ -13,8 +13,9 @@ import { createHost } from '../../../src/host/host.ts';
 import { root } from '../../rules/scan.ts';
 import { messageSetOf } from '../../support/message-set.ts';
 import type { Peer } from '../../support/peer.ts';
+import { plainPeer } from '../../support/plain-peer.ts';
 import type { Message } from '../../support/raw-agent.ts';
-import { allTransports, doorOf, type TransportName } from '../../support/sites.ts';
+import { allTransports, type TransportName } from '../../support/sites.ts';
 
 const { vectors, checks, mustBeValid } = messageSetOf('multi_agent', requests, replies);
 
@@ -34,22 +35,11 @@ test('every line of the upper-case forms is valid, without base fields', () => {
   }
 });
 
-async function peerOf(t: TestContext, transport: Exclude<TransportName, 'stdio'>): Promise<Peer> {
+function peerOf(t: TestContext, transport: Exclude<TransportName, 'stdio'>): Promise<Peer> {
   const host = createHost({
     plugins: [multiAgentPlugin({ kinds: [{ name: 'echo', run: ({ name }) => ({ summary: name }) }] })],
   });
-  await host.start();
-  const door = await doorOf(transport, host);
-  const peer = await door.dial();
-  t.after(async () => {
-    peer.cut();
-    await door.close();
-    await host.close(0);
-  });
-  peer.send({ type: 'handshake/req', id: 'h', agent_id: 'plain', agent_caps: ['subagents'] });
-  const terms = (await peer.next()) as Message;
-  assert.deepEqual([terms.ok, terms.accepted_caps[0].capability], [true, 'multi_agent']);
-  return peer;
+  return plainPeer(t, transport, host, { asked: 'subagents', granted: 'multi_agent' });
 }
 
 /** The next message that answers; events before it are checked. */

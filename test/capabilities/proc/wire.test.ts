@@ -10,6 +10,7 @@ import * as replies from '../../../src/capabilities/proc/proc.replies.generated.
 import { createHost } from '../../../src/host/host.ts';
 import { messageSetOf } from '../../support/message-set.ts';
 import type { Peer } from '../../support/peer.ts';
+import { plainPeer } from '../../support/plain-peer.ts';
 import type { Message } from '../../support/raw-agent.ts';
 import { allTransports, doorOf, type TransportName } from '../../support/sites.ts';
 
@@ -17,20 +18,9 @@ const { vectors, checks, mustBeValid } = messageSetOf('proc', requests, replies)
 
 test('every line of the set is valid, with unknown fields too', () => mustBeValid(18));
 
-async function peerOf(t: TestContext, transport: Exclude<TransportName, 'stdio'>): Promise<Peer> {
+function peerOf(t: TestContext, transport: Exclude<TransportName, 'stdio'>): Promise<Peer> {
   const host = createHost({ plugins: [procPlugin({ programs: ['sh', 'sleep', 'cat'] })] });
-  await host.start();
-  const door = await doorOf(transport, host);
-  const peer = await door.dial();
-  t.after(async () => {
-    peer.cut();
-    await door.close();
-    await host.close(0);
-  });
-  peer.send({ type: 'handshake/req', id: 'h', agent_id: 'plain', agent_caps: ['procs'] });
-  const terms = (await peer.next()) as Message;
-  assert.deepEqual([terms.ok, terms.accepted_caps[0].capability], [true, 'proc']);
-  return peer;
+  return plainPeer(t, transport, host, { asked: 'procs', granted: 'proc' });
 }
 
 /** Sends a request and returns its reply; events before it are a failure. */
