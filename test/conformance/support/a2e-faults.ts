@@ -265,7 +265,8 @@ export const a2eFaults: readonly Fault[] = [
   {
     name: 'time runs back',
     caught: ['A2E-EX-002'],
-    ...of('pong', (m) => ({ ...m, uptime_seconds: -m.uptime_seconds })),
+    // A host that has just started says 0, whose negative is no smaller.
+    ...of('pong', (m) => ({ ...m, uptime_seconds: -1 - m.uptime_seconds })),
   },
   {
     name: 'every tenth answer is lost',
