@@ -6,12 +6,10 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { startModelServer } from '../src/testing/model-server.ts';
 import { User } from '../test/cli/command.ts';
 import { TmuxTerminal } from '../test/cli/tmux.ts';
+import { CELL, escapedText, INK, placeOf, terminalPicture } from './terminal-picture.ts';
 
 const COLUMNS = 84;
 const ROWS = 30;
-const CELL = { width: 8.4, height: 18 };
-const INK = '#d8dee9';
-const PAPER = '#1b1f27';
 const COLOURS: Readonly<Record<string, string>> = { 31: '#f2777a', 32: '#8fc97c', 33: '#e5c07b', 36: '#6cc7d6' };
 
 const PLAIN = { colour: INK, bold: false, dim: false, italic: false, underline: false };
@@ -45,8 +43,6 @@ const edit = {
 /** A screen with its colours, as SVG: one text element for each row. */
 function svgOf(screen: string, title: string): string {
   const rows = screen.replace(/\n+$/, '').split('\n');
-  const escaped = (text: string): string =>
-    text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll(' ', '\u00a0');
   // A style holds until it ends, also in the next row.
   const style = { ...PLAIN };
   const lines = rows.map((row, at) => {
@@ -64,11 +60,11 @@ function svgOf(screen: string, title: string): string {
           style.italic ? 'font-style="italic"' : '',
           style.underline ? 'text-decoration="underline"' : '',
         ];
-        const x = (column * CELL.width + 12).toFixed(1);
+        const { x, y } = placeOf(at, column);
         const length = (part.length * CELL.width).toFixed(1);
         if (part.trim() !== '') {
-          const text = escaped(part);
-          spans += `<text x="${x}" y="${at * CELL.height + 26}" textLength="${length}" ${look.filter(Boolean).join(' ')}>${text}</text>`;
+          const text = escapedText(part);
+          spans += `<text x="${x}" y="${y}" textLength="${length}" ${look.filter(Boolean).join(' ')}>${text}</text>`;
         }
         column += part.length;
       }
@@ -84,16 +80,7 @@ function svgOf(screen: string, title: string): string {
     }
     return spans;
   });
-  const width = Math.ceil(COLUMNS * CELL.width + 24);
-  const height = rows.length * CELL.height + 24;
-  return [
-    `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}">`,
-    `<title>${title}</title>`,
-    `<rect width="100%" height="100%" rx="8" fill="${PAPER}"/>`,
-    '<g font-family="ui-monospace, Menlo, Consolas, DejaVu Sans Mono, monospace" font-size="14">',
-    ...lines.filter((line) => line !== ''),
-    '</g></svg>\n',
-  ].join('\n');
+  return terminalPicture({ title, columns: COLUMNS, rows: rows.length, content: lines });
 }
 
 const draw = (name: string, title: string, terminal: TmuxTerminal): void =>

@@ -26,8 +26,11 @@ export async function handshake({ host, say }: Stage): Promise<void> {
   say('refused', `${refused.code}: ${refused.message}`);
   await using agent = await connect(host.address, capabilities, { token: host.token });
   say('accepted', `A2E 1.0, session ${agent.sessionId.slice(0, 8)}…`);
-  for (const [name, { enabled, metadata }] of agent.capabilities) {
-    say(enabled ? 'granted' : 'not here', enabled ? name : `${name}: ${String(metadata.reason)}`);
+  const answers = [...agent.capabilities];
+  const granted = answers.filter(([, { enabled }]) => enabled).map(([name]) => name);
+  say('granted', granted.join(', '));
+  for (const [name, { enabled, metadata }] of answers) {
+    if (!enabled) say('not here', `${name}: ${String(metadata.reason)}`);
   }
 }
 
