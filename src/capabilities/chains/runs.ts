@@ -87,6 +87,8 @@ export class Runs {
   /** Of each principal, by chain id. */
   readonly #active = new Map<string, Map<string, ActiveRun>>();
   readonly #stored = new Map<string, Map<string, StoredRun>>();
+  /** Runs on their way from a request to `#active`, in the same form: what is promised settles when they are there, or failed. */
+  readonly #starting = new Map<string, Map<string, Promise<unknown>>>();
 
   constructor(deps: RunsDeps) {
     this.#deps = deps;
@@ -119,11 +121,11 @@ export class Runs {
 
   /** Starts a run. Fails with `chains.exists`, `chains.full`, and as the store does. */
   async start(start: Start, context: CallContext): Promise<ActiveRun> {
-    const { chainId, definition, input, durable } = start;
+    const { chainId } = start;
     this.#mayRun(context);
-    const all = this.#storedOf(context);
-    const known = all.get(chainId);
-    if (this.#activeOf(context).has(chainId) || known?.state === 'running' || known?.state === 'paused') {
+    const known = this.#storedOf(context).get(chainId);
+    const runs = this.#activeOf(context).has(chainId) || this.#startingOf(context).has(chainId);
+    if (runs || known?.state === 'running' || known?.state === 'paused') {
       throw failure(
         'exists',
         `the run ${JSON.stringify(chainId)} has not ended; resume or cancel it, or use another chain_id`,
@@ -133,6 +135,12 @@ export class Runs {
         },
       );
     }
+    return this.#once(chainId, context, () => this.#start(start, known, context));
+  }
+
+  async #start(start: Start, known: StoredRun | undefined, context: CallContext): Promise<ActiveRun> {
+    const { chainId, definition, input, durable } = start;
+    const all = this.#storedOf(context);
     const stored: StoredRun = {
       chain_id: chainId,
       agent: context.session.agentId,
@@ -152,9 +160,9 @@ export class Runs {
     const store = context.store.principal;
     if (durable) {
       if (known !== undefined) await this.#delete(known, context);
-      await this.#makeRoom(context);
       all.set(chainId, stored);
       try {
+        await this.#makeRoom(context);
         await store.atomically(() => {
           void store.set(runKey(chainId), stored);
           void store.set(definitionKey(chainId), { definition, initial_input: input } satisfies StoredDefinition);
@@ -180,7 +188,7 @@ export class Runs {
         state,
       });
     }
-    return this.#continue(idle, [], decisions, context);
+    return this.#once(chainId, context, () => this.#continue(idle, [], decisions, context));
   }
 
   /** Runs a node and all behind it again. Fails as {@link resume} does, and with `chains.unknown_node`. */
@@ -189,12 +197,14 @@ export class Runs {
     const graph = this.#deps.graphOf(idle.definition);
     const at = graph.indexOf.get(nodeId);
     if (at === undefined || graph.nodes[at]?.scheduled !== true) throw unknownNode(nodeId);
-    return this.#continue(idle, [{ p: 'reset', nodes: [...reachableFrom(graph, at)] }], decisions, context);
+    const reset: Entry = { p: 'reset', nodes: [...reachableFrom(graph, at)] };
+    return this.#once(chainId, context, () => this.#continue(idle, [reset], decisions, context));
   }
 
   /** Ends a run. Fails with `chains.unknown_run`, `chains.state`. */
   async cancel(chainId: string, reason: string, context: CallContext): Promise<StoredRun> {
     const error = { code: 'cancelled', message: reason || 'the run was cancelled' };
+    await this.#startingOf(context).get(chainId);
     const active = this.active(chainId, context);
     if (active !== undefined) {
       active.run.stop('cancelled', error);
@@ -215,6 +225,7 @@ export class Runs {
 
   /** Delivers an event. Resolves with the number of nodes that waited for it, when that is on disk. */
   async deliver(chainId: string, name: string, data: unknown, context: CallContext): Promise<number> {
+    await this.#startingOf(context).get(chainId);
     const active = this.active(chainId, context);
     if (active !== undefined) {
       const ended = active.run.deliver(name, data);
@@ -233,7 +244,7 @@ export class Runs {
 
   #mayContinue(chainId: string, context: CallContext): IdleRun {
     this.#mayRun(context);
-    if (this.active(chainId, context) !== undefined) {
+    if (this.active(chainId, context) !== undefined || this.#startingOf(context).has(chainId)) {
       throw failure('state', 'the run is running; pause or cancel it first', { chain_id: chainId, state: 'running' });
     }
     return this.idle(chainId, context);
@@ -284,12 +295,30 @@ export class Runs {
   /** Fails with `chains.full` when the principal runs as many as it may. */
   #mayRun(context: CallContext): void {
     const { max_running: max = this.#deps.maxRunning } = (context.grant ?? {}) as ChainsGrant;
-    const { size } = this.#activeOf(context);
+    const size = this.#activeOf(context).size + this.#startingOf(context).size;
     if (size < max) return;
     throw failure('full', `${size} runs of this principal are running, as many as may be`, {
       limit: 'max_running',
       max,
     });
+  }
+
+  /**
+   * Starts a run whose id may be started, as was just found. Until it runs nothing else starts it: two requests at once would
+   * run its nodes twice. Those who cancel it or deliver to it meanwhile wait.
+   */
+  async #once(chainId: string, context: CallContext, start: () => Promise<ActiveRun>): Promise<ActiveRun> {
+    const starting = this.#startingOf(context);
+    const started = start();
+    starting.set(
+      chainId,
+      started.catch(() => undefined),
+    );
+    try {
+      return await started;
+    } finally {
+      starting.delete(chainId);
+    }
   }
 
   /** Runs it as the request of `context`. */
@@ -374,11 +403,11 @@ export class Runs {
   /** Deletes the oldest runs that ended, so that one more may be stored. Fails with `chains.full`. */
   async #makeRoom(context: CallContext): Promise<void> {
     const all = this.#storedOf(context);
-    if (all.size < this.#deps.maxRuns) return;
+    if (all.size <= this.#deps.maxRuns) return;
     const ended = [...all.values()].filter(({ ended_at }) => ended_at !== null);
     const oldest = ended.toSorted((left, right) => left.started_at - right.started_at)[0];
     if (oldest === undefined) {
-      throw failure('full', `${all.size} runs of this principal have not ended; resume or cancel some`, {
+      throw failure('full', `${all.size - 1} runs of this principal have not ended; resume or cancel some`, {
         limit: 'max_runs',
         max: this.#deps.maxRuns,
       });
@@ -399,6 +428,10 @@ export class Runs {
 
   #activeOf({ session }: CallContext): Map<string, ActiveRun> {
     return ofOwner(this.#active, session.principal.name, () => new Map<string, ActiveRun>());
+  }
+
+  #startingOf({ session }: CallContext): Map<string, Promise<unknown>> {
+    return ofOwner(this.#starting, session.principal.name, () => new Map<string, Promise<unknown>>());
   }
 
   #storedOf({ session, store }: CallContext): Map<string, StoredRun> {

@@ -187,3 +187,39 @@ test('limits: runs at once, stored runs, outputs, items', async (t) => {
   );
   assert.equal(causeOf(wide), 'chains.too_large');
 });
+
+test('requests at once continue a run once, start an id once, and count as runs', async (t) => {
+  const stateFile = join(temporaryFolder(t), 'state.db');
+  const { host, called, held, release } = await chainHost(t, { chains: { maxRunning: 3 }, stateFile });
+  const { chains } = await agentOf(t, host);
+  const other = await agentOf(t, host, 'ben');
+  const codesOf = (settled: readonly PromiseSettledResult<unknown>[]): unknown[] =>
+    settled.map((each) => (each.status === 'fulfilled' ? 'ran' : (each.reason as { code: string }).code)).toSorted();
+
+  const run = chains.run({ nodes: row('first', 'hold', 'last') }, {}, { chainId: 'p' });
+  await held('hold');
+  const paused = chains.pause('p');
+  release('hold');
+  await Promise.all([paused, run]);
+  const resumed = await Promise.allSettled([chains.resume('p'), other.chains.resume('p'), chains.retry('p', 'last')]);
+  assert.deepEqual(codesOf(resumed), ['chains.state', 'chains.state', 'ran']);
+  assert.deepEqual(called, ['first', 'hold', 'last']);
+
+  const started = await Promise.allSettled(
+    [chains, other.chains].map((each) => each.run({ nodes: row('x') }, {}, { chainId: 'same' })),
+  );
+  assert.deepEqual(codesOf(started), ['chains.exists', 'ran']);
+
+  const many = [chains, other.chains].flatMap((each) => ['hold-1', 'hold-1'].map((id) => each.run({ nodes: row(id) })));
+  const full = Promise.any(
+    many.map((each) =>
+      each.then(
+        () => assert.fail('it ran'),
+        (error) => error,
+      ),
+    ),
+  );
+  assert.equal((await full).code, 'chains.full');
+  release('hold-1');
+  assert.deepEqual(codesOf(await Promise.allSettled(many)), ['chains.full', 'ran', 'ran', 'ran']);
+});
