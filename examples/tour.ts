@@ -4,19 +4,19 @@
  *
  * Run it with `node -C handfast-source examples/tour.ts`; it needs the packages `quickjs-emscripten`, `@modelcontextprotocol/client` and
  * `@modelcontextprotocol/server-everything`. Variables of the process: TRANSPORT (`unix`; also `tcp`, `http`, `ws`, `stdio`), KILL (the
- * number of a step: before it the host is killed with SIGKILL and started again; what should outlive it does).
+ * number of a step: before it the host is killed with SIGKILL and started again; what should outlive it does), HOST (the address of a
+ * host, a recorder or a replay that is there already; then none is started), TOKEN (for that one).
  */
 import assert from 'node:assert/strict';
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { type Agent, connect } from 'handfast';
+import { handfast, prepareHost } from './tour/host.ts';
 
 // The subagent of the last step: a program that is an agent of the host over its own pipes.
 if (process.argv[2] === 'scout') {
@@ -27,13 +27,9 @@ if (process.argv[2] === 'scout') {
   });
 }
 
-const project = dirname(import.meta.dirname);
 const folder = await mkdtemp(join(tmpdir(), 'handfast-'));
-const workspace = join(folder, 'workspace');
 const env = { ...process.env, HANDFAST_HOME: join(folder, 'home') };
-const cli = [process.execPath, ...process.execArgv, join(project, 'src/cli/main.ts')];
-const self = [process.execPath, ...process.execArgv, fileURLToPath(import.meta.url)];
-const transport = process.env.TRANSPORT ?? 'unix';
+const { HOST: given, TOKEN: token, TRANSPORT: transport = 'unix' } = process.env;
 const killBefore = Number(process.env.KILL ?? 0);
 
 // #region agent
@@ -179,7 +175,7 @@ const steps: readonly (readonly [capability: string, run: () => Promise<string>]
   ],
 ];
 
-await prepare();
+if (given === undefined) await prepareHost(folder, env);
 agent = await start();
 try {
   console.log(`granted: ${[...agent.capabilities.keys()].join(', ')}`);
@@ -201,58 +197,13 @@ try {
   await rm(folder, { recursive: true, force: true });
 }
 
-/** The documents as a workspace, a skill, and the configuration of the host, which this user trusts. */
-async function prepare(): Promise<void> {
-  const skill = join(folder, 'skills', 'word-count');
-  await mkdir(skill, { recursive: true });
-  await mkdir(workspace);
-  const pages = (await readdir(join(project, 'docs'))).filter((name) => name.endsWith('.md') && name !== 'README.md');
-  for (const name of pages) await copyFile(join(project, 'docs', name), join(workspace, name));
-  await copyFile(join(project, 'README.md'), join(workspace, 'README.md'));
-  await writeFile(
-    join(skill, 'SKILL.md'),
-    `---
-name: word-count
-description: Counts the words of a document
-entry: main.js
-allowed-tools: read_file
-parameters: { type: object, properties: { path: { type: string } }, required: [path] }
----
-Give it the path of a document.
-`,
-  );
-  await writeFile(
-    join(skill, 'main.js'),
-    `export default async function ({ path }, skill) {
-  const { content } = await skill.tool('read_file', { path, limit: 20000 });
-  return { path, words: content.split(/\\s+/).filter(Boolean).length };
-}
-`,
-  );
-  const everything = fileURLToPath(import.meta.resolve('@modelcontextprotocol/server-everything/dist/index.js'));
-  const plugins = [
-    ...['tools', 'toolkits', 'memory', 'planning', 'learning', 'env', 'chains'],
-    { use: 'proc', options: { programs: [process.execPath] } },
-    { use: 'skill', options: { roots: [dirname(skill)] } },
-    {
-      use: 'mcp',
-      options: { servers: [{ name: 'everything', command: process.execPath, args: [everything, 'stdio'] }] },
-    },
-    {
-      use: 'multi_agent',
-      options: { kinds: [{ name: 'scout', command: [...self, 'scout'], capabilities: ['tools'] }] },
-    },
-  ];
-  const settings = { workspace, plugins, journal: { kind: 'sqlite' } };
-  await writeFile(join(folder, 'handfast.yaml'), JSON.stringify(settings));
-  const [program = '', ...args] = cli;
-  await promisify(execFile)(program, [...args, 'trust', 'add'], { cwd: folder, env });
-}
-
 /** Connects to the host, which is another process. On pipes the connection starts it. */
 async function start(): Promise<Guide> {
+  if (given !== undefined) return connect(given, { capabilities, token });
   if (transport === 'stdio') {
-    const command = [...cli, 'stdio'].map((word) => JSON.stringify(word)).join(' ');
+    const command = handfast('stdio')
+      .map((word) => JSON.stringify(word))
+      .join(' ');
     return connect(`stdio:${command}`, { capabilities, cwd: folder, env });
   }
   const { listeners, token_file } = await up();
@@ -262,8 +213,7 @@ async function start(): Promise<Guide> {
 }
 
 async function up(): Promise<{ listeners: string[]; token_file: string }> {
-  const [program = '', ...args] = cli;
-  const words = [...args, 'up', '--json', '--listen', address];
+  const [program = '', ...words] = handfast('up', '--json', '--listen', address);
   host = spawn(program, words, { cwd: folder, env, stdio: ['ignore', 'pipe', 'ignore'] });
   const [line] = await once(createInterface({ input: host.stdout as Readable }), 'line');
   return JSON.parse(String(line));

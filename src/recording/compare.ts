@@ -19,10 +19,29 @@ const TIMES = [
   'ended_at',
   'finished_at',
   'last_active_at',
+  'last_seen_at',
   'expires_at',
+  'expires_in_ms',
+  'accepted_at',
+  'added_at',
+  'claimed_at',
+  'connected_at',
+  'decided_at',
+  'done_at',
+  'enqueued_at',
+  'next_attempt_at',
+  'published_at',
+  'received_at',
+  'resolved_at',
+  'sent_at',
+  'valid_from',
+  'last_called',
   'duration_ms',
+  'avg_duration_ms',
+  'p95_duration_ms',
   'elapsed_ms',
   'latency_ms',
+  'round_trip_ms',
   'uptime_seconds',
   'host_uptime_seconds',
   'uptime_s',
@@ -124,11 +143,12 @@ export interface Difference {
 }
 
 /**
- * Ids that programs make up (UUIDs, 12 to 32 hex digits, and those of Handfast: five characters, a dash, a number), and times
- * of RFC 3339. Longer hex is the hash of a content, which matters.
+ * Ids that programs make up (UUIDs, 12 to 32 hex digits, and those of Handfast: five characters, a dash, a number, and those of
+ * subagents), and times of RFC 3339. Hex in a text needs a digit and a letter, as an ordinary number and a word are no ids; a text that
+ * is 12, 16 or 32 hex digits needs none. Longer hex is the hash of a content, which matters.
  */
 const MADE_UP =
-  /(?<uuid>\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b)|(?<hex>(?<![0-9a-zA-Z])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{12,32}(?![0-9a-zA-Z]))|(?<time>\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d))|(?<own>^[0-9a-z]{5}-\d{1,12}$)/g;
+  /(?<uuid>\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b)|(?<hex>(?<![0-9a-zA-Z])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{12,32}(?![0-9a-zA-Z]))|(?<time>\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d))|(?<own>^(?:[0-9a-z]{5}-\d{1,12}|[0-9a-f]{12}|[0-9a-f]{16}|[0-9a-f]{32})$)|(?<sub>\bsub_[0-9a-f]{8}\b)/g;
 
 interface Piece {
   readonly kind: 'text' | 'time' | 'id' | 'secret';

@@ -16,7 +16,7 @@ import {
   withoutMadeUp,
 } from './compare.ts';
 import type { Recording } from './format.ts';
-import { resumed } from './messages.ts';
+import { asAsked, resumed } from './messages.ts';
 import { Redactor } from './redactor.ts';
 import { plansOf, type Step } from './timeline.ts';
 
@@ -213,7 +213,11 @@ class Comparer {
       bindings: this.#bindings,
       most: this.#ofMessage,
     };
-    const [leftValue, rightValue] = [valueOfStep(mine), valueOfStep(theirs)];
+    let [leftValue, rightValue] = [valueOfStep(mine), valueOfStep(theirs)];
+    if (part === 'reply' && mine.message !== undefined && theirs.message !== undefined) {
+      leftValue = asAsked(mine.message, others?.step.message ?? {});
+      rightValue = asAsked(theirs.message, ours?.step.message ?? {});
+    }
     for (const each of differences(leftValue, rightValue, comparison)) this.#changed(mine, theirs, part, type, each);
   }
 
