@@ -23,6 +23,11 @@ export interface NestedCallOptions {
   readonly signal?: AbortSignal;
   /** Gets each event of the call; the callee waits for what it returns. */
   readonly onEvent?: (event: CallEvent) => void | Promise<void>;
+  /**
+   * True for a call about what the calling request has started: it runs also when that request was given up or is late, for at most
+   * `timeoutMs`, by default ten seconds. Default false: it ends with the request.
+   */
+  readonly outlives?: boolean;
 }
 
 /** The four kinds of event; other strings pass on the wire, but ours are these. */

@@ -25,6 +25,8 @@ import type { SessionStores } from './store/store.ts';
 
 /** Calls of calls at most. */
 export const MAX_CALL_DEPTH = 32;
+/** Longest run of a call that outlives its caller, milliseconds. */
+const OUTLIVES_MS = 10_000;
 /** Calls that run at once below one request of an agent. */
 const MAX_NESTED_CALLS = 1024;
 
@@ -101,7 +103,7 @@ export class NestedCall implements CallContext, Caller {
     this.route = route;
     this.message = message;
     this.id = message.id as string;
-    this.deadlineAt = caller.deadlineAt;
+    this.deadlineAt = options.outlives === true ? Number.POSITIVE_INFINITY : caller.deadlineAt;
     this.#onEvent = options.onEvent;
   }
 
@@ -217,11 +219,13 @@ export class NestedCall implements CallContext, Caller {
       this.abort(fail('cancelled', 'the call was cancelled by its caller', undefined, options.signal?.reason));
     const aborted = Promise.withResolvers<never>();
     this.signal.addEventListener('abort', () => aborted.reject(this.signal.reason), { once: true });
-    caller.signal.addEventListener('abort', callerAborted, { once: true });
+    const outlives = options.outlives === true;
+    if (!outlives) caller.signal.addEventListener('abort', callerAborted, { once: true });
     options.signal?.addEventListener('abort', cancelled, { once: true });
-    if (caller.signal.aborted) callerAborted();
+    if (caller.signal.aborted && !outlives) callerAborted();
     else if (options.signal?.aborted) cancelled();
-    this.limit(Math.min(options.timeoutMs ?? Infinity, route.method.limitMs?.(this.message as never) ?? Infinity));
+    const longestMs = options.timeoutMs ?? (outlives ? OUTLIVES_MS : Infinity);
+    this.limit(Math.min(longestMs, route.method.limitMs?.(this.message as never) ?? Infinity));
     this.tree.running++;
     deps.running.add(this);
     let error: HandfastError | undefined;

@@ -11,8 +11,9 @@ import { procKill, procRead, procSpawn, procStatus } from '../proc/messages.ts';
 import { skillCall } from '../skill/messages.ts';
 import { toolCall, toolList } from '../tools/messages.ts';
 import type { ChainNode } from './chains.schema.ts';
-import type { CallResult } from './engine/contract.ts';
+import type { NodeCall } from './engine/contract.ts';
 import { failure } from './errors.ts';
+import { runSubagent } from './subagent-calls.ts';
 
 type Input = Readonly<Record<string, unknown>>;
 type Context = Pick<CallContext, 'call'>;
@@ -21,29 +22,29 @@ type Context = Pick<CallContext, 'call'>;
 const MAX_PRINTED = 65_536;
 
 /** Runs a node that is a call. Rejects with what the capability rejects with, and `chains.unsupported`. */
-export async function callNode(
-  context: Context,
-  { kind, name = '' }: ChainNode,
-  input: Input,
-  signal: AbortSignal,
-): Promise<CallResult> {
+export async function callNode(context: Context, node: ChainNode, input: Input, call: NodeCall): Promise<unknown> {
+  const { kind, name = '' } = node;
+  const { signal } = call;
   switch (kind) {
     case 'tool':
     case 'mcp': {
       const body = { tool_name: name, arguments: input, timeout: 0 };
       const { data } = await context.call(toolCall, body, { signal });
-      return { output: data.data ?? null };
+      return data.data ?? null;
     }
     case 'skill': {
       const { data, error } = await context.call(skillCall, { name, arguments: input, timeout: 0 }, { signal });
       if (!data?.success)
         throw fail('runtime_error', String((error as { message?: unknown })?.message ?? 'the skill failed'));
-      return { output: data.data ?? null };
+      return data.data ?? null;
     }
     case 'proc':
-      return { output: await runProgram(context, name, input, signal) };
+      return runProgram(context, name, input, signal);
     case 'memory':
-      return { output: await useMemory(context, name, input, signal) };
+      return useMemory(context, name, input, signal);
+    case 'agent':
+    case 'task':
+      return runSubagent(context, { ...node, kind }, input, call);
     default:
       throw failure('unsupported', `this host runs no nodes of the kind ${kind} here`, { kind });
   }
@@ -99,7 +100,7 @@ async function runProgram(context: Context, name: string, input: Input, signal: 
     const { status, procs = [] } = await context.call(procStatus, { proc_id });
     return { proc_id, status, exit_code: procs[0]?.exit_code ?? null, ...printed };
   } catch (thrown) {
-    await context.call(procKill, { proc_id }).catch(() => {});
+    await context.call(procKill, { proc_id }, { outlives: true }).catch(() => {});
     throw thrown;
   } finally {
     ended.promise.catch(() => {});

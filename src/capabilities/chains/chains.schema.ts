@@ -63,14 +63,14 @@ const ChainEvent = object(
     ...eventFields,
     type: Literal('chain/event'),
     node_id: mayText('The node; empty: the run itself.'),
-    phase: mayText('start, done, skip, error; with additions retry, wait, pause, resume, compensate.'),
+    phase: mayText('start, done, skip, error; with additions progress, retry, wait, pause, resume, compensate.'),
     output: may(unknown({ description: 'With done: the output of the node.' })),
     error: mayText('With error and retry: what failed.'),
   },
   {
     ...fromHost,
     description:
-      'Something that happened to a node. data has what the phase needs: attempt, index (item of a map), delay_ms, code, waits_for.',
+      'Something that happened to a node. data has what the phase needs: attempt, index (item of a map), delay_ms, code, waits_for; of progress message, pct, tokens, usd.',
   },
 );
 

@@ -17,6 +17,7 @@ import type { KnownSchemas } from './definition/types.ts';
 import { failure } from './errors.ts';
 import type { Library } from './library.ts';
 import type { Definition } from './stored.ts';
+import { kindProblems } from './subagent-calls.ts';
 
 /** What says which chain is meant, and how it runs. */
 export type Which = Pick<
@@ -36,9 +37,6 @@ export interface Defined {
 /** Seconds of a run whose request and chain name none; 0 stands for it, too. */
 const DEFAULT_SECONDS = 300;
 const DEFAULT_PARALLEL = 8;
-
-/** Kinds of nodes that hosts run by other parts than the capabilities of this one. */
-const UNSUPPORTED: ReadonlySet<string> = new Set(['agent', 'task']);
 
 export interface DefineDeps {
   readonly library: Library;
@@ -75,10 +73,7 @@ export async function define(
     reading = readChain(definition, { limits, known });
   }
   const problems: ChainProblem[] = [...reading.problems];
-  for (const { node_id, kind } of reading.graph?.nodes.map(({ node }) => node) ?? []) {
-    if (!UNSUPPORTED.has(kind)) continue;
-    problems.push({ code: 'bad_node', message: `this host runs no nodes of the kind ${kind}`, node_id, field: 'kind' });
-  }
+  if (problems.length === 0) problems.push(...(await kindProblems(definition.nodes, context)));
   const graph = problems.length > 0 ? undefined : reading.graph;
   return { definition, name: stored?.name ?? '', version: stored?.version ?? 0, graph, problems };
 }

@@ -37,6 +37,8 @@ export const failure = capabilityErrors('chains', {
   denied: 'denied',
   /** The run has stopped; its nodes end with it. */
   stopped: 'cancelled',
+  /** There is no kind of subagent that the node needs; the message says what to configure. */
+  kind: 'not_configured',
   /** This host does not run nodes of this kind. */
   unsupported: 'capability_missing',
 });

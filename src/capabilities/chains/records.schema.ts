@@ -167,11 +167,11 @@ export const ChainRun = shape('A run of a chain.', {
 export const ChainEntry = shape('One entry of the history of a run.', {
   seq: integer('Its place in the history, from 1.', 1),
   at: number('Epoch seconds.'),
-  phase: text('run, start, done, skip, retry, error, wait, deliver, pause, resume, compensate, end.'),
+  phase: text('run, start, spent, done, skip, retry, error, cancel, wait, deliver, pause, resume, compensate, end.'),
   node_id: text('The node; empty: the run itself.'),
   attempt: mayInteger('Which attempt of the node, from 1.'),
   index: mayInteger('The item of a map, from 0.'),
-  data: may(anyObject('What belongs to the phase: output, error, delay_ms, cause.')),
+  data: may(anyObject('What belongs to the phase: output, error, delay_ms, cause, tokens, usd.')),
 });
 
 export const Sample = shape('What a node would get in a dry run.', {

@@ -16,7 +16,7 @@ import type { ChainGraph, GraphNode } from './definition/graph.ts';
 import { errorOf, type RunDeps } from './engine/contract.ts';
 import { deleteJournal, type Entry, RunJournal, readJournal } from './engine/journal.ts';
 import type { RunEvent } from './engine/outgoing-events.ts';
-import { openNodes, type Recovered, recover } from './engine/recovery.ts';
+import { openNodes, type Recovered, type RecoveredNode, recover } from './engine/recovery.ts';
 import { ChainRun, type RunResult } from './engine/run.ts';
 import { failure } from './errors.ts';
 import type { ChainsGrant } from './offer.ts';
@@ -282,7 +282,8 @@ export class Runs {
       if (known.nodes.get(index)?.compensated === 'started') return [{ p: 'compensated', n: index, e }];
       return items === undefined ? [{ p: 'skip', n: index }] : items.map((i) => ({ p: 'error', n: index, i, e }));
     });
-    const all = [{ p: 'resume', name: context.session.agentId } as const, ...entries, ...decided];
+    const renewed = rerun.flatMap((id) => renewals(graph, known, id));
+    const all = [{ p: 'resume', name: context.session.agentId } as const, ...entries, ...decided, ...renewed];
     const running: StoredRun = { ...stored, state: 'running', ended_at: null, error: null, success: false };
     this.#storedOf(context).set(stored.chain_id, running);
     await store.set(runKey(stored.chain_id), running);
@@ -354,7 +355,8 @@ export class Runs {
         maxOutputChars,
         maxItems,
       },
-      call: (node, given, signal) => callNode(context, node, given, signal),
+      // The table is another one for each run, also of the same id.
+      call: (node, given, call) => callNode(context, node, given, { ...call, key: `${stored.table}-${call.key}` }),
     });
     for (const entry of entries) journal.append(entry);
     run.follow((event) => context.emit('status', { ...event.data }, fieldsOf(event)));
@@ -496,6 +498,8 @@ async function uncertainNodes(graph: ChainGraph, recovered: Recovered, context: 
     const at = known?.compensated === 'started' ? compensate : mapNode;
     const called = (graph.nodes[at ?? index] as GraphNode).node;
     if (called.idempotent === true || called.kind === 'memory') continue;
+    // The task of the fleet is there, or was never handed in: it is found again.
+    if (called.kind === 'task' && isFindable(known)) continue;
     if (called.kind === 'tool' || called.kind === 'mcp') {
       safeTools ??= await idempotentTools(context).catch(() => new Set<string>());
       if (called.idempotent !== false && safeTools.has(called.name ?? '')) continue;
@@ -504,6 +508,22 @@ async function uncertainNodes(graph: ChainGraph, recovered: Recovered, context: 
     uncertain.push({ index, node, items: node.kind === 'map' ? items : undefined });
   }
   return uncertain;
+}
+
+/** Whether all that is open of a node can be called with its key again. */
+function isFindable(known: RecoveredNode | undefined): boolean {
+  if (known?.items === undefined) return known?.key !== undefined;
+  return [...known.items.values()].every(({ outcome, key }) => outcome !== undefined || key !== undefined);
+}
+
+/** Ends the open attempts of a node that is to run again, so that the next ones have keys of their own. */
+function renewals({ indexOf }: ChainGraph, { nodes }: Recovered, id: string): Entry[] {
+  const n = indexOf.get(id) as number;
+  const known = nodes.get(n);
+  const e: ChainError = { code: 'chains.uncertain', message: 'it may have run; run again by whom resumed the run' };
+  const items = [...(known?.items ?? [])].filter(([, { outcome }]) => outcome === undefined);
+  if (known?.open === true) return [{ p: 'retry', n, a: known.attempts, e }];
+  return items.map(([i]) => ({ p: 'retry', n, i, a: 1, e }));
 }
 
 /** The fields of chain/event. */

@@ -111,8 +111,8 @@ export function recoveredOutputs({ definition: { nodes }, recovered }: IdleRun):
 
 /** An entry of the history. */
 export function entryView(nodes: readonly ChainNode[], seq: number, at: number, entry: Entry): ChainEntry {
-  const { p, n, i, a, o, e, policy, ms, name } = entry;
-  const phases = { branch: 'done', compensated: 'compensate', reset: 'resume' } as const;
+  const { p, n, i, a, o, e, policy, ms, name, tokens, usd } = entry;
+  const phases = { branch: 'done', compensated: 'compensate', reset: 'resume', abandon: 'cancel' } as const;
   const data = {
     ...(o !== undefined && { output: o }),
     ...(e !== undefined && { error: e }),
@@ -122,6 +122,7 @@ export function entryView(nodes: readonly ChainNode[], seq: number, at: number, 
     ...(entry.nodes !== undefined && { nodes: entry.nodes.map((index) => nodes[index]?.node_id ?? '') }),
     ...(p === 'run' && i !== undefined && { items: i }),
     ...(p === 'compensated' && { done: true }),
+    ...(p === 'spent' && { tokens, usd }),
   };
   return {
     seq,

@@ -22,7 +22,7 @@ export const delegate = multi<schema.MultiAgentDelegate, schema.MultiAgentDelega
 export const awaitTask = multi<schema.MultiAgentAwait, schema.MultiAgentAwaitResp>(
   'multi_agent/await',
   checks.MultiAgentAwait,
-  idempotent,
+  { ...idempotent, streaming: ({ streaming }) => streaming === true },
 );
 export const list = multi<schema.MultiAgentList, schema.MultiAgentListResp>(
   'multi_agent/list',

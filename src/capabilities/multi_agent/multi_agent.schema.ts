@@ -103,6 +103,9 @@ const MultiAgentAwait = object(
     type: Literal('multi_agent/await'),
     subagent_id: id,
     task_id: mayText('One of its tasks. Default: its last.'),
+    streaming: may(
+      flag('Ask for multi_agent/event messages while it runs: progress, with what was spent so far. Default false.'),
+    ),
   },
   { ...fromAgent, description: 'Waits until the task of a subagent has ended.' },
 );

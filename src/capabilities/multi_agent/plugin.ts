@@ -21,7 +21,13 @@ import type * as schema from './multi_agent.schema.ts';
 import { multiAgentOffer } from './offer.ts';
 import { programBackend } from './programs.ts';
 import type { Delegable } from './rights.ts';
-import { objectOf, type Subagent, type SubagentSettings, type SubagentStatus } from './subagent.ts';
+import {
+  objectOf,
+  type Subagent,
+  type SubagentReport,
+  type SubagentSettings,
+  type SubagentStatus,
+} from './subagent.ts';
 import { type Kind, Subagents } from './subagents.ts';
 import { Talk } from './talk.ts';
 import type { StoredTask, TaskSpec } from './task.ts';
@@ -147,11 +153,12 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
     const subagent = subagents.find(id, context);
     const { task } = subagent;
     if (task !== undefined && (taskId === undefined || taskId === '' || taskId === task.id)) {
-      await orAborted(subagent.settled(task), context.signal);
+      const unfollow = subagent.follow((report) => reported(task.id, report, context));
+      await orAborted(subagent.settled(task), context.signal).finally(unfollow);
     }
     const stored = subagent.stored(taskId === '' ? undefined : (taskId ?? task?.id));
     if (stored === undefined) throw failure('no_task', 'this subagent has no such task; delegate one first');
-    const { result = null, error = null, state = 'FAILED', code, score, verified } = stored.end ?? {};
+    const { result = null, error = null, state = 'FAILED', code, detail, score, verified } = stored.end ?? {};
     return {
       subagent_id: subagent.id,
       state,
@@ -161,6 +168,7 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
         task_id: stored.task_id,
         usage: stored.usage,
         ...(code !== undefined && { code }),
+        ...(detail !== undefined && { detail }),
         ...(score !== undefined && { score }),
         ...(verified !== undefined && { verified }),
       },
@@ -394,6 +402,19 @@ const OTHER_STRATEGIES: Readonly<Record<string, Strategy | 'tool' | undefined>> 
   best_by_score: 'best_by_score',
   tool: 'tool',
 });
+
+/** Sends a report of a task to an agent that waits for its end. */
+function reported(task: string, { taskId, progress, usage }: SubagentReport, { emit, signal }: CallContext): void {
+  if (taskId !== task || signal.aborted) return;
+  const { message, percent } = progress;
+  // Totals: one that is replaced by the next says nothing that the next does not.
+  const data = {
+    ...(message !== undefined && { message }),
+    ...(percent !== undefined && { pct: percent }),
+    usage: { ...usage },
+  };
+  emit('progress', data)?.catch(() => {});
+}
 
 /** The kind that a request names: as its kind, or as its model; else the first. */
 function chosen(kinds: readonly Kind[], { kind, model }: Pick<Asked, 'kind' | 'model'>): Kind {

@@ -43,6 +43,7 @@ export const outcome = {
 export const moreOfOutcome = {
   task_id: mayText('The task.'),
   code: mayText('The code of the error.'),
+  detail: may(anyObject('Further facts of the error; row names the row of docs/errors.md.')),
   score: may(number('How good the subagent finds its result.')),
   usage: may(SubagentUsage),
   verified: may(oneOf(['yes', 'no', 'not_checked'], 'What came of checking the changes that the result names.')),

@@ -22,7 +22,7 @@ import type {
 } from './backend.ts';
 import { failure } from './errors.ts';
 import { messagePush } from './messages.ts';
-import type { SubagentMessage } from './multi_agent.schema.ts';
+import type { SubagentMessage, SubagentUsage } from './multi_agent.schema.ts';
 import { type Narrowed, subagentPrincipal } from './rights.ts';
 import { type StoredTask, Task, type TaskEnd, type TaskSpec } from './task.ts';
 
@@ -39,6 +39,15 @@ export interface SubagentSettings extends Narrowed {
   /** Longest time of a task, milliseconds. */
   readonly timeoutMs: number;
   readonly metadata: Readonly<Record<string, unknown>>;
+}
+
+/** What a task has reported so far. */
+export interface SubagentReport {
+  readonly taskId: string;
+  /** The last message and percentage. */
+  readonly progress: SubagentProgress;
+  /** What it has spent so far. */
+  readonly usage: SubagentUsage;
 }
 
 /** Tokens and cost; trees of the same form as the subagents. */
@@ -282,9 +291,29 @@ export class Subagent {
   }
 
   #progressed = 0;
+  readonly #followers = new Set<(report: SubagentReport) => void>();
+
+  #lastReport: SubagentReport | undefined;
+
+  /** Calls `follower` with the last report of its tasks, and each one after it, until the returned function is called. */
+  follow(follower: (report: SubagentReport) => void): () => void {
+    if (this.#lastReport !== undefined) follower(this.#lastReport);
+    this.#followers.add(follower);
+    return () => this.#followers.delete(follower);
+  }
+
+  #report(task: Task, progress: SubagentProgress): void {
+    const last = this.#lastReport?.taskId === task.id ? this.#lastReport.progress : {};
+    this.#lastReport = { taskId: task.id, progress: { ...last, ...progress }, usage: task.usage };
+    for (const follower of this.#followers) follower(this.#lastReport);
+  }
 
   #progress(task: Task, { message, percent }: SubagentProgress): void {
     if (task.end !== undefined || ++this.#progressed > MAX_PROGRESS) return;
+    this.#report(task, {
+      ...(message !== undefined && { message: message.slice(0, 4_096) }),
+      ...(percent !== undefined && { percent }),
+    });
     this.#announce('progress', {
       task_id: task.id,
       ...(message !== undefined && { message: message.slice(0, 4_096) }),
@@ -295,14 +324,13 @@ export class Subagent {
   /** What a task has spent so far, as its backend reports it. */
   spent(task: Task, { tokens, costUsd, steps }: SubagentSpending): void {
     if (task.end !== undefined) return;
-    if (tokens !== undefined && tokens > task.tokens) {
-      task.tokens = tokens;
-      this.#budgets?.tokens.spend(this.#spentBefore.tokens + tokens);
-    }
-    if (costUsd !== undefined && costUsd > task.costUsd) {
-      task.costUsd = costUsd;
-      this.#budgets?.cost.spend(this.#spentBefore.cost + costUsd);
-    }
+    const before = { tokens: task.tokens, cost: task.costUsd };
+    task.tokens = Math.max(task.tokens, tokens ?? 0);
+    task.costUsd = Math.max(task.costUsd, costUsd ?? 0);
+    // Before the budgets: those who follow it may have spent theirs by it, which is then the reason.
+    if (task.tokens > before.tokens || task.costUsd > before.cost) this.#report(task, {});
+    if (task.tokens > before.tokens) this.#budgets?.tokens.spend(this.#spentBefore.tokens + task.tokens);
+    if (task.costUsd > before.cost) this.#budgets?.cost.spend(this.#spentBefore.cost + task.costUsd);
     if (steps !== undefined && steps > task.reportedSteps) {
       task.reportedSteps = Math.floor(steps);
       this.#checkSteps(task);

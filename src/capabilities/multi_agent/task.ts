@@ -25,6 +25,8 @@ export interface TaskEnd {
   readonly result: Readonly<Record<string, unknown>> | null;
   readonly code?: string;
   readonly error?: string;
+  /** Of an error: further facts; `row` names the row of the error table. */
+  readonly detail?: Readonly<Record<string, unknown>>;
   readonly score?: number;
   readonly verified?: 'yes' | 'no' | 'not_checked';
 }
@@ -108,7 +110,9 @@ export class Task {
 
   /** It ends without a result. False: it had ended before. */
   fail(error: HandfastError, state: Exclude<TaskEndState, 'COMPLETED'> = 'FAILED'): boolean {
-    if (!this.#settle({ state, result: null, code: error.code, error: error.message })) return false;
+    const { code, message, detail } = error;
+    const facts = Object.keys(detail).length > 0 && { detail };
+    if (!this.#settle({ state, result: null, code, error: message, ...facts })) return false;
     this.#controller.abort(error);
     return true;
   }

@@ -34,6 +34,7 @@ export async function chainHost(
     principals,
     chains,
     tools = [],
+    plugins = [],
     ...options
   }: {
     principals?: readonly Principal[];
@@ -142,7 +143,7 @@ export async function chainHost(
       ...tools,
     ],
   });
-  const host = createHost({ plugins: [plugin, chainsPlugin(chains)], ...auth, ...options });
+  const host = createHost({ plugins: [plugin, chainsPlugin(chains), ...plugins], ...auth, ...options });
   await host.start();
   t.after(() => host.close(0));
   return {

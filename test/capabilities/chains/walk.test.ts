@@ -94,7 +94,7 @@ test('a chain that is wrong runs no node and says where it is wrong', async (t) 
   assert.deepEqual(await codeOf([call('a', { next_node: 'z' })]), ['unknown_node', 'a']);
   assert.deepEqual(await codeOf([call('a')], 'z'), ['bad_entry', '']);
   assert.deepEqual(await codeOf([call('a'), call('b')]), ['unreachable_node', 'b']);
-  assert.deepEqual(await codeOf([call('a', { kind: 'agent' })]), ['bad_node', 'a']);
+  assert.deepEqual(await codeOf([call('a', { kind: 'agent', input: { task: 'x' } })]), ['bad_node', 'a']);
   assert.deepEqual(called, []);
 });
 

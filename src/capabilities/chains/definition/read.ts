@@ -14,6 +14,7 @@ import { idProblem, memberProblems } from './node-members.ts';
 import { Problems, quoted } from './problems.ts';
 import { MAX_STEPS } from './steps.ts';
 import { graphOf } from './structure.ts';
+import { isSubagentNode, SUBAGENT_INPUTS } from './subagent-inputs.ts';
 import { type KnownSchemas, typeProblems } from './types.ts';
 
 /** Defaults of {@link ChainLimits}. */
@@ -58,8 +59,18 @@ export function readChain(raw: RawChain, options: ReadOptions = {}): ChainReadin
   if (problems.list.some(({ code }) => code !== 'bad_expression')) return refused();
   const graph = graphOf({ nodes, indexOf, entry, compiled, limits }, problems);
   if (graph === undefined || problems.list.length > 0) return refused();
-  if (options.known !== undefined) typeProblems(graph, options.known, problems);
+  const known = knownOf(nodes, options.known);
+  if (known !== undefined) typeProblems(graph, known, problems);
   return problems.list.length > 0 ? refused() : { graph, problems: [] };
+}
+
+/** What is known of calls, with the inputs of subagents, which are known without a host. Undefined: no types are checked. */
+function knownOf(nodes: readonly ChainNode[], known: KnownSchemas | undefined): KnownSchemas | undefined {
+  if (!nodes.some(({ kind }) => isSubagentNode(kind))) return known;
+  return {
+    input: (node) => (isSubagentNode(node.kind) ? SUBAGENT_INPUTS[node.kind] : known?.input(node)),
+    output: (node) => known?.output?.(node),
+  };
 }
 
 function readNodes(raw: unknown, { maxNodes }: ChainLimits, problems: Problems): readonly ChainNode[] | undefined {

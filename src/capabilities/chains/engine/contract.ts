@@ -18,10 +18,36 @@ export interface RunLimits {
   readonly maxItems: number;
 }
 
-export interface CallResult {
-  readonly output: unknown;
-  readonly tokens?: number;
-  readonly usd?: number;
+/** What a call has spent so far, or may spend. */
+export interface Spending {
+  readonly tokens?: number | undefined;
+  readonly usd?: number | undefined;
+}
+
+/** How a call goes, for people. */
+export interface CallProgress {
+  readonly message?: string | undefined;
+  /** 0 to 100. */
+  readonly pct?: number | undefined;
+}
+
+/** A call of a node as what it calls sees it. */
+export interface NodeCall {
+  /** Aborts at its timeout and when the run stops; with `interrupted`, when the run may continue later. */
+  readonly signal: AbortSignal;
+  /**
+   * Names the attempt within its run. A run that continues after it was interrupted calls with the same key again where the
+   * attempt had no end.
+   */
+  readonly key: string;
+  /** What is left of the budget of the run. What is undefined has no limit. */
+  left(): Spending;
+  /** Milliseconds until the run or the attempt is late; Infinity: never. */
+  leftMs(): number;
+  /** Reports what it has spent so far: totals. Stops the run when its budget is spent. */
+  spent(total: Spending): void;
+  /** Reports how it goes, to those who follow the run. */
+  progress(progress: CallProgress): void;
 }
 
 export interface RunDeps {
@@ -33,7 +59,7 @@ export interface RunDeps {
   /** Checks an output against the schema of its node. Throws `schema_violation`. */
   checkOutput(node: ChainNode, output: unknown): void;
   /** Runs a node that is a call, under the rights of the caller. */
-  call(node: ChainNode, input: Record<string, unknown>, signal: AbortSignal): Promise<CallResult>;
+  call(node: ChainNode, input: Record<string, unknown>, call: NodeCall): Promise<unknown>;
   /** Epoch milliseconds. */
   readonly now: () => number;
   readonly random: () => number;
@@ -79,6 +105,8 @@ export interface StepRun {
   readonly signal: AbortSignal;
   /** True once no further node starts. */
   readonly stopping: boolean;
+  /** When the run is late, by `deps.now`; Infinity: never. */
+  readonly lateAt: number;
   pump(): void;
   stop(state: RunState, error?: ChainError): void;
   note(entry: Entry, event?: RunEvent): void;

@@ -25,6 +25,8 @@ export interface Entry {
     | 'reset'
     | 'compensate'
     | 'compensated'
+    | 'spent'
+    | 'abandon'
     | 'end';
   /** The node, by its number in the definition. */
   readonly n?: number;
@@ -41,6 +43,11 @@ export interface Entry {
   readonly ms?: number;
   /** The name of an event, or the state of a run that ended. */
   readonly name?: string;
+  /** Of a start or compensation: the number of the entry that first had this key; absent: this one. */
+  readonly k?: number;
+  /** What an attempt has spent. */
+  readonly tokens?: number;
+  readonly usd?: number;
   /** Nodes that are run again. */
   readonly nodes?: readonly number[];
 }

@@ -17,6 +17,10 @@ export interface RunEvent {
     readonly code?: string;
     readonly waits_for?: unknown;
     readonly error?: ChainError;
+    readonly message?: string | undefined;
+    readonly pct?: number | undefined;
+    readonly tokens?: number | undefined;
+    readonly usd?: number | undefined;
   };
 }
 

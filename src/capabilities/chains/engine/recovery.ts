@@ -15,12 +15,16 @@ export type Outcome =
 export interface RecoveredItem {
   /** Undefined: it started and may have run. */
   readonly outcome: { readonly output: unknown } | { readonly error: ChainError } | undefined;
+  /** As that of {@link RecoveredNode}. */
+  readonly key?: number | undefined;
 }
 
 export interface RecoveredNode {
   outcome: Outcome | undefined;
   /** An attempt started and has no end. */
   open: boolean;
+  /** What the open attempt was called with; undefined: none is open, or its run ended it. */
+  key: number | undefined;
   attempts: number;
   startedAt: number;
   endedAt: number;
@@ -43,13 +47,16 @@ export interface Recovered {
   /** The node that ended last. */
   readonly last: number | undefined;
   readonly seq: number;
-  /** Runs of nodes so far. */
+  /** Runs of nodes so far, and what they have spent. */
   readonly calls: number;
+  readonly tokens: number;
+  readonly usd: number;
 }
 
 const fresh = (): RecoveredNode => ({
   outcome: undefined,
   open: false,
+  key: undefined,
   attempts: 0,
   startedAt: 0,
   endedAt: 0,
@@ -73,6 +80,8 @@ export function recover(
   let seqOfLast = 0;
   let lastNode: number | undefined;
   let calls = 0;
+  let tokens = 0;
+  let usd = 0;
   const nodeAt = (index: number): RecoveredNode => {
     let node = nodes.get(index);
     if (node === undefined) {
@@ -92,6 +101,11 @@ export function recover(
       }
       failed = undefined;
     }
+    if (entry.p === 'spent') {
+      tokens += entry.tokens ?? 0;
+      usd += entry.usd ?? 0;
+      continue;
+    }
     if (entry.n === undefined) continue;
     const node = nodeAt(entry.n);
     if (ENDS.has(entry.p) && entry.i === undefined) lastNode = entry.n;
@@ -106,8 +120,9 @@ export function recover(
       node.items ??= new Map();
       const known = node.items.get(entry.i);
       if (entry.p === 'start') {
-        if (known?.outcome === undefined) node.items.set(entry.i, { outcome: undefined });
-      } else if (entry.p === 'done') node.items.set(entry.i, { outcome: { output: entry.o } });
+        if (known?.outcome === undefined) node.items.set(entry.i, { outcome: undefined, key: entry.k ?? seq });
+      } else if (entry.p === 'abandon') node.items.set(entry.i, { outcome: undefined });
+      else if (entry.p === 'done') node.items.set(entry.i, { outcome: { output: entry.o } });
       else if (entry.p === 'error') node.items.set(entry.i, { outcome: { error: entry.e as ChainError } });
       // An attempt that failed did end; the next one may not have started.
       else if (entry.p === 'retry') node.items.delete(entry.i);
@@ -116,8 +131,12 @@ export function recover(
     switch (entry.p) {
       case 'start':
         node.open = true;
+        node.key = entry.k ?? seq;
         node.attempts += 1;
         node.startedAt ||= at;
+        break;
+      case 'abandon':
+        node.key = undefined;
         break;
       case 'retry':
         node.open = false;
@@ -152,6 +171,7 @@ export function recover(
         break;
       case 'compensate':
         node.compensated = 'started';
+        node.key = entry.k ?? seq;
         break;
       case 'compensated':
         node.compensated = 'done';
@@ -159,7 +179,7 @@ export function recover(
       default:
     }
   }
-  return { nodes, completed: [...completed], events, failed, last: lastNode, seq: seqOfLast, calls };
+  return { nodes, completed: [...completed], events, failed, last: lastNode, seq: seqOfLast, calls, tokens, usd };
 }
 
 /** Nodes that started and have no end: they may have run. */

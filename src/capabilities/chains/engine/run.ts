@@ -5,7 +5,7 @@
  * The cost of a node does not depend on how many there are: edges are counted down, outputs are added to one context. Every
  * transition is in the journal before its effect can be seen. `runs.ts` makes it; `steps.ts` runs what takes time.
  */
-import { asError } from '../../../wire/errors.ts';
+import { asError, fail } from '../../../wire/errors.ts';
 import type { ChainError, ChainNode, ChainUsage } from '../chains.schema.ts';
 import { Context } from '../definition/context.ts';
 import { evaluate, reduced, test } from '../definition/expressions.ts';
@@ -47,6 +47,7 @@ export class ChainRun implements StepRun {
   readonly steps: Steps;
   /** Nodes that are done, skipped or failed. */
   nodesEnded = 0;
+  readonly lateAt: number;
   readonly #controller = new AbortController();
   readonly #left: Int32Array;
   readonly #live: Uint8Array;
@@ -78,7 +79,8 @@ export class ChainRun implements StepRun {
     this.#left = Int32Array.from(graph.nodes, ({ waitsFor }) => waitsFor);
     this.#live = new Uint8Array(graph.nodes.length);
     this.context = new Context({ input, outputs: this.outputs });
-    this.usage = { nodes: recovered?.calls ?? 0, tokens: 0, usd: 0 };
+    this.usage = { nodes: recovered?.calls ?? 0, tokens: recovered?.tokens ?? 0, usd: recovered?.usd ?? 0 };
+    this.lateAt = deps.now() + deps.limits.timeoutMs;
     this.delivered = new Map(recovered?.events);
     this.steps = new Steps(this);
   }
@@ -121,7 +123,10 @@ export class ChainRun implements StepRun {
     if (this.#stop !== undefined && (this.#stop.state !== 'paused' || state === 'paused')) return;
     this.#stop = { state, error, compensates };
     if (state === 'paused') this.steps.stopWaiting();
-    else this.#controller.abort(failure('stopped', error?.message ?? `the run is ${state}`));
+    else {
+      const why = error?.message ?? `the run is ${state}`;
+      this.#controller.abort(state === 'interrupted' ? fail('interrupted', why) : failure('stopped', why));
+    }
     this.pump();
   }
 

@@ -13,6 +13,7 @@ import { evaluate, itemsOf } from '../definition/expressions.ts';
 import type { GraphNode } from '../definition/graph.ts';
 import { failure } from '../errors.ts';
 import { errorOf, type StepRun } from './contract.ts';
+import { NodeCalls } from './node-calls.ts';
 import type { RecoveredItem, RecoveredNode } from './recovery.ts';
 
 /** A node that waits for a person or an event. */
@@ -38,6 +39,7 @@ const CALLS_PER_TURN = 128;
 
 export class Steps {
   readonly #run: StepRun;
+  readonly #nodeCalls: NodeCalls;
   /** By node id. */
   readonly waits = new Map<string, Wait>();
   #busy = 0;
@@ -48,6 +50,7 @@ export class Steps {
 
   constructor(run: StepRun) {
     this.#run = run;
+    this.#nodeCalls = new NodeCalls(run);
   }
 
   get hasSlot(): boolean {
@@ -84,18 +87,25 @@ export class Steps {
   /** Undoes completed nodes that name how, the last first. */
   async compensate(completed: readonly number[]): Promise<void> {
     const run = this.#run;
-    const { graph, recovered, call } = run.deps;
+    const { graph, recovered, journal } = run.deps;
     for (const index of completed.toReversed()) {
       const { compensate: at } = graph.nodes[index] as GraphNode;
       if (at === undefined) continue;
       const state = run.nodes[index];
-      if (recovered?.nodes.get(index)?.compensated !== 'done') {
+      const known = recovered?.nodes.get(index);
+      if (known?.compensated !== 'done') {
         const { node: undo, input } = graph.nodes[at] as GraphNode;
-        run.note({ p: 'compensate', n: index }, { node_id: undo.node_id, phase: 'compensate', data: {} });
-        await run.deps.journal.flushed();
+        const again = known?.compensated === 'started' ? known.key : undefined;
+        run.note(
+          { p: 'compensate', n: index, ...(again !== undefined && { k: again }) },
+          { node_id: undo.node_id, phase: 'compensate', data: {} },
+        );
+        const place = { n: index, key: again ?? journal.seq };
+        await journal.flushed();
         try {
           // The signal of the run has fired; what undoes must still run.
-          const { output } = await call(undo, evaluate(input, run.context), AbortSignal.timeout(COMPENSATE_MS));
+          const signal = AbortSignal.timeout(COMPENSATE_MS);
+          const output = await this.#nodeCalls.call(undo, evaluate(input, run.context), place, signal);
           run.outputs.set(undo.node_id, output);
           run.note({ p: 'compensated', n: index }, { node_id: undo.node_id, phase: 'done', output });
         } catch (thrown) {
@@ -122,12 +132,14 @@ export class Steps {
     const data = i === undefined ? {} : { index: i };
     for (let attempt = 1; ; attempt += 1) {
       if (run.events.full) await run.events.sent;
-      this.#budget();
+      this.#nodeCalls.mustHaveBudget();
       const input = this.#input(planned, item);
+      const again = attempt > 1 ? undefined : this.#openKey(n, i);
       run.note(
-        { p: 'start', n, ...place, ...(attempt > 1 && { a: attempt }) },
+        { p: 'start', n, ...place, ...(attempt > 1 && { a: attempt }), ...(again !== undefined && { k: again }) },
         attempt === 1 ? { node_id: node.node_id, phase: 'start', data } : undefined,
       );
+      const key = again ?? journal.seq;
       if (item === undefined) (run.nodes[n] as { attempts: number }).attempts += 1;
       // What it does may be seen once its start, and all that it rests on, is on disk.
       const stored = journal.flushed();
@@ -135,12 +147,17 @@ export class Steps {
       else if (++this.#calls % CALLS_PER_TURN === 0) await nextTurn();
       if (run.signal.aborted) throw run.signal.reason;
       try {
-        const output = await this.#call(node, input);
+        const output = await this.#nodeCalls.call(node, input, { n, ...place, key });
         checkOutput(node, output);
         return output;
       } catch (thrown) {
         if (run.signal.aborted) throw thrown;
         const error = asError(thrown);
+        if (error.code === 'interrupted' && (node.kind === 'agent' || node.kind === 'task')) {
+          // The host stops: the node has no end, as after a kill.
+          run.stop('interrupted', errorOf(error));
+          throw error;
+        }
         if (attempt >= maxAttempts || !mayRetry(node, error)) throw error;
         const delayMs = delayOf(node, attempt, random);
         run.note(
@@ -161,52 +178,11 @@ export class Steps {
     }
   }
 
-  async #call(node: ChainNode, input: Record<string, unknown>): Promise<unknown> {
-    const { usage, signal, deps } = this.#run;
-    usage.nodes += 1;
-    const { timeout_ms: timeoutMs } = node;
-    const {
-      output,
-      tokens = 0,
-      usd = 0,
-    } = timeoutMs === undefined
-      ? await deps.call(node, input, signal)
-      : await this.#within(timeoutMs, (limited) => deps.call(node, input, limited));
-    usage.tokens += tokens;
-    usage.usd += usd;
-    return output;
-  }
-
-  async #within<T>(timeoutMs: number, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const limited = new AbortController();
-    const timer = setTimeout(() => limited.abort(), timeoutMs);
-    const { signal } = this.#run;
-    const stop = (): void => limited.abort(signal.reason);
-    signal.addEventListener('abort', stop, { once: true });
-    try {
-      return await work(limited.signal);
-    } catch (thrown) {
-      if (limited.signal.aborted && !signal.aborted) {
-        throw failure('node_timeout', `the node did not end within ${timeoutMs} ms`, { timeout_ms: timeoutMs });
-      }
-      throw thrown;
-    } finally {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', stop);
-    }
-  }
-
-  /** Throws `chains.budget` when the budget allows no further call. */
-  #budget(): void {
-    const { budget } = this.#run.deps.limits;
-    const { usage } = this.#run;
-    for (const name of ['nodes', 'tokens', 'usd'] as const) {
-      const max = budget[name];
-      if (max === undefined || usage[name] < max) continue;
-      const error = failure('budget', `the budget of the run is used up: ${max} ${name}`, { budget: name, max });
-      this.#run.stop('failed', errorOf(error));
-      throw error;
-    }
+  /** The key of an attempt that was interrupted. */
+  #openKey(n: number, i: number | undefined): number | undefined {
+    const known = this.#run.deps.recovered?.nodes.get(n);
+    if (i !== undefined) return known?.items?.get(i)?.key;
+    return known?.open === true ? known.key : undefined;
   }
 
   /** The input of a node; of an item of a map `{item}`, unless its node maps `$.item` and `$.index`. */
@@ -376,8 +352,9 @@ const DROPPED = new Error('the run stopped');
 /** Longest call that undoes a node, milliseconds. */
 const COMPENSATE_MS = 300_000;
 
-function mayRetry({ retry }: ChainNode, error: HandfastError): boolean {
-  return retry?.codes === undefined ? error.retryable || error.code === 'tool_error' : retry.codes.includes(error.code);
+function mayRetry({ retry }: ChainNode, { code, detail, retryable }: HandfastError): boolean {
+  if (retry?.codes !== undefined) return retry.codes.includes(code);
+  return retryable || (detail.row ?? code) === 'tool_error';
 }
 
 function delayOf({ retry = {} }: ChainNode, attempt: number, random: () => number): number {

@@ -1,0 +1,127 @@
+/**
+ * The inputs of `agent` and `task` nodes: which members there are, and what they say to `multi_agent`. Pure.
+ *
+ * `read.ts` checks definitions against the schemas, `subagent-calls.ts` what their expressions gave.
+ */
+import { type JsonSchema, lazyCheck } from '../../../base/json-schema.ts';
+import { PRIORITIES, REPLY_SCHEMAS } from '../../../protocol/fleet-words.ts';
+import { issuePath, issueText } from '../../../wire/check.ts';
+import { fail } from '../../../wire/errors.ts';
+import { isObject } from '../../../wire/json.ts';
+
+/** The kinds of nodes that are tasks of subagents. */
+export type SubagentNodeKind = 'agent' | 'task';
+
+const text = { type: 'string' } as const;
+const texts = { type: 'array', items: text } as const;
+const object = { type: 'object' } as const;
+const amount = { type: 'number', minimum: 0 } as const;
+const flag = { type: 'boolean' } as const;
+const count = { type: 'integer', minimum: 1 } as const;
+
+const common = {
+  task: { description: 'What to do: a text. Any other value is given as JSON.' },
+  criteria: { ...texts, description: 'When it is done.' },
+  role: { ...text, description: 'What it is for.' },
+  system_prompt: { ...text, description: 'Instructions beside the task.' },
+  metadata: { ...object, description: 'Free facts.' },
+  budget: {
+    ...object,
+    description: 'What it may spend, within what the run has left.',
+    properties: { tokens: amount, usd: amount },
+    additionalProperties: false,
+  },
+  deadline: { ...text, description: 'When it must have ended, RFC 3339; the run may end earlier.' },
+} as const;
+
+/** What a task of the fleet demands of its worker, by the names of the fleet. */
+const contract = {
+  priority: { enum: [...PRIORITIES] },
+  reply_schema: { enum: [...REPLY_SCHEMAS] },
+  answer_schema: { ...object, description: 'JSON Schema of `answer` in the result.' },
+  required_mcp: { ...texts, description: 'MCP servers that must be configured and healthy.' },
+  required_capabilities: { ...texts, description: 'Tools the worker must have.' },
+  min_tier: text,
+  min_context_window: count,
+  access: { enum: ['read', 'write'] },
+  worktree: flag,
+  context_id: { ...text, description: 'The conversation it continues.' },
+  retry_safe: flag,
+  pool: text,
+  worker: text,
+  batch: text,
+} as const;
+
+/** JSON Schemas of the inputs. */
+export const SUBAGENT_INPUTS: Readonly<Record<SubagentNodeKind, JsonSchema>> = {
+  agent: {
+    ...object,
+    required: ['task'],
+    additionalProperties: false,
+    properties: {
+      ...common,
+      model: { ...text, description: 'The model, where its kind has a choice.' },
+      capabilities: { ...texts, description: 'Capabilities it may use, of those that may be delegated.' },
+      tool_scope: { enum: ['shared', 'restricted', 'isolated'] },
+      memory_scope: text,
+      max_steps: { ...count, description: 'Steps after which it ends. Default 20.' },
+    },
+  },
+  task: { ...object, required: ['task'], additionalProperties: false, properties: { ...common, ...contract } },
+};
+
+export const isSubagentNode = (kind: string): kind is SubagentNodeKind => Object.hasOwn(SUBAGENT_INPUTS, kind);
+
+/** What the input of a node asks for. */
+export interface SubagentInput {
+  readonly instruction: string;
+  readonly criteria: readonly string[];
+  readonly role: string;
+  readonly systemPrompt: string;
+  readonly metadata: Readonly<Record<string, unknown>>;
+  readonly budget: { readonly tokens?: number; readonly usd?: number };
+  /** Epoch milliseconds; Infinity: none. */
+  readonly deadline: number;
+  /** The members of its kind alone, as they are. */
+  readonly own: Readonly<Record<string, unknown>>;
+}
+
+const checks = {
+  agent: lazyCheck(SUBAGENT_INPUTS.agent),
+  task: lazyCheck(SUBAGENT_INPUTS.task),
+};
+
+/** Reads the input of a node. Throws `schema_violation`. */
+export function subagentInput(kind: SubagentNodeKind, input: Readonly<Record<string, unknown>>): SubagentInput {
+  const given = inputOf(input);
+  const check = checks[kind];
+  if (!check(given)) {
+    const [issue] = check.errors ?? [];
+    const what = issue === undefined ? '' : `: ${issuePath(issue) || 'it'} ${issueText(issue)}`;
+    throw fail('schema_violation', `the input does not fit a node of the kind ${kind}${what}`, {
+      ...(issue !== undefined && { path: issuePath(issue) }),
+    });
+  }
+  const { task, criteria, role, system_prompt, metadata, budget, deadline, ...own } = given as Record<string, never>;
+  const instruction = typeof task === 'string' ? task : JSON.stringify(task);
+  if (instruction.trim() === '') throw fail('schema_violation', 'the task is empty', { path: '/task' });
+  const until = deadline === undefined ? Number.POSITIVE_INFINITY : Date.parse(deadline);
+  if (Number.isNaN(until)) throw fail('schema_violation', 'the deadline is no time of RFC 3339', { path: '/deadline' });
+  return {
+    instruction,
+    criteria: criteria ?? [],
+    role: role ?? '',
+    systemPrompt: system_prompt ?? '',
+    metadata: metadata ?? {},
+    budget: budget ?? {},
+    deadline: until,
+    own,
+  };
+}
+
+/** An item of a map without an input map is the task: with its members, or as any other value. */
+function inputOf(input: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const { item, ...rest } = input;
+  if (!Object.hasOwn(input, 'item') || Object.keys(rest).length > 0) return input;
+  return isObject(item) && Object.hasOwn(item, 'task') ? item : { task: item };
+}

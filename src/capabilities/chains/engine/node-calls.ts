@@ -1,0 +1,134 @@
+/**
+ * The calls of a run: each with a key, what is left of the run's budget and time, and what it reports while it runs. What calls
+ * spend counts as soon as they report it, so that a budget ends the run and not only the next node.
+ *
+ * Used by `steps.ts` for each attempt.
+ */
+import { asError } from '../../../wire/errors.ts';
+import type { ChainNode } from '../chains.schema.ts';
+import { failure } from '../errors.ts';
+import { errorOf, type NodeCall, type Spending, type StepRun } from './contract.ts';
+
+/** Where an attempt is in the journal. */
+export interface Place {
+  /** The node by its number, or the map whose item it is. */
+  readonly n: number;
+  /** The item of a map. */
+  readonly i?: number;
+  /** The number of the entry that names it. */
+  readonly key: number;
+}
+
+export class NodeCalls {
+  readonly #run: StepRun;
+
+  constructor(run: StepRun) {
+    this.#run = run;
+  }
+
+  /** Throws `chains.budget` when the budget allows no further call; the run stops then. */
+  mustHaveBudget(): void {
+    for (const name of ['nodes', 'tokens', 'usd'] as const) {
+      const error = this.#spentOf(name);
+      if (error !== undefined) throw error;
+    }
+  }
+
+  /** Stops the run when its budget is spent. */
+  #spentOf(name: 'nodes' | 'tokens' | 'usd') {
+    const { [name]: max } = this.#run.deps.limits.budget;
+    if (max === undefined || this.#run.usage[name] < max) return undefined;
+    const error = failure('budget', `the budget of the run is used up: ${max} ${name}`, { budget: name, max });
+    this.#run.stop('failed', errorOf(error));
+    return error;
+  }
+
+  /**
+   * Calls a node. Rejects with what the call rejects with, and with `chains.node_timeout`.
+   *
+   * @param signal ends the call. Default: that of the run.
+   */
+  async call(
+    node: ChainNode,
+    input: Record<string, unknown>,
+    place: Place,
+    signal: AbortSignal = this.#run.signal,
+  ): Promise<unknown> {
+    const run = this.#run;
+    const { now, call } = run.deps;
+    const { n, i } = place;
+    const at = { n, ...(i !== undefined && { i }) };
+    run.usage.nodes += 1;
+    const own = { tokens: 0, usd: 0 };
+    const { timeout_ms: timeoutMs } = node;
+    const lateAt = Math.min(run.lateAt, now() + (timeoutMs ?? Number.POSITIVE_INFINITY));
+    const made = (limited: AbortSignal): NodeCall => ({
+      signal: limited,
+      key: String(place.key),
+      left: () => this.#left(),
+      leftMs: () => Math.max(0, lateAt - now()),
+      spent: (total) => this.#spent(own, total),
+      progress: ({ message, pct }) => {
+        // They are for people: those who read slowly get fewer.
+        if (run.events.full) return;
+        const index = i === undefined ? {} : { index: i };
+        run.events.add(
+          { node_id: node.node_id, phase: 'progress', data: { ...index, message, pct, ...own } },
+          undefined,
+        );
+      },
+    });
+    try {
+      if (timeoutMs === undefined) return await call(node, input, made(signal));
+      return await within(timeoutMs, signal, (limited) => call(node, input, made(limited)));
+    } catch (thrown) {
+      const isOver = signal.aborted && asError(signal.reason).code !== 'interrupted';
+      // Ended with the run, so that a later call with its key would find what was ended.
+      if (isOver && node.kind === 'task') run.note({ p: 'abandon', ...at });
+      throw thrown;
+    } finally {
+      const isKept = node.kind === 'task' && signal.aborted && asError(signal.reason).code === 'interrupted';
+      // A task that is found again reports all of it.
+      if (own.tokens + own.usd > 0 && !isKept) run.note({ p: 'spent', ...at, ...own });
+    }
+  }
+
+  #left(): Spending {
+    const { usage, deps } = this.#run;
+    const { tokens, usd } = deps.limits.budget;
+    return {
+      ...(tokens !== undefined && { tokens: Math.max(0, tokens - usage.tokens) }),
+      ...(usd !== undefined && { usd: Math.max(0, usd - usage.usd) }),
+    };
+  }
+
+  #spent(own: { tokens: number; usd: number }, total: Spending): void {
+    const { usage } = this.#run;
+    for (const name of ['tokens', 'usd'] as const) {
+      const more = (total[name] ?? 0) - own[name];
+      if (!(more > 0)) continue;
+      own[name] += more;
+      usage[name] += more;
+      this.#spentOf(name);
+    }
+  }
+}
+
+async function within<T>(timeoutMs: number, signal: AbortSignal, work: (limited: AbortSignal) => Promise<T>) {
+  const limited = new AbortController();
+  const timer = setTimeout(() => limited.abort(failure('node_timeout', 'the node is late')), timeoutMs);
+  const stop = (): void => limited.abort(signal.reason);
+  if (signal.aborted) stop();
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    return await work(limited.signal);
+  } catch (thrown) {
+    if (limited.signal.aborted && !signal.aborted) {
+      throw failure('node_timeout', `the node did not end within ${timeoutMs} ms`, { timeout_ms: timeoutMs });
+    }
+    throw thrown;
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', stop);
+  }
+}
