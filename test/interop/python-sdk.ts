@@ -65,13 +65,17 @@ export interface Program {
   stop(): Promise<void>;
 }
 
-/** Starts a program. It is killed after {@link MAX_RUN_MS}. */
-export function start([command, ...args]: readonly [string, ...string[]], cwd?: string): Program {
+/** Starts a program. It is killed after `maxMs`, {@link MAX_RUN_MS} by default. */
+export function start(
+  [command, ...args]: readonly [string, ...string[]],
+  cwd?: string,
+  maxMs: number = MAX_RUN_MS,
+): Program {
   const child = spawn(command, args, {
     cwd,
     env: environment(),
     stdio: ['pipe', 'pipe', 'pipe'],
-    timeout: MAX_RUN_MS,
+    timeout: maxMs,
     killSignal: 'SIGKILL',
   });
   let stderr = '';
