@@ -144,7 +144,12 @@ export async function createControlServer(options: ControlServerOptions): Promis
   const settings = await createSettings({ home, env, config, model, serverEvents, log, now, ...options.settings });
   opened.defer(() => settings.stop());
   const store = opened.adopt(openStore(options, now), (openStore) => openStore.close());
-  const environments = new Environments({ open: options.openEnvironment, openMcpServer: options.openMcpServer });
+  let known: Sessions | undefined;
+  const environments = new Environments({
+    open: options.openEnvironment,
+    openMcpServer: options.openMcpServer,
+    logOf: (session) => known?.open(session),
+  });
   opened.defer(() => environments.stop());
   const skills = new Skills({ cwd, dataDirectory: home, home: userHome }, options.skillTrust ?? noTrust);
   const backends = backendsOf(options, settings, environments, skills);
@@ -181,6 +186,7 @@ export async function createControlServer(options: ControlServerOptions): Promis
     log,
     now,
   });
+  known = sessions;
   opened.defer(() => sessions.stop());
   options.auth?.onChange?.(() => sessions.rightsChanged());
   const state = new ServerState({ settings, sessions, skills, serverEvents });

@@ -115,6 +115,12 @@ export class SessionUpdates {
       case 'session.plan':
         if (this.#turn(event.payload.turn_id).removed) return [];
         return [{ sessionUpdate: 'plan', entries: event.payload.entries.map(planEntry) }];
+      case 'session.work': {
+        const { work, event: what, text = '', delivered } = event.payload;
+        // What a call reports is shown with the call.
+        if (what !== 'ended' || delivered === true) return [];
+        return this.#notice('info', `${work.kind} ${work.name}: ${text}`);
+      }
       case 'session.context.estimate':
         this.#used = event.payload.total_tokens_estimate;
         this.#size = event.payload.context_window_tokens ?? this.#size;

@@ -7,7 +7,7 @@ export const multiAgent = defineCapability({
   name: 'multi_agent',
   about: 'Subagents that agents make, give tasks to and wait for; only of kinds that are configured',
   byDefault: true,
-  offer: multiAgentOffer,
+  offer: (options) => multiAgentOffer(options as MultiAgentPluginOptions),
   plugin: async (options) => (await import('./plugin.ts')).multiAgentPlugin(options as MultiAgentPluginOptions),
   client: async (agent) => new (await import('./client.ts')).MultiAgentClient(agent),
   commandName: 'agents',

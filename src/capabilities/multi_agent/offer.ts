@@ -20,7 +20,12 @@ const risks = (description: string) => ({
   description,
 });
 
-export const multiAgentOffer = (): PluginOffer => ({
+/** @param options.kinds their names are in the grant: an agent sees whether a subagent can be made */
+export const multiAgentOffer = ({
+  kinds = [],
+}: {
+  readonly kinds?: readonly { readonly name: string }[] | undefined;
+} = {}): PluginOffer => ({
   store: { opened: 'first-request' },
   grant: {
     type: 'object',
@@ -52,5 +57,5 @@ export const multiAgentOffer = (): PluginOffer => ({
     },
     additionalProperties: false,
   },
-  metadata: { messages: MESSAGES },
+  metadata: { messages: MESSAGES, kinds: kinds.map(({ name }) => name) },
 });

@@ -227,7 +227,7 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
   return definePlugin({
     name: 'multi_agent',
     type: 'multi_agent',
-    ...multiAgentOffer(),
+    ...multiAgentOffer(options),
     start: (context) => subagents.start(context),
     async stop() {
       await subagents.stop();

@@ -6,6 +6,7 @@
  */
 import { UnsplitText } from '../../base/escape-controls.ts';
 import type { ControlEvent, EventGap } from '../../control-client/control-event.ts';
+import type { SessionEventPayloads } from '../../protocol/session-events.ts';
 import type { Approval, ToolCall, ToolDone } from '../../protocol/session-types.ts';
 import { shortId } from '../short-id.ts';
 import { questionOf } from './approval-text.ts';
@@ -113,6 +114,8 @@ export class SessionOutput {
           this.note(`${status === 'completed' ? '[x]' : '[ ]'} ${content}`);
         }
         return;
+      case 'session.work':
+        return this.#worked(event.payload);
       case 'approval.requested':
         return this.#asks(event.payload.approval);
       case 'approval.resolved':
@@ -180,6 +183,13 @@ export class SessionOutput {
     const what = ok ? summaryOf(result) : failureOf(error, result);
     const time = durationMs >= LONG_MS ? ` (${(durationMs / 1000).toFixed(1)} s)` : '';
     this.note(`${ok ? '✓' : '✗'} ${subject}${what === '' ? '' : `: ${what}`}${time}`);
+  }
+
+  /** A subagent or a chain of the session. How it goes is for who watches; an end that a call reports is in the line of the call. */
+  #worked({ work, event, text = '', delivered }: SessionEventPayloads['session.work']): void {
+    if (delivered === true || event === 'delivered') return;
+    if (event !== 'ended' && !this.#terminal.watched) return;
+    this.note(`· ${work.kind} ${work.name}: ${[event === 'ended' ? '' : event, oneLine(text)].join(' ').trim()}`);
   }
 
   #asks(approval: Approval): void {

@@ -11,11 +11,11 @@ import { Deadlines } from '../../base/deadlines.ts';
 import { SerialWork } from '../../base/serial-work.ts';
 import type { Approval, ApprovalAnswer, SessionSettings } from '../../protocol/session-types.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
-import type { ApprovalRequest, Approver } from '../contract/approver.ts';
+import type { ApprovalRequest, Approver, IncludedCall } from '../contract/approver.ts';
 import type { SessionLog } from '../contract/session-log.ts';
 import { CommandReader } from './commands/command-reader.ts';
 import { type Coverage, coverageOf } from './coverage.ts';
-import { type Policy, riskPolicy } from './policy.ts';
+import { type Policy, type PolicySubject, riskPolicy, strictestOf, type Verdict } from './policy.ts';
 import { type DirectoryRules, type RememberedAnswer, RememberedAnswers } from './remembered.ts';
 import { WaitingStatus } from './waiting-status.ts';
 
@@ -226,7 +226,11 @@ export class ApprovalBroker implements Approver {
   }
 
   /** What need not be asked. Allowing is silent; a denial is an event, so that it can be seen why nothing happened. */
-  #decide(log: SessionLog, draft: Approval, { toolKind = '', refused, confirmed }: ApprovalRequest): Approval {
+  #decide(
+    log: SessionLog,
+    draft: Approval,
+    { toolKind = '', refused, confirmed, includes = [] }: ApprovalRequest,
+  ): Approval {
     const { record } = log;
     const mode = this.#attended ? (record.settings.approvals ?? this.#defaultMode) : 'deny';
     const denied = (reason: string, by: string): Approval => {
@@ -240,12 +244,12 @@ export class ApprovalBroker implements Approver {
       return this.#roomFor(log) ? draft : denied('too many questions wait already', 'limit');
     }
     const { tool = { name: '', input: {} }, risks } = draft;
-    const verdict = this.#policy.decide({
-      tool: { name: tool.name, kind: toolKind, input: tool.input },
-      risks,
+    const place = {
       session: { id: record.id, owner: record.owner, title: record.title, cwd: record.cwd, backend: record.backend },
       turn: { id: draft.turn_id },
-    });
+    };
+    const own = this.#policy.decide({ tool: { name: tool.name, kind: toolKind, input: tool.input }, risks, ...place });
+    const verdict = strictestOf([own, ...includes.map((call) => this.#included(call, place))]);
     const allowed = (reason: string, by: string): Approval =>
       this.#done({ ...draft, reason }, { state: 'allowed', answered_by: by });
     if (verdict.decision === 'allow') return allowed(verdict.reason, 'policy');
@@ -262,6 +266,16 @@ export class ApprovalBroker implements Approver {
       return allowed('the user allowed this very change', 'confirmed');
     if (!this.#roomFor(log)) return denied('too many questions wait already', 'limit');
     return { ...draft, reason: verdict.reason };
+  }
+
+  /** The decision about a call that another one makes. What is not known of it yet could be what a rule denies. */
+  #included(call: IncludedCall, place: Pick<PolicySubject, 'session' | 'turn'>): Verdict {
+    const { name, kind, input, risks, computed = false } = call;
+    const verdict = this.#policy.decide({ tool: { name, kind, input }, risks, ...place });
+    const reason = `it calls ${name}: ${verdict.reason}`;
+    if (!computed || verdict.decision === 'deny' || this.#policy.byInput === undefined) return { ...verdict, reason };
+    const unknown = `it calls ${name} with an input that is not known yet`;
+    return { decision: 'ask', reason: unknown, ...(this.#policy.byInput === 'denies' && { mayBeDenied: unknown }) };
   }
 
   #roomFor(log: SessionLog): boolean {

@@ -51,6 +51,7 @@ export function compilePolicy(rules: readonly PolicyRule[] = [], options: Policy
   const denies = compiled.some(({ then }) => then === 'deny');
   return {
     slow,
+    byInput: byInput(compiled),
     decide(subject) {
       try {
         return withinLimit(() => strictest(compiled, subject, readingOf(subject, reader)));
@@ -60,6 +61,12 @@ export function compilePolicy(rules: readonly PolicyRule[] = [], options: Policy
       }
     },
   };
+}
+
+function byInput(rules: readonly CompiledRule[]): Policy['byInput'] {
+  const looking = rules.filter(({ when = '', patterns }) => patterns.length > 0 || /\binput\b/.test(when));
+  if (looking.length === 0) return undefined;
+  return looking.some(({ then }) => then === 'deny') ? 'denies' : 'decides';
 }
 
 const runs: TimeLimit = (work) => work();

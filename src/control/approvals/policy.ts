@@ -58,10 +58,25 @@ export interface Verdict {
   readonly mayBeDenied?: string;
 }
 
+const STRICTNESS: Readonly<Record<Decision, number>> = { allow: 0, ask: 1, deny: 2 };
+
+/** The strictest of several decisions, the first of equal ones. At least one is given. */
+export function strictestOf(verdicts: readonly Verdict[]): Verdict {
+  const [first, ...others] = verdicts as [Verdict, ...Verdict[]];
+  const chosen = others.reduce(
+    (most, one) => (STRICTNESS[one.decision] > STRICTNESS[most.decision] ? one : most),
+    first,
+  );
+  const mayBeDenied = verdicts.find((one) => one.mayBeDenied !== undefined)?.mayBeDenied;
+  return chosen.decision === 'ask' && mayBeDenied !== undefined ? { ...chosen, mayBeDenied } : chosen;
+}
+
 /** A compiled policy. Pure. */
 export interface Policy {
   /** True where a decision may take long: between two of them others get a turn of the event loop. */
   readonly slow?: boolean;
+  /** Present where a decision may depend on the input of the call; `denies`: a rule that denies looks at it. */
+  readonly byInput?: 'denies' | 'decides' | undefined;
   decide(subject: PolicySubject): Verdict;
 }
 

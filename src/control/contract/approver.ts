@@ -6,6 +6,17 @@
 import type { Approval, ApprovalAnswer, ApprovalKind } from '../../protocol/session-types.ts';
 import type { SessionLog } from './session-log.ts';
 
+/** A call that another one makes, as far as it is known before. */
+export interface IncludedCall {
+  readonly name: string;
+  /** The kind of the tool; '' where it names none. */
+  readonly kind: string;
+  readonly input: Readonly<Record<string, unknown>>;
+  readonly risks: readonly string[];
+  /** True: parts of its input are only known when it is made, so a rule that looks at them cannot allow it. */
+  readonly computed?: boolean;
+}
+
 /** A question to the user. */
 export interface ApprovalRequest {
   /** Why it is denied without a question: the owner of the session has no right to it. */
@@ -21,6 +32,8 @@ export interface ApprovalRequest {
   readonly risks: readonly string[];
   /** For `tool`: the kind its offer names, e.g. `file`; policy rules may test it. */
   readonly toolKind?: string;
+  /** For `tool`: calls that this one makes. The strictest decision about all of them is that about the call. */
+  readonly includes?: readonly IncludedCall[];
   /** For `question`: JSON Schema of the answer's `content`. */
   readonly schema?: Readonly<Record<string, unknown>>;
   /** For `tool`: the user has allowed this very change before, in another request. Where it would be asked, it is allowed. */

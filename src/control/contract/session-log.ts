@@ -82,6 +82,21 @@ export interface Steer {
   readonly whenLate: 'report' | 'queue';
 }
 
+/** A subagent's task, or a run of a chain, that the model of the session began. */
+export interface SessionWork {
+  /** Of the task, or of the run. */
+  readonly id: string;
+  readonly kind: 'subagent' | 'chain';
+  readonly name: string;
+  /** What it is to do. */
+  readonly about: string;
+  readonly subagent_id?: string;
+  /** `running`, then how it ended. */
+  readonly state: string;
+  /** JSON of what it made; there until it was delivered to the model. */
+  readonly result?: string;
+}
+
 /** A turn that ran, runs or was dropped. */
 export interface TurnRow {
   readonly turnId: string;
@@ -117,6 +132,8 @@ export interface SessionRecord {
   /** Those that wait, and those of the running turn that were answered. */
   readonly approvals: readonly Approval[];
   readonly turns: readonly TurnRow[];
+  /** What its model began and what runs, or has ended and was not delivered to it yet. */
+  readonly work: readonly SessionWork[];
   readonly chatId: string | null;
   readonly provider: Provider | null;
   readonly usage: Usage;

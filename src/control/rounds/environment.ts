@@ -8,11 +8,13 @@
 import { orAborted } from '../../base/race.ts';
 import type { CallEvent } from '../../connection/call.ts';
 import type { ToolCall, ToolDone } from '../../protocol/session-types.ts';
-import { asError, type HandfastError } from '../../wire/errors.ts';
+import { asError, fail, type HandfastError } from '../../wire/errors.ts';
+import type { SessionWork } from '../contract/session-log.ts';
 import { DeferredTools, searchOffer } from './deferred-tools.ts';
 import { type FailedStatus, failedCall } from './failed-call.ts';
 import { liveOutput, type Output } from './live-output.ts';
-import type { Toolbox, ToolOffer } from './toolbox.ts';
+import type { Foreseen, Toolbox, ToolOffer } from './toolbox.ts';
+import type { WorkEnd } from './work.ts';
 
 /** A tool as a host describes it, as far as a toolbox needs it. */
 export interface DescribedTool {
@@ -32,14 +34,43 @@ export interface DescribedTool {
   readonly defer_loading?: boolean;
 }
 
+/** A call of such a tool. */
+export interface CapabilityCall {
+  readonly signal: AbortSignal;
+  readonly timeoutMs: number;
+  readonly onEvent: (event: CallEvent) => void;
+  /** What outlives the turn: subagents and runs of chains. Rejects where the session has none, and as connecting does. */
+  readonly lasting: () => Promise<LastingHost>;
+}
+
 /** A tool by which a model uses a capability of the host. */
 export interface CapabilityTool {
   readonly offer: ToolOffer;
   /** Gives the result. Rejects with `schema_violation`, and as the capability does. */
-  run(
+  run(input: Readonly<Record<string, unknown>>, call: CapabilityCall): Promise<unknown>;
+  /** See `Toolbox.foresee`. */
+  foresee?(
     input: Readonly<Record<string, unknown>>,
-    options: { readonly signal: AbortSignal; readonly timeoutMs: number; readonly onEvent: (event: CallEvent) => void },
+    call: Pick<CapabilityCall, 'signal' | 'lasting'>,
+  ): Promise<Foreseen>;
+}
+
+/** A session with a host that lasts as long as the control session, beyond its turns and idle times. */
+export interface LastingHost {
+  /** `closed`: ended for good, a new one is needed. */
+  readonly state: 'open' | 'lost' | 'closed';
+  /** Calls a tool of the work of a session. Rejects as `CapabilityTool.run`. */
+  call(
+    name: string,
+    input: Readonly<Record<string, unknown>>,
+    call: Pick<CapabilityCall, 'signal' | 'timeoutMs'>,
   ): Promise<unknown>;
+  /** See `Toolbox.foresee`. */
+  foresee(name: string, input: Readonly<Record<string, unknown>>, signal: AbortSignal): Promise<Foreseen>;
+  /** Waits for the end of work that an earlier process, or an earlier session with the host, began. */
+  follow(work: SessionWork): Promise<WorkEnd>;
+  /** Ends the subagents; runs of chains are interrupted. */
+  close(): Promise<void>;
 }
 
 /** What was remembered, found for a prompt. */
@@ -108,6 +139,8 @@ export interface EnvironmentAgent {
 export type Borrow = <Result>(work: (agent: EnvironmentAgent) => PromiseLike<Result>) => Promise<Result>;
 
 export interface EnvironmentOptions {
+  /** See `CapabilityCall.lasting`. Default: there is nothing of the kind. */
+  readonly lasting?: () => Promise<LastingHost>;
   /** Longest time of a call the tool itself does not limit, in milliseconds. Default 15 minutes. */
   readonly callTimeoutMs?: number;
   /** Longest time for a list, in milliseconds. Default 15,000. */
@@ -138,7 +171,7 @@ const STATUS: Readonly<Record<string, FailedStatus>> = {
 
 /** The toolbox of one session. `list` rejects when the environment cannot be reached; `call` never does. */
 export function environmentToolbox(borrow: Borrow, options: EnvironmentOptions = {}): Toolbox {
-  const { callTimeoutMs = DEFAULT_CALL_TIMEOUT_MS, listTimeoutMs = DEFAULT_LIST_TIMEOUT_MS } = options;
+  const { callTimeoutMs = DEFAULT_CALL_TIMEOUT_MS, listTimeoutMs = DEFAULT_LIST_TIMEOUT_MS, lasting = none } = options;
   let offers: ReadonlyMap<string, ToolOffer> = new Map();
   let capabilityTools: ReadonlyMap<string, CapabilityTool> = new Map();
   const deferred = new DeferredTools();
@@ -172,6 +205,8 @@ export function environmentToolbox(borrow: Borrow, options: EnvironmentOptions =
     },
     // A deferred tool can be called without being listed.
     find: (name) => offers.get(name) ?? deferred.find(name),
+    foresee: async ({ name, input }, signal) =>
+      capabilityTools.get(name)?.foresee?.(structuredClone(input), { signal, lasting }),
     async call(call, signal, output) {
       if (offers.get(call.name) === searchOffer) return deferred.search(call);
       const live = liveOutput(output);
@@ -179,7 +214,8 @@ export function environmentToolbox(borrow: Borrow, options: EnvironmentOptions =
       try {
         if (capabilityTool !== undefined) {
           const onEvent = (event: CallEvent) => passOn(event, live.push);
-          const run = capabilityTool.run(structuredClone(call.input), { signal, timeoutMs: callTimeoutMs, onEvent });
+          const options = { signal, timeoutMs: callTimeoutMs, onEvent, lasting };
+          const run = capabilityTool.run(structuredClone(call.input), options);
           return finished(call, { data: await orAborted(run, signal) });
         }
         const answer = borrow((agent) =>
@@ -201,6 +237,10 @@ export function environmentToolbox(borrow: Borrow, options: EnvironmentOptions =
     },
   };
 }
+
+const none = async (): Promise<never> => {
+  throw fail('not_configured', 'this server runs no subagents and chains for its sessions');
+};
 
 function offerOf({ name, description, kind, risks = [], tags, defer_loading, ...tool }: DescribedTool): ToolOffer {
   return {

@@ -7,17 +7,20 @@
  */
 import type { Principal } from '../../session/principal.ts';
 import { fail } from '../../wire/errors.ts';
+import type { SessionLog } from '../contract/session-log.ts';
 import {
   type Borrow,
   type EnvironmentAgent,
   type EnvironmentOptions,
   environmentToolbox,
+  type LastingHost,
   type OtherCapabilities,
   type PlanEntry,
 } from './environment.ts';
 import { McpTools, type McpTurn, type OpenMcpServer } from './mcp-tools.ts';
 import type { Recall } from './recall.ts';
 import type { Toolbox } from './toolbox.ts';
+import { WorkKeeper } from './work.ts';
 
 /** Where tools work, and with whose rights. */
 export interface EnvironmentKey {
@@ -33,6 +36,8 @@ export interface Environment {
    * @param session the control session it is for
    */
   connect(session?: string): Promise<EnvironmentAgent>;
+  /** Opens a session for subagents and chains of a control session; absent where the host has none. */
+  readonly lasting?: (session: string, keeper: WorkKeeper) => Promise<LastingHost>;
   /** Ends it, if it is this process's own. Bounded, never rejects. */
   stop(): Promise<void>;
 }
@@ -42,6 +47,8 @@ export interface EnvironmentsOptions extends EnvironmentOptions {
   readonly open: (place: EnvironmentKey) => Promise<Environment>;
   /** Connects sessions to the MCP servers they name. Default: each is reported as one that cannot be used. */
   readonly openMcpServer?: OpenMcpServer | undefined;
+  /** The log of a session, also between its turns; undefined where it is not known yet. Default: never. */
+  readonly logOf?: (session: string) => SessionLog | undefined;
   /** Most hosts at once. Default 64. */
   readonly maxEnvironments?: number;
 }
@@ -60,6 +67,9 @@ interface LeasedEnvironment {
   readonly place: EnvironmentKey;
   readonly toolbox: Toolbox;
   readonly borrow: Borrow;
+  readonly keeper: WorkKeeper;
+  /** The session for subagents and chains; opened when the first is needed. */
+  lasting?: { readonly opening: Promise<LastingHost>; settled?: LastingHost };
   /** True once its control session was closed: a host opened after that would never be closed. */
   released: boolean;
   /** The session that is open or being opened, and where. */
@@ -88,7 +98,8 @@ export class Environments {
    * @param turn with it: the tools of the session's MCP servers too
    */
   for(session: string, place: EnvironmentKey, turn?: McpTurn): Toolbox {
-    const own = this.#leasedOf(session, place).toolbox;
+    const { toolbox: own, keeper } = this.#leasedOf(session, place);
+    if (turn !== undefined) keeper.during(turn);
     return turn?.settings.mcpServers?.length ? this.#mcp.join(own, turn) : own;
   }
 
@@ -111,13 +122,23 @@ export class Environments {
     );
   }
 
+  /** Gives the model of a turn what ended of its session's subagents and chains since its last one. Never rejects. */
+  async deliver(turn: McpTurn): Promise<void> {
+    const { log, cwd, principal } = turn;
+    if (log.record.work.length === 0) return;
+    const leased = this.#leasedOf(log.record.id, { cwd, principal });
+    leased.keeper.during(turn);
+    await leased.keeper.deliver(turn, async (work) => (await this.#lastingOf(leased)).follow(work));
+  }
+
   #leasedOf(session: string, place: EnvironmentKey): LeasedEnvironment {
     const leased = this.#leased.get(session);
     if (leased !== undefined && keyOf(leased.place) === keyOf(place)) return leased;
     if (leased !== undefined) this.release(session);
     const borrow: Borrow = (work) => this.#borrow(fresh, work);
-    const toolbox = environmentToolbox(borrow, this.#options);
-    const fresh: LeasedEnvironment = { session, place, toolbox, borrow, released: false };
+    const toolbox = environmentToolbox(borrow, { ...this.#options, lasting: () => this.#lastingOf(fresh) });
+    const keeper = new WorkKeeper(() => this.#options.logOf?.(session));
+    const fresh: LeasedEnvironment = { session, place, toolbox, borrow, keeper, released: false };
     this.#leased.set(session, fresh);
     return fresh;
   }
@@ -129,6 +150,8 @@ export class Environments {
     if (leased === undefined) return;
     this.#leased.delete(session);
     leased.released = true;
+    leased.keeper.close();
+    if (leased.lasting !== undefined) this.#end(closeAgent(leased.lasting.opening));
     if (leased.agent !== undefined) this.#end(closeAgent(leased.agent.connecting));
   }
 
@@ -154,6 +177,30 @@ export class Environments {
     } finally {
       opened.busy -= 1;
     }
+  }
+
+  /** The session for subagents and chains: the open one, or a new one when that was closed. */
+  async #lastingOf(leased: LeasedEnvironment): Promise<LastingHost> {
+    if (this.#closed) throw fail('interrupted', 'the server is stopping');
+    if (leased.released) throw fail('session_closed', 'the session was closed');
+    if (leased.lasting?.settled?.state === 'closed') leased.lasting = undefined;
+    if (leased.lasting === undefined) {
+      const opening = this.#open(leased.place).environment.then(({ lasting }) => {
+        if (lasting === undefined) throw fail('capability_missing', 'the host has no subagents and chains');
+        return lasting(leased.session, leased.keeper);
+      });
+      const opened: LeasedEnvironment['lasting'] = { opening };
+      leased.lasting = opened;
+      opening.then(
+        (host) => {
+          opened.settled = host;
+        },
+        () => {
+          if (leased.lasting === opened) leased.lasting = undefined;
+        },
+      );
+    }
+    return leased.lasting.opening;
   }
 
   /** The host of an environment, marked as most recently used. */
@@ -236,7 +283,7 @@ const noMcp: OpenMcpServer = async () => {
   throw fail('not_configured', 'this server connects to no MCP servers');
 };
 
-async function closeAgent(connecting: Promise<EnvironmentAgent>): Promise<void> {
+async function closeAgent(connecting: Promise<{ close(): Promise<void> }>): Promise<void> {
   const agent = await connecting.catch(() => undefined);
   await agent?.close();
 }

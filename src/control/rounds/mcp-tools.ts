@@ -94,6 +94,7 @@ export class McpTools {
         return all.sort((one, other) => (one.name < other.name ? -1 : 1));
       },
       find: (name) => own.find(name) ?? offers.get(name)?.offer,
+      foresee: async (call, signal) => (own.find(call.name) === undefined ? undefined : own.foresee?.(call, signal)),
       call(call, signal, output) {
         const found = own.find(call.name) === undefined ? offers.get(call.name) : undefined;
         if (found === undefined) return own.call(call, signal, output);

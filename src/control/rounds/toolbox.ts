@@ -2,6 +2,7 @@
  * The tools of a session as the round loop sees them. `environment.ts` of this folder makes one out of an A2E session.
  */
 import type { ToolCall, ToolDone } from '../../protocol/session-types.ts';
+import type { IncludedCall } from '../contract/approver.ts';
 
 /** A tool a model may be offered. */
 export interface ToolOffer {
@@ -16,11 +17,22 @@ export interface ToolOffer {
   readonly deferred?: boolean;
 }
 
+/** What is found out about a call before it is asked for. */
+export interface Foreseen {
+  /** The call as it is to be made and shown. */
+  readonly input: ToolCall['input'];
+  readonly risks: readonly string[];
+  /** Calls that it makes. */
+  readonly includes: readonly IncludedCall[];
+}
+
 export interface Toolbox {
   /** What can be called now, sorted by name. */
   list(): Promise<readonly ToolOffer[]>;
   /** The offer of one tool; undefined = unknown. */
   find(name: string): ToolOffer | undefined;
+  /** What a call will do, for tools whose offer does not say; undefined: as the offer says. Rejects with why it cannot be made. */
+  foresee?(call: ToolCall, signal: AbortSignal): Promise<Foreseen | undefined>;
   /**
    * Calls a tool. Never rejects: what goes wrong is `ok: false` with `error`, an abort too.
    * @param output receives what it prints while it runs

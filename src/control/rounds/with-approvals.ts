@@ -9,7 +9,7 @@ import { asError } from '../../wire/errors.ts';
 import type { ApprovalRequest } from '../contract/approver.ts';
 import type { Turn } from '../contract/backend.ts';
 import { failedCall } from './failed-call.ts';
-import type { Toolbox } from './toolbox.ts';
+import type { Foreseen, Toolbox } from './toolbox.ts';
 
 /** Longest title of a request, in characters. */
 const TITLE_CHARACTERS = 160;
@@ -25,15 +25,22 @@ export function withApprovals(toolbox: Toolbox, turn: Pick<Turn, 'ask'>): Toolbo
     async call(call, signal, output) {
       const offer = toolbox.find(call.name);
       if (offer === undefined) return failedCall(call, 'not_found', `unknown tool: ${call.name}`);
-      const input = deepFrozen(structuredClone(call.input));
+      let foreseen: Foreseen | undefined;
+      try {
+        foreseen = await toolbox.foresee?.(call, signal);
+      } catch (error) {
+        return failedCall(call, signal.aborted ? 'cancelled' : 'failed', `not run: ${asError(error).message}`);
+      }
+      const input = deepFrozen(structuredClone(foreseen?.input ?? call.input));
       let approval: Approval;
       try {
         const request: ApprovalRequest = {
           kind: 'tool',
           title: titleOf({ ...call, input }),
           tool: { name: call.name, input, call_id: call.callId },
-          risks: offer.risks,
+          risks: foreseen?.risks ?? offer.risks,
           ...(offer.kind !== undefined && { toolKind: offer.kind }),
+          ...(foreseen !== undefined && { includes: foreseen.includes }),
         };
         approval = await turn.ask(request, signal);
       } catch (error) {

@@ -1,6 +1,6 @@
 /**
  * The capabilities of a host that a model session uses beside its tools: memory and skills as tools, memory for what a turn recalls,
- * planning for the task list; environments, boards and learning as tools that a model finds by search.
+ * planning for the task list; environments, boards, learning, subagents and chains as tools that a model finds by search.
  *
  * Made by `session-environments.ts` for each session; `control/rounds/` says when they are used. Every use is a request of an A2E session
  * of the session's owner: its rights, limits, journal and audit hold.
@@ -15,11 +15,11 @@ import { MemoryCalls, memoryTools } from '../../mcp-endpoint/memory-tools.ts';
 import { isRun, skillsOf, skillToolName } from '../../mcp-endpoint/skills.ts';
 import { fail } from '../../wire/errors.ts';
 import { storePlan } from './session-plan.ts';
+import { workTools } from './session-work.ts';
+import { foundOffer, given, optionalText, type Schema, text, textIn, textsIn } from './tool-parts.ts';
 
 /** What sessions ask hosts for beside `tools` and `toolkits`. */
-export const OTHER_CAPABILITIES = ['memory', 'planning', 'skill', 'env', 'learning'] as const;
-
-type Schema = Readonly<Record<string, unknown>>;
+export const OTHER_CAPABILITIES = ['memory', 'planning', 'skill', 'env', 'learning', 'multi_agent', 'chains'] as const;
 
 /** Further skills than these are found by search. */
 const MAX_LISTED_SKILLS = 16;
@@ -36,6 +36,7 @@ export function otherCapabilities(agent: AgentSession): OtherCapabilities | unde
     ...(planning === undefined ? [] : toolsOfPlanning(planning)),
     ...(has('env') ? toolsOfEnvironments(new EnvClient(agent)) : []),
     ...(has('learning') ? toolsOfLearning(new LearningClient(agent)) : []),
+    ...workTools(agent),
   ];
   return {
     tools: async (options) => [...fixed, ...(await toolsOfSkills(skill, options))],
@@ -87,12 +88,7 @@ const found = (
   properties: Schema,
   required: readonly string[],
   run: CapabilityTool['run'],
-): CapabilityTool => {
-  const inputSchema = { type: 'object', properties, required, additionalProperties: false };
-  return { offer: { name, description, inputSchema, kind, risks, tags: [kind], deferred: true }, run };
-};
-
-const text = (description: string) => ({ type: 'string', minLength: 1, description });
+): CapabilityTool => ({ offer: foundOffer(kind, name, description, risks, properties, required), run });
 
 const PLAN = { plan_id: text('Id of the plan, as plan_boards has it.') };
 
@@ -240,20 +236,3 @@ function toolsOfLearning(learning: LearningClient): CapabilityTool[] {
     ),
   ];
 }
-
-function textIn(value: unknown, field: string): string {
-  if (typeof value === 'string' && value !== '') return value;
-  throw fail('schema_violation', `/${field} must be a text that is not empty`);
-}
-
-const optionalText = (value: unknown, field: string): string | undefined =>
-  value === undefined ? undefined : textIn(value, field);
-
-function textsIn(value: unknown, field: string): string[] {
-  if (Array.isArray(value) && value.every((each) => typeof each === 'string')) return value;
-  throw fail('schema_violation', `/${field} must be a list of texts`);
-}
-
-/** The members that were given. */
-const given = <Members extends object>(members: Members): { [Key in keyof Members]: NonNullable<Members[Key]> } =>
-  Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as never;

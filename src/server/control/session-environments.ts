@@ -24,6 +24,7 @@ import { memoryPair } from '../../transport/memory.ts';
 import { loadPlugins } from '../assemble.ts';
 import { builtinPlugins } from '../builtin-plugins.ts';
 import { OTHER_CAPABILITIES, otherCapabilities } from './session-capabilities.ts';
+import { lastingHost, workAgentId } from './session-work.ts';
 
 const CONNECT_TIMEOUT_MS = 10_000;
 
@@ -31,6 +32,8 @@ const CONNECT_TIMEOUT_MS = 10_000;
 const TOOLS = ['tools', 'toolkits'];
 /** Of a host whose state outlives the session. */
 const EVERYTHING = [...TOOLS, 'mcp', ...OTHER_CAPABILITIES];
+/** What chains call, and what subagents may be given. */
+const WORK = [...EVERYTHING, 'proc'];
 
 /** A host that runs already, and the token with which sessions of a principal come in. */
 export interface WorkspaceHost {
@@ -82,7 +85,7 @@ export function sessionEnvironments(
       // It is not ours to stop.
       const connect = (session?: string) =>
         agentOf(inProcess(host), EVERYTHING, { token, resume: false }, { opened: bound(options.editors, session) });
-      return { connect, stop: async () => {} };
+      return { connect, lasting: lastingOf(running, principal), stop: async () => {} };
     }
     // Plugins of the user are started once: they may own resources that allow one owner only.
     const closing: (() => unknown)[] = [];
@@ -110,7 +113,11 @@ export function sessionEnvironments(
     const others = running === undefined ? undefined : () => openOthers(running, principal);
     const connect = (session?: string) =>
       agentOf(inProcess(host), TOOLS, { resume: false }, { opened: bound(options.editors, session), others });
-    return { connect, stop: () => stopAll(host, closing) };
+    return {
+      connect,
+      ...(running !== undefined && { lasting: lastingOf(running, principal) }),
+      stop: () => stopAll(host, closing),
+    };
   };
 }
 
@@ -131,6 +138,7 @@ function remote(address: string, { token = '' }: SessionEnvironmentsOptions): En
   });
   return {
     connect: () => agentOf(dial, EVERYTHING, { token, ...(!reconnects && { resume: false }) }),
+    lasting: openLasting(dial, { token, ...(!reconnects && { resume: false }) }),
     // It is not ours to stop.
     stop: async () => {},
   };
@@ -141,7 +149,24 @@ function bound(editors: Editors | undefined, session: string | undefined): (host
   return (hostSession) => (session === undefined ? undefined : editors?.bind(hostSession, session)) ?? (() => {});
 }
 
-const openAgent = (dial: Dial, capabilities: readonly string[], options: { token?: string; resume?: boolean }) =>
+interface OpenOptions {
+  readonly token?: string;
+  readonly resume?: boolean;
+  readonly agentId?: string;
+}
+
+/** A session for the subagents and chains of a control session, at the host of the workspace. */
+const lastingOf = (running: WorkspaceHost, principal: Principal): Environment['lasting'] & {} =>
+  openLasting(inProcess(running.host), { resume: false }, () => running.tokenFor(principal));
+
+const openLasting =
+  (dial: Dial, options: OpenOptions, token?: () => string): Environment['lasting'] & {} =>
+  async (session, keeper) => {
+    const more = { ...options, ...(token !== undefined && { token: token() }), agentId: workAgentId(session) };
+    return lastingHost(await openAgent(dial, WORK, more), keeper);
+  };
+
+const openAgent = (dial: Dial, capabilities: readonly string[], options: OpenOptions) =>
   AgentSession.open(dial, [...capabilities], {
     agentId: 'handfast-sessions',
     connectTimeoutMs: CONNECT_TIMEOUT_MS,

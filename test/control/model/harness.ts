@@ -258,6 +258,7 @@ export function environmentsOf(offers: readonly ToolOffer[], results: Readonly<R
     release: (id: string) => void released.push(id),
     recallOf: () => async () => undefined,
     putPlan: async () => {},
+    deliver: async () => {},
     released,
   };
 }

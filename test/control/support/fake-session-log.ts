@@ -46,6 +46,7 @@ export class FakeSessionLog implements SessionLog {
       turn: { id: 'turn-1', text: 'do it', startedAt: '2026-01-01T00:00:00.000Z' },
       steers: [],
       approvals: [],
+      work: [],
       turns: [],
       chatId: null,
       provider: null,

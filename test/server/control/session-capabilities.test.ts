@@ -1,78 +1,10 @@
 /** The capabilities of a host in sessions of its models: tools that are found by search, the task list, what is recalled. */
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
-import { loadConfig } from '../../../src/config/config.ts';
+import { test } from 'node:test';
 import { connect } from '../../../src/connect.ts';
-import { serve } from '../../../src/server/serve.ts';
-import { type ModelServer, type ScriptedRound, startModelServer } from '../../../src/testing/model-server.ts';
-import { connectTcp } from '../../../src/transport/socket.ts';
-import { RpcPeer } from '../../control/rpc/rpc-peer.ts';
-import { temporaryFolder } from '../../host/temporary-folder.ts';
-
-interface Started {
-  readonly model: ModelServer;
-  readonly peer: RpcPeer;
-  readonly folder: string;
-  readonly tcp: string;
-  readonly token: string;
-  restart(): Promise<Started>;
-}
-
-/** A whole server whose model says what the test wrote down. */
-async function started(
-  t: TestContext,
-  control = '',
-  more = '',
-  given: { folder?: string; model?: ModelServer; token?: string } = {},
-): Promise<Started> {
-  const folder = given.folder ?? realpathSync(temporaryFolder(t));
-  const model = given.model ?? (await startModelServer());
-  if (given.model === undefined) t.after(() => model[Symbol.asyncDispose]());
-  const providers = `providers: { keyring: false, compatible: { base_url: "${model.baseUrl('chat')}", models: [small] } }`;
-  const text = `listen: ["tcp://127.0.0.1:0"]\ncontrol:\n  model: compatible/small\n  approvals: { rules: [{ when: "true", then: allow }] }\n${control}\n${providers}\n${more}`;
-  writeFileSync(join(folder, 'handfast.yaml'), text);
-  const config = await loadConfig('handfast.yaml', { cwd: folder, env: { HANDFAST_HOME: join(folder, 'home') } });
-  const server = await serve(config, { announce: false });
-  t.after(() => server.close(0));
-  const [tcp = ''] = server.listeners;
-  const token = given.token ?? readFileSync(server.tokenFile as string, 'utf8').trim();
-  const peer = new RpcPeer(await connectTcp(tcp));
-  t.after(() => peer.close());
-  await peer.call('rpc.handshake', { token });
-  const restart = async () => {
-    await peer.close();
-    await server.close(0);
-    return started(t, control, more, { folder, model });
-  };
-  return { model, peer, folder, tcp, token, restart };
-}
-
-/** Runs one turn to its end; gives the requests that the model got in it. */
-async function turn({ model, peer }: Started, session_id: string, text: string, rounds: readonly ScriptedRound[]) {
-  const before = model.requests.length;
-  const ends = ended(peer, session_id).length;
-  model.play(rounds);
-  await peer.call('session.send', { session_id, text });
-  await peer.recorder.until(() => ended(peer, session_id).length > ends, 'the end of the turn');
-  const end = ended(peer, session_id).at(-1);
-  assert.equal(end?.type, 'session.completed', JSON.stringify(end?.payload));
-  return model.requests.slice(before).map(({ body }) => body);
-}
-
-const ENDS = ['session.completed', 'session.failed', 'session.interrupted'];
-const ended = (peer: RpcPeer, session: string) =>
-  peer.events.filter(({ type, payload }) => ENDS.includes(type) && payload.session_id === session);
-
-const create = async (peer: RpcPeer, params: object = {}): Promise<string> =>
-  ((await peer.call('session.create', params)).session_id ?? '') as string;
-
-// biome-ignore lint/suspicious/noExplicitAny: bodies of a provider
-const names = (body: any): string[] => body.tools.map((tool: any) => tool.function.name);
-const call = (name: string, input: object, id = name): ScriptedRound => ({
-  tool_calls: [{ id, name, input }] as never,
-});
+import { call, create, names, started, turn } from './session-stand.ts';
 
 test('a model has memory, skills and its task list as tools, finds the others by search, and the search says what they cost', async (t) => {
   const stand = await started(t);

@@ -31,7 +31,7 @@ import { toolNames } from './tool-names.ts';
 export interface ModelBackendOptions {
   readonly providers: Providers;
   /** Where the tools of each session are; shared with the other backends and stopped by their owner. */
-  readonly environments: Pick<Environments, 'for' | 'release' | 'recallOf' | 'putPlan'>;
+  readonly environments: Pick<Environments, 'for' | 'release' | 'recallOf' | 'putPlan' | 'deliver'>;
   /** Entries of the user's memory that are recalled for a prompt at most. Default 0: none. */
   readonly recallEntries?: number | undefined;
   /** Instructions of a turn beside the system prompt: the operator's, and the skills the prompt names. */
@@ -104,6 +104,7 @@ class ModelBackend implements Backend {
     const system = (await this.#options.instructionsFor?.(turn)) ?? '';
     const { environments, recallEntries = 0 } = this.#options;
     const place = { cwd, principal };
+    await environments.deliver(turn);
     if (recallEntries > 0) await recallFor(turn, environments.recallOf(id, place), recallEntries);
     const tools = withApprovals(environments.for(id, place, turn), turn);
     const planned = withPlan(tools, turn, (entries, ended) => environments.putPlan(id, place, entries, ended));

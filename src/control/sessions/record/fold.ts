@@ -17,7 +17,7 @@ import type {
   Usage,
 } from '../../../protocol/session-types.ts';
 import { NO_USAGE } from '../../../protocol/session-types.ts';
-import type { HistoryItem, QueuedPrompt, Steer } from '../../contract/session-log.ts';
+import type { HistoryItem, QueuedPrompt, SessionWork, Steer } from '../../contract/session-log.ts';
 import { type FoldedSession, LISTS, type ListName, type StoredTurn, type WholeSession } from './folded.ts';
 
 /** Entries that are journaled and never sent, with their payloads. */
@@ -59,6 +59,11 @@ type Step = (session: FoldedSession, payload: never, entry: FoldEntry) => void;
 
 /** Most remembered answers of earlier turns in a record. */
 const KEPT_ANSWERS = 256;
+
+/** Events that change what is known of a session's work; others only say how it goes. */
+const WORK_CHANGES: ReadonlySet<string> = new Set(['started', 'ended', 'delivered']);
+/** Most pieces of work in a record. */
+const KEPT_WORK = 64;
 
 /** Applies an entry to a session. */
 export function fold(session: FoldedSession, entry: FoldEntry): void {
@@ -175,6 +180,13 @@ const STEPS: Readonly<Record<string, Step>> = {
     record.steers = record.steers.filter(({ id }) => !steers.some((returned) => returned.id === id));
   },
 
+  'session.work'({ record }, { work, event, delivered }: { work: SessionWork; event: string; delivered?: boolean }) {
+    if (!WORK_CHANGES.has(event)) return;
+    const others = record.work.filter(({ id }) => id !== work.id);
+    const isOver = event === 'delivered' || delivered === true;
+    record.work = isOver ? others : [...others, work].slice(-KEPT_WORK);
+  },
+
   'session.renamed'({ record }, { title }: { title: string }) {
     record.title = title;
   },
@@ -187,7 +199,7 @@ const STEPS: Readonly<Record<string, Step>> = {
     const { record } = session;
     replace(session, 'messages', [], 0);
     replace(session, 'history', [], 0);
-    Object.assign(record, { chatId: null, provider: null, steers: [] });
+    Object.assign(record, { chatId: null, provider: null, steers: [], work: [] });
     session.chatLength = 0;
     record.context = {
       ...record.context,
@@ -198,7 +210,7 @@ const STEPS: Readonly<Record<string, Step>> = {
   },
 
   'session.closed'(session) {
-    Object.assign(session.record, { phase: 'closed', statusLabel: 'closed', turn: null });
+    Object.assign(session.record, { phase: 'closed', statusLabel: 'closed', turn: null, work: [] });
     session.running = null;
   },
 

@@ -95,6 +95,7 @@ export function emptySession(id: string): FoldedSession {
     turn: null,
     steers: [],
     approvals: [],
+    work: [],
     chatId: null,
     provider: null,
     usage: NO_USAGE,
@@ -117,7 +118,7 @@ export function fromHead(head: Head, lists: Pick<FoldedSession, ListName>): Fold
   const { record, running, asked = [], chatLength } = head;
   const { messages, history, turns } = lists;
   // Not members of their own kind: copying a record copies its small part, and a list is parsed when it is read.
-  const whole = Object.defineProperties({ ...record } as WritableRecord, {
+  const whole = Object.defineProperties({ ...record, work: record.work ?? [] } as WritableRecord, {
     messages: { get: () => messages.items },
     history: { get: () => history.items },
     turns: { get: () => turns.items },
@@ -132,11 +133,12 @@ export function headOf({ record, running, asked, chatLength }: FoldedSession): H
 
 /** About how many characters it holds: its conversation, and the prompts that wait. */
 export function sizeOf(session: FoldedSession): number {
-  const { queue, steers } = session.record;
+  const { queue, steers, work } = session.record;
   let size = LISTS.reduce((all, list) => all + session[list].size, session.running?.answer.length ?? 0);
   for (const { text, images } of queue)
     size += images.reduce((all, { data_url = '' }) => all + data_url.length, text.length);
   for (const { text } of steers) size += text.length;
+  for (const { result = '' } of work) size += result.length;
   return size;
 }
 

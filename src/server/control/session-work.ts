@@ -1,0 +1,73 @@
+/**
+ * The A2E session that a control session has for its subagents and chains: they end, or are interrupted, with the session they were
+ * begun in, so it lasts as long as the control session, beyond turns and idle times.
+ *
+ * Opened by `session-environments.ts` when the first such tool is called. It is an agent of its own, named after the control session:
+ * what is stored of its subagents is found again after a restart.
+ */
+import type { AgentSession } from '../../agent/agent.ts';
+import type { CapabilityTool, LastingHost } from '../../control/rounds/environment.ts';
+import type { WorkKeeper } from '../../control/rounds/work.ts';
+import { fail } from '../../wire/errors.ts';
+import { agentOffers, SessionAgents } from './session-agents.ts';
+import { chainOffers, SessionChains } from './session-chains.ts';
+
+/** The name of the agent of a control session. */
+export const workAgentId = (session: string): string => `handfast-session-${session}`;
+
+const has = (agent: AgentSession, name: string): boolean => agent.capabilities.get(name)?.enabled === true;
+
+/** True where subagents can be made: this host says which kinds it has, others do not. */
+function makesSubagents(agent: AgentSession): boolean {
+  if (!has(agent, 'multi_agent')) return false;
+  const { messages, kinds } = agent.capabilities.get('multi_agent')?.metadata ?? {};
+  return messages === undefined || (Array.isArray(kinds) && kinds.length > 0);
+}
+
+/** Tools of which the host must be asked what they will call. */
+const FORESEEN: ReadonlySet<string> = new Set(['chain_run', 'chain_control']);
+
+/** The tools of what was granted; each uses the lasting session of its control session. */
+export function workTools(agent: AgentSession): CapabilityTool[] {
+  const offers = [
+    ...(makesSubagents(agent) ? agentOffers : []),
+    // Plain hosts store no chains.
+    ...(has(agent, 'chains') && agent.capabilities.get('chains')?.metadata.messages !== undefined ? chainOffers : []),
+  ];
+  return offers.map((offer) => ({
+    offer,
+    run: async (input, call) => (await call.lasting()).call(offer.name, input, call),
+    ...(FORESEEN.has(offer.name) && {
+      foresee: async (input, { signal, lasting }) => (await lasting()).foresee(offer.name, input, signal),
+    }),
+  }));
+}
+
+/** The work of a control session in an A2E session of its own. */
+export function lastingHost(agent: AgentSession, keeper: WorkKeeper): LastingHost {
+  const agents = has(agent, 'multi_agent') ? new SessionAgents(agent, keeper) : undefined;
+  const chains = has(agent, 'chains') ? new SessionChains(agent, keeper) : undefined;
+  const calls = { ...agents?.calls, ...chains?.calls };
+  const offers = [...agentOffers, ...chainOffers];
+  return {
+    get state() {
+      return agent.state;
+    },
+    async call(name, input, { signal }) {
+      const call = calls[name];
+      // The rights may have changed since the tool was listed.
+      if (call === undefined) throw fail('capability_missing', `${name} is not granted here any more`);
+      return call(input, signal);
+    },
+    async foresee(name, input, signal) {
+      const risks = offers.find((offer) => offer.name === name)?.risks ?? [];
+      return (await chains?.foresee(name, input, signal)) ?? { input, risks, includes: [] };
+    },
+    async follow(work) {
+      const host = work.kind === 'chain' ? chains : agents;
+      if (host === undefined) throw fail('capability_missing', 'the host does not have it any more');
+      return host.follow(work);
+    },
+    close: () => agent.close(),
+  };
+}
