@@ -97,6 +97,8 @@ function taskOf(
     min_context_window,
     access,
     worktree: false,
+    environment_capabilities: null,
+    environment_tools: null,
     deadline: deadlineMs === null ? null : new Date(Math.round(deadlineMs)).toISOString(),
     context_id,
     retry_safe: random.chance(retrySafe),

@@ -67,6 +67,7 @@ export type {
   Executor,
   ExecutorAnswer,
   ExecutorContext,
+  ExecutorEnvironment,
   ExecutorEvents,
   ExecutorOutcome,
   ExecutorQuestion,
@@ -136,6 +137,7 @@ export type {
 export type { RouteOptions } from './fleet/route/route.ts';
 export { route } from './fleet/route/route.ts';
 export type { McpServerOptions } from './fleet/worker/mcp-servers.ts';
+export type { EnvironmentTask, OpenEnvironment, TaskEnvironments } from './fleet/worker/task-environment.ts';
 export type { Worker } from './fleet/worker/worker.ts';
 export type { WorkerOptions } from './fleet/worker/worker-options.ts';
 export type { Filled, Full } from './protocol/fleet.schema.ts';

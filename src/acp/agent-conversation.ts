@@ -84,13 +84,13 @@ export class AgentConversation {
    */
   async start(cwd: string, signal: AbortSignal, loan?: AgentLoan): Promise<void> {
     if (this.runsIn(cwd)) return;
-    await this.#end();
+    await this.end();
     signal.throwIfAborted();
     this.#process = await AgentProcess.start({ ...this.#options, cwd, loan }, signal);
     this.#cwd = cwd;
     // A caller of `close` meanwhile had no process to wait for.
     if (this.#closed) {
-      await this.#end();
+      await this.end();
       throw fail('session_closed', 'the session was closed while its agent started');
     }
   }
@@ -170,10 +170,11 @@ export class AgentConversation {
   /** Ends the process, for good. Bounded, never rejects. */
   close(): Promise<void> {
     this.#closed = true;
-    return this.#end();
+    return this.end();
   }
 
-  async #end(): Promise<void> {
+  /** Ends the process; the next `start` starts another. Bounded, never rejects. */
+  async end(): Promise<void> {
     const process = this.#process;
     this.#process = undefined;
     this.#session = undefined;

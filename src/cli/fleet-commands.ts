@@ -144,6 +144,18 @@ function describing(command: Command): Command {
     .addOption(new Option('--min-context <tokens>', 'smallest context window').argParser(positive))
     .addOption(new Option('--access <kind>', 'whether it changes the repository').choices(['read', 'write']))
     .option('--worktree', 'run it in its own git worktree')
+    .addOption(
+      new Option(
+        '--environment-capability <capability>',
+        'a capability its executor may use of the environment of the worker, instead of all (repeatable)',
+      ).argParser(collect),
+    )
+    .addOption(
+      new Option(
+        '--environment-tool <tool>',
+        'a tool of that environment it may call, * for any letters, instead of all (repeatable)',
+      ).argParser(collect),
+    )
     .option('--context <id>', 'the conversation it belongs to')
     .option('--retry-safe', 'a second run does no harm')
     .addOption(new Option('--after <task>', 'a task that must be done first (repeatable)').argParser(collect))

@@ -36,6 +36,15 @@ const MEASURED: ReadonlySet<ExecutorKind> = new Set(['claude', 'codex', 'opencod
 /** Kinds that are measured where the file asks for it: other programs of the user, which may report their usage. */
 const MEASURABLE: ReadonlySet<ExecutorKind> = new Set([...MEASURED, 'command', 'acp']);
 
+/** Kinds that connect to the environment of a worker: agents that take MCP servers, and programs and functions that are given one. */
+const CONNECTING: ReadonlySet<ExecutorKind> = new Set(['claude', 'codex', 'opencode', 'command', 'acp', 'function']);
+
+/** Reports an environment for a kind that would not use it. */
+export function checkEnvironment(kind: ExecutorKind, at: string, problem: OpenedConfig<unknown>['problem']): void {
+  if (CONNECTING.has(kind)) return;
+  problem(at, `expected an executor of kind ${[...CONNECTING].join(', ')} for an environment, got ${kind}`);
+}
+
 /** Whether the start of a worker runs an empty turn to measure its cost. */
 export function measuresOverhead(kind: ExecutorKind, overhead: 'measure' | 'never' | undefined): boolean {
   return overhead === 'measure' || (overhead === undefined && MEASURED.has(kind));

@@ -9,7 +9,7 @@ import { join, resolve } from 'node:path';
 import { handfastHome } from '../base/handfast-home.ts';
 import { fail } from '../wire/errors.ts';
 import type { ConfigTrust } from './config.ts';
-import { checkExecutor, checkOverhead } from './executor-settings.ts';
+import { checkEnvironment, checkExecutor, checkOverhead } from './executor-settings.ts';
 import { fleet } from './fleet.generated.ts';
 import type { FleetSettings } from './fleet.schema.ts';
 import { parseListenAddress } from './listen-address.ts';
@@ -182,6 +182,7 @@ function workerOf(worker: Partial<WorkerSettings>, path: string, dataFolder: str
   const { executor, receiver, repo = opened.folder, dataDir = join(dataFolder, safeName(worker.id ?? '')) } = worker;
   if (executor?.kind !== undefined) {
     checkExecutor(executor, at('executor'), opened.problem);
+    if (worker.environment !== undefined) checkEnvironment(executor.kind, at('environment'), opened.problem);
     checkOverhead(executor.kind, worker.overhead, at('overhead'), opened.problem);
   }
   if (receiver !== undefined) checkReceiver(receiver, at('receiver'), opened);

@@ -23,10 +23,9 @@ import {
   mapOf,
   optional,
   path,
-  risk,
   text,
-  toolPattern,
   trustedProxies,
+  useFields,
   variable,
   word,
 } from './shared.schema.ts';
@@ -106,30 +105,7 @@ const reach = (what: string) => optional(choice(what, ['own', 'all']));
 
 /** What a role or a token grants. Without any of these a named token may perform the handshake and ping. */
 const grantFields = {
-  capabilities: optional(
-    list(
-      'Capabilities it may negotiate. [*]: all that are loaded.',
-      Type.String({ format: 'capability', description: 'A capability of the protocol or of a package, or *.' }),
-    ),
-  ),
-  tools: optional(
-    group(
-      'Which tools it may call. Deny wins; with an allow list, only what it names. Tools that run programs, destroy or use the network need their risk or their exact name.',
-      {
-        allow: optional(list('Only these tools.', toolPattern)),
-        deny: optional(list('Never these tools.', toolPattern)),
-        deny_risks: optional(list('No tool that carries one of these flags.', risk)),
-        risks: optional(
-          list('Tools with these flags too.', choice('A guarded risk.', ['exec', 'destructive', 'network'])),
-        ),
-      },
-    ),
-  ),
-  grants: optional(
-    anything(
-      'Further rights by capability: what each key holds is checked by that capability. A grant also allows the capability.',
-    ),
-  ),
+  ...useFields,
   sessions: optional(
     group('Sessions with agents: its own, or those of all. What is left out is refused.', {
       read: reach('Whose sessions it sees.'),

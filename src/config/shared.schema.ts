@@ -114,3 +114,31 @@ export const toolPattern = Type.String({
 });
 
 export const risk = choice('What a tool can do to the world.', ['reads', 'writes', 'destructive', 'network', 'exec']);
+
+/** Which capabilities and tools may be used: of a role, of a token, and of the environment that a worker lends. */
+export const useFields = {
+  capabilities: optional(
+    list(
+      'Capabilities it may negotiate. [*]: all that are loaded.',
+      Type.String({ format: 'capability', description: 'A capability of the protocol or of a package, or *.' }),
+    ),
+  ),
+  tools: optional(
+    group(
+      'Which tools it may call. Deny wins; with an allow list, only what it names. Tools that run programs, destroy or use the network need their risk or their exact name.',
+      {
+        allow: optional(list('Only these tools.', toolPattern)),
+        deny: optional(list('Never these tools.', toolPattern)),
+        deny_risks: optional(list('No tool that carries one of these flags.', risk)),
+        risks: optional(
+          list('Tools with these flags too.', choice('A guarded risk.', ['exec', 'destructive', 'network'])),
+        ),
+      },
+    ),
+  ),
+  grants: optional(
+    anything(
+      'Further rights by capability: what each key holds is checked by that capability. A grant also allows the capability.',
+    ),
+  ),
+};

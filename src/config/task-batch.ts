@@ -27,6 +27,8 @@ export interface BatchTask {
   readonly min_context_window?: number;
   readonly access?: Access;
   readonly worktree?: boolean;
+  readonly environment_capabilities?: readonly string[];
+  readonly environment_tools?: readonly string[];
   readonly context_id?: string;
   readonly retry_safe?: boolean;
   readonly after?: readonly string[];
@@ -58,6 +60,8 @@ export async function loadTaskBatch(file: string, now: number, cwd = process.cwd
         min_context_window: given.minContext,
         access: given.access,
         worktree: given.worktree,
+        environment_capabilities: given.environmentCapabilities,
+        environment_tools: given.environmentTools,
         context_id: given.context,
         retry_safe: given.retrySafe,
         after: given.after,

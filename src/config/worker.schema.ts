@@ -22,6 +22,7 @@ import {
   texts,
   tokenFields,
   trustedProxies,
+  useFields,
   variable,
   word,
 } from './shared.schema.ts';
@@ -185,6 +186,22 @@ const a2a = group(
   },
 );
 
+const environment = group(
+  {
+    description:
+      'What its executors may use over MCP while their task runs: tools in the folder of the task, within these rights and those the task asks for. Left out: nothing.',
+  },
+  {
+    config: optional(
+      path(
+        'The handfast.yaml whose plugins they use; its addresses, tokens and journal are not used. Left out: the built-in plugins.',
+        './handfast.yaml',
+      ),
+    ),
+    ...useFields,
+  },
+);
+
 const workerFields = {
   id: fleetName('Its name in the fleet.'),
   executor,
@@ -227,6 +244,7 @@ const workerFields = {
   ),
   count_cache_reads: flag('Tokens read from a cache count against budgets.', false),
   turn_timeout_ms: integer('Timeout of a turn, beside the deadline.', [1_000, 30 * DAY_MS], 3_600_000),
+  environment: optional(environment),
   receiver: optional(receiver),
   a2a: optional(a2a),
 };

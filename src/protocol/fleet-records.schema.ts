@@ -26,6 +26,10 @@ const spec = {
   min_context_window: orNull(number('Tokens the context window must have.')),
   access: oneOf(['read', 'write'], 'Whether the repository may be changed.'),
   worktree: flag('It needs its own git worktree.'),
+  environment_capabilities: orNull(
+    texts('Capabilities that its executor may use of the environment of the worker. Null: all that the worker lends.'),
+  ),
+  environment_tools: orNull(texts('Tools of that environment it may call. Null: all that the worker lends.')),
   deadline: orNull(text('RFC 3339.')),
   context_id: orNull(text('The conversation it continues.')),
   retry_safe: flag('A second run does no harm.'),

@@ -228,6 +228,14 @@ export const Requirements = group('What must hold for a task to be started.', {
     ),
   ),
   worktree: absentAs(false, orNull(flag('It needs its own git worktree.'))),
+  environment_capabilities: orNull(
+    texts(
+      'Capabilities that its executor may use of the environment of the worker. Absent: all that the worker lends; empty: none.',
+    ),
+  ),
+  environment_tools: orNull(
+    texts('Tools of that environment it may call; `*` stands for any letters. Absent: all that the worker lends.'),
+  ),
 });
 
 export const TaskDispatch = message('TASK_DISPATCH', 'A task and what must hold for it.', protocol('orchestrator'), {

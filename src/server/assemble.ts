@@ -29,6 +29,8 @@ export interface AssembleOptions {
   readonly authThrottle?: HostOptions['authThrottle'];
   /** Protocols served beside A2E on links whose first message is theirs. */
   readonly dialects?: HostOptions['dialects'];
+  /** What requests are recorded in; not closed with the host. Default: the audit of the configuration. */
+  readonly audit?: HostOptions['audit'];
   /** What the tools of restricted principals do not touch. Default: what the configuration protects. */
   readonly guard?: PathGuard;
   /** See `HostOptions.editors`. */
@@ -76,7 +78,7 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
     const shares = journalShares(config);
     const journal = await openJournal(config, shares, log, (session) => running?.has(session) ?? true);
     closing.push(() => journal.close());
-    const audit = auditOf(config, log);
+    const audit = options.audit === undefined ? auditOf(config, log) : undefined;
     closing.push(() => audit?.close());
     const host = createHost({
       hostId,
@@ -88,7 +90,7 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
       journal,
       durableReplies: config.journal.durable === 'replies',
       forgetClosed: config.journal.kind === 'memory',
-      audit,
+      audit: options.audit ?? audit,
       stateFile: join(own, 'state.db'),
       sharedState: sharedState(join(own, 'state.sock'), () => running as Host, log),
       dataDir: join(own, 'data'),

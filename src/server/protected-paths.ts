@@ -4,8 +4,8 @@
  *
  * Called by `serve.ts`, `assemble.ts`, `control/control-assembly.ts` and `exposures.ts`.
  */
-import { realpathSync } from 'node:fs';
-import { dirname, isAbsolute, relative, resolve, sep } from 'node:path';
+import { readdirSync, realpathSync, statSync } from 'node:fs';
+import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { PathGuard, type ProtectedPath } from '../base/workspace/protected-paths.ts';
 import { builtinCapability } from '../capabilities/index.ts';
 import type { HostConfig, PluginConfig } from '../config/config.ts';
@@ -35,12 +35,38 @@ export function protectedPaths(config: HostConfig, fleet?: FleetConfig): Protect
 export const pathGuard = (config: HostConfig, fleet?: FleetConfig): PathGuard =>
   new PathGuard(protectedPaths(config, fleet));
 
+/**
+ * The guard of a host whose workspace may lie in a protected folder, as the worktrees of a worker do: of such a folder, everything
+ * is protected that does not lead to the workspace.
+ *
+ * @param more further folders with secrets or data
+ */
+export function guardAround(workspace: string, config: HostConfig, more: readonly string[]): PathGuard {
+  const folders = more.map((path): ProtectedPath => ({ path, kind: 'folder', deny: 'all' }));
+  return new PathGuard([...protectedPaths(config), ...folders].flatMap((each) => beside(workspace, each)));
+}
+
+/** The same protection without the workspace, its parents included. */
+function beside(workspace: string, each: ProtectedPath): ProtectedPath[] {
+  const folder = realPathOf(each.path);
+  if (each.kind !== 'folder' || !isBelow(workspace, folder)) return [each];
+  if (folder === workspace) return [];
+  return readdirSync(folder).flatMap((name) =>
+    beside(workspace, { ...each, path: join(folder, name), kind: kindOf(join(folder, name)) }),
+  );
+}
+
+const kindOf = (path: string): 'folder' | 'file' =>
+  statSync(path, { throwIfNoEntry: false })?.isDirectory() === true ? 'folder' : 'file';
+
+const isBelow = (path: string, folder: string): boolean => {
+  const way = relative(folder, path);
+  return way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way);
+};
+
 /** The protected paths that lie in the workspace, where the tools of every principal work. Real paths. */
 export function protectedInWorkspace(config: HostConfig): ProtectedPath[] {
-  return protectedPaths(config).filter(({ path }) => {
-    const way = relative(config.workspace, realPathOf(path));
-    return way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way);
-  });
+  return protectedPaths(config).filter(({ path }) => isBelow(realPathOf(path), config.workspace));
 }
 
 /** The real path; of a path that does not exist, as far as it does. */

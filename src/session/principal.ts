@@ -90,6 +90,8 @@ export interface Principal extends Grants {
   readonly name: string;
   /** Of the session of a subagent: the id of the subagent. It acts for the principal of this name, with fewer rights. */
   readonly subagent?: string;
+  /** Of a task of the fleet, whose executor uses the environment of its worker: the id of the task. */
+  readonly task?: string;
   /** What this principal may use and call is limited to what this one may, whose own `within` holds as well. */
   readonly within?: Principal;
 }

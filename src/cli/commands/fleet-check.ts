@@ -2,6 +2,7 @@
 
 import { formatProblem } from '../../config/config.ts';
 import { compileHooks } from '../../fleet/route/hooks.ts';
+import { LENT } from '../../server/fleet/task-rights.ts';
 import { fleetConfigOf } from '../config-file.ts';
 import type { Terminal } from '../output/terminal.ts';
 
@@ -12,8 +13,20 @@ export async function fleetCheck(file: string | undefined, terminal: Terminal): 
   const { name, natsServers, listen, dataDir, workers, peers, warnings } = config;
   const ids = workers.map(({ id }) => id);
   const others = peers.map(({ id }) => id);
+  const lent = workers.flatMap(({ id, environment }) =>
+    environment === undefined ? [] : [[id, environment.capabilities ?? LENT] as const],
+  );
   if (terminal.json) {
-    const about = { fleet: name, bus: natsServers, listen, data_dir: dataDir, workers: ids, peers: others };
+    const environments = Object.fromEntries(lent);
+    const about = {
+      fleet: name,
+      bus: natsServers,
+      listen,
+      data_dir: dataDir,
+      workers: ids,
+      environments,
+      peers: others,
+    };
     return terminal.document({ ok: true, file: config.file ?? null, ...about, warnings });
   }
   for (const warning of warnings) terminal.note(`warning: ${formatProblem(warning)}`);
@@ -21,6 +34,7 @@ export async function fleetCheck(file: string | undefined, terminal: Terminal): 
   terminal.line(`  fleet    ${name} on ${natsServers.join(', ') || 'in-process'}`);
   terminal.line(`  listen   ${listen.join(', ')}`);
   terminal.line(`  workers  ${ids.join(', ') || 'none'}`);
+  for (const [id, capabilities] of lent) terminal.line(`  lends    ${id}: ${capabilities.join(', ')}`);
   terminal.line(`  peers    ${others.join(', ') || 'none'}`);
   terminal.line(`  data dir ${dataDir}`);
 }

@@ -40,6 +40,8 @@ export interface SubmitFlags extends ControlFlags {
   readonly minContext?: number;
   readonly access?: TaskSpec['access'];
   readonly worktree?: boolean;
+  readonly environmentCapability?: readonly string[];
+  readonly environmentTool?: readonly string[];
   readonly context?: string;
   readonly retrySafe?: boolean;
   readonly after?: readonly string[];
@@ -98,6 +100,8 @@ export async function specOf(words: readonly string[], flags: SubmitFlags): Prom
     ...(flags.minContext !== undefined && { min_context_window: flags.minContext }),
     ...(flags.access && { access: flags.access }),
     ...(flags.worktree && { worktree: true }),
+    ...(flags.environmentCapability && { environment_capabilities: flags.environmentCapability }),
+    ...(flags.environmentTool && { environment_tools: flags.environmentTool }),
     ...(flags.context && { context_id: flags.context }),
     ...(flags.retrySafe && { retry_safe: true }),
     ...(flags.after && { after: flags.after }),

@@ -51,12 +51,26 @@ export interface ExecutorAnswer {
   readonly reason?: string;
 }
 
+/**
+ * The environment of the worker for one task: an MCP server over streamable HTTP. The executor connects to it with
+ * `Authorization: Bearer <token>`, and passes the token where no other user and no log can read it: never in an argument.
+ */
+export interface ExecutorEnvironment {
+  /** The name the executor knows the server by. */
+  readonly name: string;
+  readonly url: string;
+  /** Valid until the task ends. */
+  readonly token: string;
+}
+
 export interface ExecutorContext {
   /** Absolute working directory: the repository, or the task's own worktree. From configuration, never from a message. */
   readonly cwd: string;
   /** Aborts on cancel, deadline, budget, a lost lease, shutdown; the reason is a `HandfastError`. */
   readonly signal: AbortSignal;
   readonly events: ExecutorEvents;
+  /** Undefined: this worker has none, or the task may use nothing of it. */
+  readonly environment?: ExecutorEnvironment | undefined;
 }
 
 /** How a turn ended. */

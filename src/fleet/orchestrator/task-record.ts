@@ -50,6 +50,8 @@ export function fullSpec(taskId: string, spec: TaskSpec): FullSpec {
     min_context_window: read.min_context_window,
     access: read.access,
     worktree: read.worktree,
+    environment_capabilities: read.environment_capabilities,
+    environment_tools: read.environment_tools,
     deadline: read.deadline,
     context_id,
     retry_safe: read.retry_safe,
@@ -134,10 +136,20 @@ export function dispatchOf(record: TaskRecord, sender: string, leaseTtlS: number
 function messageFor(task_id: string, spec: TaskSpec, envelope?: TaskDispatch['envelope']): TaskDispatch {
   const { priority, reply_schema, token_budget, answer_schema, retry_safe, parent_task_id } = spec;
   const { required_mcp, required_capabilities, min_tier, min_context_window, access, worktree } = spec;
+  const { environment_capabilities, environment_tools } = spec;
   return dispatchMessage(
     {
       task: { task_id, priority, reply_schema, token_budget, answer_schema, retry_safe, parent_task_id },
-      requirements: { required_mcp, required_capabilities, min_tier, min_context_window, access, worktree },
+      requirements: {
+        required_mcp,
+        required_capabilities,
+        min_tier,
+        min_context_window,
+        access,
+        worktree,
+        environment_capabilities,
+        environment_tools,
+      },
       deadline: spec.deadline,
       brief: spec.brief,
     },

@@ -27,6 +27,7 @@ import { ExecutorQuestions } from './questions.ts';
 import type { RepositoryReader, TreeChanges } from './repository/git.ts';
 import { changesIn, closeWorkdir, openWorkdir, type Workdir } from './repository/workdir.ts';
 import type { Worktrees } from './repository/worktrees.ts';
+import { type OpenEnvironment, outcomeWithoutToken, type TaskEnvironments, withoutTokens } from './task-environment.ts';
 import { hasBlock, reportOf, type Stop, sumUsage } from './task-report.ts';
 import { endOf, problemsOf, readTurn, type Turn } from './turn.ts';
 
@@ -44,6 +45,8 @@ export interface RunHost {
   readonly schemas: JsonSchemas;
   readonly countCacheReads: boolean;
   readonly turnTimeoutMs: number;
+  /** undefined: the worker lends none. */
+  readonly environments: TaskEnvironments | undefined;
   readonly log: Log;
   readonly now: () => number;
   readonly clock: Clock;
@@ -112,6 +115,8 @@ export class TaskRun {
   #stop: Stop | undefined;
   #stopBy = Number.POSITIVE_INFINITY;
   #execution: Execution | undefined;
+  /** What its executor may use over MCP, while turns run. */
+  #environment: OpenEnvironment | undefined;
   /** What the present turn has used so far. */
   #live: Usage | undefined;
   /** Marks the present turn: events of an earlier one are ignored. */
@@ -175,6 +180,8 @@ export class TaskRun {
   stop(stop: Stop): void {
     if (this.#stop !== undefined) return;
     this.#stop = stop;
+    // Before the executor notices: what it calls from now on is refused.
+    this.#environment?.withdraw();
     this.#progress.reportNow({ phase: 'stopping', note: stop.why });
     this.#abort.abort(fail(ERROR_OF[stop.kind], stop.why, { task_id: this.taskId }));
   }
@@ -210,7 +217,7 @@ export class TaskRun {
     try {
       workdir = await openWorkdir(this.dispatch, this.contextId, this.#host);
       await this.#started(workdir);
-      const turns = await this.#work(workdir);
+      const turns = await this.#inEnvironment(workdir.cwd, () => this.#work(workdir as Workdir));
       this.#progress.report({ phase: 'reporting' });
       changes = await changesIn(workdir, this.#host);
       body = await this.#report(workdir, turns, changes);
@@ -295,6 +302,20 @@ export class TaskRun {
     });
   }
 
+  /** Runs the turns with the environment of the task, which is withdrawn with their end, however they end. */
+  async #inEnvironment<Result>(cwd: string, work: () => Promise<Result>): Promise<Result> {
+    this.#abort.signal.throwIfAborted();
+    const { taskId, attempt, dispatch } = this;
+    const opened = await this.#host.environments?.open({ taskId, attempt, cwd, dispatch });
+    this.#environment = opened;
+    if (this.#stop !== undefined) opened?.withdraw();
+    try {
+      return await work();
+    } finally {
+      await opened?.close();
+    }
+  }
+
   /** The turn, and the one that asks for the result alone where the first left it out. */
   async #work(workdir: Workdir): Promise<readonly Turn[]> {
     this.#abort.signal.throwIfAborted();
@@ -318,7 +339,12 @@ export class TaskRun {
     try {
       this.#execution = executor.start(
         { taskId, contextId, prompt, tokenBudget: this.budget.left, access: dispatch.access },
-        { cwd, signal: this.#abort.signal, events: this.#events(turn) },
+        {
+          cwd,
+          signal: this.#abort.signal,
+          events: this.#events(turn),
+          environment: this.#environment?.server,
+        },
       );
       outcome = (await endOf(this.#execution.outcome, this.#abort.signal, this.#host.clock.timer)) ?? this.#stuck();
     } catch (thrown) {
@@ -329,6 +355,7 @@ export class TaskRun {
       this.#execution = undefined;
       this.#turn = undefined;
     }
+    outcome = outcomeWithoutToken(outcome, this.#environment?.server);
     const usage = outcome.usage.source === 'unknown' ? (this.#live ?? outcome.usage) : outcome.usage;
     this.#live = undefined;
     this.#usages.push(usage);
@@ -350,7 +377,7 @@ export class TaskRun {
         if (over()) return;
         this.#progress.report({
           phase,
-          ...(note !== undefined && { note }),
+          ...(note !== undefined && { note: withoutTokens(note, this.#environment?.server) }),
           ...(percent !== undefined && { percent }),
         });
       },
@@ -363,7 +390,11 @@ export class TaskRun {
       mcpHealth: (found, whole = true) => {
         if (!over()) this.#mcpFound(found, whole);
       },
-      ask: (question) => this.questions.ask(question, this.#stopBy - this.#host.clock.monotonic()),
+      ask: (question) =>
+        this.questions.ask(
+          withoutTokens(question, this.#environment?.server),
+          this.#stopBy - this.#host.clock.monotonic(),
+        ),
     };
   }
 

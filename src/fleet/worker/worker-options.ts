@@ -7,6 +7,7 @@ import type { Executor } from '../executors/executor.ts';
 import type { WorkerJournal } from './journal.ts';
 import type { McpServerOptions, ProbeFinding, ProbeOptions } from './mcp-servers.ts';
 import type { RepositoryReader } from './repository/git.ts';
+import type { TaskEnvironments } from './task-environment.ts';
 
 export interface WorkerOptions {
   readonly agentId: string;
@@ -37,6 +38,8 @@ export interface WorkerOptions {
   readonly overheadTokens?: number | 'measure' | null;
   /** Timeout of a turn, milliseconds; applies beside the deadline. Default one hour. */
   readonly turnTimeoutMs?: number;
+  /** What its executors may use over MCP while their task runs. Default: nothing. */
+  readonly environments?: TaskEnvironments | undefined;
   readonly log: Log;
   /** Asked before a program that its configuration names is started for a probe; rejects where it may not be started. */
   readonly confirm?: () => Promise<void>;

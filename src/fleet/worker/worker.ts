@@ -209,6 +209,7 @@ class FleetWorker implements Worker {
       schemas: new JsonSchemas(),
       countCacheReads: options.countCacheReads ?? false,
       turnTimeoutMs: options.turnTimeoutMs ?? TURN_TIMEOUT_MS,
+      environments: options.environments,
       log,
       repository,
       now,

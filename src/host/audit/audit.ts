@@ -401,6 +401,7 @@ function openLine(n: number, record: AuditRecord, prev: string): string | undefi
       time: record.time,
       session: clip(record.session),
       principal: clip(record.principal),
+      task: record.task && clip(record.task),
       peer: record.peer && clip(record.peer),
       type: clip(record.type),
       tool: record.tool && clip(record.tool),

@@ -10,6 +10,8 @@ export interface AuditRecord {
   readonly session: string;
   /** Name of the principal; `''` while it is unknown. */
   readonly principal: string;
+  /** Id of the fleet's task that the request belongs to. */
+  readonly task?: string;
   /** Address of the peer, where it matters: handshakes. */
   readonly peer?: string;
   /** Message type, e.g. `tool/call/req`. */

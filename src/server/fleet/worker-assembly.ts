@@ -58,7 +58,11 @@ export async function assembleWorker(config: WorkerConfig, options: WorkerAssemb
     trustsFolder: (cwd) => agentFilesTrusted(cwd, store).catch(() => false),
   });
   const executor = trust === undefined ? made : confirmedExecutor(made, trust);
-  const worker = await createWorker({
+  // Most workers lend nothing, and load no host for it.
+  const environments =
+    config.environment &&
+    (await (await import('./task-environments.ts')).lendEnvironments(config, { log, version, env }));
+  const making = createWorker({
     agentId: config.id,
     executor,
     cwd: config.repo,
@@ -75,9 +79,14 @@ export async function assembleWorker(config: WorkerConfig, options: WorkerAssemb
     ...(config.worktree !== undefined && { worktree: config.worktree }),
     overheadTokens: config.overheadTokens ?? (measuresOverhead(settings.kind, config.overhead) ? 'measure' : null),
     turnTimeoutMs: config.turnTimeoutMs,
+    environments,
     log,
     now,
     ...(trust && { confirm: () => trust.confirm() }),
+  });
+  const worker = await making.catch(async (error) => {
+    await environments?.close();
+    throw error;
   });
   let endpoints: WorkerEndpoints | undefined;
   return {
@@ -92,6 +101,7 @@ export async function assembleWorker(config: WorkerConfig, options: WorkerAssemb
     async stop() {
       await endpoints?.close();
       await worker.close();
+      await environments?.close();
     },
   };
 }

@@ -15,6 +15,7 @@ import type { AcpConfig } from '../config.ts';
 import type { ExecutorContext, ExecutorOutcome, ExecutorTask } from '../executor.ts';
 import { objectOf } from '../programs/frame.ts';
 import type { AcpTurn } from './acp-turn.ts';
+import { environmentServer } from './environment-server.ts';
 
 /** The configuration with its defaults. */
 export type AcpSettings = AcpConfig &
@@ -50,6 +51,8 @@ export class AcpConversation {
   readonly #settings: AcpSettings;
   readonly #agent: AgentConversation;
   #turn: AcpTurn | undefined;
+  /** The token of the environment that the agent's session was opened with. */
+  #token: string | undefined;
 
   constructor({ settings, start, version, log }: AcpConversationDeps) {
     const { name, command, args, startTimeoutMs, cancelTimeoutMs } = settings;
@@ -121,11 +124,18 @@ export class AcpConversation {
   }
 
   /** Starts the agent, if need be, and opens its session. Returns warnings about that. */
-  async #open({ cwd, signal, events }: ExecutorContext, sessionStore: StoredSession): Promise<string[]> {
-    const { name, mcpServers } = this.#settings;
+  async #open({ cwd, signal, events, environment }: ExecutorContext, sessionStore: StoredSession): Promise<string[]> {
+    const { name } = this.#settings;
     const { session: stored } = sessionStore;
+    // Agents learn of servers when they open a session, and the one of an earlier task is gone.
+    if (environment?.token !== this.#token) await this.#agent.end();
+    this.#token = environment?.token;
     if (!this.#agent.runsIn(cwd)) events.progress('starting', name);
     await this.#agent.start(cwd, signal);
+    const mcpServers = [
+      ...(this.#settings.mcpServers ?? []),
+      ...(environment === undefined ? [] : [environmentServer(environment, this.#agent.capabilities)]),
+    ];
     const { id, isNew } = await this.#agent.open({ cwd, mcpServers, stored }, signal);
     const warnings = this.#reportRefused(events);
     signal.throwIfAborted();

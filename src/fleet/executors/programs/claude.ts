@@ -9,8 +9,9 @@ import { join } from 'node:path';
 import type { ProgramEnd } from '../../../base/program.ts';
 import { canonicalName } from '../../messages/names.ts';
 import type { ClaudeConfig } from '../config.ts';
+import type { ExecutorEnvironment } from '../executor.ts';
 import { ClaudeMeter } from '../usage.ts';
-import { type Cli, type CliReply, noteOf, summaryOfStderr } from './cli.ts';
+import { type Cli, type CliReply, ENVIRONMENT_TOKEN, noteOf, summaryOfStderr } from './cli.ts';
 import type { OwnedFlags } from './flags.ts';
 import { type Frame, frameOf, objectOf, textOf } from './frame.ts';
 import { FrameReader } from './frame-reader.ts';
@@ -96,20 +97,30 @@ export function claudeCli({ model, role = ROLE, mcpConfig, timeoutMs }: ClaudeCo
       const status = frameOf(((await run('auth', 'status'))?.stdout ?? '').replace(/\n/g, ' '));
       return typeof status?.loggedIn === 'boolean' ? status.loggedIn : undefined;
     },
-    argv: ({ prompt, cwd, conversation: stored, task, extra, usesFolder }) => {
-      const servers = mcpConfig ?? join(cwd, '.mcp.json');
+    argv: ({ prompt, cwd, conversation: stored, task, extra, usesFolder, environment }) => {
+      const file = mcpConfig ?? join(cwd, '.mcp.json');
+      const servers = [
+        ...(mcpConfig !== undefined || (usesFolder && existsSync(file)) ? [file] : []),
+        ...(environment === undefined ? [] : [serversWith(environment)]),
+      ];
       return [
         ...['-p', prompt, '--output-format', 'stream-json', '--verbose'],
         ...['--permission-mode', 'bypassPermissions', '--setting-sources', usesFolder ? 'user,project,local' : 'user'],
         ...(model === undefined ? [] : ['--model', model]),
         ...['--append-system-prompt', role],
-        ...(mcpConfig !== undefined || (usesFolder && existsSync(servers)) ? ['--mcp-config', servers] : []),
+        ...(servers.length === 0 ? [] : ['--mcp-config', ...servers]),
         ...extra,
         ...(stored === undefined ? ['--session-id', claudeSession(task.contextId)] : ['--resume', stored.session]),
       ];
     },
     read: (turn, events) => new ClaudeReader(turn, events),
   };
+}
+
+/** A configuration with the environment as its MCP server. The program puts the variable with the token in itself. */
+function serversWith({ name, url }: ExecutorEnvironment): string {
+  const headers = { Authorization: `Bearer \${${ENVIRONMENT_TOKEN}}` };
+  return JSON.stringify({ mcpServers: { [name]: { type: 'http', url, headers } } });
 }
 
 class ClaudeReader extends FrameReader {

@@ -5,7 +5,7 @@
 import { stripVTControlCharacters } from 'node:util';
 import type { ProgramEnd } from '../../../base/program.ts';
 import type { Usage } from '../../../protocol/fleet.ts';
-import type { ExecutorEvents, ExecutorOutcome, ExecutorTask } from '../executor.ts';
+import type { ExecutorEnvironment, ExecutorEvents, ExecutorOutcome, ExecutorTask } from '../executor.ts';
 import { type CodexCounters, countersOf } from '../usage.ts';
 import type { OwnedFlags } from './flags.ts';
 import { objectOf } from './frame.ts';
@@ -39,6 +39,8 @@ export interface CliTurn {
   readonly conversation: StoredConversation | undefined;
   /** The operator's own arguments, filtered. */
   readonly extra: readonly string[];
+  /** The worker's environment for this task; undefined: it has none. */
+  readonly environment?: ExecutorEnvironment | undefined;
   /** Whether it may use settings and MCP servers that the working directory brings. */
   readonly usesFolder: boolean;
 }
@@ -63,7 +65,8 @@ export interface Cli {
   /** True when no other turn may start a conversation at the same time. */
   exclusive?(turn: CliTurn): boolean;
   argv(turn: CliTurn): readonly string[];
-  env?(turn: CliTurn): Readonly<Record<string, string>>;
+  /** @param own the environment it gets anyway */
+  env?(turn: CliTurn, own: Readonly<Record<string, string>>): Readonly<Record<string, string>>;
   /** Made before the program starts. */
   read(turn: CliTurn, events: ExecutorEvents): CliReader | Promise<CliReader>;
 }
@@ -91,6 +94,15 @@ export interface CliReply {
   /** Undefined: there is no conversation to continue. */
   readonly conversation?: StoredConversation;
 }
+
+/** The variable in which a program finds the token of its environment: arguments can be read by every user of the machine. */
+export const ENVIRONMENT_TOKEN = 'HANDFAST_MCP_TOKEN';
+
+/** The address of the environment and its token as variables of a program. */
+export const environmentValues = ({ url, token }: ExecutorEnvironment): Readonly<Record<string, string>> => ({
+  HANDFAST_MCP_URL: url,
+  [ENVIRONMENT_TOKEN]: token,
+});
 
 /** Reads a stored entry; undefined for an invalid one. */
 export function readConversation(value: Readonly<Record<string, unknown>>): StoredConversation | undefined {

@@ -7,9 +7,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ProgramEnd } from '../../../base/program.ts';
 import type { CodexConfig } from '../config.ts';
-import type { ExecutorEvents } from '../executor.ts';
+import type { ExecutorEnvironment, ExecutorEvents } from '../executor.ts';
 import { CodexMeter } from '../usage.ts';
-import { type Cli, type CliReply, type CliTurn, noteOf } from './cli.ts';
+import { type Cli, type CliReply, type CliTurn, ENVIRONMENT_TOKEN, noteOf } from './cli.ts';
 import type { OwnedFlags } from './flags.ts';
 import { type Frame, objectOf, textOf } from './frame.ts';
 import { FrameReader } from './frame-reader.ts';
@@ -58,7 +58,8 @@ export function codexCli({ model, sandbox = 'workspace-write', args = [], timeou
         return undefined;
       return false;
     },
-    argv({ prompt, conversation: stored, extra }) {
+    argv({ prompt, conversation: stored, extra: given, environment }) {
+      const extra = [...given, ...environmentArgs(environment)];
       const common = ['--json', '--skip-git-repo-check', ...(model === undefined ? [] : ['-m', model])];
       if (stored === undefined) return ['exec', prompt, '-s', sandbox, ...common, ...extra];
       // `resume` does not accept -s, and without a sandbox mode it may only read. Most flags must precede it.
@@ -67,6 +68,17 @@ export function codexCli({ model, sandbox = 'workspace-write', args = [], timeou
     },
     read: (turn, events) => new CodexReader(turn, events),
   };
+}
+
+/** The environment as one of its MCP servers. The token is in a variable that the argument names. */
+function environmentArgs(environment: ExecutorEnvironment | undefined): string[] {
+  if (environment === undefined) return [];
+  const { name, url } = environment;
+  const settings = { url, bearer_token_env_var: ENVIRONMENT_TOKEN };
+  return Object.entries(settings).flatMap(([key, value]) => [
+    '-c',
+    `mcp_servers.${name}.${key}=${JSON.stringify(value)}`,
+  ]);
 }
 
 /** True when the operator chose another model provider, by argument or in the program's configuration. */

@@ -5,11 +5,12 @@
  */
 import type { ProgramEnd } from '../../../base/program.ts';
 import type { OpencodeConfig } from '../config.ts';
+import type { ExecutorEnvironment } from '../executor.ts';
 import { ReplyText } from '../reply-text.ts';
 import { OpencodeMeter } from '../usage.ts';
 import { type Cli, type CliReply, noteOf } from './cli.ts';
 import type { OwnedFlags } from './flags.ts';
-import { type Frame, objectOf, textOf } from './frame.ts';
+import { type Frame, frameOf, objectOf, textOf } from './frame.ts';
 import { FrameReader } from './frame-reader.ts';
 import { killAfter } from './timers.ts';
 
@@ -54,8 +55,23 @@ export function opencodeCli({ agent, model, timeoutMs }: OpencodeConfig): Cli {
       ...(model === undefined ? [] : ['--model', model]),
       ...extra,
     ],
+    env({ environment }, own): Readonly<Record<string, string>> {
+      return environment === undefined ? {} : { [CONFIG]: withEnvironment(own[CONFIG], environment) };
+    },
     read: (turn, events) => new OpencodeReader(turn, events),
   };
+}
+
+/** The variable with configuration that is merged into that of its files. */
+const CONFIG = 'OPENCODE_CONFIG_CONTENT';
+
+/** The configuration with the environment as one of its MCP servers. */
+function withEnvironment(configured: string | undefined, { name, url, token }: ExecutorEnvironment): string {
+  const headers = { Authorization: `Bearer ${token}` };
+  const config = frameOf(configured ?? '') ?? {};
+  // Signing in is for servers that refuse their token.
+  const server = { type: 'remote', url, headers, oauth: false, enabled: true };
+  return JSON.stringify({ ...config, mcp: { ...objectOf(config.mcp), [name]: server } });
 }
 
 class OpencodeReader extends FrameReader {

@@ -20,6 +20,7 @@ import {
   type CliReader,
   type CliReply,
   type CliTurn,
+  environmentValues,
   readConversation,
   type StoredConversation,
   summaryOfStderr,
@@ -112,6 +113,7 @@ class ProgramExecutor implements Executor {
         cwd: context.cwd,
         conversation: this.#contexts.get(task.contextId),
         extra: this.#extra,
+        environment: context.environment,
         usesFolder,
       };
       const warnings = asFile ? ['the prompt exceeds the length of an argument and was passed in a file'] : [];
@@ -177,7 +179,11 @@ class ProgramExecutor implements Executor {
     const program = await startProgram({
       argv: [this.#program, ...this.#cli.argv(turn)],
       cwd: turn.cwd,
-      env: { ...this.#env, ...this.#cli.env?.(turn) },
+      env: {
+        ...this.#env,
+        ...(turn.environment && environmentValues(turn.environment)),
+        ...this.#cli.env?.(turn, this.#env),
+      },
       signal,
       timeoutMs: this.#cli.killMs,
       onLine,
