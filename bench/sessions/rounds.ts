@@ -4,7 +4,7 @@
  * the contenders moves on by one every round.
  */
 import { median } from '../workloads/workload.ts';
-import type { Contender, Figure, Measurement, Timed, Workload } from './workload.ts';
+import type { Contender, Figure, Measurement, Workload } from './workload.ts';
 
 /** A median with the lowest and the highest it came from. */
 export interface Spread {
@@ -22,7 +22,7 @@ export interface Result {
 }
 
 /** Runs all rounds; `progress` gets a short line before each, and one for a contender that is out. */
-export async function runRounds<Given extends Timed>(
+export async function runRounds<Given>(
   workloads: readonly Workload<Given>[],
   rounds: number,
   settings: Given,

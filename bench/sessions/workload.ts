@@ -30,16 +30,17 @@ export interface Figure {
 /** Figure → value. A contender may leave figures out that mean nothing for it. */
 export type Measurement = Readonly<Record<string, number>>;
 
-export interface Contender<Given extends Timed = Settings> {
+export interface Contender<Given = Settings> {
   /** `bare`, `limit`, `handfast…`, or the name of the npm package. */
   readonly name: string;
   /** Measures once. Everything it needs runs already. */
   measure(settings: Given): Promise<Measurement>;
 }
 
-export interface Workload<Given extends Timed = Settings> {
+export interface Workload<Given = Settings> {
   readonly name: string;
-  readonly transport: 'stdio' | 'tcp' | 'unix' | 'websocket' | 'http';
+  /** `none`: the contenders are processes that send nothing while they are measured. */
+  readonly transport: 'none' | 'stdio' | 'tcp' | 'unix' | 'websocket' | 'http';
   readonly figures: readonly Figure[];
   /** Started processes; they stay for all rounds, so that each round meets warm code. */
   readonly contenders: readonly Contender<Given>[];
