@@ -84,7 +84,8 @@ export function defaultVolatile(protocol: Protocol): VolatileFields {
         host: ['/id', '/params/payload/message/id', ...anywhere],
       };
     default:
-      return { client: ['/envelope/token', '/session/seq', ...anywhere], host: anywhere };
+      // The hash of a commit has the time in it.
+      return { client: ['/envelope/token', '/session/seq', '/artifacts/head_commit', ...anywhere], host: anywhere };
   }
 }
 

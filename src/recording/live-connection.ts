@@ -12,7 +12,7 @@ import { fail } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
 import type { Bindings } from './compare.ts';
 import type { Protocol } from './format.ts';
-import { asAsked, type Classified, classify, idKey, resumed, withRef } from './messages.ts';
+import { asAsked, type Classified, classify, heartbeatTo, idKey, isReport, resumed, withRef } from './messages.ts';
 import { firstOf, type Plan, type Step } from './timeline.ts';
 
 /** Unsent bytes above which nothing more is sent, and at which it continues. */
@@ -77,6 +77,7 @@ export class LiveConnection implements LinkReceiver {
     if (!isObject(message)) return this.#odd();
     const info = classify(this.#replay.protocol, message);
     if (info.kind === 'ping' || info.kind === 'pong') return this.#probe(message, info);
+    if (this.plan !== undefined && isReport(info.type, false)) return;
     if (this.plan === undefined && !this.#start(message, info)) return;
     this.#find(message, info);
   }
@@ -297,6 +298,8 @@ export class LiveConnection implements LinkReceiver {
 
   /** A sign of life is asked for at other times in every run, and always given. */
   #probe(message: Message, { kind }: Classified): void {
+    const beat = heartbeatTo(message);
+    if (beat !== undefined) return this.#link.send(this.#link.text ? JSON.stringify(beat) : { ...beat });
     if (kind === 'pong' || this.#codec === undefined || (message.id === undefined && this.#replay.protocol !== 'a2e'))
       return;
     const recorded = this.#replay.plans

@@ -28,6 +28,20 @@ export const idKey = (id: unknown): string =>
 /** Messages of the fleet that show nothing but that a side responds. */
 const HEARTBEAT = 'SESSION_HEARTBEAT';
 
+/**
+ * True for what a worker of a fleet reports of its own accord: progress, and its announce once more. When and how often it does is a
+ * matter of time. `isFirst`: it is the first message that counts on its connection.
+ */
+export const isReport = (type: string, isFirst: boolean): boolean =>
+  type === 'TASK_PROGRESS' || (type === 'SESSION_ANNOUNCE' && !isFirst);
+
+/**
+ * What a played side of a fleet replies to a heartbeat, since its silence would count as its end; undefined for another message.
+ * `own`: the members that name a played worker.
+ */
+export const heartbeatTo = (message: Message, own: Message = {}): Message | undefined =>
+  message.type === HEARTBEAT ? { ...message, active_tasks: 0, ...own } : undefined;
+
 const a2e = new A2ECodec('recording-');
 const rpc = new JsonRpcCodec({ calls: true });
 

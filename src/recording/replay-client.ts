@@ -14,7 +14,7 @@ import { isObject, membersOf } from '../wire/json.ts';
 import { Bindings, differences, VolatilePaths } from './compare.ts';
 import { type Divergence, diffRecordings } from './diff.ts';
 import type { Entry, Protocol, Recording } from './format.ts';
-import { classify, resumed } from './messages.ts';
+import { classify, heartbeatTo, isReport, resumed } from './messages.ts';
 import { PLACEHOLDER } from './redactor.ts';
 import { plansOf, protocolIn, type Step } from './timeline.ts';
 
@@ -71,6 +71,8 @@ class ClientPlayer {
   readonly #expected = new Map<string, Step[]>();
   #wake: () => void = () => {};
   #lastCursor = 0;
+  /** The name and the life of a worker that is played, as its heartbeats have them. */
+  #worker: Message = {};
 
   constructor(recording: Recording, options: ReplayClientOptions) {
     this.#recording = recording;
@@ -159,7 +161,8 @@ class ClientPlayer {
   #send(step: Step): void {
     const { entry, message } = step;
     const link = this.#links.get(entry.conn) as Link;
-    if (step.state === 'skipped') return;
+    // Pings are answered as they come; what the client reported of its own accord is sent again.
+    if (step.state === 'skipped' && !isReport(step.info.type, false)) return;
     if (message === undefined) {
       if ('text' in entry && link.text) this.#pass(entry.conn, link, entry.text);
       return;
@@ -193,7 +196,15 @@ class ClientPlayer {
       const { token: _recorded, ...params } = membersOf(message.params);
       return { ...message, params: token === '' ? params : { ...params, token } };
     }
-    return message.type === 'SESSION_ANNOUNCE' && 'token' in message ? { ...message, token } : message;
+    if (message.type === 'SESSION_ANNOUNCE') {
+      const { agent_id } = membersOf(message.worker);
+      const { incarnation } = membersOf(message.session);
+      this.#worker = { agent_id, incarnation };
+    }
+    const envelope = membersOf(message.envelope);
+    return message.type === 'SESSION_ANNOUNCE' && 'token' in envelope
+      ? { ...message, envelope: { ...envelope, token } }
+      : message;
   }
 
   #receive(conn: number, raw: string | Message): void {
@@ -207,6 +218,8 @@ class ClientPlayer {
     }
     if (!isObject(message)) return;
     if (message.type === 'ping') return this.#links.get(conn)?.send(pongTo(message, raw));
+    const beat = heartbeatTo(message, this.#worker);
+    if (beat !== undefined) this.#links.get(conn)?.send(typeof raw === 'string' ? JSON.stringify(beat) : { ...beat });
     this.#note({ conn, from: 'host', message });
     const info = classify(this.#protocol, message);
     const expected = this.#expected.get(keyOf(conn, info.ref, info.kind, info.type));

@@ -3,7 +3,7 @@
  * of either side.
  */
 import { type Entry, type MessageEntry, messageOf, type Protocol, type Recording } from './format.ts';
-import { type Classified, classify, protocolOf } from './messages.ts';
+import { type Classified, classify, isReport, protocolOf } from './messages.ts';
 
 /** One recorded message, and what became of it in a replay. */
 export interface Step {
@@ -14,7 +14,7 @@ export interface Step {
   readonly needs: readonly Step[];
   /** The request that a reply, an event or a cancel belongs to. */
   readonly request: Step | undefined;
-  /** `skipped`: it only showed that a side responds. */
+  /** `skipped`: it only showed that a side responds, or reported. */
   state: 'waiting' | 'done' | 'skipped';
   /** The id that the live request has in place of the recorded one. */
   liveId: unknown;
@@ -60,8 +60,12 @@ export function plansOf(recording: Recording): readonly Plan[] {
     const asker = info.kind === 'cancel' ? entry.from : entry.from === 'client' ? 'host' : 'client';
     const scope = (side: string, conn: number): string => `${side} ${protocol === 'a2e' ? '' : conn} `;
     const request = info.ref === '' ? undefined : requests.get(scope(asker, entry.conn) + info.ref);
-    const isProbe = info.kind === 'ping' || info.kind === 'pong' || request?.info.kind === 'ping';
     const before = steps.findLast(({ state }) => state !== 'skipped');
+    const isProbe =
+      info.kind === 'ping' ||
+      info.kind === 'pong' ||
+      request?.info.kind === 'ping' ||
+      isReport(info.type, before === undefined);
     const needs =
       request === undefined ? (before === undefined ? [] : [before]) : [request, ...(cancels.get(request) ?? [])];
     const step: Step = {
