@@ -212,7 +212,8 @@ function checkMembers(
     problem(`${alternatives(needsOne)}, got ${needsOne.length === 2 ? 'neither' : 'none of them'}`);
   }
   if (notBoth && count(notBoth) === 2) problem(`${alternatives(notBoth)}, got both`);
-  if (either && count(either) !== 1) problem(`${alternatives(either)}, and not both`);
+  if (either && count(either) !== 1)
+    problem(`${alternatives(either)}, and not ${either.length === 2 ? 'both' : 'more than one of them'}`);
   if (together && count(together) === 1) problem(`${together.join(' and ')} together, got one of them`);
 }
 

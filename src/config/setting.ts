@@ -57,8 +57,8 @@ export interface SettingSchema {
   readonly needsOne?: readonly string[];
   /** Two members that exclude each other. */
   readonly notBoth?: readonly [string, string];
-  /** Two members of which exactly one is needed. */
-  readonly either?: readonly [string, string];
+  /** Members of which exactly one is needed. */
+  readonly either?: readonly string[];
   /** Two members that need each other. */
   readonly together?: readonly [string, string];
 }

@@ -18,7 +18,7 @@ import { JournalShares } from '../journal/shares.ts';
 import { type Authenticator, restricted } from '../session/auth.ts';
 import { StorageShares } from '../session/storage-shares.ts';
 import type { TrafficShares } from '../session/traffic-shares.ts';
-import { builtinPlugins } from './builtin-plugins.ts';
+import { builtinPlugins, type SubagentParts } from './builtin-plugins.ts';
 import { auditOf, DAY_MS, type DeferredAudit } from './deferred-audit.ts';
 import { reportDamage } from './journal-damage.ts';
 
@@ -41,6 +41,8 @@ export interface AssembleOptions {
   readonly slots?: HostOptions['slots'];
   /** See `HostOptions.traffic`. */
   readonly traffic?: TrafficShares;
+  /** What subagents run on beside programs and executors. */
+  readonly subagents?: SubagentParts;
   /** Makes session ids; default 128 random bits. They must not be guessable where other users can open links. */
   readonly newId?: () => string;
 }
@@ -72,7 +74,7 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
   const own = join(home, 'hosts', hostId);
   const closing: (() => unknown)[] = [];
   try {
-    const plugins = await loadPlugins(config, closing);
+    const plugins = await loadPlugins(config, closing, options.subagents);
     let running: Host | undefined;
     // Only a started host knows which sessions are live.
     const shares = journalShares(config);
@@ -163,12 +165,16 @@ async function closeAll(closing: readonly (() => unknown)[], log: Log): Promise<
 }
 
 /** The plugins of a configuration. What they need until the end is added to `closing`. */
-export async function loadPlugins({ plugins }: HostConfig, closing: (() => unknown)[]): Promise<Plugin[]> {
+export async function loadPlugins(
+  { plugins }: HostConfig,
+  closing: (() => unknown)[],
+  subagents?: SubagentParts,
+): Promise<Plugin[]> {
   const modules = plugins.some(({ builtin }) => !builtin) ? await import('./plugin-modules.ts') : undefined;
   if (modules !== undefined) closing.push(modules.shareOwnPackage());
   const loaded: Plugin[] = [];
   for (const plugin of plugins) {
-    loaded.push(...(plugin.builtin ? await builtinPlugins(plugin) : await modules!.loadPlugins(plugin)));
+    loaded.push(...(plugin.builtin ? await builtinPlugins(plugin, subagents) : await modules!.loadPlugins(plugin)));
   }
   return loaded;
 }

@@ -6,20 +6,41 @@ import type { Log } from '../base/log.ts';
 import { builtinCapability } from '../capabilities/index.ts';
 import type { SubagentBackend } from '../capabilities/multi_agent/backend.ts';
 import type { PluginConfig } from '../config/config.ts';
+import type { FleetKindSettings } from '../config/fleet-kind.schema.ts';
 import type { ExecutorSettings } from '../config/worker.schema.ts';
 import type { Plugin } from '../host/plugin.ts';
 import type { Capability, CapabilityOptions } from '../packages/capability.ts';
 import { fail } from '../wire/errors.ts';
+import type { FleetTasks } from './fleet/fleet-tasks.ts';
 
-/** Subagents that an executor of the fleet runs. Loaded with the first of them. */
-const backendOf = async (executor: ExecutorSettings, log: Log): Promise<SubagentBackend> =>
-  (await import('./subagents.ts')).executorBackend(executor, log);
+/** Parts of a server that subagents run on. */
+export interface SubagentParts {
+  /** Absent: the server runs no fleet. */
+  readonly fleet?: FleetTasks | undefined;
+}
+
+/** What runs subagents that are no programs. Loaded with the first of them. */
+const backendOf =
+  (parts: SubagentParts) =>
+  async (
+    { executor, fleet }: { readonly executor?: ExecutorSettings; readonly fleet?: FleetKindSettings },
+    log: Log,
+  ): Promise<SubagentBackend> => {
+    if (executor !== undefined) return (await import('./subagents.ts')).executorBackend(executor, log);
+    if (parts.fleet !== undefined && fleet !== undefined) {
+      return (await import('./fleet-subagents.ts')).fleetBackend(parts.fleet, fleet);
+    }
+    throw fail(
+      'not_configured',
+      'this server runs no fleet; start it with one: handfast fleet up fleet.yaml --config handfast.yaml',
+    );
+  };
 
 /** The plugins of a built-in capability. Its options were checked when the configuration was read. */
-export async function builtinPlugins(config: PluginConfig): Promise<Plugin[]> {
+export async function builtinPlugins(config: PluginConfig, parts: SubagentParts = {}): Promise<Plugin[]> {
   const capability = builtinCapability(config.use);
   if (capability === undefined) return [];
-  const options = config.use === 'multi_agent' ? { ...config.options, backendOf } : config.options;
+  const options = config.use === 'multi_agent' ? { ...config.options, backendOf: backendOf(parts) } : config.options;
   return (await pluginsOf(capability, options)).map((plugin) => ranked(plugin, config));
 }
 

@@ -152,6 +152,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
       traffic,
       editors,
       guard,
+      subagents: { fleet: fleet?.tasks },
       dialects: [control?.rpc.dialect, fleet?.dialect].filter((dialect) => dialect !== undefined),
     });
     const { host, audit } = assembled;

@@ -5,12 +5,7 @@
  * A subagent is one conversation of the executor, and each of its tasks one turn. Loaded by `builtin-plugins.ts`.
  */
 import type { Log } from '../base/log.ts';
-import type {
-  SubagentBackend,
-  SubagentFacts,
-  SubagentTaskContext,
-  SubagentWork,
-} from '../capabilities/multi_agent/backend.ts';
+import type { SubagentBackend, SubagentTaskContext } from '../capabilities/multi_agent/backend.ts';
 import { checkExecutor } from '../config/executor-settings.ts';
 import type { ExecutorSettings } from '../config/worker.schema.ts';
 import type { Execution, Executor, ExecutorEvents } from '../fleet/executors/executor.ts';
@@ -19,6 +14,7 @@ import { tokensSpent } from '../fleet/executors/usage.ts';
 import { spawnLink } from '../transport/subprocess.ts';
 import { fail } from '../wire/errors.ts';
 import { executorOf } from './fleet/worker-assembly.ts';
+import { promptOf } from './subagent-prompt.ts';
 
 /** Time to say whether it can work, milliseconds. */
 const PROBE_MS = 3_000;
@@ -87,17 +83,4 @@ const eventsOf = (context: SubagentTaskContext): ExecutorEvents => ({
 
 function report({ spent }: SubagentTaskContext, usage: Parameters<ExecutorEvents['usage']>[0]): void {
   spent({ tokens: tokensSpent(usage) ?? undefined, costUsd: usage.cost_usd });
-}
-
-/** A role and instructions for all tasks come first, then the task, then when it is done. */
-function promptOf({ role, systemPrompt }: SubagentFacts, { instruction, success_criteria }: SubagentWork): string {
-  const criteria = success_criteria.map((one) => `- ${one}`).join('\n');
-  return [
-    systemPrompt,
-    role === '' ? '' : `Your role: ${role}.`,
-    instruction,
-    criteria === '' ? '' : `It is done when:\n${criteria}`,
-  ]
-    .filter((part) => part !== '')
-    .join('\n\n');
 }

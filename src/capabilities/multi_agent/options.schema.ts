@@ -2,6 +2,7 @@
  * What `options` of the `multi_agent` plugin may hold in `handfast.yaml`; never imported at run time. What is left out here is
  * left to the plugin, which has its own defaults.
  */
+import { fleetKind } from '../../config/fleet-kind.schema.ts';
 import {
   choice,
   group,
@@ -28,7 +29,7 @@ const tools = (about: string) =>
   });
 
 const kind = group(
-  { description: 'A kind of subagent.', either: ['command', 'executor'] },
+  { description: 'A kind of subagent.', either: ['command', 'executor', 'fleet'] },
   {
     name: Type.String({
       pattern: '^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$',
@@ -43,6 +44,7 @@ const kind = group(
       ),
     ),
     executor: optional(executor),
+    fleet: optional(fleetKind),
     cwd: optional(path('The folder it is started in. Left out: the workspace.')),
     env: texts('Its environment variables, beside PATH, HOME, LANG and the like.'),
     pass_env: list(

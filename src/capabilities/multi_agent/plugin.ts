@@ -52,6 +52,11 @@ export interface SubagentKindOptions {
    * @internal
    */
   readonly executor?: { readonly kind: string } | undefined;
+  /**
+   * Tasks of the fleet of the server, by their settings; made by `backendOf` of the options.
+   * @internal
+   */
+  readonly fleet?: object | undefined;
   /** Capabilities that it may use at most. Default: all that are delegated to it. */
   readonly capabilities?: readonly string[] | undefined;
   /** Tools that it may call at most. */
@@ -68,10 +73,12 @@ export interface MultiAgentPluginOptions {
   /** The first is the default. Default none: no subagent can be made. */
   readonly kinds?: readonly SubagentKindOptions[] | undefined;
   /**
-   * Makes the backend of a kind with an executor; what puts a host together has it.
+   * Makes the backend of a kind with an executor or a fleet; what puts a host together has it.
    * @internal
    */
-  readonly backendOf?: ((executor: { readonly kind: string }, log: Log) => Promise<SubagentBackend>) | undefined;
+  readonly backendOf?:
+    | ((kind: Pick<SubagentKindOptions, 'executor' | 'fleet'>, log: Log) => Promise<SubagentBackend>)
+    | undefined;
   /** Open subagents of one principal. Default 16. */
   readonly maxSubagents?: number | undefined;
   /** Subagents of subagents; 1 allows none. Default 3. */
@@ -500,6 +507,10 @@ function laterBackend(name: string, load: (log: Log) => Promise<SubagentBackend>
     name,
     async open(subagent, host) {
       loading ??= load(host.log);
+      // What could not be loaded is tried again.
+      loading.catch(() => {
+        loading = undefined;
+      });
       return (await loading).open(subagent, host);
     },
     stop: async () => (await loading?.catch(() => undefined))?.stop?.(),
@@ -507,14 +518,19 @@ function laterBackend(name: string, load: (log: Log) => Promise<SubagentBackend>
 }
 
 function kindOf(options: SubagentKindOptions, backendOf: MultiAgentPluginOptions['backendOf']): Kind {
-  const { name, about = '', run, command = [], backend, executor, maxSeconds, ...rest } = options;
+  const { name, about = '', run, command = [], backend, executor, fleet, maxSeconds, ...rest } = options;
   const made = (): SubagentBackend => {
     if (backend !== undefined) return backend;
     if (run !== undefined) return functionBackend(run);
-    if (executor !== undefined && backendOf !== undefined)
-      return laterBackend(executor.kind, (log) => backendOf(executor, log));
+    const later = executor?.kind ?? (fleet === undefined ? undefined : 'fleet');
+    if (later !== undefined && backendOf !== undefined) {
+      return laterBackend(later, (log) => backendOf({ executor, fleet }, log));
+    }
     if (command.length > 0) return programBackend({ command, ...rest });
-    throw fail('config_invalid', `the kind ${JSON.stringify(name)} of subagents needs a command or an executor`);
+    throw fail(
+      'config_invalid',
+      `the kind ${JSON.stringify(name)} of subagents needs a command, an executor or a fleet`,
+    );
   };
   const { capabilities, tools, delegate, maxRunning } = rest;
   return {

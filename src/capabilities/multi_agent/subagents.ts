@@ -108,7 +108,7 @@ export class Subagents {
     const error =
       session.suspended === true
         ? failure('interrupted', 'the host stopped')
-        : failure('terminated', 'the session of the agent above has ended');
+        : failure('terminated', 'the session of the agent above has ended', { session_ended: true });
     const ends: Promise<void>[] = [];
     for (const { subagent, spawnedIn } of this.#byId.values()) {
       if (spawnedIn === session.id) ends.push(subagent.end('TERMINATED', error, session.suspended === true));

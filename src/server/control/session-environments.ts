@@ -123,7 +123,7 @@ export function sessionEnvironments(
 
 /** The plugins of a host for another folder than that of the configuration: those that come with Handfast. */
 async function pluginsAnywhere({ plugins }: HostConfig): Promise<Plugin[]> {
-  return (await Promise.all(plugins.filter(({ builtin }) => builtin).map(builtinPlugins))).flat();
+  return (await Promise.all(plugins.filter(({ builtin }) => builtin).map((one) => builtinPlugins(one)))).flat();
 }
 
 async function stopAll(host: Host, closing: readonly (() => unknown)[]): Promise<void> {

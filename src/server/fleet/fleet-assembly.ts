@@ -35,6 +35,7 @@ import { reportDamage } from '../journal-damage.ts';
 import { fleetHandlers } from './fleet-handlers.ts';
 import { fleetNats } from './fleet-nats.ts';
 import { FleetQuestions } from './fleet-questions.ts';
+import { type FleetTasks, fleetTasks } from './fleet-tasks.ts';
 import { repositoryHere } from './running-workers.ts';
 import { secretReader } from './secret-reader.ts';
 import { type AssembledWorker, assembleWorker } from './worker-assembly.ts';
@@ -73,6 +74,8 @@ export interface AssembledFleet {
   readonly workers: readonly string[];
   /** What principals have of the shares of the fleet, by share. */
   shares(): Promise<Readonly<Record<string, ShareUsage>>>;
+  /** Its tasks, for subagents of the host of this process. */
+  readonly tasks: FleetTasks;
   /** Methods for session RPC. */
   readonly handlers: readonly Handled[];
   /** Serves workers on stream links. */
@@ -207,6 +210,7 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
         ...(await orchestrator.shares()),
         task_event_bytes: events.usage.journal_bytes,
       }),
+      tasks: fleetTasks(orchestrator, journal),
       handlers: fleetHandlers({ name, orchestrator, buses: busNames(config), journal, stopping: stopping.signal }),
       dialect: stream.dialect,
       routes: ROUTES.map(([method, path, needs]) => ({
