@@ -4,6 +4,7 @@
  * Called by `plugin.ts`.
  */
 import { type JsonSchema, lazyCheck } from '../../base/json-schema.ts';
+import { type TimeLimit, timeLimit } from '../../base/time-limit.ts';
 import type { CallContext } from '../../host/context.ts';
 import type { Check } from '../../wire/check.ts';
 import { issuePath, issueText } from '../../wire/check.ts';
@@ -106,16 +107,39 @@ async function knownTools(context: CallContext, mustBeThere: boolean): Promise<K
   };
 }
 
+/**
+ * Longest check of one output, the compilation of its schema included, milliseconds of processor time: the schema comes with
+ * the chain, and a regular expression or references of it may never end.
+ */
+const OUTPUT_CHECK_MS = 100;
+
 /** Checks of outputs, compiled once for each schema. */
 export class OutputChecks {
   readonly #checks = new WeakMap<object, Check>();
+  #limited: TimeLimit | undefined;
 
   /** Throws `schema_violation` for an output that does not fit the schema of its node. */
   readonly check = ({ node_id, output_schema: schema }: ChainNode, output: unknown): void => {
     if (schema === undefined) return;
     const check = this.#checks.get(schema) ?? lazyCheck(schema);
     this.#checks.set(schema, check);
-    if (check(output)) return;
+    if (this.#limited === undefined) {
+      // Loads the validator, which must not be stopped halfway.
+      lazyCheck({})(null);
+      this.#limited = timeLimit(OUTPUT_CHECK_MS);
+    }
+    let fits: boolean;
+    try {
+      fits = this.#limited(() => check(output));
+    } catch (error) {
+      throw fail(
+        'schema_violation',
+        `the output could not be checked within ${OUTPUT_CHECK_MS} ms`,
+        { node_id, reason: 'time' },
+        error,
+      );
+    }
+    if (fits) return;
     const [issue] = check.errors ?? [];
     const where = issue === undefined ? '' : issuePath(issue) || 'it';
     const what = issue === undefined ? '' : `: ${where} ${issueText(issue)}`;

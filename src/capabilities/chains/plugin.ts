@@ -12,15 +12,16 @@ import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
 import { fail, HandfastError } from '../../wire/errors.ts';
 import type { ChainRun as RunView } from './chains.schema.ts';
 import { define, OutputChecks, problemError } from './define.ts';
-import { dryRun } from './definition/dry-run.ts';
 import type { ChainGraph } from './definition/graph.ts';
 import { readChain } from './definition/read.ts';
 import { readJournal } from './engine/journal.ts';
+import { Turns } from './engine/turns.ts';
 import { failure } from './errors.ts';
 import { Library } from './library.ts';
 import * as messages from './messages.ts';
 import { CHAIN_DEFAULTS, type ChainsGrant, chainsOffer } from './offer.ts';
 import { type ActiveRun, fieldsOf, Runs } from './runs.ts';
+import { sampled } from './sampled.ts';
 import type { Definition } from './stored.ts';
 import {
   entryView,
@@ -73,6 +74,7 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
   const { newId = randomUUID, now = Date.now, random = Math.random } = options;
   const library = new Library(limits.maxChains);
   const chainLimits = { maxNodes: limits.maxNodes, maxDepth: limits.maxDepth };
+  const turns = new Turns();
   const deps = { library, limits: chainLimits };
   const runs = new Runs({
     ...limits,
@@ -81,6 +83,7 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
     newId,
     now,
     random,
+    turns,
   });
 
   const mayWrite = (context: CallContext): void => {
@@ -141,7 +144,7 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
           nodes_total: definition.nodes.length,
           depth,
           ...(graph !== undefined &&
-            samples !== undefined && { samples: [...dryRun(graph, { input, samples }).nodes] }),
+            samples !== undefined && { samples: [...(await sampled(graph, { input, samples }, turns, context))] }),
         };
       }),
       handle(messages.chainPut, async (request, context) => {

@@ -18,6 +18,7 @@ import { deleteJournal, type Entry, RunJournal, readJournal } from './engine/jou
 import type { RunEvent } from './engine/outgoing-events.ts';
 import { openNodes, type Recovered, type RecoveredNode, recover } from './engine/recovery.ts';
 import { ChainRun, type RunResult } from './engine/run.ts';
+import type { Turns } from './engine/turns.ts';
 import { failure } from './errors.ts';
 import type { ChainsGrant } from './offer.ts';
 import { type Definition, definitionKey, runKey, type StoredDefinition, type StoredRun } from './stored.ts';
@@ -38,6 +39,7 @@ export interface RunsDeps {
   /** Epoch milliseconds. */
   readonly now: () => number;
   readonly random: () => number;
+  readonly turns: Turns;
 }
 
 /** What a run is started with. */
@@ -333,7 +335,7 @@ export class Runs {
     context: CallContext,
   ): ActiveRun {
     const { stored, definition, input, store, durable, recovered, entries } = given;
-    const { checkOutput, maxOutputChars, maxItems, now, random, maxParallel } = this.#deps;
+    const { checkOutput, maxOutputChars, maxItems, now, random, turns, maxParallel } = this.#deps;
     const graph = this.#deps.graphOf(definition);
     const active = this.#activeOf(context);
     const journal = this.#journal(durable ? store : undefined, stored.table, recovered?.seq ?? 0, (error) =>
@@ -348,6 +350,7 @@ export class Runs {
       checkOutput,
       now,
       random,
+      turns,
       limits: {
         maxParallel: Math.min(definition.max_parallel, maxParallel),
         timeoutMs: Math.min(definition.timeout * 1000, deadline),

@@ -41,6 +41,11 @@ export class Context {
     return name === 'input' ? this.input : null;
   }
 
+  /** How many names it has at most. */
+  get size(): number {
+    return this.outputs.size + Object.keys(this.input).length + 2;
+  }
+
   /** All of it as one object. Costs as much as the run has outputs. */
   whole(): Readonly<Record<string, unknown>> {
     const all = Object.assign(Object.create(null) as Record<string, unknown>, this.input);

@@ -7,7 +7,7 @@
 import { HandfastError } from '../../../wire/errors.ts';
 import type { Sample } from '../chains.schema.ts';
 import { Context } from './context.ts';
-import { evaluate, itemsOf, reduced, test } from './expressions.ts';
+import { evaluate, itemsOf, mustBeSmall, reduced, test } from './expressions.ts';
 import { type ChainGraph, type EdgeKind, finalOutput, type GraphNode, gathered } from './graph.ts';
 
 export interface DryRunOptions {
@@ -40,6 +40,15 @@ type Ended = 'done' | 'skipped' | 'failed' | 'true' | 'false';
 
 /** Computes a chain. */
 export function dryRun(graph: ChainGraph, options: DryRunOptions = {}): DryRun {
+  const steps = dryRunSteps(graph, options);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+  }
+}
+
+/** The same in steps, a node or an item of a map each, so that its caller can stop between them. */
+export function dryRunSteps(graph: ChainGraph, options: DryRunOptions = {}): Generator<void, DryRun> {
   return new Computation(graph, options).result();
 }
 
@@ -63,11 +72,13 @@ class Computation {
     this.#context = new Context({ input: options.input ?? {}, outputs: this.#outputs });
   }
 
-  result(): DryRun {
+  *result(): Generator<void, DryRun> {
     // In this order the edges to a node are known when it is reached.
     for (const index of this.#graph.order) {
       if (this.#aborted) break;
-      if ((this.#live[index] as number) > 0) this.#run(this.#graph.nodes[index] as GraphNode);
+      if ((this.#live[index] as number) === 0) continue;
+      yield* this.#run(this.#graph.nodes[index] as GraphNode);
+      yield;
     }
     const rest = this.#aborted ? 'cancelled' : 'skipped';
     return {
@@ -81,11 +92,11 @@ class Computation {
     };
   }
 
-  #run(at: GraphNode): void {
+  *#run(at: GraphNode): Generator<void, void> {
     this.#order.push(at);
     const { node, index } = at;
     const known: Known = {};
-    const ended = this.#attempt(at, known);
+    const ended = yield* this.#attempt(at, known);
     if (ended === 'failed') {
       this.#failed = true;
       this.#outputs.set(node.node_id, null);
@@ -96,14 +107,14 @@ class Computation {
     for (const { to, when } of at.edges) if (isLive(when, ended, at)) this.#live[to] = (this.#live[to] as number) + 1;
   }
 
-  #attempt(at: GraphNode, known: Known): Ended {
+  *#attempt(at: GraphNode, known: Known): Generator<void, Ended> {
     const { node, condition } = at;
     try {
       if (condition !== undefined) known.condition = test(condition, this.#context);
       if (node.kind === 'branch') return known.condition === false ? 'false' : 'true';
       if (known.condition === false) return 'skipped';
       if (this.#options.failing?.has(node.node_id) === true) throw new Failing('it is said to fail');
-      known.output = node.kind === 'map' ? this.#map(at, known) : this.#output(at, this.#context, known);
+      known.output = node.kind === 'map' ? yield* this.#map(at, known) : this.#output(at, this.#context, known);
       this.#outputs.set(node.node_id, known.output);
       return 'done';
     } catch (error) {
@@ -119,6 +130,7 @@ class Computation {
     const isMade = input.kind === 'map' || Object.keys(input.input).length > 0;
     if (node.kind === 'gather' || node.kind === 'reduce') {
       const together = isMade ? evaluate(input, context, maxSteps) : gathered(this.#graph, at, this.#outputs);
+      mustBeSmall(together, maxSteps);
       if (isMade) known.input = together as Readonly<Record<string, unknown>>;
       return reduce === undefined ? together : reduced(reduce, together, context, maxSteps);
     }
@@ -126,11 +138,15 @@ class Computation {
     return this.#sampleOf(node.node_id);
   }
 
-  #map(at: GraphNode, known: Known): unknown {
+  *#map(at: GraphNode, known: Known): Generator<void, unknown> {
     const body = this.#graph.nodes[at.mapNode as number] as GraphNode;
     const items = at.items === undefined ? [] : itemsOf(at.items, this.#context, this.#options.maxSteps);
     known.items = items.length;
-    const outputs = items.map((item, index) => this.#item(body, this.#context.forItem(item, index), item));
+    const outputs: unknown[] = [];
+    for (const [index, item] of items.entries()) {
+      outputs.push(this.#item(body, this.#context.forItem(item, index), item));
+      yield;
+    }
     const { node_id: id } = at.node;
     return this.#has(id) ? this.#sampleOf(id) : outputs;
   }

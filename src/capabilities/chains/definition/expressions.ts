@@ -5,6 +5,7 @@
  * begins with `$` is one of A2E 1.0. Any other value of an input map is itself.
  */
 import { type Condition as CelCondition, conditionCompiler } from '../../../base/expressions.ts';
+import { type JsonBounds, jsonChars } from '../../../base/json-size.ts';
 import { type TimeLimit, timeLimit } from '../../../base/time-limit.ts';
 import { HandfastError } from '../../../wire/errors.ts';
 import { isObject } from '../../../wire/json.ts';
@@ -13,7 +14,7 @@ import type { Context } from './context.ts';
 import { type Ast, parseJmespath } from './jmespath.ts';
 import { evaluateJmespath } from './jmespath-evaluate.ts';
 import { holds, type Path, type PathCondition, parseCondition, parsePath, valueAt } from './paths.ts';
-import { Steps } from './steps.ts';
+import { MAX_STEPS, Steps } from './steps.ts';
 
 /** A compiled expression. */
 export type Expression =
@@ -96,32 +97,63 @@ function variablesOf(ids: Iterable<string>): Record<string, string> {
 }
 
 /** The value of an expression. Fails with chains.expression. */
-export function expressionValue(expression: Expression, context: Context, maxSteps?: number): unknown {
+export function expressionValue(expression: Expression, context: Context, steps = new Steps()): unknown {
   switch (expression.kind) {
     case 'literal':
       return expression.value;
     case 'path':
+      // All of the context is made of its parts.
+      if (expression.path.names.length === 0) steps.count(context.size);
       return valueAt(expression.path, context);
     case 'jmespath':
-      return evaluateJmespath(expression.ast, context, context, new Steps(maxSteps));
+      return evaluateJmespath(expression.ast, context, context, steps);
   }
 }
 
+/** Values inside each other in an output or input: less than a receiver of the message accepts. */
+export const MAX_NESTED = 200;
+
+/**
+ * Checks what expressions made. What a path leads to is shared by all who have it, so a small chain can make inputs that are
+ * small until they are written. Fails with chains.expression.
+ * @param maxSteps values at most
+ */
+export function mustBeSmall(value: unknown, maxSteps = MAX_STEPS): void {
+  const bounds: JsonBounds = { chars: MAX_MADE_CHARS, depth: MAX_NESTED, values: maxSteps };
+  const beyond = jsonChars(value, bounds);
+  if (typeof beyond === 'number') return;
+  const message =
+    beyond === 'depth'
+      ? `the values are nested more than ${MAX_NESTED} deep`
+      : `the values are more than ${bounds[beyond]} ${beyond === 'chars' ? 'characters' : 'in number'}`;
+  throw failure('expression', message, { reason: beyond === 'depth' ? 'depth' : 'steps' });
+}
+
+/** Characters of one input. */
+const MAX_MADE_CHARS = 64 * 1024 ** 2;
+
 /**
  * The input of a node. Fails with chains.expression and `detail.field`.
- * @param maxSteps of each expression
+ * @param maxSteps of all its expressions
  */
 export function evaluate(map: InputMap, context: Context, maxSteps?: number): Record<string, unknown> {
   if (map.kind === 'input') return { ...map.input };
-  return Object.fromEntries(
+  const steps = new Steps(maxSteps);
+  const input = Object.fromEntries(
     map.fields.map(([field, expression]) => {
       try {
-        return [field, expressionValue(expression, context, maxSteps)];
+        return [field, expressionValue(expression, context, steps)];
       } catch (error) {
         throw atField(error, `input_map.${field}`);
       }
     }),
   );
+  try {
+    mustBeSmall(input, maxSteps);
+  } catch (error) {
+    throw atField(error, 'input_map');
+  }
+  return input;
 }
 
 /**
@@ -130,7 +162,7 @@ export function evaluate(map: InputMap, context: Context, maxSteps?: number): Re
  */
 export function itemsOf(expression: Expression, context: Context, maxSteps?: number): readonly unknown[] {
   try {
-    const items = expressionValue(expression, context, maxSteps);
+    const items = expressionValue(expression, context, new Steps(maxSteps));
     return Array.isArray(items) ? items : [items];
   } catch (error) {
     throw atField(error, 'items_path');
@@ -145,7 +177,7 @@ export function reduced(expression: Expression, gathered: unknown, context: Cont
   try {
     return expression.kind === 'jmespath'
       ? evaluateJmespath(expression.ast, gathered, context, new Steps(maxSteps))
-      : expressionValue(expression, context, maxSteps);
+      : expressionValue(expression, context, new Steps(maxSteps));
   } catch (error) {
     throw atField(error, 'reduce');
   }

@@ -6,6 +6,7 @@ import type { ChainGraph, GraphNode } from '../definition/graph.ts';
 import type { Entry, RunJournal } from './journal.ts';
 import type { OutgoingEvents, RunEvent } from './outgoing-events.ts';
 import type { Recovered } from './recovery.ts';
+import type { Turns } from './turns.ts';
 
 export interface RunLimits {
   readonly maxParallel: number;
@@ -63,6 +64,7 @@ export interface RunDeps {
   /** Epoch milliseconds. */
   readonly now: () => number;
   readonly random: () => number;
+  readonly turns: Turns;
 }
 
 export type RunState = 'done' | 'failed' | 'cancelled' | 'paused' | 'interrupted';

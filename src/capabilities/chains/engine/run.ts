@@ -5,10 +5,11 @@
  * The cost of a node does not depend on how many there are: edges are counted down, outputs are added to one context. Every
  * transition is in the journal before its effect can be seen. `runs.ts` makes it; `steps.ts` runs what takes time.
  */
+import { jsonChars } from '../../../base/json-size.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import type { ChainError, ChainNode, ChainUsage } from '../chains.schema.ts';
 import { Context } from '../definition/context.ts';
-import { evaluate, reduced, test } from '../definition/expressions.ts';
+import { evaluate, MAX_NESTED, reduced, test } from '../definition/expressions.ts';
 import { finalOutput, type GraphNode, gathered } from '../definition/graph.ts';
 import { failure } from '../errors.ts';
 import { errorOf, type NodeRun, type RunDeps, type RunState, type StepRun } from './contract.ts';
@@ -150,6 +151,11 @@ export class ChainRun implements StepRun {
         break;
       }
       if (!this.steps.hasSlot) break;
+      if (this.deps.turns.over) {
+        this.#pumping = false;
+        void this.deps.turns.next().then(this.pump);
+        return;
+      }
       this.#head += 1;
       this.#launch(index);
     }
@@ -161,8 +167,12 @@ export class ChainRun implements StepRun {
     if (this.#open === 0 && (this.#stop !== undefined || this.#head === this.#ready.length)) void this.#finish();
   };
 
-  /** Delivers an event to the nodes that wait for it, or stores it for one that will. Returns how many waited. */
+  /**
+   * Delivers an event to the nodes that wait for it, or stores it for one that will. Returns how many waited. Throws
+   * `chains.too_large`: events count as outputs.
+   */
   deliver(name: string, data: unknown): number {
+    this.count(data);
     this.note({ p: 'deliver', name, o: data });
     const waiting = [...this.steps.waits.values()].filter(({ planned }) => planned.node.wait?.event === name);
     if (waiting.length === 0) this.delivered.set(name, data);
@@ -206,6 +216,7 @@ export class ChainRun implements StepRun {
       if (node.kind === 'gather' || node.kind === 'reduce') {
         this.#of(index).startedAt = this.deps.now();
         const output = this.#gather(planned);
+        this.count(output);
         this.deps.checkOutput(node, output);
         this.events.add({ node_id: node.node_id, phase: 'start' }, undefined);
         this.done(planned, output);
@@ -246,9 +257,12 @@ export class ChainRun implements StepRun {
 
   /** Counts an output. Throws `chains.too_large`. */
   count(output: unknown): void {
-    if (output === null || typeof output === 'number' || typeof output === 'boolean') return;
-    this.#chars += typeof output === 'string' ? output.length : (JSON.stringify(output)?.length ?? 0);
     const { maxOutputChars } = this.deps.limits;
+    const found = jsonChars(output, { chars: maxOutputChars - this.#chars, depth: MAX_NESTED });
+    if (found === 'depth') {
+      throw failure('too_large', `the output is nested more than ${MAX_NESTED} deep`, { max: MAX_NESTED });
+    }
+    this.#chars = typeof found === 'number' ? this.#chars + found : Number.POSITIVE_INFINITY;
     if (this.#chars > maxOutputChars) {
       throw failure('too_large', `the outputs of the run are longer than ${maxOutputChars} characters`, {
         max: maxOutputChars,

@@ -4,7 +4,6 @@
  *
  * `run.ts` starts them.
  */
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { backoffMs } from '../../../base/backoff.ts';
 import { sleep } from '../../../base/sleep.ts';
 import { asError, type HandfastError } from '../../../wire/errors.ts';
@@ -34,16 +33,12 @@ interface Item {
   readonly value: unknown;
 }
 
-/** Calls after which a run gives others a turn: calls that settle at once would keep the process to themselves. */
-const CALLS_PER_TURN = 128;
-
 export class Steps {
   readonly #run: StepRun;
   readonly #nodeCalls: NodeCalls;
   /** By node id. */
   readonly waits = new Map<string, Wait>();
   #busy = 0;
-  #calls = 0;
   /** Attempts and items that wait for a slot; the first `#turn` of them have theirs. */
   #queue: (() => void)[] = [];
   #turn = 0;
@@ -123,7 +118,7 @@ export class Steps {
   /** Runs a call until it succeeds, or its policy says no more. Holds a slot on the way in and out. */
   async #attempts(planned: GraphNode, item?: Item): Promise<unknown> {
     const run = this.#run;
-    const { journal, checkOutput, random } = run.deps;
+    const { journal, checkOutput, random, turns } = run.deps;
     const { node } = planned;
     const { max_attempts: maxAttempts = 1 } = node.retry ?? {};
     const n = item === undefined ? planned.index : item.map.index;
@@ -132,6 +127,7 @@ export class Steps {
     const data = i === undefined ? {} : { index: i };
     for (let attempt = 1; ; attempt += 1) {
       if (run.events.full) await run.events.sent;
+      while (turns.over) await turns.next();
       this.#nodeCalls.mustHaveBudget();
       const input = this.#input(planned, item);
       const again = attempt > 1 ? undefined : this.#openKey(n, i);
@@ -144,7 +140,6 @@ export class Steps {
       // What it does may be seen once its start, and all that it rests on, is on disk.
       const stored = journal.flushed();
       if (stored !== undefined) await stored;
-      else if (++this.#calls % CALLS_PER_TURN === 0) await nextTurn();
       if (run.signal.aborted) throw run.signal.reason;
       try {
         const output = await this.#nodeCalls.call(node, input, { n, ...place, key });
