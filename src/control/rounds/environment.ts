@@ -89,8 +89,11 @@ export interface PlanEntry {
 
 /** What a session may use of its host beside its tools. */
 export interface OtherCapabilities {
-  /** The tools of the capabilities that were granted. */
-  tools(options: { readonly signal?: AbortSignal; readonly timeoutMs?: number }): Promise<readonly CapabilityTool[]>;
+  /**
+   * The tools of the capabilities that were granted. Lists of the host are kept until it says that they changed.
+   * @param options.again true: they are asked for again
+   */
+  tools(options: { readonly timeoutMs?: number; readonly again?: boolean }): Promise<readonly CapabilityTool[]>;
   /** What of the memory fits a text, the best first; absent where there is no memory. */
   readonly recall?: (
     text: string,
@@ -169,26 +172,38 @@ const STATUS: Readonly<Record<string, FailedStatus>> = {
   cancelled: 'cancelled',
 };
 
-/** The toolbox of one session. `list` rejects when the environment cannot be reached; `call` never does. */
-export function environmentToolbox(borrow: Borrow, options: EnvironmentOptions = {}): Toolbox {
+/** The toolbox of one session. */
+export interface EnvironmentToolbox extends Toolbox {
+  /** A turn begins: lists that were kept are asked for again. */
+  renew(): void;
+}
+
+/** Makes it. `list` rejects when the environment cannot be reached; `call` never does. */
+export function environmentToolbox(borrow: Borrow, options: EnvironmentOptions = {}): EnvironmentToolbox {
   const { callTimeoutMs = DEFAULT_CALL_TIMEOUT_MS, listTimeoutMs = DEFAULT_LIST_TIMEOUT_MS, lasting = none } = options;
   let offers: ReadonlyMap<string, ToolOffer> = new Map();
   let capabilityTools: ReadonlyMap<string, CapabilityTool> = new Map();
   const deferred = new DeferredTools();
   const timeoutMs = listTimeoutMs;
+  let again = true;
   const ask = () =>
     borrow(async (agent) => {
+      const options = { timeoutMs, again };
+      again = false;
       const [own, others] = await Promise.all([
         agent.tools.list({ includeDeferred: true }, { timeoutMs }),
         // What a capability lacks costs its own tools, not those of the host.
         agent
           .others?.()
-          .then((granted) => granted?.tools({ timeoutMs }))
+          .then((granted) => granted?.tools(options))
           .catch(() => undefined),
       ]);
       return { own: own.map(offerOf), others: others ?? [] };
     });
   return {
+    renew() {
+      again = true;
+    },
     async list() {
       // A list changes nothing, so one whose session was lost is simply asked for again.
       const { own, others } = await ask().catch((error) => {

@@ -12,11 +12,13 @@ import {
   type Borrow,
   type EnvironmentAgent,
   type EnvironmentOptions,
+  type EnvironmentToolbox,
   environmentToolbox,
   type LastingHost,
   type OtherCapabilities,
   type PlanEntry,
 } from './environment.ts';
+import { HostQuestions } from './mcp-questions.ts';
 import { McpTools, type McpTurn, type OpenMcpServer } from './mcp-tools.ts';
 import type { Recall } from './recall.ts';
 import type { Toolbox } from './toolbox.ts';
@@ -34,10 +36,11 @@ export interface Environment {
   /**
    * Opens an A2E session with the tools capability, as the principal of the place.
    * @param session the control session it is for
+   * @param questions answer what the host asks of the user of that session
    */
-  connect(session?: string): Promise<EnvironmentAgent>;
+  connect(session?: string, questions?: HostQuestions): Promise<EnvironmentAgent>;
   /** Opens a session for subagents and chains of a control session; absent where the host has none. */
-  readonly lasting?: (session: string, keeper: WorkKeeper) => Promise<LastingHost>;
+  readonly lasting?: (session: string, keeper: WorkKeeper, questions: HostQuestions) => Promise<LastingHost>;
   /** Ends it, if it is this process's own. Bounded, never rejects. */
   stop(): Promise<void>;
 }
@@ -65,9 +68,10 @@ interface Opened {
 interface LeasedEnvironment {
   readonly session: string;
   readonly place: EnvironmentKey;
-  readonly toolbox: Toolbox;
+  readonly toolbox: EnvironmentToolbox;
   readonly borrow: Borrow;
   readonly keeper: WorkKeeper;
+  readonly questions: HostQuestions;
   /** The session for subagents and chains; opened when the first is needed. */
   lasting?: { readonly opening: Promise<LastingHost>; settled?: LastingHost };
   /** True once its control session was closed: a host opened after that would never be closed. */
@@ -98,8 +102,12 @@ export class Environments {
    * @param turn with it: the tools of the session's MCP servers too
    */
   for(session: string, place: EnvironmentKey, turn?: McpTurn): Toolbox {
-    const { toolbox: own, keeper } = this.#leasedOf(session, place);
-    if (turn !== undefined) keeper.during(turn);
+    const leased = this.#leasedOf(session, place);
+    const own = leased.toolbox;
+    if (turn !== undefined) {
+      begins(turn, leased);
+      own.renew();
+    }
     return turn?.settings.mcpServers?.length ? this.#mcp.join(own, turn) : own;
   }
 
@@ -127,7 +135,7 @@ export class Environments {
     const { log, cwd, principal } = turn;
     if (log.record.work.length === 0) return;
     const leased = this.#leasedOf(log.record.id, { cwd, principal });
-    leased.keeper.during(turn);
+    begins(turn, leased);
     await leased.keeper.deliver(turn, async (work) => (await this.#lastingOf(leased)).follow(work));
   }
 
@@ -138,7 +146,15 @@ export class Environments {
     const borrow: Borrow = (work) => this.#borrow(fresh, work);
     const toolbox = environmentToolbox(borrow, { ...this.#options, lasting: () => this.#lastingOf(fresh) });
     const keeper = new WorkKeeper(() => this.#options.logOf?.(session));
-    const fresh: LeasedEnvironment = { session, place, toolbox, borrow, keeper, released: false };
+    const fresh: LeasedEnvironment = {
+      session,
+      place,
+      toolbox,
+      borrow,
+      keeper,
+      questions: new HostQuestions(),
+      released: false,
+    };
     this.#leased.set(session, fresh);
     return fresh;
   }
@@ -187,7 +203,7 @@ export class Environments {
     if (leased.lasting === undefined) {
       const opening = this.#open(leased.place).environment.then(({ lasting }) => {
         if (lasting === undefined) throw fail('capability_missing', 'the host has no subagents and chains');
-        return lasting(leased.session, leased.keeper);
+        return lasting(leased.session, leased.keeper, leased.questions);
       });
       const opened: LeasedEnvironment['lasting'] = { opening };
       leased.lasting = opened;
@@ -235,7 +251,7 @@ export class Environments {
     const usable = agent?.opened === opened && !opened.stopped && agent.settled?.state !== 'closed';
     if (agent !== undefined && usable) return agent.connecting;
     if (agent !== undefined) this.#end(closeAgent(agent.connecting));
-    const connecting = opened.environment.then((environment) => environment.connect(leased.session));
+    const connecting = opened.environment.then((environment) => environment.connect(leased.session, leased.questions));
     const current: LeasedEnvironment['agent'] = { opened, connecting };
     leased.agent = current;
     try {
@@ -268,6 +284,12 @@ export class Environments {
     this.#stopping.add(ended);
     void ended.then(() => this.#stopping.delete(ended));
   }
+}
+
+/** From here on the user can be asked in this turn. */
+function begins(turn: McpTurn, { keeper, questions }: Pick<LeasedEnvironment, 'keeper' | 'questions'>): void {
+  keeper.during(turn);
+  questions.during(turn);
 }
 
 /** Longest time to store a plan, in milliseconds. */

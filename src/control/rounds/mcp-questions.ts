@@ -1,6 +1,7 @@
 /**
- * Questions that the MCP servers of a session ask while a call runs (elicitation): put to the user of the session like those of a
- * model. The server gets the answer, or that there is none. Used by `mcp-tools.ts`.
+ * Questions that MCP servers ask while a call of a session runs (elicitation): put to the user of the session like those of a
+ * model. The server gets the answer, or that there is none. Used by `mcp-tools.ts` for the servers of a session, and by
+ * `environments.ts` for those of its host ({@link HostQuestions}), and for tools of the host that ask.
  *
  * A server can ask for a form, or that the user opens an address. It cannot ask without end: past a number of questions in a turn
  * the rest are declined.
@@ -60,4 +61,36 @@ function questionOf(server: string, { mode = 'form', message = '', requestedSche
 function answerOf({ state, answer }: Approval): Fields {
   if (state === 'allowed') return { action: 'accept', content: answer?.content ?? {} };
   return { action: state === 'denied' ? 'decline' : 'cancel' };
+}
+
+/** What the host of a session asks its user: in the turn that runs, and in none it is cancelled. */
+export class HostQuestions {
+  readonly #answerers = new Map<string, McpAnswerer>();
+  #turn: (Pick<Turn, 'id' | 'ask' | 'log'> & { readonly signal: AbortSignal }) | undefined;
+
+  /** A turn has begun. */
+  during(turn: Pick<Turn, 'id' | 'ask' | 'log' | 'signal'>): void {
+    if (this.#turn?.id !== turn.id) this.#answerers.clear();
+    this.#turn = turn;
+  }
+
+  /**
+   * Asks the user; rejects as {@link questionsTo}.
+   * @param server its name at the host; '' for a tool of the host itself
+   */
+  async answer(server: string, ask: McpAsk): Promise<Fields> {
+    const turn = this.#turn;
+    if (turn === undefined || turn.signal.aborted) return { action: 'cancel' };
+    let answerer = this.#answerers.get(server);
+    if (answerer === undefined) {
+      answerer = questionsTo(turn, server === '' ? 'host' : server);
+      this.#answerers.set(server, answerer);
+    }
+    return answerer(ask);
+  }
+
+  /** A server says that what the user was to do at an address is done. */
+  completed(server: string, id: string): void {
+    this.#answerers.get(server)?.completed?.(id);
+  }
 }

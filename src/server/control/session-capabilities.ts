@@ -13,6 +13,7 @@ import { SkillClient } from '../../capabilities/skill/client.ts';
 import type { CapabilityTool, OtherCapabilities } from '../../control/rounds/environment.ts';
 import { MemoryCalls, memoryTools } from '../../mcp-endpoint/memory-tools.ts';
 import { isRun, skillsOf, skillToolName } from '../../mcp-endpoint/skills.ts';
+import { capabilitiesChanged } from '../../protocol/a2e.ts';
 import { fail } from '../../wire/errors.ts';
 import { storePlan } from './session-plan.ts';
 import { workTools } from './session-work.ts';
@@ -38,8 +39,20 @@ export function otherCapabilities(agent: AgentSession): OtherCapabilities | unde
     ...(has('learning') ? toolsOfLearning(new LearningClient(agent)) : []),
     ...workTools(agent),
   ];
+  // Kept between the rounds of a turn, which all list the tools.
+  let skills: Promise<readonly CapabilityTool[]> | undefined;
+  if (skill !== undefined) {
+    agent.on(capabilitiesChanged, ({ capability }) => {
+      if (capability === 'skill') skills = undefined;
+    });
+  }
+  const listedSkills = ({ timeoutMs, again }: { timeoutMs?: number; again?: boolean }) => {
+    if (again === true) skills = undefined;
+    skills ??= toolsOfSkills(skill, given({ timeoutMs }));
+    return skills;
+  };
   return {
-    tools: async (options) => [...fixed, ...(await toolsOfSkills(skill, options))],
+    tools: async (options) => [...fixed, ...(await listedSkills(options))],
     ...(memory !== undefined && {
       recall: (text, { limit, signal }) => memory.relevant(text, limit, signal),
     }),
@@ -62,7 +75,7 @@ const toolsOfMemory = (memory: MemoryCalls): CapabilityTool[] =>
 
 async function toolsOfSkills(
   client: SkillClient | undefined,
-  options: { readonly signal?: AbortSignal; readonly timeoutMs?: number },
+  options: { readonly timeoutMs?: number },
 ): Promise<CapabilityTool[]> {
   if (client === undefined) return [];
   const skills = (await skillsOf(client, options)).filter(isRun);

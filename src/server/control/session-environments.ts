@@ -9,13 +9,16 @@ import { addressOf } from '../../agent/addresses.ts';
 import { AgentSession, type Dial } from '../../agent/agent.ts';
 import type { Log } from '../../base/log.ts';
 import type { PathGuard } from '../../base/workspace/protected-paths.ts';
+import { type ElicitationAnswer, McpClient } from '../../capabilities/mcp/client.ts';
 import { ToolsClient } from '../../capabilities/tools/client.ts';
 import type { HostConfig } from '../../config/config.ts';
 import type { EnvironmentAgent, OtherCapabilities } from '../../control/rounds/environment.ts';
 import type { Environment, EnvironmentKey } from '../../control/rounds/environments.ts';
+import type { HostQuestions } from '../../control/rounds/mcp-questions.ts';
 import { type AuditSink, createHost, type Host } from '../../host/host.ts';
 import { type HostSlots, hostSlots } from '../../host/host-limits.ts';
 import type { Plugin } from '../../host/plugin.ts';
+import { ELICITATION_COMPLETE } from '../../mcp/asks.ts';
 import { type Authenticator, LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import type { Editors } from '../../session/editors.ts';
 import type { Principal } from '../../session/principal.ts';
@@ -83,8 +86,10 @@ export function sessionEnvironments(
       const { host } = running;
       const token = running.tokenFor(principal);
       // It is not ours to stop.
-      const connect = (session?: string) =>
-        agentOf(inProcess(host), EVERYTHING, { token, resume: false }, { opened: bound(options.editors, session) });
+      const connect: Environment['connect'] = (session, questions) => {
+        const opened = bound(options.editors, session);
+        return agentOf(inProcess(host), EVERYTHING, { token, resume: false }, { opened, questions });
+      };
       return { connect, lasting: lastingOf(running, principal), stop: async () => {} };
     }
     // Plugins of the user are started once: they may own resources that allow one owner only.
@@ -111,8 +116,10 @@ export function sessionEnvironments(
     await host.start();
     // What is remembered and planned belongs to the user and not to a folder: the host of the workspace has it.
     const others = running === undefined ? undefined : () => openOthers(running, principal);
-    const connect = (session?: string) =>
-      agentOf(inProcess(host), TOOLS, { resume: false }, { opened: bound(options.editors, session), others });
+    const connect: Environment['connect'] = (session, questions) => {
+      const opened = bound(options.editors, session);
+      return agentOf(inProcess(host), TOOLS, { resume: false }, { opened, others, questions });
+    };
     return {
       connect,
       ...(running !== undefined && { lasting: lastingOf(running, principal) }),
@@ -137,7 +144,8 @@ function remote(address: string, { token = '' }: SessionEnvironmentsOptions): En
     maxMessageBytes: DEFAULT_MAX_MESSAGE_BYTES,
   });
   return {
-    connect: () => agentOf(dial, EVERYTHING, { token, ...(!reconnects && { resume: false }) }),
+    connect: (_session, questions) =>
+      agentOf(dial, EVERYTHING, { token, ...(!reconnects && { resume: false }) }, { questions }),
     lasting: openLasting(dial, { token, ...(!reconnects && { resume: false }) }),
     // It is not ours to stop.
     stop: async () => {},
@@ -161,9 +169,11 @@ const lastingOf = (running: WorkspaceHost, principal: Principal): Environment['l
 
 const openLasting =
   (dial: Dial, options: OpenOptions, token?: () => string): Environment['lasting'] & {} =>
-  async (session, keeper) => {
+  async (session, keeper, questions) => {
     const more = { ...options, ...(token !== undefined && { token: token() }), agentId: workAgentId(session) };
-    return lastingHost(await openAgent(dial, WORK, more), keeper);
+    const agent = await openAgent(dial, WORK, more);
+    serveQuestions(agent, questions);
+    return lastingHost(agent, keeper);
   };
 
 const openAgent = (dial: Dial, capabilities: readonly string[], options: OpenOptions) =>
@@ -187,6 +197,20 @@ interface Others {
   close(): Promise<void>;
 }
 
+/** Puts what the MCP servers and tools of a host ask a person to the user of a session. Samplings are refused: no model is lent. */
+function serveQuestions(agent: AgentSession, questions: HostQuestions): void {
+  const client = new McpClient(agent);
+  client.onElicitation(async (request, { signal }) => {
+    const { server_id, mcp_request_id: id = '', mode, message, requested_schema, url, elicitation_id } = request;
+    const params = { mode, message, requestedSchema: requested_schema, url, elicitationId: elicitation_id };
+    const answer = await questions.answer(server_id, { method: 'elicitation/create', params, id, signal });
+    return answer as unknown as ElicitationAnswer;
+  });
+  client.onNotification(({ server_id, method, params }) => {
+    if (method === ELICITATION_COMPLETE) questions.completed(server_id, String(params.elicitationId));
+  });
+}
+
 async function agentOf(
   dial: Dial,
   capabilities: readonly string[],
@@ -195,10 +219,13 @@ async function agentOf(
     readonly opened?: (hostSession: string) => () => void;
     /** Opens a session with the host that has the other capabilities. Default: this session has them. */
     readonly others?: (() => Promise<Others>) | undefined;
+    /** Answer what the host asks. Default: it is refused. */
+    readonly questions?: HostQuestions | undefined;
   } = {},
 ): Promise<EnvironmentAgent> {
   const agent = await openAgent(dial, capabilities, options);
   const closed = parts.opened?.(agent.sessionId);
+  if (parts.questions !== undefined) serveQuestions(agent, parts.questions);
   let elsewhere: Promise<Others> | undefined;
   let others: Promise<OtherCapabilities | undefined> | undefined;
   const find = async (): Promise<OtherCapabilities | undefined> => {
