@@ -147,3 +147,32 @@ test('MCP servers that the agent cannot use are named in the result, in progress
   const refused = await agent.executor.start(taskOf('go on'), required).outcome;
   assert.deepEqual([refused.ending, agent.told('session/prompt').length], ['stopped', 1]);
 });
+
+test('the environment of a task is a server of the session, and the next task of the conversation gets its own', async () => {
+  const environment = (token: string) => ({ name: 'handfast', url: 'http://127.0.0.1:9/mcp', token });
+  for (const http of [true, false]) {
+    const capabilities = { loadSession: true, mcpCapabilities: { http } };
+    await using agent = scripted({ capabilities, prompts: [[says('one')], [says('two')], [says('three')]] });
+    const run = async (token: string | undefined) => {
+      const context = fakeContext(agent.cwd);
+      const task = taskOf('do it');
+      const given = token === undefined ? context : { ...context, environment: environment(token) };
+      const { failure } = await agent.executor.start(task, given).outcome;
+      assert.equal(failure, undefined);
+    };
+    await run('first');
+    await run('second');
+    await run(undefined);
+    const [opened] = agent.told('session/new');
+    const loaded = agent.told('session/load');
+    const header = (token: string) => [{ name: 'Authorization', value: `Bearer ${token}` }];
+    const variables = (token: string) => [
+      { name: 'HANDFAST_MCP_URL', value: 'http://127.0.0.1:9/mcp' },
+      { name: 'HANDFAST_MCP_TOKEN', value: token },
+    ];
+    const servers = [opened, ...loaded].map(({ mcpServers: [server] }) => (http ? server?.headers : server?.env));
+    const told = http ? header : variables;
+    assert.deepEqual(servers, [told('first'), told('second'), undefined]);
+    assert.ok(!JSON.stringify(opened.mcpServers[0].args ?? []).includes('first'), 'no argument has the token');
+  }
+});

@@ -6,9 +6,12 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { Client } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { createLog } from '../../../src/base/log.ts';
 import { loadConfig } from '../../../src/config/config.ts';
 import { loadFleetConfig } from '../../../src/config/fleet-config.ts';
+import { environmentServer } from '../../../src/fleet/executors/acp/environment-server.ts';
 import type { Orchestrator } from '../../../src/fleet/orchestrator/orchestrator-options.ts';
 import type { TaskSpec } from '../../../src/fleet/orchestrator/task.ts';
 import { type RunningServer, serve } from '../../../src/server/serve.ts';
@@ -289,4 +292,25 @@ test('a worker that is killed takes its tokens with it', async (t) => {
   const { url } = JSON.parse(readFileSync(later, 'utf8')) as Given;
   assert.equal((await asked({ ...given, url })).status, 401, 'nor does the worker that follows know it');
   second.child.kill('SIGTERM');
+});
+
+test('an agent that connects to programs only reaches the environment through one, until its task ends', async (t) => {
+  const fleet = await fleetWith(t, '{}');
+  const task = await fleet.submit({ wait: true });
+  const given = await fleet.given(task);
+  const { command, args, env } = environmentServer({ name: 'handfast', ...given }, {}) as {
+    command: string;
+    args: string[];
+    env: Record<string, string>;
+  };
+  const client = new Client({ name: 'agent', version: '1' });
+  await client.connect(new StdioClientTransport({ command, args, env }));
+  t.after(() => client.close());
+  const { tools } = await client.listTools();
+  assert.ok(tools.some(({ name }) => name === 'read_file'));
+  const read = { name: 'read_file', arguments: { path: 'a.txt' } };
+  assert.match(JSON.stringify((await client.callTool(read)).content), /one/);
+  fleet.go(task);
+  await fleet.ended(task);
+  await assert.rejects(client.callTool(read), /401/);
 });
