@@ -25,8 +25,8 @@ const escaped = (text: string): string => JSON.stringify(text).slice(1, -1);
 export function encodingsOf(value: string): ReadonlySet<string> {
   const forms = new Set<string>();
   for (const form of [value, value.normalize('NFC'), value.normalize('NFD')]) {
-    for (const each of [form, escaped(form), escaped(escaped(form)), encoded(form), toAscii(escaped(form))])
-      forms.add(each);
+    for (const each of [form, escaped(form), escaped(escaped(form)), toAscii(escaped(form))]) forms.add(each);
+    for (const each of percentForms(form)) forms.add(each);
     for (const each of base64Forms(form)) forms.add(each);
     const hex = Buffer.from(form).toString('hex');
     forms.add(hex).add(hex.toUpperCase());
@@ -34,12 +34,14 @@ export function encodingsOf(value: string): ReadonlySet<string> {
   return forms;
 }
 
-/** A lone surrogate has no form in a URL. */
-function encoded(text: string): string {
+/** The value in a URL: in a query, in a path, in a form, with small or capital digits. A lone surrogate has no such form. */
+function percentForms(text: string): string[] {
   try {
-    return encodeURIComponent(text);
+    const query = encodeURIComponent(text);
+    const all = [query, encodeURI(text), query.replaceAll('%20', '+')];
+    return all.flatMap((form) => [form, form.replaceAll(/%[0-9A-F]{2}/g, (digits) => digits.toLowerCase())]);
   } catch {
-    return text;
+    return [];
   }
 }
 
