@@ -97,7 +97,7 @@ describe('a known secret is in no recording', () => {
     }
   });
 
-  test('in the environment of an MCP server, whatever the variable is called', async () => {
+  test('in the environment of an MCP server, of any variable', async () => {
     const { text } = await kept(say({ env: { EVERYTHING: SECRET, OTHER: `x${SECRET}` } }));
     assertAbsent(text, SECRET);
   });
