@@ -90,7 +90,7 @@ async function runProgram(context: Context, name: string, input: Input, signal: 
           const stream =
             (fields as { stream_type?: unknown } | undefined)?.stream_type === 'stderr' ? 'stderr' : 'stdout';
           if (typeof data.text === 'string' && printed[stream].length < MAX_PRINTED)
-            printed[stream] += `${data.text}\n`;
+            printed[stream] = (printed[stream] + data.text).slice(0, MAX_PRINTED);
           if (data.code !== undefined) ended.resolve();
         },
       },

@@ -1,43 +1,10 @@
 /** Nodes of the kind task: what the fleet of the server is handed, how its outcomes and refusals come back, and when its tasks end. */
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import type { ChainNode } from '../../../src/capability.ts';
-import { loadConfig } from '../../../src/config/config.ts';
-import { loadFleetConfig } from '../../../src/config/fleet-config.ts';
 import { connect } from '../../../src/connect.ts';
-import { serve } from '../../../src/server/serve.ts';
-import { temporaryFolder } from '../../host/temporary-folder.ts';
 import { until } from '../multi_agent/support.ts';
-
-const WORKERS = `workers:
-  - { id: small, executor: rehearsal, overhead_tokens: 0, tier: haiku, min_lead_s: 0 }
-  - { id: large, executor: rehearsal, overhead_tokens: 0, tier: opus, min_lead_s: 0 }
-`;
-
-/** A server with a fleet of two workers in this process, and a kind of subagents for its tasks. */
-async function site(t: TestContext, { kinds = '[{ name: fleet, fleet: {} }]', fleet: hasFleet = true } = {}) {
-  const folder = temporaryFolder(t);
-  const surroundings = { cwd: folder, env: { HANDFAST_HOME: join(folder, 'home') } };
-  const options = `max_subagents: 64, kinds: ${kinds}`;
-  writeFileSync(
-    join(folder, 'handfast.yaml'),
-    `auth: { required: false }\nplugins: [chains, { use: multi_agent, options: { ${options} } }]\n`,
-  );
-  const routing = 'routing: { min_lead_s: 0 }\njoin_grace_s: 0\n';
-  writeFileSync(join(folder, 'fleet.yaml'), `data_dir: data\n${routing}${WORKERS}`);
-  const config = await loadConfig('handfast.yaml', surroundings);
-  const fleet = await loadFleetConfig('fleet.yaml', surroundings);
-  const control = { ...config.control, enabled: true, dataDir: join(folder, 'sessions') };
-  const listen = [`unix://${join(folder, 'socket')}`];
-  const server = await serve({ ...config, listen, control }, { ...(hasFleet && { fleet }), announce: false });
-  t.after(() => server.close(0));
-  const agent = await connect(listen[0] as string, { capabilities: ['chains', 'multi_agent'], agentId: 'ana' });
-  t.after(() => agent.close());
-  const tasks = () => server.fleet?.orchestrator.find({}) ?? Promise.resolve([]);
-  return { agent, chains: agent.chains, tasks, server };
-}
+import { fleetSite } from './fleet-site.ts';
 
 const hand = (node_id: string, task: string, more: object = {}, node: Partial<ChainNode> = {}): ChainNode => ({
   node_id,
@@ -56,7 +23,7 @@ const causeOf = ({ error }: { error?: { detail?: unknown } | null }) =>
 test('a task goes to the worker that meets its contract, and its outcome is the output of the node', {
   timeout: 120_000,
 }, async (t) => {
-  const { chains, tasks } = await site(t);
+  const { chains, tasks } = await fleetSite(t);
   const run = chains.run(
     {
       nodes: [
@@ -101,7 +68,7 @@ test('a task goes to the worker that meets its contract, and its outcome is the 
 test('what no worker can do is the error of the node, with the code of the fleet, and is left to no operator', {
   timeout: 120_000,
 }, async (t) => {
-  const { chains, tasks } = await site(t);
+  const { chains, tasks } = await fleetSite(t);
   const refused = await chains.run({ nodes: [hand('one', 'say "x"', { required_mcp: ['no_worker_has_it'] })] });
   const cause = causeOf(refused);
   assert.equal(cause?.code, 'tool_error');
@@ -115,7 +82,7 @@ test('what no worker can do is the error of the node, with the code of the fleet
 });
 
 test('a task is cancelled with its node, and with its run', { timeout: 120_000 }, async (t) => {
-  const { chains, tasks } = await site(t);
+  const { chains, tasks } = await fleetSite(t);
   const states = async () => (await tasks()).map(({ state }) => state);
   const late = await chains.run({ nodes: [hand('one', 'wait 60000 ms', {}, { timeout_ms: 500 })] });
   assert.equal(causeOf(late)?.code, 'chains.node_timeout');
@@ -138,7 +105,7 @@ test('a task is cancelled with its node, and with its run', { timeout: 120_000 }
 test('a run whose session was lost finds its task again, and hands in no second one', {
   timeout: 120_000,
 }, async (t) => {
-  const { chains, tasks, server } = await site(t);
+  const { chains, tasks, server } = await fleetSite(t);
   const ben = await connect(server.listeners[0] as string, { capabilities: ['chains'], agentId: 'ben' });
   const nodes: ChainNode[] = [
     { node_id: 'all', kind: 'map', after: [], items_path: '$.items', map_node: 'each', parallel: 2 },
@@ -167,7 +134,7 @@ test('a run whose session was lost finds its task again, and hands in no second 
 test('subagents of the kind are tasks, too, and kinds say what all of theirs demand', {
   timeout: 120_000,
 }, async (t) => {
-  const { agent, tasks } = await site(t, { kinds: '[{ name: big, fleet: { min_tier: opus, access: read } }]' });
+  const { agent, tasks } = await fleetSite(t, { kinds: '[{ name: big, fleet: { min_tier: opus, access: read } }]' });
   const big = await agent.multi_agent.spawn('b', { kind: 'big', role: 'reader' });
   const { status, result } = await big.run('say "hello"');
   assert.equal(status, 'COMPLETED');
@@ -181,10 +148,10 @@ test('subagents of the kind are tasks, too, and kinds say what all of theirs dem
 });
 
 test('a server without a fleet says what to configure', { timeout: 120_000 }, async (t) => {
-  const { chains } = await site(t, { fleet: false });
+  const { chains } = await fleetSite(t, { fleet: false });
   const { error } = await chains.run({ nodes: [hand('one', 'say "x"')] });
   assert.match(error?.message ?? '', /this server runs no fleet; start it with one: handfast fleet up/);
-  const bare = await site(t, { kinds: '[]' });
+  const bare = await fleetSite(t, { kinds: '[]' });
   const none = await bare.chains.run({ nodes: [hand('one', 'say "x"')] });
   assert.match(none.error?.message ?? '', /add one with fleet to kinds/);
 });
