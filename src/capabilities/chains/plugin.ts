@@ -91,6 +91,13 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
     if (access !== 'write') throw fail('unauthorized', 'the grant of this principal is to read chains and runs only');
   };
 
+  /** Stored chains are run by all agents of the principal, each with its own rights. */
+  const mayStore = (context: CallContext): void => {
+    mayWrite(context);
+    if (context.session.principal.subagent === undefined) return;
+    throw fail('unauthorized', 'a subagent runs stored chains and changes none: the agent above may do more than it');
+  };
+
   /** A run as it is now. Fails with `chains.unknown_run`. */
   const view = (chainId: string, context: CallContext): RunView =>
     runView(runs.active(chainId, context) ?? { ...runs.idle(chainId, context), durable: true, run: undefined });
@@ -148,7 +155,7 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
         };
       }),
       handle(messages.chainPut, async (request, context) => {
-        mayWrite(context);
+        mayStore(context);
         const { name, if_version: ifVersion, nodes, description, entry_node, timeout, ...more } = request;
         const { max_parallel, deadline, budget } = more;
         const chain = { nodes, description, entry_node, timeout, max_parallel, deadline, budget };
@@ -166,7 +173,7 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
         library.list(name, after, Math.min(limit, MAX_PAGE), context),
       ),
       handle(messages.chainRemove, async ({ name, chain_version: version }, context) => {
-        mayWrite(context);
+        mayStore(context);
         return { versions: await library.remove(name, version, context) };
       }),
       handle(messages.chainRuns, ({ state = '', name = '', after = '', limit = PAGE }, context) => {

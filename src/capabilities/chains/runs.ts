@@ -3,7 +3,8 @@
  *
  * A run belongs to a principal; its agents share it. It runs as a request of the agent that started or resumed it: with the
  * rights of that session, until that request ends. A durable run whose request or host ended before it is `interrupted`, and
- * continues when an agent of that principal resumes it.
+ * continues when an agent of that principal resumes it. A subagent reaches the runs alone that it started: it acts for the
+ * principal of the agent above, whose runs have rights and questions that are not the subagent's.
  *
  * Made by `plugin.ts`.
  */
@@ -103,12 +104,14 @@ export class Runs {
     const active = this.#activeOf(context);
     const volatile = [...active.values()].filter(({ durable }) => !durable);
     return [...[...this.#storedOf(context).values()].map((stored) => ({ stored, durable: true })), ...volatile]
+      .filter(({ stored }) => reaches(context, stored))
       .map(({ stored, durable }) => ({ stored, durable, run: active.get(stored.chain_id)?.run }))
       .toSorted((left, right) => right.stored.started_at - left.stored.started_at);
   }
 
   active(chainId: string, context: CallContext): ActiveRun | undefined {
-    return this.#activeOf(context).get(chainId);
+    const active = this.#activeOf(context).get(chainId);
+    return active !== undefined && reaches(context, active.stored) ? active : undefined;
   }
 
   /** A run that does not run. Fails with `chains.unknown_run`. */
@@ -116,7 +119,7 @@ export class Runs {
     const stored = this.#storedOf(context).get(chainId);
     const store = context.store.principal;
     const saved = stored && store.get<StoredDefinition>(definitionKey(chainId));
-    if (stored === undefined || saved === undefined) throw unknownRun(chainId);
+    if (stored === undefined || saved === undefined || !reaches(context, stored)) throw unknownRun(chainId);
     const { definition, initial_input: input } = saved;
     return { stored, definition, input, store, recovered: recover(readJournal(store, stored.table)) };
   }
@@ -127,7 +130,8 @@ export class Runs {
     this.#mayRun(context);
     const known = this.#storedOf(context).get(chainId);
     const runs = this.#activeOf(context).has(chainId) || this.#startingOf(context).has(chainId);
-    if (runs || known?.state === 'running' || known?.state === 'paused') {
+    const isOthers = known !== undefined && !reaches(context, known);
+    if (runs || isOthers || known?.state === 'running' || known?.state === 'paused') {
       throw failure(
         'exists',
         `the run ${JSON.stringify(chainId)} has not ended; resume or cancel it, or use another chain_id`,
@@ -463,6 +467,10 @@ function ofOwner<T>(all: Map<string, T>, owner: string, make: () => T): T {
   }
   return found;
 }
+
+/** Whether the agent that asks may know of a run of its principal. */
+const reaches = ({ session }: Pick<CallContext, 'session'>, { agent }: StoredRun): boolean =>
+  session.principal.subagent === undefined || session.agentId === agent;
 
 /** The nodes that edges lead to from one, itself included. */
 function reachableFrom({ nodes }: ChainGraph, start: number): Set<number> {

@@ -2,9 +2,12 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { multiAgentPlugin } from '../../../src/capabilities/multi_agent/plugin.ts';
 import type { ChainNode, ChainResult } from '../../../src/capability.ts';
+import { connect } from '../../../src/connect.ts';
 import type { Principal } from '../../../src/session/principal.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
+import { until } from '../multi_agent/support.ts';
 import { agentOf, call, chainHost } from './support.ts';
 
 const after = (node_id: string, before: readonly string[], more: Partial<ChainNode> = {}): ChainNode =>
@@ -222,4 +225,60 @@ test('requests at once continue a run once, start an id once, and count as runs'
   assert.equal((await full).code, 'chains.full');
   release('hold-1');
   assert.deepEqual(codesOf(await Promise.allSettled(many)), ['chains.full', 'ran', 'ran', 'ran']);
+});
+
+test('a subagent answers no question of the agent above, and reaches none of its runs and stored chains', async (t) => {
+  const codes: Record<string, string | undefined> = {};
+  const codeOf = async (what: string, asked: PromiseLike<unknown>): Promise<void> => {
+    codes[what] = await Promise.resolve(asked).then(
+      () => undefined,
+      (error) => error.code,
+    );
+  };
+  const kind = multiAgentPlugin({
+    kinds: [
+      {
+        name: 'helper',
+        async run(_task, { host }) {
+          await using agent = await connect(host, { capabilities: ['chains', 'tools'] });
+          const { chains } = agent;
+          await codeOf('approve', chains.approve('above', 'ask', true));
+          await codeOf('status', chains.status('above'));
+          await codeOf('cancel', chains.cancel('above'));
+          await codeOf('same id', chains.run({ nodes: row('x') }, {}, { chainId: 'ended' }));
+          await codeOf('resume', chains.resume('ended'));
+          await codeOf('put', chains.put('stored', { nodes: row('evil') }));
+          await codeOf('remove', chains.remove('stored'));
+          await codeOf('stored', chains.run({ chain: { name: 'stored' } }, {}, { chainId: 'own' }));
+          return { runs: (await chains.runs()).map(({ chain_id }) => chain_id) };
+        },
+      },
+    ],
+  });
+  const { host, called } = await chainHost(t, { plugins: [kind] });
+  const agent = await connect(host, { capabilities: ['chains', 'multi_agent'], agentId: 'lead' });
+  t.after(() => agent.close());
+  const { chains } = agent;
+  await chains.put('stored', { nodes: row('good') });
+  await chains.run({ nodes: row('x') }, {}, { chainId: 'ended' });
+  const nodes: ChainNode[] = [{ node_id: 'ask', kind: 'wait', wait: { approval: 'May it?' } }];
+  const above = chains.run({ nodes }, {}, { chainId: 'above' });
+  await until(async () => (await chains.runs()).some(({ state }) => state === 'waiting'));
+  const helper = await agent.multi_agent.spawn('helper');
+  const { result } = await helper.run('try');
+  const unknown = 'chains.unknown_run';
+  assert.deepEqual(codes, {
+    approve: unknown,
+    status: unknown,
+    cancel: unknown,
+    'same id': 'chains.exists',
+    resume: unknown,
+    put: 'unauthorized',
+    remove: 'unauthorized',
+    stored: undefined,
+  });
+  assert.deepEqual([result, called], [{ runs: ['own'] }, ['x', 'good']]);
+  assert.deepEqual((await chains.runs()).map(({ chain_id }) => chain_id).toSorted(), ['above', 'ended', 'own']);
+  await chains.approve('above', 'ask', true);
+  assert.equal((await above).success, true);
 });
