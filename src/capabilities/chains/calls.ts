@@ -21,6 +21,9 @@ type Context = Pick<CallContext, 'call'>;
 /** Characters of each output of a program that a node returns. */
 const MAX_PRINTED = 65_536;
 
+/** Errors of entries that an error names. */
+const MAX_ERRORS = 20;
+
 /** Runs a node that is a call. Rejects with what the capability rejects with, and `chains.unsupported`. */
 export async function callNode(context: Context, node: ChainNode, input: Input, call: NodeCall): Promise<unknown> {
   const { kind, name = '' } = node;
@@ -121,5 +124,8 @@ async function useMemory(context: Context, name: string, input: Input, signal: A
     typeof body.memory_id === 'string'
       ? body.memory_id
       : (await context.call(memoryInit, opened, { signal })).memory_id;
-  return context.call(operation as typeof memoryRetrieve, { ...body, memory_id }, { signal });
+  const reply = await context.call(operation as typeof memoryRetrieve, { ...body, memory_id }, { signal });
+  const { errors = [] } = reply as { readonly errors?: readonly string[] };
+  if (errors.length === 0) return reply;
+  throw fail('schema_violation', `not all entries were stored: ${errors[0]}`, { errors: errors.slice(0, MAX_ERRORS) });
 }

@@ -45,7 +45,10 @@ const NODES: ChainNode[] = [
     kind: 'memory',
     name: 'store',
     after: ['echo'],
-    input_map: { namespace: 'chain', entries: { jmespath: "[{key: 'said', content: to_string(echo)}]" } },
+    input_map: {
+      namespace: 'chain',
+      entries: { jmespath: "[{key: {key: 'said'}, content: to_string(echo), tier: 'semantic'}]" },
+    },
   },
   {
     node_id: 'recall',
@@ -92,4 +95,15 @@ test('tools, skills, programs, MCP servers, the memory, agents and the fleet in 
   assert.match(JSON.stringify(recall), /Echo: 8/);
   assert.match(String(ask?.summary), /4 words/);
   assert.deepEqual([hand?.status, readFileSync(join(folder, 'counted.txt'), 'utf8')], ['done', '4']);
+  const refused = await chains.run({
+    nodes: [
+      {
+        node_id: 'keep',
+        kind: 'memory',
+        name: 'store',
+        input: { entries: [{ key: 'x', content: 1, tier: 'no such' }] },
+      },
+    ],
+  });
+  assert.match(refused.error?.message ?? '', /not all entries were stored: entries\[0\]: tier must be/);
 });
