@@ -24,7 +24,9 @@ test('the demo plays every scene, and leaves nothing behind', async (t) => {
   assert.deepEqual(kinds(3).toSorted(), [...Array(6).fill('event'), 'lost', 'resumed', 'counted'].toSorted());
   assert.deepEqual(kinds(4), ['asked', 'allowed', 'written']);
   assert.deepEqual(kinds(5), ['done', 'done', 'killed', 'up again', 'resumed']);
-  assert.deepEqual(kinds(6), ['refused', 'rerouted', 'done']);
+  assert.deepEqual(kinds(6), ['announced', 'killed', 'refused', 'rerouted', 'done']);
+  const refused = lines.find(({ scene, kind }) => scene === 6 && kind === 'refused')?.text ?? '';
+  assert.match(refused, /^by near: .*files.*0 tokens/);
   assert.match(lines.find(({ kind }) => kind === 'rerouted')?.text ?? '', /far/);
   assert.deepEqual(readdirSync(TMPDIR), []);
 });

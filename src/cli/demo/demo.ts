@@ -33,7 +33,16 @@ async function play(terminal: Terminal, signal: AbortSignal): Promise<void> {
   const host = new DemoHost({ home: join(folder, 'home'), workspace });
   const startedAt = performance.now();
   const seconds = () => (performance.now() - startedAt) / 1000;
-  const stop = () => void host.killed();
+  const hosts = [host];
+  const another = async (name: string): Promise<DemoHost> => {
+    const own = join(folder, name);
+    await mkdir(own);
+    const added = new DemoHost({ home: join(folder, `${name}-home`), workspace: own });
+    hosts.push(added);
+    await added.start();
+    return added;
+  };
+  const stop = () => void hosts.map((each) => each.killed());
   signal.addEventListener('abort', stop, { once: true });
   try {
     await host.start();
@@ -45,13 +54,13 @@ async function play(terminal: Terminal, signal: AbortSignal): Promise<void> {
           terminal.document({ scene: at + 1, title, kind, text, seconds: Number(seconds().toFixed(3)) });
         else terminal.line(`   ${kind.padEnd(9)}  ${text}`);
       };
-      await orAborted(scene({ host, workspace, folder, say }), signal);
+      await orAborted(scene({ host, workspace, folder, another, say }), signal);
     }
     if (!terminal.json)
       terminal.line(`\nDone in ${seconds().toFixed(1)} s. Everything was real, and is removed again.`);
   } finally {
     signal.removeEventListener('abort', stop);
-    await host.stop();
+    await Promise.all(hosts.map((each) => each.stop()));
     await rm(folder, { recursive: true, force: true });
     // A scene that was interrupted may still wait for its host.
     leaveSoon();

@@ -32,6 +32,8 @@ export interface FactsOptions {
   readonly cwd: string;
   readonly tools: readonly string[];
   readonly mcpServers: readonly McpServerOptions[];
+  /** See `WorkerOptions`. */
+  readonly mcpAgeMs?: number | undefined;
   readonly log: Log;
   readonly clock: Clock;
   /** Ends what is being found when the worker stops. */
@@ -121,8 +123,9 @@ export class Facts {
     if (this.#servers.length > 0) {
       const foreign = dispatch.required_capabilities.some((name) => !this.#ownTools.has(name));
       const wanted = new Set(dispatch.required_mcp);
+      const { mcpAgeMs = MCP_AGE_MS } = this.#options;
       for (const { canonical, probed } of this.#servers) {
-        if (foreign || wanted.has(canonical)) need(probed, MCP_AGE_MS);
+        if (foreign || wanted.has(canonical)) need(probed, mcpAgeMs);
       }
     }
     if (dispatch.access === 'write') {

@@ -22,6 +22,11 @@ export interface WorkerOptions {
   /** What the executor can do besides what its MCP servers offer, e.g. `terminal`, `file`. */
   readonly tools: readonly string[];
   readonly mcpServers?: readonly McpServerOptions[];
+  /**
+   * How old the probe of an MCP server may be when a task that requires it is decided on, milliseconds; an older one is made again
+   * first. Default 30,000.
+   */
+  readonly mcpAgeMs?: number;
   readonly pools?: readonly string[];
   /** Turns at once. Default 3. */
   readonly maxConcurrent?: number;

@@ -173,6 +173,7 @@ class FleetWorker implements Worker {
       cwd,
       tools,
       mcpServers,
+      mcpAgeMs: options.mcpAgeMs,
       log,
       clock,
       repository,
