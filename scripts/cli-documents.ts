@@ -149,6 +149,7 @@ export const documents: Readonly<Record<string, Shape>> = {
   'record check': document({
     valid: { const: true },
     complete: flag,
+    missing: orNull(text),
     protocol: text,
     connections: count,
     messages: count,

@@ -83,7 +83,9 @@ export function defaultVolatile(protocol: Protocol): VolatileFields {
         // Messages of all sessions of a server are numbered in one row.
         host: ['/id', '/params/payload/message/id', ...anywhere],
       };
-    default:
+    case 'unknown':
+      return { client: [], host: [] };
+    case 'fleet':
       // The hash of a commit has the time in it.
       return { client: ['/envelope/token', '/session/seq', '/artifacts/head_commit', ...anywhere], host: anywhere };
   }
@@ -118,21 +120,23 @@ export class VolatilePaths {
   has(path: readonly string[]): boolean {
     const last = path[path.length - 1];
     if (last !== undefined && this.#names.has(last)) return true;
-    return this.#patterns.some((pattern) => matches(pattern, 0, path, 0));
+    return this.#patterns.some((pattern) => matches(pattern, path));
   }
 }
 
-function matches(pattern: Pattern, at: number, path: readonly string[], from: number): boolean {
-  if (at === pattern.length) return from === path.length;
-  if (pattern[at] === '**') {
-    for (let next = from; next <= path.length; next++) if (matches(pattern, at + 1, path, next)) return true;
-    return false;
+/** Never goes back behind the last `**`, so that no pattern of a recording takes more than its length times that of the path. */
+function matches(pattern: Pattern, path: readonly string[]): boolean {
+  let [at, from] = [0, 0];
+  let [star, tried] = [-1, 0];
+  while (from < path.length) {
+    if (pattern[at] === '**') [star, tried, at] = [at, from, at + 1];
+    else if (at < pattern.length && (pattern[at] === '*' || pattern[at] === path[from]))
+      [at, from] = [at + 1, from + 1];
+    else if (star >= 0) [at, tried, from] = [star + 1, tried + 1, tried + 1];
+    else return false;
   }
-  return (
-    from < path.length &&
-    (pattern[at] === '*' || pattern[at] === path[from]) &&
-    matches(pattern, at + 1, path, from + 1)
-  );
+  while (pattern[at] === '**') at += 1;
+  return at === pattern.length;
 }
 
 /** A place where two messages differ; a member that is not there is undefined. */

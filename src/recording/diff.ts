@@ -87,12 +87,15 @@ class Comparer {
   readonly #left: readonly Unit[];
   readonly #right: readonly Unit[];
   readonly #found: Placed[] = [];
+  /** Which of them is not complete. */
+  readonly #cut: Readonly<Record<'left' | 'right', boolean>>;
 
   /** Differences of one message that are looked for. */
   readonly #ofMessage: number;
 
   constructor(left: Recording, right: Recording, volatile: readonly string[], ofMessage: number) {
     this.#ofMessage = ofMessage;
+    this.#cut = { left: !left.manifest.complete, right: !right.manifest.complete };
     const declared = (side: 'client' | 'host') =>
       new VolatilePaths([...new Set([...left.manifest.volatile[side], ...right.manifest.volatile[side], ...volatile])]);
     this.#volatile = { client: declared('client'), host: declared('host') };
@@ -174,9 +177,11 @@ class Comparer {
     let [ours, others] = [mine.events, theirs.events];
     // Progress may be left out for a slow reader, and says nothing that stays.
     if (ours.length !== others.length) [ours, others] = [ours.filter(isNoProgress), others.filter(isNoProgress)];
-    for (let at = 0; at < Math.max(ours.length, others.length); at++) {
-      this.#steps(ours[at], others[at], 'event', mine.type, mine, theirs);
-    }
+    // What follows where a recorder was killed is not known.
+    const isCut = (this.#cut.left && mine.reply === undefined) || (this.#cut.right && theirs.reply === undefined);
+    const count = isCut ? Math.min(ours.length, others.length) : Math.max(ours.length, others.length);
+    for (let at = 0; at < count; at++) this.#steps(ours[at], others[at], 'event', mine.type, mine, theirs);
+    if (isCut) return;
     this.#steps(mine.reply, theirs.reply, 'reply', mine.type, mine, theirs);
   }
 

@@ -36,6 +36,7 @@ export interface ReplayOfConnections {
   matches(step: Step, message: Message, idsMayDiffer: boolean): boolean;
   found(step: Step, message: Message): void;
   miss(message: Message, info: Classified, candidates: readonly Step[], why: string): HandfastError;
+  cut(step: Step): HandfastError;
   log(line: string): void;
   left(connection: LiveConnection): void;
 }
@@ -261,6 +262,8 @@ export class LiveConnection implements LinkReceiver {
     if (step === undefined) return this.#refuse(message, info, this.#waiting());
     expected.splice(expected.indexOf(step), 1);
     this.#replay.found(step, message);
+    if (kind === 'request' && !step.answered && this.plan?.closed === undefined)
+      this.#fail(message.id as string | number, this.#replay.cut(step));
   }
 
   /** In strict order: the next step of the client, if it is of this type. */
@@ -276,10 +279,12 @@ export class LiveConnection implements LinkReceiver {
   #refuse(message: Message, info: Classified, candidates: readonly Step[], why = ''): void {
     const error = this.#replay.miss(message, info, candidates, why);
     if (this.#codec === undefined) return void this.#link.close('not recorded');
-    const id = message.id as string | number;
-    if (info.kind === 'request' || info.kind === 'other') {
-      this.#link.send(this.#codec.failure(this.#link.text, { id, idText: '' }, error, 0, error.capability));
-    }
+    if (info.kind === 'request' || info.kind === 'other') this.#fail(message.id as string | number, error);
+  }
+
+  #fail(id: string | number, error: HandfastError): void {
+    const sent = this.#codec?.failure(this.#link.text, { id, idText: '' }, error, 0, error.capability);
+    if (sent !== undefined) this.#link.send(sent);
   }
 
   /** Input that is no message: answered as it was recorded, else refused as no message. */

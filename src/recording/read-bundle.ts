@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { readBounded } from '../base/bounded-file.ts';
 import { parseNested } from '../wire/depth.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
+import { defaultVolatile } from './compare.ts';
 import {
   badRecording,
   checkManifest,
@@ -23,6 +24,7 @@ import {
   MESSAGES_FILE,
   type Recording,
 } from './format.ts';
+import { protocolIn } from './timeline.ts';
 
 /** Deepest message of a bundle: that of agents, who trust their hosts more than hosts trust agents, and what stands around. */
 const MAX_DEPTH = 1024 + 8;
@@ -35,7 +37,17 @@ const NEWLINE = 10;
  */
 export function readBundle(path: string): Recording {
   const { manifest, messages } = rawBundle(path);
-  return { manifest, entries: entriesOf(manifest, messages) };
+  const entries = entriesOf(manifest, messages);
+  return { manifest: withProtocol(manifest, entries), entries };
+}
+
+/** The manifest of a recorder that was killed was written before a message had shown the protocol, and with it what is volatile. */
+function withProtocol(manifest: Manifest, entries: readonly Entry[]): Manifest {
+  if (manifest.protocol !== 'unknown') return manifest;
+  const protocol = protocolIn({ manifest, entries });
+  const usual = defaultVolatile(protocol);
+  const { client, host } = manifest.volatile;
+  return { ...manifest, protocol, volatile: { client: [...usual.client, ...client], host: [...usual.host, ...host] } };
 }
 
 /** A bundle whose manifest was checked, and whose messages fit its hash. */

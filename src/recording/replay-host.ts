@@ -158,13 +158,18 @@ export class ReplayHost implements ReplayOfConnections {
     candidates: readonly Step[],
     why = '',
   ): HandfastError {
+    const what = why === '' ? `${type === '' ? kind : type} is not in the recording` : why;
+    return this.#noted(this.#nearest(message, type, candidates, what));
+  }
+
+  /** The error for a request whose reply is not in a recording that was not finished. */
+  cut({ entry: { seq }, info: { type } }: Step): HandfastError {
+    const text = `the recording is not complete: it ends before the reply to #${seq} ${type}`;
+    return this.#noted(failure('not_recorded', text, { nearest: seq, type }));
+  }
+
+  #noted(error: HandfastError): HandfastError {
     this.#misses += 1;
-    const error = this.#nearest(
-      message,
-      type,
-      candidates,
-      why === '' ? `${type === '' ? kind : type} is not in the recording` : why,
-    );
     if (this.#missed.length < MAX_MISSES) this.#missed.push(error.message);
     this.log(error.message);
     return error;

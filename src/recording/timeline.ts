@@ -16,6 +16,8 @@ export interface Step {
   readonly request: Step | undefined;
   /** `skipped`: it only showed that a side responds, or reported. */
   state: 'waiting' | 'done' | 'skipped';
+  /** A reply to it was recorded. */
+  answered: boolean;
   /** The id that the live request has in place of the recorded one. */
   liveId: unknown;
 }
@@ -75,9 +77,11 @@ export function plansOf(recording: Recording): readonly Plan[] {
       needs,
       request,
       state: isProbe ? 'skipped' : 'waiting',
+      answered: false,
       liveId: undefined,
     };
     steps.push(step);
+    if (request !== undefined && (info.kind === 'reply' || info.kind === 'failure')) request.answered = true;
     if (info.id !== '') requests.set(scope(entry.from, entry.conn) + info.id, step);
     if (info.kind === 'cancel' && request !== undefined) cancels.set(request, [...(cancels.get(request) ?? []), step]);
   }

@@ -1,15 +1,26 @@
 /** Bundles that are damaged, cut, or made to do harm: each is refused with an error of the table, and nothing is written elsewhere. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { after, describe, test } from 'node:test';
-import { MANIFEST_FILE, MESSAGES_FILE } from '../../src/recording/format.ts';
+import { VolatilePaths } from '../../src/recording/compare.ts';
+import { MANIFEST_FILE, MAX_MANIFEST_BYTES, MAX_MESSAGES_BYTES, MESSAGES_FILE } from '../../src/recording/format.ts';
 import { readBundle } from '../../src/recording/read-bundle.ts';
 import { ReplayHost } from '../../src/recording/replay-host.ts';
 import { exportBundle, importBundle } from '../../src/recording/single-file.ts';
 import { echo } from '../support/tools.ts';
-import { cleanUp, freshFolder, recorded } from './recorded.ts';
+import { cleanUp, freshFolder, recorded, scratchFile } from './recorded.ts';
 
 after(cleanUp);
 
@@ -170,6 +181,57 @@ describe('a bundle is refused', () => {
       incomplete(([first = '']) => [first, 'null']),
       /no JSON object/,
     );
+  });
+});
+
+describe('a bundle that was made to do harm', () => {
+  test('with files of endless size is refused before they are read', () => {
+    for (const [file, bytes, why] of [
+      [MESSAGES_FILE, MAX_MESSAGES_BYTES + 1, /messages\.ndjson .*larger than/],
+      [MANIFEST_FILE, MAX_MANIFEST_BYTES + 1, /manifest\.json .*larger than/],
+    ] as const) {
+      const copy = changed(file, (text) => text);
+      truncateSync(join(copy, file), bytes);
+      refused(copy, why);
+    }
+    const single = freshFolder();
+    cpSync(whole, single);
+    truncateSync(single, MAX_MESSAGES_BYTES + MAX_MANIFEST_BYTES + 1);
+    refused(single, /larger than/);
+  });
+
+  test('with a volatile field of many wildcards takes no time to match', () => {
+    const wildcards = `/${'**/'.repeat(150)}nowhere`;
+    const paths = new VolatilePaths([wildcards, '/**/a/**/b/*/c']);
+    const deep = Array.from({ length: 1000 }, (_, at) => `m${at}`);
+    assert.equal(paths.has(deep), false);
+    assert.equal(paths.has([...deep, 'nowhere']), true);
+    assert.equal(paths.has(['x', 'a', 'y', 'z', 'b', 'any', 'c']), true);
+    assert.equal(paths.has(['x', 'a', 'b', 'c']), false);
+    assert.equal(paths.has(['a', 'b', 'c', 'b', 'q', 'c']), true);
+  });
+
+  test('with members of every object leaves other objects as they are', () => {
+    const copy = changed(MANIFEST_FILE, (text) => text.replace('{', '{"__proto__":{"complete":true,"stolen":1},'));
+    const read = readBundle(copy);
+    assert.equal(({} as { stolen?: number }).stolen, undefined);
+    assert.equal(read.manifest.complete, true);
+  });
+
+  test('with a program in front, or scripts in its manifest, runs nothing and comes in as plain files', async () => {
+    const program = freshFolder();
+    writeFileSync(program, Buffer.concat([Buffer.from('#!/bin/sh\ntouch ran\n'), exported]), { mode: 0o755 });
+    refused(program, /the manifest is not JSON/);
+    const scripted = freshFolder();
+    const [head = '', ...lines] = exported.toString('utf8').split('\n');
+    const marker = scratchFile('ran');
+    const scripts = { install: `touch ${marker}`, postinstall: `touch ${marker}` };
+    writeFileSync(scripted, [JSON.stringify({ ...JSON.parse(head), scripts }), ...lines].join('\n'), { mode: 0o755 });
+    const target = freshFolder();
+    await importBundle(scripted, target);
+    assert.deepEqual(readdirSync(target).sort(), [MANIFEST_FILE, MESSAGES_FILE]);
+    for (const name of readdirSync(target)) assert.equal(statSync(join(target, name)).mode & 0o777, 0o600);
+    assert.ok(!existsSync(marker));
   });
 });
 

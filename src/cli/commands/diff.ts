@@ -3,6 +3,7 @@ import { lstatSync } from 'node:fs';
 import { type Divergence, diffRecordings } from '../../recording/diff.ts';
 import { type Entry, messageOf, type Recording } from '../../recording/format.ts';
 import { readJournalFile } from '../../recording/journal-recording.ts';
+import { whatIsMissing } from '../../recording/missing.ts';
 import { readBundle } from '../../recording/read-bundle.ts';
 import type { Terminal } from '../output/terminal.ts';
 
@@ -24,6 +25,13 @@ export async function diff(
   terminal: Terminal,
 ): Promise<number> {
   const [mine, theirs] = [readAny(left), readAny(right)];
+  for (const [name, recording] of [
+    [left, mine],
+    [right, theirs],
+  ] as const) {
+    const missing = whatIsMissing(recording);
+    if (missing !== undefined) terminal.note(`${name}: ${missing}`);
+  }
   const found = diffRecordings(mine, theirs, { volatile, most: all ? Number.POSITIVE_INFINITY : 1 });
   return printDivergences(found, mine, theirs, terminal);
 }

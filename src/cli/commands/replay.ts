@@ -3,6 +3,7 @@ import { addressOf } from '../../agent/addresses.ts';
 import { webSocketAddress } from '../../base/web-address.ts';
 import { checkBind } from '../../config/listen-address.ts';
 import type { Recording } from '../../recording/format.ts';
+import { whatIsMissing } from '../../recording/missing.ts';
 import { readBundle } from '../../recording/read-bundle.ts';
 import { replayClient } from '../../recording/replay-client.ts';
 import { ReplayHost, type ReplayOptions } from '../../recording/replay-host.ts';
@@ -44,9 +45,8 @@ export async function replay(path: string, flags: ReplayFlags, terminal: Termina
   if (as === 'client' && (connect === undefined || listen !== undefined))
     throw fail('usage', 'as client, pass --connect ADDRESS');
   const recording = readBundle(path);
-  if (!recording.manifest.complete) {
-    terminal.note('the recording is not complete: what its recorder did not write is missing');
-  }
+  const missing = whatIsMissing(recording);
+  if (missing !== undefined) terminal.note(missing);
   return as === 'host' ? asHost(recording, listen as string, flags, terminal) : asClient(recording, flags, terminal);
 }
 
