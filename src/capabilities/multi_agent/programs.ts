@@ -51,6 +51,11 @@ export function programBackend(program: SubagentProgram): SubagentBackend {
           inherits: false,
           onStderr: (line) => host.log.info('a subagent wrote to its stderr', { subagent: subagent.id, line }),
         });
+        if (host.signal.aborted) {
+          // A link that is not opened does not report its end.
+          link.destroy('the subagent has ended');
+          throw host.signal.reason;
+        }
       } catch (error) {
         release();
         throw error;

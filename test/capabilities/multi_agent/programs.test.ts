@@ -1,9 +1,12 @@
 /** Subagents that are programs: they have a session over their pipes, fetch tasks, and end with their subagent. */
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { statOf } from '../../support/system-processes.ts';
-import { siteOf } from './support.ts';
+import type { SubagentBackend } from '../../../src/capabilities/multi_agent/backend.ts';
+import { programBackend } from '../../../src/capabilities/multi_agent/programs.ts';
+import { carriers, statOf } from '../../support/system-processes.ts';
+import { siteOf, until } from './support.ts';
 
 const program = fileURLToPath(new URL('child-agent.ts', import.meta.url));
 const command = [process.execPath, '-C', 'handfast-source', program];
@@ -58,4 +61,30 @@ test('a program that cannot be started refuses the spawn', async (t) => {
   const site = await siteOf(t, { kinds: [{ name: 'none', command: ['/no/such/program'] }] });
   const agent = await site.agent();
   await assert.rejects(agent.multi_agent.spawn('x'), { code: 'multi_agent.not_started' });
+});
+
+test('a subagent that ends while its program starts leaves neither the program nor its place', {
+  timeout: 120_000,
+}, async (t) => {
+  const marker = `MARKED=${randomUUID()}`;
+  const [name = '', value = ''] = marker.split('=');
+  const own = programBackend({ command, env: { [name]: value } });
+  const places: string[] = [];
+  const backend: SubagentBackend = {
+    name: own.name,
+    open(facts, host) {
+      const ended = new AbortController();
+      const acquireProcess = async () => {
+        places.push('taken');
+        ended.abort(new Error('it ended'));
+        return () => void places.push('given back');
+      };
+      return own.open(facts, { ...host, signal: ended.signal, acquireProcess });
+    },
+  };
+  const site = await siteOf(t, { kinds: [{ name: 'program', backend }] });
+  const agent = await site.agent();
+  await assert.rejects(async () => agent.multi_agent.spawn('program'), { code: 'multi_agent.not_started' });
+  assert.deepEqual(places, ['taken', 'given back']);
+  await until(() => carriers(marker).length === 0);
 });
