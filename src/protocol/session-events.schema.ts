@@ -118,6 +118,7 @@ export const additional = {
   'session.usage': shape('Of the request, and in total.', { usage: Usage, session_usage: Usage }),
   'session.plan': shape('The plan of the agent as it is now.', {
     entries: list(object({ content: text(), status: text(), priority: may(text()) })),
+    elsewhere: may(flag('Others changed it: on a board, or by another agent of the user.')),
   }),
   'session.work': shape('Of a subagent, or a run of a chain, that the model began: also after the end of its turn.', {
     work: object({

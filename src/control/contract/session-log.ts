@@ -97,6 +97,13 @@ export interface SessionWork {
   readonly result?: string;
 }
 
+/** One task of a session's plan. */
+export interface PlanEntry {
+  readonly content: string;
+  readonly status: 'pending' | 'in_progress' | 'completed';
+  readonly priority?: 'high' | 'medium' | 'low';
+}
+
 /** A turn that ran, runs or was dropped. */
 export interface TurnRow {
   readonly turnId: string;
@@ -132,6 +139,8 @@ export interface SessionRecord {
   /** Those that wait, and those of the running turn that were answered. */
   readonly approvals: readonly Approval[];
   readonly turns: readonly TurnRow[];
+  /** The task list; `elsewhere`: it was changed by others than its model. Null: there was none yet. */
+  readonly plan: { readonly entries: readonly PlanEntry[]; readonly elsewhere: boolean } | null;
   /** What its model began and what runs, or has ended and was not delivered to it yet. */
   readonly work: readonly SessionWork[];
   readonly chatId: string | null;

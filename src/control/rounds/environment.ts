@@ -9,7 +9,7 @@ import { orAborted } from '../../base/race.ts';
 import type { CallEvent } from '../../connection/call.ts';
 import type { ToolCall, ToolDone } from '../../protocol/session-types.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
-import type { SessionWork } from '../contract/session-log.ts';
+import type { PlanEntry, SessionWork } from '../contract/session-log.ts';
 import { DeferredTools, searchOffer } from './deferred-tools.ts';
 import { type FailedStatus, failedCall } from './failed-call.ts';
 import { liveOutput, type Output } from './live-output.ts';
@@ -80,11 +80,18 @@ export interface RecalledEntry {
   readonly text: string;
 }
 
-/** One task of a session's plan. */
-export interface PlanEntry {
-  readonly content: string;
-  readonly status: 'pending' | 'in_progress' | 'completed';
-  readonly priority?: 'high' | 'medium' | 'low';
+/** The plan of a session at its host. */
+export interface SessionPlan {
+  /** Makes it what the entries say. */
+  put(
+    entries: readonly PlanEntry[],
+    options: { readonly signal: AbortSignal; readonly timeoutMs: number },
+  ): Promise<void>;
+  /**
+   * The plan as it is now and after each change: other entries than the current ones; undefined where they are the same. Ends with the
+   * session with the host.
+   */
+  follow(current: () => readonly PlanEntry[]): AsyncGenerator<readonly PlanEntry[] | undefined>;
 }
 
 /** What a session may use of its host beside its tools. */
@@ -99,12 +106,8 @@ export interface OtherCapabilities {
     text: string,
     options: { readonly limit: number; readonly signal: AbortSignal },
   ) => Promise<readonly RecalledEntry[]>;
-  /** Stores the plan of a control session; absent where there is no planning. */
-  readonly putPlan?: (
-    session: string,
-    entries: readonly PlanEntry[],
-    options: { readonly signal: AbortSignal; readonly timeoutMs: number },
-  ) => Promise<void>;
+  /** The plan of a control session; absent where there is no planning. */
+  readonly plan?: (session: string) => SessionPlan;
 }
 
 /** What a host answers to a call. */

@@ -5,9 +5,11 @@
  * this process for each working directory and principal, or a host at an address. Unused hosts are stopped when
  * there are too many; a session then gets a new one with its next call, because hosts store nothing for it.
  */
+
+import { orAborted, within } from '../../base/race.ts';
 import type { Principal } from '../../session/principal.ts';
 import { fail } from '../../wire/errors.ts';
-import type { SessionLog } from '../contract/session-log.ts';
+import type { PlanEntry, SessionLog } from '../contract/session-log.ts';
 import {
   type Borrow,
   type EnvironmentAgent,
@@ -16,10 +18,10 @@ import {
   environmentToolbox,
   type LastingHost,
   type OtherCapabilities,
-  type PlanEntry,
 } from './environment.ts';
 import { HostQuestions } from './mcp-questions.ts';
 import { McpTools, type McpTurn, type OpenMcpServer } from './mcp-tools.ts';
+import { tellPlan } from './plan.ts';
 import type { Recall } from './recall.ts';
 import type { Toolbox } from './toolbox.ts';
 import { WorkKeeper } from './work.ts';
@@ -72,6 +74,8 @@ interface LeasedEnvironment {
   readonly borrow: Borrow;
   readonly keeper: WorkKeeper;
   readonly questions: HostQuestions;
+  /** While the plan is followed: resolves when it was read once. */
+  planRead?: Promise<void> | undefined;
   /** The session for subagents and chains; opened when the first is needed. */
   lasting?: { readonly opening: Promise<LastingHost>; settled?: LastingHost };
   /** True once its control session was closed: a host opened after that would never be closed. */
@@ -124,19 +128,53 @@ export class Environments {
     entries: readonly PlanEntry[],
     signal: AbortSignal,
   ): Promise<void> {
-    const { borrow } = this.#leasedOf(session, place);
-    await withOthers(borrow, async (others) =>
-      others?.putPlan?.(session, entries, { signal, timeoutMs: PLAN_TIMEOUT_MS }),
+    const leased = this.#leasedOf(session, place);
+    await withOthers(leased.borrow, async (others) =>
+      others?.plan?.(session).put(entries, { signal, timeoutMs: PLAN_TIMEOUT_MS }),
     );
+    void this.#followPlan(leased);
   }
 
-  /** Gives the model of a turn what ended of its session's subagents and chains since its last one. Never rejects. */
+  /**
+   * Gives the model of a turn what happened since its last one: results of its subagents and chains, changes of its task list by
+   * others. Never rejects.
+   */
   async deliver(turn: McpTurn): Promise<void> {
     const { log, cwd, principal } = turn;
-    if (log.record.work.length === 0) return;
-    const leased = this.#leasedOf(log.record.id, { cwd, principal });
+    const { id, work, plan } = log.record;
+    if (work.length === 0 && plan === null) return;
+    const leased = this.#leasedOf(id, { cwd, principal });
     begins(turn, leased);
-    await leased.keeper.deliver(turn, async (work) => (await this.#lastingOf(leased)).follow(work));
+    if (plan !== null) {
+      await orAborted(within(this.#followPlan(leased), PLAN_WAIT_MS), turn.signal).catch(() => {});
+      tellPlan(turn);
+    }
+    if (work.length > 0)
+      await leased.keeper.deliver(turn, async (work) => (await this.#lastingOf(leased)).follow(work));
+  }
+
+  /** Takes over what others change in the plan of a session. Resolves when it was read once, or cannot be; never rejects. */
+  #followPlan(leased: LeasedEnvironment): Promise<void> {
+    leased.planRead ??= new Promise((read) => {
+      const follow = async (): Promise<void> => {
+        const others = await leased.borrow(async (agent) => agent.others?.());
+        const log = () => this.#options.logOf?.(leased.session);
+        const changes = others?.plan?.(leased.session).follow(() => log()?.record.plan?.entries ?? NO_ENTRIES) ?? [];
+        for await (const entries of changes) {
+          if (leased.released) return;
+          if (entries !== undefined) log()?.emit('session.plan', { entries, elsewhere: true });
+          read();
+        }
+      };
+      // The session with the host has ended: the next turn, or the next list of the model, begins again.
+      void follow()
+        .catch(() => {})
+        .then(() => {
+          leased.planRead = undefined;
+          read();
+        });
+    });
+    return leased.planRead;
   }
 
   #leasedOf(session: string, place: EnvironmentKey): LeasedEnvironment {
@@ -292,6 +330,9 @@ function begins(turn: McpTurn, { keeper, questions }: Pick<LeasedEnvironment, 'k
   questions.during(turn);
 }
 
+const NO_ENTRIES: readonly PlanEntry[] = [];
+/** A plan that cannot be read costs a turn no more than this, in milliseconds. */
+const PLAN_WAIT_MS = 2_000;
 /** Longest time to store a plan, in milliseconds. */
 const PLAN_TIMEOUT_MS = 10_000;
 

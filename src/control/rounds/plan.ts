@@ -1,7 +1,8 @@
 /**
  * `update_plan`: the task list of a session. A model says what it will do and what is done; clients show the list by the event
  * `session.plan`, editors by the plan updates of the Agent Client Protocol. Where the host of the session has planning, the list is a
- * plan there too, so that others see it on a board.
+ * plan there too, so that others see it on a board, and change it: then the list of the session changes too, and the model reads
+ * that with the next prompt, or in the result of its next call.
  *
  * Backends that think in rounds wrap their toolbox in it. It changes nothing but the list, so nothing is asked before.
  */
@@ -9,7 +10,7 @@ import type { ToolCall, ToolDone } from '../../protocol/session-types.ts';
 import { asError } from '../../wire/errors.ts';
 import { isObject } from '../../wire/json.ts';
 import type { Turn } from '../contract/backend.ts';
-import type { PlanEntry } from './environment.ts';
+import type { HistoryItem, PlanEntry } from '../contract/session-log.ts';
 import { failedCall } from './failed-call.ts';
 import type { Toolbox, ToolOffer } from './toolbox.ts';
 
@@ -79,9 +80,16 @@ async function update(
   const { name, input, callId } = call;
   const entries = entriesOf(input.entries);
   if (typeof entries === 'string') return failedCall(call, 'invalid_input', `invalid arguments: ${entries}`);
+  const { plan } = log.record;
+  const unseen = plan?.elsewhere === true && !knows(log.record.history, plan.entries) ? plan.entries : undefined;
   log.emit('session.plan', { entries }, id);
   const done = entries.filter(({ status }) => status === 'completed').length;
-  const result = { done, open: entries.length - done };
+  // Its new list may undo what it did not know of.
+  const result = {
+    done,
+    open: entries.length - done,
+    ...(unseen !== undefined && { replaced_changes_of_others: unseen }),
+  };
   try {
     await put(entries, signal);
   } catch (error) {
@@ -91,6 +99,19 @@ async function update(
   }
   return { name, ok: true, input, result, callId };
 }
+
+/** Gives the model its list where others changed it since it was last asked. At the start of a turn. */
+export function tellPlan({ id, log }: Pick<Turn, 'id' | 'log'>): void {
+  const { plan, history } = log.record;
+  if (plan?.elsewhere !== true || knows(history, plan.entries)) return;
+  log.remember([{ role: 'user', turn: id, text: changedText(plan.entries) }]);
+}
+
+const changedText = (entries: readonly PlanEntry[]): string =>
+  `[Your task list was changed by others, on a board. It is now: ${JSON.stringify(entries)}]`;
+
+const knows = (history: readonly HistoryItem[], entries: readonly PlanEntry[]): boolean =>
+  history.some((item) => item.role === 'user' && item.text === changedText(entries));
 
 /** The entries; else what is wrong with them. */
 function entriesOf(value: unknown): PlanEntry[] | string {

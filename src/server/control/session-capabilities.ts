@@ -15,7 +15,7 @@ import { MemoryCalls, memoryTools } from '../../mcp-endpoint/memory-tools.ts';
 import { isRun, skillsOf, skillToolName } from '../../mcp-endpoint/skills.ts';
 import { capabilitiesChanged } from '../../protocol/a2e.ts';
 import { fail } from '../../wire/errors.ts';
-import { storePlan } from './session-plan.ts';
+import { StoredPlan } from './session-plan.ts';
 import { workTools } from './session-work.ts';
 import { foundOffer, given, optionalText, type Schema, text, textIn, textsIn } from './tool-parts.ts';
 
@@ -51,13 +51,18 @@ export function otherCapabilities(agent: AgentSession): OtherCapabilities | unde
     skills ??= toolsOfSkills(skill, given({ timeoutMs }));
     return skills;
   };
+  // This session with the host is of one control session.
+  let plan: StoredPlan | undefined;
   return {
     tools: async (options) => [...fixed, ...(await listedSkills(options))],
     ...(memory !== undefined && {
       recall: (text, { limit, signal }) => memory.relevant(text, limit, signal),
     }),
     ...(planning !== undefined && {
-      putPlan: (session, entries, options) => storePlan(planning, session, entries, options),
+      plan: (session) => {
+        plan ??= new StoredPlan(planning, session);
+        return plan;
+      },
     }),
   };
 }

@@ -47,6 +47,7 @@ export class FakeSessionLog implements SessionLog {
       steers: [],
       approvals: [],
       work: [],
+      plan: null,
       turns: [],
       chatId: null,
       provider: null,

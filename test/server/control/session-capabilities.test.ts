@@ -56,6 +56,52 @@ test('a task list is shown, stored as a plan, and replaced as the model says', a
   assert.deepEqual([titles('pending'), titles('in_progress'), titles('completed')], [[], ['check'], ['read']]);
 });
 
+test('what others change on the board is the task list of the session too, and the model reads it with the next prompt', async (t) => {
+  let stand = await started(t);
+  const session = await create(stand.peer);
+  const entries = [
+    { content: 'read', status: 'in_progress', priority: 'high' },
+    { content: 'write', status: 'pending' },
+  ];
+  await turn(stand, session, 'go', [call('update_plan', { entries }), { text: 'done' }]);
+  const board = async () => {
+    const agent = await connect(stand.tcp, { token: stand.token, capabilities: ['planning'] });
+    t.after(() => agent.close());
+    const [plan] = await agent.planning.plans();
+    return { planning: agent.planning, id: plan?.plan_id ?? '' };
+  };
+  const changed = () =>
+    stand.peer.events
+      .filter(({ type, payload }) => type === 'session.plan' && payload.elsewhere === true)
+      .map(({ payload }) => payload.entries as { content: string; status: string }[]);
+  const { planning, id } = await board();
+  const task = async (title: string) => (await planning.tasks(id)).find((one) => one.title === title)?.task_id ?? '';
+  await planning.update(id, await task('read'), { status: 'completed' });
+  await planning.add(id, 'check', { status: 'pending' });
+  await stand.peer.recorder.until(() => changed().at(-1)?.length === 3, 'the list with the task of others');
+  assert.deepEqual(changed().at(-1), [
+    { content: 'read', status: 'completed', priority: 'high' },
+    { content: 'write', status: 'pending' },
+    { content: 'check', status: 'pending' },
+  ]);
+  const [told, after] = await turn(stand, session, 'continue', [
+    call('update_plan', { entries: [{ content: 'write', status: 'completed' }] }),
+    { text: 'ok' },
+  ]);
+  const said = JSON.stringify(told.messages);
+  assert.match(said, /task list was changed by others.*check/);
+  assert.deepEqual(JSON.parse(after.messages.at(-1).content), { done: 1, open: 0 });
+  const before = changed().length;
+  stand = await stand.restart();
+  const again = await board();
+  const [line] = await again.planning.tasks(again.id);
+  assert.equal(line?.title, 'write');
+  await again.planning.update(again.id, line?.task_id ?? '', { title: 'write more', status: 'pending', force: true });
+  const [next] = await turn(stand, session, 'what is left?', [{ text: 'more' }]);
+  assert.match(JSON.stringify(next.messages), /changed by others.*write more/);
+  assert.ok(before > 0);
+});
+
 test('what was remembered is recalled for a prompt that has to do with it, shown, and once in a session', async (t) => {
   let stand = await started(t);
   const first = await create(stand.peer);

@@ -17,7 +17,7 @@ import type {
   Usage,
 } from '../../../protocol/session-types.ts';
 import { NO_USAGE } from '../../../protocol/session-types.ts';
-import type { HistoryItem, QueuedPrompt, SessionWork, Steer } from '../../contract/session-log.ts';
+import type { HistoryItem, PlanEntry, QueuedPrompt, SessionWork, Steer } from '../../contract/session-log.ts';
 import { type FoldedSession, LISTS, type ListName, type StoredTurn, type WholeSession } from './folded.ts';
 
 /** Entries that are journaled and never sent, with their payloads. */
@@ -180,6 +180,10 @@ const STEPS: Readonly<Record<string, Step>> = {
     record.steers = record.steers.filter(({ id }) => !steers.some((returned) => returned.id === id));
   },
 
+  'session.plan'({ record }, { entries, elsewhere = false }: { entries: readonly PlanEntry[]; elsewhere?: boolean }) {
+    record.plan = { entries, elsewhere };
+  },
+
   'session.work'({ record }, { work, event, delivered }: { work: SessionWork; event: string; delivered?: boolean }) {
     if (!WORK_CHANGES.has(event)) return;
     const others = record.work.filter(({ id }) => id !== work.id);
@@ -199,7 +203,7 @@ const STEPS: Readonly<Record<string, Step>> = {
     const { record } = session;
     replace(session, 'messages', [], 0);
     replace(session, 'history', [], 0);
-    Object.assign(record, { chatId: null, provider: null, steers: [], work: [] });
+    Object.assign(record, { chatId: null, provider: null, steers: [], work: [], plan: null });
     session.chatLength = 0;
     record.context = {
       ...record.context,

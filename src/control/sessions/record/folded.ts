@@ -96,6 +96,7 @@ export function emptySession(id: string): FoldedSession {
     steers: [],
     approvals: [],
     work: [],
+    plan: null,
     chatId: null,
     provider: null,
     usage: NO_USAGE,
@@ -118,11 +119,14 @@ export function fromHead(head: Head, lists: Pick<FoldedSession, ListName>): Fold
   const { record, running, asked = [], chatLength } = head;
   const { messages, history, turns } = lists;
   // Not members of their own kind: copying a record copies its small part, and a list is parsed when it is read.
-  const whole = Object.defineProperties({ ...record, work: record.work ?? [] } as WritableRecord, {
-    messages: { get: () => messages.items },
-    history: { get: () => history.items },
-    turns: { get: () => turns.items },
-  });
+  const whole = Object.defineProperties(
+    { ...record, work: record.work ?? [], plan: record.plan ?? null } as WritableRecord,
+    {
+      messages: { get: () => messages.items },
+      history: { get: () => history.items },
+      turns: { get: () => turns.items },
+    },
+  );
   return { record: whole, messages, history, turns, running, asked, chatLength };
 }
 
