@@ -3,9 +3,12 @@
  * switched off; limits are only raised to what the workloads need. The variants add a hash-chained audit or the SQLite
  * journal (with which sessions can be resumed), or take events by callback.
  */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { type Agent, connect, createHost, type Host, type HostOptions, tool, toolsPlugin } from 'handfast';
 import { openAudit } from 'handfast/host';
@@ -23,6 +26,9 @@ import {
   type TransportName,
 } from './contender.ts';
 import { handshakeRequest } from './messages.ts';
+
+/** The command as it is installed. */
+const command = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 
 const echo = tool({
   name: 'echo',
@@ -159,7 +165,7 @@ function variant(name: string, options: { extras?: Extras; byCallback?: boolean 
       return sessionOf(await connect(host, asked), byCallback, () => host.close());
     },
     start: {
-      args: [fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url)), 'stdio'],
+      args: [command, 'stdio'],
       opening: `${JSON.stringify(handshakeRequest('1'))}\n`,
       answers: '"ok":true',
     },
@@ -186,3 +192,23 @@ export const withAudit: Contender = variant('handfast+audit', {
 export const withSqlite: Contender = variant('handfast+sqlite', {
   extras: async (folder) => ({ journal: await sqliteJournal({ file: join(folder, 'journal.sqlite') }) }),
 });
+
+/** With `handfast record` between agent and host, in a process of its own that writes a bundle. */
+export const withRecorder: Contender = {
+  ...contender,
+  name: 'handfast+record',
+  transports: ['tcp'],
+  serve: async (transport) => {
+    const { port } = await serve(transport, undefined);
+    const folder = mkdtempSync(join(tmpdir(), 'handfast-bench-'));
+    const words = ['--connect', `tcp://${LOOPBACK}:${port}`, '--listen', `tcp://${LOOPBACK}:0`, '--json'];
+    const args = [command, 'record', '--out', join(folder, 'recording'), ...words];
+    const recorder = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+    process.on('exit', () => {
+      recorder.kill('SIGKILL');
+      rmSync(folder, { recursive: true, force: true });
+    });
+    const [line] = await once(createInterface({ input: recorder.stdout }), 'line');
+    return { port: Number(new URL(JSON.parse(String(line)).address).port) };
+  },
+};

@@ -37,6 +37,12 @@ const listed: readonly Omit<Entry, 'contender' | 'checkout'>[] = [
   { name: 'handfast+onevent', transports: ['memory', 'stdio', 'tcp', 'websocket'], workloads: ['events'], peer: false },
   { name: 'handfast+audit', transports: ['memory', 'tcp'], workloads: VARIANT_WORKLOADS, peer: false },
   { name: 'handfast+sqlite', transports: ['memory', 'tcp'], workloads: VARIANT_WORKLOADS, peer: false },
+  {
+    name: 'handfast+record',
+    transports: ['tcp'],
+    workloads: ['unary64', 'unary1', 'events', 'payload256k'],
+    peer: false,
+  },
   { name: 'handfast+memory', transports: ['memory', 'tcp'], workloads: UNARY, peer: false },
   { name: 'handfast+learning', transports: ['memory', 'tcp'], workloads: UNARY, peer: false },
   { name: 'handfast+planning', transports: ['memory', 'tcp'], workloads: UNARY, peer: false },
@@ -84,6 +90,8 @@ export async function loadContender(name: string): Promise<Contender> {
       return (await import('./handfast.ts')).withAudit;
     case 'handfast+sqlite':
       return (await import('./handfast.ts')).withSqlite;
+    case 'handfast+record':
+      return (await import('./handfast.ts')).withRecorder;
     case 'handfast+memory':
     case 'handfast+learning':
     case 'handfast+planning':
