@@ -1,0 +1,2 @@
+/** How many words a text has. */
+export function wordsIn(text: string): number;
