@@ -30,6 +30,11 @@ const examples: Readonly<Record<string, readonly RegExp[]>> = {
     /^\d+ events, the last: count_errors progress: source \d+$/,
     /^most thrown: \{ \w+: \d+, \w+: \d+, \w+: \d+ \}$/,
   ],
+  'chain-agents.ts': [
+    /^accepted by large$/,
+    /^a\.log has 12 lines, b\.log has 30 lines, c\.log has 7 lines$/,
+    /^the fleet: done by large$/,
+  ],
   'chains.ts': [
     /^done: logs$/,
     /^done: each$/,

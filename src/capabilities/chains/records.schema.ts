@@ -37,7 +37,9 @@ export const Jmespath = shape('A JMESPath expression over the context.', { jmesp
 const nodeMembers = {
   node_id: text('Unique in the chain; 128 characters at most.'),
   kind: oneOf(NODE_KINDS, 'What it does.'),
-  name: mayText('The tool, skill, MCP tool, memory operation, agent or task kind.'),
+  name: mayText(
+    'What it calls: the tool, skill, MCP tool or memory operation; of agent and task the kind of subagent, empty: the first.',
+  ),
   input: may(anyObject('Its input where input_map is empty.')),
   input_map: may(
     anyObject('Input field → `$.path` into the context, {"jmespath": …}, or any other JSON value as it is.'),

@@ -98,7 +98,8 @@ function checkValue(
 ): void {
   if (check(value)) return;
   for (const { instancePath, message = 'does not fit the schema', params } of check.errors ?? []) {
-    const extra = typeof params.additionalProperty === 'string' ? `: ${params.additionalProperty}` : '';
+    const { additionalProperty: more, allowedValues: words } = params;
+    const extra = typeof more === 'string' ? `: ${more}` : Array.isArray(words) ? `: ${words.join(', ')}` : '';
     report(`${message}${extra}`, instancePath.replaceAll('/', '.'));
   }
 }

@@ -29,7 +29,9 @@ const retry = group('When it runs again after it failed.', {
 const node = group('One node.', {
   node_id: text('Its name in the chain.', 'a text'),
   kind: choice('What it does.', NODE_KINDS),
-  name: mayText('The tool, skill, MCP tool, memory operation, agent or task kind.'),
+  name: mayText(
+    'What it calls: the tool, skill, MCP tool or memory operation; of agent and task the kind of subagent, empty: the first.',
+  ),
   description: mayText('For people.'),
   input: optional(anything('Its input, where it has no input_map.')),
   input_map: optional(anything('Input field → `$.path` into the context, {jmespath: …}, or any other value as it is.')),
