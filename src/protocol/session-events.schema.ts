@@ -93,7 +93,9 @@ export const undocumented = {
 
 /** Events of a session that are additions. */
 export const additional = {
-  'session.created': anyObject('`owner`, `title`, `cwd`, `backend`, `settings`, `parent_session_id`'),
+  'session.created': anyObject(
+    '`owner`, `title`, `cwd`, `backend`, `settings`, `parent_session_id`; of a subagent `subagent_id`',
+  ),
   'session.turn.queued': object({
     text: text(),
     images: list(ImageReference),

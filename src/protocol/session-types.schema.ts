@@ -170,7 +170,8 @@ export const SessionSummary = shape('One row of `session.list`.', {
   closed: flag(),
   queue_length: number(),
   approvals_pending: number(),
-  parent_session_id: orNull(text('The session this one was forked from, or null.')),
+  parent_session_id: orNull(text('The session this one was forked from, or whose agent made its subagent; or null.')),
+  subagent_id: may(text('The subagent whose turns it has.')),
   seq: number(),
 });
 

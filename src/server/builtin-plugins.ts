@@ -11,22 +11,33 @@ import type { ExecutorSettings } from '../config/worker.schema.ts';
 import type { Plugin } from '../host/plugin.ts';
 import type { Capability, CapabilityOptions } from '../packages/capability.ts';
 import { fail } from '../wire/errors.ts';
+import type { SessionKindSettings, SubagentLinks } from './control/subagent-links.ts';
 import type { FleetTasks } from './fleet/fleet-tasks.ts';
 
 /** Parts of a server that subagents run on. */
 export interface SubagentParts {
   /** Absent: the server runs no fleet. */
   readonly fleet?: FleetTasks | undefined;
+  /** Absent: it serves no sessions. */
+  readonly links?: SubagentLinks | undefined;
+}
+
+/** What a kind of subagents says that no program runs. */
+interface LaterKind {
+  readonly executor?: ExecutorSettings;
+  readonly fleet?: FleetKindSettings;
+  readonly session?: SessionKindSettings;
 }
 
 /** What runs subagents that are no programs. Loaded with the first of them. */
 const backendOf =
   (parts: SubagentParts) =>
-  async (
-    { executor, fleet }: { readonly executor?: ExecutorSettings; readonly fleet?: FleetKindSettings },
-    log: Log,
-  ): Promise<SubagentBackend> => {
+  async ({ executor, fleet, session }: LaterKind, log: Log): Promise<SubagentBackend> => {
     if (executor !== undefined) return (await import('./subagents.ts')).executorBackend(executor, log);
+    if (session !== undefined) {
+      if (parts.links !== undefined) return parts.links.backendOf(session);
+      throw fail('not_configured', 'this host serves no sessions, so no subagent can be one');
+    }
     if (parts.fleet !== undefined && fleet !== undefined) {
       return (await import('./fleet-subagents.ts')).fleetBackend(parts.fleet, fleet);
     }

@@ -32,6 +32,7 @@ import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { type AssembledHost, assembleHost } from './assemble.ts';
 import type { ControlAssemblyOptions } from './control/control-assembly.ts';
 import type { WorkspaceHost } from './control/session-environments.ts';
+import { SubagentLinks } from './control/subagent-links.ts';
 import type { AssembledFleet } from './fleet/fleet-assembly.ts';
 import { InternalTokens } from './fleet/internal-tokens.ts';
 import type { RouteFacts } from './http/server-route.ts';
@@ -103,6 +104,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
   const slots = hostSlots(config.limits);
   const storage = new StorageShares(config.limits);
   const editors = new Editors();
+  const links = new SubagentLinks(editors);
   const traffic = new TrafficShares(config.limits);
   const inside = new InternalTokens(auth);
   // Turns resumed from an earlier run may need tools before the host has started.
@@ -132,6 +134,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
     slots,
     storage,
     editors,
+    links,
     guard,
     version: () => version,
     handlers: fleet?.handlers,
@@ -140,6 +143,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
     throw error;
   });
   const control = offered instanceof HandfastError ? undefined : offered;
+  links.attach(control);
   try {
     // A fleet without a control server cannot be operated.
     if (fleet !== undefined && offered instanceof HandfastError) throw offered;
@@ -152,7 +156,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
       traffic,
       editors,
       guard,
-      subagents: { fleet: fleet?.tasks },
+      subagents: { fleet: fleet?.tasks, links },
       dialects: [control?.rpc.dialect, fleet?.dialect].filter((dialect) => dialect !== undefined),
     });
     const { host, audit } = assembled;

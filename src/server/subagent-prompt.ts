@@ -1,5 +1,6 @@
-/** The task of a subagent as one text, for what takes a text. Used by the backends of this folder. */
+/** The words for a subagent that takes a text: its task, and what other agents send. Used by the backends of this folder. */
 import type { SubagentFacts, SubagentWork } from '../capabilities/multi_agent/backend.ts';
+import type { SubagentMessage } from '../capabilities/multi_agent/multi_agent.schema.ts';
 
 /** A role and instructions for all tasks come first, then the task, then when it is done. */
 export function promptOf(
@@ -15,4 +16,10 @@ export function promptOf(
   ]
     .filter((part) => part !== '')
     .join('\n\n');
+}
+
+/** A message of another agent. @param from its id; empty: the agent above */
+export function messageText(from: string, { type, content }: SubagentMessage): string {
+  const text = typeof content === 'string' ? content : JSON.stringify(content);
+  return `${type} of ${from === '' ? 'the agent above' : from}: ${text}`;
 }

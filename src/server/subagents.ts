@@ -14,7 +14,7 @@ import { tokensSpent } from '../fleet/executors/usage.ts';
 import { spawnLink } from '../transport/subprocess.ts';
 import { fail } from '../wire/errors.ts';
 import { executorOf } from './fleet/worker-assembly.ts';
-import { promptOf } from './subagent-prompt.ts';
+import { messageText, promptOf } from './subagent-prompt.ts';
 
 /** Time to say whether it can work, milliseconds. */
 const PROBE_MS = 3_000;
@@ -58,11 +58,10 @@ export function backendOf(executor: Executor): SubagentBackend {
             running = undefined;
           }
         },
-        deliver(from, { type, content }) {
+        deliver(from, message) {
           if (running?.steer === undefined) return false;
-          const said = typeof content === 'string' ? content : JSON.stringify(content);
           // Whether it reads it is up to it.
-          void running.steer(`${type} of ${from === '' ? 'the agent above' : from}: ${said}`).catch(() => {});
+          void running.steer(messageText(from, message)).catch(() => {});
           return true;
         },
         close: async () => {},

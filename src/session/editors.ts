@@ -64,6 +64,11 @@ export class Editors {
     return () => void this.#sessions.delete(hostSession);
   }
 
+  /** The session of the control edge that a session with a host belongs to; undefined = none. */
+  sessionOf(hostSession: string): string | undefined {
+    return this.#sessions.get(hostSession);
+  }
+
   /** The editor of a session with a host; undefined = none is attached. */
   of(hostSession: string): EditorAccess | undefined {
     const session = this.#sessions.get(hostSession);

@@ -5,6 +5,7 @@
  * Implemented by `functions.ts`, `programs.ts` and by programs that make the plugin in code; called by `subagent.ts` alone.
  */
 import type { Log } from '../../base/log.ts';
+import type { Principal } from '../../session/principal.ts';
 import type { Link } from '../../transport/link.ts';
 import type { SubagentMessage, SubagentWork } from './multi_agent.schema.ts';
 
@@ -29,6 +30,7 @@ export interface SubagentProgress {
 export interface SubagentFacts {
   readonly id: string;
   readonly name: string;
+  readonly kind: string;
   readonly role: string;
   /** The model that was asked for; `default` for none. */
   readonly model: string;
@@ -38,6 +40,8 @@ export interface SubagentFacts {
   readonly toolScope: 'shared' | 'restricted' | 'isolated';
   /** The principal that it acts for. */
   readonly principal: string;
+  /** The session on this host whose agent made it. */
+  readonly madeIn: string;
 }
 
 /** What a backend may do for its subagent. */
@@ -47,8 +51,13 @@ export interface SubagentHost {
   readonly log: Log;
   /** Aborts when the subagent ends. */
   readonly signal: AbortSignal;
-  /** Serves a link as a session of the subagent, with its rights. */
-  accept(link: Link): void;
+  /**
+   * Serves a link as a session of the subagent, with its rights.
+   * @param counted false: its requests are no steps of the task; the backend reports steps itself. Default true.
+   */
+  accept(link: Link, counted?: boolean): void;
+  /** What the subagent may do, by what its principal may do now; undefined once it has ended. */
+  rights(principal: Principal): Principal | undefined;
   /** A slot for one child process, until the returned function is called. Rejects with `over_capacity`. */
   acquireProcess(): Promise<() => void>;
   /** The subagent can do nothing any more: it ends. */
@@ -63,6 +72,11 @@ export interface SubagentTaskContext {
   progress(progress: SubagentProgress): void;
   /** Reports what was spent; may abort `signal`. */
   spent(spending: SubagentSpending): void;
+  /**
+   * Reports that it waits for a person: an approval, an answer. The subagent is `WAITING` until it is called without a reason, or the
+   * task ends.
+   */
+  waiting(reason?: string): void;
 }
 
 /** What a task has given. */
@@ -81,6 +95,8 @@ export interface RunningSubagent {
   run(task: SubagentWork, context: SubagentTaskContext): Promise<SubagentResult>;
   /** Gives it a message. Absent: it takes none. False: not now. */
   deliver?(from: string, message: SubagentMessage): boolean;
+  /** The session of session RPC whose turns are its tasks. Absent: there is none. */
+  readonly controlSession?: string;
   /** Hands tasks to the session of the subagent, where that fetches them. */
   readonly fetched?: FetchedTasks;
   /** Ends it. Bounded, never rejects. */

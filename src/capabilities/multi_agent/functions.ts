@@ -30,18 +30,19 @@ const MAX_UNREAD = 100;
 export function functionBackend(run: SubagentFunction): SubagentBackend {
   return {
     name: 'function',
-    open(subagent, { accept }) {
+    open(subagent, { accept: serve }) {
       let listeners: ((from: string, message: SubagentMessage) => void)[] = [];
       const unread: (readonly [from: string, message: SubagentMessage])[] = [];
-      const host = { started: true, accept } as const;
+      const host = { started: true, accept: (link: Link) => serve(link) } as const;
       return {
-        async run(task, { signal, progress, spent }) {
+        async run(task, { signal, progress, spent, waiting }) {
           let given: number | undefined;
           listeners = [];
           const result = await run(task, {
             signal,
             progress,
             spent,
+            waiting,
             subagent,
             host,
             score: (value) => {

@@ -140,6 +140,8 @@ const SubagentSummary = shape('A subagent.', {
   created_at: may(number('Epoch seconds.')),
   ended_at: may(number('Epoch seconds; 0 while it is open.')),
   session_id: mayText('Its session on this host; empty without one.'),
+  control_session_id: mayText('The session of session RPC whose turns are its tasks.'),
+  waiting: may(flag('True while its task waits for a person.')),
   usage: may(SubagentUsage),
   metadata,
 });

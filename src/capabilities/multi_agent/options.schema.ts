@@ -28,8 +28,27 @@ const tools = (about: string) =>
     risks: optional(list('Tools with these flags too.', choice('A guarded risk.', ['exec', 'destructive', 'network']))),
   });
 
+const session = group(
+  'Sessions of this server, each task a turn: people follow and steer them and answer their approvals. {} = as sessions are made.',
+  {
+    backend: optional(
+      text('The backend: model, rehearsal, or an agent of control.agents.', 'the name of a backend', 'model'),
+    ),
+    provider: optional(text('The provider of the model.', 'the name of a provider', 'anthropic')),
+    model: optional(text('The model, where the request names none.', 'the id of a model')),
+    thinking: optional(text('How much it thinks.', 'a level', 'LOW')),
+    max_rounds: optional(integer('Most requests to the model in one task.', [1, 10_000])),
+    approvals: optional(
+      choice(
+        'ask: people are asked at the session, and the subagent waits. deny: what would be asked is denied. allow: nothing is asked. Default ask.',
+        ['ask', 'deny', 'allow'],
+      ),
+    ),
+  },
+);
+
 const kind = group(
-  { description: 'A kind of subagent.', either: ['command', 'executor', 'fleet'] },
+  { description: 'A kind of subagent.', either: ['command', 'executor', 'fleet', 'session'] },
   {
     name: Type.String({
       pattern: '^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$',
@@ -45,6 +64,7 @@ const kind = group(
     ),
     executor: optional(executor),
     fleet: optional(fleetKind),
+    session: optional(session),
     cwd: optional(path('The folder it is started in. Left out: the workspace.')),
     env: texts('Its environment variables, beside PATH, HOME, LANG and the like.'),
     pass_env: list(

@@ -57,6 +57,11 @@ export interface SubagentKindOptions {
    * @internal
    */
   readonly fleet?: object | undefined;
+  /**
+   * Sessions of the server, by their settings; made by `backendOf` of the options.
+   * @internal
+   */
+  readonly session?: object | undefined;
   /** Capabilities that it may use at most. Default: all that are delegated to it. */
   readonly capabilities?: readonly string[] | undefined;
   /** Tools that it may call at most. */
@@ -73,11 +78,11 @@ export interface MultiAgentPluginOptions {
   /** The first is the default. Default none: no subagent can be made. */
   readonly kinds?: readonly SubagentKindOptions[] | undefined;
   /**
-   * Makes the backend of a kind with an executor or a fleet; what puts a host together has it.
+   * Makes the backend of a kind with an executor, a fleet or a session; what puts a host together has it.
    * @internal
    */
   readonly backendOf?:
-    | ((kind: Pick<SubagentKindOptions, 'executor' | 'fleet'>, log: Log) => Promise<SubagentBackend>)
+    | ((kind: Pick<SubagentKindOptions, 'executor' | 'fleet' | 'session'>, log: Log) => Promise<SubagentBackend>)
     | undefined;
   /** Open subagents of one principal. Default 16. */
   readonly maxSubagents?: number | undefined;
@@ -443,7 +448,9 @@ function running(subagent: Subagent): Partial<Pick<NonNullable<Subagent['running
 }
 
 /** The statuses that `multi_agent/*` has: five. */
-const plain = (status: SubagentStatus): string => (status === 'CANCELLED' ? 'FAILED' : status);
+const plain = (status: SubagentStatus): string => PLAIN[status] ?? status;
+
+const PLAIN: { readonly [Status in SubagentStatus]?: string } = { CANCELLED: 'FAILED', WAITING: 'RUNNING' };
 
 interface Described {
   readonly subagent: Subagent;
@@ -452,7 +459,7 @@ interface Described {
 }
 
 function summaryOf({ subagent, parent, root }: Described): schema.SubagentSummary {
-  const { id, settings, status, backend, depth, isOpen, createdAt, endedAt, session, tasks } = subagent;
+  const { id, settings, status, backend, depth, isOpen, createdAt, endedAt, session, controlSession, tasks } = subagent;
   const last: StoredTask | undefined = tasks.at(-1);
   return {
     subagent_id: id,
@@ -470,6 +477,8 @@ function summaryOf({ subagent, parent, root }: Described): schema.SubagentSummar
     created_at: createdAt / 1000,
     ended_at: endedAt / 1000,
     session_id: session?.id ?? '',
+    ...(controlSession !== '' && { control_session_id: controlSession }),
+    ...(status === 'WAITING' && { waiting: true }),
     ...(last !== undefined && { usage: last.usage }),
     metadata: settings.metadata,
   };
@@ -518,18 +527,18 @@ function laterBackend(name: string, load: (log: Log) => Promise<SubagentBackend>
 }
 
 function kindOf(options: SubagentKindOptions, backendOf: MultiAgentPluginOptions['backendOf']): Kind {
-  const { name, about = '', run, command = [], backend, executor, fleet, maxSeconds, ...rest } = options;
+  const { name, about = '', run, command = [], backend, executor, fleet, session, maxSeconds, ...rest } = options;
   const made = (): SubagentBackend => {
     if (backend !== undefined) return backend;
     if (run !== undefined) return functionBackend(run);
-    const later = executor?.kind ?? (fleet === undefined ? undefined : 'fleet');
+    const later = executor?.kind ?? (fleet !== undefined ? 'fleet' : session !== undefined ? 'session' : undefined);
     if (later !== undefined && backendOf !== undefined) {
-      return laterBackend(later, (log) => backendOf({ executor, fleet }, log));
+      return laterBackend(later, (log) => backendOf({ executor, fleet, session }, log));
     }
     if (command.length > 0) return programBackend({ command, ...rest });
     throw fail(
       'config_invalid',
-      `the kind ${JSON.stringify(name)} of subagents needs a command, an executor or a fleet`,
+      `the kind ${JSON.stringify(name)} of subagents needs a command, an executor, a fleet or a session`,
     );
   };
   const { capabilities, tools, delegate, maxRunning } = rest;

@@ -26,7 +26,7 @@ import type { SubagentMessage, SubagentUsage } from './multi_agent.schema.ts';
 import { type Narrowed, subagentPrincipal } from './rights.ts';
 import { type StoredTask, Task, type TaskEnd, type TaskSpec } from './task.ts';
 
-export type SubagentStatus = 'READY' | 'RUNNING' | 'COMPLETED' | 'FAILED' | 'CANCELLED' | 'TERMINATED';
+export type SubagentStatus = 'READY' | 'RUNNING' | 'WAITING' | 'COMPLETED' | 'FAILED' | 'CANCELLED' | 'TERMINATED';
 
 /** How a subagent is to be; equal for both forms of the request. */
 export interface SubagentSettings extends Narrowed {
@@ -62,8 +62,8 @@ export interface SubagentDeps {
   announce(subagent: Subagent, event: string, content: Readonly<Record<string, unknown>>): void;
   /** Stores what is known of it. Never rejects. */
   store(subagent: Subagent): Promise<void>;
-  /** Serves a link as its session. */
-  accept(subagent: Subagent, link: Link): void;
+  /** Serves a link as its session; `counted`: its requests are steps. */
+  accept(subagent: Subagent, link: Link, counted: boolean): void;
   /** A new id of a task. */
   newId(): string;
   /** Checks what a result claims; undefined where nothing checks. */
@@ -88,6 +88,8 @@ export class Subagent {
   readonly backend: string;
   readonly createdAt: number;
   readonly depth: number;
+  /** The session of session RPC that runs it; empty: there is none. */
+  controlSession = '';
   readonly children = new Set<Subagent>();
   readonly #deps: SubagentDeps;
   readonly #budgets: Budgets | undefined;
@@ -174,20 +176,28 @@ export class Subagent {
     host: {
       workspace: string;
       principal: string;
+      madeIn: string;
+      rights(principal: Principal): Principal | undefined;
       log: Parameters<SubagentBackend['open']>[1]['log'];
       acquireProcess(): Promise<() => void>;
     },
   ): Promise<void> {
-    const { name, role, model, systemPrompt, metadata, toolScope } = this.settings;
+    const { name, kind, role, model, systemPrompt, metadata, toolScope } = this.settings;
     const { principal } = host;
-    const facts = { id: this.id, name, role, model, systemPrompt, metadata, toolScope, principal };
+    const facts = {
+      id: this.id,
+      ...{ name, kind, role, model, systemPrompt, metadata, toolScope },
+      principal,
+      madeIn: host.madeIn,
+    };
     try {
       this.#running = await backend.open(facts, {
         workspace: host.workspace,
         log: host.log,
         signal: this.signal,
         acquireProcess: host.acquireProcess,
-        accept: (link) => this.accept(link),
+        accept: (link, counted) => this.accept(link, counted),
+        rights: host.rights,
         lost: (reason) => void this.end('TERMINATED', failure('lost', `the subagent was lost: ${reason}`), true),
       });
     } catch (thrown) {
@@ -196,14 +206,15 @@ export class Subagent {
       await this.end('TERMINATED', error);
       throw error;
     }
+    this.controlSession = this.#running.controlSession ?? '';
     if (!this.isOpen) await this.#running.close();
   }
 
   /** Serves a link as its session, until it ends. */
-  accept(link: Link): void {
+  accept(link: Link, counted = true): void {
     if (!this.isOpen) return link.destroy('the subagent has ended');
     this.#links.add(link);
-    this.#deps.accept(this, link);
+    this.#deps.accept(this, link, counted);
   }
 
   /** Gives it a task. Fails with `multi_agent.ended` and `multi_agent.busy`. */
@@ -238,6 +249,7 @@ export class Subagent {
       signal: task.signal,
       progress: (progress) => this.#progress(task, progress),
       spent: (spending) => this.spent(task, spending),
+      waiting: (reason) => this.#waiting(task, reason),
     });
     const stuck = Symbol('stuck');
     const settled = withGrace<SubagentResult | typeof stuck>(work, task.signal, STOP_MS, () => stuck);
@@ -319,6 +331,15 @@ export class Subagent {
       ...(message !== undefined && { message: message.slice(0, 4_096) }),
       ...(percent !== undefined && { pct: percent }),
     });
+  }
+
+  #waiting(task: Task, reason: string | undefined): void {
+    if (task.end !== undefined) return;
+    const status = reason === undefined ? 'RUNNING' : 'WAITING';
+    if (status === 'RUNNING' && this.#status !== 'WAITING') return;
+    this.#status = status;
+    const event = status === 'WAITING' ? 'waiting' : 'resumed';
+    this.#announce(event, { task_id: task.id, ...(reason !== undefined && { reason: reason.slice(0, 1_024) }) });
   }
 
   /** What a task has spent so far, as its backend reports it. */

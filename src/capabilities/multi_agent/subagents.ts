@@ -54,6 +54,8 @@ interface StoredSubagent {
   readonly status: SubagentStatus;
   readonly settings: SubagentSettings;
   readonly tasks: readonly StoredTask[];
+  /** Absent: no session of session RPC ran it. */
+  readonly control_session?: string;
 }
 
 /** An agent with subagents: of one name, of one principal. */
@@ -171,6 +173,8 @@ export class Subagents {
       workspace: context.workspace,
       log: context.log,
       principal: session.principal.name,
+      madeIn: session.id,
+      rights: (principal) => this.#rights(subagent, principal),
       acquireProcess: () => context.acquireProcess(subagent.signal),
     });
     await this.#store(owner, subagent);
@@ -319,6 +323,7 @@ export class Subagents {
           tasks,
         },
       );
+      subagent.controlSession = value.control_session ?? '';
       owner.own.set(value.id, subagent);
       this.#byId.set(value.id, { subagent, owner, spawnedIn: '' });
       if (wasOpen) void this.#store(owner, subagent);
@@ -336,12 +341,12 @@ export class Subagents {
     return {
       store: (subagent) => this.#store(owner, subagent),
       announce: (subagent, event, content) => this.#announce(subagent, event, content),
-      accept: (subagent, link) => {
+      accept: (subagent, link, counted) => {
         this.#context?.accept(link, {
           agentId: subagent.id,
           owner: owner.principal,
           rights: (principal) => this.#rights(subagent, principal),
-          admit: (type) => (OWN_REQUEST.test(type) ? undefined : subagent.requested()),
+          admit: (type) => (!counted || OWN_REQUEST.test(type) ? undefined : subagent.requested()),
           opened: (session) => {
             subagent.opened(session);
           },
@@ -372,6 +377,7 @@ export class Subagents {
       status,
       settings,
       tasks: [...tasks],
+      ...(subagent.controlSession !== '' && { control_session: subagent.controlSession }),
     };
     try {
       await owner.store.set(PREFIX + id, value);

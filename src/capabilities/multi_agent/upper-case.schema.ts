@@ -154,7 +154,7 @@ export const SubagentEvent = object(
     ...answer,
     type: Literal('SUBAGENT_EVENT'),
     subagent_id: id,
-    event: text('started, progress, message, completed, failed, cancelled or terminated.'),
+    event: text('started, progress, waiting, resumed, message, completed, failed, cancelled or terminated.'),
     content: may(anyObject('What happened.')),
   },
   {

@@ -120,6 +120,8 @@ export interface SessionRecord {
   /** Name of the principal it belongs to. */
   readonly owner: string;
   readonly parent: string | null;
+  /** The subagent whose turns it has; null: it is a session of its owner's. */
+  readonly subagent: string | null;
   readonly createdAt: string;
   readonly updatedAt: string;
   readonly title: string;

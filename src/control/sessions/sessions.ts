@@ -33,10 +33,17 @@ import type { ServerEventLog } from './log/server-events.ts';
 import { historyHandlers, ownerSeenBy } from './methods/history-handlers.ts';
 import { pageHandlers } from './methods/page-handlers.ts';
 import { type SessionChanged, sessionHandlers } from './methods/session-handlers.ts';
+import { type SettingsParams, settingsFrom } from './methods/settings-params.ts';
 import { turnHandlers } from './methods/turn-handlers.ts';
 import { SessionEvents } from './pool/event-source.ts';
 import { recoverSessions } from './pool/recovery.ts';
 import { type PoolLimits, SessionPool } from './pool/session-pool.ts';
+import {
+  SUBAGENT_ENDED,
+  type SubagentSession,
+  type SubagentSessionOptions,
+  SubagentSessions,
+} from './pool/subagent-sessions.ts';
 import { mustRun } from './record/session-rights.ts';
 import { addUsage } from './record/usage.ts';
 import type { SessionStore } from './store/store.ts';
@@ -128,6 +135,9 @@ export interface SessionsOptions {
   readonly newId?: () => string;
 }
 
+/** The session of a subagent, with settings as `session.create` has them. */
+export type NewSubagentSession = Omit<SubagentSessionOptions, 'settings'> & { readonly settings: SettingsParams };
+
 export interface Sessions {
   readonly events: EventSource;
   /** The methods of sessions, turns and saved chats. `changed` is called when sessions come and go. */
@@ -152,6 +162,8 @@ export interface Sessions {
   openFor(principal: Principal, id: string, action: SessionAction): SessionLog;
   /** The rights of principals have changed: running turns continue with those of now, or end. */
   rightsChanged(): void;
+  /** Makes the session of a subagent. Fails with `schema_violation` for its settings, and as `session.create` does. */
+  openSubagent(options: NewSubagentSession): Promise<SubagentSession>;
   /** Empties a session; a running turn is ended first. `queue`: queued prompts are dropped too. */
   clear(id: string, options?: { readonly queue?: boolean }): Promise<void>;
   /**
@@ -192,7 +204,8 @@ class ServedSessions implements Sessions {
   readonly #now: () => number;
   readonly #chats: ChatDeps;
   readonly #slots: SharedSlots;
-  readonly #principalOf: (name: string) => Principal;
+  readonly #subagents: SubagentSessions;
+  #changed: SessionChanged = () => {};
   readonly #sweeper: NodeJS.Timeout;
   #ending = false;
   #stopped: Promise<void> | undefined;
@@ -211,7 +224,6 @@ class ServedSessions implements Sessions {
       now: this.#now,
     };
     const principalOf = options.principalOf ?? unlisted;
-    this.#principalOf = principalOf;
     this.#slots = new SharedSlots('turns', {
       total: Math.max(1, limits.turns),
       perOwner: (name) => Math.max(1, may(principalOf(name), 'administer') ? limits.turns : limits.turnsPerPrincipal),
@@ -229,7 +241,7 @@ class ServedSessions implements Sessions {
       approver,
       backendOf: (session) => this.#backendOf(session),
       settingsOf: (session) => this.#settingsOf(session),
-      principalOf,
+      principalOf: (session) => this.#subagents.principalOf(session),
       isDebugging: () => hub.wantsDebug(),
       isEnding: () => this.#ending,
       release: (session) => this.#release(session),
@@ -237,7 +249,21 @@ class ServedSessions implements Sessions {
     };
     const poolLimits: PoolLimits = limits;
     const storage = options.storage ?? new StorageShares(limits);
-    this.#pool = new SessionPool({ store, journal, hub, log, storage, now: this.#now }, turnParts, poolLimits);
+    this.#pool = new SessionPool(
+      { store, journal, hub, log, storage, now: this.#now },
+      turnParts,
+      poolLimits,
+      principalOf,
+    );
+    this.#subagents = new SubagentSessions({
+      pool: this.#pool,
+      hub,
+      ownerOf: principalOf,
+      backendNames: () => [...options.backends.keys()],
+      defaultBackend: () => this.#defaultBackend,
+      newId: this.#newId,
+      changed: (reason, session) => this.#changed(reason, session),
+    });
     this.events = new SessionEvents(this.#pool, journal, hub, serverEvents);
     this.#sweeper = setInterval(() => this.#pool.sweep(), Math.min(SWEEP_MS, limits.idleMs));
     this.#sweeper.unref();
@@ -247,7 +273,12 @@ class ServedSessions implements Sessions {
     return recoverSessions(this.#pool, this.#options.approver);
   }
 
+  async openSubagent(options: NewSubagentSession): Promise<SubagentSession> {
+    return this.#subagents.open({ ...options, settings: settingsFrom(options.settings, sessionCreate.name) });
+  }
+
   handlers(changed: SessionChanged): readonly Handled[] {
+    this.#changed = changed;
     const { store, journal, backends } = this.#options;
     const parts = {
       sessionFor: (id: string, { caller, needs }: RpcCall) =>
@@ -329,7 +360,7 @@ class ServedSessions implements Sessions {
     if (backend.compact === undefined || backend.modelOf(settings) === null) {
       throw fail('not_configured', 'select a model first before running /compress', { session_id: id });
     }
-    mustRun(this.#principalOf(session.record.owner), settings, backend);
+    mustRun(this.#subagents.principalOf(session.record), settings, backend);
     return turns.exclusively('interrupted', (held, isOver) => {
       const log = new TurnLog(session, isOver);
       const status = (status_label: string, detail?: Readonly<Record<string, unknown>>): void =>
@@ -373,7 +404,12 @@ class ServedSessions implements Sessions {
     this.#ending = true;
     const all = this.#pool.loaded();
     const left = keepWaiting ? all.filter((turns) => !turns.suspend()) : all;
-    await Promise.all(left.map((turns) => turns.close('shutdown')));
+    await Promise.all(
+      left.map((turns) =>
+        // A subagent ends with its process.
+        turns.session.record.subagent === null ? turns.close('shutdown') : turns.close('closed', SUBAGENT_ENDED),
+      ),
+    );
     await Promise.all(
       all.map(async ({ session }) => {
         await session.flushed().catch(() => {});

@@ -31,6 +31,7 @@ import { reportDamage } from '../journal-damage.ts';
 import { pathGuard } from '../protected-paths.ts';
 import { checkApprovalRules } from './approval-rules.ts';
 import type { WorkspaceHost } from './session-environments.ts';
+import type { SubagentLinks } from './subagent-links.ts';
 
 export interface ControlAssemblyOptions {
   readonly log: Log;
@@ -54,6 +55,8 @@ export interface ControlAssemblyOptions {
   readonly workspaceHost?: () => Promise<WorkspaceHost>;
   /** The editors in which sessions are open; pass the host's. Default: those of this server. */
   readonly editors?: Editors;
+  /** Subagents of the host that are sessions here. Default: none are. */
+  readonly links?: SubagentLinks;
   /** What the tools, images and folders of restricted principals do not touch. */
   readonly guard?: PathGuard;
   /** See `SessionsOptions.storage`. */
@@ -166,14 +169,14 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
 /** The host of a session's tools. Its code is loaded when the first tool is needed, not before the first handshake. */
 function openEnvironment(
   config: HostConfig,
-  { log, workspaceHost, slots, guard, auth, editors }: ControlAssemblyOptions,
+  { log, workspaceHost, slots, guard, auth, editors, links }: ControlAssemblyOptions,
   audit: AuditSink | undefined,
 ): ControlServerOptions['openEnvironment'] {
   let open: ControlServerOptions['openEnvironment'] | undefined;
   return async (key) => {
     await config.trust?.confirm();
     const { sessionEnvironments } = await import('./session-environments.ts');
-    open ??= sessionEnvironments({ config, log, workspaceHost, slots, guard, auth, editors, audit });
+    open ??= sessionEnvironments({ config, log, workspaceHost, slots, guard, auth, editors, links, audit });
     return open(key);
   };
 }

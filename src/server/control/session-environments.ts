@@ -24,10 +24,12 @@ import type { Editors } from '../../session/editors.ts';
 import type { Principal } from '../../session/principal.ts';
 import { DEFAULT_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
 import { memoryPair } from '../../transport/memory.ts';
+import { fail } from '../../wire/errors.ts';
 import { loadPlugins } from '../assemble.ts';
 import { builtinPlugins } from '../builtin-plugins.ts';
 import { OTHER_CAPABILITIES, otherCapabilities } from './session-capabilities.ts';
 import { lastingHost, workAgentId } from './session-work.ts';
+import type { SubagentLinks } from './subagent-links.ts';
 
 const CONNECT_TIMEOUT_MS = 10_000;
 
@@ -59,6 +61,8 @@ export interface SessionEnvironmentsOptions {
   readonly audit?: AuditSink | undefined;
   /** The editors in which sessions are open. Default: none. */
   readonly editors?: Editors;
+  /** Subagents whose sessions these are. Default: none. */
+  readonly links?: SubagentLinks | undefined;
   /** What the tools of restricted principals do not touch. */
   readonly guard?: PathGuard | undefined;
   /** Threads and processes of the tools; shared with the host of the workspace. Default: those of the limits. */
@@ -78,8 +82,10 @@ export function sessionEnvironments(
     for (const listener of [...changed]) listener();
   });
   const { host: address } = config.control;
-  if (address !== undefined) return () => Promise.resolve(remote(address, options));
   return async ({ cwd, principal }) => {
+    // A subagent has its tools from the host that made it, as itself.
+    if (principal.subagent !== undefined) return ofSubagent(principal.subagent, options);
+    if (address !== undefined) return remote(address, options);
     const own = cwd === config.workspace;
     const running = await options.workspaceHost?.();
     if (own && running !== undefined) {
@@ -90,7 +96,7 @@ export function sessionEnvironments(
         const opened = bound(options.editors, session);
         return agentOf(inProcess(host), EVERYTHING, { token, resume: false }, { opened, questions });
       };
-      return { connect, lasting: lastingOf(running, principal), stop: async () => {} };
+      return { connect, lasting: lastingOf(running, principal, options.editors), stop: async () => {} };
     }
     // Plugins of the user are started once: they may own resources that allow one owner only.
     const closing: (() => unknown)[] = [];
@@ -122,7 +128,7 @@ export function sessionEnvironments(
     };
     return {
       connect,
-      ...(running !== undefined && { lasting: lastingOf(running, principal) }),
+      ...(running !== undefined && { lasting: lastingOf(running, principal, options.editors) }),
       stop: () => stopAll(host, closing),
     };
   };
@@ -136,6 +142,24 @@ async function pluginsAnywhere({ plugins }: HostConfig): Promise<Plugin[]> {
 async function stopAll(host: Host, closing: readonly (() => unknown)[]): Promise<void> {
   await host.close(0);
   for (const close of closing) await close();
+}
+
+function ofSubagent(subagent: string, { links, editors }: SessionEnvironmentsOptions): Environment {
+  const dial: Dial = async () => {
+    if (links === undefined) throw fail('session_closed', 'the subagent of this session has ended');
+    const [ours, theirs] = memoryPair();
+    links.accept(subagent, theirs);
+    return ours;
+  };
+  return {
+    // Its own capability is granted to every subagent, also to one without tools.
+    connect: (session, questions) => {
+      const opened = bound(editors, session);
+      return agentOf(dial, [...new Set([...EVERYTHING, 'multi_agent'])], { resume: false }, { opened, questions });
+    },
+    lasting: openLasting(dial, { resume: false }, { editors }),
+    stop: async () => {},
+  };
 }
 
 function remote(address: string, { token = '' }: SessionEnvironmentsOptions): Environment {
@@ -164,15 +188,25 @@ interface OpenOptions {
 }
 
 /** A session for the subagents and chains of a control session, at the host of the workspace. */
-const lastingOf = (running: WorkspaceHost, principal: Principal): Environment['lasting'] & {} =>
-  openLasting(inProcess(running.host), { resume: false }, () => running.tokenFor(principal));
+const lastingOf = (
+  running: WorkspaceHost,
+  principal: Principal,
+  editors: Editors | undefined,
+): Environment['lasting'] & {} =>
+  openLasting(inProcess(running.host), { resume: false }, { token: () => running.tokenFor(principal), editors });
 
 const openLasting =
-  (dial: Dial, options: OpenOptions, token?: () => string): Environment['lasting'] & {} =>
+  (
+    dial: Dial,
+    options: OpenOptions,
+    { token, editors }: { readonly token?: () => string; readonly editors?: Editors | undefined } = {},
+  ): Environment['lasting'] & {} =>
   async (session, keeper, questions) => {
     const more = { ...options, ...(token !== undefined && { token: token() }), agentId: workAgentId(session) };
     const agent = await openAgent(dial, WORK, more);
     serveQuestions(agent, questions);
+    // Subagents that are sessions are below the one whose agent this is.
+    void agent.closed.then(bound(editors, session)(agent.sessionId));
     return lastingHost(agent, keeper);
   };
 
@@ -237,7 +271,7 @@ async function agentOf(
     get state() {
       return agent.state;
     },
-    tools: new ToolsClient(agent),
+    tools: agent.capabilities.get('tools')?.enabled === false ? NO_TOOLS : new ToolsClient(agent),
     others() {
       others ??= find();
       // A host that could not be reached is tried again.
@@ -253,6 +287,14 @@ async function agentOf(
     },
   };
 }
+
+/** Of a subagent that has none. */
+const NO_TOOLS: EnvironmentAgent['tools'] = {
+  list: async () => [],
+  call: async (name) => {
+    throw fail('unknown_tool', `unknown tool: ${name}`);
+  },
+};
 
 function inProcess(host: Host): Dial {
   return async () => {

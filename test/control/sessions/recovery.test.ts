@@ -176,7 +176,15 @@ describe('after a restart', () => {
     data.store.catalogue.markDeleted(id);
     data.store.catalogue.put({
       ...{ id: 'phantom', owner: 'alice', title: '', cwd: '/', backend: 'b', createdAt: 1, updatedAt: 1 },
-      ...{ messageCount: 0, pending: false, closed: false, queueLength: 0, approvalsPending: 0, parent: null },
+      ...{
+        messageCount: 0,
+        pending: false,
+        closed: false,
+        queueLength: 0,
+        approvalsPending: 0,
+        parent: null,
+        subagent: null,
+      },
       ...{ seq: 0, cursor: 0 },
     });
     await using harness = await data.start();

@@ -32,6 +32,7 @@ export class FakeSessionLog implements SessionLog {
       id: 'session-1',
       owner: 'local',
       parent: null,
+      subagent: null,
       createdAt: '2026-01-01T00:00:00.000Z',
       updatedAt: '2026-01-01T00:00:00.000Z',
       title: 'a session',

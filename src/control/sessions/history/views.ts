@@ -121,6 +121,7 @@ export function summaryOf(row: SessionRow): SessionSummary {
     queue_length: row.queueLength,
     approvals_pending: row.approvalsPending,
     parent_session_id: row.parent,
+    ...(row.subagent !== null && { subagent_id: row.subagent }),
     seq: row.seq,
   };
 }

@@ -293,6 +293,7 @@ export class OpenSession implements SessionLog {
       queueLength: record.queue.length,
       approvalsPending: record.approvals.filter(({ state }) => state === 'pending').length,
       parent: record.parent,
+      subagent: record.subagent,
       seq: record.seq,
       cursor: this.#cursor,
     };

@@ -220,7 +220,8 @@ function openingHandlers(deps: SessionHandlerDeps): readonly Handled[] {
 /** Opens a closed session again. */
 async function reopened(turns: SessionTurns, { pool, changed }: SessionHandlerDeps): Promise<SessionTurns> {
   const { session } = turns;
-  if (session.record.phase !== 'closed') return turns;
+  // That of a subagent ends with it; it can be read, and forked.
+  if (session.record.phase !== 'closed' || session.record.subagent !== null) return turns;
   pool.mustHaveRoom(session.record.owner);
   turns.reopen();
   pool.noteLive(session);

@@ -7,6 +7,7 @@
 import type { Approver } from '../../contract/approver.ts';
 import { OpenSession, sessionOfStream, streamOf } from '../log/open-session.ts';
 import type { SessionPool } from './session-pool.ts';
+import { SUBAGENT_ENDED } from './subagent-sessions.ts';
 
 /** Lists every stream. */
 const ALL = Number.MAX_SAFE_INTEGER;
@@ -24,7 +25,7 @@ export async function recoverSessions(pool: SessionPool, approver: Approver): Pr
   }
   const unfinished: string[] = [];
   const rows = store.catalogue.all();
-  for (const { id, owner, closed, deleted, busy, cursor } of rows) {
+  for (const { id, owner, closed, deleted, busy, ofSubagent, cursor } of rows) {
     const stream = streamOf(id);
     if (deleted || (cursor === 0 && !ends.has(id))) {
       // Its deletion was interrupted; or its first entry never reached the disk, so no client knows it.
@@ -36,7 +37,7 @@ export async function recoverSessions(pool: SessionPool, approver: Approver): Pr
     storage.add(id, owner, sizes.get(id) ?? 0);
     // A journal that lost the stream says which cursors may have been used.
     const last = ends.get(id) ?? (await journal.read(stream, cursor, 1)).last;
-    if (busy || last > cursor) {
+    if (busy || last > cursor || (ofSubagent && !closed)) {
       // Listed in the order of creation; its state is read below.
       if (!closed) pool.know(id, owner);
       unfinished.push(id);
@@ -64,6 +65,11 @@ async function resumeSession(session: OpenSession, pool: SessionPool, approver: 
   for (const approval of session.folded.asked) session.emit('approval.requested', { approval }, approval.turn_id);
   turns.restart();
   approver.restore(session);
+  if (session.record.subagent !== null && session.record.phase !== 'closed') {
+    // Its subagent ended with the process.
+    await turns.close('closed', SUBAGENT_ENDED);
+    pool.noteLive(session);
+  }
   session.snapshot();
   try {
     await session.flushed();

@@ -44,6 +44,8 @@ interface LoadedSession {
 
 export class SessionPool {
   readonly parts: PoolDeps;
+  /** The principal of a name. */
+  readonly #ownerOf: (name: string) => Principal;
   readonly #turnParts: TurnDeps;
   readonly #limits: PoolLimits;
   /** In memory, the longest unused first. */
@@ -55,7 +57,13 @@ export class SessionPool {
   readonly #share: SessionShare;
   readonly #memory: MemoryShare;
 
-  constructor(parts: Omit<PoolDeps, 'onLoad'>, turnParts: TurnDeps, limits: PoolLimits) {
+  constructor(
+    parts: Omit<PoolDeps, 'onLoad'>,
+    turnParts: TurnDeps,
+    limits: PoolLimits,
+    ownerOf: (name: string) => Principal,
+  ) {
+    this.#ownerOf = ownerOf;
     this.parts = { ...parts, onLoad: (session) => this.#wasLoaded(session) };
     this.#turnParts = turnParts;
     this.#limits = limits;
@@ -106,7 +114,7 @@ export class SessionPool {
   }
 
   #mustHaveShare(owner: string): void {
-    this.#share.mustHaveShare(this.#turnParts.principalOf(owner), this.#live.count(owner));
+    this.#share.mustHaveShare(this.#ownerOf(owner), this.#live.count(owner));
   }
 
   /** Fails with `over_capacity` when as many sessions are open as may be, in all or of this owner. */

@@ -90,8 +90,9 @@ const STEPS: Readonly<Record<string, Step>> = {
       title = '',
       settings = {},
       parent_session_id: parent = null,
+      subagent_id: subagent = null,
     } = payload;
-    Object.assign(record, { owner, cwd, backend, title, settings, parent, createdAt: timestamp });
+    Object.assign(record, { owner, cwd, backend, title, settings, parent, subagent, createdAt: timestamp });
   },
 
   'session.status'(session, { pending, status_label }: { pending: boolean; status_label: string }, { payload }) {

@@ -83,6 +83,7 @@ export function emptySession(id: string): FoldedSession {
     id,
     owner: '',
     parent: null,
+    subagent: null,
     createdAt: '',
     updatedAt: '',
     title: '',
@@ -119,14 +120,13 @@ export function fromHead(head: Head, lists: Pick<FoldedSession, ListName>): Fold
   const { record, running, asked = [], chatLength } = head;
   const { messages, history, turns } = lists;
   // Not members of their own kind: copying a record copies its small part, and a list is parsed when it is read.
-  const whole = Object.defineProperties(
-    { ...record, work: record.work ?? [], plan: record.plan ?? null } as WritableRecord,
-    {
-      messages: { get: () => messages.items },
-      history: { get: () => history.items },
-      turns: { get: () => turns.items },
-    },
-  );
+  // Snapshots of earlier versions have none of these.
+  const { work = [], plan = null, subagent = null } = record as Partial<WritableRecord>;
+  const whole = Object.defineProperties({ ...record, work, plan, subagent } as WritableRecord, {
+    messages: { get: () => messages.items },
+    history: { get: () => history.items },
+    turns: { get: () => turns.items },
+  });
   return { record: whole, messages, history, turns, running, asked, chatLength };
 }
 

@@ -6,7 +6,8 @@
  */
 import type { SessionSettings } from '../../../protocol/session-types.ts';
 import type { Principal } from '../../../session/principal.ts';
-import { must } from '../../../session/rights.ts';
+import { may, must } from '../../../session/rights.ts';
+import { fail } from '../../../wire/errors.ts';
 import type { Backend } from '../../contract/backend.ts';
 
 /** The program or address of an MCP server; `''`, which only an administrator is granted, where it names none. */
@@ -28,8 +29,16 @@ export function mustBeAllowed(
   if (approvals === 'allow') must(principal, 'approve', owner);
 }
 
-/** Fails with `unauthorized` unless the owner of a session may have it run, or compressed, on this backend now. */
+/**
+ * Fails with `unauthorized` unless the owner of a session may have it run, or compressed, on this backend now; for the principal of a
+ * subagent with `session_closed` once that has ended.
+ */
 export function mustRun(owner: Principal, settings: SessionSettings, backend: Pick<Backend, 'name' | 'modelOf'>): void {
+  if (owner.subagent !== undefined) {
+    // What it is made of was chosen by the configuration, or by a user who was asked for the right to do so.
+    if (may(owner, 'use', 'multi_agent')) return;
+    throw fail('session_closed', 'the subagent of this session has ended; fork the session to continue it');
+  }
   const provider = backend.modelOf(settings)?.provider ?? undefined;
   mustBeAllowed(owner, owner.name, { ...settings, backend: backend.name, ...(provider && { provider }) });
 }

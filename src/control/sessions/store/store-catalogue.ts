@@ -22,6 +22,7 @@ export interface SessionRow {
   readonly queueLength: number;
   readonly approvalsPending: number;
   readonly parent: string | null;
+  readonly subagent: string | null;
   readonly seq: number;
   /** The journal up to here is in the row. */
   readonly cursor: number;
@@ -37,7 +38,7 @@ export interface SessionFilter {
 }
 
 const COLUMNS = `id, owner, title, cwd, backend, created, updated, messages, pending, closed, queued, approvals, parent,
-  seq, cursor`;
+  subagent, seq, cursor`;
 const WHERE = `deleted = 0 AND (?1 IS NULL OR owner = ?1) AND (?2 IS NULL OR cwd = ?2) AND (?3 OR closed = 0)
   AND (?4 IS NULL OR title LIKE ?4 ESCAPE '\\')`;
 
@@ -61,11 +62,11 @@ export class Catalogue {
   constructor(db: DatabaseSync) {
     this.#db = db;
     this.#put = db.prepare(
-      `INSERT INTO sessions (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)
+      `INSERT INTO sessions (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)
        ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, title = excluded.title, cwd = excluded.cwd,
          backend = excluded.backend, created = excluded.created, updated = excluded.updated,
          messages = excluded.messages, pending = excluded.pending, closed = excluded.closed, queued = excluded.queued,
-         approvals = excluded.approvals, parent = excluded.parent`,
+         approvals = excluded.approvals, parent = excluded.parent, subagent = excluded.subagent`,
     );
     this.#key = db.prepare('SELECT key FROM sessions WHERE id = ?');
     this.#head = db.prepare('UPDATE sessions SET head = ?, seq = ?, cursor = ? WHERE id = ?');
@@ -76,7 +77,9 @@ export class Catalogue {
        AND (?5 IS NULL OR updated < ?5 OR (updated = ?5 AND id < ?6)) ORDER BY updated DESC, id DESC LIMIT ?7`,
     );
     this.#count = db.prepare(`SELECT count(*) AS total FROM sessions WHERE ${WHERE}`);
-    this.#all = db.prepare('SELECT id, owner, closed, deleted, pending, queued, cursor FROM sessions ORDER BY key');
+    this.#all = db.prepare(
+      'SELECT id, owner, closed, deleted, pending, queued, subagent, cursor FROM sessions ORDER BY key',
+    );
     this.#putChunk = db.prepare(
       `INSERT INTO lists VALUES (?, ?, ?, ?) ON CONFLICT (session, list, number) DO UPDATE SET items = excluded.items`,
     );
@@ -98,7 +101,7 @@ export class Catalogue {
     const { id, owner, title, cwd, backend, createdAt, updatedAt, messageCount, queueLength, approvalsPending } = row;
     this.#put.run(
       ...[id, owner, title, cwd, backend, createdAt, updatedAt, messageCount, Number(row.pending), Number(row.closed)],
-      ...[queueLength, approvalsPending, row.parent],
+      ...[queueLength, approvalsPending, row.parent, row.subagent],
     );
   }
 
@@ -164,6 +167,8 @@ export class Catalogue {
     readonly deleted: boolean;
     /** Something ran or waited when it was stored. */
     readonly busy: boolean;
+    /** It is of a subagent, which ended with its process. */
+    readonly ofSubagent: boolean;
     readonly cursor: number;
   }[] {
     return this.#all.all().map((row) => ({
@@ -172,6 +177,7 @@ export class Catalogue {
       closed: row.closed === 1,
       deleted: row.deleted === 1,
       busy: row.pending === 1 || row.queued !== 0,
+      ofSubagent: row.subagent !== null,
       cursor: row.cursor as number,
     }));
   }
@@ -212,6 +218,7 @@ function rowOf(row: Readonly<Record<string, unknown>>): SessionRow {
     queueLength: row.queued as number,
     approvalsPending: row.approvals as number,
     parent: row.parent as string | null,
+    subagent: row.subagent as string | null,
     seq: row.seq as number,
     cursor: row.cursor as number,
   };

@@ -43,6 +43,7 @@ const MIGRATIONS: readonly string[] = [
      items TEXT NOT NULL, PRIMARY KEY (chat, position)
    ) STRICT;
    CREATE TABLE small_values (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;`,
+  'ALTER TABLE sessions ADD COLUMN subagent TEXT;',
 ];
 
 export interface SessionStoreOptions {

@@ -10,7 +10,7 @@ import type { Principal } from '../../../session/principal.ts';
 import { asError, type ErrorName, fail, type HandfastError } from '../../../wire/errors.ts';
 import type { Approver } from '../../contract/approver.ts';
 import type { Backend } from '../../contract/backend.ts';
-import type { Steer } from '../../contract/session-log.ts';
+import type { SessionRecord, Steer } from '../../contract/session-log.ts';
 import { isPending, type OpenSession } from '../log/open-session.ts';
 import { LiveTurn } from './live-turn.ts';
 import { type Prompt, shownText, titleOf } from './prompt-text.ts';
@@ -25,8 +25,8 @@ export interface TurnDeps extends TurnRunDeps, TurnEndDeps {
   readonly backendOf: (session: OpenSession) => Backend;
   /** The settings of a session, with the server's defaults. */
   readonly settingsOf: (session: OpenSession) => SessionSettings;
-  /** Whose rights the turns of an owner run with. */
-  readonly principalOf: (owner: string) => Principal;
+  /** Whose rights the turns of a session run with. */
+  readonly principalOf: (session: Pick<SessionRecord, 'id' | 'owner' | 'subagent'>) => Principal;
   readonly isDebugging: () => boolean;
   /** Nothing need be held for a session any more. */
   readonly release: (session: OpenSession) => void;
@@ -121,7 +121,7 @@ export class SessionTurns {
   rightsChanged(): void {
     if (this.#running === undefined) return;
     const { turn, run } = this.#running;
-    turn.principal = this.#parts.principalOf(this.session.record.owner);
+    turn.principal = this.#parts.principalOf(this.session.record);
     try {
       run.mustBeAllowed();
     } catch (error) {
@@ -182,8 +182,9 @@ export class SessionTurns {
 
   /** After a restart: continues the running turn where possible, else ends it; then starts the next prompt. */
   restart(): void {
-    const { turn } = this.session.record;
-    const continues = turn !== null && this.#parts.backendOf(this.session).continues && waitsForUser(this.session);
+    const { turn, subagent } = this.session.record;
+    const continues =
+      turn !== null && subagent === null && this.#parts.backendOf(this.session).continues && waitsForUser(this.session);
     this.#happened({ type: 'restart', continues });
   }
 
@@ -194,6 +195,8 @@ export class SessionTurns {
   suspend(): boolean {
     const { record } = this.session;
     if (record.turn === null || record.phase !== 'running' || !waitsForUser(this.session)) return false;
+    // A subagent ends with its process.
+    if (record.subagent !== null) return false;
     if (!this.#parts.backendOf(this.session).continues) return false;
     this.#suspended = true;
     this.session.snapshot();
@@ -332,7 +335,7 @@ export class SessionTurns {
   #launch(turnId: string, backend: Backend, start: (run: TurnRun) => Promise<TurnResult>): void {
     const { session } = this;
     const { approver, isDebugging } = this.#parts;
-    const principal = this.#parts.principalOf(session.record.owner);
+    const principal = this.#parts.principalOf(session.record);
     const settings = this.#parts.settingsOf(session);
     const turn = new LiveTurn({ id: turnId, session, principal, settings, approver, isDebugging });
     const run = new TurnRun(session, turn, backend, this.#parts, () => this.interrupt('timeout', turnId));

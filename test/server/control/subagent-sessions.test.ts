@@ -1,0 +1,318 @@
+/** Subagents that are sessions of the server: each task a turn, seen, steered and approved by people, with the rights of the subagent. */
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { loadConfig } from '../../../src/config/config.ts';
+import { connect } from '../../../src/connect.ts';
+import { connect as connectControl } from '../../../src/control-client/connect.ts';
+import type { SessionSummary } from '../../../src/protocol/session-types.ts';
+import { type RunningServer, serve } from '../../../src/server/serve.ts';
+import { type ModelServer, startModelServer } from '../../../src/testing/model-server.ts';
+import { type AgentScript, calls, OPTIONS, says, scriptFolder } from '../../agents/acp/scripted-agent.ts';
+import { until } from '../../capabilities/multi_agent/support.ts';
+import { temporaryFolder } from '../../host/temporary-folder.ts';
+
+interface Site {
+  readonly folder: string;
+  readonly model: ModelServer;
+  server: RunningServer;
+  agent(token?: string): ReturnType<typeof connect<'multi_agent'>>;
+  control(): ReturnType<typeof connectControl>;
+  restart(): Promise<void>;
+}
+
+const session = (settings: object = {}) => ({ name: 'helper', session: { backend: 'model', ...settings } });
+
+/** A server with a model that says what the test wrote down, and these kinds of subagents. */
+async function siteOf(
+  t: TestContext,
+  { kinds, ...config }: { readonly kinds: readonly object[]; readonly [section: string]: unknown },
+): Promise<Site> {
+  const folder = realpathSync(temporaryFolder(t));
+  const model = await startModelServer();
+  t.after(() => model[Symbol.asyncDispose]());
+  const compatible = { base_url: model.baseUrl('chat'), models: ['small', 'large'] };
+  const whole = {
+    listen: ['tcp://127.0.0.1:0'],
+    plugins: [{ use: 'tools' }, { use: 'multi_agent', options: { kinds } }],
+    providers: { keyring: false, compatible },
+    ...config,
+    control: { model: 'compatible/small', ...(config.control as object | undefined) },
+  };
+  writeFileSync(join(folder, 'handfast.yaml'), JSON.stringify(whole));
+  writeFileSync(join(folder, 'notes.txt'), 'the door is green\n');
+  const env = { HANDFAST_HOME: join(folder, 'home'), LEAD_TOKEN: 'lead-token-of-this-test' };
+  const start = async () => serve(await loadConfig('handfast.yaml', { cwd: folder, env }), { announce: false });
+  const site: Site = {
+    folder,
+    model,
+    server: await start(),
+    async agent(token = own()) {
+      const agent = await connect(site.server.listeners[0] ?? '', { capabilities: ['multi_agent'], token });
+      t.after(() => agent.close());
+      return agent;
+    },
+    async control() {
+      const client = await connectControl(site.server.listeners[0] ?? '', { token: own() });
+      t.after(() => client.close());
+      return client;
+    },
+    async restart() {
+      await site.server.close(0);
+      site.server = await start();
+    },
+  };
+  const own = () => readFileSync(site.server.tokenFile ?? '', 'utf8').trim();
+  t.after(() => site.server.close(0));
+  return site;
+}
+
+async function sessionsOf(client: Awaited<ReturnType<typeof connectControl>>): Promise<SessionSummary[]> {
+  const found = (await client.call('session.list', { include_closed: true })) as { sessions: SessionSummary[] };
+  return found.sessions;
+}
+
+let callId = 0;
+const call = (name: string, input: Readonly<Record<string, unknown>>) => ({
+  tool_calls: [{ id: `call-${++callId}`, name, input }],
+});
+
+test('a task is a turn: its tools, its approval at its session, its answer and what it spent', {
+  timeout: 120_000,
+}, async (t) => {
+  const site = await siteOf(t, { kinds: [session()] });
+  const [agent, control] = await Promise.all([site.agent(), site.control()]);
+  const events: string[] = [];
+  agent.multi_agent.onEvent(({ event }) => void events.push(event));
+  assert.deepEqual(
+    (await agent.multi_agent.kinds()).map(({ kind, backend }) => [kind, backend]),
+    [['helper', 'session']],
+  );
+  const helper = await agent.multi_agent.spawn('painter', { role: 'painter' });
+  const [listed] = await sessionsOf(control);
+  assert.deepEqual([listed?.title, listed?.subagent_id, listed?.backend], ['painter', helper.id, 'model']);
+  site.model.play([
+    { ...call('read_file', { path: 'notes.txt' }), text: 'Let me look.' },
+    call('write_file', { path: 'door.txt', content: 'green' }),
+    { text: 'The door is green.' },
+  ]);
+  const running = helper.run('Which colour?');
+  await until(() => events.includes('waiting'));
+  const [waiting] = await agent.multi_agent.list();
+  assert.deepEqual(
+    [waiting?.status, waiting?.waiting, waiting?.control_session_id],
+    ['RUNNING', true, listed?.session_id],
+  );
+  const child = await control.open(String(listed?.session_id));
+  const [approval] = (await child.state()).approvals;
+  assert.equal(approval?.tool?.name, 'write_file');
+  assert.equal(existsSync(join(site.folder, 'door.txt')), false);
+  await control.call('approval.answer', { session_id: child.id, approval_id: approval?.id, decision: 'allow' });
+  const done = await running;
+  assert.deepEqual([done.status, done.result], ['COMPLETED', { summary: 'The door is green.' }]);
+  assert.equal(readFileSync(join(site.folder, 'door.txt'), 'utf8'), 'green');
+  assert.deepEqual([done.usage?.tokens, done.usage?.steps], [360, 2]);
+  await until(() => events.includes('completed'));
+  assert.deepEqual(
+    events.filter((event) => event !== 'progress'),
+    ['started', 'waiting', 'resumed', 'completed'],
+  );
+  const prompt = site.model.requests[0]?.body.messages.at(-1).content;
+  assert.match(JSON.stringify(prompt), /Your role: painter.*Which colour\?/s);
+  // The next task is the next turn of the same conversation.
+  site.model.play([{ text: 'Still green.' }]);
+  assert.deepEqual((await helper.run('And now?')).result, { summary: 'Still green.' });
+  assert.match(JSON.stringify(site.model.requests.at(-1)?.body.messages), /Which colour/);
+  await helper.terminate();
+  const [ended] = await sessionsOf(control);
+  assert.equal(ended?.closed, true);
+  await assert.rejects(control.call('session.send', { session_id: child.id, text: 'on' }), { code: 'session_closed' });
+  await control.call('session.load', { session_id: child.id });
+  await assert.rejects(control.call('session.send', { session_id: child.id, text: 'on' }), { code: 'session_closed' });
+});
+
+test('its tools are those that its parent may delegate', { timeout: 120_000 }, async (t) => {
+  const lead = {
+    name: 'lead',
+    token_env: 'LEAD_TOKEN',
+    capabilities: ['tools'],
+    tools: { allow: ['read_file'] },
+    grants: {
+      multi_agent: { delegate: { capabilities: ['tools'], tools: { allow: ['read_file', 'list_dir', 'write_file'] } } },
+    },
+  };
+  const site = await siteOf(t, { kinds: [session({ approvals: 'allow' })], auth: { tokens: [lead] } });
+  const agent = await site.agent('lead-token-of-this-test');
+  const helper = await agent.multi_agent.spawn('one');
+  site.model.play([
+    call('shell', { command: 'touch made' }),
+    call('write_file', { path: 'a.txt', content: 'a' }),
+    { text: 'done' },
+  ]);
+  assert.equal((await helper.run('do it')).status, 'COMPLETED');
+  const tools = (await site.model.request(0)).body.tools as { function: { name: string } }[];
+  const offered = tools.map((each) => each.function.name);
+  assert.deepEqual(
+    ['read_file', 'list_dir', 'write_file', 'shell'].map((name) => offered.includes(name)),
+    [true, true, true, false],
+  );
+  assert.equal(existsSync(join(site.folder, 'made')), false);
+  assert.equal(existsSync(join(site.folder, 'a.txt')), true);
+  const none = await agent.multi_agent.spawn('none', { toolScope: 'isolated' });
+  site.model.play([{ text: 'without' }]);
+  const outcome = await none.run('say something');
+  assert.deepEqual([outcome.status, outcome.result], ['COMPLETED', { summary: 'without' }]);
+  const left = (site.model.requests.at(-1)?.body.tools ?? []) as { function: { name: string } }[];
+  assert.equal(
+    left.some(({ function: { name } }) => name.endsWith('_file')),
+    false,
+  );
+});
+
+test('messages steer it, and a cancel, a spent budget and its closed session end the task once', {
+  timeout: 120_000,
+}, async (t) => {
+  const site = await siteOf(t, { kinds: [session({ approvals: 'allow' })] });
+  const [agent, control] = await Promise.all([site.agent(), site.control()]);
+  const ends: string[] = [];
+  agent.multi_agent.onEvent(({ subagentId, event, content }) => {
+    if (['completed', 'failed', 'cancelled', 'terminated'].includes(event) && content.task_id !== undefined) {
+      ends.push(`${subagentId} ${event} ${content.code ?? ''}`);
+    }
+  });
+  const helper = await agent.multi_agent.spawn('one');
+  await agent.multi_agent.send(helper, { type: 'note', content: 'knock first' });
+  site.model.play([{ ...call('read_file', { path: 'notes.txt' }), delay_ms: 300 }, { text: 'yes' }]);
+  const task = await helper.delegate('look');
+  await site.model.request(0);
+  await agent.multi_agent.send(helper, { type: 'note', content: 'and be quick' });
+  assert.equal((await helper.result({ taskId: task })).status, 'COMPLETED');
+  assert.match(JSON.stringify(site.model.requests[0]?.body.messages), /note of the agent above: knock first/);
+  assert.match(JSON.stringify(site.model.requests[1]?.body.messages), /note of the agent above: and be quick/);
+
+  const before = site.model.requests.length;
+  site.model.play([{ breaks: 'silence' }]);
+  await helper.delegate('wait');
+  await site.model.request(before);
+  assert.equal(await helper.cancel(), true);
+  assert.equal((await helper.result()).code, 'multi_agent.cancelled');
+  site.model.play([{ text: 'back' }]);
+  assert.deepEqual((await helper.run('again')).result, { summary: 'back' });
+
+  const poor = await agent.multi_agent.spawn('poor', { budget: { tokens: 100 } });
+  site.model.play([call('read_file', { path: 'notes.txt' })]);
+  assert.equal((await poor.run('read')).code, 'multi_agent.budget_spent');
+  const short = await agent.multi_agent.spawn('short', { maxSteps: 1 });
+  site.model.play([1, 2].map(() => call('read_file', { path: 'notes.txt' })));
+  assert.equal((await short.run('read twice')).code, 'multi_agent.budget_spent');
+
+  const closed = await agent.multi_agent.spawn('closed');
+  const row = (await sessionsOf(control)).find(({ subagent_id }) => subagent_id === closed.id);
+  site.model.play([{ breaks: 'silence' }]);
+  const lost = await closed.delegate('wait');
+  await until(async () => (await (await control.open(String(row?.session_id))).state()).turnId !== null);
+  await control.call('session.close', { session_id: row?.session_id });
+  assert.equal((await closed.result({ taskId: lost })).code, 'multi_agent.lost');
+  await until(
+    async () => (await agent.multi_agent.list()).find((one) => one.subagent_id === closed.id)?.open === false,
+  );
+  await until(() => ends.length === 6);
+  assert.deepEqual(
+    ends.filter((end) => end.startsWith(closed.id)),
+    [`${closed.id} failed multi_agent.lost`],
+  );
+  assert.deepEqual(ends.filter((end) => end.startsWith(helper.id)).length, 3);
+});
+
+test('an agent of the Agent Client Protocol does tasks: asked at its session, cancelled, lost', {
+  timeout: 120_000,
+}, async (t) => {
+  const files = scriptFolder();
+  t.after(() => files[Symbol.dispose]());
+  const script: AgentScript = {
+    prompts: [
+      [
+        calls('tool_call', { title: 'Paint', kind: 'edit', status: 'pending' }),
+        { permission: { toolCall: { toolCallId: 'call-1' }, options: OPTIONS } },
+        says('painted'),
+        { stop: 'end_turn', usage: { inputTokens: 30, outputTokens: 12, totalTokens: 42 } },
+      ],
+      [says('half'), { untilCancelled: true }],
+      [says('then '), { exit: 3, stderr: 'gone' }],
+      [says('back')],
+    ],
+  };
+  const painter = { name: 'painter', command: process.execPath, args: [...files.args(script)] };
+  const site = await siteOf(t, { kinds: [session({ backend: 'painter' })], control: { agents: [painter] } });
+  const [agent, control] = await Promise.all([site.agent(), site.control()]);
+  const ends: string[] = [];
+  const waiting: unknown[] = [];
+  agent.multi_agent.onEvent(({ event, content }) => {
+    if (['completed', 'failed', 'cancelled', 'terminated'].includes(event)) ends.push(`${event} ${content.code ?? ''}`);
+    if (event === 'waiting') waiting.push(content.reason);
+  });
+  const one = await agent.multi_agent.spawn('one');
+  const first = one.run('paint the door');
+  await until(() => waiting.length === 1);
+  assert.deepEqual(waiting, ['Paint']);
+  const [row] = await sessionsOf(control);
+  const child = await control.open(String(row?.session_id));
+  const [approval] = (await child.state()).approvals;
+  await control.call('approval.answer', { session_id: child.id, approval_id: approval?.id, decision: 'allow' });
+  const done = await first;
+  assert.deepEqual([done.status, done.result, done.usage?.tokens], ['COMPLETED', { summary: 'painted' }, 42]);
+  const second = await one.delegate('paint on');
+  await until(() => files.told('session/prompt').length === 2);
+  assert.equal(await one.cancel(), true);
+  assert.equal((await one.result({ taskId: second })).code, 'multi_agent.cancelled');
+  const third = await one.run('and on');
+  assert.deepEqual([third.status, third.code], ['FAILED', 'multi_agent.failed']);
+  assert.deepEqual((await one.run('once more')).result, { summary: 'back' });
+  await one.terminate();
+  await until(() => ends.length === 5);
+  assert.deepEqual(ends, [
+    'completed ',
+    'cancelled multi_agent.cancelled',
+    'failed multi_agent.failed',
+    'completed ',
+    'terminated multi_agent.terminated',
+  ]);
+});
+
+test('the subagents of a session are sessions below it, and theirs below them', { timeout: 120_000 }, async (t) => {
+  const site = await siteOf(t, { kinds: [session({ approvals: 'allow' })] });
+  const control = await site.control();
+  const top = await control.create({ approvals: 'allow', title: 'top' });
+  site.model.play([
+    call('agent_run', { task: 'one', name: 'child' }),
+    call('agent_run', { task: 'two', name: 'grandchild' }),
+    { text: 'from the grandchild' },
+    { text: 'from the child' },
+    { text: 'from the top' },
+  ]);
+  assert.equal((await (await top.prompt('begin')).result()).stopReason, 'end_turn');
+  assert.match(JSON.stringify(site.model.requests.at(-1)?.body.messages), /from the child/);
+  assert.match(JSON.stringify(site.model.requests.at(-2)?.body.messages), /from the grandchild/);
+  const rows = await sessionsOf(control);
+  const named = (title: string) => rows.find((row) => row.title === title);
+  assert.equal(named('child')?.parent_session_id, top.id);
+  assert.equal(named('grandchild')?.parent_session_id, named('child')?.session_id);
+  assert.deepEqual([named('child')?.closed, named('grandchild')?.closed, named('top')?.closed], [true, true, false]);
+});
+
+test('with its host its session ends, and its task was interrupted', { timeout: 120_000 }, async (t) => {
+  const site = await siteOf(t, { kinds: [session()] });
+  const agent = await site.agent();
+  const one = await agent.multi_agent.spawn('one');
+  site.model.play([call('write_file', { path: 'x', content: 'x' })]);
+  const task = await one.delegate('write');
+  await until(async () => (await agent.multi_agent.list())[0]?.waiting === true);
+  await site.restart();
+  const again = await site.agent();
+  const outcome = await again.multi_agent.subagent(one.id).result({ taskId: task });
+  assert.equal(outcome.code, 'multi_agent.interrupted');
+  const control = await site.control();
+  const [row] = await sessionsOf(control);
+  assert.deepEqual([row?.subagent_id, row?.closed, row?.pending], [one.id, true, false]);
+});
