@@ -29,10 +29,12 @@ const { values } = parseArgs({
     json: { type: 'string' },
   },
 });
-const rounds = Number(values.rounds ?? (values.quick ? 3 : 7));
+const rounds = Number(values.rounds ?? (values.quick ? 3 : 5));
 const SCALE = 10_000;
 /** Runs of each large chain; the median counts. */
-const SCALE_RUNS = values.quick ? 3 : 5;
+const SCALE_RUNS = 3;
+/** Nodes that a process runs before it is measured. */
+const WARM_UP = 1_000;
 const PARALLEL = 256;
 const TRACED_NODES = 200;
 
@@ -103,8 +105,8 @@ if (values.only !== 'ours') {
 
 /** Workload → shape, nodes, and who takes part; others would take minutes for the last. */
 const CELLS: Readonly<Record<string, { readonly shape: Shape; readonly nodes: number; readonly only?: RegExp }>> = {
-  row: { shape: 'row', nodes: 500 },
-  fan: { shape: 'fan', nodes: 1_000 },
+  row: { shape: 'row', nodes: 300 },
+  fan: { shape: 'fan', nodes: 500 },
   'fan of 10,000': { shape: 'fan', nodes: SCALE, only: /^(?:bare|handfast|p-graph)/ },
 };
 
@@ -142,7 +144,7 @@ async function scale(scratch: Scratch): Promise<Map<Shape, readonly Scaled[]>> {
     const own = await MeasuredProcess.start('handfast', node('handfast.ts', scratch.make()));
     try {
       const request = { shape, nodes: SCALE, parallel: PARALLEL };
-      await own.ask({ ...request, op: 'run' });
+      await own.ask({ ...request, nodes: WARM_UP });
       const runs: Scaled[] = [];
       for (let at = 0; at < SCALE_RUNS; at += 1) runs.push(await own.ask<Scaled>({ ...request, op: 'tenths' }));
       found.set(shape, runs);
