@@ -60,6 +60,7 @@ is skipped.`,
     .action((flags) => act(async (terminal) => (await commands()).conformanceSessionRpc(flags, terminal)));
   common(conformance.command('fleet'), 'stdio:COMMAND of a worker; tcp://, unix:// or ws:// of an orchestrator')
     .description('check a worker or an orchestrator of the fleet handshake 2')
+    .option('--listen <address>', 'in place of --target: wait here for a worker that connects (tcp://, unix://)')
     .option('--brief <text>', 'a harmless brief that a worker may run; without it nothing is run')
     .action((flags) => act(async (terminal) => (await commands()).conformanceFleet(flags, terminal)));
 }

@@ -329,6 +329,7 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   'conformance fleet': [
     `handfast conformance fleet --target 'stdio:handfast worker --stdio --id trial-1 --executor rehearsal --repo .'`,
     'handfast conformance fleet --target tcp://127.0.0.1:4701 --token-file token',
+    'handfast conformance fleet --listen tcp://127.0.0.1:4701',
   ],
   doctor: ['handfast doctor', 'handfast doctor --json'],
   trust: [

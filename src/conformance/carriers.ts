@@ -4,7 +4,7 @@
  *
  * Used by `conformance/line-peer.ts`.
  */
-import { connect as connectSocket, type NetConnectOpts } from 'node:net';
+import { connect as connectSocket, type NetConnectOpts, type Socket } from 'node:net';
 import { startChild } from '../base/child.ts';
 import { within } from '../base/race.ts';
 import { parseTcpAddress, parseUnixAddress } from '../transport/socket.ts';
@@ -115,9 +115,15 @@ async function openSocket(binding: 'tcp' | 'unix', options: NetConnectOpts, sink
     socket.once('connect', resolve);
     socket.once('error', (error) => reject(fail('unreachable', error.message, {}, error)));
   });
+  return socketCarrier(binding, socket, sink);
+}
+
+/** A carrier over a socket that is connected, also one that the target has opened. */
+export function socketCarrier(binding: 'tcp' | 'unix', socket: Socket, sink: CarrierSink): Carrier {
   const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
   socket.setEncoding('utf8').on('data', (chunk: unknown) => sink.text(String(chunk)));
   socket.on('error', () => {});
+  socket.resume();
   // A target that closes ends its side and waits for ours.
   socket.once('end', () => {
     sink.gone();

@@ -5,8 +5,9 @@
  */
 import { within } from '../base/race.ts';
 import { asError, fail } from '../wire/errors.ts';
-import { type Binding, type Carrier, openCarrier } from './carriers.ts';
+import { type Binding, type Carrier, type CarrierSink, openCarrier } from './carriers.ts';
 import { type Crossing, Mismatch } from './case.ts';
+import type { DiallingTarget } from './dialling-target.ts';
 
 /** A JSON object, as it came. */
 export type Fields = Readonly<Record<string, unknown>>;
@@ -49,6 +50,8 @@ export interface PeerOptions {
   /** Longest wait for anything, in milliseconds. */
   readonly patienceMs: number;
   readonly transcript: Transcript;
+  /** Set: the target opens the connection, and `address` is only named in reports. */
+  readonly dialling?: DiallingTarget;
   /** Set for a child in addition to this process's environment. */
   readonly env?: Readonly<Record<string, string>>;
 }
@@ -85,22 +88,20 @@ export class LinePeer {
   /** Connects. Fails with `unreachable`, `timeout`, `usage`. */
   static async open(options: PeerOptions): Promise<LinePeer> {
     const peer = new LinePeer(options);
-    peer.#carrier = await openCarrier(
-      options.address,
-      {
-        text: (chunk) => peer.#text(chunk),
-        gone: (exitCode) => peer.#gone(exitCode),
-        status: (code) => {
-          peer.statuses.push(code);
-          peer.#stir();
-        },
-        noise: (bytes) => {
-          peer.stderrBytes += bytes;
-        },
+    const sink: CarrierSink = {
+      text: (chunk) => peer.#text(chunk),
+      gone: (exitCode) => peer.#gone(exitCode),
+      status: (code) => {
+        peer.statuses.push(code);
+        peer.#stir();
       },
-      Math.max(options.patienceMs, 10_000),
-      options.env,
-    );
+      noise: (bytes) => {
+        peer.stderrBytes += bytes;
+      },
+    };
+    const { address, dialling, patienceMs, env } = options;
+    const opening = dialling?.accept(sink) ?? openCarrier(address, sink, Math.max(patienceMs, 10_000), env);
+    peer.#carrier = await opening;
     return peer;
   }
 

@@ -63,6 +63,7 @@ const NOT_RUN: Readonly<Record<string, string>> = {
   "handfast conformance fleet --target 'stdio:handfast worker --stdio --id trial-1 --executor rehearsal --repo .'":
     'the same',
   'handfast conformance fleet --target tcp://127.0.0.1:4701 --token-file token': 'the same',
+  'handfast conformance fleet --listen tcp://127.0.0.1:4701': 'the same',
   'handfast demo': 'half a minute of processes: test/cli/demo.test.ts',
   'handfast demo --json': 'the same',
   'handfast proc attach 3f9c2a17': 'a person sits at a terminal: test/capabilities/proc/attach.test.ts',

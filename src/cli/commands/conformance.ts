@@ -1,5 +1,6 @@
 /** `handfast conformance`: runs the cases of a protocol against a target and reports them. */
 import { writeFile } from 'node:fs/promises';
+import { checkBind } from '../../config/listen-address.ts';
 import { tokenFromSources } from '../../config/local-token.ts';
 import { bindingOf } from '../../conformance/carriers.ts';
 import type { Case, Level, Outcome } from '../../conformance/case.ts';
@@ -83,10 +84,27 @@ export async function conformanceSessionRpc(flags: ConformanceFlags, terminal: T
 
 /** `handfast conformance fleet`. */
 export async function conformanceFleet(
-  flags: ConformanceFlags & { readonly brief?: string },
+  { listen, ...flags }: ConformanceFlags & { readonly brief?: string; readonly listen?: string },
   terminal: Terminal,
 ): Promise<number> {
+  if (listen !== undefined && flags.target !== undefined) throw fail('usage', 'pass either --target or --listen');
   const { fleetCases } = await import('../../conformance/fleet/cases.ts');
+  const brief = flags.brief !== undefined && { brief: flags.brief };
+  if (listen !== undefined && !flags.list) {
+    const at = checkBind(listen, { hasToken: false, insecure: false });
+    const { DiallingTarget } = await import('../../conformance/dialling-target.ts');
+    const dialling = await DiallingTarget.listen(at);
+    const { address } = dialling;
+    terminal.note(`waiting for a worker at ${address}`);
+    try {
+      return await conformance('fleet', fleetCases, { ...flags, target: address }, terminal, async (given) => {
+        const { FleetRun } = await import('../../conformance/fleet/context.ts');
+        return new FleetRun({ ...given, dialling, ...brief });
+      });
+    } finally {
+      await dialling.close();
+    }
+  }
   return conformance('fleet', fleetCases, flags, terminal, async (given) => {
     const { FleetRun } = await import('../../conformance/fleet/context.ts');
     if (bindingOf(given.address) === 'http')
@@ -94,7 +112,7 @@ export async function conformanceFleet(
         'usage',
         'expected the stream link of an orchestrator (tcp://, unix://, ws://) or stdio:COMMAND of a worker',
       );
-    return new FleetRun({ ...given, ...(flags.brief !== undefined && { brief: flags.brief }) });
+    return new FleetRun({ ...given, ...brief });
   });
 }
 

@@ -1,10 +1,11 @@
 /**
- * What every fleet case gets. A target that is started (`stdio:`) is a worker, and the kit is its orchestrator; at any other address
- * an orchestrator listens, and the kit is a worker of it.
+ * What every fleet case gets. A target that is started (`stdio:`) or dials in is a worker, and the kit is its orchestrator; at any other
+ * address an orchestrator listens, and the kit is a worker of it.
  */
 import { readFileSync } from 'node:fs';
 import { bindingOf } from '../carriers.ts';
 import { type Case, expect, Mismatch, Skip, unanswered } from '../case.ts';
+import type { DiallingTarget } from '../dialling-target.ts';
 import { type Fields, LinePeer, Transcript } from '../line-peer.ts';
 import { checksByType, packageFile, problemOf } from '../published.ts';
 import type { CaseRun } from '../run.ts';
@@ -12,6 +13,8 @@ import type { CaseRun } from '../run.ts';
 /** What the user says about the target. */
 export interface FleetTarget {
   readonly address: string;
+  /** Where a worker connects that is not started by the kit. */
+  readonly dialling?: DiallingTarget;
   readonly token: string;
   /** Longest wait for one answer, in milliseconds. */
   readonly patienceMs: number;
@@ -46,17 +49,25 @@ export function fits(message: Fields): void {
   if (problem !== undefined) throw new Mismatch(`${String(message.type)} as its schema has it: ${problem}`, message);
 }
 
+/** The link of a worker that connects by itself: all cases use it, since a worker whose links break comes back ever later. */
+export interface SharedLink {
+  peer?: LinePeer;
+}
+
 export class FleetContext {
   readonly target: FleetTarget;
+  readonly #shared: SharedLink;
   readonly role: FleetRole;
   readonly transcript: Transcript;
   readonly #opened: LinePeer[] = [];
   static #count = 0;
 
-  constructor(target: FleetTarget) {
+  constructor(target: FleetTarget, shared: SharedLink) {
     this.target = target;
+    this.#shared = shared;
     this.transcript = new Transcript(target.token);
-    this.role = bindingOf(target.address) === 'stdio' ? 'worker' : 'orchestrator';
+    const isWorker = target.dialling !== undefined || bindingOf(target.address) === 'stdio';
+    this.role = isWorker ? 'worker' : 'orchestrator';
   }
 
   /** Skips the case where the target is the other side. */
@@ -71,17 +82,33 @@ export class FleetContext {
   }
 
   async open(): Promise<LinePeer> {
-    const { address, patienceMs } = this.target;
+    const { address, dialling, patienceMs } = this.target;
+    if (dialling !== undefined) return this.#link(dialling);
     const peer = await LinePeer.open({ address, patienceMs, transcript: this.transcript });
     this.#opened.push(peer);
     return peer;
   }
 
+  /** The link that the worker has opened, the next one where it has ended. */
+  async #link(dialling: DiallingTarget): Promise<LinePeer> {
+    const known = this.#shared.peer;
+    if (known !== undefined && !known.over) {
+      known.transcript = this.transcript;
+      return known;
+    }
+    const { address, patienceMs } = this.target;
+    await known?.close();
+    this.#shared.peer = await LinePeer.open({ address, dialling, patienceMs, transcript: this.transcript });
+    return this.#shared.peer;
+  }
+
   /** A worker that was started, with its announce accepted. */
   async worker(): Promise<{ peer: LinePeer; announce: Fields }> {
     this.only('worker');
+    const earlier = this.#shared.peer;
     const peer = await this.open();
     const announce = await peer.find(({ type }) => type === 'SESSION_ANNOUNCE', 'SESSION_ANNOUNCE');
+    if (peer === earlier) return { peer, announce };
     const terms = { peer_id: WORKER, features: ['ack', 'accept'], heartbeat_s: 60, lease_ttl_s: 600 };
     peer.line({ type: 'SESSION_ACCEPT', protocol_version: '2.0', ...terms });
     return { peer, announce };
@@ -163,13 +190,14 @@ export function expectRefusal(answer: Fields, ...codes: readonly string[]): void
 /** A run of fleet cases. */
 export class FleetRun implements CaseRun<FleetContext> {
   readonly target: FleetTarget;
+  readonly #shared: SharedLink = {};
 
   constructor(target: FleetTarget) {
     this.target = target;
   }
 
   begin(): FleetContext {
-    return new FleetContext(this.target);
+    return new FleetContext(this.target, this.#shared);
   }
 
   transcript({ transcript }: FleetContext): Transcript['lines'] {
@@ -193,6 +221,8 @@ export class FleetRun implements CaseRun<FleetContext> {
     }
   }
 
-  /** Nothing is shared between cases. */
-  async close(): Promise<void> {}
+  /** Ends the link that cases share, where they do. */
+  async close(): Promise<void> {
+    await this.#shared.peer?.close();
+  }
 }
