@@ -5,12 +5,16 @@
  */
 import { createServer, type Server, type Socket } from 'node:net';
 import { withTimeout } from '../base/race.ts';
-import type { ListenAddress } from '../config/listen-address.ts';
 import { fail } from '../wire/errors.ts';
 import { type Carrier, type CarrierSink, socketCarrier } from './carriers.ts';
 
 /** Longest wait for a connection, in milliseconds: targets start, and come back after a pause that grows. */
 const CONNECT_MS = 60_000;
+
+/** Where the kit listens. */
+export type DiallingAddress =
+  | { readonly kind: 'tcp'; readonly host: string; readonly port: number }
+  | { readonly kind: 'unix'; readonly path: string };
 
 export class DiallingTarget {
   /** Where it listens, in the form in which a target names it. */
@@ -28,9 +32,8 @@ export class DiallingTarget {
     server.on('connection', (socket) => this.#offer(socket));
   }
 
-  /** Listens; port 0 is any free one. Fails with `usage` for an HTTP address, `runtime_error` where it cannot. */
-  static async listen(at: ListenAddress): Promise<DiallingTarget> {
-    if (at.kind === 'http') throw fail('usage', 'expected tcp://host:port or unix:///path to listen at');
+  /** Listens; port 0 is any free one. Fails with `runtime_error` where it cannot. */
+  static async listen(at: DiallingAddress): Promise<DiallingTarget> {
     const server = createServer({ allowHalfOpen: true, pauseOnConnect: true });
     await new Promise<void>((resolve, reject) => {
       server.once('error', (cause: NodeJS.ErrnoException) =>

@@ -92,8 +92,9 @@ export async function conformanceFleet(
   const brief = flags.brief !== undefined && { brief: flags.brief };
   if (listen !== undefined && !flags.list) {
     const at = checkBind(listen, { hasToken: false, insecure: false });
+    if (at.kind === 'http') throw fail('usage', 'expected tcp://host:port or unix:///path to listen at');
     const { DiallingTarget } = await import('../../conformance/dialling-target.ts');
-    const dialling = await DiallingTarget.listen(at);
+    const dialling = await DiallingTarget.listen(at.kind === 'unix' ? at : { ...at, kind: 'tcp' });
     const { address } = dialling;
     terminal.note(`waiting for a worker at ${address}`);
     try {
