@@ -31,7 +31,7 @@ import { TrafficShares } from '../session/traffic-shares.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { type AssembledHost, assembleHost } from './assemble.ts';
 import type { ControlAssemblyOptions } from './control/control-assembly.ts';
-import type { WorkspaceHost } from './control/session-environments.ts';
+import type { WorkspaceHost } from './control/own-host.ts';
 import { SubagentLinks } from './control/subagent-links.ts';
 import type { AssembledFleet } from './fleet/fleet-assembly.ts';
 import { InternalTokens } from './fleet/internal-tokens.ts';

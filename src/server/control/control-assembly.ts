@@ -30,7 +30,7 @@ import { auditOf } from '../deferred-audit.ts';
 import { reportDamage } from '../journal-damage.ts';
 import { pathGuard } from '../protected-paths.ts';
 import { checkApprovalRules } from './approval-rules.ts';
-import type { WorkspaceHost } from './session-environments.ts';
+import type { WorkspaceHost } from './own-host.ts';
 import type { SubagentLinks } from './subagent-links.ts';
 
 export interface ControlAssemblyOptions {

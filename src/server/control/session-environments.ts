@@ -1,6 +1,7 @@
 /**
  * The hosts whose tools sessions use. In the workspace of the configuration it is the host that serves it, with all its
- * plugins; in any other folder one of this process with the built-in plugins; or one host at an address, for all of them.
+ * plugins, or one that is started for it; in any other folder one of this process with the built-in plugins; or one host at an
+ * address, for all of them.
  * Each session has the rights of its owner there.
  *
  * Used by `control-assembly.ts`. `control/rounds/environments.ts` decides how long each stays open.
@@ -25,8 +26,8 @@ import type { Principal } from '../../session/principal.ts';
 import { DEFAULT_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
 import { memoryPair } from '../../transport/memory.ts';
 import { fail } from '../../wire/errors.ts';
-import { loadPlugins } from '../assemble.ts';
 import { builtinPlugins } from '../builtin-plugins.ts';
+import { OwnHost, type OwnHostOptions, type WorkspaceHost } from './own-host.ts';
 import { OTHER_CAPABILITIES, otherCapabilities } from './session-capabilities.ts';
 import { lastingHost, workAgentId } from './session-work.ts';
 import type { SubagentLinks } from './subagent-links.ts';
@@ -40,17 +41,9 @@ const EVERYTHING = [...TOOLS, 'mcp', ...OTHER_CAPABILITIES];
 /** What chains call, and what subagents may be given. */
 const WORK = [...EVERYTHING, 'proc'];
 
-/** A host that runs already, and the token with which sessions of a principal come in. */
-export interface WorkspaceHost {
-  readonly host: Host;
-  /** What it records its requests in; the hosts of other folders too. */
-  readonly audit?: AuditSink | undefined;
-  tokenFor(principal: Principal): string;
-}
-
 export interface SessionEnvironmentsOptions {
   readonly config: HostConfig;
-  /** The host that serves the workspace of the configuration, when it is up; asked when a session needs it. */
+  /** The host that serves the workspace of the configuration, when it is up; asked when a session needs it. Default: one is started. */
   readonly workspaceHost?: () => Promise<WorkspaceHost>;
   /** Knows the rights of principals as they change. Default: they never do. */
   readonly auth?: Authenticator | undefined;
@@ -82,66 +75,93 @@ export function sessionEnvironments(
     for (const listener of [...changed]) listener();
   });
   const { host: address } = config.control;
+  const ownHost = options.workspaceHost === undefined ? new OwnHost(config, ownHostOptions(options, slots)) : undefined;
+  // The host of the workspace is ours to stop only where it is our own.
+  const leave = async (): Promise<void> => ownHost?.leave();
   return async ({ cwd, principal }) => {
     // A subagent has its tools from the host that made it, as itself.
     if (principal.subagent !== undefined) return ofSubagent(principal.subagent, options);
     if (address !== undefined) return remote(address, options);
-    const own = cwd === config.workspace;
-    const running = await options.workspaceHost?.();
-    if (own && running !== undefined) {
+    const running = await (options.workspaceHost?.() ?? (ownHost as OwnHost).use());
+    const lasting = lastingOf(running, principal, options.editors);
+    if (cwd === config.workspace) {
       const { host } = running;
       const token = running.tokenFor(principal);
-      // It is not ours to stop.
       const connect: Environment['connect'] = (session, questions) => {
         const opened = bound(options.editors, session);
         return agentOf(inProcess(host), EVERYTHING, { token, resume: false }, { opened, questions });
       };
-      return { connect, lasting: lastingOf(running, principal, options.editors), stop: async () => {} };
+      return { connect, lasting, stop: leave };
     }
-    // Plugins of the user are started once: they may own resources that allow one owner only.
-    const closing: (() => unknown)[] = [];
+    try {
+      const { host, ended } = await folderHost(cwd, principal, running);
+      // What is remembered and planned belongs to the user and not to a folder: the host of the workspace has it.
+      const others = () => openOthers(running, principal);
+      const connect: Environment['connect'] = (session, questions) => {
+        const opened = bound(options.editors, session);
+        return agentOf(inProcess(host), TOOLS, { resume: false }, { opened, others, questions });
+      };
+      const stop = async (): Promise<void> => {
+        await host.close(0);
+        ended();
+        await leave();
+      };
+      return { connect, lasting, stop };
+    } catch (error) {
+      await leave();
+      throw error;
+    }
+  };
+
+  /** A host of the tools of another folder than that of the configuration, and what ends it does not end by itself. */
+  async function folderHost(cwd: string, principal: Principal, running: WorkspaceHost) {
     // This user itself is in no list.
     const isListed = principal !== LOCAL_PRINCIPAL && options.auth?.current !== undefined;
     const current = () => (isListed ? options.auth?.current?.(principal.name) : principal);
-    const onChange = (listener: () => void): void => {
-      changed.add(listener);
-      closing.push(() => changed.delete(listener));
-    };
+    const listeners: (() => void)[] = [];
     const host = createHost({
       hostId: config.hostId,
-      plugins: own ? await loadPlugins(config, closing) : await pluginsAnywhere(config),
+      plugins: await pluginsAnywhere(config),
       limits: { ...config.limits, maxParallel: 64 },
       workspace: cwd,
-      auth: { hasTokens: false, authenticate: current, current, onChange },
+      auth: {
+        hasTokens: false,
+        authenticate: current,
+        current,
+        onChange(listener) {
+          changed.add(listener);
+          listeners.push(listener);
+        },
+      },
       slots,
       pathGuard: options.guard,
       editors: options.editors,
-      audit: running?.audit ?? options.audit,
+      audit: running.audit ?? options.audit,
       log,
     });
     await host.start();
-    // What is remembered and planned belongs to the user and not to a folder: the host of the workspace has it.
-    const others = running === undefined ? undefined : () => openOthers(running, principal);
-    const connect: Environment['connect'] = (session, questions) => {
-      const opened = bound(options.editors, session);
-      return agentOf(inProcess(host), TOOLS, { resume: false }, { opened, others, questions });
+    const ended = (): void => {
+      for (const listener of listeners) changed.delete(listener);
     };
-    return {
-      connect,
-      ...(running !== undefined && { lasting: lastingOf(running, principal, options.editors) }),
-      stop: () => stopAll(host, closing),
-    };
-  };
+    return { host, ended };
+  }
 }
+
+const ownHostOptions = (
+  { log, auth, guard, editors, audit }: SessionEnvironmentsOptions,
+  slots: HostSlots,
+): OwnHostOptions => ({
+  log,
+  auth,
+  slots,
+  ...(guard !== undefined && { guard }),
+  ...(editors !== undefined && { editors }),
+  ...(audit !== undefined && { audit }),
+});
 
 /** The plugins of a host for another folder than that of the configuration: those that come with Handfast. */
 async function pluginsAnywhere({ plugins }: HostConfig): Promise<Plugin[]> {
   return (await Promise.all(plugins.filter(({ builtin }) => builtin).map((one) => builtinPlugins(one)))).flat();
-}
-
-async function stopAll(host: Host, closing: readonly (() => unknown)[]): Promise<void> {
-  await host.close(0);
-  for (const close of closing) await close();
 }
 
 function ofSubagent(subagent: string, { links, editors }: SessionEnvironmentsOptions): Environment {

@@ -55,7 +55,7 @@ export async function started(
 
 /** Runs one turn to its end; gives the requests that the model got in it. */
 export async function turn(
-  { model, peer }: Started,
+  { model, peer }: Pick<Started, 'model' | 'peer'>,
   session_id: string,
   text: string,
   rounds: readonly ScriptedRound[],
