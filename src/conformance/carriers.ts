@@ -10,6 +10,7 @@ import { within } from '../base/race.ts';
 import { parseTcpAddress, parseUnixAddress } from '../transport/socket.ts';
 import { splitCommand } from '../transport/subprocess.ts';
 import { fail } from '../wire/errors.ts';
+import { bodyText, Lines } from './bounded.ts';
 
 /** How a target is reached. */
 export type Binding = 'stdio' | 'tcp' | 'unix' | 'websocket' | 'http';
@@ -189,7 +190,7 @@ async function openHttp(origin: string, sink: CarrierSink): Promise<Carrier> {
         // A session that is over answers 404, or its connection is gone; the stream says the rest.
         const body = Uint8Array.from(bytes);
         const response = await fetch(`${base}/send`, { method: 'POST', headers, body, signal }).catch(() => undefined);
-        await response?.arrayBuffer().catch(() => {});
+        if (response !== undefined) await bodyText(response).catch(() => {});
         sink.status?.(response?.status ?? 0);
       });
     },
@@ -197,8 +198,12 @@ async function openHttp(origin: string, sink: CarrierSink): Promise<Carrier> {
       stop.abort();
       await within(Promise.allSettled([reading, queue]), CHILD_GRACE_MS);
       // Not part of the binding, and harmless where it is not offered.
-      await fetch(`${base}/session`, { method: 'DELETE', headers: { 'X-Session-Id': id } })
-        .then((response) => response.arrayBuffer())
+      await fetch(`${base}/session`, {
+        method: 'DELETE',
+        headers: { 'X-Session-Id': id },
+        signal: AbortSignal.timeout(CHILD_GRACE_MS),
+      })
+        .then(bodyText)
         .catch(() => {});
     },
   };
@@ -209,7 +214,7 @@ export async function createSession(base: string, signal: AbortSignal): Promise<
   const response = await fetch(`${base}/session`, { method: 'POST', signal }).catch((error: Error) => {
     throw fail('unreachable', `POST /session: ${(error.cause as Error | undefined)?.message ?? error.message}`);
   });
-  const text = await response.text();
+  const text = await bodyText(response);
   const id = (() => {
     try {
       return (JSON.parse(text) as { session_id?: unknown }).session_id;
@@ -225,11 +230,9 @@ export async function createSession(base: string, signal: AbortSignal): Promise<
 /** Hands over the data of each event as a line. */
 async function readEvents(body: ReadableStream<Uint8Array>, sink: CarrierSink): Promise<void> {
   const decoder = new TextDecoder();
-  let partial = '';
+  const lines = new Lines();
   for await (const chunk of body) {
-    const lines = (partial + decoder.decode(chunk, { stream: true })).split('\n');
-    partial = lines.pop() as string;
-    for (const line of lines) {
+    for (const line of lines.push(decoder.decode(chunk, { stream: true }))) {
       if (line.startsWith('data:')) sink.text(`${line.slice('data:'.length).replace(/^ /, '').replace(/\r$/, '')}\n`);
     }
   }

@@ -5,6 +5,7 @@
  */
 import { within } from '../base/race.ts';
 import { asError, fail } from '../wire/errors.ts';
+import { Lines } from './bounded.ts';
 import { type Binding, type Carrier, type CarrierSink, openCarrier } from './carriers.ts';
 import { type Crossing, Mismatch } from './case.ts';
 import type { DiallingTarget } from './dialling-target.ts';
@@ -19,8 +20,8 @@ const MAX_CROSSINGS = 12;
 const MAX_SHOWN_BYTES = 16 * 1024;
 /** Time a child has for its first line, in milliseconds. */
 export const CHILD_START_MS = 60_000;
-/** Longest output of a target without a line break, in characters. */
-const MAX_PARTIAL = 64 * 1024 * 1024;
+/** Output of a target that is taken from one connection, in characters: the connection is dropped behind it. */
+const MAX_RECEIVED = 256 * 1024 * 1024;
 
 /** The newest lines of all connections of a case, the oldest first. */
 export class Transcript {
@@ -75,7 +76,8 @@ export class LinePeer {
   /** Where the lines of this connection are reported. Replaced when a case takes over a connection that is shared. */
   transcript: Transcript;
   #carrier: Carrier | undefined;
-  #partial = '';
+  readonly #lines = new Lines();
+  #received = 0;
   #wake: (() => void)[] = [];
   #closing: Promise<void> | undefined;
   #hear: (line: string) => void = () => {};
@@ -198,10 +200,13 @@ export class LinePeer {
   }
 
   #text(chunk: string): void {
-    const lines = (this.#partial + chunk).split('\n');
-    this.#partial = lines.pop() as string;
-    if (this.#partial.length > MAX_PARTIAL) this.#partial = '';
-    for (const line of lines) {
+    this.#received += chunk.length;
+    if (this.#received > MAX_RECEIVED) {
+      this.#gone(undefined);
+      void this.close();
+      return;
+    }
+    for (const line of this.#lines.push(chunk)) {
       const text = line.trim();
       if (text === '') continue;
       this.lines.push(line);

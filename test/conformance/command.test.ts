@@ -1,6 +1,9 @@
 /** The command: its reports, what it selects, and its exit codes. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { Outcome } from '../../src/conformance/case.ts';
@@ -90,4 +93,40 @@ test('reports hold any text', () => {
   const junit = junitText([failed], { protocol: 'a2e', target: 'x', version: '1' });
   assert.match(junit, /message="&lt;&amp;&quot;\n"/);
   assert.match(junit, /time="0\.012"/);
+});
+
+/** Writes as long as it is read. */
+function endlessly(response: ServerResponse, piece: string): void {
+  const write = (): void => {
+    while (!response.destroyed && response.write(piece));
+  };
+  response.on('drain', write).on('error', () => {});
+  write();
+}
+
+test('targets over HTTP whose answers never end, or never get a line break', { timeout: 240_000 }, async (t) => {
+  const endless = async (isAnswer: (path: string) => boolean): Promise<string> => {
+    const server = createServer((request, response) => {
+      const path = request.url ?? '';
+      request.resume();
+      if (isAnswer(path)) return endlessly(response, 'x'.repeat(65_536));
+      if (path !== '/stream') return response.end('{"session_id":"one"}');
+      response.writeHead(200, { 'Content-Type': 'text/event-stream' });
+      return endlessly(response, `data: ${'y'.repeat(65_536)}`);
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    t.after(() => {
+      server.closeAllConnections();
+      server.close();
+    });
+    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  };
+  const flags = ['--timeout', '1', '--filter', 'A2E-HT-0*', '--target'];
+  const bodies = await user.run(words(...flags, await endless(() => true)));
+  assert.equal(bodies.code, 4, bodies.stderr);
+  assert.match(bodies.stderr, /POST \/session answered 200: xxx/);
+  const streams = await user.run(words(...flags, await endless((path) => path === '/send')));
+  assert.equal(streams.code, 7, streams.stderr);
+  assert.match(streams.stderr, /handshake\/req/);
 });
