@@ -278,6 +278,7 @@ const decisions = {
   timeout: may(
     Type.Number({ minimum: 0, description: 'Longest run from now on, in seconds. Default: that of the chain.' }),
   ),
+  budget: may(Budget),
 };
 const ChainResumeReq = object(
   { ...base, type: Literal('chain/resume/req'), chain_id: chainId, ...decisions },

@@ -75,6 +75,8 @@ export interface ChainResumeOptions extends CallOptions {
   readonly skip?: readonly string[];
   /** Longest run from now on, seconds. Default: that of the chain. */
   readonly seconds?: number;
+  /** What the run may use in all, what it has used included. Default: that of the chain. */
+  readonly budget?: schema.ChainReq['budget'];
 }
 
 /** A run with its nodes. */
@@ -208,8 +210,8 @@ export class ChainsClient {
    *
    * Rejects with `chains.uncertain` (`detail.nodes`) for nodes that may have run, `chains.state`, `chains.unknown_run`.
    */
-  resume(chainId: string, { rerun, skip, seconds, ...options }: ChainResumeOptions = {}): Call<ChainResult> {
-    const body = { chain_id: chainId, ...decisionsOf({ rerun, skip, seconds }) };
+  resume(chainId: string, { rerun, skip, seconds, budget, ...options }: ChainResumeOptions = {}): Call<ChainResult> {
+    const body = { chain_id: chainId, ...decisionsOf({ rerun, skip, seconds, ...(budget && { budget }) }) };
     return this.#calls.call(calls.resume, body, patient(options), resultOf);
   }
 
@@ -217,9 +219,13 @@ export class ChainsClient {
   retry(
     chainId: string,
     nodeId: string,
-    { rerun, skip, seconds, ...options }: ChainResumeOptions = {},
+    { rerun, skip, seconds, budget, ...options }: ChainResumeOptions = {},
   ): Call<ChainResult> {
-    const body = { chain_id: chainId, node_id: nodeId, ...decisionsOf({ rerun, skip, seconds }) };
+    const body = {
+      chain_id: chainId,
+      node_id: nodeId,
+      ...decisionsOf({ rerun, skip, seconds, ...(budget && { budget }) }),
+    };
     return this.#calls.call(calls.retry, body, patient(options), resultOf);
   }
 
@@ -251,10 +257,11 @@ export class ChainsClient {
 /** Runs have a time limit of their own. */
 const patient = (options: CallOptions): CallOptions => ({ timeoutMs: 0, ...options });
 
-const decisionsOf = ({ rerun, skip, seconds }: ChainResumeOptions) => ({
+const decisionsOf = ({ rerun, skip, seconds, budget }: ChainResumeOptions) => ({
   ...(rerun !== undefined && { rerun: [...rerun] }),
   ...(skip !== undefined && { skip: [...skip] }),
   ...(seconds !== undefined && { timeout: seconds }),
+  ...(budget !== undefined && { budget }),
 });
 
 const runOf = ({ run }: { readonly run: schema.ChainRun }): schema.ChainRun => run;

@@ -77,11 +77,14 @@ export const ChainNode = shape('A node of a chain. A2E 1.0 has the first twelve 
   ...moreNodeMembers,
 });
 
-export const Budget = shape('What a run may use. A node that would exceed it does not start.', {
-  nodes: mayInteger('Runs of nodes, items of maps and retries included.', 1),
-  tokens: mayInteger('Tokens of models, where nodes report them.'),
-  usd: may(Type.Number({ minimum: 0, description: 'Cost in US dollars, where nodes report it.' })),
-});
+export const Budget = shape(
+  'What a run may use in all, before it was resumed too. Once it is used up, the run ends with chains.budget.',
+  {
+    nodes: mayInteger('Runs of nodes, items of maps and retries included.', 1),
+    tokens: mayInteger('Tokens of models, where nodes report them.'),
+    usd: may(Type.Number({ minimum: 0, description: 'Cost in US dollars, where nodes report it.' })),
+  },
+);
 
 /** How a chain runs, beside its nodes. */
 export const runMembers = {

@@ -80,6 +80,8 @@ export interface Decisions {
   readonly skip?: readonly string[] | undefined;
   /** Longest run from now on, seconds. */
   readonly timeout?: number | undefined;
+  /** What the run may use in all, where that is another amount than before. */
+  readonly budget?: Definition['budget'] | undefined;
 }
 
 /** Errors after which a run that failed may be resumed: a further request brings more time, or more to spend. */
@@ -259,7 +261,7 @@ export class Runs {
   async #continue(
     { stored, definition, input, store, recovered }: IdleRun,
     entries: readonly Entry[],
-    { rerun = [], skip = [], timeout }: Decisions,
+    { rerun = [], skip = [], timeout = definition.timeout, budget }: Decisions,
     context: CallContext,
   ): Promise<ActiveRun> {
     const graph = this.#deps.graphOf(definition);
@@ -295,7 +297,7 @@ export class Runs {
     await store.set(runKey(stored.chain_id), running);
     const after = recover(withEntries(readJournal(store, stored.table), recovered.seq, all, this.#deps.now()));
     const more = { recovered: { ...after, seq: recovered.seq }, entries: all, durable: true };
-    const chain = timeout === undefined ? definition : { ...definition, timeout };
+    const chain = { ...definition, timeout, budget: { ...definition.budget, ...budget } };
     return this.#run({ stored: running, definition: chain, input, store, ...more }, context);
   }
 

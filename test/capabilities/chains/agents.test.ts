@@ -302,3 +302,24 @@ test('inputs and kinds are checked before a node runs', async (t) => {
   const none = await alone.run({ nodes: [ask('a')] });
   assert.equal(none.error?.code, 'bad_node');
 });
+
+test('a run whose budget is spent is resumed with a larger one, of which it has used what it used before', async (t) => {
+  const lefts: (number | null)[] = [];
+  const { chains } = await site(t, {
+    helper: ({ tokens_left }, { spent }) => {
+      lefts.push(tokens_left);
+      spent({ tokens: 60 });
+      return {};
+    },
+  });
+  const nodes = [ask('one'), ask('two', { after: ['one'] })];
+  const first = await chains.run({ nodes, budget: { tokens: 100 } }, {}, { chainId: 'b' });
+  assert.deepEqual(
+    [first.error?.code, first.usage?.tokens, Object.keys(first.outputs)],
+    ['chains.budget', 120, ['one']],
+  );
+  assert.equal((await chains.resume('b', { rerun: ['two'] })).error?.code, 'chains.budget');
+  const more = await chains.resume('b', { rerun: ['two'], budget: { tokens: 500 } });
+  assert.deepEqual([more.success, more.usage?.tokens], [true, 180]);
+  assert.deepEqual(lefts, [100, 40, 380]);
+});

@@ -1,10 +1,11 @@
 /** A chain with a node of every kind that is a call, each with its real part behind it: a program, a sandbox, an MCP server, a fleet. */
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import type { ChainNode } from '../../../src/capability.ts';
+import { until } from '../multi_agent/support.ts';
 import { fleetSite } from './fleet-site.ts';
 
 const EVERYTHING = fileURLToPath(import.meta.resolve('@modelcontextprotocol/server-everything/dist/index.js'));
@@ -106,4 +107,25 @@ test('tools, skills, programs, MCP servers, the memory, agents and the fleet in 
     ],
   });
   assert.match(refused.error?.message ?? '', /not all entries were stored: entries\[0\]: tier must be/);
+});
+
+test('a program ends with the request that ran its chain', { timeout: 120_000 }, async (t) => {
+  const { chains, folder } = await fleetSite(t, { plugins: `, ${PLUGINS[2]}` });
+  const file = join(folder, 'pid');
+  const script = `require('node:fs').writeFileSync(${JSON.stringify(file)}, String(process.pid)); setInterval(() => {}, 1000)`;
+  const run = chains.run({
+    nodes: [{ node_id: 'wait', kind: 'proc', input: { cmd: [process.execPath, '-e', script] } }],
+  });
+  run.catch(() => {});
+  await until(() => existsSync(file) && readFileSync(file, 'utf8') !== '');
+  const pid = Number(readFileSync(file, 'utf8'));
+  run.cancel();
+  await assert.rejects(run, { code: 'cancelled' });
+  await until(() => {
+    try {
+      return !process.kill(pid, 0);
+    } catch {
+      return true;
+    }
+  });
 });
