@@ -10,6 +10,8 @@ export type { AgentCommand, StartProgram } from './acp/start-program.ts';
 export type { Pairs } from './base/bandits/stored.ts';
 export type { JsonSchema, JsonSchemas, SchemaChecker } from './base/json-schema.ts';
 export type { Timer } from './base/timer-queue.ts';
+export type { AnswerCheck, AnswerCheckOptions } from './base/value-check.ts';
+export { answerSchemaProblem } from './base/value-check.ts';
 export type { FleetClientOptions } from './bridge/fleet-client.ts';
 export { FleetClient, type FleetStatus, type TaskEvent } from './bridge/fleet-client.ts';
 export { type JoinFleetOptions, join } from './bridge/join-fleet.ts';
@@ -108,8 +110,7 @@ export type {
 } from './fleet/orchestrator/task.ts';
 export type { AnnouncedReply } from './fleet/phases/announce-reply.ts';
 export { announceInReply } from './fleet/phases/announce-reply.ts';
-export type { AnswerCheck, AnswerCheckOptions } from './fleet/phases/answer-schema.ts';
-export { answerSchemaProblem, checkAnswer } from './fleet/phases/answer-schema.ts';
+export { checkAnswer } from './fleet/phases/answer-schema.ts';
 export type { Inline, InlineDiagnostic } from './fleet/phases/inline.ts';
 export { parseInline } from './fleet/phases/inline.ts';
 export type { GivenHints } from './fleet/phases/inline-emit.ts';

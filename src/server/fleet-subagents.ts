@@ -18,7 +18,7 @@ import type { TaskRecord, TaskSpec } from '../fleet/orchestrator/task.ts';
 import { asError, fail } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
 import type { FleetTasks, TaskNews } from './fleet/fleet-tasks.ts';
-import { promptOf } from './subagent-prompt.ts';
+import { messageText, promptOf } from './subagent-prompt.ts';
 
 /** The backend of a kind of subagents, in the fleet of this process. */
 export function fleetBackend(fleet: FleetTasks, settings: FleetKindSettings): SubagentBackend {
@@ -42,7 +42,9 @@ export function fleetBackend(fleet: FleetTasks, settings: FleetKindSettings): Su
             context.spent({ tokens: ended.tokens_spent ?? undefined });
             // An operator who tried it again would work for no one.
             if (ended.parked) await fleet.cancel(ended.task_id, 'who handed it in has given it up');
-            return outcomeOf(ended);
+            const outcome = outcomeOf(ended);
+            // The fleet has had it checked; its answer is what has the shape.
+            return work.result_schema === undefined ? outcome : { ...outcome, result: ended.result?.answer };
           } catch (thrown) {
             const { signal } = context;
             if (signal.aborted && !(wanted.task_id !== undefined && isLeft(signal.reason))) {
@@ -53,11 +55,10 @@ export function fleetBackend(fleet: FleetTasks, settings: FleetKindSettings): Su
             running = undefined;
           }
         },
-        deliver(from, { type, content }) {
+        deliver(from, message) {
           if (running === undefined) return false;
-          const said = typeof content === 'string' ? content : JSON.stringify(content);
           // Whether its worker accepts input is up to it.
-          void fleet.steer(running, `${type} of ${from === '' ? 'the agent above' : from}: ${said}`).catch(() => {});
+          void fleet.steer(running, messageText(from, message)).catch(() => {});
           return true;
         },
         close: async () => {},
@@ -96,7 +97,8 @@ function specOf(subagent: SubagentFacts, work: SubagentWork, settings: FleetKind
   };
   return {
     ...fleet,
-    brief: promptOf(subagent, work),
+    brief: promptOf(subagent, { ...work, result_schema: undefined }),
+    ...(work.result_schema !== undefined && { answer_schema: work.result_schema }),
     required_mcp: both('required_mcp', requiredMcp),
     required_capabilities: both('required_capabilities', requiredCapabilities),
     ...(minTier !== undefined && { min_tier: minTier }),
@@ -138,6 +140,7 @@ function outcomeOf({ task_id, state, parked, worker, result, verified, ...record
         verified,
         tokens_spent,
       },
+      ...(verified != null && { verified }),
     };
   }
   const last = attempts.at(-1)?.reason;

@@ -5,7 +5,7 @@ import type { SubagentMessage } from '../capabilities/multi_agent/multi_agent.sc
 /** A role and instructions for all tasks come first, then the task, then when it is done. */
 export function promptOf(
   { role, systemPrompt }: SubagentFacts,
-  { instruction, success_criteria }: SubagentWork,
+  { instruction, success_criteria, result_schema }: SubagentWork,
 ): string {
   const criteria = success_criteria.map((one) => `- ${one}`).join('\n');
   return [
@@ -13,6 +13,9 @@ export function promptOf(
     role === '' ? '' : `Your role: ${role}.`,
     instruction,
     criteria === '' ? '' : `It is done when:\n${criteria}`,
+    result_schema === undefined
+      ? ''
+      : `Reply at the end with one JSON value that fits this JSON Schema, and nothing else:\n${JSON.stringify(result_schema)}`,
   ]
     .filter((part) => part !== '')
     .join('\n\n');

@@ -5,12 +5,19 @@
  * A subagent is one conversation of the executor, and each of its tasks one turn. Loaded by `builtin-plugins.ts`.
  */
 import type { Log } from '../base/log.ts';
-import type { SubagentBackend, SubagentTaskContext } from '../capabilities/multi_agent/backend.ts';
+import type {
+  SubagentBackend,
+  SubagentResult,
+  SubagentTaskContext,
+  SubagentWork,
+} from '../capabilities/multi_agent/backend.ts';
 import { checkExecutor } from '../config/executor-settings.ts';
 import type { ExecutorSettings } from '../config/worker.schema.ts';
 import type { Execution, Executor, ExecutorEvents } from '../fleet/executors/executor.ts';
 import { makeExecutor } from '../fleet/executors/make.ts';
 import { tokensSpent } from '../fleet/executors/usage.ts';
+import { headOf, verify, whyNotChecked } from '../fleet/orchestrator/verify.ts';
+import { extractReply } from '../fleet/phases/reply.ts';
 import { spawnLink } from '../transport/subprocess.ts';
 import { fail } from '../wire/errors.ts';
 import { executorOf } from './fleet/worker-assembly.ts';
@@ -37,6 +44,7 @@ export function backendOf(executor: Executor): SubagentBackend {
       let running: Execution | undefined;
       return {
         async run(work, context) {
+          const base = await headOf(workspace);
           running = executor.start(
             {
               taskId: work.task_id,
@@ -53,7 +61,7 @@ export function backendOf(executor: Executor): SubagentBackend {
             context.signal.throwIfAborted();
             if (failure !== undefined) throw fail('tool_error', failure);
             if (ending !== 'completed') throw fail('tool_error', `the turn ended: ${ending}`);
-            return { result: { summary: text } };
+            return await resultOf(text, work, workspace, base);
           } finally {
             running = undefined;
           }
@@ -70,6 +78,39 @@ export function backendOf(executor: Executor): SubagentBackend {
     stop: () => executor.stop(),
   };
 }
+
+/**
+ * The result of a reply. One with a result of the fleet's protocol fails the task where it says so, and what it claims to have changed is
+ * verified as the fleet does it.
+ */
+async function resultOf(
+  text: string,
+  { task_id }: SubagentWork,
+  workspace: string,
+  base: string | null,
+): Promise<SubagentResult> {
+  const { source, result } = extractReply({ text, taskId: task_id, replySchema: 'prose', exitCode: 0 });
+  const hasBlock = source !== 'fallback' && source !== 'sentinel' && result !== null;
+  if (!hasBlock) return { result: { summary: text } };
+  const { status, summary, answer, blocked_reason, error_summary, next_steps } = result;
+  const artifacts = { ...Object.fromEntries(result.more_artifacts), ...result.artifacts };
+  if (status !== 'done') {
+    const reason = blocked_reason ?? error_summary ?? next_steps[0] ?? status;
+    throw fail('tool_error', `the turn ended as ${status}: ${reason}`, { status, reason });
+  }
+  const unseen = whyNotChecked({ artifacts }, workspace);
+  const { verified, reasons } = unseen === undefined ? await verify({ artifacts }, workspace, base) : NOT_CHECKED;
+  return {
+    result: {
+      summary: summary ?? text,
+      ...(answer !== undefined && { answer }),
+      ...(unseen === undefined && { artifacts, verification: reasons }),
+    },
+    verified,
+  };
+}
+
+const NOT_CHECKED = { verified: 'not_checked', reasons: [] } as const;
 
 /** What an executor says of a turn, for the agents above. Questions are refused: there is no person to ask. */
 const eventsOf = (context: SubagentTaskContext): ExecutorEvents => ({

@@ -84,6 +84,8 @@ export interface SubagentResult {
   readonly result: unknown;
   /** How good the subagent finds it. */
   readonly score?: number | undefined;
+  /** What came of checking what it claims, where the backend did. */
+  readonly verified?: 'yes' | 'no' | 'not_checked' | undefined;
 }
 
 /** A subagent that runs. */

@@ -67,6 +67,8 @@ export interface SubagentTaskOptions {
   /** A short name. Default: the beginning of the instruction. */
   readonly name?: string;
   readonly criteria?: readonly string[];
+  /** JSON Schema that the result must fit. */
+  readonly resultSchema?: Readonly<Record<string, unknown>>;
   readonly metadata?: Readonly<Record<string, unknown>>;
   /** Longest time. */
   readonly timeoutSeconds?: number;
@@ -342,7 +344,7 @@ export class RemoteSubagent {
 
   /** Gives it a task and returns its id. Rejects with `unknown_subagent`, `multi_agent.busy`, `multi_agent.ended`. */
   async delegate(instruction: string, options: SubagentTaskOptions = {}): Promise<string> {
-    const { name = instruction.slice(0, 60), criteria, metadata, timeoutSeconds } = options;
+    const { name = instruction.slice(0, 60), criteria, resultSchema, metadata, timeoutSeconds } = options;
     const {
       accepted,
       task_id = '',
@@ -355,6 +357,7 @@ export class RemoteSubagent {
         task_name: name,
         instruction,
         ...(criteria !== undefined && { success_criteria: [...criteria] }),
+        ...(resultSchema !== undefined && { result_schema: resultSchema }),
         ...(metadata !== undefined && { metadata }),
         ...(timeoutSeconds !== undefined && { timeout_seconds: timeoutSeconds }),
       },

@@ -32,6 +32,8 @@ export const failure = capabilityErrors('multi_agent', {
   lost: 'tool_error',
   /** The subagent says that the task failed. */
   failed: 'tool_error',
+  /** The result does not fit the schema of the task; `detail.problems` says where. */
+  invalid_result: 'schema_violation',
   /** The task took longer than it may. */
   timeout: 'timeout',
   /** The agent above cancelled the task. */

@@ -79,6 +79,11 @@ const MultiAgentDelegate = object(
     task_name: text('A short name.'),
     instruction: text('What to do.'),
     success_criteria: may(texts('When it is done.')),
+    result_schema: may(
+      anyObject(
+        'JSON Schema that the result must fit; one that does not fails the task with multi_agent.invalid_result.',
+      ),
+    ),
     metadata,
     timeout_seconds: may(seconds('Longest time of this task.')),
   },
@@ -218,6 +223,7 @@ const SubagentWork = shape('A task as its subagent gets it.', {
   name: text('A short name.'),
   instruction: text('What to do.'),
   success_criteria: texts('When it is done.'),
+  result_schema: may(anyObject('JSON Schema that the result must fit.')),
   metadata: anyObject('Free facts.'),
   role: text('What the subagent is for.'),
   model: text('The model that was asked for.'),

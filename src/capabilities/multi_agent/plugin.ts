@@ -7,6 +7,7 @@
 
 import type { Log } from '../../base/log.ts';
 import { orAborted } from '../../base/race.ts';
+import { answerSchemaProblem } from '../../base/value-check.ts';
 import type { CallContext } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
 import type { ToolRules } from '../../session/principal.ts';
@@ -150,6 +151,10 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
 
   const delegate = async (id: string, spec: TaskSpec, context: CallContext) => {
     const subagent = subagents.find(id, context);
+    // Before anything is spent on it.
+    const problem = spec.resultSchema === undefined ? null : await answerSchemaProblem(spec.resultSchema);
+    if (problem !== null)
+      throw failure('invalid', `result_schema cannot be used: ${problem}`, { field: 'result_schema' });
     try {
       const task = await subagent.delegate(spec);
       return { accepted: true, status: subagent.status, task_id: task.id };
@@ -278,6 +283,7 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
             name: request.task_name,
             instruction: request.instruction,
             criteria: request.success_criteria ?? [],
+            resultSchema: request.result_schema,
             metadata: request.metadata ?? {},
             timeoutMs: (request.timeout_seconds ?? Number.POSITIVE_INFINITY) * 1000,
           },
@@ -363,6 +369,7 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
             name: task.name,
             instruction: task.instruction,
             criteria: task.success_criteria ?? [],
+            resultSchema: task.result_schema,
             metadata: task.metadata ?? {},
             timeoutMs: Number.POSITIVE_INFINITY,
           },

@@ -46,7 +46,9 @@ export const moreOfOutcome = {
   detail: may(anyObject('Further facts of the error; row names the row of docs/errors.md.')),
   score: may(number('How good the subagent finds its result.')),
   usage: may(SubagentUsage),
-  verified: may(oneOf(['yes', 'no', 'not_checked'], 'What came of checking the changes that the result names.')),
+  verified: may(
+    oneOf(['yes', 'no', 'not_checked'], 'What came of checking the result: its schema, and the changes that it names.'),
+  ),
 };
 
 export const SubagentMessage = shape('What one says to another.', {

@@ -23,6 +23,7 @@ import type {
 import { failure } from './errors.ts';
 import { messagePush } from './messages.ts';
 import type { SubagentMessage, SubagentUsage } from './multi_agent.schema.ts';
+import { checkedResult } from './result-check.ts';
 import { type Narrowed, subagentPrincipal } from './rights.ts';
 import { type StoredTask, Task, type TaskEnd, type TaskSpec } from './task.ts';
 
@@ -66,8 +67,6 @@ export interface SubagentDeps {
   accept(subagent: Subagent, link: Link, counted: boolean): void;
   /** A new id of a task. */
   newId(): string;
-  /** Checks what a result claims; undefined where nothing checks. */
-  verify?: ((result: Readonly<Record<string, unknown>>) => Promise<TaskEnd['verified']>) | undefined;
   /** Most characters of a result as JSON. */
   readonly maxResultChars: number;
 }
@@ -263,9 +262,10 @@ export class Subagent {
     }
   }
 
-  async #complete(task: Task, { result, score }: SubagentResult): Promise<void> {
+  async #complete(task: Task, { result, score, verified: claimed }: SubagentResult): Promise<void> {
+    const { resultSchema } = task.spec;
     if (task.end !== undefined) return;
-    const form = objectOf(result);
+    const form = objectOf(resultSchema === undefined ? result : await checkedResult(result, resultSchema));
     let size: number;
     try {
       size = JSON.stringify(form).length;
@@ -277,7 +277,7 @@ export class Subagent {
         failure('limit', `the result has ${size} characters`, { limit: this.#deps.maxResultChars }),
       );
     }
-    const verified = await this.#deps.verify?.(form).catch(() => undefined);
+    const verified = claimed ?? (resultSchema === undefined ? undefined : 'yes');
     task.complete(form, {
       ...(score !== undefined && Number.isFinite(score) && { score }),
       ...(verified !== undefined && { verified }),
@@ -286,12 +286,13 @@ export class Subagent {
 
   #workOf(task: Task): SubagentWork {
     const { role, model, systemPrompt, maxSteps } = this.settings;
-    const { name, instruction, criteria, metadata } = task.spec;
+    const { name, instruction, criteria, metadata, resultSchema } = task.spec;
     return {
       task_id: task.id,
       name,
       instruction,
       success_criteria: [...criteria],
+      ...(resultSchema !== undefined && { result_schema: resultSchema }),
       metadata,
       role,
       model,

@@ -74,7 +74,6 @@ const hex = (bytes: number): string => randomBytes(bytes).toString('hex');
 
 export class Subagents {
   readonly #limits: SubagentLimits;
-  readonly #verify: SubagentDeps['verify'];
   readonly #owners = new Map<string, Owner>();
   /** By principal: another name of its agent is no other budget. */
   readonly #budgets = new Map<string, Budgets>();
@@ -86,9 +85,8 @@ export class Subagents {
   readonly #run = hex(8);
   #context: PluginContext | undefined;
 
-  constructor(limits: SubagentLimits, verify?: SubagentDeps['verify']) {
+  constructor(limits: SubagentLimits) {
     this.#limits = limits;
-    this.#verify = verify;
   }
 
   start(context: PluginContext): void {
@@ -353,7 +351,6 @@ export class Subagents {
         });
       },
       newId: () => `task_${hex(8)}`,
-      verify: this.#verify,
       maxResultChars: this.#limits.maxResultChars,
     };
   }

@@ -12,6 +12,8 @@ export interface TaskSpec {
   readonly name: string;
   readonly instruction: string;
   readonly criteria: readonly string[];
+  /** JSON Schema that the result must fit. */
+  readonly resultSchema?: Readonly<Record<string, unknown>> | undefined;
   readonly metadata: Readonly<Record<string, unknown>>;
   /** Longest time, milliseconds. */
   readonly timeoutMs: number;

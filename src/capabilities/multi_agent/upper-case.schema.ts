@@ -41,6 +41,7 @@ export const SubagentTask = shape('A task.', {
   name: text('A short name.'),
   instruction: text('What to do.'),
   success_criteria: may(texts('When it is done.')),
+  result_schema: may(anyObject('As in multi_agent/delegate.')),
   metadata,
 });
 

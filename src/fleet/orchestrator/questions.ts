@@ -6,10 +6,10 @@
 import { JsonSchemas } from '../../base/json-schema.ts';
 import type { Log } from '../../base/log.ts';
 import { type Clock, TimerQueue } from '../../base/timer-queue.ts';
+import { checkValue } from '../../base/value-check.ts';
 import type { TaskAnswer, TaskQuestion } from '../../protocol/fleet.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import { fleetMessage } from '../messages/encode.ts';
-import { checkValue } from '../phases/answer-schema.ts';
 import type { OrchestratorOptions } from './orchestrator-options.ts';
 import type { Peers } from './peers.ts';
 import type { TaskRegistry, TrackedTask } from './task-registry.ts';

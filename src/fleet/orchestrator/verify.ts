@@ -18,6 +18,9 @@ export interface Verification {
   readonly reasons: readonly string[];
 }
 
+/** A result as far as it claims something. */
+type Claiming = Pick<TaskResult, 'artifacts'>;
+
 /** What a result claims that can be checked. */
 interface Claims {
   readonly files: readonly string[];
@@ -37,14 +40,14 @@ export async function headOf(repository: string): Promise<string | null> {
 }
 
 /** Why a result cannot be verified; undefined: it can. */
-export function whyNotChecked(result: TaskResult, repository: string | undefined): string | undefined {
+export function whyNotChecked(result: Claiming, repository: string | undefined): string | undefined {
   const { files, pr, head } = claimsOf(result);
   if (files.length === 0 && pr === null && head === null) return 'the result names nothing that could be checked';
   return repository === undefined ? 'the orchestrator does not know the folder of this worker' : undefined;
 }
 
 /** Checks a result against the repository its worker works in. `base`: its commit when the attempt was sent. Never rejects. */
-export async function verify(result: TaskResult, repository: string, base: string | null): Promise<Verification> {
+export async function verify(result: Claiming, repository: string, base: string | null): Promise<Verification> {
   const claims = claimsOf(result);
   try {
     return await inspect(claims, repository, claims.base ?? base);
@@ -137,7 +140,7 @@ async function exists(path: string): Promise<boolean> {
 }
 
 /** Only what is safe to hand to git: relative paths that stay inside, commit ids. */
-function claimsOf({ artifacts }: TaskResult): Claims {
+function claimsOf({ artifacts }: Claiming): Claims {
   const { files_changed, pr, base_commit, head_commit, worktree } = artifacts ?? {};
   const files = Array.isArray(files_changed) ? files_changed : [];
   return {

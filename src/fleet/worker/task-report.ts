@@ -4,12 +4,13 @@
  *
  * What was measured stands beside what the model claims, and wins. What was not finished is never reported as done.
  */
+
+import type { AnswerCheck } from '../../base/value-check.ts';
 import type { Blocked, TaskResult, Usage } from '../../protocol/fleet.ts';
 import type { ExecutorOutcome } from '../executors/executor.ts';
 import { tokensSpent } from '../executors/usage.ts';
 import type { Dispatched } from '../messages/decoded.ts';
 import type { Body } from '../messages/encode.ts';
-import type { AnswerCheck } from '../phases/answer-schema.ts';
 import type { Extracted } from '../phases/reply.ts';
 import type { TreeChanges } from './repository/git.ts';
 

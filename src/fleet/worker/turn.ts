@@ -7,9 +7,10 @@
 import type { JsonSchemas } from '../../base/json-schema.ts';
 import { withGrace } from '../../base/race.ts';
 import type { Timer } from '../../base/timer-queue.ts';
+import type { AnswerCheck } from '../../base/value-check.ts';
 import type { ExecutorOutcome } from '../executors/executor.ts';
 import type { Dispatched } from '../messages/decoded.ts';
-import { type AnswerCheck, checkAnswer } from '../phases/answer-schema.ts';
+import { checkAnswer } from '../phases/answer-schema.ts';
 import { type Extracted, extractReply } from '../phases/reply.ts';
 
 /** How long an executor that was stopped may take before it is abandoned. */

@@ -13,6 +13,7 @@ import { type Closable, Lifetime, type LifetimeState } from '../../base/lifetime
 import type { Log } from '../../base/log.ts';
 import { within } from '../../base/race.ts';
 import { type Clock, processTimer, repeat, type Timer } from '../../base/timer-queue.ts';
+import { answerSchemaProblem } from '../../base/value-check.ts';
 import { requireMcpClient } from '../../mcp/sdk.ts';
 import {
   type Envelope,
@@ -29,7 +30,6 @@ import type { DispatchOutcome, ReplyChannel, WorkerPort } from '../bus/reply-cha
 import type { Dispatched, Finding, Incoming } from '../messages/decoded.ts';
 import { fleetMessage } from '../messages/encode.ts';
 import { isAgentId } from '../messages/names.ts';
-import { answerSchemaProblem } from '../phases/answer-schema.ts';
 import { DEFAULT_MAX_CONCURRENT, type PreflightFacts, preflight, refusalResult } from '../phases/preflight.ts';
 import { decideAdmission, isAnsweredByAnother, type RunningAttempt, refused } from './admission.ts';
 import { Announcer } from './announcer.ts';

@@ -1,13 +1,17 @@
 /** Subagents that executors of the fleet run: each a conversation, each task a turn, with rights, budget and ends as for all others. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { TaskState } from '@a2a-js/sdk';
 import { connect } from '../../../src/connect.ts';
 import { functionExecutor } from '../../../src/fleet/executors/function.ts';
 import { serve } from '../../../src/serve.ts';
 import { backendOf } from '../../../src/server/subagents.ts';
+import { plainAgent } from '../../fleet/a2a/plain-agent.ts';
 import { forever, siteOf, until } from './support.ts';
 
 /** An agent of a server whose configuration has these kinds. */
@@ -104,3 +108,106 @@ test('a turn reports progress and usage, reads only with fewer tools, and stops'
   assert.equal(await two.terminate(), true);
   assert.deepEqual(seen, ['write 100', 'read null']);
 });
+
+test('a remote agent of A2A does tasks, refuses one, is cancelled and dies: each task has one end', {
+  timeout: 120_000,
+}, async (t) => {
+  const cancelled = Promise.withResolvers<void>();
+  const remote = await plainAgent(t, async ({ words, working, artifact, end, canceled }) => {
+    working('reading');
+    if (words.includes('refuse')) return end(TaskState.TASK_STATE_REJECTED, 'not my trade');
+    if (words.includes('wait')) {
+      await canceled;
+      end(TaskState.TASK_STATE_CANCELED);
+      return cancelled.resolve();
+    }
+    artifact(`did ${words}`);
+    end(TaskState.TASK_STATE_COMPLETED);
+  });
+  const home = mkdtempSync(join(tmpdir(), 'subagents-a2a-'));
+  const mortal = spawn(process.execPath, [
+    ...process.execArgv,
+    join(import.meta.dirname, '../../fleet/a2a/agent-process.ts'),
+    home,
+  ]);
+  t.after(() => {
+    mortal.kill('SIGKILL');
+    rmSync(home, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
+  });
+  const [line] = (await once(mortal.stdout, 'data')) as [Buffer];
+  const agent = await agentOf(t, [
+    { name: 'remote', executor: { kind: 'a2a', url: remote.address } },
+    { name: 'mortal', executor: { kind: 'a2a', url: String(line).trim() } },
+  ]);
+  const ends: string[] = [];
+  agent.multi_agent.onEvent(({ subagentId, event, content }) => {
+    if (content.task_id !== undefined && ENDS.has(event)) ends.push(`${subagentId} ${event}`);
+  });
+  const one = await agent.multi_agent.spawn('one', { kind: 'remote' });
+  assert.deepEqual((await one.run('this')).result, { summary: 'did this' });
+  const refused = await one.run('refuse this');
+  assert.deepEqual([refused.status, refused.code], ['FAILED', 'tool_error']);
+  assert.match(String(refused.error), /not my trade/);
+  await one.delegate('wait');
+  await until(() => remote.heard.length === 3);
+  assert.equal(await one.cancel(), true);
+  await cancelled.promise;
+  assert.deepEqual((await one.run('that')).result, { summary: 'did that' });
+
+  const two = await agent.multi_agent.spawn('two', { kind: 'mortal' });
+  const lost = await two.delegate('never ends');
+  await until(async () =>
+    (await agent.multi_agent.list()).some(({ task, status }) => task === 'never ends' && status === 'RUNNING'),
+  );
+  await until(() => existsSync(join(home, 'a2a.db')));
+  const dead = once(mortal, 'exit');
+  mortal.kill('SIGKILL');
+  await dead;
+  const outcome = await two.result({ taskId: lost });
+  assert.equal(outcome.status, 'FAILED');
+  // The one that is stuck or dead costs the other nothing.
+  assert.deepEqual((await one.run('more')).result, { summary: 'did more' });
+  await until(() => ends.length === 6);
+  assert.deepEqual(
+    ends.filter((end) => end.startsWith(two.id)),
+    [`${two.id} failed`],
+  );
+});
+
+test('what a reply claims to have changed is verified as in a fleet', { timeout: 120_000 }, async (t) => {
+  const workspace = mkdtempSync(join(tmpdir(), 'subagents-verified-'));
+  t.after(() => rmSync(workspace, { recursive: true, force: true }));
+  const git = (...args: string[]) =>
+    execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.invalid', ...args], { cwd: workspace });
+  writeFileSync(join(workspace, 'old.txt'), 'old');
+  git('init', '-q');
+  git('add', '.');
+  git('commit', '-qm', 'first');
+  const executor = functionExecutor({
+    async run({ prompt, taskId }) {
+      const claim = (file: string) =>
+        JSON.stringify({
+          type: 'TASK_RESULT',
+          task_id: taskId,
+          status: prompt.includes('blocked') ? 'blocked' : 'done',
+          blocked_reason: prompt.includes('blocked') ? 'no_access: none' : null,
+          tokens_spent: 1,
+          next_steps: ['go on'],
+          artifacts: { pr: null, files_changed: [file] },
+        });
+      if (prompt.includes('really')) writeFileSync(join(workspace, 'new.txt'), 'new');
+      return { text: claim(prompt.includes('really') ? 'new.txt' : 'missing.txt') };
+    },
+  });
+  const site = await siteOf(t, { kinds: [{ name: 'fleet', backend: backendOf(executor) }] }, undefined, { workspace });
+  const agent = await site.agent();
+  const one = await agent.multi_agent.spawn('one');
+  assert.equal((await one.run('really')).verified, 'yes');
+  const lied = await one.run('lie');
+  assert.deepEqual([lied.status, lied.verified], ['COMPLETED', 'no']);
+  assert.match(JSON.stringify(lied.result), /missing.txt does not exist/);
+  const blocked = await one.run('blocked');
+  assert.deepEqual([blocked.status, blocked.verified], ['FAILED', undefined]);
+});
+
+const ENDS = new Set(['completed', 'failed', 'cancelled', 'terminated']);

@@ -214,3 +214,79 @@ test('results outlive the host', { timeout: 60_000 }, async (t) => {
   assert.deepEqual([lost.status, lost.code], ['TERMINATED', 'multi_agent.terminated']);
   await assert.rejects(next.multi_agent.subagent(one.id).delegate('more'), { code: 'multi_agent.ended' });
 });
+
+test('a result must fit the schema of its task, as a value or as the JSON of a text', async (t) => {
+  const results: unknown[] = [
+    { colour: 'green' },
+    'Here it is:\n```json\n{"colour": "red"}\n```',
+    '{"colour": 3}',
+    'no JSON at all',
+  ];
+  const site = await siteOf(t, { kinds: [{ name: 'f', run: () => results.shift() }] });
+  const agent = await site.agent();
+  const one = await agent.multi_agent.spawn('one');
+  const resultSchema = {
+    type: 'object',
+    properties: { colour: { type: 'string' } },
+    required: ['colour'],
+    additionalProperties: false,
+  };
+  const good = [await one.run('a', { resultSchema }), await one.run('b', { resultSchema })];
+  assert.deepEqual(
+    good.map(({ status, result, verified }) => [status, result, verified]),
+    [
+      ['COMPLETED', { colour: 'green' }, 'yes'],
+      ['COMPLETED', { colour: 'red' }, 'yes'],
+    ],
+  );
+  for (const task of ['c', 'd']) {
+    const bad = await one.run(task, { resultSchema });
+    assert.deepEqual([bad.status, bad.result, bad.code], ['FAILED', null, 'multi_agent.invalid_result']);
+  }
+  await assert.rejects(one.run('e', { resultSchema: { type: 'nonsense' } }), { code: 'multi_agent.invalid' });
+});
+
+test('a task that waits for a person is WAITING until it continues or ends', async (t) => {
+  const answers = [Promise.withResolvers<string>(), Promise.withResolvers<string>()];
+  const site = await siteOf(t, {
+    kinds: [
+      {
+        name: 'f',
+        async run(_task, { waiting, signal }) {
+          waiting('which colour?');
+          const { promise } = answers.shift() as PromiseWithResolvers<string>;
+          const answer = await Promise.race([promise, forever({ signal })]);
+          waiting();
+          return answer;
+        },
+      },
+    ],
+  });
+  const agent = await site.agent();
+  const seen: unknown[] = [];
+  agent.multi_agent.onEvent(({ event, content }) => void seen.push([event, content.reason].join(' ').trim()));
+  const one = await agent.multi_agent.spawn('one');
+  const [first] = answers;
+  const running = one.run('paint');
+  await until(() => seen.includes('waiting which colour?'));
+  assert.deepEqual(
+    [(await agent.multi_agent.list())[0]?.status, (await agent.multi_agent.list())[0]?.waiting],
+    ['RUNNING', true],
+  );
+  first?.resolve('green');
+  assert.deepEqual((await running).result, { summary: 'green' });
+  await one.delegate('paint again');
+  await until(() => seen.filter((each) => each === 'waiting which colour?').length === 2);
+  await one.cancel();
+  assert.equal((await agent.multi_agent.list())[0]?.waiting, undefined);
+  await until(() => seen.includes('cancelled'));
+  assert.deepEqual(seen, [
+    'started',
+    'waiting which colour?',
+    'resumed',
+    'completed',
+    'started',
+    'waiting which colour?',
+    'cancelled',
+  ]);
+});

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { JsonSchemas } from '../../../src/base/json-schema.ts';
-import { answerSchemaProblem, checkAnswer } from '../../../src/fleet/phases/answer-schema.ts';
+import { answerSchemaProblem } from '../../../src/base/value-check.ts';
+import { checkAnswer } from '../../../src/fleet/phases/answer-schema.ts';
 
 const schemas = new JsonSchemas();
 const schema = {

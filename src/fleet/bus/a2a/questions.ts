@@ -7,9 +7,9 @@
  */
 import type { JsonSchemas } from '../../../base/json-schema.ts';
 import { choicesOf, contentFrom, contentSchema, expectedOf } from '../../../base/question-words.ts';
+import { checkValue } from '../../../base/value-check.ts';
 import type { TaskAnswer, TaskQuestion } from '../../../protocol/fleet.ts';
 import { isObject } from '../../../wire/json.ts';
-import { checkValue } from '../../phases/answer-schema.ts';
 import { dataOf, type MessageContent, STATE, textOf } from './messages.ts';
 import type { Message, Task } from './sdk.ts';
 
