@@ -1,12 +1,13 @@
 /**
  * Installs the real coding agents the interoperability tests run against, into a cache below `node_modules`, where neither
- * the package nor the linters see them. `node scripts/install-agents.ts [agents] [loaf]`; changes nothing else.
+ * the package nor the linters see them. `node scripts/install-agents.ts [agents] [loaf] [python-sdk]`; changes
+ * nothing else.
  *
- * Without a name it installs what the registry has. The agent loaf is on no registry: its sources come from its repository, or
- * from the clone that `HANDFAST_LOAF_GIT` names, and only when it is asked for.
+ * Without a name it installs what the registry has. The agent loaf and the A2E Python SDK come from their repositories, or from
+ * the clones that `HANDFAST_LOAF_GIT` and `HANDFAST_PYTHON_SDK_GIT` name, and only when they are asked for.
  */
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** The versions the tests were written against. */
@@ -28,6 +29,12 @@ const LOAF = {
   ],
 };
 
+/** The commit that `docs/interop.md` is about. Its Python packages are those of the tests' own environment. */
+const PYTHON_SDK = {
+  from: process.env.HANDFAST_PYTHON_SDK_GIT ?? 'https://github.com/a2eprotocol/python-sdk',
+  commit: 'c8fc1f87000f02a27c98f5700f3f62b6fc4e3ba7',
+};
+
 const INSTALL_MS = 600_000;
 
 const cache = join(import.meta.dirname, '..', 'node_modules', '.cache', 'agents');
@@ -41,22 +48,39 @@ function install(folder: string, packages: readonly string[]): void {
   console.log(`installed ${packages.join(', ')} in ${folder}`);
 }
 
-/** The sources as they are, in a folder below that of their packages. */
-function installLoaf(folder: string): void {
-  const sources = join(folder, 'loaf');
+/** The sources of a commit as they are, in a folder of their own. */
+function fetchSources(sources: string, { from, commit }: { readonly from: string; readonly commit: string }): void {
   rmSync(sources, { recursive: true, force: true });
   mkdirSync(sources, { recursive: true });
   const git = (...words: string[]) =>
     execFileSync('git', ['-C', sources, ...words], { stdio: 'inherit', timeout: INSTALL_MS });
   git('init', '--quiet');
-  git('fetch', '--quiet', '--depth', '1', LOAF.from, LOAF.commit);
+  git('fetch', '--quiet', '--depth', '1', from, commit);
   git('checkout', '--quiet', 'FETCH_HEAD');
+}
+
+function installLoaf(folder: string): void {
+  fetchSources(join(folder, 'loaf'), LOAF);
   install(folder, LOAF.packages);
+}
+
+/** Put in place whole: the tests run when it is there. */
+function installPythonSdk(folder: string): void {
+  const fresh = `${folder}-${process.pid}`;
+  try {
+    fetchSources(fresh, PYTHON_SDK);
+    rmSync(folder, { recursive: true, force: true });
+    renameSync(fresh, folder);
+    console.log(`fetched ${PYTHON_SDK.from} at ${PYTHON_SDK.commit} into ${folder}`);
+  } finally {
+    rmSync(fresh, { recursive: true, force: true });
+  }
 }
 
 const parts: Readonly<Record<string, () => void>> = {
   agents: () => install(cache, AGENTS),
   loaf: () => installLoaf(join(cache, 'loaf')),
+  'python-sdk': () => installPythonSdk(join(cache, 'a2e-python-sdk')),
 };
 const wanted = process.argv.length > 2 ? process.argv.slice(2) : ['agents'];
 for (const name of wanted) {

@@ -1,8 +1,8 @@
 /**
- * Where the A2E Python SDK is, and how its programs are started. Nothing of the SDK is part of this project: who wants
- * these tests points them at a checkout; without one they are skipped.
+ * Where the A2E Python SDK is, and how its programs are started. Nothing of the SDK is part of this project:
+ * `npm run install-agents python-sdk` fetches it; without it these tests are skipped.
  *
- * - `A2E_PYTHON_SDK`: a checkout of the SDK, the folder that has `a2e/` in it
+ * - `A2E_PYTHON_SDK`: another checkout of the SDK, the folder that has `a2e/` in it
  * - `A2E_PYTHON`: a Python with the packages the SDK imports. Without it, a virtual environment is made below
  *   `node_modules/.cache`, once, with {@link PACKAGES} from the package index pip is configured for.
  */
@@ -18,12 +18,15 @@ const PACKAGES = ['pydantic', 'fastapi', 'uvicorn', 'requests'];
 /** Far above what any program of these tests takes; then it is killed and the test fails. */
 const MAX_RUN_MS = 60_000;
 
-const checkout = process.env.A2E_PYTHON_SDK ?? '';
+const installed = join(import.meta.dirname, '../../node_modules/.cache/agents/a2e-python-sdk');
+
+/** The checkout of the SDK; empty when there is none. */
+export const checkout = process.env.A2E_PYTHON_SDK || (existsSync(installed) ? installed : '');
 
 /** Why there is nothing to test against, for `skip`; false when there is. */
 export const skip: string | false =
   checkout === '' &&
-  'set A2E_PYTHON_SDK to a checkout of the A2E Python SDK (and A2E_PYTHON to a Python with its packages) to run these tests';
+  'run npm run install-agents python-sdk, or set A2E_PYTHON_SDK to a checkout of the A2E Python SDK, to run these tests';
 
 let found: string | undefined;
 

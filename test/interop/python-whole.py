@@ -37,7 +37,7 @@ from a2e.caps.subagents import protocol as subagent_models
 from a2e.caps.subagents.client import SubagentClient
 from a2e.caps.toolkits.client import ToolkitAPI
 from a2e.caps.tools.client import ToolAPI
-from sdk_checks import LOST_S, Checks, plain, wait_for
+from sdk_checks import Checks, plain, wait_for
 from sdk_faults import AwaitingTransport, Faults
 from sdk_transports import Opener
 
@@ -189,7 +189,7 @@ def env():
     refused("EnvAPI.reset", "of no environment", lambda: api.reset("Nonesuch-v0"), "runtime_error")
     second, third = [api.reset("CartPole-v1", seed=seed).obs.episode_id for seed in (1, 2)]
     refused("EnvAPI.step", "with no action of the space", lambda: api.step(second, act(9)), "unknown_action")
-    rpc = lambda request: lambda: client.rpc(request, timeout=LOST_S)
+    rpc = lambda request: lambda: client.rpc(request, timeout=checks.patience)
     check("A2EClient.rpc", "the spaces of an environment", rpc(env_models.EnvSpacesRequest(env_name="CartPole-v1")), lambda reply: (
         reply.action_space == {"type": "Discrete", "n": 2, "start": 0} and reply.state_schema["space"]["shape"] == [4]), faults.env)
     check("A2EClient.rpc", "a picture of an episode", rpc(env_models.EnvRenderRequest(episode_id=second)), lambda reply: (
@@ -199,7 +199,7 @@ def env():
         len(reply.results) == 2), faults.env)
     check("A2EClient.rpc", "the transitions of an episode", rpc(env_models.EnvExpListRequest(episode_id=episode, limit=2)), lambda reply: (
         [each["index"] for each in reply.episodes[0]["transitions"]] == [5, 6]))
-    check("EnvAPI.close", "ends an episode", lambda: api.close(third, timeout=LOST_S), lambda reply: reply.closed is True, faults.env)
+    check("EnvAPI.close", "ends an episode", lambda: api.close(third, timeout=checks.patience), lambda reply: reply.closed is True, faults.env)
     pushes()
 
 
@@ -458,10 +458,10 @@ def mcp():
         (server.server_id, server.status) == ("all", "ready") and server.tools_count > 3), fault)
     check("MCPAPI.list_servers", "all", api.list_servers, known, fault)
     check("MCPAPI.list_servers", "as they were known", lambda: api.list_servers(refresh=False), known)
-    check("MCPAPI.list_tools", "of all", lambda: api.list_tools(), lambda tools: "all__echo" in [tool.name for tool in tools], fault)
-    check("MCPAPI.list_tools", "of one", lambda: api.list_tools(server_name="all"), lambda tools: "all__echo" in [tool.name for tool in tools], fault)
-    check("MCPAPI.find_tool", "its server", lambda: api.find_tool("all__echo"), lambda servers: servers == ["all"], fault)
-    check("MCPAPI.call_tool", "of whichever server has it", lambda: api.call_tool(
+    check("MCPAPI.list_tools", "of all", lambda: MCPAPI(client).list_tools(), lambda tools: "all__echo" in [tool.name for tool in tools], fault)
+    check("MCPAPI.list_tools", "of one", lambda: MCPAPI(client).list_tools(server_name="all"), lambda tools: "all__echo" in [tool.name for tool in tools], fault)
+    check("MCPAPI.find_tool", "its server", lambda: MCPAPI(client).find_tool("all__echo"), lambda servers: servers == ["all"], fault)
+    check("MCPAPI.call_tool", "of a server that has it", lambda: MCPAPI(client).call_tool(
         "all__echo", {"message": "hello"}, strategy="any", tool_api=tool_api, timeout=40), lambda result: "Echo: hello" in json.dumps(plain(result)), fault)
     check("MCPAPI.call_tool", "of a server that samples", lambda: api.call_tool(
         "all__trigger-sampling-request", {"prompt": "hi", "maxTokens": 7}, server_name="all", tool_api=tool_api), lambda result: (

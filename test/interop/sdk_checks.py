@@ -79,6 +79,13 @@ class Checks:
         self.recorder = recorder
         self.rows = []
         self.faults = {}
+        # True while a call is made as it is that will fail.
+        self.trying = False
+
+    @property
+    def patience(self):
+        """Seconds for a reply: few while it is known that the SDK cannot match it."""
+        return LOST_S if self.trying else PATIENCE_S
 
     def check(self, call, what, action, right, fault=None):
         """
@@ -91,9 +98,9 @@ class Checks:
         changes = Changes()
         try:
             if fault is not None:
-                outcome = self._as_it_is(fault, call, action, right)
-                if outcome is not None:
-                    return outcome
+                value = self._as_it_is(fault, call, action, right)
+                if value is not None:
+                    return value
                 row["fault"] = fault.name
                 self.recorder.empty()
                 fault.mend(changes)
@@ -133,10 +140,13 @@ class Checks:
         seen = self.faults.setdefault(fault.name, {
             "reason": fault.reason, "remedy": fault.remedy, "calls": [], "error": "", "sent": [], "received": [],
         })
+        self.trying = True
         try:
             value = self._made(action)
             self._judged(call, right, value)
         except Exception as error:  # what it is decides
+            if isinstance(error, TimeoutError):
+                wait_for(lambda: self.recorder.received)
             kind = type(error).__name__ if not isinstance(error, AssertionError) else None
             if kind != fault.raises:
                 raise
@@ -148,6 +158,8 @@ class Checks:
             seen["sent"] = seen["sent"] or list(dict.fromkeys(self.recorder.sent))
             seen["received"] = seen["received"] or list(dict.fromkeys(self.recorder.received))
             return None
+        finally:
+            self.trying = False
         return value
 
 

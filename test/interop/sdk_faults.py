@@ -6,7 +6,8 @@ from a2e.caps.chains import CHAIN_TYPE_MAP
 from a2e.caps.env import protocol as env_models
 from a2e.caps.learn import LEARN_TYPE_MAP
 from a2e.caps.learn import client as learn_client
-from a2e.caps.mcp.protocol import MCPServerInfo, MCPServerListResponse
+from a2e.caps.mcp import client as mcp_client
+from a2e.caps.mcp.protocol import MCP_TYPE_MAP, MCPServerInfo, MCPServerListResponse
 from a2e.caps.memory import client as memory_client
 from a2e.caps.proc.client import ProcsAPI
 from a2e.caps.proc.protocol import MessageType as ProcType
@@ -69,7 +70,10 @@ class Faults:
             tools = ToolAPI(client)
             changes.set(MCPServerInfo, "tools", property(lambda self: tools.list(tags=["mcp", self.server_id])))
             servers = {"__annotations__": {"servers": list[MCPServerInfo]}}
-            changes.types(client, {"mcp/server/list/resp": type("MCPServerListResponse", (MCPServerListResponse,), servers)})
+            listed = {"mcp/server/list/resp": type("MCPServerListResponse", (MCPServerListResponse,), servers)}
+            changes.types(client, listed)
+            # Every `MCPAPI` that is made registers its types again.
+            changes.set(mcp_client, "MCP_TYPE_MAP", {**MCP_TYPE_MAP, **listed})
 
         self.learn = Fault(
             "learn-import", "the module of `LearnAPI` uses `LEARN_TYPE_MAP` and does not import it, so it cannot be made",

@@ -444,7 +444,9 @@ export class RemoteVector<Observation = unknown, Action = unknown> implements As
 
   /** Ends all of them. */
   async close(options: CallOptions = {}): Promise<void> {
-    await Promise.all(this.episodes.map((episode) => episode.close(options)));
+    // A host without extensions may reply without the id of the request: then only one may wait for its reply.
+    if (this.#agent.extensions.size === 0) for (const episode of this.episodes) await episode.close(options);
+    else await Promise.all(this.episodes.map((episode) => episode.close(options)));
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -10,6 +10,7 @@ import { fail, HandfastError } from '../../wire/errors.ts';
 import { failure } from './errors.ts';
 import * as messages from './messages.ts';
 import { costOf } from './output.ts';
+import { PlainProcess } from './plain-process.ts';
 import * as replies from './proc.replies.generated.ts';
 import type { ProcStatus } from './proc.schema.ts';
 
@@ -88,6 +89,19 @@ export interface ProcessExit {
 /** Characters, with 64 for each piece, that are sent before they are acknowledged. */
 const WINDOW = 256 * 1024;
 
+/** Processes of a host with A2E 1.0 alone that have ended and are known still. */
+const MAX_ENDED = 64;
+/** How long a killed process may take to end, and how often it is asked for meanwhile. */
+const KILL_MS = 2_000;
+const ASK_MS = 25;
+
+/** The words of A2E 1.0 for how a process is, as states. */
+const STATES: Readonly<Record<string, ProcessInfo['state']>> = {
+  completed: 'stopped',
+  failed: 'crashed',
+  killed: 'stopped',
+};
+
 /** Rejects with what a host refused. */
 function accepted<
   Reply extends { ok: boolean; error?: string; refusal?: { code: string; message: string; detail?: object } },
@@ -100,6 +114,8 @@ function accepted<
 
 export class ProcClient {
   readonly #agent: AgentSession;
+  /** Those of a host with A2E 1.0 alone, which this session has started. */
+  readonly #plain = new Map<string, PlainProcess>();
 
   constructor(agent: AgentSession) {
     this.#agent = agent;
@@ -125,10 +141,17 @@ export class ProcClient {
       ...(chunks && { chunks }),
       ...(pty && { pty }),
     };
-    const { proc_id, pid } = accepted(
-      await this.#agent.calls.call(calls.spawn, body, { ...call, ...(signal && { signal }) }),
-    );
-    const child = new RemoteProcess(this.#agent, proc_id, pid);
+    const plain = isPlain(this.#agent);
+    const started = this.#agent.calls.call(calls.spawn, body, {
+      ...call,
+      ...(signal && !plain && { signal }),
+      ...(plain && { keepStream: true, streaming: true }),
+    });
+    // Before the reply, because output may come with it.
+    const events = plain ? started[Symbol.asyncIterator]() : undefined;
+    const { proc_id, pid } = accepted(await started);
+    if (events !== undefined) this.#know(proc_id, new PlainProcess(cmd, pid, { [Symbol.asyncIterator]: () => events }));
+    const child = new RemoteProcess(this.#agent, proc_id, pid, this.#plain.get(proc_id));
     const end = (): void => void child.kill().catch(() => {});
     if (signal?.aborted) end();
     else signal?.addEventListener('abort', end, { once: true });
@@ -137,6 +160,11 @@ export class ProcClient {
 
   /** The processes of this agent, oldest first; with `all`, those of every agent that its principal reaches. */
   async list({ all = false }: { readonly all?: boolean } = {}, call: CallOptions = {}): Promise<ProcessInfo[]> {
+    if (isPlain(this.#agent)) {
+      return Promise.all(
+        [...this.#plain].map(([id, plain]) => new RemoteProcess(this.#agent, id, plain.pid, plain).info(call)),
+      );
+    }
     const body = { proc_id: '', ...(all && { all }) };
     const { procs = [] } = await this.#agent.calls.call(calls.status, body, call);
     return procs as ProcessInfo[];
@@ -144,9 +172,16 @@ export class ProcClient {
 
   /** A process that was started before, by this session or another one of the agent. Rejects with `unknown_proc`. */
   async find(id: string, call: CallOptions = {}): Promise<RemoteProcess> {
-    const child = new RemoteProcess(this.#agent, id, 0);
+    const plain = this.#plain.get(id);
+    const child = new RemoteProcess(this.#agent, id, plain?.pid ?? 0, plain);
     const { pid } = await child.info(call);
-    return new RemoteProcess(this.#agent, id, pid);
+    return new RemoteProcess(this.#agent, id, pid, plain);
+  }
+
+  #know(id: string, plain: PlainProcess): void {
+    this.#plain.set(id, plain);
+    const ended = [...this.#plain].filter(([, { exit }]) => exit !== undefined);
+    for (const [old] of ended.slice(0, Math.max(0, ended.length - MAX_ENDED))) this.#plain.delete(old);
   }
 
   /** Another host would ignore what it does not know. */
@@ -164,11 +199,14 @@ export class RemoteProcess implements AsyncDisposable {
   /** Its process id on the machine of the host. */
   readonly pid: number;
   readonly #agent: AgentSession;
+  readonly #plain: PlainProcess | undefined;
 
-  constructor(agent: AgentSession, id: string, pid: number) {
+  /** @internal */
+  constructor(agent: AgentSession, id: string, pid: number, plain?: PlainProcess) {
     this.#agent = agent;
     this.id = id;
     this.pid = pid;
+    this.#plain = plain;
   }
 
   /**
@@ -176,6 +214,7 @@ export class RemoteProcess implements AsyncDisposable {
    * slowest. Leaving the loop ends the reading, not the process.
    */
   async *output(options: OutputOptions = {}): AsyncGenerator<OutputPiece, ProcessExit | undefined> {
+    if (this.#plain !== undefined) return yield* this.#plain.output(options);
     const { from = 0, follow = true, signal } = options;
     const reader = crypto.randomUUID();
     const body = { proc_id: this.id, from, follow, reader, window: WINDOW };
@@ -225,7 +264,9 @@ export class RemoteProcess implements AsyncDisposable {
 
   /** Writes to its input; resolves when the system has the text. Rejects with `proc_dead`, `proc_limit`, `unknown_proc`. */
   async write(data: string, { eof = false, ...call }: CallOptions & { readonly eof?: boolean } = {}): Promise<void> {
-    accepted(await this.#agent.calls.call(calls.write, { proc_id: this.id, data, eof }, call));
+    const reply = await this.#agent.calls.call(calls.write, { proc_id: this.id, data, eof }, call);
+    if (this.#isSilent(reply)) await this.info(call);
+    else accepted(reply);
   }
 
   /** Closes its input. */
@@ -238,7 +279,24 @@ export class RemoteProcess implements AsyncDisposable {
    * `unknown_proc`, and `proc.invalid` for a signal that there is not.
    */
   async kill(signal = 'SIGTERM', call: CallOptions = {}): Promise<ProcessInfo['state']> {
-    return accepted(await this.#agent.calls.call(calls.kill, { proc_id: this.id, signal }, call)).state;
+    const reply = await this.#agent.calls.call(calls.kill, { proc_id: this.id, signal }, call);
+    if (!this.#isSilent(reply)) return accepted(reply).state;
+    const until = Date.now() + KILL_MS;
+    let { state } = await this.info(call);
+    while (state === 'running' && Date.now() < until) {
+      await new Promise((resolve) => setTimeout(resolve, ASK_MS));
+      ({ state } = await this.info(call));
+    }
+    if (state !== 'running') this.#plain?.killed(signal);
+    return state;
+  }
+
+  /**
+   * True for a refusal without a word, which the Python SDK's host sends for everything, also for what it has done: how the process is then
+   * decides.
+   */
+  #isSilent({ ok, error = '', refusal }: { ok: boolean; error?: string; refusal?: object }): boolean {
+    return !ok && error === '' && refusal === undefined && isPlain(this.#agent);
   }
 
   /** Gives its terminal another size. Rejects with `unknown_proc`, `proc_dead`, and `proc.invalid` for one without a terminal. */
@@ -248,15 +306,45 @@ export class RemoteProcess implements AsyncDisposable {
 
   /** How it is now. Rejects with `unknown_proc`. */
   async info(call: CallOptions = {}): Promise<ProcessInfo> {
-    const { procs, error } = await this.#agent.calls.call(calls.status, { proc_id: this.id }, call);
+    const { procs, status, error } = await this.#agent.calls.call(calls.status, { proc_id: this.id }, call);
     const [info] = procs ?? [];
+    if (info === undefined && status !== 'not_found' && isPlain(this.#agent)) return this.#plainInfo(status, error);
     // The code comes first in the words of A2E 1.0.
     if (info === undefined) throw failure('unknown', error.replace(/^unknown_proc: /, ''), { proc_id: this.id });
     return info as ProcessInfo;
+  }
+
+  /** What A2E 1.0 says of a process, with what is known here. */
+  #plainInfo(status: string, error: string): ProcessInfo {
+    const known = this.#plain;
+    const exit = known?.exit;
+    const isLate = status === 'killed' && /^time(d out|out)$/.test(error);
+    return {
+      proc_id: this.id,
+      cmd: known?.argv.join(' ') ?? '',
+      argv: [...(known?.argv ?? [])],
+      state: isLate ? 'timedout' : (STATES[status] ?? status),
+      pid: this.pid,
+      exit_code: exit?.code ?? null,
+      started_at: known?.startedAt ?? 0,
+      ended_at: 0,
+      agent_id: '',
+      principal: '',
+      signal: exit?.signal ?? '',
+      reason: exit?.reason ?? '',
+      limits: {},
+      output: known?.stored ?? { first: 0, next: 0, bytes: 0, paused: false },
+    };
   }
 
   /** Ends it at once. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.kill('SIGKILL').catch(() => {});
   }
+}
+
+/** True for a host that has A2E 1.0 alone, which has no request for output. */
+function isPlain(agent: AgentSession): boolean {
+  const messages = agent.capabilities.get('proc')?.metadata.messages;
+  return !Array.isArray(messages) || !messages.includes('proc/read/req');
 }
