@@ -13,6 +13,9 @@ import { costOf } from './output.ts';
 import { PlainProcess } from './plain-process.ts';
 import * as replies from './proc.replies.generated.ts';
 import type { ProcStatus } from './proc.schema.ts';
+import type { OutputOptions, OutputPiece, ProcessExit } from './read-output.ts';
+
+export type { OutputOptions, OutputPiece, ProcessExit } from './read-output.ts';
 
 const calls = {
   spawn: answered(messages.procSpawn, replies.ProcSpawnResp),
@@ -56,34 +59,6 @@ export interface SpawnOptions {
   readonly pty?: TerminalSize;
   /** Ends the process when it aborts. */
   readonly signal?: AbortSignal;
-}
-
-/** A part of the output: one line with its line break, or a part of a line. */
-export interface OutputPiece {
-  readonly stream: 'stdout' | 'stderr';
-  readonly text: string;
-  /** Counts from 0 within the process. */
-  readonly seq: number;
-  /** How many pieces before this one were dropped by the host. Default none. */
-  readonly missed?: number;
-}
-
-export interface OutputOptions {
-  /** Number of the first piece wanted. Default: the oldest that is stored. */
-  readonly from?: number;
-  /** False: what is stored now. Default true: until the process has ended. */
-  readonly follow?: boolean;
-  readonly signal?: AbortSignal;
-}
-
-/** How a process ended. */
-export interface ProcessExit {
-  /** Negative for a signal. */
-  readonly code: number;
-  /** The signal that ended it; '' for none. */
-  readonly signal: string;
-  /** `exited`, `signal`, `killed`, `timedout`, `limit`, `session_ended` or `host_stopped`. */
-  readonly reason: string;
 }
 
 /** Characters, with 64 for each piece, that are sent before they are acknowledged. */

@@ -6,8 +6,8 @@
  */
 import type { CallEvent } from '../../connection/call.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
-import type { OutputOptions, OutputPiece, ProcessExit } from './client.ts';
 import { costOf } from './output.ts';
+import type { OutputOptions, OutputPiece, ProcessExit } from './read-output.ts';
 
 /** Characters, with 64 for each piece, that are stored of the output; the oldest are dropped. */
 const STORED = 1024 * 1024;
