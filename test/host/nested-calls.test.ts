@@ -216,6 +216,36 @@ test('a call has a deadline, a cancel and events of its own', async () => {
   ]);
 });
 
+test('a call that outlives its request runs when that was given up, with the rights of the principal and within its own time', async () => {
+  const begun = Promise.withResolvers<void>();
+  const seen = Promise.withResolvers<unknown[]>();
+  const cleaning = chains(async (_request, context) => {
+    const codeOf = (tool_name: string, options: object): Promise<unknown> =>
+      context.call(toolCall, { tool_name, arguments: { a: 1 } }, options).then(
+        ({ data }) => data.data,
+        ({ code }) => code,
+      );
+    begun.resolve();
+    await new Promise<void>((resolve) => context.signal.addEventListener('abort', () => resolve(), { once: true }));
+    seen.resolve([
+      await codeOf('echo', {}),
+      await codeOf('echo', { outlives: true }),
+      await codeOf('secret', { outlives: true }),
+      await codeOf('slow', { outlives: true, timeoutMs: 20 }),
+    ]);
+    return { done: true, depth: 0 };
+  });
+  const ana: Principal = { name: 'ana', capabilities: ['chains', 'tools'], tools: { deny: ['secret'] } };
+  const { open } = await start({ plugins: [toolsPlugin({ tools: [echo, secret, slow] }), cleaning] }, [ana]);
+  const agent = await open('ana');
+  const call = agent.calls.call(chainRun, { depth: 0 });
+  call.catch(() => {});
+  await begun.promise;
+  call.cancel();
+  await assert.rejects(call, { code: 'cancelled' });
+  assert.deepEqual(await seen.promise, ['cancelled', { a: 1 }, 'tool_denied', 'timeout']);
+});
+
 test('plugins that serve one list each have their own state', async () => {
   const counting = (name: string): Plugin =>
     definePlugin({
