@@ -1,5 +1,5 @@
 /**
- * A server with its fleet is killed while a task of a chain runs at a worker in a process of its own: the chain that continues finds
+ * A server with its fleet is killed, or stopped, while a task of a chain runs at a worker in a process of its own: the chain that continues finds
  * the task again, running or ended. What the worker did is in a file beside the stores.
  */
 import assert from 'node:assert/strict';
@@ -25,7 +25,7 @@ const CONFIG = `plugins:
         - { name: helper, executor: { kind: rehearsal } }
 `;
 
-test('a chain whose server was killed finds the task of its node again, and asks what becomes of an agent', {
+test('a chain whose server was killed, or stopped, finds the task of its node again, and asks what becomes of an agent', {
   timeout: 300_000,
 }, async (t) => {
   const user = new User();
@@ -52,8 +52,8 @@ test('a chain whose server was killed finds the task of its node again, and asks
     return { server, url, agent };
   };
   let { server, url, agent } = await start();
-  const kill = async () => {
-    server.child.kill('SIGKILL');
+  const kill = async (signal: 'SIGKILL' | 'SIGTERM' = 'SIGKILL') => {
+    server.child.kill(signal);
     await server.ended();
   };
   const file = user.write(
@@ -62,7 +62,7 @@ test('a chain whose server was killed finds the task of its node again, and asks
   );
   await ready(user.start(['worker', file, '--join', url, '--json']));
 
-  for (const round of ['running', 'ended']) {
+  for (const round of ['running', 'ended', 'stopped']) {
     const nodes = [
       {
         node_id: 'work',
@@ -83,7 +83,7 @@ test('a chain whose server was killed finds the task of its node again, and asks
     const run = agent.chains.run({ nodes }, {}, { chainId: round });
     run.catch(() => {});
     await until(() => effects('begun.log').includes(round) && effects('asked.log', user.cwd).includes(round));
-    await kill();
+    await kill(round === 'stopped' ? 'SIGTERM' : 'SIGKILL');
     await assert.rejects(run);
     if (round === 'ended') await until(() => effects('ended.log').includes(round));
     ({ server, agent } = await start());
@@ -94,8 +94,8 @@ test('a chain whose server was killed finds the task of its node again, and asks
     const { status, worker } = outputs.work as { status: string; worker: string };
     assert.deepEqual([status, worker, outputs.ask], ['done', 'w', undefined]);
   }
-  assert.deepEqual(effects('begun.log'), ['running', 'ended']);
-  assert.deepEqual(effects('ended.log'), ['running', 'ended']);
+  assert.deepEqual(effects('begun.log'), ['running', 'ended', 'stopped']);
+  assert.deepEqual(effects('ended.log'), ['running', 'ended', 'stopped']);
   await agent.close();
   await kill();
 });
