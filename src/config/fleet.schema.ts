@@ -183,6 +183,11 @@ export const fleet = group(
     max_open_tasks: integer('Tasks that have not ended.', [1, 10_000_000], 100_000),
     retain_days: integer('Days ended tasks are stored.', [1, 3_650], 30),
     max_tasks: integer('Tasks stored at most; the oldest ended ones are evicted first.', [1, 10_000_000], 100_000),
+    keep_task_sessions: integer(
+      'Sessions of ended tasks that stay, in which tasks are watched and steered. 0: a task gets a session only when its worker asks something.',
+      [0, 10_000],
+      100,
+    ),
     labels: anything('Notes of your own.'),
   },
 );

@@ -138,6 +138,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
     guard,
     version: () => version,
     handlers: fleet?.handlers,
+    backends: fleet && [fleet.backend],
   }).catch(async (error) => {
     await fleet?.stop();
     throw error;

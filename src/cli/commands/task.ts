@@ -57,7 +57,7 @@ export async function taskSubmit(words: readonly string[], flags: SubmitFlags, t
     const task = await fleet.submit(await withTasksMeant(fleet, spec));
     if (flags.wait) {
       if (!terminal.json) terminal.note(`task ${task.task_id}`);
-      return watched({ fleet, signal }, task, terminal);
+      return watched({ fleet, signal }, task, terminal, { isShort: true });
     }
     if (terminal.json) {
       terminal.document(task);
@@ -224,6 +224,7 @@ async function watched(
   { fleet, signal }: FleetForCommand,
   { task_id }: TaskRecord,
   terminal: Terminal,
+  { isShort = false } = {},
 ): Promise<number> {
   const events = fleet.follow(task_id, { signal });
   try {
@@ -237,6 +238,8 @@ async function watched(
       if (terminal.json) terminal.document({ task_id, ...value });
       else if ('from' in value)
         terminal.note('· entries are missing here: retention removed them, or the fleet was killed');
+      // Who waits for a result follows it here.
+      else if (isShort && value.kind === 'session') continue;
       else if (value.kind === 'progress') terminal.passing(eventLine(task_id, value));
       else {
         terminal.note(eventLine(task_id, value));

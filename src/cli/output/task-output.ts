@@ -244,6 +244,7 @@ export function eventLine(taskId: string, { ts, kind, body }: TaskEvent): string
     claimed: () => `by ${text('worker')}`,
     accepted: () => `by ${text('worker')}`,
     running: () => `at ${text('worker')}`,
+    session: () => `${text('session_id')}; watch it with: handfast session tail ${text('session_id')}`,
     progress: () => {
       const percent = typeof body.percent === 'number' ? ` ${body.percent} %` : '';
       const tokens = typeof body.tokens_so_far === 'number' ? ` (${body.tokens_so_far} tokens)` : '';

@@ -275,10 +275,20 @@ export class Engine {
       this.journal.write(after, step.kind, step.body);
       this.count(step.kind);
     }
+    if (step?.kind === 'running') void this.#noteSession(after);
     const end = endOf(before, after);
     if (end === undefined) return;
     this.journal.write(after, end.kind, end.body);
     this.count(`ended_${after.state}`);
+  }
+
+  /** Writes down where the task can be watched. */
+  async #noteSession(record: TaskRecord): Promise<void> {
+    const session_id = await this.options.sessionOf?.(record);
+    if (session_id === undefined || this.stopped) return;
+    this.journal.write(record, 'session', { session_id });
+    // It may have ended meanwhile: nothing else closes its stream again.
+    if (this.registry.get(record.task_id) === undefined) this.journal.end(record.task_id);
   }
 
   /** The worker of the attempt under way does not have it any more. */

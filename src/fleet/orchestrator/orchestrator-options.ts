@@ -41,6 +41,11 @@ export interface OrchestratorOptions {
   readonly repositories?: ReadonlyMap<string, string>;
   /** Looks for the repository of a worker that joined and is not named there; undefined: it is not on this machine. */
   readonly findRepository?: (worker: string) => Promise<string | undefined>;
+  /**
+   * The session in which a task that its worker has started can be watched; undefined: none. Its events name it. Never rejects.
+   * Default: tasks have no sessions.
+   */
+  readonly sessionOf?: (task: TaskRecord) => Promise<string | undefined>;
   /** Asks a person; default: questions of workers wait in `questions` for `answer`. */
   readonly askUser?: (
     question: TaskQuestion,

@@ -10,6 +10,7 @@ import type { Log } from '../../base/log.ts';
 import type { PathGuard } from '../../base/workspace/protected-paths.ts';
 import type { ValidatorCache } from '../../capabilities/tools/arguments.ts';
 import type { HostConfig } from '../../config/config.ts';
+import type { Backend } from '../../control/contract/backend.ts';
 import type { Handled } from '../../control/contract/handlers.ts';
 import { type ControlServer, type ControlServerOptions, createControlServer } from '../../control/control-server.ts';
 import type { OpenMcpServer } from '../../control/rounds/mcp-tools.ts';
@@ -44,6 +45,8 @@ export interface ControlAssemblyOptions {
   readonly traffic?: TrafficShares;
   /** See `ControlServerOptions.handlers`. */
   readonly handlers?: readonly Handled[];
+  /** Backends beside those of the configuration. */
+  readonly backends?: readonly Backend[] | undefined;
   /** Overrides the configuration. */
   readonly backend?: string;
   readonly serverName?: string;
@@ -113,7 +116,10 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
       openMcpServer: mcpConnector(config, slots),
       handlers: options.handlers,
       checkContent: contentChecker(),
-      backends: await acpBackends(config, { version, log, processes: slots.processes }),
+      backends: [
+        ...(await acpBackends(config, { version, log, processes: slots.processes })),
+        ...(options.backends ?? []),
+      ],
       backend: options.backend ?? control.backend,
       providers,
       defaultModel: control.model,

@@ -10,6 +10,7 @@ import type { ShareUsage } from '../../base/share-usage.ts';
 import type { HostConfig } from '../../config/config.ts';
 import type { FleetConfig } from '../../config/fleet-config.ts';
 import type { Dialect } from '../../connection/accept.ts';
+import type { Backend } from '../../control/contract/backend.ts';
 import type { Handled } from '../../control/contract/handlers.ts';
 import type { ControlServer } from '../../control/control-server.ts';
 import { RPC_PATH } from '../../fleet/bus/http/messages.ts';
@@ -34,10 +35,10 @@ import type { ServerRoute } from '../http/server-route.ts';
 import { reportDamage } from '../journal-damage.ts';
 import { fleetHandlers } from './fleet-handlers.ts';
 import { fleetNats } from './fleet-nats.ts';
-import { FleetQuestions } from './fleet-questions.ts';
 import { type FleetTasks, fleetTasks } from './fleet-tasks.ts';
 import { repositoryHere } from './running-workers.ts';
 import { secretReader } from './secret-reader.ts';
+import { TaskSessions } from './task-sessions.ts';
 import { type AssembledWorker, assembleWorker } from './worker-assembly.ts';
 
 const DAY_MS = 86_400_000;
@@ -78,11 +79,13 @@ export interface AssembledFleet {
   readonly tasks: FleetTasks;
   /** Methods for session RPC. */
   readonly handlers: readonly Handled[];
+  /** Runs the sessions of tasks. */
+  readonly backend: Backend;
   /** Serves workers on stream links. */
   readonly dialect: Dialect;
   /** Routes that receivers of earlier versions call. */
   readonly routes: readonly ServerRoute[];
-  /** Starts orchestrator and workers. Sends the questions of workers to `control`. */
+  /** Starts orchestrator and workers. Tasks become sessions of `control`. */
   start(control: ControlServer): Promise<void>;
   /** Resolves when the fleet ends by itself: another orchestrator of its name took over. Never rejects. */
   readonly ended: Promise<HandfastError>;
@@ -160,7 +163,7 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
       upstream,
       ...[a2a, nats?.bus].filter((bus) => bus !== undefined),
     ];
-    const questions = new FleetQuestions(name);
+    const sessions = new TaskSessions({ name, keep: config.keepTaskSessions, journal, log });
     const orchestrator = createOrchestrator({
       name,
       store,
@@ -188,7 +191,8 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
       joinGraceMs: config.joinGraceS * 1000,
       repositories: repositoriesOf(config),
       findRepository: (worker) => repositoryHere(config.home, worker),
-      askUser: (question, task, signal) => questions.ask(question, task, signal),
+      askUser: (question, task, signal) => sessions.ask(question, task, signal),
+      sessionOf: (task) => sessions.sessionOf(task),
       maxOpenTasks: config.maxOpenTasks,
       submitterLimits: {
         openTasks: maxOpenTasksPerPrincipal,
@@ -212,6 +216,7 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
       }),
       tasks: fleetTasks(orchestrator, journal),
       handlers: fleetHandlers({ name, orchestrator, buses: busNames(config), journal, stopping: stopping.signal }),
+      backend: sessions.backend,
       dialect: stream.dialect,
       routes: ROUTES.map(([method, path, needs]) => ({
         method,
@@ -221,7 +226,7 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
       })),
       ended: nats === undefined ? new Promise(() => {}) : failureOf(nats.bus.closed),
       async start(control) {
-        questions.answeredBy(control);
+        await sessions.open(control, orchestrator);
         await Promise.all(assembled.map((one) => one.start()));
         await orchestrator.start();
         if (nats === undefined) return;

@@ -361,7 +361,7 @@ export class SessionTurns {
     running.turn.abort(
       stopReason === 'timeout'
         ? fail('timeout', 'the turn exceeded its time limit')
-        : fail('cancelled', `the turn was ended: ${stopReason}`),
+        : fail('cancelled', `the turn was ended: ${stopReason}`, { stop_reason: stopReason }),
     );
   }
 
