@@ -74,6 +74,8 @@ async function show(context: Context): Promise<undefined> {
     return;
   }
   terminal.line(`${subagent.subagent_id} ${subagent.name}: ${subagent.status}, ${subagent.kind} (${subagent.backend})`);
+  const { control_session_id: session = '', waiting } = subagent;
+  if (session !== '') terminal.line(`session ${session}${waiting === true ? ', which waits for an approval' : ''}`);
   if (outcome === null) terminal.note('no task of it has ended');
   else terminal.line(textOf(outcome));
 }

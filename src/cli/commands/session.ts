@@ -40,18 +40,25 @@ export async function sessionList({ all, cwd, ...flags }: ListFlags, terminal: T
       sessions.map(({ session_id }) => session_id),
       terminal,
     );
+    // Forks, and sessions of subagents.
+    const below = sessions.some(({ parent_session_id }) => parent_session_id !== null);
+    const idOf = (id: string | null): string => {
+      const at = sessions.findIndex(({ session_id }) => session_id === id);
+      return shown[at] ?? id ?? '';
+    };
     terminal.page();
     terminal.table(
-      ['SESSION', 'STATE', 'UPDATED', 'MESSAGES', 'BACKEND', 'TITLE'],
+      ['SESSION', ...(below ? ['PARENT'] : []), 'STATE', 'UPDATED', 'MESSAGES', 'BACKEND', 'TITLE'],
       sessions.map((session, at) => [
         shown[at] as string,
+        ...(below ? [idOf(session.parent_session_id)] : []),
         stateOf(session),
         session.updated_at.slice(0, 16).replace('T', ' '),
         String(session.message_count),
         session.backend,
         session.title,
       ]),
-      ['MESSAGES', 'UPDATED', 'BACKEND'],
+      ['MESSAGES', 'UPDATED', 'BACKEND', ...(below ? ['PARENT'] : [])],
     );
   });
 }
