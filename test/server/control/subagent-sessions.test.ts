@@ -1,5 +1,7 @@
 /** Subagents that are sessions of the server: each task a turn, seen, steered and approved by people, with the rights of the subagent. */
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -315,4 +317,54 @@ test('with its host its session ends, and its task was interrupted', { timeout: 
   const control = await site.control();
   const [row] = await sessionsOf(control);
   assert.deepEqual([row?.subagent_id, row?.closed, row?.pending], [one.id, true, false]);
+});
+
+test('a killed server leaves no session of a subagent open, and none with the rights of its owner', {
+  timeout: 180_000,
+}, async (t) => {
+  const folder = realpathSync(temporaryFolder(t));
+  const file = join(folder, 'handfast.yaml');
+  const kinds = [{ name: 'helper', session: { backend: 'rehearsal' } }];
+  const plugins = [{ use: 'tools' }, { use: 'multi_agent', options: { kinds } }];
+  writeFileSync(file, JSON.stringify({ listen: [`unix://${join(folder, 'socket')}`], plugins }));
+  const start = async () => {
+    const script = join(import.meta.dirname, '../../support/serve-process.ts');
+    const host = spawn(process.execPath, ['-C', 'handfast-source', script, file], {
+      cwd: join(import.meta.dirname, '../../..'),
+      env: { ...process.env, HANDFAST_HOME: join(folder, 'home') },
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    });
+    t.after(() => host.kill('SIGKILL'));
+    const [{ tokenFile }] = (await once(host, 'message')) as [{ tokenFile: string }];
+    const token = readFileSync(tokenFile, 'utf8').trim();
+    const address = `unix://${join(folder, 'socket')}`;
+    return { host, address, token };
+  };
+  const before = await start();
+  const { address, token } = before;
+  const agent = await connect(address, { capabilities: ['multi_agent'], agentId: 'lead', token });
+  t.after(() => agent.close());
+  const [idle, asks] = await Promise.all([agent.multi_agent.spawn('idle'), agent.multi_agent.spawn('asks')]);
+  assert.equal((await idle.run('say "hello"')).status, 'COMPLETED');
+  const task = await asks.delegate('write "x" to x.txt');
+  await until(async () => (await agent.multi_agent.list()).some(({ waiting }) => waiting === true));
+  const dead = once(before.host, 'exit');
+  before.host.kill('SIGKILL');
+  await dead;
+  await agent.close();
+  const after = await start();
+  const control = await connectControl(after.address, { token: after.token });
+  t.after(() => control.close());
+  const rows = await sessionsOf(control);
+  assert.deepEqual(
+    rows.map(({ title, closed, pending, approvals_pending }) => [title, closed, pending, approvals_pending]).sort(),
+    [
+      ['asks', true, false, 0],
+      ['idle', true, false, 0],
+    ],
+  );
+  const again = await connect(after.address, { capabilities: ['multi_agent'], agentId: 'lead', token: after.token });
+  t.after(() => again.close());
+  assert.equal((await again.multi_agent.subagent(asks.id).result({ taskId: task })).code, 'multi_agent.interrupted');
+  assert.equal(existsSync(join(folder, 'x.txt')), false);
 });
