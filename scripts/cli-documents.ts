@@ -463,6 +463,7 @@ export const documents: Readonly<Record<string, Shape>> = {
     listen: list(text),
     data_dir: text,
     workers: list(text),
+    environments: { type: 'object', additionalProperties: list(text) },
     peers: list(text),
     warnings: list(problem),
   }),
