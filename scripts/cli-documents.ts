@@ -507,7 +507,17 @@ export const documents: Readonly<Record<string, Shape>> = {
     type: 'object',
     required: ['n', 'time', 'type', 'prev', 'hash'],
     properties: {
-      ...{ n: count, time: number, session: text, principal: text, peer: text, type: text, tool: text, via: text },
+      ...{
+        n: count,
+        time: number,
+        session: text,
+        principal: text,
+        task: text,
+        peer: text,
+        type: text,
+        tool: text,
+        via: text,
+      },
       ...{ by: { enum: ['editor'] }, request_bytes: count, reply_bytes: count, duration_ms: number },
       outcome: { enum: ['ok', 'error', 'cancelled', 'refused'] },
       ...{ error_code: text, reason: text, count, since: number, oldest: count },
