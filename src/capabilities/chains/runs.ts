@@ -293,8 +293,8 @@ export class Runs {
     const renewed = rerun.flatMap((id) => renewals(graph, known, id));
     const all = [{ p: 'resume', name: context.session.agentId } as const, ...entries, ...decided, ...renewed];
     const running: StoredRun = { ...stored, state: 'running', ended_at: null, error: null, success: false };
-    this.#storedOf(context).set(stored.chain_id, running);
     await store.set(runKey(stored.chain_id), running);
+    this.#storedOf(context).set(stored.chain_id, running);
     const after = recover(withEntries(readJournal(store, stored.table), recovered.seq, all, this.#deps.now()));
     const more = { recovered: { ...after, seq: recovered.seq }, entries: all, durable: true };
     const chain = { ...definition, timeout, budget: { ...definition.budget, ...budget } };

@@ -282,3 +282,17 @@ test('a subagent answers no question of the agent above, and reaches none of its
   await chains.approve('above', 'ask', true);
   assert.equal((await above).success, true);
 });
+
+test('a wait is no longer than it was when the clock was set back', async (t) => {
+  let back = 0;
+  const { host } = await chainHost(t, { chains: { now: () => Date.now() - back } });
+  const { chains } = await agentOf(t, host);
+  const nodes: ChainNode[] = [{ node_id: 'moment', kind: 'wait', wait: { ms: 3_000 } }, after('end', ['moment'])];
+  const run = chains.run({ nodes, timeout: 60 }, {}, { chainId: 'w' });
+  await until(async () => (await chains.runs()).some(({ state }) => state === 'waiting'));
+  await chains.pause('w');
+  await run;
+  back = 40 * 86_400_000;
+  const resumed = await chains.resume('w');
+  assert.deepEqual([resumed.state, resumed.final_output], ['done', { name: 'end' }]);
+});

@@ -269,9 +269,11 @@ export class Steps {
     const { node, index: n } = planned;
     const { wait = {}, node_id } = node;
     const { now } = run.deps;
-    const until =
+    const started =
       known?.waitUntil ??
       (wait.ms !== undefined ? now() + wait.ms : wait.until !== undefined ? Date.parse(wait.until) : undefined);
+    // A clock that was set back since makes no wait longer than it was.
+    const until = started === undefined ? undefined : Math.min(started, now() + (wait.ms ?? Number.POSITIVE_INFINITY));
     if (wait.event !== undefined && run.delivered.has(wait.event)) {
       const output = run.delivered.get(wait.event);
       run.delivered.delete(wait.event);
