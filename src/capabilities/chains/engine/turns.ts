@@ -4,26 +4,30 @@
  *
  * Used by `run.ts` and `steps.ts`, and by `sampled.ts` for the dry run.
  */
-import { setImmediate as nextTurn } from 'node:timers/promises';
 
 /** Milliseconds of a turn; the evaluation that is running then still ends. */
 const TURN_MS = 10;
 
 export class Turns {
-  #until = performance.now() + TURN_MS;
-  #next: Promise<void> | undefined;
+  /** When the time of this turn is over; undefined: nothing was asked in it yet. What waits for the disk uses none. */
+  #until: number | undefined;
+  #next: PromiseWithResolvers<void> | undefined;
 
   /** True when others should have their turn. After `while (turns.over) await turns.next()` what follows has time, up to an await. */
   get over(): boolean {
-    return performance.now() >= this.#until;
-  }
-
-  /** Resolves in the next turn. */
-  next(): Promise<void> {
-    this.#next ??= nextTurn().then(() => {
-      this.#until = performance.now() + TURN_MS;
+    if (this.#until !== undefined) return performance.now() >= this.#until;
+    this.#until = performance.now() + TURN_MS;
+    setImmediate(() => {
+      this.#until = undefined;
+      this.#next?.resolve();
       this.#next = undefined;
     });
-    return this.#next;
+    return false;
+  }
+
+  /** Resolves in the next turn. To be asked where {@link over} is true. */
+  next(): Promise<void> {
+    this.#next ??= Promise.withResolvers();
+    return this.#next.promise;
   }
 }
