@@ -44,6 +44,18 @@ test('a compression of the context is shown from its beginning to its end, where
   assert.deepEqual(updates().of(started), []);
 });
 
+test('the end of work that no call waits for is a notice, where the editor shows such', () => {
+  const work = { id: 'task_1', kind: 'subagent', name: 'looker', about: 'look', state: 'completed', result: '{}' };
+  const ended = event('session.work', { work, event: 'ended', text: 'completed' });
+  const told = new SessionUpdates({ cwd: '/project', settings: {}, notices: true, compactions: false });
+  assert.deepEqual(told.of(ended), [
+    { sessionUpdate: 'notice', severity: 'info', title: 'subagent looker: completed' },
+  ]);
+  assert.deepEqual(told.of(event('session.work', { work, event: 'progress', text: '10 %' })), []);
+  assert.deepEqual(told.of(event('session.work', { work, event: 'ended', text: 'completed', delivered: true })), []);
+  assert.deepEqual(updates().of(ended), []);
+});
+
 test('messages whose events are lost are sent when the session is loaded, in their order', () => {
   const told = updates();
   const messages: UiMessage[] = [

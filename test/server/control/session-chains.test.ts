@@ -194,6 +194,21 @@ test('approval rules hold for what the nodes of a chain call; what only reads ne
   assert.ok(existsSync(join(stand.folder, 'ok.txt')) && !existsSync(join(stand.folder, 'forbidden.txt')));
 });
 
+test('an input that a node computes is asked for where a rule looks at inputs, and denied where nothing is asked', async (t) => {
+  const rules =
+    '[{ when: "tool.name == \'chain_run\'", then: allow }, { when: "tool.name == \'write_file\'", then: allow }, ' +
+    "{ when: \"tool.name == 'write_file' && tool.input.path == 'forbidden.txt'\", then: deny }]";
+  const stand = await started(t, '', '', { rules });
+  const chains = await stored(t, stand);
+  const write = { ...nodes.write, after: [], input_map: { path: '$.target', content: '$.text' } };
+  await chains.put('computed', { nodes: [write] });
+  const session = await create(stand.peer, { approvals: 'allow' });
+  const input = { target: 'forbidden.txt', text: 'x' };
+  const bodies = await turn(stand, session, 'go', [call('chain_run', { name: 'computed', input }), { text: 'no' }]);
+  assert.match(bodies[1].messages.at(-1).content, /calls write_file with an input that is not known yet/);
+  assert.ok(!existsSync(join(stand.folder, 'forbidden.txt')));
+});
+
 test('a run that a restart of the server stopped is delivered as interrupted, and the model resumes it', async (t) => {
   let stand = await started(t);
   await (await stored(t, stand)).put('long', {
