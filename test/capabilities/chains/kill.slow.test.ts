@@ -13,7 +13,7 @@ import { connect } from '../../../src/connect.ts';
 import { asError } from '../../../src/wire/errors.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
 
-const FLAGS = ['-C', 'handfast-source', '--import', join(import.meta.dirname, '../../compile-cache.ts')];
+const FLAGS = ['-C', 'handfast-source', '--import', join(import.meta.dirname, '../../preload.ts')];
 
 interface Place {
   readonly socket: string;

@@ -78,7 +78,7 @@ test('a follower that remembers the last entry misses none when its host is kill
 }, async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'handfast-planning-'));
   const socket = join(folder, 'socket');
-  const flags = ['-C', 'handfast-source', '--import', join(import.meta.dirname, '../../compile-cache.ts')];
+  const flags = ['-C', 'handfast-source', '--import', join(import.meta.dirname, '../../preload.ts')];
   const start = async () => {
     const child = spawn(
       process.execPath,

@@ -57,7 +57,7 @@ interface Line {
 const script = (name: string): string => join(import.meta.dirname, name);
 
 function start(file: string, args: readonly string[], ipc: boolean): ChildProcess {
-  const flags = ['-C', 'handfast-source', '--import', join(import.meta.dirname, '../../../compile-cache.ts')];
+  const flags = ['-C', 'handfast-source', '--import', join(import.meta.dirname, '../../../preload.ts')];
   const stdio = ['ignore', 'ignore', 'inherit', ...(ipc ? ['ipc' as const] : [])] as const;
   return spawn(process.execPath, [...flags, script(file), ...args], { stdio: [...stdio] });
 }
