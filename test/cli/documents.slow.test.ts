@@ -380,10 +380,12 @@ test('of a folder and its files', async () => {
   await prints('config check', ['agents/handfast.yaml', '--as', 'local']);
   await prints('fleet check');
   await prints('trust ls');
+  // Of the doctor too: a host of the developer may have the default port.
+  user.write('handfast.yaml', 'listen: http://127.0.0.1:0\n');
   await prints('trust add', ['.']);
+  await prints('doctor');
   await prints('trust rm', ['.']);
   await prints('schema export');
-  await prints('doctor');
   const audit = readdirSync(user.home, { recursive: true, encoding: 'utf8' }).find((name) =>
     /audit.*\.jsonl$/.test(name),
   );
