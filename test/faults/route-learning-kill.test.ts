@@ -97,7 +97,10 @@ workers:
   const after = await learnedBy(up.fleet);
   assert.deepEqual(after.learned.probabilities, before.learned.probabilities);
   assert.deepEqual(after.learned.outcomes, before.learned.outcomes);
-  const { explanation } = await up.fleet.get('task-0-0');
+  // A task of before may have been routed while one of the workers was still on its way.
+  await up.fleet.submitBatch([{ task_id: 'last', brief: 'wait 20 ms', access: 'read' }]);
+  await up.fleet.ended('last', AbortSignal.timeout(PATIENCE_MS));
+  const { explanation } = await up.fleet.get('last');
   assert.match(explanation?.sentence ?? '', /learning chooses among nearly equal workers/);
   await up.close();
 });
