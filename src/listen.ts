@@ -30,7 +30,7 @@ export interface ListenOptions {
  * runtime_error when it cannot be bound (`detail.reason` is the system's code, e.g. `EADDRINUSE`)
  *
  * @example
- * const listener = await listen(host, 'tcp://127.0.0.1:0');
+ * await using listener = await listen(host, 'tcp://127.0.0.1:0');
  * await using agent = await connect(listener.address, { capabilities: ['tools'] });
  */
 export async function listen(
@@ -40,7 +40,7 @@ export async function listen(
     },
   address: string,
   { allowedHosts = [], allowedOrigins = [] }: ListenOptions = {},
-): Promise<Listener> {
+): Promise<Listener & AsyncDisposable> {
   if (typeof (host as Partial<Host> | undefined)?.accept !== 'function') {
     throw fail('usage', `expected listen(host, address) with a host of createHost, got ${valueKind(host)}`);
   }
@@ -54,5 +54,8 @@ export async function listen(
     );
   }
   const { listenLinks } = await import('./server/listen-links.ts');
-  return listenLinks(parsed, (link) => host.accept(link), { ...host.limits, allowedHosts, allowedOrigins });
+  const limits = { ...host.limits, allowedHosts, allowedOrigins };
+  const listener = await listenLinks(parsed, (link) => host.accept(link), limits);
+  const close = () => listener.close();
+  return { address: listener.address, close, [Symbol.asyncDispose]: close };
 }

@@ -91,7 +91,7 @@ test('a worker with another result is found out at its place', async () => {
 
 test('the orchestrator is replayed to a worker, which does the recorded task again', async () => {
   await using replayed = replayedHost(join(bench.user.cwd, 'one'));
-  const listener = await listen(replayed, 'tcp://127.0.0.1:0');
+  await using listener = await listen(replayed, 'tcp://127.0.0.1:0');
   const joined = worker(listener.address, 'replayed');
   // The announce, the acknowledgement of the task, and its result.
   for (const give = AbortSignal.timeout(60_000); replayed.report.matched < 3; await pause(20)) give.throwIfAborted();

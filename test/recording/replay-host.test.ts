@@ -36,7 +36,7 @@ test('a live agent gets what the recorded one got, with ids of its own', async (
 for (const address of ['tcp://127.0.0.1:0', 'http://127.0.0.1:0']) {
   test(`what was recorded over TCP is replayed at ${address}`, async () => {
     const { replay } = replayOf(echoes);
-    const listener = await listen(replay, address);
+    await using listener = await listen(replay, address);
     const agent = await connect(listener.address, { capabilities: ['tools'] });
     assert.deepEqual((await agent.tools.call('echo', { text: 'two' })).data, { text: 'two' });
     await agent.close();
@@ -123,7 +123,7 @@ test('ten thousand events arrive in order, and parallel calls may come in anothe
     ]);
   });
   const { replay } = replayOf(recording);
-  const listener = await listen(replay, 'tcp://127.0.0.1:0');
+  await using listener = await listen(replay, 'tcp://127.0.0.1:0');
   const agent = await connect(listener.address, { capabilities: ['tools'] });
   const [two, events, one] = await Promise.all([
     agent.tools.call('echo', { n: 2 }),
@@ -174,7 +174,7 @@ test('a lost link and a resumed session are replayed', async () => {
   const recording = await recorded({ tools: [flood, echo] }, script, { cutAfter: 50 });
   assert.equal(recording.manifest.connections, 2);
   const { replay, logged } = replayOf(recording);
-  const listener = await listen(replay, 'tcp://127.0.0.1:0');
+  await using listener = await listen(replay, 'tcp://127.0.0.1:0');
   const states: string[] = [];
   const onState = ({ state }: StateChange) => void states.push(state);
   const agent = await connect(listener.address, { capabilities: ['tools'], onState });

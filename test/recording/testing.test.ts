@@ -52,7 +52,7 @@ test('a client is tested without its host, in memory and over a listener', async
   assert.deepEqual(await client(replayed), ['Hello, Ada', 'Hello, Grace']);
   await replayed.assertPlayed();
   await using again = replayedHost(file);
-  const listener = await listen(again, 'tcp://127.0.0.1:0');
+  await using listener = await listen(again, 'tcp://127.0.0.1:0');
   assert.deepEqual(await client(listener.address), ['Hello, Ada', 'Hello, Grace']);
   await listener.close();
 });
@@ -99,7 +99,7 @@ test('an example runs from a recording without its host, and its host without th
 
   // Without a host: the numbers are those of the recording.
   const replayed = replayedHost(folder);
-  const listener = await listen(replayed, 'tcp://127.0.0.1:0');
+  await using listener = await listen(replayed, 'tcp://127.0.0.1:0');
   assert.equal(await run(listener.address), live);
   await listener.close();
   await replayed.assertPlayed();

@@ -45,7 +45,7 @@ test('the stored recording is whole, has every capability, and names no path and
 test('the agent passes the tour without a host', async () => {
   const user = await prepared();
   await using host = replayedHost(STORED);
-  const listener = await listen(host, 'tcp://127.0.0.1:0');
+  await using listener = await listen(host, 'tcp://127.0.0.1:0');
   const printed = await user.tour(listener.address);
   await listener.close();
   assertPrinted(printed, expected());
@@ -74,16 +74,14 @@ test('a host that was changed is found out at the first place', async () => {
 
 test('an agent that was changed is refused, with the nearest recorded message', async () => {
   await using host = replayedHost(STORED);
-  const listener = await listen(host, 'tcp://127.0.0.1:0');
+  await using listener = await listen(host, 'tcp://127.0.0.1:0');
   // The same handshake.
   const { agent_caps } = readBundle(STORED).entries.map(messageOf).find(Boolean) ?? {};
-  const agent = await connect(listener.address, { capabilities: agent_caps as ['tools'] });
+  await using agent = await connect(listener.address, { capabilities: agent_caps as ['tools'] });
   await assert.rejects(agent.tools.call('read_file', { path: 'README.md', limit: 4 }), {
     code: 'recording.not_recorded',
     message: /differs at \/arguments\/limit: recorded 3, received 4/,
   });
-  await agent.close();
-  await listener.close();
 });
 
 test('a tour that is recorded now is the stored one', async () => {
