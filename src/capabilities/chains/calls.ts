@@ -59,11 +59,32 @@ export async function idempotentTools(context: Context): Promise<ReadonlySet<str
   return new Set(tools.flatMap(({ name, idempotent }) => (idempotent === true ? [name] : [])));
 }
 
-/** Starts a program, and waits until it has ended. */
+/** Characters at the end of each output of a program that an error has. */
+const MAX_SHOWN = 2_000;
+
+/** The exit codes with which a program has done its work; undefined: all, as A2E 1.0 has it. */
+function exitCodesOf({ exit_codes: codes }: Input): readonly unknown[] | undefined {
+  if (codes === undefined || codes === null) return undefined;
+  if (Array.isArray(codes) && codes.every(Number.isSafeInteger)) return codes;
+  throw fail('schema_violation', 'exit_codes: expected a list of whole numbers', { field: 'exit_codes' });
+}
+
+function unexpectedExit(code: number | null, status: string, { stdout, stderr }: Readonly<Record<string, string>>) {
+  const how = code === null ? `was ended (${status})` : `ended with the code ${code}`;
+  return fail('tool_error', `the program ${how}`, {
+    exit_code: code,
+    status,
+    stdout: stdout?.slice(-MAX_SHOWN),
+    stderr: stderr?.slice(-MAX_SHOWN),
+  });
+}
+
+/** Starts a program, and waits until it has ended. Rejects with `tool_error` for another exit code than those of the input. */
 async function runProgram(context: Context, name: string, input: Input, signal: AbortSignal) {
   const given = input.command ?? input.cmd ?? name;
   const cmd = Array.isArray(given) ? given.map(String) : String(given).split(/\s+/).filter(Boolean);
   const { timeout, cwd, env } = input;
+  const codes = exitCodesOf(input);
   const spawned = await context.call(
     procSpawn,
     {
@@ -101,7 +122,9 @@ async function runProgram(context: Context, name: string, input: Input, signal: 
     if (signal.aborted) stopped();
     await ended.promise;
     const { status, procs = [] } = await context.call(procStatus, { proc_id });
-    return { proc_id, status, exit_code: procs[0]?.exit_code ?? null, ...printed };
+    const code = procs[0]?.exit_code ?? null;
+    if (codes !== undefined && !codes.includes(code)) throw unexpectedExit(code, String(status), printed);
+    return { proc_id, status, exit_code: code, ...printed };
   } catch (thrown) {
     await context.call(procKill, { proc_id }, { outlives: true }).catch(() => {});
     throw thrown;
