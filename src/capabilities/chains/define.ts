@@ -13,6 +13,7 @@ import { toolList } from '../tools/messages.ts';
 import type { ToolDescription } from '../tools/tools.schema.ts';
 import type { ChainError, ChainNode, ChainProblem, ChainReq } from './chains.schema.ts';
 import type { ChainGraph, ChainLimits } from './definition/graph.ts';
+import { outputSchemaProblems } from './definition/output-schemas.ts';
 import { readChain } from './definition/read.ts';
 import type { KnownSchemas } from './definition/types.ts';
 import { failure } from './errors.ts';
@@ -74,6 +75,7 @@ export async function define(
     reading = readChain(definition, { limits, known });
   }
   const problems: ChainProblem[] = [...reading.problems];
+  if (reading.graph !== undefined) problems.push(...outputSchemaProblems(reading.graph));
   if (problems.length === 0) problems.push(...(await kindProblems(definition.nodes, context)));
   const graph = problems.length > 0 ? undefined : reading.graph;
   return { definition, name: stored?.name ?? '', version: stored?.version ?? 0, graph, problems };

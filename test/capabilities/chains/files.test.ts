@@ -147,6 +147,8 @@ entry_node: c
   ]);
   const loop = 'nodes:\n  - { node_id: a, kind: proc, next_node: b }\n  - { node_id: b, kind: proc, next_node: a }\n';
   assert.deepEqual(await placesOf(t, loop), ['2:5 nodes[0]']);
+  const schema = 'nodes:\n  - node_id: a\n    kind: proc\n    output_schema: { type: texts }\n';
+  assert.deepEqual(await placesOf(t, schema), ['4:20 nodes[0].output_schema']);
 });
 
 test('a chain of 10,000 nodes is read from its file', async (t) => {

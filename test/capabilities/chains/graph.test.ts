@@ -244,6 +244,19 @@ test('an output that does not fit its schema fails its node', async (t) => {
   assert.match(error?.message ?? '', /node "a" failed: the output does not fit output_schema.*sum/);
 });
 
+test('an output schema that is broken is found before a node runs', async (t) => {
+  const { host, called } = await chainHost(t);
+  const { chains } = await agentOf(t, host);
+  const nodes = [after('a', []), after('b', ['a'], { output_schema: { type: 'no such' } })];
+  const { error, state } = await chains.run({ nodes });
+  assert.deepEqual([error?.code, state, called], ['bad_node', 'failed', []]);
+  const { problems } = await chains.check({ nodes });
+  assert.deepEqual(
+    problems.map(({ node_id, field, index }) => [node_id, field, index]),
+    [['b', 'output_schema', 1]],
+  );
+});
+
 test('ten thousand nodes, five hundred of them deep, five thousand wide', async (t) => {
   const { host, width } = await chainHost(t);
   const { chains } = await agentOf(t, host);

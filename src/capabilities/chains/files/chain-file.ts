@@ -9,6 +9,7 @@ import { type ConfigProblem, type OpenedConfig, openConfig } from '../../../conf
 import { camel, type SettingSchema } from '../../../config/setting.ts';
 import type { Budget, ChainNode } from '../chains.schema.ts';
 import type { ChainGraph, Problem } from '../definition/graph.ts';
+import { outputSchemaProblems } from '../definition/output-schemas.ts';
 import { readChain } from '../definition/read.ts';
 import { chainFile } from './chain-file.generated.ts';
 
@@ -45,6 +46,8 @@ export async function loadChainFile(file: string, cwd = process.cwd()): Promise<
     opened.refusal(problems.map((problem) => ({ path: pathOf(problem), message: problem.message })));
   const { graph, problems } = readChain(written);
   if (graph === undefined) throw refusal(problems);
+  const broken = outputSchemaProblems(graph);
+  if (broken.length > 0) throw refusal(broken);
   const path = opened.file as string;
   return { file: path, definition: { name: basename(path, extname(path)), ...written }, graph, refusal };
 }
