@@ -323,3 +323,19 @@ test('a run whose budget is spent is resumed with a larger one, of which it has 
   assert.deepEqual([more.success, more.usage?.tokens], [true, 180]);
   assert.deepEqual(lefts, [100, 40, 380]);
 });
+
+test('a clock that is set forward takes no time from a subagent', async (t) => {
+  let ahead = 0;
+  const { host, held, release } = await chainHost(t, {
+    chains: { now: () => Date.now() + ahead },
+    plugins: [multiAgentPlugin({ kinds: [{ name: 'helper', run: () => ({ answer: 1 }) }] })],
+  });
+  const { chains } = await agentOf(t, host);
+  const run = chains.run({
+    nodes: [call('hold', { name: 'hold' }), ask('b', { after: ['hold'], timeout_ms: 60_000 })],
+  });
+  await held('hold');
+  ahead = 3_600_000;
+  release('hold');
+  assert.deepEqual((await run).outputs.b, { answer: 1 });
+});

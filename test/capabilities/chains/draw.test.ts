@@ -255,6 +255,8 @@ describe('an SVG picture', () => {
       assert.ok(svg.includes(`>${state}</text>`), state);
     }
     assert.ok(!drawSvg(nightly).includes('>pending</text>'));
+    const long = 'x'.repeat(200);
+    assert.ok(Number(/ width="(\d+)"/.exec(drawSvg(nightly, { title: long }))?.[1]) > long.length * 8.4);
     assert.equal(svg, drawSvg(nightly, { states, title: 'a <run> & "more"' }));
   });
 

@@ -209,6 +209,7 @@ function merged({ boxes, lines, nodes }: Picture, groups: readonly (readonly num
 /** What a group of states is shown as: the first of these that one has. */
 const SHOWN_FIRST: readonly StateName[] = [
   'failed',
+  'interrupted',
   'running',
   'waiting',
   'cancelled',

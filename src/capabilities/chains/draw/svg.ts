@@ -22,6 +22,7 @@ const MAX_BOXES = 240;
 
 /** Sizes in pixels. */
 const LETTER = 7.8;
+const TITLE_LETTER = 8.6;
 const SMALL_LETTER = 6.6;
 const BOX_HEIGHT = 46;
 const MAX_LETTERS = 30;
@@ -62,6 +63,7 @@ const looks: Readonly<Record<StateName | 'none', Look>> = {
   skipped: { fill: '#f1f5f9', stroke: '#94a3b8', sign: 'M-5 0 H5', isOpen: true },
   failed: { fill: '#fee2e2', stroke: '#b91c1c', sign: CROSS, isOpen: true },
   cancelled: { fill: '#f5e9e2', stroke: '#9a5b34', sign: 'M-4.4 -4.4 H4.4 V4.4 H-4.4 Z' },
+  interrupted: { fill: '#fef3c7', stroke: '#b91c1c', sign: 'M0 -5.5 V1.5 M0 4.6 V5', isOpen: true },
   compensated: {
     fill: '#ede9fe',
     stroke: '#6d28d9',
@@ -92,7 +94,7 @@ export function drawSvg(graph: ChainGraph, { states, title = '' }: SvgOptions = 
   });
   const top = MARGIN + (title === '' ? 0 : 26);
   const legend = legendOf(picture);
-  const width = Math.ceil(Math.max(layout.width, legend.width, title.length * LETTER) + 2 * MARGIN);
+  const width = Math.ceil(Math.max(layout.width, legend.width, columnsOf(title) * TITLE_LETTER) + 2 * MARGIN);
   const below = top + layout.layers.length * (BOX_HEIGHT + LAYER_GAP) - LAYER_GAP;
   const height = Math.ceil(below + MARGIN + (legend.text === '' ? 0 : LEGEND_HEIGHT));
   const at: Frame = { left: (width - layout.width) / 2, top };

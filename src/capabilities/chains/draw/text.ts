@@ -23,6 +23,7 @@ const SIGNS: Readonly<Record<StateName, string>> = {
   skipped: '-',
   failed: '✗',
   cancelled: '■',
+  interrupted: '!',
   compensated: '↶',
 };
 

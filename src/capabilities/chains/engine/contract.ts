@@ -107,7 +107,7 @@ export interface StepRun {
   readonly signal: AbortSignal;
   /** True once no further node starts. */
   readonly stopping: boolean;
-  /** When the run is late, by `deps.now`; Infinity: never. */
+  /** When the run is late, monotonic milliseconds: a clock that is set changes nothing; Infinity: never. */
   readonly lateAt: number;
   pump(): void;
   stop(state: RunState, error?: ChainError): void;

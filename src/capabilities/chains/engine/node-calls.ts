@@ -4,6 +4,7 @@
  *
  * Used by `steps.ts` for each attempt.
  */
+import { keepAliveTimer } from '../../../base/timer-queue.ts';
 import { asError } from '../../../wire/errors.ts';
 import type { ChainNode } from '../chains.schema.ts';
 import { failure } from '../errors.ts';
@@ -55,18 +56,18 @@ export class NodeCalls {
     signal: AbortSignal = this.#run.signal,
   ): Promise<unknown> {
     const run = this.#run;
-    const { now, call } = run.deps;
+    const { call } = run.deps;
     const { n, i } = place;
     const at = { n, ...(i !== undefined && { i }) };
     run.usage.nodes += 1;
     const own = { tokens: 0, usd: 0 };
     const { timeout_ms: timeoutMs } = node;
-    const lateAt = Math.min(run.lateAt, now() + (timeoutMs ?? Number.POSITIVE_INFINITY));
+    const lateAt = Math.min(run.lateAt, performance.now() + (timeoutMs ?? Number.POSITIVE_INFINITY));
     const made = (limited: AbortSignal): NodeCall => ({
       signal: limited,
       key: String(place.key),
       left: () => this.#left(),
-      leftMs: () => Math.max(0, lateAt - now()),
+      leftMs: () => Math.max(0, lateAt - performance.now()),
       spent: (total) => this.#spent(own, total),
       progress: ({ message, pct }) => {
         // They are for people: those who read slowly get fewer.
@@ -116,7 +117,7 @@ export class NodeCalls {
 
 async function within<T>(timeoutMs: number, signal: AbortSignal, work: (limited: AbortSignal) => Promise<T>) {
   const limited = new AbortController();
-  const timer = setTimeout(() => limited.abort(failure('node_timeout', 'the node is late')), timeoutMs);
+  const untime = keepAliveTimer(() => limited.abort(failure('node_timeout', 'the node is late')), timeoutMs);
   const stop = (): void => limited.abort(signal.reason);
   if (signal.aborted) stop();
   signal.addEventListener('abort', stop, { once: true });
@@ -128,7 +129,7 @@ async function within<T>(timeoutMs: number, signal: AbortSignal, work: (limited:
     }
     throw thrown;
   } finally {
-    clearTimeout(timer);
+    untime();
     signal.removeEventListener('abort', stop);
   }
 }

@@ -42,8 +42,8 @@ export interface Recovered {
   readonly completed: readonly number[];
   /** Events that no node has waited for, by name. */
   readonly events: ReadonlyMap<string, unknown>;
-  /** The chain has failed, and compensates. */
-  readonly failed: ChainError | undefined;
+  /** The node that the chain has failed with. */
+  readonly failed: { readonly index: number; readonly error: ChainError; readonly compensates: boolean } | undefined;
   /** The node that ended last. */
   readonly last: number | undefined;
   readonly seq: number;
@@ -76,7 +76,7 @@ export function recover(
   const nodes = new Map<number, RecoveredNode>();
   const completed = new Set<number>();
   const events = new Map<string, unknown>();
-  let failed: ChainError | undefined;
+  let failed: Recovered['failed'];
   let seqOfLast = 0;
   let lastNode: number | undefined;
   let calls = 0;
@@ -167,7 +167,9 @@ export function recover(
         node.error = entry.e;
         node.outcome = { kind: 'failed', error: entry.e as ChainError, policy: entry.policy ?? 'abort' };
         node.endedAt = at;
-        if (entry.policy === 'compensate') failed = entry.e;
+        if (entry.policy === 'abort' || entry.policy === 'compensate') {
+          failed ??= { index: entry.n, error: entry.e as ChainError, compensates: entry.policy === 'compensate' };
+        }
         break;
       case 'compensate':
         node.compensated = 'started';
@@ -182,13 +184,15 @@ export function recover(
   return { nodes, completed: [...completed], events, failed, last: lastNode, seq: seqOfLast, calls, tokens, usd };
 }
 
-/** Nodes that started and have no end: they may have run. */
-export function openNodes({ nodes }: Recovered): number[] {
+/** Nodes that started and have no end: they may have run. Of a chain that has failed those that undo others: no other starts. */
+export function openNodes({ nodes, failed }: Recovered): number[] {
   return [...nodes]
     .filter(
       ([, { open, outcome, items, compensated }]) =>
         compensated === 'started' ||
-        (outcome === undefined && (open || [...(items?.values() ?? [])].some((item) => item.outcome === undefined))),
+        (failed === undefined &&
+          outcome === undefined &&
+          (open || [...(items?.values() ?? [])].some((item) => item.outcome === undefined))),
     )
     .map(([index]) => index);
 }

@@ -6,6 +6,7 @@
  * transition is in the journal before its effect can be seen. `runs.ts` makes it; `steps.ts` runs what takes time.
  */
 import { jsonChars } from '../../../base/json-size.ts';
+import { keepAliveTimer } from '../../../base/timer-queue.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import type { ChainError, ChainNode, ChainUsage } from '../chains.schema.ts';
 import { Context } from '../definition/context.ts';
@@ -63,7 +64,7 @@ export class ChainRun implements StepRun {
   #success = true;
   #chars = 0;
   #last: GraphNode | undefined;
-  #timer: NodeJS.Timeout | undefined;
+  #untime = (): void => {};
 
   constructor(deps: RunDeps) {
     this.deps = deps;
@@ -81,7 +82,7 @@ export class ChainRun implements StepRun {
     this.#live = new Uint8Array(graph.nodes.length);
     this.context = new Context({ input, outputs: this.outputs });
     this.usage = { nodes: recovered?.calls ?? 0, tokens: recovered?.tokens ?? 0, usd: recovered?.usd ?? 0 };
-    this.lateAt = deps.now() + deps.limits.timeoutMs;
+    this.lateAt = performance.now() + deps.limits.timeoutMs;
     this.delivered = new Map(recovered?.events);
     this.steps = new Steps(this);
   }
@@ -109,9 +110,12 @@ export class ChainRun implements StepRun {
   run(): Promise<RunResult> {
     const { graph, limits, recovered } = this.deps;
     if (limits.timeoutMs <= 0) this.#late();
-    else if (limits.timeoutMs < MAX_TIMER_MS) this.#timer = setTimeout(this.#late, limits.timeoutMs);
+    else if (limits.timeoutMs < Number.POSITIVE_INFINITY) this.#untime = keepAliveTimer(this.#late, limits.timeoutMs);
     this.#ready.push(...graph.entries);
-    if (recovered?.failed !== undefined) this.stop('failed', recovered.failed, true);
+    if (recovered?.failed !== undefined) {
+      const { index, error, compensates } = recovered.failed;
+      this.stop('failed', nodeError((graph.nodes[index] as GraphNode).node, error), compensates);
+    }
     this.pump();
     return this.#ended.promise;
   }
@@ -139,10 +143,11 @@ export class ChainRun implements StepRun {
   readonly pump = (): void => {
     if (this.#pumping) return;
     this.#pumping = true;
-    while (this.#head < this.#ready.length && (this.#stop === undefined || this.#stop.compensates)) {
+    const { recovered } = this.deps;
+    // What had ended before is part of the result, also of a run that stops: it is taken over, and nothing else starts.
+    while (this.#head < this.#ready.length && (this.#stop === undefined || recovered !== undefined)) {
       const index = this.#ready[this.#head] as number;
-      // While it compensates, only what had ended before is taken over.
-      if (this.#stop !== undefined && this.deps.recovered?.nodes.get(index)?.outcome === undefined) {
+      if (this.#stop !== undefined && recovered?.nodes.get(index)?.outcome === undefined) {
         this.#head += 1;
         continue;
       }
@@ -360,15 +365,22 @@ export class ChainRun implements StepRun {
     }
   }
 
+  /** Completed nodes in the order in which they ended, those of before this run was resumed first. */
+  #inOrder(): readonly number[] {
+    const before = new Set(this.deps.recovered?.completed);
+    const now = new Set(this.#completed);
+    return [...[...before].filter((index) => now.has(index)), ...[...now].filter((index) => !before.has(index))];
+  }
+
   async #finish(): Promise<void> {
     if (this.#finishing) return;
     this.#finishing = true;
     const { graph, journal } = this.deps;
     if (this.#stop?.compensates) {
-      clearTimeout(this.#timer);
-      await this.steps.compensate(this.#completed);
+      this.#untime();
+      await this.steps.compensate(this.#inOrder());
     }
-    clearTimeout(this.#timer);
+    this.#untime();
     const { state = 'done', error } = this.#stop ?? {};
     if (state === 'paused') this.note({ p: 'pause' }, { node_id: '', phase: 'pause' });
     else if (state !== 'interrupted') journal.append({ p: 'end', name: state, ...(error && { e: error }) });
@@ -384,9 +396,6 @@ export class ChainRun implements StepRun {
     });
   }
 }
-
-/** Longest delay of a timer. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 
 const nodeError = ({ node_id }: ChainNode, error: ChainError): ChainError => ({
   code: 'chain_node_error',
