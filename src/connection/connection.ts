@@ -366,6 +366,8 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     if (failure === undefined) {
       try {
         out = this.codec.reply(this.#text, method.reply, request.incoming, reply, stamp, method.writeReply);
+        const less = this.#fits(out) ? undefined : method.shorten?.(reply as never, this.limits.maxMessageBytes);
+        if (less !== undefined) out = this.codec.reply(this.#text, method.reply, request.incoming, less, stamp);
         if (!this.#fits(out)) failure = this.#tooLong('answer', out);
       } catch (thrown) {
         failure =

@@ -56,6 +56,12 @@ export interface Method<Request extends object = object, Reply extends object = 
    * `seconds` is the time of the message, epoch seconds as JSON text.
    */
   readonly writeReply?: (reply: Body<Reply>, seconds: string) => string;
+  /**
+   * What is sent in place of an answer that exceeds the message size limit of the peer: less of it, and that something was left
+   * out. Without it, and where the shorter one exceeds the limit too, the answer is the error `too_large`.
+   * @param maxBytes of the whole message
+   */
+  readonly shorten?: (reply: Body<Reply>, maxBytes: number) => Body<Reply>;
 }
 
 /**

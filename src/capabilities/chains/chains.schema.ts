@@ -70,7 +70,7 @@ const ChainEvent = object(
   {
     ...fromHost,
     description:
-      'Something that happened to a node. data has what the phase needs: attempt, index (item of a map), delay_ms, code, waits_for; of progress message, pct, tokens, usd.',
+      'Something that happened to a node. data has what the phase needs: attempt, index (item of a map), delay_ms, code, waits_for; of progress message, pct, tokens, usd. left_out: output is null because no message may hold it.',
   },
 );
 
@@ -91,6 +91,12 @@ const ChainResp = object(
     error: may(orNull(ChainError)),
     state: mayText('The state of the run: done, failed, cancelled, paused.'),
     usage: may(ChainUsage),
+    left_out: may(
+      list(Type.String(), {
+        description:
+          'outputs, and final_output, where no message of this session may hold them: they are empty. chain/status has outputs in pages.',
+      }),
+    ),
   },
   { ...fromHost, description: 'The result of a run. A run that failed has success false and an error.' },
 );
@@ -215,8 +221,9 @@ const ChainStatusReq = object(
     chain_id: chainId,
     definition: mayFlag('Also the nodes of the chain, e.g. to draw it.'),
     outputs: mayFlag('Also the outputs so far.'),
+    from: mayInteger('The first node, by its place in the definition from 0: next of the page before. Default 0.'),
   },
-  { ...fromAgent, description: 'Reads the state of a run and of its nodes.' },
+  { ...fromAgent, description: 'Reads the state of a run and of its nodes, as many as a message may hold.' },
 );
 const ChainStatusResp = object(
   {
@@ -224,9 +231,11 @@ const ChainStatusResp = object(
     type: Literal('chain/status/resp'),
     run: ChainRun,
     nodes: list(NodeState, { description: 'Its nodes, in the order of the definition.' }),
-    definition: may(nodes('ChainNode objects.')),
+    definition: may(nodes('ChainNode objects of the same nodes.')),
     entry_node: mayText('Of the definition.'),
-    outputs: may(anyObject('Outputs by node.')),
+    outputs: may(anyObject('Outputs of the same nodes.')),
+    left_out: may(list(Type.String(), { description: 'Nodes whose output no message may hold.' })),
+    next: mayInteger('The from of the next page; absent: there is none.'),
   },
   { ...fromHost, description: 'The run.' },
 );

@@ -50,6 +50,8 @@ export interface ChainResult {
   /** `done`, `failed`, `cancelled` or `paused`; absent where the host says nothing of it. */
   readonly state?: string;
   readonly usage?: schema.ChainUsage;
+  /** `outputs`, and `final_output`, where no message may hold them: they are empty. {@link ChainsClient.status} has outputs. */
+  readonly left_out?: readonly string[];
 }
 
 /** A chain: its nodes and how they run, or the name of a stored one. */
@@ -170,17 +172,31 @@ export class ChainsClient {
     return this.#calls.call(calls.runs, { ...filter }, options, ({ runs }) => runs);
   }
 
-  /** A run and its nodes. Rejects with `chains.unknown_run`. */
-  status(
+  /**
+   * A run and all its nodes; `left_out` names nodes whose output no message may hold. Rejects with `chains.unknown_run`.
+   */
+  async status(
     chainId: string,
     {
       definition,
       outputs,
       ...options
     }: CallOptions & { readonly definition?: boolean; readonly outputs?: boolean } = {},
-  ): Call<ChainStatus> {
-    const more = { ...(definition && { definition }), ...(outputs && { outputs }) };
-    return this.#calls.call(calls.status, { chain_id: chainId, ...more }, options);
+  ): Promise<ChainStatus> {
+    const body = { chain_id: chainId, ...(definition && { definition }), ...(outputs && { outputs }) };
+    const pages = [await this.#calls.call(calls.status, body, options)];
+    for (let next = pages[0]?.next; next !== undefined; next = pages.at(-1)?.next) {
+      pages.push(await this.#calls.call(calls.status, { ...body, from: next }, options));
+    }
+    const { next: _, ...last } = pages.at(-1) as (typeof pages)[number];
+    const leftOut = pages.flatMap(({ left_out = [] }) => left_out);
+    return {
+      ...last,
+      nodes: pages.flatMap(({ nodes }) => nodes),
+      ...(definition && { definition: pages.flatMap((page) => page.definition ?? []) }),
+      ...(outputs && { outputs: Object.assign({}, ...pages.map((page) => page.outputs)) }),
+      ...(leftOut.length > 0 && { left_out: leftOut }),
+    };
   }
 
   /** What happened in a durable run, oldest first. Rejects with `chains.unknown_run`. */
@@ -268,7 +284,7 @@ const runOf = ({ run }: { readonly run: schema.ChainRun }): schema.ChainRun => r
 
 function resultOf(reply: Partial<Fields<schema.ChainResp>>): ChainResult {
   const { chain_id = '', success = false, outputs = {}, final_output = null, duration_ms = 0, error = null } = reply;
-  const { nodes_run = Object.keys(outputs).length, state, usage } = reply;
+  const { nodes_run = Object.keys(outputs).length, state, usage, left_out } = reply;
   return {
     chain_id,
     success,
@@ -279,5 +295,6 @@ function resultOf(reply: Partial<Fields<schema.ChainResp>>): ChainResult {
     error,
     ...(state !== undefined && { state }),
     ...(usage !== undefined && { usage }),
+    ...(left_out !== undefined && { left_out }),
   };
 }

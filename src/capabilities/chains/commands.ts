@@ -1,5 +1,6 @@
 /** `handfast chain …` with a host: runs chain files, and shows, continues and ends runs. Read by `capability.ts`. */
 import type { CapabilityCommand, CommandTerminal } from '../../packages/capability.ts';
+import { fail } from '../../wire/errors.ts';
 import type { ChainRun } from './chains.schema.ts';
 import { type ChainResult, ChainsClient } from './client.ts';
 import { readChain } from './definition/read.ts';
@@ -28,6 +29,7 @@ function printed(result: ChainResult, terminal: CommandTerminal): number {
   if (terminal.json) terminal.document(result);
   else {
     terminal.line(JSON.stringify(output));
+    if (result.left_out?.includes('final_output')) terminal.note('the final output is longer than a message may be');
     terminal.note(error === null ? `run ${id}: ${state}` : `run ${id}: ${state}: ${error.message} [${error.code}]`);
   }
   return success ? 0 : 1;
@@ -62,8 +64,10 @@ async function status(context: Context): Promise<undefined> {
   if (graph !== undefined)
     await show(graph, { title: `run ${id}, ${found.run.state}`, states: found.nodes, svg }, terminal);
   if (svg === undefined) oneLine(found.run, terminal);
-  for (const { node_id: node, error } of terminal.json ? [] : found.nodes) {
+  for (const { node_id: node, error, waits_for: waits } of terminal.json ? [] : found.nodes) {
     if (error) terminal.note(`${node}: ${error.message} [${error.code}]`);
+    if (waits?.approval !== undefined) terminal.note(`${node} asks: ${waits.approval}`);
+    if (waits?.event !== undefined) terminal.note(`${node} waits for the event ${waits.event}`);
   }
 }
 
@@ -97,22 +101,29 @@ async function history(context: Context): Promise<undefined> {
   }
 }
 
-/** Nodes that may have run, and what becomes of them. */
-const decisionsOf = ({ options }: Context) => ({
-  ...(options.rerun !== undefined && { rerun: options.rerun as string[] }),
-  ...(options.skip !== undefined && { skip: options.skip as string[] }),
-});
+/** What becomes of nodes that may have run, and what the run may still use. */
+async function decisionsOf({ options }: Context) {
+  const { rerun, skip, timeout, budget } = options;
+  const seconds = Number(timeout ?? 0);
+  if (!(seconds >= 0)) throw fail('usage', `--timeout: expected seconds, got ${JSON.stringify(timeout)}`);
+  return {
+    ...(rerun !== undefined && { rerun: rerun as string[] }),
+    ...(skip !== undefined && { skip: skip as string[] }),
+    ...(timeout !== undefined && { seconds }),
+    ...(budget !== undefined && { budget: await objectOf(String(budget), '--budget') }),
+  };
+}
 
 async function resume(context: Context): Promise<number> {
   const [id = ''] = wordsOf(context);
   const { signal, terminal } = context;
-  return printed(await clientOf(context).resume(id, { ...decisionsOf(context), signal }), terminal);
+  return printed(await clientOf(context).resume(id, { ...(await decisionsOf(context)), signal }), terminal);
 }
 
 async function retryFrom(context: Context): Promise<number> {
   const [id = '', node = ''] = wordsOf(context);
   const { signal, terminal } = context;
-  return printed(await clientOf(context).retry(id, node, { ...decisionsOf(context), signal }), terminal);
+  return printed(await clientOf(context).retry(id, node, { ...(await decisionsOf(context)), signal }), terminal);
 }
 
 async function pause(context: Context): Promise<undefined> {
@@ -146,6 +157,8 @@ async function deliver(context: Context): Promise<undefined> {
 const decisions = [
   ['--rerun <node...>', 'nodes that may have run and are not idempotent: run them again'],
   ['--skip <node...>', 'the same, without running them again'],
+  ['--timeout <seconds>', 'longest run from now on (default: that of the chain)'],
+  ['--budget <json>', 'what the run may use in all, as in the chain file: {"tokens": 50000}, or @FILE with it'],
 ] as const;
 
 export const commands: readonly CapabilityCommand[] = [

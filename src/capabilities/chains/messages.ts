@@ -7,14 +7,15 @@ import { methodsOf } from '../../protocol/method.ts';
 import * as checks from './chains.generated.ts';
 import { ChainEvent } from './chains.replies.generated.ts';
 import type * as schema from './chains.schema.ts';
+import { shortResult } from './short-result.ts';
 
 const chains = methodsOf({ capability: 'chains', event: 'chain/event' });
 const read = { idempotent: true } as const;
-const events = { checkEvent: ChainEvent } as const;
+const runs = { checkEvent: ChainEvent, shorten: shortResult } as const;
 
 // The run itself has the time limit of the request: it ends with a reply, not with an error message.
 export const chainRun = chains<schema.ChainReq, schema.ChainResp>('chain/req', checks.ChainReq, {
-  ...events,
+  ...runs,
   streaming: ({ streaming }) => streaming !== false,
 });
 export const chainCheck = chains<schema.ChainCheckReq, schema.ChainCheckResp>(
@@ -42,7 +43,7 @@ export const chainHistory = chains<schema.ChainHistoryReq, schema.ChainHistoryRe
 );
 export const chainWatch = chains<schema.ChainWatchReq, schema.ChainWatchResp>('chain/watch/req', checks.ChainWatchReq, {
   ...read,
-  ...events,
+  ...runs,
 });
 export const chainPause = chains<schema.ChainPauseReq, schema.ChainPauseResp>(
   'chain/pause/req',
@@ -52,12 +53,12 @@ export const chainPause = chains<schema.ChainPauseReq, schema.ChainPauseResp>(
 export const chainResume = chains<schema.ChainResumeReq, schema.ChainResumeResp>(
   'chain/resume/req',
   checks.ChainResumeReq,
-  events,
+  runs,
 );
 export const chainRetry = chains<schema.ChainRetryReq, schema.ChainRetryResp>(
   'chain/retry/req',
   checks.ChainRetryReq,
-  events,
+  runs,
 );
 export const chainCancel = chains<schema.ChainCancelReq, schema.ChainCancelResp>(
   'chain/cancel/req',

@@ -14,13 +14,14 @@ import type { ChainRun as RunView } from './chains.schema.ts';
 import { define, OutputChecks, problemError } from './define.ts';
 import type { ChainGraph } from './definition/graph.ts';
 import { readChain } from './definition/read.ts';
+import { emitEvent } from './emit-event.ts';
 import { readJournal } from './engine/journal.ts';
 import { Turns } from './engine/turns.ts';
 import { failure } from './errors.ts';
 import { Library } from './library.ts';
 import * as messages from './messages.ts';
 import { CHAIN_DEFAULTS, type ChainsGrant, chainsOffer } from './offer.ts';
-import { type ActiveRun, fieldsOf, Runs } from './runs.ts';
+import { type ActiveRun, Runs } from './runs.ts';
 import { sampled } from './sampled.ts';
 import type { Definition } from './stored.ts';
 import {
@@ -32,6 +33,7 @@ import {
   recoveredOutputs,
   resultView,
   runView,
+  statusPage,
 } from './views.ts';
 
 export interface ChainsOptions {
@@ -176,23 +178,31 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
         mayStore(context);
         return { versions: await library.remove(name, version, context) };
       }),
-      handle(messages.chainRuns, ({ state = '', name = '', after = '', limit = PAGE }, context) => {
-        const all = runs
-          .list(context)
-          .map(runView)
-          .filter((run) => (state === '' || run.state === state) && (name === '' || run.name === name));
-        const from = after === '' ? 0 : all.findIndex(({ chain_id }) => chain_id === after) + 1;
-        const { page, more } = pageOf(all.slice(from), Math.min(limit, MAX_PAGE));
+      handle(messages.chainRuns, async ({ state = '', name = '', after = '', limit = PAGE }, context) => {
+        const all = runs.list(context).filter((run) => {
+          const shown = runView(run);
+          return (state === '' || shown.state === state) && (name === '' || shown.name === name);
+        });
+        const from = after === '' ? 0 : all.findIndex(({ stored }) => stored.chain_id === after) + 1;
+        const listed: RunView[] = [];
+        for (const run of all.slice(from, from + Math.min(limit, MAX_PAGE) + 1)) {
+          while (turns.over) await turns.next();
+          listed.push(runView(runs.seen(run, context)));
+        }
+        const { page, more } = pageOf(listed, Math.min(limit, MAX_PAGE));
         return { runs: page, ...(more && { next: page.at(-1)?.chain_id }) };
       }),
-      handle(messages.chainStatus, ({ chain_id: chainId, definition = false, outputs = false }, context) => {
+      handle(messages.chainStatus, ({ chain_id: chainId, definition, outputs, from = 0 }, context) => {
         const known = runs.active(chainId, context) ?? runs.idle(chainId, context);
         const { nodes, entry_node } = known.definition;
         return {
-          run: view(chainId, context),
-          nodes: 'run' in known ? nodeViews(known.run) : recoveredNodeViews(known),
-          ...(definition && { definition: [...nodes], entry_node }),
-          ...(outputs && { outputs: 'run' in known ? outputsOf(known.run) : recoveredOutputs(known) }),
+          run: runView('run' in known ? known : { ...known, durable: true, run: undefined }),
+          ...(definition && { entry_node }),
+          ...statusPage(from, {
+            states: 'run' in known ? nodeViews(known.run) : recoveredNodeViews(known),
+            definition: definition ? nodes : undefined,
+            outputs: outputs ? ('run' in known ? outputsOf(known.run) : recoveredOutputs(known)) : undefined,
+          }),
         };
       }),
       handle(messages.chainHistory, ({ chain_id: chainId, after = 0, node_id: nodeId = '', limit = PAGE }, context) => {
@@ -213,7 +223,7 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
           const idle = runs.idle(chainId, context);
           return idleResult(idle, graphOf(idle.definition));
         }
-        const stop = active.run.follow((event) => context.emit('status', { ...event.data }, fieldsOf(event)));
+        const stop = active.run.follow((event) => emitEvent(event, context));
         try {
           return await result(active, context);
         } finally {

@@ -132,7 +132,17 @@ export const StoredChain = shape('A stored chain, one version of it.', {
 });
 
 const RUN_STATES = ['running', 'waiting', 'paused', 'done', 'failed', 'cancelled', 'interrupted'] as const;
-const NODE_STATES = ['pending', 'running', 'waiting', 'done', 'skipped', 'failed', 'cancelled', 'compensated'] as const;
+const NODE_STATES = [
+  'pending',
+  'running',
+  'waiting',
+  'done',
+  'skipped',
+  'failed',
+  'cancelled',
+  'interrupted',
+  'compensated',
+] as const;
 
 export const ChainUsage = shape('What a run has used.', {
   nodes: integer('Runs of nodes, items of maps and retries included.'),
@@ -142,7 +152,10 @@ export const ChainUsage = shape('What a run has used.', {
 
 export const NodeState = shape('A node in a run.', {
   node_id: text('The node.'),
-  state: oneOf(NODE_STATES, 'failed: its last attempt failed. cancelled: the run ended before it had.'),
+  state: oneOf(
+    NODE_STATES,
+    'failed: its last attempt failed. cancelled: the run ended before it had. interrupted: it had started when the run stopped, and may have run.',
+  ),
   attempts: integer('How often it started.'),
   started_at: may(orNull(number('Its first start, epoch seconds; null: it did not start.'))),
   ended_at: may(orNull(number('When it ended, epoch seconds; null: it has not.'))),

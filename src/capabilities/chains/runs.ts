@@ -11,18 +11,19 @@
 import type { CallContext } from '../../host/context.ts';
 import type { Store } from '../../host/store/store.ts';
 import { asError } from '../../wire/errors.ts';
-import { callNode, idempotentTools } from './calls.ts';
-import type { ChainError, ChainNode } from './chains.schema.ts';
+import { callNode } from './calls.ts';
+import type { ChainError } from './chains.schema.ts';
 import type { ChainGraph, GraphNode } from './definition/graph.ts';
+import { emitEvent } from './emit-event.ts';
 import { errorOf, type RunDeps } from './engine/contract.ts';
 import { deleteJournal, type Entry, RunJournal, readJournal } from './engine/journal.ts';
-import type { RunEvent } from './engine/outgoing-events.ts';
-import { openNodes, type Recovered, type RecoveredNode, recover } from './engine/recovery.ts';
+import { type Recovered, recover } from './engine/recovery.ts';
 import { ChainRun, type RunResult } from './engine/run.ts';
 import type { Turns } from './engine/turns.ts';
 import { failure } from './errors.ts';
 import type { ChainsGrant } from './offer.ts';
 import { type Definition, definitionKey, runKey, type StoredDefinition, type StoredRun } from './stored.ts';
+import { renewals, uncertainNodes } from './uncertain.ts';
 
 export interface RunsDeps {
   /** Reads a definition that was stored, and so was valid. */
@@ -74,6 +75,14 @@ export interface IdleRun {
   readonly store: Store;
 }
 
+/** A run in a list. */
+export interface ListedRun {
+  readonly stored: StoredRun;
+  readonly durable: boolean;
+  /** Undefined: it does not run. */
+  readonly run: ChainRun | undefined;
+}
+
 /** What a resumer says of nodes that may have run: node ids. */
 export interface Decisions {
   readonly rerun?: readonly string[] | undefined;
@@ -94,15 +103,17 @@ export class Runs {
   readonly #stored = new Map<string, Map<string, StoredRun>>();
   /** Runs on their way from a request to `#active`, in the same form: what is promised settles when they are there, or failed. */
   readonly #starting = new Map<string, Map<string, Promise<unknown>>>();
+  /** Runs that do not run and that something is written to, in the same form. */
+  readonly #changing = new Map<string, Map<string, Promise<unknown>>>();
+  /** Interrupted runs whose journal was read. */
+  readonly #known = new WeakSet<StoredRun>();
 
   constructor(deps: RunsDeps) {
     this.#deps = deps;
   }
 
   /** All runs of the principal, the newest first. */
-  list(
-    context: CallContext,
-  ): { readonly stored: StoredRun; readonly durable: boolean; readonly run: ChainRun | undefined }[] {
+  list(context: CallContext): ListedRun[] {
     const active = this.#activeOf(context);
     const volatile = [...active.values()].filter(({ durable }) => !durable);
     return [...[...this.#storedOf(context).values()].map((stored) => ({ stored, durable: true })), ...volatile]
@@ -123,12 +134,31 @@ export class Runs {
     const saved = stored && store.get<StoredDefinition>(definitionKey(chainId));
     if (stored === undefined || saved === undefined || !reaches(context, stored)) throw unknownRun(chainId);
     const { definition, initial_input: input } = saved;
-    return { stored, definition, input, store, recovered: recover(readJournal(store, stored.table)) };
+    const recovered = recover(readJournal(store, stored.table));
+    return { stored: this.#counted(stored, recovered, context), definition, input, store, recovered };
+  }
+
+  /** A run that was interrupted with what its journal says it has done: what is stored of it is from when it started. */
+  #counted(stored: StoredRun, { nodes, calls, tokens, usd }: Recovered, context: CallContext): StoredRun {
+    if (stored.state !== 'running' || this.#known.has(stored)) return stored;
+    const ended = [...nodes.values()].filter(({ outcome }) => outcome !== undefined).length;
+    const counted: StoredRun = { ...stored, nodes_ended: ended, usage: { nodes: calls, tokens, usd } };
+    this.#known.add(counted);
+    if (this.#storedOf(context).get(stored.chain_id) === stored) this.#storedOf(context).set(stored.chain_id, counted);
+    return counted;
+  }
+
+  /** The run with what it has done, read from its journal where it was interrupted. */
+  seen(run: ListedRun, context: CallContext): ListedRun {
+    const { chain_id: id, state } = run.stored;
+    if (run.run !== undefined || state !== 'running' || this.#known.has(run.stored)) return run;
+    return this.#storedOf(context).has(id) ? { ...run, stored: this.idle(id, context).stored } : run;
   }
 
   /** Starts a run. Fails with `chains.exists`, `chains.full`, and as the store does. */
   async start(start: Start, context: CallContext): Promise<ActiveRun> {
     const { chainId } = start;
+    while (this.#changes(chainId, context)) await this.#changes(chainId, context);
     this.#mayRun(context);
     const known = this.#storedOf(context).get(chainId);
     const runs = this.#activeOf(context).has(chainId) || this.#startingOf(context).has(chainId);
@@ -188,6 +218,7 @@ export class Runs {
    * `chains.unknown_run`, `chains.uncertain`.
    */
   async resume(chainId: string, decisions: Decisions, context: CallContext): Promise<ActiveRun> {
+    while (this.#changes(chainId, context)) await this.#changes(chainId, context);
     const idle = this.#mayContinue(chainId, context);
     const { state, error } = idle.stored;
     if (state === 'done' || (state === 'failed' && !RESUMABLE.has(error?.code ?? ''))) {
@@ -199,20 +230,23 @@ export class Runs {
     return this.#once(chainId, context, () => this.#continue(idle, [], decisions, context));
   }
 
-  /** Runs a node and all behind it again. Fails as {@link resume} does, and with `chains.unknown_node`. */
+  /** Runs a node, those that were undone, and all behind them again. Fails as {@link resume} does, and with `chains.unknown_node`. */
   async retry(chainId: string, nodeId: string, decisions: Decisions, context: CallContext): Promise<ActiveRun> {
+    while (this.#changes(chainId, context)) await this.#changes(chainId, context);
     const idle = this.#mayContinue(chainId, context);
     const graph = this.#deps.graphOf(idle.definition);
     const at = graph.indexOf.get(nodeId);
     if (at === undefined || graph.nodes[at]?.scheduled !== true) throw unknownNode(nodeId);
-    const reset: Entry = { p: 'reset', nodes: [...reachableFrom(graph, at)] };
+    // What was undone is not there any more for the nodes that run again.
+    const undone = [...idle.recovered.nodes].flatMap(([index, { compensated }]) => (compensated ? [index] : []));
+    const reset: Entry = { p: 'reset', nodes: [...reachableFrom(graph, [at, ...undone])] };
     return this.#once(chainId, context, () => this.#continue(idle, [reset], decisions, context));
   }
 
   /** Ends a run. Fails with `chains.unknown_run`, `chains.state`. */
   async cancel(chainId: string, reason: string, context: CallContext): Promise<StoredRun> {
     const error = { code: 'cancelled', message: reason || 'the run was cancelled' };
-    await this.#startingOf(context).get(chainId);
+    while (this.#others(chainId, context)) await this.#others(chainId, context);
     const active = this.active(chainId, context);
     if (active !== undefined) {
       active.run.stop('cancelled', error);
@@ -226,14 +260,16 @@ export class Runs {
     const ended: StoredRun = { ...stored, state: 'cancelled', ended_at: this.#deps.now() / 1000, error };
     const journal = this.#journal(store, stored.table, recovered.seq, () => {});
     journal.append({ p: 'end', name: 'cancelled', e: error });
-    await journal.close(() => void store.set(runKey(chainId), ended));
-    this.#storedOf(context).set(chainId, ended);
+    await this.#change(chainId, context, async () => {
+      await journal.close(() => void store.set(runKey(chainId), ended));
+      this.#storedOf(context).set(chainId, ended);
+    });
     return ended;
   }
 
   /** Delivers an event. Resolves with the number of nodes that waited for it, when that is on disk. */
   async deliver(chainId: string, name: string, data: unknown, context: CallContext): Promise<number> {
-    await this.#startingOf(context).get(chainId);
+    while (this.#others(chainId, context)) await this.#others(chainId, context);
     const active = this.active(chainId, context);
     if (active !== undefined) {
       const ended = active.run.deliver(name, data);
@@ -246,8 +282,33 @@ export class Runs {
     }
     const journal = this.#journal(store, stored.table, recovered.seq, () => {});
     journal.append({ p: 'deliver', name, o: data });
-    await journal.close();
+    await this.#change(chainId, context, () => journal.close());
     return 0;
+  }
+
+  /** What is written to a run that does not run. To be awaited until there is none: what follows then comes before all others. */
+  #changes(chainId: string, context: CallContext): Promise<unknown> | undefined {
+    return this.#changingOf(context).get(chainId);
+  }
+
+  /** The same, and a run that is on its way. */
+  #others(chainId: string, context: CallContext): Promise<unknown> | undefined {
+    return this.#changes(chainId, context) ?? this.#startingOf(context).get(chainId);
+  }
+
+  /** Writes to a run that does not run, as was just found. Until it is written nothing else starts or changes it. */
+  async #change(chainId: string, context: CallContext, write: () => Promise<void>): Promise<void> {
+    const changing = this.#changingOf(context);
+    const written = write();
+    changing.set(
+      chainId,
+      written.catch(() => {}),
+    );
+    try {
+      await written;
+    } finally {
+      changing.delete(chainId);
+    }
   }
 
   #mayContinue(chainId: string, context: CallContext): IdleRun {
@@ -368,7 +429,7 @@ export class Runs {
       call: (node, given, call) => callNode(context, node, given, { ...call, key: `${stored.table}-${call.key}` }),
     });
     for (const entry of entries) journal.append(entry);
-    run.follow((event) => context.emit('status', { ...event.data }, fieldsOf(event)));
+    run.follow((event) => emitEvent(event, context));
     const lost = (): void => {
       const { code, message } = asError(context.signal.reason);
       if (code === 'cancelled') run.stop('cancelled', { code, message });
@@ -445,6 +506,10 @@ export class Runs {
     return ofOwner(this.#starting, session.principal.name, () => new Map<string, Promise<unknown>>());
   }
 
+  #changingOf({ session }: CallContext): Map<string, Promise<unknown>> {
+    return ofOwner(this.#changing, session.principal.name, () => new Map<string, Promise<unknown>>());
+  }
+
   #storedOf({ session, store }: CallContext): Map<string, StoredRun> {
     return ofOwner(this.#stored, session.principal.name, () => {
       const all = new Map<string, StoredRun>();
@@ -474,9 +539,9 @@ function ofOwner<T>(all: Map<string, T>, owner: string, make: () => T): T {
 const reaches = ({ session }: Pick<CallContext, 'session'>, { agent }: StoredRun): boolean =>
   session.principal.subagent === undefined || session.agentId === agent;
 
-/** The nodes that edges lead to from one, itself included. */
-function reachableFrom({ nodes }: ChainGraph, start: number): Set<number> {
-  const found = new Set([start]);
+/** The nodes that edges lead to from some, these included. */
+function reachableFrom({ nodes }: ChainGraph, start: readonly number[]): Set<number> {
+  const found = new Set(start);
   for (const at of found) for (const { to } of (nodes[at] as GraphNode).edges) found.add(to);
   return found;
 }
@@ -497,52 +562,3 @@ function* withEntries(journal: ReturnType<typeof readJournal>, last: number, ent
   yield* journal;
   for (const [offset, entry] of entries.entries()) yield { seq: last + 1 + offset, at, entry };
 }
-
-/** Nodes that may have run and whose repetition could do more; of a map, with those items. */
-async function uncertainNodes(graph: ChainGraph, recovered: Recovered, context: CallContext) {
-  const open = openNodes(recovered);
-  if (open.length === 0) return [];
-  let safeTools: ReadonlySet<string> | undefined;
-  const uncertain: { index: number; node: ChainNode; items: number[] | undefined }[] = [];
-  for (const index of open) {
-    const { node } = graph.nodes[index] as GraphNode;
-    const known = recovered.nodes.get(index);
-    const { mapNode, compensate } = graph.nodes[index] as GraphNode;
-    const at = known?.compensated === 'started' ? compensate : mapNode;
-    const called = (graph.nodes[at ?? index] as GraphNode).node;
-    if (called.idempotent === true || called.kind === 'memory') continue;
-    // The task of the fleet is there, or was never handed in: it is found again.
-    if (called.kind === 'task' && isFindable(known)) continue;
-    if (called.kind === 'tool' || called.kind === 'mcp') {
-      safeTools ??= await idempotentTools(context).catch(() => new Set<string>());
-      if (called.idempotent !== false && safeTools.has(called.name ?? '')) continue;
-    }
-    const items = [...(known?.items ?? [])].filter(([, { outcome }]) => outcome === undefined).map(([item]) => item);
-    uncertain.push({ index, node, items: node.kind === 'map' ? items : undefined });
-  }
-  return uncertain;
-}
-
-/** Whether all that is open of a node can be called with its key again. */
-function isFindable(known: RecoveredNode | undefined): boolean {
-  if (known?.items === undefined) return known?.key !== undefined;
-  return [...known.items.values()].every(({ outcome, key }) => outcome !== undefined || key !== undefined);
-}
-
-/** Ends the open attempts of a node that is to run again, so that the next ones have keys of their own. */
-function renewals({ indexOf }: ChainGraph, { nodes }: Recovered, id: string): Entry[] {
-  const n = indexOf.get(id) as number;
-  const known = nodes.get(n);
-  const e: ChainError = { code: 'chains.uncertain', message: 'it may have run; run again by whom resumed the run' };
-  const items = [...(known?.items ?? [])].filter(([, { outcome }]) => outcome === undefined);
-  if (known?.open === true) return [{ p: 'retry', n, a: known.attempts, e }];
-  return items.map(([i]) => ({ p: 'retry', n, i, a: 1, e }));
-}
-
-/** The fields of chain/event. */
-export const fieldsOf = ({ node_id, phase, output = null, error = '' }: RunEvent) => ({
-  node_id,
-  phase,
-  output,
-  error,
-});

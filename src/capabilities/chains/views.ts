@@ -1,5 +1,13 @@
-/** Runs, their nodes and their history as replies show them. Pure. */
-import type { ChainEntry, ChainNode, ChainResp, NodeState, ChainRun as RunView } from './chains.schema.ts';
+/** Runs, their nodes and their history as replies show them, in as much as messages may hold. Pure. */
+import { fitsPage, pageOf } from '../../base/page.ts';
+import type {
+  ChainEntry,
+  ChainNode,
+  ChainResp,
+  ChainStatusResp,
+  NodeState,
+  ChainRun as RunView,
+} from './chains.schema.ts';
 import { type ChainGraph, finalOutput, type GraphNode } from './definition/graph.ts';
 import type { NodeRun } from './engine/contract.ts';
 import type { Entry } from './engine/journal.ts';
@@ -76,7 +84,7 @@ export function recoveredNodeViews({ definition: { nodes }, recovered, stored }:
         ? 'cancelled'
         : wait !== undefined || waitUntil !== undefined
           ? 'waiting'
-          : 'running'
+          : 'interrupted'
       : 'pending';
     const stateOf = { done: 'done', branch: 'done', skipped: 'skipped', failed: 'failed' } as const;
     return {
@@ -109,8 +117,59 @@ export function recoveredOutputs({ definition: { nodes }, recovered }: IdleRun):
   return Object.fromEntries(outputs);
 }
 
-/** An entry of the history. */
+type StatusPage = Pick<ChainStatusResp, 'nodes' | 'definition' | 'outputs' | 'left_out' | 'next'>;
+
+/**
+ * As many nodes of a run as a message may hold, with what is asked for of them.
+ * @param given.states of all nodes
+ * @param given.definition undefined: it is not asked for. So are the outputs
+ */
+export function statusPage(
+  from: number,
+  {
+    states,
+    definition,
+    outputs,
+  }: {
+    readonly states: readonly NodeState[];
+    readonly definition: readonly ChainNode[] | undefined;
+    readonly outputs: Readonly<Record<string, unknown>> | undefined;
+  },
+): StatusPage {
+  const all = states.map((state, at) => {
+    const { node_id: id } = state;
+    const output = outputs !== undefined && Object.hasOwn(outputs, id) ? [outputs[id]] : [];
+    return { state, node: definition?.[at], output };
+  });
+  const leftOut: string[] = [];
+  const fitting = function* () {
+    for (const each of all.slice(from)) {
+      const fits = each.output.every(fitsPage);
+      if (!fits) leftOut.push(each.state.node_id);
+      yield fits ? each : { ...each, output: [] };
+    }
+  };
+  const { page, more } = pageOf(fitting(), Number.POSITIVE_INFINITY);
+  const shown = new Set(page.map(({ state }) => state.node_id));
+  const named = leftOut.filter((id) => shown.has(id));
+  return {
+    nodes: page.map(({ state }) => state),
+    ...(definition !== undefined && { definition: page.flatMap(({ node }) => node ?? []) }),
+    ...(outputs !== undefined && {
+      outputs: Object.fromEntries(page.flatMap(({ state, output }) => output.map((one) => [state.node_id, one]))),
+    }),
+    ...(named.length > 0 && { left_out: named }),
+    ...(more && { next: from + page.length }),
+  };
+}
+
+/** An entry of the history; where no message may hold it, without its data. */
 export function entryView(nodes: readonly ChainNode[], seq: number, at: number, entry: Entry): ChainEntry {
+  const whole = wholeEntry(nodes, seq, at, entry);
+  return fitsPage(whole) ? whole : { ...whole, data: { left_out: true } };
+}
+
+function wholeEntry(nodes: readonly ChainNode[], seq: number, at: number, entry: Entry): ChainEntry {
   const { p, n, i, a, o, e, policy, ms, name, tokens, usd } = entry;
   const phases = { branch: 'done', compensated: 'compensate', reset: 'resume', abandon: 'cancel' } as const;
   const data = {
