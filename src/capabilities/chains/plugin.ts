@@ -7,6 +7,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { pageOf } from '../../base/page.ts';
+import { orAborted } from '../../base/race.ts';
 import type { CallContext } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
 import { fail, HandfastError } from '../../wire/errors.ts';
@@ -223,11 +224,19 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
           const idle = runs.idle(chainId, context);
           return idleResult(idle, graphOf(idle.definition));
         }
-        const stop = active.run.follow((event) => emitEvent(event, context));
+        const behind = Promise.withResolvers<never>();
+        behind.promise.catch(() => {});
+        const following = active.run.follow(
+          (event) => emitEvent(event, context),
+          () =>
+            behind.reject(fail('slow_consumer', 'the reader is too far behind the run; chain/history has all of it')),
+        );
         try {
-          return await result(active, context);
+          const ended = await orAborted(Promise.race([result(active, context), behind.promise]), context.signal);
+          await following.sent;
+          return ended;
         } finally {
-          stop();
+          following.stop();
         }
       }),
       handle(messages.chainPause, async ({ chain_id: chainId }, context) => {

@@ -95,7 +95,7 @@ test('cancelling ends what runs; a node that had started is uncertain when the r
   assert.deepEqual(called, ['a', 'hold', 'z', 'a', 'hold-again', 'hold-again', 'z']);
 });
 
-test('a run continues over a lost link, and one whose session ended is interrupted', async (t) => {
+test('a run whose session ended is interrupted', async (t) => {
   const { host, held, release } = await chainHost(t);
   const { chains } = await agentOf(t, host);
   const ben = await agentOf(t, host, 'ben');
@@ -287,7 +287,7 @@ test('a wait is no longer than it was when the clock was set back', async (t) =>
   let back = 0;
   const { host } = await chainHost(t, { chains: { now: () => Date.now() - back } });
   const { chains } = await agentOf(t, host);
-  const nodes: ChainNode[] = [{ node_id: 'moment', kind: 'wait', wait: { ms: 3_000 } }, after('end', ['moment'])];
+  const nodes: ChainNode[] = [{ node_id: 'moment', kind: 'wait', wait: { ms: 1_000 } }, after('end', ['moment'])];
   const run = chains.run({ nodes, timeout: 60 }, {}, { chainId: 'w' });
   await until(async () => (await chains.runs()).some(({ state }) => state === 'waiting'));
   await chains.pause('w');

@@ -1,6 +1,7 @@
 /**
- * The events of a run on their way to those who follow it: in order, none before its entry is on disk, and bounded. A follower that
- * reads slowly slows the run.
+ * The events of a run on their way to those who follow it: in order, none before its entry is on disk, and bounded. The request that
+ * runs it slows it when it reads slowly. Others have a queue of their own, and are dropped when that is full: no reader of a run
+ * that is another's can hold it.
  */
 import type { ChainError } from '../chains.schema.ts';
 
@@ -29,30 +30,45 @@ export type Follower = (event: RunEvent) => Promise<void> | undefined;
 
 /** Events that wait, past which no node starts. */
 const MAX_WAITING = 1_000;
+/** Events that wait for a follower that the run does not wait for: more than what starts and ends at once. */
+const MAX_BEHIND = 16 * MAX_WAITING;
 
-export class OutgoingEvents {
-  readonly #followers = new Set<Follower>();
+/** A follower as it is known to who added it. */
+export interface Following {
+  /** Resolves when all events so far were sent to it; undefined: they were. Never rejects. */
+  readonly sent: Promise<void> | undefined;
+  /** It gets no further event. */
+  stop(): void;
+}
+
+/** The queue of one follower. */
+class Outlet implements Following {
+  readonly #follower: Follower;
   #queue: { readonly event: RunEvent; readonly stored: Promise<void> | undefined }[] = [];
   #sending: Promise<void> | undefined;
+  /** Undefined: the run waits for it. */
+  readonly behind: (() => void) | undefined;
+  stopped = false;
 
-  follow(follower: Follower): () => void {
-    this.#followers.add(follower);
-    return () => this.#followers.delete(follower);
+  constructor(follower: Follower, behind: (() => void) | undefined) {
+    this.#follower = follower;
+    this.behind = behind;
   }
 
-  /** True when nothing may start until {@link sent} resolves. */
-  get full(): boolean {
-    return this.#queue.length >= MAX_WAITING;
-  }
-
-  /** Resolves when all events so far were sent; undefined: they were. Never rejects. */
   get sent(): Promise<void> | undefined {
     return this.#sending;
   }
 
-  /** @param stored resolves when the entry of the event is on disk */
+  get waiting(): number {
+    return this.#queue.length;
+  }
+
+  stop(): void {
+    this.stopped = true;
+    this.#queue = [];
+  }
+
   add(event: RunEvent, stored: Promise<void> | undefined): void {
-    if (this.#followers.size === 0) return;
     this.#queue.push({ event, stored });
     this.#sending ??= this.#send();
   }
@@ -65,17 +81,54 @@ export class OutgoingEvents {
       this.#queue = [];
       for (const { event, stored } of events) {
         if (stored !== undefined) await stored;
-        for (const follower of this.#followers) {
-          try {
-            const read = follower(event);
-            if (read !== undefined) await read;
-          } catch {
-            // Its request has ended.
-            this.#followers.delete(follower);
-          }
+        if (this.stopped) break;
+        try {
+          const read = this.#follower(event);
+          if (read !== undefined) await read;
+        } catch {
+          // Its request has ended.
+          this.stop();
         }
       }
     }
     this.#sending = undefined;
+  }
+}
+
+export class OutgoingEvents {
+  readonly #outlets = new Set<Outlet>();
+
+  /**
+   * Adds a follower of the events from now on.
+   * @param behind called when it is too far behind, and gets no further event. Undefined: the run waits for it
+   */
+  follow(follower: Follower, behind?: () => void): Following {
+    const outlet = new Outlet(follower, behind);
+    this.#outlets.add(outlet);
+    return outlet;
+  }
+
+  /** True when nothing may start until {@link sent} resolves. */
+  get full(): boolean {
+    for (const { behind, waiting } of this.#outlets) if (behind === undefined && waiting >= MAX_WAITING) return true;
+    return false;
+  }
+
+  /** Resolves when all events so far were sent to those whom the run waits for; undefined: they were. Never rejects. */
+  get sent(): Promise<void> | undefined {
+    for (const { behind, sent } of this.#outlets) if (behind === undefined && sent !== undefined) return sent;
+    return undefined;
+  }
+
+  /** @param stored resolves when the entry of the event is on disk */
+  add(event: RunEvent, stored: Promise<void> | undefined): void {
+    for (const outlet of this.#outlets) {
+      if (outlet.behind !== undefined && outlet.waiting >= MAX_BEHIND) {
+        outlet.stop();
+        outlet.behind();
+      }
+      if (outlet.stopped) this.#outlets.delete(outlet);
+      else outlet.add(event, stored);
+    }
   }
 }

@@ -15,7 +15,7 @@ import { finalOutput, type GraphNode, gathered } from '../definition/graph.ts';
 import { failure } from '../errors.ts';
 import { errorOf, type NodeRun, type RunDeps, type RunState, type StepRun } from './contract.ts';
 import type { Entry } from './journal.ts';
-import { type Follower, OutgoingEvents, type RunEvent } from './outgoing-events.ts';
+import { type Follower, type Following, OutgoingEvents, type RunEvent } from './outgoing-events.ts';
 
 import type { Outcome } from './recovery.ts';
 import { Steps } from './steps.ts';
@@ -102,8 +102,9 @@ export class ChainRun implements StepRun {
     return this.#open > 0 && this.steps.waits.size === this.#open && this.#head === this.#ready.length;
   }
 
-  follow(follower: Follower): () => void {
-    return this.events.follow(follower);
+  /** @param behind as that of {@link OutgoingEvents.follow} */
+  follow(follower: Follower, behind?: () => void): Following {
+    return this.events.follow(follower, behind);
   }
 
   /** Runs it. Never rejects. */
