@@ -154,7 +154,7 @@ export const NodeState = shape('A node in a run.', {
   node_id: text('The node.'),
   state: oneOf(
     NODE_STATES,
-    'failed: its last attempt failed. cancelled: the run ended before it had. interrupted: it had started when the run stopped, and may have run.',
+    'failed: its last attempt failed. cancelled: the run ended before it had. interrupted: it had started when the run stopped, and may have run. done, with an error: it could not be undone.',
   ),
   attempts: integer('How often it started.'),
   started_at: may(orNull(number('Its first start, epoch seconds; null: it did not start.'))),

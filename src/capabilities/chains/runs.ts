@@ -238,7 +238,9 @@ export class Runs {
     const at = graph.indexOf.get(nodeId);
     if (at === undefined || graph.nodes[at]?.scheduled !== true) throw unknownNode(nodeId);
     // What was undone is not there any more for the nodes that run again.
-    const undone = [...idle.recovered.nodes].flatMap(([index, { compensated }]) => (compensated ? [index] : []));
+    const undone = [...idle.recovered.nodes].flatMap(([index, { compensated, undoError }]) =>
+      compensated === 'done' && undoError === undefined ? [index] : [],
+    );
     const reset: Entry = { p: 'reset', nodes: [...reachableFrom(graph, [at, ...undone])] };
     return this.#once(chainId, context, () => this.#continue(idle, [reset], decisions, context));
   }

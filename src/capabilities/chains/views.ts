@@ -45,9 +45,28 @@ const seconds = (ms: number): number | null => (ms === 0 ? null : ms / 1000);
 
 const wireState = ({ status }: NodeRun): NodeState['state'] => (status === 'dead' ? 'skipped' : status);
 
+/**
+ * States in which nodes that run only for a map, or to undo others, have what became of them there.
+ * @param states by the places of the nodes, those of called nodes as if they had not run
+ */
+function withCalled(nodes: readonly ChainNode[], states: NodeState[]): NodeState[] {
+  const called = new Map<string, NodeState['state']>();
+  for (const [index, { map_node: each, compensate }] of nodes.entries()) {
+    const { state, attempts, error } = states[index] as NodeState;
+    if (each && attempts > 0) called.set(each, state === 'compensated' ? 'done' : state);
+    if (compensate && state === 'compensated') called.set(compensate, 'done');
+    if (compensate && state === 'done' && error) called.set(compensate, 'failed');
+  }
+  if (called.size === 0) return states;
+  return states.map((each) => {
+    const state = each.attempts === 0 ? called.get(each.node_id) : undefined;
+    return state === undefined ? each : { ...each, state };
+  });
+}
+
 /** The nodes of a run in memory. */
 export function nodeViews({ nodes, deps: { graph } }: ChainRun): NodeState[] {
-  return nodes.map((each, index) => {
+  const states = nodes.map((each, index): NodeState => {
     const { node } = graph.nodes[index] as GraphNode;
     return {
       node_id: node.node_id,
@@ -60,12 +79,16 @@ export function nodeViews({ nodes, deps: { graph } }: ChainRun): NodeState[] {
       ...(each.items !== undefined && { items: each.items, items_done: each.itemsDone }),
     };
   });
+  return withCalled(
+    graph.nodes.map(({ node }) => node),
+    states,
+  );
 }
 
 /** The nodes of a run that does not run, by its journal. */
 export function recoveredNodeViews({ definition: { nodes }, recovered, stored }: IdleRun): NodeState[] {
   const ended = stored.ended_at !== null;
-  return nodes.map(({ node_id, wait }, index) => {
+  const states = nodes.map(({ node_id, wait }, index): NodeState => {
     const known = recovered.nodes.get(index);
     if (known === undefined) {
       return {
@@ -77,7 +100,9 @@ export function recoveredNodeViews({ definition: { nodes }, recovered, stored }:
         error: null,
       };
     }
-    const { outcome, compensated, attempts, startedAt, endedAt, error, items, itemsTotal, waitUntil } = known;
+    const { outcome, compensated, undoError, attempts, startedAt, endedAt, error, items, itemsTotal, waitUntil } =
+      known;
+    const isUndone = compensated === 'done' && undoError === undefined;
     const begun = attempts > 0 || startedAt > 0;
     const unfinished = begun
       ? ended
@@ -89,17 +114,18 @@ export function recoveredNodeViews({ definition: { nodes }, recovered, stored }:
     const stateOf = { done: 'done', branch: 'done', skipped: 'skipped', failed: 'failed' } as const;
     return {
       node_id,
-      state: compensated === 'done' ? 'compensated' : outcome === undefined ? unfinished : stateOf[outcome.kind],
+      state: isUndone ? 'compensated' : outcome === undefined ? unfinished : stateOf[outcome.kind],
       attempts,
       started_at: seconds(startedAt),
       ended_at: seconds(endedAt),
-      error: outcome?.kind === 'done' ? null : (error ?? null),
+      error: outcome?.kind === 'done' ? (undoError ?? null) : (error ?? null),
       ...(itemsTotal > 0 && {
         items: itemsTotal,
         items_done: [...(items?.values() ?? [])].filter((item) => item.outcome !== undefined).length,
       }),
     };
   });
+  return withCalled(nodes, states);
 }
 
 /** Outputs by node, so far. */
@@ -180,7 +206,7 @@ function wholeEntry(nodes: readonly ChainNode[], seq: number, at: number, entry:
     ...(name !== undefined && (p === 'end' ? { state: name } : { event: name })),
     ...(entry.nodes !== undefined && { nodes: entry.nodes.map((index) => nodes[index]?.node_id ?? '') }),
     ...(p === 'run' && i !== undefined && { items: i }),
-    ...(p === 'compensated' && { done: true }),
+    ...(p === 'compensated' && { done: e === undefined }),
     ...(p === 'spent' && { tokens, usd }),
   };
   return {

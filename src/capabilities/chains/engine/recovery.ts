@@ -34,6 +34,8 @@ export interface RecoveredNode {
   items: Map<number, RecoveredItem> | undefined;
   itemsTotal: number;
   compensated: 'started' | 'done' | undefined;
+  /** Why it could not be undone. */
+  undoError: ChainError | undefined;
 }
 
 export interface Recovered {
@@ -65,6 +67,7 @@ const fresh = (): RecoveredNode => ({
   items: undefined,
   itemsTotal: 0,
   compensated: undefined,
+  undoError: undefined,
 });
 
 const ENDS: ReadonlySet<string> = new Set(['done', 'branch', 'skip', 'error'] satisfies Entry['p'][]);
@@ -177,6 +180,7 @@ export function recover(
         break;
       case 'compensated':
         node.compensated = 'done';
+        node.undoError = entry.e;
         break;
       default:
     }

@@ -88,7 +88,9 @@ export class Steps {
       if (at === undefined) continue;
       const state = run.nodes[index];
       const known = recovered?.nodes.get(index);
+      let failed = known?.undoError;
       if (known?.compensated !== 'done') {
+        failed = undefined;
         const { node: undo, input } = graph.nodes[at] as GraphNode;
         const again = known?.compensated === 'started' ? known.key : undefined;
         run.note(
@@ -105,13 +107,17 @@ export class Steps {
           run.note({ p: 'compensated', n: index }, { node_id: undo.node_id, phase: 'done', output });
         } catch (thrown) {
           const error = errorOf(asError(thrown));
+          failed = error;
           run.note(
             { p: 'compensated', n: index, e: error },
             { node_id: undo.node_id, phase: 'error', error: error.message, data: { code: error.code, error } },
           );
         }
       }
-      if (state !== undefined) state.status = 'compensated';
+      if (state === undefined) continue;
+      // What could not be undone is still there.
+      if (failed === undefined) state.status = 'compensated';
+      else state.error = failed;
     }
   }
 
