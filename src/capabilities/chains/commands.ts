@@ -1,8 +1,8 @@
 /** `handfast chain …` with a host: runs chain files, and shows, continues and ends runs. Read by `capability.ts`. */
 import type { CapabilityCommand, CommandTerminal } from '../../packages/capability.ts';
-import { fail } from '../../wire/errors.ts';
+import { asError, fail } from '../../wire/errors.ts';
 import type { ChainRun } from './chains.schema.ts';
-import { type ChainResult, ChainsClient } from './client.ts';
+import { type ChainResult, type ChainResumeOptions, ChainsClient } from './client.ts';
 import { readChain } from './definition/read.ts';
 import { SVG_OPTION, show } from './draw/show.ts';
 import { loadChainFile } from './files/chain-file.ts';
@@ -114,16 +114,30 @@ async function decisionsOf({ options }: Context) {
   };
 }
 
-async function resume(context: Context): Promise<number> {
-  const [id = ''] = wordsOf(context);
+/** The result of a run that continues. Nodes that may have run are left to the options. */
+async function continued(context: Context, run: (decisions: ChainResumeOptions) => PromiseLike<ChainResult>) {
   const { signal, terminal } = context;
-  return printed(await clientOf(context).resume(id, { ...(await decisionsOf(context)), signal }), terminal);
+  const decisions = await decisionsOf(context);
+  try {
+    return printed(await run({ ...decisions, signal }), terminal);
+  } catch (thrown) {
+    const { code, detail } = asError(thrown);
+    if (code === 'chains.uncertain' && !terminal.json) {
+      const nodes = (detail.nodes as string[]).join(' ');
+      terminal.note(`add --rerun ${nodes} or --skip ${nodes}`);
+    }
+    throw thrown;
+  }
 }
 
-async function retryFrom(context: Context): Promise<number> {
+function resume(context: Context): Promise<number> {
+  const [id = ''] = wordsOf(context);
+  return continued(context, (decisions) => clientOf(context).resume(id, decisions));
+}
+
+function retryFrom(context: Context): Promise<number> {
   const [id = '', node = ''] = wordsOf(context);
-  const { signal, terminal } = context;
-  return printed(await clientOf(context).retry(id, node, { ...(await decisionsOf(context)), signal }), terminal);
+  return continued(context, (decisions) => clientOf(context).retry(id, node, decisions));
 }
 
 async function pause(context: Context): Promise<undefined> {

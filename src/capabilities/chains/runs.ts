@@ -349,7 +349,7 @@ export class Runs {
     }
     const decided = open.flatMap(({ index, node, items }): Entry[] => {
       if (!skip.includes(node.node_id)) return [];
-      const e: ChainError = { code: 'chains.uncertain', message: 'it may have run; skipped by whom resumed the run' };
+      const e: ChainError = { code: 'chains.uncertain', message: 'it may have run; skipped as asked' };
       if (known.nodes.get(index)?.compensated === 'started') return [{ p: 'compensated', n: index, e }];
       return items === undefined ? [{ p: 'skip', n: index }] : items.map((i) => ({ p: 'error', n: index, i, e }));
     });

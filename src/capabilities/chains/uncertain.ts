@@ -45,7 +45,7 @@ function isFindable(known: RecoveredNode | undefined): boolean {
 export function renewals({ indexOf }: ChainGraph, { nodes }: Recovered, id: string): Entry[] {
   const n = indexOf.get(id) as number;
   const known = nodes.get(n);
-  const e: ChainError = { code: 'chains.uncertain', message: 'it may have run; run again by whom resumed the run' };
+  const e: ChainError = { code: 'chains.uncertain', message: 'it may have run; run again as asked' };
   const items = [...(known?.items ?? [])].filter(([, { outcome }]) => outcome === undefined);
   if (known?.open === true) return [{ p: 'retry', n, a: known.attempts, e }];
   return items.map(([i]) => ({ p: 'retry', n, i, a: 1, e }));
