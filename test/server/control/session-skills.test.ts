@@ -2,12 +2,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { AgentSession } from '../../../src/agent/agent.ts';
-import { SkillClient } from '../../../src/capabilities/skill/client.ts';
+import { SkillClient, type SkillSandbox } from '../../../src/capabilities/skill/client.ts';
 import { ToolsClient } from '../../../src/capabilities/tools/client.ts';
 import { environmentToolbox } from '../../../src/control/rounds/environment.ts';
 import { otherCapabilities } from '../../../src/server/control/session-capabilities.ts';
 import { memoryPair } from '../../../src/transport/memory.ts';
 import { skillHost, until, writeSkill } from '../../capabilities/skill/support.ts';
+
+const sandboxOf = ({ capabilities }: AgentSession) =>
+  capabilities.get('skill')?.metadata.sandbox as SkillSandbox | undefined;
 
 test('skills are asked for once a turn, at the start of the next, and when the host says that they changed', async (t) => {
   const { host, root } = await skillHost(t, { skill: { freshMs: 0 } });
@@ -29,6 +32,8 @@ test('skills are asked for once a turn, at the start of the next, and when the h
     return agent;
   };
   const agent = await open(true);
+  // That the sandbox was tried is a change as well, and comes at a time of its own.
+  await until(() => sandboxOf(agent)?.in_force === true);
   const others = otherCapabilities(agent);
   const toolbox = environmentToolbox(async (work) =>
     work({ state: 'open', tools: new ToolsClient(agent), others: async () => others, close: async () => {} }),
