@@ -166,14 +166,17 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
   };
 
   /** Waits until a task has ended, and that is stored. */
-  const ended = async (id: string, taskId: string | undefined, context: CallContext) => {
+  const ended = async (
+    id: string,
+    taskId: string | undefined,
+    context: CallContext,
+    follow: (task: string, report: SubagentReport) => void = () => {},
+  ) => {
     const subagent = subagents.find(id, context);
     const { task } = subagent;
-    if (task !== undefined && (taskId === undefined || taskId === '' || taskId === task.id)) {
-      const unfollow = subagent.follow((report) => reported(task.id, report, context));
-      await orAborted(subagent.settled(task), context.signal).finally(unfollow);
-    }
-    const stored = subagent.stored(taskId === '' ? undefined : (taskId ?? task?.id));
+    const isOther = task === undefined || (taskId && taskId !== task.id);
+    const unfollow = isOther ? () => {} : subagent.follow((report) => follow(task.id, report));
+    const stored = await orAborted(subagent.ended(taskId), context.signal).finally(unfollow);
     if (stored === undefined) throw failure('no_task', 'this subagent has no such task; delegate one first');
     const { result = null, error = null, state = 'FAILED', code, detail, score, verified } = stored.end ?? {};
     return {
@@ -205,8 +208,10 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
     Promise.all(
       [...new Set(ids)].map(async (id) => {
         const subagent = subagents.find(id, context);
-        if (wait && subagent.task !== undefined) await orAborted(subagent.settled(subagent.task), context.signal);
-        const { end, ended_at = 0 } = subagent.stored(undefined) ?? {};
+        const isRunning = subagent.task !== undefined;
+        const last =
+          isRunning && !wait ? subagent.stored(undefined) : await orAborted(subagent.ended(), context.signal);
+        const { end, ended_at = 0 } = last ?? {};
         return { id, name: subagent.settings.name, end, endedAt: ended_at };
       }),
     );
@@ -292,7 +297,8 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
         return { ...reply, status: plain(reply.status) };
       }),
       handle(messages.awaitTask, async ({ subagent_id, task_id }, context) => {
-        const { state, more, ...rest } = await ended(subagent_id, task_id, context);
+        const follow = (task: string, report: SubagentReport) => reported(task, report, context);
+        const { state, more, ...rest } = await ended(subagent_id, task_id, context, follow);
         return { ...rest, status: plain(state), ...more };
       }),
       handle(messages.list, ({ all = false }, context) => ({

@@ -97,6 +97,8 @@ export class Subagent {
   #current: Task | undefined;
   #cancelTimer: (() => void) | undefined;
   #stopping: Promise<unknown> = Promise.resolve();
+  /** Resolves when the end of the last task that has ended is stored. */
+  #endStored: Promise<void> = Promise.resolve();
   readonly #tasks: StoredTask[];
   readonly #unread: { readonly from: string; readonly message: SubagentMessage }[] = [];
   #status: SubagentStatus;
@@ -397,6 +399,7 @@ export class Subagent {
       const { state, ...rest } = end;
       this.#announce(state.toLowerCase(), { task_id: task.id, task: task.spec.name, ...rest, usage: stored.usage });
     });
+    this.#endStored = task.stored;
   }
 
   /** Ends its task; it then takes another. False: it had none. */
@@ -412,6 +415,18 @@ export class Subagent {
   async settled(task: Task): Promise<void> {
     await task.ended;
     await task.stored;
+  }
+
+  /**
+   * The task of this id, or the last one, once it has ended and that is stored: what was delivered is still its end after a kill.
+   * Undefined: there is none.
+   */
+  async ended(taskId?: string | undefined): Promise<StoredTask | undefined> {
+    const last = this.#current;
+    if (last !== undefined && (!taskId || taskId === last.id)) await this.settled(last);
+    else await this.#endStored;
+    // Another one may have been given meanwhile.
+    return this.stored(taskId || last?.id);
   }
 
   /** Its handshake opened a session. */

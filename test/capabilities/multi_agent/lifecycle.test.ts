@@ -8,6 +8,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
+import { Budget } from '../../../src/base/budget.ts';
+import { silentLog } from '../../../src/base/log.ts';
+import { Subagent } from '../../../src/capabilities/multi_agent/subagent.ts';
 import { Task } from '../../../src/capabilities/multi_agent/task.ts';
 import { connect } from '../../../src/connect.ts';
 import { fail } from '../../../src/wire/errors.ts';
@@ -213,6 +216,49 @@ test('results outlive the host', { timeout: 60_000 }, async (t) => {
   // Over this link no session is resumed: it ended with the host, and its subagents with it.
   assert.deepEqual([lost.status, lost.code], ['TERMINATED', 'multi_agent.terminated']);
   await assert.rejects(next.multi_agent.subagent(one.id).delegate('more'), { code: 'multi_agent.ended' });
+});
+
+test('an end is delivered once it is stored, also to an agent that asks after it and before that', async () => {
+  const stored: (() => void)[] = [];
+  const events: string[] = [];
+  const backend = { name: 'any', open: () => ({ run: async () => ({ result: { ok: true } }), close: async () => {} }) };
+  const settings = { name: 's', role: '', model: '', systemPrompt: '', kind: 'any', metadata: {} };
+  const rights = { asked: [], toolScope: 'shared', memoryScope: 'shared' } as const;
+  const narrowed = { capabilities: undefined, tools: undefined, delegate: undefined };
+  const budget = () => new Budget(null, { notice: () => {}, spent: () => {} });
+  const subagent = new Subagent(
+    {
+      ...{ id: 'sub_1', parent: undefined, backend: 'any', createdAt: 0, depth: 1 },
+      settings: { ...settings, ...rights, ...narrowed, maxSteps: 10, timeoutMs: 60_000 },
+    },
+    {
+      announce: (_subagent, event) => void events.push(event),
+      store: () => new Promise((resolve) => stored.push(resolve)),
+      accept: () => {},
+      newId: () => `task_${stored.length}`,
+      maxResultChars: 1_000,
+    },
+    { budgets: { tokens: budget(), cost: budget() } },
+  );
+  const host = { workspace: '/', principal: 'p', madeIn: '', rights: () => undefined, log: silentLog };
+  await subagent.start(backend, { ...host, acquireProcess: async () => () => {} });
+  const spec = { name: 't', instruction: 'i', criteria: [], metadata: {}, timeoutMs: 60_000 };
+  const delegated = subagent.delegate(spec);
+  stored.shift()?.();
+  const { id } = await delegated;
+  await until(() => stored.length === 1);
+  assert.equal(subagent.task, undefined, 'it has ended');
+  const delivered: string[] = [];
+  for (const asked of [undefined, id]) void subagent.ended(asked).then((end) => delivered.push(`${end?.end?.state}`));
+  const next = subagent.delegate(spec);
+  // The end of a task behind which another one was given.
+  void subagent.ended(id).then((end) => delivered.push(`${end?.end?.state}`));
+  await turn();
+  assert.deepEqual([delivered, events], [[], ['started']]);
+  for (const write of stored.splice(0)) write();
+  await next;
+  await until(() => delivered.length === 3);
+  assert.deepEqual(delivered, ['COMPLETED', 'COMPLETED', 'COMPLETED']);
 });
 
 test('a result must fit the schema of its task, as a value or as the JSON of a text', async (t) => {

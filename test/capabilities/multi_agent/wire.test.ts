@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import type { SubagentFunction } from '../../../src/capabilities/multi_agent/functions.ts';
 import * as requests from '../../../src/capabilities/multi_agent/multi_agent.generated.ts';
 import * as replies from '../../../src/capabilities/multi_agent/multi_agent.replies.generated.ts';
 import { multiAgentPlugin } from '../../../src/capabilities/multi_agent/plugin.ts';
@@ -35,9 +36,16 @@ test('every line of the upper-case forms is valid, without base fields', () => {
   }
 });
 
+/** Waits for a message where its task says so, and reports progress then. */
+const run: SubagentFunction = async ({ name, instruction }, { progress, onMessage }) => {
+  if (instruction === 'wait') await new Promise<void>((resolve) => onMessage(() => resolve()));
+  progress({ message: 'at it' });
+  return { summary: name };
+};
+
 function peerOf(t: TestContext, transport: Exclude<TransportName, 'stdio'>): Promise<Peer> {
   const host = createHost({
-    plugins: [multiAgentPlugin({ kinds: [{ name: 'echo', run: ({ name }) => ({ summary: name }) }] })],
+    plugins: [multiAgentPlugin({ kinds: [{ name: 'echo', run }] })],
   });
   return plainPeer(t, transport, host, { asked: 'subagents', granted: 'multi_agent' });
 }
@@ -47,6 +55,7 @@ async function answer(peer: Peer, type: string, reqId: string): Promise<Message>
   for (;;) {
     const next = (await peer.next()) as Message;
     for (const field of ['id', 'a2e', 'version', 'ts']) assert.ok(field in next, `${next.type} has no ${field}`);
+    assert.notEqual(next.type, 'multi_agent/event', 'no request asks for events');
     if (next.type !== 'error') assert.ok(checks.get(next.type)?.(next), JSON.stringify(next));
     if (next.req_id !== reqId || (next.type !== type && next.type !== 'error')) continue;
     return next;
@@ -89,10 +98,18 @@ for (const transport of allTransports) {
     const id = { subagent_id: made.subagent_id };
     const given = await upperAsk('SUBAGENT_DELEGATE_REQ', 'SUBAGENT_DELEGATE_RESP', {
       ...id,
-      task: { name: 't', instruction: 'i' },
+      task: { name: 't', instruction: 'wait' },
     });
     assert.deepEqual([made.status, given.accepted], ['READY', true]);
-    const ended = await upperAsk('SUBAGENT_AWAIT_REQ', 'SUBAGENT_AWAIT_RESP', id, { id: 'with an id' });
+    peer.send({ type: 'SUBAGENT_AWAIT_REQ', id: 'with an id', ...id });
+    peer.send({
+      type: 'SUBAGENT_MESSAGE_REQ',
+      id: 'm',
+      from_subagent_id: '',
+      to_subagent_id: id.subagent_id,
+      message: { type: 'go', content: null },
+    });
+    const ended = await answer(peer, 'SUBAGENT_AWAIT_RESP', 'with an id');
     assert.deepEqual([ended.status, ended.result, ended.req_id], ['COMPLETED', { summary: 't' }, 'with an id']);
     const all = await upperAsk('SUBAGENT_LIST_REQ', 'SUBAGENT_LIST_RESP', {});
     assert.deepEqual(
