@@ -59,6 +59,11 @@ export class Budget {
     return here;
   }
 
+  /** True once all of it is spent, its own or that of a task it is part of. */
+  get isSpent(): boolean {
+    return (this.limit !== null && this.total >= this.limit) || this.#parent?.isSpent === true;
+  }
+
   /** The task's own total so far; never falls. */
   spend(own: number): void {
     if (this.#ended || own <= this.#own) return;

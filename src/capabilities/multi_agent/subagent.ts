@@ -218,7 +218,7 @@ export class Subagent {
     this.#deps.accept(this, link, counted);
   }
 
-  /** Gives it a task. Fails with `multi_agent.ended` and `multi_agent.busy`. */
+  /** Gives it a task. Fails with `multi_agent.ended`, `multi_agent.busy` and `multi_agent.budget_spent`. */
   async delegate(spec: TaskSpec): Promise<Task> {
     if (!this.isOpen) throw failure('ended', 'the subagent has ended; spawn another', { subagent_id: this.id });
     if (this.task !== undefined) {
@@ -226,6 +226,10 @@ export class Subagent {
         subagent_id: this.id,
         task_id: this.task.id,
       });
+    }
+    // Reported once, to the task that spent it; a later one would have no limit.
+    for (const unit of ['tokens', 'cost'] as const) {
+      if (this.#budgets?.[unit].isSpent) throw failure('budget_spent', `all ${unit} that it has are spent`, { unit });
     }
     const above = this.parent?.task?.leftMs ?? Number.POSITIVE_INFINITY;
     const timeoutMs = Math.min(spec.timeoutMs, this.settings.timeoutMs, above);

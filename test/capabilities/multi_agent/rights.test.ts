@@ -411,11 +411,15 @@ describe('limits', () => {
     assert.deepEqual((await two.run('x', { metadata: { tokens: 30 } })).result, { tokens_left: 40 });
     const over = await one.run('x', { metadata: { tokens: 11 } });
     assert.deepEqual([over.status, over.code], ['FAILED', 'multi_agent.budget_spent']);
+    // Its next task has no other budget.
+    await assert.rejects(one.run('x', { metadata: { tokens: 1 } }), { code: 'multi_agent.budget_spent' });
     // What it was promised and did not spend goes back.
     await two.terminate();
     const rich = await agent.multi_agent.spawn('three');
+    const sibling = await agent.multi_agent.spawn('sibling');
     assert.equal((await rich.run('x', { metadata: { cost: 3 } })).code, 'multi_agent.budget_spent');
     await assert.rejects(agent.multi_agent.spawn('four'), { code: 'multi_agent.budget_spent' });
+    await assert.rejects(sibling.run('x', { metadata: { cost: 1 } }), { code: 'multi_agent.budget_spent' });
     // Another name of the agent, and another session, have the budget of the same principal.
     await assert.rejects((await site.agent('other', 'lead')).multi_agent.spawn('five'), {
       code: 'multi_agent.budget_spent',
