@@ -55,8 +55,12 @@ export interface OpenHost {
   readonly skill: SkillClient | undefined;
 }
 
+/** Whether a client may use a tool of the memory, or a skill. */
+export type OwnToolRule = (tool: { readonly name: string; readonly risks: readonly string[] }) => boolean;
+
 export class HostSession {
   readonly #openAgent: OpenAgent;
+  readonly #permits: OwnToolRule;
   /** Answers questions of the host; those that nothing answers are refused. */
   #ask: Asker = (question) => Promise.reject(cannotAnswer(question));
   /** Further sessions of the same client, which end with this one. */
@@ -76,8 +80,10 @@ export class HostSession {
   #closed = false;
   #onClosed: (() => void) | undefined;
 
-  constructor(openAgent: OpenAgent) {
+  /** @param permits default: what was granted can be used */
+  constructor(openAgent: OpenAgent, permits: OwnToolRule = () => true) {
     this.#openAgent = openAgent;
+    this.#permits = permits;
   }
 
   /** Puts the questions of the host to the client from now on. */
@@ -87,7 +93,7 @@ export class HostSession {
 
   /** A further session with the host, opened in the same way. */
   another(ask: Asker): HostSession {
-    const other = new HostSession(this.#openAgent);
+    const other = new HostSession(this.#openAgent, this.#permits);
     other.answerBy(ask);
     other.#onClosed = () => void this.#others.delete(other);
     this.#others.add(other);
@@ -201,9 +207,12 @@ export class HostSession {
     const deferred = all.filter(({ name, defer_loading }) => defer_loading === true && !this.#found.has(name));
     const hidden = new Set(deferred);
     const listed = all.filter((tool) => !hidden.has(tool));
-    const others = [
+    const own = [
       ...(memory === undefined ? [] : memoryOwnTools(memory)),
       ...(skill === undefined ? [] : skillOwnTools(skill, skills)),
+    ];
+    const others = [
+      ...own.filter(({ tool, risks }) => this.#permits({ name: tool.name, risks })),
       ...(tools === undefined || deferred.length === 0
         ? []
         : [searchTool(tools, deferred, (names) => this.#foundTools(names))]),

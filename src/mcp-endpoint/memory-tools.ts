@@ -32,7 +32,15 @@ const KEY = text(
   'The name of the fact, e.g. "user/timezone". Storing it again replaces the fact and keeps its history.',
 );
 const LIMIT = { type: 'integer', minimum: 1, maximum: MAX_FOUND, description: 'Entries at most. Default 10.' };
-const READS = annotationsOf(['reads'], true);
+
+/** The risk flags of each tool that does more than read. */
+const CHANGES: Readonly<Record<string, readonly string[]>> = {
+  memory_store: ['writes'],
+  memory_forget: ['writes', 'destructive'],
+};
+
+/** The risk flags of one of the tools. */
+export const memoryRisks = (name: string): readonly string[] => CHANGES[name] ?? ['reads'];
 
 /** The tools. */
 export const memoryTools: readonly McpTool[] = [
@@ -53,7 +61,7 @@ export const memoryTools: readonly McpTool[] = [
       },
       ['key', 'content'],
     ),
-    annotations: annotationsOf(['writes'], true),
+    annotations: annotationsOf(memoryRisks('memory_store'), true),
   },
   {
     name: 'memory_search',
@@ -64,19 +72,19 @@ export const memoryTools: readonly McpTool[] = [
       tags: texts('Only entries with all of these labels.'),
       limit: LIMIT,
     }),
-    annotations: READS,
+    annotations: annotationsOf(['reads'], true),
   },
   {
     name: 'memory_recall',
     description: 'The fact of one key as it holds now, with its earlier versions if asked for.',
     inputSchema: schema({ key: KEY, history: { type: 'boolean', description: 'Also earlier versions.' } }, ['key']),
-    annotations: READS,
+    annotations: annotationsOf(['reads'], true),
   },
   {
     name: 'memory_forget',
     description: 'Delete facts by key or tag, with all their versions.',
     inputSchema: schema({ keys: texts('The keys.'), tags: texts('Everything with one of these labels.') }),
-    annotations: annotationsOf(['writes', 'destructive'], true),
+    annotations: annotationsOf(memoryRisks('memory_forget'), true),
   },
 ];
 

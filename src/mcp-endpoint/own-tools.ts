@@ -7,7 +7,7 @@ import type { ToolsClient } from '../capabilities/tools/client.ts';
 import type { ToolDescription } from '../capabilities/tools/messages.ts';
 import type { CallOptions } from '../connection/call.ts';
 import { fail } from '../wire/errors.ts';
-import { type MemoryCalls, memoryTools } from './memory-tools.ts';
+import { type MemoryCalls, memoryRisks, memoryTools } from './memory-tools.ts';
 import { type HostSkill, isRun, skillToolName } from './skills.ts';
 import { annotationsOf, dataMembers, isObjectSchema, type McpTool, textMembers, toolOf } from './tool-results.ts';
 
@@ -16,6 +16,7 @@ type Arguments = Readonly<Record<string, unknown>>;
 /** One such tool. */
 export interface OwnTool {
   readonly tool: McpTool;
+  readonly risks: readonly string[];
   /** Gives the members of the result. `isAlone`: the request stands alone. */
   run(args: Arguments, options: CallOptions & { readonly signal: AbortSignal }, isAlone: boolean): Promise<string>;
 }
@@ -23,6 +24,7 @@ export interface OwnTool {
 export const memoryOwnTools = (memory: MemoryCalls): OwnTool[] =>
   memoryTools.map((tool) => ({
     tool,
+    risks: memoryRisks(tool.name),
     run: async (args, { signal }) => textMembers(JSON.stringify(await memory.call(tool.name, args, signal))),
   }));
 
@@ -39,6 +41,8 @@ export const skillOwnTools = (client: SkillClient, skills: readonly HostSkill[])
     };
     return {
       tool,
+      // What it calls is checked as a call of its own.
+      risks: [],
       run: async (args, options) => dataMembers((await client.call(name, args, options)).data, isStructured),
     };
   });
@@ -54,6 +58,7 @@ export function searchTool(
 ): OwnTool {
   const known = new Set(deferred.map(({ name }) => name));
   return {
+    risks: [],
     tool: {
       name: 'tool_search',
       description: `Find further tools by what they do: ${known.size} are not listed here. What is found can be called by its name.`,

@@ -11,7 +11,7 @@ import { LearningClient } from '../../capabilities/learning/client.ts';
 import { PlanningClient } from '../../capabilities/planning/client.ts';
 import { SkillClient } from '../../capabilities/skill/client.ts';
 import type { CapabilityTool, OtherCapabilities } from '../../control/rounds/environment.ts';
-import { MemoryCalls, memoryTools } from '../../mcp-endpoint/memory-tools.ts';
+import { MemoryCalls, memoryRisks, memoryTools } from '../../mcp-endpoint/memory-tools.ts';
 import { isRun, skillsOf, skillToolName } from '../../mcp-endpoint/skills.ts';
 import { capabilitiesChanged } from '../../protocol/a2e.ts';
 import { fail } from '../../wire/errors.ts';
@@ -67,14 +67,9 @@ export function otherCapabilities(agent: AgentSession): OtherCapabilities | unde
   };
 }
 
-const RISKS: Readonly<Record<string, readonly string[]>> = {
-  memory_store: ['writes'],
-  memory_forget: ['writes', 'destructive'],
-};
-
 const toolsOfMemory = (memory: MemoryCalls): CapabilityTool[] =>
   memoryTools.map(({ name, description, inputSchema }) => ({
-    offer: { name, description, inputSchema: inputSchema as Schema, kind: 'memory', risks: RISKS[name] ?? ['reads'] },
+    offer: { name, description, inputSchema: inputSchema as Schema, kind: 'memory', risks: memoryRisks(name) },
     run: (input, { signal }) => memory.call(name, input, signal),
   }));
 

@@ -14,10 +14,12 @@ import type { WorkerConfig } from '../../config/fleet-config.ts';
 import type { EnvironmentTask, OpenEnvironment, TaskEnvironments } from '../../fleet/worker/task-environment.ts';
 import type { Host } from '../../host/host.ts';
 import { hostSlots } from '../../host/host-limits.ts';
+import type { OwnToolRule } from '../../mcp-endpoint/host-session.ts';
 import { type Authenticator, tokenDigest } from '../../session/auth.ts';
 import { AuthThrottle } from '../../session/auth-throttle.ts';
 import { bearerToken, refusedToken } from '../../session/bearer.ts';
 import type { Principal } from '../../session/principal.ts';
+import { permits } from '../../session/rights.ts';
 import { StorageShares } from '../../session/storage-shares.ts';
 import { TrafficShares } from '../../session/traffic-shares.ts';
 import { type HttpRoute, sendReply } from '../../transport/http/http-exchange.ts';
@@ -27,7 +29,7 @@ import { type HttpListener, httpServer } from '../http/http.ts';
 import { type McpRoutes, mcpRoutes } from '../http/mcp-routes.ts';
 import { REFUSED, type ServerRoute, TOO_MANY } from '../http/server-route.ts';
 import { guardAround } from '../protected-paths.ts';
-import { lentPrincipal, taskPrincipal } from './task-rights.ts';
+import { lentPrincipal, taskPrincipal, taskTools } from './task-rights.ts';
 
 export interface TaskEnvironmentsOptions {
   readonly log: Log;
@@ -126,7 +128,9 @@ class Lent implements LentEnvironments {
       const token = randomBytes(32).toString('base64url');
       const digest = tokenDigest(token);
       const key = hex(digest);
+      const rules = taskTools(task.dispatch);
       const lent = new LentToTask(running, principal, digest, {
+        permits: (tool) => permits(rules, tool),
         traffic: this.#traffic,
         authThrottle: this.#throttle,
         version: this.#options.version,
@@ -239,12 +243,12 @@ class LentToTask implements Authenticator {
     host: Host,
     principal: Principal,
     digest: Uint8Array,
-    access: { traffic: TrafficShares; authThrottle: AuthThrottle; version: string },
+    access: { permits: OwnToolRule; traffic: TrafficShares; authThrottle: AuthThrottle; version: string },
   ) {
     this.#principal = principal;
     this.#digest = digest;
-    const { version, ...others } = access;
-    this.#mcp = mcpRoutes({ host, access: { auth: this, ...others }, version });
+    const { version, permits, ...others } = access;
+    this.#mcp = mcpRoutes({ host, access: { auth: this, ...others }, version, permits });
   }
 
   authenticate(token: unknown): Principal | undefined {

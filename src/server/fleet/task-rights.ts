@@ -6,7 +6,7 @@
  */
 import type { EnvironmentTask } from '../../fleet/worker/task-environment.ts';
 import { capabilityOf } from '../../protocol/a2e.ts';
-import { type Grants, GUARDED_RISKS, type Principal } from '../../session/principal.ts';
+import { type Grants, GUARDED_RISKS, type Principal, type ToolRules } from '../../session/principal.ts';
 
 /** Without other words a worker lends its tools, less those that run programs, destroy or use the network. */
 export const LENT: readonly string[] = ['tools'];
@@ -25,9 +25,17 @@ export const lentPrincipal = (
     ...(grants !== undefined && { grants }),
   });
 
+/** Which tools a task asks for. They hold for those of the memory, and for skills, as for the tools of the host. */
+export const taskTools = ({ access, environment_tools: allow }: EnvironmentTask['dispatch']): ToolRules => ({
+  // Guarded risks are the worker's to grant, which is asked too.
+  risks: GUARDED_RISKS,
+  ...(allow !== null && { allow }),
+  ...(access === 'read' && { denyRisks: CHANGING }),
+});
+
 /** What a task may use of it; undefined: nothing. */
 export function taskPrincipal(within: Principal, { taskId, dispatch }: EnvironmentTask): Principal | undefined {
-  const { access, environment_capabilities: capabilities, environment_tools: allow } = dispatch;
+  const { environment_capabilities: capabilities } = dispatch;
   if (capabilities?.length === 0) return undefined;
   const names = capabilities?.map(nameOf) ?? ['*'];
   const has = (name: string): boolean => names.includes('*') || names.includes(nameOf(name));
@@ -36,14 +44,7 @@ export function taskPrincipal(within: Principal, { taskId, dispatch }: Environme
     task: taskId,
     capabilities: names,
     // Rules about tools, and grants, allow the capability they are about.
-    ...(has('tools') && {
-      tools: {
-        // Guarded risks are the worker's to grant, which is asked too.
-        risks: GUARDED_RISKS,
-        ...(allow !== null && { allow }),
-        ...(access === 'read' && { denyRisks: CHANGING }),
-      },
-    }),
+    ...(has('tools') && { tools: taskTools(dispatch) }),
     grants: Object.fromEntries(Object.entries(within.grants ?? {}).filter(([name]) => has(name))),
     within,
   });

@@ -10,7 +10,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AgentSession } from '../../agent/agent.ts';
 import type { Host } from '../../host/host.ts';
 import { Cancellation } from '../../mcp-endpoint/cancellation.ts';
-import { HostSession, type ToolTable } from '../../mcp-endpoint/host-session.ts';
+import { HostSession, type OwnToolRule, type ToolTable } from '../../mcp-endpoint/host-session.ts';
 import {
   errorText,
   HEADER_MISMATCH,
@@ -47,6 +47,8 @@ export interface McpRoutesOptions {
   readonly host: Pick<Host, 'accept' | 'limits'>;
   readonly access: RouteAccess;
   readonly version: string;
+  /** Narrows the tools of the memory and the skills. Default: what was granted can be used. */
+  readonly permits?: OwnToolRule;
   /** HTTP sessions at once, of all principals. Default 1,024. */
   readonly maxSessions?: number;
   /** A session without a request and without a stream ends after this, milliseconds. Default 15 min. */
@@ -355,7 +357,7 @@ class McpHttp {
   }
 
   #hostSession(principal: Principal): HostSession {
-    const { host } = this.#options;
+    const { host, permits } = this.#options;
     const dial = async (): Promise<Link> => {
       // With the rights of now, also where the session before was lost.
       const current = this.#currentOf(principal);
@@ -364,8 +366,9 @@ class McpHttp {
       host.accept(theirs, current);
       return ours;
     };
-    return new HostSession((capabilities, options) =>
-      AgentSession.open(dial, capabilities, { ...options, resume: false }),
+    return new HostSession(
+      (capabilities, options) => AgentSession.open(dial, capabilities, { ...options, resume: false }),
+      permits,
     );
   }
 

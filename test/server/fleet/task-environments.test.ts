@@ -199,11 +199,21 @@ test('a task gets no more than its worker lends and no more than it asks for', a
   const shell = ['shell', { command: 'echo ran' }] as const;
   const glob = ['glob', { pattern: '*' }] as const;
   const store = ['memory_store', { key: 'k', content: 'v' }] as const;
+  const search = ['memory_search', {}] as const;
+  const forget = ['memory_forget', { keys: ['k'] }] as const;
+  const [denied, absent, searched] = [/tool_denied/, /unknown tool/i, /"entries"/];
   const outside = ['read_file', { path: '../notes/x' }] as const;
   const cases: [string, Partial<TaskSpec>, readonly (readonly [string, object])[], RegExp[]][] = [
     ['all that is lent', {}, [shell, glob, store, outside], [/ran/, /glob/, /stored/, /outside|denied/]],
-    ['reading alone', { access: 'read' }, [write, shell], [/tool_denied/, /tool_denied/]],
-    ['named tools', { environment_tools: ['read_*', 'glob'] }, [write, glob], [/tool_denied/, /tool_denied/]],
+    ['reading alone', { access: 'read' }, [write, shell, store, search], [denied, denied, absent, searched]],
+    [
+      'reading the memory alone',
+      { access: 'read', environment_capabilities: ['memory'] },
+      [store, forget, search],
+      [absent, absent, searched],
+    ],
+    ['named tools', { environment_tools: ['read_*', 'glob'] }, [write, glob, store], [denied, denied, absent]],
+    ['named memory', { environment_tools: ['memory_store'] }, [store, forget], [/stored/, absent]],
     ['no tools', { environment_capabilities: ['memory'] }, [shell, store], [/shell|not granted|unknown/i, /stored/]],
     ['another capability', { environment_capabilities: ['proc', 'tools'] }, [store], [/memory_store/]],
   ];
