@@ -91,6 +91,9 @@ export function defaultVolatile(protocol: Protocol): VolatileFields {
   }
 }
 
+/** Longest pattern, in characters. */
+const MAX_POINTER = 500;
+
 /** A pattern of JSON Pointers that was read. */
 type Pattern = readonly string[];
 
@@ -103,8 +106,10 @@ export class VolatilePaths {
   /** Throws `recording.invalid` for what is no JSON Pointer. */
   constructor(pointers: readonly string[]) {
     for (const text of pointers) {
-      if (!text.startsWith('/') || text.length > 500)
-        throw badRecording(`${JSON.stringify(text.slice(0, 80))} is no JSON Pointer, which begins with "/"`);
+      if (!text.startsWith('/') || text.length > MAX_POINTER)
+        throw badRecording(
+          `${JSON.stringify(text.slice(0, 80))} is no JSON Pointer, which begins with "/" and has at most ${MAX_POINTER} characters`,
+        );
       const segments = text
         .slice(1)
         .split('/')

@@ -211,12 +211,14 @@ export class EntryChecker {
     if (!isObject(value)) throw badRecording('a line is no JSON object', line);
     const { seq, ms, conn } = value;
     if (seq !== line) throw badRecording('"seq" does not count 1, 2, 3 …', line);
-    if (typeof ms !== 'number' || !(ms >= this.#ms)) throw badRecording('"ms" is no number, or runs backwards', line);
+    // A number beyond double precision is read as infinite, and a replay at the recorded speed would wait for it.
+    if (!Number.isFinite(ms) || !((ms as number) >= this.#ms))
+      throw badRecording('"ms" is no number, or runs backwards', line);
     if (!isCount(conn)) throw badRecording('"conn" is no number', line);
     if ('event' in value) this.#event(value, conn, line);
     else this.#message(value, conn, line);
     this.#seq = line;
-    this.#ms = ms;
+    this.#ms = ms as number;
     return value as unknown as Entry;
   }
 

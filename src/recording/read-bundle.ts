@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { readBounded } from '../base/bounded-file.ts';
 import { parseNested } from '../wire/depth.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
-import { defaultVolatile } from './compare.ts';
+import { defaultVolatile, VolatilePaths } from './compare.ts';
 import {
   badRecording,
   checkManifest,
@@ -72,6 +72,7 @@ export function rawBundle(path: string): RawBundle {
     throw badRecording('the manifest is not JSON', undefined, cause);
   }
   const manifest = checkManifest(value);
+  new VolatilePaths([...manifest.volatile.client, ...manifest.volatile.host]);
   const facts = manifest.files[MESSAGES_FILE];
   if (facts !== undefined) {
     if (facts.bytes !== messages.length)

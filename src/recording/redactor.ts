@@ -11,7 +11,9 @@ import { parseNested } from '../wire/depth.ts';
 import { isObject } from '../wire/json.ts';
 import type { Redacted, SkippedSecret } from './format.ts';
 import { encodingsOf, partsOf, SecretParts } from './secret-forms.ts';
-import { isSecretName } from './secret-names.ts';
+import { isSecretFlag, isSecretHeader, isSecretName } from './secret-names.ts';
+import { SecretSearch } from './secret-search.ts';
+import { replaceEncoded, replaceShapes } from './secret-shapes.ts';
 
 /** Shortest value that is searched for in texts: shorter ones are parts of ordinary words. */
 export const MIN_SECRET_CHARS = 8;
@@ -42,25 +44,6 @@ export const PLACEHOLDER = /\[redacted:[\w.:-]{1,100}:\d{1,9}\]/g;
 /** True for a text that has a placeholder. */
 export const hasPlaceholder = (text: string): boolean => text.includes('[redacted:') && text.search(PLACEHOLDER) >= 0;
 
-/** Shapes of keys in any text; the group `secret` is replaced, or all of it. */
-const PATTERNS: readonly (readonly [name: string, pattern: RegExp])[] = [
-  ['private_key', /-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|$)/g],
-  ['jwt', /\beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*/g],
-  ['api_key', /\b(?:sk|rk|pk)[-_](?:[A-Za-z0-9]+[-_]){0,4}[A-Za-z0-9]{16,}[\w-]*/g],
-  [
-    'api_key',
-    /\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|npm_[A-Za-z0-9]{20,}|xox[a-z]-[\w-]{10,})/g,
-  ],
-  ['api_key', /\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bAIza[\w-]{35}/g],
-  ['bearer', /\b(?:Bearer|Basic)\s+(?<secret>(?=[^\s"',;]*\d)[\w.~+/=-]{8,})/gi],
-  ['url', /:\/\/[^\s/:@"']{0,100}:(?<secret>[^\s/@"']{1,200})@/g],
-  ['url', /[?&](?:access_token|auth_token|token|api_key|apikey|sig|signature)=(?<secret>[^\s&#"']{8,})/gi],
-  [
-    'assignment',
-    /(?:api[_-]?key|passw(?:or)?d|secret|(?:auth|access|refresh)[_-]?token)\\?["']?\s*[:=]\s*\\?["']?(?<secret>(?=[^\s"',;&}\\]*\d)[^\s"',;&}\\]{8,})/gi,
-  ],
-];
-
 /** What one rule found so far. */
 interface Found {
   count: number;
@@ -73,10 +56,9 @@ export class Redactor {
   /** Placeholder by value: of two rules for one value the first counts. */
   readonly #placeholders = new Map<string, string>();
   /** Rule by each form of a value that is searched for. */
-  readonly #forms = new Map<string, { readonly rule: string; readonly value: string }>();
+  readonly #forms = new SecretSearch<{ readonly rule: string; readonly value: string }>();
   readonly #parts = new SecretParts();
   readonly #skipped: SkippedSecret[] = [];
-  #searched: RegExp | undefined;
   #values = 0;
 
   constructor({ secrets = [], fields = [] }: RedactorOptions = {}) {
@@ -114,7 +96,12 @@ export class Redactor {
       return this.#text(value, inner, depth === 1 && (path === 'type' || path === 'method'));
     if (typeof value !== 'object' || value === null || depth > MAX_DEPTH) return value;
     if (Array.isArray(value)) {
-      const list = value.map((each) => this.#value(each, inner, '', depth + 1));
+      const list = value.map((each, at) => {
+        const named = nameBefore(value, at);
+        return named === undefined
+          ? this.#value(each, inner, '', depth + 1)
+          : this.#secret(`field:${named}`, each, inner, depth);
+      });
       return list.some((each, at) => each !== value[at]) ? list : value;
     }
     return this.#object(value as Record<string, unknown>, inner, depth);
@@ -159,31 +146,22 @@ export class Redactor {
     if (text.length < 6) return text;
     let clean = text;
     if (inner > 0) clean = this.#inner(clean, inner);
-    const searched = this.#search();
-    if (searched !== undefined) {
-      clean = clean.replace(searched, (form) => {
-        const found = this.#forms.get(form);
-        return found === undefined || (isName && isWordLike(found.value))
-          ? form
-          : this.#placeholder(found.rule, found.value);
-      });
-    }
+    clean = this.#forms.replace(clean, (form, { rule, value }) =>
+      isName && isWordLike(value) ? form : this.#placeholder(rule, value),
+    );
     if (isName) return clean;
-    for (const [rule, pattern] of PATTERNS) {
-      clean = clean.replace(pattern, (whole, ...rest) => {
-        const groups = rest.at(-1) as { secret?: string } | string;
-        const secret = typeof groups === 'object' ? (groups.secret ?? whole) : whole;
-        if (hasPlaceholder(whole)) return whole;
-        this.#learn(`pattern:${rule}`, secret);
-        const known = this.#forms.get(secret)?.rule ?? `pattern:${rule}`;
-        return (
-          whole.slice(0, whole.lastIndexOf(secret)) +
-          this.#placeholder(known, secret) +
-          whole.slice(whole.lastIndexOf(secret) + secret.length)
-        );
-      });
-    }
-    return this.#parts.replace(clean, (rule, part) => this.#placeholder(`${rule}.part`, part));
+    clean = replaceShapes(clean, (shape, secret, isCertain) => {
+      if (isCertain) this.#learn(`pattern:${shape}`, secret);
+      return this.#placeholder(this.#forms.get(secret)?.rule ?? `pattern:${shape}`, secret);
+    });
+    clean = this.#parts.replace(clean, (rule, part) => this.#placeholder(`${rule}.part`, part));
+    return inner > 0 && clean.length <= MAX_INNER_CHARS ? this.#encoded(clean, inner) : clean;
+  }
+
+  /** Base64 of a text that has a secret, also of base64: all of it goes, since what is left could not be read. */
+  #encoded(text: string, inner: number): string {
+    const isSecret = (decoded: string): boolean => this.#text(decoded, inner - 1, false) !== decoded;
+    return replaceEncoded(text, isSecret, (shape, encoded) => this.#placeholder(`pattern:${shape}`, encoded));
   }
 
   /** A text that is JSON itself: members of it may be secrets by their names. */
@@ -220,24 +198,16 @@ export class Redactor {
     if (value.length < MIN_SECRET_CHARS)
       return `shorter than ${MIN_SECRET_CHARS} characters: replaced in its own field only`;
     if (this.#forms.has(value)) return undefined;
-    if (this.#values >= MAX_VALUES) return `more than ${MAX_VALUES} values`;
+    if (this.#values >= MAX_VALUES) {
+      const reason = `more than ${MAX_VALUES} values: from here on replaced where they are found only`;
+      // One line for all of them: a client may send any number.
+      if (this.#values++ === MAX_VALUES) this.#skipped.push({ rule: name(rule), reason });
+      return undefined;
+    }
     this.#values += 1;
-    for (const form of encodingsOf(value)) if (!this.#forms.has(form)) this.#forms.set(form, { rule, value });
+    for (const form of encodingsOf(value)) this.#forms.add(form, isWordLike(form), { rule, value });
     if (!isWordLike(value)) this.#parts.add(rule, partsOf(value));
-    this.#searched = undefined;
     return undefined;
-  }
-
-  #search(): RegExp | undefined {
-    if (this.#forms.size === 0) return undefined;
-    this.#searched ??= new RegExp(
-      [...this.#forms.keys()]
-        .sort((one, other) => other.length - one.length)
-        .map((form) => (isWordLike(form) ? `(?<!\\w)${escaped(form)}(?!\\w)` : escaped(form)))
-        .join('|'),
-      'gu',
-    );
-    return this.#searched;
   }
 }
 
@@ -250,6 +220,15 @@ const isOnlyPlaceholder = (text: string): boolean =>
 /** A rule as placeholders and manifests have it. */
 const name = (rule: string): string => rule.replace(/[^\w.:-]/g, '_').slice(0, 90);
 
+/** The name that the element in front gives: the option of a command (`["--token", "…"]`), or a header (`["Cookie", "…"]`). */
+function nameBefore(list: readonly unknown[], at: number): string | undefined {
+  const [before, value] = [list[at - 1], list[at]];
+  if (typeof before !== 'string' || typeof value !== 'string') return undefined;
+  if (isSecretFlag(before) && !value.startsWith('-')) return before.replace(/^-+/, '');
+  // A list may also have the names of headers alone.
+  return isSecretHeader(before) && value.length >= MIN_SECRET_CHARS && /\d/.test(value) ? before : undefined;
+}
+
 /** `{name: "Authorization", value: "…"}`, the form of headers and variables in lists. */
 function secretOfPair(
   object: Record<string, unknown>,
@@ -260,6 +239,3 @@ function secretOfPair(
   if (typeof key !== 'string') return undefined;
   return fields.has(key) || isSecretName(key) ? { member: 'value', rule: key } : undefined;
 }
-
-/** A text as a regular expression matches it literally. */
-const escaped = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&');

@@ -21,6 +21,13 @@ export function isSecretName(name: string): boolean {
   return TOKENS.test(plain) || KEYS.test(plain) || WORDS.test(plain) || HEADERS.test(plain) || isShouted(name);
 }
 
+/** True for a header whose value is a secret, also in a list of headers or in lines of text: no prose has these names in front of a colon or a comma. */
+export const isSecretHeader = (name: string): boolean =>
+  HEADERS.test(name.replace('-', '').toLowerCase()) || (/^x-/i.test(name) && isSecretName(name));
+
+/** True for the option of a command whose value is a secret: `--api-key`. */
+export const isSecretFlag = (word: string): boolean => /^--?[A-Za-z][\w-]*$/.test(word) && isSecretName(word);
+
 /** `MY_API_KEY` inside a message is the name of a variable. */
 const isShouted = (name: string): boolean => /^[A-Z][A-Z0-9_]*$/.test(name) && isSecretVariable(name);
 

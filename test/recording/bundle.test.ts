@@ -117,6 +117,10 @@ describe('a bundle is refused', () => {
       manifest((all) => ({ ...all, messages: 1 })),
       /and the manifest says 1/,
     );
+    refused(
+      manifest((all) => ({ ...all, volatile: { client: [], host: ['cost'] } })),
+      /"cost" is no JSON Pointer/,
+    );
   });
 
   test('that names another file, by a path or by a second name', () => {
@@ -176,6 +180,10 @@ describe('a bundle is refused', () => {
     refused(
       incomplete(([first = '']) => [first, '{"seq":2,"ms":-1,"conn":1,"from":"host","text":""}']),
       /runs backwards/,
+    );
+    refused(
+      incomplete(([first = '']) => [first.replace(/"ms":[^,]*/, '"ms":1e999')]),
+      /"ms" is no number/,
     );
     refused(
       incomplete(([first = '']) => [first, 'null']),

@@ -145,6 +145,96 @@ describe('without knowing it, a secret is found', () => {
   });
 });
 
+describe('in a text, a secret is found by the name in front of it', () => {
+  const cases: readonly (readonly [name: string, text: string, kept: string])[] = [
+    [
+      'variables, as env prints them',
+      "PATH=/bin\nDB_PASS=qwertz\nexport A_TOKEN='abc def'",
+      "PATH=/bin\nDB_PASS=…\nexport A_TOKEN='…'",
+    ],
+    [
+      'headers',
+      'Host: h\r\nCookie: a=b; sid=0123456789\r\nX-Api-Key: abcdefg1',
+      'Host: h\r\nCookie: …\r\nX-Api-Key: …',
+    ],
+    [
+      'a header of a command',
+      'curl -H "Authorization: Token abcdef12" http://h',
+      'curl -H "Authorization: …" http://h',
+    ],
+    ['an option', 'tool --token abcdefg1 --password "open sesame" x', 'tool --token … --password "…" x'],
+    ['JSON behind a text', 'got {"password":"open \\"sesame","n":1}', 'got {"password":"…","n":1}'],
+    ['JSON lines', '{"token":"abc"}\n{"password":"def"}', '{"token":"…"}\n{"password":"…"}'],
+    ['JSON in JSON', 'got {"a":"{\\"password\\":\\"sesame\\"}"}', 'got {"a":"{\\"password\\":\\"…\\"}"}'],
+    ['a list of names in one word', 'a=b=password=hunter2hunter2', 'a=b=password=…'],
+  ];
+  for (const [name, text, kept] of cases) {
+    test(name, () => {
+      const { text: seen } = new Redactor().message({ text });
+      assert.equal(seen.replaceAll(/\[redacted:pattern:assignment:\d+\]/g, '…'), kept);
+    });
+  }
+
+  test('and in lists: options of commands, headers', () => {
+    const message = { args: ['--token', 'abc', '--json'], headers: [['Cookie', 'sid=0123456789']], env: ['A_KEY=cde'] };
+    assert.deepEqual(new Redactor().message(message), {
+      args: ['--token', '[redacted:field:token:1]', '--json'],
+      headers: [['Cookie', '[redacted:field:Cookie:1]']],
+      env: ['A_KEY=[redacted:pattern:assignment:1]'],
+    });
+  });
+
+  test('names without a value, references and prose stay', () => {
+    const message = {
+      text: 'API_KEY=$OTHER password: string; the token: see below. --token --json; secret = [1]; "token": null',
+      allow: ['Authorization', 'Content-Type'],
+      required: ['password', 'username-2'],
+      args: ['--token', '--json'],
+    };
+    assert.equal(new Redactor().message(message), message);
+  });
+});
+
+test('base64 of a text with a secret is replaced, also base64 of base64; any other base64 stays', () => {
+  const encoded = (text: string, times: number): string =>
+    times === 0 ? text : encoded(Buffer.from(text).toString('base64'), times - 1);
+  for (const times of [1, 2, 3]) {
+    const redactor = new Redactor(known);
+    for (const secret of [
+      `is ${SECRET}`,
+      '{"password":"sesame"}',
+      'key: ghp_0123456789abcdefghijklmn',
+      'API_KEY=sesame-opens',
+    ]) {
+      const { text } = redactor.message({ text: `see ${encoded(secret, times)} there` });
+      assert.match(text, /^see \S*\[redacted:\S+ there$/, `${secret} ${times}`);
+      if (times > 1) assert.match(text, /^see \[redacted:pattern:base64:\d+\] there$/);
+    }
+  }
+  const other = {
+    text: encoded('nothing to see here, not even twice', 2),
+    image: Buffer.alloc(99, 200).toString('base64'),
+  };
+  assert.equal(new Redactor(known).message(other), other);
+});
+
+test('long texts that repeat the start of a secret are looked through once', { timeout: 20_000 }, () => {
+  for (const piece of ['eyJ-', 'secret=', 'password:', '--token ', '?token=', '"password":"', '://a', 'sk-'])
+    new Redactor(known).message({ text: piece.repeat(400_000 / piece.length) });
+});
+
+test('a client that sends a new token with each message slows nothing down, and the manifest says from when on they are not searched for', {
+  timeout: 20_000,
+}, () => {
+  const redactor = new Redactor(known);
+  for (let at = 0; at < 1200; at++) redactor.message({ auth_token: `token-number-${at}-of-many` });
+  assert.deepEqual(redactor.message({ text: 'token-number-17-of-many, and token-number-1100-of-many stays' }), {
+    text: '[redacted:field:auth_token:18], and token-number-1100-of-many stays',
+  });
+  assert.equal(redactor.skipped.length, 1);
+  assert.match(redactor.skipped[0]?.reason ?? '', /more than 1000 values/);
+});
+
 test('what is no secret stays as it is', () => {
   const message = {
     type: 'tool/list/resp',

@@ -1,0 +1,137 @@
+/**
+ * Finds secrets in a text by what stands around them and by their shape: keys as services make them, `NAME=value`, headers, options of commands,
+ * and base64. Pure; used by the redactor. Each search takes a time that grows with the length of the text alone: both sides of a recorder
+ * choose the texts.
+ */
+import { isSecretHeader, isSecretName } from './secret-names.ts';
+
+/** Shapes of keys in any text; the group `secret` is replaced, or all of it. No part of a text may be scanned again for each start in it. */
+const PATTERNS: readonly (readonly [name: string, pattern: RegExp])[] = [
+  ['private_key', /-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|$)/g],
+  ['jwt', /\beyJ(?:(?!-eyJ)[\w-]){10,}\.[\w-]{10,}\.[\w-]*/g],
+  ['api_key', /\b(?:sk|rk|pk)[-_](?:[A-Za-z0-9]+[-_]){0,4}[A-Za-z0-9]{16,}[\w-]*/g],
+  [
+    'api_key',
+    /\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|npm_[A-Za-z0-9]{20,}|xox[a-z]-[\w-]{10,})/g,
+  ],
+  ['api_key', /\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bAIza[\w-]{35}/g],
+  ['bearer', /\b(?:Bearer|Basic)\s+(?<secret>(?=[^\s"',;]*\d)[\w.~+/=-]{8,})/gi],
+  ['url', /:\/\/[^\s/:@"']{0,100}:(?<secret>[^\s/@"']{1,200})@/g],
+  ['url', /[?&](?:access_token|auth_token|token|api_key|apikey|sig|signature)=(?<secret>[^\s&#"'?]{8,})/gi],
+];
+
+/** Gives what stands in place of a secret. `isCertain`: it may be searched for in other texts, too. */
+export type Replacement = (shape: string, secret: string, isCertain: boolean) => string;
+
+/** The text with each secret that its shape or its name shows replaced. */
+export function replaceShapes(text: string, replacement: Replacement): string {
+  let clean = text;
+  for (const [name, pattern] of PATTERNS) {
+    clean = clean.replace(pattern, (whole, ...rest) => {
+      const groups = rest.at(-1) as { secret?: string } | string;
+      const secret = typeof groups === 'object' ? (groups.secret ?? whole) : whole;
+      if (isReplaced(whole)) return whole;
+      const at = whole.lastIndexOf(secret);
+      return whole.slice(0, at) + replacement(name, secret, true) + whole.slice(at + secret.length);
+    });
+  }
+  return MAY_HAVE_NAME.test(clean) ? replaceAssigned(clean, replacement) : clean;
+}
+
+const isReplaced = (text: string): boolean => text.includes('[redacted:');
+
+/** No name of a secret is without one of these. */
+const MAY_HAVE_NAME = /token|key|secret|passw|passphrase|credential|authorization|cookie|_?(?:PASS|PAT|AUTH|DSN)\b/i;
+
+/** A name and what stands between it and its value: `NAME=`, `name: `, `"name":"`, also inside JSON in a text; `--name `. */
+const NAME =
+  /(?<![\w.-])(?<flag>--)?(?<name>[A-Za-z_][\w.-]{0,99})(?:(?<quote>\\{0,8}["'])?(?<mark>\s{0,20}(?::=|=>|[:=])\s{0,20})|(?<=--[\w.-]{1,100})\s{1,20})(?<open>\\{0,8}["'])?/g;
+/** A value without quotes ends at what separates it from the next one in a list, an object, a form or a text. */
+const BARE = /[^\s"',;&}\\]+/y;
+/** The value of a header, which may have spaces: to the end of its line, or of the text in quotes around it. */
+const HEADER = /[^\r\n"'\\]+/y;
+const HAS_DIGIT = /\d/;
+const MIN_CHARS = 8;
+
+function replaceAssigned(text: string, replacement: Replacement): string {
+  let clean = '';
+  let from = 0;
+  /** Up to here the words of the text were seen to be no secrets: a run of names must not be looked through once for each of them. */
+  let seen = 0;
+  NAME.lastIndex = 0;
+  for (let found = NAME.exec(text); found !== null; found = NAME.exec(text)) {
+    const { name = '', quote, mark, open } = found.groups ?? {};
+    const start = NAME.lastIndex;
+    if (start <= seen && open === undefined) continue;
+    const isHeader = mark?.trim() === ':' && isSecretHeader(name);
+    if (!isHeader && !isSecretName(name)) {
+      // What seemed to be the start of a value may be the name of one.
+      if (open !== undefined) NAME.lastIndex = start - open.length;
+      continue;
+    }
+    const end = open === undefined ? endOf(isHeader ? HEADER : BARE, text, start) : endOfQuoted(text, start, open);
+    const secret = text.slice(start, end).trimEnd();
+    const certain = HAS_DIGIT.test(secret) && secret.length >= MIN_CHARS;
+    // In JSON, and behind the name of a variable, every value is one; elsewhere a word may be prose or code.
+    const isNamed =
+      (quote !== undefined && open !== undefined) ||
+      (mark === '=' && /^[A-Z][A-Z0-9_]*$/.test(name) && isValue(secret));
+    const counts = certain || isNamed || (open !== undefined && secret.length >= MIN_CHARS);
+    if (secret === '' || !counts || isReplaced(secret)) {
+      if (open === undefined) seen = end;
+      continue;
+    }
+    clean += text.slice(from, start) + replacement('assignment', secret, certain);
+    from = start + secret.length;
+    NAME.lastIndex = from;
+  }
+  return from === 0 ? text : clean + text.slice(from);
+}
+
+/** A reference to another variable, or what a template leaves open, is none. */
+const isValue = (text: string): boolean => !/^[$<%{(*[]/.test(text);
+
+function endOf(pattern: RegExp, text: string, start: number): number {
+  pattern.lastIndex = start;
+  return pattern.test(text) ? pattern.lastIndex : start;
+}
+
+/** Where a value in quotes ends: at the same quote, which has as many backslashes in front; or with its line. */
+function endOfQuoted(text: string, start: number, open: string): number {
+  const slashes = open.length - 1;
+  const quote = open.at(-1);
+  let run = 0;
+  for (let at = start; at < text.length; at++) {
+    const character = text[at];
+    if (character === '\n' || character === '\r') return at;
+    if (character === quote && run <= slashes) return at - run;
+    run = character === '\\' ? run + 1 : 0;
+  }
+  return text.length;
+}
+
+/** Base64 that is long enough to hold a secret. */
+const BASE64 = /(?<![\w+/-])[\w+/-]{16,}={0,2}/g;
+/** Bytes that tell, in nearly all cases, that something is no encoded text. */
+const FIRST_CHARACTERS = 16;
+const IS_TEXT = /^[\t\n\r\x20-\x7e\u00a0-\u{10ffff}]*$/u;
+
+/** The text with each base64 replaced that holds a text in which `isSecret` finds something. */
+export function replaceEncoded(text: string, isSecret: (inner: string) => boolean, replacement: Replacement): string {
+  return text.replace(BASE64, (encoded) => {
+    const inner = textIn(encoded);
+    return inner !== undefined && isSecret(inner) ? replacement('base64', encoded, false) : encoded;
+  });
+}
+
+/** The text that base64 holds; undefined for anything else. */
+function textIn(encoded: string): string | undefined {
+  const first = Buffer.from(encoded.slice(0, FIRST_CHARACTERS), 'base64');
+  if (first.some((byte) => byte < 0x20 && byte !== 9 && byte !== 10 && byte !== 13)) return undefined;
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(encoded, 'base64'));
+    return IS_TEXT.test(text) ? text : undefined;
+  } catch {
+    return undefined;
+  }
+}
