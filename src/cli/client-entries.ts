@@ -7,6 +7,7 @@
 import { join } from 'node:path';
 import { fail } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
+import { tomlStatements } from './toml-statements.ts';
 
 export const CLIENTS = ['claude', 'cursor', 'vscode', 'codex', 'opencode'] as const;
 export type ClientName = (typeof CLIENTS)[number];
@@ -78,6 +79,8 @@ export function entryText({ path, value, format }: ClientEntry): string {
 /** The text of a file with the entry in it: added, or in place of the one it had. Fails with `config_invalid` for what cannot be read. */
 export function mergedText(text: string, entry: ClientEntry): string {
   if (text.trim() === '') return entryText(entry);
+  // Line ends are those of the file.
+  if (text.includes('\r\n')) return mergedText(text.replaceAll('\r\n', '\n'), entry).replaceAll('\n', '\r\n');
   return entry.format === 'toml' ? mergedToml(text, entry) : mergedJson(text, entry);
 }
 
@@ -89,27 +92,32 @@ function tomlText(path: readonly string[], value: Readonly<Record<string, unknow
   return `[${path.join('.')}]\n${lines.join('\n')}\n`;
 }
 
-/** Replaces the lines of the table up to the next one, comments behind it included in the next. */
+/**
+ * Replaces the pairs of the table that the entry sets; what the user added to it stays. Where the entry is written in another form, a
+ * second table of its name would make the whole file invalid for its client, so that is refused.
+ */
 function mergedToml(text: string, { path, value }: ClientEntry): string {
-  const fresh = tomlText(path, value);
+  const name = path.join('.');
+  const statements = tomlStatements(text);
+  if (statements === undefined) throw fail('config_invalid', 'the file is not TOML; mend it, or add the entry by hand');
+  const startsWith = (whole: readonly string[], start: readonly string[]): boolean =>
+    start.every((each, depth) => whole[depth] === each);
+  const isOwn = (at: readonly string[]): boolean => at.length === path.length && startsWith(at, path);
+  const inAnotherForm = statements.some(
+    ({ kind, path: at, table }) =>
+      kind === 'pair' && (startsWith(path, at) || (startsWith(at, path) && table.length < path.length)),
+  );
+  if (inAnotherForm) throw fail('config_invalid', `it has ${name} in another form than a table; change it by hand`);
+  const fresh = tomlText(path, value).trimEnd().split('\n');
+  const own = statements.find(({ kind, path: at }) => kind === 'table' && isOwn(at));
+  if (own === undefined) return `${text.replace(/\n*$/, '\n')}\n${fresh.join('\n')}\n`;
+  const replaced = statements.filter(
+    ({ kind, path: at, table }) => kind === 'pair' && isOwn(table) && Object.hasOwn(value, at[path.length] as string),
+  );
+  const isReplaced = (line: number): boolean => replaced.some(({ from, to }) => line >= from && line < to);
   const lines = text.split('\n');
-  const head = (line: string): string | undefined => /^\s*\[+\s*([^\]]+?)\s*\]+\s*(?:#.*)?$/.exec(line)?.[1];
-  const own = new RegExp(`^"?${path[0]}"?\\s*\\.\\s*"?${path[1]}"?$`);
-  const from = lines.findIndex((line) => own.test(head(line) ?? ''));
-  if (from === -1) return `${text.replace(/\n*$/, '\n')}\n${fresh}`;
-  let to = from + 1;
-  // Only what this table sets is replaced; members of the user's own, such as a timeout, stay.
-  const kept: string[] = [];
-  for (; to < lines.length && head(lines[to] as string) === undefined; to++) {
-    const line = lines[to] as string;
-    const [, name = ''] = /^\s*"?([\w-]+)"?\s*=/.exec(line) ?? [];
-    if (!Object.hasOwn(value, name)) kept.push(line);
-    else if (line.includes('[') && !line.includes(']')) {
-      throw fail('config_invalid', `the table [${path.join('.')}] has a list over several lines; change it by hand`);
-    }
-  }
-  const rest = lines.slice(to);
-  return [...lines.slice(0, from), ...fresh.trimEnd().split('\n'), ...kept, ...rest].join('\n');
+  const rest = lines.filter((_, line) => line >= own.to && !isReplaced(line));
+  return [...lines.slice(0, own.from), ...fresh, ...rest].join('\n');
 }
 
 /** A member of an object in a text: where its value starts and ends. */

@@ -75,6 +75,66 @@ test('an entry is added to TOML, or its own members are replaced, and comments s
   );
 });
 
+test('what a TOML file has in its strings, lists and comments is no table, and lists over several lines are replaced whole', () => {
+  const entry = clientEntry('codex', START, AT);
+  const before = [
+    'note = """',
+    '[mcp_servers.handfast]',
+    'command = "a"""" # [mcp_servers.handfast]',
+    "other = '''",
+    "args = 'x' '''",
+    '[[profiles]]',
+    'lists = [',
+    '  ["a"], # ]',
+    '  ["b"]',
+    ']',
+    "[ 'mcp_servers' . handfast ]",
+    '"args" = [',
+    '  "old", # [',
+    ']',
+    "'command' = '''",
+    "old'''",
+    'env = { A = "[z]" }',
+    'http.timeout = 3',
+    '[mcp_servers.handfast.tools]',
+    'command = "mine"',
+    '',
+  ];
+  const own = ['[mcp_servers.handfast]', 'command = "handfast"', 'args = ["mcp", "serve"]'];
+  const after = [...before.slice(0, 10), ...own, ...before.slice(16)].join('\n');
+  assert.equal(mergedText(before.join('\n'), entry), after);
+  assert.equal(mergedText(after, entry), after);
+});
+
+test('an entry in another form than a table is refused: a second one would make the file invalid', () => {
+  const entry = clientEntry('codex', START, AT);
+  const forms = [
+    '[mcp_servers]\nhandfast = { command = "old" } # inline\n',
+    '[mcp_servers]\nhandfast.command = "old"\n',
+    '"mcp_servers".handfast.command = "old"\n',
+    'mcp_servers = { other = { command = "x" } }\n',
+    'a = "unclosed\n= 3\n',
+    'a = [1,\n',
+    '[mcp_servers\n',
+  ];
+  for (const form of forms) assert.throws(() => mergedText(form, entry), { code: 'config_invalid' }, form);
+  const other = '[mcp_servers]\nother = { command = "x" }\n';
+  assert.equal(
+    mergedText(other, entry),
+    `${other}\n[mcp_servers.handfast]\ncommand = "handfast"\nargs = ["mcp", "serve"]\n`,
+  );
+});
+
+test('line ends of a file stay those of the file', () => {
+  for (const [client, before] of [
+    ['vscode', '{\r\n  "servers": {}\r\n}\r\n'],
+    ['codex', 'model = "o"\r\n'],
+  ] as const) {
+    const after = mergedText(before, clientEntry(client, START, AT));
+    assert.ok(after.includes('handfast') && !/[^\r]\n/.test(after), after);
+  }
+});
+
 test('the command prints the entry, and with --write merges it into a file, a linked one too', async (t) => {
   const user = userOf(t);
   const printed = await user.run(['mcp', 'config', 'claude']);

@@ -4,7 +4,7 @@
  */
 import { within } from '../../base/race.ts';
 import type { Candidate, Known } from '../completion.ts';
-import { withAgent } from '../connect/open-agent.ts';
+import { TOOL_CAPABILITIES, withAgent } from '../connect/open-agent.ts';
 import { withControl } from '../connect/open-control.ts';
 import { withFleet } from '../connect/open-fleet.ts';
 import type { Terminal } from '../output/terminal.ts';
@@ -74,7 +74,7 @@ const workers = (terminal: Terminal) =>
   );
 
 const tools = (terminal: Terminal) =>
-  withAgent({}, ['tools'], terminal, async (opened) =>
+  withAgent({}, TOOL_CAPABILITIES, terminal, async (opened) =>
     (await opened.tools.list({}, { signal: opened.signal })).map(({ name, description }) => ({
       value: name,
       about: description,

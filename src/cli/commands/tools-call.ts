@@ -4,7 +4,7 @@ import { suggest } from '../../base/suggest.ts';
 import type { ToolsClient } from '../../capabilities/tools/client.ts';
 import { asError, HandfastError } from '../../wire/errors.ts';
 import type { ConnectFlags } from '../connect/find-host.ts';
-import { withAgent } from '../connect/open-agent.ts';
+import { TOOL_CAPABILITIES, withAgent } from '../connect/open-agent.ts';
 import { eventOutput } from '../output/event-output.ts';
 import { printResult } from '../output/result-output.ts';
 import type { Terminal } from '../output/terminal.ts';
@@ -27,7 +27,7 @@ export async function toolsCall(
 ): Promise<void> {
   // Before anything is opened: a mistake in the arguments needs no connection.
   const early = needsSchema(words) ? undefined : await toolArguments(words, undefined, readText);
-  await withAgent(flags, ['tools'], terminal, async ({ tools, signal }) => {
+  await withAgent(flags, TOOL_CAPABILITIES, terminal, async ({ tools, signal }) => {
     const args = early ?? (await toolArguments(words, await inputOf(name, tools, signal), readText));
     const { onEvent, showedOutput } = eventOutput(terminal, stream);
     const timeoutMs = timeout === undefined ? undefined : timeout * 1000;

@@ -1,7 +1,7 @@
 /** `handfast tools ls` and `handfast tools search`: the tools this principal may see. */
 import type { ToolDescription } from '../../capabilities/tools/messages.ts';
 import type { ConnectFlags } from '../connect/find-host.ts';
-import { withAgent } from '../connect/open-agent.ts';
+import { TOOL_CAPABILITIES, withAgent } from '../connect/open-agent.ts';
 import type { Terminal } from '../output/terminal.ts';
 
 export interface ToolsFlags extends ConnectFlags {
@@ -13,7 +13,7 @@ export interface ToolsFlags extends ConnectFlags {
 
 /** Lists tools, in the order of the host. */
 export async function toolsList({ kind, tag, all, ...flags }: ToolsFlags, terminal: Terminal): Promise<void> {
-  await withAgent(flags, ['tools'], terminal, async ({ tools, signal }) => {
+  await withAgent(flags, TOOL_CAPABILITIES, terminal, async ({ tools, signal }) => {
     print(await tools.list({ kind, tags: tag, includeDeferred: all }, { signal }), terminal);
   });
 }
@@ -24,7 +24,7 @@ export async function toolsSearch(
   { kind, tag, ...flags }: ToolsFlags,
   terminal: Terminal,
 ): Promise<void> {
-  await withAgent(flags, ['tools'], terminal, async ({ tools, signal }) => {
+  await withAgent(flags, TOOL_CAPABILITIES, terminal, async ({ tools, signal }) => {
     print(await tools.search(query, { kind, tags: tag }, { signal }), terminal);
   });
 }

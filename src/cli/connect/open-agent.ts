@@ -15,6 +15,9 @@ import { type ConnectFlags, type FoundHost, findHost } from './find-host.ts';
 /** Time for reaching the host and for the handshake. */
 const CONNECT_TIMEOUT_MS = 10_000;
 
+/** What commands about tools ask for: those of enabled toolkits are tools of sessions that have both. */
+export const TOOL_CAPABILITIES = ['tools', 'toolkits'];
+
 /** What a command works with. */
 export interface AgentForCommand {
   readonly agent: AgentSession;

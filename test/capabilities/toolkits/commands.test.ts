@@ -21,6 +21,10 @@ test('toolkits are listed, shown, configured, enabled, disabled and searched fro
   assert.match((await user.run(['toolkits', 'search', 'move', 'file'])).stdout, /^move_file +filesystem +Moves/m);
   assert.match((await user.run(['toolkits', 'configure', 'search'])).stdout, /^search: enabled, configured; 2 tools/);
 
+  assert.match((await user.run(['tools', 'ls'])).stdout, /^move_file /m);
+  await user.run(['tools', 'call', 'make_directory', 'path=made']);
+  assert.match((await user.run(['tools', 'call', 'list_dir', 'path=.'])).stdout, /made/);
+
   // Another session, which stays as it is made.
   const token = readFileSync(ready.token_file as string, 'utf8').trim();
   const agent = await connect(ready.url, { capabilities: ['toolkits', 'tools'], token });
