@@ -40,6 +40,7 @@ import {
   type McpSdk,
   type Transport,
 } from './sdk.ts';
+import { StatelessTasks, TASKS_EXTENSION } from './stateless-tasks.ts';
 import { callAsTask, needsTask, type TaskRequest } from './tasks.ts';
 import { MAX_MESSAGE, tooLong, tooLongLine } from './too-long.ts';
 
@@ -163,6 +164,8 @@ export class McpConnection {
   readonly #onDoubt: ConnectOptions['onDoubt'];
   /** Tools that are called as tasks. */
   #tasks: ReadonlySet<string> = new Set();
+  /** Follows the tasks of a server without sessions, where it offers them. */
+  #statelessTasks: StatelessTasks | undefined;
   #logMeta: Readonly<Record<string, unknown>> | undefined;
   #client: Client | undefined;
   #listening: Listening | undefined;
@@ -197,6 +200,7 @@ export class McpConnection {
       // A field that an accepted answer leaves out gets the default of its schema.
       ...(elicitation && { elicitation: { form: { applyDefaults: true }, url: {} } }),
       ...(roots && { roots: {} }),
+      extensions: { [TASKS_EXTENSION]: {} },
     };
     const client = new sdk.Client(CLIENT, { versionNegotiation: { mode }, listMaxPages: MAX_PAGES, capabilities });
     if (sampling) client.setRequestHandler('sampling/createMessage', this.#asked(sdk) as never);
@@ -220,6 +224,9 @@ export class McpConnection {
       this.#server.stdio === undefined ? this.#overHttp(sdk, client) : await this.#asProgram(this.#server.stdio);
     // An SDK's own handling of signals is not relied on.
     await orAborted(client.connect(transport, { signal }), signal);
+    if (this.era === 'stateless' && client.getServerCapabilities()?.extensions?.[TASKS_EXTENSION] !== undefined) {
+      this.#statelessTasks = new StatelessTasks(transport);
+    }
     const throttle = new NotificationThrottle();
     const read = transport.onmessage;
     transport.onmessage = (message, extra) => throttle.pass(message, () => read?.(message, extra));
@@ -388,14 +395,18 @@ export class McpConnection {
     args: Readonly<Record<string, unknown>>,
     { signal, timeoutMs: timeout, onProgress, answerer }: McpCallOptions,
   ): Promise<McpResult> {
-    const settings = { signal, timeout, resetTimeoutOnProgress: true, ...(onProgress && { onprogress: onProgress }) };
+    const tasks = this.#statelessTasks;
+    // The messages of a task are progress, which its time starts again with.
+    const onprogress = onProgress ?? (tasks && (() => {}));
+    const settings = { signal, timeout, resetTimeoutOnProgress: true, ...(onprogress && { onprogress }) };
     const client = this.#client as Client;
     const request: TaskRequest = (method, params, until) =>
       client.request({ method, params }, anyResult, { signal: until, timeout });
     const meta = this.#logMeta && { _meta: this.#logMeta };
+    const plainly = () => client.callTool({ name, arguments: { ...args }, ...meta }, settings) as Promise<McpResult>;
     const calling = this.#tasks.has(name)
       ? () => callAsTask(request, name, args, { signal, timeoutMs: timeout, onProgress })
-      : () => client.callTool({ name, arguments: { ...args }, ...meta }, settings) as Promise<McpResult>;
+      : () => tasks?.during(plainly) ?? plainly();
     return orAborted(answerer === undefined ? calling() : this.#callers.during(answerer, calling), signal);
   }
 

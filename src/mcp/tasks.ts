@@ -2,7 +2,7 @@
  * Calls of tools that a server runs as tasks (the generation with sessions, 2025-11-25): the call gives a task, which is asked for
  * until it has ended, and then for its result. A cancel is passed on.
  *
- * Used by `connection.ts`. The official client has no tasks of the generation without sessions, so they are not used there.
+ * Used by `connection.ts`. Tasks of the generation without sessions are in `stateless-tasks.ts`, which uses the bounds of here.
  */
 import { sleep } from '../base/sleep.ts';
 import { asError, fail } from '../wire/errors.ts';
@@ -34,6 +34,10 @@ interface Task {
   readonly statusMessage?: string;
   readonly pollInterval?: number;
 }
+
+/** How long to wait before a task is asked for again, milliseconds, where its server says `ms`. */
+export const pollDelay = (ms: unknown): number =>
+  Math.min(MAX_POLL_MS, Math.max(MIN_POLL_MS, typeof ms === 'number' ? ms : POLL_MS));
 
 /** The server runs this tool as a task alone. */
 export const needsTask = ({ execution }: McpTool): boolean => execution?.taskSupport === 'required';
@@ -85,7 +89,7 @@ async function ended(
       shown(statusMessage, changes);
     }
     if (performance.now() - changedAt > timeoutMs) throw late(timeoutMs);
-    await sleep(Math.min(MAX_POLL_MS, Math.max(MIN_POLL_MS, task.pollInterval ?? POLL_MS)), signal);
+    await sleep(pollDelay(task.pollInterval), signal);
     signal.throwIfAborted();
     task = taskOf(await request('tasks/get', { taskId: task.taskId }, signal));
   }
