@@ -310,8 +310,8 @@ for (const tier of TIERS) {
     writeSkill(site.root, 'good', { code: main('return 42;') });
     for (const attack of attacks) {
       const { ends } = outcomeOf(attack, tier);
-      // A loaded machine takes seconds to start a thread or a process.
-      const seconds = !('result' in ends) && ends.includes('timeout') ? 3 : 50;
+      // What should end by its time need not have much of it; others have more than a loaded machine takes to start a thread or a process.
+      const seconds = 'result' in ends || !ends.includes('timeout') ? 50 : ends[0] === 'timeout' ? 1 : 3;
       writeSkill(site.root, attack.name, { front: `timeout_seconds: ${seconds}`, code: attack.code });
     }
     const agent = await agentOf(t, site);
