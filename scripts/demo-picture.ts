@@ -1,6 +1,7 @@
 /**
- * Records `handfast demo` as docs/images/demo.svg: each line appears as long after the first as it did when it was recorded. Run it when the demo
- * changes, and look at what it draws: `node -C handfast-source scripts/demo-picture.ts`.
+ * Records `handfast demo` as docs/images/demo.svg: each line appears as long after the one before it as it did when it was recorded, but after
+ * {@link MAX_PAUSE_S} at the latest: the start of a host is nothing to look at. Run it when the demo changes, and look at what it draws:
+ * `node -C handfast-source scripts/demo-picture.ts`.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -9,8 +10,11 @@ import { createInterface } from 'node:readline';
 import { User } from '../test/cli/command.ts';
 import { escapedText, INK, placeOf, terminalPicture } from './terminal-picture.ts';
 
+const MAX_PAUSE_S = 1.5;
+
 const user = new User();
-const startedAt = performance.now();
+let before = performance.now();
+let seconds = 0;
 const [program, ...args] = user.line(['demo']);
 const child = spawn(program as string, args, {
   cwd: user.cwd,
@@ -20,7 +24,10 @@ const child = spawn(program as string, args, {
 const ended = once(child, 'close');
 const lines: { readonly text: string; readonly seconds: number }[] = [{ text: '$ handfast demo', seconds: 0 }];
 for await (const text of createInterface(child.stdout)) {
-  lines.push({ text, seconds: (performance.now() - startedAt) / 1000 });
+  const now = performance.now();
+  seconds += Math.min((now - before) / 1000, MAX_PAUSE_S);
+  before = now;
+  lines.push({ text, seconds });
 }
 const [code] = await ended;
 if (code !== 0) throw new Error(`the demo ended with ${code}`);

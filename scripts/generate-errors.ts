@@ -8,6 +8,7 @@ import { type ErrorName, type ErrorRow, errorTable } from '../src/wire/errors.ts
 /** What the exit codes of the command line mean, in the order of their numbers. */
 export const exitCodes: Readonly<Record<number, string>> = {
   0: 'The command did what it was asked to do.',
+  1: 'The command did its work, and what it ran, checked or compared failed or differs; its help says so.',
   2: 'The command line or the configuration is wrong, or Node is too old; nothing was tried.',
   3: 'The peer does not accept who is asking.',
   4: 'The peer cannot be reached, or the link to it was lost.',

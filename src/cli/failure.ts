@@ -2,7 +2,8 @@
  * How a command fails: one message on stderr, as a line of text or of JSON, and the exit code of the error table.
  *
  * Exit codes: 0 done, 2 wrong usage or configuration, 3 not allowed, 4 unreachable, 5 failed at the other side,
- * 6 refused in the handshake, 7 out of time, 130 interrupted.
+ * 6 refused in the handshake, 7 out of time, 130 interrupted. 1 is no failure of a command: it did its work, and what it ran or checked
+ * failed or differs.
  */
 import { styleText } from 'node:util';
 import { escapeControls } from '../base/escape-controls.ts';

@@ -40,8 +40,8 @@ import { addRecording } from './record-commands.ts';
 import { addSessions } from './session-commands.ts';
 
 const EXIT_CODES = `
-Exit codes: 0 done, 2 wrong usage or configuration, 3 not allowed, 4 unreachable,
-5 failed at the other side, 6 refused in the handshake, 7 out of time, 130 interrupted.`;
+Exit codes: 0 done, 1 what it ran or checked failed or differs, 2 wrong usage or configuration, 3 not allowed,
+4 unreachable, 5 failed at the other side, 6 refused in the handshake, 7 out of time, 130 interrupted.`;
 
 /** Runs a command line; resolves with the exit code when everything has been written. Never rejects. */
 export async function run(words: readonly string[]): Promise<number> {

@@ -34,7 +34,7 @@ export const handfast = (builtin: BuiltinPlugins) =>
         default: ['http://127.0.0.1:4700'],
         shown: true,
         minItems: 1,
-        description: `Where to accept connections: ${ADDRESS_FORMS}. HTTP serves WebSocket and the console too.`,
+        description: `Where to accept connections: ${ADDRESS_FORMS}. HTTP serves WebSocket, session RPC and MCP too.`,
       },
       Type.String({ format: 'listen_address', description: 'A listen address.' }),
     ),

@@ -144,7 +144,7 @@ async function readTree(
     const { code } = cause as NodeJS.ErrnoException;
     const why = code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'something that is not UTF-8' : code;
     if (why === undefined) throw cause;
-    reading.problem(start, '', `expected a readable file, got ${why}`);
+    reading.problem(start, '', why === 'ENOENT' ? 'there is no such file' : `expected a readable file, got ${why}`);
     return undefined;
   }
 }

@@ -66,21 +66,30 @@ export async function openCarrier(
   timeoutMs: number,
   env: Readonly<Record<string, string>> = {},
 ): Promise<Carrier> {
-  const opening = openers[bindingOf(address)](address, sink, env);
+  const abandoned = new AbortController();
+  const opening = openers[bindingOf(address)](address, sink, env, abandoned.signal);
   const carrier = await within(opening, timeoutMs);
   if (carrier !== undefined) return carrier;
+  // A connection that the target leaves open without a word would keep this process alive.
+  abandoned.abort();
   void opening.then((late) => late.close()).catch(() => {});
   throw fail('timeout', `${address} did not accept a connection within ${timeoutMs} ms`);
 }
 
-type Opener = (address: string, sink: CarrierSink, env: Readonly<Record<string, string>>) => Promise<Carrier>;
+/** `abandoned`: the time to connect has passed. */
+type Opener = (
+  address: string,
+  sink: CarrierSink,
+  env: Readonly<Record<string, string>>,
+  abandoned: AbortSignal,
+) => Promise<Carrier>;
 
 const openers: Readonly<Record<Binding, Opener>> = {
   stdio: openChild,
-  tcp: (address, sink) => openSocket('tcp', parseTcpAddress(address), sink),
-  unix: (address, sink) => openSocket('unix', { path: parseUnixAddress(address) }, sink),
-  websocket: openWebSocket,
-  http: openHttp,
+  tcp: (address, sink, _env, abandoned) => openSocket('tcp', parseTcpAddress(address), sink, abandoned),
+  unix: (address, sink, _env, abandoned) => openSocket('unix', { path: parseUnixAddress(address) }, sink, abandoned),
+  websocket: (address, sink, _env, abandoned) => openWebSocket(address, sink, abandoned),
+  http: (address, sink, _env, abandoned) => openHttp(address, sink, abandoned),
 };
 
 /** Time a child has to end once its input has ended, before it is killed. */
@@ -110,8 +119,14 @@ async function openChild(address: string, sink: CarrierSink, env: Readonly<Recor
   };
 }
 
-async function openSocket(binding: 'tcp' | 'unix', options: NetConnectOpts, sink: CarrierSink): Promise<Carrier> {
+async function openSocket(
+  binding: 'tcp' | 'unix',
+  options: NetConnectOpts,
+  sink: CarrierSink,
+  abandoned: AbortSignal,
+): Promise<Carrier> {
   const socket = connectSocket({ ...options, allowHalfOpen: true, noDelay: true } as NetConnectOpts);
+  abandoned.addEventListener('abort', () => socket.destroy(), { once: true });
   await new Promise<void>((resolve, reject) => {
     socket.once('connect', resolve);
     socket.once('error', (error) => reject(fail('unreachable', error.message, {}, error)));
@@ -142,8 +157,9 @@ export function socketCarrier(binding: 'tcp' | 'unix', socket: Socket, sink: Car
   };
 }
 
-async function openWebSocket(address: string, sink: CarrierSink): Promise<Carrier> {
+async function openWebSocket(address: string, sink: CarrierSink, abandoned: AbortSignal): Promise<Carrier> {
   const socket = new WebSocket(address);
+  abandoned.addEventListener('abort', () => socket.close(), { once: true });
   socket.binaryType = 'arraybuffer';
   await new Promise<void>((resolve, reject) => {
     socket.addEventListener('open', () => resolve(), { once: true });
@@ -172,9 +188,10 @@ async function openWebSocket(address: string, sink: CarrierSink): Promise<Carrie
 }
 
 /** The HTTP and SSE binding as a plain client speaks it: a session, one stream, one body for each write, in order. */
-async function openHttp(origin: string, sink: CarrierSink): Promise<Carrier> {
+async function openHttp(origin: string, sink: CarrierSink, abandoned: AbortSignal): Promise<Carrier> {
   const stop = new AbortController();
   const { signal } = stop;
+  abandoned.addEventListener('abort', () => stop.abort(), { once: true });
   const base = origin.replace(/\/+$/, '');
   const id = await createSession(base, signal);
   const headers = { 'X-Session-Id': id, 'Content-Type': 'text/plain' };

@@ -1,6 +1,6 @@
 /**
- * The journal contract: an append-only event log per session, read by cursor. Resume, replay, history, audit and the
- * console's timeline are readers of it.
+ * The journal contract: an append-only event log per session, read by cursor. Resume, replay, history, audit and
+ * live views are readers of it.
  *
  * `test/contract/journal.test.ts` holds every implementation (`memory.ts`, `journal/sqlite/sqlite.ts`) to this contract.
  */

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { after, test } from 'node:test';
+import { DemoHost } from '../../src/cli/demo/demo-host.ts';
 import { temporaryFolder } from '../host/temporary-folder.ts';
 import { User } from './command.ts';
 
@@ -41,4 +42,11 @@ test('an interrupted demo ends its host and removes its folder', async (t) => {
   const { code } = await command.ended();
   assert.equal(code, 130);
   assert.deepEqual(readdirSync(TMPDIR), []);
+});
+
+test('a host of an interrupted demo does not start any more', async (t) => {
+  const home = temporaryFolder(t);
+  const host = new DemoHost({ home, workspace: home, signal: AbortSignal.abort(new Error('interrupted')) });
+  await assert.rejects(host.start(), /interrupted/);
+  assert.equal(host.pid, undefined);
 });

@@ -384,7 +384,7 @@ test('a file that cannot be read, is too long or is not text is a problem, not a
   writeFileSync(join(cwd, 'big.yaml'), `# ${'x'.repeat(1024 * 1024)}`);
   writeFileSync(join(cwd, 'latin1.yaml'), Buffer.from([0x61, 0x3a, 0x20, 0xe9]));
   for (const [file, message] of [
-    ['gone.yaml', /^gone\.yaml:1:1: expected a readable file, got ENOENT$/],
+    ['gone.yaml', /^gone\.yaml:1:1: there is no such file$/],
     ['.', /got EISDIR$/],
     ['big.yaml', /^big\.yaml:1:1: expected at most 1048576 bytes, got 1048578$/],
     ['latin1.yaml', /got something that is not UTF-8$/],

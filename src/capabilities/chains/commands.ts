@@ -1,4 +1,5 @@
 /** `handfast chain …` with a host: runs chain files, and shows, continues and ends runs. Read by `capability.ts`. */
+import { randomUUID } from 'node:crypto';
 import type { CapabilityCommand, CommandTerminal } from '../../packages/capability.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import type { ChainRun } from './chains.schema.ts';
@@ -13,6 +14,9 @@ type Context = Parameters<CapabilityCommand['run']>[0];
 const wordsOf = ({ args }: Context): string[] => args.flatMap((arg) => arg ?? []);
 const clientOf = ({ agent }: Context): ChainsClient => new ChainsClient(agent);
 
+/** Codes of a run whose host was lost while it ran. */
+const LOST: ReadonlySet<string> = new Set(['interrupted', 'connection_lost', 'session_expired', 'reply_lost']);
+
 async function run(context: Context): Promise<number> {
   const { options, signal, terminal } = context;
   const [file = ''] = wordsOf(context);
@@ -20,7 +24,17 @@ async function run(context: Context): Promise<number> {
   const { name: _, description: __, nodes, ...settings } = definition;
   const input = options.input === undefined ? {} : await objectOf(String(options.input), '--input');
   const spec = { ...settings, nodes: [...nodes] };
-  return printed(await clientOf(context).run(spec, input, { signal }), terminal);
+  const chainId = randomUUID();
+  try {
+    return printed(await clientOf(context).run(spec, input, { chainId, signal }), terminal);
+  } catch (error) {
+    // Such a run is stored at the host, and its id is all that is needed to continue it.
+    if (!terminal.json && LOST.has((error as { code?: string }).code ?? ''))
+      terminal.note(
+        `run ${chainId}: see "handfast chain status ${chainId}"; "handfast chain resume ${chainId}" continues it`,
+      );
+    throw error;
+  }
 }
 
 /** Prints how a run ended; the exit code. */

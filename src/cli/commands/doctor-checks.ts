@@ -94,7 +94,7 @@ function tokenCheck(home: string): Promise<Check> {
 
 async function configCheck(file: string | undefined): Promise<{ check: Check; config: HostConfig | undefined }> {
   let config: HostConfig | undefined;
-  const check = await guarded('config', 'edit the file; handfast init --force writes a fresh one', async () => {
+  const check = await guarded('config', 'edit the file; handfast init writes one, --force in its place', async () => {
     config = await configOf(file);
     const [warning] = config.warnings;
     if (warning !== undefined) return { name: 'config', status: 'warn', message: formatProblem(warning) };

@@ -16,8 +16,8 @@ export async function doctor(flags: DoctorFlags, terminal: Terminal): Promise<nu
   for await (const check of checks(flags.config)) {
     results.push(check);
     if (terminal.json) continue;
-    terminal.line(`${check.status.padEnd(4)}  ${check.name.padEnd(NAME_WIDTH)}  ${check.message}`);
-    if (check.fix !== undefined) terminal.line(`${' '.repeat(NAME_WIDTH + 8)}→ ${check.fix}`);
+    terminal.labelled(`${check.status.padEnd(4)}  ${check.name.padEnd(NAME_WIDTH)}  `, check.message);
+    if (check.fix !== undefined) terminal.labelled(`${' '.repeat(NAME_WIDTH + 8)}→ `, check.fix);
   }
   const failed = results.find(({ status }) => status === 'fail');
   if (terminal.json) terminal.document({ ok: failed === undefined, checks: results });

@@ -9,10 +9,20 @@ import { fail } from '../../wire/errors.ts';
 /** Time to start, and to stop, in milliseconds. */
 const START_MS = 60_000;
 const STOP_MS = 5_000;
+/** What is read of the reason why it does not start. */
+const COMPLAINT_CHARS = 2_000;
+
+export interface DemoHostOptions {
+  readonly home: string;
+  readonly workspace: string;
+  /** Aborted: it does not start any more. */
+  readonly signal: AbortSignal;
+}
 
 export class DemoHost {
   readonly #home: string;
   readonly #workspace: string;
+  readonly #signal: AbortSignal;
   #child: Child | undefined;
   /** `http://127.0.0.1:PORT`, the same over restarts. */
   address = 'http://127.0.0.1:0';
@@ -20,26 +30,38 @@ export class DemoHost {
   tcp = 'tcp://127.0.0.1:0';
   token = '';
 
-  constructor({ home, workspace }: { readonly home: string; readonly workspace: string }) {
+  constructor({ home, workspace, signal }: DemoHostOptions) {
     this.#home = home;
     this.#workspace = workspace;
+    this.#signal = signal;
   }
 
   get pid(): number | undefined {
     return this.#child?.pid;
   }
 
-  /** Starts it. Rejects with `unreachable` where it does not come up. */
+  /** Starts it. Rejects with `unreachable`, and with what it said, where it does not come up. */
   async start(): Promise<void> {
+    this.#signal.throwIfAborted();
     const [, script = ''] = process.argv;
     const words = [...process.execArgv, script, 'up', '--json', '--listen', this.address, '--listen', this.tcp];
     const env = { ...process.env, HANDFAST_HOME: this.#home, HANDFAST_KEYRING: 'off' };
     const child = startChild({ argv: [process.execPath, ...words], cwd: this.#workspace, env });
     this.#child = child;
-    child.stderr.resume();
+    let complaint = '';
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      complaint = (complaint + text).slice(-COMPLAINT_CHARS);
+    });
     const ready = once(createInterface({ input: child.stdout }), 'line');
     const line = await within(Promise.race([ready, child.exited.then(() => undefined)]), START_MS);
-    if (line === undefined) throw fail('unreachable', 'the host of the demo did not start; try: handfast doctor');
+    if (line === undefined) {
+      const [last = 'it does not answer; try: handfast doctor'] = complaint
+        .trim()
+        .split('\n')
+        .slice(-1)
+        .filter(Boolean);
+      throw fail('unreachable', `the host of the demo did not start: ${last}`);
+    }
     const { listeners, token_file } = JSON.parse(String(line[0])) as { listeners: string[]; token_file: string };
     const [http = this.address, tcp = this.tcp] = listeners;
     this.address = http;

@@ -2,7 +2,8 @@
  * `handfast demo`: what the protocols are for, shown on this machine in half a minute. A host, an agent, a session and a fleet really run,
  * in a folder that is removed again; every line is printed when it happens.
  */
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { rmSync } from 'node:fs';
+import { mkdir, mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { orAborted } from '../../base/race.ts';
@@ -28,16 +29,18 @@ export const demo = (terminal: Terminal): Promise<void> => interruptible((signal
 
 async function play(terminal: Terminal, signal: AbortSignal): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'handfast-demo-'));
+  // At the very end, and also when a second Ctrl-C ends the process at once: a scene that was interrupted may still write.
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
   const workspace = join(folder, 'workspace');
   await mkdir(workspace);
-  const host = new DemoHost({ home: join(folder, 'home'), workspace });
+  const host = new DemoHost({ home: join(folder, 'home'), workspace, signal });
   const startedAt = performance.now();
   const seconds = () => (performance.now() - startedAt) / 1000;
   const hosts = [host];
   const another = async (name: string): Promise<DemoHost> => {
     const own = join(folder, name);
     await mkdir(own);
-    const added = new DemoHost({ home: join(folder, `${name}-home`), workspace: own });
+    const added = new DemoHost({ home: join(folder, `${name}-home`), workspace: own, signal });
     hosts.push(added);
     await added.start();
     return added;
@@ -45,14 +48,15 @@ async function play(terminal: Terminal, signal: AbortSignal): Promise<void> {
   const stop = () => void hosts.map((each) => each.killed());
   signal.addEventListener('abort', stop, { once: true });
   try {
+    if (!terminal.json) terminal.line('A host starts, with a folder of its own.');
     await host.start();
     for (const [at, [title, scene]] of scenes.entries()) {
       signal.throwIfAborted();
-      if (!terminal.json) terminal.line(`${at === 0 ? '' : '\n'}${at + 1}. ${title}`);
+      if (!terminal.json) terminal.line(`\n${at + 1}. ${title}`);
       const say = (kind: string, text: string): void => {
         if (terminal.json)
           terminal.document({ scene: at + 1, title, kind, text, seconds: Number(seconds().toFixed(3)) });
-        else terminal.line(`   ${kind.padEnd(9)}  ${text}`);
+        else terminal.labelled(`   ${kind.padEnd(9)}  `, text);
       };
       await orAborted(scene({ host, workspace, folder, another, say }), signal);
     }
@@ -61,7 +65,6 @@ async function play(terminal: Terminal, signal: AbortSignal): Promise<void> {
   } finally {
     signal.removeEventListener('abort', stop);
     await Promise.all(hosts.map((each) => each.stop()));
-    await rm(folder, { recursive: true, force: true });
     // A scene that was interrupted may still wait for its host.
     leaveSoon();
   }

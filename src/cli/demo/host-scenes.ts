@@ -23,6 +23,7 @@ export async function handshake({ host, say }: Stage): Promise<void> {
     },
     asError,
   );
+  if (refused.code !== 'auth_failed') throw refused;
   say('refused', `${refused.code}: ${refused.message}`);
   await using agent = await connect(host.address, capabilities, { token: host.token });
   say('accepted', `A2E 1.0, session ${agent.sessionId.slice(0, 8)}…`);

@@ -6,7 +6,7 @@
 import { styleText } from 'node:util';
 import { escapeControls } from '../../base/escape-controls.ts';
 import { Pager, pagerOf } from './pager.ts';
-import { fitted, padded, widthOf } from './text-width.ts';
+import { fitted, padded, widthOf, wrapped } from './text-width.ts';
 import { leadOf, type Tone, toneOf } from './tones.ts';
 
 /** Narrowest width text is fitted into. */
@@ -97,6 +97,13 @@ export class Terminal {
   /** One line of result. */
   line(text = ''): void {
     this.raw(`${text}\n`);
+  }
+
+  /** A label and its text, which stays to the right of the label: on a terminal it is cut between words. */
+  labelled(label: string, text: string): void {
+    const space = ' '.repeat(widthOf(label));
+    const rows = text.split('\n').flatMap((row) => wrapped(row, Math.max(NARROWEST, this.width - space.length)));
+    this.line(label + rows.join(`\n${space}`));
   }
 
   /** Result text as it is; on a terminal without anything that would act on it. */

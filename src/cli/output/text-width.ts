@@ -27,5 +27,20 @@ export function fitted(text: string, width: number): string {
   return `${taken.trimEnd()}…`;
 }
 
+/** The text as lines of at most `width` columns, cut between words; a longer word has a line of its own. */
+export function wrapped(text: string, width: number): string[] {
+  if (widthOf(text) <= width) return [text];
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.split(' ')) {
+    const longer = line === '' ? word : `${line} ${word}`;
+    if (line !== '' && widthOf(longer) > width) {
+      lines.push(line);
+      line = word;
+    } else line = longer;
+  }
+  return [...lines, line];
+}
+
 /** The text with spaces behind it, up to `width` columns. */
 export const padded = (text: string, width: number): string => text + ' '.repeat(Math.max(0, width - widthOf(text)));

@@ -1,5 +1,5 @@
 /**
- * What an orchestrator is made of, and what it offers to its operators: the command line and the console through
+ * What an orchestrator is made of, and what it offers to its operators: the command line and other clients through
  * session RPC, programs through `handfast/fleet`.
  */
 
@@ -21,7 +21,7 @@ import type { Submitter, TaskQuery, TaskRecord, TaskSpec, TaskStore } from './ta
 export interface OrchestratorOptions {
   readonly name: string;
   readonly store: TaskStore;
-  /** The events of each task, a stream `task:<number>:<task_id>` each; for `task watch` and the console. */
+  /** The events of each task, a stream `task:<number>:<task_id>` each; for `task watch` and other clients. */
   readonly journal: Journal;
   readonly buses: readonly OrchestratorBus[];
   readonly routePolicy?: Partial<RoutePolicy>;

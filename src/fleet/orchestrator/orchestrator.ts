@@ -1,7 +1,7 @@
 /**
  * The orchestrator: accepts tasks, dispatches them to workers over any bus, stores their results, and informs operators.
  *
- * Put together in `engine.ts`; this is its outside, for the command line and the console through session RPC and for
+ * Put together in `engine.ts`; this is its outside, for the command line and other clients through session RPC and for
  * programs through `handfast/fleet`.
  * @see docs/fleet.md
  */

@@ -2,7 +2,7 @@
  * The one HTTP port: guards every request, routes it, upgrades `/ws` and `/rpc`, answers `/health`, and closes without cutting
  * anybody off.
  *
- * Started by the assembly of a server; the A2E binding's endpoint, the console and others bring their routes.
+ * Started by the assembly of a server; the A2E binding's endpoint and others bring their routes.
  * Limits and refusals: docs/architecture.md#the-http-port and SECURITY.md#threat-model.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';

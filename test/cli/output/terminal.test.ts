@@ -8,7 +8,7 @@ import { after, describe, test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 import { Pager, pagerOf } from '../../../src/cli/output/pager.ts';
 import { Terminal } from '../../../src/cli/output/terminal.ts';
-import { fitted, widthOf } from '../../../src/cli/output/text-width.ts';
+import { fitted, widthOf, wrapped } from '../../../src/cli/output/text-width.ts';
 import { leadOf, toneOf } from '../../../src/cli/output/tones.ts';
 import { User } from '../command.ts';
 
@@ -22,6 +22,22 @@ function screen(columns: number, env: Record<string, string> = { PAGER: '' }) {
   const terminal = new Terminal(false, { stdout, stderr: stdout, env });
   return { terminal, text: () => stripVTControlCharacters(text) };
 }
+
+test('a text beside its label is cut between words and stays beside it; without a terminal it is one line', () => {
+  const { terminal, text } = screen(40);
+  terminal.labelled(
+    '   refused    ',
+    'auth_failed: the host refused the token; pass another\nhttp://127.0.0.1:4700/a-long-address',
+  );
+  assert.deepEqual(text().trimEnd().split('\n'), [
+    '   refused    auth_failed: the host',
+    '              refused the token; pass',
+    '              another',
+    '              http://127.0.0.1:4700/a-long-address',
+  ]);
+  assert.deepEqual(wrapped('日本語の ファイル', 10), ['日本語の', 'ファイル']);
+  assert.deepEqual(wrapped('one line of any length', Number.POSITIVE_INFINITY), ['one line of any length']);
+});
 
 describe('a table', () => {
   const headings = ['NAME', 'STATE', 'ABOUT'];
