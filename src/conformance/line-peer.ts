@@ -22,6 +22,8 @@ const MAX_SHOWN_BYTES = 16 * 1024;
 export const CHILD_START_MS = 60_000;
 /** Output of a target that is taken from one connection, in characters: the connection is dropped behind it. */
 const MAX_RECEIVED = 256 * 1024 * 1024;
+/** The same in lines: no case makes a target send a hundredth of them, and short ones take many times their length. */
+const MAX_LINES = 100_000;
 
 /** The newest lines of all connections of a case, the oldest first. */
 export class Transcript {
@@ -200,8 +202,9 @@ export class LinePeer {
   }
 
   #text(chunk: string): void {
+    if (this.#closing !== undefined) return;
     this.#received += chunk.length;
-    if (this.#received > MAX_RECEIVED) {
+    if (this.#received > MAX_RECEIVED || this.lines.length > MAX_LINES) {
       this.#gone(undefined);
       void this.close();
       return;

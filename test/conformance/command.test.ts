@@ -3,10 +3,11 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { Outcome } from '../../src/conformance/case.ts';
+import { LinePeer, Transcript } from '../../src/conformance/line-peer.ts';
 import { junitText, tapLines } from '../../src/conformance/report.ts';
 import type { Host } from '../../src/host/host.ts';
 import type { Listener } from '../../src/transport/link.ts';
@@ -76,6 +77,40 @@ test('a target that is not there, refuses the token or is not named', async () =
   assert.match(refused.stderr, /\[auth_failed\]/);
   assert.equal((await user.run(words())).code, 2);
   assert.equal((await user.run(words('--target', 'gopher://127.0.0.1'))).code, 2);
+});
+
+test('anything that accepts connections is no orchestrator, and what it sends is taken within bounds', async (t) => {
+  const pong = '{"type":"pong"}\n'.repeat(5_000);
+  const behaviours: Readonly<Record<string, (socket: Socket) => void>> = {
+    silent: (socket) => socket.resume(),
+    endless: (socket) => {
+      socket.resume();
+      const write = (): void => {
+        while (!socket.destroyed && socket.write(pong));
+      };
+      socket.on('drain', write);
+      write();
+    },
+    echo: (socket) => socket.pipe(socket),
+  };
+  for (const [name, behaviour] of Object.entries(behaviours)) {
+    const server = createTcpServer((socket) => behaviour(socket.on('error', () => {})));
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    t.after(() => server.close());
+    const address = `tcp://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const { code, stdout, stderr } = await user.run(['conformance', 'fleet', '--target', address, '--timeout', '0.5']);
+    assert.deepEqual([name, code, stdout], [name, 7, ''], stderr);
+    assert.match(stderr, /expected SESSION_ACCEPT/);
+    // The connection that is over the bound is dropped; a peer holds no more of it.
+    const transcript = new Transcript('');
+    const peer = await LinePeer.open({ address, patienceMs: 20_000, transcript });
+    if (name === 'endless') {
+      assert.ok(await peer.ended());
+      assert.ok(peer.lines.length < 200_000);
+    }
+    await peer.close();
+  }
 });
 
 test('reports hold any text', () => {

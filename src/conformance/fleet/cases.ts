@@ -1,7 +1,16 @@
 /** All fleet cases: the recorded messages, and the rules of announce, dispatch, refusal, result and replay. */
 import { expect, type Level, Skip } from '../case.ts';
 import type { Fields, LinePeer } from '../line-peer.ts';
-import { expectRefusal, type FleetCase, type FleetContext, fits, recorded, UNKNOWN, WORKER } from './context.ts';
+import {
+  announced,
+  expectRefusal,
+  type FleetCase,
+  type FleetContext,
+  fits,
+  recorded,
+  UNKNOWN,
+  WORKER,
+} from './context.ts';
 
 const ANNOUNCE = 'Fleet handshake 2: SESSION_ANNOUNCE';
 const DISPATCH = 'Fleet handshake 2: TASK_DISPATCH';
@@ -10,15 +19,6 @@ const PREFLIGHT = 'Fleet handshake 2: Phase 4';
 const DECODER = 'Fleet handshake 2: strict decoder';
 const VERSIONS = 'Fleet handshake 2: versions';
 const LINKS = 'Fleet handshake 2: stream links';
-
-/** The smallest announce that is valid. */
-const announced: Fields = {
-  type: 'SESSION_ANNOUNCE',
-  protocol_version: '2.0',
-  worker: { agent_id: WORKER },
-  capabilities: { tools: [], mcp_servers: [] },
-  session: { active_tasks: 1_000 },
-};
 
 /** Proves that a worker still answers. What it says of earlier messages has come by then. */
 async function answers(context: FleetContext, peer: LinePeer): Promise<void> {

@@ -3,6 +3,7 @@
  * address an orchestrator listens, and the kit is a worker of it.
  */
 import { readFileSync } from 'node:fs';
+import { fail } from '../../wire/errors.ts';
 import { bindingOf } from '../carriers.ts';
 import { type Case, expect, Mismatch, Skip, unanswered } from '../case.ts';
 import type { DiallingTarget } from '../dialling-target.ts';
@@ -30,6 +31,15 @@ export type FleetCase = Case<FleetContext>;
 /** The name of the worker that the kit plays, and of the server that no worker has. */
 export const WORKER = 'conformance';
 export const UNKNOWN = 'conformance-unknown-name';
+
+/** The smallest announce that is valid, of a worker at its limit. */
+export const announced: Fields = {
+  type: 'SESSION_ANNOUNCE',
+  protocol_version: '2.0',
+  worker: { agent_id: WORKER },
+  capabilities: { tools: [], mcp_servers: [] },
+  session: { active_tasks: 1_000 },
+};
 
 /** The recorded messages of one kind: name and content, in the order of their names. */
 export function recorded(kind: 'message' | 'message_text', prefix: string): readonly { name: string; value: Fields }[] {
@@ -187,6 +197,22 @@ export function expectRefusal(answer: Fields, ...codes: readonly string[]): void
   expect(codes.includes(String(code)), `blocked with code ${codes.join(' or ')}`, answer);
 }
 
+/**
+ * Fails where nothing shows that an orchestrator is there. One without SESSION_ACCEPT says nothing to an announce, as anything else does
+ * that accepts connections: all cases in which nothing may come would pass. It ends the link of a worker that announces itself once more.
+ */
+async function orchestrates(context: FleetContext): Promise<void> {
+  const peer = await context.open();
+  const answer = await context.announce(peer, announced);
+  if (answer?.type === 'SESSION_ACCEPT') return;
+  if (answer !== undefined) throw fail('auth_failed', `the target refused the announce: ${String(answer.reason)}`);
+  if (peer.over) throw new Mismatch('SESSION_ACCEPT', 'the target ended the connection');
+  await context.announce(await context.open(), announced);
+  const isReplaced = (): boolean => peer.over || peer.messages.some(({ type }) => type === 'SESSION_BYE');
+  if (await peer.until(isReplaced)) return;
+  throw new Mismatch('SESSION_ACCEPT, or the end of the link of a worker that announces itself once more', 'nothing');
+}
+
 /** A run of fleet cases. */
 export class FleetRun implements CaseRun<FleetContext> {
   readonly target: FleetTarget;
@@ -208,12 +234,12 @@ export class FleetRun implements CaseRun<FleetContext> {
     return context.end();
   }
 
-  /** Fails where the target is not there or, as a worker, does not announce itself. */
+  /** Fails where the target is not there, does not announce itself as a worker, or as an orchestrator refuses one or does nothing at all. */
   async first(): Promise<void> {
     const context = this.begin();
     try {
       if (context.role === 'worker') await context.worker();
-      else await context.open();
+      else await orchestrates(context);
     } catch (thrown) {
       throw thrown instanceof Mismatch ? unanswered(this.target.address, thrown) : thrown;
     } finally {
