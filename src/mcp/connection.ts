@@ -200,7 +200,8 @@ export class McpConnection {
       // A field that an accepted answer leaves out gets the default of its schema.
       ...(elicitation && { elicitation: { form: { applyDefaults: true }, url: {} } }),
       ...(roots && { roots: {} }),
-      extensions: { [TASKS_EXTENSION]: {} },
+      // Of the generation without sessions alone.
+      ...(mode === 'auto' && { extensions: { [TASKS_EXTENSION]: {} } }),
     };
     const client = new sdk.Client(CLIENT, { versionNegotiation: { mode }, listMaxPages: MAX_PAGES, capabilities });
     if (sampling) client.setRequestHandler('sampling/createMessage', this.#asked(sdk) as never);
