@@ -171,14 +171,16 @@ test('the terminal sessions of the README print what it shows', async () => {
   }
 });
 
-const helps = new Map<string, Promise<string>>();
+/** The help of each command by its words, as `docs/cli.md` has it, which is generated from the command line. */
+const helps = new Map(
+  [...read('docs/cli.md').matchAll(/^## handfast ?([^\n]*)\n\n```text\n(.*?)^```$/gms)].map(([, words, help]) => [
+    words!,
+    help!,
+  ]),
+);
+
 /** The help of a command, by its words. */
-function helpOf(path: readonly string[]): Promise<string> {
-  const key = path.join(' ');
-  const known = helps.get(key) ?? handfast(...path, '--help').then(({ stdout }) => stdout);
-  helps.set(key, known);
-  return known;
-}
+const helpOf = (path: readonly string[]): string => helps.get(path.join(' ')) ?? '';
 
 /** The commands a help text lists. */
 function subcommands(help: string): string[] {
@@ -187,10 +189,10 @@ function subcommands(help: string): string[] {
 }
 
 /** What is wrong with a command line a page names; undefined when nothing is. */
-async function problemOf(line: string): Promise<string | undefined> {
+function problemOf(line: string): string | undefined {
   const rest = line.split(/\s+/).slice(1);
   const path: string[] = [];
-  let help = await helpOf(path);
+  let help = helpOf(path);
   while (subcommands(help).length > 0) {
     const given = rest[path.length];
     // A group may have a default, which its help names.
@@ -198,14 +200,14 @@ async function problemOf(line: string): Promise<string | undefined> {
     const next = given === undefined || given.startsWith('-') ? usual : given;
     if (next === undefined || !subcommands(help).includes(next)) return `has no command ${next ?? ''}`;
     path.push(next);
-    help = await helpOf(path);
+    help = helpOf(path);
   }
   const flags = rest.filter((word) => word.startsWith('--')).map((word) => word.replace(/[=\W]*$/, '').split('=')[0]!);
   const unknown = flags.filter((flag) => !new RegExp(`${flag}\\b`).test(help));
   return unknown.length === 0 ? undefined : `has no ${unknown.join(', ')}`;
 }
 
-test('every command and flag that a page names exists', async () => {
+test('every command and flag that a page names exists', () => {
   // The page of the example package names commands that come with it; its own test runs them.
   const elsewhere = /^(?:test|examples\/capability-package)\//;
   const pages = filesBelow('').filter((path) => path.endsWith('.md') && !elsewhere.test(path));
@@ -219,15 +221,15 @@ test('every command and flag that a page names exists', async () => {
   assert.ok(named.size >= 15, `only ${named.size} commands found`);
   const problems: string[] = [];
   for (const [line, page] of named) {
-    const problem = await problemOf(line);
+    const problem = problemOf(line);
     if (problem !== undefined) problems.push(`${page}: ${line}: ${problem}`);
   }
   assert.deepEqual(problems, []);
 });
 
-test('a command or flag that does not exist is noticed', async () => {
-  assert.match((await problemOf('handfast tols ls')) ?? '', /no command tols/);
-  assert.match((await problemOf('handfast tools')) ?? '', /no command/);
-  assert.match((await problemOf('handfast up --prot 1')) ?? '', /no --prot/);
-  assert.equal(await problemOf('handfast up --port 1'), undefined);
+test('a command or flag that does not exist is noticed', () => {
+  assert.match(problemOf('handfast tols ls') ?? '', /no command tols/);
+  assert.match(problemOf('handfast tools') ?? '', /no command/);
+  assert.match(problemOf('handfast up --prot 1') ?? '', /no --prot/);
+  assert.equal(problemOf('handfast up --port 1'), undefined);
 });
