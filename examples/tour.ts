@@ -4,17 +4,18 @@
  *
  * Run it with `node -C handfast-source examples/tour.ts`; it needs the packages `quickjs-emscripten`, `@modelcontextprotocol/client` and
  * `@modelcontextprotocol/server-everything`. Variables of the process: TRANSPORT (`unix`; also `tcp`, `http`, `ws`, `stdio`), KILL (the
- * number of a step: before it the host is killed with SIGKILL and started again; what should outlive it does), HOST (the address of a
- * host, a recorder or a replay that is there already; then none is started), TOKEN (for that one).
+ * number of a step: before it the host is killed with SIGKILL and started again; what should outlive it does; on `stdio` it needs
+ * `pgrep`), HOST (the address of a host, a recorder or a replay that is there already; then none is started), TOKEN (for that one).
  */
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
+import { promisify } from 'node:util';
 import { type Agent, connect } from 'handfast';
 import { handfast, prepareHost } from './tour/host.ts';
 
@@ -222,10 +223,12 @@ async function up(): Promise<{ listeners: string[]; token_file: string }> {
 /** Kills the host without a warning, and starts it again: another process with the same folders. The agent finds it by itself. */
 async function killed(): Promise<void> {
   if (host === undefined) {
-    // The host on pipes ends with its connection.
-    await agent.close();
+    // On pipes the connection has started the host: it is the child of this process.
+    const { stdout } = await promisify(execFile)('pgrep', ['-f', '-P', String(process.pid), ' stdio$']);
+    for (const pid of stdout.trim().split('\n')) process.kill(Number(pid), 'SIGKILL');
+    await agent.closed;
     agent = await start();
-    console.log('the host ended, and is up again');
+    console.log('the host was killed, and is up again; what it stored is there');
     return;
   }
   const ended = once(host, 'exit');

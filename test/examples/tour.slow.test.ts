@@ -21,20 +21,21 @@ test('the README shows the tour with a kill', () => {
   assert.equal(killed, 7);
 });
 
-for (const transport of ['unix', 'tcp', 'http', 'ws', 'stdio']) {
+const TRANSPORTS = ['unix', 'tcp', 'http', 'ws', 'stdio'] as const;
+
+for (const transport of TRANSPORTS) {
   test(`the tour over ${transport}`, { timeout: PATIENCE_MS }, async (t) => {
     assertPrinted(await toured(temporaryFolder(t), transport), expected());
   });
 }
 
 for (let kill = 1; kill <= STEPS + 1; kill++) {
-  test(`the tour with the host killed before step ${kill}`, { timeout: PATIENCE_MS }, async (t) => {
-    assertPrinted(await toured(temporaryFolder(t), kill % 2 === 0 ? 'unix' : 'http', kill), expected(kill));
+  const transport = TRANSPORTS[kill % TRANSPORTS.length] as string;
+  test(`the tour over ${transport} with the host killed before step ${kill}`, { timeout: PATIENCE_MS }, async (t) => {
+    const printed = await toured(temporaryFolder(t), transport, kill);
+    // A host on pipes is the child of its agent, whose next connection starts another one: the session has ended with the first.
+    const end = transport === 'stdio' ? 'what it stored is there' : 'the session continues';
+    assert.equal(printed[kill], `the host was killed, and is up again; ${end}`);
+    assertPrinted(printed.with(kill, 'the host was killed, and is up again; the session continues'), expected(kill));
   });
 }
-
-test('the tour on pipes, with another host between two steps', { timeout: PATIENCE_MS }, async (t) => {
-  const printed = await toured(temporaryFolder(t), 'stdio', 8);
-  assert.equal(printed[8], 'the host ended, and is up again');
-  assertPrinted(printed.toSpliced(8, 1), expected());
-});

@@ -5,18 +5,21 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { acquireFileLock } from '../../src/base/file-lock.ts';
 
 const CACHE = join(import.meta.dirname, '../../node_modules/.cache');
 const INSTALL_MS = 240_000;
 
-/** The interpreter. The environment is made elsewhere and put in place whole. Throws when that is not possible. */
+/** The interpreter. The environment is made elsewhere and put in place whole, by one process. Throws when that is not possible. */
 export function virtualPython(name: string, packages: readonly string[]): string {
   const folder = join(CACHE, name);
   const program = join(folder, 'bin', 'python');
   if (existsSync(program)) return program;
-  const fresh = `${folder}-${process.pid}`;
   mkdirSync(CACHE, { recursive: true });
+  const release = acquired(`${folder}.lock`);
+  const fresh = `${folder}-${process.pid}`;
   try {
+    if (existsSync(program)) return program;
     const run = (command: string, args: string[]) =>
       execFileSync(command, args, { stdio: 'pipe', timeout: INSTALL_MS });
     run('python3', ['-m', 'venv', fresh]);
@@ -24,8 +27,19 @@ export function virtualPython(name: string, packages: readonly string[]): string
     renameSync(fresh, folder);
   } catch (error) {
     rmSync(fresh, { recursive: true, force: true });
-    // Another process may have put its own in place meanwhile.
-    if (!existsSync(program)) throw new Error(`no Python with ${packages.join(', ')}`, { cause: error });
+    throw new Error(`no Python with ${packages.join(', ')}`, { cause: error });
+  } finally {
+    release();
   }
   return program;
+}
+
+/** Files of tests run at once: the others wait for the one that installs. */
+function acquired(lock: string): () => void {
+  const turn = new Int32Array(new SharedArrayBuffer(4));
+  for (const until = performance.now() + 2 * INSTALL_MS; performance.now() < until; Atomics.wait(turn, 0, 0, 100)) {
+    const release = acquireFileLock(lock);
+    if (release !== undefined) return release;
+  }
+  throw new Error(`another process has ${lock}`);
 }
