@@ -108,7 +108,9 @@ test('over links that end again and again, in the middle of messages: every line
   const at = attach(child.id);
   await until(async () => (await child.info()).pty?.cols === 90, 'the attached terminal');
   await child.write('\r');
-  const all = await at.says(/code=9=\r\nsame\r\n/);
+  const said = await at.says(/code=9=\r\nsame\r\n/);
+  // A link that is away for long is said, wherever its output had come to.
+  const all = said.replaceAll(new RegExp(`\r\n${LOST.source}\r\n`, 'g'), '');
   assert.deepEqual(
     [...all.matchAll(/line (\d+)/g)].map(([, number]) => Number(number)),
     Array.from({ length: 20_000 }, (_, number) => number),
