@@ -122,20 +122,23 @@ export const additional = {
     entries: list(object({ content: text(), status: text(), priority: may(text()) })),
     elsewhere: may(flag('Others changed it: on a board, or by another agent of the user.')),
   }),
-  'session.work': shape('Of a subagent, or a run of a chain, that the model began: also after the end of its turn.', {
-    work: object({
-      id: text('Of the task of the subagent, or of the run.'),
-      kind: Type.Union([Type.Literal('subagent'), Type.Literal('chain')]),
-      name: text(),
-      about: text('What it is to do.'),
-      subagent_id: may(text()),
-      state: text('running, then how it ended.'),
-      result: may(text('JSON of what it made, where no call waited for it: the model gets it with the next prompt.')),
-    }),
-    event: text('started, ended, delivered; in between what the host says: progress, message, a phase of a node.'),
-    text: may(text('For people.')),
-    delivered: may(flag('With ended: the result of a call has it.')),
-  }),
+  'session.work': shape(
+    'Of a subagent, a run of a chain, or a process, that the model began: also after the end of its turn.',
+    {
+      work: object({
+        id: text('Of the task of the subagent, of the run, or of the process.'),
+        kind: Type.Union([Type.Literal('subagent'), Type.Literal('chain'), Type.Literal('process')]),
+        name: text(),
+        about: text('What it is to do.'),
+        subagent_id: may(text()),
+        state: text('running, then how it ended.'),
+        result: may(text('JSON of what it made, where no call waited for it: the model gets it with the next prompt.')),
+      }),
+      event: text('started, ended, delivered; in between what the host says: progress, message, a phase of a node.'),
+      text: may(text('For people.')),
+      delivered: may(flag('With ended: the result of a call has it.')),
+    },
+  ),
   'approval.requested': object({ approval: Approval }),
   'approval.resolved': shape('With its outcome.', { approval: Approval }),
 };

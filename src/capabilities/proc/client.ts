@@ -145,6 +145,12 @@ export class ProcClient {
     return procs as ProcessInfo[];
   }
 
+  /** The rules of the programs that this agent may start; undefined: the host does not say. */
+  async programs(call: CallOptions = {}): Promise<readonly string[] | undefined> {
+    if (isPlain(this.#agent)) return undefined;
+    return (await this.#agent.calls.call(calls.status, { proc_id: '' }, call)).programs;
+  }
+
   /** A process that was started before, by this session or another one of the agent. Rejects with `unknown_proc`. */
   async find(id: string, call: CallOptions = {}): Promise<RemoteProcess> {
     const plain = this.#plain.get(id);

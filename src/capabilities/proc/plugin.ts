@@ -52,11 +52,13 @@ export function procPlugin(options: ProcPluginOptions = {}): Plugin {
           return { state: proc.state };
         }),
       ),
-      handle(messages.procStatus, ({ proc_id = '', all = false }, { session }) => {
+      handle(messages.procStatus, ({ proc_id = '', all = false }, context) => {
+        const { session } = context;
         if (proc_id === '') {
           const procs = processes.list(session, all);
           const status = procs.some(({ running }) => running) ? 'running' : 'completed';
-          return { proc_id, status, error: '', procs: procs.map((proc) => proc.describe()) };
+          const programs = [...processes.programs(context)];
+          return { proc_id, status, error: '', procs: procs.map((proc) => proc.describe()), programs };
         }
         try {
           const proc = processes.find(proc_id, session);

@@ -189,6 +189,9 @@ const ProcStatusResp = object(
     ),
     error: text('exit code n, the signal, or why it is not known; empty for none.'),
     procs: may(Type.Array(ProcStatus, { description: 'The process, or all, oldest first.' })),
+    programs: may(
+      Type.Array(Type.String(), { description: 'Of all: the rules of the programs that the principal may start.' }),
+    ),
   },
   { ...fromHost, description: 'How it is.' },
 );

@@ -113,9 +113,9 @@ export class Processes {
     const { session } = context;
     const { hostEnvironment = process.env, maxSeconds = 0 } = this.#options;
     const grant = (context.grant ?? {}) as ProcGrant;
+    const rules = this.programs(context);
     const added = size === undefined ? env : { TERM: TERMINAL_TYPE, ...env };
     const environment = await this.#environment(added, hostEnvironment);
-    const rules = grant.programs ?? this.#options.programs ?? [];
     const words = allowed([program, ...rest], rules, environment.PATH ?? '', context.workspace);
     if (words === undefined) {
       throw failure('denied', 'Command not allowed', { program: shown(program), allowed: [...rules] });
@@ -136,6 +136,11 @@ export class Processes {
     } finally {
       this.#starting.set(session.principal.name, (this.#starting.get(session.principal.name) ?? 1) - 1);
     }
+  }
+
+  /** The rules of the programs that a principal may start. */
+  programs({ grant }: Pick<CallContext, 'grant'>): readonly string[] {
+    return (grant as ProcGrant | undefined)?.programs ?? this.#options.programs ?? [];
   }
 
   /** A process that the session reaches. Fails with `unknown_proc`. */

@@ -82,11 +82,11 @@ export interface Steer {
   readonly whenLate: 'report' | 'queue';
 }
 
-/** A subagent's task, or a run of a chain, that the model of the session began. */
+/** A subagent's task, a run of a chain, or a process, that the model of the session began. */
 export interface SessionWork {
-  /** Of the task, or of the run. */
+  /** Of the task, of the run, or of the process. */
   readonly id: string;
-  readonly kind: 'subagent' | 'chain';
+  readonly kind: 'subagent' | 'chain' | 'process';
   readonly name: string;
   /** What it is to do. */
   readonly about: string;

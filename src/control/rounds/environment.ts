@@ -39,7 +39,7 @@ export interface CapabilityCall {
   readonly signal: AbortSignal;
   readonly timeoutMs: number;
   readonly onEvent: (event: CallEvent) => void;
-  /** What outlives the turn: subagents and runs of chains. Rejects where the session has none, and as connecting does. */
+  /** What outlives the turn: subagents, runs of chains, processes. Rejects where the session has none, and as connecting does. */
   readonly lasting: () => Promise<LastingHost>;
 }
 
@@ -63,13 +63,13 @@ export interface LastingHost {
   call(
     name: string,
     input: Readonly<Record<string, unknown>>,
-    call: Pick<CapabilityCall, 'signal' | 'timeoutMs'>,
+    call: Pick<CapabilityCall, 'signal' | 'timeoutMs' | 'onEvent'>,
   ): Promise<unknown>;
   /** See `Toolbox.foresee`. */
   foresee(name: string, input: Readonly<Record<string, unknown>>, signal: AbortSignal): Promise<Foreseen>;
   /** Waits for the end of work that an earlier process, or an earlier session with the host, began. */
   follow(work: SessionWork): Promise<WorkEnd>;
-  /** Ends the subagents; runs of chains are interrupted. */
+  /** Ends the subagents and processes; runs of chains are interrupted. */
   close(): Promise<void>;
 }
 
@@ -257,7 +257,7 @@ export function environmentToolbox(borrow: Borrow, options: EnvironmentOptions =
 }
 
 const none = async (): Promise<never> => {
-  throw fail('not_configured', 'this server runs no subagents and chains for its sessions');
+  throw fail('not_configured', 'this server runs no subagents, chains and processes for its sessions');
 };
 
 function offerOf({ name, description, kind, risks = [], tags, defer_loading, ...tool }: DescribedTool): ToolOffer {

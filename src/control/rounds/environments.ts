@@ -41,7 +41,7 @@ export interface Environment {
    * @param questions answer what the host asks of the user of that session
    */
   connect(session?: string, questions?: HostQuestions): Promise<EnvironmentAgent>;
-  /** Opens a session for subagents and chains of a control session; absent where the host has none. */
+  /** Opens a session for subagents, chains and processes of a control session; absent where the host has none. */
   readonly lasting?: (session: string, keeper: WorkKeeper, questions: HostQuestions) => Promise<LastingHost>;
   /** Ends it, if it is this process's own. Bounded, never rejects. */
   stop(): Promise<void>;
@@ -76,7 +76,7 @@ interface LeasedEnvironment {
   readonly questions: HostQuestions;
   /** While the plan is followed: resolves when it was read once. */
   planRead?: Promise<void> | undefined;
-  /** The session for subagents and chains; opened when the first is needed. */
+  /** The session for subagents, chains and processes; opened when the first is needed. */
   lasting?: { readonly opening: Promise<LastingHost>; settled?: LastingHost };
   /** True once its control session was closed: a host opened after that would never be closed. */
   released: boolean;
@@ -136,8 +136,8 @@ export class Environments {
   }
 
   /**
-   * Gives the model of a turn what happened since its last one: results of its subagents and chains, changes of its task list by
-   * others. Never rejects.
+   * Gives the model of a turn what happened since its last one: results of its subagents, chains and processes, changes of its
+   * task list by others. Never rejects.
    */
   async deliver(turn: McpTurn): Promise<void> {
     const { log, cwd, principal } = turn;
@@ -233,14 +233,14 @@ export class Environments {
     }
   }
 
-  /** The session for subagents and chains: the open one, or a new one when that was closed. */
+  /** The session for subagents, chains and processes: the open one, or a new one when that was closed. */
   async #lastingOf(leased: LeasedEnvironment): Promise<LastingHost> {
     if (this.#closed) throw fail('interrupted', 'the server is stopping');
     if (leased.released) throw fail('session_closed', 'the session was closed');
     if (leased.lasting?.settled?.state === 'closed') leased.lasting = undefined;
     if (leased.lasting === undefined) {
       const opening = this.#open(leased.place).environment.then(({ lasting }) => {
-        if (lasting === undefined) throw fail('capability_missing', 'the host has no subagents and chains');
+        if (lasting === undefined) throw fail('capability_missing', 'the host has no subagents, chains and processes');
         return lasting(leased.session, leased.keeper, leased.questions);
       });
       const opened: LeasedEnvironment['lasting'] = { opening };

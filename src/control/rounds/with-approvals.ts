@@ -15,7 +15,7 @@ import type { Foreseen, Toolbox } from './toolbox.ts';
 const TITLE_CHARACTERS = 160;
 
 /** Members that describe a call, the most descriptive first. */
-const DESCRIPTIVE = ['command', 'argv', 'path', 'file_path', 'url', 'pattern', 'patterns', 'query', 'name'];
+const DESCRIPTIVE = ['command', 'argv', 'path', 'file_path', 'url', 'pattern', 'patterns', 'query', 'name', 'text'];
 
 /** The toolbox with an approval in front of every call. Calls the policy allows pass without an event. */
 export function withApprovals(toolbox: Toolbox, turn: Pick<Turn, 'ask'>): Toolbox {

@@ -1,6 +1,6 @@
 /**
  * The capabilities of a host that a model session uses beside its tools: memory and skills as tools, memory for what a turn recalls,
- * planning for the task list; environments, boards, learning, subagents and chains as tools that a model finds by search.
+ * planning for the task list; environments, boards, learning, subagents, chains and processes as tools that a model finds by search.
  *
  * Made by `session-environments.ts` for each session; `control/rounds/` says when they are used. Every use is a request of an A2E session
  * of the session's owner: its rights, limits, journal and audit hold.
@@ -9,6 +9,7 @@ import type { AgentSession } from '../../agent/agent.ts';
 import { EnvClient } from '../../capabilities/env/client.ts';
 import { LearningClient } from '../../capabilities/learning/client.ts';
 import { PlanningClient } from '../../capabilities/planning/client.ts';
+import { ProcClient } from '../../capabilities/proc/client.ts';
 import { SkillClient } from '../../capabilities/skill/client.ts';
 import type { CapabilityTool, OtherCapabilities } from '../../control/rounds/environment.ts';
 import { MemoryCalls, memoryRisks, memoryTools } from '../../mcp-endpoint/memory-tools.ts';
@@ -16,14 +17,26 @@ import { isRun, skillsOf, skillToolName } from '../../mcp-endpoint/skills.ts';
 import { capabilitiesChanged } from '../../protocol/a2e.ts';
 import { fail } from '../../wire/errors.ts';
 import { StoredPlan } from './session-plan.ts';
+import { processTools } from './session-processes.ts';
 import { workTools } from './session-work.ts';
 import { foundOffer, given, optionalText, type Schema, text, textIn, textsIn } from './tool-parts.ts';
 
 /** What sessions ask hosts for beside `tools` and `toolkits`. */
-export const OTHER_CAPABILITIES = ['memory', 'planning', 'skill', 'env', 'learning', 'multi_agent', 'chains'] as const;
+export const OTHER_CAPABILITIES = [
+  'memory',
+  'planning',
+  'skill',
+  'env',
+  'learning',
+  'multi_agent',
+  'chains',
+  'proc',
+] as const;
 
 /** Further skills than these are found by search. */
 const MAX_LISTED_SKILLS = 16;
+
+const NO_TOOLS: Promise<readonly CapabilityTool[]> = Promise.resolve([]);
 
 /** What was granted; undefined where nothing was. */
 export function otherCapabilities(agent: AgentSession): OtherCapabilities | undefined {
@@ -51,10 +64,21 @@ export function otherCapabilities(agent: AgentSession): OtherCapabilities | unde
     skills ??= toolsOfSkills(skill, given({ timeoutMs }));
     return skills;
   };
+  const proc = has('proc') ? new ProcClient(agent) : undefined;
+  let processes: Promise<readonly CapabilityTool[]> | undefined;
+  // Without an answer there are none until the next turn; what else was granted stays.
+  const listedProcesses = ({ timeoutMs, again }: { timeoutMs?: number; again?: boolean }) => {
+    if (again === true) processes = undefined;
+    processes ??= proc === undefined ? NO_TOOLS : proc.programs(given({ timeoutMs })).then(processTools, () => []);
+    return processes;
+  };
   // This session with the host is of one control session.
   let plan: StoredPlan | undefined;
   return {
-    tools: async (options) => [...fixed, ...(await listedSkills(options))],
+    tools: async (options) => {
+      const [skills, processes] = await Promise.all([listedSkills(options), listedProcesses(options)]);
+      return [...fixed, ...processes, ...skills];
+    },
     ...(memory !== undefined && {
       recall: (text, { limit, signal }) => memory.relevant(text, limit, signal),
     }),

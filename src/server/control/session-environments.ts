@@ -38,8 +38,6 @@ const CONNECT_TIMEOUT_MS = 10_000;
 const TOOLS = ['tools', 'toolkits'];
 /** Of a host whose state outlives the session. */
 const EVERYTHING = [...TOOLS, 'mcp', ...OTHER_CAPABILITIES];
-/** What chains call, and what subagents may be given. */
-const WORK = [...EVERYTHING, 'proc'];
 
 export interface SessionEnvironmentsOptions {
   readonly config: HostConfig;
@@ -207,7 +205,7 @@ interface OpenOptions {
   readonly agentId?: string;
 }
 
-/** A session for the subagents and chains of a control session, at the host of the workspace. */
+/** A session for the subagents, chains and processes of a control session, at the host of the workspace. */
 const lastingOf = (
   running: WorkspaceHost,
   principal: Principal,
@@ -223,7 +221,7 @@ const openLasting =
   ): Environment['lasting'] & {} =>
   async (session, keeper, questions) => {
     const more = { ...options, ...(token !== undefined && { token: token() }), agentId: workAgentId(session) };
-    const agent = await openAgent(dial, WORK, more);
+    const agent = await openAgent(dial, EVERYTHING, more);
     serveQuestions(agent, questions);
     // Subagents that are sessions are below the one whose agent this is.
     void agent.closed.then(bound(editors, session)(agent.sessionId));

@@ -1,6 +1,6 @@
 /**
- * The A2E session that a control session has for its subagents and chains: they end, or are interrupted, with the session they were
- * begun in, so it lasts as long as the control session, beyond turns and idle times.
+ * The A2E session that a control session has for its subagents, chains and processes: they end, or are interrupted, with the session they
+ * were begun in, so it lasts as long as the control session, beyond turns and idle times.
  *
  * Opened by `session-environments.ts` when the first such tool is called. It is an agent of its own, named after the control session:
  * what is stored of its subagents is found again after a restart.
@@ -11,6 +11,7 @@ import type { WorkKeeper } from '../../control/rounds/work.ts';
 import { fail } from '../../wire/errors.ts';
 import { agentOffers, SessionAgents } from './session-agents.ts';
 import { chainOffers, SessionChains } from './session-chains.ts';
+import { lostProcess, SessionProcesses } from './session-processes.ts';
 
 /** The name of the agent of a control session. */
 export const workAgentId = (session: string): string => `handfast-session-${session}`;
@@ -27,7 +28,7 @@ function makesSubagents(agent: AgentSession): boolean {
 /** Tools of which the host must be asked what they will call. */
 const FORESEEN: ReadonlySet<string> = new Set(['chain_run', 'chain_control']);
 
-/** The tools of what was granted; each uses the lasting session of its control session. */
+/** The tools for subagents and chains of what was granted; each uses the lasting session of its control session. */
 export function workTools(agent: AgentSession): CapabilityTool[] {
   const offers = [
     ...(makesSubagents(agent) ? agentOffers : []),
@@ -47,24 +48,27 @@ export function workTools(agent: AgentSession): CapabilityTool[] {
 export function lastingHost(agent: AgentSession, keeper: WorkKeeper): LastingHost {
   const agents = has(agent, 'multi_agent') ? new SessionAgents(agent, keeper) : undefined;
   const chains = has(agent, 'chains') ? new SessionChains(agent, keeper) : undefined;
-  const calls = { ...agents?.calls, ...chains?.calls };
+  const processes = has(agent, 'proc') ? new SessionProcesses(agent, keeper) : undefined;
+  const calls: SessionProcesses['calls'] = { ...agents?.calls, ...chains?.calls, ...processes?.calls };
+  const hosts = { subagent: agents, chain: chains, process: processes };
   const offers = [...agentOffers, ...chainOffers];
   return {
     get state() {
       return agent.state;
     },
-    async call(name, input, { signal }) {
+    async call(name, input, { signal, onEvent }) {
       const call = calls[name];
       // The rights may have changed since the tool was listed.
       if (call === undefined) throw fail('capability_missing', `${name} is not granted here any more`);
-      return call(input, signal);
+      return call(input, signal, onEvent);
     },
     async foresee(name, input, signal) {
       const risks = offers.find((offer) => offer.name === name)?.risks ?? [];
       return (await chains?.foresee(name, input, signal)) ?? { input, risks, includes: [] };
     },
     async follow(work) {
-      const host = work.kind === 'chain' ? chains : agents;
+      const host = hosts[work.kind];
+      if (host === undefined && work.kind === 'process') return lostProcess(work.id);
       if (host === undefined) throw fail('capability_missing', 'the host does not have it any more');
       return host.follow(work);
     },

@@ -75,7 +75,7 @@ export const given = <Members extends object>(
   Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as never;
 
 /** Longest wait of one call for work that outlives it; less than a call may last. */
-const MAX_WAIT_SECONDS = 600;
+export const MAX_WAIT_SECONDS = 600;
 const DEFAULT_WAIT_SECONDS = 300;
 
 /** The argument of tools that wait. */
@@ -86,5 +86,5 @@ export const waitSeconds = whole(
 );
 
 /** That argument in milliseconds. @throws schema_violation */
-export const waitMsOf = (value: unknown): number =>
-  1000 * (wholeIn(value, 'wait_seconds', 0, MAX_WAIT_SECONDS) ?? DEFAULT_WAIT_SECONDS);
+export const waitMsOf = (value: unknown, defaultSeconds = DEFAULT_WAIT_SECONDS): number =>
+  1000 * (wholeIn(value, 'wait_seconds', 0, MAX_WAIT_SECONDS) ?? defaultSeconds);

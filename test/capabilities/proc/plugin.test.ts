@@ -193,7 +193,9 @@ describe('programs', { timeout: 60_000 }, () => {
     await using child = await more.proc.spawn(['sleep', '600']);
     assert.ok(isAlive(child.pid));
     await assert.rejects(more.proc.spawn(['cat']), denied);
-    await assert.rejects((await agentOf(t, site, 'a', 'none')).proc.spawn(['cat']), denied);
+    const none = await agentOf(t, site, 'a', 'none');
+    await assert.rejects(none.proc.spawn(['cat']), denied);
+    assert.deepEqual([await more.proc.programs(), await none.proc.programs()], [['sleep'], []]);
   });
 
   test('that are named and not there cannot be started', async (t) => {

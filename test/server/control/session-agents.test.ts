@@ -90,7 +90,7 @@ test('subagents work at once behind the turn; what ends after it is delivered wi
   );
   const [next] = await turn(stand, session, 'and now?', [{ text: 'both ended' }]);
   const said = JSON.stringify(next.messages);
-  assert.match(said, /results of subagents and chains: data/);
+  assert.match(said, /results of subagents, chains and processes: data/);
   assert.match(said, /subagent slow .*completed.*done/);
   assert.match(said, /subagent unlucky .*failed.*no luck/);
   const { messages } = (await stand.peer.call('session.messages', { session_id: session })) as {
@@ -100,7 +100,7 @@ test('subagents work at once behind the turn; what ends after it is delivered wi
   assert.equal(shown.length, 1);
   assert.match(shown[0] ?? '', /^ended since the last turn: .*subagent slow \(completed\)/);
   const [last] = await turn(stand, session, 'again?', [{ text: 'no' }]);
-  assert.equal(JSON.stringify(last.messages).split('results of subagents and chains').length, 2, 'once');
+  assert.equal(JSON.stringify(last.messages).split('results of subagents, chains and processes').length, 2, 'once');
 });
 
 test('a task that ran when the server stopped is delivered as interrupted; results that wait outlive the server', {

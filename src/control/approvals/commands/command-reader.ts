@@ -36,6 +36,8 @@ export const BESIDE_THE_POINT: ReadonlySet<string> = new Set([
   'timeout',
   'timeout_ms',
   'timeout_seconds',
+  'wait_seconds',
+  'stop_with_turn',
   'max_output_bytes',
 ]);
 
