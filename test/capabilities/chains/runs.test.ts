@@ -296,3 +296,25 @@ test('a wait is no longer than it was when the clock was set back', async (t) =>
   const resumed = await chains.resume('w');
   assert.deepEqual([resumed.state, resumed.final_output], ['done', { name: 'end' }]);
 });
+
+test('the timeout of an approval and of an event ends when it would have without a pause', async (t) => {
+  let ahead = 0;
+  const { host } = await chainHost(t, { chains: { now: () => Date.now() + ahead } });
+  const { chains } = await agentOf(t, host);
+  for (const wait of [{ approval: 'Go on?' }, { event: 'go' }]) {
+    const nodes: ChainNode[] = [{ node_id: 'ask', kind: 'wait', wait, timeout_ms: 60_000 }, after('end', ['ask'])];
+    const run = chains.run({ nodes }, {}, { chainId: 'w' });
+    await until(async () => (await chains.runs()).some(({ state }) => state === 'waiting'));
+    await chains.pause('w');
+    await run;
+    ahead += 60_000;
+    const resumed = await chains.resume('w');
+    const failed = resumed.error?.detail?.error as { code: string } | undefined;
+    assert.deepEqual([resumed.state, failed?.code], ['failed', 'chains.node_timeout']);
+    // From the node on it has all of its time again.
+    const again = chains.retry('w', 'ask');
+    await until(async () => (await chains.runs()).some(({ state }) => state === 'waiting'));
+    await ('event' in wait ? chains.deliver('w', 'go') : chains.approve('w', 'ask', true));
+    assert.equal((await again).state, 'done');
+  }
+});

@@ -275,11 +275,11 @@ export class Steps {
     const { node, index: n } = planned;
     const { wait = {}, node_id } = node;
     const { now } = run.deps;
-    const started =
-      known?.waitUntil ??
-      (wait.ms !== undefined ? now() + wait.ms : wait.until !== undefined ? Date.parse(wait.until) : undefined);
+    const { until: moment, ms: lengthMs = moment === undefined ? node.timeout_ms : undefined } = wait;
+    const fresh = moment !== undefined ? Date.parse(moment) : lengthMs === undefined ? undefined : now() + lengthMs;
+    const stored = known?.waitUntil ?? fresh;
     // A clock that was set back since makes no wait longer than it was.
-    const until = started === undefined ? undefined : Math.min(started, now() + (wait.ms ?? Number.POSITIVE_INFINITY));
+    const until = stored === undefined ? undefined : Math.min(stored, now() + (lengthMs ?? Number.POSITIVE_INFINITY));
     if (wait.event !== undefined && run.delivered.has(wait.event)) {
       const output = run.delivered.get(wait.event);
       run.delivered.delete(wait.event);
@@ -305,11 +305,11 @@ export class Steps {
     this.waits.set(node_id, { planned, end, drop });
     run.signal.addEventListener('abort', drop, { once: true });
     if (run.signal.aborted) drop();
-    const timed = until ?? (node.timeout_ms === undefined ? undefined : now() + node.timeout_ms);
-    if (timed !== undefined) {
-      void sleep(Math.max(0, timed - now()), over.signal).then(() => {
+    if (until !== undefined) {
+      void sleep(Math.max(0, until - now()), over.signal).then(() => {
         if (over.signal.aborted) return;
-        if (until !== undefined) end({ output: { until: new Date(until).toISOString() } });
+        if (wait.approval === undefined && wait.event === undefined)
+          end({ output: { until: new Date(until).toISOString() } });
         else
           end({
             error: failure('node_timeout', 'what the node waits for did not come', { timeout_ms: node.timeout_ms }),
