@@ -1,7 +1,9 @@
 /**
- * YAML text → a tree of values with positions: the only file that imports `yaml`, and only when there is a file to read.
+ * YAML text → a tree of values with positions, and values → YAML text: the only file that imports `yaml`, and only when there is a
+ * file to read or to write.
  *
- * Anchors, aliases and merge keys (`<<`) are resolved here; nothing else of YAML is special. Called by `open-config.ts`.
+ * Anchors, aliases and merge keys (`<<`) are resolved here; nothing else of YAML is special. Called by `open-config.ts`, and by what
+ * prints files that it reads.
  */
 import type { Alias, Document, Node, Pair, Scalar, YAMLMap, YAMLSeq } from 'yaml';
 import { type ConfigEntry, type ConfigMap, type ConfigNode, join, type Position, type Reading } from './reader.ts';
@@ -130,4 +132,10 @@ function scalarValue({ value, source }: Scalar): string | number | boolean | nul
 /** The parser quotes what it stumbled over; that may be a secret. */
 function withoutSource(message: string): string {
   return message.replace(/: ".*$/s, '');
+}
+
+/** A JSON value as YAML that reads back as the same value. Ends with a newline. */
+export async function yamlText(value: unknown): Promise<string> {
+  const { stringify } = await import('yaml');
+  return stringify(value, { version: '1.2', lineWidth: 0, aliasDuplicateObjects: false });
 }

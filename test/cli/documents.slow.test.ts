@@ -266,6 +266,14 @@ test('of chain files', async () => {
 test('of runs of chains', async () => {
   await prints('chain new', ['files.yaml']);
   const [{ chain_id: id }] = await prints('chain run', ['files.yaml']);
+  await prints('chain put', ['files.yaml']);
+  await prints('chain run', ['files@1']);
+  await prints('chain ls');
+  await prints('chain ls', ['files']);
+  await prints('chain get', ['files']);
+  await prints('chain get', ['files', '--draw']);
+  await prints('chain get', ['files', '--svg', 'files.svg']);
+  await prints('chain rm', ['files@1']);
   await prints('chain runs');
   await prints('chain status', [id]);
   await prints('chain history', [id]);

@@ -129,15 +129,18 @@ export class ChainsClient {
     return this.#calls.call(calls.check, { ...chain }, options);
   }
 
-  /** Stores a chain as the next version of its name. Rejects with `chains.invalid`, `chains.conflict`, `chains.full`. */
+  /**
+   * Stores a chain as the next version of its name; `created` is false where the newest version was the same already. Rejects with
+   * `chains.invalid`, `chains.conflict`, `chains.full`.
+   */
   put(
     name: string,
     chain: ChainSpec & { readonly description?: string; readonly ifVersion?: number },
     options: CallOptions = {},
-  ): Call<schema.StoredChain> {
+  ): Call<schema.StoredChain & { readonly created: boolean }> {
     const { ifVersion, nodes = [], chain: _, ...more } = chain;
     const body = { ...more, name, nodes, ...(ifVersion !== undefined && { if_version: ifVersion }) };
-    return this.#calls.call(calls.put, body, options, (reply) => reply.chain);
+    return this.#calls.call(calls.put, body, options, ({ chain, created }) => ({ ...chain, created }));
   }
 
   /** A stored chain. Rejects with `chains.unknown_chain`. */

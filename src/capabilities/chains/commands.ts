@@ -1,13 +1,17 @@
-/** `handfast chain …` with a host: runs chain files, and shows, continues and ends runs. Read by `capability.ts`. */
+/** `handfast chain …` with a host: runs chains, and shows, continues and ends runs. Read by `capability.ts`. */
 import { randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import type { CapabilityCommand, CommandTerminal } from '../../packages/capability.ts';
-import { asError, fail } from '../../wire/errors.ts';
+import { asError, fail, HandfastError } from '../../wire/errors.ts';
+import { chainRefOf, chainWord } from './chain-ref.ts';
 import type { ChainRun } from './chains.schema.ts';
-import { type ChainResult, type ChainResumeOptions, ChainsClient } from './client.ts';
+import { type ChainResult, type ChainResumeOptions, type ChainSpec, ChainsClient } from './client.ts';
 import { readChain } from './definition/read.ts';
 import { SVG_OPTION, show } from './draw/show.ts';
 import { loadChainFile } from './files/chain-file.ts';
 import { jsonOrText, objectOf } from './files/json-words.ts';
+import { storedCommands } from './stored-commands.ts';
+import { timeText } from './time-text.ts';
 
 type Context = Parameters<CapabilityCommand['run']>[0];
 
@@ -19,11 +23,9 @@ const LOST: ReadonlySet<string> = new Set(['interrupted', 'connection_lost', 'se
 
 async function run(context: Context): Promise<number> {
   const { options, signal, terminal } = context;
-  const [file = ''] = wordsOf(context);
-  const { definition } = await loadChainFile(file);
-  const { name: _, description: __, nodes, ...settings } = definition;
+  const [word = ''] = wordsOf(context);
+  const spec = await specOf(word);
   const input = options.input === undefined ? {} : await objectOf(String(options.input), '--input');
-  const spec = { ...settings, nodes: [...nodes] };
   const chainId = randomUUID();
   try {
     return printed(await clientOf(context).run(spec, input, { chainId, signal }), terminal);
@@ -33,8 +35,32 @@ async function run(context: Context): Promise<number> {
       terminal.note(
         `run ${chainId}: see "handfast chain status ${chainId}"; "handfast chain resume ${chainId}" continues it`,
       );
-    throw error;
+    throw (error as { code?: string }).code === 'chains.unknown_chain' ? neither(word, error) : error;
   }
+}
+
+/** A word with one of these ends is a file; so is one that no stored chain can have as its name. */
+const FILE_END = /\.(?:ya?ml|json)$/i;
+
+/** The chain of `run`: a stored one, or that in a file. What the word says decides, not which files are there. */
+async function specOf(word: string): Promise<ChainSpec> {
+  const chain = FILE_END.test(word) ? undefined : chainRefOf(word);
+  if (chain !== undefined) return { chain };
+  const { definition } = await loadChainFile(word).catch((error: unknown) => {
+    throw existsSync(word) ? error : neither(word, error);
+  });
+  const { name: _, description: __, nodes, ...settings } = definition;
+  return { ...settings, nodes: [...nodes] };
+}
+
+/** The error for a word that is neither a file nor a stored chain. */
+function neither(word: string, cause: unknown): HandfastError {
+  const { code, message, detail } = asError(cause);
+  const advice =
+    code === 'chains.unknown_chain'
+      ? `"handfast chain ls" lists the stored chains; a file ends in .yaml, .yml or .json, or has a "/", such as ./${word}`
+      : 'a stored chain is NAME or NAME@VERSION, and "handfast chain ls" lists them';
+  return new HandfastError(code, `${message}; ${advice}`, { detail, cause });
 }
 
 /** Prints how a run ended; the exit code. */
@@ -58,14 +84,12 @@ async function runs(context: Context): Promise<undefined> {
   else terminal.table(['RUN', 'STATE', 'NODES', 'STARTED', 'CHAIN'], found.map(rowOf));
 }
 
-const timeOf = (seconds: number): string => new Date(seconds * 1000).toISOString().slice(0, 19).replace('T', ' ');
-
 const rowOf = ({ chain_id: id, state, nodes_ended: ended, nodes_total: total, started_at: at, ...chain }: ChainRun) => [
   id,
   state,
   `${ended}/${total}`,
-  timeOf(at),
-  chain.name === '' ? '' : `${chain.name} ${chain.version}`,
+  timeText(at),
+  chain.name === '' ? '' : chainWord(chain),
 ];
 
 async function status(context: Context): Promise<undefined> {
@@ -105,7 +129,7 @@ async function history(context: Context): Promise<undefined> {
   else {
     const rows = entries.map(({ seq, at, phase, node_id: node, data }) => [
       String(seq),
-      timeOf(at),
+      timeText(at),
       phase,
       node,
       data === undefined ? '' : JSON.stringify(data),
@@ -191,11 +215,13 @@ const decisions = [
 
 export const commands: readonly CapabilityCommand[] = [
   {
-    usage: 'run <file>',
-    about: 'run a chain file on the host, and print its final output; exit code 1 when it failed',
+    usage: 'run <chain>',
+    about: 'run a chain file or a stored chain on the host, and print its final output; exit code 1 when it failed',
     options: [['--input <json>', 'the initial input: a JSON object, or @FILE with one']],
+    help: 'What ends in .yaml, .yml or .json, or has a "/", is a file.\nElse NAME is the newest version of a stored chain, NAME@VERSION one of them.',
     run,
   },
+  ...storedCommands,
   {
     usage: 'runs',
     about: 'list the runs of chains, the newest first',

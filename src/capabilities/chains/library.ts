@@ -6,6 +6,7 @@
 import { digestOfJson } from '../../base/canonical-json.ts';
 import { pageOf } from '../../base/page.ts';
 import type { CallContext } from '../../host/context.ts';
+import { isChainName } from './chain-ref.ts';
 import type { ChainPutReq, StoredChain } from './chains.schema.ts';
 import { failure } from './errors.ts';
 
@@ -19,7 +20,6 @@ type Given = {
 
 /** Versions read at a time. */
 const PAGE = 200;
-const NAME = /^[\w.-]{1,128}$/;
 /** Versions sort by their key. */
 const keyOf = (name: string, version: number): string => `${prefixOf(name)}${String(version).padStart(9, '0')}`;
 const prefixOf = (name: string): string => `chain/${name}/`;
@@ -130,6 +130,6 @@ function* all(prefix: string, { store }: Context): Generator<StoredChain> {
 }
 
 function checkedName(name: string): string {
-  if (NAME.test(name)) return name;
+  if (isChainName(name)) return name;
   throw failure('invalid', 'the name of a chain has 1 to 128 letters, digits, _, . or -', { field: 'name' });
 }

@@ -123,6 +123,7 @@ export const localCommands: readonly CapabilityLocalCommand[] = [
     usage: 'show <file>',
     about: 'draw a chain file: as text, or as an SVG picture',
     options: [SVG_OPTION],
+    help: '"handfast chain get NAME --draw" draws a stored chain.',
     run: draw,
   },
   {

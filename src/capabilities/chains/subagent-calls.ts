@@ -109,8 +109,7 @@ export async function runSubagent(
 
 /** Nodes whose kind of subagent is not there. Reads the kinds where a chain has such nodes. */
 export async function kindProblems(nodes: readonly ChainNode[], context: Context): Promise<ChainProblem[]> {
-  const subagents = nodes.filter(({ kind }) => isSubagentNode(kind));
-  if (subagents.length === 0) return [];
+  if (!nodes.some(({ kind }) => isSubagentNode(kind))) return [];
   let known: Kinds = [];
   let missing: string | undefined;
   try {
@@ -118,9 +117,11 @@ export async function kindProblems(nodes: readonly ChainNode[], context: Context
   } catch (thrown) {
     missing = asError(thrown).message;
   }
-  return subagents.flatMap(({ node_id, kind, name = '' }): ChainProblem[] => {
+  const field = missing === undefined ? 'name' : 'kind';
+  return nodes.flatMap(({ node_id, kind, name = '' }, index): ChainProblem[] => {
+    if (!isSubagentNode(kind)) return [];
     const message = missing ?? (kind === 'task' ? notFleet(known, name) : notKind(known, name));
-    return message === undefined ? [] : [{ code: 'bad_node', message, node_id, field: missing ? 'kind' : 'name' }];
+    return message === undefined ? [] : [{ code: 'bad_node', message, node_id, field, index }];
   });
 }
 

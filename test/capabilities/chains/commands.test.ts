@@ -17,7 +17,7 @@ test('chain run names the run and the command that continues it when the host is
   const notes: string[] = [];
   const terminal = { json: false, line() {}, document() {}, table() {}, note: (text: string) => void notes.push(text) };
   const others = { openAgent: async () => agent, openFleet: () => assert.fail('no fleet') };
-  const command = commands.find(({ usage }) => usage === 'run <file>');
+  const command = commands.find(({ usage }) => usage === 'run <chain>');
   const running = command?.run({ agent, args: [file], options: {}, terminal, signal: t.signal, ...others });
   await held('hold');
   const [run] = await agent.chains.runs();

@@ -1,0 +1,5 @@
+/** A time in tables of the commands of chains. */
+
+/** @param seconds of the epoch */
+export const timeText = (seconds: number): string =>
+  new Date(seconds * 1000).toISOString().slice(0, 19).replace('T', ' ');
