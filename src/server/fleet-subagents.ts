@@ -19,6 +19,7 @@ import { asError, fail } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
 import type { FleetTasks, TaskNews } from './fleet/fleet-tasks.ts';
 import { messageText, promptOf } from './subagent-prompt.ts';
+import { UnreadMessages } from './unread-messages.ts';
 
 /** The backend of a kind of subagents, in the fleet of this process. */
 export function fleetBackend(fleet: FleetTasks, settings: FleetKindSettings): SubagentBackend {
@@ -26,9 +27,13 @@ export function fleetBackend(fleet: FleetTasks, settings: FleetKindSettings): Su
     name: 'fleet',
     open(subagent) {
       let running: string | undefined;
+      const unread = new UnreadMessages();
       return {
         async run(work, context) {
-          const wanted = specOf(subagent, work, settings);
+          const asked = specOf(subagent, work, settings);
+          // A task that has a name is found again by the brief that it had.
+          const before = asked.task_id === undefined ? unread.take() : [];
+          const wanted = { ...asked, brief: [...before, asked.brief].join('\n\n') };
           const { principal } = subagent;
           const known = wanted.task_id === undefined ? undefined : await fleet.find(wanted.task_id, principal);
           if (known !== undefined && known.spec.brief !== wanted.brief) {
@@ -56,11 +61,13 @@ export function fleetBackend(fleet: FleetTasks, settings: FleetKindSettings): Su
           }
         },
         deliver(from, message) {
-          if (running === undefined) return false;
-          // Whether its worker accepts input is up to it.
-          void fleet.steer(running, messageText(from, message)).catch(() => {});
+          if (running === undefined) return unread.add(from, message);
+          // Whether its executor reads it is up to that; a worker without input is known.
+          void fleet.steer(running, messageText(from, message)).catch(() => unread.add(from, message));
           return true;
         },
+        // With the next task: whether a turn reads input is up to its executor, and in which order.
+        said: (channel, said) => unread.addSaid(channel, said),
         close: async () => {},
       };
     },

@@ -21,8 +21,13 @@ export function promptOf(
     .join('\n\n');
 }
 
-/** A message of another agent. @param from its id; empty: the agent above */
-export function messageText(from: string, { type, content }: SubagentMessage): string {
+/**
+ * A message of another agent.
+ * @param from its id; empty: the agent above
+ * @param channel the channel that it was said in; undefined: it is for this subagent alone
+ */
+export function messageText(from: string, { type, content }: SubagentMessage, channel?: string): string {
   const text = typeof content === 'string' ? content : JSON.stringify(content);
-  return `${type} of ${from === '' ? 'the agent above' : from}: ${text}`;
+  const where = channel === undefined ? '' : ` in the channel ${JSON.stringify(channel)}`;
+  return `${type} of ${from === '' ? 'the agent above' : from}${where}: ${text}`;
 }

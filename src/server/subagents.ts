@@ -22,6 +22,7 @@ import { spawnLink } from '../transport/subprocess.ts';
 import { fail } from '../wire/errors.ts';
 import { executorOf } from './fleet/worker-assembly.ts';
 import { messageText, promptOf } from './subagent-prompt.ts';
+import { UnreadMessages } from './unread-messages.ts';
 
 /** Time to say whether it can work, milliseconds. */
 const PROBE_MS = 3_000;
@@ -42,6 +43,7 @@ export function backendOf(executor: Executor): SubagentBackend {
       const { present, detail } = await executor.probe(AbortSignal.any([signal, AbortSignal.timeout(PROBE_MS)]));
       if (!present) throw fail('not_configured', detail);
       let running: Execution | undefined;
+      const unread = new UnreadMessages();
       return {
         async run(work, context) {
           const base = await headOf(workspace);
@@ -49,7 +51,7 @@ export function backendOf(executor: Executor): SubagentBackend {
             {
               taskId: work.task_id,
               contextId: subagent.id,
-              prompt: promptOf(subagent, work),
+              prompt: [...unread.take(), promptOf(subagent, work)].join('\n\n'),
               tokenBudget: work.tokens_left,
               access: subagent.toolScope === 'shared' ? 'write' : 'read',
             },
@@ -67,11 +69,13 @@ export function backendOf(executor: Executor): SubagentBackend {
           }
         },
         deliver(from, message) {
-          if (running?.steer === undefined) return false;
-          // Whether it reads it is up to it.
-          void running.steer(messageText(from, message)).catch(() => {});
+          if (running?.steer === undefined) return unread.add(from, message);
+          const wait = (): void => void unread.add(from, message);
+          void running.steer(messageText(from, message)).then((became) => became === 'rejected' && wait(), wait);
           return true;
         },
+        // With the next task: whether a turn reads input is up to its executor, and in which order.
+        said: (channel, said) => unread.addSaid(channel, said),
         close: async () => {},
       };
     },

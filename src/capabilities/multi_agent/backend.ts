@@ -7,7 +7,7 @@
 import type { Log } from '../../base/log.ts';
 import type { Principal } from '../../session/principal.ts';
 import type { Link } from '../../transport/link.ts';
-import type { SubagentMessage, SubagentWork } from './multi_agent.schema.ts';
+import type { ChannelMessage, SubagentMessage, SubagentWork } from './multi_agent.schema.ts';
 
 export type { SubagentWork };
 
@@ -97,6 +97,8 @@ export interface RunningSubagent {
   run(task: SubagentWork, context: SubagentTaskContext): Promise<SubagentResult>;
   /** Gives it a message. Absent: it takes none. False: not now. */
   deliver?(from: string, message: SubagentMessage): boolean;
+  /** Gives it what another agent said in a channel that it is in. Absent: its session with this host alone gets that, as a push. */
+  said?(channel: string, said: ChannelMessage): void;
   /** The session of session RPC whose turns are its tasks. Absent: there is none. */
   readonly controlSession?: string;
   /** Hands tasks to the session of the subagent, where that fetches them. */

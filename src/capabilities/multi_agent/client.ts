@@ -233,15 +233,20 @@ export class MultiAgentClient {
    * Makes a channel of this agent with some of its subagents, or changes who is in it. Without `members`, what is known of one.
    * Rejects with `unknown_subagent`.
    */
-  async channel(name: string, members?: readonly (RemoteSubagent | string)[]): Promise<SubagentChannel> {
+  async channel(
+    name: string,
+    members?: readonly (RemoteSubagent | string)[],
+    options: Pick<CallOptions, 'signal'> = {},
+  ): Promise<SubagentChannel> {
     const ids = members?.map((one) => (typeof one === 'string' ? one : one.id));
-    const reply = await this.#agent.calls.call(calls.channel, { channel: name, ...(ids && { members: ids }) });
+    const body = { channel: name, ...(ids && { members: ids }) };
+    const reply = await this.#agent.calls.call(calls.channel, body, signalOf(options));
     return { name, members: reply.members, lastSeq: reply.last_seq };
   }
 
   /** Ends a channel of this agent. */
-  async closeChannel(name: string): Promise<void> {
-    await this.#agent.calls.call(calls.channel, { channel: name, close: true });
+  async closeChannel(name: string, options: Pick<CallOptions, 'signal'> = {}): Promise<void> {
+    await this.#agent.calls.call(calls.channel, { channel: name, close: true }, signalOf(options));
   }
 
   /** Says something in a channel; its place there. */

@@ -21,8 +21,8 @@ import type {
   SubagentWork,
 } from './backend.ts';
 import { failure } from './errors.ts';
-import { messagePush } from './messages.ts';
-import type { SubagentMessage, SubagentUsage } from './multi_agent.schema.ts';
+import { messagePush, saidPush } from './messages.ts';
+import type { ChannelMessage, SubagentMessage, SubagentUsage } from './multi_agent.schema.ts';
 import { checkedResult } from './result-check.ts';
 import { type Narrowed, subagentPrincipal } from './rights.ts';
 import { type StoredTask, Task, type TaskEnd, type TaskSpec } from './task.ts';
@@ -100,7 +100,7 @@ export class Subagent {
   /** Resolves when the end of the last task that has ended is stored. */
   #endStored: Promise<void> = Promise.resolve();
   readonly #tasks: StoredTask[];
-  readonly #unread: { readonly from: string; readonly message: SubagentMessage }[] = [];
+  readonly #unread: { readonly inChannel: boolean; push(session: SessionView): boolean }[] = [];
   #status: SubagentStatus;
   #closing: Promise<void> | undefined;
   readonly #links = new Set<Link>();
@@ -435,18 +435,44 @@ export class Subagent {
 
   /** Its handshake opened a session. */
   opened(session: SessionView): void {
-    this.session = session;
-    for (const { from, message } of this.#unread.splice(0)) session.push(messagePush, { from, message });
+    // Its connection gets the link behind this call; before that there is nothing to send on.
+    queueMicrotask(() => {
+      this.session = session;
+      for (const unread of this.#unread.splice(0)) unread.push(session);
+    });
   }
 
-  /** Gives it a message; one that comes before its session waits for that. False: it has ended. */
+  /** Gives it a message; one that comes before its session waits for that. False: it has ended, or too many wait. */
   deliver(from: string, message: SubagentMessage): boolean {
     if (!this.isOpen) return false;
     const taken = this.#running?.deliver?.(from, message) ?? false;
     if (this.session?.push(messagePush, { from, message }) === true || taken) return true;
-    if (this.#unread.length >= MAX_UNREAD) return false;
-    this.#unread.push({ from, message });
+    // What takes messages itself has no session that those which it refused could wait for.
+    if (this.#running?.deliver !== undefined || this.#unread.length >= MAX_UNREAD) return false;
+    this.#unread.push({ inChannel: false, push: (session) => session.push(messagePush, { from, message }) });
     return true;
+  }
+
+  /**
+   * Gives it what was said in a channel that it is in; what comes before its session waits for that, the oldest left out. A session gets
+   * its own words as well, for their place.
+   */
+  said(channel: string, said: ChannelMessage): void {
+    if (!this.isOpen) return;
+    const push = (session: SessionView) => session.push(saidPush, { channel, said });
+    const isPushed = this.session !== undefined && push(this.session);
+    if (this.#running?.said !== undefined) {
+      if (said.from !== this.id) this.#running.said(channel, said);
+      return;
+    }
+    if (isPushed) return;
+    if (this.#unread.length >= MAX_UNREAD) {
+      const oldest = this.#unread.findIndex(({ inChannel }) => inChannel);
+      // The history has it.
+      if (oldest === -1) return;
+      this.#unread.splice(oldest, 1);
+    }
+    this.#unread.push({ inChannel: true, push });
   }
 
   /**

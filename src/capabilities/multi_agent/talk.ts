@@ -2,8 +2,8 @@
  * What agents say to each other: messages to one, and channels of an agent and some of its subagents, with one order and a
  * history. An agent speaks with its subagents, with those of the same parent, and with the agent above; with no others.
  *
- * Served by `plugin.ts`. Messages come as pushes, so that they are in the journals of those that get them. Channels end with the
- * agent's subagents and with the host.
+ * Served by `plugin.ts`. Messages come as pushes, so that they are in the journals of those that get them, and to subagents
+ * without a session that reads pushes by their backend. Channels end with the agent's subagents and with the host.
  */
 import type { CallContext, SessionView } from '../../host/context.ts';
 import { failure } from './errors.ts';
@@ -16,6 +16,8 @@ import type { Subagents } from './subagents.ts';
 const MAX_MESSAGE_CHARS = 64 * 1024;
 /** Messages of a channel that are stored. */
 const MAX_HISTORY = 1_000;
+/** Their characters as JSON. */
+const MAX_HISTORY_CHARS = 1024 * 1024;
 /** Channels of one agent. */
 const MAX_CHANNELS = 64;
 
@@ -23,6 +25,8 @@ interface Channel {
   readonly name: string;
   members: Set<string>;
   readonly messages: ChannelMessage[];
+  /** Characters of the messages as JSON. */
+  chars: number;
   seq: number;
 }
 
@@ -84,7 +88,7 @@ export class Talk {
     if (known === undefined && own.size >= MAX_CHANNELS) {
       throw failure('limit', `there may be ${MAX_CHANNELS} channels`, { limit: 'channels', most: MAX_CHANNELS });
     }
-    const channel = known ?? { name, members: new Set(), messages: [], seq: 0 };
+    const channel = known ?? { name, members: new Set(), messages: [], chars: 0, seq: 0 };
     channel.members = new Set(members);
     own.set(name, channel);
     this.#channels.set(key, own);
@@ -93,7 +97,7 @@ export class Talk {
 
   /** Gives a message its place, and sends it to all in the channel. */
   say(name: string, message: SubagentMessage, { session }: CallContext): number {
-    mustBeShort(message);
+    const chars = mustBeShort(message);
     const channel = this.#find(name, session);
     const self = this.#subagents.selfOf(session);
     const isOwn = this.#own(name, session) === channel;
@@ -104,14 +108,17 @@ export class Talk {
       message,
     };
     channel.messages.push(said);
-    if (channel.messages.length > MAX_HISTORY) channel.messages.shift();
+    channel.chars += chars;
+    while (channel.messages.length > MAX_HISTORY || channel.chars > MAX_HISTORY_CHARS) {
+      channel.chars -= charsOf(channel.messages.shift()?.message);
+    }
     const owners = isOwn
       ? this.#subagents.sessionsOf(session)
       : self === undefined
         ? []
         : this.#subagents.sessionsAbove(self);
     for (const one of owners) one.push(saidPush, { channel: name, said });
-    for (const id of channel.members) this.#subagents.byId(id)?.session?.push(saidPush, { channel: name, said });
+    for (const id of channel.members) this.#subagents.byId(id)?.said(name, said);
     return said.seq;
   }
 
@@ -144,9 +151,12 @@ export class Talk {
 const noChannel = (name: string) =>
   failure('unknown', `there is no channel ${JSON.stringify(name.slice(0, 64))} that this agent is in`);
 
-function mustBeShort(message: SubagentMessage): void {
-  const length = JSON.stringify(message).length;
-  if (length <= MAX_MESSAGE_CHARS) return;
+const charsOf = (message: SubagentMessage | undefined): number => JSON.stringify(message ?? null).length;
+
+/** The characters of a message as JSON. */
+function mustBeShort(message: SubagentMessage): number {
+  const chars = charsOf(message);
+  if (chars <= MAX_MESSAGE_CHARS) return chars;
   throw failure('limit', `a message has at most ${MAX_MESSAGE_CHARS} characters`, {
     limit: 'message',
     most: MAX_MESSAGE_CHARS,

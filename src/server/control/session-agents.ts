@@ -32,10 +32,14 @@ const MAX_SECONDS = 6 * 3_600;
 const MAX_TOKENS = 1_000_000_000;
 /** Messages of one subagent that are kept until the model asks. */
 const MAX_MESSAGES = 20;
+/** Messages of a channel in one reply. */
+const MAX_HISTORY = 200;
+const DEFAULT_HISTORY = 50;
 /** Time to read a result that was delivered before, in milliseconds. */
 const AGAIN_MS = 5_000;
 
 const AGENT = { agent_id: text('Id of the subagent, as agent_run gave it.') };
+const CHANNEL = { channel: text('Name of the channel.') };
 
 /** The tools, all found by search. */
 export const agentOffers = [
@@ -66,7 +70,7 @@ export const agentOffers = [
   foundOffer(
     'subagent',
     'agent_result',
-    'Waits (awaits) for the tasks of subagents and gives their results, and what they said meanwhile.',
+    'Waits (awaits) for the tasks of subagents and gives their results, and what they said meanwhile, to you and in channels.',
     ['reads'],
     {
       agent_ids: texts('Ids of subagents. Left out: all of this session that have a task or an unread result.'),
@@ -90,6 +94,39 @@ export const agentOffers = [
   ),
   foundOffer(
     'subagent',
+    'agent_channel',
+    'Makes a channel for group talk of some subagents of this session, changes who is in it, or closes it: what you or one of them says ' +
+      'there (agent_say) reaches all others in it, in one order, and stays readable (agent_history). Tell them its name with their tasks.',
+    ['reads'],
+    {
+      ...CHANNEL,
+      agent_ids: texts('Ids of the subagents that are in it from now on. Left out: who is in it does not change.'),
+      close: flag('True: ends the channel. Default false.'),
+    },
+    ['channel'],
+  ),
+  foundOffer(
+    'subagent',
+    'agent_say',
+    'Says something to all in a channel: one that you made, or one that you are in as a subagent.',
+    [],
+    { ...CHANNEL, message: text('What they are to know.') },
+    ['channel', 'message'],
+  ),
+  foundOffer(
+    'subagent',
+    'agent_history',
+    'Reads what was said in a channel, in its order, also before you were in it.',
+    ['reads'],
+    {
+      ...CHANNEL,
+      after: whole('Only what comes after the message with this seq. Default 0.', 0, Number.MAX_SAFE_INTEGER),
+      limit: whole(`At most this many messages. Default ${DEFAULT_HISTORY}.`, 1, MAX_HISTORY),
+    },
+    ['channel'],
+  ),
+  foundOffer(
+    'subagent',
     'agent_stop',
     'Cancels the task of a subagent and ends (terminates) the subagent.',
     ['reads'],
@@ -105,12 +142,18 @@ export class SessionAgents {
   /** The task that each subagent has, by its id. */
   readonly #tasks = new Map<string, WorkFacts>();
   readonly #messages = new Map<string, unknown[]>();
+  /** Ids of the subagents that have not ended. */
+  readonly #own = new Set<string>();
 
   constructor(agent: AgentSession, keeper: WorkKeeper) {
     this.#client = new MultiAgentClient(agent);
     this.#keeper = keeper;
     this.#client.onEvent((notice) => this.#happened(notice));
-    this.#client.onMessage((from, { type, content }) => this.#said(from, type, content));
+    this.#client.onMessage((from, { type, content }) => this.#said(from, { type, content }));
+    this.#client.onSaid((channel, { seq, from, message: { type, content } }) => {
+      // A channel that this session is in as a subagent steers its turns; its own words are known.
+      if (this.#own.has(from)) this.#said(from, { channel, seq, type, content });
+    });
   }
 
   readonly calls: Readonly<Record<string, (input: Input, signal: AbortSignal) => Promise<unknown>>> = {
@@ -121,6 +164,22 @@ export class SessionAgents {
       const said = { type: 'message', content: textIn(message, 'message') };
       return { delivered: await this.#client.send(textIn(agent_id, 'agent_id'), said, { signal }) };
     },
+    agent_channel: async ({ channel: name, agent_ids, close = false }, signal) => {
+      const channel = textIn(name, 'channel');
+      if (close === true) {
+        await this.#client.closeChannel(channel, { signal });
+        return { channel, closed: true };
+      }
+      const { members, lastSeq } = await this.#client.channel(channel, optionalTexts(agent_ids, 'agent_ids'), {
+        signal,
+      });
+      return { channel, agent_ids: members, last_seq: lastSeq };
+    },
+    agent_say: async ({ channel, message }, signal) => {
+      const said = { type: 'message', content: textIn(message, 'message') };
+      return { seq: await this.#client.say(textIn(channel, 'channel'), said, { signal }) };
+    },
+    agent_history: (input, signal) => this.#history(input, signal),
     agent_stop: async ({ agent_id, keep = false }, signal) => {
       const subagent = this.#client.subagent(textIn(agent_id, 'agent_id'));
       return keep === true
@@ -183,7 +242,9 @@ export class SessionAgents {
     const tokens = wholeIn(input.max_tokens, 'max_tokens', 1, MAX_TOKENS);
     const role = optionalText(input.role, 'role');
     const budget = tokens === undefined ? undefined : { tokens };
-    return this.#client.spawn(name, given({ kind, role, timeoutSeconds, budget, signal }));
+    const subagent = await this.#client.spawn(name, given({ kind, role, timeoutSeconds, budget, signal }));
+    this.#own.add(subagent.id);
+    return subagent;
   }
 
   async #nameOf(id: string, signal: AbortSignal): Promise<string> {
@@ -230,16 +291,40 @@ export class SessionAgents {
     };
   }
 
-  #said(from: string, type: string, content: unknown): void {
-    const kept = [...(this.#messages.get(from) ?? []), { type, content }].slice(-MAX_MESSAGES);
-    this.#messages.set(from, kept);
+  async #history({ channel, after, limit }: Input, signal: AbortSignal): Promise<unknown> {
+    const messages = await this.#client.history(
+      textIn(channel, 'channel'),
+      given({
+        after: wholeIn(after, 'after', 0, Number.MAX_SAFE_INTEGER),
+        limit: wholeIn(limit, 'limit', 1, MAX_HISTORY) ?? DEFAULT_HISTORY,
+        signal,
+      }),
+    );
+    return {
+      messages: messages.map(({ seq, from, message: { type, content } }) => ({
+        seq,
+        from: from === '' ? 'the agent that made the channel' : from,
+        type,
+        content,
+      })),
+    };
+  }
+
+  #said(
+    from: string,
+    message: { readonly channel?: string; readonly content: unknown; readonly [more: string]: unknown },
+  ) {
+    this.#messages.set(from, [...(this.#messages.get(from) ?? []), message].slice(-MAX_MESSAGES));
     const facts = this.#tasks.get(from);
-    if (facts !== undefined) this.#keeper.note(facts, 'message', shownText(content));
+    const { channel, content } = message;
+    const where = channel === undefined ? '' : `in ${channel}: `;
+    if (facts !== undefined) this.#keeper.note(facts, 'message', where + shownText(content));
   }
 
   /** What the host says of a subagent, or of one below it. Begin and end of the tasks of this session are known otherwise. */
   #happened({ subagentId, event, content }: SubagentNotice): void {
     const own = this.#tasks.get(subagentId);
+    if (event === 'terminated') this.#own.delete(subagentId);
     const { message, pct, depth = 1 } = content;
     const said = [typeof pct === 'number' ? `${Math.round(pct)} %` : '', shownText(message)];
     const line = said.filter((part) => part !== '').join(' ');

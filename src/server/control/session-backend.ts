@@ -12,14 +12,12 @@ import type {
   SubagentTaskContext,
 } from '../../capabilities/multi_agent/backend.ts';
 import { failure } from '../../capabilities/multi_agent/errors.ts';
-import type { SubagentMessage } from '../../capabilities/multi_agent/multi_agent.schema.ts';
 import type { SubagentSession, SubagentTurnEnd } from '../../control/sessions/pool/subagent-sessions.ts';
 import { asError, type HandfastError } from '../../wire/errors.ts';
-import { messageText, promptOf } from '../subagent-prompt.ts';
+import { promptOf } from '../subagent-prompt.ts';
+import { UnreadMessages } from '../unread-messages.ts';
 import type { SessionKindSettings, SubagentLinks } from './subagent-links.ts';
 
-/** Messages that wait for a task. */
-const MAX_UNREAD = 100;
 /** The model of a request that names none. */
 const DEFAULT_MODEL = 'default';
 
@@ -46,24 +44,21 @@ export function sessionBackend(kind: SessionKindSettings, links: SubagentLinks):
         close();
         throw thrown;
       }
-      const unread: string[] = [];
+      const unread = new UnreadMessages((text) => session.steer(text));
       return {
         controlSession: session.id,
         async run(work, context) {
-          const prompt = [...unread.splice(0), promptOf(subagent, work)].join('\n\n');
-          const end = await session.run(prompt, eventsOf(context), context.signal).catch((thrown) => {
-            throw stopped(asError(thrown));
-          });
+          const prompt = [...unread.take(), promptOf(subagent, work)].join('\n\n');
+          const end = await session
+            .run(prompt, { ...eventsOf(context), unused: (text) => unread.back(text) }, context.signal)
+            .catch((thrown) => {
+              throw stopped(asError(thrown));
+            });
           context.signal.throwIfAborted();
           return { result: { summary: textOf(end) } };
         },
-        deliver(from, message: SubagentMessage) {
-          const text = messageText(from, message);
-          if (session.steer(text)) return true;
-          if (unread.length >= MAX_UNREAD) return false;
-          unread.push(text);
-          return true;
-        },
+        deliver: (from, message) => unread.add(from, message),
+        said: (channel, said) => unread.addSaid(channel, said),
         async close() {
           await session.close();
           close();

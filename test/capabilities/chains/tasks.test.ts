@@ -139,6 +139,13 @@ test('subagents of the kind are tasks, too, and kinds say what all of theirs dem
   const { status, result } = await big.run('say "hello"');
   assert.equal(status, 'COMPLETED');
   assert.deepEqual([result?.worker, (await tasks())[0]?.spec.access], ['large', 'read']);
+  await agent.multi_agent.channel('plan', [big]);
+  await agent.multi_agent.say('plan', { type: 'note', content: 'be brief' });
+  assert.equal((await big.run('say "hi"')).status, 'COMPLETED');
+  assert.match(
+    (await tasks()).map(({ spec }) => spec.brief).find((brief) => brief.includes('"hi"')) ?? '',
+    /^note of the agent above in the channel "plan": be brief\n\n/,
+  );
   const wrong = await big.run('say "x"', { metadata: { fleet: { submitter: 'eve' } } });
   assert.equal(wrong.code, 'schema_violation');
   await big.delegate('wait 60000 ms');

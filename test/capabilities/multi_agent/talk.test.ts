@@ -1,9 +1,12 @@
 /** What agents say to each other: to one, in channels with one order, and to none that they have no business with. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { SubagentBackend } from '../../../src/capabilities/multi_agent/backend.ts';
 import type { SubagentContext } from '../../../src/capabilities/multi_agent/functions.ts';
 import type { ChannelMessage } from '../../../src/capabilities/multi_agent/multi_agent.schema.ts';
 import { type Agent, connect } from '../../../src/connect.ts';
+import { functionExecutor } from '../../../src/fleet/executors/function.ts';
+import { backendOf } from '../../../src/server/subagents.ts';
 import { forever, siteOf, until } from './support.ts';
 
 type Member = Agent<'multi_agent'>;
@@ -85,6 +88,37 @@ test('a message that comes before the session of its subagent waits for it', asy
   assert.deepEqual((await late.run('hear')).result, { said: [['', 'early']], id: true });
 });
 
+test('what comes before a program has its session waits for that: messages, and what is said in channels, in order', async (t) => {
+  const heard: unknown[] = [];
+  const backend: SubagentBackend = {
+    name: 'late',
+    open: (_subagent, { accept }) => ({
+      async run() {
+        await using agent = await connect({ started: true, accept }, { capabilities: ['multi_agent'] });
+        agent.multi_agent.onMessage((from, { content }) => heard.push([from, content]));
+        agent.multi_agent.onSaid((channel, { seq, message: { content } }) => heard.push([channel, seq, content]));
+        await until(() => heard.length >= 102);
+        return { result: {} };
+      },
+      close: async () => {},
+    }),
+  };
+  const site = await siteOf(t, { kinds: [{ name: 'late', backend }] });
+  const lead = await site.agent();
+  const late = await lead.multi_agent.spawn('late');
+  await lead.multi_agent.channel('plan', [late]);
+  const say = (content: unknown) => lead.multi_agent.say('plan', { type: 'note', content });
+  await say('left out');
+  assert.equal(await lead.multi_agent.send(late, { type: 'note', content: 'early' }), true);
+  for (let seq = 2; seq <= 100; seq++) await say(seq);
+  const task = await late.delegate('hear');
+  await until(() => heard.length >= 100);
+  await say(101);
+  await say(102);
+  await late.result({ taskId: task });
+  assert.deepEqual(heard, [['', 'early'], ...Array.from({ length: 101 }, (_, at) => ['plan', at + 2, at + 2])]);
+});
+
 test('a channel has one order for all in it, a history, and members of this agent alone', async (t) => {
   const { site, open } = await openSite(t);
   const lead = await site.agent();
@@ -156,4 +190,56 @@ test('attacks by message: strangers, other names, and too much', async (t) => {
   assert.equal((await lead.request('SUBAGENT_MESSAGE_REQ', as(a.subagent.id))).delivered, true);
   const long = { type: 'note', content: 'x'.repeat(70_000) };
   await assert.rejects(lead.multi_agent.send(a.subagent, long), { code: 'multi_agent.limit' });
+});
+
+test('what is said to an executor is given with its next task: in order, once, bounded, without its own words', async (t) => {
+  const prompts: string[] = [];
+  const executor = functionExecutor({
+    run: async ({ prompt }) => {
+      prompts.push(prompt);
+      return { text: 'done' };
+    },
+  });
+  const site = await siteOf(t, { kinds: [{ name: 'fleet', backend: backendOf(executor) }] });
+  const lead = await site.agent();
+  const one = await lead.multi_agent.spawn('one');
+  await lead.multi_agent.channel('plan', [one]);
+  const say = (content: string) => lead.multi_agent.say('plan', { type: 'note', content });
+  await say('first');
+  assert.equal(await lead.multi_agent.send(one, { type: 'note', content: 'for you alone' }), true);
+  await say('second');
+  await one.run('begin');
+  await one.run('again');
+  const said = (content: string) => `note of the agent above in the channel "plan": ${content}`;
+  assert.deepEqual(prompts, [
+    [said('first'), 'note of the agent above: for you alone', said('second'), 'begin'].join('\n\n'),
+    'again',
+  ]);
+  for (let at = 1; at <= 105; at++) await say(String(at));
+  await one.run('what was said?');
+  assert.deepEqual(prompts[2]?.split('\n\n'), [
+    '(5 earlier messages of channels are left out.)',
+    ...Array.from({ length: 100 }, (_, at) => said(String(at + 6))),
+    'what was said?',
+  ]);
+  await say('x'.repeat(30_000));
+  await say('y'.repeat(30_000));
+  await one.run('and now?');
+  assert.match(prompts[3] ?? '', /^\(1 earlier .*"plan": y{30000}\n\nand now\?$/s);
+  // To it alone: what cannot wait is refused.
+  for (let at = 0; at < 100; at++) assert.equal(await lead.multi_agent.send(one, { type: 'n', content: at }), true);
+  assert.equal(await lead.multi_agent.send(one, { type: 'n', content: 'too much' }), false);
+  await lead.multi_agent.channel('plan', []);
+  await say('to none');
+  await one.run('last');
+  assert.equal(prompts[4]?.includes('to none'), false);
+});
+
+test('the history of a channel is bounded in characters', async (t) => {
+  const site = await siteOf(t, { kinds: [] });
+  const lead = await site.agent();
+  await lead.multi_agent.channel('plan', []);
+  for (let at = 0; at < 20; at++) await lead.multi_agent.say('plan', { type: 'n', content: 'x'.repeat(60_000) });
+  const stored = await lead.multi_agent.history('plan');
+  assert.deepEqual([stored.length, stored.at(-1)?.seq], [17, 20]);
 });

@@ -179,3 +179,75 @@ test('subagents have what their principal delegates, within its limits, and none
   const [, found] = await turn(without, other, 'go', [call('tool_search', { query: 'subagent' }), { text: 'none' }]);
   assert.deepEqual(lastResult(found).tools, []);
 });
+
+test('a model makes a channel of its subagents, speaks in it, and has what they say there once, in its order', {
+  timeout: 120_000,
+}, async (t) => {
+  const stand = await started(t, '', plugins);
+  const [session, other] = [await create(stand.peer), await create(stand.peer)];
+  const talk = (id: string) => call('agent_run', { task: 'talk plan', name: id, wait_seconds: 0 }, id);
+  const [, found, strange, ...begun] = await turn(stand, session, 'start both', [
+    call('tool_search', { query: 'channel group talk of subagents' }, 'search'),
+    call('agent_channel', { channel: 'plan', agent_ids: ['sub_00000000'] }, 'strange'),
+    talk('a'),
+    talk('b'),
+    { text: 'they work' },
+  ]);
+  assert.equal(lastResult(found).tools[0].name, 'agent_channel');
+  assert.match(lastResult(found).tools[0].description, /agent_say.*agent_history/);
+  assert.match(strange.messages.at(-1).content, /unknown_subagent/);
+  const ids = begun.map((body) => lastResult(body).agent_id as string);
+  const [, made, said, results, history, rest, closed] = await turn(stand, session, 'talk', [
+    call('agent_channel', { channel: 'plan', agent_ids: ids }, 'make'),
+    call('agent_say', { channel: 'plan', message: 'who is there?' }, 'say'),
+    call('agent_result', { agent_ids: ids }, 'result'),
+    call('agent_history', { channel: 'plan' }, 'history'),
+    call('agent_history', { channel: 'plan', after: 1, limit: 1 }, 'rest'),
+    call('agent_channel', { channel: 'plan', close: true }, 'close'),
+    { text: 'talked' },
+  ]);
+  assert.deepEqual(lastResult(made), { channel: 'plan', agent_ids: ids, last_seq: 0 });
+  assert.deepEqual(lastResult(said), { seq: 1 });
+  const ended = lastResult(results).results as {
+    readonly agent_id: string;
+    readonly result: unknown;
+    readonly messages: readonly { readonly seq: number }[];
+  }[];
+  const heard = [
+    [1, 'who is there?'],
+    [2, 'here'],
+    [3, 'here'],
+  ];
+  assert.deepEqual(
+    ended.map(({ result }) => result),
+    [{ heard }, { heard }],
+  );
+  const seqs = ended.map(({ messages }) => messages[0]?.seq ?? 0);
+  assert.deepEqual(seqs.toSorted(), [2, 3]);
+  assert.deepEqual(
+    ended.map(({ messages }) => messages),
+    seqs.map((seq) => [{ channel: 'plan', seq, type: 'reply', content: 'here' }]),
+  );
+  const { messages } = lastResult(history);
+  assert.deepEqual(
+    messages.map(({ seq, from, content }: Record<string, unknown>) => [seq, from, content]),
+    [
+      [1, 'the agent that made the channel', 'who is there?'],
+      ...[2, 3].map((seq) => [seq, ended[seqs.indexOf(seq)]?.agent_id, 'here']),
+    ],
+  );
+  assert.deepEqual(lastResult(rest).messages, [messages[1]]);
+  assert.deepEqual(lastResult(closed), { channel: 'plan', closed: true });
+  const shown = worked(stand.peer, session).filter(({ event }) => event === 'message');
+  assert.deepEqual(
+    shown.map(({ text }) => text),
+    ['in plan: here', 'in plan: here'],
+  );
+  // Another session of the same principal has no such channel, and neither its subagents.
+  const refused = await turn(stand, other, 'listen', [
+    call('agent_history', { channel: 'plan' }, 'history'),
+    call('agent_channel', { channel: 'mine', agent_ids: ids }, 'take'),
+    { text: 'nothing' },
+  ]);
+  for (const body of refused.slice(1)) assert.match(body.messages.at(-1).content, /unknown_subagent/);
+});

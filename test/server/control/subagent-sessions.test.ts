@@ -227,6 +227,95 @@ test('messages steer it, and a cancel, a spent budget and its closed session end
   assert.deepEqual(ends.filter((end) => end.startsWith(helper.id)).length, 3);
 });
 
+test('what is said in a channel steers the sessions in it, in its order, once, and never who said it', {
+  timeout: 120_000,
+}, async (t) => {
+  const site = await siteOf(t, { kinds: [session(), { name: 'rehearsed', session: { backend: 'rehearsal' } }] });
+  const [agent, control] = await Promise.all([site.agent(), site.control()]);
+  const heard: [string, unknown][] = [];
+  agent.multi_agent.onSaid((_channel, { from, message }) => heard.push([from, message.content]));
+  const [one, two, out] = await Promise.all(
+    ['one', 'two', 'out'].map((name) => agent.multi_agent.spawn(name, name === 'two' ? { kind: 'rehearsed' } : {})),
+  );
+  assert.ok(one && two && out);
+  await agent.multi_agent.channel('plan', [one, two]);
+  const say = (content: unknown) => agent.multi_agent.say('plan', { type: 'note', content });
+  await say('before its task');
+  site.model.play([
+    call('write_file', { path: 'door.txt', content: 'green' }),
+    call('agent_say', { channel: 'plan', message: 'I begin' }),
+    call('agent_history', { channel: 'plan' }),
+    call('agent_say', { channel: 'other', message: 'who is there?' }),
+    { text: 'done' },
+  ]);
+  const task = await one.delegate('look');
+  const idOf = async (subagent: string) =>
+    String((await sessionsOf(control)).find(({ subagent_id }) => subagent_id === subagent)?.session_id);
+  const child = await control.open(await idOf(one.id));
+  await until(async () => (await child.state()).approvals.length === 1);
+  for (let at = 0; at < 5; at++) await say(at);
+  await control.call('session.configure', { session_id: child.id, approvals: 'allow' });
+  const [approval] = (await child.state()).approvals;
+  await control.call('approval.answer', { session_id: child.id, approval_id: approval?.id, decision: 'allow' });
+  assert.equal((await one.result({ taskId: task })).status, 'COMPLETED');
+  const texts = (body: { messages: { role: string; content: unknown }[] }) =>
+    body.messages.filter(({ role }) => role === 'user').flatMap(({ content }) => JSON.stringify(content));
+  const said = (content: unknown) => `note of the agent above in the channel \\\\?"plan\\\\?": ${content}`;
+  const all = texts(site.model.requests.at(-1)?.body as never).join('\n');
+  const order = ['before its task', 0, 1, 2, 3, 4].map((each) => new RegExp(said(each), 'g'));
+  const at = order.map((each) => [...all.matchAll(each)].map(({ index }) => index));
+  assert.ok(
+    at.every(({ length }) => length === 1),
+    all,
+  );
+  assert.deepEqual(
+    at.flat(),
+    at.flat().toSorted((x, y) => x - y),
+  );
+  assert.equal(all.includes('I begin'), false, all);
+  await until(() => heard.length === 7);
+  assert.deepEqual(heard.at(-1), [one.id, 'I begin']);
+  const results = site.model.requests.at(-1)?.body.messages.filter(({ role }: { role: string }) => role === 'tool');
+  assert.match(results.at(-2).content, /the agent that made the channel.*before its task.*I begin/s);
+  assert.match(results.at(-1).content, /no channel .*other/);
+  // The other one had no task: what was said waits for it, the words of the first too.
+  assert.equal((await two.run('say "ready"')).status, 'COMPLETED');
+  const { messages } = (await control.call('session.messages', { session_id: await idOf(two.id) })) as {
+    messages: { kind: string; text: string }[];
+  };
+  const [prompt = ''] = messages.filter(({ kind }) => kind === 'user').map(({ text }) => text);
+  assert.deepEqual(prompt.split('\n\n'), [
+    ...['before its task', 0, 1, 2, 3, 4].map((each) => `note of the agent above in the channel "plan": ${each}`),
+    `message of ${one.id} in the channel "plan": I begin`,
+    'say "ready"',
+  ]);
+  // One that is in no channel hears nothing and reads nothing.
+  site.model.play([call('agent_history', { channel: 'plan' }), { text: 'nothing' }]);
+  await out.run('what was said?');
+  const last = site.model.requests.at(-1)?.body;
+  assert.match(last.messages.at(-1).content, /no channel/);
+  assert.equal(JSON.stringify(last.messages).includes('before its task'), false);
+});
+
+test('what was said shortly before a cancel starts no turn of its own, and is read with the next task, once', {
+  timeout: 120_000,
+}, async (t) => {
+  const site = await siteOf(t, { kinds: [session({ approvals: 'allow' })] });
+  const agent = await site.agent();
+  const one = await agent.multi_agent.spawn('one');
+  await agent.multi_agent.channel('plan', [one]);
+  site.model.play([{ breaks: 'silence' }]);
+  await one.delegate('wait');
+  await site.model.request(0);
+  for (const content of ['first', 'second']) await agent.multi_agent.say('plan', { type: 'note', content });
+  assert.equal(await one.cancel(), true);
+  site.model.play([{ text: 'here' }]);
+  assert.deepEqual((await one.run('again')).result, { summary: 'here' });
+  assert.equal(site.model.requests.length, 2);
+  const read = JSON.stringify(site.model.requests[1]?.body.messages);
+  assert.deepEqual(read.match(/: (first|second)|again/g), [': first', ': second', 'again']);
+});
+
 test('an agent of the Agent Client Protocol does tasks: asked at its session, cancelled, lost', {
   timeout: 120_000,
 }, async (t) => {

@@ -44,6 +44,8 @@ export interface SubagentTurnEvents {
   tool(name: string): void;
   /** What it waits for: the title of an approval; undefined: for nothing any more. */
   waiting(title: string | undefined): void;
+  /** What steered it was not used: it was cancelled before, or too many waited. */
+  unused(text: string): void;
 }
 
 /** How a task ended. */
@@ -144,9 +146,11 @@ export class SubagentSessions {
 /** A task that runs. */
 interface Running {
   readonly events: SubagentTurnEvents;
+  readonly signal: AbortSignal;
   /** Its turns that have not ended: of its prompt, and of messages that came too late for that. */
   readonly turns: Set<string>;
-  readonly steers: Set<string>;
+  /** What steered it, by id. */
+  readonly steers: Map<string, string>;
   readonly used: Map<string, Usage>;
   readonly done: PromiseWithResolvers<SubagentTurnEnd>;
   last: SubagentTurnEnd | undefined;
@@ -175,8 +179,9 @@ class OpenSubagent implements SubagentSession {
     const turnId = newId();
     const running: Running = {
       events,
+      signal,
       turns: new Set([turnId]),
-      steers: new Set(),
+      steers: new Map(),
       used: new Map(),
       done: Promise.withResolvers(),
       last: undefined,
@@ -199,7 +204,7 @@ class OpenSubagent implements SubagentSession {
     const turns = this.#deps.pool.get(this.id);
     const id = this.#deps.newId();
     // Before it is sent: its turn may start at once.
-    running.steers.add(id);
+    running.steers.set(id, text);
     try {
       return turns.steer({ id, text, whenLate: 'queue' }).outcome !== 'rejected';
     } catch {
@@ -235,6 +240,11 @@ class OpenSubagent implements SubagentSession {
     // A steer that came too late becomes a turn of its own id.
     if ((type === 'session.turn.queued' || type === 'session.turn.started') && running.steers.has(turnId)) {
       running.turns.add(turnId);
+      // Of a task that was stopped; the queue changes while this event is sent.
+      if (running.signal.aborted) queueMicrotask(() => this.#interrupt(running));
+    }
+    if (type === 'session.steer.returned') {
+      for (const { id } of payload.steers as readonly { readonly id: string }[]) this.#unused(running, id);
     }
     if (type === 'approval.requested' || type === 'approval.resolved') return this.#waiting(running);
     if (!running.turns.has(turnId)) return;
@@ -267,6 +277,11 @@ class OpenSubagent implements SubagentSession {
     });
   }
 
+  #unused({ steers, events }: Running, id: string): void {
+    const text = steers.get(id);
+    if (steers.delete(id) && text !== undefined) events.unused(text);
+  }
+
   #waiting({ events }: Running): void {
     const { approvals } = this.#record;
     events.waiting(approvals.find(({ state }) => state === 'pending')?.title);
@@ -289,7 +304,7 @@ class OpenSubagent implements SubagentSession {
     const current = turns.session.record.turn?.id;
     for (const turnId of [...running.turns]) {
       if (turnId === current) turns.interrupt('interrupted', turnId);
-      else turns.dropQueued('interrupted', turnId);
+      else if (turns.dropQueued('interrupted', turnId) > 0) this.#unused(running, turnId);
     }
   }
 
