@@ -456,4 +456,8 @@ test('a killed server leaves no session of a subagent open, and none with the ri
   t.after(() => again.close());
   assert.equal((await again.multi_agent.subagent(asks.id).result({ taskId: task })).code, 'multi_agent.interrupted');
   assert.equal(existsSync(join(folder, 'x.txt')), false);
+  // It writes to the folder until it has ended.
+  const ended = once(after.host, 'exit');
+  after.host.kill('SIGKILL');
+  await ended;
 });
