@@ -6,6 +6,7 @@ import type { TestContext } from 'node:test';
 
 export function temporaryFolder(t: TestContext): string {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'handfast-test-')));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  // A server that the test started later is stopped later, and may still write.
+  t.after(() => rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }));
   return folder;
 }
