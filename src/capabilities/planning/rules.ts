@@ -11,9 +11,11 @@ export const DEFAULT_COLUMNS: readonly string[] = ['backlog', 'todo', 'in_progre
 /** The rules of a plan: those given, the others by the columns. Fails with `planning.invalid`. */
 export function rulesFor(columns: readonly string[], given: Partial<Rules> = {}, before?: Rules): Rules {
   const done = given.done ?? stillThere(before?.done, columns) ?? [columns.includes('done') ? 'done' : columns.at(-1)!];
+  // A column that ended no tasks before may be the one that does now.
+  const [active] = stillThere(before && [before.active], columns)?.filter((name) => !done.includes(name)) ?? [];
   const rules: Rules = {
     done,
-    active: given.active ?? stillThere(before && [before.active], columns)?.[0] ?? activeOf(columns, done),
+    active: given.active ?? active ?? activeOf(columns, done),
     moves: given.moves === undefined ? (before?.moves ?? null) : given.moves,
     deps: given.deps ?? before?.deps ?? 'enforced',
   };

@@ -152,7 +152,15 @@ test('rules that are made of columns, and of columns that changed, name only col
         assert.ok(!now.done.includes(now.active));
       }
     }),
-    RUNS,
+    {
+      ...RUNS,
+      examples: [
+        [
+          ['todo', 'doing', 'done'],
+          ['todo', 'doing'],
+        ],
+      ],
+    },
   );
 });
 
