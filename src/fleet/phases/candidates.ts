@@ -51,14 +51,12 @@ export function* candidates(text: string, deep: boolean): Generator<Candidate> {
 function* inBlock(search: Search, block: FencedBlock, deep: boolean, depth: number): Generator<Candidate> {
   const { start, end, contentStart, contentEnd } = block;
   const content = search.text.slice(contentStart, contentEnd);
-  if (STARTS_OBJECT.test(content)) {
-    yield { place: 'fence', text: content.trim(), start, end };
-    return;
-  }
-  if (!deep) return;
-  const inner = depth < MAX_FENCES_DEEP ? fencedBlocks(search.text, contentStart, contentEnd) : [];
-  if (inner.length === 0) yield* braces(search, contentStart, contentEnd, 'embedded');
+  const isObject = STARTS_OBJECT.test(content);
+  const inner = deep && depth < MAX_FENCES_DEEP ? fencedBlocks(search.text, contentStart, contentEnd) : [];
+  // JSON has no line that opens a fence: an object with one is broken off, and what follows it may be the result.
   for (const each of inner) yield* inBlock(search, each, deep, depth + 1);
+  if (isObject) yield { place: 'fence', text: content.trim(), start, end };
+  else if (deep && inner.length === 0) yield* braces(search, contentStart, contentEnd, 'embedded');
 }
 
 /** Zero-width characters, which copying leaves in texts. */

@@ -261,6 +261,11 @@ test('no reply makes the reader throw or answer differently', () => {
   fc.assert(property, { numRuns: 400 });
 });
 
+test('a result behind a block that broke off is found, whether the block began an object or not', () => {
+  for (const before of ['```js\n{', '    ```js\n{', '```json\n{"type": "TASK_RESULT",', '```js\nlet a', '```\n'])
+    assert.equal(read(`${before}\n\n${fenced(result())}`).result?.status, 'done', before);
+});
+
 test('a result behind junk is found: fences and braces before it cannot hide it', () => {
   const property = fc.property(
     fc.array(fc.constantFrom('{', '}', 'a', ' ', '```js', '\n', '`'), { maxLength: 60 }),
