@@ -15,6 +15,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import { Worker } from 'node:worker_threads';
 import type { Sandbox, Tier } from '../src/capabilities/skill/sandbox/sandbox.ts';
 import { build } from './build.ts';
 import { built } from './contenders/built.ts';
@@ -271,6 +272,29 @@ async function bareQuickJs(): Promise<void> {
   );
 }
 
+/** What stands in a thread of its own around the interpreter: how long the system takes to end it and to free its memory. */
+async function bareThread(): Promise<void> {
+  const code = `
+    const { parentPort } = require('node:worker_threads');
+    import(${JSON.stringify(import.meta.resolve('quickjs-emscripten'))}).then(async ({ getQuickJS }) => {
+      const runtime = (await getQuickJS()).newRuntime();
+      runtime.setMemoryLimit(64 * 1024 * 1024);
+      parentPort.postMessage('runs');
+      runtime.newContext().evalCode('for (;;) new Array(2e8) + ""');
+    });`;
+  const ends: number[] = [];
+  for (let round = 0; round < ENDS; round++) {
+    const worker = new Worker(code, { eval: true });
+    await once(worker, 'message');
+    await pause(LIMIT_SECONDS * 1000);
+    const startedAt = performance.now();
+    await worker.terminate();
+    ends.push(performance.now() - startedAt);
+  }
+  const most = Math.max(...ends);
+  row('bare quickjs-emscripten in a thread, the native loop ended', `median ${ms(median(ends))}  most ${ms(most)}`);
+}
+
 async function bareProcess(): Promise<void> {
   const run = async (): Promise<void> => {
     const child = spawn(process.execPath, ['-e', 'console.log(1 + 1)'], { stdio: ['ignore', 'pipe', 'inherit'] });
@@ -294,6 +318,7 @@ const { cpu, cores, memory_gib: memory, system, node } = thisMachine();
 console.log(`${cpu}, ${cores} cores, ${memory} GiB, ${system}, Node ${node}; ${load()}\n`);
 for (const tier of wanted) await measure(tier);
 await bareQuickJs();
+await bareThread();
 await bareProcess();
 console.log(load());
 rmSync(workspace, { recursive: true });

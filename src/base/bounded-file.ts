@@ -4,11 +4,11 @@
  * Called by `trust/` for everything that comes with a folder, and by `base/skills/`. Reading never waits for another
  * process, never follows a link in the file's place, and never returns more bytes than allowed.
  */
-import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';
 
-/** What was found in a file's place: its bytes, nothing, or the reason why it was not read. */
+/** What was found in a file's place: its bytes and what the system says of it, nothing, or the reason why it was not read. */
 export type BoundedRead =
-  | { readonly kind: 'file'; readonly bytes: Buffer }
+  | { readonly kind: 'file'; readonly bytes: Buffer; readonly stats: Stats }
   | { readonly kind: 'absent' }
   | { readonly kind: 'refused' | 'too_large'; readonly reason: string };
 
@@ -29,12 +29,12 @@ export function readBounded(path: string, maxBytes: number): BoundedRead {
     return refused(code === 'ENXIO' ? 'is not a file' : `cannot be read (${code})`);
   }
   try {
-    const found = fstatSync(fd);
-    const { size } = found;
-    if (!found.isFile()) return refused('is not a file');
+    const stats = fstatSync(fd);
+    const { size } = stats;
+    if (!stats.isFile()) return refused('is not a file');
     if (size > maxBytes) return tooLarge(maxBytes);
     const bytes = readUpTo(fd, maxBytes + 1, size);
-    return bytes.length > maxBytes ? tooLarge(maxBytes) : { kind: 'file', bytes };
+    return bytes.length > maxBytes ? tooLarge(maxBytes) : { kind: 'file', bytes, stats };
   } catch (thrown) {
     return refused(`cannot be read (${(thrown as NodeJS.ErrnoException).code})`);
   } finally {
@@ -55,6 +55,8 @@ function readUpTo(fd: number, limit: number, size: number): Buffer {
     if (count === 0) break;
     chunks.push(chunk.subarray(0, count));
     total += count;
+    // All that a file with a size has; one of `/proc` gives less at a time than it has.
+    if (total === size) break;
   }
-  return Buffer.concat(chunks, total);
+  return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, total);
 }

@@ -4,8 +4,9 @@
  *
  * A folder is refused whole when something in it is a link, no file, or too large: a skill runs as its author wrote it or not.
  */
-import { createHash } from 'node:crypto';
-import { type Dirent, readdirSync, statSync } from 'node:fs';
+import { isUtf8 } from 'node:buffer';
+import { hash } from 'node:crypto';
+import { type Dirent, readdirSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { readBounded } from '../../../base/bounded-file.ts';
 
@@ -28,7 +29,7 @@ export function readSkillFiles(folder: string): SkillFiles {
   const files = new Map<string, Buffer>();
   let left = MAX_BYTES;
   const visit = (directory: string, below: string, level: number): void => {
-    ownedWell(directory, below === '' ? 'the folder' : below);
+    ownedWell(statSync(directory), below === '' ? 'the folder' : below);
     for (const entry of entriesOf(directory, below)) {
       const name = below === '' ? entry.name : `${below}/${entry.name}`;
       // What editors and version control put there is no part of a skill.
@@ -45,7 +46,7 @@ export function readSkillFiles(folder: string): SkillFiles {
       if (read.kind === 'too_large' && left < MAX_FILE_BYTES) throw new Error(`it is larger than ${MAX_BYTES} bytes`);
       if (read.kind !== 'file')
         throw new Error(`${name} ${read.kind === 'absent' ? 'is no longer there' : read.reason}`);
-      ownedWell(path, name);
+      ownedWell(read.stats, name);
       files.set(name, read.bytes);
       left -= read.bytes.length;
     }
@@ -58,23 +59,18 @@ export function readSkillFiles(folder: string): SkillFiles {
 }
 
 /** The text of a file; undefined when it is no UTF-8. */
-export function textOf(bytes: Uint8Array): string | undefined {
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-  } catch {
-    return undefined;
-  }
+export function textOf(bytes: Buffer): string | undefined {
+  return isUtf8(bytes) ? bytes.toString('utf8').replace(/^\ufeff/, '') : undefined;
 }
 
 /** Throws for a file or folder that others than this user and root can change. */
-export function ownedWell(path: string, name: string): void {
+export function ownedWell({ mode, uid }: Stats, name: string): void {
   if (process.platform === 'win32') return;
-  const { mode, uid } = statSync(path);
   if ((mode & 0o002) !== 0) throw new Error(`${name} can be changed by every user; remove that right: chmod o-w`);
   if (uid !== 0 && uid !== process.getuid?.()) throw new Error(`${name} belongs to another user`);
 }
 
-const sha256 = (data: string | Uint8Array): string => createHash('sha256').update(data).digest('hex');
+const sha256 = (data: string | Uint8Array): string => hash('sha256', data);
 
 const hasSkill = (folder: string): boolean =>
   statSync(join(folder, 'SKILL.md'), { throwIfNoEntry: false }) !== undefined;

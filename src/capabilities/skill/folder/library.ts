@@ -5,6 +5,7 @@
  * A root that comes first wins: of two skills of the same name and version the second is reported. A name means its newest
  * version in the first root that has it.
  */
+import { statSync } from 'node:fs';
 import { basename, dirname, relative } from 'node:path';
 import { SerialWork } from '../../../base/serial-work.ts';
 import { MAX_SKILL_TEXT_BYTES, type SkillRoot, scanSkills } from '../../../base/skills/scan.ts';
@@ -143,7 +144,7 @@ export class Library {
     const found = new Map<string, Skill[]>();
     for (const root of this.#roots) {
       try {
-        ownedWell(root.path, 'the root');
+        ownedWell(statSync(root.path), 'the root');
       } catch (error) {
         // A root need not exist.
         const { code, message } = error as NodeJS.ErrnoException;
