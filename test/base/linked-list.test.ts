@@ -1,8 +1,8 @@
 /** Lists whose members hold their own places. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import { type Linked, LinkedList } from '../../src/base/linked-list.ts';
+import fc from '../support/properties.ts';
 
 class Item implements Linked<Item> {
   list: LinkedList<Item> | undefined;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import { unifiedDiff } from '../../src/base/text-diff.ts';
+import fc from '../support/properties.ts';
 
 /** Applies a unified diff strictly: every line it names must be where it says. */
 function patch(before: string, diff: string): string {

@@ -8,10 +8,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import fc from 'fast-check';
 import type { Durability, Gap, Journal, JournalEntry, Retention } from '../../src/journal/journal.ts';
 import { memoryJournal } from '../../src/journal/memory.ts';
 import { sqliteJournal } from '../../src/journal/sqlite/sqlite.ts';
+import fc from '../support/properties.ts';
 
 /** Far above what any of these takes; only there so that a lost wake-up fails instead of hanging. */
 const TIMEOUT = { timeout: 300_000 };

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import {
   type BlockedInput,
   blockedPolicyOf,
   blockedStep,
   DEFAULT_BLOCKED_POLICY as policy,
 } from '../../src/fleet/blocked-policy.ts';
+import fc from '../support/properties.ts';
 
 const refused = (changes: Partial<BlockedInput>): BlockedInput => ({
   code: 'busy',

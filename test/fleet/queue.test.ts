@@ -1,8 +1,8 @@
 /** The queue of tasks: whose turn it is, which ones wait, and that none waits for ever. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import { HEAD_START_S, type QueuedTask, TaskQueue } from '../../src/fleet/queue.ts';
+import fc from '../support/properties.ts';
 
 const task = (task_id: string, changes: Partial<QueuedTask> = {}): QueuedTask => ({
   task_id,

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import fc from 'fast-check';
 import { type CapabilityOffer, negotiate } from '../../src/host/negotiate.ts';
 import { type CapabilityName, capabilityNames, capabilityOf } from '../../src/protocol/a2e.ts';
 import { may as mayDo } from '../../src/session/rights.ts';
+import fc from '../support/properties.ts';
 
 const aliases = { skills: 'skill', learn: 'learning', procs: 'proc', subagents: 'multi_agent', chain: 'chains' };
 

@@ -1,9 +1,9 @@
 /** Packing: few writes, in order, nothing while the system is behind, and everybody who waits is let go. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import fc from 'fast-check';
 import { SendBuffer } from '../../src/transport/send-buffer.ts';
 import { turns, within } from '../contract/recorder.ts';
+import fc from '../support/properties.ts';
 
 /** A target whose system accepts everything at once, or nothing until it is ordered to. */
 class Target {

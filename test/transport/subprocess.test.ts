@@ -5,9 +5,9 @@ import { readFileSync, realpathSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { describe, test } from 'node:test';
 import { promisify } from 'node:util';
-import fc from 'fast-check';
 import { type SpawnLinkOptions, spawnLink, splitCommand } from '../../src/transport/subprocess.ts';
 import { PATIENCE_MS, Recorder, within } from '../contract/recorder.ts';
+import fc from '../support/properties.ts';
 
 /** Starts a Node child that runs `script`. */
 function node(script: string, options: Partial<SpawnLinkOptions> = {}) {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import fc from 'fast-check';
 import { A2ECodec, errorOf, randomPrefix, withoutEnvelope } from '../../src/wire/a2e.ts';
 import { toAscii } from '../../src/wire/ascii.ts';
 import { type ErrorName, errorTable, fail, HandfastError } from '../../src/wire/errors.ts';
 import { isObject } from '../../src/wire/json.ts';
+import fc from '../support/properties.ts';
 
 type Message = Record<string, unknown>;
 

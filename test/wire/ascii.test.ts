@@ -1,8 +1,8 @@
 /** ASCII JSON: the same value, and nothing above U+007F on the wire. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import fc from 'fast-check';
 import { toAscii } from '../../src/wire/ascii.ts';
+import fc from '../support/properties.ts';
 
 describe('ASCII JSON', () => {
   test('is the same value for any JSON, in ASCII', () => {

@@ -1,8 +1,8 @@
 /** The nesting check agrees with counting by parsing, for any JSON, and is not fooled by strings. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import fc from 'fast-check';
 import { MAX_DEPTH, parseNested, tooDeep } from '../../src/wire/depth.ts';
+import fc from '../support/properties.ts';
 
 /** How many objects and arrays stand inside each other at most. */
 function depthOf(value: unknown): number {

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { isUtf8 } from 'node:buffer';
 import { describe, test } from 'node:test';
-import fc from 'fast-check';
 import { type BadLine, LineReader } from '../../src/wire/frame.ts';
+import fc from '../support/properties.ts';
 
 type Heard = string | BadLine;
 

@@ -1,10 +1,10 @@
 /** JSON-RPC as session RPC has it: what a line is, how messages are written, and errors there and back. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import fc from 'fast-check';
 import type { Incoming } from '../../src/wire/codec.ts';
 import { type ErrorName, type ErrorRow, errorTable, fail, HandfastError } from '../../src/wire/errors.ts';
 import { errorFromRpc, JsonRpcCodec, rpcErrorOf } from '../../src/wire/jsonrpc.ts';
+import fc from '../support/properties.ts';
 
 /** The side that serves, and the side that calls. */
 const codec = new JsonRpcCodec({ calls: false });

@@ -4,9 +4,9 @@
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import fc from 'fast-check';
 import { MAX_MESSAGE_BYTES, readStrictJson, readStrictValue } from '../../src/wire/strict-json.ts';
 import { cpuMsOf } from '../fleet/support/cpu-time.ts';
+import fc from '../support/properties.ts';
 
 /** `ok`, or the codes and paths of what is wrong. */
 function said(input: string | Uint8Array): string {

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import { Bandit } from '../../../src/base/bandits/bandit.ts';
 import { probabilitiesOfBest } from '../../../src/base/bandits/best.ts';
 import { LinearModel } from '../../../src/base/bandits/linear.ts';
 import { Random, seeded } from '../../../src/base/bandits/random.ts';
 import { POLICY_NAMES, type PolicySettings } from '../../../src/base/bandits/settings.ts';
+import fc from '../../support/properties.ts';
 
 const close = (got: number, wanted: number, by: number) =>
   assert.ok(Math.abs(got - wanted) <= by, `${got} is not ${wanted} ± ${by}`);

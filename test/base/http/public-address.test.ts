@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { BlockList } from 'node:net';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import { isPublicAddress } from '../../../src/base/http/public-address.ts';
+import fc from '../../support/properties.ts';
 
 const refused = [
   '0.0.0.0',

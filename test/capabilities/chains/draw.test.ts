@@ -1,13 +1,13 @@
 /** Drawings of chains: every node is in them, no boxes overlap, no line runs through a box, and their size is bounded. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import fc from 'fast-check';
 import type { ChainGraph } from '../../../src/capabilities/chains/definition/graph.ts';
 import { readChain } from '../../../src/capabilities/chains/definition/read.ts';
 import { crossings, layOut } from '../../../src/capabilities/chains/draw/layers.ts';
 import { columnsOf, pictureOf, shortened } from '../../../src/capabilities/chains/draw/picture.ts';
 import { drawSvg } from '../../../src/capabilities/chains/draw/svg.ts';
 import { drawText } from '../../../src/capabilities/chains/draw/text.ts';
+import fc from '../../support/properties.ts';
 
 type Node = Readonly<Record<string, unknown>>;
 const tool = (id: string, more: Node = {}): Node => ({ node_id: id, kind: 'tool', name: 'echo', ...more });

@@ -1,9 +1,9 @@
 /** Dry runs: what each node would get, and that a chain of A2E 1.0 goes the way of the SDK. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import { type DryRunOptions, dryRun } from '../../../src/capabilities/chains/definition/dry-run.ts';
 import { readChain } from '../../../src/capabilities/chains/definition/read.ts';
+import fc from '../../support/properties.ts';
 
 type Node = Readonly<Record<string, unknown>>;
 const tool = (id: string, more: Node = {}): Node => ({ node_id: id, kind: 'tool', name: 'echo', ...more });

@@ -1,8 +1,8 @@
 /** What holds for every chain, with random ones: cycles and reachability against slow and simple models. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import { readChain } from '../../../src/capabilities/chains/definition/read.ts';
+import fc from '../../support/properties.ts';
 
 const RUNS = { numRuns: 300 };
 const IDS = Array.from({ length: 7 }, (_, at) => `n${at}`);

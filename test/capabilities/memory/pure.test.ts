@@ -1,13 +1,13 @@
 /** Properties of the parts without state: keys, folding, words, fusion, signatures, vectors. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import { dot } from '../../../src/capabilities/memory/engine/embedder.ts';
 import { fuse } from '../../../src/capabilities/memory/engine/fusion.ts';
 import { hashedEmbedder } from '../../../src/capabilities/memory/engine/hashed.ts';
 import { SignatureIndex, signatureOf } from '../../../src/capabilities/memory/engine/signatures.ts';
 import { fold, wordsOf } from '../../../src/capabilities/memory/engine/words.ts';
 import { canonical } from '../../../src/capabilities/memory/key.ts';
+import fc from '../../support/properties.ts';
 
 const text = fc.string({ unit: 'binary', maxLength: 60 });
 const runs = { numRuns: 300 };

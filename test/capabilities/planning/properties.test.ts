@@ -4,12 +4,12 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import { TaskGraph } from '../../../src/capabilities/planning/graph.ts';
 import { parseMarkdown, renderMarkdown } from '../../../src/capabilities/planning/markdown.ts';
 import { DEFAULT_COLUMNS, mustAllowMove, rulesFor } from '../../../src/capabilities/planning/rules.ts';
 import type { StoredTask } from '../../../src/capabilities/planning/stored.ts';
 import { asError } from '../../../src/wire/errors.ts';
+import fc from '../../support/properties.ts';
 
 const RUNS = { numRuns: 200 };
 const rules = rulesFor(DEFAULT_COLUMNS);

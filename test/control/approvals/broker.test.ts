@@ -1,13 +1,13 @@
 /** The approval broker: who decides, what is remembered, what a restart keeps, and that everything settles exactly once. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import { ApprovalBroker } from '../../../src/control/approvals/broker.ts';
 import type { PolicySubject } from '../../../src/control/approvals/policy.ts';
 import { compilePolicy } from '../../../src/control/approvals/policy-rules.ts';
 import type { DirectoryRule } from '../../../src/control/approvals/remembered.ts';
 import type { ApprovalRequest } from '../../../src/control/contract/approver.ts';
 import type { Approval, ApprovalAnswer } from '../../../src/protocol/session-types.ts';
+import fc from '../../support/properties.ts';
 import { FakeSessionLog } from '../support/fake-session-log.ts';
 
 const shell = (command: string, callId = command): ApprovalRequest => ({

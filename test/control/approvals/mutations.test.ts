@@ -18,10 +18,10 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import fc from 'fast-check';
 import { CommandReader } from '../../../src/control/approvals/commands/command-reader.ts';
 import { openSecondOpinion } from '../../../src/control/approvals/commands/second-opinion.ts';
 import { compilePolicy } from '../../../src/control/approvals/policy-rules.ts';
+import fc from '../../support/properties.ts';
 import { TRICK_RULES, TRICKS } from './tricks.ts';
 
 const place = mkdtempSync(join(tmpdir(), 'handfast-tricks-'));

@@ -4,13 +4,13 @@
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import fc from 'fast-check';
 import type { Gap } from '../../../src/connection/reconnect.ts';
 import type { ControlEvent } from '../../../src/control-client/control-event.ts';
 import { type EventReader, MAX_WAITING, MAX_WAITING_CHARS } from '../../../src/control-client/event-reader.ts';
 import { Feed, type Subscribed } from '../../../src/control-client/feed.ts';
 import { fail } from '../../../src/wire/errors.ts';
 import { turns, within } from '../../contract/recorder.ts';
+import fc from '../../support/properties.ts';
 import { type Item, range, seqs } from './stand.ts';
 
 /** The server's side of one feed: a journal, at most one subscription, and a wire on which messages wait. */

@@ -1,12 +1,12 @@
 /** The history as a prompt: after any events in a session, what goes to a provider is a conversation it accepts. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import { messagesOf } from '../../../src/control/backends/model/conversation.ts';
 import type { PromptMessage } from '../../../src/control/backends/model/provider-model.ts';
 import { systemPrompt } from '../../../src/control/backends/model/system-prompt.ts';
 import { toolNames } from '../../../src/control/backends/model/tool-names.ts';
 import type { HistoryItem } from '../../../src/control/contract/session-log.ts';
+import fc from '../../support/properties.ts';
 import { offer, user } from './harness.ts';
 
 const options = { provider: 'anthropic', model: 'claude', names: toolNames([]), turnId: 'turn-1' };

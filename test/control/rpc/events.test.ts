@@ -1,13 +1,13 @@
 /** Which events come to whom: everything by default, subscriptions with replay, filters, gaps, and what is private. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import fc from 'fast-check';
 import { createRpcServer, type RpcServerOptions } from '../../../src/control/rpc/rpc-server.ts';
 import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
 import { ROLES } from '../../../src/session/roles.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import { memoryPair } from '../../../src/transport/memory.ts';
 import { turns } from '../../contract/recorder.ts';
+import fc from '../../support/properties.ts';
 import { fakeControl, testMethods } from './fake-control.ts';
 import { peerOf, RpcPeer } from './rpc-peer.ts';
 

@@ -5,7 +5,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import fc from 'fast-check';
 import type { EventPage } from '../../../src/control/contract/events.ts';
 import { stateJson, stateOf } from '../../../src/control/sessions/history/views.ts';
 import { EventHub } from '../../../src/control/sessions/log/event-hub.ts';
@@ -17,6 +16,7 @@ import type { Journal, NewEntry } from '../../../src/journal/journal.ts';
 import { memoryJournal } from '../../../src/journal/memory.ts';
 import { sqliteJournal } from '../../../src/journal/sqlite/sqlite.ts';
 import { NO_USAGE } from '../../../src/protocol/session-types.ts';
+import fc from '../../support/properties.ts';
 import { diskThatFills } from '../support/full-disk.ts';
 import { Harness, inShort, QUIET } from './harness.ts';
 

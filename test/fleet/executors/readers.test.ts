@@ -1,13 +1,13 @@
 /** Reading the output of a program never throws: a line is read where no caller could catch it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import { AcpTurn } from '../../../src/fleet/executors/acp/acp-turn.ts';
 import { claudeCli } from '../../../src/fleet/executors/programs/claude.ts';
 import type { Cli } from '../../../src/fleet/executors/programs/cli.ts';
 import { codexCli } from '../../../src/fleet/executors/programs/codex.ts';
 import { commandCli } from '../../../src/fleet/executors/programs/command.ts';
 import { opencodeCli } from '../../../src/fleet/executors/programs/opencode.ts';
+import fc from '../../support/properties.ts';
 import { fakeContext, taskOf } from './fake-context.ts';
 
 const words = fc.constantFrom(

@@ -4,9 +4,9 @@
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import fc from 'fast-check';
 import { decode, decodeValue } from '../../../src/fleet/messages/decode.ts';
 import type { Announced, Decoded, Dispatched, Incoming, Reported } from '../../../src/fleet/messages/decoded.ts';
+import fc from '../../support/properties.ts';
 import { vectorNowMs, vectorsOf } from '../vectors.ts';
 
 type Json = Record<string, unknown>;

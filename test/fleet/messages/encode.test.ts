@@ -3,7 +3,6 @@
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import fc from 'fast-check';
 import { decode, decodeValue } from '../../../src/fleet/messages/decode.ts';
 import type { Reported } from '../../../src/fleet/messages/decoded.ts';
 import { digestOf } from '../../../src/fleet/messages/digest.ts';
@@ -15,6 +14,7 @@ import {
   resultMessage,
 } from '../../../src/fleet/messages/encode.ts';
 import type { TaskResult } from '../../../src/protocol/fleet.ts';
+import fc from '../../support/properties.ts';
 import { vectorsOf } from '../vectors.ts';
 
 /** The result as a reader gets it, from its text. */

@@ -3,9 +3,9 @@
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import fc from 'fast-check';
 import { canonicalName, isAgentId, isBlank, isId, isName } from '../../../src/fleet/messages/names.ts';
 import { formatTimestamp, parseTimestamp } from '../../../src/fleet/messages/timestamp.ts';
+import fc from '../../support/properties.ts';
 
 const invisible = [
   '\u0000',

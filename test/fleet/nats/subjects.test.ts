@@ -1,8 +1,8 @@
 /** Ids inside subjects, keys and consumer names. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import { idOf, readConsumer, readEventSubject, subjects, tokenOf } from '../../../src/fleet/bus/nats/subjects.ts';
+import fc from '../../support/properties.ts';
 
 /** Ids as the protocol allows them, and some it does not; surrogates are paired, as in every text that was UTF-8. */
 const id = fc.oneof(

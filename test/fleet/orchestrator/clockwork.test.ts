@@ -1,9 +1,9 @@
 /** Timers, what is evicted in time, and descriptions that cannot be renewed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import { TimerQueue } from '../../../src/base/timer-queue.ts';
 import { CircuitBreaker } from '../../../src/fleet/orchestrator/circuit-breaker.ts';
+import fc from '../../support/properties.ts';
 import { fleet } from './support/fleet.ts';
 import { settle, VirtualClock } from './support/virtual-clock.ts';
 

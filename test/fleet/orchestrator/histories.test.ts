@@ -6,7 +6,6 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import { fleetMessage } from '../../../src/fleet/messages/encode.ts';
 import { createOrchestrator } from '../../../src/fleet/orchestrator/orchestrator.ts';
 import type { Orchestrator } from '../../../src/fleet/orchestrator/orchestrator-options.ts';
@@ -15,6 +14,7 @@ import { isActive, isEnded } from '../../../src/fleet/orchestrator/task-machine.
 import { memoryJournal } from '../../../src/journal/memory.ts';
 import type { Status, TaskDispatch } from '../../../src/protocol/fleet.ts';
 import { fail } from '../../../src/wire/errors.ts';
+import fc from '../../support/properties.ts';
 import { guardedStore, quiet } from './support/fleet.ts';
 import { ALL, ScriptedBus, type ScriptedPeer } from './support/scripted-bus.ts';
 import { settle, VirtualClock } from './support/virtual-clock.ts';

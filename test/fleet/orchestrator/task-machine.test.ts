@@ -1,12 +1,12 @@
 /** The states of a task: for any events in any order, what must hold holds. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import type { TaskRecord } from '../../../src/fleet/orchestrator/task.ts';
 import type { TaskEvent } from '../../../src/fleet/orchestrator/task-events.ts';
 import { advance, isActive, isEnded } from '../../../src/fleet/orchestrator/task-machine.ts';
 import { fullSpec, newRecord } from '../../../src/fleet/orchestrator/task-record.ts';
 import type { Status, TaskResult } from '../../../src/protocol/fleet.ts';
+import fc from '../../support/properties.ts';
 
 const NOW = 1_000;
 const fresh = (): TaskRecord => newRecord('t', fullSpec('t', { brief: 'x' }), 1, NOW);

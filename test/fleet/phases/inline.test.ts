@@ -1,10 +1,10 @@
 /** Inline hints: what the published vectors leave open, and that no text can make the parser slow or lose a word. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import { type Inline, parseInline } from '../../../src/fleet/phases/inline.ts';
 import { emitInline } from '../../../src/fleet/phases/inline-emit.ts';
 import { PRIORITIES, REPLY_SCHEMAS } from '../../../src/protocol/fleet.ts';
+import fc from '../../support/properties.ts';
 import { cpuMsOf } from '../support/cpu-time.ts';
 
 const block = (...lines: readonly string[]): Inline =>

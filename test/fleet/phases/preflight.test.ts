@@ -3,11 +3,11 @@
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import fc from 'fast-check';
 import { decodeValue } from '../../../src/fleet/messages/decode.ts';
 import type { Dispatched, Finding } from '../../../src/fleet/messages/decoded.ts';
 import { dispatchMessage } from '../../../src/fleet/messages/encode.ts';
 import { type PreflightFacts, preflight, type Refusal, refusalResult } from '../../../src/fleet/phases/preflight.ts';
+import fc from '../../support/properties.ts';
 
 const now = Date.parse('2026-06-01T12:00:00Z');
 

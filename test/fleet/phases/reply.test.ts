@@ -1,9 +1,9 @@
 /** Results in replies: what the published vectors leave open, and that no reply can make the reader slow or be misread. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import { replyInstruction } from '../../../src/fleet/phases/instruction.ts';
 import { type Extracted, extractReply, type ReplyInput } from '../../../src/fleet/phases/reply.ts';
+import fc from '../../support/properties.ts';
 import { cpuMsOf } from '../support/cpu-time.ts';
 
 const read = (text: string, more: Partial<ReplyInput> = {}): Extracted =>

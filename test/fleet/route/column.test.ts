@@ -1,9 +1,9 @@
 /** A limit takes out exactly the workers beyond it, at both ends, after any changes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import { bitsFor, eachBit } from '../../../src/fleet/route/bits.ts';
 import { Column } from '../../../src/fleet/route/column.ts';
+import fc from '../../support/properties.ts';
 
 const SLOTS = 1100;
 

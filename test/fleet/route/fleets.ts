@@ -1,6 +1,7 @@
 /** Random workers and tasks for the tests of routing: few names and values, so that they often meet and often tie. */
-import fc from 'fast-check';
+
 import type { Profile, RoutePolicy, RouteTask } from '../../../src/fleet/route/profile.ts';
+import fc from '../../support/properties.ts';
 
 const servers = ['context_mode', 'trek', 'figma', 'constructor'];
 const tools = ['terminal', 'file', 'browser'];

@@ -1,7 +1,6 @@
 /** The indexed router answers what the plain function answers, after any changes of the fleet. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import {
   DEFAULT_ROUTE_POLICY,
   type Profile,
@@ -11,6 +10,7 @@ import {
 } from '../../../src/fleet/route/profile.ts';
 import { route } from '../../../src/fleet/route/route.ts';
 import { Router } from '../../../src/fleet/route/router.ts';
+import fc from '../../support/properties.ts';
 import { anyAgentId, anyLargeFleet, anyPolicy, anyProfile, anyTask } from './fleets.ts';
 import { sampleProfile, sampleTask } from './samples.ts';
 

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import fc from 'fast-check';
 import { type AuditRecord, openAudit } from '../../../src/host/audit/audit.ts';
 import { createSealer } from '../../../src/host/audit/chain.ts';
 import { verifyAudit } from '../../../src/host/audit/verify.ts';
+import fc from '../../support/properties.ts';
 import { temporaryFolder } from '../temporary-folder.ts';
 
 const record = (duration_ms: number): AuditRecord => ({

@@ -6,10 +6,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, describe, it, test } from 'node:test';
-import fc from 'fast-check';
 import { openStateDatabase } from '../../../src/host/store/database.ts';
 import type { Store } from '../../../src/host/store/store.ts';
 import { StorageShares } from '../../../src/session/storage-shares.ts';
+import fc from '../../support/properties.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'handfast-store-'));
 after(() => rmSync(folder, { recursive: true }));

@@ -5,10 +5,10 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it, mock } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import fc from 'fast-check';
 import { DEFAULT_RETENTION, type JournalEntry, type Retention } from '../../../src/journal/journal.ts';
 import { SqliteStore } from '../../../src/journal/sqlite/store.ts';
 import { MAX_WAITING_BYTES, MAX_WAITING_ENTRIES, WRITE_BEHIND_MS } from '../../../src/journal/sqlite/write-behind.ts';
+import fc from '../../support/properties.ts';
 import { FailingDatabase, SQLITE_FULL, SQLITE_IOERR_FSYNC } from '../fixtures/failing-database.ts';
 import { recognisable, recognisableRange } from '../fixtures/recognisable.ts';
 

@@ -1,8 +1,8 @@
 /** The outgoing log of an HTTP session against the simplest thing that could be right: a list and a position. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import { EventLog } from '../../../src/transport/http/http-event-log.ts';
+import fc from '../../support/properties.ts';
 
 const step = fc.oneof(
   {

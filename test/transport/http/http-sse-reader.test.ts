@@ -1,8 +1,8 @@
 /** The reader of event streams: every cut of the input gives the same events, in bounded memory and linear time. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import { SseReader } from '../../../src/transport/http/http-sse-reader.ts';
+import fc from '../../support/properties.ts';
 
 type Seen = [type: string, data: string, id: string] | ['malformed', string, string];
 

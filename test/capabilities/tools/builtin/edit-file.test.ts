@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { chmod, readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import { editFile, writeFile } from '../../../../src/capabilities/tools/builtin/index.ts';
 import { applyEdits, placesOf } from '../../../../src/capabilities/tools/builtin/text-edit.ts';
 import { HandfastError } from '../../../../src/wire/errors.ts';
+import fc from '../../../support/properties.ts';
 import { call, callShaped, failsWith, makeWorkspace, testCall } from './support.ts';
 
 const program = ['function one() {', '  return 1;', '}', '', 'function two() {', '  return 2;', '}', ''].join('\n');

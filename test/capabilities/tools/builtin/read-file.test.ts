@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import { readFile } from '../../../../src/capabilities/tools/builtin/index.ts';
+import fc from '../../../support/properties.ts';
 import { call, callShaped, failsWith, makeWorkspace, testCall } from './support.ts';
 
 const lines = (from: number, to: number): string =>

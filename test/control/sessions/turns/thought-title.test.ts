@@ -1,8 +1,8 @@
 /** The title of what a model thinks, as it grows. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import { ThoughtTitle } from '../../../../src/control/sessions/turns/thought-title.ts';
+import fc from '../../../support/properties.ts';
 
 const told = (...pieces: readonly string[]): (string | undefined)[] => {
   const title = new ThoughtTitle();

@@ -1,7 +1,6 @@
 /** The state machine of turns, checked over random histories, restarts and closings included. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import fc from 'fast-check';
 import type { Steer } from '../../../../src/control/contract/session-log.ts';
 import {
   step,
@@ -9,6 +8,7 @@ import {
   type TurnInput,
   type TurnState,
 } from '../../../../src/control/sessions/turns/turn-machine.ts';
+import fc from '../../../support/properties.ts';
 
 const LIMITS = { queueLength: 3 };
 const IDLE: TurnState = { phase: 'idle', turn: null, queue: [], steers: [], steered: 0, held: false, closing: null };
