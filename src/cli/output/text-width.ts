@@ -4,19 +4,27 @@
  *
  * Used by `terminal.ts` and `live-view.ts`.
  */
-import stringWidth from 'string-width';
+import { createRequire } from 'node:module';
+import type stringWidth from 'string-width';
 
-const graphemes = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
+let measure: typeof stringWidth | undefined;
+
+/** Loads the package with the first text that needs it: its tables are a quarter of what a short command costs to start. */
+const measureNow = (): typeof stringWidth => {
+  measure ??= (createRequire(import.meta.url)('string-width') as { default: typeof stringWidth }).default;
+  return measure;
+};
 
 /** Nearly every text is plain ASCII, which needs no table of widths. */
 const isPlain = (text: string): boolean => !/[^\x20-\x7e]/.test(text);
 
 /** Columns that a text takes. */
-export const widthOf = (text: string): number => (isPlain(text) ? text.length : stringWidth(text));
+export const widthOf = (text: string): number => (isPlain(text) ? text.length : measureNow()(text));
 
 /** The text within `width` columns; what was cut off shows as `…`. No character is cut in two. */
 export function fitted(text: string, width: number): string {
   if (text.length <= width / 2 || widthOf(text) <= width) return text;
+  const graphemes = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
   let taken = '';
   let left = width - 1;
   for (const { segment } of graphemes.segment(text)) {
