@@ -109,6 +109,7 @@ const adapterFiles: readonly AdapterFile[] = [
   { module: 'typebox', files: [/^src\/wire\/schema\.ts$/] },
   { module: 'ajv', files: [/^src\/base\/json-schema\.ts$/] },
   { module: 'ignore', files: [/^src\/capabilities\/tools\/builtin\/ignore-rules\.ts$/] },
+  { module: 'node:http', files: [/^src\/base\/http\/node-http\.ts$/] },
   { module: 'ws', files: [/^src\/transport\/websocket\.ts$/] },
   { module: 'yaml', files: [/^src\/config\/yaml-tree\.ts$/] },
   { module: 'commander', files: [/^src\/cli\/options\.ts$/] },

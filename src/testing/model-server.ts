@@ -4,8 +4,9 @@
  *
  * A script is the `model` member of the session vectors (thought, text, tool calls, delay, error), with more ways to fail.
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { createServer } from '../base/http/node-http.ts';
 import { failureOf, type ModelApi, type ScriptedRound, streamOf } from './model-formats.ts';
 
 export type { ModelApi, ScriptedCall, ScriptedRound } from './model-formats.ts';

@@ -6,11 +6,12 @@
  * Used by `http_get` (`capabilities/tools/builtin/http-get.ts`) and by sign-ins to MCP servers (`mcp/checked-fetch.ts`).
  */
 import { lookup } from 'node:dns/promises';
-import { type IncomingMessage, request as requestHttp } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { isIP, type LookupFunction } from 'node:net';
 import { fail } from '../../wire/errors.ts';
 import { orAborted } from '../race.ts';
 import { shown } from '../workspace/file-error.ts';
+import { request as requestHttp } from './node-http.ts';
 import { isPublicAddress } from './public-address.ts';
 
 /** One address of a host name. */

@@ -5,8 +5,9 @@
  * Used by `mcp/connection.ts`, as the `fetch` of the official client, which follows redirects itself.
  * @see docs/decisions/0045-requests-to-mcp-servers.md
  */
-import { type ClientRequest, type IncomingMessage, type RequestOptions, request as requestHttp } from 'node:http';
+import type { ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
 import { pipeline, type Readable } from 'node:stream';
+import { request as requestHttp } from './node-http.ts';
 
 type Init = NonNullable<Parameters<typeof fetch>[1]>;
 

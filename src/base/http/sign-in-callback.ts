@@ -40,7 +40,7 @@ export async function openCallback(path: string, ports: readonly number[]): Prom
   let expected: { readonly state: string; resolve(arrival: Arrival): void; reject(error: Error): void } | undefined;
 
   // Loaded with the first sign-in: it takes a tenth of the time in which a whole server starts.
-  const { createServer } = await import('node:http');
+  const { createServer } = await import('./node-http.ts');
   const server = createServer((request, response) => {
     // Only path and query of the request are used; a visitor controls the Host header.
     const url = URL.canParse(request.url ?? '', redirectUri) ? new URL(request.url!, redirectUri) : undefined;

@@ -5,11 +5,12 @@
  * Started by the assembly of a server; the A2E binding's endpoint and others bring their routes.
  * Limits and refusals: docs/architecture.md#the-http-port and SECURITY.md#threat-model.
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { noteClientAddress, type ProxyTrust, trustProxies } from '../../base/http/client-address.ts';
 import { boundConnections } from '../../base/http/connection-places.ts';
+import { createServer, STATUS_CODES } from '../../base/http/node-http.ts';
 import { errorReply, type HttpReply, jsonReply, sendReply } from '../../transport/http/http-exchange.ts';
 import type { HttpSseEndpoint } from '../../transport/http/http-sse.ts';
 import type { Link, Listener } from '../../transport/link.ts';

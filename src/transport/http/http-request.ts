@@ -28,7 +28,7 @@ export interface HttpPool {
 
 /** Makes a pool for `http:`, or for `https:` when `secure`. */
 export async function httpPool(secure: boolean): Promise<HttpPool> {
-  const http = await (secure ? import('node:https') : import('node:http'));
+  const http = await (secure ? import('node:https') : import('../../base/http/node-http.ts'));
   const agent: Agent = new http.Agent({ keepAlive: true, keepAliveMsecs: PROBE_AFTER_MS, timeout: IDLE_CONNECTION_MS });
   return {
     // Without a timeout of its own a busy connection would inherit the idle one of the pool.

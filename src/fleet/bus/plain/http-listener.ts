@@ -80,7 +80,7 @@ const band = (name: PortBand): number[] => Array.from({ length: BAND_PORTS }, (_
 
 async function serverOf(handle: HttpListenerOptions['handle']): Promise<Server> {
   // Loaded with the first server: most programs that import this never listen.
-  const { createServer } = await import('node:http');
+  const { createServer } = await import('../../../base/http/node-http.ts');
   const server = createServer({
     maxHeaderSize: 16 * 1024,
     headersTimeout: 10_000,
