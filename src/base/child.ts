@@ -10,6 +10,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import type { Socket } from 'node:net';
 import { constants } from 'node:os';
 import type { Duplex, Readable, Writable } from 'node:stream';
+import { fail, type HandfastError } from '../wire/errors.ts';
 import {
   type DescendantQuery,
   type EndingOptions,
@@ -239,6 +240,20 @@ export class Child {
     const leader = { pid: this.pid, started: this.#startedAt };
     return { marker: this.#marker, leaders: [leader], since: this.#startedAt };
   }
+}
+
+/** Why the system did not start a program, for the codes that a user can do something about. */
+const NOT_STARTED: Readonly<Record<string, string>> = {
+  ENOENT: 'it was not found',
+  ENOTDIR: 'it was not found',
+  EACCES: 'this user may not run it',
+  EPERM: 'this user may not run it',
+};
+
+/** The error of a program that could not be started: `unreachable`; `detail.reason` is the code of the system, e.g. `ENOENT`. */
+export function cannotStart(command: string, cause: unknown): HandfastError {
+  const { code: reason = '', message } = cause as NodeJS.ErrnoException;
+  return fail('unreachable', `cannot start ${command}: ${NOT_STARTED[reason] ?? message}`, { command, reason }, cause);
 }
 
 /** Starts a process. Throws what the system refuses at once; {@link Child.started} reports the rest. */

@@ -4,8 +4,7 @@
  * Used by executors, git and probes of the fleet, and by the keyring. @see docs/fleet.md#executors
  */
 import { StringDecoder } from 'node:string_decoder';
-import { fail } from '../wire/errors.ts';
-import { type Child, type ChildOptions, exitCodeOf, startChild } from './child.ts';
+import { type Child, type ChildOptions, cannotStart, exitCodeOf, startChild } from './child.ts';
 
 export interface ProgramOptions extends Omit<ChildOptions, 'stdin'> {
   /** Stops the program. */
@@ -91,8 +90,7 @@ export async function startProgram(options: ProgramOptions): Promise<RunningProg
     child = startChild({ argv, cwd, env: settled, stdin: stdin === 'open' ? 'pipe' : 'ignore' });
     await child.started;
   } catch (error) {
-    const { code: reason = '', message } = error as NodeJS.ErrnoException;
-    throw fail('unreachable', `cannot start ${argv[0]}: ${message}`, { reason }, error);
+    throw cannotStart(argv[0], error);
   }
   const output = new Output(child, options);
   let stopping = false;

@@ -5,11 +5,10 @@
  * Called by `program.ts`.
  */
 import { CLIENTS } from './client-entries.ts';
-import { type Act, Argument, type Command, configOption, jsonOption, reaching } from './options.ts';
+import { type Act, Argument, type Command, configOption, jsonOption, reaching, refusingUnknown } from './options.ts';
 
 export function addMcp(program: Command, act: (action: Act) => Promise<void>): void {
-  const mcp = program
-    .command('mcp')
+  const mcp = refusingUnknown(program.command('mcp'))
     .description('serve MCP clients; the MCP servers behind a host, and their tools')
     .addHelpText(
       'after',

@@ -4,6 +4,7 @@
  */
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { ADDRESS_FORMS } from '../agent/addresses.ts';
+import { suggest } from '../base/suggest.ts';
 import type { Terminal } from './output/terminal.ts';
 
 /** What a command does; a number is its exit code, anything else means 0. */
@@ -16,6 +17,20 @@ export function connecting(command: Command): Command {
     .addOption(tokenFileOption())
     .addOption(new Option('--cap <names>', 'capabilities to ask for, with commas between').argParser(names));
 }
+
+/**
+ * Refuses a first word that is none of the commands of a group which runs one of them without a word: the default would take
+ * it for an argument of its own, and complain about something else.
+ */
+export const refusingUnknown = (group: Command): Command =>
+  group.hook('preSubcommand', () => {
+    const [word = '-'] = group.args;
+    const names = [...group.commands.map((command) => command.name()), 'help'];
+    if (word.startsWith('-') || names.includes(word)) return;
+    const near = suggest(word, names);
+    const meant = near === undefined ? `there are ${names.join(', ')}` : `Did you mean ${near}?`;
+    group.error(`error: unknown command '${word}' (${meant})`, { code: 'commander.unknownCommand' });
+  });
 
 export const connectOption = (): Option =>
   new Option('--connect <address>', `the host: ${ADDRESS_FORMS} (default: the one of this user that is running)`);

@@ -6,6 +6,7 @@
  */
 import { readFile } from 'node:fs/promises';
 import { basename, extname } from 'node:path';
+import { fileProblem } from '../base/workspace/file-error.ts';
 import type { ImageReference } from '../protocol/session-types.ts';
 import { IMAGE_TYPES } from '../protocol/session-words.ts';
 import { fail } from '../wire/errors.ts';
@@ -17,7 +18,7 @@ export async function imageFile(path: string): Promise<ImageReference> {
     throw fail('usage', `not an image: ${path}; supported: ${Object.keys(IMAGE_TYPES).join(', ')}`);
   }
   const bytes = await readFile(path).catch((cause: NodeJS.ErrnoException) => {
-    throw fail('usage', `cannot read ${path}: ${cause.code ?? cause.message}`, {}, cause);
+    throw fail('usage', `cannot read ${path}: ${fileProblem(cause)}`, {}, cause);
   });
   return { path: basename(path), mime_type, data_url: `data:${mime_type};base64,${bytes.toString('base64')}` };
 }

@@ -1,13 +1,14 @@
 /** Reads what a command line points at: a file, or standard input for `-`. Used by the commands that take JSON or prompts. */
 import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
+import { fileProblem } from '../base/workspace/file-error.ts';
 import { fail } from '../wire/errors.ts';
 
 /** The whole text. Fails with `usage` when there is none to read. */
 export async function readText(path: string): Promise<string> {
   if (path === '-') return text(process.stdin);
   return readFile(path, 'utf8').catch((cause: NodeJS.ErrnoException) => {
-    throw fail('usage', `cannot read ${path}: ${cause.code ?? cause.message}`, {}, cause);
+    throw fail('usage', `cannot read ${path}: ${fileProblem(cause)}`, {}, cause);
   });
 }
 

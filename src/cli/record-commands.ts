@@ -4,7 +4,16 @@
  * Called by `program.ts`; what a command does is in `commands/`.
  */
 import { ADDRESS_FORMS } from '../agent/addresses.ts';
-import { type Act, type Command, collect, jsonOption, Option, timeoutOption, tokenFileOption } from './options.ts';
+import {
+  type Act,
+  type Command,
+  collect,
+  jsonOption,
+  Option,
+  refusingUnknown,
+  timeoutOption,
+  tokenFileOption,
+} from './options.ts';
 
 const volatileOption = (): Option =>
   new Option(
@@ -26,8 +35,7 @@ const redacting = (command: Command): Command =>
     );
 
 export function addRecording(program: Command, act: (action: Act) => Promise<void>): void {
-  const record = program
-    .command('record')
+  const record = refusingUnknown(program.command('record'))
     .description('store the messages between clients and a host, without secrets; check, export and import recordings')
     .addHelpText(
       'after',

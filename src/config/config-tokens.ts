@@ -4,6 +4,7 @@
  */
 import { existsSync, realpathSync, statSync } from 'node:fs';
 import { readBounded } from '../base/bounded-file.ts';
+import { fileProblem } from '../base/workspace/file-error.ts';
 import { MAX_TOKEN_CHARACTERS, type PrincipalTokens, tokenDigest } from '../session/auth.ts';
 import type { Grants } from '../session/principal.ts';
 import { principalWith, ROLES } from '../session/roles.ts';
@@ -131,8 +132,8 @@ function tokensInFile(
     const found = readBounded(realpathSync(file), MAX_TOKEN_FILE_BYTES);
     const stats = statSync(file);
     if (found.kind !== 'file') {
-      const why = stats.isDirectory() ? 'EISDIR' : found.kind === 'absent' ? 'ENOENT' : `one that ${found.reason}`;
-      problem(at, `expected a readable file, got ${why} for ${file}`);
+      const got = stats.isDirectory() ? 'a folder' : found.kind === 'absent' ? 'nothing' : `one that ${found.reason}`;
+      problem(at, `expected a readable file, got ${got}: ${file}`);
       return [];
     }
     const { mode } = stats;
@@ -144,7 +145,7 @@ function tokensInFile(
     if (tokens.length === 0) problem(at, 'expected a file with a token, one a line, got none');
     return tokens.map((token) => ({ token, at }));
   } catch (cause) {
-    problem(at, `expected a readable file, got ${(cause as NodeJS.ErrnoException).code} for ${file}`);
+    problem(at, `expected a readable file; ${fileProblem(cause)}: ${file}`);
     return [];
   }
 }

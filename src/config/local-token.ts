@@ -8,6 +8,7 @@ import { constants } from 'node:fs';
 import { link, open, readFile, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ensurePrivateFolder } from '../base/private-file.ts';
+import { fileProblem } from '../base/workspace/file-error.ts';
 import { fail } from '../wire/errors.ts';
 
 /** Longest token file read, in bytes: a few tokens, with comments. */
@@ -72,12 +73,7 @@ export async function tokenFromSources(sources: {
   if (sources.flagFile !== undefined) {
     const [token] = tokensOf(
       await readFile(sources.flagFile, 'utf8').catch((cause) => {
-        throw fail(
-          'usage',
-          `cannot read the token file ${sources.flagFile}: ${cause.code ?? cause.message}`,
-          {},
-          cause,
-        );
+        throw fail('usage', `cannot read the token file ${sources.flagFile}: ${fileProblem(cause)}`, {}, cause);
       }),
     );
     if (token === undefined) throw fail('usage', `the token file ${sources.flagFile} contains no token`);

@@ -7,6 +7,7 @@
  */
 import { readFileSync, statSync } from 'node:fs';
 import { dirname, isAbsolute, relative, resolve } from 'node:path';
+import { fileProblem } from '../base/workspace/file-error.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import { type ConfigNode, type Position, type Reading, readSetting } from './reader.ts';
 import { checkSettingSchema, type SettingSchema } from './setting.ts';
@@ -142,20 +143,26 @@ async function readTree(
     return await parseTree(source, reading, maxValues);
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
-    const why = code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'something that is not UTF-8' : code;
-    if (why === undefined) throw cause;
-    reading.problem(start, '', why === 'ENOENT' ? 'there is no such file' : `expected a readable file, got ${why}`);
+    if (code === undefined) throw cause;
+    const why =
+      code === 'ERR_ENCODING_INVALID_ENCODED_DATA'
+        ? 'expected a readable file, got something that is not UTF-8'
+        : code === 'ENOENT'
+          ? 'there is no such file'
+          : `expected a readable file; ${fileProblem(cause)}`;
+    reading.problem(start, '', why);
     return undefined;
   }
 }
 
-/** The kind of file at a path, or the code of the error when it cannot be read. */
+/** What is at a path, for `expected …, got …`. */
 export function whatIs(path: string): string {
   try {
     const found = statSync(path);
     return found.isDirectory() ? 'a folder' : found.isFile() ? 'a file' : 'a device';
   } catch (cause) {
-    return (cause as NodeJS.ErrnoException).code ?? 'nothing usable';
+    const { code = 'an error' } = cause as NodeJS.ErrnoException;
+    return code === 'ENOENT' ? 'nothing' : `one that cannot be looked at (${code})`;
   }
 }
 
@@ -170,7 +177,7 @@ function placeOf(path: string, nodes: ReadonlyMap<string, Position>): Position {
 
 /** A path inside the working directory is shown relative to it. */
 function shownPath(file: string, cwd: string): string {
-  const near = relative(cwd, file);
+  const near = relative(cwd, file) || '.';
   return near.startsWith('..') || isAbsolute(near) ? file : near;
 }
 

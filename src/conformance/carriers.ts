@@ -5,7 +5,7 @@
  * Used by `conformance/line-peer.ts`.
  */
 import { connect as connectSocket, type NetConnectOpts, type Socket } from 'node:net';
-import { startChild } from '../base/child.ts';
+import { cannotStart, startChild } from '../base/child.ts';
 import { within } from '../base/race.ts';
 import { parseTcpAddress, parseUnixAddress } from '../transport/socket.ts';
 import { splitCommand } from '../transport/subprocess.ts';
@@ -105,7 +105,7 @@ async function openChild(address: string, sink: CarrierSink, env: Readonly<Recor
   try {
     await child.started;
   } catch (error) {
-    throw fail('unreachable', `cannot start ${command}: ${(error as Error).message}`, {}, error);
+    throw cannotStart(command, error);
   }
   return {
     binding: 'stdio',

@@ -30,10 +30,11 @@ export async function exportBundle(path: string, file: string): Promise<Manifest
  */
 export async function importBundle(file: string, folder: string): Promise<Manifest> {
   const { manifest, messages } = checked(file);
-  const there = await readdir(folder).catch((error: NodeJS.ErrnoException) =>
-    error.code === 'ENOENT' ? [] : [error.message],
-  );
-  if (there.length > 0) throw fail('usage', `${folder} is not an empty folder`);
+  const there = await lstat(folder).catch(() => undefined);
+  // A link is refused as well, whatever it leads to: the folder gets its name at the end, and a name that is a link is in use.
+  const isFree = there === undefined || (there.isDirectory() && (await readdir(folder)).length === 0);
+  if (!isFree)
+    throw fail('usage', `${folder} is ${there.isSymbolicLink() ? 'a symbolic link, ' : ''}not an empty folder`);
   await mkdir(dirname(folder), { recursive: true, mode: 0o700 });
   // Whole or not at all: the name is given at the end.
   const draft = await mkdtemp(`${folder}.new-`);

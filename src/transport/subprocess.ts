@@ -5,7 +5,7 @@
  * `base/child.ts` the stderr as lines, and the first rung of the ladder: stdin closed, then SIGTERM, then SIGKILL.
  */
 import type { Writable } from 'node:stream';
-import { type Child, startChild } from '../base/child.ts';
+import { type Child, cannotStart, startChild } from '../base/child.ts';
 import { within } from '../base/race.ts';
 import { fail } from '../wire/errors.ts';
 import type { CloseInfo, Link } from './link.ts';
@@ -78,7 +78,7 @@ async function started(
     await child.started;
     return child;
   } catch (error) {
-    throw fail('unreachable', `cannot start ${command}: ${(error as Error).message}`, { command }, error);
+    throw cannotStart(command, error);
   }
 }
 

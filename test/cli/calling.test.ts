@@ -318,7 +318,7 @@ test('arguments that cannot be right end with 2, without a host being asked', as
   const wrong: [string[], RegExp][] = [
     [['tools', 'call', 'typed', '{"text":'], /not JSON/],
     [['tools', 'call', 'typed', '[1]'], /expected key=value/],
-    [['tools', 'call', 'typed', '@missing.json'], /cannot read missing\.json: ENOENT/],
+    [['tools', 'call', 'typed', '@missing.json'], /cannot read missing\.json: it does not exist/],
     [['tools', 'call', 'typed', '{}', 'n=1'], /got both/],
     [['tools', 'call', 'typed', 'n=seven'], /n: expected integer, got "seven"/],
     [['tools', 'call', 'typed', 'n=1', 'n=2'], /n was given 2 times/],

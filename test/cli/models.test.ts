@@ -153,7 +153,10 @@ test('an image is sent from anywhere its user can read', async (t) => {
   const { content } = server.requests[0]!.body.messages[0];
   assert.ok(JSON.stringify(content).includes('iVBORw0KGgo='));
   const missing = await user.failure(['session', 'send', 'new', '--image', '../none.png', 'x'], { env });
-  assert.deepEqual([missing.exit, missing.code, missing.message], [2, 'usage', 'cannot read ../none.png: ENOENT']);
+  assert.deepEqual(
+    [missing.exit, missing.code, missing.message],
+    [2, 'usage', 'cannot read ../none.png: it does not exist'],
+  );
   const text = await user.failure(['session', 'send', 'new', '--image', '../notes.txt', 'x'], { env });
   assert.match(text.message, /^not an image: \.\.\/notes\.txt; supported: \.png/);
 });

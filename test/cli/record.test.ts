@@ -1,6 +1,6 @@
 /** `handfast record` as its users have it: on pipes and on addresses, with planted secrets, and killed in the middle. */
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { User } from './command.ts';
@@ -164,4 +164,34 @@ test('the recorded client is played against a live host, from one exported file'
   assert.equal(code, 1);
   assert.match(stdout, /reply of tool\/call\/req differs at \/data\/data\/content/);
   assert.equal((await user.failure(['replay', 'imported', '--as', 'client'])).code, 'usage');
+});
+
+test('a host that cannot be reached fails the command, and leaves no folder in the way of the next try', async () => {
+  for (const host of [
+    ['--connect', 'tcp://127.0.0.1:1'],
+    ['--', 'no-such-program'],
+  ]) {
+    const { code, stdout, stderr } = await user.run(['record', '--out', 'unreached', ...host]);
+    assert.deepEqual([code, stdout], [4, '']);
+    assert.match(
+      stderr,
+      /^handfast: (?:cannot start no-such-program: it was not found|no peer responds at .*) \[unreachable\]\n$/,
+    );
+    assert.ok(!existsSync(join(user.cwd, 'unreached')));
+  }
+});
+
+test('a wrong word behind a group that has a default command is an unknown command', async () => {
+  const wrong = [
+    [
+      ['record', 'ls'],
+      "unknown command 'ls' (there are run, check, export, import, help); see: handfast record --help",
+    ],
+    [['record', 'chek', 'x'], "unknown command 'chek' (Did you mean check?); see: handfast record --help"],
+    [['mcp', 'serv'], "unknown command 'serv' (Did you mean serve?); see: handfast mcp --help"],
+    [['audit', 'lss'], "unknown command 'lss' (Did you mean ls?); see: handfast audit --help"],
+  ] as const;
+  for (const [words, message] of wrong) {
+    assert.deepEqual(await user.failure(words), { exit: 2, code: 'usage', message });
+  }
 });

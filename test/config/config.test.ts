@@ -235,13 +235,13 @@ test('every kind of problem is reported with its line, column and path', async (
     ],
     ['http: { allowed_origins: ["*"] }\n', /^1:27 http\.allowed_origins\[0\]: expected an origin/],
     ['http: { allowed_hosts: ["http://x"] }\n', /^1:25 http\.allowed_hosts\[0\]: expected a host name/],
-    ['workspace: missing\n', /^1:12 workspace: expected a folder, got ENOENT: /],
+    ['workspace: missing\n', /^1:12 workspace: expected a folder, got nothing: /],
     ['workspace: handfast.yaml\n', /^1:12 workspace: expected a folder, got a file: /],
     [
       'plugins: [toolz]\n',
       /^1:11 plugins\[0\]: expected a built-in plugin .*, got "toolz" \(did you mean "tools"\?\)$/,
     ],
-    ['plugins: [./none.ts]\n', /^1:11 plugins\[0\]: expected the path of a module, got ENOENT: /],
+    ['plugins: [./none.ts]\n', /^1:11 plugins\[0\]: expected the path of a module, got nothing: /],
     ['plugins:\n  - tools\n  - use: tools\n', '3:5 plugins[1]: expected each built-in plugin once, got "tools" again'],
     ['plugins:\n  - priority: 1\n', /^2:5 plugins\[0\]\.use: expected a built-in plugin .*, got nothing$/],
     [
@@ -263,9 +263,9 @@ test('every kind of problem is reported with its line, column and path', async (
     ],
     [
       'auth: { tokens: [{ name: a, token_file: gone }] }\n',
-      /^1:41 auth\.tokens\[0\]\.token_file: expected a readable file, got ENOENT for /,
+      /^1:41 auth\.tokens\[0\]\.token_file: expected a readable file; it does not exist: /,
     ],
-    ['auth: { tokens: [{ name: a, token_file: . }] }\n', /expected a readable file, got EISDIR for /],
+    ['auth: { tokens: [{ name: a, token_file: . }] }\n', /expected a readable file, got a folder: /],
     [
       `auth: { tokens: [{ name: a, token: ${TOKEN}, capabilities: [tool] }] }\n`,
       /^1:80 auth\.tokens\[0\]\.capabilities\[0\]: expected one of skill, tools, .*\(did you mean "tools"\?\)$/,
@@ -385,7 +385,7 @@ test('a file that cannot be read, is too long or is not text is a problem, not a
   writeFileSync(join(cwd, 'latin1.yaml'), Buffer.from([0x61, 0x3a, 0x20, 0xe9]));
   for (const [file, message] of [
     ['gone.yaml', /^gone\.yaml:1:1: there is no such file$/],
-    ['.', /got EISDIR$/],
+    ['.', /^\.:1:1: expected a readable file; it is a directory$/],
     ['big.yaml', /^big\.yaml:1:1: expected at most 1048576 bytes, got 1048578$/],
     ['latin1.yaml', /got something that is not UTF-8$/],
   ] as const) {

@@ -127,7 +127,7 @@ test('a given file that is missing or empty is an error of the command line', as
   const folder = temporaryFolder(t);
   await assert.rejects(tokenFromSources({ flagFile: join(folder, 'gone'), env: {} }), {
     code: 'usage',
-    message: /ENOENT/,
+    message: /it does not exist/,
   });
   writeFileSync(join(folder, 'empty'), '\n');
   await assert.rejects(tokenFromSources({ flagFile: join(folder, 'empty'), env: {} }), {

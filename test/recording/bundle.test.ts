@@ -4,12 +4,14 @@ import { execFileSync } from 'node:child_process';
 import {
   cpSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
   statSync,
   symlinkSync,
   truncateSync,
+  unlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -269,6 +271,16 @@ describe('an import', () => {
     await assert.rejects(importBundle(whole, folder), { code: 'usage' });
     await assert.rejects(importBundle(folder, whole), { code: 'usage' });
     await assert.rejects(exportBundle(folder, whole), { code: 'usage' });
+  });
+
+  test('onto a symbolic link is refused, and the link stays: one that leads nowhere, or to an empty folder', async () => {
+    for (const target of [`${whole}-nowhere`, freshFolder()]) {
+      const link = `${whole}-link`;
+      symlinkSync(target, link);
+      await assert.rejects(importBundle(whole, link), { code: 'usage', message: /link is a symbolic link/ });
+      assert.ok(lstatSync(link).isSymbolicLink());
+      unlinkSync(link);
+    }
   });
 
   test('of an incomplete recording says so and has a hash from then on', async () => {

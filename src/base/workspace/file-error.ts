@@ -1,8 +1,8 @@
 /**
  * Errors of failed file operations, with the path as the caller gave it and a reason code.
  *
- * Called by `workspace-path.ts` and every file tool. The message of the operating system is never passed on, because it
- * contains absolute paths of the host.
+ * Called by `workspace-path.ts` and every file tool, whose callers never get the message of the operating system, because it
+ * contains absolute paths of the host; and by commands, for the files that their user names.
  */
 import { fail, HandfastError } from '../../wire/errors.ts';
 
@@ -26,6 +26,13 @@ const reasons: Readonly<Record<string, readonly [reason: string, text: string]>>
   EMFILE: ['too_many_open_files', 'could not be opened: too many files are open'],
   ENFILE: ['too_many_open_files', 'could not be opened: too many files are open'],
 };
+
+/** Why a file that the user named cannot be used, in words: `it does not exist`. The code of the system where there are no words for it. */
+export function fileProblem(cause: unknown): string {
+  const { code, message } = cause as NodeJS.ErrnoException;
+  const [, text] = reasons[code ?? ''] ?? [];
+  return text === undefined ? (code ?? message) : `it ${text}`;
+}
 
 /** The caller's input, cut to a length that fits an error message. */
 export function shown(input: string): string {

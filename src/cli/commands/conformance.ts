@@ -1,5 +1,6 @@
 /** `handfast conformance`: runs the cases of a protocol against a target and reports them. */
 import { writeFile } from 'node:fs/promises';
+import { fileProblem } from '../../base/workspace/file-error.ts';
 import { checkBind } from '../../config/listen-address.ts';
 import { tokenFromSources } from '../../config/local-token.ts';
 import { bindingOf } from '../../conformance/carriers.ts';
@@ -171,6 +172,6 @@ function listed<C>(cases: readonly Case<C>[], terminal: Terminal): number {
 
 async function writeReport(file: string, text: string): Promise<void> {
   await writeFile(file, text).catch((cause: NodeJS.ErrnoException) => {
-    throw fail('usage', `cannot write ${file}: ${cause.code ?? cause.message}`, {}, cause);
+    throw fail('usage', `cannot write ${file}: ${fileProblem(cause)}`, {}, cause);
   });
 }

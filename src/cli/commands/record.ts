@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { addressOf } from '../../agent/addresses.ts';
 import { handfastHome } from '../../base/handfast-home.ts';
 import { webSocketAddress } from '../../base/web-address.ts';
+import { fileProblem } from '../../base/workspace/file-error.ts';
 import { checkBind } from '../../config/listen-address.ts';
 import { tokensOf } from '../../config/local-token.ts';
 import type { Recorder } from '../../recording/recorder.ts';
@@ -43,15 +44,20 @@ export async function record(command: readonly string[], flags: RecordFlags, ter
   const dial = dialOf(command, flags, terminal);
   const address =
     flags.listen === undefined ? undefined : checkBind(flags.listen, { hasToken: false, insecure: false });
+  // Without the host of the only client there is nothing to record: no folder is made, and the command fails.
+  const host = address === undefined ? await dial('/rpc') : undefined;
   const { Recorder } = await import('../../recording/recorder.ts');
   const recorder = await Recorder.start({
     folder: flags.out,
     software: { handfast: packageVersion() },
     volatile: flags.volatile ?? [],
     ...redactionOf(flags),
+  }).catch((error: unknown) => {
+    host?.destroy('the recording cannot be started');
+    throw error;
   });
   for (const { rule, reason } of recorder.skippedSecrets) terminal.note(`${rule} is ${reason}`);
-  if (address === undefined) return onPipes(recorder, dial, terminal);
+  if (address === undefined || host !== undefined) return onPipes(recorder, host as Link, terminal);
   const { listenLinks } = await import('../../server/listen-links.ts');
   const failed = Promise.withResolvers<never>();
   failed.promise.catch(() => {});
@@ -72,13 +78,13 @@ export async function record(command: readonly string[], flags: RecordFlags, ter
 }
 
 /** The only client is the program that started this one. Nothing but the protocol goes to stdout. */
-async function onPipes(recorder: Recorder, dial: DialHost, terminal: Terminal): Promise<void> {
+async function onPipes(recorder: Recorder, host: Link, terminal: Terminal): Promise<void> {
   const { stdioLink } = await import('../../transport/stdio.ts');
   const client = stdioLink({ maxMessageBytes: MESSAGE_BYTES_CEILING });
   const stop = (): void => void recorder.finish().catch(() => {});
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, stop);
   try {
-    await pass(recorder, client, () => dial('/rpc'), terminal);
+    await recorder.connect(client, host);
   } finally {
     await finish(recorder, terminal);
     leaveSoon();
@@ -162,6 +168,6 @@ function linesOf(file: string, missing?: 'usage'): readonly string[] {
     return tokensOf(readFileSync(file, 'utf8'));
   } catch (cause) {
     if (missing === undefined) return [];
-    throw fail(missing, `cannot read ${file}: ${(cause as NodeJS.ErrnoException).code}`, {}, cause);
+    throw fail(missing, `cannot read ${file}: ${fileProblem(cause)}`, {}, cause);
   }
 }

@@ -3,6 +3,7 @@
  * Used by the assemblies.
  */
 import { readFile } from 'node:fs/promises';
+import { fileProblem } from '../../base/workspace/file-error.ts';
 import { fail } from '../../wire/errors.ts';
 
 export type SecretSource = () => Promise<string>;
@@ -21,7 +22,7 @@ export function secretReader(
   if (tokenFile !== undefined) {
     return async () => {
       const text = await readFile(tokenFile, 'utf8').catch((cause: NodeJS.ErrnoException) => {
-        throw fail('not_configured', `cannot read the token file ${tokenFile}: ${cause.code}`, {}, cause);
+        throw fail('not_configured', `cannot read the token file ${tokenFile}: ${fileProblem(cause)}`, {}, cause);
       });
       const secret = text.split('\n', 1)[0]?.trim() ?? '';
       // An empty token would admit every client.

@@ -1,5 +1,6 @@
 /** Prints the drawing of a chain, or writes it to a file. Called by the commands that show chains and runs. */
 import { writeFile } from 'node:fs/promises';
+import { fileProblem } from '../../../base/workspace/file-error.ts';
 import type { CommandTerminal } from '../../../packages/capability.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { ChainGraph } from '../definition/graph.ts';
@@ -27,7 +28,7 @@ export async function show(
 ): Promise<void> {
   if (svg !== undefined) {
     await writeFile(svg, drawSvg(graph, { states, title })).catch((cause: NodeJS.ErrnoException) => {
-      throw fail('usage', `cannot write ${svg}: ${cause.code ?? cause.message}`, {}, cause);
+      throw fail('usage', `cannot write ${svg}: ${fileProblem(cause)}`, {}, cause);
     });
     if (terminal.json) terminal.document({ file: svg });
     else terminal.line(svg);

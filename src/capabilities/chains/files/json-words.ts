@@ -1,5 +1,6 @@
 /** JSON in words of the command line. Used by the commands of chains. */
 import { readFile } from 'node:fs/promises';
+import { fileProblem } from '../../../base/workspace/file-error.ts';
 import { fail } from '../../../wire/errors.ts';
 import { isObject } from '../../../wire/json.ts';
 
@@ -16,7 +17,7 @@ export function jsonOrText(text: string): unknown {
 export async function objectOf(word: string, option: string): Promise<Record<string, unknown>> {
   const text = word.startsWith('@')
     ? await readFile(word.slice(1), 'utf8').catch((cause: NodeJS.ErrnoException) => {
-        throw fail('usage', `cannot read ${word.slice(1)}: ${cause.code ?? cause.message}`, {}, cause);
+        throw fail('usage', `cannot read ${word.slice(1)}: ${fileProblem(cause)}`, {}, cause);
       })
     : word;
   const value = jsonOrText(text);
