@@ -157,7 +157,9 @@ export class IncomingRequests {
     }
     for (const stream of this.#ongoing()) {
       const error = why(stream);
-      if (error !== undefined) this.#endStream(stream, error);
+      if (error === undefined) continue;
+      stream.finishStream(error);
+      stream.abort(error);
     }
   }
 

@@ -9,6 +9,7 @@ import type { Method } from '../protocol/method.ts';
 import { violation } from '../wire/check.ts';
 import type { Incoming, Message, MessageId } from '../wire/codec.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
+import { STREAM_END } from './outgoing-calls.ts';
 
 /** The handler of a request type. */
 export interface Route {
@@ -171,6 +172,11 @@ export class RunningRequest {
     this.channel.closeStream(this);
   }
 
+  /** Ends the stream from this side; edges that tell the caller of it do so here. */
+  finishStream(_error?: HandfastError): void {
+    this.endStream();
+  }
+
   /** Sends one event; see `CallContext.emit`. May be taken off its object, as handlers do that destructure. */
   get emit(): Emit {
     this.#emit ??= (kind, data, fields) => this.#event(kind, data, fields);
@@ -189,7 +195,8 @@ export class RunningRequest {
         this.#progress = data;
         return channel.drained();
       }
-      if (channel.overflowing) {
+      // One for each stream: the number of streams is its bound.
+      if (channel.overflowing && kind !== STREAM_END) {
         const error = fail('slow_consumer', 'the reader is too slow and the handler did not await its events');
         this.abort(error);
         throw error;

@@ -75,7 +75,7 @@ export class HostCall extends RunningRequest implements CallContext, Caller {
     return this.deps.slots.processes.acquire(this.session.principal.name, signal, { waitMs });
   }
 
-  finishStream(error?: HandfastError): void {
+  override finishStream(error?: HandfastError): void {
     if (!this.subscribed) return;
     if (this.done && this.session.terms.extensions.has(EXTENSION_CAPABILITIES)) {
       const { code = '', message, detail, retryable } = error ?? {};

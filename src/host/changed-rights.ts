@@ -5,26 +5,31 @@ import type { Principal } from '../session/principal.ts';
 import { may } from '../session/rights.ts';
 import type { Session, Terms } from '../session/session.ts';
 
-/**
- * What is no longer granted ends, and the agent is notified of it, and of what may be another list now.
- * @param termsOf the terms of what is left
- * @param changed pushes what a capability offers in the session
- */
+/** What it needs of the host. */
+export interface ChangedRightsDeps {
+  /** The terms of what is left. */
+  termsOf(granted: ReadonlySet<string>, extensions: ReadonlySet<string>): Terms;
+  /** Pushes what a capability offers in the session. */
+  changed(capability: string, session: Session): void;
+  /** For the plugins of these capabilities the session has ended. */
+  ended(session: Session, capabilities: ReadonlySet<string>): void;
+}
+
+/** What is no longer granted ends, and the agent is notified of it, and of what may be another list now. */
 export function giveRights(
   session: Session,
   principal: Principal,
-  termsOf: (granted: ReadonlySet<string>, extensions: ReadonlySet<string>) => Terms,
-  changed: (capability: string, session: Session) => void,
+  { termsOf, changed, ended }: ChangedRightsDeps,
 ): void {
   const { granted, extensions } = session.terms;
   const left = new Set([...granted].filter((capability) => may(principal, 'use', capability)));
+  const gone = [...granted].filter((capability) => !left.has(capability));
   if (extensions.has(EXTENSION_CAPABILITIES)) {
-    for (const capability of granted) {
-      if (!left.has(capability)) session.push(capabilitiesChanged, { capability, enabled: false, metadata: {} });
-    }
+    for (const capability of gone) session.push(capabilitiesChanged, { capability, enabled: false, metadata: {} });
   }
   const isSame = isDeepStrictEqual(principal, session.principal);
   session.narrow(principal, termsOf(left, extensions));
+  if (gone.length > 0) ended(session, new Set(gone));
   // What a capability offers may depend on the rules within it, as lists of tools do.
   if (!isSame) for (const capability of left) changed(capability, session);
 }

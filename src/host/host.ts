@@ -238,7 +238,11 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
         session.close('unauthorized', `${session.principal.name} is no longer configured`);
         continue;
       }
-      giveRights(session, principal, (left, extensions) => this.#terms(left, extensions), this.#changed);
+      giveRights(session, principal, {
+        termsOf: (left, extensions) => this.#terms(left, extensions),
+        changed: this.#changed,
+        ended: (one, capabilities) => this.#notifyClosed(one, this.#plugins.of(capabilities)),
+      });
     }
     for (const call of this.#callDeps.running) call.rightsChanged();
   }
@@ -387,6 +391,17 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
         this.#partlyOpened.set(session, notified);
         session.close('server_error', 'a plugin refused the session');
         throw error;
+      }
+    }
+  }
+
+  /** The session has ended for these plugins: as a whole, or what they provide was withdrawn from it. */
+  #notifyClosed(session: Session, plugins: Iterable<PluginRuntime>): void {
+    for (const { plugin } of [...plugins].toReversed()) {
+      try {
+        plugin.closed?.(session);
+      } catch (error) {
+        this.log.error('a plugin failed at the end of a session', { plugin: plugin.name, error });
       }
     }
   }
@@ -555,14 +570,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   sessionClosed(session: Session, reason: ErrorName): void {
     this.#registry.delete(session.id);
     this.#dropped += session.connection.dropped;
-    const notified = this.#partlyOpened.get(session) ?? [...this.#plugins.of(session.terms.granted)];
-    for (const { plugin } of notified.toReversed()) {
-      try {
-        plugin.closed?.(session);
-      } catch (error) {
-        this.log.error('a plugin failed at the end of a session', { plugin: plugin.name, error });
-      }
-    }
+    this.#notifyClosed(session, this.#partlyOpened.get(session) ?? this.#plugins.of(session.terms.granted));
     if (session.suspended) this.#stored?.store(session, true);
     else this.#forget(session.id);
     this.log.info('session ended', { session: session.id, reason });

@@ -165,7 +165,7 @@ export interface Plugin {
    * notified before it get `closed`, in reverse order; the one that threw does not.
    */
   opened?(session: SessionView): void;
-  /** That session ended. */
+  /** That session ended, or the capability was withdrawn from it. Called once for a session. */
   closed?(session: SessionView): void;
   /** State to store over a restart, as plain JSON; asked for when the host stops. */
   snapshot?(): unknown | Promise<unknown>;

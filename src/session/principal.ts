@@ -111,6 +111,11 @@ export interface SessionView {
   readonly principal: Principal;
   /** Aborted when the session ends: for work that outlives one request. */
   readonly signal: AbortSignal;
+  /**
+   * Aborted when the session ends, and when its principal may no longer use the capability, whether or not the session was granted it:
+   * for work that outlives one request.
+   */
+  signalOf(capability: string): AbortSignal;
   /** True while it ends only here: its host stops, and the next one takes it up. What is stored of it must stay then. */
   readonly suspended?: boolean;
   /** True when the capability is granted in this session. */

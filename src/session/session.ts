@@ -26,6 +26,7 @@ import { violation } from '../wire/check.ts';
 import type { Encoded, Incoming, Message } from '../wire/codec.ts';
 import { type ErrorName, fail, HandfastError } from '../wire/errors.ts';
 import type { AskOptions, Principal, SessionView } from './principal.ts';
+import { may } from './rights.ts';
 import { readLeftWork, type StoredSession } from './stored-session.ts';
 
 /** What was agreed in the handshake. */
@@ -115,6 +116,8 @@ export class Session implements ConnectionOwner, SessionView {
   #storing: Promise<void> | undefined;
   #state: SessionState = 'open';
   #controller: AbortController | undefined;
+  /** By capability; those that were asked for. */
+  #controllers: Map<string, AbortController> | undefined;
   #ending: { readonly code: ErrorName; readonly message: string } | undefined;
   #ended: HandfastError | undefined;
   /** The end of its last link, once it is over. */
@@ -205,8 +208,13 @@ export class Session implements ConnectionOwner, SessionView {
     this.connection.requests.stopWhere(({ route, message }) => {
       const { capability } = route.method;
       if (!granted.has(capability) || terms.granted.has(capability)) return route.refuses?.(message, this);
-      return fail('capability_missing', 'the right to this capability was withdrawn');
+      return withdrawn();
     });
+    for (const [capability, controller] of this.#controllers ?? []) {
+      if (may(principal, 'use', capability)) continue;
+      this.#controllers?.delete(capability);
+      controller.abort(withdrawn());
+    }
   }
 
   /** Aborted when the session ends. Made when first asked for. */
@@ -216,6 +224,18 @@ export class Session implements ConnectionOwner, SessionView {
       if (this.#ending !== undefined) this.#controller.abort(this.#error());
     }
     return this.#controller.signal;
+  }
+
+  signalOf(capability: string): AbortSignal {
+    this.#controllers ??= new Map();
+    let controller = this.#controllers.get(capability);
+    if (controller === undefined) {
+      controller = new AbortController();
+      if (this.#ending !== undefined) controller.abort(this.#error());
+      else if (!may(this.#principal, 'use', capability)) controller.abort(withdrawn());
+      else this.#controllers.set(capability, controller);
+    }
+    return controller.signal;
   }
 
   granted(capability: string): boolean {
@@ -362,7 +382,9 @@ export class Session implements ConnectionOwner, SessionView {
     const { held } = this.connection;
     if (held === undefined) this.#left = this.connection.detach()?.close(code);
     else this.#left = held.then(() => this.connection.detach()?.close(code));
-    this.#controller?.abort(this.#error());
+    for (const controller of [this.#controller, ...(this.#controllers?.values() ?? [])]) {
+      controller?.abort(this.#error());
+    }
     this.#host.sessionClosed(this, code);
   }
 
@@ -475,6 +497,8 @@ export class Session implements ConnectionOwner, SessionView {
     return stored;
   }
 }
+
+const withdrawn = (): HandfastError => fail('capability_missing', 'the right to this capability was withdrawn');
 
 const text = (body: string | object): string => (typeof body === 'string' ? body : JSON.stringify(body));
 const value = (body: string | object): object => (typeof body === 'string' ? JSON.parse(body) : body);

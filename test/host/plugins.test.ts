@@ -8,6 +8,8 @@ import { connect } from '../../src/connect.ts';
 import type { SessionView } from '../../src/host/context.ts';
 import { createHost, type Host, type HostOptions } from '../../src/host/host.ts';
 import { definePlugin, handle, type Plugin } from '../../src/host/plugin.ts';
+import { createAuthenticator, tokenDigest } from '../../src/session/auth.ts';
+import { principalWith } from '../../src/session/roles.ts';
 import { capabilityErrors, errorTable, exitCodeOf, HandfastError, rowOf } from '../../src/wire/errors.ts';
 import { rpcErrorOf } from '../../src/wire/jsonrpc.ts';
 
@@ -135,6 +137,38 @@ test('plugins hear of the sessions that were granted their capability, and of st
   await agent.close();
   await host.close();
   assert.deepEqual(heard, ['start t h1', 'start m h1', 'opened t a1', 'closed t a1 true', 'stop m', 'stop t']);
+});
+
+test('a plugin hears once that its capability was withdrawn from a session, and what works for the session ends', async (t) => {
+  const rights = (capabilities: readonly string[]) => [
+    { principal: principalWith('ann', [], { capabilities }), digests: [tokenDigest('ann')] },
+  ];
+  const auth = createAuthenticator(rights(['tools', 'memory']));
+  const heard: string[] = [];
+  const signals: AbortSignal[] = [];
+  const noting = (type: 'tools' | 'memory') =>
+    definePlugin({
+      name: type,
+      type,
+      methods: [],
+      opened: (session) => void signals.push(session.signalOf(type)),
+      closed: (session) => void heard.push(`${type} ${session.signalOf(type).reason.code}`),
+    });
+  const host = createHost({ plugins: [noting('tools'), noting('memory')], auth });
+  await host.start();
+  t.after(() => host.close(0));
+  const agent = await connect(host, { capabilities: ['tools', 'memory'], token: 'ann' });
+  auth.replace(rights(['tools']));
+  assert.deepEqual(heard, ['memory capability_missing']);
+  assert.deepEqual(
+    signals.map(({ aborted }) => aborted),
+    [false, true],
+  );
+  // Granted again, it is for the next handshake.
+  auth.replace(rights(['tools', 'memory']));
+  await agent.close();
+  assert.deepEqual(heard, ['memory capability_missing', 'tools interrupted']);
+  assert.equal(signals[0]?.aborted, true);
 });
 
 test('plugin state is taken when the host stops and given back when the next one starts', async () => {

@@ -11,6 +11,7 @@ import type { PluginContext } from '../../host/plugin.ts';
 import type { Store } from '../../host/store/store.ts';
 import type { Principal } from '../../session/principal.ts';
 import { grantOf, may, named } from '../../session/rights.ts';
+import { asError, type HandfastError } from '../../wire/errors.ts';
 import type { SubagentBackend } from './backend.ts';
 import { failure } from './errors.ts';
 import { subagentEvent } from './messages.ts';
@@ -82,6 +83,8 @@ export class Subagents {
     { readonly subagent: Subagent; readonly owner: Owner; readonly spawnedIn: string }
   >();
   readonly #sessions = new Map<string, Set<SessionView>>();
+  /** Signals at whose abort the subagents of their session end. */
+  readonly #followed = new WeakSet<AbortSignal>();
   readonly #run = hex(8);
   #context: PluginContext | undefined;
 
@@ -105,16 +108,28 @@ export class Subagents {
     const all = this.#sessions.get(key);
     all?.delete(session);
     if (all?.size === 0) this.#sessions.delete(key);
+    const ended = this.#endOf(session, asError(session.signalOf(CAPABILITY).reason));
+    // A subagent is unloaded with the agent above it.
+    if (session.principal.subagent === undefined) void ended.then(() => this.#unload(key));
+  }
+
+  /** The subagents of a session end with it, and when it may have none any more: also one that another capability uses for it. */
+  #endsWith(session: SessionView): void {
+    const signal = session.signalOf(CAPABILITY);
+    if (this.#followed.has(signal)) return;
+    this.#followed.add(signal);
+    signal.addEventListener('abort', () => void this.#endOf(session, asError(signal.reason)), { once: true });
+  }
+
+  async #endOf(session: SessionView, { code }: HandfastError): Promise<void> {
     const error =
       session.suspended === true
         ? failure('interrupted', 'the host stopped')
-        : failure('terminated', 'the session of the agent above has ended', { session_ended: true });
-    const ends: Promise<void>[] = [];
-    for (const { subagent, spawnedIn } of this.#byId.values()) {
-      if (spawnedIn === session.id) ends.push(subagent.end('TERMINATED', error, session.suspended === true));
-    }
-    // A subagent is unloaded with the agent above it.
-    if (session.principal.subagent === undefined) void Promise.all(ends).then(() => this.#unload(key));
+        : code === 'capability_missing'
+          ? failure('terminated', 'the agent above may have no subagents any more')
+          : failure('terminated', 'the session of the agent above has ended', { session_ended: true });
+    const own = [...this.#byId.values()].filter(({ spawnedIn }) => spawnedIn === session.id);
+    await Promise.all(own.map(({ subagent }) => subagent.end('TERMINATED', error, session.suspended === true)));
   }
 
   /** Ends all of them and stores that. */
@@ -167,6 +182,7 @@ export class Subagents {
     made = subagent;
     owner.own.set(id, subagent);
     this.#byId.set(id, { subagent, owner, spawnedIn: session.id });
+    this.#endsWith(session);
     await subagent.start(kind.backend, {
       workspace: context.workspace,
       log: context.log,
@@ -357,7 +373,7 @@ export class Subagents {
 
   /** The rights of a subagent, by those that the principal at the top has now. */
   #rights(subagent: Subagent, principal: Principal): Principal | undefined {
-    if (!subagent.isOpen || !may(principal, 'use', 'multi_agent')) return undefined;
+    if (!subagent.isOpen || !may(principal, 'use', CAPABILITY)) return undefined;
     const above = subagent.parent === undefined ? principal : this.#rights(subagent.parent, principal);
     return above && subagent.rights(delegable(above));
   }
@@ -425,6 +441,7 @@ export class Subagents {
   }
 }
 
+const CAPABILITY = 'multi_agent';
 const PREFIX = 'sub/';
 const SILENT = { notice: () => {}, spent: () => {} };
 /** Requests of a subagent about its own task; they are no steps. */
@@ -440,5 +457,5 @@ const INTERRUPTED = {
 function grantOfRoot(principal: Principal): MultiAgentGrant {
   let root = principal;
   while (root.within !== undefined) root = root.within;
-  return (grantOf(root, 'multi_agent') ?? {}) as MultiAgentGrant;
+  return (grantOf(root, CAPABILITY) ?? {}) as MultiAgentGrant;
 }

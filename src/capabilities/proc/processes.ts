@@ -1,7 +1,7 @@
 /**
  * The processes of all agents of a host: who may start which, how many, who finds them again, and when they end.
  *
- * A process belongs to the session that started it and ends with it. Until then it is found by its id, in every session of the
+ * A process belongs to the session that started it and ends with it, or when the session may no longer use `proc`. Until then it is found by its id, in every session of the
  * same agent of the same principal, and by administrators. Made by `plugin.ts`.
  */
 
@@ -276,11 +276,11 @@ export class Processes {
     if (own === undefined) {
       own = new Set();
       this.#sessions.set(session, own);
-      session.signal.addEventListener('abort', () => this.#sessionEnded(session), { once: true });
+      session.signalOf('proc').addEventListener('abort', () => this.#sessionEnded(session), { once: true });
     }
     own.add(proc);
     void proc.complete.then(() => this.#trim(proc));
-    if (session.signal.aborted) this.#sessionEnded(session);
+    if (session.signalOf('proc').aborted) this.#sessionEnded(session);
   }
 
   #sessionEnded(session: SessionView): void {

@@ -73,10 +73,11 @@ export function withPlan(toolbox: Toolbox, turn: Pick<Turn, 'id' | 'log' | 'debu
 
 async function update(
   call: ToolCall,
-  { id, log, debug }: Pick<Turn, 'id' | 'log' | 'debug'>,
+  turn: Pick<Turn, 'id' | 'log' | 'debug'>,
   put: PutPlan,
   signal: AbortSignal,
 ): Promise<ToolDone> {
+  const { id, log } = turn;
   const { name, input, callId } = call;
   const entries = entriesOf(input.entries);
   if (typeof entries === 'string') return failedCall(call, 'invalid_input', `invalid arguments: ${entries}`);
@@ -94,7 +95,7 @@ async function update(
     await put(entries, signal);
   } catch (error) {
     // The user sees the list; that it is on no board is no reason to stop the work.
-    debug('plan_not_stored', { error: asError(error).message });
+    turn.debug('plan_not_stored', { error: asError(error).message });
     return { name, ok: true, input, result: { ...result, stored: false }, callId };
   }
   return { name, ok: true, input, result, callId };

@@ -34,7 +34,7 @@ const SHOWN = 'recalled from memory: ';
  * @param limit entries at most
  */
 export async function recallFor(turn: RecallingTurn, recall: Recall, limit: number): Promise<void> {
-  const { id, log, prompt, settings, debug } = turn;
+  const { id, log, prompt, settings } = turn;
   const query = prompt.text.slice(0, MAX_QUERY).trim();
   if (turn.continued || settings.recall === false || query === '') return;
   const waiting = new AbortController();
@@ -50,7 +50,7 @@ export async function recallFor(turn: RecallingTurn, recall: Recall, limit: numb
     const shown = fresh.map(({ key, text }) => `${key} (${shortened(text.replaceAll(/\s+/g, ' '), MAX_SHOWN)})`);
     log.appendMessage('system', `${SHOWN}${shown.join(', ')}`, id);
   } catch (error) {
-    debug('recall_failed', { error: asError(error).message });
+    turn.debug('recall_failed', { error: asError(error).message });
   } finally {
     waiting.abort();
   }

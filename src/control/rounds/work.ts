@@ -34,6 +34,12 @@ const MAX_RESULT_BYTES = 64 * 1024;
 const MAX_NOTES = 200;
 /** Longest text of an event, in characters. */
 const MAX_TEXT = 300;
+/** Codes of a host that does not have it for the session any more; what ran in it has ended then. */
+const WITHDRAWN: ReadonlySet<string> = new Set(['capability_missing', 'no_caps']);
+const WITHDRAWN_END: WorkEnd = {
+  state: 'interrupted',
+  result: { note: 'it is no longer granted to this session, and what ran has ended' },
+};
 /** Time for the host to say what became of work of an earlier process, at the start of a turn, in milliseconds. */
 const FOLLOW_MS = 3_000;
 
@@ -154,8 +160,11 @@ export class WorkKeeper {
     this.#watched.set(facts.id, watched);
     return ended.then(
       (end) => this.#ended(facts, watched, end),
-      // Its end is not known: the session with the host is gone. The next turn asks again.
-      () => void this.#watched.delete(facts.id),
+      (error: unknown) => {
+        if (WITHDRAWN.has(asError(error).code)) this.#ended(facts, watched, WITHDRAWN_END);
+        // Its end is not known: the session with the host is gone. The next turn asks again.
+        else if (this.#watched.get(facts.id) === watched) this.#watched.delete(facts.id);
+      },
     );
   }
 

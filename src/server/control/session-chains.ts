@@ -41,8 +41,11 @@ const ACTIONS = ['pause', 'resume', 'cancel'] as const;
 /** Time for an answer to what a run asks, in milliseconds: it waits as long as it may by itself. */
 const ANSWER_MS = 24 * 3_600_000;
 
-/** Codes of a run whose request ended with its session: the host has what became of it. */
-const LOST = new Set(['connection_lost', 'session_expired', 'interrupted', 'superseded', 'reply_lost', 'cancelled']);
+/** Codes of a run whose request ended with its session, or with the right to it: the host has what became of it. */
+const LOST = new Set([
+  ...['connection_lost', 'session_expired', 'interrupted', 'superseded', 'reply_lost', 'cancelled'],
+  'capability_missing',
+]);
 
 /** The tools, all found by search. */
 export const chainOffers = [

@@ -165,7 +165,7 @@ function programCall(name: string, { argv, cwd }: Input) {
 }
 
 /** The end of a process that the host does not know any more. */
-export const lostProcess = (id: string): WorkEnd => ({
+const lostProcess = (id: string): WorkEnd => ({
   state: 'interrupted',
   result: { proc_id: id, note: 'it ended with its session at the host' },
 });

@@ -11,7 +11,7 @@ import type { WorkKeeper } from '../../control/rounds/work.ts';
 import { fail } from '../../wire/errors.ts';
 import { agentOffers, SessionAgents } from './session-agents.ts';
 import { chainOffers, SessionChains } from './session-chains.ts';
-import { lostProcess, SessionProcesses } from './session-processes.ts';
+import { SessionProcesses } from './session-processes.ts';
 
 /** The name of the agent of a control session. */
 export const workAgentId = (session: string): string => `handfast-session-${session}`;
@@ -68,7 +68,6 @@ export function lastingHost(agent: AgentSession, keeper: WorkKeeper): LastingHos
     },
     async follow(work) {
       const host = hosts[work.kind];
-      if (host === undefined && work.kind === 'process') return lostProcess(work.id);
       if (host === undefined) throw fail('capability_missing', 'the host does not have it any more');
       return host.follow(work);
     },

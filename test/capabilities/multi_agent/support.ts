@@ -8,7 +8,7 @@ import { tool } from '../../../src/capabilities/tools/tool.ts';
 import { connect } from '../../../src/connect.ts';
 import { createHost, type Host, type HostOptions } from '../../../src/host/host.ts';
 import { memoryJournal } from '../../../src/journal/memory.ts';
-import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
+import { createAuthenticator, type PrincipalTokens, tokenDigest } from '../../../src/session/auth.ts';
 import type { Grants } from '../../../src/session/principal.ts';
 import { principalWith } from '../../../src/session/roles.ts';
 
@@ -47,7 +47,15 @@ const counter = tool<{ results: readonly { score?: number }[] }>({
 export interface Site {
   readonly host: Host;
   agent(agentId?: string, token?: string): ReturnType<typeof open>;
+  /** Gives the principals other rights, as a reload of the configuration does. */
+  regrant(grants: Readonly<Record<string, Grants>>): void;
 }
+
+const tokensOf = (grants: Readonly<Record<string, Grants>>): PrincipalTokens[] =>
+  Object.entries(grants).map(([name, own]) => ({
+    principal: principalWith(name, [], own),
+    digests: [tokenDigest(name)],
+  }));
 
 const open = (host: Host, agentId: string, token: string | undefined) =>
   connect(host, { capabilities: ['multi_agent', 'tools'], agentId, ...(token !== undefined && { token }) });
@@ -59,14 +67,7 @@ export async function siteOf(
   grants?: Readonly<Record<string, Grants>>,
   more: Partial<HostOptions> = {},
 ): Promise<Site> {
-  const auth =
-    grants &&
-    createAuthenticator(
-      Object.entries(grants).map(([name, own]) => ({
-        principal: principalWith(name, [], own),
-        digests: [tokenDigest(name)],
-      })),
-    );
+  const auth = grants && createAuthenticator(tokensOf(grants));
   const host = createHost({
     plugins: [multiAgentPlugin(options), toolsPlugin({ tools: [...echoes, counter] })],
     journal: memoryJournal(),
@@ -82,5 +83,6 @@ export async function siteOf(
       t.after(() => agent.close());
       return agent;
     },
+    regrant: (next) => auth?.replace(tokensOf(next)),
   };
 }

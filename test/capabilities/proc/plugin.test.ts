@@ -3,7 +3,9 @@ import assert from 'node:assert/strict';
 import { mkdirSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { OutputPiece, RemoteProcess } from '../../../src/capabilities/proc/client.ts';
+import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
 import { agentOf, isAlive, procHost, until } from './support.ts';
 
 /** All that a process writes, by stream. */
@@ -121,6 +123,25 @@ describe('a process', { timeout: 120_000 }, () => {
     assert.ok(isAlive(other.pid));
     await site.host.close(0);
     await until(() => !isAlive(other.pid), 'the end of the other process');
+  });
+
+  test('ends when its session may run none any more, and its reader has that', async (t) => {
+    const rights = (...capabilities: string[]) => [
+      { principal: { name: 'p', capabilities }, digests: [tokenDigest('p-token')] },
+    ];
+    const auth = createAuthenticator(rights('proc'));
+    const site = await procHost(t, { auth });
+    const agent = await agentOf(t, site, 'ana', 'p');
+    const child = await agent.proc.spawn(['cat']);
+    await child.write('first\n');
+    const reading = child.output();
+    assert.equal(((await reading.next()).value as OutputPiece).text, 'first\n');
+    auth.replace(rights());
+    await assert.rejects(reading.next(), { code: 'capability_missing' });
+    await until(() => !isAlive(child.pid), 'the end of the process');
+    auth.replace(rights('proc'));
+    const { proc } = await agentOf(t, site, 'ana', 'p');
+    while ((await proc.list()).length > 0) await pause(10);
   });
 
   test('is found again by its id by its agent and by an administrator, and by no other agent', async (t) => {

@@ -16,7 +16,10 @@ export interface Started {
   readonly folder: string;
   readonly tcp: string;
   readonly token: string;
-  restart(): Promise<Started>;
+  /** Starts it again, with other further members where they are given. */
+  restart(more?: string): Promise<Started>;
+  /** Gives the configuration other further members, and reads the rights in it again. */
+  reload(more: string): Promise<void>;
 }
 
 /**
@@ -35,22 +38,30 @@ export async function started(
   const model = given.model ?? (await startModelServer());
   if (given.model === undefined) t.after(() => model[Symbol.asyncDispose]());
   const providers = `providers: { keyring: false, compatible: { base_url: "${model.baseUrl('chat')}", models: [small] } }`;
-  const text = `listen: ["tcp://127.0.0.1:0"]\ncontrol:\n  model: compatible/small\n  approvals: { rules: ${rules} }\n${control}\n${providers}\n${more}`;
-  writeFileSync(join(folder, 'handfast.yaml'), text);
-  const config = await loadConfig('handfast.yaml', { cwd: folder, env: { HANDFAST_HOME: join(folder, 'home') } });
-  const server = await serve(config, { announce: false });
+  const write = (members: string): void =>
+    writeFileSync(
+      join(folder, 'handfast.yaml'),
+      `listen: ["tcp://127.0.0.1:0"]\ncontrol:\n  model: compatible/small\n  approvals: { rules: ${rules} }\n${control}\n${providers}\n${members}`,
+    );
+  write(more);
+  const load = () => loadConfig('handfast.yaml', { cwd: folder, env: { HANDFAST_HOME: join(folder, 'home') } });
+  const server = await serve(await load(), { announce: false, reread: load });
   t.after(() => server.close(0));
   const [tcp = ''] = server.listeners;
   const token = given.token ?? readFileSync(server.tokenFile as string, 'utf8').trim();
   const peer = new RpcPeer(await connectTcp(tcp));
   t.after(() => peer.close());
   await peer.call('rpc.handshake', { token });
-  const restart = async () => {
+  const restart = async (members = more) => {
     await peer.close();
     await server.close(0);
-    return started(t, control, more, { ...given, folder, model });
+    return started(t, control, members, { ...given, folder, model });
   };
-  return { model, peer, folder, tcp, token, restart };
+  const reload = async (members: string) => {
+    write(members);
+    await server.reload?.();
+  };
+  return { model, peer, folder, tcp, token, restart, reload };
 }
 
 /** Runs one turn to its end; gives the requests that the model got in it. */

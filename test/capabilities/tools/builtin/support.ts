@@ -37,6 +37,7 @@ export function testCall(workspace: string, onEvent?: (event: RecordedEvent) => 
       agentId: 'a',
       principal: { name: 'local' },
       signal: controller.signal,
+      signalOf: () => controller.signal,
       granted: () => true,
       push: () => false,
       ask: () => Promise.reject(new Error('built-in tools ask nothing')),
