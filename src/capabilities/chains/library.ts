@@ -1,7 +1,8 @@
 /**
- * The stored chains of a principal, each in versions that count from 1. A version never changes: a run has a copy of its own.
+ * The stored chains of a principal, each in versions that count from 1. A version never changes, and no number is given twice: a run
+ * has a copy of its own, and histories name what it is a copy of.
  *
- * Made by `plugin.ts`, over its store: `chain/<name>/<version>`.
+ * Made by `plugin.ts`, over its store: `chain/<name>/<version>`, and `last/<name>` with the last number where that version was removed.
  */
 import { digestOfJson } from '../../base/canonical-json.ts';
 import { pageOf } from '../../base/page.ts';
@@ -22,6 +23,7 @@ type Given = {
 const PAGE = 200;
 /** Versions sort by their key. */
 const keyOf = (name: string, version: number): string => `${prefixOf(name)}${String(version).padStart(9, '0')}`;
+const lastKeyOf = (name: string): string => `last/${name}`;
 const prefixOf = (name: string): string => `chain/${name}/`;
 
 export class Library {
@@ -71,8 +73,13 @@ export class Library {
     const { description = '', nodes, ...rest } = given;
     const how = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
     const created_at = now / 1000;
-    const chain: StoredChain = { ...how, name, version: version + 1, description, nodes, created_at, digest };
-    await context.store.principal.set(keyOf(name, chain.version), chain);
+    const store = context.store.principal;
+    const next = Math.max(version, store.get<number>(lastKeyOf(name)) ?? 0) + 1;
+    const chain: StoredChain = { ...how, name, version: next, description, nodes, created_at, digest };
+    await store.atomically(() => {
+      void store.set(keyOf(name, next), chain);
+      void store.delete(lastKeyOf(name));
+    });
     return { chain: { ...chain, versions: versions.length + 1 }, created: true };
   }
 
@@ -88,11 +95,17 @@ export class Library {
 
   /** Fails with `chains.unknown_chain`. */
   async remove(name: string, version: number | undefined, context: Context): Promise<number> {
-    const found = this.#versions(name, context).filter((chain) => version === undefined || chain.version === version);
+    const versions = this.#versions(name, context);
+    const found = versions.filter((chain) => version === undefined || chain.version === version);
     if (found.length === 0) this.get(name, version, context);
     const store = context.store.principal;
     await store.atomically(() => {
       for (const chain of found) void store.delete(keyOf(name, chain.version));
+      const newest = versions.at(-1);
+      if (newest !== undefined && found.includes(newest)) {
+        const last = Math.max(newest.version, store.get<number>(lastKeyOf(name)) ?? 0);
+        void store.set(lastKeyOf(name), last);
+      }
     });
     return found.length;
   }

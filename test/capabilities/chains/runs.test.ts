@@ -112,6 +112,23 @@ test('a run whose session ended is interrupted', async (t) => {
   assert.deepEqual(outputs.z, { name: 'z' });
 });
 
+test('the number of a version is given once, also when the newest or all of them were removed', async (t) => {
+  const { host } = await chainHost(t);
+  const { chains } = await agentOf(t, host);
+  const put = async (...nodes: string[]) => (await chains.put('nightly', { nodes: row(...nodes) })).version;
+  assert.deepEqual([await put('one'), await put('two')], [1, 2]);
+  await chains.remove('nightly', { version: 2 });
+  assert.equal(await put('other'), 3);
+  await chains.run({ chain: { name: 'nightly' } }, {}, { chainId: 'third' });
+  await chains.remove('nightly', { version: 1 });
+  await chains.remove('nightly');
+  assert.equal(await put('other'), 4);
+  assert.equal((await chains.status('third')).run.version, 3);
+  await assert.rejects(chains.get('nightly', { version: 3 }), { code: 'chains.unknown_chain' });
+  await assert.rejects(chains.put('nightly', { nodes: row('five'), ifVersion: 3 }), { code: 'chains.conflict' });
+  assert.equal((await chains.put('nightly', { nodes: row('five'), ifVersion: 4 })).version, 5);
+});
+
 test('stored chains have versions, and a running one keeps its own', async (t) => {
   const { host, called, held, release } = await chainHost(t);
   const { chains } = await agentOf(t, host);
