@@ -11,8 +11,8 @@ export interface Ended {
   readonly id: string;
   readonly name: string;
   readonly end: TaskEnd | undefined;
-  /** Order in which they ended, smaller first. */
-  readonly endedAt: number;
+  /** Order in which they ended, smaller first; 0: unknown. */
+  readonly order: number;
 }
 
 export interface Merged {
@@ -70,7 +70,7 @@ const strategies: Readonly<Record<Strategy, (done: readonly Done[], field?: stri
     };
   },
   first_success(done) {
-    const first = done.reduce((best, one) => (one.endedAt < best.endedAt ? one : best));
+    const first = done.reduce((best, one) => (one.order < best.order ? one : best));
     return { result: first.result, from: [first.id] };
   },
   /** One without a score loses to any with one; of equal ones the first. */

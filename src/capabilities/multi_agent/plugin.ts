@@ -211,8 +211,7 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
         const isRunning = subagent.task !== undefined;
         const last =
           isRunning && !wait ? subagent.stored(undefined) : await orAborted(subagent.ended(), context.signal);
-        const { end, ended_at = 0 } = last ?? {};
-        return { id, name: subagent.settings.name, end, endedAt: ended_at };
+        return { id, name: subagent.settings.name, end: last?.end, order: last?.order ?? 0 };
       }),
     );
 

@@ -67,6 +67,8 @@ export interface SubagentDeps {
   accept(subagent: Subagent, link: Link, counted: boolean): void;
   /** A new id of a task. */
   newId(): string;
+  /** The next place in the order of what happens to all subagents. */
+  order(): number;
   /** Most characters of a result as JSON. */
   readonly maxResultChars: number;
 }
@@ -86,6 +88,8 @@ export class Subagent {
   readonly parent: Subagent | undefined;
   readonly backend: string;
   readonly createdAt: number;
+  /** Its place among all subagents. */
+  readonly order: number;
   readonly depth: number;
   /** The session of session RPC that runs it; empty: there is none. */
   controlSession = '';
@@ -109,7 +113,7 @@ export class Subagent {
   session: SessionView | undefined;
 
   constructor(
-    facts: Pick<Subagent, 'id' | 'settings' | 'parent' | 'backend' | 'createdAt' | 'depth'>,
+    facts: Pick<Subagent, 'id' | 'settings' | 'parent' | 'backend' | 'createdAt' | 'order' | 'depth'>,
     deps: SubagentDeps,
     rest: { readonly budgets: Budgets } | { readonly ended: number; status: SubagentStatus; tasks: StoredTask[] },
   ) {
@@ -118,6 +122,7 @@ export class Subagent {
     this.parent = facts.parent;
     this.backend = facts.backend;
     this.createdAt = facts.createdAt;
+    this.order = facts.order;
     this.depth = facts.depth;
     this.#deps = deps;
     const isOpen = 'budgets' in rest;
@@ -392,7 +397,7 @@ export class Subagent {
   #ended(task: Task, end: TaskEnd): void {
     this.#cancelTimer?.();
     this.#progressed = 0;
-    const stored = storedForm(task);
+    const stored = { ...storedForm(task), order: this.#deps.order() };
     this.#tasks.push(stored);
     this.#spentBefore.tokens += task.tokens;
     this.#spentBefore.cost += task.costUsd;

@@ -49,6 +49,8 @@ interface StoredSubagent {
   /** The run of the host in which it was open. */
   readonly run: string;
   readonly depth: number;
+  /** Its place among all subagents, the oldest first: the clock may be set back. Absent in what is older than it. */
+  readonly order?: number;
   readonly backend: string;
   readonly created_at: number;
   readonly ended_at: number;
@@ -86,6 +88,8 @@ export class Subagents {
   /** Signals at whose abort the subagents of their session end. */
   readonly #followed = new WeakSet<AbortSignal>();
   readonly #run = hex(8);
+  /** The last place that was given; what is stored of an agent is read before anything more happens to its subagents. */
+  #order = 0;
   #context: PluginContext | undefined;
 
   constructor(limits: SubagentLimits) {
@@ -177,7 +181,15 @@ export class Subagents {
       return new Budget(limit, { notice: () => {}, spent }, above[unit]);
     };
     const budgets = { tokens: budgetOf('tokens', budget.tokens), cost: budgetOf('cost', budget.cost_usd) };
-    const facts = { id, settings, parent, backend: kind.backend.name, createdAt: Date.now(), depth };
+    const facts = {
+      id,
+      settings,
+      parent,
+      backend: kind.backend.name,
+      createdAt: Date.now(),
+      order: ++this.#order,
+      depth,
+    };
     const subagent = new Subagent(facts, this.#deps(owner), { budgets });
     made = subagent;
     owner.own.set(id, subagent);
@@ -315,7 +327,10 @@ export class Subagents {
   #load(owner: Owner, parent: Subagent | undefined): void {
     const stored = owner.store.list<StoredSubagent>({ prefix: PREFIX, limit: 10_000 });
     // Their keys say nothing of their age.
-    for (const { value } of stored.toSorted((a, b) => a.value.created_at - b.value.created_at)) {
+    const age = (a: StoredSubagent, b: StoredSubagent) =>
+      (a.order ?? 0) - (b.order ?? 0) || a.created_at - b.created_at;
+    for (const { value } of stored.toSorted((a, b) => age(a.value, b.value))) {
+      this.#order = Math.max(this.#order, value.order ?? 0, ...value.tasks.map(({ order = 0 }) => order));
       const known = this.#byId.get(value.id);
       if (known !== undefined) continue;
       const wasOpen = value.ended_at === 0;
@@ -328,6 +343,7 @@ export class Subagents {
           parent,
           backend: value.backend,
           createdAt: value.created_at,
+          order: value.order ?? 0,
           depth: value.depth,
         },
         this.#deps(owner),
@@ -367,6 +383,7 @@ export class Subagents {
         });
       },
       newId: () => `task_${hex(8)}`,
+      order: () => ++this.#order,
       maxResultChars: this.#limits.maxResultChars,
     };
   }
@@ -379,11 +396,12 @@ export class Subagents {
   }
 
   async #store(owner: Owner, subagent: Subagent): Promise<void> {
-    const { id, depth, backend, createdAt, endedAt, status, settings, tasks } = subagent;
+    const { id, depth, order, backend, createdAt, endedAt, status, settings, tasks } = subagent;
     const value: StoredSubagent = {
       id,
       run: this.#run,
       depth,
+      order,
       backend,
       created_at: createdAt,
       ended_at: endedAt,

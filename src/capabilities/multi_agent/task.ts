@@ -41,6 +41,8 @@ export interface StoredTask {
   readonly usage: SubagentUsage;
   /** Epoch milliseconds; 0 while it runs. */
   readonly ended_at: number;
+  /** Its place among the ends of all tasks, counted and not by the clock, which may be set back. Absent while it runs. */
+  readonly order?: number;
 }
 
 export class Task {

@@ -14,7 +14,7 @@ import { Subagent } from '../../../src/capabilities/multi_agent/subagent.ts';
 import { Task } from '../../../src/capabilities/multi_agent/task.ts';
 import { connect } from '../../../src/connect.ts';
 import { fail } from '../../../src/wire/errors.ts';
-import { forever, siteOf, until } from './support.ts';
+import { forever, type Site, siteOf, until } from './support.ts';
 
 describe('a task', () => {
   const ends: Record<string, (task: Task) => boolean> = {
@@ -218,6 +218,41 @@ test('results outlive the host', { timeout: 60_000 }, async (t) => {
   await assert.rejects(next.multi_agent.subagent(one.id).delegate('more'), { code: 'multi_agent.ended' });
 });
 
+test('which task ended first, and which subagent is oldest, is no matter of the clock, which may be set back', {
+  timeout: 60_000,
+}, async (t) => {
+  const folder = folderOf(t);
+  const kinds = [{ name: 'any', run: ({ instruction }: { instruction: string }) => ({ done: instruction }) }];
+  const start = () => siteOf(t, { kinds, maxEnded: 3 }, undefined, { stateFile: join(folder, 'state.db') });
+  const now = Date.now.bind(Date);
+  let back = 0;
+  t.mock.method(Date, 'now', () => now() - back);
+  const ids: string[] = [];
+  const work = async (site: Site, name: string) => {
+    const agent = await site.agent();
+    const one = await agent.multi_agent.spawn(name);
+    await one.run(name);
+    await one.terminate();
+    ids.push(one.id);
+    back += 3_600_000;
+    return agent.multi_agent;
+  };
+  const first = async (agent: Awaited<ReturnType<typeof work>>) =>
+    (await agent.merge(ids.slice(-3).reverse(), { strategy: 'first_success' })).result;
+  const before = await start();
+  await work(before, 'one');
+  await work(before, 'two');
+  assert.deepEqual(await first(await work(before, 'three')), { done: 'one' });
+  await before.host.close(0);
+  const after = await start();
+  const agent = await work(after, 'four');
+  assert.deepEqual(await first(agent), { done: 'two' });
+  assert.deepEqual(
+    (await agent.list()).map(({ name }) => name),
+    ['two', 'three', 'four'],
+  );
+});
+
 test('an end is delivered once it is stored, also to an agent that asks after it and before that', async () => {
   const stored: (() => void)[] = [];
   const events: string[] = [];
@@ -228,7 +263,7 @@ test('an end is delivered once it is stored, also to an agent that asks after it
   const budget = () => new Budget(null, { notice: () => {}, spent: () => {} });
   const subagent = new Subagent(
     {
-      ...{ id: 'sub_1', parent: undefined, backend: 'any', createdAt: 0, depth: 1 },
+      ...{ id: 'sub_1', parent: undefined, backend: 'any', createdAt: 0, order: 1, depth: 1 },
       settings: { ...settings, ...rights, ...narrowed, maxSteps: 10, timeoutMs: 60_000 },
     },
     {
@@ -236,6 +271,7 @@ test('an end is delivered once it is stored, also to an agent that asks after it
       store: () => new Promise((resolve) => stored.push(resolve)),
       accept: () => {},
       newId: () => `task_${stored.length}`,
+      order: () => 1,
       maxResultChars: 1_000,
     },
     { budgets: { tokens: budget(), cost: budget() } },

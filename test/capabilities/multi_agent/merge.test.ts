@@ -4,14 +4,14 @@ import { test } from 'node:test';
 import { type Ended, merge } from '../../../src/capabilities/multi_agent/merge.ts';
 import { siteOf } from './support.ts';
 
-const done = (id: string, result: Record<string, unknown>, endedAt: number, score?: number): Ended => ({
+const done = (id: string, result: Record<string, unknown>, order: number, score?: number): Ended => ({
   id,
   name: id,
-  endedAt,
+  order,
   end: { state: 'COMPLETED', result, ...(score !== undefined && { score }) },
 });
-const lost: Ended = { id: 'lost', name: 'lost', endedAt: 1, end: { state: 'FAILED', result: null } };
-const idle: Ended = { id: 'idle', name: 'idle', endedAt: 0, end: undefined };
+const lost: Ended = { id: 'lost', name: 'lost', order: 1, end: { state: 'FAILED', result: null } };
+const idle: Ended = { id: 'idle', name: 'idle', order: 0, end: undefined };
 
 test('every strategy leaves out what failed, and says so', () => {
   const all = [
