@@ -135,13 +135,14 @@ async function runProgram(context: Context, name: string, input: Input, signal: 
   }
 }
 
+const MEMORY_OPERATIONS = { store: memoryStore, retrieve: memoryRetrieve, forget: memoryForget };
+
 async function useMemory(context: Context, name: string, input: Input, signal: AbortSignal): Promise<unknown> {
   const { namespace, ...body } = input;
-  const operations = { store: memoryStore, retrieve: memoryRetrieve, forget: memoryForget };
-  const operation = operations[name as keyof typeof operations];
-  if (operation === undefined) {
+  if (!Object.hasOwn(MEMORY_OPERATIONS, name)) {
     throw fail('usage', `a memory node does store, retrieve or forget, got ${JSON.stringify(name.slice(0, 64))}`);
   }
+  const operation = MEMORY_OPERATIONS[name as keyof typeof MEMORY_OPERATIONS];
   const opened = { ...(typeof namespace === 'string' && { namespace }) };
   const memory_id =
     typeof body.memory_id === 'string'

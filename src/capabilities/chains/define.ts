@@ -56,7 +56,7 @@ export async function define(
   checksTools = false,
 ): Promise<Defined> {
   const { chain, nodes = [] } = which;
-  const stored = chain === undefined ? undefined : library.get(chain.name, chain.version, context);
+  const stored = chain === undefined ? undefined : await library.get(chain.name, chain.version, context);
   const own = stored ?? which;
   const definition: Definition = {
     nodes: stored?.nodes ?? nodes,

@@ -3,15 +3,17 @@
  * has a copy of its own, and histories name what it is a copy of.
  *
  * Made by `plugin.ts`, over its store: `chain/<name>/<version>`, and `last/<name>` with the last number where that version was removed.
+ * Which versions there are is read once and kept, because chains may be as long as messages and a request must not read them all.
  */
 import { digestOfJson } from '../../base/canonical-json.ts';
 import { pageOf } from '../../base/page.ts';
 import type { CallContext } from '../../host/context.ts';
 import { isChainName } from './chain-ref.ts';
 import type { ChainPutReq, StoredChain } from './chains.schema.ts';
+import type { Turns } from './engine/turns.ts';
 import { failure } from './errors.ts';
 
-type Context = Pick<CallContext, 'store'>;
+type Context = Pick<CallContext, 'store' | 'session'>;
 /** A chain as it is put. */
 type Given = {
   readonly [Name in keyof Omit<ChainPutReq, 'type' | 'id' | 'name' | 'if_version' | 'a2e' | 'ts'>]:
@@ -19,27 +21,30 @@ type Given = {
     | undefined;
 } & Pick<ChainPutReq, 'nodes'>;
 
-/** Versions read at a time. */
-const PAGE = 200;
+/** Stored chains read at a time. */
+const PAGE = 10;
 /** Versions sort by their key. */
-const keyOf = (name: string, version: number): string => `${prefixOf(name)}${String(version).padStart(9, '0')}`;
+const keyOf = (name: string, version: number): string => `chain/${name}/${String(version).padStart(9, '0')}`;
 const lastKeyOf = (name: string): string => `last/${name}`;
-const prefixOf = (name: string): string => `chain/${name}/`;
+
+/** Of each chain the digests of its versions, oldest first. */
+type Versions = Map<string, Map<number, string>>;
 
 export class Library {
   readonly #maxChains: number;
+  readonly #turns: Turns;
+  readonly #known = new Map<string, Promise<Versions>>();
 
   /** @param maxChains versions of one principal */
-  constructor(maxChains: number) {
+  constructor(maxChains: number, turns: Turns) {
     this.#maxChains = maxChains;
+    this.#turns = turns;
   }
 
   /** A version, the newest where none is named. Fails with `chains.unknown_chain`. */
-  get(name: string, version: number | undefined, context: Context): StoredChain {
-    const found =
-      version === undefined
-        ? this.#versions(name, context).at(-1)
-        : context.store.principal.get<StoredChain>(keyOf(checkedName(name), version));
+  async get(name: string, version: number | undefined, context: Context): Promise<StoredChain> {
+    const versions = (await this.#versions(context)).get(checkedName(name));
+    const found = this.#read(name, version ?? newestOf(versions), context);
     if (found !== undefined) return found;
     const which = version === undefined ? '' : ` with the version ${version}`;
     throw failure('unknown_chain', `there is no stored chain ${JSON.stringify(name.slice(0, 64))}${which}`, {
@@ -56,15 +61,16 @@ export class Library {
     context: Context,
     now: number,
   ): Promise<{ readonly chain: StoredChain; readonly created: boolean }> {
-    const versions = this.#versions(name, context);
-    const newest = versions.at(-1);
+    const all = await this.#versions(context);
+    const versions = all.get(checkedName(name)) ?? new Map<number, string>();
+    const version = newestOf(versions);
     const digest = digestOfJson(given);
-    if (newest?.digest === digest) return { chain: { ...newest, versions: versions.length }, created: false };
-    const version = newest?.version ?? 0;
+    const newest = versions.get(version) === digest ? this.#read(name, version, context) : undefined;
+    if (newest !== undefined) return { chain: { ...newest, versions: versions.size }, created: false };
     if (ifVersion !== undefined && ifVersion !== version) {
       throw failure('conflict', `the newest version is ${version}, not ${ifVersion}`, { name, version });
     }
-    if (this.#count(context) >= this.#maxChains) {
+    if (countOf(all) >= this.#maxChains) {
       throw failure('full', `${this.#maxChains} versions of chains are stored, as many as a principal may have`, {
         limit: 'max_chains',
         max: this.#maxChains,
@@ -76,70 +82,117 @@ export class Library {
     const store = context.store.principal;
     const next = Math.max(version, store.get<number>(lastKeyOf(name)) ?? 0) + 1;
     const chain: StoredChain = { ...how, name, version: next, description, nodes, created_at, digest };
-    await store.atomically(() => {
-      void store.set(keyOf(name, next), chain);
-      void store.delete(lastKeyOf(name));
-    });
-    return { chain: { ...chain, versions: versions.length + 1 }, created: true };
+    // Before it is on disk: the next one to be put is the version behind it.
+    all.set(name, versions.set(next, digest));
+    const count = versions.size;
+    await this.#written(
+      context,
+      store.atomically(() => {
+        void store.set(keyOf(name, next), chain);
+        void store.delete(lastKeyOf(name));
+      }),
+    );
+    return { chain: { ...chain, versions: count }, created: true };
   }
 
   /** The newest version of each chain by name, or all versions of one, newest first. */
-  list(name: string, after: string, limit: number, context: Context): { chains: StoredChain[]; next?: string } {
-    const nameOf = (chain: StoredChain): string => (name === '' ? chain.name : String(chain.version));
-    const lines = name === '' ? this.#newest(context) : this.#versions(name, context).toReversed();
-    const from = after === '' ? 0 : lines.findIndex((chain) => nameOf(chain) === after) + 1;
-    const { page, more } = pageOf(lines.slice(from), limit);
-    const chains = page.map(({ nodes: _, ...chain }) => chain);
-    return { chains, ...(more && { next: nameOf(page.at(-1) as StoredChain) }) };
+  async list(
+    name: string,
+    after: string,
+    limit: number,
+    context: Context,
+  ): Promise<{ chains: StoredChain[]; next?: string }> {
+    const all = await this.#versions(context);
+    const wanted =
+      name === ''
+        ? [...all]
+            .filter(([one]) => one > after)
+            .sort(([one], [other]) => (one < other ? -1 : 1))
+            .map(([one, versions]) => ({ name: one, version: newestOf(versions), versions: versions.size }))
+        : [...(all.get(checkedName(name))?.keys() ?? [])]
+            .filter((version) => after === '' || version < Number(after))
+            .toReversed()
+            .map((version) => ({ name, version }));
+    const listed: StoredChain[] = [];
+    for (const one of wanted.slice(0, limit + 1)) {
+      while (this.#turns.over) await this.#turns.next();
+      const found = this.#read(one.name, one.version, context);
+      // One that was removed meanwhile is left out.
+      if (found === undefined) continue;
+      const { nodes: _, ...chain } = found;
+      listed.push({ ...chain, ...one });
+    }
+    const { page, more } = pageOf(listed, limit);
+    const last = page.at(-1) as StoredChain;
+    return { chains: page, ...(more && { next: name === '' ? last.name : String(last.version) }) };
   }
 
   /** Fails with `chains.unknown_chain`. */
   async remove(name: string, version: number | undefined, context: Context): Promise<number> {
-    const versions = this.#versions(name, context);
-    const found = versions.filter((chain) => version === undefined || chain.version === version);
-    if (found.length === 0) this.get(name, version, context);
+    const all = await this.#versions(context);
+    const versions = all.get(checkedName(name)) ?? new Map<number, string>();
+    const newest = newestOf(versions);
+    const found = [...versions.keys()].filter((one) => version === undefined || one === version);
+    if (found.length === 0) await this.get(name, version, context);
+    for (const one of found) versions.delete(one);
+    if (versions.size === 0) all.delete(name);
     const store = context.store.principal;
-    await store.atomically(() => {
-      for (const chain of found) void store.delete(keyOf(name, chain.version));
-      const newest = versions.at(-1);
-      if (newest !== undefined && found.includes(newest)) {
-        const last = Math.max(newest.version, store.get<number>(lastKeyOf(name)) ?? 0);
-        void store.set(lastKeyOf(name), last);
-      }
-    });
+    await this.#written(
+      context,
+      store.atomically(() => {
+        for (const one of found) void store.delete(keyOf(name, one));
+        if (!found.includes(newest)) return;
+        void store.set(lastKeyOf(name), Math.max(newest, store.get<number>(lastKeyOf(name)) ?? 0));
+      }),
+    );
     return found.length;
   }
 
-  #versions(name: string, context: Context): StoredChain[] {
-    return [...all(prefixOf(checkedName(name)), context)];
+  #read(name: string, version: number, { store }: Context): StoredChain | undefined {
+    return store.principal.get<StoredChain>(keyOf(name, version));
   }
 
-  #newest(context: Context): StoredChain[] {
-    const newest = new Map<string, StoredChain>();
-    for (const chain of all('chain/', context)) {
-      const { versions = 0 } = newest.get(chain.name) ?? {};
-      newest.set(chain.name, { ...chain, versions: versions + 1 });
+  /** Waits for a write of what is known already. One that failed is no longer known: all of it is read again. */
+  async #written({ session }: Context, write: Promise<unknown>): Promise<void> {
+    try {
+      await write;
+    } catch (error) {
+      this.#known.delete(session.principal.name);
+      throw error;
     }
-    return [...newest.values()];
   }
 
-  #count(context: Context): number {
-    let count = 0;
-    for (const _ of all('chain/', context)) count += 1;
-    return count;
+  #versions(context: Context): Promise<Versions> {
+    const owner = context.session.principal.name;
+    const known = this.#known.get(owner) ?? this.#load(context);
+    this.#known.set(owner, known);
+    known.catch(() => this.#known.delete(owner));
+    return known;
+  }
+
+  async #load({ store }: Context): Promise<Versions> {
+    const all: Versions = new Map();
+    let after = '';
+    for (;;) {
+      while (this.#turns.over) await this.#turns.next();
+      const page = store.principal.list<StoredChain>({ prefix: 'chain/', after, limit: PAGE });
+      for (const { key, value } of page) {
+        after = key;
+        const versions = all.get(value.name) ?? new Map<number, string>();
+        all.set(value.name, versions.set(value.version, value.digest));
+      }
+      if (page.length < PAGE) return all;
+    }
   }
 }
 
-function* all(prefix: string, { store }: Context): Generator<StoredChain> {
-  let after = '';
-  for (;;) {
-    const page = store.principal.list<StoredChain>({ prefix, after, limit: PAGE });
-    for (const { key, value } of page) {
-      after = key;
-      yield value;
-    }
-    if (page.length < PAGE) return;
-  }
+const newestOf = (versions: ReadonlyMap<number, string> | undefined): number =>
+  Math.max(0, ...(versions?.keys() ?? []));
+
+function countOf(all: Versions): number {
+  let count = 0;
+  for (const { size } of all.values()) count += size;
+  return count;
 }
 
 function checkedName(name: string): string {

@@ -22,6 +22,7 @@ import { failure } from './errors.ts';
 import { Library } from './library.ts';
 import * as messages from './messages.ts';
 import { CHAIN_DEFAULTS, type ChainsGrant, chainsOffer } from './offer.ts';
+import { cursorOf, newestFirst, placeOf } from './run-order.ts';
 import { type ActiveRun, Runs } from './runs.ts';
 import { sampled } from './sampled.ts';
 import type { Definition } from './stored.ts';
@@ -75,9 +76,9 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
   const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
   const limits: typeof CHAIN_DEFAULTS = { ...CHAIN_DEFAULTS, ...given };
   const { newId = randomUUID, now = Date.now, random = Math.random } = options;
-  const library = new Library(limits.maxChains);
-  const chainLimits = { maxNodes: limits.maxNodes, maxDepth: limits.maxDepth };
   const turns = new Turns();
+  const library = new Library(limits.maxChains, turns);
+  const chainLimits = { maxNodes: limits.maxNodes, maxDepth: limits.maxDepth };
   const deps = { library, limits: chainLimits };
   const runs = new Runs({
     ...limits,
@@ -169,8 +170,8 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
         }
         return library.put(name, chain, ifVersion, context, now());
       }),
-      handle(messages.chainGet, ({ name, chain_version: version }, context) => ({
-        chain: library.get(name, version, context),
+      handle(messages.chainGet, async ({ name, chain_version: version }, context) => ({
+        chain: await library.get(name, version, context),
       })),
       handle(messages.chainList, ({ name = '', after = '', limit = PAGE }, context) =>
         library.list(name, after, Math.min(limit, MAX_PAGE), context),
@@ -180,18 +181,19 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
         return { versions: await library.remove(name, version, context) };
       }),
       handle(messages.chainRuns, async ({ state = '', name = '', after = '', limit = PAGE }, context) => {
+        const behind = after === '' ? undefined : placeOf(after);
         const all = runs.list(context).filter((run) => {
           const shown = runView(run);
-          return (state === '' || shown.state === state) && (name === '' || shown.name === name);
+          if ((state !== '' && shown.state !== state) || (name !== '' && shown.name !== name)) return false;
+          return behind === undefined || newestFirst(run.stored, behind) > 0;
         });
-        const from = after === '' ? 0 : all.findIndex(({ stored }) => stored.chain_id === after) + 1;
         const listed: RunView[] = [];
-        for (const run of all.slice(from, from + Math.min(limit, MAX_PAGE) + 1)) {
+        for (const run of all.slice(0, Math.min(limit, MAX_PAGE) + 1)) {
           while (turns.over) await turns.next();
           listed.push(runView(runs.seen(run, context)));
         }
         const { page, more } = pageOf(listed, Math.min(limit, MAX_PAGE));
-        return { runs: page, ...(more && { next: page.at(-1)?.chain_id }) };
+        return { runs: page, ...(more && { next: cursorOf(page.at(-1) as RunView) }) };
       }),
       handle(messages.chainStatus, ({ chain_id: chainId, definition, outputs, from = 0 }, context) => {
         const known = runs.active(chainId, context) ?? runs.idle(chainId, context);

@@ -17,11 +17,13 @@ import type { ChainGraph, GraphNode } from './definition/graph.ts';
 import { emitEvent } from './emit-event.ts';
 import { errorOf, type RunDeps } from './engine/contract.ts';
 import { deleteJournal, type Entry, RunJournal, readJournal } from './engine/journal.ts';
+import { OutputChars } from './engine/output-chars.ts';
 import { type Recovered, recover } from './engine/recovery.ts';
 import { ChainRun, type RunResult } from './engine/run.ts';
 import type { Turns } from './engine/turns.ts';
 import { failure } from './errors.ts';
 import type { ChainsGrant } from './offer.ts';
+import { newestFirst } from './run-order.ts';
 import { type Definition, definitionKey, runKey, type StoredDefinition, type StoredRun } from './stored.ts';
 import { renewals, uncertainNodes } from './uncertain.ts';
 
@@ -119,7 +121,7 @@ export class Runs {
     return [...[...this.#storedOf(context).values()].map((stored) => ({ stored, durable: true })), ...volatile]
       .filter(({ stored }) => reaches(context, stored))
       .map(({ stored, durable }) => ({ stored, durable, run: active.get(stored.chain_id)?.run }))
-      .toSorted((left, right) => right.stored.started_at - left.stored.started_at);
+      .toSorted((left, right) => newestFirst(left.stored, right.stored));
   }
 
   active(chainId: string, context: CallContext): ActiveRun | undefined {
@@ -158,6 +160,11 @@ export class Runs {
   /** Starts a run. Fails with `chains.exists`, `chains.full`, and as the store does. */
   async start(start: Start, context: CallContext): Promise<ActiveRun> {
     const { chainId } = start;
+    if (chainId.length > MAX_ID_CHARS || !chainId.isWellFormed()) {
+      throw failure('invalid', `chain_id: expected a text of at most ${MAX_ID_CHARS} characters of Unicode`, {
+        field: 'chain_id',
+      });
+    }
     while (this.#changes(chainId, context)) await this.#changes(chainId, context);
     this.#mayRun(context);
     const known = this.#storedOf(context).get(chainId);
@@ -282,6 +289,7 @@ export class Runs {
     if (stored.ended_at !== null) {
       throw failure('state', `the run has ended (${stored.state})`, { chain_id: chainId, state: stored.state });
     }
+    new OutputChars(this.#deps.maxOutputChars, recovered).countEvent(name, data);
     const journal = this.#journal(store, stored.table, recovered.seq, () => {});
     journal.append({ p: 'deliver', name, o: data });
     await this.#change(chainId, context, () => journal.close());
@@ -434,7 +442,8 @@ export class Runs {
     run.follow((event) => emitEvent(event, context));
     const lost = (): void => {
       const { code, message } = asError(context.signal.reason);
-      if (code === 'cancelled') run.stop('cancelled', { code, message });
+      // What undoes nodes ends with the request as well, and is never given up for good.
+      if (code === 'cancelled' && !run.isUndoing) run.stop('cancelled', { code, message });
       else run.stop('interrupted', { code, message });
     };
     const { promise: ended, resolve } = Promise.withResolvers<RunResult>();
@@ -478,7 +487,10 @@ export class Runs {
   async #makeRoom(context: CallContext): Promise<void> {
     const all = this.#storedOf(context);
     if (all.size <= this.#deps.maxRuns) return;
-    const ended = [...all.values()].filter(({ ended_at }) => ended_at !== null);
+    // One that is about to be run again has not ended.
+    const ended = [...all.values()].filter(
+      ({ ended_at, chain_id: id }) => ended_at !== null && !this.#others(id, context),
+    );
     const oldest = ended.toSorted((left, right) => left.started_at - right.started_at)[0];
     if (oldest === undefined) {
       throw failure('full', `${all.size - 1} runs of this principal have not ended; resume or cancel some`, {
@@ -547,6 +559,9 @@ function reachableFrom({ nodes }: ChainGraph, start: readonly number[]): Set<num
   for (const at of found) for (const { to } of (nodes[at] as GraphNode).edges) found.add(to);
   return found;
 }
+
+/** Characters of the id of a run: with what is before it, it is a key of the store. */
+const MAX_ID_CHARS = 500;
 
 /** Nodes that an error names. */
 const MAX_NAMED = 20;

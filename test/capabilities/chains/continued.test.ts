@@ -81,6 +81,45 @@ test('a run whose host ended while it undid nodes says which node failed, and st
   assert.deepEqual(resumed.outputs.made, { name: 'made' });
 });
 
+test('a run whose request ends while it undoes nodes undoes the rest when it is resumed, also behind its deadline', async (t) => {
+  let aheadMs = 0;
+  const { host, called, held } = await chainHost(t, { chains: { now: () => Date.now() + aheadMs } });
+  const { chains } = await agentOf(t, host);
+  const nodes = [
+    call('first', { compensate: 'undo_first' }),
+    call('second', { after: ['first'], compensate: 'undo_second' }),
+    call('boom', { name: 'fail', after: ['second'], on_error: 'compensate' }),
+    call('undo_first'),
+    call('undo_second', { name: 'hold' }),
+  ];
+  const deadline = new Date(Date.now() + 60_000).toISOString();
+  const leaves = [
+    (agent: Awaited<ReturnType<typeof agentOf>>) => agent.close(),
+    (_agent: unknown, run: { cancel(): unknown }) => run.cancel(),
+  ];
+  for (const [at, leave] of leaves.entries()) {
+    const chainId = `r${at}`;
+    const agent = await agentOf(t, host);
+    const run = agent.chains.run({ nodes, deadline }, {}, { chainId });
+    run.catch(() => {});
+    await until(() => called.filter((name) => name === 'undo_second').length > at);
+    await leave(agent, run);
+    await until(async () => (await chains.status(chainId)).run.state === 'interrupted');
+    assert.equal(called.includes('undo_first'), false);
+  }
+  await held('undo_second');
+  aheadMs = 120_000;
+  for (const chainId of ['r0', 'r1']) {
+    await assert.rejects(chains.resume(chainId), { code: 'chains.uncertain' });
+    const resumed = await chains.resume(chainId, { skip: ['second'] });
+    assert.deepEqual([resumed.state, resumed.error?.detail?.node_id], ['failed', 'boom']);
+  }
+  assert.deepEqual(
+    called.filter((name) => name.startsWith('undo')),
+    ['undo_second', 'undo_second', 'undo_first', 'undo_first'],
+  );
+});
+
 test('an interrupted run says how many nodes have ended, and which one may have run', async (t) => {
   const folder = temporaryFolder(t);
   const stateFile = join(folder, 'state.db');

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { memoryPlugin } from '../../../src/capabilities/memory/plugin.ts';
 import { multiAgentPlugin } from '../../../src/capabilities/multi_agent/plugin.ts';
 import type { ChainNode, ChainResult } from '../../../src/capability.ts';
 import { connect } from '../../../src/connect.ts';
@@ -206,6 +207,77 @@ test('limits: runs at once, stored runs, outputs, items', async (t) => {
     { list: Array.from({ length: 11 }, () => 0) },
   );
   assert.equal(causeOf(wide), 'chains.too_large');
+});
+
+test('events count as outputs with their names, whether the run runs, is paused or was resumed', async (t) => {
+  const stateFile = join(temporaryFolder(t), 'state.db');
+  const { host } = await chainHost(t, { chains: { maxOutputChars: 2_000 }, stateFile });
+  const { chains } = await agentOf(t, host);
+  const nodes: ChainNode[] = [{ node_id: 'w', kind: 'wait', wait: { event: 'go' } }];
+  const run = chains.run({ nodes }, {}, { chainId: 'r' });
+  await until(async () => (await chains.runs()).some(({ state }) => state === 'waiting'));
+  const long = 'n'.repeat(900);
+  await chains.deliver('r', `${long}1`);
+  await chains.pause('r');
+  await run;
+  await chains.deliver('r', `${long}2`);
+  await assert.rejects(chains.deliver('r', `${long}3`), { code: 'chains.too_large' });
+  const resumed = chains.resume('r');
+  await until(async () => (await chains.runs()).some(({ state }) => state === 'waiting'));
+  await assert.rejects(chains.deliver('r', `${long}3`), { code: 'chains.too_large' });
+  // One that was refused leaves the run as it was.
+  await chains.deliver('r', 'go', 1);
+  assert.deepEqual((await resumed).outputs, { w: 1 });
+});
+
+test('pages of runs continue where they were when the last run of a page was started again', async (t) => {
+  let at = 0;
+  const { host } = await chainHost(t, { chains: { now: () => (at += 1_000) } });
+  const agent = await agentOf(t, host);
+  for (const chainId of ['a', 'b', 'c', 'd']) await agent.chains.run({ nodes: row('x') }, {}, { chainId });
+  const page = async (after: string) => {
+    const { runs, next } = (await agent.request('chain/runs/req', { limit: 2, after })) as unknown as {
+      readonly runs: readonly { readonly chain_id: string }[];
+      readonly next?: string;
+    };
+    return { runs, next };
+  };
+  const first = await page('');
+  await agent.chains.run({ nodes: row('x') }, {}, { chainId: 'c' });
+  const second = await page(first.next ?? '');
+  assert.deepEqual(
+    [first, second].map(({ runs }) => runs.map(({ chain_id }) => chain_id)),
+    [
+      ['d', 'c'],
+      ['b', 'a'],
+    ],
+  );
+  assert.equal(second.next, undefined);
+  await assert.rejects(page('c'), { code: 'chains.invalid' });
+});
+
+test('a memory node does its three operations, and no member of objects', async (t) => {
+  const { host } = await chainHost(t, { plugins: [memoryPlugin()] });
+  const { chains } = await agentOf(t, host);
+  for (const name of ['constructor', '__proto__', 'init']) {
+    const { error } = await chains.run({ nodes: [{ node_id: 'm', kind: 'memory', name }] });
+    assert.match(error?.message ?? '', /a memory node does store, retrieve or forget/);
+  }
+});
+
+test('ids of runs that cannot be stored are refused and named', async (t) => {
+  const { host } = await chainHost(t);
+  const { chains } = await agentOf(t, host);
+  for (const chainId of ['x'.repeat(501), '\ud800']) {
+    await assert.rejects(chains.run({ nodes: row('a') }, {}, { chainId }), {
+      code: 'chains.invalid',
+      message: /^chain_id: /,
+    });
+  }
+  for (const chainId of ['x'.repeat(500), '__proto__', '\u0000']) {
+    await chains.run({ nodes: row('a') }, {}, { chainId });
+    assert.equal((await chains.status(chainId)).run.state, 'done');
+  }
 });
 
 test('requests at once continue a run once, start an id once, and count as runs', async (t) => {

@@ -12,7 +12,7 @@ import { temporaryFolder } from '../../host/temporary-folder.ts';
 import { agentOf, chainHost } from './support.ts';
 
 /** What the databases of this process have done so far. */
-const counted = { commits: 0, rows: 0, bytes: 0, reads: 0 };
+const counted = { commits: 0, rows: 0, bytes: 0, reads: 0, readChars: 0 };
 const texts = new WeakMap<StatementSync, string>();
 const { prepare } = DatabaseSync.prototype;
 DatabaseSync.prototype.prepare = function prepareNoted(this: DatabaseSync, sql: string, ...more) {
@@ -20,7 +20,7 @@ DatabaseSync.prototype.prepare = function prepareNoted(this: DatabaseSync, sql: 
   texts.set(statement, sql);
   return statement;
 };
-const { run, all } = StatementSync.prototype;
+const { run, all, get } = StatementSync.prototype;
 StatementSync.prototype.run = function runCounted(this: StatementSync, ...values: Parameters<typeof run>) {
   const sql = texts.get(this) ?? '';
   if (sql === 'COMMIT') counted.commits += 1;
@@ -32,8 +32,15 @@ StatementSync.prototype.run = function runCounted(this: StatementSync, ...values
 } as typeof run;
 StatementSync.prototype.all = function allCounted(this: StatementSync, ...values: Parameters<typeof all>) {
   counted.reads += 1;
-  return all.apply(this, values);
+  const rows = all.apply(this, values);
+  for (const { value } of rows) counted.readChars += String(value ?? '').length;
+  return rows;
 } as typeof all;
+StatementSync.prototype.get = function getCounted(this: StatementSync, ...values: Parameters<typeof get>) {
+  const row = get.apply(this, values);
+  counted.readChars += String(row?.value ?? '').length;
+  return row;
+} as typeof get;
 
 /** Nodes that each call `note`, in rows of `width` whose nodes wait for two of the row before. */
 const mesh = (count: number, width: number): ChainNode[] =>
@@ -133,3 +140,27 @@ async function untilWaiting(run: AsyncIterable<{ readonly fields?: unknown }>): 
   read().then(() => waiting.reject(new Error('the run ended before a node waited')), waiting.reject);
   await waiting.promise;
 }
+
+test('storing, reading and running a chain reads that one, however many are stored', async (t) => {
+  const { host } = await chainHost(t);
+  const { chains } = await agentOf(t, host);
+  const long = 'x'.repeat(10_000);
+  const nodes = (at: number): ChainNode[] => [{ node_id: 'a', kind: 'tool', name: 'echo', input: { at, long } }];
+  const readBy = async (work: () => Promise<unknown>): Promise<number> => {
+    const before = counted.readChars;
+    await work();
+    return counted.readChars - before;
+  };
+  for (let at = 0; at < 40; at += 1) await chains.put(`c${at % 2}`, { nodes: nodes(at) });
+  const works = [
+    () => chains.put('c0', { nodes: nodes(40) }),
+    () => chains.put('c0', { nodes: nodes(40) }),
+    () => chains.get('c1'),
+    () => chains.list(),
+    () => chains.run({ chain: { name: 'c1' } }, {}, { durable: false }),
+  ];
+  for (const work of works) assert.ok((await readBy(work)) < 3 * long.length, work.toString());
+  assert.equal(await chains.remove('c1'), 20);
+  const [only] = await chains.list();
+  assert.deepEqual([only?.name, only?.version, only?.versions], ['c0', 21, 21]);
+});

@@ -105,6 +105,8 @@ export interface StepRun {
   readonly delivered: Map<string, unknown>;
   /** Aborts when nothing of the run may continue. */
   readonly signal: AbortSignal;
+  /** Aborts when nodes can be undone no longer. */
+  readonly undoSignal: AbortSignal;
   /** True once no further node starts. */
   readonly stopping: boolean;
   /** When the run is late, monotonic milliseconds: a clock that is set changes nothing; Infinity: never. */

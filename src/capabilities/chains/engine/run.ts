@@ -5,18 +5,17 @@
  * The cost of a node does not depend on how many there are: edges are counted down, outputs are added to one context. Every
  * transition is in the journal before its effect can be seen. `runs.ts` makes it; `steps.ts` runs what takes time.
  */
-import { jsonChars } from '../../../base/json-size.ts';
 import { keepAliveTimer } from '../../../base/timer-queue.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import type { ChainError, ChainNode, ChainUsage } from '../chains.schema.ts';
 import { Context } from '../definition/context.ts';
-import { evaluate, MAX_NESTED, reduced, test } from '../definition/expressions.ts';
+import { evaluate, reduced, test } from '../definition/expressions.ts';
 import { finalOutput, type GraphNode, gathered } from '../definition/graph.ts';
 import { failure } from '../errors.ts';
 import { errorOf, type NodeRun, type RunDeps, type RunState, type StepRun } from './contract.ts';
 import type { Entry } from './journal.ts';
 import { type Follower, type Following, OutgoingEvents, type RunEvent } from './outgoing-events.ts';
-
+import { OutputChars } from './output-chars.ts';
 import type { Outcome } from './recovery.ts';
 import { Steps } from './steps.ts';
 
@@ -51,8 +50,10 @@ export class ChainRun implements StepRun {
   nodesEnded = 0;
   readonly lateAt: number;
   readonly #controller = new AbortController();
+  readonly #undoing = new AbortController();
   readonly #left: Int32Array;
   readonly #live: Uint8Array;
+  readonly #chars: OutputChars;
   readonly #completed: number[] = [];
   readonly #ended = Promise.withResolvers<RunResult>();
   #ready: number[] = [];
@@ -62,13 +63,13 @@ export class ChainRun implements StepRun {
   #stop: Stop | undefined;
   #finishing = false;
   #success = true;
-  #chars = 0;
   #last: GraphNode | undefined;
   #untime = (): void => {};
 
   constructor(deps: RunDeps) {
     this.deps = deps;
-    const { graph, input, recovered } = deps;
+    const { graph, input, recovered, limits } = deps;
+    this.#chars = new OutputChars(limits.maxOutputChars, recovered);
     this.nodes = graph.nodes.map(() => ({
       status: 'pending',
       attempts: 0,
@@ -92,6 +93,16 @@ export class ChainRun implements StepRun {
     return this.#controller.signal;
   }
 
+  /** Aborts when nodes can be undone no longer: the rest is undone when the run is resumed. */
+  get undoSignal(): AbortSignal {
+    return this.#undoing.signal;
+  }
+
+  /** True while the run has failed and undoes nodes, or will. */
+  get isUndoing(): boolean {
+    return this.#stop?.compensates === true && !this.#undoing.signal.aborted;
+  }
+
   /** True once no further node starts. */
   get stopping(): boolean {
     return this.#stop !== undefined;
@@ -110,22 +121,28 @@ export class ChainRun implements StepRun {
   /** Runs it. Never rejects. */
   run(): Promise<RunResult> {
     const { graph, limits, recovered } = this.deps;
-    if (limits.timeoutMs <= 0) this.#late();
-    else if (limits.timeoutMs < Number.POSITIVE_INFINITY) this.#untime = keepAliveTimer(this.#late, limits.timeoutMs);
     this.#ready.push(...graph.entries);
+    // Before its time: a deadline that has passed since keeps no node from being undone.
     if (recovered?.failed !== undefined) {
       const { index, error, compensates } = recovered.failed;
       this.stop('failed', nodeError((graph.nodes[index] as GraphNode).node, error), compensates);
     }
+    if (limits.timeoutMs <= 0) this.#late();
+    else if (limits.timeoutMs < Number.POSITIVE_INFINITY) this.#untime = keepAliveTimer(this.#late, limits.timeoutMs);
     this.pump();
     return this.#ended.promise;
   }
 
   /**
    * Stops: nothing starts any more. `paused`: what runs may end. Otherwise it is cancelled. The first reason counts, but
-   * what ends a run comes before a pause.
+   * what ends a run comes before a pause. One that undoes nodes is interrupted all the same, so that it can be resumed.
    */
   stop(state: RunState, error?: ChainError, compensates = false): void {
+    if (state === 'interrupted' && this.isUndoing) {
+      this.#stop = { state, error, compensates: true };
+      this.#undoing.abort(fail('interrupted', error?.message ?? 'the run is interrupted'));
+      return;
+    }
     if (this.#stop !== undefined && (this.#stop.state !== 'paused' || state === 'paused')) return;
     this.#stop = { state, error, compensates };
     if (state === 'paused') this.steps.stopWaiting();
@@ -178,7 +195,7 @@ export class ChainRun implements StepRun {
    * `chains.too_large`: events count as outputs.
    */
   deliver(name: string, data: unknown): number {
-    this.count(data);
+    this.#chars.countEvent(name, data);
     this.note({ p: 'deliver', name, o: data });
     const waiting = [...this.steps.waits.values()].filter(({ planned }) => planned.node.wait?.event === name);
     if (waiting.length === 0) this.delivered.set(name, data);
@@ -263,17 +280,7 @@ export class ChainRun implements StepRun {
 
   /** Counts an output. Throws `chains.too_large`. */
   count(output: unknown): void {
-    const { maxOutputChars } = this.deps.limits;
-    const found = jsonChars(output, { chars: maxOutputChars - this.#chars, depth: MAX_NESTED });
-    if (found === 'depth') {
-      throw failure('too_large', `the output is nested more than ${MAX_NESTED} deep`, { max: MAX_NESTED });
-    }
-    this.#chars = typeof found === 'number' ? this.#chars + found : Number.POSITIVE_INFINITY;
-    if (this.#chars > maxOutputChars) {
-      throw failure('too_large', `the outputs of the run are longer than ${maxOutputChars} characters`, {
-        max: maxOutputChars,
-      });
-    }
+    this.#chars.count(output);
   }
 
   /** A node has failed for good: what its `on_error` says happens. */

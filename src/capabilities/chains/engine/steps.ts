@@ -79,11 +79,12 @@ export class Steps {
     for (const { drop } of this.waits.values()) drop();
   }
 
-  /** Undoes completed nodes that name how, the last first. */
+  /** Undoes completed nodes that name how, the last first, until that is interrupted. */
   async compensate(completed: readonly number[]): Promise<void> {
     const run = this.#run;
     const { graph, recovered, journal } = run.deps;
     for (const index of completed.toReversed()) {
+      if (run.undoSignal.aborted) return;
       const { compensate: at } = graph.nodes[index] as GraphNode;
       if (at === undefined) continue;
       const state = run.nodes[index];
@@ -99,14 +100,17 @@ export class Steps {
         );
         const place = { n: index, key: again ?? journal.seq };
         await journal.flushed();
+        if (run.undoSignal.aborted) return;
         try {
           // The signal of the run has fired; what undoes must still run.
-          const signal = AbortSignal.timeout(COMPENSATE_MS);
+          const signal = AbortSignal.any([AbortSignal.timeout(COMPENSATE_MS), run.undoSignal]);
           const output = await this.#nodeCalls.call(undo, evaluate(input, run.context), place, signal);
           run.outputs.set(undo.node_id, output);
           run.note({ p: 'compensated', n: index }, { node_id: undo.node_id, phase: 'done', output });
         } catch (thrown) {
           const error = errorOf(asError(thrown));
+          if (isInterrupted(undo, error)) run.stop('interrupted', error);
+          if (run.undoSignal.aborted) return;
           failed = error;
           run.note(
             { p: 'compensated', n: index, e: error },
@@ -154,8 +158,7 @@ export class Steps {
       } catch (thrown) {
         if (run.signal.aborted) throw thrown;
         const error = asError(thrown);
-        if (error.code === 'interrupted' && (node.kind === 'agent' || node.kind === 'task')) {
-          // The host stops: the node has no end, as after a kill.
+        if (isInterrupted(node, error)) {
           run.stop('interrupted', errorOf(error));
           throw error;
         }
@@ -354,6 +357,10 @@ const DROPPED = new Error('the run stopped');
 
 /** Longest call that undoes a node, milliseconds. */
 const COMPENSATE_MS = 300_000;
+
+/** The host stops: the node has no end, as after a kill. */
+const isInterrupted = ({ kind }: ChainNode, { code }: { readonly code: string }): boolean =>
+  code === 'interrupted' && (kind === 'agent' || kind === 'task');
 
 function mayRetry({ retry }: ChainNode, { code, detail, retryable }: HandfastError): boolean {
   if (retry?.codes !== undefined) return retry.codes.includes(code);
