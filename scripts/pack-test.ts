@@ -113,7 +113,7 @@ function install(...packages: readonly string[]): void {
   run('npm', [...npm, ...packages], consumer);
 }
 
-/** Compiles a program that uses the types of these subpaths, and those of everything they bring. */
+/** Compiles a program that uses the types of these subpaths, and those of everything they bring, as strictly as a user may. */
 function checkTypes(paths: readonly string[]): void {
   const lines = paths.map((path, index) => `export type Subpath${index} = keyof typeof import('${path}');`);
   const uses = paths.map(
@@ -121,9 +121,10 @@ function checkTypes(paths: readonly string[]): void {
   );
   writeFileSync(join(consumer, 'consumer.ts'), [...lines, ...uses, ''].join('\n'));
   const flags = ['--noEmit', '--strict', '--target', 'es2024', '--module', 'nodenext', '--skipLibCheck', 'false'];
+  const strictest = ['--exactOptionalPropertyTypes', '--noUncheckedIndexedAccess', '--verbatimModuleSyntax'];
   const types = ['--types', 'node', '--typeRoots', join(root, 'node_modules', '@types')];
   const compiler = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
-  run(process.execPath, [compiler, ...flags, ...types, 'consumer.ts'], consumer);
+  run(process.execPath, [compiler, ...flags, ...strictest, ...types, 'consumer.ts'], consumer);
 }
 
 let packed: Packed;

@@ -9,8 +9,8 @@ import type { Command } from './options.ts';
 /** Words of a command → lines that a user can type. The command line as a whole has the row `''`. */
 export const examples: Readonly<Record<string, readonly string[]>> = {
   '': [
-    'handfast init && handfast up              # a host in this folder, with a first plugin',
-    'handfast tools ls                         # its tools, from a second terminal',
+    'handfast init && handfast up    # a host in this folder, with a first plugin',
+    'handfast tools ls               # its tools, from a second terminal',
     'handfast tools call read_file path=README.md',
     'handfast --connect tcp://127.0.0.1:4701 tools ls',
   ],

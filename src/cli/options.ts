@@ -73,7 +73,9 @@ export const serving = (command: Command): Command =>
     )
     .option('--insecure-bind', 'allow addresses other machines can reach, unencrypted; needs auth.tokens')
     .option('--verbose', 'log handshakes and the like to stderr')
-    .addOption(jsonOption('print one line when ready: {"ready":true,"url":…,"listeners":[…],"token_file":…,"pid":…}'));
+    .addOption(
+      jsonOption('print one line when ready: {"ready":true, "url":…, "listeners":[…], "token_file":…, "pid":…}'),
+    );
 
 export const thinkingOption = (): Option =>
   new Option('--thinking <level>', 'how much the model thinks').choices([

@@ -35,6 +35,7 @@ import {
   whole,
 } from './options.ts';
 import { Terminal } from './output/terminal.ts';
+import { widthOf, wrapped } from './output/text-width.ts';
 import { packageVersion } from './package-info.ts';
 import { addRecording } from './record-commands.ts';
 import { addSessions } from './session-commands.ts';
@@ -98,6 +99,18 @@ function performer(setExit: (code: number) => void, json: boolean): (action: Act
   };
 }
 
+/** A part of a help at this width: its paragraphs are filled again; lists and what is typed stay as they are. */
+function helpAt(help: string, width: number): string {
+  const filled = (paragraph: string) =>
+    /^ /m.test(paragraph) || paragraph.split('\n').every((line) => widthOf(line) <= width)
+      ? paragraph
+      : wrapped(paragraph.replaceAll('\n', ' '), width).join('\n');
+  return help
+    .split(/(\n{2,}|^\n|\n$)/)
+    .map(filled)
+    .join('');
+}
+
 /** All commands, or those that the words of a command line may ask for. `act` runs what a command does. */
 export async function commandLine(act: (action: Act) => Promise<void>, words?: readonly string[]): Promise<Command> {
   const program = new Command('handfast')
@@ -110,7 +123,10 @@ export async function commandLine(act: (action: Act) => Promise<void>, words?: r
     .addOption(jsonOption())
     .hook('preAction', (anywhere, command) => passOn(anywhere, command))
     .exitOverride()
-    .configureOutput({ outputError: () => {} })
+    .configureOutput({
+      outputError: () => {},
+      writeOut: (help) => process.stdout.write(helpAt(help, process.stdout.columns || Number.POSITIVE_INFINITY)),
+    })
     .configureHelp({
       sortSubcommands: false,
       styleTitle: (title) => styleText('bold', title, { validateStream: false }),

@@ -7,6 +7,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { type Json, User } from './command.ts';
+import { noTmux, TmuxTerminal } from './tmux.ts';
 
 const users: User[] = [];
 
@@ -45,6 +46,25 @@ test('for people it says what to type next', async () => {
   }
   command.child.kill('SIGINT');
   assert.equal((await command.ended()).code, 0);
+});
+
+test('a terminal of 80 columns cuts no line of the help and of what a host says', { skip: noTmux }, async () => {
+  const user = newUser();
+  for (const words of [['--help'], ['up', '--help'], ['fleet', 'workers', '--help'], ['up', '--port', '0']]) {
+    const terminal = new TmuxTerminal(user.line(words), { cwd: user.cwd, env: user.environment({}), columns: 80 });
+    try {
+      const starts = words.at(-1) === '0';
+      await terminal.shows(starts ? 'Ctrl-C' : /^exit code \d/m, { history: true });
+      const lines = terminal.screen({ history: true, joined: true }).split('\n');
+      // Only what one types and paths are longer.
+      const cut = lines.filter((line) => line.trimEnd().length > 80 && !/^ +handfast |^ +\S+ +\//.test(line));
+      assert.deepEqual(cut, [], words.join(' '));
+      if (starts) terminal.press('C-c');
+      assert.equal(await terminal.ended(), 0);
+    } finally {
+      terminal.close();
+    }
+  }
 });
 
 test('one host is reached over every kind of address, and details only with a token', async () => {

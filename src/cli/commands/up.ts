@@ -75,7 +75,7 @@ function printBanner(
     ['token', tokenFile === undefined ? 'not needed' : `${tokenFile} (handfast commands of this user find it)`],
   ];
   terminal.line(`handfast ${packageVersion()}: host ${host.id} is up, process ${process.pid}`);
-  for (const [name, value] of facts) terminal.line(`  ${name.padEnd(14)} ${value}`);
+  for (const [name, value] of facts) terminal.labelled(`  ${name.padEnd(14)} `, value);
   terminal.line();
   terminal.line('From a second terminal:');
   terminal.line('  handfast tools ls');

@@ -127,7 +127,7 @@ export class ApprovalBroker implements Approver {
    * Answers a request. The content of a question was checked against its schema by the caller; a question is always
    * answered for once, and so is a call that no remembered yes covers.
    */
-  answer(log: SessionLog, id: string, answer: ApprovalAnswer, by: string) {
+  answer(log: SessionLog, id: string, answer: ApprovalAnswer, by: string): ReturnType<Approver['answer']> {
     const stored = log.record.approvals.find((approval) => approval.id === id);
     let pending = this.#pending.get(id);
     if (pending === undefined && stored?.state === 'pending') pending = this.#adopt(log, stored);
