@@ -4,6 +4,7 @@
  * Two eras: sessions (2024-11-05 to 2025-11-25), which start with `initialize`, and requests that stand alone (2026-07-28),
  * each with its version and the capabilities of its client in `_meta`.
  */
+import { nestedTooDeeply } from '../wire/depth.ts';
 import { isObject } from '../wire/json.ts';
 
 /** Revisions with sessions, the newest first. */
@@ -50,8 +51,15 @@ const NO_PARAMS: Params = Object.freeze({});
 
 const isId = (value: unknown): value is RequestId => typeof value === 'string' || Number.isSafeInteger(value);
 
-/** Sorts what `JSON.parse` gave. */
-export function sorted(message: unknown): Received {
+/** Reads a message. Throws `SyntaxError` for a text that is not JSON. */
+export function readMessage(text: string): Received {
+  const value: unknown = JSON.parse(text);
+  const message = sorted(value);
+  if (!nestedTooDeeply(text, value)) return message;
+  return { kind: 'invalid', id: message.kind === 'request' ? message.id : null, reason: 'nested too deeply' };
+}
+
+function sorted(message: unknown): Received {
   if (Array.isArray(message)) return { kind: 'invalid', id: null, reason: 'batches are not supported' };
   if (!isObject(message)) return { kind: 'invalid', id: null, reason: 'a message must be an object' };
   const { jsonrpc, id, method, params = NO_PARAMS } = message;

@@ -48,8 +48,9 @@ export interface ServerInfo {
   readonly version: string;
 }
 
-const INSTRUCTIONS =
-  'Tools of a Handfast host: files, search and programs of its workspace, and what its operator added. Facts stored with memory_store are there in later conversations.';
+const ABOUT_TOOLS =
+  'Tools of a Handfast host: files, search and programs of its workspace, and what its operator added.';
+const ABOUT_MEMORY = 'Facts stored with memory_store are there in later conversations.';
 
 /** The terms of a request that stands alone. Throws `RpcError` for an envelope that is incomplete or of another version. */
 export function termsOf(meta: Params): Terms {
@@ -158,8 +159,10 @@ export class McpRequests {
     return this.#server;
   }
 
-  get instructions(): string {
-    return INSTRUCTIONS;
+  /** What the model of a client reads first: about what is granted alone. */
+  async instructions(): Promise<string> {
+    const { tools, memory } = await this.host.ready();
+    return [...(tools ? [ABOUT_TOOLS] : []), ...(memory ? [ABOUT_MEMORY] : [])].join(' ');
   }
 
   /** The result of a request; undefined where the reply was or will be sent otherwise. */
@@ -175,7 +178,7 @@ export class McpRequests {
         return {
           supportedVersions: STATELESS_VERSIONS,
           capabilities: await this.capabilities(),
-          instructions: INSTRUCTIONS,
+          instructions: await this.instructions(),
           ...LIST_CACHE,
         };
       case 'subscriptions/listen':

@@ -182,10 +182,10 @@ export class McpSession {
       logLevel: 'info',
     };
     this.#terms = terms;
-    this.#requests.capabilities().then(
-      (offered) => {
+    const { server: serverInfo } = this.#requests;
+    Promise.all([this.#requests.capabilities(), this.#requests.instructions()]).then(
+      ([offered, instructions]) => {
         this.#followChanges();
-        const { server: serverInfo, instructions } = this.#requests;
         const result = { protocolVersion: version, capabilities: offered, serverInfo, instructions };
         exchange.reply(resultText(id, JSON.stringify(result)));
       },

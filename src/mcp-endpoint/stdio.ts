@@ -5,7 +5,7 @@
  */
 import { sleep } from '../base/sleep.ts';
 import type { CloseInfo, Link } from '../transport/link.ts';
-import { errorText, INVALID_REQUEST, PARSE_ERROR, sorted } from './protocol.ts';
+import { errorText, INVALID_REQUEST, PARSE_ERROR, type Received, readMessage } from './protocol.ts';
 import type { McpRequests } from './requests.ts';
 import type { Exchange } from './served-request.ts';
 import { McpSession } from './session.ts';
@@ -37,13 +37,13 @@ export function serveMcpLink(link: Link, requests: McpRequests): Promise<CloseIn
   };
   link.open({
     message(message) {
-      let value: unknown;
+      let received: Received;
       try {
-        value = JSON.parse(message as string);
+        received = readMessage(message as string);
       } catch {
         return send(errorText(null, PARSE_ERROR, 'the line is not JSON'));
       }
-      session.receive(sorted(value), exchange);
+      session.receive(received, exchange);
       slowDown();
     },
     malformed({ reason, limit }) {

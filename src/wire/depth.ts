@@ -30,6 +30,10 @@ export function parseNested(text: string, maxDepth = MAX_DEPTH): unknown {
   return value;
 }
 
+/** True when `value`, which `text` gave, is nested more than `maxDepth` deep. For who still needs the value of such a text. */
+export const nestedTooDeeply = (text: string, value: unknown, maxDepth = MAX_DEPTH): boolean =>
+  manyBrackets(text, maxDepth) && isDeeper(value, maxDepth);
+
 const tooDeeply = (limit: number) => fail('too_large', 'nested too deeply', { limit, unit: 'levels' });
 
 /** True when `value` is nested more than `depth` deep. Calls itself at most so often. */

@@ -26,8 +26,8 @@ const INITIALIZE = {
 const LIST = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
 
 /** A host, and what sends requests to it: `open` requests give what came so far. */
-async function attacked(t: TestContext) {
-  const { server } = await start(t, ann(MAY));
+async function attacked(t: TestContext, grants = MAY) {
+  const { server } = await start(t, ann(grants));
   const url = new URL('/mcp', server.url as string);
   const begin = (body: unknown, headers: Headers, token: string, method: string) => {
     const seen = { status: 0, text: '', headers: {} as IncomingHttpHeaders, ended: false };
@@ -89,6 +89,19 @@ test('a session is its principal’s alone: others cannot use, read, end or gues
   }
 });
 
+test('a client whose token has no memory reads nothing about it', async (t) => {
+  for (const [grants, says] of [
+    ['capabilities: [tools]', false],
+    ['capabilities: [tools, memory]', true],
+  ] as const) {
+    const { send } = await attacked(t, grants);
+    const opened = await send(INITIALIZE);
+    assert.equal(JSON.parse(opened.text).result.instructions.includes('memory_store'), says);
+    const discovered = await send(...alone('server/discover', {}));
+    assert.equal(JSON.parse(discovered.text).result.instructions.includes('memory_store'), says);
+  }
+});
+
 test('pages of other sites, other names of this server, and other kinds of bodies are refused', async (t) => {
   const { send, session } = await attacked(t);
   const refused: [status: number, headers: Headers, body?: unknown][] = [
@@ -99,6 +112,7 @@ test('pages of other sites, other names of this server, and other kinds of bodie
     [415, { 'content-encoding': 'gzip' }, gzipSync(JSON.stringify(LIST))],
     [406, { accept: 'text/html' }],
     [400, {}, Buffer.from([0x7b, 0xff, 0xfe, 0x7d])],
+    [400, {}, Buffer.from('{"jsonrpc":"2.0","id":"\xff","method":"ping"}', 'latin1')],
     [400, {}, [LIST, LIST]],
     [400, {}, []],
     [400, {}, '"text"'],
@@ -131,10 +145,16 @@ test('ids, cursors and params that no client of ours sends have errors of JSON-R
     assert.equal(codeOf(await call(`{"name":"${name}","arguments":{}}`)), -32_602, name);
   }
   assert.equal(codeOf(await send({ ...LIST, method: '__proto__' }, session)), -32_601);
-  assert.equal(
-    (await call(`{"name":"read_file","arguments":{"path":${'['.repeat(50_000)}${']'.repeat(50_000)}}}`)).status,
-    200,
-  );
+  for (const levels of [100, 50_000]) {
+    const deep = `${'['.repeat(levels)}${']'.repeat(levels)}`;
+    const reply = await call(`{"name":"read_file","arguments":{"path":${deep}}}`);
+    assert.equal(reply.status, 400);
+    assert.deepEqual(JSON.parse(reply.text), {
+      jsonrpc: '2.0',
+      id: 1,
+      error: { code: -32_600, message: 'nested too deeply' },
+    });
+  }
   // What answers nothing, and cancels nothing.
   assert.equal((await send({ jsonrpc: '2.0', id: 'handfast-1', result: {} }, session)).status, 202);
   const cancel = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: { a: 1 } } };
@@ -170,18 +190,6 @@ test('requests that stand alone: headers that say another thing than the body ar
     codeOf(await send(...alone('tools/call', { ...read, ...forged }, { 'Mcp-Name': 'read_file' }))),
     -32_602,
   );
-});
-
-test('arguments that are nested too deep leave no agent session behind', async (t) => {
-  const { send } = await attacked(t);
-  const deep = `${'['.repeat(50_000)}${']'.repeat(50_000)}`;
-  const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":${JSON.stringify(META)},"name":"read_file","arguments":{"path":${deep}}}}`;
-  const headers = statelessHeaders('tools/call', 'read_file');
-  // More than the sessions that calls which may ask have together.
-  for (let at = 0; at < 20; at += 1) {
-    const { status, text } = await send(body, headers);
-    assert.deepEqual([status, text.includes('"isError":true')], [200, true], text);
-  }
 });
 
 test('a call that is cancelled ends its response, and one whose session is ended says so', async (t) => {

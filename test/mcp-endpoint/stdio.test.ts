@@ -207,6 +207,12 @@ test('invalid messages get errors of JSON-RPC, and nothing hangs when the pipe i
   assert.equal(await codeOf('{"jsonrpc":"2.0","id":2,"method":"no/such"}'), -32_601);
   assert.equal(await codeOf('{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":7}}'), -32_602);
   assert.equal(await codeOf('{"jsonrpc":"2.0","id":4,"method":"tools/list","params":{"cursor":"x"}}'), -32_602);
+  const deep = `${'['.repeat(100)}${']'.repeat(100)}`;
+  assert.deepEqual(await ask(`{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":${deep}}}`), {
+    jsonrpc: '2.0',
+    id: 7,
+    error: { code: -32_600, message: 'nested too deeply' },
+  });
   const meta =
     '"_meta":{"io.modelcontextprotocol/protocolVersion":"2031-01-01","io.modelcontextprotocol/clientCapabilities":{}}';
   assert.equal(await codeOf(`{"jsonrpc":"2.0","id":5,"method":"tools/list","params":{${meta}}}`), -32_022);

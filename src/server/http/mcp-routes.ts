@@ -19,15 +19,16 @@ import {
   metaOf,
   PARSE_ERROR,
   type Received,
+  readMessage,
   SERVER_ERROR,
   SESSION_VERSIONS,
   STATELESS_VERSIONS,
-  sorted,
 } from '../../mcp-endpoint/protocol.ts';
 import { McpRequests, type ServerInfo, termsOf } from '../../mcp-endpoint/requests.ts';
 import { McpSession } from '../../mcp-endpoint/session.ts';
 import { bearerToken, ConnectionTokens, knownPrincipal, refusedToken } from '../../session/bearer.ts';
 import type { Principal } from '../../session/principal.ts';
+import { strictText } from '../../transport/http/http-body.ts';
 import {
   type HttpReply,
   type HttpRoute,
@@ -84,7 +85,11 @@ const BAD_ACCEPT = refusal(406, 'Accept must name application/json and text/even
 const NO_SESSION = refusal(404, 'the session has ended or was never opened; send initialize');
 const SESSION_MISSING = refusal(400, `the ${SESSION} header is missing`, INVALID_REQUEST);
 const FULL = refusal(429, 'too many sessions', SERVER_ERROR, ['Retry-After', '5']);
-const NO_STREAM = refusal(405, 'streams need a session', SERVER_ERROR, ['Allow', 'POST']);
+const NO_STREAM = refusal(405, `GET and DELETE need the ${SESSION} header of a session`, SERVER_ERROR, [
+  'Allow',
+  'POST',
+]);
+const BAD_UTF8 = refusal(400, 'the body is not UTF-8', PARSE_ERROR);
 const NO_JSON = refusal(400, 'the body is not JSON', PARSE_ERROR);
 const BAD_EVENT = refusal(400, 'Last-Event-ID names no event of this session', INVALID_REQUEST);
 const ONE_STREAM = refusal(409, 'the session has a stream already');
@@ -172,13 +177,15 @@ class McpHttp {
       if (body === 'too_large') {
         return sendReply(response, refusal(413, `the message exceeds ${this.#maxBytes} bytes`, INVALID_REQUEST));
       }
-      let value: unknown;
+      const text = strictText(body);
+      if (text === undefined) return sendReply(response, BAD_UTF8);
+      let received: Received;
       try {
-        value = JSON.parse(body.toString());
+        received = readMessage(text);
       } catch {
         return sendReply(response, NO_JSON);
       }
-      this.#received(sorted(value), owner, request, response);
+      this.#received(received, owner, request, response);
     });
   }
 
