@@ -37,6 +37,11 @@ const NEXT: Readonly<Record<string, string>> = {
   unknown_tool: 'handfast tools ls lists the tools',
   unknown_type: 'handfast schema export a2e has the message types',
   session_not_found: 'handfast session ls lists the sessions',
+  mcp_server_not_found: 'handfast mcp ls lists the servers',
+  mcp_prompt_not_found: 'handfast mcp prompts lists the prompts',
+  unknown_skill: 'handfast skill ls lists the skills',
+  'chains.unknown_chain': 'handfast chain ls lists the stored chains',
+  'toolkits.unknown': 'handfast toolkits ls lists the toolkits',
 };
 
 /** The next step that the message does not name; '' = none. */

@@ -376,7 +376,9 @@ fish  in ~/.config/fish/config.fish: handfast completion fish | source`,
     .action((words: string[]) =>
       act(async (terminal) => {
         const { knownThings } = await import('./commands/complete.ts');
-        terminal.raw(candidateLines(await candidatesFor(program, words, knownThings(terminal))));
+        // A shell that completes a word shows nothing of what commands note.
+        const silent = new Terminal(true);
+        terminal.raw(candidateLines(await candidatesFor(program, words, knownThings(silent))));
         leaveSoon();
       }),
     );

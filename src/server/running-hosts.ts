@@ -21,6 +21,8 @@ export interface RunningHost {
   readonly token_file: string | null;
   /** The fleet it runs the orchestrator of; null when it runs none. */
   readonly fleet: string | null;
+  /** False: it has no server of sessions. */
+  readonly sessions: boolean;
   /** Epoch milliseconds. */
   readonly started_at: number;
 }
@@ -38,7 +40,7 @@ export async function findRunning(home: string, isAlive?: (pid: number) => boole
 }
 
 function hostFrom(record: Readonly<Record<string, unknown>>, pid: number): RunningHost | undefined {
-  const { host_id, url, listeners, workspace, token_file, fleet, started_at } = record;
+  const { host_id, url, listeners, workspace, token_file, fleet, sessions, started_at } = record;
   if (typeof host_id !== 'string' || typeof workspace !== 'string' || typeof started_at !== 'number') return undefined;
   if (!Array.isArray(listeners) || !listeners.every((each) => typeof each === 'string')) return undefined;
   return {
@@ -49,6 +51,7 @@ function hostFrom(record: Readonly<Record<string, unknown>>, pid: number): Runni
     workspace,
     token_file: typeof token_file === 'string' ? token_file : null,
     fleet: typeof fleet === 'string' ? fleet : null,
+    sessions: sessions !== false,
     started_at,
   };
 }

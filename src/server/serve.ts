@@ -258,6 +258,7 @@ async function openServer(config: HostConfig, assembled: AssembledHost, serving:
     workspace: config.workspace,
     token_file: tokenFile ?? null,
     fleet: fleet?.name ?? null,
+    sessions: control !== undefined,
     started_at: serving.now(),
   };
   // Without the file commands must be given the address; that is no reason not to serve.

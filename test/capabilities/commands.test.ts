@@ -208,7 +208,10 @@ const table: Readonly<Record<string, Row>> = {
   'agents kinds': { fails: [['x'], 'usage', /too many arguments/] },
   'agents run': { does: ['hello'], fails: [['x', '--count', '0'], 'usage', /^--count needs a number above 0/] },
   'agents ls': { fails: [['x'], 'usage', /too many arguments/] },
-  'agents show': { does: ['sub_'], fails: [['nothing'], 'not_found', /^there is no subagent "nothing"/, 5] },
+  'agents show': {
+    does: ['last'],
+    fails: [['nothing'], 'not_found', /^no subagent has an id that starts with "nothing"/, 5],
+  },
   'agents terminate': { does: ['sub_'], fails: [['nothing'], 'not_found', /handfast agents ls/, 5] },
 
   // Serves until it is stopped: `test/capabilities/env/gym-bridge.test.ts`.

@@ -15,6 +15,7 @@ test('a host that is found again is the same one: while it is down, the server o
     listeners: [`unix://${join(folder, host_id)}`],
     workspace: folder,
     token_file: null,
+    sessions: true,
     fleet,
     started_at: Date.now(),
   });

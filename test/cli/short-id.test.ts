@@ -1,7 +1,8 @@
 /** Which id a prefix names, and what tables show of ids. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { byPrefix, shortId, shownIds } from '../../src/cli/short-id.ts';
+import { shortId, shownIds } from '../../src/cli/short-id.ts';
+import { byPrefix } from '../../src/packages/named-id.ts';
 import { asError } from '../../src/wire/errors.ts';
 
 const A = '3f2a91c0-0000-4000-8000-000000000001';

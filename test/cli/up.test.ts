@@ -165,6 +165,30 @@ test('of several hosts the one of the current folder is meant; from elsewhere on
   const failed = await elsewhere.failure(['ping'], { env });
   assert.deepEqual([failed.exit, failed.code], [2, 'usage']);
   for (const { ready } of [first, second]) assert.ok(failed.message.includes(ready.url), failed.message);
+
+  // What is printed says whose it is, and what is not there says where it is.
+  const { ready } = first;
+  const note = `host handfast at ${ready.url}, process ${ready.pid}, in ${here.cwd}; 1 more running: --connect chooses\n`;
+  for (const words of [
+    ['session', 'ls'],
+    ['chain', 'runs'],
+  ]) {
+    const { code, stderr } = await here.run(words);
+    assert.deepEqual([code, stderr.slice(0, note.length)], [0, note], words.join(' '));
+  }
+  assert.equal((await here.run(['session', 'ls', '--connect', ready.url])).stderr.includes('more running'), false);
+  for (const words of [
+    ['session', 'ls'],
+    ['session', 'send', 'new', 'hello'],
+  ]) {
+    const none = await there.failure(words, { env });
+    assert.deepEqual([none.exit, none.code], [4, 'unreachable']);
+    assert.match(
+      none.message,
+      /^host handfast, process \d+, in .* serves no sessions: .*; name one that does with --connect:\n/,
+    );
+    assert.ok(none.message.includes(ready.url) && !none.message.includes(second.ready.url), none.message);
+  }
 });
 
 test('a rejection a plugin forgot is logged and ends nothing; a plugin that cannot be loaded ends with 2', async () => {

@@ -13,6 +13,7 @@ const record = (pid: number, started_at: number): RunningHost => ({
   listeners: ['http://127.0.0.1:4700'],
   workspace: '/somewhere',
   fleet: null,
+  sessions: true,
   token_file: null,
   started_at,
 });

@@ -2,12 +2,15 @@
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { CapabilityCommand, CommandTerminal } from '../../packages/capability.ts';
+import { wholeNumber } from '../../packages/command-values.ts';
+import { lastOrByPrefix, type Sought } from '../../packages/named-id.ts';
 import { asError, fail, HandfastError } from '../../wire/errors.ts';
 import { chainRefOf, chainWord } from './chain-ref.ts';
 import type { ChainRun } from './chains.schema.ts';
 import { type ChainResult, type ChainResumeOptions, type ChainSpec, ChainsClient } from './client.ts';
 import { readChain } from './definition/read.ts';
 import { SVG_OPTION, show } from './draw/show.ts';
+import { failure } from './errors.ts';
 import { loadChainFile } from './files/chain-file.ts';
 import { jsonOrText, objectOf } from './files/json-words.ts';
 import { storedCommands } from './stored-commands.ts';
@@ -75,13 +78,54 @@ function printed(result: ChainResult, terminal: CommandTerminal): number {
   return success ? 0 : 1;
 }
 
+/** Runs of one request of a list. */
+const PAGE = 1000;
+/** Runs that `runs` lists without `--limit`. */
+const LISTED = 100;
+
+/** The newest runs; as many as there are, but at most `most`. */
+async function newestRuns(
+  { agent, signal }: Context,
+  { most = Number.POSITIVE_INFINITY, ...filter }: { readonly most?: number; readonly state?: string } = {},
+): Promise<ChainRun[]> {
+  const client = new ChainsClient(agent);
+  const found: ChainRun[] = [];
+  for (let more = true; more && found.length < most; ) {
+    const limit = Math.min(PAGE, most - found.length);
+    const page = await client.runs({ ...filter, after: found.at(-1)?.chain_id ?? '', limit }, { signal });
+    found.push(...page);
+    more = page.length === limit;
+  }
+  return found;
+}
+
 async function runs(context: Context): Promise<undefined> {
-  const { options, terminal, signal } = context;
+  const { options, terminal } = context;
+  const limit = wholeNumber(options.limit, '--limit', { least: 1 }) ?? LISTED;
   const filter = options.state === undefined ? {} : { state: String(options.state) };
-  const found = await clientOf(context).runs(filter, { signal });
-  if (terminal.json) terminal.document(found);
-  else if (found.length === 0) terminal.note('no runs');
+  // One more than is shown tells whether there are more.
+  const all = await newestRuns(context, { ...filter, most: limit + 1 });
+  const found = all.slice(0, limit);
+  if (terminal.json) return terminal.document(found) as undefined;
+  if (found.length === 0) terminal.note('no runs');
   else terminal.table(['RUN', 'STATE', 'NODES', 'STARTED', 'CHAIN'], found.map(rowOf));
+  if (all.length > limit) terminal.note(`the newest ${limit}; there are more: --limit`);
+}
+
+const SOUGHT: Sought = {
+  noun: 'run',
+  missing: (message) => failure('unknown_run', message),
+  see: 'handfast chain runs',
+};
+
+const WHOLE_ID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/;
+
+/** The id of the run that the first argument names: an id, the beginning of one, or `last`. Fails with `chains.unknown_run`, `usage`. */
+async function runIdOf(context: Context): Promise<string> {
+  const [word = ''] = wordsOf(context);
+  if (WHOLE_ID.test(word)) return word;
+  const known = await newestRuns(context, word === 'last' ? { most: 1 } : {});
+  return lastOrByPrefix(word, known, ({ chain_id }) => chain_id, SOUGHT).chain_id;
 }
 
 const rowOf = ({ chain_id: id, state, nodes_ended: ended, nodes_total: total, started_at: at, ...chain }: ChainRun) => [
@@ -94,13 +138,13 @@ const rowOf = ({ chain_id: id, state, nodes_ended: ended, nodes_total: total, st
 
 async function status(context: Context): Promise<undefined> {
   const { options, terminal, signal } = context;
-  const [id = ''] = wordsOf(context);
+  const id = await runIdOf(context);
   const found = await clientOf(context).status(id, { definition: true, signal });
   const svg = options.svg as string | undefined;
   if (terminal.json && svg === undefined) return terminal.document(found) as undefined;
   const { graph } = readChain({ nodes: found.definition, entry_node: found.entry_node });
   if (graph !== undefined)
-    await show(graph, { title: `run ${id}, ${found.run.state}`, states: found.nodes, svg }, terminal);
+    await show(graph, { title: `run ${found.run.chain_id}, ${found.run.state}`, states: found.nodes, svg }, terminal);
   if (svg === undefined) oneLine(found.run, terminal);
   for (const { node_id: node, error, waits_for: waits } of terminal.json ? [] : found.nodes) {
     if (error) terminal.note(`${node}: ${error.message} [${error.code}]`);
@@ -119,9 +163,9 @@ function oneLine(found: ChainRun, terminal: CommandTerminal): void {
 
 async function history(context: Context): Promise<undefined> {
   const { options, terminal, signal } = context;
-  const [id = ''] = wordsOf(context);
+  const id = await runIdOf(context);
   const page = {
-    after: Number(options.after ?? 0),
+    after: wholeNumber(options.after, '--after') ?? 0,
     ...(options.node !== undefined && { nodeId: String(options.node) }),
   };
   const { entries, next } = await clientOf(context).history(id, page, { signal });
@@ -168,36 +212,40 @@ async function continued(context: Context, run: (decisions: ChainResumeOptions) 
   }
 }
 
-function resume(context: Context): Promise<number> {
-  const [id = ''] = wordsOf(context);
+async function resume(context: Context): Promise<number> {
+  const id = await runIdOf(context);
   return continued(context, (decisions) => clientOf(context).resume(id, decisions));
 }
 
-function retryFrom(context: Context): Promise<number> {
-  const [id = '', node = ''] = wordsOf(context);
+async function retryFrom(context: Context): Promise<number> {
+  const [, node = ''] = wordsOf(context);
+  const id = await runIdOf(context);
   return continued(context, (decisions) => clientOf(context).retry(id, node, decisions));
 }
 
 async function pause(context: Context): Promise<undefined> {
-  const [id = ''] = wordsOf(context);
+  const id = await runIdOf(context);
   oneLine(await clientOf(context).pause(id, { signal: context.signal }), context.terminal);
 }
 
 async function cancel(context: Context): Promise<undefined> {
-  const [id = '', ...reason] = wordsOf(context);
+  const [, ...reason] = wordsOf(context);
+  const id = await runIdOf(context);
   oneLine(await clientOf(context).cancel(id, { reason: reason.join(' '), signal: context.signal }), context.terminal);
 }
 
 async function approve(context: Context): Promise<undefined> {
   const { options, signal, terminal } = context;
-  const [id = '', node = ''] = wordsOf(context);
+  const [, node = ''] = wordsOf(context);
+  const id = await runIdOf(context);
   const note = options.note === undefined ? '' : String(options.note);
   oneLine(await clientOf(context).approve(id, node, options.deny !== true, { note, signal }), terminal);
 }
 
 async function deliver(context: Context): Promise<undefined> {
   const { signal, terminal } = context;
-  const [id = '', event = '', data] = wordsOf(context);
+  const [, event = '', data] = wordsOf(context);
+  const id = await runIdOf(context);
   const nodes = await clientOf(context).deliver(id, event, data === undefined ? null : jsonOrText(data), { signal });
   if (terminal.json) terminal.document({ nodes });
   else
@@ -205,6 +253,8 @@ async function deliver(context: Context): Promise<undefined> {
       nodes === 0 ? 'stored: no node waits for it yet' : `${nodes} node${nodes === 1 ? '' : 's'} waited for it`,
     );
 }
+
+const ABOUT_RUN = 'RUN is an id, the beginning of one, or "last".';
 
 const decisions = [
   ['--rerun <node...>', 'nodes that may have run and are not idempotent: run them again'],
@@ -227,10 +277,17 @@ export const commands: readonly CapabilityCommand[] = [
     about: 'list the runs of chains, the newest first',
     options: [
       ['--state <state>', 'only those that are running, waiting, paused, done, failed, cancelled or interrupted'],
+      ['--limit <n>', `how many (default ${LISTED})`],
     ],
     run: runs,
   },
-  { usage: 'status <run>', about: 'draw a run with the states of its nodes', options: [SVG_OPTION], run: status },
+  {
+    usage: 'status <run>',
+    about: 'draw a run with the states of its nodes',
+    options: [SVG_OPTION],
+    help: ABOUT_RUN,
+    run: status,
+  },
   {
     usage: 'history <run>',
     about: 'print what happened in a run, oldest first',
@@ -238,21 +295,30 @@ export const commands: readonly CapabilityCommand[] = [
       ['--after <seq>', 'only entries behind this one'],
       ['--node <node>', 'only entries of this node'],
     ],
+    help: ABOUT_RUN,
     run: history,
   },
   {
     usage: 'pause <run>',
     about: 'start no further node of a run, and wait until the running ones have ended',
+    help: ABOUT_RUN,
     run: pause,
   },
-  { usage: 'resume <run>', about: 'continue a run that was paused or interrupted', options: decisions, run: resume },
+  {
+    usage: 'resume <run>',
+    about: 'continue a run that was paused or interrupted',
+    options: decisions,
+    help: ABOUT_RUN,
+    run: resume,
+  },
   {
     usage: 'retry-from <run> <node>',
     about: 'run a chain that has stopped again from a node on',
     options: decisions,
+    help: ABOUT_RUN,
     run: retryFrom,
   },
-  { usage: 'cancel <run> [reason...]', about: 'end a run', run: cancel },
+  { usage: 'cancel <run> [reason...]', about: 'end a run', help: ABOUT_RUN, run: cancel },
   {
     usage: 'approve <run> <node>',
     about: 'answer the question of a wait node with yes',
@@ -260,7 +326,13 @@ export const commands: readonly CapabilityCommand[] = [
       ['--deny', 'with no: the node fails'],
       ['--note <text>', 'becomes part of the output of the node'],
     ],
+    help: ABOUT_RUN,
     run: approve,
   },
-  { usage: 'deliver <run> <event> [data]', about: 'deliver an event, with JSON data, to wait nodes', run: deliver },
+  {
+    usage: 'deliver <run> <event> [data]',
+    about: 'deliver an event, with JSON data, to wait nodes',
+    help: ABOUT_RUN,
+    run: deliver,
+  },
 ];

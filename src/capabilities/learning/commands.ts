@@ -117,13 +117,16 @@ const cut = (text: string): string => {
   return line.length > 60 ? `${line.slice(0, 59)}…` : line;
 };
 
-/** The first of a list, as many as `--limit` says. */
-async function newest<Item>(list: AsyncGenerator<Item>, { options }: CommandContext): Promise<Item[]> {
+/** The first of a list, as many as `--limit` says. A note says that there are more, but for `--json`. */
+async function newest<Item>(list: AsyncGenerator<Item>, { options, terminal }: CommandContext): Promise<Item[]> {
   const most = wholeNumber(options.limit, '--limit', { least: 1 }) ?? DEFAULT_LISTED;
   const found: Item[] = [];
   for await (const item of list) {
+    if (found.length >= most) {
+      if (!terminal.json) terminal.note(`the newest ${most}; there are more: --limit`);
+      break;
+    }
     found.push(item);
-    if (found.length >= most) break;
   }
   return found;
 }

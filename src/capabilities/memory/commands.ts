@@ -166,7 +166,7 @@ const search: CapabilityCommand = {
     );
     if (terminal.json) terminal.document(page);
     else shown(context, page.entries);
-    if (page.degraded !== undefined) terminal.note(`words alone: ${page.degraded}`);
+    if (page.degraded !== undefined && !terminal.json) terminal.note(`words alone: ${page.degraded}`);
     return undefined;
   },
 };
@@ -214,7 +214,7 @@ const ls: CapabilityCommand = {
     if (terminal.json) terminal.document(page);
     else shown(context, page.entries);
     if (page.total > page.entries.length && !terminal.json)
-      terminal.note(`${page.entries.length} of ${page.total} entries`);
+      terminal.note(`the newest ${page.entries.length} of ${page.total} entries; more with --limit`);
     return undefined;
   },
 };
@@ -240,6 +240,9 @@ const history: CapabilityCommand = {
             contentText(content),
           ]),
       );
+      if (entries.length > MAX_SHOWN) {
+        terminal.note(`the first ${MAX_SHOWN} of ${entries.length} versions; --json prints all`);
+      }
     }
     return undefined;
   },

@@ -6,6 +6,7 @@
  */
 import type { CapabilityCommand } from '../../packages/capability.ts';
 import { jsonArguments } from '../../packages/command-values.ts';
+import { lastOrByPrefix, type Sought } from '../../packages/named-id.ts';
 import { fail } from '../../wire/errors.ts';
 import { type MergeOptions, MultiAgentClient, type SubagentNotice, type SubagentOutcome } from './client.ts';
 import type { SubagentSummary } from './multi_agent.schema.ts';
@@ -50,15 +51,13 @@ async function ls({ agent, terminal, signal, options }: Context): Promise<undefi
   }
 }
 
-/** The subagent of an id or its beginning. */
+const SOUGHT: Sought = { noun: 'subagent', missing: 'not_found', see: 'handfast agents ls' };
+
+/** The subagent of an id, its beginning, or `last`. */
 async function meant(context: Context): Promise<SubagentSummary> {
   const [wanted = ''] = wordsOf(context);
-  const all = await new MultiAgentClient(context.agent).list({ all: true, signal: context.signal });
-  const found = all.filter(({ subagent_id }) => subagent_id.startsWith(wanted));
-  const exact = found.find(({ subagent_id }) => subagent_id === wanted) ?? (found.length === 1 ? found[0] : undefined);
-  if (exact !== undefined) return exact;
-  const why = found.length === 0 ? 'there is no subagent' : 'several subagents begin with';
-  throw fail('not_found', `${why} ${JSON.stringify(wanted)}; "handfast agents ls" lists them`);
+  const oldestFirst = await new MultiAgentClient(context.agent).list({ all: true, signal: context.signal });
+  return lastOrByPrefix(wanted, oldestFirst.toReversed(), ({ subagent_id }) => subagent_id, SOUGHT);
 }
 
 async function show(context: Context): Promise<undefined> {
@@ -172,6 +171,8 @@ function lineOf({ subagentId, event, content }: SubagentNotice): string | undefi
   return `${subagentId} ${pct === undefined ? '' : `${pct} % `}${message}`.trimEnd();
 }
 
+const ABOUT_IDS = 'SUBAGENT is an id, the beginning of one, or "last".';
+
 export const commands: readonly CapabilityCommand[] = [
   { usage: 'kinds', about: 'list the kinds of subagents of the host', run: kinds },
   {
@@ -195,6 +196,11 @@ export const commands: readonly CapabilityCommand[] = [
     options: [['--all', 'also those of subagents']],
     run: ls,
   },
-  { usage: 'show <subagent>', about: 'print a subagent and what came of its last task', run: show },
-  { usage: 'terminate <subagent>', about: 'end a subagent and all below it; its results stay', run: terminate },
+  { usage: 'show <subagent>', about: 'print a subagent and what came of its last task', help: ABOUT_IDS, run: show },
+  {
+    usage: 'terminate <subagent>',
+    about: 'end a subagent and all below it; its results stay',
+    help: ABOUT_IDS,
+    run: terminate,
+  },
 ];

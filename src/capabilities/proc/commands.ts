@@ -1,22 +1,26 @@
 /** `handfast proc …`: runs programs at a host, and lists, reads and ends those that run. */
 import type { AgentSession } from '../../agent/agent.ts';
 import type { CapabilityCommand, CommandTerminal } from '../../packages/capability.ts';
+import { lastOrByPrefix, type Sought } from '../../packages/named-id.ts';
 import { asError, fail, HandfastError } from '../../wire/errors.ts';
 import { attach, isAtTerminal, redraw, terminalSize } from './attach.ts';
-import { type OutputPiece, ProcClient, type ProcessExit, type ProcessInfo, type RemoteProcess } from './client.ts';
+import { type OutputPiece, ProcClient, type ProcessExit, type RemoteProcess } from './client.ts';
 import { failure } from './errors.ts';
 
 type Context = Parameters<CapabilityCommand['run']>[0];
 
-/** The process that an argument names: an id, or the beginning of one. */
+const SOUGHT: Sought = {
+  noun: 'process',
+  missing: (message) => failure('unknown', message),
+  see: 'handfast proc ls',
+};
+
+/** The process that an argument names: an id, the beginning of one, or `last`. */
 async function named({ agent, args: [given], signal }: Context): Promise<RemoteProcess> {
   const client = new ProcClient(agent as AgentSession);
-  const text = String(given ?? '');
-  const found = (await client.list({ all: true }, { signal })).filter(({ proc_id }) => proc_id.startsWith(text));
-  if (found.length === 1) return client.find((found[0] as ProcessInfo).proc_id, { signal });
-  const name = JSON.stringify(text.slice(0, 64));
-  if (found.length === 0) throw failure('unknown', `there is no process ${name}; "handfast proc ls" lists them`);
-  throw failure('invalid', `${found.length} processes are meant by ${name}: write more of the id`);
+  const oldestFirst = await client.list({ all: true }, { signal });
+  const { proc_id } = lastOrByPrefix(String(given ?? ''), oldestFirst.toReversed(), (one) => one.proc_id, SOUGHT);
+  return client.find(proc_id, { signal });
 }
 
 /** Prints output line by line; resolves with the end of the process, if it was read. */

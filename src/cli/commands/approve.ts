@@ -2,6 +2,7 @@
  * `handfast approve …`: the questions agents ask before they act, answered from any terminal.
  */
 import type { ControlClient } from '../../control-client/control.ts';
+import { byPrefix, type Sought } from '../../packages/named-id.ts';
 import type { Approval } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';
 import { isObject } from '../../wire/json.ts';
@@ -10,7 +11,7 @@ import type { ControlFlags } from '../connect/open-control.ts';
 import { questionOf } from '../output/approval-text.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { textOf } from '../read-text.ts';
-import { byPrefix, type Sought, shownIds } from '../short-id.ts';
+import { shownIds } from '../short-id.ts';
 
 const SOUGHT: Sought = { noun: 'approval', missing: 'not_found', see: 'handfast approve ls' };
 

@@ -23,27 +23,34 @@ export async function auditLs(file: string | undefined, flags: AuditLsFlags, ter
   const { config, since, limit, before, follow, principal, capability, outcome, code } = flags;
   const filter = { principal, capability, outcome, code, ...(since && { sinceMs: parseSince(since, Date.now()) }) };
   const from = file ?? (await configOf(config)).audit.file;
-  const list = (): Promise<AuditPage> => listAudit(from, { ...filter, limit, before });
+  // Hosts of one configuration that run at the same time write one audit each.
+  const list = (): Promise<AuditPage> => listAudit(from, { ...filter, limit, before, everyHost: file === undefined });
   if (follow) {
     return interruptible(async (signal) => {
-      const { file, lines, end, ...rest } = await list();
-      for (const line of lines) print(line, terminal);
-      hints(rest, terminal);
-      for await (const line of followAudit(file, { filter, from: end, signal })) print(line, terminal);
+      const page = await list();
+      for (const line of page.lines) print(line, terminal);
+      hints(page, terminal);
+      for await (const line of followAudit(page.ends, { filter, signal })) print(line, terminal);
     });
   }
   terminal.page();
-  const { lines, more, ...rest } = await list();
+  const page = await list();
+  const { lines, more, ends } = page;
   if (terminal.json) for (const line of lines) terminal.document(line);
   else if (lines.length > 0) terminal.table(HEADINGS, lines.map(cellsOf), ['MS', 'PRINCIPAL']);
   if (lines.length === 0) terminal.note('no line of the audit matches');
-  if (more) terminal.note(`older lines: add --before ${lines[0]?.n}`);
-  hints(rest, terminal);
+  if (more) {
+    terminal.note(ends.length > 1 ? 'older lines: raise --limit' : `older lines: add --before ${lines[0]?.n}`);
+  }
+  hints(page, terminal);
 }
 
-function hints({ unreadable, others }: Pick<AuditPage, 'unreadable' | 'others'>, terminal: Terminal): void {
+function hints({ unreadable, ends }: AuditPage, terminal: Terminal): void {
   if (unreadable > 0) terminal.note(`! ${unreadable} lines are not lines of an audit; see: handfast audit verify`);
-  if (others.length > 0) terminal.note(`other audits of this folder, which are not shown: ${others.join(', ')}`);
+  if (ends.length > 1) {
+    const files = ends.map(({ file }) => file).join(', ');
+    terminal.note(`lines of ${ends.length} audits; name one to see it alone: ${files}`);
+  }
 }
 
 /** A followed line. Its columns have no common width: the lines to come are unknown. */

@@ -17,7 +17,10 @@ export async function auditVerify(
   { config, head }: AuditVerifyFlags,
   terminal: Terminal,
 ): Promise<number> {
-  const report = await verifyAudit(file ?? (await configOf(config)).audit.file, { expectedHead: head });
+  const report = await verifyAudit(file ?? (await configOf(config)).audit.file, {
+    ...(head !== undefined && { expectedHead: head }),
+    everyHost: file === undefined,
+  });
   if (terminal.json) terminal.document(documentOf(report));
   else print(report, terminal);
   return report.ok ? 0 : errorTable.runtime_error.exit;

@@ -48,11 +48,22 @@ export async function* checks(configFile: string | undefined): AsyncGenerator<Ch
     yield* portChecks(config, running);
     yield* capabilityChecks(config);
     yield await modelCheck(config);
-  }
+  } else yield NOT_CHECKED;
   yield await sqliteCheck();
   yield childrenCheck();
   yield* runningChecks(running, home);
 }
+
+/**
+ * In place of what depends on a configuration that cannot be used. Those of the defaults would not be true: no host starts with
+ * this configuration, and one that is mended may name others.
+ */
+const NOT_CHECKED: Check = {
+  name: 'not checked',
+  status: 'warn',
+  message: 'addresses, capabilities and model: they depend on the configuration, which cannot be used',
+  fix: 'see to "config" above, then run handfast doctor again',
+};
 
 /** A check out of something that may throw. */
 async function guarded(name: string, fix: string | undefined, look: () => Promise<Check>): Promise<Check> {

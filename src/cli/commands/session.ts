@@ -5,6 +5,7 @@ import { writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { ControlClient } from '../../control-client/control.ts';
 import type { ControlEvent, EventGap } from '../../control-client/control-event.ts';
+import { byPrefix, type Sought } from '../../packages/named-id.ts';
 import type { SessionSummary } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';
 import { type ControlFlags, withControl } from '../connect/open-control.ts';
@@ -13,7 +14,7 @@ import { snakeKeys } from '../output/snake-case.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { oneLine } from '../output/tool-summary.ts';
 import { readText, textOf } from '../read-text.ts';
-import { byPrefix, type Sought, shortId, shownIds } from '../short-id.ts';
+import { shortId, shownIds } from '../short-id.ts';
 
 /** Exit code of a command whose steer was not accepted. */
 const REJECTED = 5;

@@ -3,16 +3,17 @@
  * accepted. Without a session it lists those of the environment edge.
  */
 import type { CallEvent } from '../../connection/call.ts';
+import { byPrefix, type Sought } from '../../packages/named-id.ts';
 import type { SessionLine } from '../../server/http/operator-routes.ts';
 import { asError, fail } from '../../wire/errors.ts';
-import { type ConnectFlags, findHost, httpAddressOf } from '../connect/find-host.ts';
+import { type ConnectFlags, findHost, httpAddressOf, noteChosen } from '../connect/find-host.ts';
 import { withAgent } from '../connect/open-agent.ts';
 import { withControl } from '../connect/open-control.ts';
 import { askOperator } from '../connect/operator.ts';
 import { interruptible } from '../interrupt.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { fitted } from '../output/text-width.ts';
-import { byPrefix, type Sought, shownIds } from '../short-id.ts';
+import { shownIds } from '../short-id.ts';
 
 export interface TailFlags extends ConnectFlags {
   /** Only what came after this cursor. */
@@ -27,7 +28,7 @@ const PAGE = 1000;
 
 export async function tail(session: string | undefined, flags: TailFlags, terminal: Terminal): Promise<void> {
   if (session === undefined) return listSessions(flags, terminal);
-  const listed = await listedId(session, flags);
+  const listed = await listedId(session, flags, terminal);
   if (listed === undefined) {
     // The other kind, whose events `session tail` prints.
     const { fullId, sessionTail } = await import('./session.ts');
@@ -66,9 +67,9 @@ const WHOLE = /^[\da-f]{32}$/;
  * The session of the environment edge that an id or a prefix of one names; undefined where none is listed. A whole id is taken
  * as it is. Fails with `usage` when several have the prefix.
  */
-async function listedId(given: string, flags: ConnectFlags): Promise<string | undefined> {
+async function listedId(given: string, flags: ConnectFlags, terminal: Terminal): Promise<string | undefined> {
   if (WHOLE.test(given)) return given;
-  const sessions = await readSessions(flags).catch(() => []);
+  const sessions = await readSessions(flags, terminal).catch(() => []);
   try {
     return byPrefix(given, sessions, ({ session_id }) => session_id, SOUGHT).session_id;
   } catch (error) {
@@ -82,8 +83,9 @@ function unlessAmbiguous(error: unknown): undefined {
   return undefined;
 }
 
-async function readSessions(flags: ConnectFlags): Promise<readonly SessionLine[]> {
+async function readSessions(flags: ConnectFlags, terminal: Terminal): Promise<readonly SessionLine[]> {
   const found = await findHost(flags);
+  noteChosen(found, terminal);
   const { sessions } = await interruptible((signal) =>
     askOperator<{ sessions: SessionLine[] }>(httpAddressOf(found), '/sessions', found.token, signal),
   );
@@ -92,7 +94,7 @@ async function readSessions(flags: ConnectFlags): Promise<readonly SessionLine[]
 }
 
 async function listSessions(flags: ConnectFlags, terminal: Terminal): Promise<void> {
-  const sessions = await readSessions(flags);
+  const sessions = await readSessions(flags, terminal);
   if (terminal.json) return terminal.document(sessions);
   if (sessions.length === 0) return terminal.note('no sessions');
   const shown = shownIds(

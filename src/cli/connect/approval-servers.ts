@@ -63,7 +63,7 @@ async function candidates(flags: ControlFlags, failures: unknown[]): Promise<Can
   const onPipes = flags.connect === undefined ? await findPrivateSockets(handfastHome(process.env)) : [];
   const found: Candidate[] = onPipes.map(({ address, pid }) => ({ address, token: '', label: `process ${pid}` }));
   try {
-    const { address, token } = await findHost(flags);
+    const { address, token } = await findHost({ ...flags, sessions: true });
     found.push({ address, token, label: 'handfast up' });
   } catch (error) {
     failures.push(error);

@@ -10,7 +10,8 @@ import { handfastHome } from '../../base/handfast-home.ts';
 import { isLoopback } from '../../config/listen-address.ts';
 import { tokenFromSources } from '../../config/local-token.ts';
 import { dialable, findRunning, type RunningHost } from '../../server/running-hosts.ts';
-import { fail } from '../../wire/errors.ts';
+import { fail, type HandfastError } from '../../wire/errors.ts';
+import type { Terminal } from '../output/terminal.ts';
 
 /** The flags every command that talks to a host has. */
 export interface ConnectFlags {
@@ -34,13 +35,16 @@ export interface FoundHost {
   readonly token: string;
   /** Set when the host was found and not named. */
   readonly running: RunningHost | undefined;
+  /** How many others were found that the same words could have meant. */
+  readonly others: number;
 }
 
 /**
  * Finds the host and the token for it.
  *
- * Fails with `unreachable` when none is named and none is running, `usage` when several are and none of them is
- * responsible for the current folder, and as `tokenFromSources` does.
+ * Fails with `unreachable` when none is named and none is running, or the one that is meant serves no sessions and they are wanted
+ * (`detail.reason` is `no_sessions`), `usage` when several are and none of them is responsible for the current folder, and as
+ * `tokenFromSources` does.
  */
 export async function findHost(
   {
@@ -48,10 +52,13 @@ export async function findHost(
     tokenFile,
     fleet = false,
     connectOption = '--connect',
+    sessions = false,
     like,
   }: Pick<ConnectFlags, 'connect' | 'tokenFile' | 'fleet'> & {
     /** The option that gives `connect`. */
     readonly connectOption?: string;
+    /** Its server of sessions is wanted. */
+    readonly sessions?: boolean;
     /** One that was found before: the same is looked for, also as another process. While it is down, no other stands in for it. */
     readonly like?: RunningHost | undefined;
   },
@@ -60,12 +67,39 @@ export async function findHost(
   const home = handfastHome(env);
   const same = ({ host_id, workspace, fleet: name }: RunningHost): boolean =>
     like === undefined || (host_id === like.host_id && workspace === like.workspace && name === like.fleet);
-  const candidates = async () => (await findRunning(home)).filter(same);
-  const running = connect === undefined ? pick(await candidates(), cwd, fleet, connectOption) : undefined;
+  const candidates = connect === undefined ? (await findRunning(home)).filter(same) : [];
+  const running = connect === undefined ? pick(candidates, cwd, fleet, connectOption) : undefined;
+  if (sessions && running?.sessions === false) throw noSessions(running, candidates);
   const address = connect ?? addressOf(running as RunningHost);
   const found = await tokenFromSources({ flagFile: tokenFile, env, home: isLocal(address) ? home : undefined });
-  return { address, token: found?.token ?? '', running };
+  const alike = candidates.filter((host) => (host.fleet !== null) === (running?.fleet !== null));
+  return { address, token: found?.token ?? '', running, others: Math.max(0, alike.length - 1) };
 }
+
+/** Commands that have said it: some connect twice. */
+const noted = new WeakSet<Terminal>();
+
+/** Says once a command which of several hosts was chosen. Nothing where one was named or only one is running, and for `--json`. */
+export function noteChosen({ address, running, others }: FoundHost, terminal: Terminal): void {
+  if (running === undefined || others === 0 || terminal.json || noted.has(terminal)) return;
+  noted.add(terminal);
+  const { host_id, fleet, pid, workspace } = running;
+  const what = fleet === null ? `host ${host_id}` : `fleet ${fleet}`;
+  const option = fleet === null ? '--connect' : '--fleet or --connect';
+  terminal.note(`${what} at ${address}, process ${pid}, in ${workspace}; ${others} more running: ${option} chooses`);
+}
+
+/** The error of a host that has no server of sessions, with those that have one. */
+function noSessions({ host_id, pid, workspace }: RunningHost, running: readonly RunningHost[]): HandfastError {
+  const why = 'another process had their data when it started, or its configuration turns them off';
+  const others = running.filter(({ sessions }) => sessions).map((host) => `  ${described(host)}`);
+  const advice = others.length === 0 ? '' : `; name one that does with --connect:\n${others.join('\n')}`;
+  const message = `host ${host_id}, process ${pid}, in ${workspace} serves no sessions: ${why}${advice}`;
+  return fail('unreachable', message, { reason: 'no_sessions' });
+}
+
+const described = (host: RunningHost): string =>
+  `${addressOf(host)}  ${host.host_id}, process ${host.pid}, in ${host.workspace}`;
 
 /** The host meant when none is named: the only one, else the one whose workspace is nearest around the current folder. */
 function pick(running: readonly RunningHost[], cwd: string, fleet: boolean | string, option: string): RunningHost {
@@ -93,7 +127,7 @@ function pick(running: readonly RunningHost[], cwd: string, fleet: boolean | str
     const fleets = hosts.map((host) => `  ${host.fleet}, process ${host.pid}, at ${addressOf(host)}`);
     throw fail('usage', `several fleets are running; name one with --fleet:\n${fleets.join('\n')}`);
   }
-  const lines = hosts.map((host) => `  ${addressOf(host)}  ${host.host_id}, process ${host.pid}, in ${host.workspace}`);
+  const lines = hosts.map((host) => `  ${described(host)}`);
   throw fail('usage', `several hosts are running; name one with --connect:\n${lines.join('\n')}`);
 }
 

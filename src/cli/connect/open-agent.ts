@@ -10,7 +10,7 @@ import { DEFAULT_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
 import { asError, HandfastError } from '../../wire/errors.ts';
 import { interruptible } from '../interrupt.ts';
 import type { Terminal } from '../output/terminal.ts';
-import { type ConnectFlags, type FoundHost, findHost } from './find-host.ts';
+import { type ConnectFlags, type FoundHost, findHost, noteChosen } from './find-host.ts';
 
 /** Time for reaching the host and for the handshake. */
 const CONNECT_TIMEOUT_MS = 10_000;
@@ -43,6 +43,7 @@ export async function withAgent<T>(
 ): Promise<T> {
   return interruptible(async (signal) => {
     const found = await findHost(flags);
+    noteChosen(found, terminal);
     const wanted = flags.cap ?? capabilities;
     const agent = await open(found, wanted, terminal, { agentId, ...options, signal });
     const like = found.running;
@@ -80,7 +81,7 @@ async function open(
 }
 
 /** The same error with advice for a user at a terminal. */
-function explained(error: HandfastError, { address, token, running }: FoundHost): HandfastError {
+function explained(error: HandfastError, { address, token, running }: Omit<FoundHost, 'others'>): HandfastError {
   const { code, detail } = error;
   // Behind its semicolon a refused token has advice for programs.
   const said = code === 'auth_failed' ? error.message.split('; ')[0] : error.message;

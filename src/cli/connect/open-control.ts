@@ -10,7 +10,7 @@ import { asError, HandfastError } from '../../wire/errors.ts';
 import { interruptible } from '../interrupt.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { packageVersion } from '../package-info.ts';
-import { type ConnectFlags, findHost } from './find-host.ts';
+import { type ConnectFlags, findHost, noteChosen } from './find-host.ts';
 
 export type ControlFlags = Pick<ConnectFlags, 'connect' | 'tokenFile' | 'fleet'>;
 
@@ -29,7 +29,9 @@ export async function withControl<T>(
   work: (opened: ControlForCommand) => Promise<T>,
 ): Promise<T> {
   return interruptible(async (signal) => {
-    const { address, token } = await findHost(flags);
+    const found = await findHost({ ...flags, sessions: true });
+    const { address, token } = found;
+    noteChosen(found, terminal);
     const control = await openControl(address, { token, signal, onStderr: (line) => terminal.note(line) });
     try {
       return await work({ control, address, signal });

@@ -4,9 +4,9 @@
 import { FleetClient } from '../../bridge/fleet-client.ts';
 import type { TaskQuery, TaskRecord, TaskState } from '../../fleet/orchestrator/task.ts';
 import type { CommandFleet } from '../../packages/capability.ts';
+import { byPrefix, type Sought } from '../../packages/named-id.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import type { Terminal } from '../output/terminal.ts';
-import { byPrefix, type Sought } from '../short-id.ts';
 import { findHost } from './find-host.ts';
 import { type ControlFlags, openControl, withControl } from './open-control.ts';
 

@@ -53,8 +53,10 @@ export async function reachServer(
   flags: ControlFlags & EmbeddedServerFlags,
   options: ConnectOptions,
 ): Promise<ReachedServer> {
-  const found = await findHost(flags).catch((thrown: unknown) => {
-    if (flags.connect === undefined && asError(thrown).code === 'unreachable') return undefined;
+  const found = await findHost({ ...flags, sessions: true }).catch((thrown: unknown) => {
+    const { code, detail } = asError(thrown);
+    // A host without sessions runs beside a process that has them: a server of its own could not open their data either.
+    if (flags.connect === undefined && code === 'unreachable' && detail.reason !== 'no_sessions') return undefined;
     throw thrown;
   });
   if (found !== undefined) {

@@ -6,6 +6,7 @@
  */
 import { stat } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
+import { fail } from '../../wire/errors.ts';
 import { isObject } from '../../wire/json.ts';
 import { capabilityOfType } from '../capability-of-type.ts';
 import type { AuditRecord } from './record.ts';
@@ -34,6 +35,8 @@ export interface AuditListOptions extends AuditFilter {
   readonly limit: number;
   /** Only lines with a smaller number: the page before the one whose first line has this number. */
   readonly before?: number;
+  /** Of a file also the audits of hosts that ran at the same time. */
+  readonly everyHost?: boolean;
 }
 
 export interface AuditPage {
@@ -43,12 +46,14 @@ export interface AuditPage {
   readonly more: boolean;
   /** Lines read that are not lines of an audit. */
   readonly unreadable: number;
-  /** The newest file of the chain that was read. */
+  /** Where the newest file of each chain that was read ended: {@link followAudit} continues there. */
+  readonly ends: readonly AuditEnd[];
+}
+
+/** The newest file of a chain, and how far it was read. */
+export interface AuditEnd {
   readonly file: string;
-  /** Newest files of other chains beside it: hosts that ran at the same time wrote them. */
-  readonly others: readonly string[];
-  /** Where the newest file ended: {@link followAudit} continues there. */
-  readonly end: AuditPosition;
+  readonly position: AuditPosition;
 }
 
 /** A place in a file of an audit. It stays valid when the file is renamed. */
@@ -58,11 +63,34 @@ export interface AuditPosition {
   readonly offset: number;
 }
 
-/** The newest lines that match, of one chain: that of a file, or the first of a folder. Fails with `usage` where none is. */
+/**
+ * The newest lines that match, by their time: of a file, or of all chains of a folder. Fails with `usage` where there is none,
+ * and for `before` with several chains, each of which counts its own lines.
+ */
 export async function listAudit(fileOrFolder: string, options: AuditListOptions): Promise<AuditPage> {
+  const { limit, before } = options;
+  const files = await newestFiles(fileOrFolder, options);
+  if (files.length === 0) throw noAudit(fileOrFolder);
+  if (files.length > 1 && before !== undefined) {
+    throw fail('usage', `the number of a line is that of one audit; name its file: ${files.join(', ')}`);
+  }
+  const pages: ChainPage[] = [];
+  for (const file of files) pages.push(await listChain(file, options));
+  const lines = pages.flatMap((page) => page.lines).sort((one, other) => one.time - other.time);
+  return {
+    lines: lines.slice(-limit),
+    more: lines.length > limit || pages.some(({ more }) => more),
+    unreadable: pages.reduce((sum, page) => sum + page.unreadable, 0),
+    ends: pages.map(({ end }) => end),
+  };
+}
+
+interface ChainPage extends Pick<AuditPage, 'lines' | 'more' | 'unreadable'> {
+  readonly end: AuditEnd;
+}
+
+async function listChain(file: string, options: AuditListOptions): Promise<ChainPage> {
   const { limit, before = Number.POSITIVE_INFINITY } = options;
-  const [file, ...others] = await newestFiles(fileOrFolder);
-  if (file === undefined) throw noAudit(fileOrFolder);
   const opened = await openChain(file);
   let unreadable = 0;
   let lines: AuditLine[] = [];
@@ -89,9 +117,7 @@ export async function listAudit(fileOrFolder: string, options: AuditListOptions)
     lines: lines.slice(-limit),
     more: lines.length > limit,
     unreadable,
-    file,
-    others,
-    end: end as AuditPosition,
+    end: { file, position: end as AuditPosition },
   };
 }
 
@@ -99,32 +125,39 @@ export async function listAudit(fileOrFolder: string, options: AuditListOptions)
 const FOLLOW_MS = 300;
 
 /**
- * The lines that match and are written after this position, until the signal aborts, which throws its reason. Lines stay
- * in order when the files are rotated.
+ * The lines that match and are written after these positions, until the signal aborts, which throws its reason. Lines of a chain
+ * stay in order when its files are rotated.
  */
 export async function* followAudit(
-  file: string,
-  { filter, from, signal }: { filter: AuditFilter; from: AuditPosition; signal: AbortSignal },
+  ends: readonly AuditEnd[],
+  { filter, signal }: { filter: AuditFilter; signal: AbortSignal },
 ): AsyncGenerator<AuditLine, never> {
-  let position = { ...from };
+  const followed = ends.map(({ file, position }) => ({ file, position: { ...position } }));
   for (;;) {
     signal.throwIfAborted();
-    const found = await stat(file).catch(() => undefined);
-    if (found !== undefined && (found.ino !== position.inode || found.size !== position.offset)) {
-      const opened = await openChain(file);
-      try {
-        const known = opened.findIndex(({ inode }) => inode === position.inode);
-        for (const each of opened.slice(Math.max(0, known))) {
-          if (each.inode !== position.inode) position = { inode: each.inode, offset: 0 };
-          for await (const line of readLines(each, position)) {
-            if (line !== undefined && matches(line, filter)) yield line;
-          }
-        }
-      } finally {
-        for (const { handle } of opened) await handle.close();
+    for (const chain of followed) yield* newLines(chain, filter);
+    await delay(FOLLOW_MS, undefined, { signal });
+  }
+}
+
+/** The lines behind the position of a chain, which moves to its end. */
+async function* newLines(
+  chain: { readonly file: string; position: { readonly inode: number; offset: number } },
+  filter: AuditFilter,
+): AsyncGenerator<AuditLine, void> {
+  const found = await stat(chain.file).catch(() => undefined);
+  if (found === undefined || (found.ino === chain.position.inode && found.size === chain.position.offset)) return;
+  const opened = await openChain(chain.file);
+  try {
+    const known = opened.findIndex(({ inode }) => inode === chain.position.inode);
+    for (const each of opened.slice(Math.max(0, known))) {
+      if (each.inode !== chain.position.inode) chain.position = { inode: each.inode, offset: 0 };
+      for await (const line of readLines(each, chain.position)) {
+        if (line !== undefined && matches(line, filter)) yield line;
       }
     }
-    await delay(FOLLOW_MS, undefined, { signal });
+  } finally {
+    for (const { handle } of opened) await handle.close();
   }
 }
 

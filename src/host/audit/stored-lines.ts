@@ -12,15 +12,19 @@ import { type AuditFile, filesOf } from './files.ts';
 export const noAudit = (fileOrFolder: string): HandfastError =>
   fail('usage', `no audit log at ${fileOrFolder}; name its file or its folder`);
 
-/** The newest file of every audit at a path. A rotated file stands for the audit it belongs to. */
-export async function newestFiles(fileOrFolder: string): Promise<string[]> {
+/**
+ * The newest file of every audit at a path. A rotated file stands for the audit it belongs to.
+ * @param everyHost of a file also those that `claim` gave to hosts which ran at the same time: `audit-2.jsonl`
+ */
+export async function newestFiles(fileOrFolder: string, { everyHost = false } = {}): Promise<string[]> {
   const found = await stat(fileOrFolder).catch(() => undefined);
   const folder = found?.isDirectory() ? fileOrFolder : dirname(fileOrFolder);
   const only = found?.isDirectory() ? undefined : basename(fileOrFolder).replace(/(?<=\.jsonl)\.\d+$/, '');
   const names = new Set<string>();
   for (const entry of await readdir(folder).catch(() => [])) {
     const name = entry.replace(/(?<=\.jsonl)\.\d+$/, '');
-    if (only === undefined ? name.endsWith('.jsonl') : name === only) names.add(name);
+    const first = everyHost ? name.replace(/-\d+(?=\.jsonl$)/, '') : name;
+    if (only === undefined ? name.endsWith('.jsonl') : name === only || first === only) names.add(name);
   }
   return [...names].sort().map((name) => join(folder, name));
 }

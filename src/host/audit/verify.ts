@@ -60,18 +60,22 @@ export interface AuditReport {
 }
 
 /**
- * Checks the audit whose newest file is `fileOrFolder`, or every audit in that folder. `expectedHead` is a hash noted
+ * Checks the audit whose newest file is `fileOrFolder`, or every audit in that folder; with `everyHost`
+ * of a file also those of hosts that ran at the same time. `expectedHead` is a hash noted
  * earlier (`head.hash`), which must still be in one of the chains.
  *
  * Fails with `usage` when the path has no audit.
  */
-export async function verifyAudit(fileOrFolder: string, options: { expectedHead?: string } = {}): Promise<AuditReport> {
+export async function verifyAudit(
+  fileOrFolder: string,
+  options: { readonly expectedHead?: string; readonly everyHost?: boolean } = {},
+): Promise<AuditReport> {
   const chains: AuditChainReport[] = [];
   const breaks: AuditBreak[] = [];
   let lines = 0;
   let files = 0;
   let headSeen = false;
-  for (const newest of await newestFiles(fileOrFolder)) {
+  for (const newest of await newestFiles(fileOrFolder, options)) {
     const result = await verifyLiveChain(newest, options.expectedHead);
     lines += result.lines;
     files += result.files;

@@ -86,7 +86,21 @@ test('a chain file is stored in versions, listed, run by name and version, and r
 
   for (const word of ['nightly', 'nightly@1', 'nightly@2', 'daily']) assert.equal((await type('run', word)).code, 0);
   assert.deepEqual(called, ['two', 'one', 'two', 'daily']);
-  assert.equal((await type('runs', undefined)).lines.length, 4);
+  const all = (await type('runs', undefined)).lines;
+  assert.equal(all.length, 4);
+  const [newest = ''] = all;
+  const two = await type('runs', undefined, { limit: '2' });
+  assert.deepEqual([two.lines, two.notes], [all.slice(0, 2), ['the newest 2; there are more: --limit']]);
+  assert.deepEqual((await type('runs', undefined, { limit: '4' })).notes, []);
+  const cut = await type('runs', undefined, { limit: '3', json: true });
+  assert.deepEqual([cut.documents.map((runs) => (runs as unknown[]).length), cut.notes], [[3], []]);
+  await assert.rejects(type('runs', undefined, { limit: '0' }), { code: 'usage' });
+  for (const word of [newest, newest.slice(0, 13), 'last']) {
+    const shown = await type('status', word);
+    assert.equal(shown.lines.at(-1), `run ${newest}: done, 1 of 1 nodes ended`);
+  }
+  await assert.rejects(type('status', 'nothing'), { code: 'chains.unknown_run', message: /see: handfast chain runs$/ });
+  await assert.rejects(type('cancel', ''), { code: 'usage' });
 
   assert.deepEqual((await type('rm', 'nightly@1')).lines, ['removed 1 version of nightly']);
   await assert.rejects(type('run', 'nightly@1'), { code: 'chains.unknown_chain' });

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { type Audit, type AuditRecord, openAudit } from '../../../src/host/audit/audit.ts';
 import { type AuditLine, followAudit, listAudit } from '../../../src/host/audit/list.ts';
+import { verifyAudit } from '../../../src/host/audit/verify.ts';
 import { temporaryFolder } from '../temporary-folder.ts';
 
 const record = (at: number, more: Partial<AuditRecord> = {}): AuditRecord => ({
@@ -48,7 +49,7 @@ test('pages go back over all files and miss no line', async (t) => {
   assert.deepEqual(requests(pages.flat()), numbers(0, 60));
   const odd = await listAudit(join(file, '..'), { limit: 3, principal: 'odd' });
   assert.deepEqual(requests(odd.lines), [55, 57, 59]);
-  assert.deepEqual([odd.more, odd.others], [true, []]);
+  assert.deepEqual([odd.more, odd.ends.map((end) => end.file)], [true, [file]]);
 });
 
 test('files that are older than the time asked for are not read', async (t) => {
@@ -89,12 +90,12 @@ test('a follower has every line once and in order, over rotations', async (t) =>
   const { file, audit } = auditIn(t);
   for (let at = 0; at < 5; at++) audit.record(record(at));
   await audit.flush();
-  const { end } = await listAudit(file, { limit: 1 });
+  const { ends } = await listAudit(file, { limit: 1 });
   const inode = statSync(file).ino;
   const controller = new AbortController();
   const seen: AuditLine[] = [];
   const following = (async () => {
-    for await (const line of followAudit(file, { filter: {}, from: end, signal: controller.signal })) {
+    for await (const line of followAudit(ends, { filter: {}, signal: controller.signal })) {
       seen.push(line);
       if (requests(seen).length === 100) return;
     }
@@ -109,11 +110,40 @@ test('a follower has every line once and in order, over rotations', async (t) =>
   await following;
   assert.notEqual(statSync(file).ino, inode, 'the file was rotated');
   assert.deepEqual(requests(seen), numbers(5, 105));
-  const filtered = followAudit(file, { filter: { principal: 'odd' }, from: end, signal: controller.signal });
+  const filtered = followAudit(ends, { filter: { principal: 'odd' }, signal: controller.signal });
   assert.deepEqual((await filtered.next()).value.duration_ms, 5);
   assert.deepEqual((await filtered.next()).value.duration_ms, 7);
   controller.abort(new Error('stop'));
   await assert.rejects(async () => {
     for await (const _ of filtered);
   }, /stop|abort/);
+});
+
+test('the audits of hosts that ran at the same time are listed and followed as one, by time', async (t) => {
+  const { file, audit: first } = auditIn(t);
+  const second = openAudit({ file, maxBytes: 3200, maxFiles: 50 });
+  t.after(() => second.close());
+  for (let at = 0; at < 10; at++) {
+    (at % 2 === 0 ? first : second).record(record(at));
+    await Promise.all([first.flush(), second.flush()]);
+  }
+  const both = [file, file.replace('.jsonl', '-2.jsonl')];
+  assert.deepEqual(requests((await listAudit(file, { limit: 100 })).lines), [0, 2, 4, 6, 8]);
+  const page = await listAudit(file, { limit: 3, everyHost: true });
+  assert.deepEqual([requests(page.lines), page.more], [[7, 8, 9], true]);
+  assert.deepEqual(page.ends.map((end) => end.file).sort(), both.toSorted());
+  await assert.rejects(listAudit(file, { limit: 3, before: 2, everyHost: true }), {
+    code: 'usage',
+    message: /audit-2/,
+  });
+  const following = followAudit(page.ends, { filter: {}, signal: t.signal });
+  for (const [at, audit] of [
+    [10, first],
+    [11, second],
+  ] as const) {
+    audit.record(record(at));
+    assert.equal((await following.next()).value.duration_ms, at);
+  }
+  const report = await verifyAudit(file, { everyHost: true });
+  assert.deepEqual([report.ok, report.lines, report.chains.length], [true, 12, 2]);
 });
