@@ -6,6 +6,7 @@
  * the session as a call of `shell`, too: rules about commands hold for it. @see docs/models.md#processes
  */
 import { basename } from 'node:path';
+import { stripVTControlCharacters } from 'node:util';
 import type { AgentSession } from '../../agent/agent.ts';
 import { orAborted, within } from '../../base/race.ts';
 import {
@@ -55,6 +56,8 @@ const MAX_ENDED = 16;
 const QUIET_MS = 150;
 /** How long the end of a process is waited for after its signal, in milliseconds. */
 const END_MS = 2_000;
+/** The size of a terminal: lines are seldom cut, and a screen fits in one result. */
+const TERMINAL = { cols: 120, rows: 40 } as const;
 /** Characters of the rules of programs in a description. */
 const MAX_RULES_SHOWN = 600;
 
@@ -77,6 +80,9 @@ const processOffers = (rules: readonly string[] | undefined): readonly ToolOffer
       cwd: text('A folder in the workspace. Left out: the workspace.'),
       interactive: flag(
         'True: proc_write can write to it, and the wait ends with its first output. Default false: its input is empty.',
+      ),
+      pty: flag(
+        'True: as interactive, at a terminal, for programs that want one; its output comes without colours and cursor movements. Default false.',
       ),
       wait_seconds: waitFor('its end', RUN_SECONDS),
       timeout_seconds: whole('Ends it after this time. Default: it runs as long as the session.', 1, MAX_SECONDS),
@@ -146,9 +152,9 @@ export function processTools(rules: readonly string[] | undefined): CapabilityTo
     offer,
     run: async (input, call) => (await call.lasting()).call(offer.name, input, call),
     ...(offer.risks.includes('exec') && {
-      foresee: async ({ interactive, ...input }) => ({
-        // Rules about commands do not know the member, so a call that has it without need would be asked for.
-        input: interactive === true ? { ...input, interactive } : input,
+      foresee: async ({ interactive, pty, ...input }) => ({
+        // Rules about commands do not know the members, so a call that has them without need would be asked for.
+        input: { ...input, ...(interactive === true && { interactive }), ...(pty === true && { pty }) },
         risks: offer.risks,
         includes: [programCall(offer.name, input)],
       }),
@@ -224,10 +230,16 @@ export class SessionProcesses {
     const argv = textsIn(input.argv, 'argv');
     const waitMs = waitMsOf(input.wait_seconds, RUN_SECONDS);
     const seconds = wholeIn(input.timeout_seconds, 'timeout_seconds', 1, MAX_SECONDS) ?? 0;
-    const interactive = input.interactive === true;
+    const atTerminal = input.pty === true;
+    const interactive = atTerminal || input.interactive === true;
     const cwd = optionalText(input.cwd, 'cwd');
-    const options = { ...given({ cwd }), stdin: interactive ? 'pipe' : 'null', timeoutMs: seconds * 1000 } as const;
-    const kept = this.#keep(await this.#client.spawn(argv, { ...options, chunks: true }, { signal }));
+    const options = {
+      ...given({ cwd }),
+      stdin: interactive ? 'pipe' : 'null',
+      timeoutMs: seconds * 1000,
+      ...(atTerminal && { pty: TERMINAL }),
+    } as const;
+    const kept = this.#keep(await this.#client.spawn(argv, { ...options, chunks: true }, { signal }), atTerminal);
     const { id } = kept.child;
     const about = argv.join(' ').slice(0, 160);
     const facts: WorkFacts = { id, kind: 'process', name: basename(argv[0] ?? ''), about };
@@ -279,10 +291,10 @@ export class SessionProcesses {
   }
 
   /** Follows a process to its end. The oldest of those that have ended are no longer kept. */
-  #keep(child: RemoteProcess): KeptProcess {
+  #keep(child: RemoteProcess, atTerminal = false): KeptProcess {
     const ended = [...this.#kept].filter(([, { end }]) => end !== undefined);
     for (const [id] of ended.slice(0, Math.max(0, ended.length + 1 - MAX_ENDED))) this.#kept.delete(id);
-    const kept = new KeptProcess(child);
+    const kept = new KeptProcess(child, atTerminal);
     this.#kept.set(child.id, kept);
     return kept;
   }
@@ -311,9 +323,11 @@ class KeptProcess {
   #isOver = false;
   #changed = Promise.withResolvers<void>();
   readonly #listeners = new Set<(piece: OutputPiece, seq: number) => void>();
+  readonly #atTerminal: boolean;
 
-  constructor(child: RemoteProcess) {
+  constructor(child: RemoteProcess, atTerminal: boolean) {
     this.child = child;
+    this.#atTerminal = atTerminal;
     this.ended = this.#follow();
     // The keeper of the work waits for it, and a call may.
     this.ended.catch(() => {});
@@ -352,7 +366,7 @@ class KeptProcess {
     const start = Math.min(Math.max(first, this.#start), end);
     const next = Math.min(start + MAX_SHOWN, end);
     this.#seen = Math.max(this.#seen, next);
-    const output = this.#text.slice(start - this.#start, next - this.#start).toWellFormed();
+    const output = this.#shown(this.#text.slice(start - this.#start, next - this.#start));
     return {
       output,
       from: start,
@@ -376,11 +390,17 @@ class KeptProcess {
       };
       const last = this.#text.slice(Math.max(this.#seen - this.#start, this.#text.length - MAX_DELIVERED, 0));
       const { state, ...how } = this.end;
-      return { state, result: { proc_id: this.child.id, ...how, output: last.toWellFormed() } };
+      return { state, result: { proc_id: this.child.id, ...how, output: this.#shown(last) } };
     } finally {
       this.#isOver = true;
       this.#changed.resolve();
     }
+  }
+
+  /** Output as the model gets it: of a terminal only the text. Places in the output count what the program wrote. */
+  #shown(text: string): string {
+    const plain = this.#atTerminal ? stripVTControlCharacters(text).replaceAll('\r\n', '\n') : text;
+    return plain.toWellFormed();
   }
 
   async #read(): Promise<ProcessExit | undefined> {

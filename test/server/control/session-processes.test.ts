@@ -117,6 +117,34 @@ test('a process is written to, read from any place, and stopped, also in later t
   assert.ok(!JSON.stringify(last.messages).includes('results of subagents'), 'its end is not delivered twice');
 });
 
+test('a model starts a program at a terminal, and gets its text; such a start is asked for where rules are about commands', async (t) => {
+  const rules = '[{ command: ["sh ..."], then: allow }]';
+  const stand = await started(t, '', plugins, { rules });
+  const session = await create(stand.peer);
+  const script =
+    'test -t 0 && test -t 1 && printf "\\033[31mred\\033[0m %s\\n" "$(stty size)"; read line; echo "got $line"';
+  const running = turn(stand, session, 'start', [
+    call('proc_run', { argv: ['sh', '-c', script], pty: true, wait_seconds: 30 }),
+    { text: 'ok' },
+  ]);
+  const requested = () => of(stand.peer, session, 'approval.requested');
+  const allow = async (count: number) => {
+    await stand.peer.recorder.until(() => requested().length === count, 'the question');
+    const { approval } = requested().at(-1)?.payload as { approval: { id: string } };
+    await stand.peer.call('approval.answer', { session_id: session, approval_id: approval.id, decision: 'allow' });
+  };
+  await allow(1);
+  const { proc_id, state, output } = lastResult((await running)[1]);
+  assert.deepEqual([state, output], ['running', 'red 40 120\n']);
+  const written = turn(stand, session, 'talk', [
+    call('proc_write', { proc_id, text: 'hello\n', wait_seconds: 30 }, 'a'),
+    { text: 'done' },
+  ]);
+  await allow(2);
+  await stand.peer.recorder.until(() => ends(stand.peer, session).length === 1, 'the end of the process');
+  assert.match(lastResult((await written)[1]).output, /^hello\n(?:got hello\n)?$/);
+});
+
 test('a process runs on behind the turn, and its end is delivered with the next prompt, once', async (t) => {
   const stand = await started(t, '', plugins);
   const session = await create(stand.peer);
