@@ -129,6 +129,8 @@ export async function commandLine(act: (action: Act) => Promise<void>, words?: r
     })
     .configureHelp({
       sortSubcommands: false,
+      // Also beside a wide column of commands, and in a narrow terminal.
+      minWidthToWrap: 16,
       styleTitle: (title) => styleText('bold', title, { validateStream: false }),
     })
     .addHelpText(
