@@ -130,7 +130,7 @@ test('a model starts a program at a terminal, and gets its text; such a start is
   const requested = () => of(stand.peer, session, 'approval.requested');
   const allow = async (count: number) => {
     await stand.peer.recorder.until(() => requested().length === count, 'the question');
-    const { approval } = requested().at(-1)?.payload as { approval: { id: string } };
+    const { approval } = (requested().at(-1)?.payload ?? {}) as { approval: { id: string } };
     await stand.peer.call('approval.answer', { session_id: session, approval_id: approval.id, decision: 'allow' });
   };
   await allow(1);
