@@ -31,7 +31,7 @@ export async function exportBundle(path: string, file: string): Promise<Manifest
 export async function importBundle(file: string, folder: string): Promise<Manifest> {
   const { manifest, messages } = checked(file);
   const there = await lstat(folder).catch(() => undefined);
-  // A link is refused as well, whatever it leads to: the folder gets its name at the end, and a name that is a link is in use.
+  // A link is refused as well, also one to an empty folder: the folder gets its name at the end, and a name that is a link is in use.
   const isFree = there === undefined || (there.isDirectory() && (await readdir(folder)).length === 0);
   if (!isFree)
     throw fail('usage', `${folder} is ${there.isSymbolicLink() ? 'a symbolic link, ' : ''}not an empty folder`);
