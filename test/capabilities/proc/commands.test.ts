@@ -38,7 +38,7 @@ test('programs are run, listed, read and ended from the command line', { timeout
   const unknown = await user.failure(['proc', 'kill', 'nope']);
   assert.deepEqual(
     [unknown.code, unknown.message],
-    ['unknown_proc', 'there is no process "nope"; "handfast proc ls" lists them'],
+    ['unknown_proc', 'no process has an id that starts with "nope"; see: handfast proc ls'],
   );
 
   // The command that started it is lost: its session ends, and the process with it.

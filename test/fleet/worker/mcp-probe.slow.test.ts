@@ -134,7 +134,7 @@ test('what cannot be used says why it cannot', async (t) => {
   const locked = await listening(t, (_request, response) => response.writeHead(401).end());
   const broken = await listening(t, (_request, response) => response.writeHead(500).end());
   const cases = [
-    [missing, 'error', /ENOENT/],
+    [missing, 'error', /server: it was not found/],
     [dead, 'error', /no licence/],
     [{ name: 'locked', http: { url: locked } }, 'auth_required', /./],
     [{ name: 'broken', http: { url: broken } }, 'error', /./],
