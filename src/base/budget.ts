@@ -8,7 +8,7 @@
 /** Share of the budget at which notice is given, in percent. */
 const NOTICE_PERCENT = 80;
 
-/** Called once each. */
+/** Called once each, and again for a limit that has changed. */
 export interface BudgetEvents {
   /** 80 % are spent. */
   notice(spent: number, limit: number): void;
@@ -17,8 +17,9 @@ export interface BudgetEvents {
 }
 
 export class Budget {
-  /** In the unit of the budget, as all amounts are; null = no limit. */
-  readonly limit: number | null;
+  readonly #limit: () => number | null;
+  /** The limit when it was last asked for. */
+  #known: number | null;
   readonly #parent: Budget | undefined;
   readonly #children = new Set<Budget>();
   readonly #events: BudgetEvents;
@@ -29,11 +30,23 @@ export class Budget {
   #reachedLimit = false;
   #ended = false;
 
-  constructor(limit: number | null, events: BudgetEvents, parent?: Budget) {
-    this.limit = limit;
+  /** @param limit in the unit of the budget, as all amounts are; null = none. A function for one that may change */
+  constructor(limit: number | null | (() => number | null), events: BudgetEvents, parent?: Budget) {
+    this.#limit = typeof limit === 'function' ? limit : () => limit;
+    this.#known = this.#limit();
     this.#events = events;
     this.#parent = parent;
     if (parent !== undefined) parent.#children.add(this);
+  }
+
+  /** As it is now; null = none. */
+  get limit(): number | null {
+    const limit = this.#limit();
+    if (limit !== this.#known) {
+      this.#known = limit;
+      this.#renew();
+    }
+    return limit;
   }
 
   /** Spent by this task alone. */
@@ -51,17 +64,19 @@ export class Budget {
   /** What is neither spent nor promised to a child that runs, here and in what this is part of; null = no limit. */
   get left(): number | null {
     const above = this.#parent?.left ?? null;
-    if (this.limit === null) return above;
+    const { limit } = this;
+    if (limit === null) return above;
     let promised = 0;
     for (const child of this.#children) promised += Math.max(0, (child.limit ?? 0) - child.total);
-    const here = Math.max(0, this.limit - this.total - promised);
+    const here = Math.max(0, limit - this.total - promised);
     // The parent has subtracted this slice already.
     return here;
   }
 
   /** True once all of it is spent, its own or that of a task it is part of. */
   get isSpent(): boolean {
-    return (this.limit !== null && this.total >= this.limit) || this.#parent?.isSpent === true;
+    const { limit } = this;
+    return (limit !== null && this.total >= limit) || this.#parent?.isSpent === true;
   }
 
   /** The task's own total so far; never falls. */
@@ -81,13 +96,21 @@ export class Budget {
   }
 
   #check(): void {
-    if (this.limit === null || this.#reachedLimit) return;
+    const { limit } = this;
+    if (limit === null || this.#reachedLimit) return;
     const total = this.total;
-    if (total >= this.limit) this.#exhausted(total, this.limit);
-    else if (!this.#noticed && total * 100 >= this.limit * NOTICE_PERCENT) {
+    if (total >= limit) this.#exhausted(total, limit);
+    else if (!this.#noticed && total * 100 >= limit * NOTICE_PERCENT) {
       this.#noticed = true;
-      this.#events.notice(total, this.limit);
+      this.#events.notice(total, limit);
     }
+  }
+
+  /** The limit is another one, for its children too. */
+  #renew(): void {
+    this.#noticed = false;
+    this.#reachedLimit = false;
+    for (const child of this.#children) child.#renew();
   }
 
   #exhausted(total: number, limit: number): void {

@@ -78,11 +78,13 @@ const hex = (bytes: number): string => randomBytes(bytes).toString('hex');
 export class Subagents {
   readonly #limits: SubagentLimits;
   readonly #owners = new Map<string, Owner>();
+  /** The session of the last request of each principal. */
+  readonly #lastAsked = new Map<string, SessionView>();
   /** By principal: another name of its agent is no other budget. */
   readonly #budgets = new Map<string, Budgets>();
   readonly #byId = new Map<
     string,
-    { readonly subagent: Subagent; readonly owner: Owner; readonly spawnedIn: string }
+    { readonly subagent: Subagent; readonly owner: Owner; readonly madeIn: SessionView | undefined }
   >();
   readonly #sessions = new Map<string, Set<SessionView>>();
   /** Signals at whose abort the subagents of their session end. */
@@ -132,7 +134,7 @@ export class Subagents {
         : code === 'capability_missing'
           ? failure('terminated', 'the agent above may have no subagents any more')
           : failure('terminated', 'the session of the agent above has ended', { session_ended: true });
-    const own = [...this.#byId.values()].filter(({ spawnedIn }) => spawnedIn === session.id);
+    const own = [...this.#byId.values()].filter(({ madeIn }) => madeIn === session);
     await Promise.all(own.map(({ subagent }) => subagent.end('TERMINATED', error, session.suspended === true)));
   }
 
@@ -193,7 +195,7 @@ export class Subagents {
     const subagent = new Subagent(facts, this.#deps(owner), { budgets });
     made = subagent;
     owner.own.set(id, subagent);
-    this.#byId.set(id, { subagent, owner, spawnedIn: session.id });
+    this.#byId.set(id, { subagent, owner, madeIn: session });
     this.#endsWith(session);
     await subagent.start(kind.backend, {
       workspace: context.workspace,
@@ -290,6 +292,7 @@ export class Subagents {
   /** The agent of a session with its subagents: what is stored of them is read once. */
   #owner({ session, store }: Pick<CallContext, 'session' | 'store'>): Owner {
     const { principal, agentId } = session;
+    this.#lastAsked.set(principal.name, session);
     const key = keyOf(principal.name, agentId);
     let owner = this.#owners.get(key);
     if (owner === undefined) {
@@ -304,11 +307,23 @@ export class Subagents {
   #budgetsOf(principal: Principal): Budgets {
     let budgets = this.#budgets.get(principal.name);
     if (budgets === undefined) {
-      const { max_tokens = null, max_cost_usd = null } = grantOfRoot(principal);
-      budgets = { tokens: new Budget(max_tokens, SILENT), cost: new Budget(max_cost_usd, SILENT) };
-      this.#budgets.set(principal.name, budgets);
+      const { name } = principal;
+      budgets = {
+        tokens: new Budget(() => this.#grantNow(name).max_tokens ?? null, SILENT),
+        cost: new Budget(() => this.#grantNow(name).max_cost_usd ?? null, SILENT),
+      };
+      this.#budgets.set(name, budgets);
     }
     return budgets;
+  }
+
+  /** What a principal is granted now: sessions that are open have the rights of a reloaded configuration. */
+  #grantNow(name: string): MultiAgentGrant {
+    const isWorking = ({ subagent, owner, madeIn }: { subagent: Subagent; owner: Owner; madeIn?: SessionView }) =>
+      subagent.isOpen && madeIn !== undefined && owner.principal.name === name;
+    // A subagent ends with the session that it was made in, so that of one which is open is.
+    const session = this.#byId.values().find(isWorking)?.madeIn ?? this.#lastAsked.get(name);
+    return session === undefined ? {} : grantOfRoot(session.principal);
   }
 
   /** An agent without sessions, whose subagents have all ended: what is stored of them is read when it is back. */
@@ -355,7 +370,7 @@ export class Subagents {
       );
       subagent.controlSession = value.control_session ?? '';
       owner.own.set(value.id, subagent);
-      this.#byId.set(value.id, { subagent, owner, spawnedIn: '' });
+      this.#byId.set(value.id, { subagent, owner, madeIn: undefined });
       if (wasOpen) void this.#store(owner, subagent);
       const { principal } = owner;
       const view = { id: '', agentId: value.id, principal } as const;

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { chainsPlugin } from '../../../src/capabilities/chains/plugin.ts';
+import type { SubagentContext } from '../../../src/capabilities/multi_agent/functions.ts';
 import { multiAgentPlugin } from '../../../src/capabilities/multi_agent/plugin.ts';
 import { connect } from '../../../src/connect.ts';
 import { forever, siteOf, until } from './support.ts';
@@ -51,4 +52,39 @@ test('subagents end when their agent may have none any more, those of its chains
   const { status, code, error } = await again.multi_agent.subagent(own.id).result();
   assert.deepEqual([status, code], ['TERMINATED', 'multi_agent.terminated']);
   assert.match(error ?? '', /may have no subagents any more/);
+});
+
+test('what all subagents of a principal may spend is as the configuration says now, also for a task that runs', async (t) => {
+  const steps: ((tokens: number) => void)[] = [];
+  const kinds = [
+    {
+      name: 'spender',
+      run: async (_task: unknown, { spent, signal }: SubagentContext) => {
+        steps.push((tokens) => spent({ tokens }));
+        await forever({ signal });
+      },
+    },
+  ];
+  const rights = (max_tokens: number) => ({ ann: { capabilities, grants: { multi_agent: { max_tokens } } } });
+  const site = await siteOf(t, { kinds }, rights(100));
+  const { multi_agent: lead } = await site.agent('lead', 'ann');
+  const one = await lead.spawn('one');
+  await one.delegate('spend');
+  const last = async () => {
+    const { code } = await one.result();
+    return code;
+  };
+  await until(() => steps.length === 1);
+  steps.at(-1)?.(60);
+  site.regrant(rights(50));
+  steps.at(-1)?.(61);
+  assert.equal(await last(), 'multi_agent.budget_spent');
+  await assert.rejects(one.delegate('spend'), { code: 'multi_agent.budget_spent' });
+  site.regrant(rights(200));
+  await one.delegate('spend');
+  await until(() => steps.length === 2);
+  steps.at(-1)?.(100);
+  assert.equal((await lead.list())[0]?.status, 'RUNNING');
+  steps.at(-1)?.(140);
+  assert.equal(await last(), 'multi_agent.budget_spent');
 });
