@@ -200,6 +200,8 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
     const subagent = subagents.find(id, context);
     const wasOpen = subagent.isOpen;
     await subagent.end('TERMINATED', failure('terminated', 'the agent above ended the subagent'));
+    // Rejects where the end of its last task could not be stored: the result is then this host's alone.
+    await subagent.ended();
     return wasOpen;
   };
 

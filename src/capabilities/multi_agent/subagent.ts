@@ -61,8 +61,10 @@ export interface Budgets {
 export interface SubagentDeps {
   /** Something happened: for the agents above. */
   announce(subagent: Subagent, event: string, content: Readonly<Record<string, unknown>>): void;
-  /** Stores what is known of it. Never rejects. */
+  /** Stores what is known of it. Rejects with `disk_full` and the like; then nothing of it may count as stored. */
   store(subagent: Subagent): Promise<void>;
+  /** It has ended, and that could not be stored. */
+  notStored(subagent: Subagent, error: unknown): void;
   /** Serves a link as its session; `counted`: its requests are steps. */
   accept(subagent: Subagent, link: Link, counted: boolean): void;
   /** A new id of a task. */
@@ -101,8 +103,8 @@ export class Subagent {
   #current: Task | undefined;
   #cancelTimer: (() => void) | undefined;
   #stopping: Promise<unknown> = Promise.resolve();
-  /** Resolves when the end of the last task that has ended is stored. */
-  #endStored: Promise<void> = Promise.resolve();
+  /** The last task that has ended. */
+  #lastEnded: Task | undefined;
   readonly #tasks: StoredTask[];
   readonly #unread: { readonly inChannel: boolean; push(session: SessionView): boolean }[] = [];
   #status: SubagentStatus;
@@ -223,7 +225,10 @@ export class Subagent {
     this.#deps.accept(this, link, counted);
   }
 
-  /** Gives it a task. Fails with `multi_agent.ended`, `multi_agent.busy` and `multi_agent.budget_spent`. */
+  /**
+   * Gives it a task. Fails with `multi_agent.ended`, `multi_agent.busy` and `multi_agent.budget_spent`, and with `disk_full` and the like
+   * where the task could not be stored: then it was not given.
+   */
   async delegate(spec: TaskSpec): Promise<Task> {
     if (!this.isOpen) throw failure('ended', 'the subagent has ended; spawn another', { subagent_id: this.id });
     if (this.task !== undefined) {
@@ -238,13 +243,29 @@ export class Subagent {
     }
     const above = this.parent?.task?.leftMs ?? Number.POSITIVE_INFINITY;
     const timeoutMs = Math.min(spec.timeoutMs, this.settings.timeoutMs, above);
-    const task: Task = new Task(this.#deps.newId(), { ...spec, timeoutMs }, (end) => this.#ended(task, end));
+    const before = { task: this.#current, status: this.#status };
+    let isRefused = false;
+    const task: Task = new Task(this.#deps.newId(), { ...spec, timeoutMs }, (end) => {
+      if (!isRefused) this.#ended(task, end);
+    });
     this.#cancelTimer = processTimer(() => {
       task.fail(failure('timeout', `the task took longer than ${Math.round(timeoutMs)} ms`));
     }, timeoutMs);
     this.#current = task;
     this.#status = 'RUNNING';
-    await this.#deps.store(this);
+    try {
+      await this.#deps.store(this);
+    } catch (error) {
+      // Ended meanwhile, it has had an end that all may know of.
+      if (task.end === undefined) {
+        isRefused = true;
+        this.#cancelTimer?.();
+        this.#current = before.task;
+        this.#status = before.status;
+        task.fail(asError(error));
+      }
+      throw error;
+    }
     this.#announce('started', { task_id: task.id, task: spec.name });
     void this.#run(task);
     return task;
@@ -403,12 +424,27 @@ export class Subagent {
     this.#spentBefore.cost += task.costUsd;
     while (this.#tasks.length > MAX_TASKS) this.#tasks.shift();
     if (this.isOpen) this.#status = end.state;
+    this.#lastEnded = task;
+    // Who waits for it has the error.
+    this.#storeEnd(task).catch(() => {});
+  }
+
+  /** Stores the end of a task. What could not be stored is tried again when it is asked for. */
+  #storeEnd(task: Task): Promise<void> {
+    const { end, usage } = task;
+    if (end === undefined) return Promise.resolve();
     // What is announced can be awaited, and what can be awaited is stored.
-    task.stored = this.#deps.store(this).then(() => {
-      const { state, ...rest } = end;
-      this.#announce(state.toLowerCase(), { task_id: task.id, task: task.spec.name, ...rest, usage: stored.usage });
-    });
-    this.#endStored = task.stored;
+    task.stored ??= this.#deps.store(this).then(
+      () => {
+        const { state, ...rest } = end;
+        this.#announce(state.toLowerCase(), { task_id: task.id, task: task.spec.name, ...rest, usage });
+      },
+      (error: unknown) => {
+        task.stored = undefined;
+        throw error;
+      },
+    );
+    return task.stored;
   }
 
   /** Ends its task; it then takes another. False: it had none. */
@@ -420,10 +456,10 @@ export class Subagent {
     return true;
   }
 
-  /** Resolves when a task has ended, and that is stored. */
+  /** Resolves when a task has ended, and that is stored. Rejects with `disk_full` and the like where it cannot be. */
   async settled(task: Task): Promise<void> {
     await task.ended;
-    await task.stored;
+    await this.#storeEnd(task);
   }
 
   /**
@@ -433,7 +469,7 @@ export class Subagent {
   async ended(taskId?: string | undefined): Promise<StoredTask | undefined> {
     const last = this.#current;
     if (last !== undefined && (!taskId || taskId === last.id)) await this.settled(last);
-    else await this.#endStored;
+    else if (this.#lastEnded !== undefined) await this.#storeEnd(this.#lastEnded);
     // Another one may have been given meanwhile.
     return this.stored(taskId || last?.id);
   }
@@ -481,7 +517,8 @@ export class Subagent {
   }
 
   /**
-   * Ends it and all below it: its task, its program, its session. Resolves when that is stored and nothing runs any more.
+   * Ends it and all below it: its task, its program, its session. Resolves when nothing runs any more and that is stored, or could not
+   * be. Never rejects.
    * @param failed true: its task fails; else it is terminated
    */
   end(status: SubagentStatus, error: HandfastError, failed = false): Promise<void> {
@@ -500,8 +537,9 @@ export class Subagent {
     await this.#running?.close();
     this.#budgets?.tokens.end();
     this.#budgets?.cost.end();
-    if (task !== undefined) await this.settled(task);
-    await this.#deps.store(this);
+    // Its end is announced before that of the subagent.
+    if (task !== undefined) await this.settled(task).catch(() => {});
+    await this.#deps.store(this).catch((error: unknown) => this.#deps.notStored(this, error));
     this.#announce('terminated', { reason: error.message, code: error.code });
   }
 

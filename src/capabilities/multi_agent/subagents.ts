@@ -144,7 +144,7 @@ export class Subagents {
     await Promise.all([...this.#byId.values()].map(({ subagent }) => subagent.end('TERMINATED', error, true)));
   }
 
-  /** Makes a subagent. Rejects with `denied`, `limit`, `budget_spent`, `not_started`. */
+  /** Makes a subagent. Rejects with `denied`, `limit`, `budget_spent`, `not_started`, and with `disk_full` and the like. */
   async spawn(
     kind: Kind,
     settings: SubagentSettings,
@@ -205,7 +205,13 @@ export class Subagents {
       rights: (principal) => this.#rights(subagent, principal),
       acquireProcess: () => context.acquireProcess(subagent.signal),
     });
-    await this.#store(owner, subagent);
+    try {
+      await this.#store(owner, subagent);
+    } catch (error) {
+      await subagent.end('TERMINATED', failure('not_started', 'the subagent could not be stored'));
+      this.#forget(owner, subagent);
+      throw error;
+    }
     return subagent;
   }
 
@@ -371,7 +377,7 @@ export class Subagents {
       subagent.controlSession = value.control_session ?? '';
       owner.own.set(value.id, subagent);
       this.#byId.set(value.id, { subagent, owner, madeIn: undefined });
-      if (wasOpen) void this.#store(owner, subagent);
+      if (wasOpen) this.#store(owner, subagent).catch((error: unknown) => this.#notStored(subagent, error));
       const { principal } = owner;
       const view = { id: '', agentId: value.id, principal } as const;
       const store = this.#context?.store.of(view).agent;
@@ -385,6 +391,7 @@ export class Subagents {
   #deps(owner: Owner): SubagentDeps {
     return {
       store: (subagent) => this.#store(owner, subagent),
+      notStored: (subagent, error) => this.#notStored(subagent, error),
       announce: (subagent, event, content) => this.#announce(subagent, event, content),
       accept: (subagent, link, counted) => {
         this.#context?.accept(link, {
@@ -425,26 +432,32 @@ export class Subagents {
       tasks: [...tasks],
       ...(subagent.controlSession !== '' && { control_session: subagent.controlSession }),
     };
-    try {
-      await owner.store.set(PREFIX + id, value);
-      await this.#forgetOldest(owner);
-    } catch (error) {
-      this.#context?.log.error('a subagent was not stored; its results end with the host', { subagent: id, error });
-    }
+    await owner.store.set(PREFIX + id, value);
+    await this.#forgetOldest(owner).catch((error: unknown) => {
+      this.#context?.log.error('the oldest subagents were not deleted; the next host has them', { error });
+    });
+  }
+
+  #notStored({ id }: Subagent, error: unknown): void {
+    this.#context?.log.error('a subagent was not stored; its results end with the host', { subagent: id, error });
   }
 
   /** Results of ended subagents stay up to a number. */
   async #forgetOldest(owner: Owner): Promise<void> {
     const ended = [...owner.own.values()].filter(({ isOpen }) => !isOpen);
     for (const subagent of ended.slice(0, Math.max(0, ended.length - this.#limits.maxEnded))) {
-      owner.own.delete(subagent.id);
-      this.#byId.delete(subagent.id);
-      subagent.parent?.children.delete(subagent);
+      this.#forget(owner, subagent);
       const below = keyOf(owner.principal.name, subagent.id);
       await this.#owners.get(below)?.store.clear();
       this.#owners.delete(below);
       await owner.store.delete(PREFIX + subagent.id);
     }
+  }
+
+  #forget(owner: Owner, subagent: Subagent): void {
+    owner.own.delete(subagent.id);
+    this.#byId.delete(subagent.id);
+    subagent.parent?.children.delete(subagent);
   }
 
   /** Pushes an event to the sessions of every agent above, and to its own where a task of it was stopped. */

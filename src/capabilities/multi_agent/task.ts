@@ -63,7 +63,7 @@ export class Task {
   /** Epoch milliseconds; 0 while it runs. */
   endedAt = 0;
 
-  /** Resolves when its end is stored; set once it has ended. */
+  /** Resolves when its end is stored; set while that is tried, and once it is. */
   stored: Promise<void> | undefined;
   readonly #onEnd: (end: TaskEnd) => void;
 

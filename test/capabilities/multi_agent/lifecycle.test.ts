@@ -270,6 +270,7 @@ test('an end is delivered once it is stored, also to an agent that asks after it
       announce: (_subagent, event) => void events.push(event),
       store: () => new Promise((resolve) => stored.push(resolve)),
       accept: () => {},
+      notStored: () => {},
       newId: () => `task_${stored.length}`,
       order: () => 1,
       maxResultChars: 1_000,
