@@ -260,7 +260,14 @@ export class MultiAgentClient {
     options: { readonly after?: number; readonly limit?: number } & Pick<CallOptions, 'signal'> = {},
   ): Promise<readonly ChannelMessage[]> {
     const { after = 0, limit = 100 } = options;
-    return (await this.#agent.calls.call(calls.history, { channel, after, limit }, signalOf(options))).messages;
+    const said: ChannelMessage[] = [];
+    // A reply has as many as a message may hold.
+    for (;;) {
+      const page = { channel, after: said.at(-1)?.seq ?? after, limit: limit - said.length };
+      const { messages, last_seq } = await this.#agent.calls.call(calls.history, page, signalOf(options));
+      said.push(...messages);
+      if (messages.length === 0 || said.length >= limit || said.at(-1)?.seq === last_seq) return said;
+    }
   }
 
   /** Calls `listener` for what is said in channels of this agent, in their order. Returns the function that ends it. */

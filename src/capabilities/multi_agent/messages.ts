@@ -7,6 +7,7 @@ import { methodsOf, push } from '../../protocol/method.ts';
 import * as checks from './multi_agent.generated.ts';
 import { MultiAgentMessagePush, MultiAgentSaidPush, SubagentEvent } from './multi_agent.replies.generated.ts';
 import type * as schema from './multi_agent.schema.ts';
+import { shortList } from './short-list.ts';
 
 const multi = methodsOf({ capability: 'multi_agent', event: 'multi_agent/event' });
 const idempotent = { idempotent: true } as const;
@@ -24,11 +25,10 @@ export const awaitTask = multi<schema.MultiAgentAwait, schema.MultiAgentAwaitRes
   checks.MultiAgentAwait,
   { ...idempotent, streaming: ({ streaming }) => streaming === true },
 );
-export const list = multi<schema.MultiAgentList, schema.MultiAgentListResp>(
-  'multi_agent/list',
-  checks.MultiAgentList,
-  idempotent,
-);
+export const list = multi<schema.MultiAgentList, schema.MultiAgentListResp>('multi_agent/list', checks.MultiAgentList, {
+  ...idempotent,
+  shorten: shortList,
+});
 export const terminate = multi<schema.MultiAgentTerminate, schema.MultiAgentTerminateResp>(
   'multi_agent/terminate',
   checks.MultiAgentTerminate,
@@ -103,7 +103,7 @@ export const subagentAwait = multi<schema.SubagentAwaitReq, schema.SubagentAwait
 export const subagentList = multi<schema.SubagentListReq, schema.SubagentListResp>(
   'SUBAGENT_LIST_REQ',
   checks.SubagentListReq,
-  { reply: 'SUBAGENT_LIST_RESP', idempotent: true },
+  { reply: 'SUBAGENT_LIST_RESP', idempotent: true, shorten: shortList },
 );
 export const subagentCancel = multi<schema.SubagentCancelReq, schema.SubagentEvent>(
   'SUBAGENT_CANCEL_REQ',

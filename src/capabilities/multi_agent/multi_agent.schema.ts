@@ -126,7 +126,11 @@ const MultiAgentList = object(
     type: Literal('multi_agent/list'),
     all: may(flag('With those of subagents, as deep as they go. Default false.')),
   },
-  { ...fromAgent, description: 'Lists the subagents of this agent, ended ones too.' },
+  {
+    ...fromAgent,
+    description:
+      'Lists the subagents of this agent, ended ones too. Where no message may hold them, the newest, with short texts and without metadata.',
+  },
 );
 
 const SubagentSummary = shape('A subagent.', {
@@ -362,7 +366,7 @@ const MultiAgentHistoryReq = object(
     type: Literal('multi_agent/history/req'),
     channel: channelName,
     after: may(count('Messages behind this one. Default 0.')),
-    limit: may(count('At most so many. Default 100.')),
+    limit: may(count('At most so many, and as many as a message may hold. Default 100.')),
   },
   { ...fromAgent, description: 'Reads what was said in a channel, also before one was a member.' },
 );

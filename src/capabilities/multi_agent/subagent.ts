@@ -5,11 +5,13 @@
  * Made and found by `subagents.ts`, which stores and announces what happens here.
  */
 import type { Budget } from '../../base/budget.ts';
+import { fitsPage } from '../../base/page.ts';
 import { withGrace } from '../../base/race.ts';
 import { processTimer } from '../../base/timer-queue.ts';
 import type { SessionView } from '../../host/context.ts';
 import type { Principal } from '../../session/principal.ts';
 import type { Link } from '../../transport/link.ts';
+import { asciiLength } from '../../wire/ascii.ts';
 import { asError, type HandfastError } from '../../wire/errors.ts';
 import { isObject } from '../../wire/json.ts';
 import type {
@@ -248,6 +250,11 @@ export class Subagent {
     const task: Task = new Task(this.#deps.newId(), { ...spec, timeoutMs }, (end) => {
       if (!isRefused) this.#ended(task, end);
     });
+    if (this.#running?.fetched !== undefined && !fitsPage(this.#workOf(task))) {
+      throw failure('limit', 'the task, with the instructions of its subagent, is longer than a message to it may be', {
+        limit: 'task',
+      });
+    }
     this.#cancelTimer = processTimer(() => {
       task.fail(failure('timeout', `the task took longer than ${Math.round(timeoutMs)} ms`));
     }, timeoutMs);
@@ -298,16 +305,19 @@ export class Subagent {
     const { resultSchema } = task.spec;
     if (task.end !== undefined) return;
     const form = objectOf(resultSchema === undefined ? result : await checkedResult(result, resultSchema));
-    let size: number;
+    let written: string;
     try {
-      size = JSON.stringify(form).length;
+      written = JSON.stringify(form);
     } catch {
       return void task.fail(failure('failed', 'the result cannot be written as JSON'));
     }
-    if (size > this.#deps.maxResultChars) {
-      return void task.fail(
-        failure('limit', `the result has ${size} characters`, { limit: this.#deps.maxResultChars }),
-      );
+    const { maxResultChars: limit } = this.#deps;
+    if (written.length > limit) {
+      return void task.fail(failure('limit', `the result has ${written.length} characters`, { limit }));
+    }
+    // What no message may hold could never be awaited.
+    if (!fitsPage(form)) {
+      return void task.fail(failure('limit', `the result takes ${asciiLength(written)} bytes of a message`, { limit }));
     }
     const verified = claimed ?? (resultSchema === undefined ? undefined : 'yes');
     task.complete(form, {

@@ -460,17 +460,31 @@ export class Subagents {
     subagent.parent?.children.delete(subagent);
   }
 
-  /** Pushes an event to the sessions of every agent above, and to its own where a task of it was stopped. */
+  /**
+   * Pushes an event to the sessions of every agent above, and to its own where a task of it was stopped. What no message may hold is left
+   * out of it.
+   */
   #announce(subagent: Subagent, event: string, content: Readonly<Record<string, unknown>>): void {
-    const body = { subagent_id: subagent.id, event, content: { ...content, depth: subagent.depth } };
+    const { id, depth } = subagent;
+    const body = { subagent_id: id, event, content: { ...content, depth } };
+    const push = (session: SessionView | undefined): void => {
+      try {
+        session?.push(subagentEvent, body);
+      } catch (thrown) {
+        if (asError(thrown).code !== 'too_large') throw thrown;
+        const { task_id, ...rest } = content;
+        const short = { ...(task_id !== undefined && { task_id }), depth, left_out: Object.keys(rest) };
+        session?.push(subagentEvent, { ...body, content: short });
+      }
+    };
     const seen = new Set<string>();
     for (let at: Subagent | undefined = subagent; at !== undefined; at = at.parent) {
       const key = this.#byId.get(at.id)?.owner.key;
       if (key === undefined || seen.has(key)) continue;
       seen.add(key);
-      for (const session of this.#sessions.get(key) ?? []) session.push(subagentEvent, body);
+      for (const session of this.#sessions.get(key) ?? []) push(session);
     }
-    if (event === 'cancelled' || event === 'failed') subagent.session?.push(subagentEvent, body);
+    if (event === 'cancelled' || event === 'failed') push(subagent.session);
   }
 
   #mustBeBelow(limit: string, has: number, most: number): void {

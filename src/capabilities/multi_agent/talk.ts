@@ -5,6 +5,7 @@
  * Served by `plugin.ts`. Messages come as pushes, so that they are in the journals of those that get them, and to subagents
  * without a session that reads pushes by their backend. Channels end with the agent's subagents and with the host.
  */
+import { pageOf } from '../../base/page.ts';
 import type { CallContext, SessionView } from '../../host/context.ts';
 import { failure } from './errors.ts';
 import { messagePush, saidPush } from './messages.ts';
@@ -124,8 +125,8 @@ export class Talk {
 
   history(name: string, after: number, limit: number, { session }: CallContext) {
     const channel = this.#find(name, session);
-    const messages = channel.messages.filter(({ seq }) => seq > after).slice(0, limit);
-    return { messages, last_seq: channel.seq };
+    const behind = channel.messages.filter(({ seq }) => seq > after);
+    return { messages: pageOf(behind.slice(0, limit), limit).page, last_seq: channel.seq };
   }
 
   /** An agent has ended, and its channels with it. */

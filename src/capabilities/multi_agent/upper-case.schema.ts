@@ -156,7 +156,7 @@ export const SubagentEvent = object(
     type: Literal('SUBAGENT_EVENT'),
     subagent_id: id,
     event: text('started, progress, waiting, resumed, message, completed, failed, cancelled or terminated.'),
-    content: may(anyObject('What happened.')),
+    content: may(anyObject('What happened; left_out names what no message may hold.')),
   },
   {
     ...fromHost,
