@@ -15,7 +15,7 @@ export interface ProgramOptions extends Omit<ChildOptions, 'stdin'> {
   readonly terminateMs?: number;
   /** Bytes of stdout that are stored; what comes beyond is read and dropped. Default 8 MiB. */
   readonly maxStdoutBytes?: number;
-  /** Gets each whole line of stdout as it comes, without its line break; a line is cut at `maxLineChars`. */
+  /** Gets each line of stdout without its line break: once it is whole, or has `maxLineChars`, where it is cut. */
   readonly onLine?: (line: string) => void;
   /** Longest line, in characters. Default 1 Mi. */
   readonly maxLineChars?: number;
@@ -146,6 +146,8 @@ class Output {
   #bytes = 0;
   #truncated = false;
   #line = '';
+  /** The line was cut: what is left of it is dropped. */
+  #isCut = false;
   #stderr = '';
 
   constructor(
@@ -202,9 +204,27 @@ class Output {
     }
     if (this.#onLine === undefined) return;
     const lines = this.#decoder.write(chunk).split('\n');
-    // Not longer than a line may be, and then cut: that would copy all of it with each further chunk.
-    lines[0] = this.#line + (lines[0] as string).slice(0, this.#maxLineChars - this.#line.length);
-    this.#line = (lines.pop() as string).slice(0, this.#maxLineChars);
-    for (const line of lines) this.#onLine(line.slice(0, this.#maxLineChars).replace(/\r$/, ''));
+    const last = lines.pop() as string;
+    for (const part of lines) {
+      this.#extend(part);
+      if (!this.#isCut) this.#endLine();
+      this.#isCut = false;
+    }
+    this.#extend(last);
+  }
+
+  /** Adds to the line. One that has all it may have is not waited for: it may never end. */
+  #extend(part: string): void {
+    if (this.#isCut) return;
+    this.#line += part.slice(0, this.#maxLineChars - this.#line.length);
+    if (this.#line.length < this.#maxLineChars) return;
+    this.#isCut = true;
+    this.#endLine();
+  }
+
+  #endLine(): void {
+    const line = this.#line;
+    this.#line = '';
+    this.#onLine?.(line.replace(/\r$/, ''));
   }
 }

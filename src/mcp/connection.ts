@@ -9,6 +9,7 @@ import { httpFetch } from '../base/http/http-fetch.ts';
 import { programEnvironment, startProgram } from '../base/program.ts';
 import { orAborted } from '../base/race.ts';
 import { sleep } from '../base/sleep.ts';
+import { nestedTooDeeply } from '../wire/depth.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { AskedCallers, ELICITATION_COMPLETE, type McpAllowed, type McpAnswerer, type McpAsk } from './asks.ts';
 import type { McpAuthorization } from './authorization.ts';
@@ -42,7 +43,7 @@ import {
 } from './sdk.ts';
 import { StatelessTasks, TASKS_EXTENSION } from './stateless-tasks.ts';
 import { callAsTask, needsTask, type TaskRequest } from './tasks.ts';
-import { MAX_MESSAGE, tooLong, tooLongLine } from './too-long.ts';
+import { MAX_MESSAGE, tooDeep, tooLong, tooLongLine } from './too-long.ts';
 
 const CLIENT = { name: 'handfast', version: '1.0.0' };
 /** How long a server that was asked to end may take before SIGTERM, and before SIGKILL. */
@@ -578,11 +579,13 @@ const anyResult = {
 
 type Message = Parameters<NonNullable<Transport['onmessage']>>[0];
 
-/** The message of a line; undefined for one that is not JSON. */
+/** The message of a line; undefined for one that is not JSON, and for a request or notification that is nested too deeply. */
 function parsed(line: string): Message | undefined {
   try {
     const value: unknown = JSON.parse(line);
-    return typeof value === 'object' && value !== null ? (value as Message) : undefined;
+    if (typeof value !== 'object' || value === null) return undefined;
+    if (!nestedTooDeeply(line, value)) return value as Message;
+    return 'method' in value ? undefined : tooDeep((value as { id?: unknown }).id);
   } catch {
     return undefined;
   }

@@ -1,8 +1,10 @@
 /**
- * The limit of one message of a server, and what stands in place of a response that is longer, so that its caller does not wait.
+ * The limits of one message of a server, and what stands in place of a response beyond them, so that its caller does not wait.
  *
  * Used by `connection.ts`.
  */
+
+import { MAX_DEPTH } from '../wire/depth.ts';
 
 /** Longest message of a server, in characters on pipes and in bytes over HTTP: a result may hold a picture. */
 export const MAX_MESSAGE = 16 * 1024 * 1024;
@@ -14,7 +16,14 @@ export const tooLong = (id: string | number, unit: 'bytes' | 'characters') => ({
   error: { code: -32_603, message: `the response has more than ${MAX_MESSAGE} ${unit}` },
 });
 
-/** The same for the request that a line names at its start; undefined where it names none. */
+/** An error for the request whose response is nested too deeply to be checked and passed on. */
+export const tooDeep = (id: unknown) => ({
+  jsonrpc: '2.0' as const,
+  id: id as string | number,
+  error: { code: -32_603, message: `the response is nested more than ${MAX_DEPTH} levels deep` },
+});
+
+/** The error {@link tooLong} for the request that a line names at its start; undefined where it names none. */
 export function tooLongLine(line: string): ReturnType<typeof tooLong> | undefined {
   const id = /"id"\s*:\s*(\d+)/.exec(line.slice(0, 200))?.[1];
   return id === undefined ? undefined : tooLong(Number(id), 'characters');

@@ -183,7 +183,7 @@ test('one that does not start says why, and one that does not answer is over in 
 test('a definition that changed is not called until it is accepted, nor is one under a new name, nor after a restart', async (t) => {
   const { server: shifty, cwd } = await server(t, [odd]);
   await shifty.start();
-  assert.equal(shifty.tools.length, 9, 'all pages');
+  assert.equal(shifty.tools.length, 11, 'all pages');
   assert.equal(textOf(await shifty.call('shifty', {}, patiently)), 'harmless');
   await shifty.call('change', {}, patiently);
   await until(() => shifty.tools.some(({ pin }) => pin === 'changed'));
@@ -207,10 +207,13 @@ test('noise, stray and second responses do no harm; a response that is too long 
   const { server: noisy } = await server(t, [odd]);
   assert.equal(textOf(await noisy.call('noise', {}, patiently)), 'heard');
   await assert.rejects(noisy.call('huge', {}, patiently), /more than 16777216 characters/);
+  await assert.rejects(noisy.call('deep', {}, patiently), /nested more than 64 levels deep/);
   assert.match(textOf(await noisy.call('pid', {}, patiently)), /^\d+$/);
   const late = noisy.call('hang', {}, { ...patiently, timeoutMs: 50 });
   assert.equal(await codeOf(late), 'timeout');
   await until(() => noisy.health.stderr.some((line) => /cancelled/.test(line)));
+  // The end of this one never comes.
+  await assert.rejects(noisy.call('endless', {}, patiently), /more than 16777216 characters/);
 });
 
 /** A server over HTTP without a library, whose sessions end with `forget`. */

@@ -15,7 +15,7 @@ const text = (value) => ({ content: [{ type: 'text', text: value }] });
 const definition = () => (existsSync('DEFINITION') ? readFileSync('DEFINITION', 'utf8') : 'harmless');
 const renamed = () => (existsSync('RENAMED') ? 'renamed' : 'shifty');
 const inputSchema = { type: 'object' };
-const names = ['pid', 'die', 'hang', 'huge', 'noise', 'change', 'rename', 'pages'];
+const names = ['pid', 'die', 'hang', 'huge', 'noise', 'change', 'rename', 'pages', 'endless', 'deep'];
 const tools = () => [
   ...names.map((name) => ({ name, description: name, inputSchema })),
   { name: renamed(), description: definition(), inputSchema },
@@ -29,6 +29,16 @@ const calls = {
   },
   hang: () => {},
   huge: (id) => send({ id, result: text('x'.repeat(17 * 1024 * 1024)) }),
+  endless: (id) =>
+    process.stdout.write(
+      `{"jsonrpc":"2.0","id":${id},"result":{"content":[{"type":"text","text":"${'x'.repeat(17 * 1024 * 1024)}`,
+    ),
+  deep: (id) => {
+    const value = `${'['.repeat(50_000)}${']'.repeat(50_000)}`;
+    process.stdout.write(
+      `{"jsonrpc":"2.0","id":${id},"result":{"content":[],"structuredContent":{"value":${value}}}}\n`,
+    );
+  },
   noise: (id) => {
     process.stdout.write('not a message\n{"jsonrpc":"2.0","id":987654,"result":{}}\n[1]\n');
     send({ id, result: text('heard') });
