@@ -16,6 +16,7 @@ import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { Child, type ChildExit, type ChildOptions, signalGroup, startChild } from '../child.ts';
+import { compiledCode } from '../compiled-code.ts';
 import { within, withTimeout } from '../race.ts';
 import { processTimer } from '../timer-queue.ts';
 import type { LaunchReport, LaunchRequest, LaunchSettings } from './launcher-entry.ts';
@@ -120,7 +121,7 @@ class LauncherProcess {
       const child = startChild({
         argv: [process.execPath, `--max-old-space-size=${MAX_HEAP_MIB}`, entry],
         cwd: '/',
-        env: {},
+        env: compiledCode(),
         channel: true,
       });
       await child.started;

@@ -7,6 +7,7 @@
  * do not reach it, and it has no other file of ours open.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { compiledCode } from '../compiled-code.ts';
 import { inheritNoTerminal } from '../pseudo-terminal.ts';
 
 /** What runs the script. */
@@ -48,7 +49,7 @@ export function startWatcher(
   const node = [process.execPath, '--input-type=module', '-e', REAP, '--', module, record, marker, String(since)];
   const watcher = spawn(WATCHER_SHELL, ['-c', SCRIPT, 'handfast-watcher', record, marker, ...node], {
     // In its environment the marker would make it a child to be ended.
-    env: { PATH: process.env.PATH ?? '/usr/bin:/bin' },
+    env: { PATH: process.env.PATH ?? '/usr/bin:/bin', ...compiledCode() },
     // So that it keeps no folder from being unmounted.
     cwd: '/',
     stdio: inheritNoTerminal(['pipe', 'ignore', 'ignore'] as const),

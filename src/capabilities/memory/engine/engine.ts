@@ -5,6 +5,7 @@
  * Made by `plugin.ts`.
  */
 import { Worker } from 'node:worker_threads';
+import { compiledCode } from '../../../base/compiled-code.ts';
 import { orAborted } from '../../../base/race.ts';
 import { SharedSlots } from '../../../base/shared-slots.ts';
 import { fail, HandfastError } from '../../../wire/errors.ts';
@@ -89,9 +90,9 @@ export class MemoryEngine {
     const extension = import.meta.url.endsWith('.ts') ? '.ts' : '.js';
     const thread = new Worker(new URL(`./memory-thread${extension}`, import.meta.url), {
       workerData: this.#options,
-      // Nothing of the host's start-up or environment belongs into the thread.
+      // Nothing else of the host's start-up or environment belongs into the thread.
       execArgv: [],
-      env: {},
+      env: { ...compiledCode() },
       resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MIB },
     });
     this.#thread = thread;

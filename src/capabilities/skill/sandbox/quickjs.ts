@@ -6,6 +6,7 @@
  * the next one behind it. A thread whose run did not end by itself is ended. Made by `plugin.ts`.
  */
 import { Worker } from 'node:worker_threads';
+import { compiledCode } from '../../../base/compiled-code.ts';
 import { within, withTimeout } from '../../../base/race.ts';
 import { processTimer } from '../../../base/timer-queue.ts';
 import { failure } from '../errors.ts';
@@ -153,7 +154,7 @@ class Thread {
     this.#worker = new Worker(new URL(`./quickjs-thread${extension}`, import.meta.url), {
       workerData,
       execArgv: [],
-      env: {},
+      env: { ...compiledCode() },
       stdin: false,
       resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MIB },
     });

@@ -5,6 +5,7 @@
  * Loaded on the first call by `sqlite.ts`. The process is `sqlite-child.ts`.
  */
 import { fileURLToPath } from 'node:url';
+import { compiledCode } from '../../../base/compiled-code.ts';
 import { startProgram } from '../../../base/program.ts';
 import { fileFailure } from '../../../base/workspace/file-error.ts';
 import { locate } from '../../../base/workspace/workspace-path.ts';
@@ -57,7 +58,7 @@ export async function runQuery(
       argv: [process.execPath, `--max-old-space-size=${HEAP_MIB}`, '--no-warnings', child],
       // The process enters the folder that was checked, and opens the file by its name there.
       cwd: place.parent.at('.'),
-      env: {},
+      env: compiledCode(),
       signal: context.signal,
       timeoutMs: time_limit_seconds * 1000,
       terminateMs: 0,

@@ -5,6 +5,7 @@
  */
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
+import { compiledCode } from '../../../base/compiled-code.ts';
 import { within } from '../../../base/race.ts';
 import { processTimer } from '../../../base/timer-queue.ts';
 import type { GuardMemory } from '../../../base/workspace/protected-paths.ts';
@@ -126,9 +127,9 @@ function startThread(workerData: SearchJob): Worker {
   const extension = import.meta.url.endsWith('.ts') ? '.ts' : '.js';
   return new Worker(new URL(`./search-worker${extension}`, import.meta.url), {
     workerData,
-    // Nothing of the host's start-up or environment belongs into the thread.
+    // Nothing else of the host's start-up or environment belongs into the thread.
     execArgv: [],
-    env: {},
+    env: { ...compiledCode() },
     resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MIB },
   });
 }

@@ -1,0 +1,13 @@
+/**
+ * Where this process stores compiled code, as the environment of its own threads and processes: they get nothing else of this
+ * process's environment, and without the folder each compiles its modules once more. Used by whatever starts one.
+ */
+import { getCompileCacheDir } from 'node:module';
+import { dirname } from 'node:path';
+
+/** Nothing when this process stores none. */
+export function compiledCode(): { readonly NODE_COMPILE_CACHE?: string } {
+  // A folder of the version of Node, which adds it itself.
+  const folder = getCompileCacheDir();
+  return folder === undefined ? {} : { NODE_COMPILE_CACHE: dirname(folder) };
+}
