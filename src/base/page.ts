@@ -14,14 +14,30 @@ const MAX_ITEM_BYTES = 960 * 1024;
 /** Whether an item fits a page, where it is alone. Characters above ASCII count as what they take on the wire. */
 export const fitsPage = (item: unknown): boolean => asciiLength(JSON.stringify(item) ?? '') <= MAX_ITEM_BYTES;
 
-/** The first items, at most `most`, the first in any case; `more`: others come after them. */
-export function pageOf<Item>(items: Iterable<Item>, most: number): { page: Item[]; more: boolean } {
-  const page: Item[] = [];
-  let bytes = 0;
-  for (const item of items) {
-    bytes += asciiLength(JSON.stringify(item));
-    if (page.length > 0 && (page.length >= most || bytes > MAX_PAGE_BYTES)) return { page, more: true };
-    page.push(item);
+/** Collects the first items, at most `most`, the first in any case. */
+export class Page<Item> {
+  readonly page: Item[] = [];
+  readonly #most: number;
+  #bytes = 0;
+  /** Others come after them. */
+  more = false;
+
+  constructor(most: number) {
+    this.#most = most;
   }
-  return { page, more: false };
+
+  /** Takes an item that fits. False: the page is full. */
+  add(item: Item): boolean {
+    this.#bytes += asciiLength(JSON.stringify(item));
+    this.more = this.page.length > 0 && (this.page.length >= this.#most || this.#bytes > MAX_PAGE_BYTES);
+    if (!this.more) this.page.push(item);
+    return !this.more;
+  }
+}
+
+/** The first items as {@link Page} collects them. */
+export function pageOf<Item>(items: Iterable<Item>, most: number): Pick<Page<Item>, 'page' | 'more'> {
+  const page = new Page<Item>(most);
+  for (const item of items) if (!page.add(item)) break;
+  return page;
 }

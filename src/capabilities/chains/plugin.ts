@@ -6,12 +6,12 @@
  * @see docs/chains.md
  */
 import { randomUUID } from 'node:crypto';
-import { pageOf } from '../../base/page.ts';
+import { Page, pageOf } from '../../base/page.ts';
 import { orAborted } from '../../base/race.ts';
 import type { CallContext } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
 import { fail, HandfastError } from '../../wire/errors.ts';
-import type { ChainRun as RunView } from './chains.schema.ts';
+import type { ChainEntry, ChainRun as RunView } from './chains.schema.ts';
 import { define, OutputChecks, problemError } from './define.ts';
 import type { ChainGraph } from './definition/graph.ts';
 import { readChain } from './definition/read.ts';
@@ -208,18 +208,21 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
           }),
         };
       }),
-      handle(messages.chainHistory, ({ chain_id: chainId, after = 0, node_id: nodeId = '', limit = PAGE }, context) => {
-        const known = runs.active(chainId, context) ?? runs.idle(chainId, context);
-        const { nodes } = known.definition;
-        const entries = function* () {
-          for (const { seq, at, entry } of readJournal(known.store, known.stored.table, after)) {
-            const shown = entryView(nodes, seq, at, entry);
-            if (nodeId === '' || shown.node_id === nodeId) yield shown;
+      handle(
+        messages.chainHistory,
+        async ({ chain_id: chainId, after = 0, node_id: nodeId = '', limit = PAGE }, context) => {
+          const { store, stored, definition } = runs.active(chainId, context) ?? runs.saved(chainId, context);
+          const page = new Page<ChainEntry>(Math.min(limit, MAX_PAGE));
+          for (const { seq, at, entry } of readJournal(store, stored.table, after)) {
+            // Of a node in a long run, most entries are read for nothing.
+            while (turns.over) await turns.next();
+            context.signal.throwIfAborted();
+            const shown = entryView(definition.nodes, seq, at, entry);
+            if ((nodeId === '' || shown.node_id === nodeId) && !page.add(shown)) break;
           }
-        };
-        const { page, more } = pageOf(entries(), Math.min(limit, MAX_PAGE));
-        return { entries: page, next: more ? (page.at(-1)?.seq ?? 0) : 0 };
-      }),
+          return { entries: page.page, next: page.more ? (page.page.at(-1)?.seq ?? 0) : 0 };
+        },
+      ),
       handle(messages.chainWatch, async ({ chain_id: chainId }, context) => {
         const active = runs.active(chainId, context);
         if (active === undefined) {

@@ -129,15 +129,20 @@ export class Runs {
     return active !== undefined && reaches(context, active.stored) ? active : undefined;
   }
 
-  /** A run that does not run. Fails with `chains.unknown_run`. */
-  idle(chainId: string, context: CallContext): IdleRun {
+  /** What is stored of a run that does not run, without its journal. Fails with `chains.unknown_run`. */
+  saved(chainId: string, context: CallContext): Omit<IdleRun, 'recovered'> {
     const stored = this.#storedOf(context).get(chainId);
     const store = context.store.principal;
     const saved = stored && store.get<StoredDefinition>(definitionKey(chainId));
     if (stored === undefined || saved === undefined || !reaches(context, stored)) throw unknownRun(chainId);
-    const { definition, initial_input: input } = saved;
-    const recovered = recover(readJournal(store, stored.table));
-    return { stored: this.#counted(stored, recovered, context), definition, input, store, recovered };
+    return { stored, definition: saved.definition, input: saved.initial_input, store };
+  }
+
+  /** A run that does not run. Fails with `chains.unknown_run`. */
+  idle(chainId: string, context: CallContext): IdleRun {
+    const { stored, ...saved } = this.saved(chainId, context);
+    const recovered = recover(readJournal(saved.store, stored.table));
+    return { ...saved, stored: this.#counted(stored, recovered, context), recovered };
   }
 
   /** A run that was interrupted with what its journal says it has done: what is stored of it is from when it started. */

@@ -87,6 +87,32 @@ test('a run whose nodes only evaluate leaves others their turns', async (t) => {
   assert.deepEqual(order, ['ping', 'run']);
 });
 
+test('the history of a node of a long run leaves others their turns', async (t) => {
+  const { host } = await chainHost(t);
+  const { chains } = await agentOf(t, host);
+  const other = await agentOf(t, host, 'ben');
+  const nodes: ChainNode[] = [
+    { node_id: 'each', kind: 'map', items_path: '$.items', map_node: 'one', parallel: 50 },
+    call('one'),
+    call('last', { after: ['each'] }),
+  ];
+  const items = Array.from({ length: 10_000 }, (_, at) => at);
+  await chains.run({ nodes, entry_node: 'each' }, { items }, { chainId: 'r' });
+  const order: string[] = [];
+  const history = chains.history('r', { nodeId: 'last' }).then(({ entries }) => {
+    order.push('history');
+    return entries.map(({ phase }) => phase);
+  });
+  await Promise.all([history, other.ping().then(() => order.push('ping'))]);
+  assert.deepEqual(
+    [order, await history],
+    [
+      ['ping', 'history'],
+      ['start', 'done'],
+    ],
+  );
+});
+
 test('the size of a value as JSON', () => {
   const bounds = { chars: 100, depth: 3, values: 10 };
   for (const value of [null, true, 12.5, 'abc', [], [1, [2]], { a: { b: [1] } }, '', [{}]]) {
