@@ -7,6 +7,25 @@ import { fail } from '../wire/errors.ts';
 /** The exit code of a command that was interrupted. */
 export const INTERRUPTED = 130;
 
+/** How long work may take to end once nobody reads its output. */
+const LEAVE_MS = 2_000;
+
+/** Of the work that runs. */
+const running = new Set<AbortController>();
+let isUnread = false;
+
+/** True once nobody reads what the command prints: its end is quiet. */
+export const outputIsUnread = (): boolean => isUnread;
+
+/** Ends the command because nobody reads what it prints (`| head`): work is cancelled as by Ctrl-C, so that nothing runs on for it. */
+export function leaveUnread(): void {
+  if (running.size === 0) process.exit();
+  if (isUnread) return;
+  isUnread = true;
+  for (const controller of running) controller.abort(fail('cancelled', 'nobody reads the output'));
+  setTimeout(() => process.exit(), LEAVE_MS).unref();
+}
+
 /** Runs `work` with a signal that SIGINT and SIGTERM abort. Work that fails after that has failed with `cancelled`. */
 export async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController();
@@ -15,11 +34,13 @@ export async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>
     controller.abort(fail('cancelled', 'interrupted'));
   };
   process.on('SIGINT', stop).on('SIGTERM', stop);
+  running.add(controller);
   try {
     return await work(controller.signal);
   } catch (error) {
     throw controller.signal.aborted ? controller.signal.reason : error;
   } finally {
+    running.delete(controller);
     process.removeListener('SIGINT', stop).removeListener('SIGTERM', stop);
   }
 }

@@ -13,6 +13,7 @@ import { addConformance } from './conformance-commands.ts';
 import { addExamples, commandsBelow, wordsOf } from './examples.ts';
 import { reportFailure } from './failure.ts';
 import { addFleet } from './fleet-commands.ts';
+import { leaveUnread, outputIsUnread } from './interrupt.ts';
 import { leaveSoon } from './leave.ts';
 import { addMcp } from './mcp-commands.ts';
 import { addModels } from './model-commands.ts';
@@ -49,7 +50,7 @@ export async function run(words: readonly string[]): Promise<number> {
   const json = words.includes('--json');
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     // A reader that has seen enough (`| head`) ends the command quietly, be it a result or help.
-    if (error.code === 'EPIPE') process.exit();
+    if (error.code === 'EPIPE') return leaveUnread();
     const code = isOutOfSpace(error) ? 'disk_full' : 'runtime_error';
     process.exit(reportFailure(fail(code, `the output could not be written: ${error.message}`), json));
   });
@@ -69,8 +70,9 @@ export async function run(words: readonly string[]): Promise<number> {
       });
     }
     await program.parseAsync([...words], { from: 'user' });
-    return exit;
+    return outputIsUnread() ? 0 : exit;
   } catch (error) {
+    if (outputIsUnread()) return 0;
     if (!(error instanceof CommanderError)) return reportFailure(error, json);
     if (error.exitCode === 0) return 0;
     // Help that was printed for a missing command needs no error text as well.

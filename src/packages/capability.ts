@@ -162,6 +162,10 @@ export interface CommandTerminal {
   readonly json: boolean;
   /** One line of result. */
   line(text?: string): void;
+  /** Text of a result as it is, without a line break of its own. */
+  raw(text: string): void;
+  /** Text of the other side's standard error, as it is. */
+  rawError(text: string): void;
   /** One JSON document, on one line. */
   document(value: unknown): void;
   /** One line about the result, for people: to stderr. */

@@ -23,29 +23,21 @@ async function named({ agent, args: [given], signal }: Context): Promise<RemoteP
   return client.find(proc_id, { signal });
 }
 
-/** Prints output line by line; resolves with the end of the process, if it was read. */
+/** Prints output as it comes; resolves with the end of the process, if it was read. */
 async function print(
   output: AsyncGenerator<OutputPiece, ProcessExit | undefined>,
   terminal: CommandTerminal,
 ): Promise<ProcessExit | undefined> {
-  // A line may come in parts.
-  const open = { stdout: '', stderr: '' };
-  const say = { stdout: (line: string) => terminal.line(line), stderr: (line: string) => terminal.note(line) };
   for (;;) {
     const { done, value } = await output.next();
-    if (done) {
-      for (const stream of ['stdout', 'stderr'] as const) if (open[stream] !== '') say[stream](open[stream]);
-      return value;
-    }
+    if (done) return value;
     if (terminal.json) {
       terminal.document(value);
       continue;
     }
-    if (value.missed !== undefined) terminal.note(`${value.missed} lines are no longer stored`);
-    const { stream } = value;
-    const lines = (open[stream] + value.text).split(/\r?\n/);
-    open[stream] = lines.pop() as string;
-    for (const line of lines) say[stream](line);
+    if (value.missed !== undefined) terminal.note(`${value.missed} pieces of output are no longer stored`);
+    if (value.stream === 'stdout') terminal.raw(value.text);
+    else terminal.rawError(value.text);
   }
 }
 
@@ -111,6 +103,8 @@ export const commands: readonly CapabilityCommand[] = [
       const child = await new ProcClient(agent as AgentSession)
         .spawn(cmd, {
           signal,
+          // A message a line is what a program reads, and slow for one that prints millions.
+          chunks: !terminal.json,
           env: { ...(pty === true && process.env.TERM && { TERM: process.env.TERM }), ...environmentOf(env) },
           ...(pty === true && { pty: terminalSize() }),
           ...(cwd !== undefined && { cwd: cwd as string }),

@@ -15,7 +15,15 @@ test('chain run names the run and the command that continues it when the host is
   const file = join(temporaryFolder(t), 'c.yaml');
   writeFileSync(file, 'nodes: [{ node_id: hold, kind: tool, name: hold, input: { name: hold } }]\n');
   const notes: string[] = [];
-  const terminal = { json: false, line() {}, document() {}, table() {}, note: (text: string) => void notes.push(text) };
+  const terminal = {
+    json: false,
+    raw() {},
+    rawError() {},
+    line() {},
+    document() {},
+    table() {},
+    note: (text: string) => void notes.push(text),
+  };
   const others = { openAgent: async () => agent, openFleet: () => assert.fail('no fleet') };
   const command = commands.find(({ usage }) => usage === 'run <chain>');
   const running = command?.run({ agent, args: [file], options: {}, terminal, signal: t.signal, ...others });

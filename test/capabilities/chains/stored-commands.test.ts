@@ -39,6 +39,8 @@ async function user(
       line: (text = '') => void printed.lines.push(text),
       note: (text: string) => void printed.notes.push(text),
       document: (value: unknown) => void printed.documents.push(value),
+      raw: () => {},
+      rawError: () => {},
       table: (_: readonly string[], rows: readonly (readonly string[])[]) =>
         void printed.lines.push(...rows.map((row) => row[0] ?? '')),
     };

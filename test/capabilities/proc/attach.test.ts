@@ -60,7 +60,7 @@ test('a program is run at the terminal, and every key goes to it', { timeout: 24
   await run.says(/keyed\r\n.*code=4=\r\nsame\r\n/s);
 });
 
-test('without a terminal the output is printed, by line, with the exit code', { timeout: 240_000 }, async (t) => {
+test('without a terminal the output is printed as it is, with the exit code', { timeout: 240_000 }, async (t) => {
   const { user, agent } = await siteOf(t);
   const child = await agent.proc.spawn(['sh', '-c', 'read -r line; printf "got "; echo "$line"; exit 5'], { pty });
   const attached = user.start(['proc', 'attach', child.id]);
@@ -79,8 +79,8 @@ test('without a terminal the output is printed, by line, with the exit code', { 
     '-c',
     'tty >/dev/null && echo "at a terminal"; exit 6',
   ]);
-  assert.deepEqual([ran.code, ran.stdout], [6, 'at a terminal\n']);
+  assert.deepEqual([ran.code, ran.stdout], [6, 'at a terminal\r\n']);
   await child.write('a line\r');
   assert.equal((await ending).code, 5);
-  assert.match((await user.run(['proc', 'logs', child.id])).stdout, /^a line\ngot a line\n$/);
+  assert.match((await user.run(['proc', 'logs', child.id])).stdout, /^a line\r\ngot a line\r\n$/);
 });

@@ -18,12 +18,20 @@ test('programs are run, listed, read and ended from the command line', { timeout
   assert.equal(killed.code, 143);
   const late = await user.run(['proc', 'run', '--timeout', '0.5', '--', 'sleep', '600']);
   assert.deepEqual([late.code, late.stderr], [143, 'ended: its time was over\n']);
+  const exact = await user.run(['proc', 'run', '--', 'sh', '-c', "printf 'a\\r\\n\\nb'; printf oops >&2"]);
+  assert.deepEqual([exact.stdout, exact.stderr], ['a\r\n\nb', 'oops']);
+  const prompt = user.start(['proc', 'run', '--', 'sh', '-c', "printf 'name? '; sleep 600"]);
+  await prompt.says('name? ');
+  prompt.child.kill('SIGINT');
+  await prompt.ended();
+  const many = await user.run(['proc', 'run', '--', 'sh', '-c', 'seq 100000']);
+  assert.equal(many.stdout, Array.from({ length: 100_000 }, (_, at) => `${at + 1}\n`).join(''));
   const denied = await user.failure(['proc', 'run', '--', 'sleep', '5']);
   assert.deepEqual(
     [denied.code, denied.message],
     ['proc.denied', 'Command not allowed; programs that may run: sh, cat, sleep 60*'],
   );
-  assert.equal((await user.run(['proc', 'ls'])).stderr, 'no processes\n');
+  await until(async () => (await user.run(['proc', 'ls'])).stderr === 'no processes\n', 'an empty list');
 
   const running = user.start(['proc', 'run', '--', 'sh', '-c', 'echo begun; sleep 600']);
   await running.says('begun');
@@ -40,6 +48,15 @@ test('programs are run, listed, read and ended from the command line', { timeout
     [unknown.code, unknown.message],
     ['unknown_proc', 'no process has an id that starts with "nope"; see: handfast proc ls'],
   );
+
+  // Nobody reads what it prints any more, as behind `| head`.
+  const unread = user.start(['proc', 'run', '--', 'sh', '-c', 'while :; do echo again; done']);
+  await unread.says('again');
+  const [flood] = await user.json(['proc', 'ls']);
+  unread.child.stdout.destroy();
+  const quiet = await unread.ended();
+  assert.deepEqual([quiet.code, quiet.stderr], [0, '']);
+  await until(() => !isAlive(flood.pid as number), 'the end of what nobody reads');
 
   // The command that started it is lost: its session ends, and the process with it.
   const lost = user.start(['proc', 'run', '--', 'sh', '-c', 'echo begun; sleep 600']);
