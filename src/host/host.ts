@@ -241,7 +241,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       giveRights(session, principal, {
         termsOf: (left, extensions) => this.#terms(left, extensions),
         changed: this.#changed,
-        ended: (one, capabilities) => this.#notifyClosed(one, this.#plugins.of(capabilities)),
+        ended: (one, capabilities) => this.#plugins.closed(one, this.#plugins.of(capabilities)),
       });
     }
     for (const call of this.#callDeps.running) call.rightsChanged();
@@ -391,17 +391,6 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
         this.#partlyOpened.set(session, notified);
         session.close('server_error', 'a plugin refused the session');
         throw error;
-      }
-    }
-  }
-
-  /** The session has ended for these plugins: as a whole, or what they provide was withdrawn from it. */
-  #notifyClosed(session: Session, plugins: Iterable<PluginRuntime>): void {
-    for (const { plugin } of [...plugins].toReversed()) {
-      try {
-        plugin.closed?.(session);
-      } catch (error) {
-        this.log.error('a plugin failed at the end of a session', { plugin: plugin.name, error });
       }
     }
   }
@@ -570,7 +559,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   sessionClosed(session: Session, reason: ErrorName): void {
     this.#registry.delete(session.id);
     this.#dropped += session.connection.dropped;
-    this.#notifyClosed(session, this.#partlyOpened.get(session) ?? this.#plugins.of(session.terms.granted));
+    this.#plugins.closed(session, this.#partlyOpened.get(session) ?? this.#plugins.of(session.terms.granted));
     if (session.suspended) this.#stored?.store(session, true);
     else this.#forget(session.id);
     this.log.info('session ended', { session: session.id, reason });

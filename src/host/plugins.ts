@@ -6,6 +6,7 @@
  */
 import { nextTurn } from '../base/next-turn.ts';
 import type { Route } from '../connection/running-request.ts';
+import type { Session } from '../session/session.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
 import { checkPlugin } from './check-plugin.ts';
 import type { Plugin } from './plugin.ts';
@@ -42,6 +43,17 @@ export class Plugins {
   /** The plugins of some capabilities. */
   *of(granted: ReadonlySet<string>): Iterable<PluginRuntime> {
     for (const capability of granted) yield* this.#served.get(capability) ?? [];
+  }
+
+  /** A session has ended for these plugins: as a whole, or what they provide was withdrawn from it. */
+  closed(session: Session, runtimes: Iterable<PluginRuntime>): void {
+    for (const { plugin } of [...runtimes].toReversed()) {
+      try {
+        plugin.closed?.(session);
+      } catch (error) {
+        this.#deps.log.error('a plugin failed at the end of a session', { plugin: plugin.name, error });
+      }
+    }
   }
 
   /**
