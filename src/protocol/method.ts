@@ -42,6 +42,8 @@ export interface Method<Request extends object = object, Reply extends object = 
   readonly stored?: (request: Body<Request>) => object;
   /** True where its events continue behind the reply: a subscription. */
   readonly subscribes?: boolean;
+  /** True where it starts work in the workspace of its host: a host with another workspace does not make it for this one. */
+  readonly inWorkspace?: boolean;
   /**
    * For list requests: joins the answers of several plugins, highest priority first. Without it, a request goes to the
    * first plugin that owns it.

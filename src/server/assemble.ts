@@ -21,6 +21,7 @@ import type { TrafficShares } from '../session/traffic-shares.ts';
 import { builtinPlugins, type SubagentParts } from './builtin-plugins.ts';
 import { auditOf, DAY_MS, type DeferredAudit } from './deferred-audit.ts';
 import { reportDamage } from './journal-damage.ts';
+import type { SharingDeps } from './shared-state.ts';
 
 export interface AssembleOptions {
   readonly auth: Authenticator;
@@ -94,7 +95,7 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
       forgetClosed: config.journal.kind === 'memory',
       audit: options.audit ?? audit,
       stateFile: join(own, 'state.db'),
-      sharedState: sharedState(join(own, 'state.sock'), () => running as Host, log),
+      sharedState: sharedState({ path: join(own, 'state.sock'), workspace, log }, () => running as Host),
       dataDir: join(own, 'data'),
       snapshots: await snapshotsOf(plugins, { home, hostId, log }),
       newId,
@@ -130,12 +131,12 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
 }
 
 /** Loaded when a plugin needs the state: most hosts on pipes are asked for none. */
-function sharedState(path: string, host: () => Host, log: Log): SharedState {
+function sharedState(deps: Omit<SharingDeps, 'host'>, host: () => Host): SharedState {
   let forwarding: Promise<Pick<SharedState, 'forward'>> | undefined;
   return {
-    opened: () => void import('./shared-state.ts').then(({ serveState }) => serveState({ path, host: host(), log })),
+    opened: () => void import('./shared-state.ts').then(({ serveState }) => serveState({ ...deps, host: host() })),
     async forward(...request) {
-      forwarding ??= import('./shared-state.ts').then(({ StateForwarding }) => new StateForwarding(path));
+      forwarding ??= import('./shared-state.ts').then(({ StateForwarding }) => new StateForwarding(deps.path));
       return (await forwarding).forward(...request);
     },
   };

@@ -2,11 +2,14 @@
  * The state of plugins, shared by the hosts of one user that have the same `host_id`: an editor's `handfast stdio` beside
  * `handfast up`, or two of them. The first to need it has it open and listens on a socket beside it; the others make the requests
  * of plugins that need it there, with the agent's own name, and pass its pushes on. When it ends, the next one opens the state itself.
+ * A request that starts work in a workspace is not made at the host of another one.
  *
  * The system lets only this user connect (file 0600, folder 0700), so no token is asked for. Made by `assemble.ts`; `host/` calls it.
  */
+import { readFile } from 'node:fs/promises';
 import { AgentSession } from '../agent/agent.ts';
 import type { Log } from '../base/log.ts';
+import { writePrivateFile } from '../base/private-file.ts';
 import type { CallContext, SessionView } from '../host/context.ts';
 import type { Host } from '../host/host.ts';
 import type { SharedState } from '../host/store/shared-state.ts';
@@ -23,21 +26,27 @@ const CONNECT_TIMEOUT_MS = 5_000;
 export interface SharingDeps {
   /** Path of the socket. */
   readonly path: string;
+  /** Absolute real path. */
+  readonly workspace: string;
   readonly host: Pick<Host, 'accept' | 'closed' | 'limits'>;
   readonly log: Log;
 }
 
 /** Serves the state that `host` has opened to the other hosts. Never rejects: without the socket they say that it is locked. */
-export async function serveState({ path, host, log }: SharingDeps): Promise<void> {
+export async function serveState({ path, workspace, host, log }: SharingDeps): Promise<void> {
   if (process.platform === 'win32') return;
   try {
     const { maxMessageBytes } = host.limits;
+    // Before anyone can connect: who reads it has reached this host.
+    await writePrivateFile(workspaceFile(path), workspace);
     const listener = await listenUnix({ path, maxMessageBytes }, (link) => host.accept(link, LOCAL_PRINCIPAL));
     void host.closed.then(() => listener.close());
   } catch (error) {
     log.warn('other hosts of this host_id have no learning and planning while this one runs', { error });
   }
 }
+
+const workspaceFile = (path: string): string => `${path}.workspace`;
 
 /** Makes requests at the host that has the state, in one session for each of ours and each capability. */
 export class StateForwarding implements Pick<SharedState, 'forward'> {
@@ -55,6 +64,10 @@ export class StateForwarding implements Pick<SharedState, 'forward'> {
       throw fail('journal_locked', 'another host has the state');
     }
     const agent = await this.#agent(context.session, method.capability);
+    // Behind the connection: the file is that of the host which has been reached, or of one that has taken over since.
+    if (method.inWorkspace === true && (await this.#workspace()) !== context.workspace) {
+      throw fail('journal_locked', 'the host that has the state works in another folder');
+    }
     const { subscribes = false } = method;
     if (subscribes) context.keepStream();
     const call = agent.calls.call(method, withoutEnvelope({ ...request }), {
@@ -73,6 +86,11 @@ export class StateForwarding implements Pick<SharedState, 'forward'> {
       );
     } else await emitted;
     return call;
+  }
+
+  /** That of the host which has the state; undefined: it does not say. */
+  #workspace(): Promise<string | undefined> {
+    return readFile(workspaceFile(this.#path), 'utf8').catch(() => undefined);
   }
 
   #agent(session: SessionView, capability: string): Promise<AgentSession> {

@@ -3,6 +3,8 @@
  * memory, learning and planning, each change is seen by all, and a host that ends or is killed takes nothing with it.
  */
 import assert from 'node:assert/strict';
+import { existsSync, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { connect } from '../../src/connect.ts';
 import type { HandfastError } from '../../src/wire/errors.ts';
@@ -153,4 +155,39 @@ test('a session with rights of its own is not served elsewhere: the error names 
     assert.equal(typeof detail.pid, 'number');
     return true;
   });
+});
+
+test('a chain and a subagent start in their own folder, never in that of the host that has the state', async () => {
+  const user = newUser();
+  mkdirSync(join(user.cwd, 'elsewhere'));
+  const kinds = '{ use: multi_agent, options: { kinds: [{ name: helper, command: [node, helper.mjs] }] } }';
+  const plugins = `plugins: [tools, chains, ${kinds}]\n`;
+  const open = (config: string) =>
+    connect(`stdio:${user.line(['stdio', '--config', user.write(`${config.length}.yaml`, config)]).join(' ')}`, {
+      agentId: 'editor',
+      capabilities: ['chains', 'multi_agent'],
+      cwd: user.cwd,
+      env: user.environment(),
+    });
+  const owner = await open(plugins);
+  const same = await open(`${plugins}# another one\n`);
+  const other = await open(`${plugins}workspace: elsewhere\n`);
+  agents.push(owner, same, other);
+  const write = { kind: 'tool', name: 'write_file', input: { path: 'made.txt', content: 'made' } } as const;
+  await owner.chains.put('make', { nodes: [{ node_id: 'write', ...write }] });
+  // What only reads and stores is the same everywhere.
+  assert.deepEqual(
+    (await other.chains.list()).map(({ name }) => name),
+    ['make'],
+  );
+  const refused = ({ code, message }: HandfastError): boolean => {
+    assert.equal(code, 'journal_locked');
+    assert.match(message, /the host of process \d+ has the state .*; connect to that one, stop it, or set host_id/);
+    return true;
+  };
+  await assert.rejects(other.chains.run({ chain: { name: 'make' } }), refused);
+  await assert.rejects(other.multi_agent.spawn('one'), refused);
+  assert.equal(existsSync(join(user.cwd, 'made.txt')), false);
+  assert.equal((await same.chains.run({ chain: { name: 'make' } })).state, 'done');
+  assert.equal(existsSync(join(user.cwd, 'made.txt')), true);
 });

@@ -12,10 +12,12 @@ import { shortResult } from './short-result.ts';
 const chains = methodsOf({ capability: 'chains', event: 'chain/event' });
 const read = { idempotent: true } as const;
 const runs = { checkEvent: ChainEvent, shorten: shortResult } as const;
+/** Of nodes: tools and programs work in the workspace of their host. */
+const starts = { ...runs, inWorkspace: true } as const;
 
 // The run itself has the time limit of the request: it ends with a reply, not with an error message.
 export const chainRun = chains<schema.ChainReq, schema.ChainResp>('chain/req', checks.ChainReq, {
-  ...runs,
+  ...starts,
   streaming: ({ streaming }) => streaming !== false,
 });
 export const chainCheck = chains<schema.ChainCheckReq, schema.ChainCheckResp>(
@@ -53,12 +55,12 @@ export const chainPause = chains<schema.ChainPauseReq, schema.ChainPauseResp>(
 export const chainResume = chains<schema.ChainResumeReq, schema.ChainResumeResp>(
   'chain/resume/req',
   checks.ChainResumeReq,
-  runs,
+  starts,
 );
 export const chainRetry = chains<schema.ChainRetryReq, schema.ChainRetryResp>(
   'chain/retry/req',
   checks.ChainRetryReq,
-  runs,
+  starts,
 );
 export const chainCancel = chains<schema.ChainCancelReq, schema.ChainCancelResp>(
   'chain/cancel/req',

@@ -11,10 +11,13 @@ import { shortList } from './short-list.ts';
 
 const multi = methodsOf({ capability: 'multi_agent', event: 'multi_agent/event' });
 const idempotent = { idempotent: true } as const;
+/** Subagents work in the workspace of their host. */
+const starts = { inWorkspace: true } as const;
 
 export const spawn = multi<schema.MultiAgentSpawn, schema.MultiAgentSpawnResp>(
   'multi_agent/spawn',
   checks.MultiAgentSpawn,
+  starts,
 );
 export const delegate = multi<schema.MultiAgentDelegate, schema.MultiAgentDelegateResp>(
   'multi_agent/delegate',
@@ -88,7 +91,7 @@ export const finish = multi<schema.MultiAgentFinishReq, schema.MultiAgentFinishR
 export const subagentSpawn = multi<schema.SubagentSpawnReq, schema.SubagentSpawnResp>(
   'SUBAGENT_SPAWN_REQ',
   checks.SubagentSpawnReq,
-  { reply: 'SUBAGENT_SPAWN_RESP' },
+  { ...starts, reply: 'SUBAGENT_SPAWN_RESP' },
 );
 export const subagentDelegate = multi<schema.SubagentDelegateReq, schema.SubagentDelegateResp>(
   'SUBAGENT_DELEGATE_REQ',
