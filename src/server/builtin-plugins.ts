@@ -35,7 +35,8 @@ const backendOf =
   async ({ executor, fleet, session }: LaterKind, log: Log): Promise<SubagentBackend> => {
     if (executor !== undefined) return (await import('./subagents.ts')).executorBackend(executor, log);
     if (session !== undefined) {
-      if (parts.links !== undefined) return parts.links.backendOf(session);
+      const { links } = parts;
+      if (links !== undefined) return (await import('./control/session-backend.ts')).sessionBackend(session, links);
       throw fail('not_configured', 'this host serves no sessions, so no subagent can be one');
     }
     if (parts.fleet !== undefined && fleet !== undefined) {

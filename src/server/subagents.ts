@@ -20,7 +20,7 @@ import { headOf, verify, whyNotChecked } from '../fleet/orchestrator/verify.ts';
 import { extractReply } from '../fleet/phases/reply.ts';
 import { spawnLink } from '../transport/subprocess.ts';
 import { fail } from '../wire/errors.ts';
-import { executorOf } from './fleet/worker-assembly.ts';
+import { executorOf } from './fleet/executor-config.ts';
 import { messageText, promptOf } from './subagent-prompt.ts';
 import { UnreadMessages } from './unread-messages.ts';
 

@@ -1,5 +1,5 @@
 /**
- * Makes an executor from its configuration. Called by `server/fleet/worker-assembly.ts`; `on-demand.ts` loads it for
+ * Makes an executor from its configuration. Called by `server/fleet/worker-assembly.ts` and `server/subagents.ts`; `on-demand.ts` loads it for
  * programs.
  */
 import { homedir, tmpdir } from 'node:os';

@@ -2,7 +2,6 @@
  * Joins the subagents of a host with the sessions of the same server: which session of the control edge an agent of the host is, and how
  * the session of a subagent reaches the host as that subagent. One for each server, made by `server/serve.ts`.
  */
-import type { SubagentBackend } from '../../capabilities/multi_agent/backend.ts';
 import type { ControlServer } from '../../control/control-server.ts';
 import type { Editors } from '../../session/editors.ts';
 import type { Link } from '../../transport/link.ts';
@@ -58,10 +57,5 @@ export class SubagentLinks {
     const accept = this.#accepts.get(subagent);
     if (accept === undefined) throw fail('session_closed', 'the subagent of this session has ended');
     accept(link);
-  }
-
-  /** The backend of a kind whose subagents are sessions. Loaded with the first of them. */
-  async backendOf(settings: SessionKindSettings): Promise<SubagentBackend> {
-    return (await import('./session-backend.ts')).sessionBackend(settings, this);
   }
 }

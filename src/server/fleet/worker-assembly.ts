@@ -3,24 +3,19 @@
  *
  * Called by `fleet-assembly.ts` for the workers of a fleet's own process, and by the `worker` command for one that joins.
  */
-import { pathToFileURL } from 'node:url';
 import { handfastHome } from '../../base/handfast-home.ts';
 import type { Log } from '../../base/log.ts';
 import type { ConfigTrust } from '../../config/config.ts';
 import { measuresOverhead } from '../../config/executor-settings.ts';
 import type { WorkerConfig } from '../../config/fleet-config.ts';
-import type { ExecutorSettings, McpServerSettings } from '../../config/worker.schema.ts';
-import type { ExecutorConfig } from '../../fleet/executors/config.ts';
 import type { Executor } from '../../fleet/executors/executor.ts';
-import type { TaskFunction } from '../../fleet/executors/function.ts';
 import { makeExecutor } from '../../fleet/executors/make.ts';
-import type { McpServerOptions } from '../../fleet/worker/mcp-servers.ts';
 import { createWorker, type Worker } from '../../fleet/worker/worker.ts';
 import { spawnLink } from '../../transport/subprocess.ts';
 import { agentFilesTrusted } from '../../trust/check.ts';
 import { TrustStore } from '../../trust/store.ts';
 import { fail } from '../../wire/errors.ts';
-import { secretReader } from './secret-reader.ts';
+import { executorOf, mcpServerOf } from './executor-config.ts';
 import { openWorkerEndpoints, type WorkerEndpoints } from './worker-endpoints.ts';
 
 export interface WorkerAssembly {
@@ -131,90 +126,4 @@ function confirmedExecutor(executor: Executor, trust: ConfigTrust): Executor {
     }),
     stop: () => executor.stop(),
   };
-}
-
-type Variables = Readonly<Record<string, string | undefined>>;
-
-/** The configuration of an executor, out of its settings. Fails with `config_invalid` for a module that cannot be loaded. */
-export async function executorOf(settings: ExecutorSettings, env: Variables): Promise<ExecutorConfig> {
-  const { kind, command, args, model, timeoutS, startTimeoutS, sandbox } = settings;
-  const program = {
-    ...(command !== undefined && { command }),
-    args,
-    env: Object.fromEntries(settings.env),
-    ...(timeoutS !== undefined && { timeoutMs: timeoutS * 1000 }),
-  };
-  switch (kind) {
-    case 'claude':
-      return { kind, ...program, model, role: settings.role, mcpConfig: settings.mcpConfig };
-    case 'codex':
-      return { kind, ...program, model, ...(typeof sandbox === 'string' && { sandbox }) };
-    case 'opencode':
-      return { kind, ...program, model, agent: settings.agent };
-    case 'agy':
-      return { kind, ...program, sandbox: sandbox === true, conversationsFile: settings.conversationsFile };
-    case 'command':
-      return { kind, ...program, command: command ?? '', output: settings.output };
-    case 'acp':
-      return {
-        kind,
-        command: command ?? '',
-        args,
-        env: program.env,
-        model,
-        mode: settings.mode,
-        permissions: settings.permissions,
-        mcpServers: settings.mcpServers.map((server) => acpServerOf(server, env)),
-        startTimeoutMs: startTimeoutS === undefined ? undefined : startTimeoutS * 1000,
-      };
-    case 'a2a':
-      return { kind, url: settings.url ?? '', token: secretReader(settings, env) };
-    case 'function':
-      return { kind, ...(await functionOf(settings.module ?? '')) };
-    case 'rehearsal':
-      return { kind };
-  }
-}
-
-/** The `run` of a module. */
-async function functionOf(file: string): Promise<{ readonly run: TaskFunction; readonly label: string }> {
-  const loaded: { readonly run?: unknown } = await import(pathToFileURL(file).href).catch((error: unknown) => {
-    throw fail('config_invalid', `cannot load the module of an executor: ${file}: ${String(error)}`, {}, error);
-  });
-  if (typeof loaded.run !== 'function') throw fail('config_invalid', `${file} must export a function named run`);
-  return { run: loaded.run as TaskFunction, label: file };
-}
-
-function mcpServerOf(server: WorkerConfig['mcpServers'][number], variables: Variables): McpServerOptions {
-  const { name, command, args, url, disabled, passEnv } = server;
-  const passed = passEnv.map((each) => [each, secretOf(each, name, variables)] as const);
-  const env = Object.fromEntries([...passed, ...server.env]);
-  return {
-    name,
-    disabled,
-    ...(command !== undefined && { stdio: { command, args, env } }),
-    ...(url !== undefined && { http: { url, headers: headersOf(server, variables) } }),
-  };
-}
-
-/** A server in the form of the Agent Client Protocol. */
-function acpServerOf(server: ExecutorSettings['mcpServers'][number], variables: Variables): Record<string, unknown> {
-  const { name, command, args, env, url, type } = server;
-  if (url !== undefined) return { name, type, url, headers: headersOf(server, variables) };
-  return { name, command, args, env: Object.fromEntries(env) };
-}
-
-/** The headers for a server. A missing secret fails here, instead of sending the request without it. */
-function headersOf(
-  { name, headers, headersEnv }: Omit<McpServerSettings, 'disabled' | 'passEnv'>,
-  variables: Variables,
-): Record<string, string> {
-  const secret = [...headersEnv].map(([header, variable]) => [header, secretOf(variable, name, variables)] as const);
-  return Object.fromEntries([...headers, ...secret]);
-}
-
-function secretOf(variable: string, server: string, variables: Variables): string {
-  const value = variables[variable];
-  if (value) return value;
-  throw fail('not_configured', `the environment variable ${variable}, for the MCP server ${server}, is not set`);
 }
