@@ -241,7 +241,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       giveRights(session, principal, {
         termsOf: (left, extensions) => this.#terms(left, extensions),
         changed: this.#changed,
-        ended: (one, capabilities) => this.#plugins.closed(one, this.#plugins.of(capabilities)),
+        ended: (one, capabilities) => this.#plugins.notifyClosed(one, this.#plugins.of(capabilities)),
       });
     }
     for (const call of this.#callDeps.running) call.rightsChanged();
@@ -559,7 +559,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   sessionClosed(session: Session, reason: ErrorName): void {
     this.#registry.delete(session.id);
     this.#dropped += session.connection.dropped;
-    this.#plugins.closed(session, this.#partlyOpened.get(session) ?? this.#plugins.of(session.terms.granted));
+    this.#plugins.notifyClosed(session, this.#partlyOpened.get(session) ?? this.#plugins.of(session.terms.granted));
     if (session.suspended) this.#stored?.store(session, true);
     else this.#forget(session.id);
     this.log.info('session ended', { session: session.id, reason });

@@ -4,9 +4,10 @@
  *
  * Owned by `host.ts`.
  */
+
 import { nextTurn } from '../base/next-turn.ts';
 import type { Route } from '../connection/running-request.ts';
-import type { Session } from '../session/session.ts';
+import type { SessionView } from '../session/principal.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
 import { checkPlugin } from './check-plugin.ts';
 import type { Plugin } from './plugin.ts';
@@ -45,8 +46,8 @@ export class Plugins {
     for (const capability of granted) yield* this.#served.get(capability) ?? [];
   }
 
-  /** A session has ended for these plugins: as a whole, or what they provide was withdrawn from it. */
-  closed(session: Session, runtimes: Iterable<PluginRuntime>): void {
+  /** A session has ended for some plugins: as a whole, or what they provide was withdrawn from it. The last one hears it first. */
+  notifyClosed(session: SessionView, runtimes: Iterable<PluginRuntime>): void {
     for (const { plugin } of [...runtimes].toReversed()) {
       try {
         plugin.closed?.(session);

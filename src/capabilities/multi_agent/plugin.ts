@@ -346,9 +346,13 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
       }),
       handle(messages.subagentSpawn, async ({ agent }, context) => {
         if (agent.memory_scope === 'snapshot') {
-          throw failure('invalid', 'memory_scope snapshot is not served; use shared or isolated', {
-            field: 'agent.memory_scope',
-          });
+          throw failure(
+            'invalid',
+            'memory_scope snapshot is not served: the memory has no copy of a moment; use shared, or isolated for none of it',
+            {
+              field: 'agent.memory_scope',
+            },
+          );
         }
         const subagent = await spawn(
           {
