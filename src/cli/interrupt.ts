@@ -7,22 +7,22 @@ import { fail } from '../wire/errors.ts';
 /** The exit code of a command that was interrupted. */
 export const INTERRUPTED = 130;
 
-/** How long work may take to end once nobody reads its output. */
+/** How long work may take to end once its output has no reader. */
 const LEAVE_MS = 2_000;
 
 /** Of the work that runs. */
 const running = new Set<AbortController>();
 let isUnread = false;
 
-/** True once nobody reads what the command prints: its end is quiet. */
+/** True once what the command prints has no reader: its end is quiet. */
 export const outputIsUnread = (): boolean => isUnread;
 
-/** Ends the command because nobody reads what it prints (`| head`): work is cancelled as by Ctrl-C, so that nothing runs on for it. */
+/** Ends the command because what it prints has no reader any more (`| head`): work is cancelled as by Ctrl-C, so that nothing runs on for it. */
 export function leaveUnread(): void {
   if (running.size === 0) process.exit();
   if (isUnread) return;
   isUnread = true;
-  for (const controller of running) controller.abort(fail('cancelled', 'nobody reads the output'));
+  for (const controller of running) controller.abort(fail('cancelled', 'the output has no reader'));
   setTimeout(() => process.exit(), LEAVE_MS).unref();
 }
 
