@@ -10,6 +10,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { type Command, type Json, User } from '../../cli/command.ts';
 
 const PATIENCE_MS = 120_000;
+/** Each look is a command, which takes a processor a third of a second. */
+const LOOK_MS = 500;
 
 /** A host, an orchestrator and a worker in a folder without git, each at a socket of its own. */
 class Place {
@@ -50,7 +52,7 @@ class Place {
       const tasks = await this.user.json<Json[]>(['plan', 'tasks', 'release', '--all']);
       if (fits(tasks)) return tasks;
       assert.ok(performance.now() - startedAt < PATIENCE_MS, `never ${what}: ${JSON.stringify(tasks)}`);
-      await pause(100);
+      await pause(LOOK_MS);
     }
   }
 
@@ -109,7 +111,7 @@ test('tasks go to the fleet as they become ready, and results, errors and cancel
     for (;;) {
       const { fleet } = (await place.task(id)).metadata;
       if (fleet?.state === 'running') return fleet;
-      await pause(100);
+      await pause(LOOK_MS);
     }
   };
   await user.json(['task', 'cancel', (await runOf(waiting)).task_id]);
@@ -121,7 +123,7 @@ test('tasks go to the fleet as they become ready, and results, errors and cancel
   for (;;) {
     const { state } = await user.json(['task', 'show', cancelledRun]);
     if (state === 'canceled') break;
-    await pause(100);
+    await pause(LOOK_MS);
   }
 });
 
