@@ -11,7 +11,8 @@ export const noTmux = spawnSync('tmux', ['-V']).status === 0 ? false : 'needs tm
 
 /** Longest wait for what a command shows: far above what it takes, also where two cores run much else. */
 const PATIENCE_MS = 60_000;
-const LOOK_MS = 50;
+/** Each look starts a program. */
+const LOOK_MS = 150;
 
 export interface TmuxOptions {
   readonly cwd: string;
