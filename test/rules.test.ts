@@ -153,19 +153,10 @@ const adapterFiles: readonly AdapterFile[] = [
       /^src\/base\/terminal-program\.ts$/,
     ],
   },
-  ...['node:http', 'node:https'].map((module) => ({
-    module,
-    files: [
-      /^src\/server\//,
-      // The scripted model provider.
-      /^src\/testing\/model-server\.ts$/,
-      /^src\/transport\/http\//,
-      // Receivers of earlier versions, and A2A agents: each worker has a port of its own.
-      /^src\/fleet\/bus\/plain\//,
-      /^src\/base\/http\/(?:sign-in-callback|checked-request|http-fetch)\.ts$/,
-      /^src\/capabilities\/tools\/builtin\/http-get\.ts$/,
-    ],
-  })),
+  {
+    module: 'node:https',
+    files: [/^src\/transport\/http\/http-request\.ts$/, /^src\/base\/http\/(?:checked-request|http-fetch)\.ts$/],
+  },
 ];
 
 /** Packages that may be imported by several files of a folder, because the folder is their adapter. */

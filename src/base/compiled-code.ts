@@ -1,6 +1,6 @@
 /**
  * Where this process stores compiled code, as the environment of its own threads and processes: they get nothing else of this
- * process's environment, and without the folder each compiles its modules once more. Used by whatever starts one.
+ * process's environment, and without the folder each compiles its modules once more. Used by all that start one.
  */
 import { getCompileCacheDir } from 'node:module';
 import { dirname } from 'node:path';

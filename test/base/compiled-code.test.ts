@@ -25,7 +25,7 @@ test('a thread stores its code where this process does', async () => {
   await once(thread, 'exit');
 });
 
-test('a process that was told by itself, not by its environment, passes it on; one that stores nothing has nothing', (t) => {
+test('a process passes on the folder that it enabled itself; one that stores nothing passes nothing on', (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'handfast-compiled-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const passedOn = (before: string): unknown => {
