@@ -50,7 +50,7 @@ test('servers are listed, called and their changes accepted from the command lin
   await user.failure(['mcp', 'call', 'odd', 'die']);
   const refused = await user.failure(['mcp', 'call', 'odd', 'shifty']);
   assert.equal(refused.code, 'tool_changed');
-  assert.match((await user.run(['mcp', 'ls'])).stdout, /^odd +stdio +ready +8 +changed, not accepted: shifty$/m);
+  assert.match((await user.run(['mcp', 'ls'])).stdout, /^odd +stdio +ready +10 +changed, not accepted: shifty$/m);
   assert.equal((await user.run(['mcp', 'accept', 'odd'])).stdout, 'accepted: shifty\n');
   assert.equal((await user.run(['mcp', 'call', 'odd', 'shifty'])).stdout, 'another\n');
   assert.match((await user.run(['mcp', 'logs', 'odd'])).stdout, /odd server: starting/);

@@ -62,7 +62,7 @@ test('a plain client adds a server, calls its tools as <server_id>__<tool>, and 
   const body = { version: '1.0', ts: 1 };
   const config = { server_id: 'odd', name: 'Odd', transport: 'stdio', cmd: [...oddCommand], env: { A: '1' } };
   const added = await ask(peer, { type: 'mcp/server/register/req', id: '1', ...body, config });
-  assert.deepEqual([added.ok, added.error, added.server.status, added.server.tools_count], [true, '', 'ready', 9]);
+  assert.deepEqual([added.ok, added.error, added.server.status, added.server.tools_count], [true, '', 'ready', 11]);
   const { tools } = await ask(peer, { type: 'tool/list/req', id: '2', ...body });
   const shifty = tools.find(({ name }: Message) => name === 'odd__shifty');
   assert.deepEqual(shifty.tags, ['mcp', 'odd', 'Odd']);
