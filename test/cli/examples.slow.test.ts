@@ -72,7 +72,7 @@ const NOT_RUN: Readonly<Record<string, string>> = {
 
 /** Examples that run until Ctrl-C, with what they print once they are ready. */
 const UNTIL_INTERRUPTED: Readonly<Record<string, string>> = {
-  'handfast init && handfast up              # a host in this folder, with a first plugin': 'Ctrl-C',
+  'handfast init && handfast up    # a host in this folder, with a first plugin': 'Ctrl-C',
   'handfast up': 'Ctrl-C',
   'handfast up --port 0 --json': '"ready":true',
   'handfast up --listen tcp://127.0.0.1:4701 --listen unix:///run/user/1000/handfast.sock': 'Ctrl-C',
