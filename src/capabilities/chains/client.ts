@@ -11,6 +11,9 @@ import * as replies from './chains.replies.generated.ts';
 import type * as schema from './chains.schema.ts';
 import * as messages from './messages.ts';
 
+/** Runs of one request; a host gives no more. */
+const MAX_PAGE = 1_000;
+
 const calls = {
   run: answered(messages.chainRun, replies.ChainResp),
   check: answered(messages.chainCheck, replies.ChainCheckResp),
@@ -167,12 +170,20 @@ export class ChainsClient {
     return this.#calls.call(calls.remove, body, options, ({ versions }) => versions);
   }
 
-  /** The runs of the principal, the newest first. */
-  runs(
-    filter: { readonly state?: string; readonly name?: string; readonly after?: string; readonly limit?: number } = {},
+  /** The runs of the principal, the newest first: as many as there are, but at most `limit`. Default 100. */
+  async runs(
+    { limit = 100, ...filter }: { readonly state?: string; readonly name?: string; readonly limit?: number } = {},
     options: CallOptions = {},
-  ): Call<readonly schema.ChainRun[]> {
-    return this.#calls.call(calls.runs, { ...filter }, options, ({ runs }) => runs);
+  ): Promise<readonly schema.ChainRun[]> {
+    const found: schema.ChainRun[] = [];
+    // A reply has as many as a message may hold.
+    for (let after: string | undefined = ''; after !== undefined && found.length < limit; ) {
+      const body = { ...filter, after, limit: Math.min(limit - found.length, MAX_PAGE) };
+      const page: Fields<schema.ChainRunsResp> = await this.#calls.call(calls.runs, body, options);
+      found.push(...page.runs);
+      after = page.next;
+    }
+    return found;
   }
 
   /**

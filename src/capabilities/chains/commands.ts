@@ -78,33 +78,15 @@ function printed(result: ChainResult, terminal: CommandTerminal): number {
   return success ? 0 : 1;
 }
 
-/** Runs of one request of a list. */
-const PAGE = 1000;
 /** Runs that `runs` lists without `--limit`. */
 const LISTED = 100;
 
-/** The newest runs; as many as there are, but at most `most`. */
-async function newestRuns(
-  { agent, signal }: Context,
-  { most = Number.POSITIVE_INFINITY, ...filter }: { readonly most?: number; readonly state?: string } = {},
-): Promise<ChainRun[]> {
-  const client = new ChainsClient(agent);
-  const found: ChainRun[] = [];
-  for (let more = true; more && found.length < most; ) {
-    const limit = Math.min(PAGE, most - found.length);
-    const page = await client.runs({ ...filter, after: found.at(-1)?.chain_id ?? '', limit }, { signal });
-    found.push(...page);
-    more = page.length === limit;
-  }
-  return found;
-}
-
 async function runs(context: Context): Promise<undefined> {
-  const { options, terminal } = context;
+  const { options, terminal, signal } = context;
   const limit = wholeNumber(options.limit, '--limit', { least: 1 }) ?? LISTED;
   const filter = options.state === undefined ? {} : { state: String(options.state) };
   // One more than is shown tells whether there are more.
-  const all = await newestRuns(context, { ...filter, most: limit + 1 });
+  const all = await clientOf(context).runs({ ...filter, limit: limit + 1 }, { signal });
   const found = all.slice(0, limit);
   if (terminal.json) return terminal.document(found) as undefined;
   if (found.length === 0) terminal.note('no runs');
@@ -124,7 +106,8 @@ const WHOLE_ID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/;
 async function runIdOf(context: Context): Promise<string> {
   const [word = ''] = wordsOf(context);
   if (WHOLE_ID.test(word)) return word;
-  const known = await newestRuns(context, word === 'last' ? { most: 1 } : {});
+  const limit = word === 'last' ? 1 : Number.POSITIVE_INFINITY;
+  const known = await clientOf(context).runs({ limit }, { signal: context.signal });
   return lastOrByPrefix(word, known, ({ chain_id }) => chain_id, SOUGHT).chain_id;
 }
 

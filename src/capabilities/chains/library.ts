@@ -6,7 +6,7 @@
  * Which versions there are is read once and kept, because chains may be as long as messages and a request must not read them all.
  */
 import { digestOfJson } from '../../base/canonical-json.ts';
-import { pageOf } from '../../base/page.ts';
+import { Page } from '../../base/page.ts';
 import type { CallContext } from '../../host/context.ts';
 import { isChainName } from './chain-ref.ts';
 import type { ChainPutReq, StoredChain } from './chains.schema.ts';
@@ -113,18 +113,17 @@ export class Library {
             .filter((version) => after === '' || version < Number(after))
             .toReversed()
             .map((version) => ({ name, version }));
-    const listed: StoredChain[] = [];
-    for (const one of wanted.slice(0, limit + 1)) {
+    const page = new Page<StoredChain>(limit);
+    for (const one of wanted) {
       while (this.#turns.over) await this.#turns.next();
       const found = this.#read(one.name, one.version, context);
       // One that was removed meanwhile is left out.
       if (found === undefined) continue;
       const { nodes: _, ...chain } = found;
-      listed.push({ ...chain, ...one });
+      if (!page.add({ ...chain, ...one })) break;
     }
-    const { page, more } = pageOf(listed, limit);
-    const last = page.at(-1) as StoredChain;
-    return { chains: page, ...(more && { next: name === '' ? last.name : String(last.version) }) };
+    const last = page.page.at(-1) as StoredChain;
+    return { chains: page.page, ...(page.more && { next: name === '' ? last.name : String(last.version) }) };
   }
 
   /** Fails with `chains.unknown_chain`. */

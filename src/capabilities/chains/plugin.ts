@@ -6,7 +6,7 @@
  * @see docs/chains.md
  */
 import { randomUUID } from 'node:crypto';
-import { Page, pageOf } from '../../base/page.ts';
+import { Page } from '../../base/page.ts';
 import { orAborted } from '../../base/race.ts';
 import type { CallContext } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
@@ -187,13 +187,12 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
           if ((state !== '' && shown.state !== state) || (name !== '' && shown.name !== name)) return false;
           return behind === undefined || newestFirst(run.stored, behind) > 0;
         });
-        const listed: RunView[] = [];
-        for (const run of all.slice(0, Math.min(limit, MAX_PAGE) + 1)) {
+        const page = new Page<RunView>(Math.min(limit, MAX_PAGE));
+        for (const run of all) {
           while (turns.over) await turns.next();
-          listed.push(runView(runs.seen(run, context)));
+          if (!page.add(runView(runs.seen(run, context)))) break;
         }
-        const { page, more } = pageOf(listed, Math.min(limit, MAX_PAGE));
-        return { runs: page, ...(more && { next: cursorOf(page.at(-1) as RunView) }) };
+        return { runs: page.page, ...(page.more && { next: cursorOf(page.page.at(-1) as RunView) }) };
       }),
       handle(messages.chainStatus, ({ chain_id: chainId, definition, outputs, from = 0 }, context) => {
         const known = runs.active(chainId, context) ?? runs.idle(chainId, context);

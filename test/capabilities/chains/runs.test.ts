@@ -230,6 +230,20 @@ test('events count as outputs with their names, whether the run runs, is paused 
   assert.deepEqual((await resumed).outputs, { w: 1 });
 });
 
+test('runs are listed beyond what one reply holds, each once, the newest first', async (t) => {
+  const { host } = await chainHost(t, { chains: { maxRuns: 1_100 } });
+  const { chains } = await agentOf(t, host);
+  for (let at = 0; at < 1_050; at++) await chains.run({ nodes: row('only') }, {}, { chainId: `run-${at}` });
+  const all = await chains.runs({ limit: Number.POSITIVE_INFINITY });
+  assert.equal(new Set(all.map(({ chain_id }) => chain_id)).size, 1_050);
+  assert.deepEqual(
+    all.map(({ started_at }) => started_at),
+    all.map(({ started_at }) => started_at).toSorted((one, other) => other - one),
+  );
+  assert.equal((await chains.runs({ limit: 1_020 })).length, 1_020);
+  assert.equal((await chains.runs()).length, 100);
+});
+
 test('pages of runs continue where they were when the last run of a page was started again', async (t) => {
   let at = 0;
   const { host } = await chainHost(t, { chains: { now: () => (at += 1_000) } });
