@@ -4,7 +4,6 @@
  *
  * Owned by `host.ts`.
  */
-
 import { nextTurn } from '../base/next-turn.ts';
 import type { Route } from '../connection/running-request.ts';
 import type { SessionView } from '../session/principal.ts';

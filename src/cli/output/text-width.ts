@@ -8,6 +8,7 @@ import { createRequire } from 'node:module';
 import type stringWidth from 'string-width';
 
 let measure: typeof stringWidth | undefined;
+let graphemes: Intl.Segmenter | undefined;
 
 /** Loads the package with the first text that needs it: its tables are a quarter of what a short command costs to start. */
 const measureNow = (): typeof stringWidth => {
@@ -24,7 +25,7 @@ export const widthOf = (text: string): number => (isPlain(text) ? text.length : 
 /** The text within `width` columns; what was cut off shows as `…`. No character is cut in two. */
 export function fitted(text: string, width: number): string {
   if (text.length <= width / 2 || widthOf(text) <= width) return text;
-  const graphemes = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
+  graphemes ??= new Intl.Segmenter(undefined, { granularity: 'grapheme' });
   let taken = '';
   let left = width - 1;
   for (const { segment } of graphemes.segment(text)) {

@@ -43,7 +43,12 @@ const ANSWER_MS = 24 * 3_600_000;
 
 /** Codes of a run whose request ended with its session, or with the right to it: the host has what became of it. */
 const LOST = new Set([
-  ...['connection_lost', 'session_expired', 'interrupted', 'superseded', 'reply_lost', 'cancelled'],
+  'connection_lost',
+  'session_expired',
+  'interrupted',
+  'superseded',
+  'reply_lost',
+  'cancelled',
   'capability_missing',
 ]);
 

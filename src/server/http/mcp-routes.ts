@@ -8,6 +8,7 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AgentSession } from '../../agent/agent.ts';
+import { strictText } from '../../base/strict-text.ts';
 import type { Host } from '../../host/host.ts';
 import { Cancellation } from '../../mcp-endpoint/cancellation.ts';
 import { HostSession, type OwnToolRule, type ToolTable } from '../../mcp-endpoint/host-session.ts';
@@ -28,7 +29,6 @@ import { McpRequests, type ServerInfo, termsOf } from '../../mcp-endpoint/reques
 import { McpSession } from '../../mcp-endpoint/session.ts';
 import { bearerToken, ConnectionTokens, knownPrincipal, refusedToken } from '../../session/bearer.ts';
 import type { Principal } from '../../session/principal.ts';
-import { strictText } from '../../transport/http/http-body.ts';
 import {
   type HttpReply,
   type HttpRoute,

@@ -1,9 +1,8 @@
 /**
- * Texts of the HTTP binding: what leaves is ASCII on one line, what arrives is strict UTF-8.
+ * Texts of the HTTP binding: what leaves is ASCII on one line.
  *
- * Used by both ends: `http-session.ts` writes event streams, `http-sse-reader.ts` decodes them.
+ * Used by both ends: `http-session.ts` writes event streams, `http-client.ts` requests.
  */
-import { type Buffer, isAscii, isUtf8 } from 'node:buffer';
 import { toAscii } from '../../wire/ascii.ts';
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what this is about.
@@ -19,10 +18,4 @@ const EACH_CONTROL = /[\x00-\x1f]/g;
 export function wireText(json: string): string {
   const ascii = toAscii(json);
   return CONTROL.test(ascii) ? ascii.replace(EACH_CONTROL, ' ') : ascii;
-}
-
-/** The text of bytes that are UTF-8, or undefined when they are not. Nothing is ever replaced. */
-export function strictText(bytes: Buffer): string | undefined {
-  if (isAscii(bytes)) return bytes.toString('latin1');
-  return isUtf8(bytes) ? bytes.toString('utf8') : undefined;
 }

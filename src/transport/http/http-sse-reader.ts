@@ -6,8 +6,8 @@
  * longest accepted message is buffered. UTF-8 is strict: nothing is replaced.
  */
 import { Buffer } from 'node:buffer';
+import { strictText } from '../../base/strict-text.ts';
 import type { Malformed } from '../link.ts';
-import { strictText } from './http-body.ts';
 
 /** Receives the events. Must not throw. */
 export interface EventSink {

@@ -4,11 +4,11 @@
  *
  * A folder is refused whole when something in it is a link, no file, or too large: a skill runs as its author wrote it or not.
  */
-import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
 import { type Dirent, readdirSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { readBounded } from '../../../base/bounded-file.ts';
+import { strictText } from '../../../base/strict-text.ts';
 
 /** Files of a skill, by their path below its folder, with `/`. */
 export interface SkillFiles {
@@ -60,7 +60,7 @@ export function readSkillFiles(folder: string): SkillFiles {
 
 /** The text of a file; undefined when it is no UTF-8. */
 export function textOf(bytes: Buffer): string | undefined {
-  return isUtf8(bytes) ? bytes.toString('utf8').replace(/^\ufeff/, '') : undefined;
+  return strictText(bytes)?.replace(/^\ufeff/, '');
 }
 
 /** Throws for a file or folder that others than this user and root can change. */
