@@ -153,9 +153,11 @@ export class PluginRuntime implements PluginContext {
       try {
         return await sharedState.forward(handler.method, request, context);
       } catch (thrown) {
-        const { code, retryable } = asError(thrown);
+        const { code, retryable, message } = asError(thrown);
         const gone = code === 'unreachable' || (code === 'connection_lost' && retryable);
-        if (code === 'journal_locked' || (gone && attempt === MAX_ATTEMPTS)) throw locked;
+        if (code === 'journal_locked')
+          throw fail('journal_locked', `${locked.message}: ${message}`, locked.detail, thrown);
+        if (gone && attempt === MAX_ATTEMPTS) throw locked;
         if (!gone) throw thrown;
       }
       // That host has just opened the state, or has just ended.

@@ -61,12 +61,12 @@ export class StateForwarding implements Pick<SharedState, 'forward'> {
     const { principal } = context.session;
     // The other host knows the rights of this user, not those that are granted here.
     if (principal.name !== LOCAL_PRINCIPAL.name || !may(principal, 'administer')) {
-      throw fail('journal_locked', 'another host has the state');
+      throw fail('journal_locked', 'it serves this request to administrators of this user alone');
     }
     const agent = await this.#agent(context.session, method.capability);
     // Behind the connection: the file is that of the host which has been reached, or of one that has taken over since.
     if (method.inWorkspace === true && (await this.#workspace()) !== context.workspace) {
-      throw fail('journal_locked', 'the host that has the state works in another folder');
+      throw fail('journal_locked', 'it works in another folder, and this request starts work there');
     }
     const { subscribes = false } = method;
     if (subscribes) context.keepStream();

@@ -182,7 +182,10 @@ test('a chain and a subagent start in their own folder, never in that of the hos
   );
   const refused = ({ code, message }: HandfastError): boolean => {
     assert.equal(code, 'journal_locked');
-    assert.match(message, /the host of process \d+ has the state .*; connect to that one, stop it, or set host_id/);
+    assert.match(
+      message,
+      /the host of process \d+ has the state .*; connect to that one, stop it, or set host_id.*: it works in another folder/,
+    );
     return true;
   };
   await assert.rejects(other.chains.run({ chain: { name: 'make' } }), refused);
