@@ -471,6 +471,9 @@ export class AgentSession {
     this.#connection.cancels = this.#extensions.has(EXTENSION_CANCEL);
     const granted = response.max_parallel ?? 4;
     this.#callLimits.maxParallel = Math.max(1, Math.min(this.#options.maxParallel ?? granted, granted));
+    // Hosts without the number count requests that wait like all others.
+    const waiting = isObject(more) ? more.max_waiting : undefined;
+    this.#callLimits.maxWaiting = typeof waiting === 'number' && waiting > 0 ? waiting : undefined;
   }
 
   /** What was granted stays granted; whether the host can serve it now, and what it says of it, may change. */

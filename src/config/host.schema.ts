@@ -63,6 +63,13 @@ const storedBytes = (fallback?: number) =>
 const queueLimit = (fallback?: number) =>
   integer('Requests of one session that wait until one may run.', [0, 100_000], fallback);
 
+const maxWaiting = (fallback?: number) =>
+  integer(
+    'Open requests of one session that may wait for a later message of its agent: awaits, claims, chains. While they wait they take no place of max_parallel.',
+    [1, 100_000],
+    fallback,
+  );
+
 const maxConnections = (fallback?: number) =>
   integer(
     'Connections of one principal at once, over all addresses. Administrators have no such limit.',
@@ -147,6 +154,7 @@ const grantFields = {
     group('Its own limits in place of those below.', {
       max_parallel: optional(maxParallel()),
       queue_limit: optional(queueLimit()),
+      max_waiting: optional(maxWaiting()),
       max_sessions: optional(integer('Its sessions at once, on each edge.', [1, 1_000_000])),
       stored_bytes: optional(storedBytes()),
       max_connections: optional(maxConnections()),
@@ -264,6 +272,7 @@ export const limits = group(
     ),
     max_parallel: maxParallel(4),
     queue_limit: queueLimit(256),
+    max_waiting: maxWaiting(256),
     stored_bytes: storedBytes(8 * KIB * MIB),
     total_stored_bytes: integer(
       'The same for all principals together: past that, those with more than an equal part are refused.',

@@ -289,6 +289,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     const entry = stored === undefined ? raw : (stored(incoming.body as never) as Message);
     this.record?.record(++this.cursor, 'request', id as string, entry);
     requests.admit(this.#owner.request?.(incoming, route) ?? new RunningRequest(this, incoming, route));
+    this.#calls?.asked();
   }
 
   /** Hands a notice on, and reads no faster than the owner handles them. */
@@ -449,18 +450,6 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     this.#put('event', incoming.id, out, cursor);
   }
 
-  watch(deadlineAt: number): void {
-    this.requests.watch(deadlineAt);
-  }
-
-  openStream(request: RunningRequest): void {
-    this.requests.openStream(request);
-  }
-
-  closeStream(request: RunningRequest): void {
-    this.requests.closeStream(request);
-  }
-
   // CallWire: what our own calls need.
 
   id(): MessageId {
@@ -469,6 +458,10 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
 
   isFree({ request }: Method): boolean {
     return request === this.codec.pingType;
+  }
+
+  questions(): number {
+    return this.#requests?.running ?? 0;
   }
 
   request(call: PendingCall): void {

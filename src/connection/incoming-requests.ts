@@ -7,6 +7,7 @@
  */
 
 import { Deadlines } from '../base/deadlines.ts';
+import { Fifo } from '../base/fifo.ts';
 import type { Capacity, MessageId } from '../wire/codec.ts';
 import { fail, type HandfastError, mayHaveRun } from '../wire/errors.ts';
 import { OpenById } from './open-by-id.ts';
@@ -17,6 +18,11 @@ export interface RequestLimits {
   maxParallel: number;
   /** Requests that wait behind them; past it they are refused with `over_capacity`. */
   queueLimit: number;
+  /**
+   * Open requests that may wait for a later message of the peer (`Method.waits`); past it they are refused with
+   * `over_capacity`. While they wait they take no place of `maxParallel`. Default 256.
+   */
+  maxWaiting?: number;
   /**
    * How long an aborted request may take until it replies by itself, in milliseconds; it counts against
    * `maxParallel` until its handler settles. Absent: it gets its error reply at once, and no longer counts.
@@ -45,6 +51,7 @@ export interface RequestOwner {
 /** How long a client should wait before it tries again. */
 export const RETRY_AFTER_MS = 100;
 const MAX_STREAMS = 256;
+export const MAX_WAITING = 256;
 
 export class IncomingRequests {
   readonly #owner: RequestOwner;
@@ -57,8 +64,11 @@ export class IncomingRequests {
   /** Requests with a reply whose stream of events continues. Counted from `keepStream` on. */
   #streams: Map<unknown, RunningRequest> | undefined;
   #running = 0;
-  #queue: RunningRequest[] = [];
-  #queueHead = 0;
+  /** Open requests whose method may wait. */
+  #waiters = 0;
+  /** Questions that running requests have asked the peer: each of them waits for an answer, and takes no place meanwhile. */
+  #questions = 0;
+  readonly #queue = new Fifo<RunningRequest>();
   #starting = false;
   #draining: PromiseWithResolvers<void> | undefined;
   #refusal: HandfastError | undefined;
@@ -82,7 +92,7 @@ export class IncomingRequests {
   }
 
   get waiting(): number {
-    return this.#queue.length - this.#queueHead;
+    return this.#queue.size;
   }
 
   /** True while streams outlive their requests. */
@@ -111,18 +121,61 @@ export class IncomingRequests {
       request.deadlineAt = now + limitMs;
       this.#deadlines.watch(request.deadlineAt);
     }
-    const { maxParallel, queueLimit } = this.limits;
-    if (this.#running < maxParallel || (request.route.exempt === true && this.#running < 2 * maxParallel)) {
+    const { maxParallel, queueLimit, maxWaiting = MAX_WAITING } = this.limits;
+    request.mayWait = request.route.method.waits?.(request.incoming.body as never) === true;
+    if (request.mayWait && this.#waiters >= maxWaiting) {
+      const message = `${maxWaiting} requests of this session wait already; await or cancel some of them`;
+      return this.#owner.reply(request, undefined, fail('over_capacity', message, { max_waiting: maxWaiting }));
+    }
+    if (this.#running < this.#places || (request.route.exempt === true && this.#running < 2 * maxParallel)) {
       const backlog = this.#owner.backlog(request);
       if (backlog !== undefined) return this.#owner.reply(request, undefined, backlog);
+      this.#add(request);
       return this.#start(request, now);
     }
     if (this.waiting >= queueLimit) {
       const refusal = this.#owner.overCapacity({ maxParallel, queueLimit, retryAfterMs: RETRY_AFTER_MS });
       return this.#owner.reply(request, undefined, refusal);
     }
-    this.#open.set(request.key, request);
+    this.#add(request);
     this.#queue.push(request);
+  }
+
+  /**
+   * A running request only waits for a later message of its peer, so it gives up its place. The returned function takes the
+   * place again at once, also where another request has it: a request that continued later could hold what others wait for.
+   */
+  yieldSlot(request: RunningRequest): () => void {
+    const { maxWaiting = MAX_WAITING } = this.limits;
+    if (request.done || (!request.mayWait && request.waits === 0 && this.#waiters >= maxWaiting)) return () => {};
+    if (request.waits++ === 0) {
+      if (!request.mayWait) this.#waiters++;
+      this.#running--;
+      if (!this.#starting) this.#startNext();
+    }
+    let waits = true;
+    return () => {
+      if (!waits) return;
+      waits = false;
+      if (--request.waits > 0 || request.done) return;
+      if (!request.mayWait) this.#waiters--;
+      this.#running++;
+    };
+  }
+
+  /** A running request asked the peer a question, or (`-1`) has its answer. */
+  asked(change: 1 | -1): void {
+    this.#questions += change;
+    if (change > 0 && !this.#starting) this.#startNext();
+  }
+
+  get #places(): number {
+    return this.limits.maxParallel + this.#questions;
+  }
+
+  #add(request: RunningRequest): void {
+    this.#open.set(request.key, request);
+    if (request.mayWait) this.#waiters++;
   }
 
   /** A running request's deadline came forward. */
@@ -184,8 +237,7 @@ export class IncomingRequests {
   /** Ends everything at once, replying to each with `error`, and refuses what comes from now on. */
   stopAll(error: HandfastError): void {
     this.#refusal ??= error;
-    this.#queue = [];
-    this.#queueHead = 0;
+    this.#queue.clear();
     for (const request of this.#open.values()) {
       request.abort(error);
       this.#abandon(request, request.reason ?? error);
@@ -229,7 +281,6 @@ export class IncomingRequests {
   // Running.
 
   #start(request: RunningRequest, now: number): void {
-    this.#open.set(request.key, request);
     this.#running++;
     request.startedAt = now;
     let outcome: unknown;
@@ -279,18 +330,17 @@ export class IncomingRequests {
   #abandon(request: RunningRequest, error: HandfastError): void {
     if (request.done) return;
     if (request.startedAt > 0) this.#owner.abandoned(1);
-    request.lingering = request.startedAt > 0 && this.limits.settleMs !== undefined;
+    request.lingering = request.startedAt > 0 && request.waits === 0 && this.limits.settleMs !== undefined;
     this.#reply(request, undefined, error);
   }
 
   #reply(request: RunningRequest, reply: unknown, error: HandfastError | undefined): void {
     this.#open.delete(request.key);
+    const waiting = request.waits > 0;
+    if (request.mayWait || waiting) this.#waiters--;
     if (request.startedAt > 0) {
-      if (!request.lingering) this.#running--;
-    } else {
-      const at = this.#queue.indexOf(request, this.#queueHead);
-      if (at >= 0) this.#queue.splice(at, 1);
-    }
+      if (!request.lingering && !waiting) this.#running--;
+    } else this.#queue.delete(request);
     // Its handler was stopped at any point of its work.
     const stopped = error?.retryable === true && request.startedAt > 0 && request.reason !== undefined;
     this.#owner.reply(request, reply, stopped && !request.idempotent ? mayHaveRun(error) : error);
@@ -306,13 +356,8 @@ export class IncomingRequests {
 
   #startNext(): void {
     this.#starting = true;
-    while (this.#queueHead < this.#queue.length && this.#running < this.limits.maxParallel) {
-      const next = this.#queue[this.#queueHead++] as RunningRequest;
-      if (this.#queueHead > 512 && this.#queueHead * 2 > this.#queue.length) {
-        this.#queue = this.#queue.slice(this.#queueHead);
-        this.#queueHead = 0;
-      }
-      this.#start(next, performance.now());
+    while (this.#queue.size > 0 && this.#running < this.#places) {
+      this.#start(this.#queue.shift() as RunningRequest, performance.now());
     }
     this.#starting = false;
   }

@@ -7,6 +7,7 @@
  */
 
 import { Deadlines } from '../base/deadlines.ts';
+import { Fifo } from '../base/fifo.ts';
 import type { Body, Method } from '../protocol/method.ts';
 import { violation } from '../wire/check.ts';
 import type { Incoming, Message, MessageId } from '../wire/codec.ts';
@@ -24,6 +25,8 @@ export interface CallWire {
   isFree(method: Method): boolean;
   /** Sends a request and notes in it what was sent; does nothing without a link (it is sent again after a resume). */
   request(call: PendingCall): void;
+  /** Requests of the peer that run here. */
+  questions(): number;
   /** Sends that a request is cancelled. Does nothing where cancel was not agreed. */
   cancel(id: MessageId): void;
 }
@@ -33,6 +36,11 @@ export interface CallLimits {
   maxParallel: number;
   /** Calls waiting at most; past it a call fails with `over_capacity`. */
   queueLimit: number;
+  /**
+   * Calls in flight that may wait at the peer (`Method.waits`) and take no place of `maxParallel` there. Undefined: the peer
+   * counts them like all others.
+   */
+  maxWaiting?: number | undefined;
   /** Time limit of calls that bring none, in milliseconds. 0 = none. */
   timeoutMs: number;
 }
@@ -53,6 +61,8 @@ export class PendingCall {
   size = 0;
   /** Takes no capacity: pings. */
   readonly free: boolean;
+  /** May wait at the peer and takes no place there. */
+  waits = false;
   streaming: boolean;
   sent = false;
   settled = false;
@@ -88,6 +98,12 @@ export class PendingCall {
   }
 }
 
+/** Calls under one limit: how many are in flight, and those that wait until fewer are. */
+class Line {
+  open = 0;
+  readonly queue = new Fifo<PendingCall>();
+}
+
 /** The gaps of a call that has none. */
 const noGaps: readonly Gap[] = [];
 const identity = (reply: never): unknown => reply;
@@ -105,13 +121,14 @@ export class OutgoingCalls {
   readonly #pending = new OpenById<PendingCall>();
   /** Calls with a reply whose events continue. */
   #streams: Map<unknown, PendingCall> | undefined;
-  #waiting: PendingCall[] = [];
-  #waitingHead = 0;
-  #inWindow = 0;
+  /** Calls in flight, and those that wait here until fewer are. */
+  readonly #line = new Line();
+  /** The same of calls that wait at the peer and take no place there. */
+  readonly #waits = new Line();
   #unsent: PendingCall[] = [];
   #closed: ((sent: boolean) => HandfastError) | undefined;
   readonly #deadlines = new Deadlines<PendingCall>(
-    () => [...this.#pending.values(), ...this.#waiting.slice(this.#waitingHead)],
+    () => this.#all(),
     (call) => this.#cancel(call, this.#late(call)),
   );
 
@@ -122,7 +139,7 @@ export class OutgoingCalls {
 
   /** Calls sent or waiting. */
   get size(): number {
-    return this.#pending.size + this.#waiting.length - this.#waitingHead;
+    return this.#pending.size + this.#line.queue.size + this.#waits.queue.size;
   }
 
   /** The own call of this id, while it is open or its events continue. */
@@ -186,11 +203,13 @@ export class OutgoingCalls {
       call.onAbort = () => this.#cancel(call, cancelled(signal.reason));
       signal.addEventListener('abort', call.onAbort, { once: true });
     }
-    if (call.free || this.#inWindow < this.limits.maxParallel) return this.#start(call);
-    if (this.#waiting.length - this.#waitingHead >= this.limits.queueLimit) {
+    call.waits = this.limits.maxWaiting !== undefined && call.method.waits?.(call.body as never) === true;
+    const line = this.#lineOf(call);
+    if (call.free || line.open < this.#places(line)) return this.#start(call);
+    if (line.queue.size >= this.limits.queueLimit) {
       return this.#settle(call, fail('over_capacity', 'the call queue is full'));
     }
-    this.#waiting.push(call);
+    line.queue.push(call);
     this.#time(call, performance.now());
   }
 
@@ -210,8 +229,27 @@ export class OutgoingCalls {
     this.#deadlines.watch(call.deadlineAt);
   }
 
+  /** A question of the peer arrived: the call it belongs to takes no place until it is answered. */
+  asked(): void {
+    if (this.limits.maxWaiting !== undefined) this.#startNext(this.#line);
+  }
+
+  #places(line: Line): number {
+    const { maxParallel, maxWaiting } = this.limits;
+    if (maxWaiting === undefined) return maxParallel;
+    return line === this.#waits ? maxWaiting : maxParallel + this.#wire.questions();
+  }
+
+  #lineOf(call: PendingCall): Line {
+    return call.waits ? this.#waits : this.#line;
+  }
+
+  #all(): PendingCall[] {
+    return [...this.#pending.values(), ...this.#line.queue, ...this.#waits.queue];
+  }
+
   #start(call: PendingCall): void {
-    if (!call.free) this.#inWindow++;
+    if (!call.free) this.#lineOf(call).open++;
     this.#pending.set(call.key, call);
     this.#unsent.push(call);
     if (this.#unsent.length === 1) queueMicrotask(() => this.flush());
@@ -357,9 +395,9 @@ export class OutgoingCalls {
   /** Settles everything; later calls fail at once. `error` gets whether the call was sent. */
   close(error: (sent: boolean) => HandfastError): void {
     this.#closed = error;
-    const open = [...this.#pending.values(), ...this.#waiting.slice(this.#waitingHead)];
-    this.#waiting = [];
-    this.#waitingHead = 0;
+    const open = this.#all();
+    this.#line.queue.clear();
+    this.#waits.queue.clear();
     for (const call of open) this.#settle(call, withoutReply(call, error(call.sent)));
     for (const call of [...(this.#streams?.values() ?? [])]) this.endStream(call, error(true));
     this.#deadlines.clear();
@@ -403,13 +441,11 @@ export class OutgoingCalls {
     call.settled = true;
     const goesOn = error === undefined && call.options.keepStream === true;
     if (call.onAbort !== undefined && !goesOn) call.options.signal?.removeEventListener('abort', call.onAbort);
+    const line = this.#lineOf(call);
     if (this.#pending.delete(call.key)) {
-      if (!call.free) this.#inWindow--;
-      this.#startNext();
-    } else if (this.#waiting.length > this.#waitingHead) {
-      const at = this.#waiting.indexOf(call, this.#waitingHead);
-      if (at >= 0) this.#waiting.splice(at, 1);
-    }
+      if (!call.free) line.open--;
+      this.#startNext(line);
+    } else line.queue.delete(call);
     if (this.#pending.size === 0) this.#deadlines.rest();
     if (error === undefined) {
       if (call.doubt > 0) this.#resolveDoubt(call, call.nextSeq + call.doubt - 1);
@@ -430,15 +466,8 @@ export class OutgoingCalls {
     }
   }
 
-  #startNext(): void {
-    while (this.#waitingHead < this.#waiting.length && this.#inWindow < this.limits.maxParallel) {
-      const call = this.#waiting[this.#waitingHead++] as PendingCall;
-      if (this.#waitingHead > 512 && this.#waitingHead * 2 > this.#waiting.length) {
-        this.#waiting = this.#waiting.slice(this.#waitingHead);
-        this.#waitingHead = 0;
-      }
-      this.#start(call);
-    }
+  #startNext(line: Line): void {
+    while (line.queue.size > 0 && line.open < this.#places(line)) this.#start(line.queue.shift() as PendingCall);
   }
 }
 

@@ -9,6 +9,7 @@ import type { Method } from '../protocol/method.ts';
 import { violation } from '../wire/check.ts';
 import type { Incoming, Message, MessageId } from '../wire/codec.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
+import type { IncomingRequests } from './incoming-requests.ts';
 import { STREAM_END } from './outgoing-calls.ts';
 
 /** The handler of a request type. */
@@ -47,12 +48,8 @@ export interface RequestChannel {
   drained(): Promise<void>;
   /** Sends one event; throws, and uses no cursor up, when it cannot be written or exceeds the message size limit. */
   sendEvent(request: RunningRequest, kind: string, data: object, seq: number, fields?: object): void;
-  /** A running request's deadline came forward. */
-  watch(deadlineAt: number): void;
-  /** Counts a stream that will outlive its request. Throws `over_capacity`. */
-  openStream(request: RunningRequest): void;
-  /** Its stream has ended. */
-  closeStream(request: RunningRequest): void;
+  /** What counts it: its deadline, its stream, its place in the concurrency limit. */
+  readonly requests: Pick<IncomingRequests, 'watch' | 'openStream' | 'closeStream' | 'yieldSlot'>;
 }
 
 /**
@@ -78,6 +75,10 @@ export class RunningRequest {
   subscribed = false;
   /** True while its handler, which did not stop in time, still counts against the concurrency limit. */
   lingering = false;
+  /** True when its method may wait for a later message of the peer; set when it is admitted. */
+  mayWait = false;
+  /** Waits that it is in; while it is in one, it takes no place of the concurrency limit. */
+  waits = 0;
   /** Reason of the abort. */
   reason: HandfastError | undefined;
   #controller: AbortController | undefined;
@@ -126,12 +127,17 @@ export class RunningRequest {
     return Math.max(0, this.deadlineAt - performance.now());
   }
 
+  /** Gives up its place in the concurrency limit while it only waits; see `CallContext.yieldSlot`. */
+  yieldSlot(): () => void {
+    return this.channel.requests.yieldSlot(this);
+  }
+
   /** Brings the deadline forward to `ms` after the start; a later one than it has is ignored. */
   limit(ms: number): void {
     const at = this.startedAt + ms;
     if (at >= this.deadlineAt) return;
     this.deadlineAt = at;
-    this.channel.watch(at);
+    this.channel.requests.watch(at);
   }
 
   /** Aborts the handler's signal; the first reason counts. */
@@ -160,7 +166,7 @@ export class RunningRequest {
    */
   keepStream(): void {
     if (this.done || this.subscribed) return;
-    this.channel.openStream(this);
+    this.channel.requests.openStream(this);
     this.subscribed = true;
   }
 
@@ -169,7 +175,7 @@ export class RunningRequest {
     if (!this.subscribed) return;
     this.#flushProgress();
     this.subscribed = false;
-    this.channel.closeStream(this);
+    this.channel.requests.closeStream(this);
   }
 
   /** Ends the stream from this side; edges that tell the caller of it do so here. */

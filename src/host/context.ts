@@ -90,6 +90,12 @@ export interface CallContext {
     body: Body<Request>,
     options?: NestedCallOptions,
   ): Promise<Body<Reply>>;
+  /**
+   * Gives up the place of this request in `max_parallel` while it only waits for a later message of its agent: for an answer, the
+   * end of a task. The returned function ends the wait. `waits` of its method lets further requests reach the host meanwhile.
+   * A call of another capability gives up the place of the agent's request. Questions of the host to the agent need none of this.
+   */
+  yieldSlot(): () => void;
   /** When it started, monotonic milliseconds (`performance.now()`). */
   readonly startedAt: number;
   /** Brings the deadline forward to `ms` after the start; a later one than it has is ignored. */

@@ -9,6 +9,7 @@ import type { Dialect, PendingLink } from '../connection/accept.ts';
 import type { Ping } from '../connection/liveness.ts';
 import type { Journal } from '../journal/journal.ts';
 import {
+  type CapabilityGrant,
   checkHandshakeReq,
   checkPing,
   EXTENSION_CANCEL,
@@ -60,6 +61,7 @@ export interface A2EHandshakeDeps {
   /** Loads what serves the capabilities of a session; undefined where it is loaded. Never rejects. */
   prepare(granted: ReadonlySet<string>): Promise<void> | undefined;
   maxParallel(principal: Principal): number;
+  maxWaiting(principal: Principal): number;
   resumeWindowMs: number;
   /** A handshake was decided; for the audit. */
   onHandshakeDone(
@@ -184,7 +186,7 @@ export class A2EHandshake implements Dialect {
     }
     const agreed = agreedOn(extensions);
     if (extensions.has(EXTENSION_RESUME)) agreed[EXTENSION_RESUME] = { window_ms: host.resumeWindowMs };
-    if (additional.length > 0) agreed[EXTENSION_CAPABILITIES] = { accepted: additional };
+    this.#agreeOnCapabilities(agreed, principal, additional);
     this.#answer(gate, request, {
       session_id: session.id,
       accepted_caps: accepted,
@@ -238,7 +240,7 @@ export class A2EHandshake implements Dialect {
           metadata: { ...offers.get(name) },
         }));
         const additional = grants.filter(({ capability }) => isAdditionalCapability(capability));
-        if (additional.length > 0) agreed[EXTENSION_CAPABILITIES] = { accepted: additional };
+        this.#agreeOnCapabilities(agreed, session.principal, additional);
         this.#answer(gate, request, {
           session_id: session.id,
           accepted_caps: grants.filter(({ capability }) => !isAdditionalCapability(capability)),
@@ -257,6 +259,12 @@ export class A2EHandshake implements Dialect {
         gate.refuse('server_error');
       });
     void (host.prepare(session.terms.granted)?.then(attach) ?? attach());
+  }
+
+  #agreeOnCapabilities(agreed: Message, principal: Principal, additional: readonly CapabilityGrant[]): void {
+    if (agreed[EXTENSION_CAPABILITIES] === undefined) return;
+    const accepted = additional.length > 0 && { accepted: additional };
+    agreed[EXTENSION_CAPABILITIES] = { ...accepted, max_waiting: this.#host.maxWaiting(principal) };
   }
 
   /** The host could not open or resume a session, or the principal has used up a share. */

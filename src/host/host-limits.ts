@@ -9,6 +9,8 @@ import type { TrafficLimits } from '../session/traffic-shares.ts';
 
 /** Every limit of a host. All optional in `HostOptions`. */
 export interface HostLimits extends ConnectionLimits, TrafficLimits {
+  /** Open requests of one session that may wait for a later message of its agent. Default 256. */
+  readonly maxWaiting: number;
   /** Absolute time for a handshake. Default 10,000. */
   readonly handshakeTimeoutMs: number;
   /** Links before their handshake at once. Default 128. */

@@ -343,6 +343,10 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     return Math.min(principal.limits?.maxParallel ?? this.limits.maxParallel, this.limits.maxParallel);
   }
 
+  maxWaiting(principal: Principal): number {
+    return Math.min(principal.limits?.maxWaiting ?? this.limits.maxWaiting, this.limits.maxWaiting);
+  }
+
   open(
     request: HandshakeReq,
     principal: Principal,
@@ -423,7 +427,12 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     let limits = this.#limitsByPrincipal.get(principal);
     if (limits === undefined) {
       const queueLimit = Math.min(principal.limits?.queueLimit ?? this.limits.queueLimit, this.limits.queueLimit);
-      limits = { ...this.limits, maxParallel: this.maxParallel(principal), queueLimit };
+      limits = {
+        ...this.limits,
+        maxParallel: this.maxParallel(principal),
+        maxWaiting: this.maxWaiting(principal),
+        queueLimit,
+      };
       this.#limitsByPrincipal.set(principal, limits);
     }
     return limits;

@@ -33,6 +33,8 @@ async function read(request: JournalFollowReq, context: CallContext, sessions: R
   if (journal === undefined || refused !== undefined) throw refused ?? unknownSession();
   let at = request.after ?? 0;
   if (request.follow === true) {
+    // A follower waits for entries most of the time, and never ends by itself.
+    context.yieldSlot();
     for await (const entry of journal.follow(id, at, context.signal)) {
       at = entry.kind === 'gap' ? (entry as Gap).to : (entry as JournalEntry).cursor;
       await context.emit('status', shape(entry));

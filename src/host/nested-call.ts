@@ -63,6 +63,7 @@ export interface Caller {
   readonly id: MessageId;
   readonly route: Route;
   readonly tree: CallTree;
+  yieldSlot(): () => void;
 }
 
 /** The calls below one request of an agent. */
@@ -155,6 +156,11 @@ export class NestedCall implements CallContext, Caller {
     options: NestedCallOptions = {},
   ): Promise<Body<Reply>> {
     return callCapability(this, method as unknown as Method, body, options) as Promise<Body<Reply>>;
+  }
+
+  /** The place is that of the agent's request. */
+  yieldSlot(): () => void {
+    return this.caller.yieldSlot();
   }
 
   remainingMs(): number {

@@ -206,6 +206,10 @@ class PluginView implements CallContext {
     return this.#context.acquireProcess(signal, waitMs);
   }
 
+  yieldSlot(): () => void {
+    return this.#context.yieldSlot();
+  }
+
   keepStream(): void {
     throw fail('usage', 'a list that several plugins serve has no stream');
   }

@@ -77,8 +77,8 @@ export const EXTENSION_CANCEL = 'handfast/cancel';
 export const EXTENSION_RESUME = 'handfast/resume';
 export const EXTENSION_JOURNAL = 'handfast/journal';
 /**
- * Capabilities beside those of the protocol, `capabilities/changed/push`, requests of the host to the agent, and the event
- * `end` of a stream that outlived its request.
+ * Capabilities beside those of the protocol, `capabilities/changed/push`, requests of the host to the agent, the event `end` of a
+ * stream that outlived its request, and `max_waiting`: open requests that may wait.
  */
 export const EXTENSION_CAPABILITIES = 'handfast/capabilities';
 
@@ -124,5 +124,6 @@ export const journalFollow = method<JournalFollowReq, JournalFollowResp>({
   reply: 'journal/follow/resp',
   event: 'journal/event',
   capability: '',
+  waits: ({ follow }) => follow === true,
   checkRequest: checks.JournalFollowReq,
 });

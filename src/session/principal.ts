@@ -72,6 +72,7 @@ export interface Grants {
   readonly limits?: {
     readonly maxParallel?: number;
     readonly queueLimit?: number;
+    readonly maxWaiting?: number;
     readonly maxSessions?: number;
     readonly storedBytes?: number;
     readonly maxConnections?: number;

@@ -261,8 +261,10 @@ export class Session implements ConnectionOwner, SessionView {
       throw fail('no_handler', `this agent serves no requests of hosts; it was asked ${request}`);
     }
     if (this.#state === 'closed') throw this.#error();
+    const { requests } = this.connection;
     const calls = this.connection.calls(askLimits);
-    return calls.call(method, body, { timeoutMs, ...(signal && { signal }) });
+    requests.asked(1);
+    return calls.call(method, body, { timeoutMs, ...(signal && { signal }) }).finally(() => requests.asked(-1));
   }
 
   /**

@@ -14,11 +14,14 @@ const read = { idempotent: true } as const;
 const runs = { checkEvent: ChainEvent, shorten: shortResult } as const;
 /** Of nodes: tools and programs work in the workspace of their host. */
 const starts = { ...runs, inWorkspace: true } as const;
+const waits = { waits: () => true } as const;
 
 // The run itself has the time limit of the request: it ends with a reply, not with an error message.
 export const chainRun = chains<schema.ChainReq, schema.ChainResp>('chain/req', checks.ChainReq, {
   ...starts,
   streaming: ({ streaming }) => streaming !== false,
+  // Whether a stored chain has a node that waits is not in the request.
+  waits: ({ nodes }) => nodes?.some((node) => node?.kind === 'wait') ?? true,
 });
 export const chainCheck = chains<schema.ChainCheckReq, schema.ChainCheckResp>(
   'chain/check/req',
@@ -46,6 +49,7 @@ export const chainHistory = chains<schema.ChainHistoryReq, schema.ChainHistoryRe
 export const chainWatch = chains<schema.ChainWatchReq, schema.ChainWatchResp>('chain/watch/req', checks.ChainWatchReq, {
   ...read,
   ...runs,
+  ...waits,
 });
 export const chainPause = chains<schema.ChainPauseReq, schema.ChainPauseResp>(
   'chain/pause/req',
@@ -55,13 +59,12 @@ export const chainPause = chains<schema.ChainPauseReq, schema.ChainPauseResp>(
 export const chainResume = chains<schema.ChainResumeReq, schema.ChainResumeResp>(
   'chain/resume/req',
   checks.ChainResumeReq,
-  starts,
+  { ...starts, ...waits },
 );
-export const chainRetry = chains<schema.ChainRetryReq, schema.ChainRetryResp>(
-  'chain/retry/req',
-  checks.ChainRetryReq,
-  starts,
-);
+export const chainRetry = chains<schema.ChainRetryReq, schema.ChainRetryResp>('chain/retry/req', checks.ChainRetryReq, {
+  ...starts,
+  ...waits,
+});
 export const chainCancel = chains<schema.ChainCancelReq, schema.ChainCancelResp>(
   'chain/cancel/req',
   checks.ChainCancelReq,

@@ -10,6 +10,7 @@ import { Page } from '../../base/page.ts';
 import { orAborted } from '../../base/race.ts';
 import type { CallContext } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
+import { waiting } from '../../host/waiting.ts';
 import { fail, HandfastError } from '../../wire/errors.ts';
 import type { ChainEntry, ChainRun as RunView } from './chains.schema.ts';
 import { define, OutputChecks, problemError } from './define.ts';
@@ -236,7 +237,10 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
             behind.reject(fail('slow_consumer', 'the reader is too far behind the run; chain/history has all of it')),
         );
         try {
-          const ended = await orAborted(Promise.race([result(active, context), behind.promise]), context.signal);
+          const ended = await waiting(
+            context,
+            orAborted(Promise.race([result(active, context), behind.promise]), context.signal),
+          );
           await following.sent;
           return ended;
         } finally {

@@ -440,6 +440,7 @@ export class Runs {
         maxOutputChars,
         maxItems,
       },
+      yieldSlot: () => context.yieldSlot(),
       // The table is another one for each run, also of the same id.
       call: (node, given, call) => callNode(context, node, given, { ...call, key: `${stored.table}-${call.key}` }),
     });

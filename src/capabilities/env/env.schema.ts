@@ -186,7 +186,8 @@ export const EnvBatchStepResp = Type.Object(
     ...answer,
     type: Type.Literal('env/batch_step/resp'),
     results: Type.Array(anyObject(), {
-      description: 'In order: an `env/step/resp`, or `{"error": {"code", "message"}}` for a step that was refused.',
+      description:
+        'In order, an `env/step/resp` each. That of a refused step has `error` `{code, message, detail}`, and as `obs` the unchanged observation of its episode.',
     }),
   },
   { ...fromHost, description: 'What the steps led to.' },

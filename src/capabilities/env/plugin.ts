@@ -12,7 +12,7 @@ import { asError, fail } from '../../wire/errors.ts';
 import { isObject, type JsonObject } from '../../wire/json.ts';
 import type { Durability, EpisodeRecord } from './durable.ts';
 import type { EnvBatchStepReq, EnvContainsReq, EnvObservation, EnvSampleReq, EnvSpaceReq } from './env.schema.ts';
-import type { EnvironmentKind, RenderMode, Soon } from './environment.ts';
+import { type EnvironmentKind, type RenderMode, type Soon, then } from './environment.ts';
 import type { Episode } from './episode.ts';
 import { type EnvGrant, type EpisodeLimits, Episodes } from './episodes.ts';
 import { failure } from './errors.ts';
@@ -211,7 +211,16 @@ export function envPlugin(options: EnvPluginOptions = {}): EnvPlugin {
       ),
       handle(envPlan, plan),
       handle(envPlanAsReply, plan),
-      handle(envBatchStep, (request, context) => batchStep(request, (id, action) => step(id, action, context), limits)),
+      handle(envBatchStep, (request, context) =>
+        batchStep(
+          request,
+          {
+            step: (id, action) => step(id, action, context),
+            observe: (id) => then(episodes.find(id, context), (episode) => episode.observe()),
+          },
+          limits,
+        ),
+      ),
       handle(envExpList, async ({ episode_id = '', limit = 100, after }, context) => {
         if (episode_id !== '')
           return { episodes: experience([await episodes.find(episode_id, context)], limit, after) };
@@ -300,8 +309,17 @@ const tooManySamples = (count: number) =>
     path: '/n',
   });
 
-const inReply = (obs: Soon<EnvObservation>): Soon<{ obs: EnvObservation }> =>
-  obs instanceof Promise ? obs.then((value) => ({ obs: value })) : { obs };
+const inReply = (obs: Soon<EnvObservation>): Soon<{ obs: EnvObservation }> => then(obs, (value) => ({ obs: value }));
+
+/** The outcome of `work`, or what `otherwise` makes of its failure. */
+function orElse<Result>(work: () => Soon<Result>, otherwise: (thrown: unknown) => Soon<Result>): Soon<Result> {
+  try {
+    const result = work();
+    return result instanceof Promise ? result.catch(otherwise) : result;
+  } catch (thrown) {
+    return otherwise(thrown);
+  }
+}
 
 function describeKind(kind: EnvironmentKind) {
   const { id, about, maxEpisodeSteps, runsCode = false } = kind;
@@ -379,10 +397,15 @@ const storedEpisode = ({ id, env_name, status, durability }: EpisodeRecord): Jso
   transitions: [],
 });
 
-/** Steps several episodes. What one of them refuses is an error in its place. */
+interface BatchOf {
+  step(id: string, action: JsonObject): Soon<EnvObservation>;
+  observe(id: string): Soon<EnvObservation>;
+}
+
+/** Steps several episodes. A refused step has an error and the unchanged observation of its episode in its place. */
 function batchStep(
   request: Body<EnvBatchStepReq>,
-  step: (id: string, action: JsonObject) => Soon<EnvObservation>,
+  { step, observe }: BatchOf,
   { maxBatch }: { readonly maxBatch: number },
 ): Soon<{ results: JsonObject[] }> {
   const { episode_ids, actions } = request;
@@ -396,12 +419,19 @@ function batchStep(
   }
   const { id = '' } = request as { readonly id?: string };
   const one = (at: number): Soon<JsonObject> => {
-    try {
-      const obs = step(episode_ids[at] as string, actions[at] as JsonObject);
-      return obs instanceof Promise ? obs.then((value) => stepReply(value, id, at), refused) : stepReply(obs, id, at);
-    } catch (thrown) {
-      return refused(thrown);
-    }
+    const episode = episode_ids[at] as string;
+    // Clients of A2E 1.0 read an observation for every step: the refused one changed nothing and has no reward.
+    const refused = (thrown: unknown): Soon<JsonObject> => {
+      const { code, message, detail } = asError(thrown);
+      return then(
+        orElse(
+          () => observe(episode),
+          () => noEpisode(episode),
+        ),
+        (obs) => ({ ...stepReply({ ...obs, reward: 0 }, id, at), error: { code, message, detail } }),
+      );
+    };
+    return orElse(() => then(step(episode, actions[at] as JsonObject), (obs) => stepReply(obs, id, at)), refused);
   };
   const results = episode_ids.map((_, at) => one(at));
   return results.some((result) => result instanceof Promise)
@@ -420,7 +450,5 @@ const stepReply = (obs: EnvObservation, request: string, at: number): JsonObject
   obs,
 });
 
-const refused = (thrown: unknown): JsonObject => {
-  const { code, message, detail } = asError(thrown);
-  return { error: { code, message, detail } };
-};
+/** The observation in place of that of an episode which the session does not have. */
+const noEpisode = (id: string): EnvObservation => ({ episode_id: id, step_num: 0, state: {}, done: true });

@@ -11,6 +11,7 @@ import { shortList } from './short-list.ts';
 
 const multi = methodsOf({ capability: 'multi_agent', event: 'multi_agent/event' });
 const idempotent = { idempotent: true } as const;
+const waits = { waits: () => true } as const;
 /** Subagents work in the workspace of their host. */
 const starts = { inWorkspace: true } as const;
 
@@ -26,7 +27,7 @@ export const delegate = multi<schema.MultiAgentDelegate, schema.MultiAgentDelega
 export const awaitTask = multi<schema.MultiAgentAwait, schema.MultiAgentAwaitResp>(
   'multi_agent/await',
   checks.MultiAgentAwait,
-  { ...idempotent, streaming: ({ streaming }) => streaming === true },
+  { ...idempotent, ...waits, streaming: ({ streaming }) => streaming === true },
 );
 export const list = multi<schema.MultiAgentList, schema.MultiAgentListResp>('multi_agent/list', checks.MultiAgentList, {
   ...idempotent,
@@ -52,6 +53,7 @@ export const cancel = multi<schema.MultiAgentCancelReq, schema.MultiAgentCancelR
 export const merge = multi<schema.MultiAgentMergeReq, schema.MultiAgentMergeResp>(
   'multi_agent/merge/req',
   checks.MultiAgentMergeReq,
+  { waits: ({ wait }) => wait !== false },
 );
 export const message = multi<schema.MultiAgentMessageReq, schema.MultiAgentMessageResp>(
   'multi_agent/message/req',
@@ -76,6 +78,7 @@ export const history = multi<schema.MultiAgentHistoryReq, schema.MultiAgentHisto
 export const task = multi<schema.MultiAgentTaskReq, schema.MultiAgentTaskResp>(
   'multi_agent/task/req',
   checks.MultiAgentTaskReq,
+  waits,
 );
 export const progress = multi<schema.MultiAgentProgressReq, schema.MultiAgentProgressResp>(
   'multi_agent/progress/req',
@@ -101,7 +104,7 @@ export const subagentDelegate = multi<schema.SubagentDelegateReq, schema.Subagen
 export const subagentAwait = multi<schema.SubagentAwaitReq, schema.SubagentAwaitResp>(
   'SUBAGENT_AWAIT_REQ',
   checks.SubagentAwaitReq,
-  { reply: 'SUBAGENT_AWAIT_RESP', idempotent: true },
+  { reply: 'SUBAGENT_AWAIT_RESP', idempotent: true, ...waits },
 );
 export const subagentList = multi<schema.SubagentListReq, schema.SubagentListResp>(
   'SUBAGENT_LIST_REQ',
@@ -127,7 +130,7 @@ export const subagentMessage = multi<schema.SubagentMessageReq, schema.SubagentM
 export const subagentMerge = multi<schema.SubagentMergeReq, schema.SubagentMergeResp>(
   'SUBAGENT_MERGE_REQ',
   checks.SubagentMergeReq,
-  { reply: 'SUBAGENT_MERGE_RESP' },
+  { reply: 'SUBAGENT_MERGE_RESP', ...waits },
 );
 
 /** A message of another agent. */

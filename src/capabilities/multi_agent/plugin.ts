@@ -10,6 +10,7 @@ import { orAborted } from '../../base/race.ts';
 import { answerSchemaProblem } from '../../base/value-check.ts';
 import type { CallContext } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
+import { waiting } from '../../host/waiting.ts';
 import type { ToolRules } from '../../session/principal.ts';
 import { fail, HandfastError } from '../../wire/errors.ts';
 import { toolCall } from '../tools/messages.ts';
@@ -176,7 +177,7 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
     const { task } = subagent;
     const isOther = task === undefined || (taskId && taskId !== task.id);
     const unfollow = isOther ? () => {} : subagent.follow((report) => follow(task.id, report));
-    const stored = await orAborted(subagent.ended(taskId), context.signal).finally(unfollow);
+    const stored = await waiting(context, orAborted(subagent.ended(taskId), context.signal)).finally(unfollow);
     if (stored === undefined) throw failure('no_task', 'this subagent has no such task; delegate one first');
     const { result = null, error = null, state = 'FAILED', code, detail, score, verified } = stored.end ?? {};
     return {
@@ -212,7 +213,9 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
         const subagent = subagents.find(id, context);
         const isRunning = subagent.task !== undefined;
         const last =
-          isRunning && !wait ? subagent.stored(undefined) : await orAborted(subagent.ended(), context.signal);
+          isRunning && !wait
+            ? subagent.stored(undefined)
+            : await waiting(context, orAborted(subagent.ended(), context.signal));
         return { id, name: subagent.settings.name, end: last?.end, order: last?.order ?? 0 };
       }),
     );
@@ -329,10 +332,10 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
       handle(messages.history, ({ channel, after = 0, limit = 100 }, context) =>
         talk.history(channel, after, Math.min(limit, 1_000), context),
       ),
-      handle(messages.task, async ({ wait_seconds }, { session, signal }) => {
-        const { fetched } = running(subagents.self(session));
+      handle(messages.task, async ({ wait_seconds }, context) => {
+        const { fetched } = running(subagents.self(context.session));
         const waitMs = wait_seconds === undefined ? undefined : wait_seconds * 1000;
-        return { task: (await fetched?.next(signal, waitMs)) ?? null };
+        return { task: (await (fetched && waiting(context, fetched.next(context.signal, waitMs)))) ?? null };
       }),
       handle(messages.progress, ({ task_id, message, percent, tokens, cost_usd, steps }, { session }) => {
         const { fetched } = running(subagents.self(session));

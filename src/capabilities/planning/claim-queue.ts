@@ -6,6 +6,9 @@
  * it is woken it asks again, and waits on when another agent was faster.
  */
 
+import type { CallContext } from '../../host/context.ts';
+import { waiting } from '../../host/waiting.ts';
+
 /** Claims of one plan that may wait; further ones are answered at once. */
 const MAX_WAITING = 1_000;
 
@@ -29,7 +32,7 @@ export interface ClaimWait {
   readonly agent: string;
   /** Milliseconds. */
   readonly waitMs: number;
-  readonly signal: AbortSignal;
+  readonly context: Pick<CallContext, 'signal' | 'yieldSlot'>;
 }
 
 export class ClaimQueue {
@@ -43,15 +46,16 @@ export class ClaimQueue {
 
   /** Claims until there is a task, the time is over, or the signal aborts. Rejects with what the claim rejects with. */
   async claim<Reply extends { readonly task: object | null }>(
-    { planId, agent, waitMs, signal }: ClaimWait,
+    { planId, agent, waitMs, context }: ClaimWait,
     attempt: () => Promise<Reply>,
   ): Promise<Reply> {
+    const { signal } = context;
     const until = performance.now() + waitMs;
     let reply = await attempt();
     while (reply.task === null && !signal.aborted) {
       const leftMs = until - performance.now();
       if (leftMs <= 0 || (this.#plans.get(planId)?.all.size ?? 0) >= MAX_WAITING) break;
-      const wokenFor = await this.#wait(planId, agent, leftMs, signal);
+      const wokenFor = await waiting(context, this.#wait(planId, agent, leftMs, signal));
       try {
         // The one that asked is no longer there to do the task.
         if (!signal.aborted) reply = await attempt();

@@ -58,6 +58,7 @@ export const taskReady = planning<schema.TaskReadyReq, schema.TaskReadyResp>(
 export const taskClaim = planning<schema.TaskClaimReq, schema.TaskClaimResp>(
   'planning/task/claim/req',
   checks.TaskClaimReq,
+  { waits: ({ wait_ms = 0 }) => wait_ms > 0 },
 );
 export const taskRenew = planning<schema.TaskRenewReq, schema.TaskRenewResp>(
   'planning/task/renew/req',

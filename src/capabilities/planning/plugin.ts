@@ -286,7 +286,7 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
           });
         const { agentId: agent } = context.session;
         const waitMs = Math.min(wait_ms, MAX_WAIT_MS);
-        return claims.claim({ planId: plan_id, agent, waitMs, signal: context.signal }, claim);
+        return claims.claim({ planId: plan_id, agent, waitMs, context }, claim);
       }),
       handle(messages.taskRenew, ({ plan_id, task_id, fence, lease_ms }, context) =>
         within(context, plan_id, 'write', (state, caller) => {

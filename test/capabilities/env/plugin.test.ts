@@ -247,13 +247,31 @@ describe('the env capability', () => {
     assert.equal(reply.type, 'env/batch_step/resp');
     const results = reply.results as Message[];
     assert.deepEqual(
-      results.map(({ type, error }) => type ?? (error as Message).code),
-      ['env/step/resp', 'runtime_error', 'unknown_action', 'runtime_error', 'env/step/resp'],
+      results.map(({ error }) => (error as Message | undefined)?.code),
+      [undefined, 'runtime_error', 'unknown_action', 'runtime_error', undefined],
     );
-    for (const result of results.filter(({ obs }) => obs !== undefined)) {
-      assert.ok(replyChecks.EnvStepResp(result));
+    // Clients of A2E 1.0 read every element as an env/step/resp with an observation.
+    for (const result of results) {
+      assert.ok(replyChecks.EnvStepResp(result), JSON.stringify(result));
       assert.equal(result.req_id, reply.req_id);
     }
+    const observations = results.map(({ obs }) => obs as Message);
+    assert.deepEqual(
+      observations.map(({ episode_id }) => episode_id),
+      [a, 'none', b, a, b],
+    );
+    // A refused step changes nothing: the observation is the one before it, without its reward.
+    assert.deepEqual(
+      observations.map(({ step_num, reward, done }) => [step_num, reward, done]),
+      [
+        [1, observations[0]?.reward, true],
+        [0, 0, true],
+        [0, 0, false],
+        [1, 0, true],
+        [1, observations[4]?.reward, true],
+      ],
+    );
+    assert.deepEqual(observations[3]?.state, observations[0]?.state);
     assert.equal((await ask('env/batch_step/req', { episode_ids: [a], actions: [] })).code, 'schema_violation');
     assert.deepEqual((await ask('env/batch_step/req', { episode_ids: [], actions: [] })).results, []);
   });

@@ -22,7 +22,7 @@ function countedQueue() {
   });
   const taken: string[] = [];
   const claim = (agent: string, signal = new AbortController().signal) =>
-    queue.claim({ planId: 'p', agent, waitMs: 60_000, signal }, async () => {
+    queue.claim({ planId: 'p', agent, waitMs: 60_000, context: { signal, yieldSlot: () => () => {} } }, async () => {
       counts.attempts += 1;
       const from = [agent, ''].find((name) => (ready.get(name) ?? 0) > 0);
       if (from === undefined) return { task: null };

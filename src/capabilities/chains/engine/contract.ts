@@ -59,6 +59,8 @@ export interface RunDeps {
   readonly recovered: Recovered | undefined;
   /** Checks an output against the schema of its node. Throws `schema_violation`. */
   checkOutput(node: ChainNode, output: unknown): void;
+  /** Gives up the place of the run's request while only waits are left; see `CallContext.yieldSlot`. */
+  yieldSlot(): () => void;
   /** Runs a node that is a call, under the rights of the caller. */
   call(node: ChainNode, input: Record<string, unknown>, call: NodeCall): Promise<unknown>;
   /** Epoch milliseconds. */

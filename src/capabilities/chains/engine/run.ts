@@ -65,6 +65,8 @@ export class ChainRun implements StepRun {
   #success = true;
   #last: GraphNode | undefined;
   #untime = (): void => {};
+  /** Set while the request of the run takes no place of the session's concurrency limit. */
+  #endWait: (() => void) | undefined;
 
   constructor(deps: RunDeps) {
     this.deps = deps;
@@ -161,6 +163,7 @@ export class ChainRun implements StepRun {
   readonly pump = (): void => {
     if (this.#pumping) return;
     this.#pumping = true;
+    this.#countWaiting();
     const { recovered } = this.deps;
     // What had ended before is part of the result, also of a run that stops: it is taken over, and nothing else starts.
     while (this.#head < this.#ready.length && (this.#stop === undefined || recovered !== undefined)) {
@@ -187,8 +190,15 @@ export class ChainRun implements StepRun {
       this.#head = 0;
     }
     this.#pumping = false;
+    this.#countWaiting();
     if (this.#open === 0 && (this.#stop !== undefined || this.#head === this.#ready.length)) void this.#finish();
   };
+
+  #countWaiting(): void {
+    if (this.waiting === (this.#endWait !== undefined)) return;
+    this.#endWait?.();
+    this.#endWait = this.waiting ? this.deps.yieldSlot() : undefined;
+  }
 
   /**
    * Delivers an event to the nodes that wait for it, or stores it for one that will. Returns how many waited. Throws

@@ -54,6 +54,7 @@ export function testCall(workspace: string, onEvent?: (event: RecordedEvent) => 
     acquireThread: () => Promise.resolve(nothing),
     acquireProcess: () => Promise.resolve(nothing),
     call: () => Promise.reject(new Error('built-in tools call no other capability')),
+    yieldSlot: () => nothing,
     limit: nothing,
     keepStream: nothing,
     finishStream: nothing,
