@@ -53,6 +53,12 @@ export function patient() {
 /** Finishes when the test says so. */
 export function gated() {
   const started: string[] = [];
+  const starts = new Map<string, PromiseWithResolvers<void>>();
+  const start = (name: string) => {
+    const known = starts.get(name) ?? Promise.withResolvers<void>();
+    starts.set(name, known);
+    return known;
+  };
   const gates = new Map<string, PromiseWithResolvers<unknown>>();
   const gate = (name: string) => {
     const held = gates.get(name) ?? Promise.withResolvers<unknown>();
@@ -61,6 +67,8 @@ export function gated() {
   };
   return {
     started,
+    /** Resolves when the call of this name runs. */
+    began: (name: string): Promise<void> => start(name).promise,
     open: (name: string, value: unknown = { name }) => gate(name).resolve(value),
     tool: tool({
       name: 'gated',
@@ -68,6 +76,7 @@ export function gated() {
       input: object({ name: { type: 'string' } }),
       run: ({ name = '' }: { name?: string }) => {
         started.push(name);
+        start(name).resolve();
         return gate(name).promise;
       },
     }),
