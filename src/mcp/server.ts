@@ -45,7 +45,7 @@ export interface McpServerOptions {
   readonly random?: () => number;
 }
 
-const START_MS = 60_000;
+export const START_MS = 60_000;
 /** The delay after the second failure in a row; the first is followed by a start at once. */
 const FIRST_DELAY_MS = 1_000;
 const MAX_DELAY_MS = 30_000;

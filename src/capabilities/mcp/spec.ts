@@ -8,11 +8,13 @@ import { digestOfJson } from '../../base/canonical-json.ts';
 import { childEnvironment } from '../../base/child-environment.ts';
 import { handfastHome } from '../../base/handfast-home.ts';
 import { outsideWorkspace } from '../../base/workspace/file-error.ts';
+import { MAX_DELAY_MS } from '../../base/deadlines.ts';
 import { McpAuthorization } from '../../mcp/authorization.ts';
 import type { McpAddress, McpLogLevel } from '../../mcp/definition.ts';
 import { memoryEra } from '../../mcp/era.ts';
 import type { OAuthSettings } from '../../mcp/oauth-settings.ts';
 import { SignInFile } from '../../mcp/sign-in-file.ts';
+import { START_MS } from '../../mcp/server.ts';
 import { memoryPins } from '../../mcp/tool-pins.ts';
 import { named } from '../../session/rights.ts';
 import { fail } from '../../wire/errors.ts';
@@ -149,6 +151,8 @@ export async function registeredServer(
     throw failure('invalid', 'server_id must be 1 to 32 letters, digits, "_" or "-"', { field: 'server_id' });
   }
   const address = transport === 'stdio' ? programOf() : webOf();
+  // Longer than a timer can wait would end at once.
+  const timeoutMs = Math.min((config.timeout || TIMEOUT_S) * 1_000, MAX_DELAY_MS);
   return {
     id,
     name: config.name || id,
@@ -161,7 +165,8 @@ export async function registeredServer(
     isShared: false,
     isRegistered: true,
     keepRunning: config.auto_reconnect ?? true,
-    timeoutMs: (config.timeout || TIMEOUT_S) * 1_000,
+    timeoutMs,
+    startTimeoutMs: Math.min(START_MS, timeoutMs),
     // It can ask no agent but the one that added it.
     mayAsk: ['sampling', 'elicitation', 'roots'],
     root: workspace,

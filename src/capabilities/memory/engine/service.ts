@@ -504,7 +504,7 @@ function pageStart(cursor: string, kind: 'list' | 'search'): number {
   throw fail('schema_violation', '"page_cursor" is not a next_cursor of such a request', { path: '/page_cursor' });
 }
 
-/** Deletes what a request selects, and its bytes from the files. */
+/** Deletes the selected entries, and their bytes from the files. Those that had expired before are not counted. */
 async function forget(
   source: Source,
   { keys, tags, sources, before }: ForgetRequest,
@@ -516,7 +516,7 @@ async function forget(
   const partList = list(parts.map(({ part }) => part));
   const rows = database
     .sql(
-      `SELECT id, part, key FROM entry WHERE part IN (SELECT value FROM json_each(?1)) AND stored_at < ?2 AND (?3
+      `SELECT id, part, key, expires > ?7 AS held FROM entry WHERE part IN (SELECT value FROM json_each(?1)) AND stored_at < ?2 AND (?3
          OR key IN (SELECT value FROM json_each(?4))
          OR (source <> '' AND source IN (SELECT value FROM json_each(?5)))
          OR id IN (SELECT entry FROM tag WHERE part IN (SELECT value FROM json_each(?1)) AND tag IN (SELECT value FROM json_each(?6))))`,
@@ -528,33 +528,36 @@ async function forget(
       list(keys.map(canonical)),
       list(sources),
       list(tags),
+      seconds(),
     ) as {
     id: number;
     part: number;
     key: string;
+    held: number;
   }[];
   if (rows.length === 0) return NOTHING;
-  const chosen = new Map<string, { part: number; key: string; ids: number[] }>();
-  for (const { id, part, key } of rows) {
-    const known = chosen.get(`${part} ${key}`);
-    if (known === undefined) chosen.set(`${part} ${key}`, { part, key, ids: [id] });
-    else known.ids.push(id);
+  const chosen = new Map<string, { part: number; key: string; ids: number[]; held: boolean }>();
+  for (const { id, part, key, held } of rows) {
+    const known = chosen.get(`${part} ${key}`) ?? { part, key, ids: [], held: false };
+    chosen.set(`${part} ${key}`, known);
+    known.ids.push(id);
+    known.held ||= held === 1;
   }
   const newest = database.sql('SELECT id FROM entry WHERE part = ? AND key = ? ORDER BY starts DESC, id DESC LIMIT 1');
-  const deleted = await database.write(() => {
+  await database.write(() => {
     for (const { part, key, ids } of chosen.values()) {
       const last = newest.get(part, key) as { id: number } | undefined;
       // Without its newest version an older one would hold again: the key is deleted as a whole.
       if (last !== undefined && ids.includes(last.id)) deleteKey(database, part, key);
       else for (const id of ids) deleteVersion(database, id);
     }
-    return chosen.size;
   }, rows.length * ENTRY_LOG_BYTES);
   const tiers = new Map(parts.map(({ part, tier }) => [part, tier as Tier]));
-  const changed = [...chosen.values()]
+  const held = [...chosen.values()].filter((one) => one.held);
+  const changed = held
     .slice(0, MAX_CHANGED_KEYS)
     .map(({ part, key }) => ({ key: JSON.parse(key) as MemoryKey, tier: tiers.get(part) as Tier }));
-  return { deleted, erased: database.erase(), changed, more: chosen.size > changed.length };
+  return { deleted: held.length, erased: database.erase(), changed, more: held.length > changed.length };
 }
 
 const NOTHING = { deleted: 0, erased: true, changed: [], more: false };
