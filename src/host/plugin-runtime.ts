@@ -13,7 +13,7 @@ import type { Principal, SessionView } from '../session/principal.ts';
 import { grantOf } from '../session/rights.ts';
 import type { StorageShares } from '../session/storage-shares.ts';
 import type { Link } from '../transport/link.ts';
-import { asError, fail, type HandfastError } from '../wire/errors.ts';
+import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { checkPlugin } from './check-plugin.ts';
 import type { CallContext } from './context.ts';
 import type { DelegatedSession, Handler, Plugin, PluginContext } from './plugin.ts';
@@ -133,7 +133,8 @@ export class PluginRuntime implements PluginContext {
 
   /** Runs a handler once the store is open; where another host has it, the request is made there. */
   serve(handler: Handler, request: object, context: CallContext): object | Promise<object> {
-    const opening = this.storeReady();
+    const needed = this.plugin.needsStore?.(request as Record<string, unknown>, context.session) !== false;
+    const opening = needed ? this.storeReady() : undefined;
     if (opening === undefined) return handler.run(request as never, context);
     return opening.then(
       () => handler.run(request as never, context),
@@ -155,8 +156,11 @@ export class PluginRuntime implements PluginContext {
       } catch (thrown) {
         const { code, retryable, message } = asError(thrown);
         const gone = code === 'unreachable' || (code === 'connection_lost' && retryable);
-        if (code === 'journal_locked')
-          throw fail('journal_locked', `${locked.message}: ${message}`, locked.detail, thrown);
+        // The other host can be asked, and will give the same answer.
+        if (code === 'journal_locked') {
+          const { detail } = locked;
+          throw new HandfastError(code, `${locked.message}: ${message}`, { detail, retryable: false, cause: thrown });
+        }
         if (gone && attempt === MAX_ATTEMPTS) throw locked;
         if (!gone) throw thrown;
       }

@@ -135,6 +135,11 @@ export interface Plugin {
   /** Asks for a durable store, `context.store`. */
   readonly store?: StoreUse;
   /**
+   * False for a request whose handler does not use the store: it is served also while another host of this user has the store
+   * open. Default: all requests need it.
+   */
+  readonly needsStore?: (request: Readonly<Record<string, unknown>>, session: SessionView) => boolean;
+  /**
    * The shape of what a principal may be granted within this capability (`auth.tokens[].grants.<capability>`), as JSON
    * Schema. The plugin gets the checked grant as `context.grant`; a principal whose grant does not fit cannot connect.
    */

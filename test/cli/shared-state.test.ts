@@ -149,12 +149,39 @@ test('a session with rights of its own is not served elsewhere: the error names 
   const owner = await editor(user, { config: user.write('owner.yaml', '{}\n') });
   await owner.planning.createPlan('private');
   const guest = await editor(user, { config, token: 'the-token-of-the-guest' });
-  await assert.rejects(guest.planning.plans(), ({ code, message, detail }: HandfastError) => {
+  await assert.rejects(guest.planning.plans(), ({ code, message, detail, retryable }: HandfastError) => {
     assert.equal(code, 'journal_locked');
+    assert.equal(retryable, false, 'the same request gets the same answer as long as that host runs');
     assert.match(message, /the host of process \d+ has the state .*; connect to that one, stop it, or set host_id/);
     assert.equal(typeof detail.pid, 'number');
     return true;
   });
+});
+
+test('plain episodes of env are played at a host that cannot have the state; durable ones are refused', async () => {
+  const user = newUser();
+  const env = 'plugins: [planning, { use: env, options: { durability: step } }]\n';
+  const guests = 'auth: { tokens: { name: guest, token: the-token-of-the-guest, capabilities: [planning, env] } }\n';
+  const open = (config: string, token?: string) =>
+    connect(`stdio:${user.line(['stdio', '--config', config]).join(' ')}`, {
+      agentId: 'editor',
+      capabilities: ['planning', 'env'],
+      cwd: user.cwd,
+      env: user.environment(),
+      ...(token !== undefined && { token }),
+    });
+  const owner = await open(user.write('owner.yaml', env));
+  agents.push(owner);
+  await owner.planning.createPlan('has the state');
+  const guest = await open(user.write('handfast.yaml', env + guests), 'the-token-of-the-guest');
+  agents.push(guest);
+  const refused = { code: 'journal_locked', retryable: false };
+  await assert.rejects(guest.env.reset('CartPole-v1'), refused);
+  const episode = await guest.env.reset('CartPole-v1', { seed: 1, options: { durability: 'none' } });
+  const { observation } = await episode.step(0);
+  assert.equal((observation as number[]).length, 4);
+  await episode.close();
+  await assert.rejects(guest.env.experience(), refused);
 });
 
 test('a chain and a subagent start in their own folder, never in that of the host that has the state', async () => {
@@ -180,8 +207,9 @@ test('a chain and a subagent start in their own folder, never in that of the hos
     (await other.chains.list()).map(({ name }) => name),
     ['make'],
   );
-  const refused = ({ code, message }: HandfastError): boolean => {
+  const refused = ({ code, message, retryable }: HandfastError): boolean => {
     assert.equal(code, 'journal_locked');
+    assert.equal(retryable, false);
     assert.match(
       message,
       /the host of process \d+ has the state .*; connect to that one, stop it, or set host_id.*: it works in another folder/,

@@ -244,6 +244,11 @@ export class Episodes {
     return records.filter(({ id }) => !this.#durable.has(durableKey(session, id)));
   }
 
+  /** True for an episode of the session that is in memory alone. */
+  isPlain(id: string, session: SessionView): boolean {
+    return this.#owners.get(session.id)?.episodes.has(id) === true;
+  }
+
   /** All episodes of the session, in the order in which they started. */
   of(session: SessionView): Iterable<Episode> {
     const own = this.#owners.get(session.id);

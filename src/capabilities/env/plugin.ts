@@ -185,6 +185,12 @@ export function envPlugin(options: EnvPluginOptions = {}): EnvPlugin {
     name: 'env',
     type: 'env',
     ...envOffer(kinds.size, durability),
+    needsStore: ({ type, episode_id, episode_ids, options: of }, session) => {
+      if (type === envReset.request) return (isObject(of) ? (of.durability ?? durability) : durability) !== 'none';
+      const ids = [episode_id, episode_ids].flat().filter((id) => typeof id === 'string' && id !== '');
+      if (ids.length === 0) return type === envExpList.request;
+      return ids.some((id) => !episodes.isPlain(id as string, session));
+    },
     opened: (session) => void sessions.add(session),
     closed(session) {
       sessions.delete(session);

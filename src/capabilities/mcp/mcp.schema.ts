@@ -41,7 +41,12 @@ const ServerConfig = shape('A server that an agent adds.', {
   env: may(map('Its environment variables.')),
   url: mayText('Its address.'),
   headers: may(map('Headers sent to it.')),
-  timeout: may(Type.Integer({ minimum: 0, description: 'Longest call without progress, and longest start, seconds. Default 300; a start has at most 60.' })),
+  timeout: may(
+    Type.Integer({
+      minimum: 0,
+      description: 'Longest call without progress, and longest start, seconds. Default 300; a start has at most 60.',
+    }),
+  ),
   auto_reconnect: may(flag('It is started again by itself. Default true.')),
   tool_allow_list: may(texts('Only these of its tools; empty: all.')),
   resource_allow_list: may(texts('Only these of its resources; empty: all.')),
