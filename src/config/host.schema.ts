@@ -266,7 +266,7 @@ export const limits = group(
     ),
     max_sessions: integer('Sessions at once.', [1, 1_000_000], 10_000),
     max_sessions_per_principal: integer(
-      'Sessions of one principal at once, on each edge. Administrators have no such limit.',
+      'Sessions of one principal at once, on each edge; at most half of all. Administrators have no such limit.',
       [1, 1_000_000],
       DEFAULT_SESSION_SHARE,
     ),

@@ -13,9 +13,23 @@ export const DEFAULT_SESSION_SHARE = 1_000;
 /** When a session of the principal may have ended. */
 const RETRY_AFTER_MS = 1_000;
 
-/** Most sessions of this principal at once. Administrators have no share of their own: they could change it. */
-const sessionShare = ({ admin, limits }: Principal, share: number): number =>
-  limits?.maxSessions ?? (admin === true ? Number.POSITIVE_INFINITY : share);
+/** The sessions of an edge: those that one principal may have, and those of all together. */
+export interface SessionLimits {
+  readonly perPrincipal: number;
+  readonly total: number;
+}
+
+/**
+ * Most sessions of this principal at once on one edge: its own limit, else the general one, of which half of all sessions is the
+ * most, so that no single principal can have all. Administrators have no share of their own: they could change it.
+ */
+export function sessionShare(
+  { admin, limits }: Pick<Principal, 'admin' | 'limits'>,
+  { perPrincipal, total }: SessionLimits,
+): number {
+  if (limits?.maxSessions !== undefined) return limits.maxSessions;
+  return admin === true ? Number.POSITIVE_INFINITY : Math.min(perPrincipal, Math.max(1, Math.floor(total / 2)));
+}
 
 /** Bytes an owner may store: its own share, or an equal part where all together store too much. */
 export function mayStore(
@@ -28,16 +42,16 @@ export function mayStore(
 
 /** The sessions of an edge: refuses a principal that has as many as it may, and counts that. */
 export class SessionShare {
-  readonly #limits: { readonly perPrincipal: number; readonly total: number };
+  readonly #limits: SessionLimits;
   #refused = 0;
 
-  constructor(limits: { readonly perPrincipal: number; readonly total: number }) {
+  constructor(limits: SessionLimits) {
     this.#limits = limits;
   }
 
   /** Fails with `over_capacity` when the principal has as many sessions as its share allows. */
   mustHaveShare(principal: Principal, has: number): void {
-    const most = sessionShare(principal, this.#limits.perPrincipal);
+    const most = sessionShare(principal, this.#limits);
     if (has < most) return;
     throw this.#refusal(`${principal.name} has ${has} sessions, its share; end some of them`, most);
   }

@@ -110,6 +110,31 @@ auth: { tokens: [{ name: ci, token_file: ./ci.token, capabilities: [tools], tool
   assert.match(stderr, /^warning: ci may run programs/m);
 });
 
+test('config check says how many sessions each principal may have', async () => {
+  const user = newUser();
+  user.write(
+    'handfast.yaml',
+    `limits: { max_sessions: 40 }
+auth:
+  tokens:
+    - { name: ci, token: the-token-of-the-ci-job-0001, roles: [agent] }
+    - { name: own, token: the-token-of-the-own-job-001, roles: [agent], limits: { max_sessions: 30 } }\n`,
+  );
+  const { principals } = await user.json<{ principals: { name: string; sessions_at_once: object | null }[] }>([
+    'config',
+    'check',
+  ]);
+  assert.deepEqual(
+    principals.map(({ name, sessions_at_once }) => [name, sessions_at_once]),
+    [
+      ['local', null],
+      ['ci', { environment: 20, control: 1000 }],
+      ['own', { environment: 30, control: 30 }],
+    ],
+  );
+  assert.match((await user.run(['config', 'check'])).stdout, /^ +sessions_at_once +environment 20; control 1000$/m);
+});
+
 test('schemas are listed, printed and written', async () => {
   const user = newUser();
   const names = await user.json<string[]>(['schema', 'export']);

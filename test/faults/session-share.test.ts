@@ -90,3 +90,48 @@ auth:
   await greedyAgain.call('session.create', {});
   await Promise.all([greedyAgain.close(), otherAgain.close()]);
 });
+
+test('a token without a limit of its own gets half of all sessions, on both edges and after a restart', async (t) => {
+  const folder = temporaryFolder(t);
+  const file = join(folder, 'handfast.yaml');
+  writeFileSync(
+    file,
+    `listen: [tcp://127.0.0.1:0]
+journal: { kind: sqlite }
+limits: { max_sessions: 9 }
+control: { max_sessions: 6 }
+auth:
+  tokens:
+    - { name: greedy, token: ${tokenOf('greedy')}, roles: [agent, client] }
+    - { name: other, token: ${tokenOf('other')}, roles: [agent, client] }
+    - { name: large, token: ${tokenOf('large')}, roles: [agent, client], limits: { max_sessions: 5 } }
+`,
+  );
+  const start = async (): Promise<RunningServer> =>
+    serve(await loadConfig(file, { env: { HANDFAST_HOME: join(folder, 'home') }, cwd: folder }), { announce: false });
+  let server = await start();
+  t.after(() => server.close(0));
+  const agentOf = (name: string) =>
+    connect(server.listeners[0] as string, { capabilities: ['tools'], token: tokenOf(name), reconnect: { maxMs: 1 } });
+  const clientOf = (name: string) => connectControl(server.listeners[0] as string, { token: tokenOf(name) });
+  const agents = [];
+  for (let at = 0; at < 4; at++) agents.push(await agentOf('greedy'));
+  await assert.rejects(agentOf('greedy'), { code: 'server_error' });
+  const greedy = await clientOf('greedy');
+  for (let at = 0; at < 3; at++) await greedy.call('session.create', {});
+  await assert.rejects(greedy.call('session.create', {}), {
+    code: 'over_capacity',
+    detail: { session_limit: 3, retry_after_ms: 1_000 },
+  });
+  await greedy.close();
+  await server.close(0);
+
+  server = await start();
+  // The sessions of the agents wait for them, and still count.
+  await assert.rejects(agentOf('greedy'), { code: 'server_error' });
+  for (let at = 0; at < 5; at++) agents.push(await agentOf('large'));
+  const [again, other] = [await clientOf('greedy'), await clientOf('other')];
+  await assert.rejects(again.call('session.create', {}), { code: 'over_capacity' });
+  await other.call('session.create', {});
+  await Promise.all([again.close(), other.close()]);
+});

@@ -8,7 +8,7 @@ import { checkApprovalRules } from '../../server/control/approval-rules.ts';
 import { exposedPaths, exposingPrincipals } from '../../server/exposures.ts';
 import { configOf } from '../config-file.ts';
 import type { Terminal } from '../output/terminal.ts';
-import { grantLines, principalNamed, principalsOf, printPrincipals } from './principals.ts';
+import { grantLines, principalNamed, principalsOf, printPrincipals, sessionsAtOnce } from './principals.ts';
 
 /** Reads a file that is not trusted, too: nothing in it is acted upon. Fails with `config_invalid` and every problem; prints warnings and the most important settings. */
 export async function configCheck(
@@ -31,7 +31,11 @@ export async function configCheck(
       plugins: uses,
       warnings,
       exposed,
-      principals: principals.map((one) => ({ name: one.name, grants: Object.fromEntries(grantLines(one)) })),
+      principals: principals.map((one) => ({
+        name: one.name,
+        grants: Object.fromEntries(grantLines(one)),
+        sessions_at_once: sessionsAtOnce(one, config) ?? null,
+      })),
     });
   }
   for (const warning of [...warnings.map(formatProblem), ...exposed]) terminal.note(`warning: ${warning}`);

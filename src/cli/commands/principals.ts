@@ -3,6 +3,7 @@ import type { HostConfig } from '../../config/config.ts';
 import { LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import type { Grants, Principal } from '../../session/principal.ts';
 import { may } from '../../session/rights.ts';
+import { sessionShare } from '../../session/shares.ts';
 import { fail } from '../../wire/errors.ts';
 import { snake } from '../output/snake-case.ts';
 import type { Terminal } from '../output/terminal.ts';
@@ -58,12 +59,27 @@ export function grantLines(principal: Principal): readonly (readonly [grant: str
   });
 }
 
+/** Most sessions of a principal at once, on each edge; undefined for one without such a limit. */
+export function sessionsAtOnce(
+  principal: Principal,
+  { limits, control }: HostConfig,
+): { readonly environment: number; readonly control: number } | undefined {
+  const perPrincipal = limits.maxSessionsPerPrincipal;
+  const share = (total: number): number => Math.min(total, sessionShare(principal, { perPrincipal, total }));
+  if (may(principal, 'administer') && principal.limits?.maxSessions === undefined) return undefined;
+  return { environment: share(limits.maxSessions), control: share(control.maxSessions) };
+}
+
 /** Prints every principal, or the one of this name, with its grants. */
 export function printPrincipals(config: HostConfig, name: string | undefined, terminal: Terminal): void {
   const principals = name === undefined ? principalsOf(config) : [principalNamed(config, name)];
   const rows = principals.flatMap((principal) => {
-    const lines = grantLines(principal);
-    if (lines.length === 0) return [[principal.name, 'handshake, ping', 'nothing else is granted']];
+    const granted = grantLines(principal);
+    if (granted.length === 0) return [[principal.name, 'handshake, ping', 'nothing else is granted']];
+    const most = sessionsAtOnce(principal, config);
+    const lines = [...granted];
+    if (most !== undefined)
+      lines.push(['sessions_at_once', `environment ${most.environment}; control ${most.control}`]);
     return lines.map(([grant, value], index) => [index === 0 ? principal.name : '', grant, value]);
   });
   terminal.table(['PRINCIPAL', 'GRANT', 'WHAT'], rows);
