@@ -3,6 +3,7 @@
  *
  * Used by the command line; programs get it from `handfast/fleet`.
  */
+import { SharedSlots } from '../base/shared-slots.ts';
 import type { ControlClient } from '../control-client/control.ts';
 import type { BusOutage } from '../fleet/bus/peer.ts';
 import type { WorkerView } from '../fleet/orchestrator/orchestrator-options.ts';
@@ -12,8 +13,11 @@ import * as methods from '../protocol/fleet-rpc.generated.ts';
 import type { RpcMethod } from '../protocol/rpc-reader.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 
-/** Longest wait of one request, milliseconds. */
+/** Longest wait of one request, milliseconds, and the shortest, where more tasks are awaited than requests may wait. */
 const WAIT_MS = 25_000;
+const SHORT_WAIT_MS = 1_000;
+/** Requests that wait at once. */
+const MAX_WAITING = 1_000;
 /** Most tasks of one request. */
 const PAGE = 1000;
 /** How long a lost fleet is asked again, and how often, milliseconds. */
@@ -47,6 +51,13 @@ export interface FleetClientOptions {
 export class FleetClient {
   readonly #control: ControlClient;
   readonly #onAway: (error: HandfastError) => void;
+  readonly #waits = new SharedSlots('waits', {
+    total: MAX_WAITING,
+    perOwner: MAX_WAITING,
+    queuePerOwner: Number.POSITIVE_INFINITY,
+  });
+  /** Callers that wait. */
+  #waiting = 0;
 
   /** Fails with `dialect_not_served` when the server runs no orchestrator. */
   constructor(control: ControlClient, { onAway = () => {} }: FleetClientOptions = {}) {
@@ -145,7 +156,10 @@ export class FleetClient {
   /** Waits until a task has ended or was parked for an operator. */
   async ended(taskId: string, signal?: AbortSignal): Promise<TaskRecord> {
     for (;;) {
-      const { ended, task } = await this.#read(methods.taskResult, { task_id: taskId, wait_ms: WAIT_MS }, signal);
+      const { ended, task } = await this.#wait(
+        (wait_ms) => this.#read(methods.taskResult, { task_id: taskId, wait_ms }, signal),
+        signal,
+      );
       if (ended) return task;
     }
   }
@@ -158,14 +172,15 @@ export class FleetClient {
     let cursor = after;
     let ended: TaskRecord | undefined;
     for (;;) {
-      const params = { task_id: taskId, after: cursor, wait_ms: WAIT_MS };
-      const page = await this.#read(methods.taskFollow, params, signal, ended === undefined).catch(
-        (thrown: unknown) => {
-          // Only the result of its verification could still follow.
-          if (ended === undefined || !isAway(asError(thrown))) throw thrown;
-          return undefined;
-        },
-      );
+      const params = { task_id: taskId, after: cursor };
+      const page = await this.#wait(
+        (wait_ms) => this.#read(methods.taskFollow, { ...params, wait_ms }, signal, ended === undefined),
+        signal,
+      ).catch((thrown: unknown) => {
+        // Only the result of its verification could still follow.
+        if (ended === undefined || !isAway(asError(thrown))) throw thrown;
+        return undefined;
+      });
       if (page === undefined) return ended as TaskRecord;
       if (page.gap !== null) yield { kind: 'gap', ...page.gap };
       yield* page.entries as readonly TaskEvent[];
@@ -173,6 +188,22 @@ export class FleetClient {
       const { task } = page;
       if (page.complete) return task;
       if (task.ended_at !== null) ended = task;
+    }
+  }
+
+  /** Makes a request that waits at the fleet. Where more callers wait than requests may, they take turns. */
+  async #wait<Result>(work: (waitMs: number) => Promise<Result>, signal?: AbortSignal): Promise<Result> {
+    this.#waiting += 1;
+    try {
+      const release = await this.#waits.acquire('', signal ?? NEVER);
+      try {
+        const share = WAIT_MS * (MAX_WAITING / Math.max(MAX_WAITING, this.#waiting));
+        return await work(Math.max(SHORT_WAIT_MS, Math.floor(share)));
+      } finally {
+        release();
+      }
+    } finally {
+      this.#waiting -= 1;
     }
   }
 
@@ -216,4 +247,5 @@ export class FleetClient {
   }
 }
 
+const NEVER = new AbortController().signal;
 const isAway = ({ code }: HandfastError): boolean => code === 'interrupted' || code === 'connection_lost';

@@ -20,6 +20,7 @@ const admin: Principal = { name: 'local', admin: true };
 const callBy = (principal: Principal): RpcCall => ({
   caller: { connectionId: 'c', principal, clientName: null, clientVersion: null, transport: 'memory' },
   signal: new AbortController().signal,
+  yieldSlot: () => () => {},
   afterAnswer: () => {},
   replay: async () => 0,
 });

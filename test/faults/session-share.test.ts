@@ -116,6 +116,8 @@ auth:
   const clientOf = (name: string) => connectControl(server.listeners[0] as string, { token: tokenOf(name) });
   const agents = [];
   for (let at = 0; at < 4; at++) agents.push(await agentOf('greedy'));
+  // A session without an entry is not stored.
+  for (const agent of agents) await agent.tools.list();
   await assert.rejects(agentOf('greedy'), { code: 'server_error' });
   const greedy = await clientOf('greedy');
   for (let at = 0; at < 3; at++) await greedy.call('session.create', {});

@@ -18,6 +18,8 @@ export interface RpcLimits {
    * (interrupts, answers to approvals, shutdown) have the same limit separately. Default 256.
    */
   readonly maxInFlight: number;
+  /** Requests of a connection that wait for the end or the next event of a task; they are not counted as in flight. Default 4,096. */
+  readonly maxWaiting: number;
   /** Default 256. */
   readonly maxSubscriptions: number;
   /** Connections at once, links before their handshake not counted. Default 1,000. */
@@ -51,6 +53,7 @@ export const defaultRpcLimits: RpcLimits = {
   maxMessageBytes: 32 * 1024 * 1024,
   maxDepth: 64,
   maxInFlight: 256,
+  maxWaiting: 4_096,
   maxSubscriptions: 256,
   maxConnections: 1_000,
   maxPendingConnections: 128,

@@ -11,6 +11,7 @@ import type { Submitter, TaskRecord, TaskSpec, TaskState } from '../../fleet/orc
 import { taskStream } from '../../fleet/orchestrator/task-journal.ts';
 import { unknownTask } from '../../fleet/orchestrator/task-record.ts';
 import { explanationTable } from '../../fleet/route/explain.ts';
+import { waiting } from '../../host/waiting.ts';
 import type { Gap, Journal, JournalEntry } from '../../journal/journal.ts';
 import * as methods from '../../protocol/fleet-rpc.generated.ts';
 import type { ResultOf, RpcMethod } from '../../protocol/rpc-reader.ts';
@@ -27,7 +28,7 @@ const NO_SUBMITTER = '';
 type Workers = ResultOf<typeof methods.fleetWorkers>['workers'];
 
 /** A running request; its signal aborts also when the fleet starts to stop. */
-type FleetCall = Pick<RpcCall, 'caller' | 'signal'>;
+type FleetCall = Pick<RpcCall, 'caller' | 'signal' | 'yieldSlot'>;
 
 export interface FleetHandlerDeps {
   readonly name: string;
@@ -39,7 +40,7 @@ export interface FleetHandlerDeps {
 }
 
 export function fleetHandlers({ name, orchestrator, buses, journal, stopping }: FleetHandlerDeps): Handled[] {
-  const { operates, submits } = handlersUntil(stopping);
+  const { operates, submits, waits } = handlersUntil(stopping);
   /** A task of the caller, or any for an operator; another one does not exist. */
   const taskFor = async (taskId: string, { caller }: FleetCall): Promise<TaskRecord> => {
     const record = await orchestrator.get(taskId);
@@ -73,7 +74,7 @@ export function fleetHandlers({ name, orchestrator, buses, journal, stopping }: 
       }),
     })),
     submits(methods.taskGet, async ({ task_id }, call) => ({ task: await taskFor(task_id, call) })),
-    submits(methods.taskFollow, async ({ task_id, after = 0, wait_ms }, call) => {
+    waits(methods.taskFollow, async ({ task_id, after = 0, wait_ms }, call) => {
       const { signal } = call;
       const stream = taskStream(await taskFor(task_id, call));
       const readPage = async () => {
@@ -97,7 +98,7 @@ export function fleetHandlers({ name, orchestrator, buses, journal, stopping }: 
         task: await orchestrator.get(task_id),
       };
     }),
-    submits(methods.taskResult, async ({ task_id, wait_ms }, call) => {
+    waits(methods.taskResult, async ({ task_id, wait_ms }, call) => {
       const { signal } = call;
       await taskFor(task_id, call);
       const { record, ended } = await endOf(orchestrator, task_id, waitOf(wait_ms), signal);
@@ -145,7 +146,7 @@ function handlersUntil(stopping: AbortSignal) {
           stopping.throwIfAborted();
           const signal = AbortSignal.any([call.signal, stopping]);
           try {
-            return await handle(params, { caller: call.caller, signal });
+            return await handle(params, { caller: call.caller, signal, yieldSlot: () => call.yieldSlot() });
           } catch (error) {
             // While the fleet stops, report that instead of an error caused by closing.
             throw stopping.aborted ? stopping.reason : error;
@@ -153,7 +154,16 @@ function handlersUntil(stopping: AbortSignal) {
         },
         right,
       );
-  return { operates: needing('operate'), submits: needing('submit') };
+  const submits = needing('submit');
+  /** For methods that may wait for the fleet: any number of tasks can be awaited on one connection. */
+  const waits = <Params extends { readonly wait_ms?: number | undefined }, Result>(
+    method: RpcMethod<Params, Result>,
+    handle: (params: Params, call: FleetCall) => Promise<Result>,
+  ): Handled =>
+    submits(method, (params, call) =>
+      (params.wait_ms ?? 0) > 0 ? waiting(call, handle(params, call)) : handle(params, call),
+    );
+  return { operates: needing('operate'), submits, waits };
 }
 
 /** The caller as the submitter of tasks. */

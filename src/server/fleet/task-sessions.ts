@@ -271,6 +271,7 @@ export class TaskSessions {
         transport: 'memory',
       },
       signal: new AbortController().signal,
+      yieldSlot: () => () => {},
       afterAnswer: (work) => queueMicrotask(work),
       replay: () => Promise.reject(fail('runtime_error', 'the fleet cannot replay events of sessions')),
     };

@@ -20,6 +20,7 @@ const caller = (name: string, clientName: string | null = null, admin = false): 
     transport: 'memory',
   },
   signal: never,
+  yieldSlot: () => () => {},
   afterAnswer: (work) => work(),
   replay: async () => 0,
 });

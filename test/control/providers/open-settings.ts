@@ -136,6 +136,7 @@ export async function openSettings(
           transport: 'test',
         },
         signal,
+        yieldSlot: () => () => {},
         afterAnswer: (work) => void after.push(work),
         replay: async () => 0,
       };

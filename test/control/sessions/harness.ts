@@ -107,6 +107,7 @@ export class Harness {
     const call: RpcCall = {
       caller: { connectionId: 'c', principal, clientName: null, clientVersion: null, transport: 'test' },
       signal: new AbortController().signal,
+      yieldSlot: () => () => {},
       afterAnswer: (work) => setImmediate(work),
       replay: async (session) => this.sessions.events.lastSeq(session),
     };

@@ -28,7 +28,11 @@ async function operated(t: TestContext, repository?: string) {
     server: { methods: handlers.map(({ method }) => method.name) },
     async call(name: string, params: object) {
       const { handle } = handlers.find(({ method }) => method.name === name)!;
-      const call = { ...OPERATOR, signal: new AbortController().signal } as unknown as RpcCall;
+      const call = {
+        ...OPERATOR,
+        signal: new AbortController().signal,
+        yieldSlot: () => () => {},
+      } as unknown as RpcCall;
       const result = JSON.parse(JSON.stringify(await handle(params as never, call)));
       assert.equal(publishedProblem(name, { result }), undefined);
       return result;
