@@ -91,8 +91,17 @@ for (const kind of ['stdio', 'http'] as const) {
         steps.map(({ obs }: { obs: { step_num: number } }) => obs.step_num),
         [3, 1],
       );
-      // Its model of a batch has no place for a step that was refused.
-      assert.equal(results['refused batch with id'].failed, 'TimeoutError');
+      // The refused step has the observation before it; the other one was made.
+      assert.deepEqual(
+        results['refused batch with id'].results.map(({ obs }: { obs: { step_num: number; reward: number } }) => [
+          obs.step_num,
+          obs.reward,
+        ]),
+        [
+          [4, 1],
+          [1, 0],
+        ],
+      );
     });
 
     test('gets a push for a step of another session under the name by which its client looks', {
