@@ -86,6 +86,17 @@ const MAX_UNREAD = 100;
 /** Ended tasks whose results stay. */
 const MAX_TASKS = 16;
 
+/** A message that waits for a session. */
+interface Unread {
+  readonly inChannel: boolean;
+  push(session: SessionView): boolean;
+}
+
+/** What ended subagents share. Nothing is added to them. */
+const NONE: Set<never> = new Set();
+const SETTLED = Promise.resolve();
+const ENDED = AbortSignal.abort(failure('ended', 'the subagent has ended'));
+
 export class Subagent {
   readonly id: string;
   readonly settings: SubagentSettings;
@@ -97,10 +108,10 @@ export class Subagent {
   readonly depth: number;
   /** The session of session RPC that runs it; empty: there is none. */
   controlSession = '';
-  readonly children = new Set<Subagent>();
+  children: Set<Subagent> = new Set();
   readonly #deps: SubagentDeps;
-  readonly #budgets: Budgets | undefined;
-  readonly #controller = new AbortController();
+  #budgets: Budgets | undefined;
+  #controller: AbortController | undefined = new AbortController();
   #running: RunningSubagent | undefined;
   #current: Task | undefined;
   #cancelTimer: (() => void) | undefined;
@@ -108,10 +119,10 @@ export class Subagent {
   /** The last task that has ended. */
   #lastEnded: Task | undefined;
   readonly #tasks: StoredTask[];
-  readonly #unread: { readonly inChannel: boolean; push(session: SessionView): boolean }[] = [];
+  #unread: Unread[] = [];
   #status: SubagentStatus;
   #closing: Promise<void> | undefined;
-  readonly #links = new Set<Link>();
+  #links: Set<Link> = new Set();
   /** Epoch milliseconds; 0 while it is open. */
   endedAt: number;
   session: SessionView | undefined;
@@ -135,6 +146,7 @@ export class Subagent {
     this.#tasks = isOpen ? [] : rest.tasks;
     this.endedAt = isOpen ? 0 : rest.ended;
     facts.parent?.children.add(this);
+    if (!isOpen) this.#release();
   }
 
   get isOpen(): boolean {
@@ -160,7 +172,7 @@ export class Subagent {
 
   /** Aborts when it ends. */
   get signal(): AbortSignal {
-    return this.#controller.signal;
+    return this.#controller?.signal ?? ENDED;
   }
 
   /** The task of this id, or the last one: as it is stored. */
@@ -346,12 +358,13 @@ export class Subagent {
   }
 
   #progressed = 0;
-  readonly #followers = new Set<(report: SubagentReport) => void>();
+  #followers: Set<(report: SubagentReport) => void> = new Set();
 
   #lastReport: SubagentReport | undefined;
 
   /** Calls `follower` with the last report of its tasks, and each one after it, until the returned function is called. */
   follow(follower: (report: SubagentReport) => void): () => void {
+    if (!this.isOpen) return () => {};
     if (this.#lastReport !== undefined) follower(this.#lastReport);
     this.#followers.add(follower);
     return () => this.#followers.delete(follower);
@@ -488,6 +501,7 @@ export class Subagent {
   opened(session: SessionView): void {
     // Its connection gets the link behind this call; before that there is nothing to send on.
     queueMicrotask(() => {
+      if (!this.isOpen) return;
       this.session = session;
       for (const unread of this.#unread.splice(0)) unread.push(session);
     });
@@ -541,7 +555,7 @@ export class Subagent {
     const { task } = this;
     task?.fail(error, failed ? 'FAILED' : 'TERMINATED');
     this.#status = failed && task !== undefined ? 'FAILED' : status;
-    this.#controller.abort(error);
+    this.#controller?.abort(error);
     await Promise.all([...this.children].map((child) => child.end('TERMINATED', error, failed)));
     for (const link of this.#links) void link.close('the subagent has ended');
     await this.#running?.close();
@@ -551,6 +565,25 @@ export class Subagent {
     if (task !== undefined) await this.settled(task).catch(() => {});
     await this.#deps.store(this).catch((error: unknown) => this.#deps.notStored(this, error));
     this.#announce('terminated', { reason: error.message, code: error.code });
+    this.#release();
+  }
+
+  /** Drops all that only an open subagent needs: hundreds of ended ones stay for their results. */
+  #release(): void {
+    this.#controller = undefined;
+    this.#running = undefined;
+    this.#budgets = undefined;
+    this.session = undefined;
+    this.#unread = [];
+    this.#lastReport = undefined;
+    this.#links = NONE;
+    this.#followers = NONE;
+    this.#cancelTimer = undefined;
+    this.#stopping = SETTLED;
+    if (this.children.size === 0) this.children = NONE;
+    // A task whose end is not stored is stored when it is asked for.
+    if (this.#lastEnded?.stored !== undefined) this.#lastEnded = undefined;
+    if (this.#current?.stored !== undefined) this.#current = undefined;
   }
 
   #announce(event: string, content: Readonly<Record<string, unknown>>): void {

@@ -69,6 +69,8 @@ interface Owner {
   readonly store: Store;
   readonly own: Map<string, Subagent>;
   readonly budgets: Budgets;
+  /** What its subagents share. */
+  deps?: SubagentDeps | undefined;
 }
 
 const keyOf = (principal: string, agentId: string): string => JSON.stringify([principal, agentId]);
@@ -382,13 +384,25 @@ export class Subagents {
       const view = { id: '', agentId: value.id, principal } as const;
       const store = this.#context?.store.of(view).agent;
       if (store === undefined) continue;
-      const below = { ...owner, key: keyOf(principal.name, value.id), agentId: value.id, store, own: new Map() };
+      const below: Owner = {
+        ...owner,
+        deps: undefined,
+        key: keyOf(principal.name, value.id),
+        agentId: value.id,
+        store,
+        own: new Map(),
+      };
       this.#owners.set(below.key, below);
       this.#load(below, subagent);
     }
   }
 
   #deps(owner: Owner): SubagentDeps {
+    owner.deps ??= this.#depsOf(owner);
+    return owner.deps;
+  }
+
+  #depsOf(owner: Owner): SubagentDeps {
     return {
       store: (subagent) => this.#store(owner, subagent),
       notStored: (subagent, error) => this.#notStored(subagent, error),
