@@ -4,6 +4,7 @@
  * All writes of one turn of the event loop are one commit, synced apart from the thread.
  */
 import { GroupCommit } from '../../base/sqlite/group-commit.ts';
+import type { DatabaseLoss } from '../../base/sqlite/losses.ts';
 import type { TaskResult } from '../../protocol/fleet.ts';
 import {
   type JournaledTask,
@@ -29,6 +30,8 @@ const AGE_EVERY_MS = 3_600_000;
 export class SqliteWorkerJournal implements WorkerJournal {
   /** Set when the file was damaged and quarantined: what it stored of earlier tasks is lost. */
   readonly damage: JournalDamage | undefined;
+  /** Set when the file lost writes. */
+  readonly loss: DatabaseLoss | undefined;
   readonly #database: JournalDatabase;
   readonly #release: () => void;
   readonly #now: () => number;
@@ -61,12 +64,13 @@ export class SqliteWorkerJournal implements WorkerJournal {
 
   /** Opens or creates the journal in `home`. Fails as `openJournalFile` does. `now` is epoch milliseconds. */
   constructor(home: string, now: () => number) {
-    const { database, damage, release } = openJournalFile(home, now());
+    const { database, damage, loss, count, release } = openJournalFile(home, now());
     this.damage = damage;
+    this.loss = loss;
     this.#database = database;
     this.#release = release;
     this.#now = now;
-    this.#commits = new GroupCommit({ db: database, what: 'the journal of the worker' });
+    this.#commits = new GroupCommit({ db: database, what: 'the journal of the worker', count });
     const columns = 'task_id, digest, attempt, state, outlet, about, processes, crashes, result, delivered';
     const prepare = (sql: string) => database.prepare(sql);
     this.#statements = {

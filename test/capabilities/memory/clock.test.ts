@@ -47,7 +47,11 @@ test('what has expired by a clock that was set forward is hidden, and found agai
 });
 
 test('working tiers that were not used for days are deleted, but for those of sessions that live', async (t) => {
-  const database = MemoryDatabase.open({ file: `${temporaryFolder(t)}/memory.db`, onCorrupt: () => assert.fail() });
+  const database = MemoryDatabase.open({
+    file: `${temporaryFolder(t)}/memory.db`,
+    onCorrupt: () => assert.fail(),
+    onLoss: () => assert.fail(),
+  });
   t.after(() => database.close());
   await database.write(() => {
     database.makePart('w dead ["default",{}]');

@@ -7,6 +7,8 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { type Damage, openDatabase } from '../../../base/sqlite/database.ts';
 import { GroupCommit, type Write } from '../../../base/sqlite/group-commit.ts';
+import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';
+import type { WriteCount } from '../../../base/sqlite/write-count.ts';
 import { HandfastError } from '../../../wire/errors.ts';
 import { refreshIndex } from './index-loading.ts';
 import type { SignatureIndex } from './signatures.ts';
@@ -74,6 +76,8 @@ export interface MemoryDatabaseOptions {
   readonly file: string;
   /** Called when the file was damaged and is replaced. */
   readonly onCorrupt: (damage: Damage) => void;
+  /** Called when it lost writes. */
+  readonly onLoss: (loss: DatabaseLoss) => void;
 }
 
 export class MemoryDatabase {
@@ -95,12 +99,13 @@ export class MemoryDatabase {
   readonly #statements = new Map<string, StatementSync>();
   #closed = false;
 
-  private constructor(db: DatabaseSync, release: () => void) {
+  private constructor(db: DatabaseSync, release: () => void, count: WriteCount | undefined) {
     this.db = db;
     this.#release = release;
     this.commits = new GroupCommit({
       db,
       what: 'the memory',
+      count,
       // What the index learned of the transaction did not happen.
       undone: () => {
         this.index = undefined;
@@ -108,7 +113,7 @@ export class MemoryDatabase {
     });
   }
 
-  static open({ file, onCorrupt }: MemoryDatabaseOptions): MemoryDatabase {
+  static open({ file, onCorrupt, onLoss }: MemoryDatabaseOptions): MemoryDatabase {
     return openDatabase(
       {
         file,
@@ -118,8 +123,9 @@ export class MemoryDatabase {
         synchronous: 'FULL',
         ownCheckpoints: true,
         onCorrupt,
+        onLoss,
       },
-      (db, release) => {
+      (db, release, _mark, count) => {
         db.exec(`PRAGMA busy_timeout=${BUSY_MS}; PRAGMA secure_delete=ON; PRAGMA cache_size=-${CACHE_KIB}`);
         // Reads every table once, so that a definition that was damaged is found here.
         for (const table of ['memory', 'part', 'entry', 'tag', 'successor', 'embedder', 'vector', 'signature']) {
@@ -127,7 +133,7 @@ export class MemoryDatabase {
         }
         db.prepare(`SELECT rowid FROM words WHERE words MATCH '"a"' LIMIT 1`).get();
         db.prepare(`SELECT rowid FROM grams WHERE grams MATCH '"aaa"' LIMIT 1`).get();
-        return new MemoryDatabase(db, release);
+        return new MemoryDatabase(db, release, count);
       },
     );
   }

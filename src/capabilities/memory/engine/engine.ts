@@ -8,9 +8,10 @@ import { Worker } from 'node:worker_threads';
 import { compiledCode } from '../../../base/compiled-code.ts';
 import { orAborted } from '../../../base/race.ts';
 import { SharedSlots } from '../../../base/shared-slots.ts';
+import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';
 import { fail, HandfastError } from '../../../wire/errors.ts';
 import { MAX_AT_ONCE, MAX_AT_ONCE_PER_PRINCIPAL, MAX_WAITING } from '../limits.ts';
-import type { ThreadReply, ThreadRequest } from './memory-thread.ts';
+import type { ThreadLoss, ThreadReply, ThreadRequest } from './memory-thread.ts';
 import type { Arguments, Asker, EngineOptions, OperationName, Reply } from './types.ts';
 
 /** Heap of the thread; indexes and SQLite's pages lie outside of it. */
@@ -23,6 +24,7 @@ const NEVER_ABORTED = new AbortController().signal;
 export class MemoryEngine {
   readonly #options: EngineOptions;
   readonly #stored: (principal: string, bytes: number) => void;
+  readonly #lost: (loss: DatabaseLoss) => void;
   readonly #pending = new Map<number, Settle>();
   /** Which requests are in the thread: those of one principal do not hold up the others. */
   readonly #slots = new SharedSlots('requests to the memory', {
@@ -34,10 +36,18 @@ export class MemoryEngine {
   #lastId = 0;
   #closed = false;
 
-  /** `stored` is called with what a principal has stored, when that may have changed. */
-  constructor(options: EngineOptions, stored: (principal: string, bytes: number) => void = () => {}) {
+  /**
+   * `stored` is called with the bytes of a principal when they may have changed, `lost` with the loss of a database when that
+   * is opened.
+   */
+  constructor(
+    options: EngineOptions,
+    stored: (principal: string, bytes: number) => void = () => {},
+    lost: (loss: DatabaseLoss) => void = () => {},
+  ) {
     this.#options = options;
     this.#stored = stored;
+    this.#lost = lost;
   }
 
   /**
@@ -97,7 +107,9 @@ export class MemoryEngine {
     });
     this.#thread = thread;
     thread.unref();
-    thread.on('message', ({ id, value, stored, error }: ThreadReply) => {
+    thread.on('message', (message: ThreadReply | ThreadLoss) => {
+      if ('loss' in message) return this.#lost(message.loss);
+      const { id, value, stored, error } = message;
       if (stored !== undefined) this.#stored(stored.principal, stored.bytes);
       const settle = this.#pending.get(id);
       this.#pending.delete(id);

@@ -4,6 +4,7 @@
  *
  * @see docs/memory.md
  */
+import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';
 import { fail } from '../../../wire/errors.ts';
 import { memoryFailure } from '../errors.ts';
 import { canonical, type MemoryKey } from '../key.ts';
@@ -88,9 +89,10 @@ export class MemoryService {
   readonly #sessions = new Set<string>();
   #closed = false;
 
-  constructor(options: EngineOptions) {
+  /** `lost` is called with the loss of a database when it is opened. */
+  constructor(options: EngineOptions, lost?: (loss: DatabaseLoss) => void) {
     this.#options = options;
-    this.#shelf = new Shelf(options.folder);
+    this.#shelf = new Shelf(options.folder, lost);
     this.#embedder = options.embedder === undefined ? hashedEmbedder : endpointEmbedder(options.embedder);
     const every = (ms: number, work: () => Promise<void>): NodeJS.Timeout =>
       setInterval(() => void work().catch(() => {}), ms).unref();

@@ -10,6 +10,7 @@ import { basename, join } from 'node:path';
 import type { Damage } from '../../../base/sqlite/database.ts';
 import { isDamage } from '../../../base/sqlite/failure.ts';
 import { setAside } from '../../../base/sqlite/file.ts';
+import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';
 import { memoryFailure } from '../errors.ts';
 import { MemoryDatabase } from './database.ts';
 import { recover } from './recovery.ts';
@@ -40,9 +41,16 @@ export class Shelf {
   /** Damage that no request has reported yet, by file. */
   readonly #unreported = new Map<string, Error>();
 
-  /** `now` counts milliseconds. */
-  constructor(folder: string, now: () => number = () => performance.now()) {
+  readonly #lost: (loss: DatabaseLoss) => void;
+
+  /** `lost` is called with the loss of a database when it is opened. `now` counts milliseconds. */
+  constructor(
+    folder: string,
+    lost: (loss: DatabaseLoss) => void = () => {},
+    now: () => number = () => performance.now(),
+  ) {
     this.#folder = folder;
+    this.#lost = lost;
     this.#now = now;
   }
 
@@ -130,6 +138,7 @@ export class Shelf {
       onCorrupt: (found) => {
         damage = found;
       },
+      onLoss: this.#lost,
     });
     const opened = { database, inode: this.#inodeOf(file), users: 0 };
     this.#open.set(file, opened);

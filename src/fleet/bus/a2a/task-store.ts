@@ -8,6 +8,8 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { type Damage, openDatabase, soleOwner } from '../../../base/sqlite/database.ts';
 import { sqliteFailure } from '../../../base/sqlite/failure.ts';
+import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';
+import type { WriteCount } from '../../../base/sqlite/write-count.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { isEnded, isSettled } from './messages.ts';
 import type { A2aServerSdk, Message, ServerCallContext, Task, TaskStore } from './sdk.ts';
@@ -66,6 +68,8 @@ export interface A2aTaskStoreOptions {
   readonly passing: (message: Message) => boolean;
   /** With it a damaged file is quarantined, this is called, and the store starts empty. */
   readonly onCorrupt?: (damage: Damage) => void;
+  /** Called at opening when the file lost writes. */
+  readonly onLoss?: (loss: DatabaseLoss) => void;
   /** How long a task that has ended is stored, milliseconds. Default 7 days. */
   readonly retainMs?: number;
   /** Tasks that are stored at most; open ones are never evicted. Default 10,000. */
@@ -88,7 +92,7 @@ export function openA2aTaskStore(options: A2aTaskStoreOptions): A2aTaskStore {
       synchronous: 'NORMAL',
       lock: soleOwner('another process has the A2A tasks open; stop that process'),
     },
-    (database, release) => new A2aTaskStore(database, release, options),
+    (database, release, _mark, count) => new A2aTaskStore(database, release, options, count),
   );
 }
 
@@ -100,6 +104,7 @@ type ListAnswer = Awaited<ReturnType<TaskStore['list']>>;
 export class A2aTaskStore implements TaskStore {
   readonly #db: DatabaseSync;
   readonly #release: () => void;
+  readonly #count: WriteCount | undefined;
   readonly #options: A2aTaskStoreOptions;
   readonly #statements = new Map<string, StatementSync>();
   /** Called when a task is stored as settled. */
@@ -107,8 +112,9 @@ export class A2aTaskStore implements TaskStore {
   #saves = 0;
   #closed = false;
 
-  constructor(db: DatabaseSync, release: () => void, options: A2aTaskStoreOptions) {
+  constructor(db: DatabaseSync, release: () => void, options: A2aTaskStoreOptions, count: WriteCount | undefined) {
     this.#db = db;
+    this.#count = count;
     this.#release = release;
     this.#options = options;
   }
@@ -303,7 +309,9 @@ export class A2aTaskStore implements TaskStore {
 
   #run(sql: string, values: readonly (string | number)[]): void {
     try {
-      this.#statement(sql).run(...values);
+      const statement = this.#statement(sql);
+      if (this.#count === undefined) statement.run(...values);
+      else this.#count.transaction(() => void statement.run(...values));
     } catch (thrown) {
       throw storeFailure(thrown);
     }
