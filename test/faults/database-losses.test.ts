@@ -101,7 +101,7 @@ const kinds: Record<string, Kind> = {
     synced: false,
     async open(file, onLoss) {
       const store = openSessionStore({ file, onCorrupt: ignore, onLoss });
-      const facts = { owner: 'ada', title: '', provider: null, model: '', thinking: 'off', origin: 's' } as const;
+      const facts = { owner: 'ada', title: '', provider: null, model: '', thinking: 'OFF', origin: 's' } as const;
       return {
         write: async (number) => store.chats.write({ ...facts, id: `chat-${number}` }, 0, [], NOW),
         close: () => store.close(),
