@@ -6,6 +6,7 @@
  */
 import { Worker } from 'node:worker_threads';
 import { compiledCode } from '../../../base/compiled-code.ts';
+import { isShortage, whyNotStarted } from '../../../base/not-started.ts';
 import { orAborted } from '../../../base/race.ts';
 import { SharedSlots } from '../../../base/shared-slots.ts';
 import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';
@@ -66,7 +67,14 @@ export class MemoryEngine {
       release();
       throw fail('interrupted', 'the memory is closed');
     }
-    const { promise } = this.#send(name, asker, args);
+    let sent: Settle;
+    try {
+      sent = this.#send(name, asker, args);
+    } catch (thrown) {
+      release();
+      throw notStarted(thrown);
+    }
+    const { promise } = sent;
     // Until the thread is done, also when the caller has left: else cancelled requests would fill it without a bound.
     promise.then(release, release);
     return orAborted(promise as Promise<Reply<Name>>, signal);
@@ -120,7 +128,9 @@ export class MemoryEngine {
     });
     const ended = (error?: unknown): void => {
       if (this.#thread === thread) this.#thread = undefined;
-      const reason = fail('interrupted', 'the memory ended unexpectedly', {}, error);
+      const reason = isShortage(error)
+        ? notStarted(error)
+        : fail('interrupted', 'the memory ended unexpectedly', {}, error);
       for (const { reject } of this.#pending.values()) reject(reason);
       this.#pending.clear();
     };
@@ -129,6 +139,9 @@ export class MemoryEngine {
     return thread;
   }
 }
+
+const notStarted = (cause: unknown): HandfastError =>
+  fail('runtime_error', `the memory could not be started: ${whyNotStarted(cause)}`, {}, cause);
 
 function errorOf({
   code,
