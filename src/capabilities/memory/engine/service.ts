@@ -16,17 +16,19 @@ import { hashedEmbedder } from './hashed.ts';
 import { memoryIdOf, memoryName } from './memory-id.ts';
 import {
   countEntries,
-  type EntryRow,
   entryOf,
+  type Filter,
   filterOf,
   historyOf,
   idsOf,
+  isBehind,
   listEntries,
   type PartView,
   readEntry,
   type Source,
+  storedEntry,
 } from './reads.ts';
-import { type SearchHit, search } from './search.ts';
+import { search } from './search.ts';
 import { fileOf, Shelf, SPACES } from './shelf.ts';
 import {
   type Arguments,
@@ -174,7 +176,16 @@ export class MemoryService {
         const now = seconds();
         const source = { database, parts: this.#parts(database, asker, this.#memory(database, memory), tier) };
         const rows = historyOf(source, canonical(key), now);
-        return { entries: rows.slice(0, limit).map((row) => entryOf(source, row, now)), total: rows.length };
+        const present = filterOf(
+          [...new Set(rows.map((row) => row.key))].map((text) => JSON.parse(text)),
+          [],
+          now,
+          now,
+          true,
+        );
+        const current = isBehind(source, now) ? new Set(idsOf(source, present)) : undefined;
+        const entries = rows.slice(0, limit).map((row) => entryOf(source, row, now, undefined, current?.has(row.id)));
+        return { entries, total: rows.length };
       }),
 
     publish: (asker, { memory, space, keys, tags }) =>
@@ -185,11 +196,12 @@ export class MemoryService {
           const source = { database, parts: this.#parts(database, asker, row, 'semantic') };
           if (keys.length === 0 && tags.length === 0) return { published: [], name: row.name };
           const ids = new Set<number>();
-          if (keys.length > 0) for (const id of idsOf(source, filterOf(keys, [], now, now))) ids.add(id);
-          if (tags.length > 0) for (const id of idsOf(source, filterOf([], tags, now, now))) ids.add(id);
+          const behind = isBehind(source, now);
+          if (keys.length > 0) for (const id of idsOf(source, filterOf(keys, [], now, now, behind))) ids.add(id);
+          if (tags.length > 0) for (const id of idsOf(source, filterOf([], tags, now, now, behind))) ids.add(id);
           const chosen = [...ids]
             .sort((left, right) => left - right)
-            .flatMap((id) => readEntry(source, id, now, now) ?? []);
+            .flatMap((id) => readEntry(source, id, behind ? undefined : now, now) ?? []);
           if (chosen.length === 0) return { published: [], name: row.name };
           const { principal } = asker;
           const prepared = chosen.map((one) => {
@@ -351,15 +363,18 @@ export class MemoryService {
     const hits = sources
       .flatMap((source) => {
         if (source.parts.length === 0) return [];
-        const ids = selective ? new Set(idsOf(source, filterOf(keys, tags, at, now))) : undefined;
+        const behind = asOf === undefined && isBehind(source, now);
+        const ids = selective || behind ? new Set(idsOf(source, filterOf(keys, tags, at, now, behind))) : undefined;
         if (ids?.size === 0) return [];
+        // Which of them hold is known by then.
+        const valid = behind ? undefined : at;
         const found = search(
           source.database,
-          { text: request.query, vector, ranking, parts: source.parts.map(({ part }) => part), at, ids },
+          { text: request.query, vector, ranking, parts: source.parts.map(({ part }) => part), at: valid, ids },
           this.#embedder,
           this.#embedderId(source.database),
         );
-        return found.map((hit) => ({ source, hit }));
+        return found.map((hit) => ({ source, hit, valid }));
       })
       .filter(({ hit }) => hit.score >= minScore)
       .sort((left, right) => right.hit.score - left.hit.score)
@@ -367,9 +382,10 @@ export class MemoryService {
     let next = pageStart(request.cursor, 'search');
     const entries: Record<string, unknown>[] = [];
     for (; next < hits.length && entries.length < limit; next += 1) {
-      const { source, hit } = hits[next] as { source: Source; hit: SearchHit };
-      const row = readEntry(source, hit.id, at, now);
-      if (row !== undefined) entries.push(entryOf(source, row, now, { ...hit, rank: next + 1 }));
+      const { source, hit, valid } = hits[next] as (typeof hits)[number];
+      const row = readEntry(source, hit.id, valid, now);
+      const current = valid === undefined ? true : undefined;
+      if (row !== undefined) entries.push(entryOf(source, row, now, { ...hit, rank: next + 1 }, current));
     }
     return { entries, total: hits.length, ...(limit > 0 && next < hits.length && { next_cursor: `search.${next}` }) };
   }
@@ -481,17 +497,22 @@ function list(sources: readonly Source[], request: RetrieveRequest): Reply<'retr
   const now = seconds();
   const { keys, tags, limit, minScore } = request;
   const at = request.allVersions ? undefined : (request.asOf ?? now);
-  const filter = { ...filterOf(keys, tags, at, now), minScore };
-  const total = sources.reduce((sum, source) => sum + countEntries(source, filter), 0);
+  const isPresent = at !== undefined && request.asOf === undefined;
+  const filters = sources.map((source) => ({
+    ...filterOf(keys, tags, at, now, isPresent && isBehind(source, now)),
+    minScore,
+  }));
+  const total = sources.reduce((sum, source, index) => sum + countEntries(source, filters[index] as Filter), 0);
   let from = pageStart(request.cursor, 'list');
   let before = request.cursor === '' ? Number.MAX_SAFE_INTEGER : Number(request.cursor.split('.')[2]);
   const entries: Record<string, unknown>[] = [];
   if (limit === 0) return { entries, total };
   for (; from < sources.length; from += 1, before = Number.MAX_SAFE_INTEGER) {
     const source = sources[from] as Source;
+    const filter = filters[from] as Filter;
     for (const row of listEntries(source, filter, before, limit - entries.length + 1)) {
       if (entries.length === limit) return { entries, total, next_cursor: `list.${from}.${before}` };
-      entries.push(entryOf(source, row, now));
+      entries.push(entryOf(source, row, now, undefined, filter.behind ? true : undefined));
       before = row.id;
     }
   }
@@ -560,29 +581,3 @@ async function forget(
 }
 
 const NOTHING = { deleted: 0, erased: true, changed: [], more: false };
-
-/** An entry that is stored, as one to store. */
-function storedEntry(source: Source, row: EntryRow, now: number) {
-  const entry = entryOf(source, row, now) as {
-    key: MemoryKey;
-    content: unknown;
-    tags: string[];
-    metadata?: Record<string, unknown>;
-    provenance?: Record<string, unknown>;
-    valid_until: number | null;
-  };
-  return {
-    ...entry,
-    tier: 'semantic' as const,
-    source: row.source,
-    score: row.score,
-    ttl: row.ttl === 0 ? 0 : Math.max(1, Math.ceil(row.expires - now)),
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-    validFrom: row.starts,
-    validUntil: entry.valid_until ?? undefined,
-    supersedes: [],
-    metadata: entry.metadata,
-    provenance: entry.provenance,
-  };
-}
