@@ -93,6 +93,8 @@ export class MemoryDatabase {
   embeddedTo = 0;
   /** When it was used last, monotonic milliseconds. */
   usedAt = 0;
+  /** When a part was last used before this process opened the file, epoch milliseconds; 0: never. */
+  readonly newestBefore: number;
   /** How often a word occurs, as counted when there were so many entries. */
   readonly frequencies = new Map<string, { rows: number; of: number }>();
   readonly #release: () => void;
@@ -102,6 +104,8 @@ export class MemoryDatabase {
   private constructor(db: DatabaseSync, release: () => void, count: WriteCount | undefined) {
     this.db = db;
     this.#release = release;
+    const { at } = db.prepare('SELECT max(used_at) AS at FROM part').get() as { at: number | null };
+    this.newestBefore = (at ?? 0) * 1000;
     this.commits = new GroupCommit({
       db,
       what: 'the memory',

@@ -5,6 +5,7 @@
  * @see docs/memory.md
  */
 import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';
+import { SteadyClock } from '../../../base/steady-clock.ts';
 import { fail } from '../../../wire/errors.ts';
 import { memoryFailure } from '../errors.ts';
 import { canonical, type MemoryKey } from '../key.ts';
@@ -46,10 +47,6 @@ import { deleteKey, deleteVersion, type PreparedEntry, prepare, storeVersion } f
 
 /** How often expired entries are looked for. */
 const SWEEP_MS = 2000;
-/** How far the clock may run ahead of monotonic time between two sweeps, seconds. More: it was set forward, or the machine slept. */
-const CLOCK_JUMP_S = 60;
-/** Nothing is deleted by the clock for so long after that, seconds. */
-const CLOCK_DOUBT_S = 3600;
 /** How often files that nothing uses are looked at for them. */
 const SWEEP_ALL_MS = 60 * 60_000;
 /** After a failed request to the embedder in the background. */
@@ -83,10 +80,7 @@ export class MemoryService {
   /** Why the embedder failed in the background, until it succeeds. */
   #problem: string | undefined;
   #retryAt = 0;
-  /** By how much the clock was ahead of monotonic time at the last sweep, seconds. */
-  #clockAhead = seconds() - performance.now() / 1000;
-  /** Monotonic seconds until which the clock is doubted. */
-  #doubtedUntil = 0;
+  readonly #clock = new SteadyClock();
   /** Sessions that have used their memory in this process, and not ended. */
   readonly #sessions = new Set<string>();
   #closed = false;
@@ -449,27 +443,21 @@ export class MemoryService {
     }
   }
 
-  /** False for an hour after the clock was set forward: what has expired is hidden, and deleted once the clock stays so. */
-  #clockIsSteady(): boolean {
-    const monotonic = performance.now() / 1000;
-    const ahead = seconds() - monotonic;
-    if (ahead - this.#clockAhead > CLOCK_JUMP_S) this.#doubtedUntil = monotonic + CLOCK_DOUBT_S;
-    this.#clockAhead = ahead;
-    return monotonic >= this.#doubtedUntil;
-  }
-
   async #sweep(): Promise<void> {
     this.#shelf.closeIdle();
     this.#shelf.trimIndexes(MAX_INDEXED);
-    if (this.#clockIsSteady()) for (const database of this.#shelf.databases) await deleteExpired(database);
+    for (const database of this.#shelf.databases) {
+      // What has expired is hidden at once, and deleted once the clock can be trusted.
+      if (this.#clock.trusts(database.newestBefore)) await deleteExpired(database);
+    }
     await this.#embedSoon();
   }
 
   async #sweepAll(): Promise<void> {
-    if (!this.#clockIsSteady()) return;
     for (const file of this.#shelf.files) {
       if (this.#closed) return;
       await this.#shelf.useBehind(file, async (database) => {
+        if (!this.#clock.trusts(database.newestBefore)) return;
         await deleteExpired(database);
         await deleteOrphans(database, this.#options.workingDays, this.#sessions);
       });

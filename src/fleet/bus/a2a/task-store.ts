@@ -5,11 +5,13 @@
  * The SDK's store; written directly while no request of the SDK runs. Writes that a power failure loses are recovered from
  * the worker's own journal, which has every result.
  */
+
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { type Damage, openDatabase, soleOwner } from '../../../base/sqlite/database.ts';
 import { sqliteFailure } from '../../../base/sqlite/failure.ts';
 import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';
 import type { WriteCount } from '../../../base/sqlite/write-count.ts';
+import { SteadyClock } from '../../../base/steady-clock.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { isEnded, isSettled } from './messages.ts';
 import type { A2aServerSdk, Message, ServerCallContext, Task, TaskStore } from './sdk.ts';
@@ -109,6 +111,9 @@ export class A2aTaskStore implements TaskStore {
   readonly #statements = new Map<string, StatementSync>();
   /** Called when a task is stored as settled. */
   readonly #waiting = new Map<string, Set<() => void>>();
+  readonly #clock: SteadyClock;
+  /** When the newest task of earlier processes was saved, epoch milliseconds. */
+  readonly #newestBefore: number;
   #saves = 0;
   #closed = false;
 
@@ -117,6 +122,8 @@ export class A2aTaskStore implements TaskStore {
     this.#count = count;
     this.#release = release;
     this.#options = options;
+    this.#clock = new SteadyClock(options.now);
+    this.#newestBefore = Number(db.prepare('SELECT max(saved_at) AS at FROM tasks').get()?.at ?? 0);
   }
 
   // For the SDK.
@@ -276,7 +283,9 @@ export class A2aTaskStore implements TaskStore {
   #prune(at: number): void {
     const { retainMs = 7 * DAY_MS, maxTasks = 10_000 } = this.#options;
     const ended = [0, 1, 2, 3, 4, 5, 6, 7, 8].filter((state) => isEnded(state)).join(', ');
-    this.#run(`DELETE FROM tasks WHERE state IN (${ended}) AND saved_at < ?`, [at - retainMs]);
+    if (this.#clock.trusts(this.#newestBefore)) {
+      this.#run(`DELETE FROM tasks WHERE state IN (${ended}) AND saved_at < ?`, [at - retainMs]);
+    }
     this.#run(
       `DELETE FROM tasks WHERE state IN (${ended}) AND rowid IN
          (SELECT rowid FROM tasks ORDER BY saved_at DESC LIMIT -1 OFFSET ?)`,
