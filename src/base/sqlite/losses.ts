@@ -18,7 +18,7 @@ export interface DatabaseLoss {
   /** The newest write that is left, and the newest that was made. */
   readonly ends_at: number;
   readonly of: number;
-  /** True when a write is missing that was on disk when its caller was told. */
+  /** True when a write is missing that was acknowledged from the disk. */
   readonly acknowledged: boolean;
   /** Where a damaged file lies now. */
   readonly moved_to?: string;

@@ -36,6 +36,7 @@ export class Mark {
   /** True when its database was damaged and set aside in this opening, and the mark is of the one before. */
   replaced = false;
   readonly #file: string;
+  readonly #slot = Buffer.alloc(SLOT_BYTES);
   #descriptor: number | undefined;
   #marked: Marked;
   /** Counts writes of the mark; of slots that say the same, the one with the higher is valid. */
@@ -94,9 +95,10 @@ export class Mark {
     const { written, synced, cursors, closed } = this.#marked;
     this.#generation += 1;
     const text = `handfast ${this.#generation} ${written} ${synced} ${cursors} ${closed || '-'} `;
-    const slot = Buffer.alloc(SLOT_BYTES, ' ');
-    slot.write(`${text}${crc32(text)}\n`);
-    writeSync(this.#descriptor, slot, 0, SLOT_BYTES, (this.#generation % 2) * SLOT_BYTES);
+    const bytes = this.#slot.write(`${text}${crc32(text)}\n`, 'latin1');
+    // An earlier text may have been longer.
+    this.#slot.fill(' ', bytes);
+    writeSync(this.#descriptor, this.#slot, 0, SLOT_BYTES, (this.#generation % 2) * SLOT_BYTES);
   }
 }
 

@@ -15,6 +15,7 @@ const TABLE = `CREATE TABLE IF NOT EXISTS write_count (id INTEGER PRIMARY KEY CH
 export class WriteCount {
   readonly #db: DatabaseSync;
   readonly #mark: Mark;
+  readonly #put: StatementSync;
   readonly #add: StatementSync;
   readonly #read: StatementSync;
   #written: number;
@@ -28,6 +29,7 @@ export class WriteCount {
     if (known === undefined) db.exec(TABLE);
     this.#db = db;
     this.#mark = mark;
+    this.#put = db.prepare('UPDATE write_count SET writes = ? WHERE id = 1 AND writes = ?');
     this.#add = db.prepare('UPDATE write_count SET writes = writes + 1 RETURNING writes');
     this.#read = db.prepare('SELECT writes FROM write_count');
     this.#written = this.#stored();
@@ -40,7 +42,9 @@ export class WriteCount {
 
   /** Counts a transaction; called inside of it. {@link committed} follows once it is committed. */
   add(): void {
-    this.#next = this.#add.get()?.writes as number;
+    const next = this.#written + 1;
+    // Where another process has written in between, its count is read; that takes longer.
+    this.#next = this.#put.run(next, this.#written).changes === 1 ? next : (this.#add.get()?.writes as number);
   }
 
   /** The transaction that was counted last is committed. `mark` false: {@link synced} notes it soon. Never throws. */

@@ -110,7 +110,7 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
   // A version that held already when it was stored, and begins after now: the clock was set back. What is stored later wins.
   const ahead = versions.findLast((version) => version.starts > now && version.starts <= version.stored_at);
   const starts = entry.validFrom ?? ahead?.starts ?? now;
-  // It holds from when it is stored, whatever the clock says.
+  // It holds from when it is stored, also by a clock that was set back.
   const storedAt = entry.validFrom === undefined ? Math.max(now, starts) : now;
   const before = versions.findLast((version) => version.starts <= starts);
   const after = versions.find((version) => version.starts > starts);
