@@ -55,6 +55,8 @@ export interface DatabaseOptions {
    * a damaged one was replaced. It is called again at later openings until the record of the loss is deleted.
    */
   readonly onLoss?: (loss: DatabaseLoss) => void;
+  /** Where its owner has set aside the damaged file that this one replaces. */
+  readonly movedTo?: string | undefined;
   /** Epoch milliseconds; names a damaged file. */
   readonly now?: () => number;
   /** Largest file that is read whole at opening after its process was killed. Default 64 MiB. */
@@ -87,7 +89,7 @@ export function openDatabase<Opened>(
   const file = inMemory ? options.file : resolve(options.file);
   let unlock = (): void => {};
   let mark: Mark | undefined;
-  let movedTo: string | undefined;
+  let { movedTo } = options;
   const release = (): void => {
     mark?.close(file);
     unlock();

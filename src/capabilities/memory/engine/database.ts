@@ -76,6 +76,8 @@ export interface MemoryDatabaseOptions {
   readonly file: string;
   /** Called when the file was damaged and is replaced. */
   readonly onCorrupt: (damage: Damage) => void;
+  /** Where the damaged file was set aside that this one replaces. */
+  readonly movedTo?: string | undefined;
   /** Called when it lost writes. */
   readonly onLoss: (loss: DatabaseLoss) => void;
 }
@@ -117,7 +119,7 @@ export class MemoryDatabase {
     });
   }
 
-  static open({ file, onCorrupt, onLoss }: MemoryDatabaseOptions): MemoryDatabase {
+  static open({ file, onCorrupt, onLoss, movedTo }: MemoryDatabaseOptions): MemoryDatabase {
     return openDatabase(
       {
         file,
@@ -128,6 +130,7 @@ export class MemoryDatabase {
         ownCheckpoints: true,
         onCorrupt,
         onLoss,
+        movedTo,
       },
       (db, release, _mark, count) => {
         db.exec(`PRAGMA busy_timeout=${BUSY_MS}; PRAGMA secure_delete=ON; PRAGMA cache_size=-${CACHE_KIB}`);

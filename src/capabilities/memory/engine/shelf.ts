@@ -123,7 +123,8 @@ export class Shelf {
     for (const file of [...this.#open.keys()]) this.#close(file);
   }
 
-  #opened(file: string): Opened {
+  /** @param movedTo where a damaged file was set aside that this one replaces */
+  #opened(file: string, movedTo?: string): Opened {
     const known = this.#open.get(file);
     if (known !== undefined && (known.users > 0 || known.inode === this.#inodeOf(file))) return known;
     // Another process has found it damaged, and replaced it.
@@ -139,6 +140,7 @@ export class Shelf {
         damage = found;
       },
       onLoss: this.#lost,
+      movedTo,
     });
     const opened = { database, inode: this.#inodeOf(file), users: 0 };
     this.#open.set(file, opened);
@@ -158,7 +160,7 @@ export class Shelf {
     this.#open.delete(file);
     opened.database.abandon();
     const movedTo = setAside(join(this.#folder, file), Date.now());
-    return this.#recovered(file, this.#opened(file).database, movedTo);
+    return this.#recovered(file, this.#opened(file, movedTo).database, movedTo);
   }
 
   /** Takes over what can be read; the error says how much, and where the damaged file is. */
