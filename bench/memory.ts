@@ -140,7 +140,7 @@ async function measureOurs(
 
 /** The share of the exact first ten that a search had among its own, over the queries. */
 function exactRecall(file: string, found: ReadonlyMap<string, readonly string[]>): number {
-  const database = MemoryDatabase.open({ file, onCorrupt: () => {} });
+  const database = MemoryDatabase.open({ file, onCorrupt: () => {}, onLoss: () => {} });
   const now = seconds();
   const ids: number[] = [];
   const vectors: Float32Array[] = [];

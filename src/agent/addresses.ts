@@ -2,6 +2,7 @@
  * Addresses of hosts, and how each is dialled. Transports are loaded when their address is used, so that an agent that
  * speaks over stdio never loads a WebSocket library.
  */
+import { onceSucceeded } from '../base/once-succeeded.ts';
 import type { Link } from '../transport/link.ts';
 import { fail } from '../wire/errors.ts';
 
@@ -22,23 +23,13 @@ export interface Route {
   dial(signal: AbortSignal | undefined): Promise<Link>;
 }
 
-/**
- * A module that is loaded when it is first needed. Asking the loader again costs as much as a small round trip, which
- * agents that connect often would pay each time.
- */
-function lazily<T>(load: () => Promise<T>): () => Promise<T> {
-  let loaded: Promise<T> | undefined;
-  return () => {
-    loaded ??= load();
-    return loaded;
-  };
-}
-
-const http = lazily(() => import('../transport/http/http-client.ts'));
-const webSocket = lazily(() => import('../transport/websocket.ts'));
-const socket = lazily(() => import('../transport/socket.ts'));
-const stdio = lazily(() => import('../transport/stdio.ts'));
-const subprocess = lazily(() => import('../transport/subprocess.ts'));
+// Modules that are loaded when they are first needed. Asking the loader again costs as much as a small round trip, which
+// agents that connect often would pay each time.
+const http = onceSucceeded(() => import('../transport/http/http-client.ts'));
+const webSocket = onceSucceeded(() => import('../transport/websocket.ts'));
+const socket = onceSucceeded(() => import('../transport/socket.ts'));
+const stdio = onceSucceeded(() => import('../transport/stdio.ts'));
+const subprocess = onceSucceeded(() => import('../transport/subprocess.ts'));
 
 /** What an address may look like; for messages and help texts. */
 export const ADDRESS_FORMS =

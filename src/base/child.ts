@@ -9,7 +9,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Socket } from 'node:net';
 import { constants } from 'node:os';
-import type { Duplex, Readable, Writable } from 'node:stream';
+import { type Duplex, Readable, type Writable } from 'node:stream';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import {
   type DescendantQuery,
@@ -20,6 +20,7 @@ import {
 } from './children/descendants.ts';
 import { ownChildren } from './children/own-children.ts';
 import { readProcesses, readProcessesNow, seesProcesses } from './children/process-table.ts';
+import { whyNotStarted } from './not-started.ts';
 import { inheritNoTerminal, type PseudoTerminal } from './pseudo-terminal.ts';
 import { within } from './race.ts';
 import { sleep } from './sleep.ts';
@@ -92,10 +93,12 @@ export class Child {
     this.#process = child;
     this.#marker = marker;
     this.#hasJobs = hasJobs;
-    this.stdin = child.stdin;
-    this.stdout = child.stdout as Readable;
-    this.stderr = child.stderr as Readable;
-    this.channel = child.stdio[CHANNEL] as Duplex | undefined;
+    // Where no descriptor is left Node makes no pipes: `started` rejects in the next turn, and there is nothing to read.
+    const pipes = child.stdio as ChildProcess['stdio'] | undefined;
+    this.stdin = pipes === undefined ? null : child.stdin;
+    this.stdout = pipes === undefined ? Readable.from([]) : (child.stdout as Readable);
+    this.stderr = pipes === undefined ? Readable.from([]) : (child.stderr as Readable);
+    this.channel = pipes?.[CHANNEL] as Duplex | undefined;
     for (const stream of [child.stdin, this.channel]) stream?.on('error', () => {});
     const { promise: started, resolve, reject } = Promise.withResolvers<void>();
     this.started = started;
@@ -130,8 +133,9 @@ export class Child {
       (pipe as Partial<Socket> | null)?.[name]?.();
   }
 
-  /** Sends a signal to the whole group, at a terminal to every group of its session. Nothing happens when it has ended. */
+  /** Sends a signal to the whole group, at a terminal to every group of its session. Nothing happens when it has ended, or never ran. */
   signal(name: NodeJS.Signals): void {
+    if (!this.#ran) return;
     if (process.platform === 'win32') this.#process.kill(name);
     else for (const group of this.#groups()) signalGroup(group, name);
   }
@@ -141,6 +145,7 @@ export class Child {
    * Bounded, never rejects.
    */
   async stop(graceMs: number): Promise<void> {
+    if (!this.#ran) return;
     const hurry = new AbortController();
     void this.exited.then(() => hurry.abort());
     await this.#endSoon({ graceMs, hurry: hurry.signal });
@@ -148,6 +153,7 @@ export class Child {
 
   /** SIGKILL to the whole group and to what has left it. Bounded, never rejects. */
   async kill(): Promise<void> {
+    if (!this.#ran) return;
     const ending = this.#endSoon({ graceMs: 0 });
     // What may remain of an empty group has left it: nothing of that has to be waited for.
     if (this.exit === undefined || signalGroup(this.pid, 0)) await ending;
@@ -158,6 +164,7 @@ export class Child {
    * `graceMs`. Bounded, never rejects.
    */
   async end(graceMs: number): Promise<Ending> {
+    if (!this.#ran) return 'ended';
     const query = this.#descendants;
     const ended = (await this.#end(query, { graceMs })) && (await haveAllEnded(query.since, ownChildren.marker));
     return ended ? 'ended' : 'may_survive';
@@ -165,12 +172,14 @@ export class Child {
 
   /** As {@link end}, for what is still in its group or session, and what that has started. */
   async endGroup(graceMs: number): Promise<void> {
+    if (!this.#ran) return;
     const { leaders, since } = this.#descendants;
     await this.#end({ leaders, since }, { graceMs });
   }
 
   /** SIGKILL to what the process, which has ended, left outside of its group. Bounded, never rejects. */
   async endLeft(): Promise<void> {
+    if (!this.#ran) return;
     const { marker, since } = this.#descendants;
     // Its number may lead another group by now.
     if (seesProcesses) await endDescendants({ marker, leaders: [], since }, { graceMs: 0 });
@@ -178,6 +187,7 @@ export class Child {
 
   /** True once no process of the group, at a terminal of the session, runs any more; false when one still does after `withinMs`. */
   async groupEnds(withinMs: number): Promise<boolean> {
+    if (!this.#ran) return true;
     let leftMs = withinMs;
     for (let pauseMs = FIRST_PAUSE_MS; await this.#isGroupRunning(); pauseMs = Math.min(2 * pauseMs, LAST_PAUSE_MS)) {
       if (leftMs <= 0) return false;
@@ -199,6 +209,11 @@ export class Child {
       if (all.some(({ parent }) => children.has(parent))) return;
       await sleep(FIRST_PAUSE_MS);
     }
+  }
+
+  /** False for one that could not be started. */
+  get #ran(): boolean {
+    return this.#process.pid !== undefined;
   }
 
   #groups(): Set<number> {
@@ -242,18 +257,10 @@ export class Child {
   }
 }
 
-/** Why the system did not start a program, for the codes that a user can do something about. */
-const NOT_STARTED: Readonly<Record<string, string>> = {
-  ENOENT: 'it was not found',
-  ENOTDIR: 'it was not found',
-  EACCES: 'this user may not run it',
-  EPERM: 'this user may not run it',
-};
-
 /** The error of a program that could not be started: `unreachable`; `detail.reason` is the code of the system, e.g. `ENOENT`. */
-export function cannotStart(command: string, cause: unknown): HandfastError {
-  const { code: reason = '', message } = cause as NodeJS.ErrnoException;
-  return fail('unreachable', `cannot start ${command}: ${NOT_STARTED[reason] ?? message}`, { command, reason }, cause);
+export function cannotStart(command: string, cause: unknown, cwd?: string): HandfastError {
+  const { code: reason = '' } = cause as NodeJS.ErrnoException;
+  return fail('unreachable', `cannot start ${command}: ${whyNotStarted(cause, cwd)}`, { command, reason }, cause);
 }
 
 /** Starts a process. Throws what the system refuses at once; {@link Child.started} reports the rest. */

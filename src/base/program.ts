@@ -90,7 +90,7 @@ export async function startProgram(options: ProgramOptions): Promise<RunningProg
     child = startChild({ argv, cwd, env: settled, stdin: stdin === 'open' ? 'pipe' : 'ignore' });
     await child.started;
   } catch (error) {
-    throw cannotStart(argv[0], error);
+    throw cannotStart(argv[0], error, cwd);
   }
   const output = new Output(child, options);
   let stopping = false;

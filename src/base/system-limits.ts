@@ -4,6 +4,7 @@
  *
  * Asked by `capabilities/proc/` and `capabilities/skill/` before they start programs.
  */
+import { isShortage } from './not-started.ts';
 import { runProgram } from './program.ts';
 
 /** Limits by their names on the wire; undefined: none. */
@@ -34,7 +35,7 @@ const FLAGS: Readonly<Record<keyof ResourceLimits, (value: number) => string>> =
   open_files: (value) => `--nofile=${value}`,
 };
 
-/** The limits that can be set here; tries each. Never rejects. */
+/** The limits that can be set here; tries each. Rejects only where that cannot be tried now, for want of descriptors or processes. */
 export async function limitsInForce(wanted: ResourceLimits, path: string): Promise<LimitsInForce> {
   const limits: Record<string, number> = {};
   const flags: string[] = [];
@@ -55,7 +56,8 @@ async function canSet(flag: string, path: string): Promise<boolean> {
   try {
     const argv = ['prlimit', '--core=0', flag, '--', 'true'] as const;
     return (await runProgram({ argv, env: { PATH: path }, timeoutMs: PROBE_MS })).code === 0;
-  } catch {
+  } catch (thrown) {
+    if (isShortage(thrown)) throw thrown;
     return false;
   }
 }

@@ -4,7 +4,7 @@
  *
  * Called by the command line for the pager, and by `handfast proc attach` for `stty`.
  */
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 
 export interface TerminalProgram {
   /** Writes to its standard input; dropped once it has ended. */
@@ -18,20 +18,21 @@ export const NOT_FOUND = 127;
 
 /** Starts a command line of the user's own, which a shell splits into words. */
 export function startAtTerminal(line: string, env: Readonly<Record<string, string | undefined>>): TerminalProgram {
-  const child = spawn(line, { shell: true, env: { ...env }, stdio: ['pipe', 'inherit', 'inherit'] });
+  const child: ChildProcess = spawn(line, { shell: true, env: { ...env }, stdio: ['pipe', 'inherit', 'inherit'] });
   const { promise: ended, resolve } = Promise.withResolvers<number | null>();
   child.once('error', () => resolve(NOT_FOUND));
   child.once('exit', (code) => resolve(code));
   // A user who leaves before the end has seen enough.
-  child.stdin.on('error', () => {});
+  child.stdin?.on('error', () => {});
   // Ctrl-C belongs to the program while it is on the screen.
   const ignore = (): void => {};
   process.on('SIGINT', ignore);
   void ended.then(() => process.removeListener('SIGINT', ignore));
   return {
-    write: (text) => void (child.stdin.writable && child.stdin.write(text)),
+    // Without a descriptor left there is no pipe.
+    write: (text) => void (child.stdin?.writable && child.stdin.write(text)),
     end() {
-      child.stdin.end();
+      child.stdin?.end();
       return ended;
     },
   };

@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import type { Log } from '../base/log.ts';
 import type { ShareUsage } from '../base/share-usage.ts';
 import type { SkillTrust } from '../base/skills/scan.ts';
+import { noteLoss } from '../base/sqlite/losses.ts';
 import type { PathGuard } from '../base/workspace/protected-paths.ts';
 import type { Journal } from '../journal/journal.ts';
 import type { SessionSettings } from '../protocol/session-types.ts';
@@ -252,6 +253,7 @@ function openStore(options: ControlServerOptions, now: () => number): SessionSto
     now,
     onCorrupt: ({ reason, movedTo }) =>
       log.error('quarantined a damaged list of sessions; rebuilding it from the journal', { file, reason, movedTo }),
+    onLoss: (loss) => noteLoss(log, loss),
   });
 }
 

@@ -9,6 +9,7 @@
 import { Lifetime, type LifetimeState } from '../base/lifetime.ts';
 import type { Log } from '../base/log.ts';
 import { silentLog } from '../base/log.ts';
+import { isShortage, whyNotStarted } from '../base/not-started.ts';
 import type { ShareUsage } from '../base/share-usage.ts';
 import { valueKind } from '../base/value-kind.ts';
 import { Acceptor } from '../connection/accept.ts';
@@ -520,7 +521,8 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       session: session.id,
       error: thrown,
     });
-    return new HandfastError('runtime_error', 'the handler failed', {
+    const why = isShortage(thrown) ? `the request failed: ${whyNotStarted(thrown)}` : 'the handler failed';
+    return new HandfastError('runtime_error', why, {
       detail: { correlation_id: correlation },
       capability,
       cause: asError(thrown),

@@ -7,6 +7,7 @@
 
 import { JsonSchemas, type SchemaChecker } from '../base/json-schema.ts';
 import type { Log } from '../base/log.ts';
+import { onceSucceeded } from '../base/once-succeeded.ts';
 import { sleep } from '../base/sleep.ts';
 
 import type { Principal, SessionView } from '../session/principal.ts';
@@ -45,13 +46,12 @@ const RETRY_MS = 50;
 
 export class PluginRuntime implements PluginContext {
   #plugin: Plugin;
-  #loading: Promise<void> | undefined;
   readonly #deps: RuntimeDeps;
   #store: PluginStore | undefined;
   #opening: Promise<void> | undefined;
   #checkGrant: SchemaChecker | undefined;
   readonly #grants = new WeakMap<Principal, { readonly grant: unknown }>();
-  #dataFolder: Promise<string> | undefined;
+  #dataFolder: (() => Promise<string>) | undefined;
 
   constructor(plugin: Plugin, deps: RuntimeDeps) {
     this.#plugin = plugin;
@@ -95,10 +95,7 @@ export class PluginRuntime implements PluginContext {
   }
 
   /** Loads and starts a plugin that is loaded later, once. Rejects as its `load` and `start` do, and with `config_invalid`. */
-  load(): Promise<void> {
-    this.#loading ??= this.#load();
-    return this.#loading;
-  }
+  readonly load: () => Promise<void> = onceSucceeded(() => this.#load());
 
   async #load(): Promise<void> {
     const { load, name, type } = this.#plugin;
@@ -219,16 +216,17 @@ export class PluginRuntime implements PluginContext {
   }
 
   dataFolder(): Promise<string> {
-    this.#dataFolder ??= import('./data-folder.ts').then(({ makeDataFolder }) =>
-      makeDataFolder(this.#deps.dataDir, this.plugin.name),
-    );
-    return this.#dataFolder;
+    this.#dataFolder ??= onceSucceeded(async () => {
+      const { makeDataFolder } = await import('./data-folder.ts');
+      return makeDataFolder(this.#deps.dataDir, this.plugin.name);
+    });
+    return this.#dataFolder();
   }
 
   /** Removes what was temporary. Called after `stop`. */
   async close(): Promise<void> {
     if (this.#dataFolder === undefined || this.#deps.dataDir !== undefined) return;
     const { removeDataFolder } = await import('./data-folder.ts');
-    await removeDataFolder(await this.#dataFolder);
+    await removeDataFolder(await this.#dataFolder());
   }
 }

@@ -7,6 +7,7 @@
 
 import { join } from 'node:path';
 import type { Log } from '../base/log.ts';
+import { onceSucceeded } from '../base/once-succeeded.ts';
 import type { PathGuard } from '../base/workspace/protected-paths.ts';
 import type { HostConfig } from '../config/config.ts';
 import { createHost, type Host, type HostOptions, type SnapshotStore } from '../host/host.ts';
@@ -132,12 +133,14 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
 
 /** Loaded when a plugin needs the state: most hosts on pipes are asked for none. */
 function sharedState(deps: Omit<SharingDeps, 'host'>, host: () => Host): SharedState {
-  let forwarding: Promise<Pick<SharedState, 'forward'>> | undefined;
+  const forwarding = onceSucceeded(async (): Promise<Pick<SharedState, 'forward'>> => {
+    const { StateForwarding } = await import('./shared-state.ts');
+    return new StateForwarding(deps.path);
+  });
   return {
     opened: () => void import('./shared-state.ts').then(({ serveState }) => serveState({ ...deps, host: host() })),
     async forward(...request) {
-      forwarding ??= import('./shared-state.ts').then(({ StateForwarding }) => new StateForwarding(deps.path));
-      return (await forwarding).forward(...request);
+      return (await forwarding()).forward(...request);
     },
   };
 }

@@ -2,7 +2,9 @@
  * The plugins of capabilities that come with Handfast, as the configuration wants them. Apart from `plugin-modules.ts`, which
  * hosts without plugins of the user never load.
  */
+
 import type { Log } from '../base/log.ts';
+import { onceSucceeded } from '../base/once-succeeded.ts';
 import { builtinCapability } from '../capabilities/index.ts';
 import type { SubagentBackend } from '../capabilities/multi_agent/backend.ts';
 import type { PluginConfig } from '../config/config.ts';
@@ -65,10 +67,9 @@ export async function pluginsOf(capability: Capability, options: CapabilityOptio
   if (offered === undefined) return make();
   const { tools, ...facts } = offered;
   const count = tools === undefined ? 1 : 2;
-  let making: Promise<Plugin[]> | undefined;
+  const making = onceSucceeded(make);
   const load = (at: number) => async (): Promise<Plugin> => {
-    making ??= make();
-    const made = await making;
+    const made = await making();
     if (made.length === count) return made[at] as Plugin;
     throw fail(
       'config_invalid',

@@ -7,6 +7,7 @@
  */
 
 import type { Log } from '../base/log.ts';
+import { isShortage } from '../base/not-started.ts';
 import type { HostConfig } from '../config/config.ts';
 import type { Audit, AuditHealth, AuditOptions, AuditRecord } from '../host/audit/audit.ts';
 import type { AuditSink } from '../host/host.ts';
@@ -58,6 +59,10 @@ export class DeferredAudit implements AuditSink {
       for (const record of this.#buffered.splice(0)) this.#audit.record(record);
     } catch (error) {
       this.#log.error('audit log could not be opened; requests are not audited', { error });
+      if (!isShortage(error)) return;
+      // It is tried again with the next request.
+      this.#opening = undefined;
+      this.#timer = undefined;
     }
   }
 

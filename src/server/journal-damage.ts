@@ -1,13 +1,32 @@
 /**
- * Logs that the newest entries of a journal are missing, and what to do. Passed as `onDamaged` wherever the server opens a
- * journal: the host starts all the same, because what is left can be read and no cursor is used again.
+ * Says that a journal or another database lost its newest writes, and what to do. The host starts all the same: the rest can
+ * be read, and no cursor is used again.
  */
 import type { Log } from '../base/log.ts';
+import { keepLoss, noteLoss, openLosses, recordedLoss } from '../base/sqlite/losses.ts';
 import type { HandfastError } from '../wire/errors.ts';
 
 const ADVICE =
   'clients receive a gap; check the disk; copy a journal only with its -wal file, or after the process has stopped';
 
+/** Passed as `onDamaged` wherever the server opens a journal. Logs an earlier loss of it that is not acknowledged, too. */
 export function reportDamage(log: Log, file: string): (error: HandfastError) => void {
-  return ({ code, message, detail }) => log.error(message, { code, file, ...detail, advice: ADVICE });
+  const earlier = recordedLoss(file);
+  if (earlier !== undefined) noteLoss(log, earlier);
+  return ({ code, message, detail }) => {
+    log.error(message, { code, file, ...detail, advice: ADVICE });
+    const { ends_at, of, acknowledged } = detail as { ends_at: number; of: number; acknowledged: boolean };
+    keepLoss({ what: 'the journal', file, ends_at, of, acknowledged, found_at: new Date().toISOString() });
+  };
+}
+
+/** The losses as `GET /health` says them to everybody; undefined without one. */
+export function lossesForAll(): { losses: object[] } | undefined {
+  const losses = openLosses().map(({ what, acknowledged, found_at }) => ({
+    code: 'journal_damaged',
+    message: `the newest writes of ${what} are lost`,
+    acknowledged,
+    found_at,
+  }));
+  return losses.length === 0 ? undefined : { losses };
 }

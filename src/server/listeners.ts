@@ -12,6 +12,7 @@ import type { Link, Listener } from '../transport/link.ts';
 import { asError, fail, type HandfastError } from '../wire/errors.ts';
 import type { Operated } from './http/operator-routes.ts';
 import type { RouteFacts, ServerRoute } from './http/server-route.ts';
+import { lossesForAll } from './journal-damage.ts';
 
 export interface ListenersOptions {
   readonly config: HostConfig;
@@ -120,6 +121,7 @@ async function openHttp(
     },
     routes: [...operatorRoutes(operated), ...mcp.routes, ...routes],
     access: operated,
+    health: lossesForAll,
     allowedHosts: http.allowedHosts,
     allowedOrigins: http.allowedOrigins,
     trustedProxies: http.trustedProxies,

@@ -78,7 +78,7 @@ async function started(
     await child.started;
     return child;
   } catch (error) {
-    throw cannotStart(command, error);
+    throw cannotStart(command, error, cwd);
   }
 }
 

@@ -5,11 +5,13 @@
  * only file that loads `ws`, and only when a WebSocket is really used. Host and Origin are checked by the HTTP server
  * before a request comes here. The wire: docs/protocol/a2e.md#websocket.
  */
+
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { ClientOptions, RawData, WebSocket, WebSocketServer } from 'ws';
 import { clientAddress } from '../base/http/client-address.ts';
+import { onceSucceeded } from '../base/once-succeeded.ts';
 import { toAscii } from '../wire/ascii.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import { type BadLine, LineReader, type LineSink } from '../wire/frame.ts';
@@ -278,16 +280,14 @@ export interface WebSocketAcceptor {
 /** The accepting side. Loads `ws` with the first upgrade. */
 export function webSocketAcceptor(options: WebSocketAcceptorOptions = {}): WebSocketAcceptor {
   const { maxMessageBytes = DEFAULT_MAX_MESSAGE_BYTES } = options;
-  let server: Promise<WebSocketServer> | undefined;
-  const load = async (): Promise<WebSocketServer> => {
+  const load = onceSucceeded(async (): Promise<WebSocketServer> => {
     const { WebSocketServer } = await import('ws');
     return new WebSocketServer({ ...commonOptions(maxMessageBytes), noServer: true, clientTracking: false });
-  };
+  });
   return {
     handle(request, socket, head, accept) {
       socket.on('error', () => socket.destroy());
-      server ??= load();
-      server.then(
+      load().then(
         (loaded) =>
           loaded.handleUpgrade(request, socket, head, (webSocket) => {
             const peer = `ws:${clientAddress(request)}:${request.socket.remotePort}`;

@@ -439,7 +439,7 @@ export const errorTable = {
     500,
     REMOTE,
     false,
-    'The newest entries of a journal are lost; the others can be read, and no cursor is used again. Check the disk; restore only copies that were made with their `-wal` file or of a stopped process.',
+    'The newest writes of a journal or another database are lost; the others can be read, and no cursor is used again. Check the disk; restore only copies that were made with their `-wal` file or of a stopped process; then delete the record that `handfast doctor` names.',
   ),
   journal_locked: row(
     'runtime_error',

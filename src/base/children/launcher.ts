@@ -144,6 +144,8 @@ class LauncherProcess {
     // It ended with requests that it had not read; its exit says the rest.
     reports.on('error', () => {});
     server.on('connection', (socket: Socket) => this.#join(socket));
+    // Also of an `accept` without a descriptor left: an error without a listener would end the process.
+    server.on('error', () => {});
     server.unref();
     this.#hold(0);
     process.once('exit', this.#removeFolder);

@@ -7,6 +7,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { handfastHome } from '../handfast-home.ts';
+import { isShortage } from '../not-started.ts';
 import { killNow, type Leader } from './descendants.ts';
 import { markerName, startOf } from './process-table.ts';
 import { ChildRecord, sweep } from './record.ts';
@@ -73,11 +74,18 @@ class OwnChildren {
 
   #watch(): void {
     const record = this.#record?.file ?? '';
-    const watcher = startWatcher({ record, marker: this.marker, since: startOf(process.pid) }, (failed) => {
-      if (failed) this.#canWatch = false;
-      this.#watcher = undefined;
-    });
-    this.#watcher = watcher;
+    const failed = (error: unknown): void => {
+      // For want of descriptors or processes it is tried again with the next child.
+      if (!isShortage(error)) this.#canWatch = false;
+    };
+    try {
+      this.#watcher = startWatcher({ record, marker: this.marker, since: startOf(process.pid) }, (error) => {
+        this.#watcher = undefined;
+        if (error !== undefined) failed(error);
+      });
+    } catch (thrown) {
+      failed(thrown);
+    }
   }
 
   #exit(): void {

@@ -39,11 +39,8 @@ export interface WatcherOptions {
   readonly since: number;
 }
 
-/** Starts the watcher. `onEnd` is called once when it has ended or could not be started. */
-export function startWatcher(
-  { record, marker, since }: WatcherOptions,
-  onEnd: (failed: boolean) => void,
-): ChildProcess {
+/** Starts the watcher. `onEnd` is called once when it has ended, or could not be started, then with the reason. Throws what the system refuses at once. */
+export function startWatcher({ record, marker, since }: WatcherOptions, onEnd: (failed?: Error) => void): ChildProcess {
   const extension = import.meta.url.endsWith('.ts') ? '.ts' : '.js';
   const module = new URL(`./record${extension}`, import.meta.url).href;
   const node = [process.execPath, '--input-type=module', '-e', REAP, '--', module, record, marker, String(since)];
@@ -55,8 +52,8 @@ export function startWatcher(
     stdio: inheritNoTerminal(['pipe', 'ignore', 'ignore'] as const),
     detached: true,
   });
-  watcher.once('error', () => onEnd(true));
-  watcher.once('exit', () => onEnd(false));
+  watcher.once('error', (error) => onEnd(error));
+  watcher.once('exit', () => onEnd());
   watcher.stdin?.on('error', () => {});
   // It must not keep this process open.
   (watcher.stdin as { unref?: () => void } | null)?.unref?.();

@@ -68,6 +68,8 @@ export async function openCallback(path: string, ports: readonly number[]): Prom
   server.on('connection', (socket) => socket.unref());
 
   await listen(server, ports);
+  // An error without a listener would end the process, also one after the server listens.
+  server.on('error', () => {});
   // A pending sign-in must not hold the process open.
   server.unref();
   const redirectUri = `http://localhost:${(server.address() as AddressInfo).port}${path}`;

@@ -9,7 +9,9 @@ import { fail } from '../../wire/errors.ts';
 import { acquireFileLock } from '../file-lock.ts';
 import { isDamage, resultCode, SQLITE_ERROR, sqliteFailure } from './failure.ts';
 import { connect, createPrivate, makePrivate, setAside } from './file.ts';
+import { type DatabaseLoss, recordedLoss, recordLoss } from './losses.ts';
 import { Mark, sameAsClosed, wasOpen } from './mark.ts';
+import { WriteCount } from './write-count.ts';
 
 /** Largest file that is read whole after its process was killed: some 50 ms. What a larger one has is found when it is read. */
 const MAX_CHECKED_BYTES = 64 * 1024 * 1024;
@@ -48,6 +50,13 @@ export interface DatabaseOptions {
    * Without it, opening fails with `journal_corrupt` and the file stays where it is.
    */
   readonly onCorrupt?: (damage: Damage) => void;
+  /**
+   * With it, writes are counted, and this is called at each opening of a file that lost some: the newest are missing, or
+   * a damaged one was replaced. It is called again at later openings until the record of the loss is deleted.
+   */
+  readonly onLoss?: (loss: DatabaseLoss) => void;
+  /** Where its owner has set aside the damaged file that this one replaces. */
+  readonly movedTo?: string | undefined;
   /** Epoch milliseconds; names a damaged file. */
   readonly now?: () => number;
   /** Largest file that is read whole at opening after its process was killed. Default 64 MiB. */
@@ -65,21 +74,22 @@ export function soleOwner(message: string): (file: string) => () => void {
 
 /**
  * Opens or creates a database and returns what `use` makes of it, which owns it from then on, and calls `release` when it
- * has closed it. It may count its writes in `mark`, which is undefined in memory. Statements are best prepared in `use`: what
- * does not fit the tables is found there, as damage.
+ * has closed it. It counts its writes in `count`, which is there with `onLoss`, or itself in `mark`; both are undefined in
+ * memory. Statements are best prepared in `use`: what does not fit the tables is found there, as damage.
  *
  * Fails with the error of the lock, `journal_corrupt`, `disk_full`, or `runtime_error` when the file cannot be opened, is
  * another program's, or was written by a newer version; then it is left untouched.
  */
 export function openDatabase<Opened>(
   options: DatabaseOptions,
-  use: (database: DatabaseSync, release: () => void, mark: Mark | undefined) => Opened,
+  use: (database: DatabaseSync, release: () => void, mark: Mark | undefined, count: WriteCount | undefined) => Opened,
 ): Opened {
-  const { what, onCorrupt, now = Date.now } = options;
+  const { what, onCorrupt, onLoss, now = Date.now } = options;
   const inMemory = options.file === ':memory:';
   const file = inMemory ? options.file : resolve(options.file);
   let unlock = (): void => {};
   let mark: Mark | undefined;
+  let { movedTo } = options;
   const release = (): void => {
     mark?.close(file);
     unlock();
@@ -88,7 +98,13 @@ export function openDatabase<Opened>(
     if (!inMemory) prepareFiles(file);
     return openFile(file, options, mark !== undefined && isTrusted(mark, file, options), (database) => {
       mark?.start();
-      return use(database, release, mark);
+      const count = mark === undefined || onLoss === undefined ? undefined : new WriteCount(database, mark);
+      const loss = mark && count && missingFrom(mark, count, { what, file, movedTo, now });
+      // Statements are prepared first, so that a file that does not fit is set aside before a loss is reported.
+      const opened = use(database, release, mark, count);
+      const told = loss ?? (count && recordedLoss(file));
+      if (told !== undefined) onLoss?.(told);
+      return opened;
     });
   };
   try {
@@ -104,7 +120,8 @@ export function openDatabase<Opened>(
       if (onCorrupt === undefined) {
         throw fail('journal_corrupt', `${what} is damaged: ${thrown.message}`, {}, thrown.cause);
       }
-      onCorrupt({ reason: thrown.message, movedTo: setAside(file, now()) });
+      movedTo = setAside(file, now());
+      onCorrupt({ reason: thrown.message, movedTo });
       if (mark !== undefined) mark.replaced = true;
       return open();
     }
@@ -113,6 +130,33 @@ export function openDatabase<Opened>(
     unlock();
     throw sqliteFailure(thrown, what, inMemory ? undefined : file);
   }
+}
+
+/** What a file lost since its mark was written; its later writes then count from above that. */
+function missingFrom(
+  mark: Mark,
+  count: WriteCount,
+  { what, file, movedTo, now }: { what: string; file: string; movedTo: string | undefined; now: () => number },
+): DatabaseLoss | undefined {
+  const { written = 0, synced = 0 } = mark.found ?? {};
+  const { written: ends_at } = count;
+  if (movedTo === undefined && written <= ends_at) {
+    count.committed();
+    return undefined;
+  }
+  const loss = {
+    what,
+    file,
+    ends_at: movedTo === undefined ? ends_at : 0,
+    of: Math.max(written, ends_at),
+    acknowledged: synced > ends_at,
+    ...(movedTo !== undefined && { moved_to: movedTo }),
+    found_at: new Date(now()).toISOString(),
+  };
+  // First: a process that is killed in between finds the loss once more.
+  recordLoss(loss);
+  count.continueAfter(loss.of);
+  return loss;
 }
 
 /** Does `work` in one transaction: when it throws, nothing of it has happened. */

@@ -13,11 +13,14 @@ import { dirname } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import { isFatal, sqliteFailure } from './failure.ts';
+import type { WriteCount } from './write-count.ts';
 
 export interface GroupCommitOptions {
   readonly db: DatabaseSync;
   /** What the database is called in errors: "the task store". */
   readonly what: string;
+  /** Counts the transactions, so that a loss of the newest is noticed. */
+  readonly count?: WriteCount | undefined;
   /** Called when a transaction was rolled back: nothing of it is there. */
   readonly undone?: () => void;
 }
@@ -41,6 +44,8 @@ interface Batch {
   readonly writes: Write[];
   /** A caller waits until it is on disk. */
   awaited: boolean;
+  /** Its number, once it is committed. */
+  count: number;
 }
 
 const nothing = (): void => {};
@@ -120,7 +125,8 @@ export class GroupCommit {
       let bytes = batch.writes.length * PAGE_LOG_BYTES;
       for (const write of batch.writes) bytes += write();
       return bytes;
-    });
+    }, batch.awaited);
+    batch.count = this.#options.count?.written ?? 0;
     if (failure !== undefined) batch.done.reject(failure);
     else if (this.#log === undefined || !batch.awaited) batch.done.resolve();
     else {
@@ -129,17 +135,21 @@ export class GroupCommit {
     }
   };
 
-  /** One transaction, now, without a sync. Returns the reason of a failure; then nothing of it happened. */
-  transact(work: Write): HandfastError | undefined {
+  /** One transaction, now, without a sync. Returns the reason of a failure; then nothing of it happened. `syncs`: one follows. */
+  transact(work: Write, syncs = false): HandfastError | undefined {
     if (this.#fatal !== undefined) return this.#fatal;
+    const { count } = this.#options;
     try {
       this.#begin.run();
       this.#logged += work();
+      count?.add();
       this.#commit.run();
     } catch (thrown) {
       this.#undo();
       return this.#note(thrown);
     }
+    // Where the log is synced next, that writes the mark.
+    count?.committed(!syncs || this.#log === undefined);
     if (this.#logged > MAX_LOG_BYTES) this.#emptyLog();
     else if (this.#logged > CHECKPOINT_BYTES) this.#checkpointer ??= setImmediate(this.#emptyLog);
     return undefined;
@@ -158,6 +168,7 @@ export class GroupCommit {
     this.flush();
     this.#closed = true;
     clearImmediate(this.#checkpointer);
+    this.#options.count?.refresh();
     if (this.#log === undefined) return;
     if (this.#unsynced.length > 0 || this.#syncing) {
       let failure: unknown;
@@ -175,7 +186,7 @@ export class GroupCommit {
   #add(write: Write): Batch {
     if (this.#batch !== undefined && this.#batch.writes.length >= MAX_BATCH) this.flush();
     if (this.#batch === undefined) {
-      this.#batch = { done: Promise.withResolvers<void>(), writes: [], awaited: false };
+      this.#batch = { done: Promise.withResolvers<void>(), writes: [], awaited: false, count: 0 };
       // Only waiting callers get a failure.
       this.#batch.done.promise.catch(nothing);
     }
@@ -222,6 +233,8 @@ export class GroupCommit {
   /** After a failed sync the kernel may have dropped the pages it could not write: a later success would prove nothing. */
   #settle(batches: readonly Batch[], thrown: unknown): void {
     if (thrown !== undefined) this.#fatal ??= sqliteFailure(thrown, this.#options.what);
+    // Before a caller hears of it, so that a kill right behind the reply finds it in the mark.
+    else this.#options.count?.synced(batches.at(-1)?.count ?? 0);
     for (const { done } of batches) {
       if (this.#fatal === undefined) done.resolve();
       else done.reject(this.#fatal);

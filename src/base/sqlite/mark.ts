@@ -3,7 +3,8 @@
  *
  * SQLite drops every frame of its log behind a damaged one, and takes a missing log for an empty one; neither is an error
  * to it. So the newest writes can vanish unnoticed. `database.ts` opens the mark and compares: a file that did not change
- * since it was closed needs no check. The journal compares what it finds with what the mark says it had written.
+ * since it was closed needs no check. The journal, and for the others `write-count.ts`, compares what it finds with what the
+ * mark says was written.
  *
  * Two slots are written in turn, so that a torn write leaves the other one. A write is not synced, but for one that
  * promises something ahead: after a kill the mark is exact, after a loss of power it may be behind, and then says less.
@@ -35,15 +36,17 @@ export class Mark {
   /** True when its database was damaged and set aside in this opening, and the mark is of the one before. */
   replaced = false;
   readonly #file: string;
+  readonly #slot = Buffer.alloc(SLOT_BYTES);
   #descriptor: number | undefined;
   #marked: Marked;
-  /** Counts writes; the slot with the higher one is valid. */
+  /** Counts writes of the mark; of slots that say the same, the one with the higher is valid. */
   #generation: number;
 
   /** Reads the mark in `file`, if there is one. Throws what the file system throws. */
   constructor(file: string) {
     this.#file = file;
-    const [newest] = readSlots(file).sort((a, b) => b.generation - a.generation);
+    // Processes that share a database number their slots apart: the one with more writes is the newer.
+    const [newest] = readSlots(file).sort((a, b) => b.marked.written - a.marked.written || b.generation - a.generation);
     this.found = newest?.marked;
     this.#marked = this.found ?? NOTHING;
     this.#generation = newest?.generation ?? 0;
@@ -92,9 +95,10 @@ export class Mark {
     const { written, synced, cursors, closed } = this.#marked;
     this.#generation += 1;
     const text = `handfast ${this.#generation} ${written} ${synced} ${cursors} ${closed || '-'} `;
-    const slot = Buffer.alloc(SLOT_BYTES, ' ');
-    slot.write(`${text}${crc32(text)}\n`);
-    writeSync(this.#descriptor, slot, 0, SLOT_BYTES, (this.#generation % 2) * SLOT_BYTES);
+    const bytes = this.#slot.write(`${text}${crc32(text)}\n`, 'latin1');
+    // An earlier text may have been longer.
+    this.#slot.fill(' ', bytes);
+    writeSync(this.#descriptor, this.#slot, 0, SLOT_BYTES, (this.#generation % 2) * SLOT_BYTES);
   }
 }
 

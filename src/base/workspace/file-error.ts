@@ -23,7 +23,7 @@ const reasons: Readonly<Record<string, readonly [reason: string, text: string]>>
   ENOSPC: ['no_space', 'could not be written: the disk is full'],
   EDQUOT: ['no_space', 'could not be written: the disk quota is used up'],
   EFBIG: ['too_large', 'would be larger than a file may be'],
-  EMFILE: ['too_many_open_files', 'could not be opened: too many files are open'],
+  EMFILE: ['too_many_open_files', 'could not be opened: too many files are open; raise the limit (ulimit -n)'],
   ENFILE: ['too_many_open_files', 'could not be opened: too many files are open'],
 };
 

@@ -5,7 +5,10 @@
  * Called by the tool `shell` and the capability `proc`. Where bubblewrap is missing or may not work, the program runs without it: it was granted, and
  * `handfast config check` warns. This is no sandbox; SECURITY.md says what it leaves open.
  */
+
 import { dirname } from 'node:path';
+import { isShortage } from '../not-started.ts';
+import { onceSucceeded } from '../once-succeeded.ts';
 import { runProgram } from '../program.ts';
 import { programInPath } from '../program-file.ts';
 import type { PathGuard, PresentPath } from './protected-paths.ts';
@@ -33,7 +36,7 @@ const BLOCKING = ['env', `--block-signal=${PASSED}`];
 const HEEDING = ['env', `--default-signal=${PASSED}`];
 
 /** What a guard's programs are run with; undefined: nothing covers them. By guard, so that the probe runs once in the life of a server. */
-const probes = new WeakMap<PathGuard, Promise<Cover | undefined>>();
+const probes = new WeakMap<PathGuard, () => Promise<Cover | undefined>>();
 
 /** What comes before bubblewrap, and before the program in it. */
 interface Cover {
@@ -55,7 +58,11 @@ async function findCover(env: Readonly<Record<string, string | undefined>>): Pro
     const argv = [...cover.before, 'bwrap', ...FLAGS, '--', ...cover.within, 'true'] as unknown as Words;
     const isWorking = await runProgram({ argv, env, timeoutMs: PROBE_MS }).then(
       ({ code }) => code === 0,
-      () => false,
+      (thrown: unknown) => {
+        // It says nothing about bubblewrap; a program must not run uncovered for it.
+        if (isShortage(thrown)) throw thrown;
+        return false;
+      },
     );
     if (isWorking) return cover;
   }
@@ -71,10 +78,10 @@ export async function covered(words: Words, guard: PathGuard | undefined): Promi
   if (guard === undefined) return words;
   let probe = probes.get(guard);
   if (probe === undefined) {
-    probe = findCover(process.env);
+    probe = onceSucceeded(() => findCover(process.env));
     probes.set(guard, probe);
   }
-  const cover = await probe;
+  const cover = await probe();
   if (cover === undefined) return words;
   // `env` would take a program with such a name for a variable.
   const { before, within } = words[0].includes('=') ? { before: [], within: [] } : cover;

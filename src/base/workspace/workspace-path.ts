@@ -6,10 +6,12 @@
  * is opened, and no error reveals whether something exists outside. Replacing a directory by a link during or after the
  * walk has no effect: the checked directory is the one that is held open.
  */
+
 import type { Stats } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open, readlink } from 'node:fs/promises';
 import { isAbsolute } from 'node:path';
 import { fail } from '../../wire/errors.ts';
+import { isShortage, whyNotStarted } from '../not-started.ts';
 import { errnoOf, fileError, fileFailure, outsideWorkspace, shown } from './file-error.ts';
 import { type Addressing, bestAddressing, HeldDirectory, readFlags } from './held-directory.ts';
 import { type Access, type Denial, denies, type PathGuard, protectedPath, stronger } from './protected-paths.ts';
@@ -129,7 +131,9 @@ export async function locate(workspace: string, path: string, options: LocateOpt
   } catch (error) {
     throw fail(
       'tool_error',
-      'the workspace cannot be opened; check that its folder exists',
+      isShortage(error)
+        ? `the workspace cannot be opened: ${whyNotStarted(error)}`
+        : 'the workspace cannot be opened; check that its folder exists',
       { reason: 'workspace_missing' },
       error,
     );

@@ -4,6 +4,7 @@
  *
  * @see docs/memory.md
  */
+import { noteLoss } from '../../base/sqlite/losses.ts';
 import type { CallContext, SessionView } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin, type PluginContext } from '../../host/plugin.ts';
 import { may, named } from '../../session/rights.ts';
@@ -84,7 +85,11 @@ export function memoryPlugin(options: MemoryPluginOptions = {}): Plugin {
       workingDays: limits.workingDays ?? defaults.workingDays,
       embedder: embedder && { baseUrl, model, key, timeoutMs },
     };
-    return new MemoryEngine(limited, (name, bytes) => host.stored({ name }, bytes));
+    return new MemoryEngine(
+      limited,
+      (name, bytes) => host.stored({ name }, bytes),
+      (loss) => noteLoss(host.log, loss),
+    );
   };
   const run: MemoryEngine['run'] = async (name, asker, args, signal) => {
     engine ??= start().catch((thrown: unknown) => {

@@ -2,8 +2,8 @@
  * One plan with its tasks in memory, and everything that may happen to it. Every operation checks first and changes then, in
  * one go: two requests never see half of each other. What changed is collected, and `plans.ts` writes it in one transaction.
  *
- * Leases are measured on a monotonic clock. A restart gives every claim its whole lease again, counted from the start of
- * the host: a lease may then last longer, never shorter, also when the wall clock jumped.
+ * Leases are measured on a monotonic clock. A restart, and a takeover by another host, give every claim its whole lease again,
+ * counted from the first use of the store: a lease may then last longer, never shorter, also when the wall clock jumped.
  */
 import { failure } from './errors.ts';
 import { TaskGraph } from './graph.ts';

@@ -63,8 +63,11 @@ const RECENT = 256;
 
 export class Plans {
   readonly #deps: PlansDeps;
-  /** Since when the leases of stored claims count: the start of the host. */
-  readonly #startedAt: number;
+  /**
+   * Since when the leases of stored claims count: the first use of the store. Another host of the user may have had it open, and
+   * renewed them, until just before.
+   */
+  #leasesFrom: number | undefined;
   /** The records of an owner, by plan. */
   readonly #owners = new Map<string, Map<string, StoredPlan>>();
   /** Plans in memory, the one used last behind. */
@@ -72,7 +75,6 @@ export class Plans {
 
   constructor(deps: PlansDeps) {
     this.#deps = deps;
-    this.#startedAt = deps.monotonic();
   }
 
   /** The plan for an agent that may use it that way. Fails with `planning.unknown_plan`, `planning.read_only`. */
@@ -304,7 +306,8 @@ export class Plans {
       else leases.set(key, at);
     };
     const clock = { now, monotonic, setLease };
-    const state = new PlanState(plan, tasks, { limits, clock, leasesFrom: this.#startedAt });
+    this.#leasesFrom ??= monotonic();
+    const state = new PlanState(plan, tasks, { limits, clock, leasesFrom: this.#leasesFrom });
     const loaded: LoadedPlan = {
       state,
       store: this.#storeOf(plan.owner, identity),

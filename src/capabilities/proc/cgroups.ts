@@ -5,8 +5,10 @@
  * Asked by `processes.ts` for each spawn. What runs in a group could leave it, if the host's user may write there: this holds
  * accidents, no attackers.
  */
+
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
+import { isShortage } from '../../base/not-started.ts';
 import { runProgram } from '../../base/program.ts';
 import { sleep } from '../../base/sleep.ts';
 
@@ -200,7 +202,8 @@ async function works(place: Place, path: string): Promise<boolean> {
     const [program = '', ...args] = group.prefix;
     const argv = [program, ...args, 'true'] as const;
     return (await runProgram({ argv, env: { PATH: path }, timeoutMs: PROBE_MS })).code === 0;
-  } catch {
+  } catch (thrown) {
+    if (isShortage(thrown)) throw thrown;
     return false;
   } finally {
     await group?.end();

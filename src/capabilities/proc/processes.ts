@@ -7,6 +7,8 @@
 
 import { type Child, startChild } from '../../base/child.ts';
 import { childEnvironment } from '../../base/child-environment.ts';
+import { whyNotStarted } from '../../base/not-started.ts';
+import { onceSucceeded } from '../../base/once-succeeded.ts';
 import { openTerminal, type PseudoTerminal, type TerminalSize } from '../../base/pseudo-terminal.ts';
 import { type LimitsInForce, limitsInForce } from '../../base/system-limits.ts';
 import { errnoOf, shown } from '../../base/workspace/file-error.ts';
@@ -93,7 +95,7 @@ export class Processes {
   /** The processes of each session that has any. */
   readonly #sessions = new Map<SessionView, Set<Proc>>();
 
-  #limits: Promise<LimitsInForce & Cgroups> | undefined;
+  #limits: (() => Promise<LimitsInForce & Cgroups>) | undefined;
 
   constructor(options: ProcPluginOptions) {
     this.#options = options;
@@ -177,12 +179,11 @@ export class Processes {
     const { cpuSeconds, memoryBytes, fileBytes, openFiles, treeMemoryBytes, treeProcesses } = this.#options;
     const wanted = { cpu_seconds: cpuSeconds, memory_bytes: memoryBytes, file_bytes: fileBytes, open_files: openFiles };
     const ofTree = { tree_memory_bytes: treeMemoryBytes, tree_processes: treeProcesses };
-    this.#limits ??= Promise.all([limitsInForce(wanted, path), cgroupsFor(ofTree, path)]).then(([own, tree]) => ({
-      prefix: own.prefix,
-      make: tree.make,
-      limits: { ...own.limits, ...tree.limits },
-    }));
-    return this.#limits;
+    this.#limits ??= onceSucceeded(async () => {
+      const [own, tree] = await Promise.all([limitsInForce(wanted, path), cgroupsFor(ofTree, path)]);
+      return { prefix: own.prefix, make: tree.make, limits: { ...own.limits, ...tree.limits } };
+    });
+    return this.#limits();
   }
 
   /** Counts a start. Fails with `proc_limit`. */
@@ -237,7 +238,11 @@ export class Processes {
       const reason = errnoOf(error);
       if (reason === undefined) throw error;
       const why =
-        reason === 'ENOENT' ? 'was not found' : reason === 'EACCES' ? 'may not be run' : 'could not be started';
+        reason === 'ENOENT'
+          ? 'was not found'
+          : reason === 'EACCES'
+            ? 'may not be run'
+            : `could not be started: ${whyNotStarted(error)}`;
       throw failure('not_started', `"${shown(words[0])}" ${why}`, { reason, program: shown(words[0]) }, error);
     } finally {
       await directory.close();

@@ -40,6 +40,8 @@ export interface SandboxState {
 
 /** How long a run waits for its share of the threads or processes of the host. */
 const SLOT_WAIT_MS = 5_000;
+/** A sandbox that did not work is probed again after so long. */
+const PROBE_AGAIN_MS = 30_000;
 
 export class Runs {
   readonly #sandbox: Sandbox;
@@ -48,6 +50,8 @@ export class Runs {
   readonly #onProbed: () => void;
   readonly #showsWorkspace: boolean;
   #probing: Promise<void> | undefined;
+  /** When the last probe ended, monotonic milliseconds. */
+  #probedAt = 0;
   #state: SandboxState;
 
   /**
@@ -68,6 +72,8 @@ export class Runs {
 
   /** Tries the sandbox, once. Fails with `skill.no_sandbox`. */
   async ready(): Promise<void> {
+    // For want of descriptors or processes a probe fails that succeeds later.
+    if (this.#state.inForce === false && performance.now() - this.#probedAt > PROBE_AGAIN_MS) this.#probing = undefined;
     this.#probing ??= this.#probe();
     await this.#probing;
     const { tier, inForce, reason = '' } = this.#state;
@@ -140,6 +146,7 @@ export class Runs {
     } catch (error) {
       this.#state = { tier, inForce: false, reason: (error as Error).message };
     }
+    this.#probedAt = performance.now();
     this.#onProbed();
   }
 

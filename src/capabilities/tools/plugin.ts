@@ -4,6 +4,7 @@
  * `toolsPlugin({ tools })` is what host builders write; the built-in tools are in `builtin/`.
  * @see docs/protocol/a2e.md#tools
  */
+import { onceSucceeded } from '../../base/once-succeeded.ts';
 import { toolScore } from '../../base/tool-definitions.ts';
 import { valueKind } from '../../base/value-kind.ts';
 import type { CallContext, Principal, SessionView, ToolRules } from '../../host/context.ts';
@@ -58,7 +59,7 @@ interface Entry {
   checkInput: ArgumentValidator | undefined;
   checkOutput: ArgumentValidator | undefined;
   ready: boolean;
-  compiling: Promise<void> | undefined;
+  compiling: (() => Promise<void>) | undefined;
 }
 
 type Reply = Body<ToolCallResp>;
@@ -114,13 +115,13 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
   };
 
   const prepare = (entry: Entry): Promise<void> => {
-    entry.compiling ??= (async () => {
+    entry.compiling ??= onceSucceeded(async () => {
       const { tool } = entry;
       if (tool.input !== undefined) entry.checkInput = await checkers.compile(tool.input, `arguments of ${tool.name}`);
       if (tool.output !== undefined) entry.checkOutput = await checkers.compile(tool.output, `result of ${tool.name}`);
       entry.ready = true;
-    })();
-    return entry.compiling;
+    });
+    return entry.compiling();
   };
 
   const find = ({ tool_name = '' }: Body<ToolCallReq>, session: SessionView): Entry | undefined => {

@@ -4,12 +4,13 @@
  */
 import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { addressOf } from '../../agent/addresses.ts';
 import { AgentSession } from '../../agent/agent.ts';
 import { seesProcesses } from '../../base/children/process-table.ts';
 import { WATCHER_SHELL } from '../../base/children/watcher.ts';
 import { handfastHome } from '../../base/handfast-home.ts';
+import { lossError, lossesBelow } from '../../base/sqlite/losses.ts';
 import { builtinCapabilities } from '../../capabilities/index.ts';
 import { formatProblem, type HostConfig } from '../../config/config.ts';
 import { parseListenAddress } from '../../config/listen-address.ts';
@@ -50,6 +51,7 @@ export async function* checks(configFile: string | undefined): AsyncGenerator<Ch
     yield await modelCheck(config);
   } else yield NOT_CHECKED;
   yield await sqliteCheck();
+  yield* lossChecks(home, config);
   yield childrenCheck();
   yield* runningChecks(running, home);
 }
@@ -217,6 +219,22 @@ function sqliteCheck(): Promise<Check> {
       rmSync(folder, { recursive: true, force: true });
     }
   });
+}
+
+/** Databases that lost writes, until their loss is acknowledged. */
+function* lossChecks(home: string, config: HostConfig | undefined): Generator<Check> {
+  const dataDir = config?.control.dataDir;
+  const folders = dataDir === undefined || !relative(home, dataDir).startsWith('..') ? [home] : [home, dataDir];
+  for (const { loss, record } of folders.flatMap((folder) => lossesBelow(folder))) {
+    const { file, found_at, moved_to } = loss;
+    const where = moved_to === undefined ? file : `the damaged file is ${moved_to}`;
+    yield {
+      name: 'losses',
+      status: 'warn',
+      message: `${lossError(loss).message} (${where}, found ${found_at})`,
+      fix: `check the disk, restore a copy if you have one, then: rm ${record}`,
+    };
+  }
 }
 
 /** What can be promised about the programs that a host or worker starts, when it is killed. */

@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
-import { type Child, startChild } from '../../base/child.ts';
+import { type Child, cannotStart, startChild } from '../../base/child.ts';
 import { within } from '../../base/race.ts';
 import { fail } from '../../wire/errors.ts';
 
@@ -51,6 +51,9 @@ export class DemoHost {
     let complaint = '';
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       complaint = (complaint + text).slice(-COMPLAINT_CHARS);
+    });
+    await child.started.catch((error: unknown) => {
+      throw cannotStart('the host of the demo', error, this.#workspace);
     });
     const ready = once(createInterface({ input: child.stdout }), 'line');
     const line = await within(Promise.race([ready, child.exited.then(() => undefined)]), START_MS);

@@ -5,9 +5,11 @@
  * programs through `handfast/fleet`.
  * @see docs/fleet.md
  */
+
 import { Lifetime, type LifetimeState } from '../../base/lifetime.ts';
 import { within } from '../../base/race.ts';
 import type { ShareUsage } from '../../base/share-usage.ts';
+import { SteadyClock } from '../../base/steady-clock.ts';
 import { TimerQueue } from '../../base/timer-queue.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
 import type { BusOutage } from '../bus/peer.ts';
@@ -46,6 +48,7 @@ class TaskOrchestrator implements Orchestrator {
   readonly #pruning: TimerQueue<'prune'>;
   #phase: 'new' | 'starting' | 'running' | 'stopped' = 'new';
   readonly #lifetime = new Lifetime();
+  readonly #steadyClock: SteadyClock;
 
   constructor(options: OrchestratorOptions) {
     this.#options = options;
@@ -53,6 +56,7 @@ class TaskOrchestrator implements Orchestrator {
     this.#peerEvents = new PeerEventHandler(this.#engine);
     this.#submissions = new Submissions(this.#engine);
     this.#pruning = new TimerQueue(this.#engine.clock, () => void this.#prune());
+    this.#steadyClock = new SteadyClock(() => this.#engine.now(), this.#engine.clock.monotonic);
   }
 
   async start(): Promise<void> {
@@ -259,7 +263,8 @@ class TaskOrchestrator implements Orchestrator {
   async #prune(): Promise<void> {
     const { store, log, retainMs = RETAIN_MS, maxTasks = MAX_TASKS } = this.#options;
     try {
-      const pruned = await store.prune(this.#engine.now() - retainMs, maxTasks);
+      const before = this.#steadyClock.trusts() ? this.#engine.now() - retainMs : Number.MIN_SAFE_INTEGER;
+      const pruned = await store.prune(before, maxTasks);
       if (pruned > 0) log.info('old tasks were removed', { tasks: pruned });
     } catch (thrown) {
       log.warn('old tasks could not be removed', { error: asError(thrown).message });

@@ -7,6 +7,8 @@
 import { type Damage, openDatabase, soleOwner } from '../../base/sqlite/database.ts';
 import { sqliteFailure } from '../../base/sqlite/failure.ts';
 import { GroupCommit } from '../../base/sqlite/group-commit.ts';
+import type { DatabaseLoss } from '../../base/sqlite/losses.ts';
+import type { WriteCount } from '../../base/sqlite/write-count.ts';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import { pageLimit, superseded } from './store-query.ts';
 import { type Database, TaskRows } from './store-rows.ts';
@@ -71,6 +73,8 @@ export interface SqliteTaskStoreOptions {
    * it, opening rejects with `journal_corrupt` and the file stays where it is.
    */
   readonly onCorrupt?: (damage: Damage) => void;
+  /** Called at opening when the file lost writes. */
+  readonly onLoss?: (loss: DatabaseLoss) => void;
   /** Epoch milliseconds; names a damaged file. */
   readonly now?: () => number;
 }
@@ -90,7 +94,7 @@ export async function sqliteTaskStore(options: SqliteTaskStoreOptions): Promise<
       ownCheckpoints: true,
       lock: soleOwner('another process has the task store open; stop that process'),
     },
-    (database, release) => new SqliteTaskStore(database, release),
+    (database, release, _mark, count) => new SqliteTaskStore(database, release, count),
   );
 }
 
@@ -103,11 +107,11 @@ class SqliteTaskStore implements TaskStore {
   readonly #release: () => void;
   #closed = false;
 
-  constructor(db: Database, release: () => void) {
+  constructor(db: Database, release: () => void, count: WriteCount | undefined) {
     this.#db = db;
     this.#rows = new TaskRows(db);
     this.#release = release;
-    this.#commits = new GroupCommit({ db, what: WHAT, undone: () => this.#rows.forgetWritten() });
+    this.#commits = new GroupCommit({ db, what: WHAT, count, undone: () => this.#rows.forgetWritten() });
   }
 
   async put(record: TaskRecord, revision: number): Promise<number> {

@@ -6,6 +6,8 @@
 import { join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { type Damage, openDatabase, soleOwner } from '../../base/sqlite/database.ts';
+import type { DatabaseLoss } from '../../base/sqlite/losses.ts';
+import type { WriteCount } from '../../base/sqlite/write-count.ts';
 
 export type { Damage as JournalDamage, DatabaseSync as JournalDatabase, StatementSync as JournalStatement };
 
@@ -35,6 +37,10 @@ export interface OpenedJournal {
   readonly database: DatabaseSync;
   /** Set when the file was damaged and moved away; an empty one replaced it. */
   readonly damage: Damage | undefined;
+  /** Set when the file lost writes. */
+  readonly loss: DatabaseLoss | undefined;
+  /** Counts its transactions. */
+  readonly count: WriteCount | undefined;
   /** Gives the lock back; after the database was closed. */
   readonly release: () => void;
 }
@@ -47,7 +53,8 @@ export interface OpenedJournal {
  */
 export function openJournalFile(home: string, now: number): OpenedJournal {
   let damage: Damage | undefined;
-  return openDatabase(
+  let loss: DatabaseLoss | undefined;
+  const opened = openDatabase(
     {
       file: join(home, 'worker.db'),
       what: WHAT,
@@ -59,8 +66,12 @@ export function openJournalFile(home: string, now: number): OpenedJournal {
       onCorrupt: (found) => {
         damage = found;
       },
+      onLoss: (found) => {
+        loss = found;
+      },
       now: () => now,
     },
-    (database, release) => ({ database, damage, release }),
+    (database, release, _mark, count) => ({ database, damage, release, count }),
   );
+  return { ...opened, loss };
 }

@@ -3,7 +3,10 @@
  *
  * All writes of one turn of the event loop are one commit, synced apart from the thread.
  */
+
 import { GroupCommit } from '../../base/sqlite/group-commit.ts';
+import type { DatabaseLoss } from '../../base/sqlite/losses.ts';
+import { SteadyClock } from '../../base/steady-clock.ts';
 import type { TaskResult } from '../../protocol/fleet.ts';
 import {
   type JournaledTask,
@@ -29,6 +32,8 @@ const AGE_EVERY_MS = 3_600_000;
 export class SqliteWorkerJournal implements WorkerJournal {
   /** Set when the file was damaged and quarantined: what it stored of earlier tasks is lost. */
   readonly damage: JournalDamage | undefined;
+  /** Set when the file lost writes. */
+  readonly loss: DatabaseLoss | undefined;
   readonly #database: JournalDatabase;
   readonly #release: () => void;
   readonly #now: () => number;
@@ -56,17 +61,23 @@ export class SqliteWorkerJournal implements WorkerJournal {
   readonly #commits: GroupCommit;
   #endedCount = 0;
   #declinedCount = 0;
+  readonly #clock: SteadyClock;
+  /** When the newest task of earlier processes was accepted, epoch milliseconds. */
+  readonly #newestBefore: number;
   #agedAt = Number.NEGATIVE_INFINITY;
   #closed = false;
 
   /** Opens or creates the journal in `home`. Fails as `openJournalFile` does. `now` is epoch milliseconds. */
   constructor(home: string, now: () => number) {
-    const { database, damage, release } = openJournalFile(home, now());
+    const { database, damage, loss, count, release } = openJournalFile(home, now());
     this.damage = damage;
+    this.loss = loss;
     this.#database = database;
     this.#release = release;
     this.#now = now;
-    this.#commits = new GroupCommit({ db: database, what: 'the journal of the worker' });
+    this.#clock = new SteadyClock(now);
+    this.#newestBefore = Number(database.prepare('SELECT max(accepted_at) AS at FROM tasks').get()?.at ?? 0);
+    this.#commits = new GroupCommit({ db: database, what: 'the journal of the worker', count });
     const columns = 'task_id, digest, attempt, state, outlet, about, processes, crashes, result, delivered';
     const prepare = (sql: string) => database.prepare(sql);
     this.#statements = {
@@ -232,7 +243,7 @@ export class SqliteWorkerJournal implements WorkerJournal {
     this.#statements.sweepMany.run();
     if (at - this.#agedAt < AGE_EVERY_MS) return;
     this.#agedAt = at;
-    this.#statements.sweepOld.run(at - RETAIN_MS);
+    if (this.#clock.trusts(this.#newestBefore)) this.#statements.sweepOld.run(at - RETAIN_MS);
   }
 }
 

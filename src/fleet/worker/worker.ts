@@ -12,6 +12,7 @@ import { JsonSchemas } from '../../base/json-schema.ts';
 import { type Closable, Lifetime, type LifetimeState } from '../../base/lifetime.ts';
 import type { Log } from '../../base/log.ts';
 import { within } from '../../base/race.ts';
+import { noteLoss } from '../../base/sqlite/losses.ts';
 import { type Clock, processTimer, repeat, type Timer } from '../../base/timer-queue.ts';
 import { answerSchemaProblem } from '../../base/value-check.ts';
 import { requireMcpClient } from '../../mcp/sdk.ts';
@@ -113,6 +114,7 @@ function openJournal(home: string, now: () => number, log: Log): WorkerJournal {
       ...journal.damage,
     });
   }
+  if (journal.loss !== undefined) noteLoss(log, journal.loss);
   return journal;
 }
 

@@ -97,8 +97,9 @@ async function listChain(file: string, options: AuditListOptions): Promise<Chain
   let end: AuditPosition | undefined;
   try {
     for (const each of opened.toReversed()) {
-      // A line is written after its request arrived: a file that was last written before then has nothing.
-      if (end !== undefined && (await each.handle.stat()).mtimeMs < (options.sinceMs ?? 0)) break;
+      // A line is written after its request arrived: a file that was last written before then has nothing. An older one may
+      // have: the clock was set back.
+      if (end !== undefined && (await each.handle.stat()).mtimeMs < (options.sinceMs ?? 0)) continue;
       const found: AuditLine[] = [];
       const position = { inode: each.inode, offset: 0 };
       end ??= position;

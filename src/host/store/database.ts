@@ -10,6 +10,7 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { acquireNamedLock } from '../../base/file-lock.ts';
 import { type DatabaseOptions, openDatabase } from '../../base/sqlite/database.ts';
 import { GroupCommit } from '../../base/sqlite/group-commit.ts';
+import type { WriteCount } from '../../base/sqlite/write-count.ts';
 import type { Principal } from '../../session/principal.ts';
 import type { StorageShares } from '../../session/storage-shares.ts';
 import { fail } from '../../wire/errors.ts';
@@ -76,7 +77,7 @@ interface Change extends Write {
  * @param options.sessions the owners of sessions whose state stays, by session
  */
 export function openStateDatabase(
-  options: Pick<DatabaseOptions, 'file' | 'onCorrupt' | 'now'> & {
+  options: Pick<DatabaseOptions, 'file' | 'onCorrupt' | 'onLoss' | 'now'> & {
     /** What messages call it. Default: the store of the plugins. */
     readonly what?: string;
     readonly storage?: StorageShares | undefined;
@@ -94,7 +95,7 @@ export function openStateDatabase(
       ownCheckpoints: true,
       lock: soleHost,
     },
-    (database, release) => new SqliteState(database, release, what, options.storage, options.sessions),
+    (database, release, _mark, count) => new SqliteState(database, release, { ...options, what, count }),
   );
 }
 
@@ -129,9 +130,17 @@ class SqliteState implements StateDatabase {
   constructor(
     database: DatabaseSync,
     release: () => void,
-    what: string,
-    storage: StorageShares | undefined,
-    sessions: ReadonlyMap<string, string> = new Map(),
+    {
+      what,
+      count,
+      storage,
+      sessions = new Map(),
+    }: {
+      readonly what: string;
+      readonly count: WriteCount | undefined;
+      readonly storage?: StorageShares | undefined;
+      readonly sessions?: ReadonlyMap<string, string>;
+    },
   ) {
     this.#database = database;
     this.#release = release;
@@ -155,7 +164,7 @@ class SqliteState implements StateDatabase {
       const { owner, bytes } = row as { owner: string; bytes: number };
       storage?.add(stateOf(owner), owner, bytes);
     }
-    this.#commits = new GroupCommit({ db: database, what });
+    this.#commits = new GroupCommit({ db: database, what, count });
   }
 
   #dropSessionsBut(sessions: ReadonlyMap<string, string>): void {

@@ -5,6 +5,7 @@
  * Made by `host.ts`; `plugin-runtime.ts` opens it.
  */
 import type { Log } from '../../base/log.ts';
+import { noteLoss } from '../../base/sqlite/losses.ts';
 import type { StorageShares } from '../../session/storage-shares.ts';
 import { fail } from '../../wire/errors.ts';
 import type { StateDatabase } from './store.ts';
@@ -43,6 +44,7 @@ export class PluginState {
       sessions: sessions(),
       onCorrupt: ({ reason, movedTo }) =>
         log.error('the store of the plugins was damaged; a new one was created', { file, reason, movedTo }),
+      onLoss: (loss) => noteLoss(log, loss),
     });
     if (file !== ':memory:') this.#options.opened?.();
     return this.#database;

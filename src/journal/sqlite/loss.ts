@@ -18,6 +18,8 @@ export function lossOf(rows: JournalRows, marked: Marked, written: number): Hand
     `the newest entries of the journal are lost, ${what}: it ends at write ${written} of ${marked.written}`,
     {
       acknowledged,
+      ends_at: written,
+      of: marked.written,
       sessions: rows.count(),
       last_good: lastGood(rows),
       continues_after: marked.cursors,

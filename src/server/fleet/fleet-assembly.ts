@@ -7,6 +7,7 @@
 import { join } from 'node:path';
 import type { Log } from '../../base/log.ts';
 import type { ShareUsage } from '../../base/share-usage.ts';
+import { noteLoss } from '../../base/sqlite/losses.ts';
 import type { HostConfig } from '../../config/config.ts';
 import type { FleetConfig } from '../../config/fleet-config.ts';
 import type { Dialect } from '../../connection/accept.ts';
@@ -291,6 +292,7 @@ function openTasks({ dataDir }: FleetConfig, log: Log, now: () => number): Promi
     now,
     onCorrupt: ({ reason, movedTo }) =>
       log.error('quarantined a damaged task store; started a new one', { reason, movedTo }),
+    onLoss: (loss) => noteLoss(log, loss),
   });
 }
 
@@ -303,6 +305,7 @@ async function openLearned({ dataDir }: FleetConfig, log: Log, now: () => number
     now,
     onCorrupt: ({ reason, movedTo }) =>
       log.error('quarantined a damaged store of what routing learned; learning starts again', { reason, movedTo }),
+    onLoss: (loss) => noteLoss(log, loss),
   });
 }
 

@@ -37,7 +37,7 @@ export interface HttpServerOptions {
   /** Serves upgrades of `/rpc`: links for session RPC, whose messages may be longer than those of `/ws`. */
   readonly rpc?: { readonly webSocket: WebSocketAcceptor; accept(link: Link): void };
   /** Added to `{"status":"ok"}` of `GET /health`; every client that reaches the port can read it. */
-  readonly health?: () => Record<string, unknown>;
+  readonly health?: () => Record<string, unknown> | undefined;
   /** Names this server is called by, beside loopback and `host`: `name` (any port) or `name:port`. */
   readonly allowedHosts?: readonly string[];
   /** Origins of pages, beside its own, that may talk to it. */

@@ -6,6 +6,7 @@
  */
 
 import type { ShareUsage } from '../../base/share-usage.ts';
+import { openLosses } from '../../base/sqlite/losses.ts';
 import type { Host } from '../../host/host.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { Principal } from '../../session/principal.ts';
@@ -64,6 +65,7 @@ async function statusOf({ host, audit, listeners, shares }: Operated): Promise<o
     ...host.health(),
     listeners: listeners(),
     shares: await shares(),
+    losses: openLosses(),
     audit: health && {
       written: health.written,
       queued: health.queued,

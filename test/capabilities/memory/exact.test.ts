@@ -36,7 +36,11 @@ const VOCABULARY = [
 async function filled(t: TestContext, count: number) {
   const file = join(temporaryFolder(t), 'memory.db');
   const opened = (): MemoryDatabase => {
-    const database = MemoryDatabase.open({ file, onCorrupt: () => assert.fail('damaged') });
+    const database = MemoryDatabase.open({
+      file,
+      onCorrupt: () => assert.fail('damaged'),
+      onLoss: () => assert.fail('lost'),
+    });
     t.after(() => database.close());
     return database;
   };
@@ -157,6 +161,7 @@ test('a clock that was set back: what is stored later holds, and a fact of the f
   const database = MemoryDatabase.open({
     file: join(temporaryFolder(t), 'm.db'),
     onCorrupt: () => assert.fail('damaged'),
+    onLoss: () => assert.fail('lost'),
   });
   t.after(() => database.close());
   const store = (key: string, content: string, now: number, validFrom?: number) =>

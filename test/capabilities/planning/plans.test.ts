@@ -421,3 +421,33 @@ test('everything is there after a restart; a claim has its whole lease again, an
   // The holder of the first one renews nothing here.
   assert.deepEqual([next?.id, next?.fence], [first.task_id, 2]);
 });
+
+test('a host that takes the state over gives every claim its whole lease, however long it has been up', async (t) => {
+  const stateFile = join(temporaryFolder(t), 'state.db');
+  let upMs = 0;
+  let ring = (): void => {};
+  const timer = (work: () => void): (() => void) => {
+    ring = work;
+    return () => {};
+  };
+  const clock = { monotonic: () => upMs, timer };
+  // Up before the other host, and for much longer than the lease when it takes the state over.
+  const heir = await planningHost(t, { stateFile, planning: { clock } });
+  const bo = await agentOf(t, heir, 'bo');
+  const holder = await planningHost(t, { stateFile });
+  const ana = await agentOf(t, holder);
+  const { plan_id } = await ana.planning.createPlan('p');
+  await ana.planning.add(plan_id, 'first');
+  const claim = await ana.planning.claim(plan_id, { leaseMs: 20_000, renew: false });
+  upMs = 3_600_000;
+  await holder.close(0);
+  const held = (await bo.planning.task(plan_id, claim?.id ?? '')).claim;
+  assert.equal(held?.expires_in_ms, 20_000);
+  assert.equal(await bo.planning.claim(plan_id), undefined);
+  upMs += 19_999;
+  ring();
+  assert.equal(await bo.planning.claim(plan_id), undefined);
+  upMs += 2;
+  ring();
+  assert.equal((await bo.planning.claim(plan_id))?.fence, 2);
+});

@@ -66,6 +66,16 @@ test('files that are older than the time asked for are not read', async (t) => {
   assert.equal((await listAudit(file, { limit: 100 })).unreadable, 1);
 });
 
+test('lines of a file from before the clock was set back are found, also behind a file that is too old', async (t) => {
+  const { file, audit } = auditIn(t);
+  for (let at = 0; at < 20; at++) audit.record(record(1000 + at));
+  for (let at = 20; at < 40; at++) audit.record(record(at));
+  await audit.close();
+  utimesSync(`${file}.1`, 1_700_000_000, 1_700_000_000);
+  const { lines } = await listAudit(file, { limit: 100, sinceMs: 1_760_000_001_000 });
+  assert.deepEqual(requests(lines), numbers(1000, 1020));
+});
+
 test('damaged lines and one that is being written are left out', async (t) => {
   const { file, audit } = auditIn(t);
   for (let at = 0; at < 3; at++) audit.record(record(at));

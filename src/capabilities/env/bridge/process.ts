@@ -6,6 +6,8 @@
  */
 import { fileURLToPath } from 'node:url';
 import { type Child, startChild } from '../../../base/child.ts';
+import { whyNotStarted } from '../../../base/not-started.ts';
+import { errnoOf } from '../../../base/workspace/file-error.ts';
 import type { HandfastError } from '../../../wire/errors.ts';
 import { LineReader } from '../../../wire/frame.ts';
 import { isObject, type JsonObject, membersOf } from '../../../wire/json.ts';
@@ -86,9 +88,11 @@ export class GymProcess implements AsyncDisposable {
       return started;
     } catch (thrown) {
       options.onEnd();
+      const isMissing = ['ENOENT', 'ENOTDIR', 'EACCES'].includes(errnoOf(thrown) ?? '');
+      const advice = isMissing ? '; name the Python that has gymnasium in the option "python"' : '';
       throw environmentFailed(
-        'python_missing',
-        `cannot start ${python}; name the Python that has gymnasium in the option "python"`,
+        isMissing ? 'python_missing' : 'not_started',
+        `cannot start ${python}: ${whyNotStarted(thrown)}${advice}`,
         undefined,
         thrown,
       );

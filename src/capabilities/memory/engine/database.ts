@@ -7,6 +7,8 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { type Damage, openDatabase } from '../../../base/sqlite/database.ts';
 import { GroupCommit, type Write } from '../../../base/sqlite/group-commit.ts';
+import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';
+import type { WriteCount } from '../../../base/sqlite/write-count.ts';
 import { HandfastError } from '../../../wire/errors.ts';
 import { refreshIndex } from './index-loading.ts';
 import type { SignatureIndex } from './signatures.ts';
@@ -74,6 +76,10 @@ export interface MemoryDatabaseOptions {
   readonly file: string;
   /** Called when the file was damaged and is replaced. */
   readonly onCorrupt: (damage: Damage) => void;
+  /** Where the damaged file was set aside that this one replaces. */
+  readonly movedTo?: string | undefined;
+  /** Called when it lost writes. */
+  readonly onLoss: (loss: DatabaseLoss) => void;
 }
 
 export class MemoryDatabase {
@@ -89,18 +95,23 @@ export class MemoryDatabase {
   embeddedTo = 0;
   /** When it was used last, monotonic milliseconds. */
   usedAt = 0;
+  /** When a part was last used before this process opened the file, epoch milliseconds; 0: never. */
+  readonly newestBefore: number;
   /** How often a word occurs, as counted when there were so many entries. */
   readonly frequencies = new Map<string, { rows: number; of: number }>();
   readonly #release: () => void;
   readonly #statements = new Map<string, StatementSync>();
   #closed = false;
 
-  private constructor(db: DatabaseSync, release: () => void) {
+  private constructor(db: DatabaseSync, release: () => void, count: WriteCount | undefined) {
     this.db = db;
     this.#release = release;
+    const { at } = db.prepare('SELECT max(used_at) AS at FROM part').get() as { at: number | null };
+    this.newestBefore = (at ?? 0) * 1000;
     this.commits = new GroupCommit({
       db,
       what: 'the memory',
+      count,
       // What the index learned of the transaction did not happen.
       undone: () => {
         this.index = undefined;
@@ -108,7 +119,7 @@ export class MemoryDatabase {
     });
   }
 
-  static open({ file, onCorrupt }: MemoryDatabaseOptions): MemoryDatabase {
+  static open({ file, onCorrupt, onLoss, movedTo }: MemoryDatabaseOptions): MemoryDatabase {
     return openDatabase(
       {
         file,
@@ -118,8 +129,10 @@ export class MemoryDatabase {
         synchronous: 'FULL',
         ownCheckpoints: true,
         onCorrupt,
+        onLoss,
+        movedTo,
       },
-      (db, release) => {
+      (db, release, _mark, count) => {
         db.exec(`PRAGMA busy_timeout=${BUSY_MS}; PRAGMA secure_delete=ON; PRAGMA cache_size=-${CACHE_KIB}`);
         // Reads every table once, so that a definition that was damaged is found here.
         for (const table of ['memory', 'part', 'entry', 'tag', 'successor', 'embedder', 'vector', 'signature']) {
@@ -127,7 +140,7 @@ export class MemoryDatabase {
         }
         db.prepare(`SELECT rowid FROM words WHERE words MATCH '"a"' LIMIT 1`).get();
         db.prepare(`SELECT rowid FROM grams WHERE grams MATCH '"aaa"' LIMIT 1`).get();
-        return new MemoryDatabase(db, release);
+        return new MemoryDatabase(db, release, count);
       },
     );
   }

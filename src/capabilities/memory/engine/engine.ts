@@ -6,11 +6,13 @@
  */
 import { Worker } from 'node:worker_threads';
 import { compiledCode } from '../../../base/compiled-code.ts';
+import { isShortage, whyNotStarted } from '../../../base/not-started.ts';
 import { orAborted } from '../../../base/race.ts';
 import { SharedSlots } from '../../../base/shared-slots.ts';
+import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';
 import { fail, HandfastError } from '../../../wire/errors.ts';
 import { MAX_AT_ONCE, MAX_AT_ONCE_PER_PRINCIPAL, MAX_WAITING } from '../limits.ts';
-import type { ThreadReply, ThreadRequest } from './memory-thread.ts';
+import type { ThreadLoss, ThreadReply, ThreadRequest } from './memory-thread.ts';
 import type { Arguments, Asker, EngineOptions, OperationName, Reply } from './types.ts';
 
 /** Heap of the thread; indexes and SQLite's pages lie outside of it. */
@@ -23,6 +25,7 @@ const NEVER_ABORTED = new AbortController().signal;
 export class MemoryEngine {
   readonly #options: EngineOptions;
   readonly #stored: (principal: string, bytes: number) => void;
+  readonly #lost: (loss: DatabaseLoss) => void;
   readonly #pending = new Map<number, Settle>();
   /** Which requests are in the thread: those of one principal do not hold up the others. */
   readonly #slots = new SharedSlots('requests to the memory', {
@@ -34,10 +37,18 @@ export class MemoryEngine {
   #lastId = 0;
   #closed = false;
 
-  /** `stored` is called with what a principal has stored, when that may have changed. */
-  constructor(options: EngineOptions, stored: (principal: string, bytes: number) => void = () => {}) {
+  /**
+   * `stored` is called with the bytes of a principal when they may have changed, `lost` with the loss of a database when that
+   * is opened.
+   */
+  constructor(
+    options: EngineOptions,
+    stored: (principal: string, bytes: number) => void = () => {},
+    lost: (loss: DatabaseLoss) => void = () => {},
+  ) {
     this.#options = options;
     this.#stored = stored;
+    this.#lost = lost;
   }
 
   /**
@@ -56,7 +67,14 @@ export class MemoryEngine {
       release();
       throw fail('interrupted', 'the memory is closed');
     }
-    const { promise } = this.#send(name, asker, args);
+    let sent: Settle;
+    try {
+      sent = this.#send(name, asker, args);
+    } catch (thrown) {
+      release();
+      throw notStarted(thrown);
+    }
+    const { promise } = sent;
     // Until the thread is done, also when the caller has left: else cancelled requests would fill it without a bound.
     promise.then(release, release);
     return orAborted(promise as Promise<Reply<Name>>, signal);
@@ -97,7 +115,9 @@ export class MemoryEngine {
     });
     this.#thread = thread;
     thread.unref();
-    thread.on('message', ({ id, value, stored, error }: ThreadReply) => {
+    thread.on('message', (message: ThreadReply | ThreadLoss) => {
+      if ('loss' in message) return this.#lost(message.loss);
+      const { id, value, stored, error } = message;
       if (stored !== undefined) this.#stored(stored.principal, stored.bytes);
       const settle = this.#pending.get(id);
       this.#pending.delete(id);
@@ -108,7 +128,9 @@ export class MemoryEngine {
     });
     const ended = (error?: unknown): void => {
       if (this.#thread === thread) this.#thread = undefined;
-      const reason = fail('interrupted', 'the memory ended unexpectedly', {}, error);
+      const reason = isShortage(error)
+        ? notStarted(error)
+        : fail('interrupted', 'the memory ended unexpectedly', {}, error);
       for (const { reject } of this.#pending.values()) reject(reason);
       this.#pending.clear();
     };
@@ -117,6 +139,9 @@ export class MemoryEngine {
     return thread;
   }
 }
+
+const notStarted = (cause: unknown): HandfastError =>
+  fail('runtime_error', `the memory could not be started: ${whyNotStarted(cause)}`, {}, cause);
 
 function errorOf({
   code,

@@ -4,6 +4,7 @@
  * Started by `engine.ts`, with {@link EngineOptions} as its data.
  */
 import { parentPort, workerData } from 'node:worker_threads';
+import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';
 import { asError } from '../../../wire/errors.ts';
 import { MemoryService } from './service.ts';
 import type { Asker, EngineOptions, OperationName } from './types.ts';
@@ -14,6 +15,11 @@ export interface ThreadRequest {
   readonly name?: OperationName;
   readonly asker: Asker;
   readonly args: unknown;
+}
+
+/** A database that is opened lost writes. */
+export interface ThreadLoss {
+  readonly loss: DatabaseLoss;
 }
 
 /** Its reply. */
@@ -38,7 +44,9 @@ const COUNTED: ReadonlySet<OperationName> = new Set(['init', 'store', 'forget', 
 
 const port = parentPort;
 if (port !== null) {
-  const service = new MemoryService(workerData as EngineOptions);
+  const service = new MemoryService(workerData as EngineOptions, (loss) =>
+    port.postMessage({ loss } satisfies ThreadLoss),
+  );
   port.on('message', ({ id, name, asker, args }: ThreadRequest) => {
     if (name === undefined) {
       service.close();

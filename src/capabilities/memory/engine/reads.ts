@@ -36,6 +36,8 @@ export interface Filter {
   readonly now: number;
   /** Stored with this score or more. */
   readonly minScore: number;
+  /** The clock stands before the newest writes, and `at` is the present: see {@link isBehind}. */
+  readonly behind: boolean;
 }
 
 export interface EntryRow {
@@ -67,25 +69,48 @@ export const filterOf = (
   tags: readonly string[],
   at: number | undefined,
   now: number,
+  behind = false,
 ): Filter => ({
   keys: keys.map(canonical),
   tags,
   at,
   now,
+  behind,
   minScore: Number.NEGATIVE_INFINITY,
 });
+
+/**
+ * True when the clock was set back behind something that was stored: it then says nothing about which of these entries hold. A
+ * request for the present gets those that held when they were stored, and none that had been replaced by then.
+ */
+export function isBehind({ database, parts }: Source, now: number): boolean {
+  const newer = database.sql('SELECT 1 FROM entry WHERE part = ? AND stored_at > ? LIMIT 1');
+  return parts.some(({ part }) => newer.get(part, now) !== undefined);
+}
+
+/** An entry whose end is the start of one that held when it was stored: of its key, or of one that superseded it. */
+const REPLACED = `ends < ${NEVER} AND (EXISTS (
+    SELECT 1 FROM entry AS later WHERE later.part = entry.part AND later.key = entry.key AND later.id <> entry.id
+      AND later.starts = entry.ends AND later.starts <= later.stored_at
+  ) OR EXISTS (
+    SELECT 1 FROM successor JOIN entry AS later ON later.part = successor.part AND later.key = successor.by
+    WHERE successor.part = entry.part AND successor.key = entry.key
+      AND later.starts = entry.ends AND later.starts <= later.stored_at
+  ))`;
 
 /** The condition of a filter as SQL with its values. Lists travel as JSON, so that there are few statements. */
 function conditionOf(
   { parts }: Source,
-  { keys, tags, at, now, minScore }: Filter,
+  { keys, tags, at, now, minScore, behind }: Filter,
 ): { sql: string; values: (string | number)[] } {
   const list = 'IN (SELECT value FROM json_each(?))';
   const partList = JSON.stringify(parts.map(({ part }) => part));
   let sql = `part ${list} AND expires > ?`;
   const values: (string | number)[] = [partList, now];
   if (at !== undefined) {
-    sql += ' AND starts <= ? AND ends > ?';
+    sql += behind
+      ? ` AND (starts <= ? OR starts <= stored_at) AND ends > ? AND NOT (${REPLACED})`
+      : ' AND starts <= ? AND ends > ?';
     values.push(at, at);
   }
   if (Number.isFinite(minScore)) {
@@ -125,11 +150,12 @@ export function listEntries(source: Source, filter: Filter, before: number, limi
     .all(...values, before, limit) as unknown as EntryRow[];
 }
 
-/** An entry by its id, if it is still there and holds. */
-export function readEntry({ database }: Source, id: number, at: number, now: number): EntryRow | undefined {
+/** An entry by its id, if it is still there, and holds at a time; undefined: at any. */
+export function readEntry({ database }: Source, id: number, at: number | undefined, now: number): EntryRow | undefined {
   const row = database.sql(`SELECT ${COLUMNS} FROM entry WHERE id = ?`).get(id) as unknown as EntryRow | undefined;
   // The index may be behind what another process has written.
-  return row !== undefined && row.starts <= at && row.ends > at && row.expires > now ? row : undefined;
+  if (row === undefined || row.expires <= now) return undefined;
+  return at === undefined || (row.starts <= at && row.ends > at) ? row : undefined;
 }
 
 /** Keys that superseded each other, from one of them on. */
@@ -171,6 +197,7 @@ export function entryOf(
   row: EntryRow,
   now: number,
   hit?: SearchHit & { readonly rank: number },
+  current = row.starts <= now && row.ends > now,
 ): Record<string, unknown> {
   checkSum(row);
   const { tier = '', space } = parts.find(({ part }) => part === row.part) ?? {};
@@ -186,11 +213,37 @@ export function entryOf(
     updated_at: row.updated_at,
     valid_from: row.starts,
     valid_until: row.ends === NEVER ? null : row.ends,
-    current: row.starts <= now && row.ends > now,
+    current,
     ...(row.metadata !== null && { metadata: JSON.parse(row.metadata) }),
     ...(row.supersedes !== null && { supersedes: JSON.parse(row.supersedes) }),
     ...(row.provenance !== null && { provenance: JSON.parse(row.provenance) }),
     ...(space !== undefined && { space }),
     ...(hit && { parts: { lexical: hit.lexical, vector: hit.vector, literal: hit.literal, rank: hit.rank } }),
+  };
+}
+
+/** An entry that is stored, as one to store. */
+export function storedEntry(source: Source, row: EntryRow, now: number) {
+  const entry = entryOf(source, row, now) as {
+    key: MemoryKey;
+    content: unknown;
+    tags: string[];
+    metadata?: Record<string, unknown>;
+    provenance?: Record<string, unknown>;
+    valid_until: number | null;
+  };
+  return {
+    ...entry,
+    tier: 'semantic' as const,
+    source: row.source,
+    score: row.score,
+    ttl: row.ttl === 0 ? 0 : Math.max(1, Math.ceil(row.expires - now)),
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+    validFrom: row.starts,
+    validUntil: entry.valid_until ?? undefined,
+    supersedes: [],
+    metadata: entry.metadata,
+    provenance: entry.provenance,
   };
 }

@@ -28,8 +28,8 @@ export interface SearchQuery {
   readonly vector: Float32Array | undefined;
   readonly ranking: RankingName;
   readonly parts: readonly number[];
-  /** Valid at this time, epoch seconds. */
-  readonly at: number;
+  /** Valid at this time, epoch seconds; undefined: at any. */
+  readonly at: number | undefined;
   /** Only these; undefined: all. */
   readonly ids?: ReadonlySet<number> | undefined;
 }

@@ -4,6 +4,8 @@
  *
  * @see docs/memory.md
  */
+import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';
+import { SteadyClock } from '../../../base/steady-clock.ts';
 import { fail } from '../../../wire/errors.ts';
 import { memoryFailure } from '../errors.ts';
 import { canonical, type MemoryKey } from '../key.ts';
@@ -15,17 +17,19 @@ import { hashedEmbedder } from './hashed.ts';
 import { memoryIdOf, memoryName } from './memory-id.ts';
 import {
   countEntries,
-  type EntryRow,
   entryOf,
+  type Filter,
   filterOf,
   historyOf,
   idsOf,
+  isBehind,
   listEntries,
   type PartView,
   readEntry,
   type Source,
+  storedEntry,
 } from './reads.ts';
-import { type SearchHit, search } from './search.ts';
+import { search } from './search.ts';
 import { fileOf, Shelf, SPACES } from './shelf.ts';
 import {
   type Arguments,
@@ -43,10 +47,6 @@ import { deleteKey, deleteVersion, type PreparedEntry, prepare, storeVersion } f
 
 /** How often expired entries are looked for. */
 const SWEEP_MS = 2000;
-/** How far the clock may run ahead of monotonic time between two sweeps, seconds. More: it was set forward, or the machine slept. */
-const CLOCK_JUMP_S = 60;
-/** Nothing is deleted by the clock for so long after that, seconds. */
-const CLOCK_DOUBT_S = 3600;
 /** How often files that nothing uses are looked at for them. */
 const SWEEP_ALL_MS = 60 * 60_000;
 /** After a failed request to the embedder in the background. */
@@ -80,17 +80,15 @@ export class MemoryService {
   /** Why the embedder failed in the background, until it succeeds. */
   #problem: string | undefined;
   #retryAt = 0;
-  /** By how much the clock was ahead of monotonic time at the last sweep, seconds. */
-  #clockAhead = seconds() - performance.now() / 1000;
-  /** Monotonic seconds until which the clock is doubted. */
-  #doubtedUntil = 0;
+  readonly #clock = new SteadyClock();
   /** Sessions that have used their memory in this process, and not ended. */
   readonly #sessions = new Set<string>();
   #closed = false;
 
-  constructor(options: EngineOptions) {
+  /** `lost` is called with the loss of a database when it is opened. */
+  constructor(options: EngineOptions, lost?: (loss: DatabaseLoss) => void) {
     this.#options = options;
-    this.#shelf = new Shelf(options.folder);
+    this.#shelf = new Shelf(options.folder, lost);
     this.#embedder = options.embedder === undefined ? hashedEmbedder : endpointEmbedder(options.embedder);
     const every = (ms: number, work: () => Promise<void>): NodeJS.Timeout =>
       setInterval(() => void work().catch(() => {}), ms).unref();
@@ -172,7 +170,16 @@ export class MemoryService {
         const now = seconds();
         const source = { database, parts: this.#parts(database, asker, this.#memory(database, memory), tier) };
         const rows = historyOf(source, canonical(key), now);
-        return { entries: rows.slice(0, limit).map((row) => entryOf(source, row, now)), total: rows.length };
+        const present = filterOf(
+          [...new Set(rows.map((row) => row.key))].map((text) => JSON.parse(text)),
+          [],
+          now,
+          now,
+          true,
+        );
+        const current = isBehind(source, now) ? new Set(idsOf(source, present)) : undefined;
+        const entries = rows.slice(0, limit).map((row) => entryOf(source, row, now, undefined, current?.has(row.id)));
+        return { entries, total: rows.length };
       }),
 
     publish: (asker, { memory, space, keys, tags }) =>
@@ -183,11 +190,12 @@ export class MemoryService {
           const source = { database, parts: this.#parts(database, asker, row, 'semantic') };
           if (keys.length === 0 && tags.length === 0) return { published: [], name: row.name };
           const ids = new Set<number>();
-          if (keys.length > 0) for (const id of idsOf(source, filterOf(keys, [], now, now))) ids.add(id);
-          if (tags.length > 0) for (const id of idsOf(source, filterOf([], tags, now, now))) ids.add(id);
+          const behind = isBehind(source, now);
+          if (keys.length > 0) for (const id of idsOf(source, filterOf(keys, [], now, now, behind))) ids.add(id);
+          if (tags.length > 0) for (const id of idsOf(source, filterOf([], tags, now, now, behind))) ids.add(id);
           const chosen = [...ids]
             .sort((left, right) => left - right)
-            .flatMap((id) => readEntry(source, id, now, now) ?? []);
+            .flatMap((id) => readEntry(source, id, behind ? undefined : now, now) ?? []);
           if (chosen.length === 0) return { published: [], name: row.name };
           const { principal } = asker;
           const prepared = chosen.map((one) => {
@@ -349,15 +357,18 @@ export class MemoryService {
     const hits = sources
       .flatMap((source) => {
         if (source.parts.length === 0) return [];
-        const ids = selective ? new Set(idsOf(source, filterOf(keys, tags, at, now))) : undefined;
+        const behind = asOf === undefined && isBehind(source, now);
+        const ids = selective || behind ? new Set(idsOf(source, filterOf(keys, tags, at, now, behind))) : undefined;
         if (ids?.size === 0) return [];
+        // Which of them hold is known by then.
+        const valid = behind ? undefined : at;
         const found = search(
           source.database,
-          { text: request.query, vector, ranking, parts: source.parts.map(({ part }) => part), at, ids },
+          { text: request.query, vector, ranking, parts: source.parts.map(({ part }) => part), at: valid, ids },
           this.#embedder,
           this.#embedderId(source.database),
         );
-        return found.map((hit) => ({ source, hit }));
+        return found.map((hit) => ({ source, hit, valid }));
       })
       .filter(({ hit }) => hit.score >= minScore)
       .sort((left, right) => right.hit.score - left.hit.score)
@@ -365,9 +376,10 @@ export class MemoryService {
     let next = pageStart(request.cursor, 'search');
     const entries: Record<string, unknown>[] = [];
     for (; next < hits.length && entries.length < limit; next += 1) {
-      const { source, hit } = hits[next] as { source: Source; hit: SearchHit };
-      const row = readEntry(source, hit.id, at, now);
-      if (row !== undefined) entries.push(entryOf(source, row, now, { ...hit, rank: next + 1 }));
+      const { source, hit, valid } = hits[next] as (typeof hits)[number];
+      const row = readEntry(source, hit.id, valid, now);
+      const current = valid === undefined ? true : undefined;
+      if (row !== undefined) entries.push(entryOf(source, row, now, { ...hit, rank: next + 1 }, current));
     }
     return { entries, total: hits.length, ...(limit > 0 && next < hits.length && { next_cursor: `search.${next}` }) };
   }
@@ -431,27 +443,21 @@ export class MemoryService {
     }
   }
 
-  /** False for an hour after the clock was set forward: what has expired is hidden, and deleted once the clock stays so. */
-  #clockIsSteady(): boolean {
-    const monotonic = performance.now() / 1000;
-    const ahead = seconds() - monotonic;
-    if (ahead - this.#clockAhead > CLOCK_JUMP_S) this.#doubtedUntil = monotonic + CLOCK_DOUBT_S;
-    this.#clockAhead = ahead;
-    return monotonic >= this.#doubtedUntil;
-  }
-
   async #sweep(): Promise<void> {
     this.#shelf.closeIdle();
     this.#shelf.trimIndexes(MAX_INDEXED);
-    if (this.#clockIsSteady()) for (const database of this.#shelf.databases) await deleteExpired(database);
+    for (const database of this.#shelf.databases) {
+      // What has expired is hidden at once, and deleted once the clock can be trusted.
+      if (this.#clock.trusts(database.newestBefore)) await deleteExpired(database);
+    }
     await this.#embedSoon();
   }
 
   async #sweepAll(): Promise<void> {
-    if (!this.#clockIsSteady()) return;
     for (const file of this.#shelf.files) {
       if (this.#closed) return;
       await this.#shelf.useBehind(file, async (database) => {
+        if (!this.#clock.trusts(database.newestBefore)) return;
         await deleteExpired(database);
         await deleteOrphans(database, this.#options.workingDays, this.#sessions);
       });
@@ -479,17 +485,22 @@ function list(sources: readonly Source[], request: RetrieveRequest): Reply<'retr
   const now = seconds();
   const { keys, tags, limit, minScore } = request;
   const at = request.allVersions ? undefined : (request.asOf ?? now);
-  const filter = { ...filterOf(keys, tags, at, now), minScore };
-  const total = sources.reduce((sum, source) => sum + countEntries(source, filter), 0);
+  const isPresent = at !== undefined && request.asOf === undefined;
+  const filters = sources.map((source) => ({
+    ...filterOf(keys, tags, at, now, isPresent && isBehind(source, now)),
+    minScore,
+  }));
+  const total = sources.reduce((sum, source, index) => sum + countEntries(source, filters[index] as Filter), 0);
   let from = pageStart(request.cursor, 'list');
   let before = request.cursor === '' ? Number.MAX_SAFE_INTEGER : Number(request.cursor.split('.')[2]);
   const entries: Record<string, unknown>[] = [];
   if (limit === 0) return { entries, total };
   for (; from < sources.length; from += 1, before = Number.MAX_SAFE_INTEGER) {
     const source = sources[from] as Source;
+    const filter = filters[from] as Filter;
     for (const row of listEntries(source, filter, before, limit - entries.length + 1)) {
       if (entries.length === limit) return { entries, total, next_cursor: `list.${from}.${before}` };
-      entries.push(entryOf(source, row, now));
+      entries.push(entryOf(source, row, now, undefined, filter.behind ? true : undefined));
       before = row.id;
     }
   }
@@ -561,29 +572,3 @@ async function forget(
 }
 
 const NOTHING = { deleted: 0, erased: true, changed: [], more: false };
-
-/** An entry that is stored, as one to store. */
-function storedEntry(source: Source, row: EntryRow, now: number) {
-  const entry = entryOf(source, row, now) as {
-    key: MemoryKey;
-    content: unknown;
-    tags: string[];
-    metadata?: Record<string, unknown>;
-    provenance?: Record<string, unknown>;
-    valid_until: number | null;
-  };
-  return {
-    ...entry,
-    tier: 'semantic' as const,
-    source: row.source,
-    score: row.score,
-    ttl: row.ttl === 0 ? 0 : Math.max(1, Math.ceil(row.expires - now)),
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-    validFrom: row.starts,
-    validUntil: entry.valid_until ?? undefined,
-    supersedes: [],
-    metadata: entry.metadata,
-    provenance: entry.provenance,
-  };
-}

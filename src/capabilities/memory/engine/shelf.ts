@@ -10,6 +10,7 @@ import { basename, join } from 'node:path';
 import type { Damage } from '../../../base/sqlite/database.ts';
 import { isDamage } from '../../../base/sqlite/failure.ts';
 import { setAside } from '../../../base/sqlite/file.ts';
+import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';
 import { memoryFailure } from '../errors.ts';
 import { MemoryDatabase } from './database.ts';
 import { recover } from './recovery.ts';
@@ -40,9 +41,16 @@ export class Shelf {
   /** Damage that no request has reported yet, by file. */
   readonly #unreported = new Map<string, Error>();
 
-  /** `now` counts milliseconds. */
-  constructor(folder: string, now: () => number = () => performance.now()) {
+  readonly #lost: (loss: DatabaseLoss) => void;
+
+  /** `lost` is called with the loss of a database when it is opened. `now` counts milliseconds. */
+  constructor(
+    folder: string,
+    lost: (loss: DatabaseLoss) => void = () => {},
+    now: () => number = () => performance.now(),
+  ) {
     this.#folder = folder;
+    this.#lost = lost;
     this.#now = now;
   }
 
@@ -115,7 +123,8 @@ export class Shelf {
     for (const file of [...this.#open.keys()]) this.#close(file);
   }
 
-  #opened(file: string): Opened {
+  /** @param movedTo where a damaged file was set aside that this one replaces */
+  #opened(file: string, movedTo?: string): Opened {
     const known = this.#open.get(file);
     if (known !== undefined && (known.users > 0 || known.inode === this.#inodeOf(file))) return known;
     // Another process has found it damaged, and replaced it.
@@ -130,6 +139,8 @@ export class Shelf {
       onCorrupt: (found) => {
         damage = found;
       },
+      onLoss: this.#lost,
+      movedTo,
     });
     const opened = { database, inode: this.#inodeOf(file), users: 0 };
     this.#open.set(file, opened);
@@ -149,7 +160,7 @@ export class Shelf {
     this.#open.delete(file);
     opened.database.abandon();
     const movedTo = setAside(join(this.#folder, file), Date.now());
-    return this.#recovered(file, this.#opened(file).database, movedTo);
+    return this.#recovered(file, this.#opened(file, movedTo).database, movedTo);
   }
 
   /** Takes over what can be read; the error says how much, and where the damaged file is. */

@@ -126,8 +126,8 @@ export interface IndexedEntry {
 export interface Wanted {
   /** 1 for each part that is searched, by its number. */
   readonly parts: Uint8Array;
-  /** Valid at this time. */
-  readonly at: number;
+  /** Valid at this time; undefined: at any. */
+  readonly at: number | undefined;
   /** Not expired at this time. */
   readonly now: number;
   /** Only these; undefined: all. */
@@ -229,7 +229,7 @@ export class SignatureIndex {
     for (let at = 0; at < size; at += 1) {
       const part = this.#parts[at] as number;
       if (part < 0 || parts[part] !== 1) continue;
-      if ((times[3 * at] as number) > time || (times[3 * at + 1] as number) <= time) continue;
+      if (time !== undefined && ((times[3 * at] as number) > time || (times[3 * at + 1] as number) <= time)) continue;
       if ((times[3 * at + 2] as number) > now && (ids === undefined || ids.has(this.#ids[at] as number)))
         fitting[at] = 1;
     }

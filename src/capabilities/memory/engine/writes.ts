@@ -110,6 +110,8 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
   // A version that held already when it was stored, and begins after now: the clock was set back. What is stored later wins.
   const ahead = versions.findLast((version) => version.starts > now && version.starts <= version.stored_at);
   const starts = entry.validFrom ?? ahead?.starts ?? now;
+  // It holds from when it is stored, also by a clock that was set back.
+  const storedAt = entry.validFrom === undefined ? Math.max(now, starts) : now;
   const before = versions.findLast((version) => version.starts <= starts);
   const after = versions.find((version) => version.starts > starts);
   // Where it comes from is no part of the fact.
@@ -123,7 +125,7 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
     // The same fact again: no new version, but it was seen now and lives on from now.
     database
       .sql('UPDATE entry SET updated_at = ?, stored_at = ?, ttl = ?, expires = ?, score = ? WHERE id = ?')
-      .run(entry.updatedAt, now, entry.ttl, expires, entry.score, before.id);
+      .run(entry.updatedAt, Math.max(now, before.stored_at), entry.ttl, expires, entry.score, before.id);
     database.index?.expire(before.id, expires);
     return;
   }
@@ -147,7 +149,7 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
       entry.ttl,
       entry.createdAt,
       entry.updatedAt,
-      now,
+      storedAt,
       validUntil,
       starts,
       ends,

@@ -7,6 +7,7 @@
  */
 import { Worker } from 'node:worker_threads';
 import { compiledCode } from '../../../base/compiled-code.ts';
+import { isShortage, whyNotStarted } from '../../../base/not-started.ts';
 import { within, withTimeout } from '../../../base/race.ts';
 import { processTimer } from '../../../base/timer-queue.ts';
 import { failure } from '../errors.ts';
@@ -161,7 +162,11 @@ class Thread {
     this.#worker.on('message', (message: ThreadMessage) => this.#receive(message));
     this.#worker.on('error', (error: NodeJS.ErrnoException) => {
       const isMemory = error.code === 'ERR_WORKER_OUT_OF_MEMORY';
-      this.#fail(isMemory ? failure('memory', 'the skill used more memory than it may') : crash(error.message));
+      if (isMemory) this.#fail(failure('memory', 'the skill used more memory than it may'));
+      else
+        this.#fail(
+          crash(isShortage(error) ? `its thread could not be started: ${whyNotStarted(error)}` : error.message),
+        );
     });
     this.#exited = new Promise((resolve) =>
       this.#worker.once('exit', () => {

@@ -6,6 +6,7 @@
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { compiledCode } from '../../../base/compiled-code.ts';
+import { isShortage, whyNotStarted } from '../../../base/not-started.ts';
 import { within } from '../../../base/race.ts';
 import { processTimer } from '../../../base/timer-queue.ts';
 import type { GuardMemory } from '../../../base/workspace/protected-paths.ts';
@@ -89,7 +90,7 @@ async function runSearch(search: SearchJob['search'], context: CallContext): Pro
     });
   } catch (error) {
     release();
-    throw error;
+    throw threadError(error);
   }
   worker.once('exit', release);
   const { signal } = context;
@@ -148,6 +149,10 @@ function timeLimitError(spot: SearchProgress, seconds: number): HandfastError {
 function threadError(error: unknown): HandfastError {
   if ((error as NodeJS.ErrnoException).code === 'ERR_WORKER_OUT_OF_MEMORY') {
     return fail('out_of_memory', 'the search exceeded its memory limit; search a smaller part of the workspace');
+  }
+  if (isShortage(error)) {
+    const message = `the search could not be started: ${whyNotStarted(error)}`;
+    return fail('tool_error', message, { reason: 'thread_failed' }, error);
   }
   return fail('tool_error', 'the search failed', { reason: 'thread_failed' }, error);
 }

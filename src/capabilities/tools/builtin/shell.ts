@@ -12,6 +12,7 @@ import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import { type Child, type ChildExit, type Ending, exitCodeOf, startChild } from '../../../base/child.ts';
 import { childEnvironment } from '../../../base/child-environment.ts';
+import { whyNotStarted } from '../../../base/not-started.ts';
 import { within } from '../../../base/race.ts';
 import { processTimer } from '../../../base/timer-queue.ts';
 import { errnoOf, shown } from '../../../base/workspace/file-error.ts';
@@ -196,8 +197,8 @@ async function startHeld(
     const stdin = args.stdin === undefined ? 'ignore' : 'pipe';
     // The child enters the directory that was checked, before its copy of the descriptor is closed.
     const child = startChild({ argv, cwd: directory.at('.'), env, stdin });
-    // Read at once, before the start is awaited. Without pipes (no descriptor was left for them) the start has failed.
-    const output = (child.stdout as Child['stdout'] | null) === null ? Promise.resolve() : read(child);
+    // Read at once, before the start is awaited.
+    const output = read(child);
     await child.started;
     return { child, output };
   } catch (error) {
@@ -228,7 +229,8 @@ function spawnError(error: unknown, program: string): HandfastError {
     fail('tool_error', `"${shown(program)}" ${text}`, { reason, command: shown(program) });
   if (errno === 'ENOENT') return because('command_not_found', 'was not found');
   if (errno === 'EACCES' || errno === 'ENOEXEC') return because('not_executable', 'is not a program that may be run');
-  return fail('tool_error', `"${shown(program)}" could not be started`, { reason: 'spawn_failed', errno }, error);
+  const why = errno === undefined ? 'could not be started' : `could not be started: ${whyNotStarted(error)}`;
+  return fail('tool_error', `"${shown(program)}" ${why}`, { reason: 'spawn_failed', errno }, error);
 }
 
 /** Reads one stream to its end: captures it, and passes it on no faster than the caller accepts it. */

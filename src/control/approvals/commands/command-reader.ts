@@ -4,7 +4,9 @@
  *
  * Rules and answers are about these words, never about the text. What cannot be read is said, and then asks.
  */
+
 import { relative, resolve, sep } from 'node:path';
+import { onceSucceeded } from '../../../base/once-succeeded.ts';
 import { CHANGES_THE_SHELL } from './programs.ts';
 import type { SecondOpinion } from './second-opinion.ts';
 import { NOTES, type Note, readScript, type ScriptReading, type SimpleCommand, type Word } from './shell-syntax.ts';
@@ -48,7 +50,7 @@ const MAX_SCRIPTS = 64;
 export class CommandReader {
   /** Undefined once it was called and has answered. */
   #open: (() => Promise<SecondOpinion | undefined>) | undefined;
-  #loading: Promise<void> | undefined;
+  #loading: (() => Promise<void>) | undefined;
   #second: SecondOpinion | undefined;
 
   /** @param open loads the second parser, where it is installed. Default: there is none. */
@@ -59,11 +61,11 @@ export class CommandReader {
   /** Undefined once everything is loaded that `read` needs; until then a promise for it, which never rejects. */
   ready(): Promise<void> | undefined {
     if (this.#open === undefined) return undefined;
-    this.#loading ??= this.#open().then((second) => {
-      this.#second = second;
+    this.#loading ??= onceSucceeded(async () => {
+      this.#second = await this.#open?.();
       this.#open = undefined;
     });
-    return this.#loading;
+    return this.#loading();
   }
 
   /** What a call with this input runs in a session that works in `cwd`; undefined when it has no command. */

@@ -6,6 +6,7 @@
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { inTransaction } from '../../../base/sqlite/database.ts';
+import type { WriteCount } from '../../../base/sqlite/write-count.ts';
 import type { Provider, Thinking } from '../../../protocol/session-types.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
 
@@ -47,10 +48,13 @@ const COLUMNS = `id, owner, title, provider, model, thinking, routing, created, 
 
 export class SavedChats {
   readonly #db: DatabaseSync;
+  readonly #count: WriteCount | undefined;
   readonly #statements: Readonly<Record<Statement, StatementSync>>;
 
-  constructor(db: DatabaseSync) {
+  /** Writes count in `count`. */
+  constructor(db: DatabaseSync, count?: WriteCount) {
     this.#db = db;
+    this.#count = count;
     const prepared = Object.entries(SQL).map(([name, sql]) => [name, db.prepare(sql)]);
     this.#statements = Object.fromEntries(prepared) as Record<Statement, StatementSync>;
   }
@@ -101,7 +105,7 @@ export class SavedChats {
   write(facts: ChatFacts, position: number, turns: readonly ChatTurn[], now: number, from?: string): void {
     const { id, owner, title, provider, model, thinking, openRouterProvider = null, origin } = facts;
     const statements = this.#statements;
-    inTransaction(this.#db, () => {
+    this.#transaction(() => {
       statements.put.run(id, owner, title, provider, model, thinking, openRouterProvider, now, origin);
       const key = statements.key.get(id)?.key as number;
       if (from !== undefined) statements.copy.run(key, from, position);
@@ -119,14 +123,21 @@ export class SavedChats {
 
   /** Gives a chat a title; it stays where it is in the list. */
   rename(id: string, title: string): void {
-    this.#statements.rename.run(title, id);
+    this.#transaction(() => this.#statements.rename.run(title, id));
   }
 
   remove(id: string): void {
     const key = this.#statements.key.get(id)?.key;
     if (key === undefined) return;
-    this.#statements.cut.run(key as number, 0);
-    this.#statements.remove.run(key as number);
+    this.#transaction(() => {
+      this.#statements.cut.run(key as number, 0);
+      this.#statements.remove.run(key as number);
+    });
+  }
+
+  #transaction(work: () => void): void {
+    if (this.#count === undefined) inTransaction(this.#db, work);
+    else this.#count.transaction(work);
   }
 
   #one(name: 'get', ...values: string[]): ChatRow | undefined {

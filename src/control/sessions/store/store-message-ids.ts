@@ -3,6 +3,7 @@
  * out. Called by `store.ts`.
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { WriteCount } from '../../../base/sqlite/write-count.ts';
 
 /** Ids taken from the file at a time. A crash skips what is left of them; it never gives one out twice. */
 const IDS_AT_A_TIME = 1024;
@@ -21,14 +22,17 @@ function synced(db: DatabaseSync, write: () => void): void {
 /** The counter behind `UiMessage.id`: from 1, unique over all sessions. */
 export class MessageIds {
   readonly #db: DatabaseSync;
+  readonly #count: WriteCount | undefined;
   readonly #get: StatementSync;
   readonly #set: StatementSync;
   #next: number;
   /** Numbers below this one are ours to give out. */
   #reserved: number;
 
-  constructor(db: DatabaseSync) {
+  /** Writes count in `count`. */
+  constructor(db: DatabaseSync, count?: WriteCount) {
     this.#db = db;
+    this.#count = count;
     this.#get = db.prepare('SELECT value FROM small_values WHERE key = ?');
     this.#set = db.prepare('INSERT INTO small_values VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value');
     this.#next = Number(this.#get.get(COUNTER)?.value ?? 1);
@@ -63,7 +67,9 @@ export class MessageIds {
   }
 
   #reserve(next: number): void {
-    synced(this.#db, () => this.#set.run(COUNTER, String(next)));
+    const write = (): void => void this.#set.run(COUNTER, String(next));
+    synced(this.#db, () => (this.#count === undefined ? write() : this.#count.transaction(write)));
+    this.#count?.synced(this.#count.written);
     this.#reserved = next;
   }
 }

@@ -9,6 +9,8 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { type Damage, openDatabase } from '../../../base/sqlite/database.ts';
 import { sqliteFailure } from '../../../base/sqlite/failure.ts';
+import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';
+import type { WriteCount } from '../../../base/sqlite/write-count.ts';
 import type { HandfastError } from '../../../wire/errors.ts';
 import { Catalogue } from './store-catalogue.ts';
 import { SavedChats } from './store-chats.ts';
@@ -54,6 +56,8 @@ export interface SessionStoreOptions {
    * journal, saved chats do not. Without it, opening fails with `journal_corrupt` and the file stays where it is.
    */
   readonly onCorrupt?: (damage: Damage) => void;
+  /** Called at opening when it lost saved chats, or message ids. */
+  readonly onLoss?: (loss: DatabaseLoss) => void;
   /** Epoch milliseconds. */
   readonly now?: () => number;
 }
@@ -80,19 +84,20 @@ export function openSessionStore(options: SessionStoreOptions): SessionStore {
       migrations: MIGRATIONS,
       synchronous: 'NORMAL',
     },
-    assemble,
+    (db, release, _mark, count) => assemble(db, release, count),
   );
 }
 
 /** Turns what the store threw while it was in use into an error of the table; the original is its `cause`. */
 export const storeFailure = (thrown: unknown): HandfastError => sqliteFailure(thrown, WHAT);
 
-function assemble(db: DatabaseSync, release: () => void): SessionStore {
+/** What only this file has is counted: the catalogue comes back out of the journal. */
+function assemble(db: DatabaseSync, release: () => void, count: WriteCount | undefined): SessionStore {
   let open = true;
-  const messageIds = new MessageIds(db);
+  const messageIds = new MessageIds(db, count);
   return {
     catalogue: new Catalogue(db),
-    chats: new SavedChats(db),
+    chats: new SavedChats(db, count),
     messageIds,
     close() {
       if (!open) return;

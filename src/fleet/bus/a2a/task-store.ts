@@ -5,9 +5,13 @@
  * The SDK's store; written directly while no request of the SDK runs. Writes that a power failure loses are recovered from
  * the worker's own journal, which has every result.
  */
+
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { type Damage, openDatabase, soleOwner } from '../../../base/sqlite/database.ts';
 import { sqliteFailure } from '../../../base/sqlite/failure.ts';
+import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';
+import type { WriteCount } from '../../../base/sqlite/write-count.ts';
+import { SteadyClock } from '../../../base/steady-clock.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { isEnded, isSettled } from './messages.ts';
 import type { A2aServerSdk, Message, ServerCallContext, Task, TaskStore } from './sdk.ts';
@@ -66,6 +70,8 @@ export interface A2aTaskStoreOptions {
   readonly passing: (message: Message) => boolean;
   /** With it a damaged file is quarantined, this is called, and the store starts empty. */
   readonly onCorrupt?: (damage: Damage) => void;
+  /** Called at opening when the file lost writes. */
+  readonly onLoss?: (loss: DatabaseLoss) => void;
   /** How long a task that has ended is stored, milliseconds. Default 7 days. */
   readonly retainMs?: number;
   /** Tasks that are stored at most; open ones are never evicted. Default 10,000. */
@@ -88,7 +94,7 @@ export function openA2aTaskStore(options: A2aTaskStoreOptions): A2aTaskStore {
       synchronous: 'NORMAL',
       lock: soleOwner('another process has the A2A tasks open; stop that process'),
     },
-    (database, release) => new A2aTaskStore(database, release, options),
+    (database, release, _mark, count) => new A2aTaskStore(database, release, options, count),
   );
 }
 
@@ -100,17 +106,24 @@ type ListAnswer = Awaited<ReturnType<TaskStore['list']>>;
 export class A2aTaskStore implements TaskStore {
   readonly #db: DatabaseSync;
   readonly #release: () => void;
+  readonly #count: WriteCount | undefined;
   readonly #options: A2aTaskStoreOptions;
   readonly #statements = new Map<string, StatementSync>();
   /** Called when a task is stored as settled. */
   readonly #waiting = new Map<string, Set<() => void>>();
+  readonly #clock: SteadyClock;
+  /** When the newest task of earlier processes was saved, epoch milliseconds. */
+  readonly #newestBefore: number;
   #saves = 0;
   #closed = false;
 
-  constructor(db: DatabaseSync, release: () => void, options: A2aTaskStoreOptions) {
+  constructor(db: DatabaseSync, release: () => void, options: A2aTaskStoreOptions, count: WriteCount | undefined) {
     this.#db = db;
+    this.#count = count;
     this.#release = release;
     this.#options = options;
+    this.#clock = new SteadyClock(options.now);
+    this.#newestBefore = Number(db.prepare('SELECT max(saved_at) AS at FROM tasks').get()?.at ?? 0);
   }
 
   // For the SDK.
@@ -270,7 +283,9 @@ export class A2aTaskStore implements TaskStore {
   #prune(at: number): void {
     const { retainMs = 7 * DAY_MS, maxTasks = 10_000 } = this.#options;
     const ended = [0, 1, 2, 3, 4, 5, 6, 7, 8].filter((state) => isEnded(state)).join(', ');
-    this.#run(`DELETE FROM tasks WHERE state IN (${ended}) AND saved_at < ?`, [at - retainMs]);
+    if (this.#clock.trusts(this.#newestBefore)) {
+      this.#run(`DELETE FROM tasks WHERE state IN (${ended}) AND saved_at < ?`, [at - retainMs]);
+    }
     this.#run(
       `DELETE FROM tasks WHERE state IN (${ended}) AND rowid IN
          (SELECT rowid FROM tasks ORDER BY saved_at DESC LIMIT -1 OFFSET ?)`,
@@ -303,7 +318,9 @@ export class A2aTaskStore implements TaskStore {
 
   #run(sql: string, values: readonly (string | number)[]): void {
     try {
-      this.#statement(sql).run(...values);
+      const statement = this.#statement(sql);
+      if (this.#count === undefined) statement.run(...values);
+      else this.#count.transaction(() => void statement.run(...values));
     } catch (thrown) {
       throw storeFailure(thrown);
     }

@@ -4,6 +4,7 @@
  * Loaded by `worker-server.ts`. @see docs/a2a.md#agent
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { noteLoss } from '../../../base/sqlite/losses.ts';
 import { processTimer } from '../../../base/timer-queue.ts';
 import { asError } from '../../../wire/errors.ts';
 import type { Members } from '../../../wire/strict-json.ts';
@@ -74,6 +75,7 @@ export class WorkerAgent implements A2aAgent {
       passing: isPassing,
       onCorrupt: ({ reason, movedTo }) =>
         log.error('quarantined damaged A2A tasks; started a new file', { reason, movedTo }),
+      onLoss: (loss) => noteLoss(log, loss),
     });
     this.#executions = new A2aExecutions({
       store: this.#store,

@@ -1,0 +1,46 @@
+/**
+ * Why a program or a thread could not be started, as the system says it, with the remedy. A start that fails for want of
+ * descriptors, processes or memory fails its own call: the next one may succeed.
+ *
+ * Used wherever a program or a thread is started.
+ */
+import { existsSync } from 'node:fs';
+import { HandfastError } from '../wire/errors.ts';
+import { errnoOf } from './workspace/file-error.ts';
+
+/** Why the system did not start a program, for the codes that a user can do something about. */
+const NOT_STARTED: Readonly<Record<string, string>> = {
+  ENOENT: 'it was not found',
+  ENOTDIR: 'it was not found',
+  EACCES: 'this user may not run it',
+  EPERM: 'this user may not run it',
+  ENOEXEC: 'it is not a program of this system',
+  E2BIG: 'its arguments and variables are longer than the system allows; shorten them',
+  EMFILE: 'this process has no file descriptor left; raise its limit (ulimit -n), or close sessions and programs',
+  ENFILE: 'the system has no file descriptor left; close programs, or raise fs.file-max',
+  EAGAIN: 'the system allows no further process; end some, or raise the limit (ulimit -u, pids.max of the cgroup)',
+  ENOMEM: 'the system has no memory left for it; end other programs',
+};
+
+/** Codes of a want that passes: the same start may succeed later. */
+const PASSING: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'EAGAIN', 'ENOMEM']);
+
+/** True when a start failed for want of descriptors, processes or memory: it may succeed later. */
+export const isShortage = (cause: unknown): boolean => PASSING.has(codeOf(cause));
+
+/** Why a program could not be started, as half a sentence with its remedy; `cwd` is the folder it was to run in. */
+export function whyNotStarted(cause: unknown, cwd?: string): string {
+  const { message } = cause as Error;
+  const code = codeOf(cause);
+  // The system names the program also where the folder is missing.
+  if (code === 'ENOENT' && cwd !== undefined && !existsSync(cwd)) return 'the folder it is to run in does not exist';
+  return NOT_STARTED[code] ?? message;
+}
+
+/** The system's code; of a thread whose start failed it is the last word of the message. */
+function codeOf(cause: unknown): string {
+  const reason = cause instanceof HandfastError ? cause.detail.reason : errnoOf(cause);
+  const code = typeof reason === 'string' ? reason : '';
+  if (code !== 'ERR_WORKER_INIT_FAILED') return code;
+  return /E[A-Z0-9]+$/.exec((cause as Error).message)?.[0] ?? code;
+}

@@ -1,0 +1,112 @@
+/**
+ * Losses of databases that no operator has acknowledged. Each is a record beside its database, `<file>.lost`, until an operator
+ * deletes that; the log says it at each opening, `GET /health`, `GET /status` and `handfast doctor` say it until then.
+ *
+ * `database.ts` writes and finds the records; the server and the command line report them.
+ */
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fail, type HandfastError } from '../../wire/errors.ts';
+import type { Log } from '../log.ts';
+
+/** A database that lost writes. */
+export interface DatabaseLoss {
+  /** Its name in messages, as `the task store`. */
+  readonly what: string;
+  /** Path of the database. */
+  readonly file: string;
+  /** The newest write that is left, and the newest that was made. */
+  readonly ends_at: number;
+  readonly of: number;
+  /** True when a write is missing that was acknowledged from the disk. */
+  readonly acknowledged: boolean;
+  /** Where a damaged file lies now. */
+  readonly moved_to?: string;
+  /** ISO 8601. */
+  readonly found_at: string;
+}
+
+const SUFFIX = '.lost';
+/** Folders below the home folder that are searched for records, in levels. */
+const MAX_DEPTH = 6;
+
+/** Of this process, by file. */
+const noted = new Map<string, DatabaseLoss>();
+
+const recordOf = (file: string): string => file + SUFFIX;
+
+/** Stores a loss until it is acknowledged. Never throws: on a full disk the log alone says it. */
+export function recordLoss(loss: DatabaseLoss): void {
+  try {
+    writeFileSync(recordOf(loss.file), `${JSON.stringify(loss)}\n`, { mode: 0o600 });
+  } catch {
+    // See above.
+  }
+}
+
+/** The loss of a database that is not acknowledged. */
+export function recordedLoss(file: string): DatabaseLoss | undefined {
+  try {
+    return JSON.parse(readFileSync(recordOf(file), 'utf8')) as DatabaseLoss;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Its `journal_damaged` error. */
+export function lossError({ what, ends_at, of, acknowledged, moved_to }: DatabaseLoss): HandfastError {
+  const which = acknowledged ? 'writes that were acknowledged' : 'writes that were not synced yet';
+  const message =
+    moved_to === undefined
+      ? `the newest writes of ${what} are lost, ${which}: it ends at write ${ends_at} of ${of}`
+      : `${what} was damaged and is replaced: what could not be read of it is lost`;
+  return fail('journal_damaged', message, { acknowledged, ends_at, of });
+}
+
+/** Logs a loss once in this process, and adds it to {@link openLosses}. */
+export function noteLoss(log: Pick<Log, 'error'>, loss: DatabaseLoss): void {
+  if (noted.get(loss.file)?.found_at === loss.found_at) return;
+  noted.set(loss.file, loss);
+  const { code, message, detail } = lossError(loss);
+  const { file, moved_to, found_at } = loss;
+  const advice = `check the disk; restore a copy that was made of a stopped host; then delete ${recordOf(file)}`;
+  log.error(message, { code, file, ...detail, ...(moved_to !== undefined && { moved_to }), found_at, advice });
+}
+
+/** Records a loss that its owner has logged, and adds it to {@link openLosses}. */
+export function keepLoss(loss: DatabaseLoss): void {
+  recordLoss(loss);
+  noted.set(loss.file, loss);
+}
+
+/** The losses that this process has found and no operator has acknowledged. */
+export function openLosses(): DatabaseLoss[] {
+  for (const file of [...noted.keys()]) if (!existsSync(recordOf(file))) noted.delete(file);
+  return [...noted.values()];
+}
+
+/** The losses of all databases below a folder, with the file that acknowledges each by its deletion. */
+export function lossesBelow(
+  folder: string,
+  depth = MAX_DEPTH,
+): { readonly loss: DatabaseLoss; readonly record: string }[] {
+  const found: { loss: DatabaseLoss; record: string }[] = [];
+  let entries: ReturnType<typeof list>;
+  try {
+    entries = list(folder);
+  } catch {
+    return found;
+  }
+  for (const entry of entries) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) {
+      if (depth > 0) found.push(...lossesBelow(path, depth - 1));
+    } else if (entry.name.endsWith(SUFFIX)) {
+      const loss = recordedLoss(path.slice(0, -SUFFIX.length));
+      if (loss !== undefined) found.push({ loss, record: path });
+    }
+  }
+  return found;
+}
+
+const list = (folder: string) => readdirSync(folder, { withFileTypes: true });
