@@ -38,7 +38,7 @@ function refuseDebugger(): void {
   const { env, execArgv, platform } = process;
   if (platform === 'win32') return;
   process.on('SIGUSR1', () => {});
-  if ([...execArgv, env.NODE_OPTIONS].some((word) => word?.includes('--inspect'))) return;
+  if ([...execArgv, env.NODE_OPTIONS].some((word) => /--inspect(?!-p)/.test(word ?? ''))) return;
   const inspector = process.getBuiltinModule('node:inspector');
   const close = (): void => {
     if (inspector.url() !== undefined) inspector.close();

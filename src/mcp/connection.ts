@@ -5,7 +5,6 @@
  * Called by `server.ts`, which decides when a server runs. What a connection started has ended when `end` resolves.
  */
 import { childEnvironment } from '../base/child-environment.ts';
-import { foreignSchemas } from '../base/foreign-schemas.ts';
 import { httpFetch } from '../base/http/http-fetch.ts';
 import { programEnvironment, startProgram } from '../base/program.ts';
 import { orAborted } from '../base/race.ts';
@@ -14,6 +13,7 @@ import { nestedTooDeeply } from '../wire/depth.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { AskedCallers, ELICITATION_COMPLETE, type McpAllowed, type McpAnswerer, type McpAsk } from './asks.ts';
 import type { McpAuthorization } from './authorization.ts';
+import { acceptsAll, checkedResult } from './checked-result.ts';
 import { cutOff, isCutOff, isRefusedLink, watched } from './cut-off.ts';
 import type {
   McpAddress,
@@ -411,28 +411,15 @@ export class McpConnection {
     const request: TaskRequest = (method, params, until) =>
       client.request({ method, params }, anyResult, { signal: until, timeout });
     const meta = this.#logMeta && { _meta: this.#logMeta };
-    const plainly = () => this.#checkedCall({ name, arguments: { ...args }, ...meta }, settings);
+    const { outputSchema } = this.tools.find((each) => each.name === name) ?? {};
+    const plainly = () =>
+      checkedResult(name, outputSchema, signal, () =>
+        client.callTool({ name, arguments: { ...args }, ...meta }, settings),
+      );
     const calling = this.#tasks.has(name)
       ? () => callAsTask(request, name, args, { signal, timeoutMs: timeout, onProgress })
       : () => tasks?.during(plainly) ?? plainly();
     return orAborted(answerer === undefined ? calling() : this.#callers.during(answerer, calling), signal);
-  }
-
-  /** A call whose result fits the schema that the server gave for it. */
-  async #checkedCall(
-    params: Parameters<Client['callTool']>[0],
-    settings: { readonly signal: AbortSignal },
-  ): Promise<McpResult> {
-    const client = this.#client as Client;
-    const { outputSchema } = this.tools.find(({ name }) => name === params.name) ?? {};
-    if (outputSchema === undefined) return client.callTool(params, settings) as Promise<McpResult>;
-    const check = { what: `result of ${params.name}`, signal: settings.signal, fills: false };
-    const problem = await foreignSchemas.problem(outputSchema, check);
-    if (problem !== null) throw fail('schema_violation', problem, { tool: params.name });
-    const result = (await client.callTool(params, settings)) as McpResult;
-    if (result.structuredContent !== undefined && result.isError !== true)
-      await foreignSchemas.check(outputSchema, result.structuredContent, check);
-    return result;
   }
 
   /** The error that says that a person has to sign in, for a request that failed for that; else undefined. Never rejects. */
@@ -594,11 +581,6 @@ export class McpConnection {
 /** The token that a request was sent with. */
 const bearerOf = (headers: unknown): string | undefined =>
   new Headers(headers as ConstructorParameters<typeof Headers>[0]).get('authorization')?.replace(/^Bearer /, '');
-
-/** The client compiles no schema of a server: it would do so in the thread of the host. */
-const acceptsAll = {
-  getValidator: (): ((value: unknown) => never) => (value) => ({ valid: true, data: value }) as never,
-};
 
 /** Results of requests that are checked where they are used. */
 const anyResult = {

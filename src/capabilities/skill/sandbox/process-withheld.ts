@@ -82,15 +82,15 @@ export function withhold(): Withheld {
   });
   Object.defineProperties(process, {
     execPath: fixed('node'),
-    argv0: fixed('node'),
     argv: fixed(['node']),
     execArgv: fixed([]),
     title: fixed('node'),
     report: fixed(undefined),
     mainModule: fixed(undefined),
-    getBuiltinModule: fixed((specifier: string) =>
-      allows(`${specifier}`) ? getBuiltinModule(`${specifier}`) : undefined,
-    ),
+    getBuiltinModule: fixed((given: unknown) => {
+      const name = String(given);
+      return allows(name) ? getBuiltinModule(name) : undefined;
+    }),
   });
   // Node gives these to what stands on its command line.
   for (const name of ['require', 'module', 'exports', '__filename', '__dirname'])
