@@ -412,10 +412,8 @@ export class McpConnection {
       client.request({ method, params }, anyResult, { signal: until, timeout });
     const meta = this.#logMeta && { _meta: this.#logMeta };
     const { outputSchema } = this.tools.find((each) => each.name === name) ?? {};
-    const plainly = () =>
-      checkedResult(name, outputSchema, signal, () =>
-        client.callTool({ name, arguments: { ...args }, ...meta }, settings),
-      );
+    const bare = () => client.callTool({ name, arguments: { ...args }, ...meta }, settings);
+    const plainly = () => checkedResult(name, outputSchema, signal, bare);
     const calling = this.#tasks.has(name)
       ? () => callAsTask(request, name, args, { signal, timeoutMs: timeout, onProgress })
       : () => tasks?.during(plainly) ?? plainly();
