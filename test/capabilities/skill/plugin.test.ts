@@ -253,7 +253,7 @@ test('what is wrong with a folder is listed, and hides no other', { timeout: 60_
   assert.match((await agent.skill.problems())[0]?.message ?? '', /^the root can be changed by every user/);
 });
 
-test('schemas of a skill that take for ever fail its own calls, in their time, and hold up nobody else', {
+test('schemas of a skill that take for ever fail its own calls, in their time, and hold up no other skill', {
   timeout: 120_000,
 }, async (t) => {
   const site = await skillHost(t);
