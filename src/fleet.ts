@@ -8,7 +8,7 @@ import './base/node-version.ts';
 
 export type { AgentCommand, StartProgram } from './acp/start-program.ts';
 export type { Pairs } from './base/bandits/stored.ts';
-export type { JsonSchema, JsonSchemas, SchemaChecker } from './base/json-schema.ts';
+export type { JsonSchema } from './base/json-schema.ts';
 export type { DatabaseLoss } from './base/sqlite/losses.ts';
 export type { Timer } from './base/timer-queue.ts';
 export type { AnswerCheck, AnswerCheckOptions } from './base/value-check.ts';

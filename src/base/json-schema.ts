@@ -1,7 +1,8 @@
 /**
- * Checks values against JSON Schemas that come at run time: of tools, of answers to approvals, of answers to tasks. By Ajv;
- * the only file that loads it, on first use, because it takes tens of milliseconds to load.
+ * Checks values against JSON Schemas that come at run time: of tools, of grants, of chains. By Ajv; the only file that loads it, on
+ * first use, because it takes tens of milliseconds to load. Schemas that strangers wrote are checked by `foreign-schemas.ts`.
  */
+import type { Ajv, Options } from 'ajv';
 import type { Ajv2020 } from 'ajv/dist/2020.js';
 import { type Check, violation } from '../wire/check.ts';
 import { fail } from '../wire/errors.ts';
@@ -49,14 +50,24 @@ function compileNow({ $schema, $id, $async, ...plain }: JsonSchema): Check {
 }
 
 /** Ajv without waiting for it: for checks that must not be asynchronous. */
-function ajvNow(): typeof Ajv2020 {
-  const require = process.getBuiltinModule('node:module').createRequire(import.meta.url);
-  return (require('ajv/dist/2020.js') as typeof import('ajv/dist/2020.js')).Ajv2020;
-}
+const ajvNow = (): typeof Ajv2020 => ajvModule('ajv/dist/2020.js').Ajv2020 as typeof Ajv2020;
 
-/** Makes checkers; all of one maker share one Ajv. Only the checker of a schema is stored. */
+const ajvModule = (name: string): Readonly<Record<string, unknown>> =>
+  process.getBuiltinModule('node:module').createRequire(import.meta.url)(name);
+
+/** Schemas that say they are of these drafts, which many servers still write: an `items` that is a list means something else there. */
+const DRAFT_7 = /^https?:\/\/json-schema\.org\/draft-0[67]\//;
+
+/** Makes checkers; all of one maker share one Ajv of a dialect. Only the checker of a schema is stored. */
 export class JsonSchemas {
+  readonly #fills: boolean;
   #ajv: Ajv2020 | undefined;
+  #draft7: Ajv | undefined;
+
+  /** @param fills false: no defaults are filled in */
+  constructor(fills = true) {
+    this.#fills = fills;
+  }
 
   /**
    * The checker for a schema.
@@ -64,20 +75,25 @@ export class JsonSchemas {
    * @throws config_invalid when the schema itself is broken
    */
   async compile(schema: JsonSchema, what: string): Promise<SchemaChecker> {
-    this.#ajv ??= ajvFor((await import('ajv/dist/2020.js')).Ajv2020);
-    return compiled(this.#ajv, schema, what);
+    if (!DRAFT_7.test(String(schema.$schema)))
+      this.#ajv ??= ajvFor((await import('ajv/dist/2020.js')).Ajv2020, this.#fills);
+    return this.compileNow(schema, what);
   }
 
   /** As {@link compile}, at once: the first call loads Ajv and blocks for tens of milliseconds. */
   compileNow(schema: JsonSchema, what: string): SchemaChecker {
-    this.#ajv ??= ajvFor(ajvNow());
+    if (DRAFT_7.test(String(schema.$schema))) {
+      this.#draft7 ??= ajvFor(ajvModule('ajv').Ajv as typeof Ajv, this.#fills);
+      return compiled(this.#draft7, schema, what);
+    }
+    this.#ajv ??= ajvFor(ajvNow(), this.#fills);
     return compiled(this.#ajv, schema, what);
   }
 }
 
-const ajvFor = (Ajv: typeof Ajv2020): Ajv2020 =>
-  new Ajv({
-    useDefaults: true,
+const ajvFor = <Made extends Ajv>(Made: new (options: Options) => Made, useDefaults: boolean): Made =>
+  new Made({
+    useDefaults,
     strict: false,
     // JSON has no infinity, but 1e400 reads as one.
     strictNumbers: true,
@@ -85,7 +101,7 @@ const ajvFor = (Ajv: typeof Ajv2020): Ajv2020 =>
     validateFormats: false,
   });
 
-function compiled(ajv: Ajv2020, schema: JsonSchema, what: string): SchemaChecker {
+function compiled(ajv: Ajv, schema: JsonSchema, what: string): SchemaChecker {
   // The dialect a schema names for itself need not be one Ajv has a meta-schema for; `$async` would make every value pass.
   const { $schema, $id, $async, ...plain } = schema;
   let check: Check;
@@ -99,7 +115,7 @@ function compiled(ajv: Ajv2020, schema: JsonSchema, what: string): SchemaChecker
     ajv.removeSchema(plain);
   }
   // Defaults are written into the value; one that came by reference belongs to its sender.
-  const fills = JSON.stringify(plain).includes('"default"');
+  const fills = ajv.opts.useDefaults === true && JSON.stringify(plain).includes('"default"');
   return (value) => {
     const mine = fills ? structuredClone(value) : value;
     if (!check(mine)) throw violation(what, check.errors);

@@ -1,10 +1,10 @@
 /**
- * Checks what an agent answered against a JSON Schema that came with the question, so untrusted: bounded in size and in time. Used for
- * answers of tasks and of people in the fleet, and for results of subagents.
+ * Checks what an agent answered against a JSON Schema that came with the question, so untrusted: bounded in size and in time, and in a
+ * thread. Used for answers of tasks and of people in the fleet, and for results of subagents.
  */
-import { HandfastError } from '../wire/errors.ts';
-import { type JsonSchema, JsonSchemas } from './json-schema.ts';
-import { timeLimit } from './time-limit.ts';
+import type { HandfastError } from '../wire/errors.ts';
+import { CHECK_MS, foreignSchemas } from './foreign-schemas.ts';
+import type { JsonSchema } from './json-schema.ts';
 
 /** Outcome of the check; `answer` has the defaults of the schema filled in. */
 export type AnswerCheck =
@@ -18,49 +18,41 @@ export type AnswerCheck =
     };
 
 export interface AnswerCheckOptions {
-  /** Shared by a caller that checks often, so that the validator is loaded once. */
-  readonly schemas?: JsonSchemas;
-  /** Timeout of a check, milliseconds: a regular expression of the schema may never end. Default 250. */
+  /** Timeout of a check, milliseconds of processor time: a regular expression of the schema may never end. Default 250. */
   readonly timeoutMs?: number;
 }
 
-/** Largest schema, in characters of its JSON: compiling it cannot be interrupted by a timeout. */
+/** Largest schema, in characters of its JSON. */
 const MAX_SCHEMA_CHARS = 65_536;
 
 /** Checks a value that answers something against its schema. Never throws. */
 export async function checkValue(
   schema: JsonSchema,
   answer: unknown,
-  { schemas = new JsonSchemas(), timeoutMs = 250 }: AnswerCheckOptions = {},
+  { timeoutMs: limitMs = CHECK_MS }: AnswerCheckOptions = {},
 ): Promise<AnswerCheck> {
-  const compiled = await compile(schema, schemas);
-  if ('problem' in compiled) return { ok: false, problems: [compiled.problem], hopeless: true };
+  const problem = await answerSchemaProblem(schema);
+  if (problem !== null) return { ok: false, problems: [problem], hopeless: true };
   if (answer === undefined) return { ok: false, problems: ['answer is missing'], hopeless: false };
   try {
-    return { ok: true, answer: timeLimit(timeoutMs)(() => compiled.check(answer)) };
+    return { ok: true, answer: await foreignSchemas.check(schema, answer, { what: 'answer', limitMs }) };
   } catch (error) {
-    if (!(error instanceof HandfastError && error.code === 'schema_violation'))
-      return { ok: false, problems: [`answer could not be checked within ${timeoutMs} ms`], hopeless: true };
-    const { errors = [] } = error.detail as { errors?: readonly { path: string; message: string }[] };
-    const problems = errors.map(({ path, message }) => `answer${path} ${message}`);
-    return { ok: false, problems: problems.length > 0 ? problems : [error.message], hopeless: false };
+    const { code, message, detail } = error as HandfastError;
+    if (code !== 'schema_violation' || detail?.reason !== undefined)
+      return { ok: false, problems: [message], hopeless: true };
+    const { errors = [] } = detail as { errors?: readonly { path: string; message: string }[] };
+    const problems = errors.map(({ path, message: what }) => `answer${path} ${what}`);
+    return { ok: false, problems: problems.length > 0 ? problems : [message], hopeless: false };
   }
 }
 
 /** The reason a schema cannot be used, or null. Checked before a task is accepted, so that no token is spent on it. */
-export async function answerSchemaProblem(schema: JsonSchema, schemas = new JsonSchemas()): Promise<string | null> {
-  const compiled = await compile(schema, schemas);
-  return 'problem' in compiled ? compiled.problem : null;
-}
-
-type Compiled = { readonly check: (value: unknown) => unknown } | { readonly problem: string };
-
-async function compile(schema: JsonSchema, schemas: JsonSchemas): Promise<Compiled> {
+export async function answerSchemaProblem(schema: JsonSchema): Promise<string | null> {
   if (JSON.stringify(schema).length > MAX_SCHEMA_CHARS)
-    return { problem: `the schema of the answer exceeds ${MAX_SCHEMA_CHARS} characters` };
+    return `the schema of the answer exceeds ${MAX_SCHEMA_CHARS} characters`;
   try {
-    return { check: await schemas.compile(schema, 'answer') };
+    return await foreignSchemas.problem(schema, { what: 'answer' });
   } catch (error) {
-    return { problem: (error as Error).message };
+    return (error as Error).message;
   }
 }

@@ -7,6 +7,8 @@
  */
 const OLDEST_NODE = 24;
 
+refuseDebugger();
+
 if (Number.parseInt(process.versions.node, 10) < OLDEST_NODE) {
   // It throws on this Node, and its message says what to do.
   await import('../base/node-version.ts').catch(({ message }) => process.stderr.write(`${message}\n`));
@@ -26,6 +28,24 @@ if (Number.parseInt(process.versions.node, 10) < OLDEST_NODE) {
     process.exitCode = await (await import('./stdio/stdio.ts')).run(words.toSpliced(at, 1));
   else if (words[0] === 'rpc') process.exitCode = await (await import('./stdio/rpc.ts')).run(words.slice(1));
   else process.exitCode = await (await import('./program.ts')).run(words);
+}
+
+/**
+ * A signal opens no debugger, which every user of this machine could connect to. One that came while this process started has opened it
+ * already, or is about to; a debugger that an option of Node asks for stays.
+ */
+function refuseDebugger(): void {
+  const { env, execArgv, platform } = process;
+  if (platform === 'win32') return;
+  process.on('SIGUSR1', () => {});
+  if ([...execArgv, env.NODE_OPTIONS].some((word) => /--inspect(?!-p)/.test(word ?? ''))) return;
+  const inspector = process.getBuiltinModule('node:inspector');
+  const close = (): void => {
+    if (inspector.url() !== undefined) inspector.close();
+  };
+  close();
+  setImmediate(close);
+  setTimeout(close, 100).unref();
 }
 
 /** The user's Handfast folder, as `base/handfast-home.ts` has it; undefined where there is no home. */

@@ -13,6 +13,7 @@ import { nestedTooDeeply } from '../wire/depth.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { AskedCallers, ELICITATION_COMPLETE, type McpAllowed, type McpAnswerer, type McpAsk } from './asks.ts';
 import type { McpAuthorization } from './authorization.ts';
+import { acceptsAll, checkedResult } from './checked-result.ts';
 import { cutOff, isCutOff, isRefusedLink, watched } from './cut-off.ts';
 import type {
   McpAddress,
@@ -204,7 +205,12 @@ export class McpConnection {
       // Of the generation without sessions alone.
       ...(mode === 'auto' && { extensions: { [TASKS_EXTENSION]: {} } }),
     };
-    const client = new sdk.Client(CLIENT, { versionNegotiation: { mode }, listMaxPages: MAX_PAGES, capabilities });
+    const client = new sdk.Client(CLIENT, {
+      versionNegotiation: { mode },
+      listMaxPages: MAX_PAGES,
+      capabilities,
+      jsonSchemaValidator: acceptsAll,
+    });
     if (sampling) client.setRequestHandler('sampling/createMessage', this.#asked(sdk) as never);
     if (elicitation) client.setRequestHandler('elicitation/create', this.#asked(sdk) as never);
     if (roots) client.setRequestHandler('roots/list', () => ({ roots: roots.map((each) => ({ ...each })) }));
@@ -405,7 +411,9 @@ export class McpConnection {
     const request: TaskRequest = (method, params, until) =>
       client.request({ method, params }, anyResult, { signal: until, timeout });
     const meta = this.#logMeta && { _meta: this.#logMeta };
-    const plainly = () => client.callTool({ name, arguments: { ...args }, ...meta }, settings) as Promise<McpResult>;
+    const { outputSchema } = this.tools.find((each) => each.name === name) ?? {};
+    const bare = () => client.callTool({ name, arguments: { ...args }, ...meta }, settings);
+    const plainly = () => checkedResult(name, outputSchema, signal, bare);
     const calling = this.#tasks.has(name)
       ? () => callAsTask(request, name, args, { signal, timeoutMs: timeout, onProgress })
       : () => tasks?.during(plainly) ?? plainly();

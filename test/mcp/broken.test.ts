@@ -267,3 +267,31 @@ test('a server whose definitions change at every list is not listed all the time
   assert.equal((await errorOf(server.call('shifty', {}, patiently))).code, 'tool_denied');
   assert.deepEqual(await server.call('steady', {}, patiently), { content: [] });
 });
+
+test('a result is held to the schema of its tool, for which the thread of the host does nothing', async (t) => {
+  const slow = JSON.stringify({ properties: { a: { pattern: '^(a+)+$' } } });
+  const { server } = broken(
+    t,
+    serverOf(`if (method === 'initialize') return opened(message);
+      const outputs = { slow: ${slow}, number: { properties: { a: { type: 'number' } } }, odd: { properties: { a: { type: 'strong' } } } };
+      if (method === 'tools/list') send({ id, result: { tools: Object.entries(outputs).map(([name, { properties }]) =>
+        ({ ...tool(name), outputSchema: { type: 'object', properties } })) } });
+      if (method === 'tools/call') send({ id, result: { content: [], structuredContent: { a: 'a'.repeat(40) + '!' } } });`),
+  );
+  await server.start();
+  const turns = setInterval(() => {
+    count += 1;
+  }, 5);
+  let count = 0;
+  const late = await errorOf(server.call('slow', {}, patiently));
+  clearInterval(turns);
+  assert.deepEqual([late.code, late.detail.reason], ['schema_violation', 'time'], late.message);
+  // A check in this thread lets no timer run.
+  assert.ok(count > 5, `${count}`);
+  const wrong = await errorOf(server.call('number', {}, patiently));
+  assert.deepEqual([wrong.code, wrong.detail.path], ['schema_violation', '/a'], wrong.message);
+  assert.match(
+    (await errorOf(server.call('odd', {}, patiently))).message,
+    /the schema of the result of odd is invalid/,
+  );
+});

@@ -17,6 +17,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { Child, type ChildExit, type ChildOptions, signalGroup, startChild } from '../child.ts';
 import { compiledCode } from '../compiled-code.ts';
+import { nodeProgram } from '../node-program.ts';
 import { within, withTimeout } from '../race.ts';
 import { processTimer } from '../timer-queue.ts';
 import type { LaunchReport, LaunchRequest, LaunchSettings } from './launcher-entry.ts';
@@ -119,7 +120,7 @@ class LauncherProcess {
       const extension = import.meta.url.endsWith('.ts') ? '.ts' : '.js';
       const entry = fileURLToPath(new URL(`./launcher-entry${extension}`, import.meta.url));
       const child = startChild({
-        argv: [process.execPath, `--max-old-space-size=${MAX_HEAP_MIB}`, entry],
+        argv: [...nodeProgram(`--max-old-space-size=${MAX_HEAP_MIB}`), entry],
         cwd: '/',
         env: compiledCode(),
         channel: true,

@@ -8,6 +8,7 @@ import type { ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { handfastHome } from '../handfast-home.ts';
 import { isShortage } from '../not-started.ts';
+import { refuseDebuggerSignal } from '../node-program.ts';
 import { killNow, type Leader } from './descendants.ts';
 import { markerName, startOf } from './process-table.ts';
 import { ChildRecord, sweep } from './record.ts';
@@ -37,6 +38,7 @@ class OwnChildren {
 
   /** Called before each start of a child. */
   mark(env: Readonly<Record<string, string | undefined>>): ChildMark {
+    refuseDebuggerSignal();
     if (!this.#started) this.#start();
     if (this.#watcher === undefined && this.#canWatch) this.#watch();
     const marker = `${this.marker}${this.#count++};`;

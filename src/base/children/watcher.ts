@@ -8,6 +8,7 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { compiledCode } from '../compiled-code.ts';
+import { nodeProgram } from '../node-program.ts';
 import { inheritNoTerminal } from '../pseudo-terminal.ts';
 
 /** What runs the script. */
@@ -43,7 +44,7 @@ export interface WatcherOptions {
 export function startWatcher({ record, marker, since }: WatcherOptions, onEnd: (failed?: Error) => void): ChildProcess {
   const extension = import.meta.url.endsWith('.ts') ? '.ts' : '.js';
   const module = new URL(`./record${extension}`, import.meta.url).href;
-  const node = [process.execPath, '--input-type=module', '-e', REAP, '--', module, record, marker, String(since)];
+  const node = [...nodeProgram('--input-type=module'), '-e', REAP, '--', module, record, marker, String(since)];
   const watcher = spawn(WATCHER_SHELL, ['-c', SCRIPT, 'handfast-watcher', record, marker, ...node], {
     // In its environment the marker would make it a child to be ended.
     env: { PATH: process.env.PATH ?? '/usr/bin:/bin', ...compiledCode() },

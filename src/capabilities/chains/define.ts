@@ -3,19 +3,17 @@
  *
  * Called by `plugin.ts`.
  */
-import { type JsonSchema, lazyCheck } from '../../base/json-schema.ts';
-import { type TimeLimit, timeLimit } from '../../base/time-limit.ts';
+import { foreignSchemas } from '../../base/foreign-schemas.ts';
+import type { JsonSchema } from '../../base/json-schema.ts';
 import type { CallContext } from '../../host/context.ts';
-import type { Check } from '../../wire/check.ts';
-import { issuePath, issueText } from '../../wire/check.ts';
-import { fail } from '../../wire/errors.ts';
+import { asError, fail } from '../../wire/errors.ts';
 import { toolList } from '../tools/messages.ts';
 import type { ToolDescription } from '../tools/tools.schema.ts';
 import type { ChainError, ChainNode, ChainProblem, ChainReq } from './chains.schema.ts';
 import type { ChainGraph, ChainLimits } from './definition/graph.ts';
 import { outputSchemaProblems } from './definition/output-schemas.ts';
-import { readChain } from './definition/read.ts';
-import type { KnownSchemas } from './definition/types.ts';
+import { type ChainReading, readChain } from './definition/read.ts';
+import { checkLater, type KnownSchemas, type LaterCheck } from './definition/types.ts';
 import { failure } from './errors.ts';
 import type { Library } from './library.ts';
 import type { Definition } from './stored.ts';
@@ -69,13 +67,15 @@ export async function define(
   if (definition.deadline !== '' && Number.isNaN(Date.parse(definition.deadline))) {
     throw failure('invalid', 'the deadline is no time of RFC 3339', { field: 'deadline' });
   }
-  let reading = readChain(definition, { limits });
+  let reading: ChainReading = readChain(definition, { limits });
   if (reading.graph !== undefined && (checksTools || reading.graph.mode === 'graph') && usesTools(definition.nodes)) {
     const known = await knownTools(context, checksTools);
-    reading = readChain(definition, { limits, known });
+    const later: LaterCheck[] = [];
+    reading = readChain(definition, { limits, known, later });
+    await checkLater(later, context.signal);
   }
   const problems: ChainProblem[] = [...reading.problems];
-  if (reading.graph !== undefined) problems.push(...outputSchemaProblems(reading.graph));
+  if (reading.graph !== undefined) problems.push(...(await outputSchemaProblems(reading.graph, context.signal)));
   if (problems.length === 0) problems.push(...(await kindProblems(definition.nodes, context)));
   const graph = problems.length > 0 ? undefined : reading.graph;
   return { definition, name: stored?.name ?? '', version: stored?.version ?? 0, graph, problems };
@@ -109,45 +109,28 @@ async function knownTools(context: CallContext, mustBeThere: boolean): Promise<K
   };
 }
 
-/**
- * Longest check of one output, the compilation of its schema included, milliseconds of processor time: the schema comes with
- * the chain, and a regular expression or references of it may never end.
- */
+/** Longest check of one output, milliseconds of processor time: the schema comes with the chain. */
 const OUTPUT_CHECK_MS = 100;
 
-/** Checks of outputs, compiled once for each schema. */
-export class OutputChecks {
-  readonly #checks = new WeakMap<object, Check>();
-  #limited: TimeLimit | undefined;
-
-  /** Throws `schema_violation` for an output that does not fit the schema of its node. */
-  readonly check = ({ node_id, output_schema: schema }: ChainNode, output: unknown): void => {
-    if (schema === undefined) return;
-    const check = this.#checks.get(schema) ?? lazyCheck(schema);
-    this.#checks.set(schema, check);
-    if (this.#limited === undefined) {
-      // Loads the validator, which must not be stopped halfway.
-      lazyCheck({})(null);
-      this.#limited = timeLimit(OUTPUT_CHECK_MS);
-    }
-    let fits: boolean;
-    try {
-      fits = this.#limited(() => check(output));
-    } catch (error) {
-      throw fail(
-        'schema_violation',
-        `the output could not be checked within ${OUTPUT_CHECK_MS} ms`,
-        { node_id, reason: 'time' },
-        error,
-      );
-    }
-    if (fits) return;
-    const [issue] = check.errors ?? [];
-    const where = issue === undefined ? '' : issuePath(issue) || 'it';
-    const what = issue === undefined ? '' : `: ${where} ${issueText(issue)}`;
-    throw fail('schema_violation', `the output does not fit output_schema${what}`, {
+/** Rejects with `schema_violation` for an output that does not fit the schema of its node. */
+export async function checkOutput(
+  { node_id, output_schema: schema }: ChainNode,
+  output: unknown,
+  signal?: AbortSignal,
+): Promise<void> {
+  if (schema === undefined) return;
+  try {
+    await foreignSchemas.check(schema, output, { what: 'output', limitMs: OUTPUT_CHECK_MS, signal, fills: false });
+  } catch (thrown) {
+    if (signal?.aborted) throw thrown;
+    const { code, message, detail } = asError(thrown);
+    if (code !== 'schema_violation' && code !== 'config_invalid') throw thrown;
+    const { path, reason } = detail;
+    const why = reason === undefined ? `does not fit output_schema: ${message.replace(/^output: /, '')}` : message;
+    throw fail('schema_violation', reason === undefined ? `the output ${why}` : `the ${why}`, {
       node_id,
-      ...(issue !== undefined && { path: issuePath(issue) }),
+      ...(path !== undefined && { path }),
+      ...(reason !== undefined && { reason }),
     });
-  };
+  }
 }

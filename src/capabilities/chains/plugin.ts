@@ -13,7 +13,7 @@ import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
 import { waiting } from '../../host/waiting.ts';
 import { fail, HandfastError } from '../../wire/errors.ts';
 import type { ChainEntry, ChainRun as RunView } from './chains.schema.ts';
-import { define, OutputChecks, problemError } from './define.ts';
+import { checkOutput, define, problemError } from './define.ts';
 import type { ChainGraph } from './definition/graph.ts';
 import { readChain } from './definition/read.ts';
 import { emitEvent } from './emit-event.ts';
@@ -84,7 +84,7 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
   const runs = new Runs({
     ...limits,
     graphOf: (definition) => graphOf(definition),
-    checkOutput: new OutputChecks().check,
+    checkOutput,
     newId,
     now,
     random,

@@ -4,6 +4,7 @@
  *
  * Made by `plugin.ts`. One sandbox serves all runs; it is tried before the first.
  */
+import { foreignSchemas } from '../../base/foreign-schemas.ts';
 import { coversBelow } from '../../base/workspace/path-cover.ts';
 import { protectedPath } from '../../base/workspace/protected-paths.ts';
 import type { CallContext } from '../../host/context.ts';
@@ -14,6 +15,7 @@ import { contextOf } from './context.ts';
 import { failure } from './errors.ts';
 import { textOf } from './folder/files.ts';
 import type { LoadedSkill } from './folder/library.ts';
+import { ANY_ARGUMENTS, whatOf } from './folder/skill-file.ts';
 import type { SkillGrant } from './offer.ts';
 import { Conversation, type Granted } from './sandbox/conversation.ts';
 import type { Probe, Sandbox, Tier, View } from './sandbox/sandbox.ts';
@@ -98,7 +100,13 @@ export class Runs {
    */
   async run(loaded: LoadedSkill, given: Readonly<Record<string, unknown>>, context: CallContext): Promise<SkillResult> {
     const { skill } = loaded;
-    const args = skill.checkArguments(given);
+    const args =
+      skill.parameters === ANY_ARGUMENTS
+        ? given
+        : await foreignSchemas.check(skill.parameters, given, {
+            what: whatOf('parameters', skill.name),
+            signal: context.signal,
+          });
     const common = {
       success: true,
       summary: null,
@@ -190,7 +198,13 @@ export class Runs {
     try {
       await context.emit('skill.started', { skill: skill.name, version: skill.version });
       const value = await conversation.result;
-      const result = skill.checkResult === undefined ? (value ?? null) : skill.checkResult(value);
+      const result =
+        skill.result === undefined
+          ? (value ?? null)
+          : await foreignSchemas.check(skill.result, value ?? null, {
+              what: whatOf('result', skill.name),
+              signal: context.signal,
+            });
       await context.emit('skill.completed', { skill: skill.name });
       return result;
     } catch (thrown) {

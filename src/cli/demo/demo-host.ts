@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { type Child, cannotStart, startChild } from '../../base/child.ts';
+import { nodeProgram } from '../../base/node-program.ts';
 import { within } from '../../base/race.ts';
 import { fail } from '../../wire/errors.ts';
 
@@ -46,7 +47,7 @@ export class DemoHost {
     const [, script = ''] = process.argv;
     const words = [...process.execArgv, script, 'up', '--json', '--listen', this.address, '--listen', this.tcp];
     const env = { ...process.env, HANDFAST_HOME: this.#home, HANDFAST_KEYRING: 'off' };
-    const child = startChild({ argv: [process.execPath, ...words], cwd: this.#workspace, env });
+    const child = startChild({ argv: [...nodeProgram(), ...words], cwd: this.#workspace, env });
     this.#child = child;
     let complaint = '';
     child.stderr.setEncoding('utf8').on('data', (text: string) => {

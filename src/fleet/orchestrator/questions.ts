@@ -3,7 +3,6 @@
  * A worker that gets no answer continues as if denied. Called by the engine and `peer-event-handler.ts`.
  */
 
-import { JsonSchemas } from '../../base/json-schema.ts';
 import type { Log } from '../../base/log.ts';
 import { type Clock, TimerQueue } from '../../base/timer-queue.ts';
 import { checkValue } from '../../base/value-check.ts';
@@ -30,7 +29,6 @@ export interface OperatorQuestionsOptions {
 
 export class OperatorQuestions {
   readonly #options: OperatorQuestionsOptions;
-  readonly #schemas = new JsonSchemas();
   readonly #expiries: TimerQueue<string>;
   /** Key of a question → what ends the asking. */
   readonly #asked = new Map<
@@ -85,7 +83,7 @@ export class OperatorQuestions {
   /** The content with the defaults of its schema. What cannot be checked is left to the worker, whose schema is broken. */
   async #checked({ question_id, schema }: TaskQuestion, content: Answer['content']): Promise<Answer['content']> {
     if (schema === undefined) return content;
-    const check = await checkValue(schema, content ?? {}, { schemas: this.#schemas });
+    const check = await checkValue(schema, content ?? {});
     if (check.ok) return check.answer as Answer['content'];
     if (check.hopeless) return content;
     const { problems } = check;

@@ -11,8 +11,8 @@ import type { Reported } from '../messages/decoded.ts';
 export async function checkAnswer(
   schema: JsonSchema,
   { status, answer }: Pick<Reported, 'status' | 'answer'>,
-  { schemas, timeoutMs }: AnswerCheckOptions = {},
+  options: AnswerCheckOptions = {},
 ): Promise<AnswerCheck> {
   if (status !== 'done') return { ok: true, answer };
-  return checkValue(schema, answer, { schemas, timeoutMs });
+  return checkValue(schema, answer, options);
 }

@@ -6,7 +6,6 @@
  */
 
 import { Budget } from '../../base/budget.ts';
-import type { JsonSchemas } from '../../base/json-schema.ts';
 import type { Log } from '../../base/log.ts';
 import type { Clock } from '../../base/timer-queue.ts';
 import type { Envelope, FleetMessage, TaskAnswer, TaskResult, TaskSteer, Usage } from '../../protocol/fleet.ts';
@@ -41,8 +40,6 @@ export interface RunHost {
   readonly worktrees: Worktrees;
   readonly repository: RepositoryReader;
   readonly journal: WorkerJournal;
-  /** Compiled schemas of answers. */
-  readonly schemas: JsonSchemas;
   readonly countCacheReads: boolean;
   readonly turnTimeoutMs: number;
   /** undefined: the worker lends none. */
@@ -360,7 +357,7 @@ export class TaskRun {
     this.#live = undefined;
     this.#usages.push(usage);
     this.budget.spend(this.#tokensSoFar() ?? 0);
-    return readTurn(outcome, dispatch, this.#host.schemas);
+    return readTurn(outcome, dispatch);
   }
 
   #stuck(): ExecutorOutcome {

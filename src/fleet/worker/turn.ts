@@ -4,7 +4,6 @@
  * Called by `task-run.ts`.
  */
 
-import type { JsonSchemas } from '../../base/json-schema.ts';
 import { withGrace } from '../../base/race.ts';
 import type { Timer } from '../../base/timer-queue.ts';
 import type { AnswerCheck } from '../../base/value-check.ts';
@@ -34,14 +33,14 @@ export function endOf(
 }
 
 /** Reads the reply of a turn, and checks the answer where one was asked for. */
-export async function readTurn(outcome: ExecutorOutcome, dispatch: Dispatched, schemas: JsonSchemas): Promise<Turn> {
+export async function readTurn(outcome: ExecutorOutcome, dispatch: Dispatched): Promise<Turn> {
   const { text, exitCode } = outcome;
   const { task_id: taskId, answer_schema: schema, reply_schema } = dispatch;
   // An answer is part of a block.
   const replySchema = schema !== null && reply_schema === 'prose' ? 'structured' : reply_schema;
   const extracted = extractReply({ text, taskId, replySchema, exitCode });
   if (schema === null || extracted.result === null) return { outcome, extracted, answer: undefined };
-  return { outcome, extracted, answer: await checkAnswer(schema, extracted.result, { schemas }) };
+  return { outcome, extracted, answer: await checkAnswer(schema, extracted.result) };
 }
 
 /** What the reply of a turn that ended well should have had and has not, in codes and in words; empty: nothing. */

@@ -8,7 +8,6 @@
 
 import { randomUUID } from 'node:crypto';
 import { statSync } from 'node:fs';
-import { JsonSchemas } from '../../base/json-schema.ts';
 import { type Closable, Lifetime, type LifetimeState } from '../../base/lifetime.ts';
 import type { Log } from '../../base/log.ts';
 import { within } from '../../base/race.ts';
@@ -209,7 +208,6 @@ class FleetWorker implements Worker {
       facts: this.#facts,
       worktrees: new Worktrees({ repository: cwd, home, now, log }),
       journal,
-      schemas: new JsonSchemas(),
       countCacheReads: options.countCacheReads ?? false,
       turnTimeoutMs: options.turnTimeoutMs ?? TURN_TIMEOUT_MS,
       environments: options.environments,
@@ -337,7 +335,7 @@ class FleetWorker implements Worker {
     const facts = this.#facts.awaited(dispatch, this.#deps.decideMs ?? DECIDE_MS);
     if (facts !== undefined) await facts;
     const { answer_schema } = dispatch;
-    const schemaProblem = answer_schema === null ? null : await answerSchemaProblem(answer_schema, this.#host.schemas);
+    const schemaProblem = answer_schema === null ? null : await answerSchemaProblem(answer_schema);
     // From here until it is accepted nothing else can come in between.
     const { task_id, envelope } = dispatch;
     const contextId = envelope.context_id ?? task_id;

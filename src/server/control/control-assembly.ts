@@ -8,7 +8,6 @@ import { join, resolve } from 'node:path';
 import type { StartProgram } from '../../acp/start-program.ts';
 import type { Log } from '../../base/log.ts';
 import type { PathGuard } from '../../base/workspace/protected-paths.ts';
-import type { ValidatorCache } from '../../capabilities/tools/arguments.ts';
 import type { HostConfig } from '../../config/config.ts';
 import type { Backend } from '../../control/contract/backend.ts';
 import type { Handled } from '../../control/contract/handlers.ts';
@@ -115,7 +114,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
       editors,
       openMcpServer: mcpConnector(config, slots),
       handlers: options.handlers,
-      checkContent: contentChecker(),
+      checkContent,
       backends: [
         ...(await acpBackends(config, { version, log, processes: slots.processes })),
         ...(options.backends ?? []),
@@ -210,15 +209,11 @@ function skillTrust(home: string, log: Log): ControlServerOptions['skillTrust'] 
   };
 }
 
-/** Checks answers to questions against their schema; the validator is loaded with the first answer. */
-function contentChecker(): ControlServerOptions['checkContent'] {
-  let validators: ValidatorCache | undefined;
-  return async (schema, content) => {
-    const { ValidatorCache } = await import('../../capabilities/tools/arguments.ts');
-    validators ??= new ValidatorCache();
-    return (await validators.compile(schema, 'answer'))(content);
-  };
-}
+/** Checks answers to questions against their schema, which an agent or a server may have sent. */
+const checkContent: ControlServerOptions['checkContent'] = async (schema, content) => {
+  const { foreignSchemas } = await import('../../base/foreign-schemas.ts');
+  return foreignSchemas.check(schema, content, { what: 'answer' });
+};
 
 /** A backend for each configured agent; most installations have none, and load none of this. */
 async function acpBackends(

@@ -252,3 +252,36 @@ test('what is wrong with a folder is listed, and hides no other', { timeout: 60_
   assert.deepEqual(await agent.skill.list(), []);
   assert.match((await agent.skill.problems())[0]?.message ?? '', /^the root can be changed by every user/);
 });
+
+test('schemas of a skill that take for ever fail its own calls, in their time, and hold up no other skill', {
+  timeout: 120_000,
+}, async (t) => {
+  const site = await skillHost(t);
+  const slow = "{ type: object, properties: { a: { type: string, pattern: '^(a+)+$' } } }";
+  const text = `'a'.repeat(40) + '!'`;
+  writeSkill(site.root, 'slow-result', { front: `result: ${slow}`, code: `export default () => ({ a: ${text} });` });
+  writeSkill(site.root, 'slow-arguments', { front: `parameters: ${slow}`, code: 'export default () => 1;' });
+  writeSkill(site.root, 'quick', { front: 'result: { type: number }', code: 'export default () => 1;' });
+  for (let at = 0; at < 100; at++) {
+    const properties = Array.from({ length: 40 }, (_, i) => `p${i}x${at}: { type: string }`).join(', ');
+    writeSkill(site.root, `many-${at}`, { front: `parameters: { type: object, properties: { ${properties} } }` });
+  }
+  const agent = await agentOf(t, site);
+  assert.equal((await agent.skill.list()).length, 103);
+  let turns = 0;
+  const counting = setInterval(() => {
+    turns += 1;
+  }, 5);
+  for (const [name, args] of [
+    ['slow-result', {}],
+    ['slow-arguments', { a: `${'a'.repeat(40)}!` }],
+  ] as const) {
+    turns = 0;
+    const { code, detail } = await errorOf(agent.skill.call(name, args));
+    assert.deepEqual([code, detail.reason], ['schema_violation', 'time'], name);
+    // A check in this thread lets no timer run.
+    assert.ok(turns > 5, `${name}: ${turns}`);
+  }
+  clearInterval(counting);
+  assert.equal((await agent.skill.call('quick')).data, 1);
+});

@@ -137,11 +137,18 @@ export async function until(holds: () => boolean | Promise<boolean>): Promise<vo
   }
 }
 
+/** Whether the permission model of this Node holds the network. */
+export const HOLDS_NETWORK = process.allowedNodeEnvironmentFlags.has('--allow-net');
+
 /** Skips a test of a tier that takes a program which is not installed; where tests must not be skipped, it fails and says so. */
 export const skipTier = (tier: Tier): { skip?: string } =>
-  tier === 'bubblewrap' && process.env.CI === undefined && programInPath('bwrap', process.env.PATH ?? '') === undefined
-    ? { skip: 'bubblewrap is not installed: apt-get install bubblewrap' }
-    : {};
+  tier === 'process' && !HOLDS_NETWORK
+    ? { skip: 'this Node leaves the network open to a process, so the host runs no code in it' }
+    : tier === 'bubblewrap' &&
+        process.env.CI === undefined &&
+        programInPath('bwrap', process.env.PATH ?? '') === undefined
+      ? { skip: 'bubblewrap is not installed: apt-get install bubblewrap' }
+      : {};
 
 /** What a host says about its sandbox to a further agent, once it was tried. */
 export async function tierFacts(

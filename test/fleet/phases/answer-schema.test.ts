@@ -1,17 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { JsonSchemas } from '../../../src/base/json-schema.ts';
 import { answerSchemaProblem } from '../../../src/base/value-check.ts';
 import { checkAnswer } from '../../../src/fleet/phases/answer-schema.ts';
 
-const schemas = new JsonSchemas();
 const schema = {
   type: 'object',
   required: ['count'],
   properties: { count: { type: 'integer' }, unit: { type: 'string', default: 'files' } },
 };
 const check = (answer: unknown, against: Record<string, unknown> = schema): ReturnType<typeof checkAnswer> =>
-  checkAnswer(against, { status: 'done', answer }, { schemas, timeoutMs: 20_000 });
+  checkAnswer(against, { status: 'done', answer }, { timeoutMs: 20_000 });
 
 test('an answer that fits comes back with the defaults of its schema, and is not changed itself', async () => {
   const answer = { count: 3 };
@@ -31,7 +29,7 @@ test('an answer that does not fit is reported in words an executor can use', asy
 
 test('a task that is not done owes no answer', async () => {
   for (const status of ['partial', 'blocked', 'error'] as const)
-    assert.deepEqual(await checkAnswer(schema, { status, answer: undefined }, { schemas }), {
+    assert.deepEqual(await checkAnswer(schema, { status, answer: undefined }), {
       ok: true,
       answer: undefined,
     });
@@ -39,12 +37,12 @@ test('a task that is not done owes no answer', async () => {
 
 test('a schema that cannot be used is reported before work and is no reason to ask again', async () => {
   for (const broken of [{ type: 'nonsense' }, { $ref: 'https://example.org/else.json' }, { pattern: '(' }]) {
-    assert.match((await answerSchemaProblem(broken, schemas)) ?? '', /schema of the answer is invalid/);
+    assert.match((await answerSchemaProblem(broken)) ?? '', /schema of the answer is invalid/);
     const checked = await check('x', broken);
     assert.equal(!checked.ok && checked.hopeless, true);
   }
-  assert.match((await answerSchemaProblem({ description: 'x'.repeat(70_000) }, schemas)) ?? '', /exceeds 65536/);
-  assert.equal(await answerSchemaProblem(schema, schemas), null);
+  assert.match((await answerSchemaProblem({ description: 'x'.repeat(70_000) })) ?? '', /exceeds 65536/);
+  assert.equal(await answerSchemaProblem(schema), null);
 });
 
 test('a schema cannot make every answer pass, run for ever or exhaust the stack', async () => {
@@ -52,7 +50,7 @@ test('a schema cannot make every answer pass, run for ever or exhaust the stack'
   const endless = await checkAnswer(
     { type: 'string', pattern: '^(a+)+$' },
     { status: 'done', answer: `${'a'.repeat(40)}!` },
-    { schemas, timeoutMs: 10 },
+    { timeoutMs: 10 },
   );
   assert.deepEqual(endless, { ok: false, problems: ['answer could not be checked within 10 ms'], hopeless: true });
   assert.equal((await check({}, { $ref: '#' })).ok, false);

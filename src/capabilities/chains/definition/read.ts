@@ -15,7 +15,7 @@ import { Problems, quoted } from './problems.ts';
 import { MAX_STEPS } from './steps.ts';
 import { graphOf } from './structure.ts';
 import { isSubagentNode, SUBAGENT_INPUTS } from './subagent-inputs.ts';
-import { type KnownSchemas, typeProblems } from './types.ts';
+import { type KnownSchemas, type LaterCheck, typeProblems } from './types.ts';
 
 /** Defaults of {@link ChainLimits}. */
 export const CHAIN_LIMITS: ChainLimits = { maxNodes: 10_000, maxEdges: 100_000, maxDepth: 10_000, maxSteps: MAX_STEPS };
@@ -31,6 +31,8 @@ export interface ReadOptions {
   readonly limits?: Partial<ChainLimits>;
   /** What is known about the inputs and outputs of tools. Without it no types are checked. */
   readonly known?: KnownSchemas;
+  /** Gets the checks of values that are left to `checkLater`, which adds to the problems of the reading. */
+  readonly later?: LaterCheck[];
 }
 
 /** A graph, or problems: at least one, and at most 100. */
@@ -60,8 +62,8 @@ export function readChain(raw: RawChain, options: ReadOptions = {}): ChainReadin
   const graph = graphOf({ nodes, indexOf, entry, compiled, limits }, problems);
   if (graph === undefined || problems.list.length > 0) return refused();
   const known = knownOf(nodes, options.known);
-  if (known !== undefined) typeProblems(graph, known, problems);
-  return problems.list.length > 0 ? refused() : { graph, problems: [] };
+  if (known !== undefined) typeProblems(graph, known, problems, options.later);
+  return problems.list.length > 0 ? refused() : { graph, problems: problems.list as [] };
 }
 
 /** What is known of calls, with the inputs of subagents, which are known without a host. Undefined: no types are checked. */

@@ -4,14 +4,18 @@
  *
  * Called by `read.ts`.
  */
+import { foreignSchemas } from '../../../base/foreign-schemas.ts';
 import { type JsonSchema, lazyCheck } from '../../../base/json-schema.ts';
+import { within } from '../../../base/race.ts';
 import { suggest } from '../../../base/suggest.ts';
+import { asError } from '../../../wire/errors.ts';
 import { isObject } from '../../../wire/json.ts';
 import type { ChainNode } from '../chains.schema.ts';
 import type { Expression } from './expressions.ts';
 import type { ChainGraph, GraphNode } from './graph.ts';
 import { type Ast, partsOf } from './jmespath.ts';
 import { type Problems, quoted } from './problems.ts';
+import { isSubagentNode } from './subagent-inputs.ts';
 
 /** What is known about what nodes call. Undefined: nothing. */
 export interface KnownSchemas {
@@ -24,13 +28,48 @@ export interface KnownSchemas {
 /** What a schema says about a place inside: another schema, nothing, or that there is no such place. */
 type Inside = { readonly schema: JsonSchema } | { readonly missing: string } | undefined;
 
-/** Reports what does not fit. */
-export function typeProblems(graph: ChainGraph, known: KnownSchemas, problems: Problems): void {
+/** A value of a chain, and the schema of the tool it is for: it may be that of a stranger, so it is checked elsewhere. */
+export interface LaterCheck {
+  readonly schema: JsonSchema;
+  readonly value: unknown;
+  readonly wrong: (message: string, at: string) => void;
+}
+
+/** Milliseconds for all values of a chain. What is left then, the tools say when they are called. */
+const MAX_LATER_MS = 5_000;
+
+/** Checks what was left, and reports what does not fit. */
+export async function checkLater(checks: readonly LaterCheck[], signal: AbortSignal): Promise<void> {
+  const until = performance.now() + MAX_LATER_MS;
+  for (const { schema, value, wrong } of checks) {
+    const leftMs = until - performance.now();
+    if (leftMs <= 0) return;
+    const checking = foreignSchemas.check(schema, value, { what: 'input', signal, fills: false }).then(
+      () => [],
+      (thrown: unknown) => {
+        signal.throwIfAborted();
+        return (asError(thrown).detail.errors ?? []) as { readonly path: string; readonly message: string }[];
+      },
+    );
+    for (const { path, message } of (await within(checking, leftMs)) ?? []) wrong(message, path.replaceAll('/', '.'));
+  }
+}
+
+/**
+ * Reports what does not fit.
+ *
+ * @param later gets the values of tools, whose schemas may be those of strangers; without it they are checked at once
+ */
+export function typeProblems(graph: ChainGraph, known: KnownSchemas, problems: Problems, later?: LaterCheck[]): void {
   const checks = new Map<JsonSchema, ReturnType<typeof lazyCheck>>();
   const checkOf = (schema: JsonSchema) => {
     const check = checks.get(schema) ?? lazyCheck(schema);
     checks.set(schema, check);
     return check;
+  };
+  const checkOrLeave = (node: ChainNode, schema: JsonSchema, value: unknown, wrong: LaterCheck['wrong']): void => {
+    if (later === undefined || isSubagentNode(node.kind)) checkValue(value, checkOf(schema), wrong);
+    else later.push({ schema, value, wrong });
   };
   const outputOf = (name: string): JsonSchema | undefined => {
     const index = graph.indexOf.get(name);
@@ -51,7 +90,7 @@ export function typeProblems(graph: ChainGraph, known: KnownSchemas, problems: P
     if (input.kind === 'input') {
       // An item of a map has its input from the map.
       if (!each.scheduled && Object.keys(input.input).length === 0) continue;
-      checkValue(input.input, checkOf(schema), (message, at) => wrong(message, `input${at}`));
+      checkOrLeave(node, schema, input.input, (message, at) => wrong(message, `input${at}`));
       continue;
     }
     checkFields(schema, new Map(input.fields), wrong);
@@ -60,7 +99,7 @@ export function typeProblems(graph: ChainGraph, known: KnownSchemas, problems: P
       if (wanted === undefined) continue;
       const place = `input_map.${field}`;
       if (expression.kind === 'literal') {
-        checkValue(expression.value, checkOf(wanted), (message, at) => wrong(message, `${place}${at}`));
+        checkOrLeave(node, wanted, expression.value, (message, at) => wrong(message, `${place}${at}`));
         continue;
       }
       const inside = insideOf(expression, outputOf);

@@ -57,8 +57,8 @@ export interface RunDeps {
   readonly limits: RunLimits;
   readonly journal: RunJournal;
   readonly recovered: Recovered | undefined;
-  /** Checks an output against the schema of its node. Throws `schema_violation`. */
-  checkOutput(node: ChainNode, output: unknown): void;
+  /** Checks an output against the schema of its node. Rejects with `schema_violation`. */
+  checkOutput(node: ChainNode, output: unknown, signal: AbortSignal): Promise<void>;
   /** Gives up the place of the run's request while only waits are left; see `CallContext.yieldSlot`. */
   yieldSlot(): () => void;
   /** Runs a node that is a call, under the rights of the caller. */

@@ -46,7 +46,7 @@ export async function loadChainFile(file: string, cwd = process.cwd()): Promise<
     opened.refusal(problems.map((problem) => ({ path: pathOf(problem), message: problem.message })));
   const { graph, problems } = readChain(written);
   if (graph === undefined) throw refusal(problems);
-  const broken = outputSchemaProblems(graph);
+  const broken = await outputSchemaProblems(graph);
   if (broken.length > 0) throw refusal(broken);
   const path = opened.file as string;
   return { file: path, definition: { name: basename(path, extname(path)), ...written }, graph, refusal };

@@ -27,6 +27,7 @@ const MAX_LEVELS = 8;
 /** Throws an error whose message says what is wrong with the folder. */
 export function readSkillFiles(folder: string): SkillFiles {
   const files = new Map<string, Buffer>();
+  const twins = new Map<string, string>();
   let left = MAX_BYTES;
   const visit = (directory: string, below: string, level: number): void => {
     ownedWell(statSync(directory), below === '' ? 'the folder' : below);
@@ -34,6 +35,7 @@ export function readSkillFiles(folder: string): SkillFiles {
       const name = below === '' ? entry.name : `${below}/${entry.name}`;
       // What editors and version control put there is no part of a skill.
       if (entry.name.startsWith('.')) continue;
+      named(name);
       if (entry.isDirectory()) {
         if (level === MAX_LEVELS) throw new Error(`${name} is deeper than ${MAX_LEVELS} folders`);
         // A folder with a SKILL.md of its own is another skill.
@@ -47,6 +49,7 @@ export function readSkillFiles(folder: string): SkillFiles {
       if (read.kind !== 'file')
         throw new Error(`${name} ${read.kind === 'absent' ? 'is no longer there' : read.reason}`);
       ownedWell(read.stats, name);
+      alone(name, twins);
       files.set(name, read.bytes);
       left -= read.bytes.length;
     }
@@ -56,6 +59,23 @@ export function readSkillFiles(folder: string): SkillFiles {
     .sort(([one], [other]) => (one < other ? -1 : 1))
     .map(([path, bytes]) => ({ path, bytes: bytes.length, sha256: sha256(bytes) }));
   return { files, manifest, digest: sha256(manifest.map(({ path, sha256: sum }) => `${sum}  ${path}\n`).join('')) };
+}
+
+/**
+ * Throws for a name that does not stand for itself in the manifest, which has one name a line: with control or invisible characters, which
+ * also no person sees who reviews the folder, or whose bytes are no text.
+ */
+function named(name: string): void {
+  if (/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\ufffd]/u.test(name) || !name.isWellFormed())
+    throw new Error(`${JSON.stringify(name)} has characters in its name that no file of a skill may have; rename it`);
+}
+
+/** Throws for a second name that other file systems take for the first one: there the folder would have another content. */
+function alone(name: string, twins: Map<string, string>): void {
+  const key = name.normalize('NFC').toLowerCase().normalize('NFC');
+  const twin = twins.get(key);
+  if (twin !== undefined) throw new Error(`${twin} and ${name} are one name on other file systems; rename one of them`);
+  twins.set(key, name);
 }
 
 /** The text of a file; undefined when it is no UTF-8. */

@@ -7,6 +7,7 @@
  */
 import { statSync } from 'node:fs';
 import { basename, dirname, relative } from 'node:path';
+import { setImmediate as turn } from 'node:timers/promises';
 import { SerialWork } from '../../../base/serial-work.ts';
 import { MAX_SKILL_TEXT_BYTES, type SkillRoot, scanSkills } from '../../../base/skills/scan.ts';
 import { failure } from '../errors.ts';
@@ -50,6 +51,8 @@ export interface LoadedSkill {
 
 const SKILL_FILE = 'SKILL.md';
 const MAX_PROBLEMS = 100;
+/** How long a scan looks at the schemas of all skills. What is wrong with one that is left then is found by its first call. */
+const SCHEMAS_MS = 2_000;
 /** How often a call looks again at files that change while it reads them. */
 const MAX_READS = 3;
 
@@ -141,6 +144,7 @@ export class Library {
 
   async #read(): Promise<void> {
     const problems: Problem[] = [];
+    const until = performance.now() + SCHEMAS_MS;
     const found = new Map<string, Skill[]>();
     for (const root of this.#roots) {
       try {
@@ -156,7 +160,9 @@ export class Library {
       problems.push(...errors.map(problemOf));
       for (const { sourcePath } of skills) {
         try {
-          const skill = await skillOf(dirname(sourcePath), root);
+          const skill = await skillOf(dirname(sourcePath), root, until - performance.now());
+          // Reading one takes milliseconds of this thread.
+          await turn();
           const same = found.get(skill.name)?.find(({ version }) => version === skill.version);
           if (same === undefined) found.set(skill.name, [...(found.get(skill.name) ?? []), skill]);
           else
@@ -202,13 +208,13 @@ function compareParts(one: readonly string[], other: readonly string[]): number 
   return 0;
 }
 
-async function skillOf(folder: string, root: TrustedRoot): Promise<Skill> {
+async function skillOf(folder: string, root: TrustedRoot, schemasMs: number): Promise<Skill> {
   const { files, manifest, digest } = readSkillFiles(folder);
   const bytes = files.get(SKILL_FILE) as Buffer;
   if (bytes.length > MAX_SKILL_TEXT_BYTES) throw new Error(`is larger than ${MAX_SKILL_TEXT_BYTES} bytes`);
   const text = textOf(bytes);
   if (text === undefined) throw new Error('is no valid UTF-8');
-  const facts = await readSkillFile(text);
+  const facts = await readSkillFile(text, schemasMs);
   const { name, version, entry } = facts;
   const own = basename(folder);
   if (own !== name && own !== `${name}@${version}` && !(own === version && basename(dirname(folder)) === name)) {

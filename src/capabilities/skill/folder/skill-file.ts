@@ -5,7 +5,9 @@
  * @see docs/skill.md#the-folder
  */
 
-import { JsonSchemas, lazyCheck, type SchemaChecker } from '../../../base/json-schema.ts';
+import { foreignSchemas } from '../../../base/foreign-schemas.ts';
+import { lazyCheck } from '../../../base/json-schema.ts';
+import { within } from '../../../base/race.ts';
 import { parted } from '../../../base/skills/text.ts';
 import type { ConfigNode } from '../../../config/reader.ts';
 import { parseTree } from '../../../config/yaml-tree.ts';
@@ -21,11 +23,9 @@ export interface SkillFacts {
   readonly instructions: string;
   /** Path of the module that a call runs; undefined: none. */
   readonly entry: string | undefined;
+  /** {@link ANY_ARGUMENTS} where it says none. */
   readonly parameters: JsonSchema;
-  /** Checks arguments and fills in defaults. */
-  readonly checkArguments: SchemaChecker;
   readonly result: JsonSchema | undefined;
-  readonly checkResult: SchemaChecker | undefined;
   /** Names of tools it may call; `*` stands for any letters. */
   readonly allowedTools: readonly string[];
   readonly timeoutSeconds: number | undefined;
@@ -37,6 +37,10 @@ export interface SkillFacts {
   readonly metadata: Readonly<Record<string, unknown>>;
 }
 
+/** The schema of arguments of a skill that says none. */
+export const ANY_ARGUMENTS: JsonSchema = { type: 'object' };
+/** How long the schemas of one skill may be looked at, milliseconds. */
+const MAX_SCHEMAS_MS = 2_000;
 /** A longer front matter is no description of a skill. */
 const MAX_FRONT_CHARS = 32 * 1024;
 
@@ -64,10 +68,12 @@ const checkFront = lazyCheck({
   required: ['name', 'description'],
 });
 
-const schemas = new JsonSchemas();
-
-/** Throws an error whose message says what is wrong with the text. */
-export async function readSkillFile(text: string): Promise<SkillFacts> {
+/**
+ * Throws an error whose message says what is wrong with the text.
+ *
+ * @param schemasMs how long its schemas may be looked at; what is wrong with one that takes longer is found by the first call
+ */
+export async function readSkillFile(text: string, schemasMs = MAX_SCHEMAS_MS): Promise<SkillFacts> {
   const { front, body } = parted(text);
   if (front === undefined) throw new Error('has no front matter: it must begin with a line ---, name, description');
   if (front.length > MAX_FRONT_CHARS) throw new Error(`has a front matter of more than ${MAX_FRONT_CHARS} characters`);
@@ -82,7 +88,15 @@ export async function readSkillFile(text: string): Promise<SkillFacts> {
     const path = shortPath(error?.instancePath ?? '').slice(1);
     throw new Error(`${path === '' ? 'front matter' : path} ${error?.message ?? 'does not fit'}`);
   }
-  const { parameters = { type: 'object' }, result } = given as { parameters?: JsonSchema; result?: JsonSchema };
+  const { parameters = ANY_ARGUMENTS, result } = given as { parameters?: JsonSchema; result?: JsonSchema };
+  const until = performance.now() + schemasMs;
+  for (const [key, schema] of Object.entries({ parameters, result })) {
+    if (schema === undefined || schema === ANY_ARGUMENTS) continue;
+    const what = whatOf(key as 'parameters' | 'result', given.name as string);
+    const looking = foreignSchemas.problem(schema, { what }).catch(() => null);
+    const problem = await within(looking, Math.max(0, until - performance.now()));
+    if (typeof problem === 'string') throw new Error(`${key}: ${problem}`);
+  }
   const optional = (key: string): string => (given[key] as string | undefined) ?? '';
   return {
     name: given.name as string,
@@ -91,9 +105,7 @@ export async function readSkillFile(text: string): Promise<SkillFacts> {
     instructions: body.trim(),
     entry: given.entry as string | undefined,
     parameters,
-    checkArguments: await compiled(parameters, 'parameters', `arguments of ${given.name}`),
     result,
-    checkResult: result && (await compiled(result, 'result', `result of ${given.name}`)),
     allowedTools: toolsOf(given['allowed-tools']),
     timeoutSeconds: given.timeout_seconds as number | undefined,
     tags: (given.tags ?? []) as string[],
@@ -128,13 +140,9 @@ function plain(node: ConfigNode): unknown {
   return Object.fromEntries(node.entries.map(({ key, value }) => [key, plain(value)]));
 }
 
-async function compiled(schema: JsonSchema, key: string, what: string): Promise<SchemaChecker> {
-  try {
-    return await schemas.compile(schema, what);
-  } catch (error) {
-    throw new Error(`${key}: ${(error as Error).message}`);
-  }
-}
+/** What a schema of a skill is about, in messages. */
+export const whatOf = (key: 'parameters' | 'result', name: string): string =>
+  `${key === 'parameters' ? 'arguments' : 'result'} of ${name}`;
 
 /** Agent Skills separates them by spaces; others write commas or a list. */
 function toolsOf(given: unknown): string[] {

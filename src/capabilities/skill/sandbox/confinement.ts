@@ -3,9 +3,11 @@
  * looking for programs. Called by `process.ts`.
  */
 import { lstatSync, readlinkSync } from 'node:fs';
+import { NO_DEBUGGER } from '../../../base/node-program.ts';
 import { programInPath } from '../../../base/program-file.ts';
 import { inside } from './inside.ts';
 import { processInside, READY } from './process-inside.ts';
+import { withhold } from './process-withheld.ts';
 import type { View } from './sandbox.ts';
 
 const MIB = 1024 * 1024;
@@ -22,14 +24,27 @@ export interface NodeOptions {
   readonly maxMessageChars: number;
   /** Under the permission model, which grants nothing; without it, what is around Node can be tried. */
   readonly isRestricted: boolean;
+  /** No view of the system is around Node. */
+  readonly isAlone: boolean;
   readonly view?: View | undefined;
 }
 
 /** Node, ready for a job. It reads no file of the host: its code is part of the command line. */
-export function nodeWords(program: string, { memoryBytes, maxMessageChars, isRestricted, view }: NodeOptions): Words {
-  const code = `(${processInside.toString()})(${inside.toString()}, ${maxMessageChars}, ${JSON.stringify(READY)}, (url) => import(url))`;
+export function nodeWords(
+  program: string,
+  { memoryBytes, maxMessageChars, isRestricted, isAlone, view }: NodeOptions,
+): Words {
+  const given = [
+    inside.toString(),
+    maxMessageChars,
+    JSON.stringify(READY),
+    isAlone ? withhold.toString() : 'undefined',
+    '(url) => import(url)',
+  ];
+  const code = `'use strict';(${processInside.toString()})(${given.join(', ')})`;
   return [
     program,
+    NO_DEBUGGER,
     ...(isRestricted
       ? ['--permission', ...LEFT_OUT, ...(view === undefined ? [] : [`--allow-fs-read=${view.folder}`])]
       : []),

@@ -6,6 +6,7 @@
  * modules of Node.
  */
 import type { inside, ToInside } from './inside.ts';
+import type { Withheld } from './process-withheld.ts';
 
 /** The first line that a process says: it waits for its job. */
 export const READY = '{"type":"ready"}';
@@ -13,12 +14,14 @@ export const READY = '{"type":"ready"}';
 /**
  * @param maxMessageChars longest message that is sent
  * @param ready the line that is said first
+ * @param withhold takes from the process what it may not have; undefined: what is around it holds it
  * @param importModule the `import()` of the process: the compiler would put a function of its own around an `import()` that stood here
  */
 export function processInside(
   makeInside: typeof inside,
   maxMessageChars: number,
   ready: string,
+  withhold: (() => Withheld) | undefined,
   importModule: (url: string) => Promise<{ default: unknown }>,
 ): void {
   const { Socket } = process.getBuiltinModule('node:net');
@@ -28,6 +31,9 @@ export function processInside(
   const { hasOwn } = Object;
   const channel = new Socket({ fd: 3, readable: true, writable: true });
   const scheme = 'skill:/';
+  // Handlers of the skill have no say in it.
+  const { reallyExit } = process as unknown as { reallyExit: (code: number) => never };
+  const withheld = withhold?.();
   let files: Readonly<Record<string, string>> = {};
   let own: ReturnType<typeof inside> | undefined;
   /** Calls and events that the host has not answered. */
@@ -46,8 +52,10 @@ export function processInside(
     resolve(specifier, context, next) {
       const isOwn = specifier.startsWith(scheme);
       const isFromOwn = context.parentURL?.startsWith(scheme) === true;
-      if (isBuiltin(specifier) || !(isOwn || isFromOwn)) return next(specifier, context);
-      if (!isOwn && !/^\.{0,2}\//.test(specifier)) throw new Error(`the skill has no module ${specifier}`);
+      if (isBuiltin(specifier) && withheld?.allows(specifier) !== false) return next(specifier, context);
+      if (!isOwn && !isFromOwn && withheld === undefined) return next(specifier, context);
+      if (!isOwn && !(isFromOwn && /^\.{0,2}\//.test(specifier)))
+        throw new Error(`the skill has no module ${specifier}`);
       return { url: new URL(specifier, context.parentURL).href, format: 'module', shortCircuit: true };
     },
     load(url, context, next) {
@@ -87,9 +95,8 @@ export function processInside(
     for (const line of lines) receive(line);
   });
   channel.write(`${ready}\n`);
-  // The host has ended. Handlers of the skill have no say in it.
-  const { kill, pid } = process;
-  const end = (): void => void kill(pid, 'SIGKILL');
+  // The host has ended.
+  const end = (): void => reallyExit(1);
   channel.on('end', end);
   channel.on('error', end);
 }

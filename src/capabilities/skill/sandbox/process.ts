@@ -45,6 +45,8 @@ const MAX_SURPLUS = Math.min(availableParallelism(), 4);
 /** How long those are kept behind the last run. */
 const SURPLUS_IDLE_MS = 2_000;
 const MAX_STDERR_CHARS = 8 * 1024;
+/** A process that reaches the network reaches the host, as any program of its user does. */
+const NETWORK_HELD = 'run the host with Node 25 or later, which holds the network';
 /** UTF-8 of one character of a JavaScript text. */
 const MAX_CHAR_BYTES = 3;
 
@@ -95,10 +97,14 @@ export class ProcessSandbox implements Sandbox {
         if (open.length > 0) throw new Error(`bubblewrap leaves open: ${open.join(', ')}`);
       }
       const { found } = await this.#try(this.tier, true, server);
-      const open = found.open.filter((what) => what !== 'network');
-      if (open.length > 0) throw new Error(`node --permission leaves open: ${open.join(', ')}`);
+      if (found.open.length > 0) {
+        const instead = found.open.includes('network')
+          ? `; ${NETWORK_HELD}, or use the tier quickjs or bubblewrap`
+          : '';
+        throw new Error(`node --permission leaves open: ${found.open.join(', ')}${instead}`);
+      }
       this.#fill();
-      return { network: found.open.includes('network') ? 'open' : 'blocked', limits: this.#limits.limits };
+      return { network: 'blocked', limits: this.#limits.limits };
     } finally {
       server.close();
     }
@@ -166,7 +172,7 @@ export class ProcessSandbox implements Sandbox {
 
   async #start(view: View | undefined, tier = this.tier, isRestricted = true): Promise<Place> {
     const { memoryBytes, maxMessageChars, path } = this.#options;
-    const node: NodeOptions = { memoryBytes, maxMessageChars, isRestricted, view };
+    const node: NodeOptions = { memoryBytes, maxMessageChars, isRestricted, isAlone: tier === 'process', view };
     const words = tier === 'process' ? nodeWords(process.execPath, node) : bubblewrapWords(findBubblewrap(path), node);
     const argv = [...this.#limits.prefix, ...words] as unknown as Words;
     const child = await this.#launcher.launch({ argv, cwd: '/', env: {} }).catch(({ message }: Error) => {

@@ -6,6 +6,7 @@
  */
 import { fileURLToPath } from 'node:url';
 import { compiledCode } from '../../../base/compiled-code.ts';
+import { nodeProgram } from '../../../base/node-program.ts';
 import { startProgram } from '../../../base/program.ts';
 import { fileFailure } from '../../../base/workspace/file-error.ts';
 import { locate } from '../../../base/workspace/workspace-path.ts';
@@ -55,7 +56,7 @@ export async function runQuery(
     const extension = import.meta.url.endsWith('.ts') ? '.ts' : '.js';
     const child = fileURLToPath(new URL(`./sqlite-child${extension}`, import.meta.url));
     const program = await startProgram({
-      argv: [process.execPath, `--max-old-space-size=${HEAP_MIB}`, '--no-warnings', child],
+      argv: [...nodeProgram(`--max-old-space-size=${HEAP_MIB}`, '--no-warnings'), child],
       // The process enters the folder that was checked, and opens the file by its name there.
       cwd: place.parent.at('.'),
       env: compiledCode(),

@@ -6,6 +6,7 @@
  * waits for its owner to unlock it, blocks the native call for good: even opening an entry holds the calling thread, and
  * neither a worker nor `process.exit` gets past it. A child can be killed.
  */
+import { nodeProgram } from '../../../base/node-program.ts';
 import { type ProgramEnd, startProgram } from '../../../base/program.ts';
 import { fail } from '../../../wire/errors.ts';
 
@@ -95,7 +96,7 @@ async function runChild(
   let ended: ProgramEnd;
   try {
     const child = await startProgram({
-      argv: [process.execPath, '--input-type=module', '-e', CHILD],
+      argv: [...nodeProgram('--input-type=module'), '-e', CHILD],
       env,
       stdin: 'open',
       timeoutMs,

@@ -6,7 +6,6 @@
  * @see docs/a2a.md#agent
  */
 import { hash } from 'node:crypto';
-import { JsonSchemas } from '../../../base/json-schema.ts';
 import { FLEET_EXTENSION, type FleetMessage, type SessionAnnounce } from '../../../protocol/fleet.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { Dispatched, Incoming } from '../../messages/decoded.ts';
@@ -63,8 +62,6 @@ export interface A2aAdmissionOptions {
 export class A2aAdmission {
   readonly #options: A2aAdmissionOptions;
   readonly #adapter: A2aWorkerAdapter;
-  /** Compiled schemas of questions. */
-  readonly #schemas = new JsonSchemas();
 
   constructor(options: A2aAdmissionOptions) {
     this.#options = options;
@@ -100,7 +97,7 @@ export class A2aAdmission {
 
   /** The answer to the question that a task waits for. */
   async #answer({ message }: Call, { question, link, claim }: OpenQuestion): Promise<Admitted> {
-    const read = await readAnswer(question, message, this.#schemas);
+    const read = await readAnswer(question, message);
     if (!read.ok) throw this.#malformed(read.problem);
     const release = claim();
     if (release === undefined)

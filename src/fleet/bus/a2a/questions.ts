@@ -5,7 +5,6 @@
  * fleet protocol get TASK_QUESTION itself.
  * @see docs/a2a.md#questions-of-workers
  */
-import type { JsonSchemas } from '../../../base/json-schema.ts';
 import { choicesOf, contentFrom, contentSchema, expectedOf } from '../../../base/question-words.ts';
 import { checkValue } from '../../../base/value-check.ts';
 import type { TaskAnswer, TaskQuestion } from '../../../protocol/fleet.ts';
@@ -65,14 +64,14 @@ export function questionAskedIn({ status }: Task): unknown {
 }
 
 /** Reads the message of a client: its data, the JSON in its text, or its words. The schema of the question decides. */
-export async function readAnswer(question: TaskQuestion, message: Message, schemas: JsonSchemas): Promise<ReadAnswer> {
+export async function readAnswer(question: TaskQuestion, message: Message): Promise<ReadAnswer> {
   const words = textOf(message.parts);
   const [data = jsonIn(words)] = dataOf(message.parts);
   const schema = contentSchema(question);
   if (schema === undefined) return verdictOf(data, words);
   const content = data ?? (words === '' ? undefined : contentFrom(words, question));
   if (content === undefined) return wrong(question, words === '' ? ['the message has neither text nor data'] : []);
-  const check = await checkValue(schema, content, { schemas });
+  const check = await checkValue(schema, content);
   // A schema that cannot be used is the worker's fault: it gets what the client sent.
   if (!check.ok && !check.hopeless) return wrong(question, check.problems);
   const value = check.ok ? check.answer : content;

@@ -6,6 +6,7 @@
  */
 import { fileURLToPath } from 'node:url';
 import type { AgentCapabilities } from '../../../acp/sdk.ts';
+import { nodeProgram } from '../../../base/node-program.ts';
 import type { ExecutorEnvironment } from '../executor.ts';
 import { environmentValues } from '../programs/cli.ts';
 
@@ -18,5 +19,6 @@ export function environmentServer(
   if (mcpCapabilities?.http === true) return { type: 'http', name, url, headers: { Authorization: `Bearer ${token}` } };
   const extension = import.meta.url.endsWith('.ts') ? '.ts' : '.js';
   const bridge = fileURLToPath(new URL(`./mcp-bridge${extension}`, import.meta.url));
-  return { name, command: process.execPath, args: [bridge], env: environmentValues(environment) };
+  const [command, ...options] = nodeProgram();
+  return { name, command, args: [...options, bridge], env: environmentValues(environment) };
 }

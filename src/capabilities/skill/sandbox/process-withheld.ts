@@ -1,0 +1,99 @@
+/**
+ * Takes from a process of the tier `process` what Node's permission model leaves to it: signals and priorities of other processes, whether a
+ * file of the host exists, names of the host's folders, options of the engine. Runs before the first line of a skill; what is taken is nowhere
+ * else in the process, since threads, native modules and the inspector are denied by the permission model.
+ *
+ * `confinement.ts` gives its source text to Node. So it uses nothing but modules of Node, and nothing from outside of itself.
+ */
+
+/** What the rest of the process asks about modules of Node. */
+export interface Withheld {
+  /** Whether the skill may have the module; of one that it may have, what is withheld is gone. */
+  allows(specifier: string): boolean;
+}
+
+export function withhold(): Withheld {
+  /** Each reaches the file system or the engine in a way that the model does not look at. */
+  const modules = new Set(['module', 'repl', 'inspector', 'inspector/promises', 'test', 'test/reporters']);
+  const { getBuiltinModule } = process;
+  const { syncBuiltinESMExports } = getBuiltinModule('node:module');
+  type Members = Record<string, unknown>;
+
+  const refuse = (members: Members, owner: string, ...names: readonly string[]): void => {
+    for (const name of names) {
+      if (typeof members[name] !== 'function') continue;
+      const { native } = members[name] as { native?: unknown };
+      const refused = (): never => {
+        throw Object.assign(new Error(`the sandbox has no ${owner}.${name}`), { code: 'ERR_ACCESS_DENIED' });
+      };
+      Object.defineProperty(members, name, {
+        value: native === undefined ? refused : Object.assign(refused, { native }),
+        writable: true,
+        enumerable: true,
+        configurable: true,
+      });
+    }
+  };
+  const withoutServers = (members: Members): void => {
+    members.getServers = () => [];
+    if (members.promises !== undefined) (members.promises as Members).getServers = () => [];
+  };
+  const cuts: Record<string, ((members: Members) => void) | undefined> = {
+    fs: (members) => refuse(members, 'fs', 'realpathSync'),
+    os(members) {
+      refuse(members, 'os', 'setPriority', 'getPriority', 'userInfo');
+      Object.assign(members, { hostname: () => 'skill', homedir: () => '/', networkInterfaces: () => ({}) });
+    },
+    v8: (members) =>
+      refuse(
+        members,
+        'v8',
+        'setFlagsFromString',
+        'setHeapSnapshotNearHeapLimit',
+        'writeHeapSnapshot',
+        'getHeapSnapshot',
+        'queryObjects',
+      ),
+    tls: (members) => refuse(members, 'tls', 'getCACertificates'),
+    dns: withoutServers,
+    'dns/promises': withoutServers,
+  };
+  const allows = (specifier: string): boolean => {
+    const name = specifier.replace(/^node:/, '');
+    if (modules.has(name)) return false;
+    const cut = cuts[name];
+    if (cut !== undefined) {
+      cuts[name] = undefined;
+      cut(getBuiltinModule(specifier) as unknown as Members);
+      syncBuiltinESMExports();
+    }
+    return true;
+  };
+
+  const own = process as unknown as Members;
+  refuse(own, 'process', 'kill', '_kill', '_debugProcess', '_debugPause', '_debugEnd', 'binding', '_linkedBinding');
+  refuse(own, 'process', 'dlopen', 'chdir', 'umask', 'execve', 'loadEnvFile');
+  refuse(own, 'process', 'setuid', 'seteuid', 'setgid', 'setegid', 'setgroups', 'initgroups');
+  const fixed = (value: unknown): PropertyDescriptor => ({
+    value,
+    writable: true,
+    enumerable: true,
+    configurable: true,
+  });
+  Object.defineProperties(process, {
+    execPath: fixed('node'),
+    argv: fixed(['node']),
+    execArgv: fixed([]),
+    title: fixed('node'),
+    report: fixed(undefined),
+    mainModule: fixed(undefined),
+    getBuiltinModule: fixed((given: unknown) => {
+      const name = String(given);
+      return allows(name) ? getBuiltinModule(name) : undefined;
+    }),
+  });
+  // Node gives these to what stands on its command line.
+  for (const name of ['require', 'module', 'exports', '__filename', '__dirname'])
+    Reflect.deleteProperty(globalThis, name);
+  return { allows };
+}
