@@ -106,6 +106,14 @@ export const errorTable = {
     false,
     'What came with a folder is not trusted by this user. Look at it and trust it with `handfast trust add`.',
   ),
+  foreign_listener: row(
+    'unauthorized',
+    -32003,
+    403,
+    3,
+    false,
+    'The token of this user is for hosts of this user, and another user listens at the address, or may. Nothing was sent. Pass a token that is meant for that host with `--token-file` or `HANDFAST_TOKEN`.',
+  ),
   handshake_required: row(
     'unauthorized',
     -32002,
