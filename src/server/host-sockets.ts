@@ -8,7 +8,7 @@
 import { createHash } from 'node:crypto';
 import { lstatSync, mkdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Log } from '../base/log.ts';
 import { ensurePrivateFolder } from '../base/private-file.ts';
 import type { Link, Listener } from '../transport/link.ts';
@@ -17,7 +17,7 @@ import type { Operated } from './http/operator-routes.ts';
 export interface HostSocketsOptions {
   /** The user's Handfast folder. */
   readonly home: string;
-  /** Tells this host from others of the user, and stays when the host is started again. */
+  /** Tells this host from others of the user, and stays when it is started again: clients that lost it find it. */
   readonly identity: readonly string[];
   readonly accept: (link: Link) => void;
   /** Serves the routes of operators; undefined for a host without an HTTP address. */
@@ -40,10 +40,12 @@ export async function openHostSockets(options: HostSocketsOptions): Promise<Host
   const { home, identity, accept, operated, log } = options;
   const name = `host-${createHash('sha256').update(JSON.stringify(identity)).digest('hex').slice(0, 12)}`;
   let problem: unknown;
-  for (const folder of folders(home)) {
+  // A second host that is configured in the same way has a name of its own.
+  const places = folders(home).flatMap((folder) => [join(folder, name), join(folder, `${name}-${process.pid}`)]);
+  for (const place of places) {
     try {
-      await privateFolder(folder);
-      const [socket, httpSocket] = [join(folder, `${name}.sock`), join(folder, `${name}.http`)];
+      await privateFolder(dirname(place));
+      const [socket, httpSocket] = [`${place}.sock`, `${place}.http`];
       const { listenUnix } = await import('../transport/socket.ts');
       listeners.push(await listenUnix({ path: socket }, accept));
       if (operated === undefined) return { socket, httpSocket: null, close };

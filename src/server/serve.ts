@@ -255,7 +255,7 @@ async function openServer(config: HostConfig, assembled: AssembledHost, serving:
   const sockets = serving.announced
     ? await openHostSockets({
         home: config.home,
-        identity: [config.hostId, config.workspace, fleet?.name ?? '', ...listeners],
+        identity: [config.hostId, config.workspace, fleet?.name ?? '', ...config.listen],
         accept: (link) => host.accept(link),
         operated: listeners.some((address) => address.startsWith('http')) ? known : undefined,
         log,

@@ -206,6 +206,24 @@ test('the private socket is in another private folder where the path of the own 
   assert.throws(() => lstatSync(record.socket), { code: 'ENOENT' });
 });
 
+test('of two hosts with one configuration each has its socket, which stays the same over a restart', async () => {
+  const user = newUser();
+  const socketsOf = (): Json[] =>
+    readdirSync(join(user.home, 'running')).map((name) =>
+      JSON.parse(readFileSync(join(user.home, 'running', name), 'utf8')),
+    );
+  const { command } = await user.up([]);
+  const [first] = socketsOf();
+  const { ready } = await user.up([]);
+  const other = socketsOf().find(({ pid }) => pid === ready.pid);
+  assert.notEqual(other.socket, first.socket);
+  assert.equal((await user.run(['ping', '--connect', `unix://${other.socket}`])).code, 0);
+  command.child.kill('SIGKILL');
+  await command.ended();
+  const again = await user.up([]);
+  assert.equal(socketsOf().find(({ pid }) => pid === again.ready.pid).socket, first.socket);
+});
+
 test('a record whose process id another process has now is no running host', { skip: linux }, async (t) => {
   const user = newUser();
   const { ready, command: host } = await user.up([]);

@@ -31,10 +31,10 @@ export async function schemaExport(
     return;
   }
   const written: string[] = [];
-  await mkdir(out, { recursive: true });
+  await mkdir(out, { recursive: true, mode: 0o755 });
   for (const each of name === undefined ? names : [name]) {
     const file = join(out, `${each}.json`);
-    await writeFile(file, await textOf(each));
+    await writeFile(file, await textOf(each), { mode: 0o644 });
     written.push(file);
   }
   if (terminal.json) terminal.document(written);
