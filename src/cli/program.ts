@@ -373,7 +373,7 @@ bash  in ~/.bashrc:                  source <(handfast completion bash)
 zsh   in ~/.zshrc, behind compinit:  source <(handfast completion zsh)
 fish  in ~/.config/fish/config.fish: handfast completion fish | source`,
     )
-    .action((shell: Shell) => act(async (terminal) => terminal.raw(completionScript(shell))));
+    .action((shell: Shell) => act(async (terminal) => terminal.exact(completionScript(shell))));
   program
     .command('complete [words...]', { hidden: true })
     .description('print what may follow these words; called by completion scripts')
@@ -382,7 +382,7 @@ fish  in ~/.config/fish/config.fish: handfast completion fish | source`,
         const { knownThings } = await import('./commands/complete.ts');
         // A shell that completes a word shows nothing of what commands note.
         const silent = new Terminal(true);
-        terminal.raw(candidateLines(await candidatesFor(program, words, knownThings(silent))));
+        terminal.exact(candidateLines(await candidatesFor(program, words, knownThings(silent))));
         leaveSoon();
       }),
     );

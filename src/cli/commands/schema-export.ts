@@ -25,7 +25,7 @@ export async function schemaExport(
   if (out === undefined) {
     if (name !== undefined) {
       terminal.page();
-      terminal.raw(await textOf(name));
+      terminal.exact(await textOf(name));
     } else if (terminal.json) terminal.document(names);
     else for (const each of names) terminal.line(each);
     return;
