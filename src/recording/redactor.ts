@@ -179,7 +179,7 @@ export class Redactor {
     return inner > 0 && clean.length <= MAX_INNER_CHARS ? this.#encoded(clean, inner) : clean;
   }
 
-  /** Values in a spelling that a decoder undoes: whatever stands for a value is replaced. */
+  /** Replaces values in a spelling that a decoder undoes. */
   #escaped(text: string, inner: number, isName: boolean): string {
     if (this.#longest === 0) return text;
     const found: Escaped[] = [];

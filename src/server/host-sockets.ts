@@ -1,5 +1,5 @@
 /**
- * The Unix sockets by which commands of this user reach a running host, whatever it listens on: only this user may connect, and
+ * The Unix sockets by which commands of this user reach a running host beside its addresses: only this user may connect, and
  * only this user's processes can be behind them, so that the local token goes to no one else. One carries messages, the other HTTP
  * for the routes of operators.
  *

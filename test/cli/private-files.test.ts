@@ -1,4 +1,4 @@
-/** Files that commands and hosts write are their user's alone, whatever the mask of the process allows. */
+/** Files that commands and hosts write are their user's alone, also in a process without a file mask. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -150,7 +150,7 @@ test('text that only looks encoded stays as it is', () => {
   assert.deepEqual(new Redactor().redacted, []);
 });
 
-test('the decoded texts of a text are as many times its length at most, whatever it has', () => {
+test('the decoded texts of a text have a bounded number of times its length', () => {
   const seeds = [
     '%5a',
     '%255a',

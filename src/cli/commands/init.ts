@@ -28,7 +28,7 @@ export async function init(folder: string, { force = false }: InitFlags, termina
     const file = join(folder, name);
     // A link in its place is replaced: what it leads to is not this folder's.
     if (force) await rm(file, { force: true });
-    // The configuration may get secrets, and the plugin is code that runs: neither is for other users, whatever the mask of files.
+    // The configuration may get secrets, and the plugin is code that runs: neither is for other users, also without a file mask.
     await writeFile(file, text, { flag: 'wx', mode: 0o600 });
     written.push(file);
   }
