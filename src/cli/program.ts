@@ -382,7 +382,7 @@ fish  in ~/.config/fish/config.fish: handfast completion fish | source`,
         const { knownThings } = await import('./commands/complete.ts');
         // A shell that completes a word shows nothing of what commands note.
         const silent = new Terminal(true);
-        terminal.exact(candidateLines(await candidatesFor(program, words, knownThings(silent))));
+        terminal.raw(candidateLines(await candidatesFor(program, words, knownThings(silent))));
         leaveSoon();
       }),
     );

@@ -249,6 +249,10 @@ test('no command sends the token of its user to a process of another user', { sk
   host.child.kill('SIGKILL');
   await host.ended();
   const { heard, port, child } = await squatter(t, "0, '127.0.0.1'");
+  // A socket file in a folder where all users may make files.
+  const open = temporaryFolder(t);
+  chmodSync(open, 0o1777);
+  const atPath = join(open, 'host.sock');
   const all = ['http', 'ws', 'tcp'].map((scheme) => `${scheme}://127.0.0.1:${port}`);
   const lines: readonly (readonly string[])[] = [
     ...all.flatMap((address) => [
@@ -272,6 +276,11 @@ test('no command sends the token of its user to a process of another user', { sk
     const said = new RegExp(`user nobody, process ${child.pid}, listens there; .*--token-file`);
     assert.match(stderr, said, line.join(' '));
   }
+  const onPath = await squatter(t, JSON.stringify(atPath));
+  const { code, stderr } = await user.run(['ping', '--connect', `unix://${atPath}`]);
+  assert.notEqual(code, 0);
+  assert.match(stderr, /host\.sock belongs to another user; .*--token-file/);
+  assert.ok(!onPath.heard().includes(token));
   // A token that was named goes where it was named for.
   await user.run(['tail', '--connect', all[0]!, '--token-file', ready.token_file as string]);
   assert.ok(heard().includes(token));
