@@ -67,6 +67,6 @@ Give it the path of a document.
   ];
   const settings = { workspace, plugins, journal: { kind: 'sqlite' } };
   await writeFile(join(folder, 'handfast.yaml'), JSON.stringify(settings));
-  const [program = '', ...words] = handfast('trust', 'add');
+  const [program = '', ...words] = handfast('trust', 'add', '--yes');
   await promisify(execFile)(program, words, { cwd: folder, env });
 }

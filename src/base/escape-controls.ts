@@ -2,8 +2,8 @@
  * Text from elsewhere, made fit for a terminal: what could move the cursor, change the title, hide or reorder characters
  * is shown instead of obeyed. Line breaks and tabs stay. Pure.
  *
- * Rule: SECURITY.md#threat-model, terminals. Used for everything a peer sent that goes to a terminal; what goes
- * into a pipe is passed on byte for byte.
+ * Rule: SECURITY.md#threat-model, terminals. Used for everything a peer sent that people read, also through a pipe or a file: what is
+ * behind it is a terminal sooner or later. Only what is data by its nature, as the output of a program, is passed on byte for byte.
  */
 
 /**
@@ -29,6 +29,16 @@ export function escapeControls(text: string): string {
     .replace(INVISIBLE, (character, at: number, whole: string) =>
       character === JOINER && joinsPictures(whole, at) ? character : `\\u{${character.codePointAt(0)!.toString(16)}}`,
     );
+}
+
+/** A value as JSON on one line, in which the same characters are written as escapes: any parser reads the same value. */
+export function escapedJson(value: unknown): string {
+  const units = (character: string): string =>
+    Array.from({ length: character.length }, (_, at) => {
+      return `\\u${character.charCodeAt(at).toString(16).padStart(4, '0')}`;
+    }).join('');
+  // A value that has no JSON is written as before: `undefined`.
+  return String(JSON.stringify(value)).replace(INVISIBLE, units);
 }
 
 const joinsPictures = (text: string, at: number): boolean =>

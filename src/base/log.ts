@@ -3,7 +3,7 @@
  *
  * Values that look like secrets by their name are not written; tokens never get this far in the first place.
  */
-import { escapeControls } from './escape-controls.ts';
+import { escapeControls, escapedJson } from './escape-controls.ts';
 
 /** Line-oriented log of the host; goes to stderr or a file, never to the peer, never to stdout. */
 export interface Log {
@@ -43,7 +43,7 @@ export function createLog(options: LogOptions = {}): Log {
         Object.entries(fields).map(([key, value]) => [key, SECRET.test(key) ? '[redacted]' : plain(value)]),
       );
       const time = new Date(now()).toISOString();
-      if (format === 'json') return write(`${JSON.stringify({ time, level: name, message, ...shown })}\n`);
+      if (format === 'json') return write(`${escapedJson({ time, level: name, message, ...shown })}\n`);
       const rest = Object.entries(shown).map(([key, value]) => ` ${key}=${JSON.stringify(value)}`);
       // People read this at a terminal, and peers wrote some of it.
       write(`${escapeControls(`${time} ${name.padEnd(5)} ${message}${rest.join('')}`)}\n`);

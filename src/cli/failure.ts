@@ -6,7 +6,7 @@
  * failed or differs.
  */
 import { styleText } from 'node:util';
-import { escapeControls } from '../base/escape-controls.ts';
+import { escapeControls, escapedJson } from '../base/escape-controls.ts';
 import { exitCodeOf } from '../wire/errors.ts';
 
 /** An error as `--json` prints it, on one line of stderr. */
@@ -55,7 +55,7 @@ export function nextStepOf({ code, message, detail }: FailureLine['error']): str
 /** Writes the failure to stderr and returns its exit code. */
 export function reportFailure(thrown: unknown, json: boolean): number {
   const error = failureOf(thrown);
-  if (json) process.stderr.write(`${JSON.stringify({ error })}\n`);
+  if (json) process.stderr.write(`${escapedJson({ error })}\n`);
   else {
     const next = nextStepOf(error);
     const name = styleText('red', 'handfast:', { stream: process.stderr });

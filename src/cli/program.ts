@@ -373,7 +373,7 @@ bash  in ~/.bashrc:                  source <(handfast completion bash)
 zsh   in ~/.zshrc, behind compinit:  source <(handfast completion zsh)
 fish  in ~/.config/fish/config.fish: handfast completion fish | source`,
     )
-    .action((shell: Shell) => act(async (terminal) => terminal.raw(completionScript(shell))));
+    .action((shell: Shell) => act(async (terminal) => terminal.exact(completionScript(shell))));
   program
     .command('complete [words...]', { hidden: true })
     .description('print what may follow these words; called by completion scripts')
@@ -409,8 +409,8 @@ is used as it is. At a terminal the commands ask; elsewhere they fail with exit 
   trust
     .command('add [folder]')
     .description('show what a folder brings, and trust it as it is now')
-    .option('--yes', 'do not ask')
-    .addOption(jsonOption('print what was trusted; does not ask'))
+    .option('--yes', 'do not ask; required without a terminal')
+    .addOption(jsonOption('print what was trusted; needs --yes'))
     .action((folder, flags) => act(async (terminal) => (await commands()).trustAdd(folder ?? '.', flags, terminal)));
   trust
     .command('rm <folder...>')

@@ -4,6 +4,7 @@
  */
 import { existsSync, realpathSync, statSync } from 'node:fs';
 import { readBounded } from '../base/bounded-file.ts';
+import { secretProblem } from '../base/secret-text.ts';
 import { fileProblem } from '../base/workspace/file-error.ts';
 import { MAX_TOKEN_CHARACTERS, type PrincipalTokens, tokenDigest } from '../session/auth.ts';
 import type { Grants } from '../session/principal.ts';
@@ -52,6 +53,8 @@ export async function readConfigTokens(loading: Loading): Promise<PrincipalToken
       if (token.length > MAX_TOKEN_CHARACTERS) {
         problem(at, `expected a token of at most ${MAX_TOKEN_CHARACTERS} characters, got ${token.length}`);
       }
+      const has = secretProblem(token);
+      if (has !== undefined) problem(at, `expected a token without control characters, got one with ${has}`);
       const digest = tokenDigest(token);
       const key = Buffer.from(digest).toString('hex');
       const owner = owners.get(key);

@@ -8,6 +8,7 @@ import { constants } from 'node:fs';
 import { link, open, readFile, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ensurePrivateFolder } from '../base/private-file.ts';
+import { secretProblem } from '../base/secret-text.ts';
 import { fileProblem } from '../base/workspace/file-error.ts';
 import { fail } from '../wire/errors.ts';
 
@@ -77,12 +78,21 @@ export async function tokenFromSources(sources: {
       }),
     );
     if (token === undefined) throw fail('usage', `the token file ${sources.flagFile} contains no token`);
+    mustBeSecret(token, `the token file ${sources.flagFile}`);
     return { token, source: 'file' };
   }
   const fromEnvironment = sources.env.HANDFAST_TOKEN?.trim();
-  if (fromEnvironment) return { token: fromEnvironment, source: 'environment' };
+  if (fromEnvironment) {
+    mustBeSecret(fromEnvironment, 'the variable HANDFAST_TOKEN');
+    return { token: fromEnvironment, source: 'environment' };
+  }
   const local = sources.home === undefined ? undefined : await readLocalToken(join(sources.home, 'token'));
   return local === undefined ? undefined : { token: local, source: 'local' };
+}
+
+function mustBeSecret(token: string, where: string): void {
+  const problem = secretProblem(token);
+  if (problem !== undefined) throw fail('usage', `the token of ${where} has ${problem}; write the token alone`);
 }
 
 /** The first token of the file, or undefined when there is no file. Permissions are those of the opened file. */
@@ -108,6 +118,8 @@ async function readLocalToken(file: string): Promise<string | undefined> {
         `contains no token of at least ${MIN_TOKEN_CHARACTERS} characters; delete it to have one made`,
       );
     }
+    const problem = secretProblem(token);
+    if (problem !== undefined) throw unusable(file, `contains a token with ${problem}; delete it to have one made`);
     return token;
   } finally {
     await handle.close();

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { acquireFileLock } from '../base/file-lock.ts';
 import { type Log, silentLog } from '../base/log.ts';
 import { ensurePrivateFolder, readPrivateFile, removePrivateFile, writePrivateFile } from '../base/private-file.ts';
+import { headerProblem } from '../base/secret-text.ts';
 import { sleep } from '../base/sleep.ts';
 import { fail } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
@@ -62,7 +63,8 @@ export class SignInFile {
     if (text === undefined) return empty;
     try {
       const stored: unknown = JSON.parse(text);
-      if (isObject(stored) && stored.server === this.#server) return stored as unknown as StoredSignIn;
+      if (isObject(stored) && stored.server === this.#server)
+        return withUsableTokens(stored as unknown as StoredSignIn);
     } catch {
       // Damaged: as if nothing was stored, and the next sign-in writes it whole.
     }
@@ -102,11 +104,30 @@ export class SignInFile {
   }
 }
 
-/** The part of what is stored that a reply with tokens gives. */
+/** What is stored, without tokens that could not be sent: then a person signs in again. */
+function withUsableTokens(stored: StoredSignIn): StoredSignIn {
+  if (tokenProblem(stored.tokens) === undefined) return stored;
+  const { tokens: _, ...rest } = stored;
+  return rest;
+}
+
+/** Why tokens cannot be used; undefined where they can, or there are none. */
+function tokenProblem(tokens: StoredSignIn['tokens']): string | undefined {
+  if (tokens === undefined) return undefined;
+  const { access_token: access, refresh_token: refresh } = tokens;
+  if (typeof access !== 'string' || access.trim() === '') return 'no text';
+  return headerProblem(access) ?? (refresh === undefined ? undefined : headerProblem(String(refresh)));
+}
+
+/** The part of what is stored that a reply with tokens gives. Throws `login_failed` for tokens that no header can have. */
 export function granted(
   tokens: { readonly access_token: string; readonly expires_in?: number | undefined },
   now: number,
 ): Pick<StoredSignIn, 'tokens' | 'expiresAt'> {
+  const problem = tokenProblem(tokens as StoredSignIn['tokens']);
+  if (problem !== undefined) {
+    throw fail('login_failed', `the authorization server sent a token with ${problem}; nothing was stored`);
+  }
   const { expires_in: seconds } = tokens;
   return { tokens, ...(seconds !== undefined && { expiresAt: Math.floor(now / 1_000) + seconds }) };
 }

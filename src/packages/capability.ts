@@ -162,10 +162,14 @@ export interface CommandTerminal {
   readonly json: boolean;
   /** One line of result. */
   line(text?: string): void;
-  /** Text of a result as it is, without a line break of its own. */
+  /** Text of a result without a line break of its own. Control characters in it are shown, not obeyed. */
   raw(text: string): void;
-  /** Text of the other side's standard error, as it is. */
+  /** Text of the other side's standard error, in the same way. */
   rawError(text: string): void;
+  /** Output of a program: byte for byte into a pipe or a file. */
+  exact(text: string): void;
+  /** The standard error of a program, in the same way. */
+  exactError(text: string): void;
   /** One JSON document, on one line. */
   document(value: unknown): void;
   /** One line about the result, for people: to stderr. */

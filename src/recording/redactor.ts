@@ -9,11 +9,12 @@
  */
 import { parseNested } from '../wire/depth.ts';
 import { isObject } from '../wire/json.ts';
+import { eachView, folded, foldedText, foldedView, type View, withoutCut } from './decoded-views.ts';
 import type { Redacted, SkippedSecret } from './format.ts';
 import { encodingsOf, partsOf, SecretParts } from './secret-forms.ts';
 import { isSecretFlag, isSecretHeader, isSecretName } from './secret-names.ts';
 import { SecretSearch } from './secret-search.ts';
-import { replaceEncoded, replaceShapes } from './secret-shapes.ts';
+import { eachEncoded, replaceEncoded, replaceShapes } from './secret-shapes.ts';
 
 /** Shortest value that is searched for in texts: shorter ones are parts of ordinary words. */
 export const MIN_SECRET_CHARS = 8;
@@ -50,6 +51,21 @@ interface Found {
   readonly values: Map<string, string>;
 }
 
+/** A place of a text whose decoded form is a value, or a part of one. */
+interface Escaped {
+  readonly from: number;
+  readonly to: number;
+  readonly rule: string;
+  readonly value: string;
+}
+
+/** Shortest base64 that is opened. */
+const MIN_ENCODED_CHARS = 16;
+/** Hex of the shortest value that is searched for. */
+const HEX = /[\da-f]{16}/i;
+/** Characters that an escape may have at the cut end of a piece. */
+const MAX_CUT = 10;
+
 export class Redactor {
   readonly #fields: ReadonlySet<string>;
   readonly #found = new Map<string, Found>();
@@ -57,7 +73,11 @@ export class Redactor {
   readonly #placeholders = new Map<string, string>();
   /** Rule by each form of a value that is searched for. */
   readonly #forms = new SecretSearch<{ readonly rule: string; readonly value: string }>();
+  /** The same for forms in which case, normal form, and plus or space do not matter. */
+  readonly #folded = new SecretSearch<{ readonly rule: string; readonly value: string }>();
   readonly #parts = new SecretParts();
+  /** Length of the longest value that is searched for. */
+  #longest = 0;
   readonly #skipped: SkippedSecret[] = [];
   #values = 0;
 
@@ -149,13 +169,63 @@ export class Redactor {
     clean = this.#forms.replace(clean, (form, { rule, value }) =>
       isName && isWordLike(value) ? form : this.#placeholder(rule, value),
     );
-    if (isName) return clean;
+    clean = this.#escaped(clean, inner, isName);
+    if (isName) return clean.length < MIN_ENCODED_CHARS ? clean : this.#encoded(clean, 1);
     clean = replaceShapes(clean, (shape, secret, isCertain) => {
       if (isCertain) this.#learn(`pattern:${shape}`, secret);
       return this.#placeholder(this.#forms.get(secret)?.rule ?? `pattern:${shape}`, secret);
     });
     clean = this.#parts.replace(clean, (rule, part) => this.#placeholder(`${rule}.part`, part));
     return inner > 0 && clean.length <= MAX_INNER_CHARS ? this.#encoded(clean, inner) : clean;
+  }
+
+  /** Replaces values in a spelling that a decoder undoes. */
+  #escaped(text: string, inner: number, isName: boolean): string {
+    if (this.#longest === 0) return text;
+    const found: Escaped[] = [];
+    const add = ({ starts, ends }: View, at: number, length: number, rule: string, value?: string): void => {
+      const [from, to] = [starts[at]!, ends[at + length - 1]!];
+      found.push({ from, to, rule, value: value ?? text.slice(from, to) });
+    };
+    const ignoringCase = (view: View): void =>
+      this.#folded.each(view.text, (form, { rule, value }, at) => add(view, at, form.length, rule, value));
+    // Names of hosts and of headers, and the digits of hex, have no case.
+    const hasNoCase = isName ? text.length >= MIN_SECRET_CHARS : text.includes('://') || HEX.test(text);
+    if (hasNoCase && this.#folded.isIn(folded(text))) ignoringCase(foldedText(text));
+    eachView(text, this.#longest, (view) => {
+      this.#forms.each(view.text, (form, { rule, value }, at) => {
+        if (!((isName || view.joined) && isWordLike(value))) add(view, at, form.length, rule, value);
+      });
+      ignoringCase(foldedView(view));
+      if (isName) return;
+      const isPart = (from: number, to: number): boolean =>
+        (from === 0 && view.starts[0] === 0) || (to >= view.text.length - MAX_CUT && view.ends.at(-1) === text.length);
+      this.#parts.each(withoutCut(view.text), (rule, from, to) => {
+        if (isPart(from, to)) add(view, from, to - from, `${rule}.part`);
+      });
+      // Only what was decoded to be base64: the rest is seen by the caller.
+      if (inner > 0 && view.text.length <= MAX_INNER_CHARS) {
+        eachEncoded(view.text, (decoded, at, length) => {
+          const isPlain = view.ends[at + length - 1]! - view.starts[at]! === length;
+          if (!isPlain && this.#text(decoded, 0, false) !== decoded) add(view, at, length, 'pattern:base64');
+        });
+      }
+    });
+    return found.length === 0 ? text : this.#withoutRanges(text, found);
+  }
+
+  #withoutRanges(text: string, found: Escaped[]): string {
+    // Of those that begin at one place the longest.
+    found.sort((a, b) => a.from - b.from || b.to - a.to);
+    let clean = '';
+    let done = 0;
+    for (const { from, to, rule, value } of found) {
+      if (to <= done) continue;
+      // The rest of one that overlaps goes with the one before.
+      if (from >= done) clean += text.slice(done, from) + this.#placeholder(rule, value);
+      done = to;
+    }
+    return clean + text.slice(done);
   }
 
   /** Base64 of a text that has a secret, also of base64: all of it goes, since what is left could not be read. */
@@ -206,7 +276,11 @@ export class Redactor {
     }
     this.#values += 1;
     for (const form of encodingsOf(value)) this.#forms.add(form, isWordLike(form), { rule, value });
-    if (!isWordLike(value)) this.#parts.add(rule, partsOf(value));
+    this.#longest = Math.max(this.#longest, value.length);
+    if (isWordLike(value)) return undefined;
+    this.#parts.add(rule, partsOf(value));
+    this.#folded.add(folded(value), false, { rule, value });
+    this.#folded.add(Buffer.from(value).toString('hex'), false, { rule, value });
     return undefined;
   }
 }

@@ -74,18 +74,39 @@ export class SecretParts {
   replace(text: string, placeholder: (rule: string, part: string) => string): string {
     let clean = text;
     for (const { rule, parts } of this.#secrets) {
-      const { value, start, end } = parts;
       if (clean.length < MIN_PART_CHARS) break;
-      if (clean.length < value.length && value.includes(clean)) return placeholder(rule, clean);
-      const from = clean.lastIndexOf(start);
-      if (from >= 0 && clean.length - from < value.length && value.startsWith(clean.slice(from))) {
-        clean = clean.slice(0, from) + placeholder(rule, clean.slice(from));
-      }
-      const to = clean.indexOf(end);
-      if (to >= 0 && to + MIN_PART_CHARS < value.length && value.endsWith(clean.slice(0, to + MIN_PART_CHARS))) {
-        clean = placeholder(rule, clean.slice(0, to + MIN_PART_CHARS)) + clean.slice(to + MIN_PART_CHARS);
+      for (const [from, to] of rangesOf(clean, parts).toReversed()) {
+        clean = clean.slice(0, from) + placeholder(rule, clean.slice(from, to)) + clean.slice(to);
       }
     }
     return clean;
   }
+
+  /** Calls `look` with each part at the start or the end of a text. */
+  each(text: string, look: (rule: string, from: number, to: number) => void): void {
+    if (text.length < MIN_PART_CHARS) return;
+    for (const { rule, parts } of this.#secrets) {
+      const reach = parts.value.length;
+      if (text.length <= 2 * reach) for (const [from, to] of rangesOf(text, parts)) look(rule, from, to);
+      else {
+        for (const [from, to] of rangesOf(text.slice(0, reach), parts)) if (from === 0) look(rule, from, to);
+        const shift = text.length - reach;
+        for (const [from, to] of rangesOf(text.slice(shift), parts)) {
+          if (to === reach) look(rule, shift + from, shift + to);
+        }
+      }
+    }
+  }
+}
+
+/** Where parts of a secret are: all of a text, at its start, at its end. */
+function rangesOf(text: string, { value, start, end }: Parts): readonly (readonly [from: number, to: number])[] {
+  if (text.length < value.length && value.includes(text)) return [[0, text.length]];
+  const ranges: (readonly [number, number])[] = [];
+  const to = text.indexOf(end) + MIN_PART_CHARS;
+  if (to >= MIN_PART_CHARS && to < value.length && value.endsWith(text.slice(0, to))) ranges.push([0, to]);
+  const from = text.lastIndexOf(start);
+  const isStart = from >= 0 && text.length - from < value.length && value.startsWith(text.slice(from));
+  if (isStart && from >= (ranges[0]?.[1] ?? 0)) ranges.push([from, text.length]);
+  return ranges;
 }

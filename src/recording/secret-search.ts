@@ -46,9 +46,27 @@ export class SecretSearch<T> {
 
   /** The text with each form replaced, from left to right, of several at one place the longest. */
   replace(text: string, replacement: (form: string, of: T) => string): string {
-    if (this.#forms.size === 0) return text;
     let clean = '';
     let from = 0;
+    this.each(text, (form, of, at) => {
+      clean += text.slice(from, at) + replacement(form, of);
+      from = at + form.length;
+    });
+    return from === 0 ? text : clean + text.slice(from);
+  }
+
+  /** True for a text with one of the forms. */
+  isIn(text: string): boolean {
+    let found = false;
+    this.each(text, () => {
+      found = true;
+    });
+    return found;
+  }
+
+  /** Calls `look` with each form in the text and where it begins, in the order of {@link replace}. */
+  each(text: string, look: (form: string, of: T, at: number) => void): void {
+    if (this.#forms.size === 0) return;
     for (let at = 0; at + LEADING <= text.length; ) {
       const pair = pairAt(text, at);
       const found = this.#begins[hash(pair)] === 1 ? this.#formAt(text, at, pair) : undefined;
@@ -56,11 +74,9 @@ export class SecretSearch<T> {
         at += 1;
         continue;
       }
-      clean += text.slice(from, at) + replacement(found.text, found.of);
+      look(found.text, found.of, at);
       at += found.text.length;
-      from = at;
     }
-    return from === 0 ? text : clean + text.slice(from);
   }
 
   #formAt(text: string, at: number, pair: number): Form<T> | undefined {

@@ -124,6 +124,14 @@ export function replaceEncoded(text: string, isSecret: (inner: string) => boolea
   });
 }
 
+/** Calls `look` with each base64 that holds a text. */
+export function eachEncoded(text: string, look: (inner: string, at: number, length: number) => void): void {
+  for (const { 0: encoded, index } of text.matchAll(BASE64)) {
+    const inner = textIn(encoded);
+    if (inner !== undefined) look(inner, index, encoded.length);
+  }
+}
+
 /** The text that base64 holds; undefined for anything else. */
 function textIn(encoded: string): string | undefined {
   const first = Buffer.from(encoded.slice(0, FIRST_CHARACTERS), 'base64');

@@ -15,6 +15,10 @@ export interface RunningHost {
   readonly url: string | null;
   /** Every address it listens on. */
   readonly listeners: readonly string[];
+  /** Path of the Unix socket for commands of this user; null when it could not be opened. */
+  readonly socket: string | null;
+  /** The same for what is served over HTTP. */
+  readonly http_socket: string | null;
   /** Absolute real path. */
   readonly workspace: string;
   /** Where the token for it is; null when it needs none. */
@@ -40,7 +44,7 @@ export async function findRunning(home: string, isAlive?: (pid: number) => boole
 }
 
 function hostFrom(record: Readonly<Record<string, unknown>>, pid: number): RunningHost | undefined {
-  const { host_id, url, listeners, workspace, token_file, fleet, sessions, started_at } = record;
+  const { host_id, url, listeners, socket, http_socket, workspace, token_file, fleet, sessions, started_at } = record;
   if (typeof host_id !== 'string' || typeof workspace !== 'string' || typeof started_at !== 'number') return undefined;
   if (!Array.isArray(listeners) || !listeners.every((each) => typeof each === 'string')) return undefined;
   return {
@@ -48,6 +52,8 @@ function hostFrom(record: Readonly<Record<string, unknown>>, pid: number): Runni
     host_id,
     url: typeof url === 'string' ? url : null,
     listeners,
+    socket: typeof socket === 'string' ? socket : null,
+    http_socket: typeof http_socket === 'string' ? http_socket : null,
     workspace,
     token_file: typeof token_file === 'string' ? token_file : null,
     fleet: typeof fleet === 'string' ? fleet : null,

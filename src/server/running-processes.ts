@@ -2,15 +2,26 @@
  * What running processes of this user publish about themselves: one small file each, in a folder of the user's Handfast folder
  * that other users cannot read or write.
  *
- * Used for hosts (`running-hosts.ts`) and workers (`fleet/running-workers.ts`). A reader removes a file whose process has ended.
+ * Used for hosts (`running-hosts.ts`) and workers (`fleet/running-workers.ts`). A reader removes a file whose process has ended. A
+ * process id is used again, also by other users: a file names the start of its process too.
  */
 import { readdir, readFile, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { isRunning, seesProcesses, startOf, systemIdentity, userOf } from '../base/children/process-table.ts';
 import { replaceFile } from '../base/replace-file.ts';
+import { isThisUser } from '../base/this-user.ts';
 import { isObject } from '../wire/json.ts';
 
 /** A file larger than this was not written by us. */
 const MAX_RECORD_BYTES = 64 * 1024;
+
+/** By which a record is of one process and no other. */
+interface ProcessIdentity {
+  /** As `process-table.ts` reads it. */
+  readonly process_start: number;
+  /** The boot of the machine and the namespace of process ids; '' where the system does not say. */
+  readonly system: string;
+}
 
 /** Writes the file of a process (0600 in a folder of 0700); resolves with the function that removes it again. */
 export async function registerProcess(
@@ -19,15 +30,19 @@ export async function registerProcess(
   record: { readonly pid: number },
 ): Promise<() => Promise<void>> {
   const file = join(folder, `${name}.json`);
-  await replaceFile(file, `${JSON.stringify(record)}\n`);
+  const identity: ProcessIdentity = { process_start: startOf(record.pid), system: systemIdentity() };
+  await replaceFile(file, `${JSON.stringify({ ...record, ...identity })}\n`);
   return () => unlink(file).catch(() => {});
 }
 
-/** The records whose process is alive. Files of dead processes, and what is no such record, are removed. */
+/**
+ * The records whose process is alive and belongs to this user. Files of dead processes, and what is no such record, are removed;
+ * those of another container that shares the folder stay.
+ */
 export async function findProcesses<T>(
   folder: string,
   read: (record: Readonly<Record<string, unknown>>, pid: number) => T | undefined,
-  isAlive: (pid: number) => boolean = alive,
+  isAlive?: (pid: number) => boolean,
 ): Promise<T[]> {
   const found: T[] = [];
   for (const name of await readdir(folder).catch(() => [])) {
@@ -37,8 +52,16 @@ export async function findProcesses<T>(
     const record = await recordIn(file);
     const pid = Number(record?.pid);
     const running = Number.isInteger(pid) && pid > 0 ? read(record as Record<string, unknown>, pid) : undefined;
-    if (running !== undefined && isAlive(pid)) found.push(running);
-    else await unlink(file).catch(() => {});
+    const state =
+      running === undefined
+        ? 'ended'
+        : isAlive === undefined
+          ? await stateOf(record!, pid, folder)
+          : isAlive(pid)
+            ? 'runs'
+            : 'ended';
+    if (state === 'runs') found.push(running!);
+    else if (state === 'ended') await unlink(file).catch(() => {});
   }
   return found;
 }
@@ -53,12 +76,27 @@ async function recordIn(file: string): Promise<Readonly<Record<string, unknown>>
   }
 }
 
-/** True when a process of this id exists, also when it belongs to another user. */
-function alive(pid: number): boolean {
+/** Whether the process of a record runs here; `elsewhere`: its ids are not those of this process. */
+async function stateOf(
+  { process_start: started, system }: Readonly<Record<string, unknown>>,
+  pid: number,
+  folder: string,
+): Promise<'runs' | 'ended' | 'elsewhere'> {
+  if (!seesProcesses) return maySignal(pid) ? 'runs' : 'ended';
+  const here = systemIdentity();
+  if (typeof system !== 'string' || typeof started !== 'number') return 'ended';
+  if (system !== here) return system.split(' ')[0] === here.split(' ')[0] ? 'elsewhere' : 'ended';
+  if (!(await isRunning({ pid, started }))) return 'ended';
+  const uid = await userOf(pid);
+  return uid !== undefined && isThisUser(uid, folder) ? 'runs' : 'ended';
+}
+
+/** True when a process of this id exists and is this user's. */
+function maySignal(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  } catch {
+    return false;
   }
 }

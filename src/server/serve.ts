@@ -35,6 +35,7 @@ import type { WorkspaceHost } from './control/own-host.ts';
 import { SubagentLinks } from './control/subagent-links.ts';
 import type { AssembledFleet } from './fleet/fleet-assembly.ts';
 import { InternalTokens } from './fleet/internal-tokens.ts';
+import { openHostSockets } from './host-sockets.ts';
 import type { RouteFacts } from './http/server-route.ts';
 import { openListeners } from './listeners.ts';
 import { pathGuard, protectedPaths } from './protected-paths.ts';
@@ -250,11 +251,23 @@ async function openServer(config: HostConfig, assembled: AssembledHost, serving:
   }
   const listeners = opened.map(({ address }) => address);
   const url = listeners.find((address) => address.startsWith('http')) ?? listeners[0];
+  const known = { ...operated, listeners: () => listeners };
+  const sockets = serving.announced
+    ? await openHostSockets({
+        home: config.home,
+        identity: [config.hostId, config.workspace, fleet?.name ?? '', ...config.listen],
+        accept: (link) => host.accept(link),
+        operated: listeners.some((address) => address.startsWith('http')) ? known : undefined,
+        log,
+      })
+    : undefined;
   const running: RunningHost = {
     pid: process.pid,
     host_id: config.hostId,
     url: url === undefined ? null : dialable(url),
     listeners,
+    socket: sockets?.socket ?? null,
+    http_socket: sockets?.httpSocket ?? null,
     workspace: config.workspace,
     token_file: tokenFile ?? null,
     fleet: fleet?.name ?? null,
@@ -272,7 +285,7 @@ async function openServer(config: HostConfig, assembled: AssembledHost, serving:
   const end = async (graceMs?: number): Promise<void> => {
     await withdraw?.();
     // An HTTP port stays open for its sessions until they have ended, which the host sees to.
-    const closed = Promise.all(opened.map((listener) => listener.close()));
+    const closed = Promise.all([...opened.map((listener) => listener.close()), sockets?.close()]);
     // Tasks are stored and continue with the next process; workers of this one are ended.
     await fleet?.stop();
     // Turns first: they use tools. Those that wait for an answer continue with the next process.

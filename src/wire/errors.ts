@@ -106,6 +106,14 @@ export const errorTable = {
     false,
     'What came with a folder is not trusted by this user. Look at it and trust it with `handfast trust add`.',
   ),
+  foreign_listener: row(
+    'unauthorized',
+    -32003,
+    403,
+    3,
+    false,
+    'The token of this user is for hosts of this user, and another user listens at the address, or may. Nothing was sent. Pass a token that is meant for that host with `--token-file` or `HANDFAST_TOKEN`.',
+  ),
   handshake_required: row(
     'unauthorized',
     -32002,
@@ -486,20 +494,14 @@ const numberDefaults: Record<number, ErrorName> = {
 
 /** The table row name for an A2E error, or undefined when the code is not ours (codes are open strings on the wire). */
 export function nameOfA2E(code: string, reason?: unknown): ErrorName | undefined {
-  if (typeof reason === 'string') {
-    const named = byReason.get(`${code} ${reason}`);
-    if (named !== undefined) return named;
-  }
-  return byReason.get(`${code} ${code}`);
+  const named = typeof reason === 'string' ? byReason.get(`${code} ${reason}`) : undefined;
+  return named ?? byReason.get(`${code} ${code}`);
 }
 
 /** The table row name for a JSON-RPC error. */
 export function nameOfJsonRpc(number: number, reason?: unknown): ErrorName | undefined {
-  if (typeof reason === 'string') {
-    const named = byNumber.get(`${number} ${reason}`);
-    if (named !== undefined) return named;
-  }
-  return numberDefaults[number];
+  const named = typeof reason === 'string' ? byNumber.get(`${number} ${reason}`) : undefined;
+  return named ?? numberDefaults[number];
 }
 
 /** Facts for a peer or a caller beside the message. Always plain JSON, never a stack, a path of the host or a secret. */
@@ -541,12 +543,8 @@ export function fail(code: ErrorName, message: string, detail?: ErrorDetail, cau
  * `detail.may_have_run` is true. Repeat it only after its effect was checked.
  */
 export function mayHaveRun({ code, message, detail, capability, cause }: HandfastError): HandfastError {
-  return new HandfastError(code, message, {
-    detail: { ...detail, may_have_run: true },
-    retryable: false,
-    capability,
-    cause,
-  });
+  const uncertain = { ...detail, may_have_run: true };
+  return new HandfastError(code, message, { detail: uncertain, retryable: false, capability, cause });
 }
 
 /** Turns anything thrown into a {@link HandfastError}; what is not one already becomes `runtime_error` with its cause attached. */

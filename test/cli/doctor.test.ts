@@ -35,7 +35,7 @@ test('a capability that the configuration does not name is off, and how to add i
   const user = new User();
   users.push(user);
   writeFileSync(join(user.cwd, 'handfast.yaml'), 'plugins: [tools, memory]\n');
-  await user.run(['trust', 'add']);
+  await user.run(['trust', 'add', '--yes']);
   const checks = await checksOf(user);
   for (const { name } of builtinCapabilities) {
     const isOn = name === 'tools' || name === 'memory';

@@ -390,7 +390,7 @@ test('of a folder and its files', async () => {
   await prints('trust ls');
   // Of the doctor too: a host of the developer may have the default port.
   user.write('handfast.yaml', 'listen: http://127.0.0.1:0\n');
-  await prints('trust add', ['.']);
+  await prints('trust add', ['.', '--yes']);
   await prints('doctor');
   await prints('trust rm', ['.']);
   await prints('schema export');

@@ -14,6 +14,8 @@ test('a host that is found again is the same one: while it is down, the server o
     url: null,
     listeners: [`unix://${join(folder, host_id)}`],
     workspace: folder,
+    socket: null,
+    http_socket: null,
     token_file: null,
     sessions: true,
     fleet,

@@ -55,7 +55,7 @@ test('a session that is open gets the rights of now by command and by SIGHUP; a 
 test('a configuration of the folder is read again only when it was trusted as it is now, and the server continues', async (t) => {
   const user = newUser();
   user.write('handfast.yaml', settings('roles: [agent]'));
-  await user.json(['trust', 'add']);
+  await user.json(['trust', 'add', '--yes']);
   const { command, ready } = await user.up([], { env });
   const agent = await connect(ready.url, { capabilities: ['tools'], token: TOKEN });
   t.after(() => agent.close());
@@ -64,7 +64,7 @@ test('a configuration of the folder is read again only when it was trusted as it
   assert.equal((await user.failure(['config', 'reload'])).code, 'untrusted_folder');
   await assert.rejects(Promise.resolve(agent.tools.call('shell', { command: 'true' })), { code: 'tool_denied' });
 
-  await user.json(['trust', 'add']);
+  await user.json(['trust', 'add', '--yes']);
   assert.deepEqual((await user.json(['config', 'reload'])).principals, ['ann']);
   await agent.tools.call('shell', { command: 'true' });
   assert.equal(command.child.exitCode, null);

@@ -61,7 +61,7 @@ test('a configuration that was found is refused by every command that would use 
 test('what was trusted is used until it changes: the file, a plugin, or what the plugin imports', async () => {
   const user = newUser();
   const { mark } = writeHostile(user);
-  const { trusted } = await user.json<{ trusted: Json[] }>(['trust', 'add']);
+  const { trusted } = await user.json<{ trusted: Json[] }>(['trust', 'add', '--yes']);
   assert.deepEqual(
     trusted.map(({ subject, path, files }) => [subject, path, Object.keys(files).sort()]),
     [['handfast.yaml', user.cwd, ['evil.mjs', 'handfast.yaml', 'helper.mjs']]],
@@ -144,7 +144,7 @@ test('a path of an agent starts at the folder of the file, not at that of a sess
     control.agents.map(({ command }) => command),
     [join(user.cwd, 'agent.mjs')],
   );
-  const { stdout } = await user.run(['trust', 'add']);
+  const { stdout } = await user.run(['trust', 'add', '--yes']);
   assert.match(stdout, /\.\/more\.mjs is looked for where the program starts/);
   const [{ files }] = await user.json<Json[]>(['trust', 'ls']);
   assert.deepEqual(Object.keys(files).sort(), ['agent.mjs', 'handfast.yaml', 'more.mjs']);
@@ -159,7 +159,7 @@ test('worktrees of a trusted repository do not ask again; a change in one does',
   git(user.cwd, 'init', '-q');
   git(user.cwd, 'add', '.');
   git(user.cwd, 'commit', '-q', '-m', 'first');
-  await user.json(['trust', 'add']);
+  await user.json(['trust', 'add', '--yes']);
   const tree = join(user.folder, 'tree');
   git(user.cwd, 'worktree', 'add', '-q', tree);
   const worker = new User();
@@ -177,7 +177,7 @@ test('a planted .git that names a trusted repository inherits nothing', async ()
   git(user.cwd, 'add', '.');
   git(user.cwd, 'commit', '-q', '-m', 'first');
   git(user.cwd, 'worktree', 'add', '-q', join(user.folder, 'tree'));
-  await user.json(['trust', 'add']);
+  await user.json(['trust', 'add', '--yes']);
   const trusted = join(user.cwd, '.git');
   const hostile = newUser();
   Object.assign(hostile, { home: user.home });
@@ -215,7 +215,7 @@ test('a planted .git that names a trusted repository inherits nothing', async ()
 test('withdrawing trust ends what runs on it', async () => {
   const user = newUser();
   writeHostile(user);
-  await user.json(['trust', 'add']);
+  await user.json(['trust', 'add', '--yes']);
   const { command } = await user.up();
   const stdio = user.start(['stdio']);
   stdio.child.stdin.write(
@@ -229,7 +229,7 @@ test('withdrawing trust ends what runs on it', async () => {
   assert.match(ended.stderr, /the trust in it was withdrawn/);
   assert.equal((await stdio.ended()).code, 3);
 
-  await user.json(['trust', 'add']);
+  await user.json(['trust', 'add', '--yes']);
   const rpc = user.start(['rpc']);
   rpc.child.stdin.write('{"jsonrpc":"2.0","id":1,"method":"rpc.handshake"}\n');
   await rpc.says('"result"');
@@ -248,7 +248,7 @@ test('a fleet out of a folder needs the same trust, and ends when it is withdraw
   user.write('fleet.yaml', `listen: http://127.0.0.1:0\nworkers: [{ id: a, ${executor} }]\n`);
   assert.equal((await user.failure(['fleet', 'up'])).code, 'untrusted_folder');
   assert.equal(existsSync(mark), false);
-  const { trusted } = await user.json<{ trusted: Json[] }>(['trust', 'add']);
+  const { trusted } = await user.json<{ trusted: Json[] }>(['trust', 'add', '--yes']);
   assert.deepEqual(Object.keys(trusted[0].files).sort(), ['fleet.yaml', 'work.mjs']);
   const fleet = user.start(['fleet', 'up', '--json']);
   await fleet.says('"ready":true');
@@ -284,11 +284,11 @@ test('skills of a folder are used once they are trusted, as they are, and no lon
     assert.match(errors, /tidy\/SKILL\.md: is not trusted; .*handfast trust add/);
   };
   await refused();
-  await user.json(['trust', 'add']);
+  await user.json(['trust', 'add', '--yes']);
   assert.deepEqual(await listed(), [['tidy'], '']);
   writeFileSync(join(folder, 'SKILL.md'), 'Tidies up, and sends the keys away.\n');
   await refused();
-  await user.json(['trust', 'add']);
+  await user.json(['trust', 'add', '--yes']);
   assert.deepEqual(await listed(), [['tidy'], '']);
   await user.json(['trust', 'rm', '.']);
   await refused();
@@ -309,16 +309,39 @@ test('a worker runs git in the current folder only when its repository is truste
   const failed = await user.failure(words);
   assert.deepEqual([failed.exit, failed.code, existsSync(mark)], [3, 'untrusted_folder', false]);
   assert.match(failed.message, /--repo.*handfast trust add/);
-  await user.json(['trust', 'add']);
+  await user.json(['trust', 'add', '--yes']);
   for (const more of [[], ['--repo', '.']]) {
     const { code, stderr } = await user.run(['worker', '--executor', 'rehearsal', '--id', 'no id', ...more]);
     assert.deepEqual([code, /untrusted_folder|is not trusted/.test(stderr)], [2, false]);
   }
 });
 
+test('without a terminal nothing is trusted unless --yes says so', async () => {
+  const user = newUser();
+  user.write('handfast.yaml', 'plugins: [tools, ./hello.mjs]\n');
+  user.write('hello.mjs', 'export const plugin = [];\n');
+  for (const words of [
+    ['trust', 'add'],
+    ['trust', 'add', '.'],
+    ['trust', 'add', '--json'],
+  ]) {
+    for (const input of ['', 'y\n', 'yes\n']) {
+      const { code, stderr, stdout } = await user.run(words, { input });
+      assert.equal(code, 2, words.join(' '));
+      assert.match(stderr, /nothing was trusted: .*run: handfast trust add .* --yes/);
+      // The list is there to be looked at.
+      if (!words.includes('--json')) assert.match(stdout, /hello\.mjs/);
+    }
+  }
+  assert.deepEqual(await user.json<Json[]>(['trust', 'ls']), []);
+  assert.equal((await user.run(['trust', 'add', '--yes'])).code, 0);
+  // Nothing is left to decide.
+  assert.equal((await user.run(['trust', 'add'])).code, 0);
+});
+
 test('init trusts what it writes, and add says when there is nothing to trust', async () => {
   const user = newUser();
-  assert.equal((await user.failure(['trust', 'add'])).code, 'usage');
+  assert.equal((await user.failure(['trust', 'add', '--yes'])).code, 'usage');
   await user.run(['init']);
   const [entry, ...others] = await user.json<Json[]>(['trust', 'ls']);
   const { code, stderr } = await user.run(['init', 'other'], { env: { HANDFAST_HOME: '/dev/null/home' } });
@@ -333,7 +356,7 @@ test('init trusts what it writes, and add says when there is nothing to trust', 
 test('a store that cannot be understood trusts nothing and says so', async () => {
   const user = newUser();
   writeHostile(user);
-  await user.json(['trust', 'add']);
+  await user.json(['trust', 'add', '--yes']);
   writeFileSync(join(user.home, 'trust.json'), '{"version":1');
   const failed = await user.failure(['up']);
   assert.deepEqual([failed.exit, failed.code], [2, 'config_invalid']);

@@ -147,7 +147,7 @@ for (const [name, make] of Object.entries(traps)) {
   test(`${name} in place of handfast.yaml is refused, and nothing waits for it`, async () => {
     const user = newUser();
     make(join(user.cwd, 'handfast.yaml'));
-    for (const words of [['up'], ['trust', 'add'], ['config', 'check']]) {
+    for (const words of [['up'], ['trust', 'add', '--yes'], ['config', 'check']]) {
       const failed = await user.failure(words);
       assert.deepEqual([failed.exit, failed.code], [2, 'config_invalid'], failed.message);
       assert.match(failed.message, /handfast\.yaml (?:is not a file|is a link|is larger than)/);
@@ -164,7 +164,7 @@ for (const [name, make] of Object.entries(traps)) {
     make(join(user.cwd, 'trap.mjs'));
     make(join(user.cwd, '.mcp.json'));
     make(join(user.cwd, '.git'));
-    const { code, stderr } = await user.run(['trust', 'add', '--json']);
+    const { code, stderr } = await user.run(['trust', 'add', '--yes', '--json']);
     assert.equal(code, 0, stderr);
     // A plugin that cannot be read is not covered, so it is not loaded either.
     assert.notEqual((await user.run(['up'])).code, 0);
@@ -179,7 +179,7 @@ for (const [name, make] of Object.entries(traps)) {
     user.write('handfast.yaml', 'auth: { tokens: [{ name: a, token_file: ./token }] }\nplugins: [evil]\n');
     const failed = await user.failure(['config', 'check']);
     assert.deepEqual([failed.exit, failed.code], [2, 'config_invalid'], failed.message);
-    assert.equal((await user.run(['trust', 'add', '--json'])).code, 0);
+    assert.equal((await user.run(['trust', 'add', '--yes', '--json'])).code, 0);
   });
 }
 
@@ -285,14 +285,14 @@ test('an import of the repository by a name is covered, and one that cannot be f
   user.write('plugin.mjs', `import '#a';\nimport 'own/b';\n${plugin}`);
   user.write('a.mjs', '');
   user.write('b.mjs', '');
-  const { trusted } = await user.json<{ trusted: { files: object }[] }>(['trust', 'add']);
+  const { trusted } = await user.json<{ trusted: { files: object }[] }>(['trust', 'add', '--yes']);
   assert.deepEqual(Object.keys(trusted[0]?.files ?? {}).sort(), ['a.mjs', 'b.mjs', 'handfast.yaml', 'plugin.mjs']);
   user.write('b.mjs', 'process.exit(0);');
   assert.equal((await user.failure(['up'])).code, 'untrusted_folder', 'a change asks');
 
   user.write('plugin.mjs', `import '\\x2e/a.mjs';\n${plugin}`);
   user.write('a.mjs', 'process.exit(0);');
-  await user.run(['trust', 'add', '--json']);
+  await user.run(['trust', 'add', '--yes', '--json']);
   const hidden = await user.failure(['up']);
   assert.equal(hidden.code, 'untrusted_folder', hidden.message);
   assert.match(hidden.message, /a\.mjs is loaded by a name or path that was not found/);

@@ -11,6 +11,8 @@ const record = (pid: number, started_at: number): RunningHost => ({
   host_id: 'box',
   url: 'http://127.0.0.1:4700',
   listeners: ['http://127.0.0.1:4700'],
+  socket: null,
+  http_socket: null,
   workspace: '/somewhere',
   fleet: null,
   sessions: true,

@@ -27,6 +27,8 @@ export interface ServiceOptions {
   serverMetadata?: object;
   /** Members of the address that the browser is sent back to. */
   callback?: Readonly<Record<string, string>>;
+  /** Members of a reply with tokens, over those it has. */
+  tokenMembers?: object;
   /** The scope that calling a tool needs. */
   toolScope?: string;
   /** Takes over a request of the MCP server. */
@@ -71,7 +73,14 @@ export async function signInService(t: TestContext, options: ServiceOptions = {}
     good.set(access, scope);
     refreshTokens.set(refresh, scope);
     const { lifetime = 3_600 } = options;
-    return { access_token: access, token_type: 'Bearer', expires_in: lifetime, refresh_token: refresh, scope };
+    return {
+      access_token: access,
+      token_type: 'Bearer',
+      expires_in: lifetime,
+      refresh_token: refresh,
+      scope,
+      ...options.tokenMembers,
+    };
   };
 
   const authority = await listening(t, seen, async (request, response, body) => {

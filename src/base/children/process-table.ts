@@ -64,6 +64,21 @@ export async function isRunning({ pid, started }: Pick<ProcessEntry, 'pid' | 'st
   return entry !== undefined && isSameStart(entry.started, started);
 }
 
+/** The number of the user whose rights a process has; undefined where there is none, or the system does not say. */
+export async function userOf(pid: number): Promise<number | undefined> {
+  let text: string;
+  if (HAS_PROC) {
+    try {
+      // The owner of the folder is not asked: that of a process with rights of its program is root.
+      text = /^Uid:\s+\d+\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1] ?? '';
+    } catch {
+      return undefined;
+    }
+  } else text = await ps('-o', 'uid=', '-p', String(pid));
+  const uid = text.trim() === '' ? Number.NaN : Number(text);
+  return Number.isInteger(uid) ? uid : undefined;
+}
+
 /** Sends a signal to one process, unless its id belongs to another one by now. */
 export function signalProcess({ pid, started }: ProcessEntry, signal: NodeJS.Signals): void {
   if (pid <= 1 || (HAS_PROC && readEntry(pid)?.started !== started)) return;

@@ -12,6 +12,8 @@ import { authorizationOf, type ServerSettings } from './spec.ts';
 type Context = Parameters<CapabilityLocalCommand['run']>[0];
 type Configured = Parameters<CapabilityLocalCommand['run']>[1];
 
+/** Length of the timer that holds the process while a person signs in; `signIn` bounds the wait. */
+const HOLD_MS = 2 ** 30;
 /** How long opening a browser may take. */
 const OPEN_MS = 10_000;
 
@@ -39,6 +41,8 @@ async function login(context: Context, configured: Configured): Promise<undefine
   const reader = isWatched || options.browser === false ? createInterface({ input: process.stdin }) : undefined;
   const pasted =
     reader && new Promise<string>((resolve) => reader.on('line', (line) => line.trim() !== '' && resolve(line)));
+  // The page that waits for the browser holds no process, and without a terminal nothing else does.
+  const waiting = setInterval(() => {}, HOLD_MS);
   try {
     await signIn(authorization, {
       signal,
@@ -52,6 +56,7 @@ async function login(context: Context, configured: Configured): Promise<undefine
       },
     });
   } finally {
+    clearInterval(waiting);
     reader?.close();
   }
   if (terminal.json) terminal.document({ server: authorization.name, signed_in: true });

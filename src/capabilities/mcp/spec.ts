@@ -8,7 +8,8 @@ import { digestOfJson } from '../../base/canonical-json.ts';
 import { childEnvironment } from '../../base/child-environment.ts';
 import { MAX_DELAY_MS } from '../../base/deadlines.ts';
 import { handfastHome } from '../../base/handfast-home.ts';
-import { outsideWorkspace } from '../../base/workspace/file-error.ts';
+import { headerProblem } from '../../base/secret-text.ts';
+import { outsideWorkspace, shown as shortened } from '../../base/workspace/file-error.ts';
 import { McpAuthorization } from '../../mcp/authorization.ts';
 import type { McpAddress, McpLogLevel } from '../../mcp/definition.ts';
 import { memoryEra } from '../../mcp/era.ts';
@@ -78,6 +79,8 @@ export function configuredServer(
   };
   const secrets = pairs(settings.headersEnv).map(([header, from]) => [header, variable(from)] as const);
   const headers = Object.fromEntries([...pairs(settings.headers), ...secrets]);
+  const wrong = wrongHeader(headers);
+  if (wrong !== undefined) throw fail('config_invalid', `the MCP server ${name}: ${wrong}`);
   const passed = (settings.passEnv ?? []).map((each) => [each, variable(each)] as const);
   const onlyEnv = { ...childEnvironment({}, env), ...Object.fromEntries([...passed, ...pairs(settings.env)]) };
   const address: McpAddress =
@@ -188,8 +191,20 @@ export async function registeredServer(
     }
     if (!URL.canParse(url)) throw failure('invalid', 'url is not an address', { field: 'url' });
     if (!coversUrl(patterns, new URL(url))) throw notAllowed(url, patterns);
+    const wrong = wrongHeader(headers);
+    if (wrong !== undefined) throw failure('invalid', wrong, { field: 'headers' });
     return { http: { url, headers } };
   }
+}
+
+/** What is wrong with headers, by their names alone: their values are secrets. */
+function wrongHeader(headers: Readonly<Record<string, string>>): string | undefined {
+  for (const [header, value] of Object.entries(headers)) {
+    const problem = headerProblem(value);
+    if (problem !== undefined) return `the header ${shortened(header)} has ${problem}; correct its value`;
+    if (!/^[\w!#$%&'*+.^`|~-]+$/.test(header)) return `${shortened(header)} is not the name of a header`;
+  }
+  return undefined;
 }
 
 function notAllowed(what: string, patterns: readonly string[]) {

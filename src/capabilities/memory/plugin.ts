@@ -5,6 +5,7 @@
  * @see docs/memory.md
  */
 import { noteLoss } from '../../base/sqlite/losses.ts';
+import { headerProblem } from '../../base/secret-text.ts';
 import type { CallContext, SessionView } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin, type PluginContext } from '../../host/plugin.ts';
 import { may, named } from '../../session/rights.ts';
@@ -75,6 +76,10 @@ export function memoryPlugin(options: MemoryPluginOptions = {}): Plugin {
     const key = apiKeyEnv === undefined ? undefined : process.env[apiKeyEnv];
     if (apiKeyEnv !== undefined && key === undefined) {
       throw fail('not_configured', `the environment variable ${apiKeyEnv} with the key of the embedder is not set`);
+    }
+    const problem = key === undefined ? undefined : headerProblem(key);
+    if (problem !== undefined) {
+      throw fail('not_configured', `the key of the embedder in ${apiKeyEnv} has ${problem}; set the key alone`);
     }
     const limited = {
       folder: await host.dataFolder(),

@@ -36,8 +36,8 @@ async function print(
       continue;
     }
     if (value.missed !== undefined) terminal.note(`${value.missed} pieces of output are no longer stored`);
-    if (value.stream === 'stdout') terminal.raw(value.text);
-    else terminal.rawError(value.text);
+    if (value.stream === 'stdout') terminal.exact(value.text);
+    else terminal.exactError(value.text);
   }
 }
 

@@ -5,6 +5,7 @@
  * Uses the server that runs, so that sessions outlive the editor; else one of its own for as long as the editor stays.
  */
 
+import { escapeControls } from '../../base/escape-controls.ts';
 import { type RefusedControl, serveAcp } from '../../bridge/acp-agent.ts';
 import type { ControlClient } from '../../control-client/control.ts';
 import { MESSAGE_BYTES_CEILING } from '../../transport/link.ts';
@@ -88,5 +89,5 @@ async function sayModel(control: ControlClient, { backend, model }: AcpFlags): P
   if (backend !== undefined || model !== undefined) return;
   const status = await statusOf(control);
   const line = status && modelLine(status, process.env);
-  if (line !== undefined) process.stderr.write(`handfast: ${line}\n`);
+  if (line !== undefined) process.stderr.write(`handfast: ${escapeControls(line)}\n`);
 }

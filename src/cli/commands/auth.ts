@@ -3,6 +3,7 @@
  * what. A key comes from the terminal or from a pipe, never as an argument: other users of the machine see those.
  */
 import { text as textOfStream } from 'node:stream/consumers';
+import { headerProblem } from '../../base/secret-text.ts';
 import type { LoginProvider } from '../../control/providers/http/endpoints.ts';
 import type { ControlClient } from '../../control-client/control.ts';
 import { PROVIDERS, type Provider } from '../../protocol/session-types.ts';
@@ -66,6 +67,8 @@ async function keyOf(provider: Provider): Promise<string> {
   const key = (
     process.stdin.isTTY === true ? await readSecret(`key of ${provider}: `) : await textOfStream(process.stdin)
   ).trim();
+  const problem = headerProblem(key);
+  if (problem !== undefined) throw fail('usage', `the key that was given has ${problem}; give the key alone`);
   if (key !== '') return key;
   throw fail('usage', `no key was given; type it at a terminal, or pipe it: handfast auth login ${provider} < key.txt`);
 }

@@ -16,9 +16,10 @@ import { formatProblem, type HostConfig } from '../../config/config.ts';
 import { parseListenAddress } from '../../config/listen-address.ts';
 import { tokenFromSources } from '../../config/local-token.ts';
 import { cannotListen } from '../../server/listeners.ts';
-import { dialable, findRunning, type RunningHost } from '../../server/running-hosts.ts';
+import { findRunning, type RunningHost } from '../../server/running-hosts.ts';
 import { DEFAULT_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
 import { CONFIG_FILE, configOf } from '../config-file.ts';
+import { reachRunning, routeOf } from '../connect/find-host.ts';
 import { failureOf } from '../failure.ts';
 import { ENABLE_A_PROVIDER, enabledBy, modelLine } from '../model/model-text.ts';
 
@@ -260,15 +261,16 @@ async function* runningChecks(running: readonly RunningHost[], home: string): As
   if (running.length === 0) {
     yield { name: 'host', status: 'ok', message: 'none is running; start one with: handfast up' };
   }
-  for (const { pid, host_id, url } of running) {
+  for (const host of running) {
+    const { pid, host_id, url } = host;
     const name = 'host';
     if (url === null) continue;
     yield await guarded(name, `end process ${pid} and start the host again`, async () => {
-      const found = await tokenFromSources({ env: process.env, home });
-      const { dial } = addressOf(dialable(url), { timeoutMs: ANSWER_MS, maxMessageBytes: DEFAULT_MAX_MESSAGE_BYTES });
+      const found = await reachRunning(host, { env: process.env, home });
+      const { dial } = routeOf(found, { timeoutMs: ANSWER_MS, maxMessageBytes: DEFAULT_MAX_MESSAGE_BYTES });
       const options = {
         agentId: 'handfast-doctor',
-        token: found?.token ?? '',
+        token: found.token,
         connectTimeoutMs: ANSWER_MS,
         resume: false,
       };

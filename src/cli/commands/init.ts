@@ -16,7 +16,7 @@ export interface InitFlags {
 /** Writes all files or, when one of them is there already, none. Fails with `usage`. */
 export async function init(folder: string, { force = false }: InitFlags, terminal: Terminal): Promise<void> {
   const files = initFiles(schemaFrom(resolve(folder)));
-  await mkdir(folder, { recursive: true });
+  await mkdir(folder, { recursive: true, mode: 0o700 });
   if (!force) {
     const { lstatSync } = await import('node:fs');
     const there = [...files.keys()].filter((name) => lstatSync(join(folder, name), { throwIfNoEntry: false }));
@@ -28,7 +28,8 @@ export async function init(folder: string, { force = false }: InitFlags, termina
     const file = join(folder, name);
     // A link in its place is replaced: what it leads to is not this folder's.
     if (force) await rm(file, { force: true });
-    await writeFile(file, text, { flag: 'wx' });
+    // The configuration may get secrets, and the plugin is code that runs: neither is for other users, also without a file mask.
+    await writeFile(file, text, { flag: 'wx', mode: 0o600 });
     written.push(file);
   }
   // The files are written: without the trust the next command names the way to it.

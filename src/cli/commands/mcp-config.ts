@@ -29,7 +29,7 @@ export async function mcpConfig(client: ClientName, flags: McpConfigFlags, termi
   if (!flags.write) {
     if (terminal.json) return terminal.document({ client, file: entry.file, text });
     terminal.note(`for ${entry.file}; --write merges it there`);
-    return terminal.raw(text);
+    return terminal.exact(text);
   }
   // Settings are often links into a repository of the user's.
   const file = await realpath(entry.file).catch(() => entry.file);

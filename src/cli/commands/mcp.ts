@@ -4,7 +4,6 @@
  *
  * Uses the host that runs, else one of its own for as long as the client stays.
  */
-import { addressOf } from '../../agent/addresses.ts';
 import { AgentSession } from '../../agent/agent.ts';
 import type { Log } from '../../base/log.ts';
 import { HostSession, type OpenAgent } from '../../mcp-endpoint/host-session.ts';
@@ -14,7 +13,7 @@ import { createAuthenticator, LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import type { Link } from '../../transport/link.ts';
 import { memoryPair } from '../../transport/memory.ts';
 import { asError } from '../../wire/errors.ts';
-import { type ConnectFlags, findHost } from '../connect/find-host.ts';
+import { type ConnectFlags, findHost, routeOf } from '../connect/find-host.ts';
 import { leaveSoon } from '../leave.ts';
 import { ownPipes } from '../own-pipes.ts';
 import { packageVersion } from '../package-info.ts';
@@ -72,8 +71,9 @@ async function reachHost(flags: McpFlags, link: Link, log: Log): Promise<Reached
   return {
     async open(capabilities, options) {
       // Another one may run by now.
-      const { address, token } = await find();
-      const { dial, reconnects } = addressOf(address, {
+      const next = await find();
+      const { token } = next;
+      const { dial, reconnects } = routeOf(next, {
         timeoutMs: CONNECT_TIMEOUT_MS,
         maxMessageBytes: MAX_MESSAGE_BYTES,
         onStderr: (line) => log.warn(line),

@@ -1,5 +1,4 @@
 /** `handfast replay`: serves the host of a recording to live clients, or plays its client against a live host. */
-import { addressOf } from '../../agent/addresses.ts';
 import { webSocketAddress } from '../../base/web-address.ts';
 import { checkBind } from '../../config/listen-address.ts';
 import type { Recording } from '../../recording/format.ts';
@@ -10,7 +9,7 @@ import { ReplayHost, type ReplayOptions } from '../../recording/replay-host.ts';
 import { listenLinks } from '../../server/listen-links.ts';
 import { MESSAGE_BYTES_CEILING } from '../../transport/link.ts';
 import { fail } from '../../wire/errors.ts';
-import { findHost } from '../connect/find-host.ts';
+import { findHost, routeOf } from '../connect/find-host.ts';
 import { interruptible } from '../interrupt.ts';
 import { leaveSoon } from '../leave.ts';
 import type { Terminal } from '../output/terminal.ts';
@@ -79,13 +78,19 @@ async function asClient(
   { connect, tokenFile, secrets, timeout, volatile, all }: ReplayFlags,
   terminal: Terminal,
 ): Promise<number> {
-  const { address, token } = await findHost({ connect, tokenFile });
+  const found = await findHost({ connect, tokenFile });
+  const { token } = found;
   const isRpc = recording.manifest.protocol === 'session-rpc';
-  const route = addressOf(isRpc ? (webSocketAddress(address, '/rpc') ?? address) : address, {
+  const options = {
     timeoutMs: CONNECT_TIMEOUT_MS,
     maxMessageBytes: MESSAGE_BYTES_CEILING,
-    onStderr: (line) => terminal.note(line),
-  });
+    onStderr: (line: string) => terminal.note(line),
+  };
+  const route = routeOf(
+    found,
+    options,
+    (address) => (isRpc ? webSocketAddress(address, '/rpc') : undefined) ?? address,
+  );
   const given = secrets === undefined ? {} : await jsonObject(`@${secrets}`, readText);
   const { live, divergences } = await interruptible((signal) =>
     replayClient(recording, {

@@ -25,16 +25,16 @@ export async function schemaExport(
   if (out === undefined) {
     if (name !== undefined) {
       terminal.page();
-      terminal.raw(await textOf(name));
+      terminal.exact(await textOf(name));
     } else if (terminal.json) terminal.document(names);
     else for (const each of names) terminal.line(each);
     return;
   }
   const written: string[] = [];
-  await mkdir(out, { recursive: true });
+  await mkdir(out, { recursive: true, mode: 0o755 });
   for (const each of name === undefined ? names : [name]) {
     const file = join(out, `${each}.json`);
-    await writeFile(file, await textOf(each));
+    await writeFile(file, await textOf(each), { mode: 0o644 });
     written.push(file);
   }
   if (terminal.json) terminal.document(written);

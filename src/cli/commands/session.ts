@@ -212,7 +212,7 @@ export async function sessionExport(
     const text = `${lines.join('\n')}\n`;
     if (out === undefined) {
       terminal.page();
-      terminal.raw(text);
+      terminal.exact(text);
     } else {
       // The conversation may hold secrets.
       await writeFile(out, text, { mode: 0o600 });

@@ -6,7 +6,7 @@ import type { CallEvent } from '../../connection/call.ts';
 import { byPrefix, type Sought } from '../../packages/named-id.ts';
 import type { SessionLine } from '../../server/http/operator-routes.ts';
 import { asError, fail } from '../../wire/errors.ts';
-import { type ConnectFlags, findHost, httpAddressOf, noteChosen } from '../connect/find-host.ts';
+import { type ConnectFlags, findHost, noteChosen, operatorOf } from '../connect/find-host.ts';
 import { withAgent } from '../connect/open-agent.ts';
 import { withControl } from '../connect/open-control.ts';
 import { askOperator } from '../connect/operator.ts';
@@ -87,7 +87,7 @@ async function readSessions(flags: ConnectFlags, terminal: Terminal): Promise<re
   const found = await findHost(flags);
   noteChosen(found, terminal);
   const { sessions } = await interruptible((signal) =>
-    askOperator<{ sessions: SessionLine[] }>(httpAddressOf(found), '/sessions', found.token, signal),
+    askOperator<{ sessions: SessionLine[] }>(operatorOf(found), '/sessions', signal),
   );
   if (!Array.isArray(sessions)) throw fail('schema_violation', 'the host sent an invalid list of sessions');
   return sessions;

@@ -39,8 +39,8 @@ function stateOf({ path, repository, files }: TrustEntry): 'as trusted' | 'chang
 }
 
 /**
- * Trusts what a folder brings as it is now, and shows all of it. At a terminal the user is asked; elsewhere the command
- * itself is the answer. Fails with `usage` where there is nothing to trust, or the answer is no.
+ * Trusts what a folder brings as it is now, and shows all of it. At a terminal the user is asked; elsewhere `--yes` is the answer.
+ * Fails with `usage` where there is nothing to trust, the answer is no, or nothing is the answer.
  */
 export async function trustAdd(path: string, { yes }: { readonly yes?: boolean }, terminal: Terminal): Promise<void> {
   const folder = folderAt(path);
@@ -52,10 +52,16 @@ export async function trustAdd(path: string, { yes }: { readonly yes?: boolean }
       `${folder} has no handfast.yaml, fleet.yaml, skills or settings of agents, and is no repository`,
     );
   }
+  const mayAsk = canAsk(terminal);
+  const isNew = findings.some(({ trusted }) => !trusted);
+  if (!terminal.json) for (const line of shown(findings)) terminal.line(line);
+  if (isNew && !yes && !mayAsk) {
+    const advice = `once you have looked at it, run: handfast trust add ${quoted(folder)} --yes`;
+    throw fail('usage', `nothing was trusted: no user can be asked without a terminal; ${advice}`);
+  }
   if (terminal.json) return terminal.document({ trusted: await trust(findings, store) });
-  for (const line of shown(findings)) terminal.line(line);
-  if (findings.every(({ trusted }) => trusted)) return terminal.note('all of it is trusted already');
-  if (!yes && canAsk(terminal) && !(await confirmed('Trust it?', terminal))) throw fail('usage', 'nothing was trusted');
+  if (!isNew) return terminal.note('all of it is trusted already');
+  if (!yes && !(await confirmed('Trust it?', terminal))) throw fail('usage', 'nothing was trusted');
   await trust(findings, store);
   terminal.line();
   terminal.line(`trusted; withdraw it with: handfast trust rm ${quoted(folder)}`);

@@ -16,6 +16,7 @@ import { assembleWorker } from '../../server/fleet/worker-assembly.ts';
 import { stdioLink } from '../../transport/stdio.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
 import { findHost } from '../connect/find-host.ts';
+import { requireOwnListener } from '../connect/own-listener.ts';
 import { leaveSoon } from '../leave.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { packageVersion } from '../package-info.ts';
@@ -192,16 +193,23 @@ async function joined(running: Worker, flags: WorkerFlags, { nats, log, terminal
     const member = joinNats(running, { ...overNats(join, nats, flags), log });
     return belongs(running, member, join, { terminal, stopped });
   }
-  const { address, token } = await findHost({ connect: join, tokenFile, fleet: flags.fleet ?? true });
+  const found = await findHost({ connect: join, tokenFile, fleet: flags.fleet ?? true });
+  const { address, via } = found;
+  // Later a foreign listener is one more reason to wait for the orchestrator; now it is the answer.
+  if (found.own !== undefined) await requireOwnListener(via, found.own);
   const refused = Promise.withResolvers<HandfastError>();
-  const member = joinFleet(running, address, {
+  const member = joinFleet(running, via, {
     log,
     onRefused(reason) {
       const error = refusalOf(reason, address);
       if (error !== undefined) refused.resolve(error);
     },
-    // A token that was replaced is found for the next link.
-    token: async () => (await findHost({ connect: address, tokenFile }).catch(() => ({ token }))).token,
+    // Asked when a link is open and before the token is sent on it. A token that was replaced is found for the next link.
+    token: async () => {
+      const { token, own } = await findHost({ connect: address, tokenFile }).catch(() => found);
+      if (own === undefined || (await requireOwnListener(via, own))) return token;
+      throw fail('unreachable', `${address}: the host stopped listening`);
+    },
   });
   return belongs(running, member, address, { terminal, stopped, refused: refused.promise });
 }

@@ -10,7 +10,7 @@ import { findPrivateSockets } from '../../server/control/private-socket.ts';
 import { asError } from '../../wire/errors.ts';
 import { interruptible } from '../interrupt.ts';
 import type { Terminal } from '../output/terminal.ts';
-import { findHost } from './find-host.ts';
+import { type FoundHost, findHost } from './find-host.ts';
 import { type ControlFlags, openControl } from './open-control.ts';
 
 /** A server, and what a table calls it. */
@@ -21,8 +21,7 @@ export interface ApprovalServer {
 
 /** A server that may be connected to. */
 interface Candidate {
-  readonly address: string;
-  readonly token: string;
+  readonly host: FoundHost;
   readonly label: string;
 }
 
@@ -39,9 +38,9 @@ export async function withApprovalServers<T>(
     const servers: ApprovalServer[] = [];
     const failures: unknown[] = [];
     try {
-      for (const { address, token, label } of await candidates(flags, failures)) {
+      for (const { host, label } of await candidates(flags, failures)) {
         try {
-          servers.push({ control: await openControl(address, { token, signal }), label });
+          servers.push({ control: await openControl(host, { signal }), label });
         } catch (error) {
           failures.push(error);
         }
@@ -61,10 +60,12 @@ export async function withApprovalServers<T>(
 
 async function candidates(flags: ControlFlags, failures: unknown[]): Promise<Candidate[]> {
   const onPipes = flags.connect === undefined ? await findPrivateSockets(handfastHome(process.env)) : [];
-  const found: Candidate[] = onPipes.map(({ address, pid }) => ({ address, token: '', label: `process ${pid}` }));
+  const found: Candidate[] = onPipes.map(({ address, pid }) => {
+    const host = { address, via: address, token: '', own: undefined, running: undefined, others: 0 };
+    return { host, label: `process ${pid}` };
+  });
   try {
-    const { address, token } = await findHost({ ...flags, sessions: true });
-    found.push({ address, token, label: 'handfast up' });
+    found.push({ host: await findHost({ ...flags, sessions: true }), label: 'handfast up' });
   } catch (error) {
     failures.push(error);
   }

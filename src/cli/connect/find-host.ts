@@ -5,13 +5,17 @@
  * Called by `open-agent.ts` and by the commands that speak HTTP to a host.
  */
 import { isAbsolute, relative } from 'node:path';
-import { ADDRESS_FORMS } from '../../agent/addresses.ts';
+import { ADDRESS_FORMS, addressOf, type DialOptions, type Route } from '../../agent/addresses.ts';
 import { handfastHome } from '../../base/handfast-home.ts';
+import { listenersAt } from '../../base/tcp-listeners.ts';
+import { foreignSocket } from '../../base/this-user.ts';
 import { isLoopback } from '../../config/listen-address.ts';
 import { tokenFromSources } from '../../config/local-token.ts';
 import { dialable, findRunning, type RunningHost } from '../../server/running-hosts.ts';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import type { Terminal } from '../output/terminal.ts';
+import type { Operator } from './operator.ts';
+import { type OwnListener, onlyToOwn } from './own-listener.ts';
 
 /** The flags every command that talks to a host has. */
 export interface ConnectFlags {
@@ -24,15 +28,20 @@ export interface ConnectFlags {
 }
 
 /** Where commands find what they need. */
-export interface ProcessContext {
+export interface ProcessContext extends Pick<OwnListener, 'listenersAt'> {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
 }
 
 export interface FoundHost {
+  /** As the user named it or the host announced it, for messages. */
   readonly address: string;
+  /** Where it is dialled: the private socket of a host of this user, else the same. */
+  readonly via: string;
   /** `''` when there is none to send. */
   readonly token: string;
+  /** Set for the local token, which goes to hosts of this user only. */
+  readonly own: OwnListener | undefined;
   /** Set when the host was found and not named. */
   readonly running: RunningHost | undefined;
   /** How many others were found that the same words could have meant. */
@@ -62,7 +71,7 @@ export async function findHost(
     /** One that was found before: the same is looked for, also as another process. While it is down, no other stands in for it. */
     readonly like?: RunningHost | undefined;
   },
-  { env, cwd }: ProcessContext = { env: process.env, cwd: process.cwd() },
+  { env, cwd, listenersAt: listeners = listenersAt }: ProcessContext = { env: process.env, cwd: process.cwd() },
 ): Promise<FoundHost> {
   const home = handfastHome(env);
   const same = ({ host_id, workspace, fleet: name }: RunningHost): boolean =>
@@ -70,10 +79,66 @@ export async function findHost(
   const candidates = connect === undefined ? (await findRunning(home)).filter(same) : [];
   const running = connect === undefined ? pick(candidates, cwd, fleet, connectOption) : undefined;
   if (sessions && running?.sessions === false) throw noSessions(running, candidates);
-  const address = connect ?? addressOf(running as RunningHost);
+  const address = connect ?? publicAddressOf(running as RunningHost);
   const found = await tokenFromSources({ flagFile: tokenFile, env, home: isLocal(address) ? home : undefined });
   const alike = candidates.filter((host) => (host.fleet !== null) === (running?.fleet !== null));
-  return { address, token: found?.token ?? '', running, others: Math.max(0, alike.length - 1) };
+  const own = found?.source === 'local' ? { home, listenersAt: listeners } : undefined;
+  const behind = running ?? (own && (await announcedAt(address, home, listeners)));
+  return {
+    address,
+    via: (behind && socketOf(behind, home)) ?? address,
+    token: found?.token ?? '',
+    own,
+    running,
+    others: Math.max(0, alike.length - 1),
+  };
+}
+
+/** A running host at the address it announced. */
+export async function reachRunning(
+  running: RunningHost,
+  { env, home }: Pick<ProcessContext, 'env'> & { readonly home: string },
+): Promise<FoundHost> {
+  const found = await tokenFromSources({ env, home });
+  const address = dialable(running.url ?? '');
+  const own = found?.source === 'local' ? { home } : undefined;
+  return { address, via: socketOf(running, home) ?? address, token: found?.token ?? '', own, running, others: 0 };
+}
+
+/** How a found host is dialled. With the local token each link is checked first. */
+export function routeOf(found: FoundHost, options: DialOptions, at = (address: string): string => address): Route {
+  const address = at(found.via);
+  const route = addressOf(address, options);
+  return found.own === undefined ? route : onlyToOwn(route, address, found.own);
+}
+
+/**
+ * The host of this user that announced a named address, where the system does not tell which user listens there: its private
+ * socket is used in place of the address.
+ */
+async function announcedAt(
+  address: string,
+  home: string,
+  listeners: NonNullable<OwnListener['listenersAt']>,
+): Promise<RunningHost | undefined> {
+  const named = originOf(address);
+  if (named === undefined || (await listeners('127.0.0.1', 0)) !== undefined) return undefined;
+  return (await findRunning(home)).find((host) => host.listeners.some((each) => originOf(each) === named));
+}
+
+/** What two spellings of an address on this machine share; undefined for what has no port. */
+function originOf(address: string): string | undefined {
+  const [, host = '', port] = /^\w+:\/\/(\[[^\]]+\]|[^:/?#]+):(\d+)/.exec(dialable(address)) ?? [];
+  return port === undefined ? undefined : `${/^(?:localhost|\[::1\])$/i.test(host) ? '127.0.0.1' : host}:${port}`;
+}
+
+/** The address of the private socket of a host; undefined where it has none, or another user could be behind it. */
+function socketOf({ socket }: RunningHost, home: string): string | undefined {
+  try {
+    return socket === null || foreignSocket(socket, home) !== undefined ? undefined : `unix://${socket}`;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Commands that have said it: some connect twice. */
@@ -99,7 +164,7 @@ function noSessions({ host_id, pid, workspace }: RunningHost, running: readonly 
 }
 
 const described = (host: RunningHost): string =>
-  `${addressOf(host)}  ${host.host_id}, process ${host.pid}, in ${host.workspace}`;
+  `${publicAddressOf(host)}  ${host.host_id}, process ${host.pid}, in ${host.workspace}`;
 
 /** The host meant when none is named: the only one, else the one whose workspace is nearest around the current folder. */
 function pick(running: readonly RunningHost[], cwd: string, fleet: boolean | string, option: string): RunningHost {
@@ -124,7 +189,7 @@ function pick(running: readonly RunningHost[], cwd: string, fleet: boolean | str
   const [nearest, next] = around;
   if (nearest !== undefined && nearest.workspace !== next?.workspace) return nearest;
   if (fleet) {
-    const fleets = hosts.map((host) => `  ${host.fleet}, process ${host.pid}, at ${addressOf(host)}`);
+    const fleets = hosts.map((host) => `  ${host.fleet}, process ${host.pid}, at ${publicAddressOf(host)}`);
     throw fail('usage', `several fleets are running; name one with --fleet:\n${fleets.join('\n')}`);
   }
   const lines = hosts.map((host) => `  ${described(host)}`);
@@ -137,18 +202,24 @@ function isInside(folder: string, parent: string): boolean {
 }
 
 /** The address of a running host that is cheapest to reach. */
-function addressOf({ listeners, url }: RunningHost): string {
+function publicAddressOf({ listeners, url }: RunningHost): string {
   const nearest = listeners.find((each) => each.startsWith('unix:')) ?? listeners.find((each) => /^tcp:/.test(each));
   return dialable(nearest ?? url ?? '');
 }
 
-/** The HTTP address of a found host, for what is served over HTTP only. Fails with `usage` when it has none. */
-export function httpAddressOf({ address, running }: FoundHost): string {
+/** Where a found host serves operators over HTTP, and the token for it. Fails with `usage` when it has no such address. */
+export function operatorOf({ address, token, own, running }: FoundHost): Operator {
+  const socketPath = running?.http_socket ?? undefined;
   const listed = running?.listeners.find((each) => each.startsWith('http'));
-  if (listed !== undefined) return dialable(listed).replace(/\/$/, '');
   const url = /^(?:http|ws)(s?):\/\/([^/?#]+)/.exec(address);
-  if (url !== null) return `http${url[1]}://${url[2]}`;
-  throw fail('usage', `this command needs an HTTP address of the host, got ${address}; pass one with --connect`);
+  const base =
+    listed !== undefined ? dialable(listed).replace(/\/$/, '') : url !== null ? `http${url[1]}://${url[2]}` : undefined;
+  if (base === undefined) {
+    throw fail('usage', `this command needs an HTTP address of the host, got ${address}; pass one with --connect`);
+  }
+  const usable =
+    socketPath !== undefined && own !== undefined && socketOf({ ...running!, socket: socketPath }, own.home);
+  return { base, token, own, ...(usable && { socketPath }) };
 }
 
 /** True for addresses that only reach this machine: others must never be sent this user's local token. */

@@ -3,14 +3,13 @@
  *
  * Called by every command that talks to a host.
  */
-import { addressOf } from '../../agent/addresses.ts';
 import { type AgentOptions, AgentSession } from '../../agent/agent.ts';
 import { ToolsClient } from '../../capabilities/tools/client.ts';
 import { DEFAULT_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
 import { asError, HandfastError } from '../../wire/errors.ts';
 import { interruptible } from '../interrupt.ts';
 import type { Terminal } from '../output/terminal.ts';
-import { type ConnectFlags, type FoundHost, findHost, noteChosen } from './find-host.ts';
+import { type ConnectFlags, type FoundHost, findHost, noteChosen, routeOf } from './find-host.ts';
 
 /** Time for reaching the host and for the handshake. */
 const CONNECT_TIMEOUT_MS = 10_000;
@@ -58,12 +57,13 @@ export async function withAgent<T>(
 }
 
 async function open(
-  { address, token, running }: FoundHost,
+  found: FoundHost,
   capabilities: readonly string[],
   terminal: Terminal,
   options: Pick<AgentOptions, 'agentId' | 'signal' | 'reconnect'>,
 ): Promise<AgentSession> {
-  const { dial, reconnects } = addressOf(address, {
+  const { address, token, running } = found;
+  const { dial, reconnects } = routeOf(found, {
     timeoutMs: CONNECT_TIMEOUT_MS,
     maxMessageBytes: DEFAULT_MAX_MESSAGE_BYTES,
     onStderr: (line) => terminal.note(line),
@@ -81,7 +81,10 @@ async function open(
 }
 
 /** The same error with advice for a user at a terminal. */
-function explained(error: HandfastError, { address, token, running }: Omit<FoundHost, 'others'>): HandfastError {
+function explained(
+  error: HandfastError,
+  { address, token, running }: Pick<FoundHost, 'address' | 'token' | 'running'>,
+): HandfastError {
   const { code, detail } = error;
   // Behind its semicolon a refused token has advice for programs.
   const said = code === 'auth_failed' ? error.message.split('; ')[0] : error.message;

@@ -3,14 +3,19 @@
  *
  * Called by `session`, `chat` and `approve`.
  */
+import { webSocketAddress } from '../../base/web-address.ts';
 import { type ConnectOptions, connect as connectControl, type InProcessServer } from '../../control-client/connect.ts';
-import type { ControlClient } from '../../control-client/control.ts';
+import { ControlClient } from '../../control-client/control.ts';
 import { isPlain } from '../../control-client/plain-server.ts';
+import { MESSAGE_BYTES_CEILING } from '../../transport/link.ts';
 import { asError, HandfastError } from '../../wire/errors.ts';
 import { interruptible } from '../interrupt.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { packageVersion } from '../package-info.ts';
-import { type ConnectFlags, findHost, noteChosen } from './find-host.ts';
+import { type ConnectFlags, type FoundHost, findHost, noteChosen, routeOf } from './find-host.ts';
+
+/** Time for reaching the server. */
+const CONNECT_TIMEOUT_MS = 10_000;
 
 export type ControlFlags = Pick<ConnectFlags, 'connect' | 'tokenFile' | 'fleet'>;
 
@@ -30,37 +35,46 @@ export async function withControl<T>(
 ): Promise<T> {
   return interruptible(async (signal) => {
     const found = await findHost({ ...flags, sessions: true });
-    const { address, token } = found;
     noteChosen(found, terminal);
-    const control = await openControl(address, { token, signal, onStderr: (line) => terminal.note(line) });
+    const control = await openControl(found, { signal, onStderr: (line) => terminal.note(line) });
     try {
-      return await work({ control, address, signal });
+      return await work({ control, address: found.address, signal });
     } finally {
       await control.close();
     }
   });
 }
 
-/** Connects as this command line. */
-export async function openControl(address: string | InProcessServer, options: ConnectOptions): Promise<ControlClient> {
+/** Connects as this command line: to a found host, or to a server of this process. */
+export async function openControl(
+  server: FoundHost | InProcessServer,
+  options: Omit<ConnectOptions, 'token'>,
+): Promise<ControlClient> {
+  const asked = {
+    clientName: 'handfast-cli',
+    clientVersion: packageVersion(),
+    reconnect: { maxMs: 30_000 },
+    ...options,
+  };
+  if ('accept' in server) return connectControl(server, asked);
+  const { address, token } = server;
+  const { connectTimeoutMs: timeoutMs = CONNECT_TIMEOUT_MS, onStderr } = options;
+  const dialling = { timeoutMs, maxMessageBytes: MESSAGE_BYTES_CEILING, onStderr };
+  const { dial, reconnects } = routeOf(server, dialling, (at) => webSocketAddress(at, '/rpc') ?? at);
   try {
-    return await connectControl(address, {
-      clientName: 'handfast-cli',
-      clientVersion: packageVersion(),
-      reconnect: { maxMs: 30_000 },
-      ...options,
+    return await ControlClient.open(dial, {
+      ...asked,
+      token,
+      ...(!reconnects && { reconnect: { ...asked.reconnect, maxMs: 0 } }),
     });
   } catch (thrown) {
     const error = asError(thrown);
     if (error.code !== 'auth_failed' && error.code !== 'handshake_required') throw error;
     const hint =
-      options.token === '' ? 'give one with --token-file or HANDFAST_TOKEN' : 'check --token-file and HANDFAST_TOKEN';
+      token === '' ? 'give one with --token-file or HANDFAST_TOKEN' : 'check --token-file and HANDFAST_TOKEN';
     // Behind its semicolon a refused token has advice for programs.
     const [said] = error.message.split('; ');
-    throw new HandfastError(error.code, `${said} (${String(address)}); ${hint}`, {
-      detail: error.detail,
-      cause: error,
-    });
+    throw new HandfastError(error.code, `${said} (${address}); ${hint}`, { detail: error.detail, cause: error });
   }
 }
 

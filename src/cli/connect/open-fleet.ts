@@ -43,13 +43,13 @@ export interface FleetFlags {
 /** A client of the fleet of this user, or of the one that is named, for a command that talks to a host as well. */
 export async function openFleet(flags: FleetFlags, terminal: Terminal, signal: AbortSignal): Promise<CommandFleet> {
   const { fleet: named = true, fleetConnect: connect, fleetTokenFile: tokenFile } = flags;
-  const { address, token } = await findHost({
+  const found = await findHost({
     ...(connect && { connect }),
     ...(tokenFile && { tokenFile }),
     fleet: named,
     connectOption: '--fleet-connect',
   });
-  const control = await openControl(address, { token, signal, onStderr: (line) => terminal.note(line) });
+  const control = await openControl(found, { signal, onStderr: (line) => terminal.note(line) });
   try {
     const client = new FleetClient(control);
     const { name } = await client.status();

@@ -62,7 +62,7 @@ export async function reachServer(
   if (found !== undefined) {
     // The server that runs looks up the skills of this folder in the same store.
     if (flags.ask !== undefined) await (await import('../trust/trust-question.ts')).offerTrust(['skills'], flags.ask);
-    const control = await openControl(found.address, { ...options, token: found.token });
+    const control = await openControl(found, options);
     return { control, own: false, close: () => control.close() };
   }
   const { embeddedServer } = await import('./embedded-server.ts');

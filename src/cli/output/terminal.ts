@@ -4,7 +4,7 @@
  * Made once per command by `program.ts`. The only place of the command line that knows about widths and pipes.
  */
 import { styleText } from 'node:util';
-import { escapeControls } from '../../base/escape-controls.ts';
+import { escapeControls, escapedJson } from '../../base/escape-controls.ts';
 import { Pager, pagerOf } from './pager.ts';
 import { fitted, padded, widthOf, wrapped } from './text-width.ts';
 import { leadOf, type Tone, toneOf } from './tones.ts';
@@ -91,7 +91,7 @@ export class Terminal {
 
   /** One JSON document, on one line. */
   document(value: unknown): void {
-    this.raw(`${JSON.stringify(value)}\n`);
+    this.#write(`${escapedJson(value)}\n`);
   }
 
   /** One line of result. */
@@ -106,15 +106,26 @@ export class Terminal {
     this.line(label + rows.join(`\n${space}`));
   }
 
-  /** Result text as it is; on a terminal without anything that would act on it. */
+  /** Result text, without anything that would act on a terminal: a file or a pipe is read at one later. */
   raw(text: string): void {
+    this.#write(escapeControls(text));
+  }
+
+  /** What is data by its nature: the output of a program, a script, a file that is written. Byte for byte but on a terminal. */
+  exact(text: string): void {
     this.#write(this.#stdout.isTTY ? escapeControls(text) : text);
+  }
+
+  /** The standard error of a program, in the same way. */
+  exactError(text: string): void {
+    this.settle();
+    this.#stderr.write(this.watched ? escapeControls(text) : text);
   }
 
   /** Text of the other side's stderr. */
   rawError(text: string): void {
     this.settle();
-    this.#stderr.write(this.watched ? escapeControls(text) : text);
+    this.#stderr.write(escapeControls(text));
   }
 
   /** One line about the result, for people: to stderr. A mark at its start has its colour. */
@@ -124,7 +135,7 @@ export class Terminal {
     this.settle();
     const [mark, tone] = lead;
     const rest = text.slice(mark.length);
-    this.#stderr.write(`${this.#styled(tone, mark, this.#stderr)}${this.watched ? escapeControls(rest) : rest}\n`);
+    this.#stderr.write(`${this.#styled(tone, mark, this.#stderr)}${escapeControls(rest)}\n`);
   }
 
   /** A line that the next one replaces; only where people watch. */

@@ -4,6 +4,7 @@
  * Used by `worker-assembly.ts` for workers, and by `server/subagents.ts` for subagents that an executor runs.
  */
 import { pathToFileURL } from 'node:url';
+import { headerProblem } from '../../base/secret-text.ts';
 import type { WorkerConfig } from '../../config/fleet-config.ts';
 import type { ExecutorSettings, McpServerSettings } from '../../config/worker.schema.ts';
 import type { ExecutorConfig } from '../../fleet/executors/config.ts';
@@ -90,7 +91,13 @@ function headersOf(
   variables: Variables,
 ): Record<string, string> {
   const secret = [...headersEnv].map(([header, variable]) => [header, secretOf(variable, name, variables)] as const);
-  return Object.fromEntries([...headers, ...secret]);
+  const all = [...headers, ...secret];
+  for (const [header, value] of all) {
+    const problem = headerProblem(value);
+    if (problem === undefined) continue;
+    throw fail('not_configured', `the header ${header} of the MCP server ${name} has ${problem}; correct its value`);
+  }
+  return Object.fromEntries(all);
 }
 
 function secretOf(variable: string, server: string, variables: Variables): string {

@@ -3,6 +3,7 @@
  * Used by the assemblies.
  */
 import { readFile } from 'node:fs/promises';
+import { secretProblem } from '../../base/secret-text.ts';
 import { fileProblem } from '../../base/workspace/file-error.ts';
 import { fail } from '../../wire/errors.ts';
 
@@ -28,13 +29,19 @@ export function secretReader(
       // An empty token would admit every client.
       if (secret === '')
         throw fail('not_configured', `the first line of the token file ${tokenFile} is empty; write the token there`);
-      return secret;
+      return usable(secret, `the first line of the token file ${tokenFile}`);
     };
   }
   if (tokenEnv === undefined) return undefined;
   return async () => {
     const value = env[tokenEnv]?.trim();
     if (!value) throw fail('not_configured', `the environment variable ${tokenEnv} is not set; set it to the token`);
-    return value;
+    return usable(value, `the environment variable ${tokenEnv}`);
   };
+}
+
+function usable(secret: string, where: string): string {
+  const problem = secretProblem(secret);
+  if (problem === undefined) return secret;
+  throw fail('not_configured', `${where} has ${problem}; write the token alone there`);
 }

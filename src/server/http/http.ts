@@ -14,6 +14,7 @@ import { createServer, STATUS_CODES } from '../../base/http/node-http.ts';
 import { errorReply, type HttpReply, jsonReply, sendReply } from '../../transport/http/http-exchange.ts';
 import type { HttpSseEndpoint } from '../../transport/http/http-sse.ts';
 import type { Link, Listener } from '../../transport/link.ts';
+import { bindUnix } from '../../transport/unix-path.ts';
 import type { WebSocketAcceptor } from '../../transport/websocket.ts';
 import { fail } from '../../wire/errors.ts';
 import { TurnShare } from '../../wire/turn-share.ts';
@@ -26,6 +27,8 @@ export interface HttpServerOptions {
   readonly host?: string;
   /** Default 0: any free one. */
   readonly port?: number;
+  /** A Unix socket to listen on in place of `host` and `port`; only this user may connect. Clients call it `localhost`. */
+  readonly path?: string;
   /** The HTTP + SSE binding. Its routes are served, and closing waits for its sessions. */
   readonly endpoint?: HttpSseEndpoint;
   readonly routes?: readonly ServerRoute[];
@@ -110,11 +113,13 @@ export async function httpServer(options: HttpServerOptions): Promise<HttpListen
   server.maxHeadersCount = 0;
   boundConnections(server, options.maxConnections ?? 10_000);
   const port = new HttpPort(server, options);
-  const bound = await listen(server, options.port ?? 0, host);
+  const bound = await (options.path === undefined
+    ? listen(server, options.port ?? 0, host)
+    : listenOnPath(server, options.path));
   const { allowedHosts = [], allowedOrigins = [] } = options;
   port.open(requestGuard({ port: bound.port, host, allowedHosts, allowedOrigins }));
   return {
-    address: `http://${reachable(host)}:${bound.port}`,
+    address: options.path === undefined ? `http://${reachable(host)}:${bound.port}` : `unix://${options.path}`,
     port: bound.port,
     routes: port.routes,
     close: () => port.close(),
@@ -143,6 +148,21 @@ function listen(server: Server, port: number, host: string): Promise<{ port: num
       resolve({ port: (server.address() as AddressInfo).port });
     });
   });
+}
+
+/** Its requests name no port, as those to port 80. */
+async function listenOnPath(server: Server, path: string): Promise<{ port: number }> {
+  await bindUnix(path, () => {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    server.once('error', reject);
+    server.listen({ path }, () => {
+      server.removeListener('error', reject);
+      server.on('error', () => {});
+      resolve();
+    });
+    return promise;
+  });
+  return { port: 80 };
 }
 
 /** What the port notes of a connection. */

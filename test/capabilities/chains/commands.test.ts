@@ -19,6 +19,8 @@ test('chain run names the run and the command that continues it when the host is
     json: false,
     raw() {},
     rawError() {},
+    exact() {},
+    exactError() {},
     line() {},
     document() {},
     table() {},

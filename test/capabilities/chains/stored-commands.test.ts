@@ -41,6 +41,8 @@ async function user(
       document: (value: unknown) => void printed.documents.push(value),
       raw: () => {},
       rawError: () => {},
+      exact: () => {},
+      exactError: () => {},
       table: (_: readonly string[], rows: readonly (readonly string[])[]) =>
         void printed.lines.push(...rows.map((row) => row[0] ?? '')),
     };

@@ -6,6 +6,7 @@
  */
 import type { Log } from '../../../base/log.ts';
 import { orAborted } from '../../../base/race.ts';
+import { headerProblem } from '../../../base/secret-text.ts';
 import { type CredentialSource, PROVIDERS, type Provider } from '../../../protocol/session-types.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import type { ProviderAccess } from '../../contract/providers.ts';
@@ -103,11 +104,23 @@ export class Accounts {
     const credential = this.credential(provider);
     if (credential === undefined) throw absent(provider);
     const baseUrl = this.baseUrl(provider, credential);
-    if (credential.kind === 'api_key') return { baseUrl, token: credential.key, kind: 'api_key', headers: {} };
+    if (credential.kind === 'api_key') {
+      this.#mustBeSendable(provider, credential.key);
+      return { baseUrl, token: credential.key, kind: 'api_key', headers: {} };
+    }
     const { accessToken, accountId, project } = await this.#valid(provider as LoginProvider, credential, signal);
     const headers: Record<string, string> = {};
     if (provider === 'openai' && accountId !== undefined) headers['chatgpt-account-id'] = accountId;
     return { baseUrl, token: accessToken, kind: 'oauth', headers, project };
+  }
+
+  /** A key of the environment, or one that was stored elsewhere, was checked by no one. Fails with `login_failed`. */
+  #mustBeSendable(provider: Provider, key: string): void {
+    const problem = headerProblem(key);
+    if (problem === undefined) return;
+    const { variable } = this.source(provider) ?? {};
+    const where = variable === undefined ? `the key of ${provider}` : `the key of ${provider} in ${variable}`;
+    throw fail('login_failed', `${where} has ${problem}; set the key alone`, { provider });
   }
 
   /** Address of a provider with this credential. Fails with `not_configured` when there is none. */

@@ -4,6 +4,7 @@
  *
  * Adapter file of `openid-client`, which is loaded with the first sign-in.
  */
+import { headerProblem } from '../../../base/secret-text.ts';
 import { asError, fail, HandfastError } from '../../../wire/errors.ts';
 import { isLoopback } from '../http/endpoints.ts';
 import { type Fetch, readBody } from '../http/http-json.ts';
@@ -126,6 +127,13 @@ export class OAuthClient {
 
   async #tokens(request: () => Promise<TokenReply>): Promise<Tokens> {
     const reply = await guarded(this.#service.issuer, this.#signal, request);
+    const problem = headerProblem(`${reply.access_token}${reply.refresh_token ?? ''}`);
+    if (problem !== undefined) {
+      throw fail(
+        'login_failed',
+        `${new URL(this.#service.issuer).host} sent a token with ${problem}; nothing was stored`,
+      );
+    }
     return {
       accessToken: reply.access_token,
       refreshToken: reply.refresh_token,

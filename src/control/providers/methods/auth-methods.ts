@@ -7,6 +7,7 @@
  * Called by `settings.ts`.
  * @see docs/protocol/session-rpc.md#auth
  */
+import { headerProblem } from '../../../base/secret-text.ts';
 import {
   type AuthStatus,
   authCancel,
@@ -123,12 +124,16 @@ function signInHandlers(deps: AuthDeps): readonly Handled[] {
 function keyHandlers(deps: AuthDeps): readonly Handled[] {
   const { accounts, credentials, stateChanged } = deps;
   return [
-    handles(setOpenrouterKey, async ({ api_key: key }, call) => ({
-      configured: true,
-      ...(await storeKey('openrouter', { kind: 'api_key', key }, 'openrouter_key_updated', call, deps)),
-    })),
+    handles(setOpenrouterKey, async ({ api_key: key }, call) => {
+      requireSendable(key);
+      return {
+        configured: true,
+        ...(await storeKey('openrouter', { kind: 'api_key', key }, 'openrouter_key_updated', call, deps)),
+      };
+    }),
 
     handles(setExaKey, async ({ api_key: key }) => {
+      requireSendable(key);
       const skipped = key.toLowerCase() === 'skip';
       await credentials.set('exa', skipped ? undefined : { kind: 'api_key', key });
       stateChanged(skipped ? 'exa_key_skipped' : 'exa_key_updated');
@@ -137,6 +142,7 @@ function keyHandlers(deps: AuthDeps): readonly Handled[] {
 
     handles(authSetKey, async ({ provider: given, api_key: key, base_url: address }, call) => {
       const provider = requireProvider(given);
+      requireSendable(key);
       if (provider === 'antigravity') {
         throw fail('schema_violation', 'antigravity takes no key; sign in with auth.connect.antigravity', {
           field: 'provider',
@@ -151,6 +157,13 @@ function keyHandlers(deps: AuthDeps): readonly Handled[] {
       return { provider, configured: true as const, ...rest };
     }),
   ];
+}
+
+/** A key goes into a header. Fails with `schema_violation`. */
+function requireSendable(key: string): void {
+  const problem = headerProblem(key);
+  if (problem !== undefined)
+    throw fail('schema_violation', `api_key has ${problem}; send the key alone`, { field: 'api_key' });
 }
 
 function onboardingHandlers({ choices, stateChanged }: AuthDeps): readonly Handled[] {

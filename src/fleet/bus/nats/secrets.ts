@@ -7,6 +7,7 @@
  */
 import { readFileSync } from 'node:fs';
 import type { Log } from '../../../base/log.ts';
+import { secretProblem } from '../../../base/secret-text.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { Authenticator, NatsPackages } from './client.ts';
 
@@ -32,6 +33,8 @@ interface Secret {
   /** For messages; never the secret itself. */
   readonly what: string;
   readonly place: string;
+  /** False for a file of several lines. Default true. */
+  readonly isOneLine?: boolean;
   read(): string;
   authenticator(secret: string): Authenticator;
 }
@@ -47,6 +50,7 @@ function secretOf({ transport }: Pick<NatsPackages, 'transport'>, auth: NatsAuth
   if (credentialsFile !== undefined) {
     return {
       what: 'credentials',
+      isOneLine: false,
       ...from(credentialsFile, undefined),
       // The client wants the end of its last line.
       authenticator: (secret) => transport.credsAuthenticator(bytes(`${secret}\n`)),
@@ -55,6 +59,7 @@ function secretOf({ transport }: Pick<NatsPackages, 'transport'>, auth: NatsAuth
   if (nkeyFile !== undefined) {
     return {
       what: 'NKey',
+      isOneLine: false,
       ...from(nkeyFile, undefined),
       authenticator: (secret) => transport.nkeyAuthenticator(bytes(secret)),
     };
@@ -112,7 +117,7 @@ export function identityOf(
 }
 
 /** Problems with a secret are reported once, before the first connection. */
-function prove({ what, place, read, authenticator }: Secret): void {
+function prove({ what, place, read, authenticator, isOneLine = true }: Secret): void {
   let secret: string;
   try {
     secret = read();
@@ -120,6 +125,9 @@ function prove({ what, place, read, authenticator }: Secret): void {
     throw fail('not_configured', `the ${what} for NATS cannot be read from ${place}: ${codeOf(error)}`, {}, error);
   }
   if (secret === '') throw fail('not_configured', `the ${what} for NATS is not in ${place}: it is empty, or not set`);
+  const problem = isOneLine ? secretProblem(secret) : undefined;
+  if (problem !== undefined)
+    throw fail('not_configured', `the ${what} for NATS in ${place} has ${problem}; write it alone`);
   try {
     authenticator(secret)('nonce');
   } catch {
