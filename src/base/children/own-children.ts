@@ -7,8 +7,8 @@
 import type { ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { handfastHome } from '../handfast-home.ts';
-import { isShortage } from '../not-started.ts';
 import { refuseDebuggerSignal } from '../node-program.ts';
+import { isShortage } from '../not-started.ts';
 import { killNow, type Leader } from './descendants.ts';
 import { markerName, startOf } from './process-table.ts';
 import { ChildRecord, sweep } from './record.ts';

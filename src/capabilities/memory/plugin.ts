@@ -4,8 +4,9 @@
  *
  * @see docs/memory.md
  */
-import { noteLoss } from '../../base/sqlite/losses.ts';
+
 import { headerProblem } from '../../base/secret-text.ts';
+import { noteLoss } from '../../base/sqlite/losses.ts';
 import type { CallContext, SessionView } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin, type PluginContext } from '../../host/plugin.ts';
 import { may, named } from '../../session/rights.ts';

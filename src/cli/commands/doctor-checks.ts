@@ -5,7 +5,6 @@
 import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
-import { addressOf } from '../../agent/addresses.ts';
 import { AgentSession } from '../../agent/agent.ts';
 import { seesProcesses } from '../../base/children/process-table.ts';
 import { WATCHER_SHELL } from '../../base/children/watcher.ts';
