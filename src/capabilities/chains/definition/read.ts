@@ -4,6 +4,7 @@
  * Called by the plugin for each request, by `chain check`, and by the dry run. In steps, each of which needs what the one before
  * it has found: the members of nodes, their references, their expressions, the graph, and types where schemas are known.
  */
+import { MAX_STEPS } from '../../../base/steps.ts';
 import { suggest } from '../../../base/suggest.ts';
 import { valueKind } from '../../../base/value-kind.ts';
 import { isObject } from '../../../wire/json.ts';
@@ -12,7 +13,6 @@ import { ConditionCompiler, compileExpression, type Expression, type InputMap } 
 import { type ChainGraph, type ChainLimits, type Compiled, isPolicy, type Problem } from './graph.ts';
 import { idProblem, memberProblems } from './node-members.ts';
 import { Problems, quoted } from './problems.ts';
-import { MAX_STEPS } from './steps.ts';
 import { graphOf } from './structure.ts';
 import { isSubagentNode, SUBAGENT_INPUTS } from './subagent-inputs.ts';
 import { type KnownSchemas, typeProblems } from './types.ts';
