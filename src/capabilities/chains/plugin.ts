@@ -8,6 +8,7 @@
 import { randomUUID } from 'node:crypto';
 import { Page } from '../../base/page.ts';
 import { orAborted } from '../../base/race.ts';
+import { Turns } from '../../base/turns.ts';
 import type { CallContext } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
 import { fail, HandfastError } from '../../wire/errors.ts';
@@ -17,7 +18,6 @@ import type { ChainGraph } from './definition/graph.ts';
 import { readChain } from './definition/read.ts';
 import { emitEvent } from './emit-event.ts';
 import { readJournal } from './engine/journal.ts';
-import { Turns } from './engine/turns.ts';
 import { failure } from './errors.ts';
 import { Library } from './library.ts';
 import * as messages from './messages.ts';

@@ -8,6 +8,8 @@
  *
  * Made by `plugin.ts`.
  */
+
+import type { Turns } from '../../base/turns.ts';
 import type { CallContext } from '../../host/context.ts';
 import type { Store } from '../../host/store/store.ts';
 import { asError } from '../../wire/errors.ts';
@@ -20,7 +22,6 @@ import { deleteJournal, type Entry, RunJournal, readJournal } from './engine/jou
 import { OutputChars } from './engine/output-chars.ts';
 import { type Recovered, recover } from './engine/recovery.ts';
 import { ChainRun, type RunResult } from './engine/run.ts';
-import type { Turns } from './engine/turns.ts';
 import { failure } from './errors.ts';
 import type { ChainsGrant } from './offer.ts';
 import { newestFirst } from './run-order.ts';
