@@ -5,6 +5,7 @@
  */
 import { type JsonSchema, lazyCheck } from '../../base/json-schema.ts';
 import { type TimeLimit, timeLimit } from '../../base/time-limit.ts';
+import { inTurns, type Turns } from '../../base/turns.ts';
 import type { CallContext } from '../../host/context.ts';
 import type { Check } from '../../wire/check.ts';
 import { issuePath, issueText } from '../../wire/check.ts';
@@ -14,7 +15,7 @@ import type { ToolDescription } from '../tools/tools.schema.ts';
 import type { ChainError, ChainNode, ChainProblem, ChainReq } from './chains.schema.ts';
 import type { ChainGraph, ChainLimits } from './definition/graph.ts';
 import { outputSchemaProblems } from './definition/output-schemas.ts';
-import { readChain } from './definition/read.ts';
+import { readingChain } from './definition/read.ts';
 import type { KnownSchemas } from './definition/types.ts';
 import { failure } from './errors.ts';
 import type { Library } from './library.ts';
@@ -43,6 +44,7 @@ const DEFAULT_PARALLEL = 8;
 export interface DefineDeps {
   readonly library: Library;
   readonly limits: Partial<ChainLimits>;
+  readonly turns: Turns;
 }
 
 /**
@@ -52,7 +54,7 @@ export interface DefineDeps {
 export async function define(
   which: Which,
   context: CallContext,
-  { library, limits }: DefineDeps,
+  { library, limits, turns }: DefineDeps,
   checksTools = false,
 ): Promise<Defined> {
   const { chain, nodes = [] } = which;
@@ -69,10 +71,10 @@ export async function define(
   if (definition.deadline !== '' && Number.isNaN(Date.parse(definition.deadline))) {
     throw failure('invalid', 'the deadline is no time of RFC 3339', { field: 'deadline' });
   }
-  let reading = readChain(definition, { limits });
+  let reading = await inTurns(readingChain(definition, { limits }), turns);
   if (reading.graph !== undefined && (checksTools || reading.graph.mode === 'graph') && usesTools(definition.nodes)) {
     const known = await knownTools(context, checksTools);
-    reading = readChain(definition, { limits, known });
+    reading = await inTurns(readingChain(definition, { limits, known }), turns);
   }
   const problems: ChainProblem[] = [...reading.problems];
   if (reading.graph !== undefined) problems.push(...outputSchemaProblems(reading.graph));
@@ -113,7 +115,7 @@ async function knownTools(context: CallContext, mustBeThere: boolean): Promise<K
  * Longest check of one output, the compilation of its schema included, milliseconds of processor time: the schema comes with
  * the chain, and a regular expression or references of it may never end.
  */
-const OUTPUT_CHECK_MS = 100;
+const OUTPUT_CHECK_MS = 40;
 
 /** Checks of outputs, compiled once for each schema. */
 export class OutputChecks {

@@ -7,7 +7,7 @@ import { timeLimit } from '../../../base/time-limit.ts';
 import type { ChainGraph, Problem } from './graph.ts';
 
 /** Milliseconds of processor time for all schemas of a chain. Those that are left then are checked when their nodes have run. */
-const MAX_MS = 100;
+const MAX_MS = 40;
 
 /** The problems of a chain without others, at most one of each schema. */
 export function outputSchemaProblems({ nodes }: ChainGraph): Problem[] {

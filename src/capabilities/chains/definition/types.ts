@@ -25,7 +25,7 @@ export interface KnownSchemas {
 type Inside = { readonly schema: JsonSchema } | { readonly missing: string } | undefined;
 
 /** Reports what does not fit. */
-export function typeProblems(graph: ChainGraph, known: KnownSchemas, problems: Problems): void {
+export function* typeProblems(graph: ChainGraph, known: KnownSchemas, problems: Problems): Generator<void, void> {
   const checks = new Map<JsonSchema, ReturnType<typeof lazyCheck>>();
   const checkOf = (schema: JsonSchema) => {
     const check = checks.get(schema) ?? lazyCheck(schema);
@@ -37,6 +37,7 @@ export function typeProblems(graph: ChainGraph, known: KnownSchemas, problems: P
     return index === undefined ? undefined : outputSchema(graph, graph.nodes[index] as GraphNode, known);
   };
   for (const each of graph.nodes) {
+    yield;
     const { node, input, index } = each;
     const wrong = (message: string, field: string): void => problems.addAt(index, node, 'bad_type', message, field);
     for (const [field, expression] of expressionsOf(each)) {
