@@ -79,8 +79,19 @@ export async function define(
   const problems: ChainProblem[] = [...reading.problems];
   if (reading.graph !== undefined) problems.push(...outputSchemaProblems(reading.graph));
   if (problems.length === 0) problems.push(...(await kindProblems(definition.nodes, context)));
+  if (problems.length === 0) problems.push(...unansweredProblems(definition.nodes, context));
   const graph = problems.length > 0 ? undefined : reading.graph;
   return { definition, name: stored?.name ?? '', version: stored?.version ?? 0, graph, problems };
+}
+
+/** Questions that only the principal may answer that runs the chain: nothing could end them. */
+function unansweredProblems(nodes: readonly ChainNode[], { session }: CallContext): ChainProblem[] {
+  const { name } = session.principal;
+  return nodes.flatMap(({ kind, node_id, wait }, index): ChainProblem[] => {
+    if (kind !== 'wait' || !Array.isArray(wait?.by) || wait.by.some((each) => each !== name)) return [];
+    const message = `only ${JSON.stringify(name)} may answer, which is the principal that runs the chain; name another one`;
+    return [{ code: 'bad_node', message, node_id, field: 'wait.by', index }];
+  });
 }
 
 /** Why a chain with problems does not run. */

@@ -12,7 +12,8 @@ import { inTurns, Turns } from '../../base/turns.ts';
 import type { CallContext } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
 import { fail, HandfastError } from '../../wire/errors.ts';
-import type { ChainEntry, ChainRun as RunView } from './chains.schema.ts';
+import { asks, mustNotBeRunner, questions } from './approvals.ts';
+import type { ChainApproval, ChainEntry, ChainRun as RunView } from './chains.schema.ts';
 import { define, OutputChecks, problemError } from './define.ts';
 import type { ChainGraph } from './definition/graph.ts';
 import { readingChain } from './definition/read.ts';
@@ -23,6 +24,7 @@ import { Library } from './library.ts';
 import * as messages from './messages.ts';
 import { CHAIN_DEFAULTS, type ChainsGrant, chainsOffer } from './offer.ts';
 import { cursorOf, placeOf } from './run-order.ts';
+import { unknownRun } from './run-parts.ts';
 import { type ActiveRun, Runs } from './runs.ts';
 import { sampled } from './sampled.ts';
 import type { Definition } from './stored.ts';
@@ -272,20 +274,35 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
         const stored = await runs.cancel(chainId, reason, context);
         return { run: runView({ stored, durable: true, run: undefined }) };
       }),
-      aboutRuns(messages.chainApprove, async ({ chain_id: chainId, node_id: nodeId, approved, note = '' }, context) => {
+      aboutRuns(messages.chainApprove, async (request, context) => {
         mayWrite(context);
-        const active = await running(chainId, context);
+        const { chain_id: chainId, node_id: nodeId, approved, note = '', owner = '' } = request;
+        const { principal, agentId: by } = context.session;
+        const isOthers = owner !== '' && owner !== principal.name;
+        const active = isOthers ? runs.activeOf(owner, chainId) : await running(chainId, context);
+        // What does not ask this principal does not exist for it.
+        if (active === undefined || (isOthers && !asks(active, nodeId, context))) throw unknownRun(chainId);
         const wait = active.run.steps.waits.get(nodeId);
-        if (wait?.planned.node.wait?.approval === undefined) {
+        const { approval, by: allowed } = wait?.planned.node.wait ?? {};
+        if (wait === undefined || approval === undefined) {
           throw failure('unknown_node', `no node ${JSON.stringify(nodeId.slice(0, 64))} waits for an approval`, {
             node_id: nodeId.slice(0, 64),
           });
         }
-        const by = context.session.agentId;
-        if (approved) wait.end({ output: { approved, note, by } });
-        else wait.end({ error: failure('denied', note || `${by} did not approve`, { by }) });
+        if (!isOthers) mustNotBeRunner(allowed, nodeId);
+        const who = { by, ...(isOthers && { principal: principal.name }) };
+        if (approved) wait.end({ output: { approved, note, ...who } });
+        else wait.end({ error: failure('denied', note || `${by} did not approve`, who) });
         await active.journal.flushed();
-        return { run: await view(chainId, context) };
+        return { run: isOthers ? runView(active) : await view(chainId, context) };
+      }),
+      handle(messages.chainApprovals, async ({ limit = PAGE }, context) => {
+        const page = new Page<ChainApproval>(Math.min(limit, MAX_PAGE));
+        for (const question of questions(runs.allActive(), context)) {
+          while (turns.over) await turns.next();
+          if (question !== undefined && !page.add(question)) break;
+        }
+        return { approvals: page.page, more: page.more };
       }),
       aboutRuns(messages.chainDeliver, async ({ chain_id: chainId, event, data = null }, context) => {
         mayWrite(context);

@@ -15,7 +15,7 @@ import type { Store } from '../../host/store/store.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import { callNode } from './calls.ts';
 import type { ChainError } from './chains.schema.ts';
-import type { ChainGraph, GraphNode } from './definition/graph.ts';
+import type { ChainGraph } from './definition/graph.ts';
 import { emitEvent } from './emit-event.ts';
 import { errorOf, type RunDeps } from './engine/contract.ts';
 import { deleteJournal, type Entry, RunJournal, readJournal } from './engine/journal.ts';
@@ -26,6 +26,7 @@ import { failure } from './errors.ts';
 import type { ChainsGrant } from './offer.ts';
 import { RunIndex } from './run-index.ts';
 import { newestFirst, type Place } from './run-order.ts';
+import { reachableFrom, unknownNode, unknownRun, withEntries } from './run-parts.ts';
 import { type Definition, definitionKey, runKey, type StoredDefinition, type StoredRun } from './stored.ts';
 import { renewals, uncertainNodes } from './uncertain.ts';
 
@@ -166,6 +167,16 @@ export class Runs {
   active(chainId: string, context: CallContext): ActiveRun | undefined {
     const active = this.#activeOf(context).get(chainId);
     return active !== undefined && reaches(context, active.stored) ? active : undefined;
+  }
+
+  /** A run of another principal in memory. */
+  activeOf(owner: string, chainId: string): ActiveRun | undefined {
+    return this.#active.get(owner)?.get(chainId);
+  }
+
+  /** The runs in memory of all principals, with their owners. */
+  *allActive(): Generator<readonly [owner: string, run: ActiveRun]> {
+    for (const [owner, runs] of this.#active) for (const run of runs.values()) yield [owner, run];
   }
 
   /** What is stored of a run that does not run, without its journal. Fails with `chains.unknown_run`. */
@@ -604,29 +615,8 @@ function ofOwner<T>(all: Map<string, T>, owner: string, make: () => T): T {
 const reaches = ({ session }: Pick<CallContext, 'session'>, { agent }: StoredRun): boolean =>
   session.principal.subagent === undefined || session.agentId === agent;
 
-/** The nodes that edges lead to from some, these included. */
-function reachableFrom({ nodes }: ChainGraph, start: readonly number[]): Set<number> {
-  const found = new Set(start);
-  for (const at of found) for (const { to } of (nodes[at] as GraphNode).edges) found.add(to);
-  return found;
-}
-
 /** Characters of the id of a run: with what is before it, it is a key of the store. */
 const MAX_ID_CHARS = 500;
 
 /** Nodes that an error names. */
 const MAX_NAMED = 20;
-
-const unknownRun = (chainId: string) =>
-  failure('unknown_run', `there is no run ${JSON.stringify(chainId.slice(0, 64))}`, { chain_id: chainId.slice(0, 64) });
-
-const unknownNode = (nodeId: string) =>
-  failure('unknown_node', `the chain has no node ${JSON.stringify(nodeId.slice(0, 64))} that could run`, {
-    node_id: nodeId.slice(0, 64),
-  });
-
-/** A journal with entries behind it that are not written yet. */
-function* withEntries(journal: ReturnType<typeof readJournal>, last: number, entries: readonly Entry[], at: number) {
-  yield* journal;
-  for (const [offset, entry] of entries.entries()) yield { seq: last + 1 + offset, at, entry };
-}
