@@ -203,15 +203,13 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
       aboutRuns(messages.chainStatus, async ({ chain_id: chainId, definition, outputs, from = 0 }, context) => {
         const known = runs.active(chainId, context) ?? (await runs.idle(chainId, context));
         const { nodes, entry_node } = known.definition;
-        return {
-          run: runView('run' in known ? known : { ...known, durable: true, run: undefined }),
-          ...(definition && { entry_node }),
-          ...statusPage(from, {
-            states: 'run' in known ? nodeViews(known.run) : recoveredNodeViews(known),
-            definition: definition ? nodes : undefined,
-            outputs: outputs ? ('run' in known ? outputsOf(known.run) : recoveredOutputs(known)) : undefined,
-          }),
-        };
+        const run = runView('run' in known ? known : { ...known, durable: true, run: undefined });
+        const page = statusPage(from, {
+          states: 'run' in known ? nodeViews(known.run) : recoveredNodeViews(known),
+          definition: definition ? nodes : undefined,
+          outputs: outputs ? ('run' in known ? outputsOf(known.run) : recoveredOutputs(known)) : undefined,
+        });
+        return { run, ...(definition && { entry_node }), ...(await inTurns(page, turns)) };
       }),
       aboutRuns(
         messages.chainHistory,
