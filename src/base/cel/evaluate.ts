@@ -5,7 +5,6 @@
  * `&&`, `||`, `all` and `exists` pass over parts without a value where another part decides, as the language has it.
  * @see docs/decisions/0050-expressions-within-counted-work.md
  */
-import type * as Cel from '@marcbachmann/cel-js';
 import type { Steps } from '../steps.ts';
 import { join, textMethods } from './functions.ts';
 import { patternOf } from './pattern.ts';
@@ -22,6 +21,26 @@ import {
   sizeOf,
   valueAt,
 } from './values.ts';
+
+/** The tree of a condition, as the package makes it. */
+export type CelNode = { readonly start: number } & (
+  | { readonly op: 'value'; readonly args: unknown }
+  | { readonly op: 'id'; readonly args: string }
+  | Member
+  | { readonly op: '.?'; readonly args: readonly [CelNode, string] }
+  | { readonly op: '[]' | '[?]' | BinaryOperator | '&&' | '||'; readonly args: readonly [CelNode, CelNode] }
+  | { readonly op: 'call'; readonly args: readonly [string, readonly CelNode[]] }
+  | { readonly op: 'rcall'; readonly args: readonly [string, CelNode, readonly CelNode[]] }
+  | { readonly op: 'list'; readonly args: readonly CelNode[] }
+  | { readonly op: 'map'; readonly args: readonly (readonly [CelNode, CelNode])[] }
+  | { readonly op: '?:'; readonly args: readonly [CelNode, CelNode, CelNode] }
+  | { readonly op: '!_' | '-_'; readonly args: CelNode }
+);
+interface Member {
+  readonly op: '.';
+  readonly args: readonly [CelNode, string];
+}
+type BinaryOperator = '==' | '!=' | 'in' | '+' | '-' | '*' | '/' | '%' | '<' | '<=' | '>' | '>=';
 
 /** One evaluation: the variables, the names that loops bind, and the bound. */
 interface Frame {
@@ -40,7 +59,7 @@ type Variables = Readonly<Record<string, string | Readonly<Record<string, string
 
 /** Makes an expression ready. The result throws `NO_VALUE` where it has none, and what the steps throw. */
 export function evaluator(
-  root: Cel.ASTNode,
+  root: CelNode,
   variables: Variables,
   small: Small,
 ): (values: Readonly<Record<string, unknown>>, steps: Steps) => unknown {
@@ -77,7 +96,7 @@ class Compilation {
   }
 
   /** @param names that loops around it bind, the outer ones first */
-  of(node: Cel.ASTNode, names: readonly string[]): Run {
+  of(node: CelNode, names: readonly string[]): Run {
     switch (node.op) {
       case 'value':
         return () => node.args;
@@ -154,7 +173,7 @@ class Compilation {
     };
   }
 
-  #member(node: Cel.ASTNode & { readonly op: '.' }, names: readonly string[]): Run {
+  #member(node: Member, names: readonly string[]): Run {
     const [base, name] = node.args;
     const value = this.of(base, names);
     const declared = base.op === 'id' && !names.includes(base.args) ? this.#variables[base.args] : undefined;
@@ -169,7 +188,7 @@ class Compilation {
     };
   }
 
-  #map(entries: readonly (readonly [Cel.ASTNode, Cel.ASTNode])[], names: readonly string[]): Run {
+  #map(entries: readonly (readonly [CelNode, CelNode])[], names: readonly string[]): Run {
     const runs = entries.map(([key, value]) => [this.of(key, names), this.of(value, names)] as const);
     return (frame) => {
       frame.steps.count(runs.length * 2 + 1);
@@ -177,7 +196,7 @@ class Compilation {
     };
   }
 
-  #logical(decides: boolean, args: readonly Cel.ASTNode[], names: readonly string[]): Run {
+  #logical(decides: boolean, args: readonly CelNode[], names: readonly string[]): Run {
     const [left, right] = args.map((each) => this.of(each, names)) as [Run, Run];
     return (frame) => {
       frame.steps.count();
@@ -190,7 +209,7 @@ class Compilation {
     };
   }
 
-  #operator(operator: string, args: readonly Cel.ASTNode[], names: readonly string[]): Run {
+  #operator(operator: string, args: readonly CelNode[], names: readonly string[]): Run {
     const [left, right] = args.map((each) => this.of(each, names)) as [Run, Run];
     const others = (a: unknown, b: unknown): unknown => this.#small('a0 == a1', { a0: a, a1: b });
     switch (operator) {
@@ -248,8 +267,8 @@ class Compilation {
     }
   }
 
-  #call([name, args]: readonly [string, readonly Cel.ASTNode[]], names: readonly string[]): Run {
-    if (name === 'has') return this.#has(args[0] as Cel.ASTNode, names);
+  #call([name, args]: readonly [string, readonly CelNode[]], names: readonly string[]): Run {
+    if (name === 'has') return this.#has(args[0] as CelNode, names);
     const runs = args.map((each) => this.of(each, names));
     const expression = `${name}(${runs.map((_, at) => `a${at}`).join(', ')})`;
     return (frame) => {
@@ -276,8 +295,8 @@ class Compilation {
   }
 
   /** `has(a.b.c)`: whether the last member is there; those before it must be. */
-  #has(node: Cel.ASTNode, names: readonly string[]): Run {
-    const [base, name] = node.args as [Cel.ASTNode, string];
+  #has(node: CelNode, names: readonly string[]): Run {
+    const [base, name] = node.args as [CelNode, string];
     const value = this.of(base, names);
     return (frame) => {
       frame.steps.count();
@@ -286,7 +305,7 @@ class Compilation {
     };
   }
 
-  #method([name, self, args]: readonly [string, Cel.ASTNode, readonly Cel.ASTNode[]], names: readonly string[]): Run {
+  #method([name, self, args]: readonly [string, CelNode, readonly CelNode[]], names: readonly string[]): Run {
     if (self.op === 'id' && self.args === 'cel' && name === 'bind') return this.#bind(args, names);
     const loop = this.#loop(name, self, args, names);
     if (loop !== undefined) return loop;
@@ -324,10 +343,10 @@ class Compilation {
     };
   }
 
-  #bind([name, given, body]: readonly Cel.ASTNode[], names: readonly string[]): Run {
+  #bind([name, given, body]: readonly CelNode[], names: readonly string[]): Run {
     const at = names.length;
-    const value = this.of(given as Cel.ASTNode, names);
-    const run = this.of(body as Cel.ASTNode, [...names, (name as Cel.ASTNode).args as string]);
+    const value = this.of(given as CelNode, names);
+    const run = this.of(body as CelNode, [...names, (name as CelNode).args as string]);
     return (frame) => {
       frame.steps.count(2);
       frame.bound[at] = value(frame);
@@ -336,7 +355,7 @@ class Compilation {
   }
 
   /** `all`, `exists`, `exists_one`, `filter` and `map` over a list, or over the keys of a map. */
-  #loop(name: string, over: Cel.ASTNode, args: readonly Cel.ASTNode[], names: readonly string[]): Run | undefined {
+  #loop(name: string, over: CelNode, args: readonly CelNode[], names: readonly string[]): Run | undefined {
     const [variable, first, second] = args;
     const takes = name === 'map' ? [2, 3] : ['all', 'exists', 'exists_one', 'filter'].includes(name) ? [2] : [];
     if (!takes.includes(args.length) || variable?.op !== 'id' || first === undefined) return undefined;

@@ -2,13 +2,32 @@
  * The stored runs of one principal, by id and in the order in which they are listed: a page of them, or the oldest one, is found
  * without looking at the others. Used by `runs.ts`.
  */
+import type { Turns } from '../../base/turns.ts';
+import type { Store } from '../../host/store/store.ts';
 import { newestFirst, type Place } from './run-order.ts';
 import type { StoredRun } from './stored.ts';
+
+/** Runs read at a time. */
+const PAGE = 100;
 
 export class RunIndex {
   readonly #byId = new Map<string, StoredRun>();
   /** The newest first. */
   readonly #ordered: StoredRun[] = [];
+
+  /** Those of a store, read in turns. */
+  static async read(store: Store, turns: Turns): Promise<RunIndex> {
+    const all = new RunIndex();
+    for (let after = ''; ; ) {
+      const page = store.list<StoredRun>({ prefix: 'run/', after, limit: PAGE });
+      for (const { key, value } of page) {
+        all.set(value);
+        after = key;
+      }
+      if (page.length < PAGE) return all;
+      while (turns.over) await turns.next();
+    }
+  }
 
   get size(): number {
     return this.#byId.size;

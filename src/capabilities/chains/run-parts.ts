@@ -1,7 +1,12 @@
-/** Parts of `runs.ts` that know no run in memory: nodes behind others, journals with entries to come, and errors about ids. */
+/**
+ * Parts of `runs.ts` that know no run in memory: nodes behind others, journals with entries to come, who reaches a run, and what
+ * ids may be.
+ */
+import type { CallContext } from '../../host/context.ts';
 import type { ChainGraph, GraphNode } from './definition/graph.ts';
 import type { Entry, readJournal } from './engine/journal.ts';
 import { failure } from './errors.ts';
+import type { StoredRun } from './stored.ts';
 
 /** The nodes that edges lead to from some, these included. */
 export function reachableFrom({ nodes }: ChainGraph, start: readonly number[]): Set<number> {
@@ -28,3 +33,27 @@ export const unknownNode = (nodeId: string) =>
   failure('unknown_node', `the chain has no node ${JSON.stringify(nodeId.slice(0, 64))} that could run`, {
     node_id: nodeId.slice(0, 64),
   });
+
+/** Characters of the id of a run: with what is before it, it is a key of the store. */
+const MAX_ID_CHARS = 500;
+
+/** Fails with `chains.invalid` for a text that is no id of a run. */
+export function mustBeRunId(chainId: string): void {
+  if (chainId.length <= MAX_ID_CHARS && chainId.isWellFormed()) return;
+  throw failure('invalid', `chain_id: expected a text of at most ${MAX_ID_CHARS} characters of Unicode`, {
+    field: 'chain_id',
+  });
+}
+
+export function ofOwner<T>(all: Map<string, T>, owner: string, make: () => T): T {
+  let found = all.get(owner);
+  if (found === undefined) {
+    found = make();
+    all.set(owner, found);
+  }
+  return found;
+}
+
+/** Whether the agent that asks may know of a run of its principal. */
+export const reaches = ({ session }: Pick<CallContext, 'session'>, { agent }: StoredRun): boolean =>
+  session.principal.subagent === undefined || session.agentId === agent;

@@ -26,7 +26,7 @@ import { failure } from './errors.ts';
 import type { ChainsGrant } from './offer.ts';
 import { RunIndex } from './run-index.ts';
 import { newestFirst, type Place } from './run-order.ts';
-import { reachableFrom, unknownNode, unknownRun, withEntries } from './run-parts.ts';
+import { mustBeRunId, ofOwner, reachableFrom, reaches, unknownNode, unknownRun, withEntries } from './run-parts.ts';
 import { type Definition, definitionKey, runKey, type StoredDefinition, type StoredRun } from './stored.ts';
 import { renewals, uncertainNodes } from './uncertain.ts';
 
@@ -132,18 +132,7 @@ export class Runs {
   }
 
   async #open(owner: string, store: Store): Promise<void> {
-    const { turns } = this.#deps;
-    const all = new RunIndex();
-    for (let after = ''; ; ) {
-      const page = store.list<StoredRun>({ prefix: 'run/', after, limit: 100 });
-      for (const { key, value } of page) {
-        all.set(value);
-        after = key;
-      }
-      if (page.length < 100) break;
-      while (turns.over) await turns.next();
-    }
-    this.#stored.set(owner, all);
+    this.#stored.set(owner, await RunIndex.read(store, this.#deps.turns));
   }
 
   /** The runs of the principal behind a place, the newest first: as many are looked at as are taken. */
@@ -216,11 +205,7 @@ export class Runs {
   /** Starts a run. Fails with `chains.exists`, `chains.full`, and as the store does. */
   async start(start: Start, context: CallContext): Promise<ActiveRun> {
     const { chainId } = start;
-    if (chainId.length > MAX_ID_CHARS || !chainId.isWellFormed()) {
-      throw failure('invalid', `chain_id: expected a text of at most ${MAX_ID_CHARS} characters of Unicode`, {
-        field: 'chain_id',
-      });
-    }
+    mustBeRunId(chainId);
     while (this.#changes(chainId, context)) await this.#changes(chainId, context);
     this.#mayRun(context);
     const known = this.#storedOf(context).get(chainId);
@@ -601,22 +586,6 @@ export class Runs {
     return found;
   }
 }
-
-function ofOwner<T>(all: Map<string, T>, owner: string, make: () => T): T {
-  let found = all.get(owner);
-  if (found === undefined) {
-    found = make();
-    all.set(owner, found);
-  }
-  return found;
-}
-
-/** Whether the agent that asks may know of a run of its principal. */
-const reaches = ({ session }: Pick<CallContext, 'session'>, { agent }: StoredRun): boolean =>
-  session.principal.subagent === undefined || session.agentId === agent;
-
-/** Characters of the id of a run: with what is before it, it is a key of the store. */
-const MAX_ID_CHARS = 500;
 
 /** Nodes that an error names. */
 const MAX_NAMED = 20;
