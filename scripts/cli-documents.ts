@@ -307,6 +307,7 @@ export const documents: Readonly<Record<string, Shape>> = {
   'chain retry-from': chainResult,
   'chain cancel': of('chains', 'ChainRun'),
   'chain approve': of('chains', 'ChainRun'),
+  'chain approvals': list(of('chains', 'ChainApproval')),
   'chain deliver': document({ nodes: count }),
   'chain dry-run': document({
     nodes: list(of('chains', 'Sample')),

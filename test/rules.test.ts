@@ -121,6 +121,7 @@ const adapterFiles: readonly AdapterFile[] = [
     files: [/^src\/base\/sqlite\/file\.ts$/, /^src\/capabilities\/toolkits\/kits\/sqlite-child\.ts$/],
   },
   { module: '@marcbachmann/cel-js', files: [/^src\/base\/expressions\.ts$/] },
+  { module: 're2js', files: [/^src\/base\/cel\/pattern\.ts$/] },
   { module: '@jmespath-community/jmespath', files: [/^src\/capabilities\/chains\/definition\/jmespath\.ts$/] },
   ...['@nats-io/transport-node', '@nats-io/jetstream', '@nats-io/kv'].map((module) => ({
     module,

@@ -1,20 +1,27 @@
 /**
- * Conditions in the Common Expression Language, as the configuration has them: compiled and type-checked once, evaluated
- * many times within bounds of size and time. Used by the approval policy and by the hooks of the fleet's routing; the only
- * file that knows the expression library.
+ * Conditions in the Common Expression Language, as the configuration has them: parsed and type-checked once by the package,
+ * evaluated many times within counted steps (`cel/evaluate.ts`). Used by the approval policy, by the hooks of the fleet's
+ * routing and by chains; the only file that loads the expression library.
  */
 import { createRequire } from 'node:module';
 import type * as Cel from '@marcbachmann/cel-js';
 import { fail } from '../wire/errors.ts';
+import { evaluator, PatternError, type Small } from './cel/evaluate.ts';
+import { NO_VALUE } from './cel/values.ts';
+import { OutOfSteps, Steps } from './steps.ts';
 
 /** Name of a variable → its CEL type, or its members with theirs. */
 export type Variables = Readonly<Record<string, string | Readonly<Record<string, string>>>>;
 
 /** A compiled condition. */
 export interface Condition {
-  /** True or false; undefined where it cannot be evaluated, or is neither. */
-  test(values: Readonly<Record<string, unknown>>): boolean | undefined;
-  /** It can be slow at any size: a regular expression, or loops inside loops. To be run within a `timeLimit`. */
+  /**
+   * True or false; undefined where it cannot be evaluated, or is neither.
+   * @param steps what it may cost, shared by the conditions of one decision; throws what they throw. Default: {@link MAX_STEPS},
+   *   past which it is undefined
+   */
+  test(values: Readonly<Record<string, unknown>>, steps?: Steps): boolean | undefined;
+  /** It can use many steps with values that are small: a regular expression, or loops inside loops. */
   readonly slow: boolean;
   /**
    * Where a member is used otherwise than as a whole: by a function, an operator, an index. A character of the expression,
@@ -32,9 +39,9 @@ const MAX_EXPRESSION_CHARS = 4096;
 /** How big an expression may be once parsed. */
 const LIMITS = { maxAstNodes: 1000, maxDepth: 64, maxListElements: 256, maxMapEntries: 64 };
 
-/** Regular expressions have no bound of their own; each loop multiplies the work by the length of a list. */
+/** The work of a regular expression grows with its size; each loop multiplies the work by the length of a list. */
 const REGULAR_EXPRESSION = /\bmatches\b/;
-const LOOP = /\b(?:all|exists|exists_one|filter|map|transformList|transformMap)\b/g;
+const LOOP = /\b(?:all|exists|exists_one|filter|map)\b/g;
 
 /**
  * A compiler of conditions over these variables.
@@ -56,12 +63,13 @@ export function conditionCompiler(
     const refuse = (why: string, at = 0): Error =>
       fail('config_invalid', `${what}, column ${at + 1}: ${why}`, { ...detail, column: at + 1 });
     if (when.length > MAX_EXPRESSION_CHARS) throw refuse(`the expression exceeds ${MAX_EXPRESSION_CHARS} characters`);
-    const parsed = parse(environment, when, refuse);
+    const { ast } = parse(environment, when, refuse);
+    const evaluate = prepare(ast, variables, refuse);
     const slow = REGULAR_EXPRESSION.test(when) || (when.match(LOOP)?.length ?? 0) > 1;
     return {
       slow,
-      test: (values) => evaluated(parsed, values),
-      usesPartOf: (path) => partUse(parsed.ast, path),
+      test: (values, steps) => evaluated(evaluate, values, steps),
+      usesPartOf: (path) => partUse(ast, path),
     };
   };
 }
@@ -86,12 +94,49 @@ function parse(
   return parsed;
 }
 
-function evaluated(parsed: Cel.ParseResult, values: Readonly<Record<string, unknown>>): boolean | undefined {
+function prepare(
+  ast: Cel.ASTNode,
+  variables: Variables,
+  refuse: (why: string, at?: number) => Error,
+): ReturnType<typeof evaluator> {
   try {
-    const value: unknown = parsed(values);
+    return evaluator(ast, variables, small);
+  } catch (error) {
+    throw error instanceof PatternError ? refuse(error.message, error.start) : error;
+  }
+}
+
+let scalars: { readonly environment: Cel.Environment; readonly parsed: Map<string, Cel.ParseResult> } | undefined;
+
+/** Functions of the package are few; each is parsed once. */
+const small: Small = (expression, values) => {
+  const { Environment } = cel();
+  scalars ??= {
+    environment: new Environment({ limits: LIMITS })
+      .registerVariable('a0', 'dyn')
+      .registerVariable('a1', 'dyn')
+      .registerVariable('a2', 'dyn'),
+    parsed: new Map(),
+  };
+  let parsed = scalars.parsed.get(expression);
+  if (parsed === undefined) {
+    parsed = scalars.environment.parse(expression);
+    scalars.parsed.set(expression, parsed);
+  }
+  return parsed(values) as unknown;
+};
+
+function evaluated(
+  evaluate: ReturnType<typeof evaluator>,
+  values: Readonly<Record<string, unknown>>,
+  steps: Steps | undefined,
+): boolean | undefined {
+  try {
+    const value = evaluate(values, steps ?? new Steps());
     return typeof value === 'boolean' ? value : undefined;
-  } catch {
-    return undefined;
+  } catch (error) {
+    if (error === NO_VALUE || (steps === undefined && error instanceof OutOfSteps)) return undefined;
+    throw error;
   }
 }
 

@@ -79,6 +79,7 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   'chain retry-from': ['handfast chain retry-from 3f9c2a17 build'],
   'chain cancel': ['handfast chain cancel 3f9c2a17'],
   'chain approve': ['handfast chain approve 3f9c2a17 may_merge', 'handfast chain approve 3f9c2a17 may_merge --deny'],
+  'chain approvals': ['handfast chain approvals'],
   'chain deliver': [`handfast chain deliver 3f9c2a17 deployed '{"version": 3}'`],
   'chain dry-run': [`handfast chain dry-run nightly.yaml --sample 'find={"paths": ["a.md"]}'`],
   proc: ['handfast proc run -- ls -l', 'handfast proc ls'],

@@ -10,6 +10,7 @@ import { anyObject, flag, may, orNull, text } from '../../protocol/shapes.schema
 import { type Static, Type } from '../../wire/schema.ts';
 import {
   Budget,
+  ChainApproval,
   ChainEntry,
   ChainError,
   ChainNode,
@@ -325,10 +326,25 @@ const ChainApproveReq = object(
     node_id: text('The wait node that asks.'),
     approved: flag('False: the node fails with denied.'),
     note: mayText('Becomes part of the output of the node.'),
+    owner: mayText('The principal that runs it, where that is another one and by of the node names yours.'),
   },
   { ...fromAgent, description: 'Answers the question of a wait node.' },
 );
 const ChainApproveResp = runReply('chain/approve/resp', 'The run as it is now.');
+
+const ChainApprovalsReq = object(
+  { ...base, type: Literal('chain/approvals/req'), limit: mayInteger('At most; 1,000 are the most. Default 100.', 1) },
+  { ...fromAgent, description: 'Lists the questions of runs of other principals that wait for an answer of this one.' },
+);
+const ChainApprovalsResp = object(
+  {
+    ...answer,
+    type: Literal('chain/approvals/resp'),
+    approvals: list(ChainApproval),
+    more: flag('There are others.'),
+  },
+  { ...fromHost, description: 'The questions.' },
+);
 
 const ChainDeliverReq = object(
   {
@@ -381,11 +397,14 @@ export const chainsSchemas = {
   ChainCancelResp,
   ChainApproveReq,
   ChainApproveResp,
+  ChainApprovalsReq,
+  ChainApprovalsResp,
   ChainDeliverReq,
   ChainDeliverResp,
   ChainNode,
   RetryPolicy,
   WaitFor,
+  ChainApproval,
   Jmespath,
   Budget,
   ChainRef,
@@ -401,6 +420,7 @@ export const chainsSchemas = {
 
 export type {
   Budget,
+  ChainApproval,
   ChainEntry,
   ChainError,
   ChainNode,
@@ -446,5 +466,7 @@ export type ChainCancelReq = Static<typeof ChainCancelReq>;
 export type ChainCancelResp = Static<typeof ChainCancelResp>;
 export type ChainApproveReq = Static<typeof ChainApproveReq>;
 export type ChainApproveResp = Static<typeof ChainApproveResp>;
+export type ChainApprovalsReq = Static<typeof ChainApprovalsReq>;
+export type ChainApprovalsResp = Static<typeof ChainApprovalsResp>;
 export type ChainDeliverReq = Static<typeof ChainDeliverReq>;
 export type ChainDeliverResp = Static<typeof ChainDeliverResp>;

@@ -30,6 +30,7 @@ const calls = {
   retry: answered(messages.chainRetry, replies.ChainRetryResp),
   cancel: answered(messages.chainCancel, replies.ChainCancelResp),
   approve: answered(messages.chainApprove, replies.ChainApproveResp),
+  approvals: answered(messages.chainApprovals, replies.ChainApprovalsResp),
   deliver: answered(messages.chainDeliver, replies.ChainDeliverResp),
 };
 
@@ -267,15 +268,24 @@ export class ChainsClient {
     return this.#calls.call(calls.cancel, { chain_id: chainId, reason }, options, runOf);
   }
 
-  /** Answers the question of a wait node. Rejects with `chains.unknown_node`, `chains.state`. */
+  /**
+   * Answers the question of a wait node. Rejects with `chains.unknown_node`, `chains.state`, and with `unauthorized` where another
+   * principal than the one that runs the chain must answer.
+   * @param options.owner the principal that runs it, where that is another one
+   */
   approve(
     chainId: string,
     nodeId: string,
     approved: boolean,
-    { note = '', ...options }: CallOptions & { readonly note?: string } = {},
+    { note = '', owner = '', ...options }: CallOptions & { readonly note?: string; readonly owner?: string } = {},
   ): Call<schema.ChainRun> {
-    const body = { chain_id: chainId, node_id: nodeId, approved, note };
+    const body = { chain_id: chainId, node_id: nodeId, approved, note, ...(owner !== '' && { owner }) };
     return this.#calls.call(calls.approve, body, options, runOf);
+  }
+
+  /** The questions of runs of other principals that this one may answer, at most 1,000. */
+  approvals(options: CallOptions = {}): Call<readonly schema.ChainApproval[]> {
+    return this.#calls.call(calls.approvals, { limit: MAX_PAGE }, options, ({ approvals }) => approvals);
   }
 
   /** Delivers an event to a run; resolves with how many nodes waited for it. Rejects with `chains.state`. */

@@ -131,7 +131,10 @@ async function status(context: Context): Promise<undefined> {
   if (svg === undefined) oneLine(found.run, terminal);
   for (const { node_id: node, error, waits_for: waits } of terminal.json ? [] : found.nodes) {
     if (error) terminal.note(`${node}: ${error.message} [${error.code}]`);
-    if (waits?.approval !== undefined) terminal.note(`${node} asks: ${waits.approval}`);
+    if (waits?.approval !== undefined) {
+      const who = !Array.isArray(waits.by) ? '' : ` ${waits.by.join(' or ')}`;
+      terminal.note(`${node} asks${who}: ${waits.approval}`);
+    }
     if (waits?.event !== undefined) terminal.note(`${node} waits for the event ${waits.event}`);
   }
 }
@@ -219,10 +222,21 @@ async function cancel(context: Context): Promise<undefined> {
 
 async function approve(context: Context): Promise<undefined> {
   const { options, signal, terminal } = context;
-  const [, node = ''] = wordsOf(context);
-  const id = await runIdOf(context);
+  const [word = '', node = ''] = wordsOf(context);
+  const owner = options.owner === undefined ? '' : String(options.owner);
+  const id = owner === '' ? await runIdOf(context) : word;
   const note = options.note === undefined ? '' : String(options.note);
-  oneLine(await clientOf(context).approve(id, node, options.deny !== true, { note, signal }), terminal);
+  oneLine(await clientOf(context).approve(id, node, options.deny !== true, { note, owner, signal }), terminal);
+}
+
+async function approvals(context: Context): Promise<undefined> {
+  const { signal, terminal } = context;
+  const found = await clientOf(context).approvals({ signal });
+  if (terminal.json) return terminal.document(found) as undefined;
+  terminal.table(
+    ['RUN', 'OWNER', 'NODE', 'QUESTION'],
+    found.map(({ chain_id: id, owner, node_id: node, approval }) => [id, owner, node, approval]),
+  );
 }
 
 async function deliver(context: Context): Promise<undefined> {
@@ -308,9 +322,15 @@ export const commands: readonly CapabilityCommand[] = [
     options: [
       ['--deny', 'with no: the node fails'],
       ['--note <text>', 'becomes part of the output of the node'],
+      ['--owner <principal>', 'the principal that runs it, where its node asks yours; RUN is the whole id then'],
     ],
     help: ABOUT_RUN,
     run: approve,
+  },
+  {
+    usage: 'approvals',
+    about: 'list questions of runs of other principals that yours may answer',
+    run: approvals,
   },
   {
     usage: 'deliver <run> <event> [data]',

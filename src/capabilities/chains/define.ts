@@ -5,6 +5,7 @@
  */
 import { foreignSchemas } from '../../base/foreign-schemas.ts';
 import type { JsonSchema } from '../../base/json-schema.ts';
+import { inTurns, type Turns } from '../../base/turns.ts';
 import type { CallContext } from '../../host/context.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import { toolList } from '../tools/messages.ts';
@@ -12,7 +13,7 @@ import type { ToolDescription } from '../tools/tools.schema.ts';
 import type { ChainError, ChainNode, ChainProblem, ChainReq } from './chains.schema.ts';
 import type { ChainGraph, ChainLimits } from './definition/graph.ts';
 import { outputSchemaProblems } from './definition/output-schemas.ts';
-import { type ChainReading, readChain } from './definition/read.ts';
+import { type ChainReading, readingChain } from './definition/read.ts';
 import { checkLater, type KnownSchemas, type LaterCheck } from './definition/types.ts';
 import { failure } from './errors.ts';
 import type { Library } from './library.ts';
@@ -41,6 +42,7 @@ const DEFAULT_PARALLEL = 8;
 export interface DefineDeps {
   readonly library: Library;
   readonly limits: Partial<ChainLimits>;
+  readonly turns: Turns;
 }
 
 /**
@@ -50,7 +52,7 @@ export interface DefineDeps {
 export async function define(
   which: Which,
   context: CallContext,
-  { library, limits }: DefineDeps,
+  { library, limits, turns }: DefineDeps,
   checksTools = false,
 ): Promise<Defined> {
   const { chain, nodes = [] } = which;
@@ -67,18 +69,29 @@ export async function define(
   if (definition.deadline !== '' && Number.isNaN(Date.parse(definition.deadline))) {
     throw failure('invalid', 'the deadline is no time of RFC 3339', { field: 'deadline' });
   }
-  let reading: ChainReading = readChain(definition, { limits });
+  let reading: ChainReading = await inTurns(readingChain(definition, { limits }), turns);
   if (reading.graph !== undefined && (checksTools || reading.graph.mode === 'graph') && usesTools(definition.nodes)) {
     const known = await knownTools(context, checksTools);
     const later: LaterCheck[] = [];
-    reading = readChain(definition, { limits, known, later });
+    reading = await inTurns(readingChain(definition, { limits, known, later }), turns);
     await checkLater(later, context.signal);
   }
   const problems: ChainProblem[] = [...reading.problems];
   if (reading.graph !== undefined) problems.push(...(await outputSchemaProblems(reading.graph, context.signal)));
   if (problems.length === 0) problems.push(...(await kindProblems(definition.nodes, context)));
+  if (problems.length === 0) problems.push(...unansweredProblems(definition.nodes, context));
   const graph = problems.length > 0 ? undefined : reading.graph;
   return { definition, name: stored?.name ?? '', version: stored?.version ?? 0, graph, problems };
+}
+
+/** Questions that only the principal may answer that runs the chain: nothing could end them. */
+function unansweredProblems(nodes: readonly ChainNode[], { session }: CallContext): ChainProblem[] {
+  const { name } = session.principal;
+  return nodes.flatMap(({ kind, node_id, wait }, index): ChainProblem[] => {
+    if (kind !== 'wait' || !Array.isArray(wait?.by) || wait.by.some((each) => each !== name)) return [];
+    const message = `only ${JSON.stringify(name)} may answer, which is the principal that runs the chain; name another one`;
+    return [{ code: 'bad_node', message, node_id, field: 'wait.by', index }];
+  });
 }
 
 /** Why a chain with problems does not run. */

@@ -7,10 +7,10 @@
  */
 import { digestOfJson } from '../../base/canonical-json.ts';
 import { Page } from '../../base/page.ts';
+import type { Turns } from '../../base/turns.ts';
 import type { CallContext } from '../../host/context.ts';
 import { isChainName } from './chain-ref.ts';
 import type { ChainPutReq, StoredChain } from './chains.schema.ts';
-import type { Turns } from './engine/turns.ts';
 import { failure } from './errors.ts';
 
 type Context = Pick<CallContext, 'store' | 'session'>;

@@ -74,6 +74,11 @@ export const chainApprove = chains<schema.ChainApproveReq, schema.ChainApproveRe
   'chain/approve/req',
   checks.ChainApproveReq,
 );
+export const chainApprovals = chains<schema.ChainApprovalsReq, schema.ChainApprovalsResp>(
+  'chain/approvals/req',
+  checks.ChainApprovalsReq,
+  read,
+);
 export const chainDeliver = chains<schema.ChainDeliverReq, schema.ChainDeliverResp>(
   'chain/deliver/req',
   checks.ChainDeliverReq,

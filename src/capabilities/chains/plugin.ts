@@ -8,22 +8,24 @@
 import { randomUUID } from 'node:crypto';
 import { Page } from '../../base/page.ts';
 import { orAborted } from '../../base/race.ts';
+import { inTurns, Turns } from '../../base/turns.ts';
 import type { CallContext } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
 import { waiting } from '../../host/waiting.ts';
 import { fail, HandfastError } from '../../wire/errors.ts';
-import type { ChainEntry, ChainRun as RunView } from './chains.schema.ts';
+import { asks, mustNotBeRunner, questions } from './approvals.ts';
+import type { ChainApproval, ChainEntry, ChainRun as RunView } from './chains.schema.ts';
 import { checkOutput, define, problemError } from './define.ts';
 import type { ChainGraph } from './definition/graph.ts';
-import { readChain } from './definition/read.ts';
+import { readingChain } from './definition/read.ts';
 import { emitEvent } from './emit-event.ts';
 import { readJournal } from './engine/journal.ts';
-import { Turns } from './engine/turns.ts';
 import { failure } from './errors.ts';
 import { Library } from './library.ts';
 import * as messages from './messages.ts';
 import { CHAIN_DEFAULTS, type ChainsGrant, chainsOffer } from './offer.ts';
-import { cursorOf, newestFirst, placeOf } from './run-order.ts';
+import { cursorOf, placeOf } from './run-order.ts';
+import { unknownRun } from './run-parts.ts';
 import { type ActiveRun, Runs } from './runs.ts';
 import { sampled } from './sampled.ts';
 import type { Definition } from './stored.ts';
@@ -80,7 +82,7 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
   const turns = new Turns();
   const library = new Library(limits.maxChains, turns);
   const chainLimits = { maxNodes: limits.maxNodes, maxDepth: limits.maxDepth };
-  const deps = { library, limits: chainLimits };
+  const deps = { library, limits: chainLimits, turns };
   const runs = new Runs({
     ...limits,
     graphOf: (definition) => graphOf(definition),
@@ -104,8 +106,8 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
   };
 
   /** A run as it is now. Fails with `chains.unknown_run`. */
-  const view = (chainId: string, context: CallContext): RunView =>
-    runView(runs.active(chainId, context) ?? { ...runs.idle(chainId, context), durable: true, run: undefined });
+  const view = async (chainId: string, context: CallContext): Promise<RunView> =>
+    runView(runs.active(chainId, context) ?? { ...(await runs.idle(chainId, context)), durable: true, run: undefined });
 
   /** The result of a run, once it has stopped. */
   const result = async (active: ActiveRun, context: CallContext, startedAt = performance.now()) => {
@@ -118,19 +120,26 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
     return resultView(active.stored.chain_id, ended, performance.now() - startedAt);
   };
 
-  const running = (chainId: string, context: CallContext): ActiveRun => {
+  const running = async (chainId: string, context: CallContext): Promise<ActiveRun> => {
     const active = runs.active(chainId, context);
     if (active !== undefined) return active;
-    const { state } = view(chainId, context);
+    const { state } = await view(chainId, context);
     throw failure('state', `the run does not run (${state})`, { chain_id: chainId, state });
   };
+
+  /** A method about runs: those of the principal are known when it is called. */
+  const aboutRuns: typeof handle = (method, run) =>
+    handle(method, async (request, context) => {
+      await runs.opened(context);
+      return run(request, context);
+    });
 
   return definePlugin({
     name: 'chains',
     type: 'chains',
     ...chainsOffer(options),
     methods: [
-      handle(messages.chainRun, async (request, context) => {
+      aboutRuns(messages.chainRun, async (request, context) => {
         mayWrite(context);
         const startedAt = performance.now();
         const { chain_id: chainId = '', durable = limits.durable, initial_input: input = {} } = request;
@@ -142,13 +151,13 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
           const empty = { success: false, outputs: {}, final_output: null, duration_ms: 0, nodes_run: 0 };
           return { chain_id: id, ...empty, error, state: 'failed' };
         }
-        const active = await runs.start({ chainId: id, ...defined, input, durable, correlationId }, context);
+        const active = await runs.start({ chainId: id, ...defined, graph, input, durable, correlationId }, context);
         return result(active, context, startedAt);
       }),
       handle(messages.chainCheck, async (request, context) => {
         const { graph, problems, definition } = await define(request, context, deps, true);
         const { initial_input: input = {}, samples } = request;
-        const { mode = 'walk', depth = 0 } = graph ?? readChain(definition, { limits: chainLimits }).graph ?? {};
+        const { mode = 'walk', depth = 0 } = graph ?? (await read(definition)).graph ?? {};
         return {
           ok: problems.length === 0,
           problems: [...problems],
@@ -181,34 +190,29 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
         mayStore(context);
         return { versions: await library.remove(name, version, context) };
       }),
-      handle(messages.chainRuns, async ({ state = '', name = '', after = '', limit = PAGE }, context) => {
+      aboutRuns(messages.chainRuns, async ({ state = '', name = '', after = '', limit = PAGE }, context) => {
         const behind = after === '' ? undefined : placeOf(after);
-        const all = runs.list(context).filter((run) => {
-          const shown = runView(run);
-          if ((state !== '' && shown.state !== state) || (name !== '' && shown.name !== name)) return false;
-          return behind === undefined || newestFirst(run.stored, behind) > 0;
-        });
         const page = new Page<RunView>(Math.min(limit, MAX_PAGE));
-        for (const run of all) {
+        for (const run of runs.list(context, behind)) {
           while (turns.over) await turns.next();
-          if (!page.add(runView(runs.seen(run, context)))) break;
+          const shown = runView(run);
+          if ((state !== '' && shown.state !== state) || (name !== '' && shown.name !== name)) continue;
+          if (!page.add(runView(await runs.seen(run, context)))) break;
         }
         return { runs: page.page, ...(page.more && { next: cursorOf(page.page.at(-1) as RunView) }) };
       }),
-      handle(messages.chainStatus, ({ chain_id: chainId, definition, outputs, from = 0 }, context) => {
-        const known = runs.active(chainId, context) ?? runs.idle(chainId, context);
+      aboutRuns(messages.chainStatus, async ({ chain_id: chainId, definition, outputs, from = 0 }, context) => {
+        const known = runs.active(chainId, context) ?? (await runs.idle(chainId, context));
         const { nodes, entry_node } = known.definition;
-        return {
-          run: runView('run' in known ? known : { ...known, durable: true, run: undefined }),
-          ...(definition && { entry_node }),
-          ...statusPage(from, {
-            states: 'run' in known ? nodeViews(known.run) : recoveredNodeViews(known),
-            definition: definition ? nodes : undefined,
-            outputs: outputs ? ('run' in known ? outputsOf(known.run) : recoveredOutputs(known)) : undefined,
-          }),
-        };
+        const run = runView('run' in known ? known : { ...known, durable: true, run: undefined });
+        const page = statusPage(from, {
+          states: 'run' in known ? nodeViews(known.run) : recoveredNodeViews(known),
+          definition: definition ? nodes : undefined,
+          outputs: outputs ? ('run' in known ? outputsOf(known.run) : recoveredOutputs(known)) : undefined,
+        });
+        return { run, ...(definition && { entry_node }), ...(await inTurns(page, turns)) };
       }),
-      handle(
+      aboutRuns(
         messages.chainHistory,
         async ({ chain_id: chainId, after = 0, node_id: nodeId = '', limit = PAGE }, context) => {
           const { store, stored, definition } = runs.active(chainId, context) ?? runs.saved(chainId, context);
@@ -223,11 +227,11 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
           return { entries: page.page, next: page.more ? (page.page.at(-1)?.seq ?? 0) : 0 };
         },
       ),
-      handle(messages.chainWatch, async ({ chain_id: chainId }, context) => {
+      aboutRuns(messages.chainWatch, async ({ chain_id: chainId }, context) => {
         const active = runs.active(chainId, context);
         if (active === undefined) {
-          const idle = runs.idle(chainId, context);
-          return idleResult(idle, graphOf(idle.definition));
+          const idle = await runs.idle(chainId, context);
+          return idleResult(idle, await graphOf(idle.definition));
         }
         const behind = Promise.withResolvers<never>();
         behind.promise.catch(() => {});
@@ -247,56 +251,75 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
           following.stop();
         }
       }),
-      handle(messages.chainPause, async ({ chain_id: chainId }, context) => {
+      aboutRuns(messages.chainPause, async ({ chain_id: chainId }, context) => {
         mayWrite(context);
-        const active = running(chainId, context);
+        const active = await running(chainId, context);
         if (!active.durable) {
           throw failure('state', 'the run is not durable: paused, it could not be resumed', { chain_id: chainId });
         }
         active.run.stop('paused');
         await active.ended;
-        return { run: view(chainId, context) };
+        return { run: await view(chainId, context) };
       }),
-      handle(messages.chainResume, async ({ chain_id: chainId, ...decisions }, context) => {
+      aboutRuns(messages.chainResume, async ({ chain_id: chainId, ...decisions }, context) => {
         mayWrite(context);
         const startedAt = performance.now();
         return result(await runs.resume(chainId, decisions, context), context, startedAt);
       }),
-      handle(messages.chainRetry, async ({ chain_id: chainId, node_id: nodeId, ...decisions }, context) => {
+      aboutRuns(messages.chainRetry, async ({ chain_id: chainId, node_id: nodeId, ...decisions }, context) => {
         mayWrite(context);
         const startedAt = performance.now();
         return result(await runs.retry(chainId, nodeId, decisions, context), context, startedAt);
       }),
-      handle(messages.chainCancel, async ({ chain_id: chainId, reason = '' }, context) => {
+      aboutRuns(messages.chainCancel, async ({ chain_id: chainId, reason = '' }, context) => {
         mayWrite(context);
         const stored = await runs.cancel(chainId, reason, context);
         return { run: runView({ stored, durable: true, run: undefined }) };
       }),
-      handle(messages.chainApprove, async ({ chain_id: chainId, node_id: nodeId, approved, note = '' }, context) => {
+      aboutRuns(messages.chainApprove, async (request, context) => {
         mayWrite(context);
-        const active = running(chainId, context);
+        const { chain_id: chainId, node_id: nodeId, approved, note = '', owner = '' } = request;
+        const { principal, agentId: by } = context.session;
+        const isOthers = owner !== '' && owner !== principal.name;
+        const active = isOthers ? runs.activeOf(owner, chainId) : await running(chainId, context);
+        // What does not ask this principal does not exist for it.
+        if (active === undefined || (isOthers && !asks(active, nodeId, context))) throw unknownRun(chainId);
         const wait = active.run.steps.waits.get(nodeId);
-        if (wait?.planned.node.wait?.approval === undefined) {
+        const { approval, by: allowed } = wait?.planned.node.wait ?? {};
+        if (wait === undefined || approval === undefined) {
           throw failure('unknown_node', `no node ${JSON.stringify(nodeId.slice(0, 64))} waits for an approval`, {
             node_id: nodeId.slice(0, 64),
           });
         }
-        const by = context.session.agentId;
-        if (approved) wait.end({ output: { approved, note, by } });
-        else wait.end({ error: failure('denied', note || `${by} did not approve`, { by }) });
+        if (!isOthers) mustNotBeRunner(allowed, nodeId);
+        const who = { by, ...(isOthers && { principal: principal.name }) };
+        if (approved) wait.end({ output: { approved, note, ...who } });
+        else wait.end({ error: failure('denied', note || `${by} did not approve`, who) });
         await active.journal.flushed();
-        return { run: view(chainId, context) };
+        return { run: isOthers ? runView(active) : await view(chainId, context) };
       }),
-      handle(messages.chainDeliver, async ({ chain_id: chainId, event, data = null }, context) => {
+      handle(messages.chainApprovals, async ({ limit = PAGE }, context) => {
+        const page = new Page<ChainApproval>(Math.min(limit, MAX_PAGE));
+        for (const question of questions(runs.allActive(), context)) {
+          while (turns.over) await turns.next();
+          if (question !== undefined && !page.add(question)) break;
+        }
+        return { approvals: page.page, more: page.more };
+      }),
+      aboutRuns(messages.chainDeliver, async ({ chain_id: chainId, event, data = null }, context) => {
         mayWrite(context);
         const nodes = await runs.deliver(chainId, event, data, context);
-        return { run: view(chainId, context), nodes };
+        return { run: await view(chainId, context), nodes };
       }),
     ],
   });
 
-  function graphOf(definition: Definition): ChainGraph {
-    const { graph, problems } = readChain(definition, { limits: chainLimits });
+  function read(definition: Definition) {
+    return inTurns(readingChain(definition, { limits: chainLimits }), turns);
+  }
+
+  async function graphOf(definition: Definition): Promise<ChainGraph> {
+    const { graph, problems } = await read(definition);
     if (graph !== undefined) return graph;
     const { message, detail } = problemError(problems);
     throw failure('invalid', message, detail);

@@ -28,7 +28,21 @@ export const WaitFor = shape('What a wait node waits for: one of these.', {
   ms: mayInteger('A duration, in milliseconds.'),
   until: mayText('A point in time, RFC 3339.'),
   approval: mayText('A question that is approved or denied by chain/approve/req.'),
+  by: may(
+    texts(
+      'Of an approval: the principals that may answer. The principal that runs the chain may not, even if it is named. Default: each agent that reaches the run.',
+    ),
+  ),
   event: mayText('The name of an event that chain/deliver/req delivers.'),
+});
+
+/** A question of a run that the one who asks may answer. */
+export const ChainApproval = shape('A question of a run that waits for an answer.', {
+  chain_id: text('The run.'),
+  owner: text('The principal that runs it.'),
+  name: text('The stored chain; empty: none.'),
+  node_id: text('The wait node that asks.'),
+  approval: text('The question.'),
 });
 
 export const Jmespath = shape('A JMESPath expression over the context.', { jmespath: text('The expression.') });
@@ -203,6 +217,7 @@ export const Sample = shape('What a node would get in a dry run.', {
 });
 
 export type Budget = Static<typeof Budget>;
+export type ChainApproval = Static<typeof ChainApproval>;
 export type ChainEntry = Static<typeof ChainEntry>;
 export type ChainError = Static<typeof ChainError>;
 export type ChainNode = Static<typeof ChainNode>;

@@ -2,12 +2,12 @@
  * The order in which runs are listed, and where a page of them starts: behind a run by its place, so that it is found when that
  * run was started again or deleted meanwhile.
  *
- * Used by `runs.ts` and `plugin.ts`.
+ * Used by `run-index.ts`, `runs.ts` and `plugin.ts`.
  */
 import { failure } from './errors.ts';
 import type { StoredRun } from './stored.ts';
 
-type Place = Pick<StoredRun, 'started_at' | 'chain_id'>;
+export type Place = Pick<StoredRun, 'started_at' | 'chain_id'>;
 
 /** One order of all runs, so that pages of them neither repeat nor leave out any. */
 export const newestFirst = (left: Place, right: Place): number =>

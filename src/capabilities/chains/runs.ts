@@ -8,28 +8,31 @@
  *
  * Made by `plugin.ts`.
  */
+
+import { inTurns, type Turns } from '../../base/turns.ts';
 import type { CallContext } from '../../host/context.ts';
 import type { Store } from '../../host/store/store.ts';
-import { asError } from '../../wire/errors.ts';
+import { asError, fail } from '../../wire/errors.ts';
 import { callNode } from './calls.ts';
 import type { ChainError } from './chains.schema.ts';
-import type { ChainGraph, GraphNode } from './definition/graph.ts';
+import type { ChainGraph } from './definition/graph.ts';
 import { emitEvent } from './emit-event.ts';
 import { errorOf, type RunDeps } from './engine/contract.ts';
 import { deleteJournal, type Entry, RunJournal, readJournal } from './engine/journal.ts';
 import { OutputChars } from './engine/output-chars.ts';
-import { type Recovered, recover } from './engine/recovery.ts';
+import { type Recovered, recovering } from './engine/recovery.ts';
 import { ChainRun, type RunResult } from './engine/run.ts';
-import type { Turns } from './engine/turns.ts';
 import { failure } from './errors.ts';
 import type { ChainsGrant } from './offer.ts';
-import { newestFirst } from './run-order.ts';
+import { RunIndex } from './run-index.ts';
+import { newestFirst, type Place } from './run-order.ts';
+import { mustBeRunId, ofOwner, reachableFrom, reaches, unknownNode, unknownRun, withEntries } from './run-parts.ts';
 import { type Definition, definitionKey, runKey, type StoredDefinition, type StoredRun } from './stored.ts';
 import { renewals, uncertainNodes } from './uncertain.ts';
 
 export interface RunsDeps {
   /** Reads a definition that was stored, and so was valid. */
-  readonly graphOf: (definition: Definition) => ChainGraph;
+  readonly graphOf: (definition: Definition) => Promise<ChainGraph>;
   readonly checkOutput: RunDeps['checkOutput'];
   /** Stored runs of one principal; the oldest that ended are deleted past it. */
   readonly maxRuns: number;
@@ -50,6 +53,7 @@ export interface RunsDeps {
 export interface Start {
   readonly chainId: string;
   readonly definition: Definition;
+  readonly graph: ChainGraph;
   readonly input: Readonly<Record<string, unknown>>;
   readonly name: string;
   readonly version: number;
@@ -102,7 +106,9 @@ export class Runs {
   readonly #deps: RunsDeps;
   /** Of each principal, by chain id. */
   readonly #active = new Map<string, Map<string, ActiveRun>>();
-  readonly #stored = new Map<string, Map<string, StoredRun>>();
+  readonly #stored = new Map<string, RunIndex>();
+  /** Principals whose runs are being read. */
+  readonly #opening = new Map<string, Promise<void>>();
   /** Runs on their way from a request to `#active`, in the same form: what is promised settles when they are there, or failed. */
   readonly #starting = new Map<string, Map<string, Promise<unknown>>>();
   /** Runs that do not run and that something is written to, in the same form. */
@@ -114,19 +120,52 @@ export class Runs {
     this.#deps = deps;
   }
 
-  /** All runs of the principal, the newest first. */
-  list(context: CallContext): ListedRun[] {
+  /** Reads which runs of the principal are stored. To be awaited before anything else is asked in a request; undefined: done. */
+  opened({ session, store }: CallContext): Promise<void> | undefined {
+    const { name } = session.principal;
+    if (this.#stored.has(name)) return undefined;
+    const known = this.#opening.get(name);
+    if (known !== undefined) return known;
+    const opening = this.#open(name, store.principal).finally(() => this.#opening.delete(name));
+    this.#opening.set(name, opening);
+    return opening;
+  }
+
+  async #open(owner: string, store: Store): Promise<void> {
+    this.#stored.set(owner, await RunIndex.read(store, this.#deps.turns));
+  }
+
+  /** The runs of the principal behind a place, the newest first: as many are looked at as are taken. */
+  *list(context: CallContext, behind?: Place): Generator<ListedRun> {
     const active = this.#activeOf(context);
-    const volatile = [...active.values()].filter(({ durable }) => !durable);
-    return [...[...this.#storedOf(context).values()].map((stored) => ({ stored, durable: true })), ...volatile]
-      .filter(({ stored }) => reaches(context, stored))
-      .map(({ stored, durable }) => ({ stored, durable, run: active.get(stored.chain_id)?.run }))
-      .toSorted((left, right) => newestFirst(left.stored, right.stored));
+    const volatile = [...active.values()]
+      .filter(({ durable, stored }) => !durable && (behind === undefined || newestFirst(stored, behind) > 0))
+      .map(({ stored }) => stored)
+      .toSorted(newestFirst);
+    const listed = (stored: StoredRun, durable: boolean): ListedRun[] =>
+      reaches(context, stored) ? [{ stored, durable, run: active.get(stored.chain_id)?.run }] : [];
+    for (const stored of this.#storedOf(context).from(behind)) {
+      while (volatile[0] !== undefined && newestFirst(volatile[0], stored) < 0) {
+        yield* listed(volatile.shift() as StoredRun, false);
+      }
+      yield* listed(stored, true);
+    }
+    for (const stored of volatile) yield* listed(stored, false);
   }
 
   active(chainId: string, context: CallContext): ActiveRun | undefined {
     const active = this.#activeOf(context).get(chainId);
     return active !== undefined && reaches(context, active.stored) ? active : undefined;
+  }
+
+  /** A run of another principal in memory. */
+  activeOf(owner: string, chainId: string): ActiveRun | undefined {
+    return this.#active.get(owner)?.get(chainId);
+  }
+
+  /** The runs in memory of all principals, with their owners. */
+  *allActive(): Generator<readonly [owner: string, run: ActiveRun]> {
+    for (const [owner, runs] of this.#active) for (const run of runs.values()) yield [owner, run];
   }
 
   /** What is stored of a run that does not run, without its journal. Fails with `chains.unknown_run`. */
@@ -139,9 +178,9 @@ export class Runs {
   }
 
   /** A run that does not run. Fails with `chains.unknown_run`. */
-  idle(chainId: string, context: CallContext): IdleRun {
+  async idle(chainId: string, context: CallContext): Promise<IdleRun> {
     const { stored, ...saved } = this.saved(chainId, context);
-    const recovered = recover(readJournal(saved.store, stored.table));
+    const recovered = await inTurns(recovering(readJournal(saved.store, stored.table)), this.#deps.turns);
     return { ...saved, stored: this.#counted(stored, recovered, context), recovered };
   }
 
@@ -151,25 +190,22 @@ export class Runs {
     const ended = [...nodes.values()].filter(({ outcome }) => outcome !== undefined).length;
     const counted: StoredRun = { ...stored, nodes_ended: ended, usage: { nodes: calls, tokens, usd } };
     this.#known.add(counted);
-    if (this.#storedOf(context).get(stored.chain_id) === stored) this.#storedOf(context).set(stored.chain_id, counted);
+    if (this.#storedOf(context).get(stored.chain_id) === stored) this.#storedOf(context).set(counted);
     return counted;
   }
 
   /** The run with what it has done, read from its journal where it was interrupted. */
-  seen(run: ListedRun, context: CallContext): ListedRun {
+  async seen(run: ListedRun, context: CallContext): Promise<ListedRun> {
     const { chain_id: id, state } = run.stored;
     if (run.run !== undefined || state !== 'running' || this.#known.has(run.stored)) return run;
-    return this.#storedOf(context).has(id) ? { ...run, stored: this.idle(id, context).stored } : run;
+    if (this.#storedOf(context).get(id) !== run.stored) return run;
+    return { ...run, stored: (await this.idle(id, context)).stored };
   }
 
   /** Starts a run. Fails with `chains.exists`, `chains.full`, and as the store does. */
   async start(start: Start, context: CallContext): Promise<ActiveRun> {
     const { chainId } = start;
-    if (chainId.length > MAX_ID_CHARS || !chainId.isWellFormed()) {
-      throw failure('invalid', `chain_id: expected a text of at most ${MAX_ID_CHARS} characters of Unicode`, {
-        field: 'chain_id',
-      });
-    }
+    mustBeRunId(chainId);
     while (this.#changes(chainId, context)) await this.#changes(chainId, context);
     this.#mayRun(context);
     const known = this.#storedOf(context).get(chainId);
@@ -189,7 +225,7 @@ export class Runs {
   }
 
   async #start(start: Start, known: StoredRun | undefined, context: CallContext): Promise<ActiveRun> {
-    const { chainId, definition, input, durable } = start;
+    const { chainId, definition, graph, input, durable } = start;
     const all = this.#storedOf(context);
     const stored: StoredRun = {
       chain_id: chainId,
@@ -210,7 +246,7 @@ export class Runs {
     const store = context.store.principal;
     if (durable) {
       if (known !== undefined) await this.#delete(known, context);
-      all.set(chainId, stored);
+      all.set(stored);
       try {
         await this.#makeRoom(context);
         await store.atomically(() => {
@@ -222,7 +258,7 @@ export class Runs {
         throw error;
       }
     }
-    return this.#run({ stored, definition, input, store, durable, recovered: undefined, entries: [] }, context);
+    return this.#run({ stored, definition, graph, input, store, durable, recovered: undefined, entries: [] }, context);
   }
 
   /**
@@ -231,30 +267,36 @@ export class Runs {
    */
   async resume(chainId: string, decisions: Decisions, context: CallContext): Promise<ActiveRun> {
     while (this.#changes(chainId, context)) await this.#changes(chainId, context);
-    const idle = this.#mayContinue(chainId, context);
-    const { state, error } = idle.stored;
-    if (state === 'done' || (state === 'failed' && !RESUMABLE.has(error?.code ?? ''))) {
-      throw failure('state', `the run has ended (${state}); chain/retry/req runs it again from a node on`, {
-        chain_id: chainId,
-        state,
-      });
-    }
-    return this.#once(chainId, context, () => this.#continue(idle, [], decisions, context));
+    this.#mayContinue(chainId, context);
+    return this.#once(chainId, context, async () => {
+      const idle = await this.idle(chainId, context);
+      const { state, error } = idle.stored;
+      if (state === 'done' || (state === 'failed' && !RESUMABLE.has(error?.code ?? ''))) {
+        throw failure('state', `the run has ended (${state}); chain/retry/req runs it again from a node on`, {
+          chain_id: chainId,
+          state,
+        });
+      }
+      return this.#continue(idle, [], decisions, context);
+    });
   }
 
   /** Runs a node, those that were undone, and all behind them again. Fails as {@link resume} does, and with `chains.unknown_node`. */
   async retry(chainId: string, nodeId: string, decisions: Decisions, context: CallContext): Promise<ActiveRun> {
     while (this.#changes(chainId, context)) await this.#changes(chainId, context);
-    const idle = this.#mayContinue(chainId, context);
-    const graph = this.#deps.graphOf(idle.definition);
-    const at = graph.indexOf.get(nodeId);
-    if (at === undefined || graph.nodes[at]?.scheduled !== true) throw unknownNode(nodeId);
-    // What was undone is not there any more for the nodes that run again.
-    const undone = [...idle.recovered.nodes].flatMap(([index, { compensated, undoError }]) =>
-      compensated === 'done' && undoError === undefined ? [index] : [],
-    );
-    const reset: Entry = { p: 'reset', nodes: [...reachableFrom(graph, [at, ...undone])] };
-    return this.#once(chainId, context, () => this.#continue(idle, [reset], decisions, context));
+    this.#mayContinue(chainId, context);
+    return this.#once(chainId, context, async () => {
+      const idle = await this.idle(chainId, context);
+      const graph = await this.#deps.graphOf(idle.definition);
+      const at = graph.indexOf.get(nodeId);
+      if (at === undefined || graph.nodes[at]?.scheduled !== true) throw unknownNode(nodeId);
+      // What was undone is not there any more for the nodes that run again.
+      const undone = [...idle.recovered.nodes].flatMap(([index, { compensated, undoError }]) =>
+        compensated === 'done' && undoError === undefined ? [index] : [],
+      );
+      const reset: Entry = { p: 'reset', nodes: [...reachableFrom(graph, [at, ...undone])] };
+      return this.#continue(idle, [reset], decisions, context);
+    });
   }
 
   /** Ends a run. Fails with `chains.unknown_run`, `chains.state`. */
@@ -267,18 +309,18 @@ export class Runs {
       await active.ended;
       return active.stored;
     }
-    const { stored, store, recovered } = this.idle(chainId, context);
-    if (stored.state !== 'running' && stored.state !== 'paused') {
-      throw failure('state', `the run has ended (${stored.state})`, { chain_id: chainId, state: stored.state });
-    }
-    const ended: StoredRun = { ...stored, state: 'cancelled', ended_at: this.#deps.now() / 1000, error };
-    const journal = this.#journal(store, stored.table, recovered.seq, () => {});
-    journal.append({ p: 'end', name: 'cancelled', e: error });
-    await this.#change(chainId, context, async () => {
+    return this.#change(chainId, context, async () => {
+      const { stored, store, recovered } = await this.idle(chainId, context);
+      if (stored.state !== 'running' && stored.state !== 'paused') {
+        throw failure('state', `the run has ended (${stored.state})`, { chain_id: chainId, state: stored.state });
+      }
+      const ended: StoredRun = { ...stored, state: 'cancelled', ended_at: this.#deps.now() / 1000, error };
+      const journal = this.#journal(store, stored.table, recovered.seq, () => {});
+      journal.append({ p: 'end', name: 'cancelled', e: error });
       await journal.close(() => void store.set(runKey(chainId), ended));
-      this.#storedOf(context).set(chainId, ended);
+      this.#storedOf(context).set(ended);
+      return ended;
     });
-    return ended;
   }
 
   /** Delivers an event. Resolves with the number of nodes that waited for it, when that is on disk. */
@@ -290,15 +332,17 @@ export class Runs {
       await active.journal.flushed();
       return ended;
     }
-    const { stored, store, recovered } = this.idle(chainId, context);
-    if (stored.ended_at !== null) {
-      throw failure('state', `the run has ended (${stored.state})`, { chain_id: chainId, state: stored.state });
-    }
-    new OutputChars(this.#deps.maxOutputChars, recovered).countEvent(name, data);
-    const journal = this.#journal(store, stored.table, recovered.seq, () => {});
-    journal.append({ p: 'deliver', name, o: data });
-    await this.#change(chainId, context, () => journal.close());
-    return 0;
+    return this.#change(chainId, context, async () => {
+      const { stored, store, recovered } = await this.idle(chainId, context);
+      if (stored.ended_at !== null) {
+        throw failure('state', `the run has ended (${stored.state})`, { chain_id: chainId, state: stored.state });
+      }
+      new OutputChars(this.#deps.maxOutputChars, recovered).countEvent(name, data);
+      const journal = this.#journal(store, stored.table, recovered.seq, () => {});
+      journal.append({ p: 'deliver', name, o: data });
+      await journal.close();
+      return 0;
+    });
   }
 
   /** What is written to a run that does not run. To be awaited until there is none: what follows then comes before all others. */
@@ -312,7 +356,7 @@ export class Runs {
   }
 
   /** Writes to a run that does not run, as was just found. Until it is written nothing else starts or changes it. */
-  async #change(chainId: string, context: CallContext, write: () => Promise<void>): Promise<void> {
+  async #change<Result>(chainId: string, context: CallContext, write: () => Promise<Result>): Promise<Result> {
     const changing = this.#changingOf(context);
     const written = write();
     changing.set(
@@ -320,18 +364,18 @@ export class Runs {
       written.catch(() => {}),
     );
     try {
-      await written;
+      return await written;
     } finally {
       changing.delete(chainId);
     }
   }
 
-  #mayContinue(chainId: string, context: CallContext): IdleRun {
+  #mayContinue(chainId: string, context: CallContext): void {
     this.#mayRun(context);
     if (this.active(chainId, context) !== undefined || this.#startingOf(context).has(chainId)) {
       throw failure('state', 'the run is running; pause or cancel it first', { chain_id: chainId, state: 'running' });
     }
-    return this.idle(chainId, context);
+    this.saved(chainId, context);
   }
 
   async #continue(
@@ -340,11 +384,14 @@ export class Runs {
     { rerun = [], skip = [], timeout = definition.timeout, budget }: Decisions,
     context: CallContext,
   ): Promise<ActiveRun> {
-    const graph = this.#deps.graphOf(definition);
+    const { turns } = this.#deps;
+    const graph = await this.#deps.graphOf(definition);
     for (const id of [...rerun, ...skip]) if (!graph.indexOf.has(id)) throw unknownNode(id);
     const journal = readJournal(store, stored.table);
     const known =
-      entries.length === 0 ? recovered : recover(withEntries(journal, recovered.seq, entries, this.#deps.now()));
+      entries.length === 0
+        ? recovered
+        : await inTurns(recovering(withEntries(journal, recovered.seq, entries, this.#deps.now())), turns);
     const open = await uncertainNodes(graph, known, context);
     const undecided = open.filter(({ node: { node_id } }) => !rerun.includes(node_id) && !skip.includes(node_id));
     if (undecided.length > 0) {
@@ -357,7 +404,7 @@ export class Runs {
       );
       const paused: StoredRun = { ...stored, state: 'paused', error: errorOf(error) };
       await store.set(runKey(stored.chain_id), paused);
-      this.#storedOf(context).set(stored.chain_id, paused);
+      this.#storedOf(context).set(paused);
       throw error;
     }
     const decided = open.flatMap(({ index, node, items }): Entry[] => {
@@ -370,11 +417,12 @@ export class Runs {
     const all = [{ p: 'resume', name: context.session.agentId } as const, ...entries, ...decided, ...renewed];
     const running: StoredRun = { ...stored, state: 'running', ended_at: null, error: null, success: false };
     await store.set(runKey(stored.chain_id), running);
-    this.#storedOf(context).set(stored.chain_id, running);
-    const after = recover(withEntries(readJournal(store, stored.table), recovered.seq, all, this.#deps.now()));
+    this.#storedOf(context).set(running);
+    const journaled = readJournal(store, stored.table);
+    const after = await inTurns(recovering(withEntries(journaled, recovered.seq, all, this.#deps.now())), turns);
     const more = { recovered: { ...after, seq: recovered.seq }, entries: all, durable: true };
     const chain = { ...definition, timeout, budget: { ...definition.budget, ...budget } };
-    return this.#run({ stored: running, definition: chain, input, store, ...more }, context);
+    return this.#run({ stored: running, definition: chain, graph, input, store, ...more }, context);
   }
 
   /** Fails with `chains.full` when the principal runs as many as it may. */
@@ -410,15 +458,15 @@ export class Runs {
   #run(
     given: Pick<IdleRun, 'definition' | 'input' | 'store'> & {
       readonly stored: StoredRun;
+      readonly graph: ChainGraph;
       readonly durable: boolean;
       readonly recovered: Recovered | undefined;
       readonly entries: readonly Entry[];
     },
     context: CallContext,
   ): ActiveRun {
-    const { stored, definition, input, store, durable, recovered, entries } = given;
+    const { stored, definition, graph, input, store, durable, recovered, entries } = given;
     const { checkOutput, maxOutputChars, maxItems, now, random, turns, maxParallel } = this.#deps;
-    const graph = this.#deps.graphOf(definition);
     const active = this.#activeOf(context);
     const journal = this.#journal(durable ? store : undefined, stored.table, recovered?.seq ?? 0, (error) =>
       run.stop('interrupted', errorOf(asError(error))),
@@ -481,7 +529,7 @@ export class Runs {
     // Without it the run is interrupted, as it is after a kill.
     if (durable) await journal.close(() => void store.set(runKey(chain_id), now)).catch(() => {});
     one.stored = now;
-    if (durable) this.#storedOf(context).set(chain_id, now);
+    if (durable) this.#storedOf(context).set(now);
     this.#activeOf(context).delete(chain_id);
   }
 
@@ -494,10 +542,12 @@ export class Runs {
     const all = this.#storedOf(context);
     if (all.size <= this.#deps.maxRuns) return;
     // One that is about to be run again has not ended.
-    const ended = [...all.values()].filter(
-      ({ ended_at, chain_id: id }) => ended_at !== null && !this.#others(id, context),
-    );
-    const oldest = ended.toSorted((left, right) => left.started_at - right.started_at)[0];
+    let oldest: StoredRun | undefined;
+    for (const run of all.oldest()) {
+      if (run.ended_at === null || this.#others(run.chain_id, context)) continue;
+      oldest = run;
+      break;
+    }
     if (oldest === undefined) {
       throw failure('full', `${all.size - 1} runs of this principal have not ended; resume or cancel some`, {
         limit: 'max_runs',
@@ -530,58 +580,13 @@ export class Runs {
     return ofOwner(this.#changing, session.principal.name, () => new Map<string, Promise<unknown>>());
   }
 
-  #storedOf({ session, store }: CallContext): Map<string, StoredRun> {
-    return ofOwner(this.#stored, session.principal.name, () => {
-      const all = new Map<string, StoredRun>();
-      let after = '';
-      for (;;) {
-        const page = store.principal.list<StoredRun>({ prefix: 'run/', after, limit: 200 });
-        for (const { key, value } of page) {
-          all.set(value.chain_id, value);
-          after = key;
-        }
-        if (page.length < 200) return all;
-      }
-    });
+  /** Of a principal whose runs were {@link opened}. */
+  #storedOf({ session }: CallContext): RunIndex {
+    const found = this.#stored.get(session.principal.name);
+    if (found === undefined) throw fail('usage', 'the runs of the principal were not opened');
+    return found;
   }
 }
-
-function ofOwner<T>(all: Map<string, T>, owner: string, make: () => T): T {
-  let found = all.get(owner);
-  if (found === undefined) {
-    found = make();
-    all.set(owner, found);
-  }
-  return found;
-}
-
-/** Whether the agent that asks may know of a run of its principal. */
-const reaches = ({ session }: Pick<CallContext, 'session'>, { agent }: StoredRun): boolean =>
-  session.principal.subagent === undefined || session.agentId === agent;
-
-/** The nodes that edges lead to from some, these included. */
-function reachableFrom({ nodes }: ChainGraph, start: readonly number[]): Set<number> {
-  const found = new Set(start);
-  for (const at of found) for (const { to } of (nodes[at] as GraphNode).edges) found.add(to);
-  return found;
-}
-
-/** Characters of the id of a run: with what is before it, it is a key of the store. */
-const MAX_ID_CHARS = 500;
 
 /** Nodes that an error names. */
 const MAX_NAMED = 20;
-
-const unknownRun = (chainId: string) =>
-  failure('unknown_run', `there is no run ${JSON.stringify(chainId.slice(0, 64))}`, { chain_id: chainId.slice(0, 64) });
-
-const unknownNode = (nodeId: string) =>
-  failure('unknown_node', `the chain has no node ${JSON.stringify(nodeId.slice(0, 64))} that could run`, {
-    node_id: nodeId.slice(0, 64),
-  });
-
-/** A journal with entries behind it that are not written yet. */
-function* withEntries(journal: ReturnType<typeof readJournal>, last: number, entries: readonly Entry[], at: number) {
-  yield* journal;
-  for (const [offset, entry] of entries.entries()) yield { seq: last + 1 + offset, at, entry };
-}

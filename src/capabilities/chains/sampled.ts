@@ -3,12 +3,12 @@
  * reply is bounded too. `plugin.ts` runs it.
  */
 import { jsonChars } from '../../base/json-size.ts';
+import type { Turns } from '../../base/turns.ts';
 import type { CallContext } from '../../host/context.ts';
 import type { Sample } from './chains.schema.ts';
 import { type DryRunOptions, dryRunSteps } from './definition/dry-run.ts';
 import { MAX_NESTED } from './definition/expressions.ts';
 import type { ChainGraph } from './definition/graph.ts';
-import type { Turns } from './engine/turns.ts';
 import { failure } from './errors.ts';
 
 /** Longest time of all evaluations, milliseconds. */

@@ -1,5 +1,5 @@
 /** Runs, their nodes and their history as replies show them, in as much as messages may hold. Pure. */
-import { fitsPage, pageOf } from '../../base/page.ts';
+import { fitsPage, Page } from '../../base/page.ts';
 import type {
   ChainEntry,
   ChainNode,
@@ -146,11 +146,11 @@ export function recoveredOutputs({ definition: { nodes }, recovered }: IdleRun):
 type StatusPage = Pick<ChainStatusResp, 'nodes' | 'definition' | 'outputs' | 'left_out' | 'next'>;
 
 /**
- * As many nodes of a run as a message may hold, with what is asked for of them.
+ * As many nodes of a run as a message may hold, with what is asked for of them, node by node.
  * @param given.states of all nodes
  * @param given.definition undefined: it is not asked for. So are the outputs
  */
-export function statusPage(
+export function* statusPage(
   from: number,
   {
     states,
@@ -161,21 +161,21 @@ export function statusPage(
     readonly definition: readonly ChainNode[] | undefined;
     readonly outputs: Readonly<Record<string, unknown>> | undefined;
   },
-): StatusPage {
-  const all = states.map((state, at) => {
+): Generator<void, StatusPage> {
+  const leftOut: string[] = [];
+  const collected = new Page<{ state: NodeState; node: ChainNode | undefined; output: unknown[] }>(
+    Number.POSITIVE_INFINITY,
+  );
+  for (let at = from; at < states.length; at += 1) {
+    yield;
+    const state = states[at] as NodeState;
     const { node_id: id } = state;
     const output = outputs !== undefined && Object.hasOwn(outputs, id) ? [outputs[id]] : [];
-    return { state, node: definition?.[at], output };
-  });
-  const leftOut: string[] = [];
-  const fitting = function* () {
-    for (const each of all.slice(from)) {
-      const fits = each.output.every(fitsPage);
-      if (!fits) leftOut.push(each.state.node_id);
-      yield fits ? each : { ...each, output: [] };
-    }
-  };
-  const { page, more } = pageOf(fitting(), Number.POSITIVE_INFINITY);
+    const fits = output.every(fitsPage);
+    if (!fits) leftOut.push(id);
+    if (!collected.add({ state, node: definition?.[at], output: fits ? output : [] })) break;
+  }
+  const { page, more } = collected;
   const shown = new Set(page.map(({ state }) => state.node_id));
   const named = leftOut.filter((id) => shown.has(id));
   return {

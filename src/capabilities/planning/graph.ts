@@ -6,6 +6,7 @@
  * behind any number of tasks that are assigned to others.
  */
 import { Heap, type Placed } from '../../base/heap.ts';
+import { atOnce } from '../../base/turns.ts';
 import type { Rules } from './planning.schema.ts';
 import type { StoredTask } from './stored.ts';
 
@@ -29,13 +30,35 @@ export class TaskGraph {
   #done = 0;
   #archived = 0;
 
+  #deps = 0;
+
   /** @param tasks all of them; each may wait for any other */
-  constructor(rules: Rules, tasks: readonly StoredTask[]) {
+  constructor(rules: Rules, tasks: readonly StoredTask[] = []) {
     this.#rules = rules;
-    for (const task of tasks) this.#add(task);
-    for (const node of this.#nodes.values()) this.#link(node);
-    for (const node of this.#nodes.values()) this.#place(node);
+    atOnce(this.fill(tasks));
+  }
+
+  /** Adds the tasks of a graph that has none, task by task. */
+  *fill(tasks: readonly StoredTask[]): Generator<void, this> {
+    for (const task of tasks) {
+      yield;
+      this.#add(task);
+    }
+    for (const node of this.#nodes.values()) {
+      yield;
+      this.#link(node);
+    }
+    for (const node of this.#nodes.values()) {
+      yield;
+      this.#place(node);
+    }
     this.#newlyReady.clear();
+    return this;
+  }
+
+  /** Dependencies of all tasks. */
+  get deps(): number {
+    return this.#deps;
   }
 
   get size(): number {
@@ -262,6 +285,7 @@ export class TaskGraph {
 
   #count(task: StoredTask, by: 1 | -1): void {
     if (task.claim !== null) this.#claimed += by;
+    this.#deps += by * task.deps.length;
     if (task.archived) this.#archived += by;
     if (this.#counted(task)) this.#done += by;
   }
@@ -278,6 +302,6 @@ const idOf = ({ task }: Node): string => task.task_id;
 /** The way from the task to the last one before it is reached again. */
 function pathTo(last: string, taskId: string, cameFrom: ReadonlyMap<string, string>): string[] {
   const path = [taskId];
-  for (let id = last; id !== taskId; id = cameFrom.get(id) as string) path.unshift(id);
-  return [taskId, ...path];
+  for (let id = last; id !== taskId; id = cameFrom.get(id) as string) path.push(id);
+  return [...path, taskId].reverse();
 }

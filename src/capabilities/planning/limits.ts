@@ -14,6 +14,14 @@ const MAX_TEXT = 65_536;
 const MAX_COLUMNS = 50;
 /** Dependencies of one task. */
 const MAX_DEPS = 200;
+/** Dependencies of all tasks of a plan: a search for cycles may follow each of them. */
+const MAX_PLAN_DEPS = 100_000;
+/** Tasks that one request may change: it changes all of them at once, or none. */
+const MAX_CHANGES = 1_000;
+/** Lines of a document, tasks of it, and its characters once its tasks have their ids. */
+const DOCUMENT = { lines: 50_000, tasks: 5_000, chars: 768 * 1024 } as const;
+/** Tasks of a reply whose request sets no limit. */
+const MAX_LISTED = 5_000;
 
 export interface LimitOptions {
   /** Plans of one principal. */
@@ -56,6 +64,41 @@ export class Limits {
     throw failure('full', `a task may depend on ${MAX_DEPS} tasks, got ${deps.length}`, {
       limit: 'deps',
       max: MAX_DEPS,
+    });
+  }
+
+  planDeps(count: number): void {
+    if (count <= MAX_PLAN_DEPS) return;
+    throw failure('full', `the tasks of a plan may have ${MAX_PLAN_DEPS} dependencies in all`, {
+      limit: 'plan_deps',
+      max: MAX_PLAN_DEPS,
+    });
+  }
+
+  /** @param hint how the same is done with less at once */
+  changes(count: number, hint: string): void {
+    if (count <= MAX_CHANGES) return;
+    throw failure('full', `this would change ${count} tasks, more than ${MAX_CHANGES} at once; ${hint}`, {
+      limit: 'changed_tasks',
+      max: MAX_CHANGES,
+    });
+  }
+
+  document(what: keyof typeof DOCUMENT, count: number): void {
+    const max = DOCUMENT[what];
+    if (count <= max) return;
+    const of = what === 'chars' ? 'characters with the ids of its tasks' : what;
+    throw failure('full', `the document has ${count} ${of}, more than ${max}; split it, or append nothing`, {
+      limit: `document_${what}`,
+      max,
+    });
+  }
+
+  listed(count: number): void {
+    if (count <= MAX_LISTED) return;
+    throw failure('full', `there are more than ${MAX_LISTED} tasks; ask for them with a limit`, {
+      limit: 'listed_tasks',
+      max: MAX_LISTED,
     });
   }
 

@@ -3,10 +3,20 @@
  * the revision that the document names, which the history knows. A field that one side changed is taken from it; where both
  * changed it differently, it is a conflict with both sides, and nothing of that task is touched.
  *
- * Called by `plugin.ts`, within one operation on the plan.
+ * Called by `plugin.ts`: a document is read in turns, merged within one operation on the plan, and written in turns.
  */
+import type { Turns } from '../../base/turns.ts';
+import { inTurns } from '../../base/turns.ts';
 import { HandfastError } from '../../wire/errors.ts';
-import { type AppendedTask, type MarkdownTask, parseMarkdown, renderMarkdown, type TaskText } from './markdown.ts';
+import type { Limits } from './limits.ts';
+import {
+  type AppendedTask,
+  type MarkdownDocument,
+  type MarkdownTask,
+  parsingMarkdown,
+  renderingMarkdown,
+  type TaskText,
+} from './markdown.ts';
 import type { PlanState, TaskFields } from './plan-state.ts';
 import type { MarkdownReq, MarkdownResp } from './planning.schema.ts';
 import type { Actor, StoredEntry, StoredTask } from './stored.ts';
@@ -17,6 +27,34 @@ export interface SyncDeps {
   readonly newId: () => string;
   /** The history of a task, newest first. */
   readonly chain: (from: number) => Iterable<StoredEntry>;
+  readonly limits: Limits;
+}
+
+/** Entries of the history that one document may need, for all of its tasks. */
+const MAX_READ = 1_000;
+/** Characters of an id and a revision, and of what is around a title. */
+const ID_CHARS = 50;
+
+/** Reads a document. Fails with `planning.full` for one that is too large. */
+export async function readDocument(
+  text: string,
+  planId: string,
+  limits: Limits,
+  turns: Turns,
+): Promise<MarkdownDocument> {
+  let lines = 1;
+  for (let at = text.indexOf('\n'); at !== -1; at = text.indexOf('\n', at + 1)) lines += 1;
+  limits.document('lines', lines);
+  const document = await inTurns(parsingMarkdown(text, planId), turns);
+  limits.document('tasks', document.tasks.length);
+  limits.document('chars', text.length + document.tasks.filter(({ taskId }) => taskId === undefined).length * ID_CHARS);
+  return document;
+}
+
+/** What a merge came to: its reply, whose text is still to be written. */
+export interface Merged {
+  readonly outcome: Omit<Outcome, 'text'>;
+  readonly text: (turns: Turns) => Promise<string>;
 }
 
 type Outcome = Omit<MarkdownResp, 'type' | 'req_id' | 'id' | 'a2e' | 'version' | 'ts' | 'cursor'>;
@@ -28,15 +66,17 @@ interface Shown {
   readonly done: boolean;
 }
 
+/** Merges; all of it, or nothing. */
 export function syncMarkdown(
+  document: MarkdownDocument,
   request: Pick<MarkdownReq, 'text' | 'prefer' | 'append' | 'dry_run'>,
   deps: SyncDeps,
-): Outcome {
+): Merged {
   const { text, prefer, append = true, dry_run = false } = request;
-  const { state, actor, newId } = deps;
+  const { state, actor, newId, limits } = deps;
   const { plan } = state;
-  const document = parseMarkdown(text, plan.plan_id);
   const { marker } = document;
+  const read = { left: MAX_READ };
   const rewritten = new Map<number, TaskText>();
   const conflicts: Conflict[] = [];
   const unknown: string[] = [];
@@ -58,7 +98,7 @@ export function syncMarkdown(
     }
     seen.add(item.taskId);
     const current = shownOf(task);
-    const base = shownAt(task, item.revision, deps);
+    const base = shownAt(task, item.revision, deps, read);
     const title = pick('title', item, base, current, prefer);
     const done = pick('done', item, base, current, prefer);
     if (title === undefined || done === undefined) {
@@ -78,15 +118,21 @@ export function syncMarkdown(
   const adding = document.tasks.flatMap((item, at) => (item.taskId === undefined ? [{ item, at }] : []));
   const missing = marker === undefined ? [] : tasksLacking(state, seen).filter(({ first }) => first <= marker.seq);
   if (dry_run) {
-    return {
-      text,
+    const outcome = {
       added: adding.map(({ item }) => item.title),
       updated: pending.map(({ task }) => task.task_id),
       missing: missing.map(taskIdOf),
       unknown,
       conflicts,
     };
+    return { outcome, text: () => Promise.resolve(text) };
   }
+  limits.changes(pending.length + adding.length, 'merge the document in parts');
+  const behind = marker?.seq ?? 0;
+  const others = append ? tasksLacking(state, seen).filter(({ first }) => first > behind) : [];
+  const more = nested(others, shownOf);
+  const appendedChars = more.reduce((sum, { title, depth }) => sum + title.length + depth * 2 + ID_CHARS, 0);
+  limits.document('chars', text.length + adding.length * ID_CHARS + appendedChars);
 
   // Parts are written below what they are parts of, and end first.
   for (const { at, task, fields, shown } of pending.toReversed()) {
@@ -107,17 +153,11 @@ export function syncMarkdown(
       added.push(task.task_id);
     });
   }
-  const behind = marker?.seq ?? 0;
-  const more = append ? tasksLacking(state, seen).filter(({ first }) => first > behind) : [];
   // What was appended only in part would look as if the rest had been removed from the document.
   const seq = append || marker === undefined ? state.seq : marker.seq;
   return {
-    text: renderMarkdown(document, rewritten, nested(more, shownOf), { planId: plan.plan_id, seq }),
-    added,
-    updated,
-    missing: missing.map(taskIdOf),
-    unknown,
-    conflicts,
+    outcome: { added, updated, missing: missing.map(taskIdOf), unknown, conflicts },
+    text: (turns) => inTurns(renderingMarkdown(document, rewritten, more, { planId: plan.plan_id, seq }), turns),
   };
 
   function attempt(taskId: string, yours: object, change: () => void): void {
@@ -143,13 +183,23 @@ function pick(
   return prefer === 'text' ? document[field] : prefer === 'plan' ? plan[field] : undefined;
 }
 
-/** What a task was like at a revision: the changes since are undone. Undefined: it never had that revision. */
-function shownAt(task: StoredTask, revision: number, { state, chain }: SyncDeps): Shown | undefined {
+/**
+ * What a task was like at a revision: the changes since are undone. Undefined: it never had that revision, or that was too many
+ * changes ago.
+ */
+function shownAt(
+  task: StoredTask,
+  revision: number,
+  { state, chain }: SyncDeps,
+  read: { left: number },
+): Shown | undefined {
   if (revision > task.revision) return undefined;
   let { title, status } = task;
   if (revision < task.revision) {
     for (const entry of chain(task.seq)) {
       if (entry.revision <= revision) break;
+      read.left -= 1;
+      if (read.left < 0) return undefined;
       title = (entry.changes.title?.[0] as string | undefined) ?? title;
       status = (entry.changes.status?.[0] as string | undefined) ?? status;
     }

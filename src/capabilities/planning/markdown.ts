@@ -7,6 +7,7 @@
  *
  * Pure. Used by `markdown-sync.ts`.
  */
+import { atOnce } from '../../base/turns.ts';
 
 /** One task of a document. */
 export interface MarkdownTask {
@@ -52,7 +53,10 @@ const FENCE = /^[ \t]*(`{3,}|~{3,})/;
 const TAB = 4;
 
 /** Finds the tasks of a document. Every text is one; where there are none, the list is empty. */
-export function parseMarkdown(text: string, planId = ''): MarkdownDocument {
+export const parseMarkdown = (text: string, planId = ''): MarkdownDocument => atOnce(parsingMarkdown(text, planId));
+
+/** The same, line by line. */
+export function* parsingMarkdown(text: string, planId: string): Generator<void, MarkdownDocument> {
   const lines = text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
   const tasks: MarkdownTask[] = [];
   /** The items a line may be nested in, with their indents. */
@@ -61,6 +65,7 @@ export function parseMarkdown(text: string, planId = ''): MarkdownDocument {
   let fence: string | undefined;
   let inComment = false;
   for (const [line, content] of lines.entries()) {
+    yield;
     const found = FENCE.exec(content)?.[1];
     if (fence !== undefined) {
       if (found?.startsWith(fence)) fence = undefined;
@@ -123,14 +128,19 @@ export interface AppendedTask extends TaskText {
  * The document with tasks rewritten, by their place in it, with tasks appended, and with its marker. Where a rewritten task has
  * the title and state it had, only its id and revision change.
  */
-export function renderMarkdown(
+export const renderMarkdown = (...given: Parameters<typeof renderingMarkdown>): string =>
+  atOnce(renderingMarkdown(...given));
+
+/** The same, task by task. */
+export function* renderingMarkdown(
   { lines, tasks, marker, unfinished }: MarkdownDocument,
   rewritten: ReadonlyMap<number, TaskText>,
   appended: readonly AppendedTask[],
   mark: { readonly planId: string; readonly seq: number },
-): string {
+): Generator<void, string> {
   const written = [...lines];
   for (const [at, text] of rewritten) {
+    yield;
     const task = tasks[at] as MarkdownTask;
     written[task.line] = rewrite(lines[task.line] as string, task, text);
   }

@@ -6,7 +6,7 @@
  * counted from the first use of the store: a lease may then last longer, never shorter, also when the wall clock jumped.
  */
 import { failure } from './errors.ts';
-import { TaskGraph } from './graph.ts';
+import type { TaskGraph } from './graph.ts';
 import type { Limits } from './limits.ts';
 import type { Rules, Share } from './planning.schema.ts';
 import { blockedBy, claimedBy, claimLost, conflict } from './refusals.ts';
@@ -75,15 +75,15 @@ export class PlanState {
   /** @param leasesFrom since when the leases of stored claims count, monotonic milliseconds */
   constructor(
     plan: StoredPlan,
-    tasks: readonly StoredTask[],
+    graph: TaskGraph,
     deps: { readonly limits: Limits; readonly clock: PlanClock; readonly leasesFrom: number },
   ) {
     this.#plan = plan;
     this.#limits = deps.limits;
     this.#clock = deps.clock;
-    this.graph = new TaskGraph(plan.rules, tasks);
+    this.graph = graph;
     this.#seq = plan.seq;
-    for (const { task_id, seq, key, claim } of tasks) {
+    for (const { task_id, seq, key, claim } of graph.tasks()) {
       this.#seq = Math.max(this.#seq, seq);
       if (key !== undefined) this.#keys.set(key, task_id);
       if (claim !== null) this.#setLease(task_id, deps.leasesFrom + claim.lease_ms);
@@ -144,6 +144,7 @@ export class PlanState {
     const status = given.status === '' ? firstColumn(columns) : given.status;
     if (rules.moves !== null) this.#mustBeColumn(status);
     this.#mustFit(given);
+    this.#limits.planDeps(this.graph.deps + given.deps.length);
     this.#mustWaitWell(taskId, given.deps, given.parent);
     const seq = this.#seq + 1;
     const now = this.#clock.now();
@@ -184,6 +185,7 @@ export class PlanState {
     this.#mustFit(fields);
     if (comment !== '') this.#mustFitText('comment', comment);
     const next = { ...before, ...Object.fromEntries(changed.map((field) => [field, fields[field]])) } as StoredTask;
+    if (changed.includes('deps')) this.#limits.planDeps(this.graph.deps - before.deps.length + next.deps.length);
     if (changed.includes('deps') || changed.includes('parent')) this.#mustWaitWell(taskId, next.deps, next.parent);
     if (changed.includes('status')) {
       mustAllowMove(this.#plan.rules, this.#plan.columns, before.status, next.status, force);
@@ -225,6 +227,7 @@ export class PlanState {
         dependents: ids.slice(0, 100),
       });
     }
+    this.#limits.changes(attached.length, 'detach some of them first');
     for (const one of attached) {
       const deps = one.deps.filter((dep) => dep !== taskId);
       const parent = one.parent === taskId ? '' : one.parent;
@@ -375,13 +378,13 @@ export class PlanState {
       fields.filter((field) => !same(before[field], next[field])).map((field) => [field, [before[field], next[field]]]),
     ) as StoredEntry['changes'];
     if (Object.keys(changes).length === 0) return;
+    const moved = renamed.size === 0 ? [] : [...this.graph.tasks()].filter(({ status }) => renamed.has(status));
+    this.#limits.changes(moved.length, 'move the tasks of the column to another one instead');
     this.#plan = next;
     this.graph.setRules(rules);
-    for (const task of [...this.graph.tasks()]) {
+    for (const task of moved) {
       const claim = task.claim && { ...task.claim, from: to(task.claim.from) };
-      if (renamed.has(task.status)) {
-        this.#put(task, { ...task, status: to(task.status), claim }, 'updated', actor, {});
-      }
+      this.#put(task, { ...task, status: to(task.status), claim }, 'updated', actor, {});
     }
     this.#logPlan('configured', actor, changes);
   }

@@ -9,9 +9,11 @@
  * Made by `plugin.ts`. One host has the store to itself, so what is in memory is the truth until a write fails.
  */
 import type { TimerQueue } from '../../base/timer-queue.ts';
+import { inTurns, type Turns } from '../../base/turns.ts';
 import type { PluginStore, Store } from '../../host/store/store.ts';
 import type { Principal } from '../../session/principal.ts';
 import { failure } from './errors.ts';
+import { TaskGraph } from './graph.ts';
 import type { Limits } from './limits.ts';
 import { PlanState } from './plan-state.ts';
 import type { Share } from './planning.schema.ts';
@@ -38,6 +40,7 @@ export interface PlansDeps {
   readonly monotonic: () => number;
   /** Rings `plan/task` when a lease ends. */
   readonly leases: TimerQueue<string>;
+  readonly turns: Turns;
   /** Called when entries of a plan are on disk. */
   readonly written: (plan: LoadedPlan, change: PlanChange) => void;
 }
@@ -57,7 +60,9 @@ export interface LoadedPlan {
 }
 
 /** Entries and tasks read or deleted at a time. */
-const PAGE = 1_000;
+const PAGE = 100;
+/** Tasks read at a time while others have their turns: each may be long. */
+const LOADED_AT_A_TIME = 25;
 /** Entries of a plan that stay in memory. */
 const RECENT = 256;
 
@@ -72,13 +77,38 @@ export class Plans {
   readonly #owners = new Map<string, Map<string, StoredPlan>>();
   /** Plans in memory, the one used last behind. */
   readonly #loaded = new Map<string, LoadedPlan>();
+  /** Plans on their way into memory. */
+  readonly #loading = new Map<string, Promise<LoadedPlan>>();
 
   constructor(deps: PlansDeps) {
     this.#deps = deps;
   }
 
-  /** The plan for an agent that may use it that way. Fails with `planning.unknown_plan`, `planning.read_only`. */
-  find(planId: string, caller: Caller, need: Need): LoadedPlan {
+  /**
+   * Gives work the plan for an agent that may use it that way, read in turns where it is not in memory: what the work does before
+   * it waits is done on the plan that is in memory. Fails with `planning.unknown_plan`, `planning.read_only`.
+   */
+  async use<Result>(
+    planId: string,
+    caller: Caller,
+    need: Need,
+    work: (loaded: LoadedPlan) => Result | Promise<Result>,
+  ): Promise<Result> {
+    for (;;) {
+      const plan = this.#allowed(planId, caller, need);
+      const loaded = this.#used(plan.plan_id);
+      if (loaded !== undefined) return work(loaded);
+      // The rights may be others when it is there.
+      await this.#load(plan, caller);
+    }
+  }
+
+  /** The same to read from. */
+  find(planId: string, caller: Caller): Promise<LoadedPlan> {
+    return this.use(planId, caller, 'read', (loaded) => loaded);
+  }
+
+  #allowed(planId: string, caller: Caller, need: Need): StoredPlan {
     const plan = this.#visible(planId, caller);
     if (plan === undefined) {
       throw failure('unknown_plan', `there is no plan ${JSON.stringify(planId.slice(0, 64))}`, {
@@ -88,7 +118,7 @@ export class Plans {
     if (need !== 'read' && !mayWrite(plan, caller, need)) {
       throw failure('read_only', readOnly(plan, caller, need), { plan_id: planId, owner: plan.owner });
     }
-    return this.#load(plan, caller);
+    return plan;
   }
 
   /** The plans an agent may read, oldest first. */
@@ -108,9 +138,9 @@ export class Plans {
   }
 
   /** The plan of this caller that was created with this key. */
-  byKey(key: string, caller: Caller): LoadedPlan | undefined {
+  byKey(key: string, caller: Caller): string | undefined {
     for (const plan of this.#recordsOf(caller.principal, caller.identity).values()) {
-      if (plan.key === key && plan.deleting === undefined && visibleTo(plan, caller)) return this.#load(plan, caller);
+      if (plan.key === key && plan.deleting === undefined && visibleTo(plan, caller)) return plan.plan_id;
     }
     return undefined;
   }
@@ -126,7 +156,7 @@ export class Plans {
       });
     }
     records.set(plan.plan_id, plan);
-    const loaded = this.#place(plan, [], caller.identity);
+    const loaded = this.#place(plan, new TaskGraph(plan.rules), caller.identity);
     loaded.state.created(caller);
     return loaded;
   }
@@ -205,6 +235,16 @@ export class Plans {
     return deleted;
   }
 
+  /** The same one after the other, read some at a time. */
+  *entriesBehind(loaded: LoadedPlan, after: number): Generator<StoredEntry> {
+    for (let from = after; ; ) {
+      const some = this.entriesAfter(loaded, from, LOADED_AT_A_TIME);
+      yield* some;
+      if (some.length < LOADED_AT_A_TIME) return;
+      from = (some.at(-1) as StoredEntry).seq;
+    }
+  }
+
   /** The entries of a plan above a number that are on disk, oldest first. */
   entriesAfter({ state, store, durableSeq, recent }: LoadedPlan, after: number, limit: number): StoredEntry[] {
     if (after >= durableSeq) return [];
@@ -277,28 +317,44 @@ export class Plans {
     return this.#deps.store().of({ id: 'planning', agentId: '', principal }).principal;
   }
 
-  #load(plan: StoredPlan, caller: Caller): LoadedPlan {
-    const known = this.#loaded.get(plan.plan_id);
-    if (known !== undefined) {
-      this.#loaded.delete(plan.plan_id);
-      this.#loaded.set(plan.plan_id, known);
-      return known;
-    }
+  /** A plan that is in memory, and used now. */
+  #used(planId: string): LoadedPlan | undefined {
+    const known = this.#loaded.get(planId);
+    if (known === undefined) return undefined;
+    this.#loaded.delete(planId);
+    this.#loaded.set(planId, known);
+    return known;
+  }
+
+  /** Reads a plan that is not in memory; requests that come meanwhile wait for the same reading. */
+  #load(plan: StoredPlan, caller: Caller): Promise<LoadedPlan> {
+    const known = this.#loading.get(plan.plan_id);
+    if (known !== undefined) return known;
+    const loading = this.#read(plan, caller).finally(() => this.#loading.delete(plan.plan_id));
+    this.#loading.set(plan.plan_id, loading);
+    return loading;
+  }
+
+  async #read(plan: StoredPlan, caller: Caller): Promise<LoadedPlan> {
+    const { turns } = this.#deps;
     const store = this.#storeOf(plan.owner, caller.identity);
     const tasks: StoredTask[] = [];
     const prefix = taskKey(plan.plan_id, '');
     for (let after = ''; ; ) {
-      const page = store.list<StoredTask>({ prefix, after, limit: PAGE });
+      const page = store.list<StoredTask>({ prefix, after, limit: LOADED_AT_A_TIME });
       for (const { value } of page) tasks.push(value);
-      if (page.length < PAGE) break;
+      if (page.length < LOADED_AT_A_TIME) break;
       after = page.at(-1)?.key as string;
+      while (turns.over) await turns.next();
     }
     // By age: the order of lists.
     tasks.sort((left, right) => left.first - right.first);
-    return this.#place(plan, tasks, caller.identity);
+    const graph = await inTurns(new TaskGraph(plan.rules).fill(tasks), turns);
+    // The record as it is now: it may have been shared or deleted meanwhile.
+    return this.#place(this.#owners.get(plan.owner)?.get(plan.plan_id) ?? plan, graph, caller.identity);
   }
 
-  #place(plan: StoredPlan, tasks: readonly StoredTask[], identity: Principal): LoadedPlan {
+  #place(plan: StoredPlan, graph: TaskGraph, identity: Principal): LoadedPlan {
     const { limits, leases, now, monotonic } = this.#deps;
     const setLease = (taskId: string, at: number | undefined): void => {
       const key = `${plan.plan_id}/${taskId}`;
@@ -307,7 +363,7 @@ export class Plans {
     };
     const clock = { now, monotonic, setLease };
     this.#leasesFrom ??= monotonic();
-    const state = new PlanState(plan, tasks, { limits, clock, leasesFrom: this.#leasesFrom });
+    const state = new PlanState(plan, graph, { limits, clock, leasesFrom: this.#leasesFrom });
     const loaded: LoadedPlan = {
       state,
       store: this.#storeOf(plan.owner, identity),
@@ -317,18 +373,18 @@ export class Plans {
       users: 0,
     };
     this.#loaded.set(plan.plan_id, loaded);
-    this.#unloadIdle();
+    this.#unloadIdle(loaded);
     return loaded;
   }
 
-  /** Unloads the plans that were not used for longest. One with claims stays: its leases are in memory alone. */
-  #unloadIdle(): void {
+  /** Unloads the plans that were not used for longest, not the newest one. One with claims stays: its leases are in memory alone. */
+  #unloadIdle(newest: LoadedPlan): void {
     let tasks = 0;
     for (const { state } of this.#loaded.values()) tasks += state.graph.size + 1;
     for (const [planId, loaded] of this.#loaded) {
       if (tasks <= this.#deps.maxLoadedTasks) return;
       const { state, users } = loaded;
-      if (users > 0 || state.hasClaims || state.seq > loaded.durableSeq) continue;
+      if (loaded === newest || users > 0 || state.hasClaims || state.seq > loaded.durableSeq) continue;
       tasks -= state.graph.size + 1;
       this.#unload(planId, loaded);
     }

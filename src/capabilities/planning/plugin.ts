@@ -5,15 +5,16 @@
  * what changed, and replies when that is on disk.
  * @see docs/planning.md
  */
-import { pageOf } from '../../base/page.ts';
+import { Page, pageOf } from '../../base/page.ts';
 import { type Clock, processTimer, TimerQueue } from '../../base/timer-queue.ts';
+import { Turns } from '../../base/turns.ts';
 import type { CallContext } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin, type PluginContext } from '../../host/plugin.ts';
 import { HandfastError } from '../../wire/errors.ts';
 import { ClaimQueue } from './claim-queue.ts';
 import { failure } from './errors.ts';
 import { Limits } from './limits.ts';
-import { syncMarkdown } from './markdown-sync.ts';
+import { readDocument, syncMarkdown } from './markdown-sync.ts';
 import * as messages from './messages.ts';
 import { PLAN_LIMITS, planningOffer } from './offer.ts';
 import type { PlanState, TaskFields } from './plan-state.ts';
@@ -61,6 +62,7 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
   const { clock = { monotonic: () => performance.now(), timer: processTimer } } = options;
   const { newId = () => crypto.randomUUID().slice(-12) } = options;
   const limits = new Limits({ maxPlans, maxTasks });
+  const turns = new Turns();
   const watchers = new Watchers(() => plans);
   // Of a plan that was unloaded it is not known: the claim that is woken loads it.
   const claims = new ClaimQueue((planId, assignee) => plans.loaded(planId)?.state.readyFor(assignee) ?? 1);
@@ -73,6 +75,7 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
     now,
     monotonic: clock.monotonic,
     leases,
+    turns,
     written(loaded, { entries, ready }) {
       watchers.written(loaded, entries);
       claims.notify(loaded.state.plan.plan_id, ready);
@@ -90,25 +93,29 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
     operate: (state: PlanState, caller: Caller, loaded: LoadedPlan) => Result,
   ): Promise<Result> => {
     const caller = callerOf(context);
-    const loaded = plans.find(planId, caller, need);
-    let result: Result;
-    try {
-      result = operate(loaded.state, caller, loaded);
-    } catch (error) {
-      // A refusal shows the state it is refused by.
+    return plans.use(planId, caller, need, async (loaded) => {
+      let result: Result;
+      try {
+        result = operate(loaded.state, caller, loaded);
+      } catch (error) {
+        // A refusal shows the state it is refused by.
+        await plans.commit(loaded);
+        throw error;
+      }
       await plans.commit(loaded);
-      throw error;
-    }
-    await plans.commit(loaded);
-    return result;
+      return result;
+    });
   };
 
-  /** Reads one plan, or all that the caller may read. What it returns is shown when it is on disk. */
+  /**
+   * Reads one plan, or all that the caller may read, one after the other in turns, until one says that it is enough. What they
+   * return is shown when it is on disk.
+   */
   const reading = async <Result>(
     context: CallContext,
     planId: string,
-    read: (states: readonly PlanState[]) => Result,
-  ): Promise<Result> => {
+    read: (state: PlanState) => { readonly result: Result; readonly enough?: boolean },
+  ): Promise<Result[]> => {
     const caller = callerOf(context);
     const ids =
       planId === ''
@@ -117,10 +124,23 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
             .filter(({ archived }) => !archived)
             .map(idOf)
         : [planId];
-    const found = ids.map((id) => plans.find(id, caller, 'read'));
-    const result = read(found.map(({ state }) => state));
-    await Promise.all(found.map(({ pending }) => pending));
-    return result;
+    const results: Result[] = [];
+    const pending = new Set<Promise<void>>();
+    for (const id of ids) {
+      const found = await plans.find(id, caller).catch((error: HandfastError) => {
+        // One of many may have been deleted meanwhile.
+        if (planId === '' && error.code === 'planning.unknown_plan') return undefined;
+        throw error;
+      });
+      if (found === undefined) continue;
+      const { result, enough = false } = read(found.state);
+      pending.add(found.pending);
+      results.push(result);
+      if (enough) break;
+      while (turns.over) await turns.next();
+    }
+    await Promise.all(pending);
+    return results;
   };
 
   return definePlugin({
@@ -138,7 +158,8 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
         refusable({ plan_id: '', columns: [] }, async () => {
           const caller = callerOf(context);
           const { name = 'default', description = '', key = '' } = request;
-          let loaded = key === '' ? undefined : plans.byKey(key, caller);
+          const known = key === '' ? undefined : plans.byKey(key, caller);
+          let loaded = known === undefined ? undefined : await plans.find(known, caller);
           if (loaded === undefined) {
             limits.name(name);
             limits.text('description', description);
@@ -203,14 +224,22 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
           }),
         ),
       ),
-      handle(messages.taskList, (request, context) =>
-        reading(context, request.plan_id ?? '', (states) => listTasks(states, request)),
-      ),
-      handle(messages.planBoard, ({ plan_id = '', limit, include_archived = false }, context) =>
-        reading(context, plan_id, (states) => ({
-          boards: states.map((state) => boardView(state, limit ?? Number.POSITIVE_INFINITY, include_archived)),
-        })),
-      ),
+      handle(messages.taskList, async (request, context) => {
+        const list = new TaskListing(request, limits);
+        await reading(context, request.plan_id ?? '', (state) => ({ result: undefined, enough: !list.add(state) }));
+        return list.reply();
+      }),
+      handle(messages.planBoard, async ({ plan_id = '', limit, include_archived = false }, context) => {
+        let listed = 0;
+        const boards = await reading(context, plan_id, (state) => {
+          const board = boardView(state, limit ?? Number.POSITIVE_INFINITY, include_archived, (count) =>
+            limits.listed(listed + count),
+          );
+          listed += Object.values(board.tasks).reduce((sum, { length }) => sum + length, 0);
+          return { result: board };
+        });
+        return { boards };
+      }),
       handle(messages.planShow, ({ plan_id }, context) =>
         within(context, plan_id, 'read', (state) => ({ plan: planView(state) })),
       ),
@@ -227,33 +256,33 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
         }),
       ),
       handle(messages.planDelete, async ({ plan_id, force = false }, context) => {
-        const loaded = plans.find(plan_id, callerOf(context), 'own');
-        if (!loaded.state.plan.archived && !force) {
+        const deleted = await plans.use(plan_id, callerOf(context), 'own', (loaded) => {
+          if (loaded.state.plan.archived || force) return plans.delete(loaded);
           throw failure('blocked', 'archive the plan first, or force its deletion', { plan_id });
-        }
-        const deleted = await plans.delete(loaded);
+        });
         watchers.deleted(plan_id);
         claims.removed(plan_id);
         return deleted;
       }),
-      handle(messages.planShare, async ({ plan_id, principal, role }, context) => {
+      handle(messages.planShare, ({ plan_id, principal, role }, context) => {
         const caller = callerOf(context);
-        const loaded = plans.find(plan_id, caller, 'own');
-        if (!caller.mayShare) throw failure('read_only', 'the grant of this principal does not let it share plans');
-        limits.name(principal);
-        if (principal === '' || principal === loaded.state.plan.owner) {
-          const why = principal === '' ? 'the name of the principal is empty' : `the plan belongs to ${principal}`;
-          throw failure('invalid', `${why}; name the principal to share it with`, { field: 'principal' });
-        }
-        const others = loaded.state.plan.shares.filter((share) => share.principal !== principal);
-        if (others.length >= limits.maxShares) {
-          throw failure('full', 'the plan is shared with as many as may be', {
-            limit: 'shares',
-            max: limits.maxShares,
-          });
-        }
-        await plans.share(loaded, role === 'none' ? others : [...others, { principal, role }], caller);
-        return { plan: planView(loaded.state) };
+        return plans.use(plan_id, caller, 'own', async (loaded) => {
+          if (!caller.mayShare) throw failure('read_only', 'the grant of this principal does not let it share plans');
+          limits.name(principal);
+          if (principal === '' || principal === loaded.state.plan.owner) {
+            const why = principal === '' ? 'the name of the principal is empty' : `the plan belongs to ${principal}`;
+            throw failure('invalid', `${why}; name the principal to share it with`, { field: 'principal' });
+          }
+          const others = loaded.state.plan.shares.filter((share) => share.principal !== principal);
+          if (others.length >= limits.maxShares) {
+            throw failure('full', 'the plan is shared with as many as may be', {
+              limit: 'shares',
+              max: limits.maxShares,
+            });
+          }
+          await plans.share(loaded, role === 'none' ? others : [...others, { principal, role }], caller);
+          return { plan: planView(loaded.state) };
+        });
       }),
       handle(messages.taskShow, ({ plan_id, task_id }, context) =>
         within(context, plan_id, 'read', (state) => ({ task: taskView(state, state.task(task_id)) })),
@@ -314,22 +343,26 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
         ),
       ),
       handle(messages.history, async ({ plan_id, task_id = '', after = 0, limit = 100 }, context) => {
-        const loaded = plans.find(plan_id, callerOf(context), 'read');
+        const loaded = await plans.find(plan_id, callerOf(context));
         await loaded.pending;
         const most = Math.min(limit, MAX_PAGE);
         if (task_id === '') {
-          const { page, more } = pageOf(plans.entriesAfter(loaded, after, most + 1), most);
+          const { page, more } = pageOf(plans.entriesBehind(loaded, after), most);
           return { entries: page, next: more ? (page.at(-1)?.seq ?? 0) : 0 };
         }
         const from = after === 0 ? loaded.state.task(task_id).seq : (plans.entry(loaded, after)?.prev ?? 0);
         const { page, more } = pageOf(plans.chain(loaded, from), most);
         return { entries: page, next: more ? (page.at(-1)?.seq ?? 0) : 0 };
       }),
-      handle(messages.markdown, (request, context) =>
-        within(context, request.plan_id, request.dry_run ? 'read' : 'write', (state, actor, loaded) =>
-          syncMarkdown(request, { state, actor, newId, chain: (from) => plans.chain(loaded, from) }),
-        ),
-      ),
+      handle(messages.markdown, async (request, context) => {
+        const document = await readDocument(request.text, request.plan_id, limits, turns);
+        const need = request.dry_run ? 'read' : 'write';
+        const { outcome, text } = await within(context, request.plan_id, need, (state, actor, loaded) => {
+          const chain = (from: number) => plans.chain(loaded, from);
+          return syncMarkdown(document, request, { state, actor, newId, chain, limits });
+        });
+        return { text: await text(turns), ...outcome };
+      }),
       handle(messages.watch, async ({ plan_id = '', after }, context) => {
         const caller = callerOf(context);
         if (plan_id === '') {
@@ -337,7 +370,7 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
           watchers.watch(context, caller, '', 0);
           return { seq: 0 };
         }
-        const loaded = plans.find(plan_id, caller, 'read');
+        const loaded = await plans.find(plan_id, caller);
         await loaded.pending;
         context.keepStream();
         watchers.watch(context, caller, plan_id, after ?? loaded.durableSeq);
@@ -411,34 +444,49 @@ function merged(known: StoredTask['metadata'], given: StoredTask['metadata']): R
 const unique = (ids: readonly string[]): string[] => [...new Set(ids)];
 const idOf = ({ plan_id }: StoredPlan): string => plan_id;
 
-/** The tasks of some plans that fit, from the one behind `after` on. */
-/** Without a limit all of them, for clients that know no pages. */
-function listTasks(states: readonly PlanState[], request: Omit<TaskListReq, 'type' | 'id'>) {
-  const { after = '', limit } = request;
-  const lines = linesBehind(states, after, request);
-  if (limit === undefined) return { tasks: [...lines] };
-  const { page, more } = pageOf(lines, limit);
-  return { tasks: page, ...(more && { next: page.at(-1)?.task_id }) };
-}
+/** The tasks of some plans, from the one behind `after` on: a page with a limit, without one all of them, as A2E 1.0 has it. */
+class TaskListing {
+  readonly #request: Omit<TaskListReq, 'type' | 'id'>;
+  readonly #limits: Limits;
+  readonly #page: Page<TaskLine> | undefined;
+  readonly #tasks: TaskLine[] = [];
+  #started: boolean;
 
-function* linesBehind(
-  states: readonly PlanState[],
-  after: string,
-  { status = '', assignee = '', include_archived = false }: Omit<TaskListReq, 'type' | 'id'>,
-): Generator<TaskLine> {
-  let started = after === '';
-  for (const state of states) {
+  constructor(request: Omit<TaskListReq, 'type' | 'id'>, limits: Limits) {
+    this.#request = request;
+    this.#limits = limits;
+    this.#page = request.limit === undefined ? undefined : new Page<TaskLine>(request.limit);
+    this.#started = (request.after ?? '') === '';
+  }
+
+  /** Takes the tasks of a plan. False: the page is full. */
+  add(state: PlanState): boolean {
+    const { after = '', status = '', assignee = '', include_archived = false } = this.#request;
     for (const task of state.graph.tasks()) {
-      if (!started) {
-        started = task.task_id === after;
+      if (!this.#started) {
+        this.#started = task.task_id === after;
         continue;
       }
       if ((task.archived && !include_archived) || (status !== '' && task.status !== status)) continue;
       const line = taskLine(state, task);
-      if (assignee === '' || line.assignee === assignee) yield line;
+      if (assignee !== '' && line.assignee !== assignee) continue;
+      if (this.#page === undefined) {
+        this.#tasks.push(line);
+        this.#limits.listed(this.#tasks.length);
+      } else if (!this.#page.add(line)) return false;
     }
+    return true;
   }
-  if (!started) throw failure('unknown_task', 'the page before ended at a task that is not there', { after });
+
+  reply(): { tasks: TaskLine[]; next?: string | undefined } {
+    if (!this.#started) {
+      const { after } = this.#request;
+      throw failure('unknown_task', 'the page before ended at a task that is not there', { after });
+    }
+    if (this.#page === undefined) return { tasks: this.#tasks };
+    const { page, more } = this.#page;
+    return { tasks: page, ...(more && { next: page.at(-1)?.task_id }) };
+  }
 }
 
 function openCounts({ graph }: PlanState): { claimed: number; open: number } {

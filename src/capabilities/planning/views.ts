@@ -66,8 +66,16 @@ function claimView(state: PlanState, { claim, task_id }: StoredTask): Claim | nu
   return { principal, agent, fence, lease_ms, expires_in_ms: state.expiresInMs(task_id), claimed_at };
 }
 
-/** The tasks of a plan by column, first by priority, then by age; at most `limit` in each. */
-export function boardView(state: PlanState, limit: number, archived: boolean): Board {
+/**
+ * The tasks of a plan by column, first by priority, then by age; at most `limit` in each.
+ * @param mayShow called with how many tasks are shown, before they are
+ */
+export function boardView(
+  state: PlanState,
+  limit: number,
+  archived: boolean,
+  mayShow: (count: number) => void = () => {},
+): Board {
   const { plan_id, name, columns } = state.plan;
   const byColumn = new Map<string, StoredTask[]>(columns.map((column) => [column, []]));
   for (const task of state.graph.tasks()) {
@@ -76,6 +84,7 @@ export function boardView(state: PlanState, limit: number, archived: boolean): B
     if (column === undefined) byColumn.set(task.status, [task]);
     else column.push(task);
   }
+  mayShow([...byColumn.values()].reduce((sum, { length }) => sum + Math.min(length, limit), 0));
   const tasks: Record<string, TaskLine[]> = Object.create(null);
   const counts: Record<string, number> = Object.create(null);
   for (const [column, all] of byColumn) {

@@ -83,7 +83,7 @@ export class Watchers {
 
   async #send(watcher: Watcher, planId: string, context: CallContext): Promise<void> {
     const plans = this.#plans();
-    const loaded = plans.find(planId, watcher.caller, 'read');
+    const loaded = await plans.find(planId, watcher.caller);
     const cursor = watcher.cursors.get(planId) ?? loaded.state.seq;
     const page = plans.entriesAfter(loaded, cursor, PAGE);
     // What is written while the page is sent makes it dirty again.

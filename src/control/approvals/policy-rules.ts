@@ -7,7 +7,7 @@
  */
 import { normalize, relative, resolve } from 'node:path';
 import { type Condition, conditionCompiler } from '../../base/expressions.ts';
-import { type TimeLimit, timeLimit } from '../../base/time-limit.ts';
+import { MAX_STEPS, OutOfSteps, Steps } from '../../base/steps.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
 import { type CommandPattern, compilePattern, type Match } from './commands/command-pattern.ts';
 import { CommandReader, type CommandReading, whyNotPlain } from './commands/command-reader.ts';
@@ -25,13 +25,12 @@ import {
 export interface PolicyOptions {
   /** Reads commands. Default: one parser. */
   readonly reader?: CommandReader;
-  /** Processor time of one decision, in milliseconds: a regular expression can take for ever. Default 100. */
-  readonly timeoutMs?: number;
+  /** Steps of all expressions of one decision. Default 500,000, which takes some milliseconds. */
+  readonly maxSteps?: number;
 }
 
 /** Most rules of a policy. */
 const MAX_RULES = 256;
-const DECISION_TIMEOUT_MS = 100;
 
 /**
  * Compiles a policy.
@@ -40,23 +39,24 @@ const DECISION_TIMEOUT_MS = 100;
  *   (default `when`) and, within that, `detail.column` (from 1)
  */
 export function compilePolicy(rules: readonly PolicyRule[] = [], options: PolicyOptions = {}): Policy {
-  const { reader = new CommandReader(), timeoutMs = DECISION_TIMEOUT_MS } = options;
+  const { reader = new CommandReader(), maxSteps = MAX_STEPS } = options;
   const { compiled, errors } = compileRules(rules, reader);
   const [error] = errors;
   if (error !== undefined) throw error;
   if (compiled.length === 0) return riskPolicy;
-  // Everything but slow expressions has bounds of its own.
   const slow = compiled.some(({ condition }) => condition?.slow);
-  const withinLimit = slow ? timeLimit(timeoutMs) : runs;
   const denies = compiled.some(({ then }) => then === 'deny');
   return {
     slow,
     byInput: byInput(compiled),
     decide(subject) {
       try {
-        return withinLimit(() => strictest(compiled, subject, readingOf(subject, reader)));
-      } catch {
-        const reason = 'the approval rules took too long';
+        return strictest(compiled, subject, readingOf(subject, reader), new Steps(maxSteps));
+      } catch (error) {
+        const reason =
+          error instanceof OutOfSteps
+            ? `the approval rules take more than ${maxSteps} steps for this call`
+            : 'the approval rules could not be evaluated';
         return { decision: 'ask', reason, ...(denies && { mayBeDenied: reason }) };
       }
     },
@@ -68,8 +68,6 @@ function byInput(rules: readonly CompiledRule[]): Policy['byInput'] {
   if (looking.length === 0) return undefined;
   return looking.some(({ then }) => then === 'deny') ? 'denies' : 'decides';
 }
-
-const runs: TimeLimit = (work) => work();
 
 /** Everything that is wrong with rules, as {@link compilePolicy} would throw it. */
 export const ruleErrors = (rules: readonly PolicyRule[]): readonly HandfastError[] =>
@@ -165,8 +163,11 @@ function checkExample(
 ): void {
   const subject = subjectOf(example);
   const reading = readingOf(subject, reader);
+  const steps = new Steps();
   const matched =
-    rule.then === 'allow' ? allows([rule], subject, reading) !== undefined : about(rule, subject, reading) === 'yes';
+    rule.then === 'allow'
+      ? allows([rule], subject, reading, steps) !== undefined
+      : about(rule, subject, reading, steps) === 'yes';
   if (matched === expected) return;
   const why = expected && reading !== undefined ? whyNotPlain(reading) : undefined;
   const but = expected ? `must match, and does not${why === undefined ? '' : `: ${why}`}` : 'must not match, and does';
@@ -205,13 +206,14 @@ function strictest(
   rules: readonly CompiledRule[],
   subject: PolicySubject,
   reading: CommandReading | undefined,
+  steps: Steps,
 ): Verdict {
   let asked: string | undefined;
   let doubt: string | undefined;
   let mayBeDenied: string | undefined;
   for (const rule of rules) {
     const { then, reason = rule.name } = rule;
-    const match = about(rule, subject, reading);
+    const match = about(rule, subject, reading, steps);
     if (match === 'unclear') doubt ??= `${rule.name} could not be evaluated`;
     if (then === 'allow' || match === 'no' || match === 'unclear') continue;
     if (match === 'yes' && then === 'deny') return { decision: 'deny', reason };
@@ -223,7 +225,7 @@ function strictest(
     }
   }
   const verdict: Verdict =
-    asked === undefined ? withoutAsking(rules, subject, reading) : { decision: 'ask', reason: asked };
+    asked === undefined ? withoutAsking(rules, subject, reading, steps) : { decision: 'ask', reason: asked };
   if (verdict.decision !== 'allow') return { ...verdict, ...(mayBeDenied !== undefined && { mayBeDenied }) };
   if (doubt === undefined) return verdict;
   return { decision: 'ask', reason: doubt, ...(mayBeDenied !== undefined && { mayBeDenied }) };
@@ -233,8 +235,9 @@ function withoutAsking(
   rules: readonly CompiledRule[],
   subject: PolicySubject,
   reading: CommandReading | undefined,
+  steps: Steps,
 ): Verdict {
-  const allowed = allows(rules, subject, reading);
+  const allowed = allows(rules, subject, reading, steps);
   if (allowed !== undefined) return { decision: 'allow', reason: allowed };
   const verdict = byRisks(subject.risks);
   const why =
@@ -245,20 +248,25 @@ function withoutAsking(
 }
 
 /** Whether a rule is about a call, as far as rules that ask or deny go. `unclear`: its expression fails for this call. */
-function about(rule: CompiledRule, subject: PolicySubject, reading: CommandReading | undefined): Match | 'unclear' {
-  const when = holds(rule, subject);
+function about(
+  rule: CompiledRule,
+  subject: PolicySubject,
+  reading: CommandReading | undefined,
+  steps: Steps,
+): Match | 'unclear' {
+  const when = holds(rule, subject, steps);
   if (when === false) return 'no';
   const command = rule.patterns.length === 0 ? 'yes' : concerned(rule.patterns, reading);
   return when === undefined && command !== 'no' ? 'unclear' : command;
 }
 
 /** The expression of a rule that asks or denies holds for one of the ways to write the paths of a call. */
-function holds({ condition }: CompiledRule, subject: PolicySubject): boolean | undefined {
+function holds({ condition }: CompiledRule, subject: PolicySubject, steps: Steps): boolean | undefined {
   if (condition === undefined) return true;
   const { cwd } = subject.session;
   const results = [plainly(subject), ...[resolve, nearest].map((way) => withPaths(subject, (path) => way(cwd, path)))]
     .filter((one, index, all) => index === 0 || one !== all[0])
-    .map((one) => condition.test({ ...one }));
+    .map((one) => condition.test({ ...one }, steps));
   return results.includes(true) || (results.includes(undefined) ? undefined : false);
 }
 
@@ -293,9 +301,10 @@ function allows(
   rules: readonly CompiledRule[],
   subject: PolicySubject,
   reading: CommandReading | undefined,
+  steps: Steps,
 ): string | undefined {
   const allowing = rules.filter(({ then, condition }) => {
-    return then === 'allow' && (condition === undefined || condition.test({ ...plainly(subject) }) === true);
+    return then === 'allow' && (condition === undefined || condition.test({ ...plainly(subject) }, steps) === true);
   });
   const whole = allowing.find(({ patterns }) => patterns.length === 0);
   if (whole !== undefined) return whole.reason ?? whole.name;

@@ -7,7 +7,7 @@
  * @see docs/fleet-phases.md#policy-hooks
  */
 import { type Condition, conditionCompiler, type Variables } from '../../base/expressions.ts';
-import { type TimeLimit, timeLimit } from '../../base/time-limit.ts';
+import { OutOfSteps, Steps } from '../../base/steps.ts';
 import { fail } from '../../wire/errors.ts';
 import type { Profile, RouteHooks, RouteTask } from './profile.ts';
 
@@ -30,8 +30,8 @@ const MAX_HOOKS = 64;
 /** The largest change of a score by all hooks together. */
 const MAX_SCORE = 1000;
 const MAX_REASON_CHARS = 200;
-/** Timeout of one evaluation of a slow hook, milliseconds. */
-const HOOK_TIMEOUT_MS = 20;
+/** Steps of one evaluation: a task is compared with many workers. */
+const HOOK_STEPS = 20_000;
 
 /** Numbers are integers. An unknown value is null in a `dyn` variable and an empty string in a `string` variable. */
 const TASK = {
@@ -75,14 +75,13 @@ type View<Shape> = Readonly<Record<keyof Shape, unknown>>;
  * @throws config_invalid with `detail.hook` (index from 0) for a hook that does not parse or type-check, or that has a score
  *   without `prefer`, or `prefer` without a score
  */
-export function compileHooks(hooks: readonly PolicyHook[] = [], timeoutMs = HOOK_TIMEOUT_MS): Hooks {
+export function compileHooks(hooks: readonly PolicyHook[] = [], maxSteps = HOOK_STEPS): Hooks {
   if (hooks.length > MAX_HOOKS) {
     throw fail('config_invalid', `hooks: ${hooks.length} hooks exceed the limit of ${MAX_HOOKS}; merge some with ||`);
   }
   const ofTask = { task: TASK };
   const ofBoth = { task: TASK, worker: WORKER };
   const compiled = hooks.map((hook, index) => compileHook(hook, index, hook.then === 'refuse' ? ofTask : ofBoth));
-  const limit = compiled.some(({ condition }) => condition.slow) ? timeLimit(timeoutMs) : undefined;
   const [rejecting, preferring, refusing] = (['reject', 'prefer', 'refuse'] as const).map((effect) =>
     compiled.filter((hook) => hook.effect === effect),
   ) as [Compiled[], Compiled[], Compiled[]];
@@ -102,20 +101,20 @@ export function compileHooks(hooks: readonly PolicyHook[] = [], timeoutMs = HOOK
     reject(task, profile) {
       if (rejecting.length === 0) return NONE;
       const values = { task: taskOf(task), worker: workerView(profile) };
-      return rejecting.flatMap((hook) => forbidden(hook, values, limit) ?? []).map((reason) => `hook:${reason}`);
+      return rejecting.flatMap((hook) => forbidden(hook, values, maxSteps) ?? []).map((reason) => `hook:${reason}`);
     },
     prefer(task, profile) {
       if (preferring.length === 0) return 0;
       const values = { task: taskOf(task), worker: workerView(profile) };
       const sum = preferring.reduce(
-        (total, hook) => (tested(hook, values, limit) === true ? total + hook.score : total),
+        (total, hook) => (tested(hook, values, maxSteps) === true ? total + hook.score : total),
         0,
       );
       return Math.max(-MAX_SCORE, Math.min(MAX_SCORE, sum));
     },
     refuse(task) {
       for (const hook of refusing) {
-        const reason = forbidden(hook, { task: taskOf(task) }, limit);
+        const reason = forbidden(hook, { task: taskOf(task) }, maxSteps);
         if (reason !== undefined) return reason;
       }
       return null;
@@ -150,18 +149,18 @@ function compileHook(hook: PolicyHook, index: number, variables: Variables): Com
 type Values = Readonly<Record<string, unknown>>;
 
 /** The reason to forbid, where the hook is true or cannot be evaluated. */
-function forbidden(hook: Compiled, values: Values, limit: TimeLimit | undefined): string | undefined {
-  const matched = tested(hook, values, limit);
+function forbidden(hook: Compiled, values: Values, maxSteps: number): string | undefined {
+  const matched = tested(hook, values, maxSteps);
   if (matched === undefined) return `${hook.name} could not be evaluated`;
   return matched ? hook.reason : undefined;
 }
 
-function tested({ condition }: Compiled, values: Values, limit: TimeLimit | undefined): boolean | undefined {
-  if (!condition.slow || limit === undefined) return condition.test(values);
+function tested({ condition }: Compiled, values: Values, maxSteps: number): boolean | undefined {
   try {
-    return limit(() => condition.test(values));
-  } catch {
-    return undefined;
+    return condition.test(values, new Steps(maxSteps));
+  } catch (error) {
+    if (error instanceof OutOfSteps) return undefined;
+    throw error;
   }
 }
 

@@ -4,12 +4,12 @@ import { describe, test } from 'node:test';
 import { Context } from '../../../src/capabilities/chains/definition/context.ts';
 import { parseJmespath } from '../../../src/capabilities/chains/definition/jmespath.ts';
 import { evaluateJmespath } from '../../../src/capabilities/chains/definition/jmespath-evaluate.ts';
-import { Steps } from '../../../src/capabilities/chains/definition/steps.ts';
+import { chainSteps } from '../../../src/capabilities/chains/definition/steps.ts';
 
 function search(expression: string, data: unknown, steps?: number): unknown {
   const ast = parseJmespath(expression);
   if (typeof ast === 'string') assert.fail(`${expression}: ${ast}`);
-  return evaluateJmespath(ast, data, data, new Steps(steps));
+  return evaluateJmespath(ast, data, data, chainSteps(steps));
 }
 
 const shop = {
@@ -204,8 +204,49 @@ describe('an expression that would take exponential time or memory ends at its s
     'map(&sort($.big), big)',
     'big[*].to_string($.big)',
     'big[].{a: $.big[].{b: $.big}}',
+    // Work behind one function or operator.
+    'big[?ends_with($.text, $.text)]',
+    'big[?starts_with($.text, $.text)]',
+    'big[?contains($.text, $.middle)]',
+    'big[*].split($.text, $.middle)',
+    "big[*].split($.text, 'a')",
+    'big[*].merge($.map, $.map)',
+    'big[?$.map]',
+    'big[*].keys($.map)',
+    'big[*].values($.map)',
+    'big[*].items($.map)',
+    'big[*].length($.map)',
+    'big[*].length($.text)',
+    'big[*].reverse($.text)',
+    'big[*].upper($.text)',
+    'big[*].trim($.text)',
+    'big[*].to_number($.text)',
+    'big[*].to_string($.map)',
+    'big[*].to_string($.names)',
+    'big[?$.map == $.map2]',
+    'big[*].sort($.texts)',
+    'sort(texts)',
+    'big[*].max($.texts)',
+    'big[*].join($.name, $.texts)',
+    'big[*].group_by($.texts, &@)',
+    'big[*].from_items($.pairs)',
+    'big[*].length(keys($))',
+    'big[*].sum($.big)',
+    'big[*].zip($.big, $.big)',
+    'big[*].not_null($.big)',
   ];
-  const data = { name: 'x'.repeat(1_000), big: Array.from({ length: 10_000 }, (_, at) => at) };
+  const members = () => Object.fromEntries(Array.from({ length: 10_000 }, (_, at) => [`k${at}`, at]));
+  const data = {
+    name: 'x'.repeat(1_000),
+    big: Array.from({ length: 10_000 }, (_, at) => at),
+    text: 'a'.repeat(200_000),
+    middle: `${'a'.repeat(50_000)}b${'a'.repeat(50_000)}`,
+    map: members(),
+    map2: members(),
+    names: Object.fromEntries(Array.from({ length: 50 }, (_, at) => ['n'.repeat(4_000) + at, 1])),
+    texts: Array.from({ length: 1_000 }, (_, at) => `${'x'.repeat(2_000)}${at}`),
+    pairs: Array.from({ length: 1_000 }, (_, at) => [`p${at}`, at]),
+  };
   for (const expression of expressions) {
     test(expression.slice(0, 60), () => {
       assert.throws(
@@ -217,11 +258,29 @@ describe('an expression that would take exponential time or memory ends at its s
   }
 });
 
-test('a million items are mapped within the steps', () => {
-  const data = { items: Array.from({ length: 1_000_000 }, (_, at) => ({ at })) };
+test('texts are searched, split, measured and ordered by code points', () => {
+  const long = `${'ab'.repeat(40_000)}c`;
+  const data = { long, part: `${'ab'.repeat(20_000)}c`, other: `${'ab'.repeat(20_000)}d`, pair: '\u{1F600}x\u{1F600}' };
+  for (const [expression, value] of [
+    ['contains(long, part)', true],
+    ['contains(long, other)', false],
+    ['length(split(long, part))', 2],
+    ['length(split(long, part)[0])', 40_000],
+    ['length(pair)', 3],
+    ['length(`"\\ud83d"`)', 1],
+    ["sort(['\u{1F600}', '\uffff', 'a'])", ['a', '\uffff', '\u{1F600}']],
+    ["sort(['\u{1F600}', '\u{1F601}', '\u{1F600}a'])", ['\u{1F600}', '\u{1F600}a', '\u{1F601}']],
+    ["max(['\uffff', '\u{1F600}'])", '\u{1F600}'],
+  ] as const) {
+    assert.deepEqual(search(expression, data), value, expression);
+  }
+});
+
+test('a hundred thousand items are mapped within the steps', () => {
+  const data = { items: Array.from({ length: 100_000 }, (_, at) => ({ at })) };
   const found = search('items[*].at', data) as number[];
-  assert.equal(found.length, 1_000_000);
-  assert.equal(found.at(-1), 999_999);
+  assert.equal(found.length, 100_000);
+  assert.equal(found.at(-1), 99_999);
 });
 
 test('data nested deeper than the stack fail and do not end the process', () => {
@@ -235,7 +294,7 @@ test('a context is looked up by name: outputs over the input, the item over both
   const at = (expression: string, where: Context) => {
     const ast = parseJmespath(expression);
     if (typeof ast === 'string') assert.fail(ast);
-    return evaluateJmespath(ast, where, where, new Steps());
+    return evaluateJmespath(ast, where, where, chainSteps());
   };
   assert.deepEqual(at('[a, b.c, $.b.c, @.a, input.b, missing]', context), [1, 3, 3, 1, 2, null]);
   assert.deepEqual(at('@', context), Object.assign(Object.create(null), { a: 1, b: { c: 3 } }));

@@ -121,8 +121,8 @@ test('10,000 nodes, 500 deep: what starts together is written together, and the 
   const { reads } = counted;
   const resumed = bea.chains.resume('large');
   await untilWaiting(resumed);
-  // Pages of 50 rows, of which it reads all some times.
-  const pages = Math.ceil(rows / 50);
+  // Pages of 4 rows, of which it reads all some times.
+  const pages = Math.ceil(rows / 4);
   assert.ok(counted.reads - reads <= pages * 5 + 50, `${counted.reads - reads} reads of ${pages} pages`);
   assert.equal(await bea.chains.deliver('large', 'go'), 1);
   const { state, nodes_run } = await resumed;

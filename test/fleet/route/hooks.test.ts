@@ -70,11 +70,14 @@ test('a name that is a member of every object is no server', () => {
   assert.equal(hooks.prefer(task, worker), 0);
 });
 
-test('a hook that would take for ever is cut off and counts as not evaluated', () => {
-  const endless = { ...worker, agent_id: `${'a'.repeat(40)}!` };
-  const slow = hook('worker.agent_id.matches("^(a+)+$")', 'reject');
-  assert.deepEqual(compileHooks([slow], 20).reject(task, endless), ['hook:hook 1 could not be evaluated']);
-  assert.deepEqual(compileHooks([slow], 20_000).reject(task, { ...worker, agent_id: 'aaa' }), ['hook:hook 1']);
+test('a hook that would take too many steps is cut off and counts as not evaluated', () => {
+  const tools = Array.from({ length: 200 }, (_, at) => `tool-${at}`);
+  const slow = hook('worker.tools.exists(a, worker.tools.exists(b, a + b == "none"))', 'reject');
+  assert.deepEqual(compileHooks([slow]).reject(task, { ...worker, tools }), ['hook:hook 1 could not be evaluated']);
+  assert.deepEqual(compileHooks([slow], 1_000_000).reject(task, { ...worker, tools }), []);
+  const pattern = hook('worker.agent_id.matches("^(a+)+$")', 'reject');
+  assert.deepEqual(compileHooks([pattern]).reject(task, { ...worker, agent_id: `${'a'.repeat(40)}!` }), []);
+  assert.deepEqual(compileHooks([pattern]).reject(task, { ...worker, agent_id: 'aaa' }), ['hook:hook 1']);
 });
 
 test('a hook that does not parse, does not type-check or does not fit is refused with its index', () => {

@@ -6,7 +6,7 @@
  */
 import { type Condition as CelCondition, conditionCompiler } from '../../../base/expressions.ts';
 import { type JsonBounds, jsonChars } from '../../../base/json-size.ts';
-import { type TimeLimit, timeLimit } from '../../../base/time-limit.ts';
+import { MAX_STEPS, type Steps } from '../../../base/steps.ts';
 import { HandfastError } from '../../../wire/errors.ts';
 import { isObject } from '../../../wire/json.ts';
 import { failure } from '../errors.ts';
@@ -14,7 +14,7 @@ import type { Context } from './context.ts';
 import { type Ast, parseJmespath } from './jmespath.ts';
 import { evaluateJmespath } from './jmespath-evaluate.ts';
 import { holds, type Path, type PathCondition, parseCondition, parsePath, valueAt } from './paths.ts';
-import { MAX_STEPS, Steps } from './steps.ts';
+import { chainSteps } from './steps.ts';
 
 /** A compiled expression. */
 export type Expression =
@@ -31,9 +31,6 @@ export type InputMap =
 export type Condition =
   | { readonly kind: 'path'; readonly condition: PathCondition }
   | { readonly kind: 'cel'; readonly condition: CelCondition; readonly names: readonly string[] };
-
-/** Longest evaluation of a condition that can be slow at any size, in milliseconds of processor time. */
-const SLOW_CONDITION_MS = 100;
 
 /** Variables of conditions beside the ids of nodes. */
 export const CONDITION_NAMES = ['input', 'nodes', 'item', 'index'] as const;
@@ -97,13 +94,13 @@ function variablesOf(ids: Iterable<string>): Record<string, string> {
 }
 
 /** The value of an expression. Fails with chains.expression. */
-export function expressionValue(expression: Expression, context: Context, steps = new Steps()): unknown {
+export function expressionValue(expression: Expression, context: Context, steps = chainSteps()): unknown {
   switch (expression.kind) {
     case 'literal':
       return expression.value;
     case 'path':
       // All of the context is made of its parts.
-      if (expression.path.names.length === 0) steps.count(context.size);
+      if (expression.path.names.length === 0) steps.count(context.size * 8);
       return valueAt(expression.path, context);
     case 'jmespath':
       return evaluateJmespath(expression.ast, context, context, steps);
@@ -138,7 +135,7 @@ const MAX_MADE_CHARS = 64 * 1024 ** 2;
  */
 export function evaluate(map: InputMap, context: Context, maxSteps?: number): Record<string, unknown> {
   if (map.kind === 'input') return { ...map.input };
-  const steps = new Steps(maxSteps);
+  const steps = chainSteps(maxSteps);
   const input = Object.fromEntries(
     map.fields.map(([field, expression]) => {
       try {
@@ -162,7 +159,7 @@ export function evaluate(map: InputMap, context: Context, maxSteps?: number): Re
  */
 export function itemsOf(expression: Expression, context: Context, maxSteps?: number): readonly unknown[] {
   try {
-    const items = expressionValue(expression, context, new Steps(maxSteps));
+    const items = expressionValue(expression, context, chainSteps(maxSteps));
     return Array.isArray(items) ? items : [items];
   } catch (error) {
     throw atField(error, 'items_path');
@@ -176,21 +173,19 @@ export function itemsOf(expression: Expression, context: Context, maxSteps?: num
 export function reduced(expression: Expression, gathered: unknown, context: Context, maxSteps?: number): unknown {
   try {
     return expression.kind === 'jmespath'
-      ? evaluateJmespath(expression.ast, gathered, context, new Steps(maxSteps))
-      : expressionValue(expression, context, new Steps(maxSteps));
+      ? evaluateJmespath(expression.ast, gathered, context, chainSteps(maxSteps))
+      : expressionValue(expression, context, chainSteps(maxSteps));
   } catch (error) {
     throw atField(error, 'reduce');
   }
 }
 
-let slowly: TimeLimit | undefined;
-
 /** Whether a condition holds. Fails with chains.expression, also for a condition of CEL that is neither true nor false. */
 export function test(condition: Condition, context: Context): boolean {
   try {
     if (condition.kind === 'path') return holds(condition.condition, context);
-    const values = conditionValues(condition.names, context);
-    const found = condition.condition.slow ? testSlowly(condition.condition, values) : condition.condition.test(values);
+    const steps = chainSteps();
+    const found = condition.condition.test(conditionValues(condition.names, context, steps), steps);
     if (found !== undefined) return found;
     throw failure('expression', 'the condition is neither true nor false with these data', { reason: 'type' });
   } catch (error) {
@@ -198,21 +193,14 @@ export function test(condition: Condition, context: Context): boolean {
   }
 }
 
-function testSlowly(condition: CelCondition, values: Readonly<Record<string, unknown>>): boolean | undefined {
-  slowly ??= timeLimit(SLOW_CONDITION_MS);
-  try {
-    return slowly(() => condition.test(values));
-  } catch (error) {
-    throw failure('expression', `the condition takes more than ${SLOW_CONDITION_MS} ms`, { reason: 'time' }, error);
-  }
-}
-
 /** The variables a condition uses. A node without an output is null. */
-function conditionValues(names: readonly string[], context: Context): Readonly<Record<string, unknown>> {
+function conditionValues(names: readonly string[], context: Context, steps: Steps): Readonly<Record<string, unknown>> {
   const values: Record<string, unknown> = Object.create(null);
   for (const name of names) {
     values[name] = context.get(name);
-    if (name === 'nodes' && !context.outputs.has(name)) values[name] = Object.fromEntries(context.outputs);
+    if (name !== 'nodes' || context.outputs.has(name)) continue;
+    steps.count(context.outputs.size * 8);
+    values[name] = Object.fromEntries(context.outputs);
   }
   return values;
 }

@@ -3,12 +3,12 @@
  *
  * What is missing is null. Called by `expressions.ts` with what `jmespath.ts` has parsed and checked.
  */
+import type { Steps } from '../../../base/steps.ts';
 import { isObject } from '../../../wire/json.ts';
 import { failure } from '../errors.ts';
 import { Context } from './context.ts';
 import type { Ast } from './jmespath.ts';
 import { callFunction, equal, isEmpty } from './jmespath-functions.ts';
-import type { Steps } from './steps.ts';
 
 /** Variables of `let`, the inner ones first. */
 interface Scope {
@@ -66,12 +66,14 @@ class Evaluation {
         return this.#projection(ast, value, scope);
       case 'ValueProjection': {
         const base = this.visit(ast.left, value, scope);
-        return isObject(base) ? this.#each(Object.values(base), ast.right, scope) : null;
+        if (!isObject(base)) return null;
+        this.steps.keys(base);
+        return this.#each(Object.values(base), ast.right, scope);
       }
       case 'FilterProjection': {
         const base = this.visit(ast.left, value, scope);
         if (!Array.isArray(base)) return null;
-        const fits = base.filter((item) => !isEmpty(this.visit(ast.condition, item, scope)));
+        const fits = base.filter((item) => !isEmpty(this.visit(ast.condition, item, scope), this.steps));
         return this.#each(fits, ast.right, scope);
       }
       case 'Flatten': {
@@ -86,6 +88,7 @@ class Evaluation {
         return value === null ? null : ast.children.map((child) => this.visit(child, value, scope));
       case 'MultiSelectHash': {
         if (value === null) return null;
+        this.steps.count(ast.children.length * 4);
         return fromEntries(ast.children.map((child) => [child.name, this.visit(child.value, value, scope)]));
       }
       case 'Comparator':
@@ -96,16 +99,16 @@ class Evaluation {
         return arithmetic(ast.operator, 0, this.visit(ast.operand, value, scope));
       case 'OrExpression': {
         const left = this.visit(ast.left, value, scope);
-        return isEmpty(left) ? this.visit(ast.right, value, scope) : left;
+        return isEmpty(left, this.steps) ? this.visit(ast.right, value, scope) : left;
       }
       case 'AndExpression': {
         const left = this.visit(ast.left, value, scope);
-        return isEmpty(left) ? left : this.visit(ast.right, value, scope);
+        return isEmpty(left, this.steps) ? left : this.visit(ast.right, value, scope);
       }
       case 'NotExpression':
-        return isEmpty(this.visit(ast.child, value, scope));
+        return isEmpty(this.visit(ast.child, value, scope), this.steps);
       case 'Ternary': {
-        const chosen = isEmpty(this.visit(ast.condition, value, scope)) ? ast.falseExpr : ast.trueExpr;
+        const chosen = isEmpty(this.visit(ast.condition, value, scope), this.steps) ? ast.falseExpr : ast.trueExpr;
         return this.visit(chosen, value, scope);
       }
       case 'LetExpression': {
@@ -132,9 +135,8 @@ class Evaluation {
   /** The context as an object. */
   #plain(value: unknown): unknown {
     if (!(value instanceof Context)) return value;
-    const whole = value.whole();
-    this.steps.count(Object.keys(whole).length);
-    return whole;
+    this.steps.count(value.size * 8);
+    return value.whole();
   }
 
   /** What is not null of an expression for each item. */
@@ -162,7 +164,7 @@ class Evaluation {
 
   #slice(ast: Ast & { readonly type: 'Slice' }, value: unknown): unknown {
     if (!Array.isArray(value) && typeof value !== 'string') return null;
-    this.steps.countAll(typeof value === 'string' ? value : null);
+    this.steps.count(typeof value === 'string' ? value.length : 1);
     const items: readonly unknown[] = typeof value === 'string' ? [...value] : value;
     const step = ast.step ?? 1;
     const bound = (given: number | null, missing: number): number => {

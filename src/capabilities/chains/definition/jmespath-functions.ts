@@ -4,9 +4,10 @@
  *
  * Called by `jmespath-evaluate.ts`; `jmespath.ts` checks names and numbers of arguments before.
  */
+import type { Steps } from '../../../base/steps.ts';
+import { codePoints, placeIn, splitAt } from '../../../base/text-search.ts';
 import { isObject } from '../../../wire/json.ts';
 import { failure } from '../errors.ts';
-import type { Steps } from './steps.ts';
 
 /** An argument with `&`. */
 export type Reference = (item: unknown) => unknown;
@@ -71,14 +72,18 @@ function ordered(value: unknown, name: string): readonly (number | string)[] {
 }
 
 /** Texts by code points, as the specification orders them. */
-function compare(left: number | string, right: number | string): number {
+function compare(left: number | string, right: number | string, steps: Steps): number {
   if (typeof left === 'number' || typeof right === 'number') return Number(left) - Number(right);
-  if (left === right) return 0;
-  const [a, b] = [[...left], [...right]];
-  const at = a.findIndex((char, index) => char !== b[index]);
-  if (at === -1) return a.length - b.length;
-  return at >= b.length ? 1 : (a[at]?.codePointAt(0) as number) - (b[at]?.codePointAt(0) as number);
+  const length = Math.min(left.length, right.length);
+  let at = 0;
+  while (at < length && left.charCodeAt(at) === right.charCodeAt(at)) at += 1;
+  steps.countText(at);
+  if (at === length) return left.length - right.length;
+  // The first half of a pair belongs to the character that differs.
+  if (at > 0 && HIGH_HALF.test(left.charAt(at - 1))) at -= 1;
+  return (left.codePointAt(at) as number) - (right.codePointAt(at) as number);
 }
+const HIGH_HALF = /[\uD800-\uDBFF]/;
 
 /** The keys of items by an expression: all numbers or all texts. */
 function keysOf(items: readonly unknown[], by: unknown, name: string): (number | string)[] {
@@ -87,16 +92,15 @@ function keysOf(items: readonly unknown[], by: unknown, name: string): (number |
   return keys as (number | string)[];
 }
 
-/** Sorting compares about this often for each item. */
+/** Sorting compares about this often for each item; comparing counts texts. */
 const countSort = (items: readonly unknown[], steps: Steps): void => {
   steps.count(items.length * Math.ceil(Math.log2(items.length + 2)));
-  for (const item of items) if (typeof item === 'string') steps.countText(item.length);
 };
 
-function extreme(keys: readonly (number | string)[], sign: 1 | -1): number {
+function extreme(keys: readonly (number | string)[], sign: 1 | -1, steps: Steps): number {
   let best = 0;
   for (let at = 1; at < keys.length; at += 1) {
-    if (compare(keys[at] as number, keys[best] as number) * sign > 0) best = at;
+    if (compare(keys[at] as number, keys[best] as number, steps) * sign > 0) best = at;
   }
   return best;
 }
@@ -105,8 +109,7 @@ const extremeOf =
   (sign: 1 | -1): Definition['call'] =>
   ([given], steps, name) => {
     const items = ordered(given, name);
-    countSort(items, steps);
-    return items[extreme(items, sign)] ?? null;
+    return items[extreme(items, sign, steps)] ?? null;
   };
 
 const extremeBy =
@@ -114,8 +117,7 @@ const extremeBy =
   ([given, by], steps, name) => {
     const items = list(given, name);
     const keys = keysOf(items, by, name);
-    countSort(keys, steps);
-    return items[extreme(keys, sign)] ?? null;
+    return items[extreme(keys, sign, steps)] ?? null;
   };
 
 function sortBy([given, by]: readonly unknown[], steps: Steps, name: string): unknown[] {
@@ -123,7 +125,7 @@ function sortBy([given, by]: readonly unknown[], steps: Steps, name: string): un
   const keys = keysOf(items, by, name);
   countSort(keys, steps);
   const places = items.map((_, at) => at);
-  places.sort((a, b) => compare(keys[a] as number, keys[b] as number));
+  places.sort((a, b) => compare(keys[a] as number, keys[b] as number, steps));
   return places.map((at) => items[at]);
 }
 
@@ -132,19 +134,17 @@ function groupBy([given, by]: readonly unknown[], steps: Steps, name: string): o
   const groups = new Map<string, unknown[]>();
   for (const item of items) {
     const key = text((by as Reference)(item), name);
+    steps.countText(key.length);
     const group = groups.get(key) ?? [];
     group.push(item);
     groups.set(key, group);
   }
-  steps.count(items.length);
+  steps.count(items.length + groups.size * STEPS_PER_MEMBER);
   return Object.fromEntries(groups);
 }
 
 function contains([where, what]: readonly unknown[], steps: Steps, name: string): boolean {
-  if (typeof where === 'string') {
-    steps.countText(where.length);
-    return typeof what === 'string' && where.includes(what);
-  }
+  if (typeof where === 'string') return typeof what === 'string' && placeIn(where, what, steps) !== -1;
   return list(where, name).some((item) => equal(item, what, steps));
 }
 
@@ -161,8 +161,9 @@ function toText([value]: readonly unknown[], steps: Steps): string {
   return typeof value === 'string' ? value : JSON.stringify(value ?? null);
 }
 
-function toNumber([value]: readonly unknown[]): number | null {
+function toNumber([value]: readonly unknown[], steps: Steps): number | null {
   if (typeof value === 'number') return value;
+  if (typeof value === 'string') steps.count(value.length);
   const converted = typeof value === 'string' && value.trim() !== '' ? Number(value) : Number.NaN;
   return Number.isFinite(converted) ? converted : null;
 }
@@ -178,7 +179,7 @@ function fromItems([given]: readonly unknown[], steps: Steps, name: string): obj
   const pairs = all(given, name, isList, 'arrays');
   for (const pair of pairs)
     if (pair.length !== 2 || typeof pair[0] !== 'string') throw wrong(name, 'pairs of a text and a value');
-  steps.count(pairs.length);
+  steps.count(pairs.length * STEPS_PER_MEMBER);
   return Object.fromEntries(pairs as readonly [string, unknown][]);
 }
 
@@ -190,29 +191,34 @@ function mean([given]: readonly unknown[], _steps: Steps, name: string): number 
 function reverse([value]: readonly unknown[], steps: Steps, name: string): unknown {
   steps.count(Array.isArray(value) ? value.length : 0);
   if (typeof value !== 'string') return [...list(value, name)].reverse();
-  steps.count(value.length);
+  steps.count(value.length * 2);
   return [...value].reverse().join('');
 }
 
 function lengthOf([value]: readonly unknown[], steps: Steps, name: string): number {
   if (typeof value === 'string') {
-    steps.countText(value.length);
-    // Code points, not the units of UTF-16.
-    return [...value].length;
+    return codePoints(value, steps);
   }
-  return Array.isArray(value) ? value.length : Object.keys(object(value, name)).length;
+  return Array.isArray(value) ? value.length : steps.keys(object(value, name)).length;
 }
 
 function split([value, by]: readonly unknown[], steps: Steps, name: string): string[] {
   const whole = text(value, name);
-  steps.count(whole.length);
-  return whole === '' ? [] : whole.split(text(by, name));
+  return whole === '' ? [] : splitAt(whole, text(by, name), steps);
 }
 
+type Members = Readonly<Record<string, unknown>>;
+const MEMBER = { configurable: true, enumerable: true, writable: true };
+
 function merge(given: readonly unknown[], steps: Steps, name: string): object {
-  const entries = given.flatMap((each) => Object.entries(object(each, name)));
-  steps.count(entries.length);
-  return Object.fromEntries(entries);
+  const merged: Record<string, unknown> = {};
+  for (const each of given) {
+    const names = steps.keys(object(each, name));
+    steps.count(names.length * STEPS_PER_MEMBER);
+    // Also a member that is named `__proto__`.
+    for (const key of names) Object.defineProperty(merged, key, { ...MEMBER, value: (each as Members)[key] });
+  }
+  return merged;
 }
 
 function typeOf([value]: readonly unknown[]): string {
@@ -224,17 +230,19 @@ const counted =
   (of: (value: string) => string): Definition['call'] =>
   ([value], steps, name) => {
     const whole = text(value, name);
-    steps.countText(whole.length);
+    steps.count(1 + Math.ceil(whole.length / 2));
     return of(whole);
   };
 
 const entriesOf =
   (of: (value: object) => unknown[]): Definition['call'] =>
   ([value], steps, name) => {
-    const found = of(object(value, name));
-    steps.count(found.length);
-    return found;
+    steps.count(steps.keys(object(value, name)).length);
+    return of(value as object);
   };
+
+/** Making an object costs this much for each member. */
+const STEPS_PER_MEMBER = 8;
 
 const definitions: ReadonlyMap<string, Definition> = new Map(
   Object.entries({
@@ -242,7 +250,10 @@ const definitions: ReadonlyMap<string, Definition> = new Map(
     avg: takes(1, mean),
     ceil: takes(1, ([value], _, name) => Math.ceil(number(value, name))),
     contains: takes(2, contains),
-    ends_with: takes(2, ([value, end], _, name) => text(value, name).endsWith(text(end, name))),
+    ends_with: takes(2, ([value, end], steps, name) => {
+      steps.countText(text(end, name).length);
+      return text(value, name).endsWith(text(end, name));
+    }),
     floor: takes(1, ([value], _, name) => Math.floor(number(value, name))),
     from_items: takes(1, fromItems),
     group_by: takes(2, groupBy, [1]),
@@ -265,11 +276,14 @@ const definitions: ReadonlyMap<string, Definition> = new Map(
     sort: takes(1, ([given], steps, name) => {
       const items = ordered(given, name);
       countSort(items, steps);
-      return [...items].sort(compare);
+      return [...items].sort((left, right) => compare(left, right, steps));
     }),
     sort_by: takes(2, sortBy, [1]),
     split: takes(2, split),
-    starts_with: takes(2, ([value, start], _, name) => text(value, name).startsWith(text(start, name))),
+    starts_with: takes(2, ([value, start], steps, name) => {
+      steps.countText(text(start, name).length);
+      return text(value, name).startsWith(text(start, name));
+    }),
     sum: takes(1, ([given], _, name) => all(given, name, isNumber, 'numbers').reduce((sum, each) => sum + each, 0)),
     to_array: takes(1, ([value]) => (Array.isArray(value) ? value : [value])),
     to_number: takes(1, toNumber),
@@ -303,20 +317,23 @@ export function callFunction(name: string, args: readonly unknown[], steps: Step
 /** Whether two values are equal, deeply. */
 export function equal(left: unknown, right: unknown, steps: Steps): boolean {
   steps.count();
+  if (typeof left === 'string' && typeof right === 'string' && left.length === right.length) {
+    steps.countText(left.length / 8);
+  }
   if (left === right) return true;
   if (Array.isArray(left)) {
     if (!Array.isArray(right) || left.length !== right.length) return false;
     return left.every((item, at) => equal(item, right[at], steps));
   }
   if (!isObject(left) || !isObject(right)) return (left ?? null) === (right ?? null);
-  const keys = Object.keys(left);
-  if (keys.length !== Object.keys(right).length) return false;
+  const keys = steps.keys(left);
+  if (keys.length !== steps.keys(right).length) return false;
   return keys.every((key) => Object.hasOwn(right, key) && equal(left[key], right[key], steps));
 }
 
 /** What counts as false: null, false, and empty texts, arrays and objects. */
-export function isEmpty(value: unknown): boolean {
+export function isEmpty(value: unknown, steps: Steps): boolean {
   if (Array.isArray(value)) return value.length === 0;
-  if (isObject(value)) return Object.keys(value).length === 0;
+  if (isObject(value)) return steps.keys(value).length === 0;
   return value === null || value === undefined || value === false || value === '';
 }

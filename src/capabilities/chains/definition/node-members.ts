@@ -69,6 +69,9 @@ const retryRules: Readonly<Record<string, Rule>> = {
 
 const waitRules: Readonly<Record<string, Rule>> = { ms: count, until: instant, approval: text, event: text };
 
+/** Principals that a wait node may name. */
+const MAX_BY = 100;
+
 /** Members that a kind cannot do without. */
 const needed: Partial<Readonly<Record<NodeKind, readonly string[]>>> = {
   tool: ['name'],
@@ -138,5 +141,13 @@ function waitProblems(wait: Readonly<Record<string, unknown>>): MemberProblem[] 
   const given = Object.keys(waitRules).filter((name) => wait[name] !== undefined && wait[name] !== null);
   if (given.length !== 1)
     problems.push({ field: 'wait', message: `expected one of ${Object.keys(waitRules).join(', ')}` });
+  const { by } = wait;
+  if (by === undefined || by === null) return problems;
+  const isNames = Array.isArray(by) && by.every((name) => typeof name === 'string' && name !== '');
+  if (!isNames || by.length === 0 || by.length > MAX_BY) {
+    problems.push({ field: 'wait.by', message: `expected 1 to ${MAX_BY} names of principals, got ${valueKind(by)}` });
+  } else if (!given.includes('approval')) {
+    problems.push({ field: 'wait.by', message: 'expected it beside approval: it says who may answer' });
+  }
   return problems;
 }

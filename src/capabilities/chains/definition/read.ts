@@ -4,7 +4,9 @@
  * Called by the plugin for each request, by `chain check`, and by the dry run. In steps, each of which needs what the one before
  * it has found: the members of nodes, their references, their expressions, the graph, and types where schemas are known.
  */
+import { MAX_STEPS } from '../../../base/steps.ts';
 import { suggest } from '../../../base/suggest.ts';
+import { atOnce } from '../../../base/turns.ts';
 import { valueKind } from '../../../base/value-kind.ts';
 import { isObject } from '../../../wire/json.ts';
 import type { ChainNode } from '../chains.schema.ts';
@@ -12,7 +14,6 @@ import { ConditionCompiler, compileExpression, type Expression, type InputMap } 
 import { type ChainGraph, type ChainLimits, type Compiled, isPolicy, type Problem } from './graph.ts';
 import { idProblem, memberProblems } from './node-members.ts';
 import { Problems, quoted } from './problems.ts';
-import { MAX_STEPS } from './steps.ts';
 import { graphOf } from './structure.ts';
 import { isSubagentNode, SUBAGENT_INPUTS } from './subagent-inputs.ts';
 import { type KnownSchemas, type LaterCheck, typeProblems } from './types.ts';
@@ -40,12 +41,15 @@ export type ChainReading =
   | { readonly graph: ChainGraph; readonly problems: readonly [] }
   | { readonly graph: undefined; readonly problems: readonly Problem[] };
 
-/** Reads a chain. */
-export function readChain(raw: RawChain, options: ReadOptions = {}): ChainReading {
+/** Reads a chain at once. */
+export const readChain = (raw: RawChain, options: ReadOptions = {}): ChainReading => atOnce(readingChain(raw, options));
+
+/** Reads a chain, node by node: with thousands of them it takes longer than a host may be held. */
+export function* readingChain(raw: RawChain, options: ReadOptions = {}): Generator<void, ChainReading> {
   const limits = { ...CHAIN_LIMITS, ...options.limits };
   const problems = new Problems();
   const refused = (): ChainReading => ({ graph: undefined, problems: problems.list });
-  const nodes = readNodes(raw.nodes, limits, problems);
+  const nodes = yield* readNodes(raw.nodes, limits, problems);
   if (nodes === undefined) return refused();
   const indexOf = new Map<string, number>();
   for (const [index, node] of nodes.entries()) {
@@ -54,15 +58,15 @@ export function readChain(raw: RawChain, options: ReadOptions = {}): ChainReadin
       problems.addAt(index, node, 'duplicate_node', `there are several nodes ${quoted(id)}`, 'node_id');
     else indexOf.set(id, index);
   }
-  checkReferences(nodes, indexOf, problems);
+  yield* checkReferences(nodes, indexOf, problems);
   const entry = readEntry(raw.entry_node, indexOf, problems);
-  const compiled = compileAll(nodes, indexOf, problems);
+  const compiled = yield* compileAll(nodes, indexOf, problems);
   // Without all nodes and references the graph would be another one.
   if (problems.list.some(({ code }) => code !== 'bad_expression')) return refused();
-  const graph = graphOf({ nodes, indexOf, entry, compiled, limits }, problems);
+  const graph = yield* graphOf({ nodes, indexOf, entry, compiled, limits }, problems);
   if (graph === undefined || problems.list.length > 0) return refused();
   const known = knownOf(nodes, options.known);
-  if (known !== undefined) typeProblems(graph, known, problems, options.later);
+  if (known !== undefined) yield* typeProblems(graph, known, problems, options.later);
   return problems.list.length > 0 ? refused() : { graph, problems: problems.list as [] };
 }
 
@@ -75,7 +79,11 @@ function knownOf(nodes: readonly ChainNode[], known: KnownSchemas | undefined): 
   };
 }
 
-function readNodes(raw: unknown, { maxNodes }: ChainLimits, problems: Problems): readonly ChainNode[] | undefined {
+function* readNodes(
+  raw: unknown,
+  { maxNodes }: ChainLimits,
+  problems: Problems,
+): Generator<void, readonly ChainNode[] | undefined> {
   if (!Array.isArray(raw)) {
     problems.add(
       'bad_node',
@@ -91,6 +99,7 @@ function readNodes(raw: unknown, { maxNodes }: ChainLimits, problems: Problems):
   if (raw.length === 0) problems.add('bad_entry', 'the chain has no nodes', 'nodes');
   const nodes: ChainNode[] = [];
   for (const [index, node] of raw.entries()) {
+    yield;
     const place = `nodes[${index}]`;
     if (!isObject(node)) {
       problems.add('bad_node', `expected an object, got ${valueKind(node)}`, place);
@@ -128,8 +137,13 @@ function* referencesOf(node: ChainNode): Generator<readonly [field: string, id: 
   if (Array.isArray(node.after)) for (const [at, id] of node.after.entries()) yield [`after[${at}]`, String(id)];
 }
 
-function checkReferences(nodes: readonly ChainNode[], indexOf: ReadonlyMap<string, number>, problems: Problems): void {
+function* checkReferences(
+  nodes: readonly ChainNode[],
+  indexOf: ReadonlyMap<string, number>,
+  problems: Problems,
+): Generator<void, void> {
   for (const [at, node] of nodes.entries()) {
+    yield;
     for (const [field, id] of referencesOf(node)) {
       const index = indexOf.get(id);
       if (index === undefined) {
@@ -163,13 +177,13 @@ function readEntry(raw: unknown, indexOf: ReadonlyMap<string, number>, problems:
   return index;
 }
 
-function compileAll(
+function* compileAll(
   nodes: readonly ChainNode[],
   indexOf: ReadonlyMap<string, number>,
   problems: Problems,
-): readonly Compiled[] {
+): Generator<void, readonly Compiled[]> {
   const conditions = new ConditionCompiler(indexOf.keys());
-  return nodes.map((node, index): Compiled => {
+  const compile = (node: ChainNode, index: number): Compiled => {
     const expression = (value: unknown, field: string): Expression => {
       const compiled = compileExpression(value);
       if (typeof compiled !== 'string') return compiled;
@@ -190,5 +204,11 @@ function compileAll(
       items: node.kind === 'map' ? expression(node.items_path || '$', 'items_path') : undefined,
       reduce: node.kind === 'reduce' && isObject(node.reduce) ? expression(node.reduce, 'reduce') : undefined,
     };
-  });
+  };
+  const all: Compiled[] = [];
+  for (const [index, node] of nodes.entries()) {
+    yield;
+    all.push(compile(node, index));
+  }
+  return all;
 }

@@ -32,31 +32,33 @@ interface Links {
 }
 
 /** The graph; undefined, and problems, when it has a cycle or nodes that nothing leads to, or is too large. */
-export function graphOf(parts: GraphParts, problems: Problems): ChainGraph | undefined {
+export function* graphOf(parts: GraphParts, problems: Problems): Generator<void, ChainGraph | undefined> {
   const { nodes, indexOf, compiled, limits } = parts;
-  const links = linksOf(nodes, indexOf);
+  const links = yield* linksOf(nodes, indexOf);
   const count = links.reduce((sum, { edges }) => sum + edges.length, 0);
   if (count > limits.maxEdges) {
     problems.add('too_large', `a chain has at most ${limits.maxEdges} edges, got ${count}`);
     return undefined;
   }
-  const roots = rootsOf(links, parts.entry);
-  const scheduled = reached(roots, (at) => (links[at] as Links).edges.map(({ to }) => to));
-  const looped = reportCycles(nodes, links, scheduled, problems);
-  reportUnreached(nodes, links, [...scheduled, ...looped], problems);
+  const roots = yield* rootsOf(links, parts.entry);
+  const scheduled = yield* reached(roots, (at) => (links[at] as Links).edges.map(({ to }) => to));
+  const looped = yield* reportCycles(nodes, links, scheduled, problems);
+  yield* reportUnreached(nodes, links, [...scheduled, ...looped], problems);
   if (problems.list.length > 0) return undefined;
-  reportAfterCalled(nodes, indexOf, scheduled, problems);
-  const { order, depth } = orderOf(links, roots, scheduled);
+  yield* reportAfterCalled(nodes, indexOf, scheduled, problems);
+  const { order, depth } = yield* orderOf(links, roots, scheduled);
   if (depth > limits.maxDepth) {
     problems.add('too_large', `a chain has at most ${limits.maxDepth} nodes on a path, got ${depth}`);
   }
   if (problems.list.length > 0) return undefined;
-  const before = predecessorsOf(nodes, links, indexOf, scheduled);
-  const graphNodes = nodes.map((node, index): GraphNode => {
+  const before = yield* predecessorsOf(nodes, links, indexOf, scheduled);
+  const graphNodes: GraphNode[] = [];
+  for (const [index, node] of nodes.entries()) {
+    yield;
     const { edges, ...named } = links[index] as Links;
     const own = scheduled.has(index);
     const { list, waitsFor } = before[index] as Before;
-    return {
+    graphNodes.push({
       index,
       node,
       ...named,
@@ -65,8 +67,8 @@ export function graphOf(parts: GraphParts, problems: Problems): ChainGraph | und
       edges: own ? edges : [],
       predecessors: list,
       waitsFor,
-    };
-  });
+    });
+  }
   return {
     mode: roots.length > 1 || nodes.some(({ after }) => (after?.length ?? 0) > 0) ? 'graph' : 'walk',
     nodes: graphNodes,
@@ -78,7 +80,7 @@ export function graphOf(parts: GraphParts, problems: Problems): ChainGraph | und
   };
 }
 
-function linksOf(nodes: readonly ChainNode[], indexOf: ReadonlyMap<string, number>): Links[] {
+function* linksOf(nodes: readonly ChainNode[], indexOf: ReadonlyMap<string, number>): Generator<void, Links[]> {
   const at = (id: string | undefined): number | undefined =>
     id === undefined || id === '' ? undefined : indexOf.get(id);
   const links = nodes.map((node): Links => {
@@ -94,6 +96,7 @@ function linksOf(nodes: readonly ChainNode[], indexOf: ReadonlyMap<string, numbe
     if (from !== undefined && to !== undefined) (links[from] as Links).edges.push({ to, when });
   };
   for (const [index, node] of nodes.entries()) {
+    yield;
     for (const id of new Set(node.after)) link(at(id), index, 'ended');
     if (node.kind === 'branch') {
       link(index, at(node.true_node), 'true');
@@ -108,17 +111,25 @@ const calledBy = ({ mapNode, compensate }: Links): number[] =>
   [mapNode, compensate].filter((index) => index !== undefined);
 
 /** The first node, or all that no other leads to, and that are not there for maps and compensation alone. */
-function rootsOf(links: readonly Links[], entry: number | undefined): number[] {
+function* rootsOf(links: readonly Links[], entry: number | undefined): Generator<void, number[]> {
   if (entry !== undefined) return [entry];
-  const led = new Set(links.flatMap((each) => [...each.edges.map(({ to }) => to), ...calledBy(each)]));
+  const led = new Set<number>();
+  for (const each of links) {
+    yield;
+    for (const { to } of each.edges) led.add(to);
+    for (const to of calledBy(each)) led.add(to);
+  }
   return [...links.keys()].filter((index) => !led.has(index));
 }
 
 /** Everything reached from some nodes, these included. */
-function reached(from: Iterable<number>, next: (at: number) => readonly number[]): Set<number> {
+function* reached(from: Iterable<number>, next: (at: number) => readonly number[]): Generator<void, Set<number>> {
   const found = new Set(from);
   // A set that grows is walked to its end.
-  for (const at of found) for (const to of next(at)) found.add(to);
+  for (const at of found) {
+    yield;
+    for (const to of next(at)) found.add(to);
+  }
   return found;
 }
 
@@ -126,12 +137,12 @@ function reached(from: Iterable<number>, next: (at: number) => readonly number[]
 const MAX_NAMED = 12;
 
 /** Reports each cycle once; returns the nodes that are in one. */
-function reportCycles(
+function* reportCycles(
   nodes: readonly ChainNode[],
   links: readonly Links[],
   scheduled: ReadonlySet<number>,
   problems: Problems,
-): number[] {
+): Generator<void, number[]> {
   const called = new Set(links.flatMap(calledBy));
   const next = (at: number): number[] => {
     const each = links[at] as Links;
@@ -141,13 +152,16 @@ function reportCycles(
   };
   const looped: number[] = [];
   const least = (component: readonly number[]) => component.reduce((one, other) => Math.min(one, other));
-  const components = stronglyConnected(nodes.length, next)
+  const found = yield* stronglyConnected(nodes.length, next);
+  const components = found
     .map((component) => ({ component, first: least(component) }))
     .sort((one, other) => one.first - other.first);
   for (const { component, first } of components) {
+    yield;
     if (component.length === 1 && !next(first).includes(first)) continue;
-    looped.push(...component);
-    const path = cycleThrough(first, new Set(component), next).map((at) => (nodes[at] as ChainNode).node_id);
+    for (const at of component) looped.push(at);
+    const way = yield* cycleThrough(first, new Set(component), next);
+    const path = way.map((at) => (nodes[at] as ChainNode).node_id);
     const shown = path.length > MAX_NAMED ? [...path.slice(0, MAX_NAMED), `… (${path.length} nodes)`] : path;
     const node = nodes[first] as ChainNode;
     problems.addAt(first, node, 'chain_cycle', `the chain has a cycle: ${[...shown, node.node_id].join(' → ')}`);
@@ -156,19 +170,20 @@ function reportCycles(
 }
 
 /** A shortest way from a node of a component back to itself, without the last step. */
-function cycleThrough(
+function* cycleThrough(
   start: number,
   component: ReadonlySet<number>,
   next: (at: number) => readonly number[],
-): number[] {
+): Generator<void, number[]> {
   const from = new Map<number, number>();
   const open = [start];
   for (const at of open) {
+    yield;
     for (const to of next(at)) {
       if (to === start) {
         const path = [at];
-        while (path[0] !== start) path.unshift(from.get(path[0] as number) as number);
-        return path;
+        for (let last = at; last !== start; path.push(last)) last = from.get(last) as number;
+        return path.reverse();
       }
       if (!component.has(to) || from.has(to)) continue;
       from.set(to, at);
@@ -179,7 +194,10 @@ function cycleThrough(
 }
 
 /** Strongly connected components, by Tarjan, with a stack of its own: chains are deeper than the stack of the machine. */
-export function stronglyConnected(count: number, next: (at: number) => readonly number[]): number[][] {
+export function* stronglyConnected(
+  count: number,
+  next: (at: number) => readonly number[],
+): Generator<void, number[][]> {
   const UNSEEN = -1;
   const seenAt = new Int32Array(count).fill(UNSEEN);
   const low = new Int32Array(count);
@@ -195,6 +213,7 @@ export function stronglyConnected(count: number, next: (at: number) => readonly 
     return { at, to: next(at), done: 0 };
   };
   for (let start = 0; start < count; start += 1) {
+    yield;
     if (seenAt[start] !== UNSEEN) continue;
     const open = [enter(start)];
     for (let frame = open.at(-1); frame !== undefined; frame = open.at(-1)) {
@@ -206,6 +225,7 @@ export function stronglyConnected(count: number, next: (at: number) => readonly 
         else if (onStack[to] === 1) low[at] = Math.min(low[at] as number, seenAt[to] as number);
         continue;
       }
+      yield;
       open.pop();
       const above = open.at(-1)?.at;
       if (above !== undefined) low[above] = Math.min(low[above] as number, low[at] as number);
@@ -219,32 +239,33 @@ export function stronglyConnected(count: number, next: (at: number) => readonly 
   return components;
 }
 
-function reportUnreached(
+function* reportUnreached(
   nodes: readonly ChainNode[],
   links: readonly Links[],
   from: readonly number[],
   problems: Problems,
-): void {
+): Generator<void, void> {
   const steps = (at: number): number[] => [
     ...(links[at] as Links).edges.map(({ to }) => to),
     ...calledBy(links[at] as Links),
   ];
   const flowing = new Set(from);
   // From what a map runs for its items nothing leads on, but for what that runs in turn.
-  const found = reached(from, (at) => (flowing.has(at) ? steps(at) : calledBy(links[at] as Links)));
+  const found = yield* reached(from, (at) => (flowing.has(at) ? steps(at) : calledBy(links[at] as Links)));
   for (const [index, node] of nodes.entries()) {
     if (!found.has(index)) problems.addAt(index, node, 'unreachable_node', `nothing leads to ${quoted(node.node_id)}`);
   }
 }
 
 /** A node that only a map or compensation runs never ends as a node of the chain. */
-function reportAfterCalled(
+function* reportAfterCalled(
   nodes: readonly ChainNode[],
   indexOf: ReadonlyMap<string, number>,
   scheduled: ReadonlySet<number>,
   problems: Problems,
-): void {
+): Generator<void, void> {
   for (const [index, node] of nodes.entries()) {
+    yield;
     for (const [at, id] of (node.after ?? []).entries()) {
       if (scheduled.has(index) && scheduled.has(indexOf.get(id) as number)) continue;
       const message = scheduled.has(index)
@@ -256,16 +277,20 @@ function reportAfterCalled(
 }
 
 /** The scheduled nodes, each behind those before it, and how many are on the longest path. */
-function orderOf(
+function* orderOf(
   links: readonly Links[],
   roots: readonly number[],
   scheduled: ReadonlySet<number>,
-): { readonly order: number[]; readonly depth: number } {
+): Generator<void, { readonly order: number[]; readonly depth: number }> {
   const waits = new Int32Array(links.length);
   const level = new Int32Array(links.length).fill(1);
-  for (const at of scheduled) for (const { to } of (links[at] as Links).edges) waits[to] = (waits[to] as number) + 1;
+  for (const at of scheduled) {
+    yield;
+    for (const { to } of (links[at] as Links).edges) waits[to] = (waits[to] as number) + 1;
+  }
   const order = [...roots];
   for (const at of order) {
+    yield;
     for (const { to } of (links[at] as Links).edges) {
       level[to] = Math.max(level[to] as number, (level[at] as number) + 1);
       waits[to] = (waits[to] as number) - 1;
@@ -282,17 +307,22 @@ interface Before {
   waitsFor: number;
 }
 
-function predecessorsOf(
+function* predecessorsOf(
   nodes: readonly ChainNode[],
   links: readonly Links[],
   indexOf: ReadonlyMap<string, number>,
   scheduled: ReadonlySet<number>,
-): Before[] {
-  const found = nodes.map(({ after = [] }, index) => ({
-    list: new Set(scheduled.has(index) ? after.map((id) => indexOf.get(id) as number) : []),
-    waitsFor: 0,
-  }));
+): Generator<void, Before[]> {
+  const found: { readonly list: Set<number>; waitsFor: number }[] = [];
+  for (const [index, { after = [] }] of nodes.entries()) {
+    yield;
+    found.push({
+      list: new Set(scheduled.has(index) ? after.map((id) => indexOf.get(id) as number) : []),
+      waitsFor: 0,
+    });
+  }
   for (const at of scheduled) {
+    yield;
     for (const { to } of (links[at] as Links).edges) {
       const before = found[to] as (typeof found)[number];
       before.list.add(at);

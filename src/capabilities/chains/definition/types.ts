@@ -60,7 +60,12 @@ export async function checkLater(checks: readonly LaterCheck[], signal: AbortSig
  *
  * @param later gets the values of tools, whose schemas may be those of strangers; without it they are checked at once
  */
-export function typeProblems(graph: ChainGraph, known: KnownSchemas, problems: Problems, later?: LaterCheck[]): void {
+export function* typeProblems(
+  graph: ChainGraph,
+  known: KnownSchemas,
+  problems: Problems,
+  later?: LaterCheck[],
+): Generator<void, void> {
   const checks = new Map<JsonSchema, ReturnType<typeof lazyCheck>>();
   const checkOf = (schema: JsonSchema) => {
     const check = checks.get(schema) ?? lazyCheck(schema);
@@ -76,6 +81,7 @@ export function typeProblems(graph: ChainGraph, known: KnownSchemas, problems: P
     return index === undefined ? undefined : outputSchema(graph, graph.nodes[index] as GraphNode, known);
   };
   for (const each of graph.nodes) {
+    yield;
     const { node, input, index } = each;
     const wrong = (message: string, field: string): void => problems.addAt(index, node, 'bad_type', message, field);
     for (const [field, expression] of expressionsOf(each)) {

@@ -1,4 +1,6 @@
 /** What the parts of a run know of each other: what a run is given, what it knows of its nodes, and what steps do to it. */
+
+import type { Turns } from '../../../base/turns.ts';
 import type { HandfastError } from '../../../wire/errors.ts';
 import type { ChainError, ChainNode, ChainUsage } from '../chains.schema.ts';
 import type { Context } from '../definition/context.ts';
@@ -6,7 +8,6 @@ import type { ChainGraph, GraphNode } from '../definition/graph.ts';
 import type { Entry, RunJournal } from './journal.ts';
 import type { OutgoingEvents, RunEvent } from './outgoing-events.ts';
 import type { Recovered } from './recovery.ts';
-import type { Turns } from './turns.ts';
 
 export interface RunLimits {
   readonly maxParallel: number;

@@ -160,8 +160,8 @@ export class RunJournal {
   }
 }
 
-/** Rows read at a time. */
-const PAGE = 50;
+/** Rows read at a time: each may have many entries. */
+const PAGE = 4;
 
 /** All entries of a run, oldest first, from the row that has the one behind `after` on. */
 export function* readJournal(
@@ -180,10 +180,13 @@ export function* readJournal(
   }
 }
 
+/** Rows deleted at a time. */
+const DELETED = 16;
+
 /** Deletes a journal, some rows at a time. */
 export async function deleteJournal(store: Store, table: string): Promise<void> {
   for (;;) {
-    const rows = store.rows<Row>(table).list({ limit: PAGE });
+    const rows = store.rows<Row>(table).list({ limit: DELETED });
     if (rows.length === 0) return;
     await store.atomically(() => {
       for (const { id } of rows) void store.rows<Row>(table).delete(id);

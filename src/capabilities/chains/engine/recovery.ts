@@ -72,10 +72,10 @@ const fresh = (): RecoveredNode => ({
 
 const ENDS: ReadonlySet<string> = new Set(['done', 'branch', 'skip', 'error'] satisfies Entry['p'][]);
 
-/** Folds a journal. */
-export function recover(
+/** Folds a journal, entry by entry. */
+export function* recovering(
   journal: Iterable<{ readonly seq: number; readonly at: number; readonly entry: Entry }>,
-): Recovered {
+): Generator<void, Recovered> {
   const nodes = new Map<number, RecoveredNode>();
   const completed = new Set<number>();
   const events = new Map<string, unknown>();
@@ -94,6 +94,7 @@ export function recover(
     return node;
   };
   for (const { seq, at, entry } of journal) {
+    yield;
     seqOfLast = seq;
     if (entry.p === 'done' && entry.name !== undefined) events.delete(entry.name);
     if (entry.p === 'deliver') events.set(entry.name ?? '', entry.o);

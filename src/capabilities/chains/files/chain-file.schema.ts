@@ -67,6 +67,12 @@ const node = group('One node.', {
       ms: mayInteger('A duration, in milliseconds.'),
       until: mayText('A point in time, RFC 3339.', 'a time'),
       approval: mayText('A question to a person.'),
+      by: optional(
+        list(
+          'Of an approval: the principals that may answer, never the one that runs the chain.',
+          text('A principal.', 'reviewer'),
+        ),
+      ),
       event: mayText('The name of an event.'),
     }),
   ),

@@ -1,8 +1,9 @@
 /**
- * Shares the process: work that does not wait, such as the expressions of many nodes, stops after some milliseconds until the
- * others of the process have had their turn. All runs of a host share one, so that many runs take no more of a turn than one.
+ * Shares the process: work that does not wait, such as the expressions of many nodes or the lines of a document, stops after
+ * some milliseconds until the others of the process have had their turn. All work of a plugin shares one, so that many requests
+ * take no more of a turn than one.
  *
- * Used by `run.ts` and `steps.ts`, and by `sampled.ts` for the dry run.
+ * Used by chains and by planning.
  */
 
 /** Milliseconds of a turn; the evaluation that is running then still ends. */
@@ -30,4 +31,19 @@ export class Turns {
     this.#next ??= Promise.withResolvers();
     return this.#next.promise;
   }
+}
+
+/** Runs work that yields between its parts to its end, in as many turns as it needs. */
+export async function inTurns<Result>(work: Iterator<void, Result>, turns: Turns): Promise<Result> {
+  for (let part = work.next(); ; part = work.next()) {
+    if (part.done === true) return part.value;
+    while (turns.over) await turns.next();
+  }
+}
+
+/** Runs such work to its end at once. */
+export function atOnce<Result>(work: Iterator<void, Result>): Result {
+  let part = work.next();
+  while (part.done !== true) part = work.next();
+  return part.value;
 }

@@ -1,0 +1,47 @@
+/**
+ * Who answers the questions of wait nodes. Without `by` each agent that reaches the run; with it agents of the principals that it
+ * names, and never one of the principal that runs the chain, an administrator neither. The definition of the run says it, so it
+ * holds after a restart, too.
+ *
+ * Used by `plugin.ts`.
+ */
+import type { CallContext } from '../../host/context.ts';
+import { fail } from '../../wire/errors.ts';
+import type { ChainApproval } from './records.schema.ts';
+import type { ActiveRun } from './runs.ts';
+
+/** Whether an agent may answer a question of a run of another principal. A subagent may not: the agent above it is asked. */
+const mayAnswer = ({ session }: CallContext, by: readonly string[] | null | undefined): boolean =>
+  session.principal.subagent === undefined && by?.includes(session.principal.name) === true;
+
+/** Whether a run of another principal asks this agent: otherwise it does not exist for it. */
+export const asks = ({ run }: ActiveRun, nodeId: string, context: CallContext): boolean =>
+  mayAnswer(context, run.steps.waits.get(nodeId)?.planned.node.wait?.by);
+
+/** Fails with `unauthorized` for an agent of the principal that runs the chain, where another one must answer. */
+export function mustNotBeRunner(by: readonly string[] | null | undefined, nodeId: string): void {
+  // Null stands for a member that is not there.
+  if (by === undefined || by === null) return;
+  const names = by.map((name) => JSON.stringify(name)).join(', ');
+  throw fail(
+    'unauthorized',
+    `the principal that runs the chain cannot answer this question; an agent of ${names} can, with owner`,
+    { node_id: nodeId, by: [...by] },
+  );
+}
+
+/** The questions of some runs of other principals that this agent may answer, one after the other. */
+export function* questions(
+  active: Iterable<readonly [owner: string, run: ActiveRun]>,
+  context: CallContext,
+): Generator<ChainApproval | undefined> {
+  for (const [owner, { stored, run }] of active) {
+    if (owner === context.session.principal.name) continue;
+    for (const [nodeId, { planned }] of run.steps.waits) {
+      const { approval, by } = planned.node.wait ?? {};
+      const isAsked = approval !== undefined && mayAnswer(context, by);
+      const { chain_id, name } = stored;
+      yield isAsked ? { chain_id, owner, name, node_id: nodeId, approval } : undefined;
+    }
+  }
+}
