@@ -193,6 +193,7 @@ test('every action is asked', () => {
     provider: true,
     mcp_server: true,
     folder: true,
+    variable: true,
     settings: true,
     submit: true,
     operate: true,
