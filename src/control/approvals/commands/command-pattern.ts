@@ -18,6 +18,8 @@ export interface CommandPattern {
   covers(words: readonly Word[]): boolean;
   /** It is about this command. */
   concerns(words: readonly Word[]): Match;
+  /** It is about a command that begins with a later word, as those of `npx` or `docker run`. */
+  mayConcern(words: readonly Word[]): boolean;
 }
 
 /** One word of a pattern that is no option: its alternatives, or any operand. */
@@ -52,8 +54,18 @@ export function compilePattern(text: string, options: readonly string[] = []): C
       throw refused(1, `${JSON.stringify(option)} is not an option: options start with "-"`);
   }
   const optional = new Set(options);
-  return { covers: (words) => covers(parts, optional, words), concerns: (words) => concerns(parts, words) };
+  return {
+    covers: (words) => covers(parts, optional, words),
+    concerns: (words) => concerns(parts, words),
+    mayConcern: (words) =>
+      words.some((word, at) => at > 0 && startsNamed(parts, word) && concerns(parts, words.slice(at)) !== 'no'),
+  };
 }
+
+const startsNamed = ({ names }: Parts, word: Word): boolean => {
+  const name = programOf({ words: [word] });
+  return name !== undefined && names.has(name);
+};
 
 const refused = (column: number, why: string) =>
   fail('config_invalid', `column ${column} of the pattern: ${why}`, { column });
