@@ -172,10 +172,20 @@ function anyOf(program: string, words: readonly Word[]): Started {
   const started = options === undefined ? NOTHING : byOptions(read, options);
   if (started.unreadable !== undefined) return started;
   if (/make$/.test(name) && words.some(makes)) return { ...NOTHING, unreadable: OTHER_LANGUAGE };
-  if (words.some(mayBeOption)) return { ...started, hidden: 'a word that is known only when it runs may be an option' };
+  const unsure = words.findIndex(mayBeOption);
+  const isSubcommand = first?.value !== undefined && words.indexOf(first) < unsure && !runsWords(name, first.value);
+  if (unsure !== -1 && !isSubcommand) {
+    return { ...started, mayStart: true, hidden: 'a word that is known only when it runs may be a program or an option' };
+  }
   if (first?.value !== undefined && NAMES_PACKAGES.has(first.value)) return started;
   return { ...started, perhaps: texts(words), mayStart: true };
 }
+
+/** The words behind this one are a program, or options that are code. */
+const runsWords = (program: string, subcommand: string): boolean =>
+  /make$|^(?:npx|bunx|pnpx|uvx)$/.test(program) ||
+  /^(?:exec|x|dlx|explore|create|init|eval|shell|compose|-\w*)$/.test(subcommand) ||
+  (subcommand === 'run' && !/^(?:npm|pnpm|yarn|cargo|deno)$/.test(program));
 
 const FAMILY: Readonly<Record<string, string>> = {
   gmake: 'make',
