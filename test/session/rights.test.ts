@@ -25,6 +25,7 @@ const questions: readonly (readonly [Action, unknown?])[] = [
   ['mcp_server', 'npx'],
   ['folder', { path: '/srv/a', workspace: '/srv' }],
   ['folder', { path: '/elsewhere', workspace: '/srv' }],
+  ['variable', 'FOO'],
   ['settings'],
   ['submit', 'p'],
   ['submit', 'other'],

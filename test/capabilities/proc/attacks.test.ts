@@ -14,7 +14,7 @@ const CONFIG = `listen: http://127.0.0.1:0
 plugins: [{ use: proc, options: { programs: [sh] } }]
 auth:
   tokens:
-    - { name: restricted, token: ${TOKEN}, capabilities: [proc], grants: { proc: { programs: ["echo a*", "env", "cat notes/*"], max_processes: 2 } } }
+    - { name: restricted, token: ${TOKEN}, capabilities: [proc], grants: { proc: { programs: ["echo a*", "env", "MODE=fast* env -0", "cat notes/*"], max_processes: 2 } }, env: [NAMED, PART_*, LESS] }
     - { name: other, token: ${OTHER}, capabilities: [proc] }
 `;
 

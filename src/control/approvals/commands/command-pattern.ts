@@ -37,6 +37,8 @@ interface Parts {
 }
 
 const MAX_WORDS = 32;
+/** Most places of one command that are looked at as the start of another. */
+const MAX_STARTS = 16;
 
 /** What a shell would interpret, and parts of words: a pattern is words. */
 const NO_WORD = /[;&<>$"'\\`(){}[\]?!#\s]|^\|?$|\|$|^\||\|\|/;
@@ -57,8 +59,10 @@ export function compilePattern(text: string, options: readonly string[] = []): C
   return {
     covers: (words) => covers(parts, optional, words),
     concerns: (words) => concerns(parts, words),
-    mayConcern: (words) =>
-      words.some((word, at) => at > 0 && startsNamed(parts, word) && concerns(parts, words.slice(at)) !== 'no'),
+    mayConcern(words) {
+      const starts = words.flatMap((word, at) => (at > 0 && startsNamed(parts, word) ? [at] : []));
+      return starts.length > MAX_STARTS || starts.some((at) => concerns(parts, words.slice(at)) !== 'no');
+    },
   };
 }
 

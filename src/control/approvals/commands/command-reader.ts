@@ -135,7 +135,7 @@ class Line {
   readonly #functions = new Set<string>();
   readonly #written: Word[] = [];
   readonly #literals: string[] = [];
-  readonly #files: Word[] = [];
+  readonly #files: { readonly file: Word; readonly command: number }[] = [];
   #evaluates = false;
 
   constructor(read: (text: string) => ScriptReading, realName: (file: string) => string | undefined) {
@@ -170,10 +170,16 @@ class Line {
     const { words } = command;
     const { transparent, unknown = false, mayStart = false, file } = started;
     const supposed = standing === 'supposed';
-    this.commands.push({ words, transparent, supposed, unknown: unknown && !supposed, mayStart });
+    this.commands.push({
+      words,
+      transparent,
+      supposed,
+      unknown: unknown && !supposed && command.perhaps !== true,
+      mayStart,
+    });
     const program = programOf(command) ?? '';
     if (TAKES_NAMES.has(program)) this.#evaluates = true;
-    if (file !== undefined && !supposed) this.#files.push(file);
+    if (file !== undefined && !supposed) this.#files.push({ file, command: this.commands.length - 1 });
     this.#started(started, level, standing);
     if (file !== undefined && file === words[0]) this.#real(file, words, level);
   }
@@ -186,7 +192,7 @@ class Line {
   }
 
   #started(started: Started, level: number, standing: Standing): void {
-    const { commands, scripts, notes, unreadable, hidden, perhaps = [] } = started;
+    const { commands, scripts, notes, unreadable, hidden, perhaps = [], supposed = [] } = started;
     if (standing === 'started') {
       this.unreadable ??= unreadable;
       for (const note of notes) this.notes.add(note);
@@ -196,6 +202,10 @@ class Line {
     else for (const inner of commands) this.command(inner, level + 1, standing);
     for (const script of scripts) this.script(script, level + 1, standing);
     for (const text of perhaps) this.script(text, level + 1, 'supposed');
+    for (const inner of supposed) {
+      if (level >= MAX_LEVELS || ++this.#supposed > MAX_SUPPOSED) this.hidden ??= TOO_DEEP;
+      else this.command(inner, level + 1, 'supposed');
+    }
   }
 
   finished(): CommandReading {
@@ -214,16 +224,21 @@ class Line {
   /** A file that the same line may have made holds what nobody has read. */
   #runsWritten(): void {
     if (this.#files.length === 0) return;
-    const made = [
-      ...this.#written,
-      ...this.commands.flatMap(({ words, supposed }) =>
-        !supposed && MAKES_FILES.has(programOf({ words })) ? words.slice(1) : [],
-      ),
-    ];
-    const names = new Set(made.map(({ value }) => (value === undefined ? undefined : nameOf(value))));
-    if (this.#files.some(({ value }) => value === undefined || names.has(nameOf(value)))) {
-      this.hidden ??= 'it runs a file that it may have written';
+    // Of each name the first command that may have made it and the last: a command does not make the file that it runs.
+    const makers = new Map<string | undefined, readonly [first: number, last: number]>();
+    const note = ({ value }: Word, command: number): void => {
+      const name = value === undefined ? undefined : nameOf(value);
+      makers.set(name, [makers.get(name)?.[0] ?? command, command]);
+    };
+    for (const word of this.#written) note(word, -1);
+    for (const [at, { words, supposed }] of this.commands.entries()) {
+      if (!supposed && MAKES_FILES.has(programOf({ words }))) for (const word of words.slice(1)) note(word, at);
     }
+    const isMade = this.#files.some(({ file: { value }, command }) => {
+      const names = value === undefined ? [...makers.keys()] : [undefined, nameOf(value)];
+      return names.some((name) => makers.get(name)?.some((maker) => maker !== command));
+    });
+    if (isMade) this.hidden ??= 'it runs a file that it may have written';
   }
 }
 

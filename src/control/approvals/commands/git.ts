@@ -13,7 +13,15 @@ export interface GitStarted {
 }
 
 /** Options of git before its subcommand that take a value. */
-const VALUES = new Set(['-C', '--git-dir', '--work-tree', '--namespace', '--super-prefix', '--list-cmds', '--attr-source']);
+const VALUES = new Set([
+  '-C',
+  '--git-dir',
+  '--work-tree',
+  '--namespace',
+  '--super-prefix',
+  '--list-cmds',
+  '--attr-source',
+]);
 
 const FLAGS = new Set(
   '-v --version -h --help --html-path --man-path --info-path --exec-path -p --paginate -P --no-pager --no-replace-objects --no-lazy-fetch --no-optional-locks --no-advice --bare --literal-pathspecs --glob-pathspecs --noglob-pathspecs --icase-pathspecs'.split(
@@ -59,7 +67,10 @@ const OPTIONS: Readonly<Record<string, RunningOptions>> = {
   push: { scripts: '--receive-pack --exec' },
   rebase: { scripts: '-x --exec', stops: 'sXCS' },
   'send-pack': { scripts: '--receive-pack --exec' },
-  'send-email': { scripts: '--smtp-server --to-cmd --cc-cmd --header-cmd --sendmail-cmd', opaque: '--compose --annotate' },
+  'send-email': {
+    scripts: '--smtp-server --to-cmd --cc-cmd --header-cmd --sendmail-cmd',
+    opaque: '--compose --annotate',
+  },
 };
 
 const NOTHING: GitStarted = { commands: [], scripts: [], hidden: false };
@@ -107,7 +118,8 @@ function ofSubcommand(name: string, rest: readonly Word[], set: (text: string | 
   const scripts = [...(found?.scripts ?? [])];
   let commands: SimpleCommand[] = [];
   // An address such as `ext::touch M` is a command line.
-  let hidden = found?.opaque === true || found?.unsure === true || rest.some(({ value }) => /^[\w+.-]+::/.test(value ?? ''));
+  let hidden =
+    found?.opaque === true || found?.unsure === true || rest.some(({ value }) => /^[\w+.-]+::/.test(value ?? ''));
   const first = rest.findIndex(({ value, head }) => !(value ?? head).startsWith('-'));
   const [verb, ...more] = first === -1 ? [] : rest.slice(first);
   switch (name) {

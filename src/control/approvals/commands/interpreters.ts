@@ -25,6 +25,9 @@ interface Interpreter {
   readonly stops?: string;
 }
 
+/** Longest script that is read, in characters. */
+const MAX_SCRIPT = 4096;
+
 const VERSION = '--version --help -h';
 
 const INTERPRETERS: Readonly<Record<string, Interpreter>> = {
@@ -50,7 +53,13 @@ const INTERPRETERS: Readonly<Record<string, Interpreter>> = {
   tclsh: { code: '' },
   osascript: { code: '-e', values: '-l' },
 };
-const SAME: Readonly<Record<string, string>> = { nodejs: 'node', pypy: 'python', luajit: 'lua', raku: 'perl', tsx: 'node' };
+const SAME: Readonly<Record<string, string>> = {
+  nodejs: 'node',
+  pypy: 'python',
+  luajit: 'lua',
+  raku: 'perl',
+  tsx: 'node',
+};
 
 /** Modules of Python that run no code of the line. */
 const MODULES =
@@ -72,7 +81,8 @@ export function codeOf(interpreter: string, words: readonly Word[]): Code {
   const { code, values = '', shows = '', stops = '' } = INTERPRETERS[interpreter] as Interpreter;
   const has = (list: string, option: string): boolean => list.split(' ').includes(option);
   const isCode = ({ value = '' }: Word): boolean =>
-    has(code, value.split('=')[0] ?? '') || (/^-[^-]./.test(value) && beforeStop(value, stops).some((one) => has(code, one)));
+    has(code, value.split('=')[0] ?? '') ||
+    (/^-[^-]./.test(value) && beforeStop(value, stops).some((one) => has(code, one)));
   let known = true;
   let shown = false;
   for (let at = 0; at < words.length; at++) {
@@ -86,8 +96,10 @@ export function codeOf(interpreter: string, words: readonly Word[]): Code {
     }
     if (value.startsWith('-') && value !== '--') {
       if (has(shows, value.split('=')[0] ?? '')) shown = true;
-      else if (has(values, value)) at++;
-      else known &&= value.includes('=') || /^-[a-zA-Z]+$/.test(value) === false || value.length === 2;
+      else if (has(values, value)) {
+        const { value: given } = words[++at] ?? {};
+        if (given === undefined || /^data:/.test(given)) return { kind: 'hidden' };
+      } else known &&= value.includes('=') || /^-[a-zA-Z]+$/.test(value) === false || value.length === 2;
       continue;
     }
     if (value === '--') continue;
@@ -157,6 +169,7 @@ export function sedCode(words: readonly Word[]): Code {
 
 /** True for a script of `sed` that may run a program, or that is not understood. */
 export function sedRuns(script: string): boolean {
+  if (script.length > MAX_SCRIPT) return true;
   let at = 0;
   const skip = (pattern: RegExp): string => {
     pattern.lastIndex = at;
@@ -171,9 +184,9 @@ export function sedRuns(script: string): boolean {
       if (script[at] === '\\') at++;
       else if (script[at] === end) {
         at++;
-        return !(isPattern && /\[[^\]]*$/.test(script.slice(from, at - 1)));
-      }
-      else if (script[at] === '\n' && isPattern) return false;
+        const text = script.slice(from, at - 1);
+        return !isPattern || text.lastIndexOf('[') <= text.lastIndexOf(']');
+      } else if (script[at] === '\n' && isPattern) return false;
     }
     return false;
   };
@@ -203,7 +216,7 @@ export function sedRuns(script: string): boolean {
       case 'a':
       case 'i':
       case 'c':
-        skip(/(?:[^\n\\]|\\[^])*/y);
+        skip(/(?:[^\n\\]|\\[\s\S])*/y);
         break;
       case 'r':
       case 'R':
@@ -228,7 +241,7 @@ export function sedRuns(script: string): boolean {
       }
       case '{':
       case '}':
-        break;
+        continue;
       default:
         if (!/[=dDgGhHnNpPxzqQlLF]/.test(command)) return true;
         skip(/[ \t]*\d*/y);
@@ -254,6 +267,7 @@ export function awkCode(words: readonly Word[]): Code {
 
 /** True for a program of `awk` that may run another program. */
 export function awkRuns(program: string): boolean {
+  if (program.length > MAX_SCRIPT) return true;
   let before = '';
   for (let at = 0; at < program.length; ) {
     const rest = program.slice(at);
@@ -261,7 +275,7 @@ export function awkRuns(program: string): boolean {
     const skipped =
       /^\s+/.exec(rest)?.[0] ??
       /^#[^\n]*/.exec(rest)?.[0] ??
-      /^"(?:[^"\\\n]|\\[^])*"/.exec(rest)?.[0] ??
+      /^"(?:[^"\\\n]|\\[\s\S])*"/.exec(rest)?.[0] ??
       (regexp ? /^\/(?:[^/\\\n[]|\\[^\n]|\[\^?\]?[^\]\n]*\])*\//.exec(rest)?.[0] : undefined) ??
       /^\|\|/.exec(rest)?.[0] ??
       /^[A-Za-z_]\w*/.exec(rest)?.[0] ??

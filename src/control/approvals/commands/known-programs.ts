@@ -6,11 +6,12 @@
 import type { RunningOptions } from './options.ts';
 import { RUNS_OTHERS_CODE } from './programs.ts';
 
-const names = (...lists: readonly string[]): ReadonlySet<string> => new Set(lists.flatMap((list) => list.toLowerCase().split(' ')));
+const names = (...lists: readonly string[]): ReadonlySet<string> =>
+  new Set(lists.flatMap((list) => list.toLowerCase().split(' ')));
 
 /** Programs and builtins that start no other program, whatever their arguments are. */
 export const STARTS_NOTHING = names(
-  ': true false cd pwd echo pushd popd dirs shift return exit logout break continue times umask ulimit jobs bg fg kill disown suspend set shopt unalias type enable caller help history let local',
+  ': true false cd pwd echo pushd popd dirs shift return exit logout break continue times umask ulimit jobs bg fg kill disown suspend set shopt unalias type caller help history let local',
   'arch b2sum base32 base64 basename basenc cat chcon chgrp chmod chown cksum comm cp cut date dd df dir dircolors dirname du expand expr factor fmt fold groups head hostid id join link ln logname ls md5sum mkdir mkfifo mknod mktemp mv nl nproc numfmt od paste pathchk pinky pr printenv ptx readlink realpath rm rmdir seq sha1sum sha224sum sha256sum sha384sum sha512sum shasum shred shuf sleep stat stty sum sync tac tail tee touch tr truncate tsort tty uname unexpand uniq unlink users vdir wc who whoami yes csplit',
   'blkid cal column colrm dmesg fallocate fincore findmnt getopt hardlink hexdump ipcs line look lsblk lscpu lsipc lsmem lsns logger mcookie mesg namei rename rev uuidgen uuidparse whereis which xxd hd hostname dnsdomainname',
   'free killall lsof pgrep pidof pkill pmap ps pwdx skill slabtop tload top uptime vmstat w iostat mpstat sar fuser pstree getent lsb_release sw_vers hostnamectl timedatectl locale iconv',
@@ -22,8 +23,12 @@ export const STARTS_NOTHING = names(
 /** Programs of which only these options start something. */
 export const RUNS_BY_OPTION: Readonly<Record<string, RunningOptions>> = {
   tar: {
-    scripts: '-I --use-compress-program --to-command --rsh-command --info-script --new-volume-script -F --checkpoint-action',
+    scripts:
+      '-I --use-compress-program --to-command --rsh-command --info-script --new-volume-script -F --checkpoint-action',
     opaque: '--rmt-command',
+    others: '--checkpoint',
+    harmless: /^(?:dot|echo|bell|totals|ttyout|sleep|wait)(?:=.*)?$|^\.$/,
+    prefix: 'exec=',
     stops: 'fCTXbLNKVgH',
     bundled: true,
   },
@@ -41,10 +46,18 @@ export const RUNS_BY_OPTION: Readonly<Record<string, RunningOptions>> = {
   bat: { scripts: '--pager --diff-so-fancy', stops: 'lHrm' },
   delta: { scripts: '--pager' },
   man: { scripts: '-P --pager', opaque: '-H --html --browser -C --config-file', stops: 'SLmMeEprRTX' },
-  less: { opaque: '-k --lesskey-file --lesskey-src --lesskey-content -o -O --log-file --LOG-FILE', stops: 'bhjpPtTxyzD' },
+  less: {
+    opaque: '-k --lesskey-file --lesskey-src --lesskey-content -o -O --log-file --LOG-FILE',
+    stops: 'bhjpPtTxyzD',
+    plus: true,
+  },
   wget: { opaque: '-e --execute --use-askpass --config', stops: 'aABDiIlOPQRStTUwX' },
-  rsync: { scripts: '-e --rsh --rsync-path', stops: 'BfTM@', opaque: '-M --remote-option' },
-  scp: { scripts: '-S', opaque: '-D -F', stops: 'cilJPX' },
+  rsync: {
+    scripts: '-e --rsh --rsync-path',
+    opaque: '-M --remote-option',
+    stops: 'BfT@',
+    harmless: /^ssh(?: -(?:[46CTqv]+|p ?\d+|[il] ?[\w./~-]+))*$/,
+  },
   'ssh-keygen': { opaque: '-D -w', stops: 'abCEfFGHIJKMNnOPRrsSTtVWYZz' },
   'ssh-add': { opaque: '-s -S', stops: 'EeHhtT' },
   openssl: { opaque: '-engine -provider -provider-path', oneDash: true },
@@ -55,9 +68,9 @@ export const RUNS_BY_OPTION: Readonly<Record<string, RunningOptions>> = {
   },
   tcpdump: { scripts: '-z', stops: 'BcCEFGijmMQrsTVwyZ' },
   nc: { scripts: '-e -c --exec --sh-exec --lua-exec', stops: 'iIOopPqsTVwXx' },
-  crontab: { opaque: '-e', stops: 'u' },
   svn: { scripts: '--editor-cmd --diff-cmd --diff3-cmd', opaque: '--config-option --config-dir' },
   hg: { opaque: '--config --debugger' },
+  java: { opaque: '-XX:OnError -XX:OnOutOfMemoryError -XX:Flags -XX:VMOptionsFile', oneDash: true },
   fzf: { opaque: '--preview --bind --with-shell --listen-unsafe' },
 };
 const ALIASES: Readonly<Record<string, string>> = {
@@ -96,19 +109,24 @@ const MAY_START = names(
 
 /** Options of those that run a command line or code, and that a word alone does not tell. */
 export const MAY_START_OPTIONS: Readonly<Record<string, RunningOptions>> = {
-  npm: { scripts: '-c --call --script-shell --shell', opaque: '--node-options --init-module --git --editor --viewer', stops: 'CwS' },
+  npm: {
+    scripts: '-c --call --script-shell --shell',
+    opaque: '--node-options --init-module --git --editor --viewer',
+    stops: 'CwS',
+  },
   npx: { scripts: '-c --call --script-shell --shell', opaque: '--node-options --node-arg -n', stops: 'pw' },
   pnpm: { scripts: '-c --shell-mode --script-shell', opaque: '--node-options', stops: 'CF' },
   make: { opaque: '--eval -E', stops: 'CfIjloW' },
   ninja: { opaque: '-t' },
   gcc: { opaque: '-wrapper -fplugin -specs', oneDash: true },
-  git: {},
-  docker: {},
-  gh: {},
+  cargo: { opaque: '--config -Z' },
+  deno: { opaque: '--eval --v8-flags' },
+  bun: { opaque: '-e --eval -p --print' },
 };
 
 /** A program of that kind. */
-export const mayStart = (program: string): boolean => MAY_START.has(program) || MAY_START.has(program.replace(/[\d.-]+$/, ''));
+export const mayStart = (program: string): boolean =>
+  MAY_START.has(program) || MAY_START.has(program.replace(/[\d.-]+$/, ''));
 
 /** Subcommands of package managers that name packages, and of others that name what they show: no word of them is started. */
 export const NAMES_PACKAGES = names(

@@ -24,6 +24,12 @@ export interface RunningOptions {
   readonly others?: string;
   /** The first word may be letters without a dash, as that of `tar`. */
   readonly bundled?: boolean;
+  /** Values that start nothing. */
+  readonly harmless?: RegExp;
+  /** What stands before the command line in a value. */
+  readonly prefix?: string;
+  /** Words with a plus are commands of the program. */
+  readonly plus?: boolean;
   /** Long options have one dash, and are not shortened. */
   readonly oneDash?: boolean;
 }
@@ -49,7 +55,10 @@ export function runningOptions(words: readonly Word[], known: RunningOptions): F
   let unsure = false;
   const takes = (option: string, value: string | undefined): void => {
     if (value === undefined || list(known.opaque).includes(option)) opaque = true;
-    else scripts.push(value);
+    else if (known.harmless?.test(value) !== true) {
+      const { prefix = '' } = known;
+      scripts.push(value.startsWith(prefix) ? value.slice(prefix.length) : value);
+    }
   };
   const all = [...list(known.scripts), ...list(known.opaque)];
   for (const [at, { value, head }] of words.entries()) {

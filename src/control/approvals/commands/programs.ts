@@ -63,4 +63,3 @@ export const CHANGES_THE_SHELL: ReadonlySet<string> = new Set(
 export const TAKES_NAMES: ReadonlySet<string> = new Set(
   'declare export getopts let local mapfile printf read readarray readonly test typeset unset wait ['.split(' '),
 );
-

@@ -24,6 +24,8 @@ export interface SimpleCommand {
   readonly words: readonly Word[];
   /** The here-document it reads, where nothing in it is expanded. */
   readonly input: string | undefined;
+  /** It is a command in one shell and arithmetic in another. */
+  readonly perhaps?: boolean;
 }
 
 /** Why a line is more than programs with arguments. No rule covers such a line; the texts are shown to the user. */
@@ -134,6 +136,7 @@ class Visitor {
   readonly #found: Findings;
   readonly #parse: typeof Unbash.parse;
   readonly #forEachChild: typeof Unbash.forEachChild;
+  #arithmetic = 0;
 
   constructor(found: Findings, parse: typeof Unbash.parse, forEachChild: typeof Unbash.forEachChild) {
     this.#found = found;
@@ -187,7 +190,9 @@ class Visitor {
         // A shell without this construct finds two subshells.
         found.notes.add('dialect');
         found.evaluates = true;
+        this.#arithmetic += 1;
         this.visit(this.#parse(node.body), depth + 1);
+        this.#arithmetic -= 1;
         return;
       case 'ArithmeticFor':
       case 'TestCommand':
@@ -230,7 +235,8 @@ class Visitor {
     const documents = redirects.filter((redirect) => redirect.type === 'HereDoc');
     const [document] = documents;
     const isPlain = documents.length === 1 && document?.body.parts === undefined;
-    this.#found.commands.push({ words, input: isPlain ? document?.body.text : undefined });
+    const command = { words, input: isPlain ? document?.body.text : undefined };
+    this.#found.commands.push(this.#arithmetic > 0 ? { ...command, perhaps: true } : command);
   }
 
   #assignment({ name, value: given, text }: Unbash.Assignment): void {

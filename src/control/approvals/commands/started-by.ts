@@ -30,9 +30,11 @@ export interface Started {
   /** Why it is not known what it starts: no rule allows it. */
   readonly unreadable?: string;
   /** Why it may start something else, though a rule may allow it word by word. */
-  readonly hidden?: string;
+  readonly hidden?: string | undefined;
   /** Texts that may be scripts: only rules that ask or deny look at them. */
   readonly perhaps?: readonly string[];
+  /** Commands that it may start, as {@link perhaps}. */
+  readonly supposed?: readonly SimpleCommand[];
   /** Each of its words may be a program that it starts. */
   readonly mayStart?: boolean;
   /** The program is in no list. */
@@ -133,6 +135,10 @@ const SPECIAL: ReadonlyMap<string, (rest: readonly Word[]) => Started> = new Map
   ['source', sourced],
   ['hash', hashed],
   ['ssh', remote],
+  ['scp', copied],
+  ['sftp', copied],
+  ['crontab', (rest) => (rest.some(({ value }) => value === '-l') ? NOTHING : hidden)],
+  ['enable', (rest) => (rest.some(({ value }) => value === undefined || /^-[a-z]*f/.test(value)) ? hidden : NOTHING)],
   ['fd', (rest) => behind(rest, /^(?:-[a-zA-Z]*[xX]$|--exec(?:-batch)?$)/, /^(?:-[xX].|--ex)/)],
   ['fdfind', (rest) => behind(rest, /^(?:-[a-zA-Z]*[xX]$|--exec(?:-batch)?$)/, /^(?:-[xX].|--ex)/)],
   ['ip', (rest) => (rest.some(({ value }) => value === undefined || /^e(?:x|$)/.test(value)) ? hidden : NOTHING)],
@@ -156,7 +162,8 @@ function byCode(code: Code): Started {
 /** A program of which some options start something. */
 function byOptions(words: readonly Word[], options: RunningOptions): Started {
   const { scripts, opaque, unsure } = runningOptions(words, options);
-  if (opaque) return { ...NOTHING, scripts, unreadable: 'an option of it runs what the line does not show' };
+  const isOpaque = opaque || (options.plus === true && words.some(({ value }) => value?.startsWith('+')));
+  if (isOpaque) return { ...NOTHING, scripts, unreadable: 'an option of it runs what the line does not show' };
   return { ...NOTHING, scripts, ...(unsure && { hidden: 'a word that is known only when it runs may be an option' }) };
 }
 
@@ -168,17 +175,23 @@ function anyOf(program: string, words: readonly Word[]): Started {
   const first = own.find(({ value, head }) => !(value ?? head).startsWith('-'));
   const options = MAY_START_OPTIONS[FAMILY[name] ?? name];
   // Behind the program that `npx` starts are the options of that.
-  const read = name === 'npx' && first !== undefined && !/^-(?:c|-call|p|-package)$/.test(own[0]?.value ?? '') ? [] : own;
+  const read =
+    name === 'npx' && first !== undefined && !/^-(?:c|-call|p|-package)$/.test(own[0]?.value ?? '') ? [] : own;
   const started = options === undefined ? NOTHING : byOptions(read, options);
   if (started.unreadable !== undefined) return started;
   if (/make$/.test(name) && words.some(makes)) return { ...NOTHING, unreadable: OTHER_LANGUAGE };
+  if (first?.value === 'eval' || first?.value === 'repl') return { ...NOTHING, unreadable: OTHER_LANGUAGE };
   const unsure = words.findIndex(mayBeOption);
   const isSubcommand = first?.value !== undefined && words.indexOf(first) < unsure && !runsWords(name, first.value);
   if (unsure !== -1 && !isSubcommand) {
-    return { ...started, mayStart: true, hidden: 'a word that is known only when it runs may be a program or an option' };
+    return {
+      ...started,
+      mayStart: true,
+      hidden: 'a word that is known only when it runs may be a program or an option',
+    };
   }
-  if (first?.value !== undefined && NAMES_PACKAGES.has(first.value)) return started;
-  return { ...started, perhaps: texts(words), mayStart: true };
+  if (first?.value !== undefined && NAMES_PACKAGES.has(first.value)) return { ...started, hidden: undefined };
+  return { ...started, hidden: undefined, perhaps: texts(words), supposed: reading(words), mayStart: true };
 }
 
 /** The words behind this one are a program, or options that are code. */
@@ -206,19 +219,32 @@ const makes = ({ value = '' }: Word, at: number, all: readonly Word[]): boolean 
   (/^(?:-f|--(?:file|makefile)=)/.test(value) && INPUT_FILE.test(value.replace(/^(?:-f|--\w+=)/, '')));
 const INPUT_FILE = /^(?:-$|\/dev\/|\/proc\/)/;
 
+/** Shells and interpreters among words, with what is behind them. */
+const reading = (words: readonly Word[]): SimpleCommand[] =>
+  words.flatMap((word, at) => {
+    const name = programOf({ words: [word] }) ?? '';
+    return SHELLS.has(name) || OTHER_SHELLS.has(name) || interpreterOf(name) !== undefined
+      ? [commandOf(words.slice(at))]
+      : [];
+  });
+
 /** Texts among words that may be command lines, and values that may name a program. */
 function texts(words: readonly Word[]): string[] {
   return words.flatMap(({ value }) => {
     if (value === undefined) return [];
     const given = value.includes('=') ? [value.replace(/^[^=]*=/, ''), value.replace(/^.*=/s, '')] : [];
-    return [...new Set([...(/[\s;&|`$]/.test(value) ? [value] : []), ...given])].filter((text) => text !== '');
+    const all = [...(/[\s;&|`$]/.test(value) ? [value] : []), ...given];
+    const bare = all.map((text) => text.replace(/^(["'])(.*)\1$/s, '$2').replace(/^!/, ''));
+    return [...new Set([...all, ...bare])].filter((text) => text !== '');
   });
 }
 
 /** Queries of a database in the line; its other commands start programs. */
 function queries(words: readonly Word[], starts: RegExp): Started {
   const operands = words.filter(({ value, head }) => !(value ?? head).startsWith('-'));
-  const isKnown = words.every(({ value }) => value !== undefined && !starts.test(value) && !/^-+(?:init|cmd|f|file)/.test(value));
+  const isKnown = words.every(
+    ({ value }) => value !== undefined && !starts.test(value) && !/^-+(?:init|cmd|f|file)/.test(value),
+  );
   return isKnown && operands.length > 1 ? NOTHING : { ...NOTHING, unreadable: OTHER_LANGUAGE };
 }
 
@@ -232,7 +258,8 @@ function multiCall(words: readonly Word[]): Started {
 
 /** A command behind an option; `joined` is a form that is not read. */
 function behind(words: readonly Word[], option: RegExp, joined: RegExp): Started {
-  if (words.some((word) => mayBeOption(word) || joined.test(option.test(word.value ?? '') ? '' : (word.value ?? '')))) return unknown;
+  if (words.some((word) => mayBeOption(word) || joined.test(option.test(word.value ?? '') ? '' : (word.value ?? ''))))
+    return unknown;
   const at = words.findIndex(({ value }) => option.test(value ?? ''));
   const inner = at === -1 ? [] : words.slice(at + 1);
   return { ...NOTHING, commands: inner.length === 0 ? [] : [commandOf([...inner, FURTHER])] };
@@ -258,7 +285,27 @@ function hashed(words: readonly Word[]): Started {
 const SSH_VALUES = 'BbcDEeFIiJLlmOopPQRSWw';
 /** Settings of `ssh` that name programs, or files of such settings. */
 const SSH_RUNS = /^(?:proxycommand|localcommand|knownhostscommand|remotecommand)[\s=]+(.*)$/is;
-const SSH_OPAQUE = /^(?:pkcs11provider|securitykeyprovider|xauthlocation|include|match|proxyusefdpass|permitlocalcommand)\b/i;
+const SSH_OPAQUE =
+  /^(?:pkcs11provider|securitykeyprovider|xauthlocation|include|match|proxyusefdpass|permitlocalcommand)\b/i;
+
+/** What `-o` of `ssh` and of `scp` starts; `opaque` where it is not known. */
+function settingOf(given: string, scripts: string[]): 'known' | 'opaque' {
+  const run = SSH_RUNS.exec(given.trim());
+  if (run !== null) scripts.push(run[1] ?? '');
+  return run === null && SSH_OPAQUE.test(given.trim()) ? 'opaque' : 'known';
+}
+
+/** `scp` and `sftp`, whose commands can be for this machine. */
+function copied(words: readonly Word[]): Started {
+  const { scripts: settings, unsure } = runningOptions(words, { scripts: '-o', stops: 'cFiJlPSDXbBR' });
+  const { scripts, opaque } = runningOptions(words, { scripts: '-S', opaque: '-D -b', stops: 'cFiJloPXBR' });
+  const all = [...scripts];
+  const isOpaque = settings.map((given) => settingOf(given, all)).includes('opaque');
+  const operands = words.filter(({ value, head }) => !(value ?? head).startsWith('-'));
+  return opaque || isOpaque || unsure || operands.length < 2
+    ? { ...unknown, scripts: all }
+    : { ...NOTHING, scripts: all };
+}
 
 /** `ssh [options] HOST COMMAND…`: the host may be this one. */
 function remote(words: readonly Word[]): Started {
@@ -277,9 +324,7 @@ function remote(words: readonly Word[]): Started {
     const option = value[letter + 1];
     if (option === 'I' || given === undefined) isOpaque = true;
     if (option !== 'o' || given === undefined) continue;
-    const run = SSH_RUNS.exec(given.trim());
-    if (run !== null) scripts.push(run[1] ?? '');
-    else isOpaque ||= SSH_OPAQUE.test(given.trim());
+    if (settingOf(given, scripts) === 'opaque') isOpaque = true;
   }
   const command = words.slice(at + 1);
   if (isOpaque || command.some(({ value }) => value === undefined)) return { ...unknown, scripts };
@@ -313,12 +358,18 @@ function script(words: readonly Word[]): Started {
   const end = words.findIndex(({ value }) => value === '--');
   const commands = end === -1 || end === words.length - 1 ? [] : [commandOf(words.slice(end + 1))];
   if (scripts.length + commands.length > 0) return { ...NOTHING, scripts, commands, mayStart: true };
-  return words.some(({ value }) => /^(?:-V|-h|--version|--help)$/.test(value ?? '')) ? NOTHING : { ...unknown, mayStart: true };
+  return words.some(({ value }) => /^(?:-V|-h|--version|--help)$/.test(value ?? ''))
+    ? NOTHING
+    : { ...unknown, mayStart: true };
 }
 
 function byGit(words: readonly Word[]): Started {
   const { hidden: isHidden, ...started } = gitStarted(words);
-  return { ...NOTHING, ...started, ...(isHidden && { unreadable: 'git may run a program that the line does not show' }) };
+  return {
+    ...NOTHING,
+    ...started,
+    ...(isHidden && { unreadable: 'git may run a program that the line does not show' }),
+  };
 }
 
 /** Builtins that take names of variables; some also a command line. */
@@ -421,7 +472,10 @@ function starter(known: Starter, words: readonly Word[]): Started {
   for (let at = 0, options = true; at < words.length; at++) {
     const word = words[at] as Word;
     const { value } = word;
-    if (known.assigns === true && (value === undefined ? /^[A-Za-z_]\w*\+?=/.test(word.text) : /^[^-/][^=]*=/.test(value))) {
+    if (
+      known.assigns === true &&
+      (value === undefined ? /^[A-Za-z_]\w*\+?=/.test(word.text) : /^[^-/][^=]*=/.test(value))
+    ) {
       notes.push('assigns');
       set.push(assignment(word));
       continue;
@@ -445,7 +499,8 @@ function starter(known: Starter, words: readonly Word[]): Started {
       } else if (has(values, name)) {
         if (!value.includes('=')) at++;
         transparent &&= has(known.harmless, name);
-      } else if (has(flags, name) || has(optional, name)) transparent &&= !has(known.clears, name) && !has(optional, name);
+      } else if (has(flags, name) || has(optional, name))
+        transparent &&= !has(known.clears, name) && !has(optional, name);
       else {
         const kind = clusterOf(value, known);
         if (kind === undefined) return done({ unreadable: UNKNOWN });
@@ -458,7 +513,8 @@ function starter(known: Starter, words: readonly Word[]): Started {
       operands--;
       continue;
     }
-    const end = known.ends === undefined ? -1 : words.findIndex((one, index) => index >= at && known.ends?.test(one.value ?? ''));
+    const end =
+      known.ends === undefined ? -1 : words.findIndex((one, index) => index >= at && known.ends?.test(one.value ?? ''));
     const inner = words.slice(at, end === -1 ? undefined : end);
     // Without a program the words behind are command lines.
     if (inner.length === 0) return done({ unreadable: UNKNOWN });

@@ -40,8 +40,7 @@ export interface Starter {
 }
 
 const HELP = '--help --version';
-const NAMESPACES =
-  '-m --mount -u --uts -i --ipc -n --net -p --pid -U --user -C --cgroup -T --time';
+const NAMESPACES = '-m --mount -u --uts -i --ipc -n --net -p --pid -U --user -C --cgroup -T --time';
 
 export const STARTERS: Readonly<Record<string, Starter>> = {
   builtin: { transparent: true },
@@ -92,7 +91,8 @@ export const STARTERS: Readonly<Record<string, Starter>> = {
   nohup: { shows: HELP, transparent: true },
   nsenter: {
     values: '-t --target -S --setuid -G --setgid -N --net-socket',
-    flags: '-a --all --preserve-credentials --keep-caps -F --no-fork -Z --follow-context -e --env -c --join-cgroup --user-parent',
+    flags:
+      '-a --all --preserve-credentials --keep-caps -F --no-fork -Z --follow-context -e --env -c --join-cgroup --user-parent',
     optional: `${NAMESPACES} -r --root -w --wd -W --wdns`,
     shows: `-h -V ${HELP}`,
     shell: true,
@@ -104,8 +104,10 @@ export const STARTERS: Readonly<Record<string, Starter>> = {
     shows: '-H -s --hardware --show',
   },
   parallel: {
-    values: '-j --jobs -P -a --arg-file -I -n --max-args -N -L -d --delimiter -C --colsep --tmpdir --joblog --timeout --delay',
-    flags: '-k -X -m -u -0 -q --keep-order --ungroup --null --no-notice --will-cite --dry-run --line-buffer --lb --halt-on-error',
+    values:
+      '-j --jobs -P -a --arg-file -I -n --max-args -N -L -d --delimiter -C --colsep --tmpdir --joblog --timeout --delay',
+    flags:
+      '-k -X -m -u -0 -q --keep-order --ungroup --null --no-notice --will-cite --dry-run --line-buffer --lb --halt-on-error',
     shows: HELP,
     more: true,
     joined: true,
@@ -140,7 +142,8 @@ export const STARTERS: Readonly<Record<string, Starter>> = {
       '-a -b -e -E -I -o -O -p -P -s -S -u -U -X --attach --columns --detach-on --env --output --overhead --trace-path --string-limit --summary-sort-by --summary-columns --user --argv0 --trace --abbrev --verbose --raw --signal --status --read --write --fault --inject --kvm --strings-in-hex --const-print-style',
     flags:
       '-A -c -C -d -f -ff -D -DD -DDD -F -h -i -k -n -N -q -qq -qqq -r -t -tt -ttt -T -v -V -w -x -xx -y -yy -Y -z -Z --output-append-mode --summary --summary-only --follow-forks --output-separately --instruction-pointer --stack-traces --no-abbrev --successful-only --failed-only --debug --syscall-number --decode-pids',
-    optional: '--interruptible --daemonize --quiet --relative-timestamps --absolute-timestamps --timestamps --syscall-times --decode-fds --seccomp-bpf --tips',
+    optional:
+      '--interruptible --daemonize --quiet --relative-timestamps --absolute-timestamps --timestamps --syscall-times --decode-fds --seccomp-bpf --tips',
     pipes: '-o --output',
     shows: HELP,
   },
@@ -179,7 +182,10 @@ export const STARTERS: Readonly<Record<string, Starter>> = {
   },
   torsocks: { flags: '-i' },
   toybox: { shows: '--long --help --version' },
-  uclampset: { values: '-m -M -p --util-min --util-max --pid', flags: '-a -s -R -v --all-tasks --system --reset-on-fork --verbose' },
+  uclampset: {
+    values: '-m -M -p --util-min --util-max --pid',
+    flags: '-a -s -R -v --all-tasks --system --reset-on-fork --verbose',
+  },
   unbuffer: { flags: '-p' },
   unshare: {
     values:
