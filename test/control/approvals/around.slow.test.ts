@@ -30,7 +30,7 @@ function workspace(): string {
     writeFileSync(join(folder, name), text);
   }
   chmodSync(join(folder, 'z.sh'), 0o755);
-  git('init', '-q');
+  git('init', '-q', '--template=');
   git('add', '-A');
   git('commit', '-qm', 'one');
   writeFileSync(join(folder, 'f'), 'y\n');
@@ -58,7 +58,7 @@ function starts(line: string): boolean {
     ZZ: '!touch M',
   };
   const bash = ['--kill-after=1', '5', 'bash', '-O', 'expand_aliases', '-c', line];
-  spawnSync('timeout', bash, { cwd: folder, env, stdio: ['ignore', 'ignore', 'ignore'], detached: true });
+  spawnSync('timeout', bash, { cwd: folder, env, stdio: ['ignore', 'ignore', 'ignore'] });
   const made = existsSync(join(folder, 'M'));
   rmSync(folder, { recursive: true, force: true });
   return made;

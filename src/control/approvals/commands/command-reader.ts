@@ -119,8 +119,8 @@ const MAKES_FILES: ReadonlySet<string | undefined> = new Set(
   'cp ln mv install tee dd sed gsed curl wget rsync scp printf echo cat touch truncate link unlink rename'.split(' '),
 );
 
-/** What the commands of a script are, for the call. */
-type Standing = 'started' | 'supposed';
+/** Whether a command is started; `likely`: a shell among the words of a program; `perhaps`: a text that may be a script. */
+type Standing = 'started' | 'likely' | 'perhaps';
 
 /** One call while it is read. */
 class Line {
@@ -144,7 +144,7 @@ class Line {
   }
 
   script(text: string, level: number, standing: Standing = 'started'): void {
-    const supposed = standing === 'supposed';
+    const supposed = standing !== 'started';
     if (level > MAX_LEVELS || (supposed ? ++this.#supposed > MAX_SUPPOSED : ++this.#scripts > MAX_SCRIPTS)) {
       if (supposed) this.hidden ??= TOO_DEEP;
       else this.unreadable ??= TOO_DEEP;
@@ -169,12 +169,12 @@ class Line {
     const started = startedBy(command);
     const { words } = command;
     const { transparent, unknown = false, mayStart = false, file } = started;
-    const supposed = standing === 'supposed';
+    const supposed = standing !== 'started';
     this.commands.push({
       words,
       transparent,
       supposed,
-      unknown: unknown && !supposed && command.perhaps !== true,
+      unknown: unknown && standing !== 'perhaps' && command.perhaps !== true,
       mayStart,
     });
     const program = programOf(command) ?? '';
@@ -188,7 +188,7 @@ class Line {
   #real(file: Word, words: readonly Word[], level: number): void {
     const name = file.value === undefined ? undefined : this.#realName(file.value);
     if (name === undefined || level >= MAX_LEVELS) return;
-    this.command({ words: [wordFor(name), ...words.slice(1)], input: undefined }, level + 1, 'supposed');
+    this.command({ words: [wordFor(name), ...words.slice(1)], input: undefined }, level + 1, 'likely');
   }
 
   #started(started: Started, level: number, standing: Standing): void {
@@ -197,20 +197,20 @@ class Line {
       this.unreadable ??= unreadable;
       for (const note of notes) this.notes.add(note);
     } else this.hidden ??= unreadable;
-    this.hidden ??= standing === 'started' ? hidden : undefined;
+    if (standing !== 'perhaps') this.hidden ??= hidden;
     if (commands.length > 0 && level >= MAX_LEVELS) this.unreadable ??= TOO_DEEP;
     else for (const inner of commands) this.command(inner, level + 1, standing);
     for (const script of scripts) this.script(script, level + 1, standing);
-    for (const text of perhaps) this.script(text, level + 1, 'supposed');
+    for (const text of perhaps) this.script(text, level + 1, 'perhaps');
     for (const inner of supposed) {
       if (level >= MAX_LEVELS || ++this.#supposed > MAX_SUPPOSED) this.hidden ??= TOO_DEEP;
-      else this.command(inner, level + 1, 'supposed');
+      else this.command(inner, level + 1, standing === 'perhaps' ? standing : 'likely');
     }
   }
 
   finished(): CommandReading {
     // A shell that evaluates the text of a variable runs the substitutions in it.
-    if (this.#evaluates) for (const text of this.#literals.splice(0)) this.script(text, 1, 'supposed');
+    if (this.#evaluates) for (const text of this.#literals.splice(0)) this.script(text, 1, 'perhaps');
     this.#runsWritten();
     const commands = this.commands.map((command) => ({
       ...command,

@@ -523,8 +523,9 @@ function starter(known: Starter, words: readonly Word[]): Started {
     const isText = known.joined === true || (at === words.length - 1 && /[\s;&|]/.test(value));
     const text = inner.every((one) => one.value !== undefined) ? inner.map((one) => one.value).join(' ') : undefined;
     if (known.joined === true && text === undefined) return done({ unreadable: UNKNOWN });
+    const isOnlyText = known.joined === true && inner.length === 1;
     return done({
-      commands: [started],
+      commands: isOnlyText ? [] : [started],
       scripts: isText && text !== undefined ? [text] : [],
       transparent: transparent && notes.length === 0,
     });
