@@ -158,7 +158,7 @@ describe('the holder of a restricted token', { timeout: 240_000 }, () => {
     assert.equal(await tried(['env'], { env: { MODE: 'fast' } }), 'proc.denied', 'the rule of another command line');
   });
 
-  test('is told which variable was refused and what allows it, and the audit has it', async () => {
+  test('gets the name of the refused variable and the setting that allows it, and the audit has it', async () => {
     const refused = await agent.proc.spawn(['env'], { env: { OTHER: 'secret-value' } }).catch((error) => error);
     assert.match(refused.message, /variable OTHER; .*"OTHER=\* env", or the grant env: \[OTHER\] of restricted/);
     assert.deepEqual([refused.detail.reason, refused.detail.name], ['env_refused', 'OTHER']);

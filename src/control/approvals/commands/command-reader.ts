@@ -221,7 +221,7 @@ class Line {
     return { commands, notes: this.notes, unreadable: this.unreadable, hidden: this.hidden };
   }
 
-  /** A file that the same line may have made holds what nobody has read. */
+  /** A file that the same line may have made has unread content. */
   #runsWritten(): void {
     if (this.#files.length === 0) return;
     // Of each name the first command that may have made it and the last: a command does not make the file that it runs.

@@ -33,7 +33,7 @@ const FLAGS = new Set(
 const COMMANDS =
   /^(?:alias\..+|core\.(?:fsmonitor|pager|editor|sshcommand|askpass|gitproxy|alternaterefscommand)|sequence\.editor|pager\..+|diff\.external|diff\..+\.(?:command|textconv)|(?:difftool|mergetool|guitool|browser|man|web)\..*\.?(?:cmd|path)|merge\..+\.driver|filter\..+\.(?:clean|smudge|process)|credential\.(?:.+\.)?helper|gpg\.(?:.+\.)?program|gpg\.ssh\.defaultkeycommand|uploadpack\.packobjectshook|remote\..+\.(?:uploadpack|receivepack)|sendemail\.(?:.+\.)?(?:smtpserver|tocmd|cccmd|headercmd|sendmailcmd)|imap\.tunnel|trailer\..+\.(?:command|cmd)|interactive\.difffilter|tar\..+\.command|submodule\..+\.update|hook\..+\.command|instaweb\.httpd)$/;
 
-/** Settings that start nothing, whatever their value. */
+/** Settings that start nothing with any value. */
 const HARMLESS =
   /^(?:user|author|committer|color|advice|safe|gc|pull|log|status|branch|index|feature|pack|column|format|grep|apply|blame|stash|worktree|rerere|checkout|clone|i18n|versionsort|rebase|commitgraph|maintenance|notes|tag|commit|push|fetch|diff|merge|lfs|showbranch|sparse|repack|add|am|bisect|cherrypick|revert|reset|reflog|switch|restore|describe|gpg|http|https|trace2|receive|transfer|init|ssh|submodule|core|protocol|credential)\.(?:.+\.)?[a-z\d]+$|^remote\..+\.(?:url|pushurl|fetch|push|prune|tagopt)$/;
 /** But for these: they name files of settings or hooks, programs of other kinds, or allow addresses that are commands. */
@@ -159,7 +159,7 @@ function ofSubcommand(name: string, rest: readonly Word[], set: (text: string | 
   }
   return { commands, scripts, hidden };
 
-  /** `git config [set] NAME VALUE`, and whatever writes a setting that starts something. */
+  /** `git config [set] NAME VALUE`: a setting that starts something counts when it is written. */
   function configured(given: readonly Word[]): void {
     const names = given.filter(({ value }) => value === undefined || !value.startsWith('-'));
     if (given.some(({ value }) => /^(?:-e|--e(?:d(?:i(?:t)?)?)?|edit)$/.test(value ?? ''))) hidden = true;

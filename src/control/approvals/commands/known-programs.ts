@@ -1,6 +1,6 @@
 /**
- * What programs start by their arguments: nothing, what some of their options name, what any of their words may name, or what nobody can
- * tell from the line. From the manuals of bash, coreutils, util-linux, findutils, diffutils, procps and of the programs themselves.
+ * What programs start by their arguments: nothing, what some of their options name, what any of their words may name, or what
+ * the line does not tell. From the manuals of bash, coreutils, util-linux, findutils, diffutils, procps and of the programs themselves.
  * Data; read by `started-by.ts`. A program that is in none of the lists is not known, and a rule that denies may be about it.
  */
 import type { RunningOptions } from './options.ts';
@@ -9,7 +9,7 @@ import { RUNS_OTHERS_CODE } from './programs.ts';
 const names = (...lists: readonly string[]): ReadonlySet<string> =>
   new Set(lists.flatMap((list) => list.toLowerCase().split(' ')));
 
-/** Programs and builtins that start no other program, whatever their arguments are. */
+/** Programs and builtins that start no other program with any arguments. */
 export const STARTS_NOTHING = names(
   ': true false cd pwd echo pushd popd dirs shift return exit logout break continue times umask ulimit jobs bg fg kill disown suspend set shopt unalias type caller help history let local',
   'arch b2sum base32 base64 basename basenc cat chcon chgrp chmod chown cksum comm cp cut date dd df dir dircolors dirname du expand expr factor fmt fold groups head hostid id join link ln logname ls md5sum mkdir mkfifo mknod mktemp mv nl nproc numfmt od paste pathchk pinky pr printenv ptx readlink realpath rm rmdir seq sha1sum sha224sum sha256sum sha384sum sha512sum shasum shred shuf sleep stat stty sum sync tac tail tee touch tr truncate tsort tty uname unexpand uniq unlink users vdir wc who whoami yes csplit',
