@@ -120,13 +120,14 @@ describe('the holder of a restricted token', { timeout: 240_000 }, () => {
     ]) {
       assert.equal(await tried(['env'], { env: { [name]: 'x' } }), 'proc.denied', name);
     }
-    for (const env of [
+    const harmful: Record<string, string>[] = [
       { PAGER: 'sh -c id' },
       { TERM: '../x' },
       { LANG: '/tmp/x' },
       { TZ: ':/tmp/x' },
       { PS1: '$(id)' },
-    ]) {
+    ];
+    for (const env of harmful) {
       assert.equal(await tried(['env'], { env }), 'proc.denied', JSON.stringify(env));
     }
     const harmless = {
@@ -152,7 +153,14 @@ describe('the holder of a restricted token', { timeout: 240_000 }, () => {
   test('sets a variable that the grant or the rule of the program names, by its exact name if it can run code', async () => {
     assert.equal(await tried(['env'], { env: { NAMED: 'x y', PART_1: 'z', LESS: '-R' } }), 'ran');
     assert.equal(await tried(['env', '-0'], { env: { MODE: 'faster' } }), 'ran');
-    for (const env of [{ MODE: 'slow' }, { NAMED_2: 'x' }, { PART: 'x' }, { part_1: 'x' }, { LESSOPEN: 'x' }]) {
+    const others: Record<string, string>[] = [
+      { MODE: 'slow' },
+      { NAMED_2: 'x' },
+      { PART: 'x' },
+      { part_1: 'x' },
+      { LESSOPEN: 'x' },
+    ];
+    for (const env of others) {
       assert.equal(await tried(['env', '-0'], { env }), 'proc.denied', JSON.stringify(env));
     }
     assert.equal(await tried(['env'], { env: { MODE: 'fast' } }), 'proc.denied', 'the rule of another command line');

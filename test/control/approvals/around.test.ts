@@ -75,6 +75,31 @@ test('a link, a copy and another name of the program are the program', () => {
   assert.ok(!isKept(decide('./z.sh')), 'files are not looked into');
 });
 
+test('variables and input beside the command count', () => {
+  const decide = decider(DENIES, new CommandReader());
+  for (const call of [
+    { command: 'git diff', env: { GIT_EXTERNAL_DIFF: 'touch M' } },
+    { command: 'git log', env: { PAGER: 'touch M' } },
+    { command: 'ls', env: { LD_PRELOAD: './x.so' } },
+    { command: 'ls', env: [{ name: 'PATH', value: '.' }] },
+    { command: 'sh', stdin: 'touch M' },
+    { argv: ['sh'], stdin: 'touch M' },
+    { argv: ['python3'], stdin: 'x' },
+    { argv: ['xargs', 'env'], stdin: 'touch M' },
+    { argv: ['/usr/bin/env', '-S', 'touch M'] },
+    { argv: ['$(touch M)'] },
+  ]) {
+    assert.ok(isKept(decide(call)), JSON.stringify(call));
+  }
+  for (const call of [
+    { command: 'npm test', env: { NODE_ENV: 'test', CI: '1' } },
+    { argv: ['grep', 'x y', '$(touch M)'] },
+    { command: 'cat', stdin: 'touch M' },
+  ]) {
+    assert.ok(!isKept(decide(call)), JSON.stringify(call));
+  }
+});
+
 test('what is not known is named, and a rule that allows it lets it through', () => {
   const reader = new CommandReader();
   const unknown = decider(DENIES, reader)('mytool build x');

@@ -39,6 +39,9 @@ interface Parts {
 const MAX_WORDS = 32;
 /** Most places of one command that are looked at as the start of another. */
 const MAX_STARTS = 16;
+/** Most words that are looked at for that, and most steps of one comparison. */
+const MAX_LOOKED_AT = 1024;
+const MAX_STEPS = 4096;
 
 /** What a shell would interpret, and parts of words: a pattern is words. */
 const NO_WORD = /[;&<>$"'\\`(){}[\]?!#\s]|^\|?$|\|$|^\||\|\|/;
@@ -60,6 +63,7 @@ export function compilePattern(text: string, options: readonly string[] = []): C
     covers: (words) => covers(parts, optional, words),
     concerns: (words) => concerns(parts, words),
     mayConcern(words) {
+      if (words.length > MAX_LOOKED_AT) return true;
       const starts = words.flatMap((word, at) => (at > 0 && startsNamed(parts, word) ? [at] : []));
       return starts.length > MAX_STARTS || starts.some((at) => concerns(parts, words.slice(at)) !== 'no');
     },
@@ -140,6 +144,7 @@ function startsWith(wanted: readonly Operand[], words: readonly Word[]): Match {
   const seen = new Set<string>();
   const open: [met: number, at: number, sure: boolean][] = [[0, 0, true]];
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    if (seen.size > MAX_STEPS) return 'maybe';
     const [met, at, sure] = next;
     const key = next.join();
     if (seen.has(key)) continue;

@@ -53,7 +53,9 @@ export const BESIDE_THE_POINT: ReadonlySet<string> = new Set([
 const MAX_LEVELS = 8;
 const MAX_SCRIPTS = 64;
 /** Most texts that are read because they may be scripts. */
-const MAX_SUPPOSED = 128;
+const MAX_SUPPOSED = 32;
+/** Most variables of one script that are looked at. */
+const MAX_ASSIGNMENTS = 128;
 
 export class CommandReader {
   /** Undefined once it was called and has answered. */
@@ -101,6 +103,7 @@ export class CommandReader {
       else line.unreadable = 'it is not a command';
     }
     if (line.commands.length === 0) line.unreadable ??= 'it holds no command';
+    line.environment(input.env);
     for (const note of notesOf(input, cwd)) line.notes.add(note);
     return line.finished();
   }
@@ -143,6 +146,18 @@ class Line {
     this.#realName = realName;
   }
 
+  /** Variables beside the command, as an object or as the pairs of an editor's terminal. */
+  environment(env: unknown): void {
+    if (typeof env !== 'object' || env === null) return;
+    const pairs: readonly unknown[][] = Array.isArray(env)
+      ? env.map((pair: { name?: unknown; value?: unknown } | null) => [pair?.name, pair?.value])
+      : Object.entries(env);
+    for (const [name, value] of pairs) {
+      const text = textOf(value);
+      this.#started(assigned(String(name), text, text ?? ''), 0, 'started');
+    }
+  }
+
   script(text: string, level: number, standing: Standing = 'started'): void {
     const supposed = standing !== 'started';
     if (level > MAX_LEVELS || (supposed ? ++this.#supposed > MAX_SUPPOSED : ++this.#scripts > MAX_SCRIPTS)) {
@@ -159,7 +174,8 @@ class Line {
     this.#written.push(...found.written);
     this.#literals.push(...found.literals);
     this.#evaluates ||= found.evaluates;
-    for (const { name, value, text: written } of found.assignments) {
+    if (found.assignments.length > MAX_ASSIGNMENTS) this.hidden ??= 'it sets too many variables';
+    for (const { name, value, text: written } of found.assignments.slice(0, MAX_ASSIGNMENTS)) {
       this.#started(assigned(name, value, written), level, standing);
     }
     for (const command of commands) this.command(command, level, standing);

@@ -169,6 +169,7 @@ function byOptions(words: readonly Word[], options: RunningOptions): Started {
 
 /** A program that may start what its words name, such as `npx` or `docker`. */
 function anyOf(program: string, words: readonly Word[]): Started {
+  if (words.length > MAX_WORDS) return { ...hidden, mayStart: true };
   const name = program.replace(/[\d.-]+$/, '');
   const end = words.findIndex(({ value }) => value === '--');
   const own = end === -1 ? words : words.slice(0, end);
@@ -191,7 +192,7 @@ function anyOf(program: string, words: readonly Word[]): Started {
     };
   }
   if (first?.value !== undefined && NAMES_PACKAGES.has(first.value)) return { ...started, hidden: undefined };
-  return { ...started, hidden: undefined, perhaps: texts(words), supposed: reading(words), mayStart: true };
+  return { ...started, perhaps: texts(words), ...among(words), mayStart: true };
 }
 
 /** The words behind this one are a program, or options that are code. */
@@ -219,14 +220,19 @@ const makes = ({ value = '' }: Word, at: number, all: readonly Word[]): boolean 
   (/^(?:-f|--(?:file|makefile)=)/.test(value) && INPUT_FILE.test(value.replace(/^(?:-f|--\w+=)/, '')));
 const INPUT_FILE = /^(?:-$|\/dev\/|\/proc\/)/;
 
+/** Most words of a program that may start others, and most shells among them: their work grows with both. */
+const MAX_WORDS = 1024;
+const MAX_AMONG = 4;
+
 /** Shells and interpreters among words, with what is behind them. */
-const reading = (words: readonly Word[]): SimpleCommand[] =>
-  words.flatMap((word, at) => {
+function among(words: readonly Word[]): Pick<Started, 'supposed' | 'hidden'> {
+  const starts = words.flatMap((word, at) => {
     const name = programOf({ words: [word] }) ?? '';
-    return SHELLS.has(name) || OTHER_SHELLS.has(name) || interpreterOf(name) !== undefined
-      ? [commandOf(words.slice(at))]
-      : [];
+    return SHELLS.has(name) || OTHER_SHELLS.has(name) || interpreterOf(name) !== undefined ? [at] : [];
   });
+  if (starts.length > MAX_AMONG) return { hidden: UNKNOWN };
+  return { hidden: undefined, supposed: starts.map((at) => commandOf(words.slice(at))) };
+}
 
 /** Texts among words that may be command lines, and values that may name a program. */
 function texts(words: readonly Word[]): string[] {
@@ -557,12 +563,20 @@ function aliases(words: readonly Word[]): Started {
   return { ...NOTHING, scripts, notes: ['defines'], ...(!isKnown && { unreadable: UNKNOWN }) };
 }
 
+/** The text behind the first bracket. */
+const behindBracket = (text: string): string => text.slice(text.indexOf('[') + 1 || text.length);
+
 /** What the shell would run while it reads the names of variables. */
 function subscripts(words: readonly Word[]): Started {
-  const scripts = words.flatMap(({ value }) => (value !== undefined && /\[.*[$`]/s.test(value) ? [value] : []));
+  const scripts = words.flatMap(({ value }) =>
+    value !== undefined && /[$`]/.test(behindBracket(value)) ? [value] : [],
+  );
   // A bracket outside of quotes is a pattern too, and one that matches nothing stays as it is.
-  const hidden = words.some(({ value, text }) => value === undefined && /\[.*(?:\\[$`]|'.*[$`])/s.test(text));
-  return { ...NOTHING, scripts, ...(hidden && { unreadable: UNKNOWN }) };
+  const quoted = ({ value, text }: Word): boolean => {
+    const behind = value === undefined ? behindBracket(text) : '';
+    return /\\[$`]/.test(behind) || /[$`]/.test(behind.slice(behind.indexOf("'") + 1 || behind.length));
+  };
+  return { ...NOTHING, scripts, ...(words.some(quoted) && { unreadable: UNKNOWN }) };
 }
 
 const FIND_RUNS = new Set(['-exec', '-execdir', '-ok', '-okdir']);
