@@ -49,6 +49,9 @@ export function compilePolicy(rules: readonly PolicyRule[] = [], options: Policy
   // Everything but slow expressions has bounds of its own.
   const slow = compiled.some(({ condition }) => condition?.slow);
   const withinLimit = slow ? timeLimit(timeoutMs) : runs;
+  for (const { then, patterns } of compiled) {
+    if (then !== 'allow') for (const { programs } of patterns) reader.watch(programs);
+  }
   const denies = compiled.some(({ then }) => then === 'deny');
   return {
     slow,

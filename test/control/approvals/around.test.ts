@@ -3,7 +3,7 @@
  * The lines of `around.ts` are decided with one parser and with two; `around.slow.test.ts` runs them.
  */
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -68,11 +68,22 @@ test('a link, a copy and another name of the program are the program', () => {
   writeFileSync(join(folder, 'z.sh'), 'touch M\n');
   symlinkSync('/usr/bin/touch', join(folder, 'other'));
   const decide = decider(DENIES, new CommandReader(undefined, realPath), folder);
-  for (const line of ['./other M', 'home/../other M', 'env ./other M', 'sh -c "./other M"']) {
+  copyFileSync('/usr/bin/touch', join(folder, 'copy'));
+  copyFileSync('/usr/bin/true', join(folder, 'true'));
+  writeFileSync(join(folder, 'own'), '#!/bin/sh\n');
+  for (const line of [
+    './copy M',
+    './home/../copy M',
+    'xargs ./copy M',
+    './other M',
+    'home/../other M',
+    'env ./other M',
+    'sh -c "./other M"',
+  ]) {
     assert.ok(isKept(decide(line)), line);
   }
   assert.ok(isKept(decide({ argv: ['./other', 'M'] })));
-  assert.ok(!isKept(decide('./z.sh')), 'files are not looked into');
+  for (const line of ['./z.sh', './true', './own x', './missing']) assert.ok(!isKept(decide(line)), line);
 });
 
 test('variables and input beside the command count', () => {

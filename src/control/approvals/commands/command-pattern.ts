@@ -14,6 +14,8 @@ export type Match = 'yes' | 'maybe' | 'no';
 
 /** A compiled pattern. */
 export interface CommandPattern {
+  /** The programs it names. */
+  readonly programs: ReadonlySet<string>;
   /** It allows this command: every word of it is spelled out. */
   covers(words: readonly Word[]): boolean;
   /** It is about this command. */
@@ -60,6 +62,7 @@ export function compilePattern(text: string, options: readonly string[] = []): C
   }
   const optional = new Set(options);
   return {
+    programs: parts.programs,
     covers: (words) => covers(parts, optional, words),
     concerns: (words) => concerns(parts, words),
     mayConcern(words) {

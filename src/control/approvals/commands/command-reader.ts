@@ -54,26 +54,34 @@ const MAX_LEVELS = 8;
 const MAX_SCRIPTS = 64;
 /** Most texts that are read because they may be scripts. */
 const MAX_SUPPOSED = 32;
+/** Most files of one line that are looked at. */
+const MAX_FILES = 4;
 /** Most variables of one script that are looked at. */
 const MAX_ASSIGNMENTS = 128;
+
+/** The path by which a program is known, of those that rules name; see `real-path.ts`. */
+type RealPath = (path: string, names: ReadonlySet<string>) => string | undefined;
 
 export class CommandReader {
   /** Undefined once it was called and has answered. */
   #open: (() => Promise<SecondOpinion | undefined>) | undefined;
   #loading: Promise<void> | undefined;
   #second: SecondOpinion | undefined;
-  readonly #realPath: (path: string) => string | undefined;
+  readonly #realPath: RealPath;
+  readonly #names = new Set<string>();
 
   /**
    * @param open loads the second parser, where it is installed. Default: there is none.
-   * @param realPath the file that a path leads to, undefined where there is none. Default: files are not looked at.
+   * @param realPath the path by which a program is known. Default: files are not looked at.
    */
-  constructor(
-    open?: () => Promise<SecondOpinion | undefined>,
-    realPath: (path: string) => string | undefined = () => undefined,
-  ) {
+  constructor(open?: () => Promise<SecondOpinion | undefined>, realPath: RealPath = () => undefined) {
     this.#open = open;
     this.#realPath = realPath;
+  }
+
+  /** These programs are found under other names, too. */
+  watch(names: Iterable<string>): void {
+    for (const name of names) this.#names.add(name);
   }
 
   /** Undefined once everything is loaded that `read` needs; until then a promise for it, which never rejects. */
@@ -94,7 +102,7 @@ export class CommandReader {
     const folder = resolve(cwd, typeof input.cwd === 'string' ? input.cwd : '.');
     const line = new Line(
       (text) => this.#script(text),
-      (file) => this.#realPath(resolve(folder, file)),
+      (file) => this.#realPath(resolve(folder, file), this.#names),
     );
     if (given.length > 1) line.unreadable = 'it names two commands';
     for (const one of given) {
@@ -140,6 +148,7 @@ class Line {
   readonly #literals: string[] = [];
   readonly #files: { readonly file: Word; readonly command: number }[] = [];
   #evaluates = false;
+  readonly #looked = new Set<string>();
 
   constructor(read: (text: string) => ScriptReading, realName: (file: string) => string | undefined) {
     this.#read = read;
@@ -202,8 +211,14 @@ class Line {
 
   /** A link in the folder has the name of what it leads to, too. */
   #real(file: Word, words: readonly Word[], level: number): void {
-    const name = file.value === undefined ? undefined : this.#realName(file.value);
-    if (name === undefined || level >= MAX_LEVELS) return;
+    if (file.value === undefined || level >= MAX_LEVELS || this.#looked.has(file.value)) return;
+    this.#looked.add(file.value);
+    if (this.#looked.size > MAX_FILES) {
+      this.hidden ??= 'it runs too many files to look at them';
+      return;
+    }
+    const name = this.#realName(file.value);
+    if (name === undefined) return;
     this.command({ words: [wordFor(name), ...words.slice(1)], input: undefined }, level + 1, 'likely');
   }
 
