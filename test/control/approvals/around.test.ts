@@ -69,12 +69,15 @@ test('a link, a copy and another name of the program are the program', () => {
   symlinkSync('/usr/bin/touch', join(folder, 'other'));
   const decide = decider(DENIES, new CommandReader(undefined, realPath), folder);
   copyFileSync('/usr/bin/touch', join(folder, 'copy'));
+  symlinkSync('../copy', join(folder, 'home', 'deep'));
   copyFileSync('/usr/bin/true', join(folder, 'true'));
   writeFileSync(join(folder, 'own'), '#!/bin/sh\n');
   for (const line of [
     './copy M',
     './home/../copy M',
     'xargs ./copy M',
+    'cd home && ../copy M',
+    'cd home && ./deep M',
     './other M',
     'home/../other M',
     'env ./other M',

@@ -4,7 +4,7 @@
  *
  * Rules and answers are about these words, never about the text. What cannot be read is said, and then asks.
  */
-import { relative, resolve, sep } from 'node:path';
+import { join, relative, resolve, sep } from 'node:path';
 import { CHANGES_THE_SHELL, TAKES_NAMES } from './programs.ts';
 import type { SecondOpinion } from './second-opinion.ts';
 import { NOTES, type Note, readScript, type ScriptReading, type SimpleCommand, type Word } from './shell-syntax.ts';
@@ -217,9 +217,19 @@ class Line {
       this.hidden ??= 'it runs too many files to look at them';
       return;
     }
-    const name = this.#realName(file.value);
+    const { value } = file;
+    const paths = [value, ...this.#folders().map((folder) => join(folder, value))];
+    const name = paths.map((path) => this.#realName(path)).find((one) => one !== undefined);
     if (name === undefined) return;
     this.command({ words: [wordFor(name), ...words.slice(1)], input: undefined }, level + 1, 'likely');
+  }
+
+  /** The last folders that the line has changed to, as far as they are known. */
+  #folders(): string[] {
+    return this.commands
+      .filter(({ words }) => words[0]?.value === 'cd' || words[0]?.value === 'pushd')
+      .flatMap(({ words }) => words.at(-1)?.value ?? [])
+      .slice(-MAX_FILES);
   }
 
   #started(started: Started, level: number, standing: Standing): void {
