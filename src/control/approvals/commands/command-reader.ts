@@ -8,7 +8,8 @@ import { join, relative, resolve, sep } from 'node:path';
 import { CHANGES_THE_SHELL, TAKES_NAMES } from './programs.ts';
 import type { SecondOpinion } from './second-opinion.ts';
 import { NOTES, type Note, readScript, type ScriptReading, type SimpleCommand, type Word } from './shell-syntax.ts';
-import { assigned, programOf, type Started, startedBy, wordFor } from './started-by.ts';
+import type { Started } from './started.ts';
+import { assigned, programOf, startedBy, wordFor } from './started-by.ts';
 
 /** One program with its arguments. */
 export interface Command {

@@ -17,39 +17,10 @@ import {
 import { commandOf, longOption, mayBeOption, type RunningOptions, runningOptions } from './options.ts';
 import { TAKES_NAMES } from './programs.ts';
 import type { Note, SimpleCommand, Word } from './shell-syntax.ts';
+import { copied, remote } from './ssh.ts';
+import { hidden, NOTHING, OTHER_LANGUAGE, type Started, UNKNOWN, unknown } from './started.ts';
 import { STARTERS, type Starter } from './starters.ts';
 import { assignedTo } from './variables.ts';
-
-/** What a command starts. */
-export interface Started {
-  /** Programs with their arguments. */
-  readonly commands: readonly SimpleCommand[];
-  /** Scripts for a shell. */
-  readonly scripts: readonly string[];
-  readonly notes: readonly Note[];
-  /** Why it is not known what it starts: no rule allows it. */
-  readonly unreadable?: string;
-  /** Why it may start something else, though a rule may allow it word by word. */
-  readonly hidden?: string | undefined;
-  /** Texts that may be scripts: only rules that ask or deny look at them. */
-  readonly perhaps?: readonly string[];
-  /** Commands that it may start, as {@link perhaps}. */
-  readonly supposed?: readonly SimpleCommand[];
-  /** Each of its words may be a program that it starts. */
-  readonly mayStart?: boolean;
-  /** The program is in no list. */
-  readonly unknown?: boolean;
-  /** The file whose code it runs. */
-  readonly file?: Word;
-  /** The command itself does nothing but start them: rules need not name it. */
-  readonly transparent: boolean;
-}
-
-const NOTHING: Started = { commands: [], scripts: [], notes: [], transparent: false };
-const UNKNOWN = 'what runs is known only when it runs';
-const unknown: Started = { ...NOTHING, unreadable: UNKNOWN };
-const OTHER_LANGUAGE = 'it runs code of a language that rules do not read';
-const hidden: Started = { ...NOTHING, hidden: 'it can start other programs' };
 
 /** A word that is known. */
 export const wordFor = (value: string): Word => ({ value, head: value, text: value });
@@ -286,58 +257,6 @@ function hashed(words: readonly Word[]): Started {
   const inside = words[at]?.value?.replace(/^-[a-z]*?p/, '') ?? '';
   const file = inside === '' ? words[at + 1] : wordFor(inside);
   return file === undefined ? NOTHING : { ...NOTHING, commands: [commandOf([file, FURTHER])] };
-}
-
-const SSH_VALUES = 'BbcDEeFIiJLlmOopPQRSWw';
-/** Settings of `ssh` that name programs, or files of such settings. */
-const SSH_RUNS = /^(?:proxycommand|localcommand|knownhostscommand|remotecommand)[\s=]+(.*)$/is;
-const SSH_OPAQUE =
-  /^(?:pkcs11provider|securitykeyprovider|xauthlocation|include|match|proxyusefdpass|permitlocalcommand)\b/i;
-
-/** What `-o` of `ssh` and of `scp` starts; `opaque` where it is not known. */
-function settingOf(given: string, scripts: string[]): 'known' | 'opaque' {
-  const run = SSH_RUNS.exec(given.trim());
-  if (run !== null) scripts.push(run[1] ?? '');
-  return run === null && SSH_OPAQUE.test(given.trim()) ? 'opaque' : 'known';
-}
-
-/** `scp` and `sftp`, whose commands can be for this machine. */
-function copied(words: readonly Word[]): Started {
-  const { scripts: settings, unsure } = runningOptions(words, { scripts: '-o', stops: 'cFiJlPSDXbBR' });
-  const { scripts, opaque } = runningOptions(words, { scripts: '-S', opaque: '-D -b', stops: 'cFiJloPXBR' });
-  const all = [...scripts];
-  const isOpaque = settings.map((given) => settingOf(given, all)).includes('opaque');
-  const operands = words.filter(({ value, head }) => !(value ?? head).startsWith('-'));
-  return opaque || isOpaque || unsure || operands.length < 2
-    ? { ...unknown, scripts: all }
-    : { ...NOTHING, scripts: all };
-}
-
-/** `ssh [options] HOST COMMAND…`: the host may be this one. */
-function remote(words: readonly Word[]): Started {
-  const scripts: string[] = [];
-  let isOpaque = false;
-  let at = 0;
-  for (; at < words.length; at++) {
-    const word = words[at] as Word;
-    const { value } = word;
-    if (value === undefined && mayBeOption(word)) return unknown;
-    if (value === undefined || !value.startsWith('-') || value.length < 2) break;
-    const letter = [...value.slice(1)].findIndex((one) => SSH_VALUES.includes(one));
-    if (letter === -1) continue;
-    const inside = value.slice(letter + 2);
-    const given = inside === '' ? words[++at]?.value : inside;
-    const option = value[letter + 1];
-    if (option === 'I' || given === undefined) isOpaque = true;
-    if (option !== 'o' || given === undefined) continue;
-    if (settingOf(given, scripts) === 'opaque') isOpaque = true;
-  }
-  const command = words.slice(at + 1);
-  if (isOpaque || command.some(({ value }) => value === undefined)) return { ...unknown, scripts };
-  if (command.length > 0) return { ...NOTHING, scripts: [...scripts, command.map(({ value }) => value).join(' ')] };
-  // Without a command it reads them from its input.
-  const isQuiet = words.some(({ value }) => /^-[a-zA-Z]*[NGVQO]/.test(value ?? ''));
-  return isQuiet ? { ...NOTHING, scripts } : { ...unknown, scripts };
 }
 
 /** `su` and `runuser`: `-c SCRIPT`, or a shell that reads its input. `runuser -u USER PROGRAM…` starts the program itself. */
