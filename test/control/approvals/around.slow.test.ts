@@ -8,7 +8,7 @@ import { after, test } from 'node:test';
 import { AROUND, EVERYDAY } from './around.ts';
 
 const place = mkdtempSync(join(tmpdir(), 'handfast-around-'));
-after(() => rmSync(place, { recursive: true, force: true }));
+after(() => rmSync(place, { recursive: true, force: true, maxRetries: 20 }));
 
 /** A repository with two commits and what the lines read. */
 function workspace(): string {
@@ -60,7 +60,8 @@ function starts(line: string): boolean {
   const bash = ['--kill-after=1', '5', 'bash', '-O', 'expand_aliases', '-c', line];
   spawnSync('timeout', bash, { cwd: folder, env, stdio: ['ignore', 'ignore', 'ignore'] });
   const made = existsSync(join(folder, 'M'));
-  rmSync(folder, { recursive: true, force: true });
+  // A line may leave a process that still writes here.
+  rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
   return made;
 }
 
