@@ -14,6 +14,24 @@ export function fitsWords(patterns: readonly string[], words: readonly string[])
   return exact.every((pattern, at) => fitsWildcard(pattern, words[at] as string));
 }
 
+/** A rule about a program: patterns of its words, and of the variables that may be set for it. */
+export interface CommandRule {
+  readonly words: readonly string[];
+  /** True for a variable with this value. */
+  sets(name: string, value: string): boolean;
+}
+
+/** Reads a rule: patterns with spaces between, in front of them `NAME=pattern` for each variable. */
+export function commandRule(text: string): CommandRule {
+  const all = text.trim().split(/\s+/);
+  const first = all.findIndex((word) => !/^[A-Za-z_]\w*=/.test(word));
+  const words = first === -1 ? [] : all.slice(first);
+  const variables = all.slice(0, all.length - words.length).map((word) => word.split(/=(.*)/s, 2));
+  const sets = (wanted: string, value: string): boolean =>
+    variables.some(([name, pattern = '']) => name === wanted && fitsWildcard(pattern, value));
+  return { words, sets };
+}
+
 /** True where a text fits a pattern. Each part of the pattern is looked for once, so no text is slow. */
 export function fitsWildcard(pattern: string, text: string): boolean {
   const [first = '', ...parts] = pattern.split('*');

@@ -136,6 +136,16 @@ const grantFields = {
       path('A path; relative ones start at the folder of this file.'),
     ),
   ),
+  env: optional(
+    list(
+      'Environment variables that its requests may set for programs, beside those that are harmless. A variable that makes programs run code needs its exact name.',
+      Type.String({
+        pattern: '^[A-Za-z_*][\\w*]{0,127}$',
+        expected: 'the name of an environment variable, with * for any letters',
+        description: 'A name; * stands for any letters.',
+      }),
+    ),
+  ),
   settings: optional(
     Type.Boolean({ description: 'Changes provider keys, addresses, sign-ins and defaults of the server.' }),
   ),

@@ -22,6 +22,7 @@ import type { TrafficShares } from '../session/traffic-shares.ts';
 import { fail } from '../wire/errors.ts';
 import { ApprovalBroker } from './approvals/broker.ts';
 import { CommandReader } from './approvals/commands/command-reader.ts';
+import { realPath } from './approvals/commands/real-path.ts';
 import type { SecondOpinion } from './approvals/commands/second-opinion.ts';
 import { directoryRules } from './approvals/directory-rules.ts';
 import { type ApprovalHandlerDeps, approvalHandlers } from './approvals/handlers.ts';
@@ -156,7 +157,7 @@ export async function createControlServer(options: ControlServerOptions): Promis
   const backends = backendsOf(options, settings, environments, skills);
   opened.defer(() => stopAll(backends.values()));
   const defaultBackend = (): string => defaultBackendOf(options, settings);
-  const reader = new CommandReader(openSecondOpinion);
+  const reader = new CommandReader(openSecondOpinion, realPath);
   const policy = await policyOf(options.approvals?.rules, reader);
   const directories = await directoryRules({ file: join(home, 'approvals.json'), log, now });
   opened.defer(() => directories.flushed());

@@ -24,6 +24,7 @@ export class HostCall extends RunningRequest implements CallContext, Caller {
   runtime: PluginRuntime | undefined;
   /** Who did work for it that is not of this host; for the audit. */
   by: 'editor' | undefined;
+  refusal: HandfastError | undefined;
   #tree: CallTree | undefined;
 
   constructor(session: Session, incoming: Incoming, route: Route, deps: CallDeps) {

@@ -62,6 +62,8 @@ export interface CallContext {
    * work before its reply then stays `retryable`. Default: as the method says, else false.
    */
   idempotent?: boolean;
+  /** Set where a reply without an error says that the request was refused: the audit has the error. */
+  refusal?: HandfastError | undefined;
   /** A folder of this plugin's own; see `PluginContext.dataFolder`. */
   dataFolder(): Promise<string>;
   /**

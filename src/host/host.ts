@@ -541,13 +541,14 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
 
   #audit(
     session: Session,
-    { route, message, startedAt, by }: Pick<HostCall, 'route' | 'message' | 'startedAt' | 'by'>,
-    error: HandfastError | undefined,
+    { route, message, startedAt, by, refusal }: Pick<HostCall, 'route' | 'message' | 'startedAt' | 'by' | 'refusal'>,
+    failed: HandfastError | undefined,
     requestBytes: number,
     replyBytes: number,
     via?: string,
   ): void {
     const { tool_name } = message;
+    const error = failed ?? refusal;
     this.#options.audit?.record({
       time: this.#now(),
       session: session.id,
@@ -560,7 +561,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       outcome: error === undefined ? 'ok' : error.code === 'cancelled' ? 'cancelled' : 'error',
       // Undefined members, so that all records have one shape: there is one for each request.
       error_code: error?.code,
-      reason: error?.code === 'tool_denied' ? reasonOf(error) : undefined,
+      reason: error === undefined ? undefined : reasonOf(error),
       tool: typeof tool_name === 'string' ? tool_name.slice(0, 128) : undefined,
       via,
       by,
@@ -598,6 +599,8 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   }
 }
 
-/** Why a call was denied, as its tool says it. */
-const reasonOf = ({ detail: { reason } }: HandfastError): string | undefined =>
-  typeof reason === 'string' ? reason.slice(0, 64) : undefined;
+/** Why a call was denied, as its tool says it; of a variable that was refused also its name. */
+function reasonOf({ code, detail: { reason, name } }: HandfastError): string | undefined {
+  if (typeof reason !== 'string' || (code !== 'tool_denied' && code !== 'proc.denied')) return undefined;
+  return (reason === 'env_refused' ? `${reason} ${name}` : reason).slice(0, 64);
+}

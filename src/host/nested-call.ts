@@ -87,6 +87,7 @@ export class NestedCall implements CallContext, Caller {
   runtime: PluginRuntime | undefined;
   /** Who did work for it that is not of this host; for the audit. */
   by: 'editor' | undefined;
+  refusal: HandfastError | undefined;
   readonly #controller = new AbortController();
   readonly #onEvent: NestedCallOptions['onEvent'];
   #timer: NodeJS.Timeout | undefined;

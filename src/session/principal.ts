@@ -63,6 +63,8 @@ export interface Grants {
   readonly mcpServers?: readonly string[];
   /** Folders beside the workspace that its sessions may work in, with all below them. Absolute real paths. */
   readonly folders?: readonly string[];
+  /** Environment variables that its requests may set for programs, beside the harmless ones; `*` stands for any letters. */
+  readonly env?: readonly string[];
   /** Changes provider keys, addresses, sign-ins and defaults of the server. */
   readonly settings?: boolean;
   readonly fleet?: FleetGrants;

@@ -5,6 +5,7 @@
  * Default deny: what no grant names is refused. @see docs/security/rights.md
  */
 import { sep } from 'node:path';
+import type { VariableRights } from '../base/child-environment.ts';
 import { fitsWildcard } from '../base/wildcard.ts';
 import { capabilityOf } from '../protocol/a2e.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
@@ -56,6 +57,8 @@ export interface Actions {
   mcp_server: string;
   /** Work in a folder. */
   folder: FolderFacts;
+  /** Set an environment variable for a program, by its name. */
+  variable: string;
   /** Change keys, addresses, sign-ins and defaults of the server. */
   settings: undefined;
   /** Hand in tasks, and read and change those of this owner. */
@@ -129,6 +132,7 @@ const answers: { readonly [A in Action]: (principal: Principal, object: Actions[
   mcp_server: ({ mcpServers }, program) => named(mcpServers, program),
   folder: ({ folders = [] }, { path, workspace }) =>
     [workspace, ...folders].some((folder) => withinFolder(path, folder)),
+  variable: ({ env }, name) => named(env, name),
   settings: ({ settings }) => settings === true,
   submit: ({ fleet, name }, owner) =>
     fleet?.operate === true || (fleet?.submit === true && (owner === undefined || owner === name)),
@@ -167,6 +171,7 @@ const missing: Readonly<Record<Action, string>> = {
   provider: 'providers',
   mcp_server: 'mcp_servers',
   folder: 'folders',
+  variable: 'env',
   settings: 'settings',
   submit: 'fleet.submit',
   operate: 'fleet.operate',
@@ -184,4 +189,27 @@ export function grantOf({ grants }: Pick<Principal, 'grants'>, capability: strin
   if (grants === undefined) return undefined;
   const wanted = nameOf(capability);
   return Object.entries(grants).find(([name]) => nameOf(name) === wanted)?.[1];
+}
+
+/**
+ * The environment variables that requests of the principal may set.
+ * @param rule true for a variable with this value that the rule of the program names
+ * @param how the same in words, for the message of a refused variable
+ */
+export function variableRights(
+  principal: Principal,
+  rule: (name: string, value: string) => boolean = () => false,
+  how?: (name: string) => string | undefined,
+): VariableRights {
+  return {
+    named: (name, value) =>
+      rule(name, value) || (principal.env?.includes(name) === true && may(principal, 'variable', name)),
+    covered: (name) => may(principal, 'variable', name),
+    remedy(name) {
+      const granted = `the grant env: [${name}] of ${principal.name} allows it`;
+      // Administrators have every grant.
+      if (principal.admin === true) return how?.(name);
+      return how === undefined ? granted : `${how(name)}, or ${granted}`;
+    },
+  };
 }

@@ -81,6 +81,7 @@ export function joinGrants(a: Grants, b: Grants): Grants {
     providers: union(a.providers, b.providers),
     mcpServers: union(a.mcpServers, b.mcpServers),
     folders: union(a.folders, b.folders),
+    env: union(a.env, b.env),
     settings: a.settings === true || b.settings === true,
     fleet: joinFleet(a.fleet, b.fleet),
     observe: a.observe === true || b.observe === true,

@@ -133,6 +133,20 @@ test('F-95: programs behind sessions need the grant of the backend, and MCP serv
   ]) {
     await refused(maker.call('session.create', { backend: 'pi', mcp_servers: [trusted, server] }), 'mcp_servers');
   }
+  // A variable can make a trusted program run other code.
+  const preload = { LD_PRELOAD: './x.so' };
+  for (const env of [preload, { A: '1' }, [{ name: 'NODE_OPTIONS', value: '--require ./x.js' }]]) {
+    const bringing = maker.call('session.create', { backend: 'pi', mcp_servers: [{ ...trusted, env }] });
+    await assert.rejects(bringing, (error: { code: string; message: string }) => {
+      assert.equal(error.code, 'tool_denied');
+      assert.match(error.message, /may not set the environment variable (LD_PRELOAD|A|NODE_OPTIONS); the grant env:/);
+      return true;
+    });
+  }
+  await maker.call('session.create', {
+    backend: 'pi',
+    mcp_servers: [{ ...trusted, env: { LANG: 'C', NO_COLOR: '1' } }],
+  });
   assert.throws(() => readFileSync(join(folder, 'ran')), { code: 'ENOENT' });
 });
 

@@ -1,9 +1,10 @@
 /** Who may do what: the one function of rights, and how roles and grants add up. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { maySet } from '../../src/base/child-environment.ts';
 import { ownerSeenBy } from '../../src/control/sessions/methods/history-handlers.ts';
 import type { Principal } from '../../src/session/principal.ts';
-import { type Action, type Actions, EVERY_OWNER, may, must } from '../../src/session/rights.ts';
+import { type Action, type Actions, EVERY_OWNER, may, must, variableRights } from '../../src/session/rights.ts';
 import { joinGrants, principalWith, ROLES, type RoleName } from '../../src/session/roles.ts';
 
 /** One question for each action: the object, as far as there is one. */
@@ -25,6 +26,7 @@ const questions: readonly (readonly [Action, unknown?])[] = [
   ['mcp_server', 'npx'],
   ['folder', { path: '/srv/a', workspace: '/srv' }],
   ['folder', { path: '/elsewhere', workspace: '/srv' }],
+  ['variable', 'FOO'],
   ['settings'],
   ['submit', 'p'],
   ['submit', 'other'],
@@ -193,6 +195,7 @@ test('every action is asked', () => {
     provider: true,
     mcp_server: true,
     folder: true,
+    variable: true,
     settings: true,
     submit: true,
     operate: true,
@@ -201,4 +204,20 @@ test('every action is asked', () => {
     administer: true,
   };
   assert.deepEqual([...new Set(questions.map(([action]) => action))].sort(), Object.keys(every).sort());
+});
+
+test('a variable is set by its name, by a wildcard that covers no code, and by an administrator', () => {
+  const maySetAs = (principal: Principal, name: string): boolean => maySet(name, 'x', variableRights(principal));
+  const named: Principal = { name: 'p', env: ['FOO', 'APP_*', 'LESSOPEN', 'HANDFAST_TOKEN', 'PATH', 'GIT_*'] };
+  const outcomes = { FOO: true, APP_MODE: true, LESSOPEN: true, BAR: false, foo: false, GIT_SSH: false, GIT_X: false };
+  for (const [name, may] of Object.entries(outcomes)) assert.equal(maySetAs(named, name), may, name);
+  // These are of the host.
+  for (const name of ['PATH', 'HANDFAST_TOKEN', 'HANDFAST_CHILD_OF']) assert.equal(maySetAs(named, name), false, name);
+  const admin: Principal = { name: 'local', admin: true };
+  assert.deepEqual(
+    ['BAR', 'NODE_ENV', 'MAKEFLAGS', 'LD_PRELOAD', 'HOME', 'PATH'].map((name) => maySetAs(admin, name)),
+    [true, true, false, false, false, false],
+  );
+  const within: Principal = { name: 'p', env: ['FOO'], within: { name: 'p' } };
+  assert.equal(maySetAs(within, 'FOO'), false, 'not more than the agent above it');
 });

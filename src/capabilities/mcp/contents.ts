@@ -38,14 +38,14 @@ export class Contents {
         return { resources: page.map(({ instance, entry }) => resourceOf(entry, instance)), next_cursor: next };
       }),
       handle(messages.resourceRead, ({ uri, server_id = '' }, context) =>
-        refusable({ contents: [] as ResourceContent[], server_id }, async () => {
+        refusable(context, { contents: [] as ResourceContent[], server_id }, async () => {
           const instance = await this.#serverOfResource(uri, server_id, context);
           const parts = await this.#use(instance, context, (connection, options) => connection.read(uri, options));
           return { contents: parts.map(contentOf), server_id: instance.spec.id, error: '' };
         }),
       ),
       handle(messages.resourceSubscribe, ({ uri, server_id = '' }, context) =>
-        refusable({ ok: false }, async () => {
+        refusable(context, { ok: false }, async () => {
           await this.#subscribe(await this.#serverOfResource(uri, server_id, context), uri, context);
           return { ok: true, error: '' };
         }),
@@ -65,7 +65,7 @@ export class Contents {
         return { prompts: page.map(({ instance, entry }) => promptOf(entry, instance)), next_cursor: next };
       }),
       handle(messages.promptGet, ({ name, arguments: args = {}, server_id = '' }, context) =>
-        refusable({ messages: [], server_id }, async () => {
+        refusable(context, { messages: [], server_id }, async () => {
           const instance = await this.#serverOfPrompt(name, server_id, context);
           const texts = Object.fromEntries(Object.entries(args).map(([key, value]) => [key, String(value)]));
           const { description = '', messages } = await this.#use(instance, context, (connection, options) =>

@@ -130,19 +130,21 @@ export function mcpPlugins(options: McpOptions = {}): readonly [mcp: Plugin, too
           .filter(({ status }) => status_filter === '' || status === status_filter),
       })),
       handle(messages.serverRegister, ({ config = {} }, context) =>
-        refusable({ ok: false, server: {} }, async () => {
+        refusable(context, { ok: false, server: {} }, async () => {
           if (running().registered(context.session) >= maxServers) {
             throw failure('full', `a session may add ${maxServers} MCP servers`, { limit: maxServers });
           }
-          const patterns = registrable(context.session.principal, register);
-          const spec = await registeredServer(config, patterns, { workspace: context.workspace, env, newId });
+          const { principal } = context.session;
+          const patterns = registrable(principal, register);
+          const made = { principal, workspace: context.workspace, env, newId };
+          const spec = await registeredServer(config, patterns, made);
           const instance = await running().register(spec, context);
           return { ok: true, server: infoOf(spec, instance, context.session), error: '' };
         }),
       ),
-      handle(messages.serverUnregister, ({ server_id }, { session }) =>
-        refusable({ ok: false, server_id }, async () => {
-          if (await running().unregister(server_id, session)) return { ok: true, server_id };
+      handle(messages.serverUnregister, ({ server_id }, context) =>
+        refusable(context, { ok: false, server_id }, async () => {
+          if (await running().unregister(server_id, context.session)) return { ok: true, server_id };
           throw failure(
             'server_not_found',
             `this session added no MCP server ${JSON.stringify(server_id.slice(0, 64))}`,

@@ -1,9 +1,11 @@
 /** Replies that say themselves why a request was refused, as A2E 1.0 has it for some. Used by `plugin.ts` and `contents.ts`. */
+import type { CallContext } from '../../host/context.ts';
 import { HandfastError } from '../../wire/errors.ts';
 import type { Refusal } from './mcp.schema.ts';
 
-/** The reply, or the empty one with the error beside it. */
+/** The reply, or the empty one with the error beside it, which the audit gets too. */
 export async function refusable<Empty extends object, Reply extends object>(
+  context: Pick<CallContext, 'refusal'>,
   empty: Empty,
   run: () => Promise<Reply>,
 ): Promise<Reply | (Empty & { error: string; refusal: Refusal })> {
@@ -11,6 +13,7 @@ export async function refusable<Empty extends object, Reply extends object>(
     return await run();
   } catch (error) {
     if (!(error instanceof HandfastError)) throw error;
+    context.refusal = error;
     const { code, message, detail, retryable } = error;
     return { ...empty, error: `${code}: ${message}`, refusal: { code, message, detail, retryable } };
   }

@@ -2,7 +2,7 @@
  * What a principal may do with MCP servers, by its grant `mcp` and the configuration. Pure; asked by `plugin.ts` and for every
  * tool that is listed or called.
  */
-import { fitsWords } from '../../base/wildcard.ts';
+import { type CommandRule, commandRule, fitsWords } from '../../base/wildcard.ts';
 import type { Principal } from '../../host/context.ts';
 import { grantOf, may, named } from '../../session/rights.ts';
 
@@ -29,11 +29,11 @@ export const registrable = (principal: Principal, configured: readonly string[])
   grant(principal).register ?? (may(principal, 'administer') ? configured : []);
 
 /**
- * True when a pattern covers this command line: as many words, each of them alike, where `*` stands for any letters of one
- * word and a last `**` for any further words.
+ * The patterns that cover this command line: as many words, each of them alike, where `*` stands for any letters of one
+ * word and a last `**` for any further words. In front of the words `NAME=pattern` allows a variable.
  */
-export const coversCommand = (patterns: readonly string[], argv: readonly string[]): boolean =>
-  patterns.some((pattern) => fitsWords(pattern.trim().split(/\s+/), argv));
+export const coveringCommand = (patterns: readonly string[], argv: readonly string[]): CommandRule[] =>
+  patterns.map(commandRule).filter(({ words }) => fitsWords(words, argv));
 
 /** True when an address is below one of the patterns: the same origin, and its path at or below that of the pattern. */
 export function coversUrl(patterns: readonly string[], url: URL): boolean {

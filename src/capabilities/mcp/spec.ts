@@ -17,13 +17,14 @@ import type { OAuthSettings } from '../../mcp/oauth-settings.ts';
 import { START_MS } from '../../mcp/server.ts';
 import { SignInFile } from '../../mcp/sign-in-file.ts';
 import { memoryPins } from '../../mcp/tool-pins.ts';
-import { named } from '../../session/rights.ts';
+import type { Principal } from '../../session/principal.ts';
+import { named, variableRights } from '../../session/rights.ts';
 import { fail } from '../../wire/errors.ts';
 import type { EraFile } from './eras.ts';
 import { failure } from './errors.ts';
 import type { ServerConfig } from './mcp.schema.ts';
 import type { PinFile } from './pins.ts';
-import { coversCommand, coversUrl } from './rights.ts';
+import { coveringCommand, coversUrl } from './rights.ts';
 import type { Question, ServerSpec } from './servers.ts';
 
 type Texts = ReadonlyMap<string, string> | Readonly<Record<string, string>>;
@@ -139,13 +140,18 @@ const ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$/;
 
 /**
  * A server that an agent adds. Fails with `mcp.not_allowed` unless a pattern covers it, with `mcp.invalid` for what does not fit,
- * and with `tool_denied` for a folder outside of the workspace or a variable that changes what programs load.
+ * and with `tool_denied` for a folder outside of the workspace or a variable that the agent may not set.
  * @param newId 8 letters or digits
  */
 export async function registeredServer(
   config: ServerConfig,
   patterns: readonly string[],
-  { workspace, env, newId }: { workspace: string; env: Variables; newId: () => string },
+  {
+    principal,
+    workspace,
+    env,
+    newId,
+  }: { principal: Principal; workspace: string; env: Variables; newId: () => string },
 ): Promise<ServerSpec> {
   const { transport = 'stdio', cmd = [], cwd = '', url = '', headers = {}, tool_allow_list: tools = [] } = config;
   const { resource_allow_list: resources = [] } = config;
@@ -180,8 +186,14 @@ export async function registeredServer(
   function programOf(): McpAddress {
     const [command, ...args] = cmd;
     if (command === undefined) throw failure('invalid', 'a server on stdio needs a cmd', { field: 'cmd' });
-    if (!coversCommand(patterns, cmd)) throw notAllowed(cmd.join(' '), patterns);
-    return { stdio: { command, args, onlyEnv: childEnvironment({ ...config.env }, env) } };
+    const rules = coveringCommand(patterns, cmd);
+    const [first] = rules;
+    if (first === undefined) throw notAllowed(cmd.join(' '), patterns);
+    const sets = (name: string, value: string) => rules.some((rule) => rule.sets(name, value));
+    const how = (name: string) =>
+      `a pattern of register allows it: ${JSON.stringify([`${name}=*`, ...first.words].join(' '))}`;
+    const onlyEnv = childEnvironment({ ...config.env }, env, variableRights(principal, sets, how));
+    return { stdio: { command, args, onlyEnv } };
   }
 
   function webOf(): McpAddress {

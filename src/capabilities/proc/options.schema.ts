@@ -8,7 +8,11 @@ export const options = group('Programs that agents run, with the rights of the h
   programs: optional(
     list(
       'The programs that may run, for principals whose grant names none. Default none.',
-      text('A program, or a program and a pattern for each argument.', 'a program with patterns', '"git log **"'),
+      text(
+        'A program, or a program and a pattern for each argument; in front NAME=pattern for a variable that may be set.',
+        'a program with patterns',
+        '"git log **"',
+      ),
     ),
   ),
   pass_env: optional(

@@ -5,6 +5,7 @@
  * a grant name.
  * @see docs/proc.md
  */
+import type { CallContext } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
 import { HandfastError } from '../../wire/errors.ts';
 import { failure } from './errors.ts';
@@ -25,7 +26,7 @@ export function procPlugin(options: ProcPluginOptions = {}): Plugin {
     stop: () => processes.stop(),
     methods: [
       handle(messages.procSpawn, (request, context) =>
-        refusable({ proc_id: '', pid: 0 }, async () => {
+        refusable(context, { proc_id: '', pid: 0 }, async () => {
           const proc = await processes.spawn(request, context);
           if (context.signal.aborted) {
             void proc.terminate('killed');
@@ -38,16 +39,16 @@ export function procPlugin(options: ProcPluginOptions = {}): Plugin {
           return { proc_id: proc.id, pid: proc.pid };
         }),
       ),
-      handle(messages.procWrite, ({ proc_id = '', data = '', eof = false }, { session }) =>
-        refusable({ proc_id, pid: 0 }, async () => {
-          const proc = processes.find(proc_id, session);
+      handle(messages.procWrite, ({ proc_id = '', data = '', eof = false }, context) =>
+        refusable(context, { proc_id, pid: 0 }, async () => {
+          const proc = processes.find(proc_id, context.session);
           await proc.write(data, eof);
           return { proc_id, pid: proc.pid };
         }),
       ),
-      handle(messages.procKill, ({ proc_id = '', signal = 'SIGTERM' }, { session }) =>
-        refusable({ state: '' }, async () => {
-          const proc = processes.find(proc_id, session);
+      handle(messages.procKill, ({ proc_id = '', signal = 'SIGTERM' }, context) =>
+        refusable(context, { state: '' }, async () => {
+          const proc = processes.find(proc_id, context.session);
           await proc.kill(signal);
           return { state: proc.state };
         }),
@@ -88,13 +89,16 @@ export function procPlugin(options: ProcPluginOptions = {}): Plugin {
 
 /** A request of A2E 1.0, whose refusals are replies: `ok` false, with the error beside it. */
 async function refusable<Empty extends object, Reply extends object>(
+  context: CallContext,
   empty: Empty,
   run: () => Promise<Reply>,
 ): Promise<(Empty | Reply) & { ok: boolean; error: string }> {
   try {
     return { ok: true, error: '', ...(await run()) };
   } catch (error) {
-    return { ok: false, ...empty, ...refusalOf(error) };
+    const refusal = refusalOf(error);
+    context.refusal = error as HandfastError;
+    return { ok: false, ...empty, ...refusal };
   }
 }
 

@@ -16,13 +16,13 @@ import { covered } from '../../base/workspace/path-cover.ts';
 import { holdDirectory } from '../../base/workspace/workspace-path.ts';
 import type { CallContext } from '../../host/context.ts';
 import type { SessionView } from '../../session/principal.ts';
-import { may } from '../../session/rights.ts';
+import { may, variableRights } from '../../session/rights.ts';
 import { asError, HandfastError } from '../../wire/errors.ts';
 import { type Cgroup, type Cgroups, cgroupsFor } from './cgroups.ts';
 import { failure } from './errors.ts';
 import type { ProcSpawnReq } from './proc.schema.ts';
 import { allEnd, type EndReason, Proc, type ProcOptions } from './process.ts';
-import { allowed, type Words } from './programs.ts';
+import { type Allowed, allowed, type Words } from './programs.ts';
 
 export interface ProcPluginOptions {
   /** Rules of the programs that may run; see `programs.ts`. Default none. */
@@ -117,15 +117,16 @@ export class Processes {
     const grant = (context.grant ?? {}) as ProcGrant;
     const rules = this.programs(context);
     const added = size === undefined ? env : { TERM: TERMINAL_TYPE, ...env };
-    const environment = await this.#environment(added, hostEnvironment);
-    const words = allowed([program, ...rest], rules, environment.PATH ?? '', context.workspace);
-    if (words === undefined) {
+    const path = childEnvironment({}, hostEnvironment).PATH ?? '';
+    const ways = allowed([program, ...rest], rules, path, context.workspace);
+    if (ways.length === 0) {
       throw failure('denied', 'Command not allowed', { program: shown(program), allowed: [...rules] });
     }
+    const { words, environment } = await this.#prepared(ways, added, context);
     this.#count(session.principal.name, grant.max_processes);
     try {
       const seconds = maxSeconds === 0 ? timeout : Math.min(timeout || maxSeconds, maxSeconds);
-      const inForce = await this.#system(environment.PATH ?? '');
+      const inForce = await this.#system(path);
       const limits = { ...inForce.limits, ...(seconds > 0 && { seconds }) };
       // Its output is read from the start on: what nothing reads when a program exits is dropped.
       const made = (child: Child, around: Around): Proc =>
@@ -165,14 +166,23 @@ export class Processes {
     await this.#end([...this.#all.values()], 'host_stopped');
   }
 
-  #environment(env: Readonly<Record<string, string>>, host: NonNullable<ProcPluginOptions['hostEnvironment']>) {
-    const passed = (this.#options.passEnv ?? []).flatMap((name) =>
-      host[name] === undefined ? [] : [[name, host[name]]],
-    );
-    return refusing(
-      'env',
-      () => ({ ...Object.fromEntries(passed), ...childEnvironment(env, host) }) as Record<string, string>,
-    );
+  /** The first of the ways that also allows the variables. Fails with `proc.denied` and `proc.invalid`. */
+  async #prepared(ways: readonly Allowed[], added: Readonly<Record<string, string>>, { session }: CallContext) {
+    const { hostEnvironment: host = process.env, passEnv = [] } = this.#options;
+    const passed = passEnv.flatMap((name) => (host[name] === undefined ? [] : [[name, host[name]]]));
+    return refusing('env', () => {
+      let refused: unknown;
+      for (const { words, rule } of ways) {
+        const how = (name: string) => `a rule allows it: ${JSON.stringify([`${name}=*`, ...rule.words].join(' '))}`;
+        try {
+          const own = childEnvironment(added, host, variableRights(session.principal, rule.sets, how));
+          return { words, environment: { ...Object.fromEntries(passed), ...own } as Record<string, string> };
+        } catch (error) {
+          refused ??= error;
+        }
+      }
+      throw refused;
+    });
   }
 
   #system(path: string): Promise<LimitsInForce & Cgroups> {
@@ -336,6 +346,8 @@ async function refusing<T>(field: string, work: () => T | Promise<T>): Promise<T
   } catch (thrown) {
     const { code, message, detail } = asError(thrown);
     if (code !== 'tool_denied' && code !== 'tool_error') throw thrown;
-    throw failure(code === 'tool_denied' ? 'denied' : 'invalid', message, { field, reason: detail.reason }, thrown);
+    const { reason, name } = detail;
+    const more = { field, reason, ...(name !== undefined && { name }) };
+    throw failure(code === 'tool_denied' ? 'denied' : 'invalid', message, more, thrown);
   }
 }

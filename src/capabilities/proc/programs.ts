@@ -1,6 +1,6 @@
 /**
  * Which programs may run. A rule is a program, or a program and a pattern for each argument: `*` stands for any characters
- * within one argument, a last word `**` for any further arguments. Programs are compared by the file they really are, and the
+ * within one argument, a last word `**` for any further arguments. In front of the program `NAME=pattern` allows a variable. Programs are compared by the file they really are, and the
  * one that the rule names is run: no link and no second program of that name takes its place.
  *
  * Called by `processes.ts` for each spawn. Pure but for looking at files.
@@ -8,7 +8,7 @@
 import { realpathSync } from 'node:fs';
 import { isAbsolute, join } from 'node:path';
 import { isExecutable, programInPath } from '../../base/program-file.ts';
-import { fitsWords } from '../../base/wildcard.ts';
+import { type CommandRule, commandRule, fitsWords } from '../../base/wildcard.ts';
 
 /** A program and its arguments. */
 export type Words = readonly [string, ...string[]];
@@ -24,22 +24,28 @@ function fileOf(program: string, path: string, folder: string): string | undefin
 const argumentsFit = (patterns: readonly string[], given: readonly string[]): boolean =>
   patterns.length === 0 || fitsWords(patterns, given);
 
+/** A command line to run, with the program of a rule that allows it. */
+export interface Allowed {
+  readonly words: Words;
+  /** The rule. */
+  readonly rule: CommandRule;
+}
+
 /**
- * The command line to run, with the program of the first rule that allows it; undefined: none does.
+ * What the rules allow of a command line, in their order; empty: nothing.
  * @param path the PATH in which names are looked up
  * @param folder where a relative path starts
  */
-export function allowed(cmd: Words, rules: readonly string[], path: string, folder: string): Words | undefined {
+export function allowed(cmd: Words, rules: readonly string[], path: string, folder: string): Allowed[] {
   const [program, ...given] = cmd;
   const file = fileOf(program, path, folder);
-  for (const rule of rules) {
-    const [named = '', ...patterns] = rule.trim().split(/\s+/);
-    if (named === '' || !argumentsFit(patterns, given)) continue;
+  return rules.flatMap((text): Allowed[] => {
+    const rule = commandRule(text);
+    const [named = '', ...patterns] = rule.words;
+    if (named === '' || !argumentsFit(patterns, given)) return [];
     const own = fileOf(named, path, '/');
     // What the rule names is not there: starting it says so.
-    if (own === undefined ? named === program : file !== undefined && realpathSync(own) === realpathSync(file)) {
-      return [own ?? named, ...given];
-    }
-  }
-  return undefined;
+    const isIt = own === undefined ? named === program : file !== undefined && realpathSync(own) === realpathSync(file);
+    return isIt ? [{ words: [own ?? named, ...given], rule }] : [];
+  });
 }

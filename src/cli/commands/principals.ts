@@ -35,6 +35,7 @@ const shown: { readonly [Grant in keyof Grants]-?: (principal: Principal) => str
   providers: ({ providers }) => providers?.join(', '),
   mcpServers: ({ mcpServers }) => mcpServers?.join(', '),
   folders: ({ folders }) => folders?.join(', '),
+  env: ({ env }) => env?.join(', '),
   settings: ({ settings }) => (settings === true ? 'yes' : undefined),
   fleet: ({ fleet }) => rules(fleet),
   observe: ({ observe }) => (observe === true ? 'yes' : undefined),

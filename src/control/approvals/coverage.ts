@@ -76,20 +76,21 @@ function commandCoverage(call: Call, cwd: string, reader: CommandReader): Covera
     lasting: false,
     words: `${call.name}: this call, only now: ${why}`,
   });
-  const other = reading.commands.find(({ words }) => runsOthersCode(words.map(({ value }) => value)));
+  const commands = reading.commands.filter(({ supposed }) => !supposed);
+  const other = commands.find(({ words }) => runsOthersCode(words.map(({ value }) => value)));
   if (other !== undefined) return once(`${other.words[0]?.text} runs code of others`);
   if (reading.unreadable !== undefined) return once(reading.unreadable);
   // A file may be named like an option, and some options name programs.
-  if (reading.commands.some(({ words }) => words.some(({ value }) => value === undefined))) {
+  if (commands.some(({ words }) => words.some(({ value }) => value === undefined))) {
     return once('some of its words are known only when it runs');
   }
   if (reading.notes.size > 0) {
     const isRemembered = [...reading.notes].every((note) => REMEMBERED_WHOLE.has(note));
     return isRemembered ? one(whole) : once(whyNotPlain(reading) ?? '');
   }
-  const commands = reading.commands.filter(({ transparent }) => !transparent);
+  const counted = commands.filter(({ transparent }) => !transparent);
   const folder = resolve(cwd, typeof call.input.cwd === 'string' ? call.input.cwd : '.');
-  const parts = commands.map((command) => partOf(call.name, command, folder, cwd));
+  const parts = counted.map((command) => partOf(call.name, command, folder, cwd));
   const words = `${call.name}: ${parts.map((part) => part.words.slice(call.name.length + 2)).join(', ')}`;
   return { parts, whole: parts.length === 1 ? (parts[0] as CoveredPart) : whole, lasting: true, words };
 }

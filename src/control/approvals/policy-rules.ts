@@ -11,6 +11,7 @@ import { MAX_STEPS, OutOfSteps, Steps } from '../../base/steps.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
 import { type CommandPattern, compilePattern, type Match } from './commands/command-pattern.ts';
 import { CommandReader, type CommandReading, whyNotPlain } from './commands/command-reader.ts';
+import type { Word } from './commands/shell-syntax.ts';
 import { PATH_MEMBERS } from './coverage.ts';
 import {
   byRisks,
@@ -45,6 +46,9 @@ export function compilePolicy(rules: readonly PolicyRule[] = [], options: Policy
   if (error !== undefined) throw error;
   if (compiled.length === 0) return riskPolicy;
   const slow = compiled.some(({ condition }) => condition?.slow);
+  for (const { then, patterns } of compiled) {
+    if (then !== 'allow') for (const { programs } of patterns) reader.watch(programs);
+  }
   const denies = compiled.some(({ then }) => then === 'deny');
   return {
     slow,
@@ -166,8 +170,8 @@ function checkExample(
   const steps = new Steps();
   const matched =
     rule.then === 'allow'
-      ? allows([rule], subject, reading, steps) !== undefined
-      : about(rule, subject, reading, steps) === 'yes';
+      ? allows(allowingRules([rule], subject, steps), subject, reading) !== undefined
+      : about(rule, subject, reading, { steps, isAllowed: () => false }) === 'yes';
   if (matched === expected) return;
   const why = expected && reading !== undefined ? whyNotPlain(reading) : undefined;
   const but = expected ? `must match, and does not${why === undefined ? '' : `: ${why}`}` : 'must not match, and does';
@@ -211,21 +215,28 @@ function strictest(
   let asked: string | undefined;
   let doubt: string | undefined;
   let mayBeDenied: string | undefined;
+  let known: readonly CompiledRule[] | undefined;
+  const allowing = (): readonly CompiledRule[] => {
+    known ??= allowingRules(rules, subject, steps);
+    return known;
+  };
+  const isAllowed = (words: readonly Word[]): boolean =>
+    allowing().some(({ patterns }) => patterns.some((pattern) => pattern.covers(words)));
   for (const rule of rules) {
     const { then, reason = rule.name } = rule;
-    const match = about(rule, subject, reading, steps);
+    const match = about(rule, subject, reading, { steps, isAllowed });
     if (match === 'unclear') doubt ??= `${rule.name} could not be evaluated`;
     if (then === 'allow' || match === 'no' || match === 'unclear') continue;
     if (match === 'yes' && then === 'deny') return { decision: 'deny', reason };
     if (match === 'yes') asked ??= reason;
     else {
-      const why = `${reading?.unreadable ?? 'part of it is known only when it runs'}, and a rule may be about it: ${reason}`;
+      const why = `${whyMaybe(reading, isAllowed)}, and a rule may be about it: ${reason}`;
       doubt ??= why;
       if (then === 'deny') mayBeDenied ??= why;
     }
   }
   const verdict: Verdict =
-    asked === undefined ? withoutAsking(rules, subject, reading, steps) : { decision: 'ask', reason: asked };
+    asked === undefined ? withoutAsking(rules, allowing(), subject, reading) : { decision: 'ask', reason: asked };
   if (verdict.decision !== 'allow') return { ...verdict, ...(mayBeDenied !== undefined && { mayBeDenied }) };
   if (doubt === undefined) return verdict;
   return { decision: 'ask', reason: doubt, ...(mayBeDenied !== undefined && { mayBeDenied }) };
@@ -233,11 +244,11 @@ function strictest(
 
 function withoutAsking(
   rules: readonly CompiledRule[],
+  allowing: readonly CompiledRule[],
   subject: PolicySubject,
   reading: CommandReading | undefined,
-  steps: Steps,
 ): Verdict {
-  const allowed = allows(rules, subject, reading, steps);
+  const allowed = allows(allowing, subject, reading);
   if (allowed !== undefined) return { decision: 'allow', reason: allowed };
   const verdict = byRisks(subject.risks);
   const why =
@@ -247,16 +258,23 @@ function withoutAsking(
     : verdict;
 }
 
+/** What one decision shares among its rules. */
+interface Deciding {
+  readonly steps: Steps;
+  /** True for a command that a rule allows. */
+  readonly isAllowed: (words: readonly Word[]) => boolean;
+}
+
 /** Whether a rule is about a call, as far as rules that ask or deny go. `unclear`: its expression fails for this call. */
 function about(
   rule: CompiledRule,
   subject: PolicySubject,
   reading: CommandReading | undefined,
-  steps: Steps,
+  { steps, isAllowed }: Deciding,
 ): Match | 'unclear' {
   const when = holds(rule, subject, steps);
   if (when === false) return 'no';
-  const command = rule.patterns.length === 0 ? 'yes' : concerned(rule.patterns, reading);
+  const command = rule.patterns.length === 0 ? 'yes' : concerned(rule.patterns, reading, isAllowed);
   return when === undefined && command !== 'no' ? 'unclear' : command;
 }
 
@@ -289,29 +307,63 @@ function withPaths(subject: PolicySubject, written: (path: string) => string): P
 
 const ADDRESS = /^[a-z][a-z\d+.-]*:\/\//i;
 
-function concerned(patterns: readonly CommandPattern[], reading: CommandReading | undefined): Match {
+/** A command that rules ask about or deny; `maybe` where one may be started that is not in the line. */
+function concerned(
+  patterns: readonly CommandPattern[],
+  reading: CommandReading | undefined,
+  isAllowed: (words: readonly Word[]) => boolean,
+): Match {
   if (reading === undefined) return 'no';
-  const matches = reading.commands.flatMap(({ words }) => patterns.map((pattern) => pattern.concerns(words)));
-  if (matches.includes('yes')) return 'yes';
-  return matches.includes('maybe') || reading.unreadable !== undefined ? 'maybe' : 'no';
+  let result: Match = reading.unreadable === undefined && reading.hidden === undefined ? 'no' : 'maybe';
+  for (const { words, supposed, unknown, mayStart } of reading.commands) {
+    for (const pattern of patterns) {
+      const match = pattern.concerns(words);
+      // Of a text that may be a script, a word that is not known says nothing.
+      if (match === 'yes' && !supposed) return 'yes';
+      if (match === 'yes' || (match === 'maybe' && !supposed)) result = 'maybe';
+      else if (mayStart && pattern.mayConcern(words)) result = 'maybe';
+    }
+    if (unknown && !isAllowed(words)) result = 'maybe';
+  }
+  return result;
 }
+
+/** Why a rule may be about a call. */
+function whyMaybe(reading: CommandReading | undefined, isAllowed: (words: readonly Word[]) => boolean): string {
+  const named = reading?.commands.find(({ unknown, words }) => unknown && !isAllowed(words));
+  const program = named?.words[0]?.text.slice(0, 64);
+  return (
+    reading?.unreadable ??
+    reading?.hidden ??
+    (program === undefined
+      ? 'part of it is known only when it runs'
+      : `what ${program} starts is not known (a rule that allows its command says that it starts nothing else)`)
+  );
+}
+
+/** The rules that allow calls and whose expression holds for this one. */
+const allowingRules = (
+  rules: readonly CompiledRule[],
+  subject: PolicySubject,
+  steps: Steps,
+): readonly CompiledRule[] =>
+  rules.filter(
+    ({ then, condition }) =>
+      then === 'allow' && (condition === undefined || condition.test({ ...plainly(subject) }, steps) === true),
+  );
 
 /** Why a call is allowed; undefined when it is not. Different rules may cover the commands of one line. */
 function allows(
-  rules: readonly CompiledRule[],
+  allowing: readonly CompiledRule[],
   subject: PolicySubject,
   reading: CommandReading | undefined,
-  steps: Steps,
 ): string | undefined {
-  const allowing = rules.filter(({ then, condition }) => {
-    return then === 'allow' && (condition === undefined || condition.test({ ...plainly(subject) }, steps) === true);
-  });
   const whole = allowing.find(({ patterns }) => patterns.length === 0);
   if (whole !== undefined) return whole.reason ?? whole.name;
   if (reading === undefined || whyNotPlain(reading) !== undefined || !subject.risks.includes('exec')) return undefined;
   let first: CompiledRule | undefined;
-  for (const { words, transparent } of reading.commands) {
-    if (transparent) continue;
+  for (const { words, transparent, supposed } of reading.commands) {
+    if (transparent || supposed) continue;
     const rule = allowing.find(({ patterns }) => patterns.some((pattern) => pattern.covers(words)));
     if (rule === undefined) return undefined;
     first ??= rule;

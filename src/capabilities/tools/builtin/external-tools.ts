@@ -102,7 +102,8 @@ export function shell(settings: ShellSettings = {}): AnyTool {
           additionalProperties: { type: 'string', maxLength: 32_768 },
           default: {},
           description:
-            'Environment variables to add. Those that change what programs load (PATH, LD_*, …) are refused.',
+            'Environment variables to add: LANG, LC_*, TERM, TZ, NO_COLOR, CI and the like, and those that the user was granted. ' +
+            'Those that change what programs run or load (PATH, LD_*, …) are refused.',
         },
         stdin: { type: 'string', description: 'Text for the standard input.' },
         timeout_seconds: {

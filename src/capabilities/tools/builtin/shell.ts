@@ -11,7 +11,7 @@ import { performance } from 'node:perf_hooks';
 import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import { type Child, type ChildExit, type Ending, exitCodeOf, startChild } from '../../../base/child.ts';
-import { childEnvironment } from '../../../base/child-environment.ts';
+import { childEnvironment, type VariableRights } from '../../../base/child-environment.ts';
 import { whyNotStarted } from '../../../base/not-started.ts';
 import { within } from '../../../base/race.ts';
 import { processTimer } from '../../../base/timer-queue.ts';
@@ -19,6 +19,7 @@ import { errnoOf, shown } from '../../../base/workspace/file-error.ts';
 import { covered } from '../../../base/workspace/path-cover.ts';
 import { holdDirectory } from '../../../base/workspace/workspace-path.ts';
 import type { CallContext } from '../../../host/context.ts';
+import { variableRights } from '../../../session/rights.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { result, type ShapedResult } from '../tool.ts';
 import { OutputCapture } from './output-capture.ts';
@@ -103,7 +104,8 @@ export async function runShell(
   const stderr = new OutputCapture(args.max_output_bytes);
   const stop = Promise.withResolvers<Stop>();
   const failed = (error: unknown) => stop.resolve({ kind: 'failed', error });
-  const { child, output } = await start(args, context, childEnvironment(args.env, hostEnvironment), (started) =>
+  const environment = childEnvironment(args.env, hostEnvironment, variablesOf(context));
+  const { child, output } = await start(args, context, environment, (started) =>
     Promise.all([
       pump(started.stdout, 'stdout', stdout, reading, context),
       pump(started.stderr, 'stderr', stderr, reading, context),
@@ -208,6 +210,10 @@ async function startHeld(
     await directory.close();
   }
 }
+
+/** The variables that a call may set. */
+export const variablesOf = ({ session: { principal } }: CallContext): VariableRights =>
+  variableRights(principal, undefined, (name) => `a command line can set it: ${name}=… program`);
 
 /** Program and arguments of a call. */
 export function wordsOf(args: ShellArgs): readonly [string, ...string[]] {

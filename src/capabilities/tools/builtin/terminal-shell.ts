@@ -13,7 +13,7 @@ import { holdDirectory } from '../../../base/workspace/workspace-path.ts';
 import type { CallContext } from '../../../host/context.ts';
 import type { EditorAccess } from '../../../session/editors.ts';
 import type { ShapedResult } from '../tool.ts';
-import { type ShellArgs, type ShellResult, shellReply, timeLimitMs, wordsOf } from './shell.ts';
+import { type ShellArgs, type ShellResult, shellReply, timeLimitMs, variablesOf, wordsOf } from './shell.ts';
 
 /** Time for the end of a killed program, and for its output. */
 const END_MS = 2000;
@@ -42,7 +42,7 @@ export async function runInTerminal(
   const startedMs = performance.now();
   const [command, ...words] = wordsOf(args);
   // Only for its checks: what is passed on otherwise is the editor's.
-  childEnvironment(args.env, {});
+  childEnvironment(args.env, {}, variablesOf(context));
   const { directory, path: cwd } = await holdDirectory(context.workspace, args.cwd);
   await directory.close();
   const env = Object.entries(args.env).map(([name, value]) => ({ name, value }));

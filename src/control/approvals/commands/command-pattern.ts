@@ -14,10 +14,14 @@ export type Match = 'yes' | 'maybe' | 'no';
 
 /** A compiled pattern. */
 export interface CommandPattern {
+  /** The programs it names. */
+  readonly programs: ReadonlySet<string>;
   /** It allows this command: every word of it is spelled out. */
   covers(words: readonly Word[]): boolean;
   /** It is about this command. */
   concerns(words: readonly Word[]): Match;
+  /** It is about a command that begins with a later word, as those of `npx` or `docker run`. */
+  mayConcern(words: readonly Word[]): boolean;
 }
 
 /** One word of a pattern that is no option: its alternatives, or any operand. */
@@ -35,6 +39,11 @@ interface Parts {
 }
 
 const MAX_WORDS = 32;
+/** Most places of one command that are looked at as the start of another. */
+const MAX_STARTS = 16;
+/** Most words that are looked at for that, and most steps of one comparison. */
+const MAX_LOOKED_AT = 1024;
+const MAX_STEPS = 4096;
 
 /** What a shell would interpret, and parts of words: a pattern is words. */
 const NO_WORD = /[;&<>$"'\\`(){}[\]?!#\s]|^\|?$|\|$|^\||\|\|/;
@@ -52,8 +61,22 @@ export function compilePattern(text: string, options: readonly string[] = []): C
       throw refused(1, `${JSON.stringify(option)} is not an option: options start with "-"`);
   }
   const optional = new Set(options);
-  return { covers: (words) => covers(parts, optional, words), concerns: (words) => concerns(parts, words) };
+  return {
+    programs: parts.programs,
+    covers: (words) => covers(parts, optional, words),
+    concerns: (words) => concerns(parts, words),
+    mayConcern(words) {
+      if (words.length > MAX_LOOKED_AT) return true;
+      const starts = words.flatMap((word, at) => (at > 0 && startsNamed(parts, word) ? [at] : []));
+      return starts.length > MAX_STARTS || starts.some((at) => concerns(parts, words.slice(at)) !== 'no');
+    },
+  };
 }
+
+const startsNamed = ({ names }: Parts, word: Word): boolean => {
+  const name = programOf({ words: [word] });
+  return name !== undefined && names.has(name);
+};
 
 const refused = (column: number, why: string) =>
   fail('config_invalid', `column ${column} of the pattern: ${why}`, { column });
@@ -124,6 +147,7 @@ function startsWith(wanted: readonly Operand[], words: readonly Word[]): Match {
   const seen = new Set<string>();
   const open: [met: number, at: number, sure: boolean][] = [[0, 0, true]];
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    if (seen.size > MAX_STEPS) return 'maybe';
     const [met, at, sure] = next;
     const key = next.join();
     if (seen.has(key)) continue;

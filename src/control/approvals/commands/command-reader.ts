@@ -4,19 +4,25 @@
  *
  * Rules and answers are about these words, never about the text. What cannot be read is said, and then asks.
  */
-
-import { relative, resolve, sep } from 'node:path';
+import { join, relative, resolve, sep } from 'node:path';
 import { onceSucceeded } from '../../../base/once-succeeded.ts';
-import { CHANGES_THE_SHELL } from './programs.ts';
+import { CHANGES_THE_SHELL, TAKES_NAMES } from './programs.ts';
 import type { SecondOpinion } from './second-opinion.ts';
 import { NOTES, type Note, readScript, type ScriptReading, type SimpleCommand, type Word } from './shell-syntax.ts';
-import { programOf, startedBy, wordFor } from './started-by.ts';
+import type { Started } from './started.ts';
+import { assigned, programOf, startedBy, wordFor } from './started-by.ts';
 
 /** One program with its arguments. */
 export interface Command {
   readonly words: readonly Word[];
   /** It does nothing but start others, which are in the list too: no rule need allow it. */
   readonly transparent: boolean;
+  /** It is not known whether it is started at all: only rules that ask or deny are perhaps about it. */
+  readonly supposed: boolean;
+  /** The program is in no list: unless a rule allows it, rules that ask or deny are perhaps about what it starts. */
+  readonly unknown: boolean;
+  /** Each of its words may be a program that it starts. */
+  readonly mayStart: boolean;
 }
 
 /** What a call runs. */
@@ -27,6 +33,8 @@ export interface CommandReading {
   readonly notes: ReadonlySet<Note>;
   /** Why commands may be missing from the list. */
   readonly unreadable: string | undefined;
+  /** Why it may start what is not in the list, though rules can allow what is in it. */
+  readonly hidden: string | undefined;
 }
 
 /** Members of an input that name the command. */
@@ -46,16 +54,36 @@ export const BESIDE_THE_POINT: ReadonlySet<string> = new Set([
 /** How deep programs may start each other in one line, and most scripts of all depths together. */
 const MAX_LEVELS = 8;
 const MAX_SCRIPTS = 64;
+/** Most texts that are read because they may be scripts. */
+const MAX_SUPPOSED = 32;
+/** Most files of one line that are looked at. */
+const MAX_FILES = 4;
+/** Most variables of one script that are looked at. */
+const MAX_ASSIGNMENTS = 128;
+
+/** The path by which a program is known, of those that rules name; see `real-path.ts`. */
+type RealPath = (path: string, names: ReadonlySet<string>) => string | undefined;
 
 export class CommandReader {
   /** Undefined once it was called and has answered. */
   #open: (() => Promise<SecondOpinion | undefined>) | undefined;
   #loading: (() => Promise<void>) | undefined;
   #second: SecondOpinion | undefined;
+  readonly #realPath: RealPath;
+  readonly #names = new Set<string>();
 
-  /** @param open loads the second parser, where it is installed. Default: there is none. */
-  constructor(open?: () => Promise<SecondOpinion | undefined>) {
+  /**
+   * @param open loads the second parser, where it is installed. Default: there is none.
+   * @param realPath the path by which a program is known. Default: files are not looked at.
+   */
+  constructor(open?: () => Promise<SecondOpinion | undefined>, realPath: RealPath = () => undefined) {
     this.#open = open;
+    this.#realPath = realPath;
+  }
+
+  /** These programs are found under other names, too. */
+  watch(names: Iterable<string>): void {
+    for (const name of names) this.#names.add(name);
   }
 
   /** Undefined once everything is loaded that `read` needs; until then a promise for it, which never rejects. */
@@ -73,7 +101,11 @@ export class CommandReader {
     const { command, argv } = input;
     const given = [command, argv].filter((value) => value !== undefined && value !== null);
     if (given.length === 0) return undefined;
-    const line = new Line((text) => this.#script(text));
+    const folder = resolve(cwd, typeof input.cwd === 'string' ? input.cwd : '.');
+    const line = new Line(
+      (text) => this.#script(text),
+      (file) => this.#realPath(resolve(folder, file), this.#names),
+    );
     if (given.length > 1) line.unreadable = 'it names two commands';
     for (const one of given) {
       if (typeof one === 'string') line.script(one, 0);
@@ -81,6 +113,7 @@ export class CommandReader {
       else line.unreadable = 'it is not a command';
     }
     if (line.commands.length === 0) line.unreadable ??= 'it holds no command';
+    line.environment(input.env);
     for (const note of notesOf(input, cwd)) line.notes.add(note);
     return line.finished();
   }
@@ -94,45 +127,168 @@ export class CommandReader {
   }
 }
 
+/** Programs that make files: one that is run in the same line may be theirs. */
+const MAKES_FILES: ReadonlySet<string | undefined> = new Set(
+  'cp ln mv install tee dd sed gsed curl wget rsync scp printf echo cat touch truncate link unlink rename'.split(' '),
+);
+
+/** Whether a command is started; `likely`: a shell among the words of a program; `perhaps`: a text that may be a script. */
+type Standing = 'started' | 'likely' | 'perhaps';
+
 /** One call while it is read. */
 class Line {
   readonly commands: Command[] = [];
   readonly notes = new Set<Note>();
   unreadable: string | undefined;
+  hidden: string | undefined;
   readonly #read: (text: string) => ScriptReading;
+  readonly #realName: (file: string) => string | undefined;
   #scripts = 0;
+  #supposed = 0;
+  readonly #functions = new Set<string>();
+  readonly #written: Word[] = [];
+  readonly #literals: string[] = [];
+  readonly #files: { readonly file: Word; readonly command: number }[] = [];
+  #evaluates = false;
+  readonly #looked = new Set<string>();
 
-  constructor(read: (text: string) => ScriptReading) {
+  constructor(read: (text: string) => ScriptReading, realName: (file: string) => string | undefined) {
     this.#read = read;
+    this.#realName = realName;
   }
 
-  script(text: string, level: number): void {
-    if (level > MAX_LEVELS || ++this.#scripts > MAX_SCRIPTS) {
-      this.unreadable ??= 'it is nested too deeply to be read';
+  /** Variables beside the command, as an object or as the pairs of an editor's terminal. */
+  environment(env: unknown): void {
+    if (typeof env !== 'object' || env === null) return;
+    const pairs: readonly unknown[][] = Array.isArray(env)
+      ? env.map((pair: { name?: unknown; value?: unknown } | null) => [pair?.name, pair?.value])
+      : Object.entries(env);
+    for (const [name, value] of pairs) {
+      const text = textOf(value);
+      this.#started(assigned(String(name), text, text ?? ''), 0, 'started');
+    }
+  }
+
+  script(text: string, level: number, standing: Standing = 'started'): void {
+    const supposed = standing !== 'started';
+    if (level > MAX_LEVELS || (supposed ? ++this.#supposed > MAX_SUPPOSED : ++this.#scripts > MAX_SCRIPTS)) {
+      if (supposed) this.hidden ??= TOO_DEEP;
+      else this.unreadable ??= TOO_DEEP;
       return;
     }
-    const { commands, notes, unreadable } = this.#read(text);
-    this.unreadable ??= unreadable;
-    for (const note of notes) this.notes.add(note);
-    for (const command of commands) this.command(command, level);
+    const { commands, notes, unreadable, ...found } = this.#read(text);
+    if (!supposed) {
+      this.unreadable ??= unreadable;
+      for (const note of notes) this.notes.add(note);
+    }
+    for (const name of found.functions) this.#functions.add(name);
+    this.#written.push(...found.written);
+    this.#literals.push(...found.literals);
+    this.#evaluates ||= found.evaluates;
+    if (found.assignments.length > MAX_ASSIGNMENTS) this.hidden ??= 'it sets too many variables';
+    for (const { name, value, text: written } of found.assignments.slice(0, MAX_ASSIGNMENTS)) {
+      this.#started(assigned(name, value, written), level, standing);
+    }
+    for (const command of commands) this.command(command, level, standing);
   }
 
-  command(command: SimpleCommand, level: number): void {
-    const { commands, scripts, notes, unreadable, transparent } = startedBy(command);
-    this.commands.push({ words: command.words, transparent });
-    this.unreadable ??= unreadable;
-    for (const note of notes) this.notes.add(note);
-    if (commands.length > 0 && level >= MAX_LEVELS) this.unreadable ??= 'it is nested too deeply to be read';
-    else for (const inner of commands) this.command(inner, level + 1);
-    for (const script of scripts) this.script(script, level + 1);
+  command(command: SimpleCommand, level: number, standing: Standing = 'started'): void {
+    const started = startedBy(command);
+    const { words } = command;
+    const { transparent, unknown = false, mayStart = false, file } = started;
+    const supposed = standing !== 'started';
+    this.commands.push({
+      words,
+      transparent,
+      supposed,
+      unknown: unknown && standing !== 'perhaps' && command.perhaps !== true,
+      mayStart,
+    });
+    const program = programOf(command) ?? '';
+    if (TAKES_NAMES.has(program)) this.#evaluates = true;
+    if (file !== undefined && !supposed) this.#files.push({ file, command: this.commands.length - 1 });
+    this.#started(started, level, standing);
+    if (file !== undefined && file === words[0]) this.#real(file, words, level);
+  }
+
+  /** A link in the folder has the name of what it leads to, too. */
+  #real(file: Word, words: readonly Word[], level: number): void {
+    if (file.value === undefined || level >= MAX_LEVELS || this.#looked.has(file.value)) return;
+    this.#looked.add(file.value);
+    if (this.#looked.size > MAX_FILES) {
+      this.hidden ??= 'it runs too many files to look at them';
+      return;
+    }
+    const { value } = file;
+    const paths = [value, ...this.#folders().map((folder) => join(folder, value))];
+    const name = paths.map((path) => this.#realName(path)).find((one) => one !== undefined);
+    if (name === undefined) return;
+    this.command({ words: [wordFor(name), ...words.slice(1)], input: undefined }, level + 1, 'likely');
+  }
+
+  /** The last folders that the line has changed to, as far as they are known. */
+  #folders(): string[] {
+    return this.commands
+      .filter(({ words }) => words[0]?.value === 'cd' || words[0]?.value === 'pushd')
+      .flatMap(({ words }) => words.at(-1)?.value ?? [])
+      .slice(-MAX_FILES);
+  }
+
+  #started(started: Started, level: number, standing: Standing): void {
+    const { commands, scripts, notes, unreadable, hidden, perhaps = [], supposed = [] } = started;
+    if (standing === 'started') {
+      this.unreadable ??= unreadable;
+      for (const note of notes) this.notes.add(note);
+    } else this.hidden ??= unreadable;
+    if (standing !== 'perhaps') this.hidden ??= hidden;
+    if (commands.length > 0 && level >= MAX_LEVELS) this.unreadable ??= TOO_DEEP;
+    else for (const inner of commands) this.command(inner, level + 1, standing);
+    for (const script of scripts) this.script(script, level + 1, standing);
+    for (const text of perhaps) this.script(text, level + 1, 'perhaps');
+    for (const inner of supposed) {
+      if (level >= MAX_LEVELS || ++this.#supposed > MAX_SUPPOSED) this.hidden ??= TOO_DEEP;
+      else this.command(inner, level + 1, standing === 'perhaps' ? standing : 'likely');
+    }
   }
 
   finished(): CommandReading {
-    const counted = this.commands.filter(({ transparent }) => !transparent);
-    if (counted.length > 1 && this.commands.some(changesTheShell)) this.notes.add('state');
-    return { commands: this.commands, notes: this.notes, unreadable: this.unreadable };
+    // A shell that evaluates the text of a variable runs the substitutions in it.
+    if (this.#evaluates) for (const text of this.#literals.splice(0)) this.script(text, 1, 'perhaps');
+    this.#runsWritten();
+    const commands = this.commands.map((command) => ({
+      ...command,
+      unknown: command.unknown && !this.#functions.has(command.words[0]?.value ?? ''),
+    }));
+    const counted = commands.filter(({ transparent, supposed }) => !transparent && !supposed);
+    if (counted.length > 1 && counted.some(changesTheShell)) this.notes.add('state');
+    return { commands, notes: this.notes, unreadable: this.unreadable, hidden: this.hidden };
+  }
+
+  /** A file that the same line may have made has unread content. */
+  #runsWritten(): void {
+    if (this.#files.length === 0) return;
+    // Of each name the first command that may have made it and the last: a command does not make the file that it runs.
+    const makers = new Map<string | undefined, readonly [first: number, last: number]>();
+    const note = ({ value }: Word, command: number): void => {
+      const name = value === undefined ? undefined : nameOf(value);
+      makers.set(name, [makers.get(name)?.[0] ?? command, command]);
+    };
+    for (const word of this.#written) note(word, -1);
+    for (const [at, { words, supposed }] of this.commands.entries()) {
+      if (!supposed && MAKES_FILES.has(programOf({ words }))) for (const word of words.slice(1)) note(word, at);
+    }
+    const isMade = this.#files.some(({ file: { value }, command }) => {
+      const names = value === undefined ? [...makers.keys()] : [undefined, nameOf(value)];
+      return names.some((name) => makers.get(name)?.some((maker) => maker !== command));
+    });
+    if (isMade) this.hidden ??= 'it runs a file that it may have written';
   }
 }
+
+const TOO_DEEP = 'it is nested too deeply to be read';
+
+/** The last part of a path, also behind `of=`. */
+const nameOf = (path: string): string => path.replace(/^\w+=/, '').replace(/\/+$/, '').replace(/^.*\//s, '');
 
 function changesTheShell({ words, transparent }: Command): boolean {
   const program = programOf({ words }) ?? '';

@@ -24,6 +24,8 @@ export interface SimpleCommand {
   readonly words: readonly Word[];
   /** The here-document it reads, where nothing in it is expanded. */
   readonly input: string | undefined;
+  /** It is a command in one shell and arithmetic in another. */
+  readonly perhaps?: boolean;
 }
 
 /** Why a line is more than programs with arguments. No rule covers such a line; the texts are shown to the user. */
@@ -47,6 +49,25 @@ export interface ScriptReading {
   readonly notes: ReadonlySet<Note>;
   /** Why commands may be missing from the list; undefined when it is whole. */
   readonly unreadable: string | undefined;
+  /** Variables it sets. */
+  readonly assignments: readonly Assigned[];
+  /** Functions it defines. */
+  readonly functions: readonly string[];
+  /** Files it redirects output into. */
+  readonly written: readonly Word[];
+  /** Texts in it that are no substitutions here, and would be where a shell evaluates them. */
+  readonly literals: readonly string[];
+  /** It evaluates the text of variables: in arithmetic, by their names, in a subscript. */
+  readonly evaluates: boolean;
+}
+
+/** A variable that is set. */
+export interface Assigned {
+  readonly name: string;
+  /** Undefined where only running the line tells. */
+  readonly value: string | undefined;
+  /** As it stands in the line. */
+  readonly text: string;
 }
 
 /** Longest line, in characters, and most of what makes a parser work: both also bound its time. */
@@ -94,6 +115,16 @@ class Findings implements ScriptReading {
   readonly commands: SimpleCommand[] = [];
   readonly notes = new Set<Note>();
   unreadable: string | undefined;
+  readonly assignments: Assigned[] = [];
+  readonly functions: string[] = [];
+  readonly written: Word[] = [];
+  readonly literals: string[] = [];
+  evaluates = false;
+
+  /** A text that is not a substitution where it stands. */
+  literal(text: string | undefined): void {
+    if (text !== undefined && /\$\(|`/.test(text)) this.literals.push(text);
+  }
 
   /** Commands may be missing. The first reason stays. */
   doubt(why: string): void {
@@ -105,6 +136,7 @@ class Visitor {
   readonly #found: Findings;
   readonly #parse: typeof Unbash.parse;
   readonly #forEachChild: typeof Unbash.forEachChild;
+  #arithmetic = 0;
 
   constructor(found: Findings, parse: typeof Unbash.parse, forEachChild: typeof Unbash.forEachChild) {
     this.#found = found;
@@ -128,13 +160,22 @@ class Visitor {
       case 'Command':
         return this.#command(node);
       case 'Assignment':
+        found.notes.add('assigns');
+        return this.#assignment(node);
       case 'For':
         found.notes.add('assigns');
+        for (const word of node.wordlist ?? []) {
+          const { value } = wordOf(word);
+          found.assignments.push({ name: node.name.value, value, text: word.text });
+        }
         return;
+      case 'Word':
+        return found.literal(wordOf(node).value);
       case 'Redirect':
         return this.#redirect(node);
       case 'HereDoc':
         found.notes.add('reads');
+        found.literal(node.body.text);
         if (node.closing === undefined) found.doubt('it is not a complete command line');
         return;
       case 'HereString':
@@ -143,13 +184,21 @@ class Visitor {
         return;
       case 'Function':
         found.notes.add('defines');
+        found.functions.push(node.name.value);
         return;
       case 'ArithmeticCommand':
         // A shell without this construct finds two subshells.
         found.notes.add('dialect');
+        found.evaluates = true;
+        this.#arithmetic += 1;
         this.visit(this.#parse(node.body), depth + 1);
+        this.#arithmetic -= 1;
         return;
       case 'ArithmeticFor':
+      case 'TestCommand':
+        found.notes.add('dialect');
+        found.evaluates = true;
+        return;
       case 'AnsiCQuoted':
       case 'BraceExpansion':
       case 'Coproc':
@@ -157,7 +206,6 @@ class Visitor {
       case 'LocaleString':
       case 'ProcessSubstitution':
       case 'Select':
-      case 'TestCommand':
         found.notes.add('dialect');
         return;
       case 'TestLogical':
@@ -169,6 +217,7 @@ class Visitor {
         if (node.text.startsWith('${')) found.notes.add('dialect');
         return;
       case 'ArithmeticExpansion':
+        found.evaluates = true;
         if (node.expression === undefined || node.text.startsWith('$[') || node.text.includes('[')) {
           found.notes.add('dialect');
         }
@@ -186,7 +235,19 @@ class Visitor {
     const documents = redirects.filter((redirect) => redirect.type === 'HereDoc');
     const [document] = documents;
     const isPlain = documents.length === 1 && document?.body.parts === undefined;
-    this.#found.commands.push({ words, input: isPlain ? document?.body.text : undefined });
+    const command = { words, input: isPlain ? document?.body.text : undefined };
+    this.#found.commands.push(this.#arithmetic > 0 ? { ...command, perhaps: true } : command);
+  }
+
+  #assignment({ name, value: given, text }: Unbash.Assignment): void {
+    const found = this.#found;
+    const words = given.type === 'Word' ? [given] : given.elements;
+    for (const word of words) {
+      const { value } = wordOf(word);
+      found.literal(value);
+      found.assignments.push({ name, value, text: word.text });
+    }
+    if (text.includes('[')) found.evaluates = true;
   }
 
   /** Harmless are `/dev/null` and one descriptor as another. */
@@ -196,14 +257,20 @@ class Visitor {
     if (operator.startsWith('&>') || descriptor?.type === 'FileDescriptorVariable') notes.add('dialect');
     if (operator.endsWith('&') && value !== undefined && /^(?:\d+|-)$/.test(value)) return;
     if (value === '/dev/null') return;
-    notes.add(operator === '<' || operator === '<&' ? 'reads' : 'writes');
+    const reads = operator === '<' || operator === '<&';
+    notes.add(reads ? 'reads' : 'writes');
+    if (!reads && target !== undefined) this.#found.written.push(wordOf(target));
   }
 
   #parameter({ operation, prefix, index }: Unbash.ParameterExpansionPart): void {
     const { notes } = this.#found;
     if (operation?.type === 'Default' && operation.operator.includes('=')) notes.add('assigns');
     if (operation !== undefined && !['Default', 'Remove'].includes(operation.type)) notes.add('dialect');
-    if (prefix === '!' || index !== undefined) notes.add('dialect');
+    if (prefix === '!' || index !== undefined) {
+      notes.add('dialect');
+      this.#found.evaluates = true;
+    }
+    if (operation?.type === 'Slice') this.#found.evaluates = true;
     // A prompt is expanded once more, with the commands in it.
     if (operation?.type === 'Transform') this.#found.doubt('it expands a text once more');
   }

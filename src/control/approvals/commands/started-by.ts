@@ -1,27 +1,26 @@
 /**
  * What a command starts besides itself: the program behind `sudo` or `timeout`, the script of `sh -c`, of `eval` and of
- * `trap`, what `xargs` and `find -exec` run, aliases and settings of git. Pure; called by `command-reader.ts` for every
- * simple command, and again for what it finds.
+ * `trap`, what `xargs` and `find -exec` run, options, aliases and settings that are commands. What it may start, and that it is not known, is
+ * found too: a rule that denies is then perhaps about it. Pure; called by `command-reader.ts` for every simple command, and
+ * again for what it finds.
  */
-import { STARTERS, type Starter, TAKES_NAMES } from './programs.ts';
+import { gitStarted } from './git.ts';
+import { awkCode, type Code, codeOf, interpreterOf, isInput, sedCode } from './interpreters.ts';
+import {
+  HIDES,
+  MAY_START_OPTIONS,
+  mayStart as mayStartAny,
+  NAMES_PACKAGES,
+  runningOptionsOf,
+  STARTS_NOTHING,
+} from './known-programs.ts';
+import { commandOf, longOption, mayBeOption, type RunningOptions, runningOptions } from './options.ts';
+import { TAKES_NAMES } from './programs.ts';
 import type { Note, SimpleCommand, Word } from './shell-syntax.ts';
-
-/** What a command starts. */
-export interface Started {
-  /** Programs with their arguments. */
-  readonly commands: readonly SimpleCommand[];
-  /** Scripts for a shell. */
-  readonly scripts: readonly string[];
-  readonly notes: readonly Note[];
-  /** Why it is not known what it starts. */
-  readonly unreadable?: string;
-  /** The command itself does nothing but start them: rules need not name it. */
-  readonly transparent: boolean;
-}
-
-const NOTHING: Started = { commands: [], scripts: [], notes: [], transparent: false };
-const UNKNOWN = 'what runs is known only when it runs';
-const unknown: Started = { ...NOTHING, unreadable: UNKNOWN };
+import { copied, remote } from './ssh.ts';
+import { hidden, NOTHING, OTHER_LANGUAGE, type Started, UNKNOWN, unknown } from './started.ts';
+import { STARTERS, type Starter } from './starters.ts';
+import { assignedTo } from './variables.ts';
 
 /** A word that is known. */
 export const wordFor = (value: string): Word => ({ value, head: value, text: value });
@@ -44,12 +43,20 @@ export function programOf({ words }: Pick<SimpleCommand, 'words'>): string | und
     .replace(/\.exe$/, '');
 }
 
+/** Folders of the system: a program there is the one of its name. */
+const SYSTEM = /^(?:\/usr(?:\/local)?)?\/s?bin\/[^/]+$/;
+const LOADER = /^ld(?:-linux[\w-]*|-musl-\w+)?\.so(?:\.\d+)*$|^ld\.so$/;
+
 /** Looks into a command. A file of the folder that has the name of a starter is one for what it may start, but counts itself. */
 export function startedBy(command: SimpleCommand): Started {
   const program = programOf(command);
-  if (program === undefined) return unknown;
+  const [word] = command.words;
+  if (program === undefined || word?.value === undefined) return unknown;
   const started = startedByName(program, command);
-  return command.words[0]?.value === program ? started : { ...started, transparent: false };
+  if (word.value === program) return started;
+  // In capitals, or by a path, it may be another file.
+  const isPath = word.value.includes('/') && !SYSTEM.test(word.value);
+  return { ...started, transparent: false, ...(isPath && { unknown: false, file: word }) };
 }
 
 function startedByName(program: string, command: SimpleCommand): Started {
@@ -59,28 +66,278 @@ function startedByName(program: string, command: SimpleCommand): Started {
     return PLAIN_SHELLS.has(program) ? started : { ...started, transparent: false };
   }
   if (OTHER_SHELLS.has(program)) return rest.length === 1 && isOption(rest[0]) ? NOTHING : unknown;
-  if (TAKES_NAMES.has(program)) return subscripts(rest);
+  if (TAKES_NAMES.has(program)) return builtin(program, rest);
   if (Object.hasOwn(STARTERS, program)) return starter(STARTERS[program] as Starter, rest);
-  switch (program) {
-    case 'eval':
-      return scriptOf(rest, true);
-    case 'trap':
-      return rest.length < 2 ? NOTHING : { ...scriptOf(dashes(rest).slice(0, 1), false), notes: ['state'] };
-    case 'su':
-    case 'script':
-      return optionScript(rest, /^(?:-[a-zA-Z]*c|--command)$/);
-    case 'alias':
-      return aliases(rest);
-    case 'compgen':
-    case 'complete':
-      return unknown;
-    case 'find':
-      return found(rest);
-    case 'git':
-      return git(rest);
-    default:
-      return NOTHING;
+  if (LOADER.test(program)) return starter(LOADING, rest);
+  const special = SPECIAL.get(program);
+  if (special !== undefined) return special(rest);
+  if (STARTS_NOTHING.has(program)) return NOTHING;
+  const options = runningOptionsOf(program);
+  if (options !== undefined) return byOptions(rest, options);
+  const interpreter = interpreterOf(program);
+  if (interpreter !== undefined) return byCode(codeOf(interpreter, rest));
+  if (HIDES.has(program)) return { ...hidden, mayStart: true };
+  return mayStartAny(program) ? anyOf(program, rest) : { ...NOTHING, unknown: true };
+}
+
+/** `ld.so`, which starts the program it is given. */
+const LOADING: Starter = {
+  values: '--library-path --preload --audit --argv0 --inhibit-rpath --glibc-hwcaps-prepend --glibc-hwcaps-mask',
+  flags: '--inhibit-cache --verify',
+  shows: '--list --list-tunables --list-diagnostics --help --version',
+};
+
+/** Programs with a syntax of their own. */
+const SPECIAL: ReadonlyMap<string, (rest: readonly Word[]) => Started> = new Map<
+  string,
+  (rest: readonly Word[]) => Started
+>([
+  ['eval', (rest) => scriptOf(dashes(rest), true)],
+  ['trap', (rest) => (rest.length < 2 ? NOTHING : { ...scriptOf(dashes(rest).slice(0, 1), false), notes: ['state'] })],
+  ['su', otherUser],
+  ['runuser', otherUser],
+  ['script', script],
+  ['alias', aliases],
+  ['compgen', () => unknown],
+  ['complete', () => unknown],
+  ['find', found],
+  ['git', byGit],
+  ['.', sourced],
+  ['source', sourced],
+  ['hash', hashed],
+  ['ssh', remote],
+  ['scp', copied],
+  ['sftp', copied],
+  ['crontab', (rest) => (rest.some(({ value }) => value === '-l') ? NOTHING : hidden)],
+  ['enable', (rest) => (rest.some(({ value }) => value === undefined || /^-[a-z]*f/.test(value)) ? hidden : NOTHING)],
+  ['fd', (rest) => behind(rest, /^(?:-[a-zA-Z]*[xX]$|--exec(?:-batch)?$)/, /^(?:-[xX].|--ex)/)],
+  ['fdfind', (rest) => behind(rest, /^(?:-[a-zA-Z]*[xX]$|--exec(?:-batch)?$)/, /^(?:-[xX].|--ex)/)],
+  ['ip', (rest) => (rest.some(({ value }) => value === undefined || /^e(?:x|$)/.test(value)) ? hidden : NOTHING)],
+  ['coreutils', multiCall],
+  ['sed', (rest) => byCode(sedCode(rest))],
+  ['gsed', (rest) => byCode(sedCode(rest))],
+  ...['awk', 'gawk', 'mawk', 'nawk', 'original-awk'].map((name): [string, (rest: readonly Word[]) => Started] => [
+    name,
+    (rest) => byCode(awkCode(rest)),
+  ]),
+  ['sqlite3', (rest) => queries(rest, /^\s*\.|\n\s*\.|load_extension|edit\s*\(|writefile/i)],
+  ['psql', (rest) => queries(rest, /\\|program/i)],
+]);
+
+/** Code of another language. */
+function byCode(code: Code): Started {
+  if (code.kind === 'hidden') return { ...NOTHING, unreadable: OTHER_LANGUAGE };
+  return code.kind === 'file' ? { ...NOTHING, file: code.file } : NOTHING;
+}
+
+/** A program of which some options start something. */
+function byOptions(words: readonly Word[], options: RunningOptions): Started {
+  const { scripts, opaque, unsure } = runningOptions(words, options);
+  const isOpaque = opaque || (options.plus === true && words.some(({ value }) => value?.startsWith('+')));
+  if (isOpaque) return { ...NOTHING, scripts, unreadable: 'an option of it runs what the line does not show' };
+  return { ...NOTHING, scripts, ...(unsure && { hidden: 'a word that is known only when it runs may be an option' }) };
+}
+
+/** A program that may start what its words name, such as `npx` or `docker`. */
+function anyOf(program: string, words: readonly Word[]): Started {
+  if (words.length > MAX_WORDS) return { ...hidden, mayStart: true };
+  const name = program.replace(/[\d.-]+$/, '');
+  const end = words.findIndex(({ value }) => value === '--');
+  const own = end === -1 ? words : words.slice(0, end);
+  const first = own.find(({ value, head }) => !(value ?? head).startsWith('-'));
+  const options = MAY_START_OPTIONS[FAMILY[name] ?? name];
+  // Behind the program that `npx` starts are the options of that.
+  const read =
+    name === 'npx' && first !== undefined && !/^-(?:c|-call|p|-package)$/.test(own[0]?.value ?? '') ? [] : own;
+  const started = options === undefined ? NOTHING : byOptions(read, options);
+  if (started.unreadable !== undefined) return started;
+  if (/make$/.test(name) && words.some(makes)) return { ...NOTHING, unreadable: OTHER_LANGUAGE };
+  if (first?.value === 'eval' || first?.value === 'repl') return { ...NOTHING, unreadable: OTHER_LANGUAGE };
+  const unsure = words.findIndex(mayBeOption);
+  const isSubcommand = first?.value !== undefined && words.indexOf(first) < unsure && !runsWords(name, first.value);
+  if (unsure !== -1 && !isSubcommand) {
+    return {
+      ...started,
+      mayStart: true,
+      hidden: 'a word that is known only when it runs may be a program or an option',
+    };
   }
+  if (first?.value !== undefined && NAMES_PACKAGES.has(first.value)) return { ...started, hidden: undefined };
+  return { ...started, perhaps: texts(words), ...among(words), mayStart: true };
+}
+
+/** The words behind this one are a program, or options that are code. */
+const runsWords = (program: string, subcommand: string): boolean =>
+  /make$|^(?:npx|bunx|pnpx|uvx)$/.test(program) ||
+  /^(?:exec|x|dlx|explore|create|init|eval|shell|compose|-\w*)$/.test(subcommand) ||
+  (subcommand === 'run' && !/^(?:npm|pnpm|yarn|cargo|deno)$/.test(program));
+
+const FAMILY: Readonly<Record<string, string>> = {
+  gmake: 'make',
+  bmake: 'make',
+  bunx: 'npx',
+  pnpx: 'npx',
+  yarn: 'pnpm',
+  'g++': 'gcc',
+  cc: 'gcc',
+  clang: 'gcc',
+  'clang++': 'gcc',
+};
+
+/** A word of `make` that is a program of its language, or its input. */
+const makes = ({ value = '' }: Word, at: number, all: readonly Word[]): boolean =>
+  /\$|^SHELL=|^\.SHELLFLAGS=/.test(value) ||
+  (/^(?:-[a-zA-Z]*f|--f\w*|--makefile)$/.test(all[at - 1]?.value ?? '') && INPUT_FILE.test(value)) ||
+  (/^(?:-f|--(?:file|makefile)=)/.test(value) && INPUT_FILE.test(value.replace(/^(?:-f|--\w+=)/, '')));
+const INPUT_FILE = /^(?:-$|\/dev\/|\/proc\/)/;
+
+/** Most words of a program that may start others, and most shells among them: their work grows with both. */
+const MAX_WORDS = 1024;
+const MAX_AMONG = 4;
+
+/** Shells and interpreters among words, with what is behind them. */
+function among(words: readonly Word[]): Pick<Started, 'supposed' | 'hidden'> {
+  const starts = words.flatMap((word, at) => {
+    const name = programOf({ words: [word] }) ?? '';
+    return SHELLS.has(name) || OTHER_SHELLS.has(name) || interpreterOf(name) !== undefined ? [at] : [];
+  });
+  if (starts.length > MAX_AMONG) return { hidden: UNKNOWN };
+  return { hidden: undefined, supposed: starts.map((at) => commandOf(words.slice(at))) };
+}
+
+/** Texts among words that may be command lines, and values that may name a program. */
+function texts(words: readonly Word[]): string[] {
+  return words.flatMap(({ value }) => {
+    if (value === undefined) return [];
+    const given = value.includes('=') ? [value.replace(/^[^=]*=/, ''), value.replace(/^.*=/s, '')] : [];
+    const all = [...(/[\s;&|`$]/.test(value) ? [value] : []), ...given];
+    const bare = all.map((text) => text.replace(/^(["'])(.*)\1$/s, '$2').replace(/^!/, ''));
+    return [...new Set([...all, ...bare])].filter((text) => text !== '');
+  });
+}
+
+/** Queries of a database in the line; its other commands start programs. */
+function queries(words: readonly Word[], starts: RegExp): Started {
+  const operands = words.filter(({ value, head }) => !(value ?? head).startsWith('-'));
+  const isKnown = words.every(
+    ({ value }) => value !== undefined && !starts.test(value) && !/^-+(?:init|cmd|f|file)/.test(value),
+  );
+  return isKnown && operands.length > 1 ? NOTHING : { ...NOTHING, unreadable: OTHER_LANGUAGE };
+}
+
+/** `coreutils --coreutils-prog=touch M` */
+function multiCall(words: readonly Word[]): Started {
+  const [first, ...rest] = words;
+  const name = /^--coreutils-prog=(.+)$/s.exec(first?.value ?? '')?.[1];
+  if (name !== undefined) return { ...NOTHING, commands: [commandOf([wordFor(name), ...rest])] };
+  return /^--(?:help|version)$/.test(first?.value ?? '') ? NOTHING : unknown;
+}
+
+/** A command behind an option; `joined` is a form that is not read. */
+function behind(words: readonly Word[], option: RegExp, joined: RegExp): Started {
+  if (words.some((word) => mayBeOption(word) || joined.test(option.test(word.value ?? '') ? '' : (word.value ?? ''))))
+    return unknown;
+  const at = words.findIndex(({ value }) => option.test(value ?? ''));
+  const inner = at === -1 ? [] : words.slice(at + 1);
+  return { ...NOTHING, commands: inner.length === 0 ? [] : [commandOf([...inner, FURTHER])] };
+}
+
+/** `source FILE` */
+function sourced(words: readonly Word[]): Started {
+  const [file] = dashes(words);
+  if (file === undefined) return NOTHING;
+  return file.value === undefined || isInput(file) ? unknown : { ...NOTHING, file };
+}
+
+/** `hash -p FILE NAME`: the file is started by another name. */
+function hashed(words: readonly Word[]): Started {
+  if (words.some(mayBeOption)) return unknown;
+  const at = words.findIndex(({ value }) => /^-[a-z]*p/.test(value ?? ''));
+  if (at === -1) return NOTHING;
+  const inside = words[at]?.value?.replace(/^-[a-z]*?p/, '') ?? '';
+  const file = inside === '' ? words[at + 1] : wordFor(inside);
+  return file === undefined ? NOTHING : { ...NOTHING, commands: [commandOf([file, FURTHER])] };
+}
+
+/** `su` and `runuser`: `-c SCRIPT`, or a shell that reads its input. `runuser -u USER PROGRAM…` starts the program itself. */
+function otherUser(words: readonly Word[]): Started {
+  const { scripts, opaque, unsure } = runningOptions(words, {
+    scripts: '-c --command --session-command',
+    opaque: '-s --shell',
+    stops: 'gGuwTC',
+  });
+  if (opaque || unsure) return { ...unknown, scripts };
+  const user = words.findIndex(({ value }) => /^(?:-u|--us\w*)/.test(value ?? ''));
+  if (user !== -1) {
+    const joined = /^(?:-u.|--\w+=)/.test(words[user]?.value ?? '');
+    const inner = dashes(words.slice(user + (joined ? 1 : 2)));
+    return inner.length === 0 ? unknown : { ...NOTHING, scripts, commands: [commandOf(inner)], mayStart: true };
+  }
+  return scripts.length > 0 ? { ...NOTHING, scripts } : { ...unknown, mayStart: true };
+}
+
+/** `script -c SCRIPT FILE`, or a shell that reads its input. */
+function script(words: readonly Word[]): Started {
+  const { scripts, unsure } = runningOptions(words, { scripts: '-c --command', stops: 'IOBTtmEo' });
+  if (unsure) return { ...unknown, scripts };
+  const end = words.findIndex(({ value }) => value === '--');
+  const commands = end === -1 || end === words.length - 1 ? [] : [commandOf(words.slice(end + 1))];
+  if (scripts.length + commands.length > 0) return { ...NOTHING, scripts, commands, mayStart: true };
+  return words.some(({ value }) => /^(?:-V|-h|--version|--help)$/.test(value ?? ''))
+    ? NOTHING
+    : { ...unknown, mayStart: true };
+}
+
+function byGit(words: readonly Word[]): Started {
+  const { hidden: isHidden, ...started } = gitStarted(words);
+  return {
+    ...NOTHING,
+    ...started,
+    ...(isHidden && { unreadable: 'git may run a program that the line does not show' }),
+  };
+}
+
+/** Builtins that take names of variables; some also a command line. */
+function builtin(program: string, words: readonly Word[]): Started {
+  const names = subscripts(words);
+  if (program === 'mapfile' || program === 'readarray') {
+    const { scripts, opaque } = runningOptions(words, { scripts: '-C', stops: 'dnOsuc' });
+    return { ...names, scripts: [...names.scripts, ...scripts], ...(opaque && { unreadable: UNKNOWN }) };
+  }
+  if (program === 'printf' || program === 'test' || program === '[') return names;
+  return joined(names, ...words.map(assignment));
+}
+
+/** What `NAME=value` starts, as a word of a builtin or of `env`. */
+function assignment({ value, text }: Word): Started {
+  const at = (value ?? text).indexOf('=');
+  const [, name = ''] = /^([A-Za-z_]\w*)\+?=/.exec(value ?? text) ?? [];
+  if (name === '') return value !== undefined && /^[A-Za-z_][^=]*%%=/.test(value) ? unknown : NOTHING;
+  return assigned(name, value?.slice(at + 1), (value ?? text).slice(at + 1));
+}
+
+/** What an assignment starts; `value` is undefined where it is known only when the line runs. */
+export function assigned(name: string, value: string | undefined, text: string): Started {
+  const kind = assignedTo(name, value, text);
+  if (kind === 'anything') return { ...NOTHING, hidden: `it sets ${name}, by which other code may run` };
+  if (kind === 'script') return { ...NOTHING, scripts: [value ?? ''] };
+  return { ...NOTHING, perhaps: value === undefined || value === '' ? [] : [value, ...texts([wordFor(value)])] };
+}
+
+/** Several together. */
+function joined(first: Started, ...others: readonly Started[]): Started {
+  const all = [first, ...others];
+  const unreadable = all.find((one) => one.unreadable !== undefined)?.unreadable;
+  const why = all.find((one) => one.hidden !== undefined)?.hidden;
+  return {
+    ...first,
+    commands: all.flatMap(({ commands }) => commands),
+    scripts: all.flatMap(({ scripts }) => scripts),
+    notes: all.flatMap(({ notes }) => notes),
+    perhaps: all.flatMap(({ perhaps = [] }) => perhaps),
+    ...(unreadable !== undefined && { unreadable }),
+    ...(why !== undefined && { hidden: why }),
+  };
 }
 
 /** Words joined with spaces, as one script. */
@@ -117,52 +374,88 @@ function shell(words: readonly Word[], input: string | undefined): Started {
   }
   const operand = words[at];
   if (runsText) return operand === undefined ? NOTHING : scriptOf([operand], isPlain);
-  if (operand !== undefined && !readsInput) return operand.value === undefined ? unknown : NOTHING;
+  if (operand !== undefined && !readsInput) {
+    return operand.value === undefined || isInput(operand) ? unknown : { ...NOTHING, file: operand };
+  }
   return input === undefined ? unknown : { ...NOTHING, scripts: [input] };
 }
 
 /** A program that starts the one its operands name. */
 function starter(known: Starter, words: readonly Word[]): Started {
   const has = (list: string | undefined, option: string): boolean => list?.split(' ').includes(option) ?? false;
+  const { values, flags, optional, scripts: running, pipes, shows } = known;
+  const longs = [values, flags, optional, running, pipes, shows].flatMap((options) => options?.split(' ') ?? []);
   const notes: Note[] = [];
+  const scripts: string[] = [];
+  const set: Started[] = [];
   let transparent = known.transparent === true;
   let operands = known.operands ?? 0;
+  // Some versions take fewer operands.
+  const mayStart = operands > 0 && !transparent;
+  const done = (started: Partial<Started>): Started =>
+    joined({ ...NOTHING, mayStart, notes, ...started, scripts: [...scripts, ...(started.scripts ?? [])] }, ...set);
   for (let at = 0, options = true; at < words.length; at++) {
     const word = words[at] as Word;
     const { value } = word;
-    const assigned = known.assigns === true && /^[A-Za-z_]\w*\+?=/.test(value ?? word.text);
-    if (assigned) {
+    if (
+      known.assigns === true &&
+      (value === undefined ? /^[A-Za-z_]\w*\+?=/.test(word.text) : /^[^-/][^=]*=/.test(value))
+    ) {
       notes.push('assigns');
+      set.push(assignment(word));
       continue;
     }
-    if (value === undefined) return { ...unknown, notes };
+    if (value === undefined) return done({ unreadable: UNKNOWN });
     if (options && value === '--') {
       options = false;
       continue;
     }
-    if (options && value.startsWith('-') && (value.length > 1 || has(known.flags, '-'))) {
-      const [name = ''] = value.split('=', 1);
-      if (has(known.shows, name)) return NOTHING;
-      if (has(known.values, name)) {
+    if (options && value.startsWith('-') && (value.length > 1 || has(flags, '-'))) {
+      const [given = '', inside] = value.split(/=(.*)/s, 2);
+      const name = given.startsWith('--') ? (longOption(given, longs) ?? given) : given;
+      if (has(shows, name)) return NOTHING;
+      const runs = [running, pipes].find((list) => has(list, name));
+      if (runs !== undefined) {
+        transparent = false;
+        const text = inside ?? words[++at]?.value;
+        if (text === undefined) return done({ unreadable: UNKNOWN });
+        if (runs === running) scripts.push(text);
+        else if (/^\s*[|!]/.test(text)) scripts.push(text.replace(/^\s*[|!]/, ''));
+      } else if (has(values, name)) {
         if (!value.includes('=')) at++;
         transparent &&= has(known.harmless, name);
-      } else if (has(known.flags, name)) transparent &&= !has(known.clears, name);
+      } else if (has(flags, name) || has(optional, name))
+        transparent &&= !has(known.clears, name) && !has(optional, name);
       else {
         const kind = clusterOf(value, known);
-        if (kind === undefined) return { ...unknown, notes };
+        if (kind === undefined) return done({ unreadable: UNKNOWN });
         if (kind === 'value last') at++;
         transparent &&= kind === 'flags' ? !clears(value, known) : has(known.harmless, value.slice(0, 2));
       }
       continue;
     }
-    if (operands-- > 0) continue;
-    const further = known.more === true ? [FURTHER] : [];
+    if (operands > 0) {
+      operands--;
+      continue;
+    }
+    const end =
+      known.ends === undefined ? -1 : words.findIndex((one, index) => index >= at && known.ends?.test(one.value ?? ''));
+    const inner = words.slice(at, end === -1 ? undefined : end);
+    // Without a program the words behind are command lines.
+    if (inner.length === 0) return done({ unreadable: UNKNOWN });
+    const started = commandOf([...inner, ...(known.more === true ? [FURTHER] : [])]);
     // Some of these give what they start to a shell as one text.
-    const scripts = at === words.length - 1 && /[\s;&|]/.test(value) ? [value] : [];
-    const started = { words: [...words.slice(at), ...further], input: undefined };
-    return { commands: [started], scripts, notes, transparent: transparent && notes.length === 0 };
+    const isText = known.joined === true || (at === words.length - 1 && /[\s;&|]/.test(value));
+    const text = inner.every((one) => one.value !== undefined) ? inner.map((one) => one.value).join(' ') : undefined;
+    if (known.joined === true && text === undefined) return done({ unreadable: UNKNOWN });
+    const isOnlyText = known.joined === true && inner.length === 1;
+    return done({
+      commands: isOnlyText ? [] : [started],
+      scripts: isText && text !== undefined ? [text] : [],
+      transparent: transparent && notes.length === 0,
+    });
   }
-  return { ...NOTHING, notes };
+  return done({ ...(known.shell === true && scripts.length === 0 && { unreadable: UNKNOWN }) });
 }
 
 /** One of the letters is a flag that clears the environment. */
@@ -177,16 +470,10 @@ function clusterOf(value: string, known: Starter): 'flags' | 'value inside' | 'v
   for (let at = 1; at < value.length; at++) {
     const option = `-${value[at]}`;
     if (known.values?.split(' ').includes(option)) return at === value.length - 1 ? 'value last' : 'value inside';
+    if (known.optional?.split(' ').includes(option)) return at === value.length - 1 ? 'flags' : 'value inside';
     if (!known.flags?.split(' ').includes(option)) return undefined;
   }
   return 'flags';
-}
-
-/** The script that an option names. */
-function optionScript(words: readonly Word[], option: RegExp): Started {
-  const at = words.findIndex(({ value }) => value === undefined || option.test(value));
-  if (at !== -1) return scriptOf(words.slice(at + 1, at + 2), false);
-  return words.some(({ value }) => /^-(?:c|-command=)/.test(value ?? '')) ? unknown : NOTHING;
 }
 
 function aliases(words: readonly Word[]): Started {
@@ -195,12 +482,20 @@ function aliases(words: readonly Word[]): Started {
   return { ...NOTHING, scripts, notes: ['defines'], ...(!isKnown && { unreadable: UNKNOWN }) };
 }
 
+/** The text behind the first bracket. */
+const behindBracket = (text: string): string => text.slice(text.indexOf('[') + 1 || text.length);
+
 /** What the shell would run while it reads the names of variables. */
 function subscripts(words: readonly Word[]): Started {
-  const scripts = words.flatMap(({ value }) => (value !== undefined && /\[.*[$`]/s.test(value) ? [value] : []));
+  const scripts = words.flatMap(({ value }) =>
+    value !== undefined && /[$`]/.test(behindBracket(value)) ? [value] : [],
+  );
   // A bracket outside of quotes is a pattern too, and one that matches nothing stays as it is.
-  const hidden = words.some(({ value, text }) => value === undefined && /\[.*(?:\\[$`]|'.*[$`])/s.test(text));
-  return { ...NOTHING, scripts, ...(hidden && { unreadable: UNKNOWN }) };
+  const quoted = ({ value, text }: Word): boolean => {
+    const behind = value === undefined ? behindBracket(text) : '';
+    return /\\[$`]/.test(behind) || /[$`]/.test(behind.slice(behind.indexOf("'") + 1 || behind.length));
+  };
+  return { ...NOTHING, scripts, ...(words.some(quoted) && { unreadable: UNKNOWN }) };
 }
 
 const FIND_RUNS = new Set(['-exec', '-execdir', '-ok', '-okdir']);
@@ -219,56 +514,6 @@ function found(words: readonly Word[]): Started {
     if (inner.length > 0) commands.push({ words: inner, input: undefined });
   }
   return { ...NOTHING, commands };
-}
-
-/** Options of git before its subcommand that take a value. */
-const GIT_VALUES = new Set(['-c', '-C', '--git-dir', '--work-tree', '--namespace', '--config-env', '--super-prefix']);
-
-/** Options of its subcommands that name a program. */
-const GIT_RUNS = new Set([
-  '--exec',
-  '--upload-pack',
-  '--receive-pack',
-  '--tree-filter',
-  '--index-filter',
-  '--msg-filter',
-]);
-
-/** Settings that name programs, and subcommands that are given one. */
-function git(words: readonly Word[]): Started {
-  const scripts: string[] = [];
-  let at = 0;
-  for (; at < words.length && isOption(words[at]); at++) {
-    const value = words[at]?.value ?? '';
-    if (value === '-c') {
-      const setting = words[at + 1]?.value;
-      if (setting === undefined) return unknown;
-      const given = setting.slice(setting.indexOf('=') + 1);
-      if (given !== '') scripts.push(given.replace(/^!/, ''));
-    }
-    if (value.startsWith('--config-env') || value.startsWith('--exec-path=')) return unknown;
-    if (GIT_VALUES.has(value)) at++;
-  }
-  const [subcommand, ...rest] = words.slice(at);
-  if (subcommand !== undefined && subcommand.value === undefined) return unknown;
-  const run = (from: number): Started => ({
-    ...NOTHING,
-    scripts,
-    commands: rest.length > from ? [{ words: rest.slice(from), input: undefined }] : [],
-  });
-  if (subcommand?.value === 'bisect' && rest[0]?.value === 'run') return run(1);
-  if (subcommand?.value === 'submodule' && rest.some(({ value }) => value === 'foreach')) {
-    const from = rest.findIndex(({ value }) => value === 'foreach') + 1;
-    const script = scriptOf(rest.slice(from), false);
-    return { ...script, scripts: [...scripts, ...script.scripts] };
-  }
-  for (const [index, { value }] of rest.entries()) {
-    const [option = '', given] = value?.split(/=(.*)/s, 2) ?? [];
-    const names = GIT_RUNS.has(option) || (option === '-x' && subcommand?.value === 'rebase');
-    const script = names ? (given ?? rest[index + 1]?.value) : undefined;
-    if (script !== undefined) scripts.push(script);
-  }
-  return { ...NOTHING, scripts };
 }
 
 const isOption = (word: Word | undefined): boolean => (word?.value ?? word?.head ?? '').startsWith('-');

@@ -4,9 +4,10 @@
  *
  * Used by `session-handlers.ts` and `turn-run.ts`. @see docs/security/rights.md
  */
+import { maySet, refusedVariable } from '../../../base/child-environment.ts';
 import type { SessionSettings } from '../../../protocol/session-types.ts';
 import type { Principal } from '../../../session/principal.ts';
-import { may, must } from '../../../session/rights.ts';
+import { may, must, variableRights } from '../../../session/rights.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { Backend } from '../../contract/backend.ts';
 
@@ -16,7 +17,20 @@ function serverOf({ command, url }: Readonly<Record<string, unknown>>): string {
   return typeof url === 'string' ? url : '';
 }
 
-/** Fails with `unauthorized` for the first setting the principal may not choose for a session of this owner. */
+/** Fails with `tool_denied` for a variable of a server that the principal may not set. An administrator may set all. */
+function variablesAllowed(principal: Principal, { env }: Readonly<Record<string, unknown>>): void {
+  if (may(principal, 'administer') || typeof env !== 'object' || env === null) return;
+  const rights = variableRights(principal);
+  const pairs: readonly (readonly unknown[])[] = Array.isArray(env)
+    ? env.map((pair: { name?: unknown; value?: unknown } | null) => [pair?.name, pair?.value])
+    : Object.entries(env);
+  for (const [name, value] of pairs) {
+    if (typeof name !== 'string' || typeof value !== 'string' || maySet(name, value, rights)) continue;
+    throw refusedVariable(name, rights.remedy?.(name));
+  }
+}
+
+/** Fails with `unauthorized` for the first setting the principal may not choose for a session of this owner, with `tool_denied` for a variable. */
 export function mustBeAllowed(
   principal: Principal,
   owner: string,
@@ -24,7 +38,10 @@ export function mustBeAllowed(
 ): void {
   if (backend !== undefined) must(principal, 'backend', backend);
   if (provider !== undefined) must(principal, 'provider', provider);
-  for (const server of mcpServers) must(principal, 'mcp_server', serverOf(server as Readonly<Record<string, unknown>>));
+  for (const server of mcpServers) {
+    must(principal, 'mcp_server', serverOf(server as Readonly<Record<string, unknown>>));
+    variablesAllowed(principal, server as Readonly<Record<string, unknown>>);
+  }
   // A session that allows without asking answers its own approvals.
   if (approvals === 'allow') must(principal, 'approve', owner);
 }

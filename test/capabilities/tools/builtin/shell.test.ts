@@ -8,6 +8,7 @@ import { signalGroup } from '../../../../src/base/child.ts';
 import { childEnvironment } from '../../../../src/base/child-environment.ts';
 import { shell } from '../../../../src/capabilities/tools/builtin/index.ts';
 import { OutputCapture } from '../../../../src/capabilities/tools/builtin/output-capture.ts';
+import type { HandfastError } from '../../../../src/wire/errors.ts';
 import { call, callShaped, failsWith, makeWorkspace, put, testCall } from './support.ts';
 
 const tool = shell({ killGraceMs: 300 });
@@ -113,7 +114,15 @@ test('the environment holds what is harmless and what was added, no secrets of t
     API_KEY: 'secret',
     NODE_OPTIONS: '--x',
   };
-  const run = await call(shell({ hostEnvironment }), { argv: ['env'], env: { MINE: 'a=b' } }, testCall(workspace));
+  const asked = { argv: ['env'], env: { MINE: 'a=b' } };
+  const context = testCall(workspace);
+  const restricted = call(shell({ hostEnvironment }), asked, context);
+  await assert.rejects(restricted, (error: HandfastError) => {
+    assert.match(error.message, /variable MINE; a command line can set it: MINE=… program, or the grant env: \[MINE\]/);
+    return failsWith('tool_denied', 'env_refused')(error);
+  });
+  Object.assign(context.session, { principal: { name: 'a', env: ['MINE'] } });
+  const run = await call(shell({ hostEnvironment }), asked, context);
   const seen = Object.fromEntries(
     run.stdout
       .trimEnd()

@@ -1,0 +1,290 @@
+/**
+ * Programs that run code of another language: whether the code stands in a file, which is not looked into, or in the line, which cannot be
+ * read. Of `sed` and `awk` it is read as far as it may start a program. Pure; used by `started-by.ts`.
+ */
+import { mayBeOption } from './options.ts';
+import type { Word } from './shell-syntax.ts';
+
+/** What is known of the code. */
+export type Code =
+  /** None: it prints its version, or does nothing else. */
+  | { readonly kind: 'none' }
+  /** It is in a file. */
+  | { readonly kind: 'file'; readonly file: Word }
+  /** It is in the line or in its input, in a language that is not read. */
+  | { readonly kind: 'hidden' };
+
+interface Interpreter {
+  /** Options whose value is code, or after which code follows; of one letter also among other letters. */
+  readonly code: string;
+  /** Options that take the next word. */
+  readonly values?: string;
+  /** With these there need be no file. */
+  readonly shows?: string;
+  /** Letters after which a word has no further options. */
+  readonly stops?: string;
+}
+
+/** Longest script that is read, in characters. */
+const MAX_SCRIPT = 4096;
+
+const VERSION = '--version --help -h';
+
+const INTERPRETERS: Readonly<Record<string, Interpreter>> = {
+  python: { code: '-c', values: '-W -X -Q --check-hash-based-pycs', shows: `-V -VV ${VERSION}`, stops: 'WXQm' },
+  node: {
+    code: '-e --eval -p --print -i --interactive',
+    values:
+      '-r --require --import --loader --experimental-loader -C --conditions --env-file --title --test-name-pattern --test-reporter --test-reporter-destination --test-concurrency --watch-path --inspect-port --stack-trace-limit',
+    shows: `-v --test --run --v8-options --completion-bash ${VERSION}`,
+    stops: 'rC',
+  },
+  perl: { code: '-e -E -m -M -x', values: '-I', shows: '-v -V', stops: 'I0iFCD' },
+  ruby: { code: '-e', values: '-I -r -C -E', shows: `-v ${VERSION}`, stops: 'IrCEiFK0T' },
+  php: { code: '-r -B -R -E -a -d', values: '-c -t -S -z', shows: `-v -m -i ${VERSION}`, stops: 'cfFtSz' },
+  lua: { code: '-e', values: '-l', shows: '-v', stops: 'l' },
+  rscript: { code: '-e', shows: VERSION },
+  julia: { code: '-e --eval -E --print', values: '-J -t -p --project', shows: `-v ${VERSION}`, stops: 'JtpCO' },
+  groovy: { code: '-e', values: '-cp -classpath', shows: `-v ${VERSION}` },
+  scala: { code: '-e', values: '-cp', shows: VERSION },
+  elixir: { code: '-e --eval --rpc-eval', values: '-r -S', shows: `-v ${VERSION}` },
+  racket: { code: '-e --eval', values: '-l -t -u', shows: `-v ${VERSION}` },
+  guile: { code: '-c', values: '-l -L -C', shows: `-v ${VERSION}` },
+  tclsh: { code: '' },
+  osascript: { code: '-e', values: '-l' },
+};
+const SAME: Readonly<Record<string, string>> = {
+  nodejs: 'node',
+  pypy: 'python',
+  luajit: 'lua',
+  raku: 'perl',
+  tsx: 'node',
+};
+
+/** Modules of Python that run no code of the line. */
+const MODULES =
+  /^(?:pip|venv|virtualenv|pytest|unittest|http\.server|json\.tool|build|twine|mypy|black|ruff|isort|flake8|pylint|coverage|ensurepip|compileall|zipfile|tarfile|py_compile|site|sysconfig|platform|pipx|poetry|uv|tox|nox|sphinx|mkdocs|flask|django|uvicorn|gunicorn|pre_commit|pyright|bandit|doctest|ast|tokenize|base64|calendar|this|webbrowser|pydoc|cProfile)$/;
+
+/** Input of the command that is named like a file. */
+const INPUT = /^(?:-$|\/dev\/(?:stdin|fd\/)|\/proc\/(?:self|\d+)\/fd\/)/;
+export const isInput = ({ value }: Word): boolean => value !== undefined && INPUT.test(value);
+
+/** The name by which an interpreter is known: `python3.12` is `python`. */
+export function interpreterOf(program: string): string | undefined {
+  const name = program.replace(/[\d.-]+$/, '');
+  const known = SAME[name] ?? name;
+  return Object.hasOwn(INTERPRETERS, known) ? known : undefined;
+}
+
+/** Where an interpreter has its code from. */
+export function codeOf(interpreter: string, words: readonly Word[]): Code {
+  const { code, values = '', shows = '', stops = '' } = INTERPRETERS[interpreter] as Interpreter;
+  const has = (list: string, option: string): boolean => list.split(' ').includes(option);
+  const isCode = ({ value = '' }: Word): boolean =>
+    has(code, value.split('=')[0] ?? '') ||
+    (/^-[^-]./.test(value) && beforeStop(value, stops).some((one) => has(code, one)));
+  let known = true;
+  let shown = false;
+  for (let at = 0; at < words.length; at++) {
+    const word = words[at] as Word;
+    const { value } = word;
+    if (value === undefined) return mayBeOption(word) ? { kind: 'hidden' } : { kind: 'file', file: word };
+    if (isCode(word) || isInput(word) || /^data:|=data:/.test(value)) return { kind: 'hidden' };
+    if (interpreter === 'python' && /^-[a-zA-Z]*m/.test(value)) {
+      const module = value.replace(/^-[a-zA-Z]*m/, '') || words[at + 1]?.value;
+      return MODULES.test(module ?? '') ? { kind: 'none' } : { kind: 'hidden' };
+    }
+    if (value.startsWith('-') && value !== '--') {
+      if (has(shows, value.split('=')[0] ?? '')) shown = true;
+      else if (has(values, value)) {
+        const { value: given } = words[++at] ?? {};
+        if (given === undefined || /^data:/.test(given)) return { kind: 'hidden' };
+      } else known &&= value.includes('=') || /^-[a-zA-Z]+$/.test(value) === false || value.length === 2;
+      continue;
+    }
+    if (value === '--') continue;
+    // After an option that is not known the word may be its value, and code follow.
+    if (!known && words.slice(at + 1).some((later) => isCode(later) || mayBeOption(later))) return { kind: 'hidden' };
+    return shown ? { kind: 'none' } : { kind: 'file', file: word };
+  }
+  return shown ? { kind: 'none' } : { kind: 'hidden' };
+}
+
+/** The options in a word of letters. */
+function beforeStop(cluster: string, stops: string): string[] {
+  const letters = [...cluster.slice(1)];
+  const end = letters.findIndex((letter) => stops.includes(letter));
+  return (end === -1 ? letters : letters.slice(0, end)).map((letter) => `-${letter}`);
+}
+
+/** The scripts and the files of scripts of `sed` and `awk`; undefined where they are not known. */
+function scriptsOf(
+  words: readonly Word[],
+  { code, files, values }: { readonly code: RegExp; readonly files: RegExp; readonly values: RegExp },
+): { readonly scripts: readonly string[]; readonly files: readonly Word[] } | undefined {
+  const scripts: string[] = [];
+  const found: Word[] = [];
+  const operands: Word[] = [];
+  for (let at = 0, options = true; at < words.length; at++) {
+    const word = words[at] as Word;
+    const { value } = word;
+    if (value === undefined && mayBeOption(word) && (operands.length === 0 || word.head.startsWith('-'))) {
+      if (scripts.length === 0 && found.length === 0) return undefined;
+    }
+    const given = value ?? word.head;
+    if (!options || !given.startsWith('-') || given === '-') {
+      operands.push(word);
+      continue;
+    }
+    if (given === '--') {
+      options = false;
+      continue;
+    }
+    const kind = [code, files, values].find((pattern) => pattern.test(given));
+    if (kind === undefined) continue;
+    const inside = given.replace(kind, '');
+    const own = inside === '' ? words[++at] : { ...word, value: value === undefined ? undefined : inside };
+    if (kind === values) continue;
+    if (own?.value === undefined) return undefined;
+    if (kind === code) scripts.push(own.value);
+    else found.push(own);
+  }
+  if (scripts.length > 0 || found.length > 0) return { scripts, files: found };
+  const [first] = operands;
+  if (first === undefined) return { scripts, files: [] };
+  return first.value === undefined ? undefined : { scripts: [first.value], files: [] };
+}
+
+/** `sed`: its commands `e` and the flag `e` of `s` run programs. */
+export function sedCode(words: readonly Word[]): Code {
+  if (words.some(({ value }) => value === '--sandbox')) return { kind: 'none' };
+  const code = /^(?:-[nrEsuzi]*e|--e(?:x(?:p(?:r(?:e(?:s(?:s(?:i(?:o(?:n)?)?)?)?)?)?)?)?)?(?:=|$))/;
+  const files = /^(?:-[nrEsuz]*f|--fi(?:l(?:e)?)?(?:=|$))/;
+  const values = /^(?:-[nrEsuz]*l|--line-length(?:=|$))/;
+  const found = scriptsOf(words, { code, files, values });
+  if (found === undefined || found.files.some(isInput) || found.scripts.some(sedRuns)) return { kind: 'hidden' };
+  const [file] = found.files;
+  return file === undefined ? { kind: 'none' } : { kind: 'file', file };
+}
+
+/** True for a script of `sed` that may run a program, or that is not understood. */
+export function sedRuns(script: string): boolean {
+  if (script.length > MAX_SCRIPT) return true;
+  let at = 0;
+  const skip = (pattern: RegExp): string => {
+    pattern.lastIndex = at;
+    const found = pattern.exec(script)?.[0] ?? '';
+    at += found.length;
+    return found;
+  };
+  /** A part up to its end. Of an end within brackets not all of them think the same. */
+  const part = (end: string, isPattern = true): boolean => {
+    const from = at;
+    for (; at < script.length; at++) {
+      if (script[at] === '\\') at++;
+      else if (script[at] === end) {
+        at++;
+        const text = script.slice(from, at - 1);
+        return !isPattern || text.lastIndexOf('[') <= text.lastIndexOf(']');
+      } else if (script[at] === '\n' && isPattern) return false;
+    }
+    return false;
+  };
+  const address = (): boolean => {
+    if (script[at] === '/') {
+      at++;
+      if (!part('/')) return false;
+    } else if (script[at] === '\\' && at + 1 < script.length) {
+      const end = script[at + 1] as string;
+      at += 2;
+      if (!part(end)) return false;
+    } else if (skip(/[+~]?\d+(?:~\d+)?|\$/y) === '') return true;
+    skip(/[IM]*/y);
+    return true;
+  };
+  while (at < script.length) {
+    skip(/[\s;{}]+/y);
+    if (at >= script.length) break;
+    if (!address()) return true;
+    if (skip(/\s*,\s*/y) !== '' && !address()) return true;
+    skip(/[\s!]*/y);
+    const command = script[at++];
+    switch (command) {
+      case undefined:
+        return true;
+      case '#':
+      case 'a':
+      case 'i':
+      case 'c':
+        skip(/(?:[^\n\\]|\\[\s\S])*/y);
+        break;
+      case 'r':
+      case 'R':
+      case 'w':
+      case 'W':
+        skip(/[^\n]*/y);
+        break;
+      case 'b':
+      case 't':
+      case 'T':
+      case ':':
+        skip(/[^\n;}]*/y);
+        break;
+      case 's':
+      case 'y': {
+        const end = script[at++];
+        if (end === undefined || /[\n\\]/.test(end) || !part(end) || !part(end, false)) return true;
+        const flags = skip(/[gpiImMe\d]*/y);
+        if (flags.includes('e') || script[at] === 'e') return true;
+        if (skip(/w/y) !== '') skip(/[^\n]*/y);
+        break;
+      }
+      case '{':
+      case '}':
+        continue;
+      default:
+        if (!/[=dDgGhHnNpPxzqQlLF]/.test(command)) return true;
+        skip(/[ \t]*\d*/y);
+    }
+    // Something else than the end of a command: it is not understood.
+    if (!/^\s*(?:$|[\n;}{#])/.test(script.slice(at, at + 200).replace(/^[ \t]+/, ''))) return true;
+  }
+  return false;
+}
+
+/** `awk`: `system`, pipes and what is loaded or called by name run programs. */
+export function awkCode(words: readonly Word[]): Code {
+  const loads = /^(?:-[ilE]|--(?:in|lo|ex(?:e|$|=)))/;
+  if (words.some(({ value }) => value !== undefined && loads.test(value))) return { kind: 'hidden' };
+  const code = /^(?:-e|--so(?:u(?:r(?:c(?:e)?)?)?)?(?:=|$))/;
+  const files = /^(?:-f|--fi(?:l(?:e)?)?(?:=|$))/;
+  const values = /^(?:-[vF]|--(?:assign|field-separator)(?:=|$))/;
+  const found = scriptsOf(words, { code, files, values });
+  if (found === undefined || found.files.some(isInput) || found.scripts.some(awkRuns)) return { kind: 'hidden' };
+  const [file] = found.files;
+  return file === undefined ? { kind: 'none' } : { kind: 'file', file };
+}
+
+/** True for a program of `awk` that may run another program. */
+export function awkRuns(program: string): boolean {
+  if (program.length > MAX_SCRIPT) return true;
+  let before = '';
+  for (let at = 0; at < program.length; ) {
+    const rest = program.slice(at);
+    const regexp = before === '' || /[(,~!&|{};\n]/.test(before);
+    const skipped =
+      /^\s+/.exec(rest)?.[0] ??
+      /^#[^\n]*/.exec(rest)?.[0] ??
+      /^"(?:[^"\\\n]|\\[\s\S])*"/.exec(rest)?.[0] ??
+      (regexp ? /^\/(?:[^/\\\n[]|\\[^\n]|\[\^?\]?[^\]\n]*\])*\//.exec(rest)?.[0] : undefined) ??
+      /^\|\|/.exec(rest)?.[0] ??
+      /^[A-Za-z_]\w*/.exec(rest)?.[0] ??
+      rest[0] ??
+      '';
+    if (skipped === 'system' || skipped === '|' || skipped === '@' || skipped === '"') return true;
+    at += skipped.length;
+    if (skipped.trim() !== '') before = /^["/\w]/.test(skipped) && skipped.length > 1 ? 'x' : (skipped.at(-1) ?? '');
+    if (skipped.includes('\n')) before = '\n';
+  }
+  return false;
+}

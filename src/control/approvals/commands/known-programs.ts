@@ -1,0 +1,141 @@
+/**
+ * What programs start by their arguments: nothing, what some of their options name, what any of their words may name, or what
+ * the line does not tell. From the manuals of bash, coreutils, util-linux, findutils, diffutils, procps and of the programs themselves.
+ * Data; read by `started-by.ts`. A program that is in none of the lists is not known, and a rule that denies may be about it.
+ */
+import type { RunningOptions } from './options.ts';
+import { RUNS_OTHERS_CODE } from './programs.ts';
+
+const names = (...lists: readonly string[]): ReadonlySet<string> =>
+  new Set(lists.flatMap((list) => list.toLowerCase().split(' ')));
+
+/** Programs and builtins that start no other program with any arguments. */
+export const STARTS_NOTHING = names(
+  ': true false cd pwd echo pushd popd dirs shift return exit logout break continue times umask ulimit jobs bg fg kill disown suspend set shopt unalias type caller help history let local',
+  'arch b2sum base32 base64 basename basenc cat chcon chgrp chmod chown cksum comm cp cut date dd df dir dircolors dirname du expand expr factor fmt fold groups head hostid id join link ln logname ls md5sum mkdir mkfifo mknod mktemp mv nl nproc numfmt od paste pathchk pinky pr printenv ptx readlink realpath rm rmdir seq sha1sum sha224sum sha256sum sha384sum sha512sum shasum shred shuf sleep stat stty sum sync tac tail tee touch tr truncate tsort tty uname unexpand uniq unlink users vdir wc who whoami yes csplit',
+  'blkid cal column colrm dmesg fallocate fincore findmnt getopt hardlink hexdump ipcs line look lsblk lscpu lsipc lsmem lsns logger mcookie mesg namei rename rev uuidgen uuidparse whereis which xxd hd hostname dnsdomainname',
+  'free killall lsof pgrep pidof pkill pmap ps pwdx skill slabtop tload top uptime vmstat w iostat mpstat sar fuser pstree getent lsb_release sw_vers hostnamectl timedatectl locale iconv',
+  'cmp colordiff diff grep egrep fgrep pcregrep zgrep zegrep zfgrep xzgrep zcat zcmp zdiff gzip gunzip bzip2 bunzip2 bzcat xz unxz xzcat lzma unlzma zstd unzstd zstdcat lz4 lz4cat brotli compress uncompress unzip zipinfo funzip 7z 7za 7zr ar nm objdump readelf size strings strip file ldconfig tree exa eza lsd dust duf sd jq yq bc xmllint tidy dos2unix unix2dos cloc scc tokei wdiff md5 base58 b3sum rhash',
+  'ping ping6 dig host nslookup whois ifconfig ss netstat arp route traceroute tracepath curl http https xh aria2c pbcopy pbpaste xclip xsel wl-copy wl-paste tput clear reset figlet cowsay fortune lolcat pdftotext pdfinfo pdfimages exiftool identify ffprobe mediainfo sox soxi id3v2 uuid',
+  'gofmt rustfmt clang-format black isort shellcheck shfmt hadolint yamllint markdownlint markdownlint-cli2 taplo tree-sitter ctags etags cscope addr2line c++filt',
+);
+
+/** Programs of which only these options start something. */
+export const RUNS_BY_OPTION: Readonly<Record<string, RunningOptions>> = {
+  tar: {
+    scripts:
+      '-I --use-compress-program --to-command --rsh-command --info-script --new-volume-script -F --checkpoint-action',
+    opaque: '--rmt-command',
+    others: '--checkpoint',
+    harmless: /^(?:dot|echo|bell|totals|ttyout|sleep|wait)(?:=.*)?$|^\.$/,
+    prefix: 'exec=',
+    stops: 'fCTXbLNKVgH',
+    bundled: true,
+  },
+  sort: { scripts: '--compress-program', stops: 'ktSTo' },
+  split: { scripts: '--filter', stops: 'abClntu' },
+  install: { scripts: '--strip-program', stops: 'gmotS' },
+  diff3: { scripts: '--diff-program' },
+  sdiff: { scripts: '--diff-program', opaque: '-o --output' },
+  patch: { opaque: '-e --ed', stops: 'BdDFgiopPrVYz' },
+  cpio: { scripts: '--rsh-command', stops: 'CDEFHIMORW' },
+  zip: { opaque: '-T --test -TT --unzip-command', stops: 'bitxnPszO' },
+  rg: { scripts: '--pre --hostname-bin', others: '--pre-glob --no-pre', stops: 'ABCEefgjMmtTrd' },
+  ag: { scripts: '--pager' },
+  ack: { opaque: '--pager --output --ackrc' },
+  bat: { scripts: '--pager --diff-so-fancy', stops: 'lHrm' },
+  delta: { scripts: '--pager' },
+  man: { scripts: '-P --pager', opaque: '-H --html --browser -C --config-file', stops: 'SLmMeEprRTX' },
+  less: {
+    opaque: '-k --lesskey-file --lesskey-src --lesskey-content -o -O --log-file --LOG-FILE',
+    stops: 'bhjpPtTxyzD',
+    plus: true,
+  },
+  wget: { opaque: '-e --execute --use-askpass --config', stops: 'aABDiIlOPQRStTUwX' },
+  rsync: {
+    scripts: '-e --rsh --rsync-path',
+    opaque: '-M --remote-option',
+    stops: 'BfT@',
+    harmless: /^ssh(?: -(?:[46CTqv]+|p ?\d+|[il] ?[\w./~-]+))*$/,
+  },
+  'ssh-keygen': { opaque: '-D -w', stops: 'abCEfFGHIJKMNnOPRrsSTtVWYZz' },
+  'ssh-add': { opaque: '-s -S', stops: 'EeHhtT' },
+  openssl: { opaque: '-engine -provider -provider-path', oneDash: true },
+  gpg: {
+    scripts: '--photo-viewer --agent-program --dirmngr-program --keyboxd-program --exec-path',
+    opaque: '--options --homedir --gpg-agent-info',
+    stops: 'aokruRsNc',
+  },
+  tcpdump: { scripts: '-z', stops: 'BcCEFGijmMQrsTVwyZ' },
+  nc: { scripts: '-e -c --exec --sh-exec --lua-exec', stops: 'iIOopPqsTVwXx' },
+  svn: { scripts: '--editor-cmd --diff-cmd --diff3-cmd', opaque: '--config-option --config-dir' },
+  hg: { opaque: '--config --debugger' },
+  java: { opaque: '-XX:OnError -XX:OnOutOfMemoryError -XX:Flags -XX:VMOptionsFile', oneDash: true },
+  fzf: { opaque: '--preview --bind --with-shell --listen-unsafe' },
+};
+const ALIASES: Readonly<Record<string, string>> = {
+  gtar: 'tar',
+  bsdtar: 'tar',
+  gsort: 'sort',
+  gsplit: 'split',
+  ginstall: 'install',
+  batcat: 'bat',
+  more: 'less',
+  most: 'less',
+  pager: 'less',
+  apropos: 'man',
+  whatis: 'man',
+  ncat: 'nc',
+  netcat: 'nc',
+  gpg2: 'gpg',
+};
+
+/** The options of a program of that table. */
+export const runningOptionsOf = (program: string): RunningOptions | undefined => {
+  const name = ALIASES[program] ?? program;
+  return Object.hasOwn(RUNS_BY_OPTION, name) ? RUNS_BY_OPTION[name] : undefined;
+};
+
+/** Programs that may start what any of their words names, and code of the folder. Their options that are read all the same. */
+const MAY_START = names(
+  ...['package managers', 'build tools', 'tests and linters', 'other machines and containers'].map(
+    (kind) => RUNS_OTHERS_CODE[kind] ?? '',
+  ),
+  ...['archives and documents that run code', 'version control, beyond what only reads'].map(
+    (kind) => RUNS_OTHERS_CODE[kind] ?? '',
+  ),
+  'java javac jar javadoc kotlinc scalac rustc rustdoc clippy-driver golangci-lint gofumpt goimports dotnet msbuild xcodebuild swiftc clang-tidy pylint flake8 pyright basedpyright bandit coverage sphinx-build mkdocs uvicorn gunicorn hypercorn flask django-admin celery alembic rails rspec rubocop puma phpcs phpcbf phpstan psalm artisan next nuxt astro ng nest prisma drizzle-kit tsup tsd rimraf mkdirp http-server serve storybook expo react-native flutter dart commitlint semantic-release changeset oxlint oxfmt knip depcheck madge size-limit publint attw markdown-link-check protoc buf grpcurl act pod fastlane handfast wasm-pack trunk maturin cibuildwheel hypothesis ipdb systemctl service journalctl loginctl open xdg-open mount umount ip iptables nft ufw swapon losetup fdisk mkfs useradd usermod groupadd passwd visudo update-alternatives ldd',
+);
+
+/** Options of those that run a command line or code, and that a word alone does not tell. */
+export const MAY_START_OPTIONS: Readonly<Record<string, RunningOptions>> = {
+  npm: {
+    scripts: '-c --call --script-shell --shell',
+    opaque: '--node-options --init-module --git --editor --viewer',
+    stops: 'CwS',
+  },
+  npx: { scripts: '-c --call --script-shell --shell', opaque: '--node-options --node-arg -n', stops: 'pw' },
+  pnpm: { scripts: '-c --shell-mode --script-shell', opaque: '--node-options', stops: 'CF' },
+  make: { opaque: '--eval -E', stops: 'CfIjloW' },
+  ninja: { opaque: '-t' },
+  gcc: { opaque: '-wrapper -fplugin -specs', oneDash: true },
+  cargo: { opaque: '--config -Z' },
+  deno: { opaque: '--eval --v8-flags' },
+  bun: { opaque: '-e --eval -p --print' },
+};
+
+/** A program of that kind. */
+export const mayStart = (program: string): boolean =>
+  MAY_START.has(program) || MAY_START.has(program.replace(/[\d.-]+$/, ''));
+
+/** Subcommands of package managers that name packages, and of others that name what they show: no word of them is started. */
+export const NAMES_PACKAGES = names(
+  'install add remove i rm uninstall un upgrade update up outdated info view show search list ls why audit ci dedupe prune fund link unlink pack publish version login logout whoami get download fetch tree metadata vendor sync lock freeze ps images logs inspect pull push tag diff status describe config-view top port',
+);
+
+/** Every other program that starts others, runs code of another language or talks to one that does: what runs is not in the line. */
+export const HIDES = names(
+  RUNS_OTHERS_CODE['programs that start others'] ?? '',
+  RUNS_OTHERS_CODE.interpreters ?? '',
+  'at batch atd crond anacron fc bind busctl gdbus dbus-send qdbus capsh cgexec aa-exec runcon bwrap firejail proot fakeroot fakechroot faketime chpst softlimit envdir setlock setuidgid s6-setuidgid s6-envdir daemon daemonize dtach abduco reptyr eatmydata catchsegv pkexec run0 sg newgrp hyperfine pv entr inotifywait telnet sftp ftp lftp socat expect dialog tcpserver inetd xinetd runit sv supervisorctl supervisord nodemon pm2 forever gdbserver rr bpftrace stap sysdig',
+);

@@ -1,0 +1,59 @@
+/**
+ * What `ssh`, `scp` and `sftp` start: the command for the other machine, which may be this one, and what settings name. Pure; used by
+ * `started-by.ts`.
+ */
+import { mayBeOption, runningOptions } from './options.ts';
+import type { Word } from './shell-syntax.ts';
+import { NOTHING, type Started, unknown } from './started.ts';
+
+const SSH_VALUES = 'BbcDEeFIiJLlmOopPQRSWw';
+/** Settings of `ssh` that name programs, or files of such settings. */
+const SSH_RUNS = /^(?:proxycommand|localcommand|knownhostscommand|remotecommand)[\s=]+(.*)$/is;
+const SSH_OPAQUE =
+  /^(?:pkcs11provider|securitykeyprovider|xauthlocation|include|match|proxyusefdpass|permitlocalcommand)\b/i;
+
+/** What `-o` of `ssh` and of `scp` starts; `opaque` where it is not known. */
+function settingOf(given: string, scripts: string[]): 'known' | 'opaque' {
+  const run = SSH_RUNS.exec(given.trim());
+  if (run !== null) scripts.push(run[1] ?? '');
+  return run === null && SSH_OPAQUE.test(given.trim()) ? 'opaque' : 'known';
+}
+
+/** `scp` and `sftp`, whose commands can be for this machine. */
+export function copied(words: readonly Word[]): Started {
+  const { scripts: settings, unsure } = runningOptions(words, { scripts: '-o', stops: 'cFiJlPSDXbBR' });
+  const { scripts, opaque } = runningOptions(words, { scripts: '-S', opaque: '-D -b', stops: 'cFiJloPXBR' });
+  const all = [...scripts];
+  const isOpaque = settings.map((given) => settingOf(given, all)).includes('opaque');
+  const operands = words.filter(({ value, head }) => !(value ?? head).startsWith('-'));
+  return opaque || isOpaque || unsure || operands.length < 2
+    ? { ...unknown, scripts: all }
+    : { ...NOTHING, scripts: all };
+}
+
+/** `ssh [options] HOST COMMAND…`: the host may be this one. */
+export function remote(words: readonly Word[]): Started {
+  const scripts: string[] = [];
+  let isOpaque = false;
+  let at = 0;
+  for (; at < words.length; at++) {
+    const word = words[at] as Word;
+    const { value } = word;
+    if (value === undefined && mayBeOption(word)) return unknown;
+    if (value === undefined || !value.startsWith('-') || value.length < 2) break;
+    const letter = [...value.slice(1)].findIndex((one) => SSH_VALUES.includes(one));
+    if (letter === -1) continue;
+    const inside = value.slice(letter + 2);
+    const given = inside === '' ? words[++at]?.value : inside;
+    const option = value[letter + 1];
+    if (option === 'I' || given === undefined) isOpaque = true;
+    if (option !== 'o' || given === undefined) continue;
+    if (settingOf(given, scripts) === 'opaque') isOpaque = true;
+  }
+  const command = words.slice(at + 1);
+  if (isOpaque || command.some(({ value }) => value === undefined)) return { ...unknown, scripts };
+  if (command.length > 0) return { ...NOTHING, scripts: [...scripts, command.map(({ value }) => value).join(' ')] };
+  // Without a command it reads them from its input.
+  const isQuiet = words.some(({ value }) => /^-[a-zA-Z]*[NGVQO]/.test(value ?? ''));
+  return isQuiet ? { ...NOTHING, scripts } : { ...unknown, scripts };
+}
