@@ -185,6 +185,8 @@ class Rounds {
   /** Streams an answer, or the rest of one, and adds it to what was streamed of this round. */
   async #stream(said: Streamed): Promise<void> {
     const turn = this.#turn;
+    // A model is not asked where its answer could not be stored.
+    await orAborted(turn.log.flushed(), turn.signal);
     const tools = await this.#offers();
     const stream = this.#model.stream({
       history: turn.log.record.history,
@@ -306,6 +308,12 @@ class Rounds {
     const { signal } = this.#turn;
     if (this.#toolbox.find(call.name) === undefined) return failedCall(call, 'not_found', `unknown tool: ${call.name}`);
     if (invalid !== undefined) return failedCall(call, 'invalid_input', `invalid arguments: ${invalid}`);
+    try {
+      // A crash behind the call must know of it, and nothing acts whose outcome could not be stored.
+      await orAborted(this.#turn.log.flushed(), signal);
+    } catch (thrown) {
+      return failedCall(call, signal.aborted ? 'cancelled' : 'failed', `not run: ${asError(thrown).message}`);
+    }
     try {
       return await this.#toolbox.call(call, signal, (stream, text) => this.#turn.toolOutput(call.callId, stream, text));
     } catch (error) {
