@@ -185,8 +185,6 @@ class Rounds {
   /** Streams an answer, or the rest of one, and adds it to what was streamed of this round. */
   async #stream(said: Streamed): Promise<void> {
     const turn = this.#turn;
-    // A model is not asked where its answer could not be stored.
-    await orAborted(turn.log.flushed(), turn.signal);
     const tools = await this.#offers();
     const stream = this.#model.stream({
       history: turn.log.record.history,

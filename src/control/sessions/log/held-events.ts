@@ -1,6 +1,6 @@
 /**
  * The events of one session on their way to its listeners. An event leaves when it is stored, and in the order of the
- * sequence numbers: one that is not awaited (a stream chunk) leaves at once, unless an earlier event still waits.
+ * sequence numbers: one that promises nothing (a stream chunk, a label) leaves at once, unless an earlier event still waits.
  *
  * When the session cannot be stored, its events are dropped: followers see a gap. Only ends of turns leave unstored, as
  * failures, because their callers wait for them.
@@ -14,7 +14,7 @@ import { publishedEvent } from './published.ts';
 
 interface Held {
   readonly event: PublishedEvent;
-  readonly isVolatile: boolean;
+  readonly isEarly: boolean;
 }
 
 export class HeldEvents {
@@ -41,11 +41,11 @@ export class HeldEvents {
     this.#lastSeq = Math.max(this.#lastSeq, seq);
   }
 
-  /** `isVolatile`: it leaves as soon as the earlier ones have left. */
-  add(event: PublishedEvent, isVolatile: boolean): void {
+  /** `isEarly`: it leaves as soon as the earlier ones have left. */
+  add(event: PublishedEvent, isEarly: boolean): void {
     if (this.#failure !== undefined) return this.#drop(event, this.#failure);
-    if (this.#held.length === 0 && (isVolatile || event.seq <= this.#storedTo)) return this.#publish(event);
-    this.#held.push({ event, isVolatile });
+    if (this.#held.length === 0 && (isEarly || event.seq <= this.#storedTo)) return this.#publish(event);
+    this.#held.push({ event, isEarly });
   }
 
   /** Events up to `seq` are stored. */
@@ -54,8 +54,8 @@ export class HeldEvents {
     const held = this.#held;
     let left = 0;
     for (; left < held.length; left += 1) {
-      const { event, isVolatile } = held[left] as Held;
-      if (!isVolatile && event.seq > this.#storedTo) break;
+      const { event, isEarly } = held[left] as Held;
+      if (!isEarly && event.seq > this.#storedTo) break;
     }
     if (left === 0) return;
     this.#held = held.slice(left);

@@ -56,6 +56,12 @@ export const sessionOfStream = (stream: string): string | undefined =>
 /** Types whose newest events a crash may lose; all others are on disk before they are acknowledged. */
 const VOLATILE: ReadonlySet<string> = new Set(['session.stream.chunk', 'session.tool.output', 'session.debug']);
 
+/** True for the label of a running turn: it is stored like other events, but promises nothing and need not wait for it. */
+const isLabel = (type: string, { pending, detail }: Readonly<Record<string, unknown>>): boolean =>
+  type === 'session.status' &&
+  pending === true &&
+  (detail as { stop_reason?: unknown } | undefined)?.stop_reason === undefined;
+
 /** A snapshot is written after this many entries, or later: when as much was added as writing the head costs. */
 const SNAPSHOT_ENTRIES = 512;
 const HEAD_CHARACTERS_PER_ENTRY = 128;
@@ -174,7 +180,7 @@ export class OpenSession implements SessionLog {
     fold(folded, { kind: type, payload: whole, timestamp, seq, size: event.line.length });
     const isVolatile = VOLATILE.has(type);
     this.#write({ cursor: cursorOf(seq), ts, kind: type, request: turnId ?? '', body: event.line }, isVolatile);
-    this.#events.add(event, isVolatile);
+    this.#events.add(event, isVolatile || isLabel(type, whole));
   }
 
   /** Folds and journals an internal entry, which is not sent. */
