@@ -151,9 +151,8 @@ async function typesOf(session: ControlSession): Promise<string[]> {
   const { seq } = await session.state();
   const types: string[] = [];
   for await (const event of session.events({ afterSeq: 0 })) {
-    if (event.type === 'gap') continue;
-    types.push(event.type);
-    if (event.seq >= seq) break;
+    if (event.type !== 'gap') types.push(event.type);
+    if ((event.type === 'gap' ? event.to : event.seq) >= seq) break;
   }
   return types;
 }

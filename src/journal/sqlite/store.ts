@@ -8,6 +8,7 @@
  */
 
 import { isFatal, sqliteFailure } from '../../base/sqlite/failure.ts';
+import { mayGrow } from '../../base/sqlite/file.ts';
 import type { Mark, Marked } from '../../base/sqlite/mark.ts';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import { Follower } from '../follow.ts';
@@ -99,6 +100,10 @@ export class SqliteStore implements Journal {
   #lostTo = 0;
   #damaged: HandfastError | undefined;
   #failed: HandfastError | undefined;
+  /** Why the newest durable write failed, as long as none has succeeded since. */
+  #refused: HandfastError | undefined;
+  /** True when the disk was tried in this turn of the event loop. */
+  #tried = false;
   #closed = false;
   #expiry: Expiry | undefined;
   #expires: SessionExpiry | undefined;
@@ -197,6 +202,26 @@ export class SqliteStore implements Journal {
   /** Set when the newest entries were found missing at opening. */
   get damaged(): HandfastError | undefined {
     return this.#damaged;
+  }
+
+  get unwritable(): HandfastError | undefined {
+    const known = this.#refusal() ?? this.#refused ?? this.#behind.failure;
+    if (known === undefined || this.#tried || this.#refusal() !== undefined) return known;
+    this.#tried = true;
+    setImmediate(() => {
+      this.#tried = false;
+    });
+    const file = this.#db.location?.();
+    if (file && !mayGrow(file)) return known;
+    try {
+      this.#transactions.run(() => this.#rows.putFact('tried', this.#rows.fact('tried') + 1));
+      this.#refused = undefined;
+      this.#tried = false;
+      return undefined;
+    } catch (thrown) {
+      this.#refused = this.#note(thrown);
+      return this.#refused;
+    }
   }
 
   get volatileFailures(): number {
@@ -527,10 +552,12 @@ export class SqliteStore implements Journal {
       }, synced);
     } catch (thrown) {
       const failure = this.#note(thrown);
+      if (synced) this.#refused = failure;
       this.#owners.settle(false);
       for (const session of sessions) session.rollBack(failure);
       return failure;
     }
+    if (synced) this.#refused = undefined;
     this.#committed = Math.max(this.#committed, written);
     this.#mark?.update(synced ? { written: this.#committed, synced: this.#committed } : { written: this.#committed });
     for (const session of sessions) {
