@@ -12,7 +12,8 @@ import { close, closeSync, fdatasync, fdatasyncSync, fsyncSync, openSync } from 
 import { dirname } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { fail, type HandfastError } from '../../wire/errors.ts';
-import { isFatal, sqliteFailure } from './failure.ts';
+import { storeFailed, storeWorks } from '../failing-stores.ts';
+import { isFatal, sqliteFailure, syncFailure } from './failure.ts';
 
 export interface GroupCommitOptions {
   readonly db: DatabaseSync;
@@ -140,6 +141,7 @@ export class GroupCommit {
       this.#undo();
       return this.#note(thrown);
     }
+    if (this.#fatal === undefined) storeWorks(this);
     if (this.#logged > MAX_LOG_BYTES) this.#emptyLog();
     else if (this.#logged > CHECKPOINT_BYTES) this.#checkpointer ??= setImmediate(this.#emptyLog);
     return undefined;
@@ -149,6 +151,7 @@ export class GroupCommit {
   #note(thrown: unknown): HandfastError {
     const failure = sqliteFailure(thrown, this.#options.what, this.#options.db.location());
     if (isFatal(thrown)) this.#fatal ??= failure;
+    storeFailed(this, this.#options.what, failure, this.#fatal !== undefined);
     return failure;
   }
 
@@ -157,6 +160,7 @@ export class GroupCommit {
     if (this.#closed) return;
     this.flush();
     this.#closed = true;
+    storeWorks(this);
     clearImmediate(this.#checkpointer);
     if (this.#log === undefined) return;
     if (this.#unsynced.length > 0 || this.#syncing) {
@@ -221,7 +225,10 @@ export class GroupCommit {
 
   /** After a failed sync the kernel may have dropped the pages it could not write: a later success would prove nothing. */
   #settle(batches: readonly Batch[], thrown: unknown): void {
-    if (thrown !== undefined) this.#fatal ??= sqliteFailure(thrown, this.#options.what);
+    if (thrown !== undefined) {
+      this.#fatal ??= syncFailure(thrown, this.#options.what);
+      if (!this.#closed) storeFailed(this, this.#options.what, this.#fatal, true);
+    }
     for (const { done } of batches) {
       if (this.#fatal === undefined) done.resolve();
       else done.reject(this.#fatal);

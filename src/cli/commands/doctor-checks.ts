@@ -9,6 +9,7 @@ import { addressOf } from '../../agent/addresses.ts';
 import { AgentSession } from '../../agent/agent.ts';
 import { seesProcesses } from '../../base/children/process-table.ts';
 import { WATCHER_SHELL } from '../../base/children/watcher.ts';
+import type { FailingStore } from '../../base/failing-stores.ts';
 import { handfastHome } from '../../base/handfast-home.ts';
 import { builtinCapabilities } from '../../capabilities/index.ts';
 import { formatProblem, type HostConfig } from '../../config/config.ts';
@@ -52,6 +53,29 @@ export async function* checks(configFile: string | undefined): AsyncGenerator<Ch
   yield await sqliteCheck();
   yield childrenCheck();
   yield* runningChecks(running, home);
+  yield* storeChecks(running);
+}
+
+/** Whether the stores of running hosts can store. */
+async function* storeChecks(running: readonly RunningHost[]): AsyncGenerator<Check> {
+  const name = 'stores';
+  for (const { host_id, listeners } of running) {
+    const address = listeners.find((each) => each.startsWith('http'));
+    if (address === undefined) continue;
+    let stores: readonly FailingStore[] = [];
+    try {
+      const response = await fetch(new URL('/readyz', address), { signal: AbortSignal.timeout(ANSWER_MS) });
+      ({ stores = [] } = (await response.json()) as { readonly stores?: readonly FailingStore[] });
+    } catch {
+      // The check of the host reports one that does not respond.
+      continue;
+    }
+    if (stores.length === 0) yield { name, status: 'ok', message: `host ${host_id} can store` };
+    for (const { code, message, fatal } of stores) {
+      const fix = fatal ? 'check the disk, then restart the host' : 'free space on the disk';
+      yield { name, status: 'fail', message: `host ${host_id}: ${message}`, fix, code };
+    }
+  }
 }
 
 /**

@@ -7,6 +7,7 @@
  * in memory, where `read` and `follow` find them.
  */
 
+import { storeFailed, storeWorks } from '../../base/failing-stores.ts';
 import { isFatal, sqliteFailure } from '../../base/sqlite/failure.ts';
 import { mayGrow } from '../../base/sqlite/file.ts';
 import type { Mark, Marked } from '../../base/sqlite/mark.ts';
@@ -217,6 +218,7 @@ export class SqliteStore implements Journal {
       this.#transactions.run(() => this.#rows.putFact('tried', this.#rows.fact('tried') + 1));
       this.#refused = undefined;
       this.#tried = false;
+      storeWorks(this);
       return undefined;
     } catch (thrown) {
       this.#refused = this.#note(thrown);
@@ -413,6 +415,7 @@ export class SqliteStore implements Journal {
     // What could not be written stays reserved, so that it is known to be missing when the file is opened again.
     if (this.#behind.close() === undefined && this.#failed === undefined) this.#unreserve(false);
     this.#closed = true;
+    storeWorks(this);
     this.#expiry?.stop();
     this.#owners.stop();
     this.#transactions.stop();
@@ -553,11 +556,13 @@ export class SqliteStore implements Journal {
     } catch (thrown) {
       const failure = this.#note(thrown);
       if (synced) this.#refused = failure;
+      storeFailed(this, WHAT, failure, this.#failed !== undefined);
       this.#owners.settle(false);
       for (const session of sessions) session.rollBack(failure);
       return failure;
     }
     if (synced) this.#refused = undefined;
+    if (this.#failed === undefined) storeWorks(this);
     this.#committed = Math.max(this.#committed, written);
     this.#mark?.update(synced ? { written: this.#committed, synced: this.#committed } : { written: this.#committed });
     for (const session of sessions) {
@@ -615,7 +620,10 @@ export class SqliteStore implements Journal {
   /** Turns what was thrown into an error of the table, and remembers it when no write may follow. */
   #note(thrown: unknown): HandfastError {
     const error = sqliteFailure(thrown, WHAT, this.#db.location?.());
-    if (isFatal(thrown)) this.#failed ??= error;
+    if (isFatal(thrown)) {
+      this.#failed ??= error;
+      storeFailed(this, WHAT, error, true);
+    }
     return error;
   }
 }
