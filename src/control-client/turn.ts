@@ -45,6 +45,7 @@ export class TurnHandle implements AsyncIterable<ControlEvent | EventGap> {
   /** True while it is being found out whether the end can still come. */
   #doubting = false;
 
+  /** @internal */
   constructor(turnId: string, queued: boolean, events: EventReader, find: FindTurn) {
     this.turnId = turnId;
     this.queued = queued;

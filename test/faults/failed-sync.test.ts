@@ -1,5 +1,5 @@
 /**
- * A sync fails under a running host: whatever it stores, nothing is acknowledged behind it as if it were stored, and the host
+ * A sync fails under a running host: no store acknowledges anything behind it as if it were stored, and the host
  * says so: `/health`, `/readyz`, the log, `handfast doctor`, and the error with its cause and remedy.
  */
 import assert from 'node:assert/strict';

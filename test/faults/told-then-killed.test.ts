@@ -1,5 +1,5 @@
 /**
- * A change of a session is told, and the server gets SIGKILL in the same turn of the event loop: the next server has it. For
+ * A client knows of a change, and the server gets SIGKILL in the same turn of the event loop: the next server has it. For
  * each kind of change, as the reply of its request and as an event that another client has received.
  */
 import assert from 'node:assert/strict';
@@ -188,7 +188,7 @@ async function site(user: User): Promise<Site> {
   };
 }
 
-test('the next server has each change that a client was told of', { timeout: 300_000 }, async (t) => {
+test('the next server has each change that a client knows of', { timeout: 300_000 }, async (t) => {
   const user = new User();
   t.after(() => user.leave());
   const server = await site(user);

@@ -7,9 +7,7 @@
  * in memory, where `read` and `follow` find them.
  */
 
-import { storeFailed, storeWorks } from '../../base/failing-stores.ts';
 import { isFatal, sqliteFailure } from '../../base/sqlite/failure.ts';
-import { mayGrow } from '../../base/sqlite/file.ts';
 import type { Mark, Marked } from '../../base/sqlite/mark.ts';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import { Follower } from '../follow.ts';
@@ -33,7 +31,9 @@ import { OwnerShares } from './owner-shares.ts';
 import { Progress, type ProgressState } from './progress.ts';
 import { type Database, JournalRows, type OwnedSession } from './rows.ts';
 import { type DurableEntry, RESERVED_CURSORS, SqliteSession } from './session.ts';
+import type { Batch, StoreOptions } from './store-parts.ts';
 import { Transactions } from './transactions.ts';
+import { Writable } from './writable.ts';
 import { WriteBehind } from './write-behind.ts';
 
 /**
@@ -49,29 +49,6 @@ export const MAX_BATCH_BYTES = 4 * 1024 * 1024;
 const MARKED_CURSORS = 16 * RESERVED_CURSORS;
 /** Unused sessions whose counters stay in memory. */
 const MAX_IDLE_SESSIONS = 10_000;
-
-/** The content of the next durable commit. Its promise is the one every durable `append` of the batch returned. */
-interface Batch {
-  readonly committed: PromiseWithResolvers<void>;
-  readonly sessions: Set<SqliteSession>;
-  readonly deleted: Set<string>;
-  readonly timer: NodeJS.Immediate;
-  entries: number;
-  bytes: number;
-}
-
-export interface StoreOptions {
-  /** See `SqliteJournalOptions.retentionOf`. */
-  readonly retentionOf?: Readonly<Record<string, Retention>>;
-  /** What its writes are compared with, and counted in. Without one nothing is noticed. */
-  readonly mark?: Mark;
-  /** See `SqliteJournalOptions.onDamaged`. */
-  readonly onDamaged?: (error: HandfastError) => void;
-  /** See `SqliteJournalOptions.namesReturn`. */
-  readonly namesReturn?: boolean;
-  /** See `SqliteJournalOptions.shares`. */
-  readonly shares?: JournalShares;
-}
 
 const NONE: ReadonlySet<string> = new Set();
 /** What errors call it. */
@@ -101,10 +78,7 @@ export class SqliteStore implements Journal {
   #lostTo = 0;
   #damaged: HandfastError | undefined;
   #failed: HandfastError | undefined;
-  /** Why the newest durable write failed, as long as none has succeeded since. */
-  #refused: HandfastError | undefined;
-  /** True when the disk was tried in this turn of the event loop. */
-  #tried = false;
+  readonly #writable: Writable;
   #closed = false;
   #expiry: Expiry | undefined;
   #expires: SessionExpiry | undefined;
@@ -119,6 +93,7 @@ export class SqliteStore implements Journal {
     { mark, onDamaged, namesReturn = false, retentionOf = {}, shares }: StoreOptions = {},
   ) {
     this.#db = db;
+    this.#writable = new Writable(WHAT, db.location?.());
     this.#rows = new JournalRows(db);
     this.#retention = retention;
     this.#retentionOf = new Map(Object.entries(retentionOf));
@@ -206,24 +181,17 @@ export class SqliteStore implements Journal {
   }
 
   get unwritable(): HandfastError | undefined {
-    const known = this.#refusal() ?? this.#refused ?? this.#behind.failure;
-    if (known === undefined || this.#tried || this.#refusal() !== undefined) return known;
-    this.#tried = true;
-    setImmediate(() => {
-      this.#tried = false;
-    });
-    const file = this.#db.location?.();
-    if (file && !mayGrow(file)) return known;
-    try {
-      this.#transactions.run(() => this.#rows.putFact('tried', this.#rows.fact('tried') + 1));
-      this.#refused = undefined;
-      this.#tried = false;
-      storeWorks(this);
-      return undefined;
-    } catch (thrown) {
-      this.#refused = this.#note(thrown);
-      return this.#refused;
-    }
+    return (
+      this.#refusal() ??
+      this.#writable.why(this.#behind.failure, () => {
+        try {
+          this.#transactions.run(() => this.#rows.putFact('tried', this.#rows.fact('tried') + 1));
+          return undefined;
+        } catch (thrown) {
+          return this.#note(thrown);
+        }
+      })
+    );
   }
 
   get volatileFailures(): number {
@@ -415,7 +383,7 @@ export class SqliteStore implements Journal {
     // What could not be written stays reserved, so that it is known to be missing when the file is opened again.
     if (this.#behind.close() === undefined && this.#failed === undefined) this.#unreserve(false);
     this.#closed = true;
-    storeWorks(this);
+    this.#writable.close();
     this.#expiry?.stop();
     this.#owners.stop();
     this.#transactions.stop();
@@ -555,14 +523,12 @@ export class SqliteStore implements Journal {
       }, synced);
     } catch (thrown) {
       const failure = this.#note(thrown);
-      if (synced) this.#refused = failure;
-      storeFailed(this, WHAT, failure, this.#failed !== undefined);
+      this.#writable.failed(failure, synced, this.#failed !== undefined);
       this.#owners.settle(false);
       for (const session of sessions) session.rollBack(failure);
       return failure;
     }
-    if (synced) this.#refused = undefined;
-    if (this.#failed === undefined) storeWorks(this);
+    if (this.#failed === undefined) this.#writable.works(synced);
     this.#committed = Math.max(this.#committed, written);
     this.#mark?.update(synced ? { written: this.#committed, synced: this.#committed } : { written: this.#committed });
     for (const session of sessions) {
@@ -622,7 +588,7 @@ export class SqliteStore implements Journal {
     const error = sqliteFailure(thrown, WHAT, this.#db.location?.());
     if (isFatal(thrown)) {
       this.#failed ??= error;
-      storeFailed(this, WHAT, error, true);
+      this.#writable.failed(error, true, true);
     }
     return error;
   }
