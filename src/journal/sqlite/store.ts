@@ -23,7 +23,7 @@ import type {
   SessionRecords,
 } from '../journal.ts';
 import { follows, journalClosed, outOfOrder, refuse } from '../refusals.ts';
-import type { Amount, JournalShares } from '../shares.ts';
+import type { Amount } from '../shares.ts';
 import { textOf, unfit } from './block.ts';
 import { Expiry, type ExpirySource, type SessionExpiry, type WrittenSession } from './expiry.ts';
 import { lossOf } from './loss.ts';
