@@ -6,27 +6,51 @@
  * Used by the owners of databases, by the audit, so that two hosts never write one chain, and by the settings of a data
  * directory.
  */
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { resultCode, SQLITE_BUSY } from './sqlite/failure.ts';
+import { accessSync, constants, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { fail, type HandfastError } from '../wire/errors.ts';
+import { resultCode, SQLITE_BUSY, SQLITE_CANTOPEN, SQLITE_NOTADB } from './sqlite/failure.ts';
 import { connect, createPrivate } from './sqlite/file.ts';
 
 /**
  * Acquires the lock that `file` names; the file is made if need be, for its owner alone, and stays. Returns the function
- * that releases it, or undefined when another process has it. Throws what the file system throws.
+ * that releases it, or undefined when another process has it. Throws what the file system throws, and `runtime_error` for a
+ * file that cannot be a lock, with its path and the remedy.
  */
 export function acquireFileLock(file: string): (() => void) | undefined {
   // Not opened when it is there: closing any descriptor of it would drop the lock this very process may hold (POSIX).
+  if (statSync(file, { throwIfNoEntry: false })?.isDirectory()) throw damagedLock(file, 'it is a folder');
   createPrivate(file);
-  const database = connect(file, 0);
+  let database: ReturnType<typeof connect> | undefined;
   try {
+    database = connect(file, 0);
     // Nothing is ever written, so no journal file is needed beside it.
     database.exec('PRAGMA journal_mode = MEMORY; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE');
-    return () => database.close();
+    const held = database;
+    return () => held.close();
   } catch (thrown) {
-    database.close();
-    if (resultCode(thrown) === SQLITE_BUSY) return undefined;
+    database?.close();
+    const code = resultCode(thrown);
+    if (code === SQLITE_BUSY) return undefined;
+    // Handfast never writes into a lock file.
+    if ((code & 0xff) === SQLITE_NOTADB) throw damagedLock(file, 'it has content, and a lock file has none', thrown);
+    if ((code & 0xff) === SQLITE_CANTOPEN) throw damagedLock(file, unopened(file), thrown);
     throw thrown;
   }
+}
+
+/** Why a file cannot be opened for writing. */
+function unopened(file: string): string {
+  try {
+    accessSync(file, constants.R_OK | constants.W_OK);
+    return 'it cannot be opened';
+  } catch (thrown) {
+    return `it cannot be opened: ${(thrown as NodeJS.ErrnoException).code}`;
+  }
+}
+
+function damagedLock(path: string, why: string, cause?: unknown): HandfastError {
+  const message = `the lock file ${path} cannot be used: ${why}; stop the hosts that use its folder, then remove it`;
+  return fail('runtime_error', message, { path, reason: 'lock_damaged' }, cause);
 }
 
 /** The outcome of {@link acquireNamedLock}: the release of the lock, or the process that has it, where known. */

@@ -179,7 +179,7 @@ function addServing(program: Command, act: (action: Act) => Promise<void>): void
       'after',
       `
 Without a configuration file: the built-in tools, confined to the current folder, on http://127.0.0.1:4700.
-HTTP serves POST /session, /send, GET /stream, /health, WebSocket at /ws, and MCP at /mcp.`,
+HTTP serves POST /session, /send, GET /stream, /health, /readyz, WebSocket at /ws, and MCP at /mcp.`,
     )
     .action((flags) => act(async (terminal) => (await import('./commands/up.ts')).up(flags, terminal)));
 

@@ -284,7 +284,8 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     }
     const { checkRequest, capability, stored } = route.method;
     if (!checkRequest(incoming.body)) return this.refuse(incoming, violation(type, checkRequest.errors), capability);
-    const refusal = this.traffic?.admit(route.exempt === true);
+    const unstorable = route.exempt || route.unrecorded ? undefined : this.record?.refuses?.();
+    const refusal = unstorable ?? this.traffic?.admit(route.exempt === true);
     if (refusal !== undefined) return this.refuse(incoming, refusal, capability);
     const entry = stored === undefined ? raw : (stored(incoming.body as never) as Message);
     this.record?.record(++this.cursor, 'request', id as string, entry);

@@ -30,6 +30,8 @@ export interface Narrowed {
   readonly wants: (event: ControlEvent) => boolean;
   /** True for the last event of the turn. */
   readonly isLast: (event: ControlEvent) => boolean;
+  /** Called when the last event may never come: the link was replaced, or events are missing. */
+  readonly doubted: () => void;
 }
 
 /** Iterates events. Leaving the loop, `return()` and `await using` end it at once. */
@@ -70,6 +72,11 @@ export class EventReader implements AsyncIterableIterator<Item, void, undefined>
   /** The gaps so far; each one is also an item of the iteration, at its position. */
   get gaps(): readonly Gap[] {
     return this.#gaps;
+  }
+
+  /** True when no further event will come. */
+  get ended(): boolean {
+    return this.#ended;
   }
 
   /** Events that can be read without waiting. */
@@ -145,8 +152,10 @@ export class EventReader implements AsyncIterableIterator<Item, void, undefined>
    * earlier events is not fed by it.
    */
   start(after: number, now: number): void {
+    const again = this.position !== undefined;
     this.position ??= now;
     this.fed = this.position >= after;
+    if (again) this.#narrowed?.doubted();
     if (this.fed) this.#started?.resolve();
   }
 
@@ -168,6 +177,7 @@ export class EventReader implements AsyncIterableIterator<Item, void, undefined>
     this.#gaps.push(gap);
     this.#put({ type: 'gap', ...gap }, 0);
     this.position = to;
+    this.#narrowed?.doubted();
     return true;
   }
 

@@ -6,7 +6,7 @@
  * Made by `control.ts`, one for each session with a reader; `event-reader.ts` has the readers.
  */
 import type { Gap } from '../connection/reconnect.ts';
-import { asError, HandfastError } from '../wire/errors.ts';
+import { asError, fail, HandfastError } from '../wire/errors.ts';
 import type { ControlEvent } from './control-event.ts';
 import { EventReader, type ReaderFeed } from './event-reader.ts';
 
@@ -158,7 +158,7 @@ export class Feed implements ReaderFeed {
     } catch (thrown) {
       const error = asError(thrown);
       lost = error.code === 'connection_lost';
-      if (!lost) for (const reader of readers) reader.fail(error);
+      if (!lost) for (const reader of readers) reader.fail(behind(error, reader.position) ?? error);
     }
     this.#subscribing = false;
     if (this.#readers.size === 0) return this.#unsubscribe();
@@ -180,4 +180,13 @@ export class Feed implements ReaderFeed {
     this.#subscription = undefined;
     if (id !== undefined) this.#source.unsubscribe(id).catch(() => {});
   }
+}
+
+/** The server has fewer events than a reader has received. */
+function behind({ code, detail }: HandfastError, position: number | undefined): HandfastError | undefined {
+  const { field, last_seq } = detail;
+  if (code !== 'schema_violation' || field !== 'after_seq' || typeof last_seq !== 'number') return undefined;
+  if (position === undefined || position <= last_seq) return undefined;
+  const message = `the server has events up to ${last_seq}, and this reader asks for those after ${position}: it runs with an older state; read the session again`;
+  return fail('session_expired', message, { last_seq, after_seq: position });
 }

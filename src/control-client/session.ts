@@ -78,11 +78,25 @@ export class ControlSession {
       await events.started();
       const sending = { session_id: this.id, text, enqueue, images };
       const { turn_id, queued } = await this.#control.send(sending, { signal });
-      return new TurnHandle(turn_id, queued, events);
+      return new TurnHandle(turn_id, queued, events, (id) => this.#find(id));
     } catch (error) {
       events.end();
       throw error;
     }
+  }
+
+  /** Whether the server knows a turn. */
+  async #find(turnId: string): Promise<'open' | 'ended' | 'unknown'> {
+    // The queue first: its prompts become turns, never the other way round.
+    if ((await this.queue()).some(({ id }) => id === turnId)) return 'open';
+    let cursor: string | undefined;
+    do {
+      const page = await this.#control.rpc.sessionTurns({ session_id: this.id, cursor });
+      const row = page.turns.find(({ turn_id }) => turn_id === turnId);
+      if (row !== undefined) return row.ended_at === null ? 'open' : 'ended';
+      cursor = page.next_cursor ?? undefined;
+    } while (cursor !== undefined);
+    return 'unknown';
   }
 
   /** Sends input to the running turn; `outcome` says whether the turn used it. */

@@ -3,10 +3,17 @@
  *
  * Made by `ControlSession.prompt`.
  */
+import { sleep } from '../base/sleep.ts';
 import type { StopReason, Usage } from '../protocol/session-types.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
 import type { ControlEvent, EventGap } from './control-event.ts';
 import type { EventReader } from './event-reader.ts';
+
+/** A replay that brings nothing for so long has ended. */
+const QUIET_MS = 2000;
+
+/** Asks the server about a turn. */
+export type FindTurn = (turnId: string) => Promise<'open' | 'ended' | 'unknown'>;
 
 /** How a turn ended. */
 export interface TurnResult {
@@ -34,16 +41,25 @@ export class TurnHandle implements AsyncIterable<ControlEvent | EventGap> {
   #iterating = 0;
   #wanted: PromiseWithResolvers<TurnResult> | undefined;
   #reading = false;
+  readonly #find: FindTurn;
+  /** True while it is being found out whether the end can still come. */
+  #doubting = false;
 
-  constructor(turnId: string, queued: boolean, events: EventReader) {
+  /** @internal */
+  constructor(turnId: string, queued: boolean, events: EventReader, find: FindTurn) {
     this.turnId = turnId;
     this.queued = queued;
     this.#events = events;
+    this.#find = find;
     const wants = ({ payload }: ControlEvent): boolean => {
       const { turn_id, detail } = payload as { turn_id?: unknown; detail?: { turn_id?: unknown } };
       return turn_id === turnId || (turn_id === undefined && detail?.turn_id === turnId);
     };
-    events.narrow({ wants, isLast: (event) => wants(event) && isTerminal(event) });
+    events.narrow({
+      wants,
+      isLast: (event) => wants(event) && isTerminal(event),
+      doubted: () => void this.#doubt(),
+    });
   }
 
   /**
@@ -80,6 +96,30 @@ export class TurnHandle implements AsyncIterable<ControlEvent | EventGap> {
       // The promise of the result has rejected already.
     }
     this.#reading = false;
+  }
+
+  /**
+   * The link was replaced, or events are missing: a server that does not know the turn, or lost its end, would never send
+   * it. Fails the reading when the replay has brought no end. Never rejects.
+   */
+  async #doubt(): Promise<void> {
+    if (this.#doubting) return;
+    this.#doubting = true;
+    try {
+      for (let before = Number.NaN; !this.#events.ended; ) {
+        const found = await this.#find(this.turnId);
+        if (found === 'open') return;
+        const { position = 0, waiting } = this.#events;
+        // A reader that reads nothing holds the replay up.
+        if (position === before && waiting === 0) return this.#events.fail(endless(this.turnId, found));
+        before = position;
+        await sleep(QUIET_MS);
+      }
+    } catch {
+      // The link is lost again, or the server has no list of turns: the next link raises the doubt again.
+    } finally {
+      this.#doubting = false;
+    }
   }
 
   /** The next event; undefined behind the last. */
@@ -119,6 +159,21 @@ export class TurnHandle implements AsyncIterable<ControlEvent | EventGap> {
       }
     }
   }
+}
+
+function endless(turn_id: string, found: 'ended' | 'unknown'): HandfastError {
+  return found === 'ended'
+    ? fail('reply_lost', `turn ${turn_id} has ended, and the server no longer has its end; read the session`, {
+        turn_id,
+      })
+    : fail(
+        'session_expired',
+        `the server does not know turn ${turn_id}: it runs with an older state; send the prompt again`,
+        {
+          turn_id,
+          may_have_run: true,
+        },
+      );
 }
 
 type Terminal = Extract<ControlEvent, { type: 'session.completed' | 'session.interrupted' | 'session.error' }>;

@@ -33,6 +33,8 @@ async function read(request: JournalFollowReq, context: CallContext, sessions: R
   if (journal === undefined || refused !== undefined) throw refused ?? unknownSession();
   let at = request.after ?? 0;
   if (request.follow === true) {
+    const { last } = await journal.read(id, at, 1);
+    if (at > last) throw neverIssued(at, last);
     // A follower waits for entries most of the time, and never ends by itself.
     context.yieldSlot();
     for await (const entry of journal.follow(id, at, context.signal)) {
@@ -53,6 +55,14 @@ async function read(request: JournalFollowReq, context: CallContext, sessions: R
     if (left <= 0 || page.entries.length === 0 || at >= page.last) return { last: page.last };
   }
 }
+
+/** Entries behind a cursor that the journal has not reached may never come, and would hide those before it. */
+const neverIssued = (after: number, last: number) =>
+  fail(
+    'schema_violation',
+    `\`after\` is ${after} and the journal ends at ${last}: the cursor was never issued, or this host runs with an older state; read from a lower cursor`,
+    { field: 'after', after, last },
+  );
 
 const unknownSession = () => fail('session_not_found', 'no such session for this principal');
 

@@ -4,6 +4,7 @@
  *
  * `test/contract/journal.test.ts` holds every implementation (`memory.ts`, `journal/sqlite/sqlite.ts`) to this contract.
  */
+import type { HandfastError } from '../wire/errors.ts';
 
 /**
  * The durability of an append.
@@ -127,6 +128,12 @@ export interface Journal {
 
   /** Volatile entries accepted and then lost because they could not be written. Evicted entries do not count. */
   readonly volatileFailures: number;
+
+  /**
+   * Why a durable entry could not be stored now, as far as it is known from earlier writes: asked before work is begun whose
+   * outcome must be stored. A failure that can pass, such as a full disk, is tried again. Absent: never.
+   */
+  readonly unwritable?: HandfastError | undefined;
 
   /** Entries with `cursor > after`, oldest first, at most `limit` (default 256). */
   read(session: string, after: number, limit?: number): Promise<Page>;

@@ -6,6 +6,7 @@
  * round, so that no client finds this server any more, running work gets its time, and what was written is on disk.
  */
 
+import { onFailingStore } from '../base/failing-stores.ts';
 import { type Closable, Lifetime, type LifetimeState } from '../base/lifetime.ts';
 import { type Log, silentLog } from '../base/log.ts';
 import type { PathGuard } from '../base/workspace/protected-paths.ts';
@@ -282,6 +283,10 @@ async function openServer(config: HostConfig, assembled: AssembledHost, serving:
       })
     : undefined;
   const lifetime = new Lifetime();
+  const unwatched = onFailingStore(({ store, code, message, fatal }) =>
+    log.error('a store cannot store', { store, reason: code, error: message, restart: fatal }),
+  );
+  void lifetime.closed.then(unwatched);
   const end = async (graceMs?: number): Promise<void> => {
     await withdraw?.();
     // An HTTP port stays open for its sessions until they have ended, which the host sees to.

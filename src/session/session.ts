@@ -483,6 +483,14 @@ export class Session implements ConnectionOwner, SessionView {
     this.close('connection_lost', `the link ended: ${cause.reason}`);
   }
 
+  /** Recorder of the connection: nothing runs whose reply is known to have no room. */
+  refuses(): HandfastError | undefined {
+    const why = this.#replies === 'durable' ? this.#journal?.unwritable : undefined;
+    if (why === undefined) return undefined;
+    const message = `the reply could not be stored, and so the request was not run: ${why.message}`;
+    return new HandfastError(why.code, message, { retryable: why.retryable, detail: why.detail, cause: why });
+  }
+
   /** Recorder of the connection: tool traffic is volatile, so no request waits for it, unless replies are to be durable. */
   record(cursor: number, kind: EntryKind, request: string, body: Encoded, isReply = false): Promise<void> | undefined {
     if (this.#isNew) {

@@ -60,23 +60,35 @@ for (const transport of ['memory', 'tcp', 'http', 'websocket'] as const) {
     assert.equal(await call('charge', 1), 1);
 
     db.break(SQLITE_FULL);
-    assert.deepEqual(await failureOf(call('charge', 2)), mayHaveRun);
-    assert.deepEqual(await failureOf(call('look', 3)), isSafe, 'idempotent: it may be repeated');
     assert.deepEqual(
-      await Promise.all([failureOf(call('charge', 4)), failureOf(call('look', 5)), failureOf(call('charge', 6))]),
-      [mayHaveRun, isSafe, mayHaveRun],
+      await Promise.all([failureOf(call('charge', 2)), failureOf(call('look', 3))]),
+      [mayHaveRun, isSafe],
+      'the first ones ran; the idempotent one may be repeated',
     );
-    assert.deepEqual(runs, [1, 2, 3, 4, 5, 6], 'each ran once');
+    assert.deepEqual(runs, [1, 2, 3], 'each ran once');
+    // From now on the disk is known to be full.
+    assert.deepEqual(await failureOf(call('charge', 4)), isSafe);
+    assert.deepEqual(
+      await Promise.all([failureOf(call('charge', 5)), failureOf(call('look', 6)), failureOf(call('charge', 6))]),
+      [isSafe, isSafe, isSafe],
+    );
+    assert.deepEqual(runs, [1, 2, 3], 'nothing runs whose reply could not be stored');
 
     db.break(0);
+    // The disk is tried once a turn of the event loop.
+    await new Promise((resolve) => setImmediate(resolve));
     assert.deepEqual(await Promise.all([7, 8, 9].map((n) => call('charge', n))), [7, 8, 9]);
     const { entries } = await journal.read(agent.sessionId, 0, 1000);
     const replies = entries.filter(({ kind }) => kind === 'reply').map(({ request }) => request);
     const requests = entries.filter(({ kind }) => kind === 'request').map(({ request }) => request);
-    assert.equal(requests.length, 9, 'requests wait in memory until there is room');
+    assert.equal(
+      requests.length,
+      6,
+      'requests wait in memory until there is room; those that were refused are left out',
+    );
     assert.deepEqual(
       replies.map((request) => requests.indexOf(request) + 1),
-      [1, 7, 8, 9],
+      [1, 4, 5, 6],
     );
   });
 }
@@ -105,8 +117,12 @@ describe('a host whose files may not grow', { skip: noLimit }, () => {
         };
         for (let n = 1; n <= 5; n++) await charge(n);
         limitFiles(host, 1);
-        for (let n = 6; n <= 8; n++) assert.deepEqual(await failureOf(charge(n)), mayHaveRun);
-        assert.deepEqual(ran, [1, 2, 3, 4, 5, 6, 7, 8], 'each ran, and once');
+        const failures = [];
+        for (let n = 6; n <= 8; n++) failures.push(await failureOf(charge(n)));
+        // The write-behind may have met the full disk before the first call came.
+        assert.deepEqual(failures.slice(1), [isSafe, isSafe]);
+        const unknown = failures[0]?.mayHaveRun === true ? [6] : [];
+        assert.deepEqual(ran, [1, 2, 3, 4, 5, ...unknown], 'nothing runs on a disk that is known to be full');
         if (recovers) {
           limitFiles(host, 'unlimited');
           for (let n = 9; n <= 12; n++) await charge(n);

@@ -18,7 +18,10 @@ export const SQLITE_IOERR = 10;
 const SQLITE_CORRUPT = 11;
 /** No space on the disk, or the database is as large as it may be. */
 export const SQLITE_FULL = 13;
-const SQLITE_NOTADB = 26;
+/** The file cannot be opened. */
+export const SQLITE_CANTOPEN = 14;
+/** The file has other content. */
+export const SQLITE_NOTADB = 26;
 const SQLITE_IOERR_SHORT_READ = SQLITE_IOERR | (2 << 8);
 const SQLITE_IOERR_WRITE = SQLITE_IOERR | (3 << 8);
 const SQLITE_IOERR_FSYNC = SQLITE_IOERR | (4 << 8);
@@ -56,9 +59,36 @@ export function sqliteFailure(thrown: unknown, what: string, file?: string | nul
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       return fail('journal_locked', `another process is writing to ${what}; stop that process`, detail, thrown);
-    default:
+    case SQLITE_IOERR:
+      return isFatal(thrown) ? syncFailure(thrown, what) : ioFailure(thrown, what, 'EIO', detail);
+    default: {
+      const { code: errno } = thrown as NodeJS.ErrnoException;
+      if (code === 0 && typeof errno === 'string' && /^E[A-Z0-9]+$/.test(errno))
+        return ioFailure(thrown, what, errno, {});
       return fail('runtime_error', `${what} failed`, detail, thrown);
+    }
   }
+}
+
+function ioFailure(thrown: unknown, what: string, reason: string, detail: object): HandfastError {
+  const message = `${what} could not be read or written (${reason}); check the disk and the rights of its folder`;
+  return fail('runtime_error', message, { ...detail, reason }, thrown);
+}
+
+/** A sync that failed, for whichever cause: nothing that was written since the one before may be trusted. */
+export function syncFailure(thrown: unknown, what: string): HandfastError {
+  if (thrown instanceof HandfastError) return thrown;
+  const code = resultCode(thrown);
+  // SQLite does not say which error of the system it met.
+  const reason = code === 0 ? ((thrown as NodeJS.ErrnoException).code ?? 'EIO') : 'EIO';
+  const detail = { ...(code !== 0 && { sqlite: code }), reason };
+  const remedy = isOutOfSpace(thrown) ? 'free space on the disk' : 'check the disk';
+  const message = `${what} could not be synced to disk (${reason}), so nothing more is stored; ${remedy}, then restart the host`;
+  return new HandfastError(isOutOfSpace(thrown) ? 'disk_full' : 'runtime_error', message, {
+    detail,
+    retryable: false,
+    cause: thrown,
+  });
 }
 
 /**

@@ -12,7 +12,8 @@ import { close, closeSync, fdatasync, fdatasyncSync, fsyncSync, openSync } from 
 import { dirname } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { fail, type HandfastError } from '../../wire/errors.ts';
-import { isFatal, sqliteFailure } from './failure.ts';
+import { storeFailed, storeWorks } from '../failing-stores.ts';
+import { isFatal, sqliteFailure, syncFailure } from './failure.ts';
 import type { WriteCount } from './write-count.ts';
 
 export interface GroupCommitOptions {
@@ -150,6 +151,7 @@ export class GroupCommit {
     }
     // Where the log is synced next, that writes the mark.
     count?.committed(!syncs || this.#log === undefined);
+    if (this.#fatal === undefined) storeWorks(this);
     if (this.#logged > MAX_LOG_BYTES) this.#emptyLog();
     else if (this.#logged > CHECKPOINT_BYTES) this.#checkpointer ??= setImmediate(this.#emptyLog);
     return undefined;
@@ -159,6 +161,7 @@ export class GroupCommit {
   #note(thrown: unknown): HandfastError {
     const failure = sqliteFailure(thrown, this.#options.what, this.#options.db.location());
     if (isFatal(thrown)) this.#fatal ??= failure;
+    storeFailed(this, this.#options.what, failure, this.#fatal !== undefined);
     return failure;
   }
 
@@ -167,6 +170,7 @@ export class GroupCommit {
     if (this.#closed) return;
     this.flush();
     this.#closed = true;
+    storeWorks(this);
     clearImmediate(this.#checkpointer);
     this.#options.count?.refresh();
     if (this.#log === undefined) return;
@@ -232,9 +236,13 @@ export class GroupCommit {
 
   /** After a failed sync the kernel may have dropped the pages it could not write: a later success would prove nothing. */
   #settle(batches: readonly Batch[], thrown: unknown): void {
-    if (thrown !== undefined) this.#fatal ??= sqliteFailure(thrown, this.#options.what);
-    // Before a caller hears of it, so that a kill right behind the reply finds it in the mark.
-    else this.#options.count?.synced(batches.at(-1)?.count ?? 0);
+    if (thrown !== undefined) {
+      this.#fatal ??= syncFailure(thrown, this.#options.what);
+      if (!this.#closed) storeFailed(this, this.#options.what, this.#fatal, true);
+    } else {
+      // Before a caller hears of it, so that a kill right behind the reply finds it in the mark.
+      this.#options.count?.synced(batches.at(-1)?.count ?? 0);
+    }
     for (const { done } of batches) {
       if (this.#fatal === undefined) done.resolve();
       else done.reject(this.#fatal);

@@ -8,6 +8,7 @@ import { join, relative } from 'node:path';
 import { AgentSession } from '../../agent/agent.ts';
 import { seesProcesses } from '../../base/children/process-table.ts';
 import { WATCHER_SHELL } from '../../base/children/watcher.ts';
+import type { FailingStore } from '../../base/failing-stores.ts';
 import { handfastHome } from '../../base/handfast-home.ts';
 import { lossError, lossesBelow } from '../../base/sqlite/losses.ts';
 import { builtinCapabilities } from '../../capabilities/index.ts';
@@ -54,6 +55,29 @@ export async function* checks(configFile: string | undefined): AsyncGenerator<Ch
   yield* lossChecks(home, config);
   yield childrenCheck();
   yield* runningChecks(running, home);
+  yield* storeChecks(running);
+}
+
+/** Whether the stores of running hosts can store. */
+async function* storeChecks(running: readonly RunningHost[]): AsyncGenerator<Check> {
+  const name = 'stores';
+  for (const { host_id, listeners } of running) {
+    const address = listeners.find((each) => each.startsWith('http'));
+    if (address === undefined) continue;
+    let stores: readonly FailingStore[] = [];
+    try {
+      const response = await fetch(new URL('/readyz', address), { signal: AbortSignal.timeout(ANSWER_MS) });
+      ({ stores = [] } = (await response.json()) as { readonly stores?: readonly FailingStore[] });
+    } catch {
+      // The check of the host reports one that does not respond.
+      continue;
+    }
+    if (stores.length === 0) yield { name, status: 'ok', message: `host ${host_id} can store` };
+    for (const { code, message, fatal } of stores) {
+      const fix = fatal ? 'check the disk, then restart the host' : 'free space on the disk';
+      yield { name, status: 'fail', message: `host ${host_id}: ${message}`, fix, code };
+    }
+  }
 }
 
 /**

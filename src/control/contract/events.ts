@@ -32,14 +32,19 @@ export interface EventPage {
 /** Where connections get events from. */
 export interface EventSource {
   /**
-   * Calls `listener` with every event, in order, synchronously, after the session's state has it. `wantsDebug` is asked
+   * Calls `listener` with every event, in order, synchronously, once it is on disk (stream chunks need not be). `wantsDebug` is asked
    * before debug steps are made: without a listener that wants them there are none. Returns how to stop.
    */
   listen(listener: (event: PublishedEvent) => void, wantsDebug?: () => boolean): () => void;
   /** Stored events with `seq > after`, oldest first, at most `limit`. Fails with `session_not_found`. */
   read(session: string, after: number, limit: number): Promise<EventPage>;
-  /** The newest sequence number now; 0 = none yet. Fails with `session_not_found`. */
+  /** The newest sequence number that clients may know; 0 = none yet. Fails with `session_not_found`. */
   lastSeq(session: string): number;
+  /**
+   * Resolves when every change so far of a session (absent: of all) is on disk, or could not be stored; undefined where
+   * nothing is waited for. Never rejects.
+   */
+  settled(session?: string): Promise<unknown> | undefined;
   /** Name of the principal a session belongs to; undefined = no such session. Loads nothing. */
   ownerOf(session: string): string | undefined;
 }

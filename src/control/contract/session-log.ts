@@ -162,7 +162,8 @@ export interface SessionRecord {
 export interface SessionLog {
   readonly record: SessionRecord;
   /**
-   * Emits an event of the session: folded into `record`, journaled, sent to every listener, all before it returns.
+   * Emits an event of the session: folded into `record` and journaled before it returns, sent to every listener once it is
+   * on disk.
    * `session_id` (and `turn_id`, when given) are written into the payload first, as the protocol orders them. Stream
    * chunks and tool output are journaled `volatile`, all else `durable`. Throws `session_closed` once it is deleted.
    */

@@ -307,6 +307,12 @@ class Rounds {
     if (this.#toolbox.find(call.name) === undefined) return failedCall(call, 'not_found', `unknown tool: ${call.name}`);
     if (invalid !== undefined) return failedCall(call, 'invalid_input', `invalid arguments: ${invalid}`);
     try {
+      // A crash behind the call must know of it, and nothing acts whose outcome could not be stored.
+      await orAborted(this.#turn.log.flushed(), signal);
+    } catch (thrown) {
+      return failedCall(call, signal.aborted ? 'cancelled' : 'failed', `not run: ${asError(thrown).message}`);
+    }
+    try {
       return await this.#toolbox.call(call, signal, (stream, text) => this.#turn.toolOutput(call.callId, stream, text));
     } catch (error) {
       // A toolbox does not throw; if one does, it is one call that failed and not the turn.

@@ -22,6 +22,8 @@ import {
 } from '../../protocol/session-rpc.ts';
 import { must } from '../../session/rights.ts';
 import { fail } from '../../wire/errors.ts';
+import { JsonText } from '../../wire/json.ts';
+import type { EventSource } from '../contract/events.ts';
 import type { Handled } from '../contract/handlers.ts';
 import type { RpcRequest } from './rpc-request.ts';
 
@@ -47,8 +49,11 @@ export class Router {
   /** Every callable method, sorted: `methods` of the handshake. */
   readonly names: readonly string[];
 
-  /** Throws `runtime_error` when two handlers have one name: a mistake in how the server was put together. */
-  constructor(handlers: readonly Handled[]) {
+  /**
+   * `settled` is `EventSource.settled`: no reply tells what is not on disk. Throws `runtime_error` when two handlers have one
+   * name: a mistake in how the server was put together.
+   */
+  constructor(handlers: readonly Handled[], settled: EventSource['settled']) {
     for (const handled of handlers) {
       const { name } = handled.method;
       if (this.#routes.has(name)) throw fail('runtime_error', `two handlers are registered for ${name}`);
@@ -62,7 +67,8 @@ export class Router {
           if (handled.needs !== 'none') must(call.caller.principal, handled.needs);
           const params = readParams(handled.method, body);
           if (typeof params.session_id === 'string') call.session = params.session_id;
-          return handled.handle(params, call);
+          const result = handled.handle(params, call);
+          return handled.needs === 'none' ? result : whenSettled(result, () => settled(call.session));
         },
       });
     }
@@ -82,4 +88,14 @@ export class Router {
   has(method: { readonly name: string }): boolean {
     return this.#routes.has(method.name);
   }
+}
+
+/** A result that leaves once the changes it may tell are on disk. Its text is that of now. */
+function whenSettled(result: unknown, settled: () => Promise<unknown> | undefined): unknown {
+  if (result instanceof Promise) return result.then((value) => whenSettled(value, settled));
+  const waiting = settled();
+  if (waiting === undefined) return result;
+  if (!(result instanceof JsonText)) return waiting.then(() => result);
+  const text = result.text();
+  return waiting.then(() => new JsonText(() => text, result.value));
 }

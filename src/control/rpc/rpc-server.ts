@@ -122,7 +122,10 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
     this.authThrottle = options.authThrottle ?? new AuthThrottle();
     this.now = options.now ?? Date.now;
     this.#newId = options.newId ?? (() => crypto.randomUUID());
-    this.router = new Router([...connectionMethods(this), ...parts.handlers, ...(parts.serverHandlers?.(this) ?? [])]);
+    this.router = new Router(
+      [...connectionMethods(this), ...parts.handlers, ...(parts.serverHandlers?.(this) ?? [])],
+      (session) => parts.events.settled(session),
+    );
     this.#capabilities = {
       events: true,
       command_execute: true,

@@ -145,6 +145,8 @@ export class ConnectionEvents implements EventSubscriber {
     const reader = this.#readers.size === 0 ? undefined : this.#readers.get(event.session);
     if (reader !== undefined) {
       if (reader.lagging || event.seq <= reader.cursor) return;
+      // Events between were dropped: the disk failed.
+      if (event.seq > reader.cursor + 1) this.#reportGap(reader, reader.cursor + 1, event.seq - 1);
       if (this.#connection.link.buffered > this.#connection.limits.pullBytes) return this.#lag(reader);
       this.#send(reader, event);
     } else if (this.#all && this.#maySee(event.owner) && this.#wants(event.type)) this.#connection.event(event);

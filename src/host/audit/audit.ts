@@ -10,7 +10,9 @@
 
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import { Backoff } from '../../base/backoff.ts';
+import { storeFailed, storeWorks } from '../../base/failing-stores.ts';
 import { within } from '../../base/race.ts';
+import { sqliteFailure } from '../../base/sqlite/failure.ts';
 import { type ChainHead, clip, createSealer, DROPPED, ROTATED, type SealedLine } from './chain.ts';
 import { claim, oldestLine, prune, recover, rotate, storedFiles } from './files.ts';
 import type { AuditRecord } from './record.ts';
@@ -214,6 +216,7 @@ class AuditWriter implements Audit {
     await this.#closeFile()
       .finally(() => this.#place?.release())
       .catch((cause) => this.#failed(cause));
+    storeWorks(this);
   }
 
   #cancelRetry(): void {
@@ -269,6 +272,7 @@ class AuditWriter implements Audit {
   #failed(cause: unknown): void {
     this.#failures++;
     this.#lastError = cause instanceof Error ? cause.message : String(cause);
+    storeFailed(this, 'the audit', sqliteFailure(cause, 'the audit'), false);
   }
 
   /** The open file; opens it first, and again after it was removed or replaced. */
@@ -366,6 +370,7 @@ class AuditWriter implements Audit {
     this.#unreportedDrops -= batch.reportedDrops;
     this.#batch = undefined;
     this.#lastError = undefined;
+    storeWorks(this);
     this.#retryDelay.reset();
     if (!startsFile) return;
     await file.handle.datasync();

@@ -77,7 +77,7 @@ export const MIGRATIONS: readonly string[] = [
  * cursors up to here may have been used by sessions that a damage took whole; 0 when there was none. `progress` and `seen_at`:
  * see `progress.ts`.
  */
-export type Fact = 'written' | 'lost_to' | 'progress' | 'seen_at';
+export type Fact = 'written' | 'lost_to' | 'progress' | 'seen_at' | 'tried';
 
 /** Named in every statement, so that a damaged table definition is found when they are prepared, at opening. */
 const SESSION_COLUMNS = 'session, written, first, last, evicted, entries, bytes, reserved, owner, record, crc';

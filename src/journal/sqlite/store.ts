@@ -23,7 +23,7 @@ import type {
   SessionRecords,
 } from '../journal.ts';
 import { follows, journalClosed, outOfOrder, refuse } from '../refusals.ts';
-import type { Amount, JournalShares } from '../shares.ts';
+import type { Amount } from '../shares.ts';
 import { textOf, unfit } from './block.ts';
 import { Expiry, type ExpirySource, type SessionExpiry, type WrittenSession } from './expiry.ts';
 import { lossOf } from './loss.ts';
@@ -31,7 +31,9 @@ import { OwnerShares } from './owner-shares.ts';
 import { Progress, type ProgressState } from './progress.ts';
 import { type Database, JournalRows, type OwnedSession } from './rows.ts';
 import { type DurableEntry, RESERVED_CURSORS, SqliteSession } from './session.ts';
+import type { Batch, StoreOptions } from './store-parts.ts';
 import { Transactions } from './transactions.ts';
+import { Writable } from './writable.ts';
 import { WriteBehind } from './write-behind.ts';
 
 /**
@@ -47,29 +49,6 @@ export const MAX_BATCH_BYTES = 4 * 1024 * 1024;
 const MARKED_CURSORS = 16 * RESERVED_CURSORS;
 /** Unused sessions whose counters stay in memory. */
 const MAX_IDLE_SESSIONS = 10_000;
-
-/** The content of the next durable commit. Its promise is the one every durable `append` of the batch returned. */
-interface Batch {
-  readonly committed: PromiseWithResolvers<void>;
-  readonly sessions: Set<SqliteSession>;
-  readonly deleted: Set<string>;
-  readonly timer: NodeJS.Immediate;
-  entries: number;
-  bytes: number;
-}
-
-export interface StoreOptions {
-  /** See `SqliteJournalOptions.retentionOf`. */
-  readonly retentionOf?: Readonly<Record<string, Retention>>;
-  /** What its writes are compared with, and counted in. Without one nothing is noticed. */
-  readonly mark?: Mark;
-  /** See `SqliteJournalOptions.onDamaged`. */
-  readonly onDamaged?: (error: HandfastError) => void;
-  /** See `SqliteJournalOptions.namesReturn`. */
-  readonly namesReturn?: boolean;
-  /** See `SqliteJournalOptions.shares`. */
-  readonly shares?: JournalShares;
-}
 
 const NONE: ReadonlySet<string> = new Set();
 /** What errors call it. */
@@ -99,6 +78,7 @@ export class SqliteStore implements Journal {
   #lostTo = 0;
   #damaged: HandfastError | undefined;
   #failed: HandfastError | undefined;
+  readonly #writable: Writable;
   #closed = false;
   #expiry: Expiry | undefined;
   #expires: SessionExpiry | undefined;
@@ -113,6 +93,7 @@ export class SqliteStore implements Journal {
     { mark, onDamaged, namesReturn = false, retentionOf = {}, shares }: StoreOptions = {},
   ) {
     this.#db = db;
+    this.#writable = new Writable(WHAT, db.location?.());
     this.#rows = new JournalRows(db);
     this.#retention = retention;
     this.#retentionOf = new Map(Object.entries(retentionOf));
@@ -197,6 +178,20 @@ export class SqliteStore implements Journal {
   /** Set when the newest entries were found missing at opening. */
   get damaged(): HandfastError | undefined {
     return this.#damaged;
+  }
+
+  get unwritable(): HandfastError | undefined {
+    return (
+      this.#refusal() ??
+      this.#writable.why(this.#behind.failure, () => {
+        try {
+          this.#transactions.run(() => this.#rows.putFact('tried', this.#rows.fact('tried') + 1));
+          return undefined;
+        } catch (thrown) {
+          return this.#note(thrown);
+        }
+      })
+    );
   }
 
   get volatileFailures(): number {
@@ -388,6 +383,7 @@ export class SqliteStore implements Journal {
     // What could not be written stays reserved, so that it is known to be missing when the file is opened again.
     if (this.#behind.close() === undefined && this.#failed === undefined) this.#unreserve(false);
     this.#closed = true;
+    this.#writable.close();
     this.#expiry?.stop();
     this.#owners.stop();
     this.#transactions.stop();
@@ -527,10 +523,12 @@ export class SqliteStore implements Journal {
       }, synced);
     } catch (thrown) {
       const failure = this.#note(thrown);
+      this.#writable.failed(failure, synced, this.#failed !== undefined);
       this.#owners.settle(false);
       for (const session of sessions) session.rollBack(failure);
       return failure;
     }
+    if (this.#failed === undefined) this.#writable.works(synced);
     this.#committed = Math.max(this.#committed, written);
     this.#mark?.update(synced ? { written: this.#committed, synced: this.#committed } : { written: this.#committed });
     for (const session of sessions) {
@@ -588,7 +586,10 @@ export class SqliteStore implements Journal {
   /** Turns what was thrown into an error of the table, and remembers it when no write may follow. */
   #note(thrown: unknown): HandfastError {
     const error = sqliteFailure(thrown, WHAT, this.#db.location?.());
-    if (isFatal(thrown)) this.#failed ??= error;
+    if (isFatal(thrown)) {
+      this.#failed ??= error;
+      this.#writable.failed(error, true, true);
+    }
     return error;
   }
 }

@@ -8,6 +8,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { failingStores } from '../../base/failing-stores.ts';
 import { noteClientAddress, type ProxyTrust, trustProxies } from '../../base/http/client-address.ts';
 import { boundConnections } from '../../base/http/connection-places.ts';
 import { createServer, STATUS_CODES } from '../../base/http/node-http.ts';
@@ -82,6 +83,13 @@ const PROBE_AFTER_MS = 30_000;
 const BAD_TARGET = errorReply(400, 'invalid_message', 'the request target must be a path', ['Connection', 'close']);
 const FAILED = errorReply(500, 'runtime_error', 'the request failed');
 const CLOSING = errorReply(503, 'interrupted', 'this server is stopping', ['Retry-After', '5', 'Connection', 'close']);
+/** `GET /readyz`: 503 while a store of this process cannot store. */
+function readiness(response: ServerResponse): void {
+  const stores = failingStores();
+  sendReply(response, stores.length === 0 ? READY : jsonReply(503, { status: 'failing', stores }));
+}
+
+const READY = jsonReply(200, { status: 'ready' });
 const HEALTHY = jsonReply(200, { status: 'ok' });
 const NO_UPGRADE = errorReply(404, 'unknown_type', 'nothing to upgrade to here', ['Connection', 'close']);
 const FLOOD = errorReply(429, 'over_capacity', 'too many requests at once on this connection', ['Connection', 'close']);
@@ -198,9 +206,15 @@ class HttpPort {
       needs: 'none',
       handle: (_request, response) => this.#health(response),
     };
+    const ready: ServerRoute = {
+      method: 'GET',
+      path: '/readyz',
+      needs: 'none',
+      handle: (_request, response) => readiness(response),
+    };
     const { webSocket, accept, rpc, endpoint, access } = options;
     const binding = (endpoint?.routes ?? []).map((route) => ({ ...route, needs: 'messages' }) as const);
-    const routes = [health, ...binding, ...(options.routes ?? [])];
+    const routes = [health, ready, ...binding, ...(options.routes ?? [])];
     this.#router = new Router(routes.map((route) => handlerOf(route, access)));
     if (webSocket !== undefined && accept !== undefined) this.#upgrades.set('/ws', { webSocket, accept });
     if (rpc !== undefined) this.#upgrades.set('/rpc', { ...rpc, accept: (link) => rpc.accept(link) });
@@ -286,6 +300,12 @@ class HttpPort {
 
   #health(response: ServerResponse): void {
     const details = this.#options.health?.();
+    const failing = failingStores();
+    if (failing.length > 0) {
+      // A restart helps where a sync failed, and does not where the disk is full.
+      const status = failing.some(({ fatal }) => fatal) ? 503 : 200;
+      return sendReply(response, jsonReply(status, { status: 'failing', stores: failing, ...details }));
+    }
     sendReply(response, details === undefined ? HEALTHY : jsonReply(200, { status: 'ok', ...details }));
   }
 

@@ -15,6 +15,14 @@ test('failures are reported by what can be done about them, and name what failed
   const damaged = ['journal_corrupt', 'the task store is damaged'];
   const busy = ['journal_locked', 'another process is writing to the task store; stop that process'];
   const failed = ['runtime_error', 'the task store failed'];
+  const unsynced = [
+    'runtime_error',
+    'the task store could not be synced to disk (EIO), so nothing more is stored; check the disk, then restart the host',
+  ];
+  const refused = (reason: string) => [
+    'runtime_error',
+    `the task store could not be read or written (${reason}); check the disk and the rights of its folder`,
+  ];
   const codes: [object, string[]][] = [
     [{ errcode: 13 }, full],
     [{ errcode: SHMSIZE }, full],
@@ -25,13 +33,16 @@ test('failures are reported by what can be done about them, and name what failed
     [{ errcode: 5 }, busy],
     [{ errcode: 6 }, busy],
     [{ errcode: 1 }, failed],
-    [{ errcode: FSYNC }, failed],
-    [{ code: 'EACCES' }, failed],
+    [{ errcode: FSYNC }, unsynced],
+    [{ errcode: IOERR }, refused('EIO')],
+    [{ code: 'EACCES' }, refused('EACCES')],
   ];
   for (const [thrown, expected] of codes) {
     const error = sqliteFailure(thrown, 'the task store');
     assert.deepEqual([error.code, error.message], expected);
-    assert.deepEqual(error.detail, 'errcode' in thrown ? { sqlite: thrown.errcode } : {});
+    const { reason, ...detail } = error.detail;
+    assert.deepEqual(detail, 'errcode' in thrown ? { sqlite: thrown.errcode } : {});
+    assert.equal(reason, /\((E[A-Z]+)\)/.exec(error.message)?.[1]);
     assert.equal(error.cause, thrown);
   }
 });

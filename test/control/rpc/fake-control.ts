@@ -78,6 +78,10 @@ export class FakeEvents implements EventSource, ServerEvents {
     return this.#of(session).last;
   }
 
+  settled(): undefined {
+    return undefined;
+  }
+
   ownerOf(session: string): string | undefined {
     return this.#stored.get(session)?.owner;
   }

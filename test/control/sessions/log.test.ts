@@ -38,6 +38,8 @@ function partsOf(journal: Journal = memoryJournal({ retention: roomy })): Sessio
     storage: { add() {} },
     now: Date.now,
     onLoad: () => {},
+    unwritten: new Set(),
+    onUnstored: () => {},
   };
 }
 
@@ -321,7 +323,7 @@ describe('reading events', () => {
 });
 
 describe('what is acknowledged', () => {
-  test('is on disk: an answer waits for the journal, its events do not', async () => {
+  test('is on disk: an answer and the events wait for the journal', async () => {
     const inner = memoryJournal({ retention: roomy });
     let gate = Promise.withResolvers<void>();
     gate.resolve();
@@ -344,12 +346,18 @@ describe('what is acknowledged', () => {
       answered = true;
       return turnId;
     });
-    await harness.event(({ payload }) => payload.status_label === 'preparing...');
     for (let turn = 0; turn < 5; turn += 1) await nextTurn();
     assert.equal(answered, false);
+    assert.equal(harness.sessions.open(id).record.statusLabel, 'preparing...');
+    const seen = harness.events(id).map(({ type }) => type);
+    assert.deepEqual(seen, ['session.created'], 'no event leaves that a crash could take back');
+    assert.equal(harness.sessions.events.lastSeq(id), 1);
+    assert.deepEqual((await harness.sessions.events.read(id, 0, 10)).last, 1, 'a replay ends where it does');
     assert.equal(harness.backend.turns.length, 0, 'nothing is done for a prompt that could be forgotten');
     gate.resolve();
-    await harness.ended(await sent);
+    const turnId = await sent;
+    assert.ok(answered);
+    await harness.ended(turnId);
   });
 
   test('when the disk is full a prompt is refused and its turn ends; afterwards all is written that was not', async () => {

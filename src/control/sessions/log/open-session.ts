@@ -16,6 +16,7 @@ import { emptySession, type FoldedSession, headOf, listChanges, sizeOf, wholeOf 
 import type { SessionStore } from '../store/store.ts';
 import type { SessionRow } from '../store/store-catalogue.ts';
 import type { EventHub } from './event-hub.ts';
+import { HeldEvents } from './held-events.ts';
 import {
   CURSORS_PER_EVENT,
   cursorOf,
@@ -39,6 +40,10 @@ export interface SessionDeps {
   readonly now: () => number;
   /** Called when an unloaded session is loaded again. */
   readonly onLoad: (session: OpenSession) => void;
+  /** Sessions with entries that are not on disk yet. */
+  readonly unwritten: Set<OpenSession>;
+  /** Called when a session could not be stored, and what a client waits for can only fail. */
+  readonly onUnstored: (session: OpenSession, error: HandfastError) => void;
 }
 
 /** Journal stream of a session. */
@@ -50,6 +55,12 @@ export const sessionOfStream = (stream: string): string | undefined =>
 
 /** Types whose newest events a crash may lose; all others are on disk before they are acknowledged. */
 const VOLATILE: ReadonlySet<string> = new Set(['session.stream.chunk', 'session.tool.output', 'session.debug']);
+
+/** True for the label of a running turn: it is stored like other events, but promises nothing and need not wait for it. */
+const isLabel = (type: string, { pending, detail }: Readonly<Record<string, unknown>>): boolean =>
+  type === 'session.status' &&
+  pending === true &&
+  (detail as { stop_reason?: unknown } | undefined)?.stop_reason === undefined;
 
 /** A snapshot is written after this many entries, or later: when as much was added as writing the head costs. */
 const SNAPSHOT_ENTRIES = 512;
@@ -81,12 +92,16 @@ export class OpenSession implements SessionLog {
   /** Numbers below this one are reserved. */
   #reserved = 0;
   #state: 'open' | 'sealed' | 'deleted' = 'open';
+  readonly #events: HeldEvents;
+  /** Calls of {@link flushed} under way. */
+  #flushing = 0;
 
   private constructor(id: string, parts: SessionDeps, folded: FoldedSession | undefined, cursor: number) {
     this.id = id;
     this.#parts = parts;
     this.#folded = folded;
     this.#cursor = cursor;
+    this.#events = new HeldEvents(parts.hub, seqAt(cursor));
   }
 
   /** A session that did not exist; `session.created` is to be its first event. */
@@ -113,6 +128,7 @@ export class OpenSession implements SessionLog {
       // Events that a crash lost may have been sent: none of their numbers is used again.
       session.#cursor = Math.max(session.#cursor, page.last);
       folded.record.seq = Math.max(folded.record.seq, seqAt(session.#cursor));
+      session.#events.startAfter(folded.record.seq);
       break;
     }
     return folded.record.createdAt === '' ? undefined : session;
@@ -162,8 +178,9 @@ export class OpenSession implements SessionLog {
     const owner = type === 'session.created' ? String(whole.owner ?? '') : record.owner;
     const event = publishedEvent(this.id, owner, type, seq, timestamp, whole);
     fold(folded, { kind: type, payload: whole, timestamp, seq, size: event.line.length });
-    this.#write({ cursor: cursorOf(seq), ts, kind: type, request: turnId ?? '', body: event.line }, VOLATILE.has(type));
-    this.#parts.hub.publish(event);
+    const isVolatile = VOLATILE.has(type);
+    this.#write({ cursor: cursorOf(seq), ts, kind: type, request: turnId ?? '', body: event.line }, isVolatile);
+    this.#events.add(event, isVolatile || isLabel(type, whole));
   }
 
   /** Folds and journals an internal entry, which is not sent. */
@@ -204,15 +221,34 @@ export class OpenSession implements SessionLog {
     return message;
   }
 
+  /** Number of its newest event that clients may know. */
+  get publishedSeq(): number {
+    return this.#events.lastSeq;
+  }
+
+  /** Resolves when every entry so far was stored, or could not be; undefined where that is so already. Never rejects. */
+  settled(): Promise<void> | undefined {
+    return this.#unwritten === 0 ? undefined : this.#appended?.catch(() => {});
+  }
+
   async flushed(): Promise<void> {
+    this.#flushing += 1;
+    try {
+      await this.#flush();
+    } catch (thrown) {
+      const error = asError(thrown);
+      this.#unstored(error);
+      throw error;
+    } finally {
+      this.#flushing -= 1;
+    }
+  }
+
+  async #flush(): Promise<void> {
     // An append that failed may be followed by one that did not; only writing the whole session repairs that.
     for (let attempt = 0; ; attempt += 1) {
       if (this.#failure !== undefined) this.#writeWhole();
-      try {
-        await this.#appended;
-      } catch (thrown) {
-        throw asError(thrown);
-      }
+      await this.#appended;
       if (this.#failure === undefined) return;
       if (attempt > 0) throw this.#failure;
     }
@@ -338,26 +374,51 @@ export class OpenSession implements SessionLog {
     const appended = this.#parts.journal.append(streamOf(this.id), [entry], isVolatile ? 'volatile' : 'durable');
     if (isVolatile) return;
     this.#appended = appended;
-    if (appended === undefined) return;
+    const seq = seqAt(entry.cursor);
+    // A journal in memory: stored as far as it ever is.
+    if (appended === undefined) return this.#events.stored(seq);
     this.#unwritten += 1;
+    this.#parts.unwritten.add(this);
+    const done = (): void => {
+      this.#unwritten -= 1;
+      if (this.#unwritten === 0) this.#parts.unwritten.delete(this);
+    };
     appended.then(
       () => {
-        this.#unwritten -= 1;
+        done();
+        if (this.#failure === undefined) this.#events.stored(seq);
         this.#snapshotIfDue();
       },
       (thrown: unknown) => {
-        this.#unwritten -= 1;
+        done();
+        const error = asError(thrown);
         if (this.#failure === undefined) {
-          this.#parts.log.error('a session could not be journaled', { session: this.id, error: String(thrown) });
+          this.#parts.log.error('a session could not be journaled', { session: this.id, error });
+          // After the other appends of the same commit have failed.
+          queueMicrotask(() => this.#mend());
         }
-        this.#failure = asError(thrown);
+        this.#failure = error;
       },
     );
+  }
+
+  /** Tries to store the whole session at once, so that its events can leave; `flushed` reports a failure. */
+  #mend(): void {
+    if (this.#flushing === 0 && this.#failure !== undefined && this.#state !== 'deleted')
+      this.flushed().catch(() => {});
+  }
+
+  /** It could not be stored. */
+  #unstored(error: HandfastError): void {
+    if (this.#state !== 'open' || this.#failure === undefined) return;
+    this.#events.fail(error);
+    this.#parts.onUnstored(this, error);
   }
 
   /** Journals the whole session in place of the entries that are missing. */
   #writeWhole(): void {
     this.#failure = undefined;
+    this.#events.retry();
     this.note('record.restored', wholeOf(this.folded));
   }
 }

@@ -33,6 +33,8 @@ export class SessionEvents implements EventSource {
   async read(session: string, after: number, limit: number): Promise<EventPage> {
     const owner = this.ownerOf(session);
     if (owner === undefined) throw unknownSession(session);
+    // The journal has events that are not on disk yet: no client may know them.
+    const known = this.lastSeq(session);
     const isServer = session === '';
     const stream = isServer ? SERVER_STREAM : streamOf(session);
     const from = Math.max(0, Math.floor(after));
@@ -47,9 +49,10 @@ export class SessionEvents implements EventSource {
         cursor = entry.cursor;
         if (!isServer && !isEventCursor(cursor)) continue;
         const seq = isServer ? cursor : seqAt(cursor);
+        if (seq > known) return { events, gap, last: known };
         if (seq !== next) {
           // A page ends before what is missing further on; the next one begins with it.
-          if (events.length > 0) return { events, gap, last: this.lastSeq(session) };
+          if (events.length > 0) return { events, gap, last: known };
           gap = { from_seq: next, to_seq: seq - 1 };
         }
         next = seq + 1;
@@ -58,16 +61,19 @@ export class SessionEvents implements EventSource {
         if (events.length === limit) break;
       }
       if (page.entries.length > 0) continue;
-      const stored = isServer ? page.last : seqAt(page.last);
-      // A crash lost the newest ones.
-      if (events.length === 0 && gap === undefined && stored >= next) gap = { from_seq: next, to_seq: stored };
+      // A crash, or a disk that failed, lost the newest ones.
+      if (events.length === 0 && gap === undefined && known >= next) gap = { from_seq: next, to_seq: known };
       break;
     }
-    return { events, gap, last: this.lastSeq(session) };
+    return { events, gap, last: known };
   }
 
   lastSeq(session: string): number {
     return session === '' ? this.#server.seq : this.#pool.seqOf(session);
+  }
+
+  settled(session?: string): Promise<unknown> | undefined {
+    return this.#pool.settled(session);
   }
 
   ownerOf(session: string): string | undefined {

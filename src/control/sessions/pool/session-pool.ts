@@ -58,13 +58,18 @@ export class SessionPool {
   readonly #memory: MemoryShare;
 
   constructor(
-    parts: Omit<PoolDeps, 'onLoad'>,
+    parts: Omit<PoolDeps, 'onLoad' | 'onUnstored' | 'unwritten'>,
     turnParts: TurnDeps,
     limits: PoolLimits,
     ownerOf: (name: string) => Principal,
   ) {
     this.#ownerOf = ownerOf;
-    this.parts = { ...parts, onLoad: (session) => this.#wasLoaded(session) };
+    this.parts = {
+      ...parts,
+      unwritten: new Set(),
+      onLoad: (session) => this.#wasLoaded(session),
+      onUnstored: (session, error) => this.#turns.get(session)?.unstored(error),
+    };
     this.#turnParts = turnParts;
     this.#limits = limits;
     this.#share = new SessionShare({ perPrincipal: limits.perPrincipal, total: limits.sessions });
@@ -164,9 +169,9 @@ export class SessionPool {
     return this.#loaded.get(id)?.turns.session.record.owner ?? this.#live.ownerOf(id) ?? this.#row(id)?.owner;
   }
 
-  /** Newest sequence number of a session. Fails with `session_not_found`. */
+  /** Newest sequence number of a session that clients may know. Fails with `session_not_found`. */
   seqOf(id: string): number {
-    const seq = this.#loaded.get(id)?.turns.session.record.seq ?? this.#row(id)?.seq;
+    const seq = this.#loaded.get(id)?.turns.session.publishedSeq ?? this.#row(id)?.seq;
     if (seq === undefined) throw unknownSession(id);
     return seq;
   }
@@ -174,6 +179,13 @@ export class SessionPool {
   /** Brings the catalogue up to date, before it is asked. */
   listAll(): void {
     for (const { turns } of this.#loaded.values()) turns.session.list();
+  }
+
+  /** Resolves when every entry of one session, or of all, was stored or could not be; undefined where that is so already. */
+  settled(id?: string): Promise<unknown> | undefined {
+    if (id !== undefined) return this.#loaded.get(id)?.turns.session.settled();
+    const { unwritten } = this.parts;
+    return unwritten.size === 0 ? undefined : Promise.all([...unwritten].map((session) => session.settled()));
   }
 
   /** Notes whether a session is closed now. */

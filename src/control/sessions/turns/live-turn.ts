@@ -5,6 +5,8 @@
  * Made by `turn-run.ts`.
  * @see docs/protocol/session-rpc.md#events
  */
+
+import { orAborted } from '../../../base/race.ts';
 import type { SessionEventPayloads, SessionEventType } from '../../../protocol/session-events.ts';
 import type {
   Approval,
@@ -168,7 +170,10 @@ export class LiveTurn implements Turn {
       const isOwn = withdrawn === undefined || withdrawn === this.signal;
       const signal = isOwn ? this.signal : AbortSignal.any([this.signal, withdrawn]);
       // The session itself, not the turn's log: the approver's state of a session outlives the turn.
-      return await this.whileAsking(this.#approver.ask(this.#session, this.id, request, signal));
+      const approval = await this.whileAsking(this.#approver.ask(this.#session, this.id, request, signal));
+      // Nothing acts on an answer that a crash could take back.
+      if (approval.state === 'allowed') await orAborted(this.#session.flushed(), signal);
+      return approval;
     } catch (thrown) {
       const { message } = asError(thrown);
       if (!this.#ended)

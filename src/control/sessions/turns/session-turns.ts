@@ -52,6 +52,8 @@ interface Running {
   readonly run: TurnRun;
   /** Set once it was aborted. */
   grace: NodeJS.Timeout | undefined;
+  /** Why its session could not be stored. */
+  unstored: HandfastError | undefined;
 }
 
 export class SessionTurns {
@@ -128,6 +130,16 @@ export class SessionTurns {
       this.session.appendMessage('system', asError(error).message, turn.id);
       this.interrupt('interrupted', turn.id);
     }
+  }
+
+  /** The session could not be stored: the running turn does nothing more that would be lost, and fails. */
+  unstored(error: HandfastError): void {
+    const running = this.#running;
+    if (running === undefined || running.unstored !== undefined) return;
+    running.unstored = error;
+    if (running.grace !== undefined) return;
+    this.#graceOf(running, this.#failedBy(error));
+    running.turn.abort(error);
   }
 
   /** Drops prompts that wait: one, or all. Returns how many. */
@@ -339,7 +351,7 @@ export class SessionTurns {
     const settings = this.#parts.settingsOf(session);
     const turn = new LiveTurn({ id: turnId, session, principal, settings, approver, isDebugging });
     const run = new TurnRun(session, turn, backend, this.#parts, () => this.interrupt('timeout', turnId));
-    const running: Running = { turn, run, grace: undefined };
+    const running: Running = { turn, run, grace: undefined, unstored: undefined };
     this.#running = running;
     void start(run).then((result) => this.#ended(running, result));
   }
@@ -354,10 +366,8 @@ export class SessionTurns {
       detail: { turn_id: turnId, stop_reason: stopReason },
     });
     if (running === undefined) return;
-    running.grace = setTimeout(() => {
-      session.abandoned(turnId, this.#parts.limits.interruptGraceMs);
-      this.#ended(running, { kind: 'interrupted', stopReason });
-    }, this.#parts.limits.interruptGraceMs);
+    clearTimeout(running.grace);
+    this.#graceOf(running, { kind: 'interrupted', stopReason });
     running.turn.abort(
       stopReason === 'timeout'
         ? fail('timeout', 'the turn exceeded its time limit')
@@ -365,10 +375,23 @@ export class SessionTurns {
     );
   }
 
+  /** Ends a turn with `result` when its backend does not stop in time. */
+  #graceOf(running: Running, result: TurnResult): void {
+    const { interruptGraceMs } = this.#parts.limits;
+    running.grace = setTimeout(() => {
+      this.session.abandoned(running.turn.id, interruptGraceMs);
+      this.#ended(running, result);
+    }, interruptGraceMs);
+  }
+
+  #failedBy(error: HandfastError): TurnResult {
+    return { kind: 'failed', error, asked: this.session.folded.running?.prompted ?? false };
+  }
+
   /** The backend has ended, or was abandoned: its later output is ignored. */
   #ended(running: Running, result: TurnResult): void {
     if (this.#running !== running) return;
-    const { turn, run, grace } = running;
+    const { turn, run, grace, unstored } = running;
     clearTimeout(grace);
     const ending = this.session.folded.running?.ending ?? null;
     turn.end();
@@ -377,7 +400,11 @@ export class SessionTurns {
     // A turn that was being stopped counts as interrupted, with any outcome of its backend.
     this.#happened(
       { type: 'ended', turnId: turn.id },
-      ending === null ? result : { kind: 'interrupted', stopReason: ending },
+      ending !== null
+        ? { kind: 'interrupted', stopReason: ending }
+        : unstored === undefined || result.kind === 'failed'
+          ? result
+          : this.#failedBy(unstored),
     );
   }
 
