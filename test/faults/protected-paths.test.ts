@@ -423,3 +423,69 @@ test('F-93: where bubblewrap is installed, programs of restricted principals fin
   assert.equal((await shell(agent, 'exit 7')).exit_code, 7);
   assert.match((await shell(boss, 'cat handfast.yaml')).stdout, /restricted/);
 });
+
+test('programs find no folder .handfast and no hard link to a protected file in the workspace', {
+  skip: !hasBubblewrap && 'needs bubblewrap',
+}, async (t) => {
+  const { folder, agent, put } = await scene(t);
+  put('.handfast/state', SECRET);
+  put('src/deep/.Handfast/state', SECRET);
+  linkSync(join(folder, 'secrets/other.token'), join(folder, 'src/notes.txt'));
+  linkSync(join(folder, 'home/token'), join(folder, 'src/deep/other.txt'));
+  const cat = async (...paths: string[]): Promise<string> => {
+    const { data } = await agent.call('shell', { argv: ['cat', 'src/note.txt', ...paths] });
+    return (data as { stdout: string }).stdout;
+  };
+  const hidden = ['.handfast/state', 'src/deep/.Handfast/state', 'src/notes.txt', 'src/deep/other.txt'];
+  assert.equal(await cat(...hidden), 'an ordinary file\n');
+  // What comes to be between two programs is found, too.
+  put('later/.handfast/state', SECRET);
+  linkSync(join(folder, 'handfast.yaml'), join(folder, 'src/again.txt'));
+  assert.equal(await cat('later/.handfast/state', 'src/again.txt', ...hidden), 'an ordinary file\n');
+  unlinkSync(join(folder, 'src/again.txt'));
+  put('src/again.txt', 'ordinary again\n');
+  assert.equal(await cat('src/again.txt'), 'an ordinary file\nordinary again\n');
+});
+
+test('no program of a restricted principal runs while a protected file has a name that is not covered', {
+  skip: !hasBubblewrap && 'needs bubblewrap',
+}, async (t) => {
+  const { folder, agent, boss } = await scene(t);
+  const outside = temporaryFolder(t);
+  linkSync(join(folder, 'secrets/other.token'), join(outside, 'copy'));
+  assert.equal(await agent.tried('shell', { command: `cat ${join(outside, 'copy')}` }), DENIED);
+  await assert.rejects(agent.call('shell', { command: 'true' }), /has 1 further names outside of the workspace/);
+  assert.equal(await boss.tried('shell', { command: 'true' }), 'ok');
+  unlinkSync(join(outside, 'copy'));
+  assert.equal(await agent.tried('shell', { command: 'true' }), 'ok');
+});
+
+test('a program ends when a protected file is replaced, or comes into being, while it runs', {
+  skip: !hasBubblewrap && 'needs bubblewrap',
+}, async (t) => {
+  const { folder, agent, put } = await scene(t);
+  const running = (): { readonly outcome: Promise<string>; readonly began: () => boolean } => {
+    rmSync(join(folder, 'src/began'), { force: true });
+    const outcome = agent.tried('shell', { command: 'touch src/began; sleep 60', timeout_seconds: 50 });
+    return { outcome, began: () => existsSync(join(folder, 'src/began')) };
+  };
+  const during = async (change: () => void): Promise<string> => {
+    const { outcome, began } = running();
+    while (!began()) await new Promise((resolve) => setTimeout(resolve, 10));
+    change();
+    return outcome;
+  };
+  put('rotated', `${SECRET}-of-tomorrow\n`);
+  assert.equal(await during(() => renameSync(join(folder, 'rotated'), join(folder, 'secrets/other.token'))), DENIED);
+  assert.equal(await during(() => put('log/audit.jsonl.1', '{}\n')), DENIED);
+  // A change of its content keeps the cover; other names are not protected.
+  rmSync(join(folder, 'src/began'), { force: true });
+  const kept = agent.call('shell', {
+    command: 'touch src/began; until [ -e src/end ]; do sleep 0.05; done; cat secrets/*',
+  });
+  while (!existsSync(join(folder, 'src/began'))) await new Promise((resolve) => setTimeout(resolve, 10));
+  writeFileSync(join(folder, 'secrets/other.token'), `${SECRET}\n`);
+  put('secrets/note.txt', 'a note\n');
+  put('src/end', '');
+  assert.equal(((await kept).data as { stdout: string }).stdout, 'a note\n');
+});

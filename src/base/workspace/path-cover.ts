@@ -6,12 +6,15 @@
  * `handfast config check` warns. This is no sandbox; SECURITY.md says what it leaves open.
  */
 
-import { dirname } from 'node:path';
+import { type FSWatcher, readdirSync, readlinkSync, watch } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fail } from '../../wire/errors.ts';
 import { isShortage } from '../not-started.ts';
 import { onceSucceeded } from '../once-succeeded.ts';
 import { runProgram } from '../program.ts';
 import { programInPath } from '../program-file.ts';
 import type { PathGuard, PresentPath } from './protected-paths.ts';
+import { secretPlaces } from './secret-places.ts';
 
 type Words = readonly [string, ...string[]];
 
@@ -73,33 +76,131 @@ async function findCover(env: Readonly<Record<string, string | undefined>>): Pro
 export const isCoverInstalled = (env: Readonly<Record<string, string | undefined>> = process.env): boolean =>
   programInPath('bwrap', env.PATH ?? '') !== undefined;
 
-/** The command line that runs `words` with the protected paths covered; `words` themselves where that is not possible. */
-export async function covered(words: Words, guard: PathGuard | undefined): Promise<Words> {
-  if (guard === undefined) return words;
+export interface Covered {
+  /** The command line that runs the program with the protected paths covered; its own where that is not possible. */
+  readonly words: Words;
+  /**
+   * Calls `onLost` once, when a cover hides its file no more: it was replaced, or a protected name came into being. A cover is a mount,
+   * which the system drops with the file it lies on. Returns the function that ends the watch.
+   */
+  watch(onLost: () => void): () => void;
+}
+
+export interface CoverOptions {
+  /** Undefined: nothing is covered. */
+  readonly guard: PathGuard | undefined;
+  /** Absolute real path. */
+  readonly workspace: string;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * Covers protected paths for a program. To be called right before it starts. Fails with `tool_denied`, reason `protected_path`, where
+ * a protected file would stay readable.
+ */
+export async function covered(words: Words, { guard, workspace, signal }: CoverOptions): Promise<Covered> {
+  const bare = { words, watch: () => () => {} };
+  if (guard === undefined) return bare;
   let probe = probes.get(guard);
   if (probe === undefined) {
     probe = onceSucceeded(() => findCover(process.env));
     probes.set(guard, probe);
   }
   const cover = await probe();
-  if (cover === undefined) return words;
+  if (cover === undefined) return bare;
   // `env` would take a program with such a name for a variable.
   const { before, within } = words[0].includes('=') ? { before: [], within: [] } : cover;
-  return [...before, 'bwrap', ...FLAGS, ...covers(guard), '--', ...within, ...words] as unknown as Words;
+  const places = await secretPlaces(guard, workspace, { isWhole: true, signal });
+  // Behind everything that takes time.
+  const present = guard.present();
+  const hiding = covers([...present, ...places]);
+  return {
+    words: [...before, 'bwrap', ...FLAGS, ...hiding, '--', ...within, ...words] as unknown as Words,
+    watch: (onLost) => watchCovers(guard, present, onLost),
+  };
+}
+
+/** Watches the folders of protected files for names that appear. */
+function watchCovers(guard: PathGuard, present: readonly PresentPath[], onLost: () => void): () => void {
+  const covered = new Set(present.map(({ identity }) => identity));
+  const watchers: FSWatcher[] = [];
+  const stop = (): void => {
+    for (const watcher of watchers.splice(0)) watcher.close();
+  };
+  const check = (): void => {
+    if (guard.present().every(({ identity, deny }) => deny !== 'all' || covered.has(identity))) return;
+    stop();
+    onLost();
+  };
+  for (const folder of guard.folders()) {
+    try {
+      const watcher = watch(folder, { persistent: false }, (_event, name) => {
+        if (name === null || guard.protects(folder, name)) check();
+      });
+      // A folder that is gone has no names.
+      watcher.on('error', () => watcher.close());
+      watchers.push(watcher);
+    } catch {
+      // It does not exist: what comes to be in it is covered for the next program.
+    }
+  }
+  check();
+  return stop;
 }
 
 /** Folders first, from the top, or they would uncover what was covered below them. */
-function covers(guard: PathGuard): string[] {
-  const present = guard.present();
+function covers(present: readonly PresentPath[]): string[] {
   const above = new Set(present.flatMap(({ path }) => foldersAbove(path)));
   // A folder that something is mounted on cannot be renamed.
   const held = [...above].sort((one, other) => one.length - other.length).flatMap((path) => ['--bind', path, path]);
   return [...held, ...covering(present)];
 }
 
-/** What covers the protected paths in a view that has `folder`, read-only, and nothing around it. */
-export const coversBelow = (guard: PathGuard, folder: string): string[] =>
-  covering(guard.present().filter(({ path, deny }) => deny === 'all' && path.startsWith(`${folder}/`)));
+/** Entries of folders with protected paths that one view may have. */
+const MAX_VIEW_ENTRIES = 4_000;
+
+/**
+ * A view of a folder for a program that reads it, and nothing around it: options of bubblewrap. A folder with protected paths in it is
+ * shown as its entries at this moment without those, so that no name that comes into being later is seen. Fails as {@link covered}
+ * does.
+ */
+export async function viewOf(folder: string, guard: PathGuard | undefined, signal?: AbortSignal): Promise<string[]> {
+  if (guard === undefined) return ['--ro-bind', folder, folder];
+  const places = await secretPlaces(guard, folder, { isWhole: false, signal });
+  const hidden = [...guard.present(), ...places]
+    .filter(({ path, deny }) => deny === 'all' && path.startsWith(`${folder}/`))
+    .map(({ path }) => path);
+  // Names that do not exist yet are protected in these folders.
+  const named = [...guard.folders()].filter((path) => path === folder || path.startsWith(`${folder}/`));
+  const opened = new Set([...hidden.flatMap(foldersAbove), ...named, ...named.flatMap(foldersAbove)]);
+  const words: string[] = [];
+  const readOnly: string[] = [];
+  let left = MAX_VIEW_ENTRIES;
+  const show = (path: string): void => {
+    words.push('--tmpfs', path);
+    readOnly.push('--remount-ro', path);
+    for (const entry of readdirSync(path, { withFileTypes: true })) {
+      const below = join(path, entry.name);
+      if (hidden.includes(below) || guard.protects(path, entry.name)) continue;
+      left -= 1;
+      if (left < 0) {
+        throw fail(
+          'tool_denied',
+          `the folder ${path} has too many entries beside a protected path to show it without that`,
+          {
+            reason: 'protected_path',
+          },
+        );
+      }
+      if (entry.isDirectory() && opened.has(below)) show(below);
+      else if (entry.isSymbolicLink()) words.push('--symlink', readlinkSync(below), below);
+      else words.push('--ro-bind-try', below, below);
+    }
+  };
+  if (!opened.has(folder)) return ['--ro-bind', folder, folder];
+  show(folder);
+  return [...words, ...readOnly];
+}
 
 function covering(present: readonly PresentPath[]): string[] {
   const hidden = present.toSorted((one, other) => one.path.length - other.path.length);

@@ -28,12 +28,24 @@ export interface ProtectedPath {
   readonly deny: Denial;
 }
 
+/** A protected file with several names. */
+export interface LinkedFile {
+  readonly path: string;
+  readonly deny: Denial;
+  /** How many names it has. */
+  readonly links: number;
+  /** Those at protected paths. */
+  readonly names: Set<string>;
+}
+
 /** Something that exists at a protected path. */
 export interface PresentPath {
   /** Real path. */
   readonly path: string;
   readonly isFolder: boolean;
   readonly deny: Denial;
+  /** Of the file or folder that is there. */
+  readonly identity: string;
 }
 
 export type Denial = 'all' | 'changes';
@@ -48,6 +60,8 @@ export type Access = 'read' | 'change';
 const UNCHANGEABLE_NAMES = new Set(['.git', 'handfast.yaml', 'fleet.yaml']);
 /** The folder of a user, also of one that this server does not use: secrets. */
 const SECRET_NAME = '.handfast';
+/** True for the name of the folder of a user. */
+export const isSecretName = (name: string): boolean => folded(name) === SECRET_NAME;
 /** The environments of processes hold tokens, and their links lead to every file. */
 const PROCESSES = '/proc';
 /** Copies of repositories in data folders: they hold no secret, and are large. */
@@ -91,6 +105,8 @@ export interface GuardMemory {
 type Place = Pick<Stats, 'dev' | 'ino'>;
 
 const keyOf = ({ dev, ino }: Place): string => `${dev}:${ino}`;
+/** A file or folder, however it is named. */
+export const identityOf = keyOf;
 
 /** File systems without times of birth have a weaker sign: a moved file has the time of change it had. */
 const generationOf = (stats: Stats): number => stats.birthtimeMs || (stats.isDirectory() ? 0 : stats.mtimeMs);
@@ -185,9 +201,39 @@ export class PathGuard {
       return names.flatMap((name) => {
         const stats = statsOf(join(dirname(path), name));
         if (stats === undefined) return [];
-        return { path: realpathSync(join(dirname(path), name)), isFolder: stats.isDirectory(), deny };
+        const isFolder = stats.isDirectory();
+        return { path: realpathSync(join(dirname(path), name)), isFolder, deny, identity: keyOf(stats) };
       });
     });
+  }
+
+  /**
+   * The protected files that have hard links, by {@link identityOf}. Undefined where the data folders hold too many files to look
+   * at: each file with several names can then be one of theirs.
+   */
+  linked(): ReadonlyMap<string, LinkedFile> | undefined {
+    const found = new Map<string, LinkedFile>();
+    const add = (path: string, deny: Denial, stats: Stats | undefined): void => {
+      if (stats?.isFile() !== true || stats.nlink < 2) return;
+      const before = found.get(keyOf(stats));
+      const strongest = stronger(before?.deny, deny) ?? deny;
+      const names = (before?.names ?? new Set<string>()).add(path);
+      found.set(keyOf(stats), { path, deny: strongest, links: stats.nlink, names });
+    };
+    const isWhole = this.#visit((path, stats) => add(path, 'all', stats));
+    for (const { path, deny } of this.present()) if (deny === 'changes') add(path, deny, statsOf(path, lstatSync));
+    return isWhole ? found : undefined;
+  }
+
+  /** True where the name, in this folder, belongs to a protected path. */
+  protects(folder: string, name: string): boolean {
+    const plain = folded(name);
+    return this.#paths.some(({ path, kind }) => dirname(path) === folder && family(kind, basename(path))(plain));
+  }
+
+  /** The folders of protected files, whose names change while programs run. */
+  folders(): ReadonlySet<string> {
+    return new Set(this.#paths.filter(({ deny }) => deny === 'all').map(({ path }) => dirname(path)));
   }
 
   /** The denial of a workspace that lies in a protected folder, or is one. */
@@ -283,6 +329,13 @@ export class PathGuard {
   /** Remembers every file of the protected folders, and of the families of protected files, for their hard links. */
   #scan(): void {
     this.#scannedAt = Date.now();
+    this.#scanIsPartial = !this.#visit((_path, stats) => {
+      if (stats?.isFile() === true) this.#remember(stats, 'all', -1);
+    });
+  }
+
+  /** Calls `seen` with every entry of what may not be read. False where there are more than {@link MAX_SCANNED}. */
+  #visit(seen: (path: string, stats: Stats | undefined) => void): boolean {
     let left = MAX_SCANNED;
     const visit = (folder: string, matches: (name: string) => boolean, isDeep: boolean): void => {
       for (const name of namesIn(folder)) {
@@ -290,7 +343,7 @@ export class PathGuard {
         left -= 1;
         const path = join(folder, name);
         const stats = statsOf(path, lstatSync);
-        if (stats?.isFile() === true) this.#remember(stats, 'all', -1);
+        seen(path, stats);
         if (isDeep && stats?.isDirectory() === true && !NOT_SCANNED.has(name)) visit(path, matches, isDeep);
       }
     };
@@ -299,7 +352,7 @@ export class PathGuard {
       if (kind === 'folder') visit(path, () => true, true);
       else visit(dirname(path), family(kind, basename(path)), false);
     }
-    this.#scanIsPartial = left === 0;
+    return left > 0;
   }
 }
 

@@ -210,7 +210,6 @@ export class Processes {
   async #start({ words, inForce, cwd, environment, stdin, size, made }: Start, context: CallContext): Promise<Proc> {
     // A program that is not there is not started by another one.
     const isThere = words[0].startsWith('/');
-    const run = isThere ? await covered(words, context.pathGuard) : words;
     const { directory } = await refusing('cwd', () =>
       holdDirectory(context.workspace, cwd === '' ? '.' : cwd, { guard: context.pathGuard }),
     );
@@ -224,6 +223,9 @@ export class Processes {
         throw failure('limit', message, { limit: 'processes of the host' }, thrown);
       });
       context.signal.throwIfAborted();
+      const { pathGuard: guard, workspace, signal } = context;
+      const cover = isThere ? await covered(words, { guard, workspace, signal }) : undefined;
+      const run = cover?.words ?? words;
       if (size !== undefined && isThere) terminal = opened(size);
       if (isThere) group = inForce.make();
       const argv = isThere ? ([...(group?.prefix ?? []), ...inForce.prefix, ...run] as unknown as Words) : run;
@@ -237,6 +239,11 @@ export class Processes {
       });
       const proc = made(child, { terminal, group, isCovered: run !== words });
       await child.started;
+      const endWatch = cover?.watch(() => {
+        context.log.warn('a program was ended: a protected file was replaced while it ran', { program: words[0] });
+        void proc.kill('SIGKILL');
+      });
+      void child.exited.then(endWatch);
       void child.exited.then(release);
       return proc;
     } catch (error) {

@@ -5,7 +5,7 @@
  * Made by `plugin.ts`. One sandbox serves all runs; it is tried before the first.
  */
 import { foreignSchemas } from '../../base/foreign-schemas.ts';
-import { coversBelow } from '../../base/workspace/path-cover.ts';
+import { viewOf } from '../../base/workspace/path-cover.ts';
 import { protectedPath } from '../../base/workspace/protected-paths.ts';
 import type { CallContext } from '../../host/context.ts';
 import { named } from '../../session/rights.ts';
@@ -172,10 +172,18 @@ export class Runs {
     };
   }
 
+  async #viewFor(context: CallContext): Promise<View | undefined> {
+    return this.#showsWorkspace ? workspaceView(context) : undefined;
+  }
+
   async #inside({ skill, files }: LoadedSkill, args: unknown, context: CallContext): Promise<unknown> {
     const { maxResultChars, maxPrintedChars, maxCalls, maxEvents } = this.#limits;
     const slot = this.#sandbox.tier === 'quickjs' ? context.acquireThread : context.acquireProcess;
     const release = await slot.call(context, context.signal, SLOT_WAIT_MS);
+    const view = await this.#viewFor(context).catch((thrown: unknown) => {
+      release();
+      throw thrown;
+    });
     const ended = new AbortController();
     const granted = grantedTo(skill.allowedTools, context, ended.signal);
     const limits = { maxMessageChars: maxResultChars, maxPrintedChars, maxCalls, maxEvents };
@@ -187,7 +195,6 @@ export class Runs {
     };
     context.signal.addEventListener('abort', late, { once: true });
     if (context.signal.aborted) late();
-    const view = this.#showsWorkspace ? viewOf(context) : undefined;
     const job = { files: textsOf(files), entry: skill.entry as string, args, view };
     // Its slot is free once nothing of it runs any more.
     const over = this.#sandbox
@@ -245,9 +252,9 @@ function grantedTo(allowedTools: readonly string[], context: CallContext, signal
 }
 
 /** The workspace, without what is protected from the caller. */
-function viewOf({ workspace, pathGuard: guard }: CallContext): View {
+async function workspaceView({ workspace, pathGuard: guard, signal }: CallContext): Promise<View> {
   if (guard?.above(workspace) === 'all') throw protectedPath('.');
-  return { folder: workspace, covers: guard === undefined ? [] : coversBelow(guard, workspace) };
+  return { folder: workspace, words: await viewOf(workspace, guard, signal) };
 }
 
 /** What of a skill's files is text. */

@@ -81,7 +81,7 @@ export function bubblewrapWords(bwrap: string, node: NodeOptions): Words {
     ...['--ro-bind-try', '/nix/store', '/nix/store'],
     ...['--ro-bind', process.execPath, NODE],
     ...['--dev-bind', '/dev/null', '/dev/null'],
-    ...(view === undefined ? [] : ['--ro-bind', view.folder, view.folder, ...view.covers]),
+    ...(view?.words ?? []),
     ...['--remount-ro', '/'],
     ...['--chdir', view?.folder ?? '/'],
     '--',

@@ -20,12 +20,12 @@ export interface Job {
   readonly view?: View | undefined;
 }
 
-/** A folder, and what is covered in it. */
+/** A folder, without what is protected in it. */
 export interface View {
   /** Absolute real path. */
   readonly folder: string;
-  /** Options of bubblewrap that cover what of it is protected. */
-  readonly covers: readonly string[];
+  /** Options of bubblewrap that show it. */
+  readonly words: readonly string[];
 }
 
 export interface SandboxLimits {

@@ -105,7 +105,7 @@ export async function runShell(
   const stop = Promise.withResolvers<Stop>();
   const failed = (error: unknown) => stop.resolve({ kind: 'failed', error });
   const environment = childEnvironment(args.env, hostEnvironment, variablesOf(context));
-  const { child, output } = await start(args, context, environment, (started) =>
+  const { child, output, endWatch } = await start(args, context, environment, failed, (started) =>
     Promise.all([
       pump(started.stdout, 'stdout', stdout, reading, context),
       pump(started.stderr, 'stderr', stderr, reading, context),
@@ -137,6 +137,7 @@ export async function runShell(
     return shellResult({ ...end, timedOut, background, descendants, stdout, stderr, startedMs });
   } finally {
     clearTimeout(timer);
+    endWatch();
     context.signal.removeEventListener('abort', abort);
     child.stdin?.destroy();
     child.stdout.destroy();
@@ -157,22 +158,34 @@ interface Started {
   readonly child: Child;
   /** Settles when both pipes are at their end. */
   readonly output: Promise<unknown>;
+  /** Ends the watch over the cover of protected paths. */
+  readonly endWatch: () => void;
 }
 
 async function start(
   args: ShellArgs,
   context: CallContext,
   env: Record<string, string>,
+  failed: (error: unknown) => void,
   read: (child: Child) => Promise<unknown>,
 ): Promise<Started> {
   const words = wordsOf(args);
-  const argv = await covered(words, context.pathGuard);
   // It waits for its share at most as long as it may run.
   const release = await context.acquireProcess(context.signal, args.timeout_seconds * 1000);
   try {
-    const started = await startHeld(args, context, { words, argv, env, read });
+    const { pathGuard: guard, workspace, signal } = context;
+    const cover = await covered(words, { guard, workspace, signal });
+    const started = await startHeld(args, context, { words, argv: cover.words, env, read });
     void started.child.exited.then(release);
-    return started;
+    const endWatch = cover.watch(() => {
+      void started.child.kill();
+      failed(
+        fail('tool_denied', 'the program was ended: a protected file was replaced while it ran', {
+          reason: 'protected_path',
+        }),
+      );
+    });
+    return { ...started, endWatch };
   } catch (error) {
     release();
     throw error;
@@ -192,7 +205,7 @@ async function startHeld(
   args: ShellArgs,
   context: CallContext,
   { words, argv, env, read }: Prepared,
-): Promise<Started> {
+): Promise<Omit<Started, 'endWatch'>> {
   const { directory } = await holdDirectory(context.workspace, args.cwd, { guard: context.pathGuard });
   try {
     context.signal.throwIfAborted();

@@ -1,0 +1,147 @@
+/**
+ * What a program could find of protected paths under other names: folders called `.handfast`, and hard links to protected files. A
+ * program sees the whole folder at once, so both are looked for before it starts. The tree of folders is remembered, so that a further
+ * search reads only the folders that changed. A search runs in slices.
+ */
+import { lstatSync, readdirSync, type Stats } from 'node:fs';
+import { join } from 'node:path';
+import { fail, type HandfastError } from '../../wire/errors.ts';
+import { nextTurn } from '../next-turn.ts';
+import { shown } from './file-error.ts';
+import { identityOf, isSecretName, type LinkedFile, type PathGuard, type PresentPath } from './protected-paths.ts';
+
+/** Entries that one search may look at. */
+const MAX_ENTRIES = 1_000_000;
+/** Places that one program may be covered from. */
+const MAX_PLACES = 1_000;
+/** A slice of a search, milliseconds. */
+const SLICE_MS = 10;
+/** How much the clock of the file system may lag behind that of the process, milliseconds. */
+const CLOCK_SLACK_MS = 50;
+
+interface Folder {
+  readonly readAt: number;
+  readonly changedAt: number;
+  readonly inode: number;
+  readonly below: readonly string[];
+  readonly files: readonly string[];
+}
+
+/** By root, the folders below it as they were read last. */
+const trees = new Map<string, Map<string, Folder>>();
+/** Roots whose folders are remembered. */
+const MAX_TREES = 8;
+
+/**
+ * The places below `root`, a real path, at which a program would find secrets under other names.
+ *
+ * Fails with `tool_denied`, reason `protected_path`, where they cannot all be found.
+ * @param isWhole true for a program that sees all files of the system: a further name outside of `root` would stay readable
+ */
+export async function secretPlaces(
+  guard: PathGuard,
+  root: string,
+  { isWhole, signal }: { readonly isWhole: boolean; readonly signal?: AbortSignal | undefined },
+): Promise<PresentPath[]> {
+  const linked = guard.linked();
+  const isLinked = linked === undefined || linked.size > 0;
+  const places: PresentPath[] = [];
+  const found = new Map<string, Set<string>>();
+  const onFile = (path: string): void => {
+    const stats = statsOf(path);
+    if (stats === undefined || stats.nlink < 2) return;
+    const file = linked?.get(identityOf(stats));
+    if (linked !== undefined && file === undefined) return;
+    if (file?.names.has(path) === true) return;
+    const identity = identityOf(stats);
+    places.push({ path, isFolder: false, deny: file?.deny ?? 'all', identity });
+    found.set(identity, (found.get(identity) ?? new Set()).add(path));
+  };
+  const onSecret = (path: string, isFolder: boolean): void => {
+    const stats = statsOf(path);
+    if (stats !== undefined) places.push({ path, isFolder, deny: 'all', identity: identityOf(stats) });
+  };
+  await walk(root, { onFile: isLinked ? onFile : undefined, onSecret, signal });
+  if (places.length > MAX_PLACES) throw notCovered(`${places.length} files could be names of protected ones`);
+  if (isWhole && linked !== undefined) {
+    for (const [identity, file] of linked) mustBeCovered(file, found.get(identity)?.size ?? 0);
+  }
+  return places;
+}
+
+/** Names of a plugin elsewhere are those of a store of packages; names of a secret elsewhere are not covered. */
+function mustBeCovered({ path, links, names, deny }: LinkedFile, found: number): void {
+  if (deny === 'changes' || names.size + found >= links) return;
+  throw notCovered(
+    `"${shown(path)}" has ${links - names.size - found} further names outside of the workspace; delete these hard links`,
+  );
+}
+
+const notCovered = (why: string): HandfastError =>
+  fail('tool_denied', `the program was not run: protected paths cannot be hidden from it: ${why}`, {
+    reason: 'protected_path',
+  });
+
+interface Walk {
+  readonly onFile: ((path: string) => void) | undefined;
+  readonly onSecret: (path: string, isFolder: boolean) => void;
+  readonly signal: AbortSignal | undefined;
+}
+
+async function walk(root: string, { onFile, onSecret, signal }: Walk): Promise<void> {
+  const before = trees.get(root) ?? new Map<string, Folder>();
+  const now = new Map<string, Folder>();
+  const open = [root];
+  let entries = 0;
+  let sliceEnds = performance.now() + SLICE_MS;
+  for (let path = open.pop(); path !== undefined; path = open.pop()) {
+    const folder = readFolder(path, before.get(path));
+    if (folder === undefined) continue;
+    now.set(path, folder);
+    entries += 1 + folder.below.length + (onFile === undefined ? 0 : folder.files.length);
+    if (entries > MAX_ENTRIES) throw notCovered(`the workspace has more than ${MAX_ENTRIES} entries`);
+    for (const name of folder.below) {
+      if (isSecretName(name)) onSecret(join(path, name), true);
+      else open.push(join(path, name));
+    }
+    for (const name of folder.files) {
+      if (isSecretName(name)) onSecret(join(path, name), false);
+      else onFile?.(join(path, name));
+    }
+    if (performance.now() < sliceEnds) continue;
+    await new Promise<void>(nextTurn);
+    signal?.throwIfAborted();
+    sliceEnds = performance.now() + SLICE_MS;
+  }
+  trees.delete(root);
+  trees.set(root, now);
+  if (trees.size > MAX_TREES) trees.delete(trees.keys().next().value as string);
+}
+
+/** The entries of a folder: as they were read before, where it has not changed since. Undefined: it is gone, or closed to this process. */
+function readFolder(path: string, before: Folder | undefined): Folder | undefined {
+  const stats = statsOf(path);
+  if (stats?.isDirectory() !== true) return undefined;
+  const isSame = before?.inode === stats.ino && before.changedAt === stats.mtimeMs;
+  if (isSame && before.changedAt + CLOCK_SLACK_MS < before.readAt) return before;
+  const readAt = Date.now();
+  const below: string[] = [];
+  const files: string[] = [];
+  try {
+    for (const entry of readdirSync(path, { withFileTypes: true })) {
+      if (entry.isDirectory()) below.push(entry.name);
+      else if (entry.isFile()) files.push(entry.name);
+    }
+  } catch {
+    return undefined;
+  }
+  return { readAt, changedAt: stats.mtimeMs, inode: stats.ino, below, files };
+}
+
+function statsOf(path: string): Stats | undefined {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false });
+  } catch {
+    return undefined;
+  }
+}
