@@ -19,7 +19,7 @@ import { IncomingRequests, RETRY_AFTER_MS, type RequestOwner } from './incoming-
 import { joined } from './joined.ts';
 import type { KeptReplies } from './kept-replies.ts';
 import { type CallLimits, type CallWire, OutgoingCalls, type PendingCall } from './outgoing-calls.ts';
-import { PAUSED_BY, Reading } from './reading.ts';
+import { LONG_CHARS, PAUSED_BY, Reading } from './reading.ts';
 import { type RequestChannel, RunningRequest } from './running-request.ts';
 import { HIGH_WATER_BYTES, LOW_WATER_BYTES, SlowConsumerGuard } from './slow-consumer.ts';
 import type { Throttled, Traffic } from './traffic.ts';
@@ -200,8 +200,9 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   message(raw: Encoded): string | undefined {
     this.arrivals++;
     const { separator } = this.codec;
-    if (separator === undefined || typeof raw !== 'string' || !raw.includes(separator)) return this.#read(raw);
-    this.#flow.lines(raw.split(separator), (line) => this.#read(line));
+    if (separator === undefined || typeof raw !== 'string') return this.#read(raw);
+    if (raw.length <= LONG_CHARS && !raw.includes(separator)) return this.#read(raw);
+    this.#flow.lines(raw, separator, (line) => this.#read(line));
     return undefined;
   }
 
@@ -221,7 +222,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
 
   #read(raw: Encoded): string | undefined {
     if (this.#ignoring) return undefined;
-    const incoming = this.codec.read(raw, this.limits.maxDepth);
+    const incoming = this.codec.read(raw, this.limits.maxDepth, this.limits.maxValues);
     if (incoming === undefined) return undefined;
     const { kind, ref, cursor, error } = incoming;
     if (incoming.message === undefined) {
@@ -311,8 +312,9 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   }
 
   #refused(error: HandfastError): void {
-    const { limit } = error.detail;
-    if (error.code === 'too_large' && typeof limit === 'number') this.#calls?.failLonger(limit, error);
+    const { limit, unit = 'bytes' } = error.detail;
+    if (error.code === 'too_large' && unit === 'bytes' && typeof limit === 'number')
+      this.#calls?.failLonger(limit, error);
     if (this.#owner.refused === undefined) this.dropped++;
     else this.#owner.refused(error);
   }
