@@ -328,7 +328,7 @@ export const limits = group(
     ),
     max_depth: integer('Deepest nesting of a message.', [8, 1000], 64),
     max_values: integer(
-      'Values of a message, also of session RPC: members, elements, objects and arrays. Each may hold the event loop for a fraction of a microsecond.',
+      'Values of a message, also of session RPC: elements, objects, arrays, and of each member its name and its value. Each may hold the event loop for a fraction of a microsecond.',
       [1_024, 1_000_000],
       MAX_VALUES,
     ),

@@ -53,7 +53,7 @@ const isId = (value: unknown): value is RequestId => typeof value === 'string' |
 
 /**
  * Reads a message. Throws `SyntaxError` for a text that is not JSON.
- * @param maxValues members, elements, objects and arrays at most; a text with more is not parsed
+ * @param maxValues values at most, as `wire/depth.ts` counts them; a text with more is not parsed
  */
 export function readMessage(text: string, maxValues = MAX_VALUES): Received {
   if (moreValues(text, maxValues)) {

@@ -25,7 +25,7 @@ export const isRefusedLink = (thrown: unknown): boolean =>
 export interface Watching {
   /** Most bytes of the body, or of one event of a stream of events. */
   readonly maxBytes: number;
-  /** Most values of JSON in it: members, elements, objects and arrays. */
+  /** Most values of JSON in it, as `wire/depth.ts` counts them. */
   readonly maxValues: number;
   /** The body ended, however it did. */
   readonly onEnd?: (() => void) | undefined;
@@ -41,7 +41,7 @@ export function watched(response: Response, { maxBytes, maxValues, onEnd, onTooL
   // Of a compressed body the length says nothing.
   const length = headers.has('content-encoding') ? Number.NaN : Number(headers.get('content-length') ?? Number.NaN);
   // A short body cannot have too many values.
-  if (!isStream && length <= Math.min(maxBytes, 2 * maxValues) && onEnd === undefined) return response;
+  if (!isStream && length <= Math.min(maxBytes, maxValues) && onEnd === undefined) return response;
   const reader = body.getReader();
   const lengthOf = isStream ? lengthOfEvent() : lengthOfAll();
   let values = new ValueCounter();

@@ -88,7 +88,7 @@ export interface Codec {
 
   /**
    * What a message is. Undefined = to be ignored. Never throws.
-   * @param maxValues members, elements, objects and arrays of a text at most; default: as many as one that is served may have
+   * @param maxValues values of a text at most, as `depth.ts` counts them; default: as many as one that is served may have
    */
   read(raw: Encoded, maxDepth: number, maxValues?: number): Incoming | undefined;
   /** Why a served request cannot be accepted as it was addressed; undefined = it can. */

@@ -9,8 +9,8 @@ import { fail } from './errors.ts';
 export const MAX_DEPTH = 64;
 
 /**
- * Values of a message that is served, at most: members, elements, objects and arrays. All of them are built, checked, copied
- * and written within a turn of the event loop, at up to half a microsecond each.
+ * Values of a message that is served, at most: elements, objects and arrays, and of each member its name and its value. All of
+ * them are built, checked, copied and written within a turn of the event loop, at up to half a microsecond each.
  */
 export const MAX_VALUES = 65_536;
 /** The same for a message that a caller is answered with: environments send pictures as lists of numbers. */
@@ -18,11 +18,12 @@ export const MAX_REPLY_VALUES = 262_144;
 
 const QUOTE = 34;
 const COMMA = 44;
+const COLON = 58;
 const BACKSLASH = 92;
 
 /**
  * The value of a JSON text, or why it is not built. The bounds cost an ordinary message nothing: one of fewer characters than
- * twice `maxValues` cannot have more.
+ * `maxValues` cannot have more.
  *
  * @throws too_large when it has more than `maxValues` values, or as {@link parseNested} says · SyntaxError
  */
@@ -34,19 +35,21 @@ export function parseBounded(text: string, maxDepth = MAX_DEPTH, maxValues = MAX
 export const tooMany = (limit: number) =>
   fail('too_large', `the message has more than ${limit} values`, { limit, unit: 'values' });
 
+const isCounted = (code: number): boolean => code === COMMA || code === COLON || code === 123 || code === 91;
+
 /**
- * True when a JSON text has more values than `most`: its commas and opening brackets outside of strings. What is not JSON is
- * counted the same way. Linear, over strings as fast as `indexOf`, and ends where the count is passed.
+ * True when a JSON text has more values than `most`: its commas, colons and opening brackets outside of strings. What is not
+ * JSON is counted the same way. Linear, over strings as fast as `indexOf`, and ends where the count is passed.
  */
 export function moreValues(text: string, most: number): boolean {
-  if (text.length <= 2 * most) return false;
+  if (text.length <= most) return false;
   let room = most;
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);
     if (code === QUOTE) {
       at = stringEnd(text, at + 1);
       if (at === -1) return false;
-    } else if ((code === COMMA || code === 123 || code === 91) && --room < 0) return true;
+    } else if (isCounted(code) && --room < 0) return true;
   }
   return false;
 }
@@ -65,7 +68,7 @@ export class ValueCounter {
         else if (byte === BACKSLASH) this.#escaped = true;
         else if (byte === QUOTE) this.#inString = false;
       } else if (byte === QUOTE) this.#inString = true;
-      else if (byte === COMMA || byte === 123 || byte === 91) this.count++;
+      else if (isCounted(byte)) this.count++;
     }
     return this.count;
   }

@@ -64,7 +64,7 @@ function readText(input: string): StrictJson {
 interface Walk {
   /** Bytes it may still take as JSON; what is counted is a lower bound. */
   room: number;
-  /** Members, elements, objects and arrays it may still have. */
+  /** Values it may still have, as `depth.ts` counts them. */
   values: number;
   problem: string | undefined;
   /** The key `__proto__` was met. */
@@ -109,6 +109,7 @@ function within(value: unknown, walk: Walk, levels: number): boolean {
         if (member === undefined) continue;
         if (key === '__proto__') walk.reserved = true;
         walk.room -= key.length + 3;
+        walk.values -= 1;
         if (!within(member, walk, levels - 1)) return false;
       }
     }

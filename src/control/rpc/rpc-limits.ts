@@ -21,7 +21,7 @@ export interface RpcLimits {
   readonly maxPlainMessageBytes: number;
   /** Deepest nesting of a message. Default 64. */
   readonly maxDepth: number;
-  /** Values of a message: members, elements, objects and arrays. `limits.max_values` of the configuration. Default 65,536. */
+  /** Values of a message: elements, objects, arrays, names and values of members. `limits.max_values` of the configuration. Default 65,536. */
   readonly maxValues: number;
   /**
    * Requests of a connection without a reply; one more is refused with `over_capacity`. Requests that end other work
