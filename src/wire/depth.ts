@@ -35,7 +35,8 @@ export function parseBounded(text: string, maxDepth = MAX_DEPTH, maxValues = MAX
 export const tooMany = (limit: number) =>
   fail('too_large', `the message has more than ${limit} values`, { limit, unit: 'values' });
 
-const isCounted = (code: number): boolean => code === COMMA || code === COLON || code === 123 || code === 91;
+/** True for a character that stands for a value: comma, colon, opening bracket. */
+export const isCounted = (code: number): boolean => code === COMMA || code === COLON || code === 123 || code === 91;
 
 /**
  * True when a JSON text has more values than `most`: its commas, colons and opening brackets outside of strings. What is not
@@ -148,13 +149,17 @@ function deeperThan(text: string, maxDepth: number): boolean {
 
 /** Where the string that starts at `start` (behind its quote) ends: the index of its closing quote, or -1. */
 export function stringEnd(text: string, start: number): number {
-  let end = text.indexOf('"', start);
-  while (end !== -1) {
-    // An even number of backslashes before it are escaped backslashes, an odd one escapes the quote.
-    let before = end - 1;
-    while (before >= start && text.charCodeAt(before) === BACKSLASH) before--;
-    if ((end - before) % 2 === 1) return end;
-    end = text.indexOf('"', end + 1);
+  const quote = text.indexOf('"', start);
+  if (quote === -1 || text.charCodeAt(quote - 1) !== BACKSLASH) return quote;
+  // An even number of backslashes before it are escaped backslashes, an odd one escapes the quote.
+  let before = quote - 1;
+  while (before >= start && text.charCodeAt(before) === BACKSLASH) before--;
+  if ((quote - before) % 2 === 1) return quote;
+  // Where one quote is escaped there are mostly more of them: jumping from each to the next costs more than looking at all.
+  for (let at = quote + 1; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) return at;
+    if (code === BACKSLASH) at++;
   }
   return -1;
 }

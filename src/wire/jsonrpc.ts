@@ -20,7 +20,7 @@ import {
 import { MAX_DEPTH, MAX_VALUES, moreValues, tooDeep, tooDeeply, tooMany } from './depth.ts';
 import { type ErrorName, type ErrorRow, fail, HandfastError, nameOfJsonRpc, rowOf } from './errors.ts';
 import { isObject, JsonText, membersOf, resultValue } from './json.ts';
-import { topMembers } from './top-members.ts';
+import { topOf } from './top-members.ts';
 
 /** True for a message of JSON-RPC, of any method. */
 export const speaksJsonRpc = (message: Message): boolean => Object.hasOwn(message, 'jsonrpc');
@@ -91,8 +91,12 @@ export class JsonRpcCodec implements Codec {
   #tooLarge(text: string, maxDepth: number, maxValues: number): Incoming | undefined {
     const long = this.#long;
     if (long !== undefined && isLonger(text, long.above)) {
-      const { method = '', id = 'null' } = topMembers(text, ['method', 'id'], long.above);
-      if (!long.methods.has(nameIn(method))) return { ...invalid(long.refusal), ...addressIn(id) };
+      const { members, values, levels } = topOf(text, ['method', 'id'], long.above);
+      const { method = '', id = 'null' } = members;
+      const refuse = (error: HandfastError): Incoming => ({ ...invalid(error), ...addressIn(id) });
+      if (!long.methods.has(nameIn(method))) return refuse(long.refusal);
+      if (levels > maxDepth) return refuse(tooDeeply(maxDepth));
+      return values > maxValues ? refuse(tooMany(maxValues)) : undefined;
     }
     if (maxDepth !== Number.POSITIVE_INFINITY && tooDeep(text, maxDepth)) return invalid(tooDeeply(maxDepth));
     return moreValues(text, maxValues) ? invalid(tooMany(maxValues)) : undefined;

@@ -67,7 +67,5 @@ test('bodies of HTTP requests hold the loop no longer than 50 ms', async (t) => 
       });
     }
   }
-  if (process.env.WALK_REPORT) console.log(walk.sent, 'messages; the longest that is no finding:', walk.longest);
-  if (process.env.WALK_REPORT) for (const f of walk.found) console.log('FOUND', f);
   walk.mustHaveHeldNobody();
 });

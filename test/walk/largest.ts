@@ -40,6 +40,7 @@ const texts: Readonly<Record<string, (bytes: number) => string>> = {
   'empty lines': (bytes) => filled('\n', bytes),
   words: (bytes) => counted((at) => `w${at} `, bytes),
   marks: (bytes) => filled('([{*_`<!-- #|', bytes),
+  'capitals and small letters': (bytes) => filled('Aa', bytes),
   'blanks in the middle': (bytes) => `x${filled(' ', bytes - 2)}x`,
   'letters beyond Latin': (bytes) => filled('ж😀', bytes),
   'control characters': (bytes) => filled('\u0001', bytes),
