@@ -93,7 +93,8 @@ export class JsonRpcCodec implements Codec {
     if (long !== undefined && isLonger(text, long.above)) {
       const { members, values, levels } = topOf(text, ['method', 'id'], long.above);
       const { method = '', id = 'null' } = members;
-      const refuse = (error: HandfastError): Incoming => ({ ...invalid(error), ...addressIn(id) });
+      // A message, as far as it was read: its refusal has the id of its request.
+      const refuse = (error: HandfastError): Incoming => ({ ...invalid(error), ...addressIn(id), message: {} });
       if (!long.methods.has(nameIn(method))) return refuse(long.refusal);
       if (levels > maxDepth) return refuse(tooDeeply(maxDepth));
       return values > maxValues ? refuse(tooMany(maxValues)) : undefined;
