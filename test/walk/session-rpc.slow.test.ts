@@ -159,6 +159,8 @@ class ClientWalk {
       const others =
         more[name]?.(bytes).map(([title, value]) => ({ title, value: { ...(base as object), ...value } })) ?? [];
       for (const { title, value } of [...largest(params, this.known, bytes, name), ...others]) {
+        // What makes such a request long are these.
+        if (bytes !== BYTES && !/^(images|lines)/.test(title)) continue;
         await this.#walk.step(`${name} ${title}, ${Math.round(bytes / 1024)} KiB`, async () => {
           if (this.#client.closed) {
             this.#client = await PlainAgent.dial(this.#tcp);
@@ -183,13 +185,14 @@ workers:
 
 async function started(t: TestContext): Promise<{ walk: Walk; client: ClientWalk }> {
   const host = await walkedHost(t, { yaml: 'control: { backend: rehearsal }\n', fleet, files: { 'one.txt': 'one\n' } });
-  const walk = new Walk(host);
+  const walk = new Walk(host, KNOWN);
   const client = await ClientWalk.open(walk, host.tcp);
   t.after(() => client.close());
   return { walk, client };
 }
 
 const parts = ['session', 'fleet', ''] as const;
+const rankOf = ({ name }: RpcMethod): number => ['session.import', 'session.send'].indexOf(name);
 const partOf = (name: string): string => parts.find((part) => name.startsWith(part)) as string;
 
 for (const part of parts) {
@@ -197,8 +200,9 @@ for (const part of parts) {
     const { walk, client } = await started(t);
     const those = methods.filter(({ name }) => partOf(name) === part && !ENDING.has(name));
     assert.ok(those.length > 5);
-    for (const each of those) await client.method(each);
+    // A session that has large images is slow afterwards, with every request.
+    for (const each of those.toSorted((one, other) => rankOf(one) - rankOf(other))) await client.method(each);
     assert.deepEqual(client.illegal, []);
-    walk.mustHaveHeldNobody(KNOWN);
+    walk.mustHaveHeldNobody();
   });
 }
