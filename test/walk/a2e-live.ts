@@ -113,7 +113,7 @@ export async function liveValues(agent: PlainAgent): Promise<Known> {
     'env/contains/req:space': { type: 'Discrete', n: 2 },
     'env/contains/req:value': 1,
     'env/sample/req:space': { type: 'Discrete', n: 2 },
-    'learn/evaluate/req:option': 'inc',
+    'learn/evaluate/req:option': 'x',
     server_id: 'notes',
     'mcp/server/unregister/req:server_id': 'none',
     'mcp/server/register/req:server_id': 'other',
