@@ -39,6 +39,7 @@ import { answered, type Body, type Method, type Push, untyped } from '../protoco
 import { type CloseInfo, DEFAULT_MAX_MESSAGE_BYTES, type Link } from '../transport/link.ts';
 import { A2ECodec, isVerbatim, withoutEnvelope } from '../wire/a2e.ts';
 import { shown } from '../wire/codec.ts';
+import { MAX_REPLY_VALUES } from '../wire/depth.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
 import { type HandshakeOutcome, type Offer, performHandshake } from './handshake.ts';
@@ -95,6 +96,7 @@ const connectionLimits: ConnectionLimits = {
   maxParallel: 64,
   queueLimit: 1024,
   maxDepth: 1024,
+  maxValues: MAX_REPLY_VALUES,
   maxMessageBytes: DEFAULT_MAX_MESSAGE_BYTES,
   sendBufferBytes: 64 * 1024 * 1024,
   slowConsumerMs: 30_000,

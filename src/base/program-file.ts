@@ -5,12 +5,17 @@
 import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, isAbsolute, join } from 'node:path';
 
+/** No system has a longer path. */
+const MAX_PATH_CHARS = 65_536;
+
 /** The executable file of a name in the absolute folders of `path`, a list as in PATH. Undefined: there is none. */
 export const programInPath = (name: string, path: string): string | undefined =>
-  path
-    .split(delimiter)
-    .flatMap((folder) => (isAbsolute(folder) ? [join(folder, name)] : []))
-    .find(isExecutable);
+  name.length > MAX_PATH_CHARS
+    ? undefined
+    : path
+        .split(delimiter)
+        .flatMap((folder) => (isAbsolute(folder) ? [join(folder, name)] : []))
+        .find(isExecutable);
 
 /** True for a file that this user may run. */
 export function isExecutable(file: string): boolean {

@@ -2,7 +2,7 @@
  * The sections of `handfast.yaml` that configure sessions with models and agents: `control` and `providers`. Put together
  * with the others in `handfast.schema.ts`; `server/control/control-assembly.ts` uses what they say.
  */
-import { MESSAGE_BYTES_CEILING, PRE_HANDSHAKE_MAX_MESSAGE_BYTES } from '../transport/link.ts';
+import { DEFAULT_MAX_PROMPT_BYTES, MESSAGE_BYTES_CEILING, PRE_HANDSHAKE_MAX_MESSAGE_BYTES } from '../transport/link.ts';
 import { Type } from '../wire/schema.ts';
 import {
   anything,
@@ -11,7 +11,6 @@ import {
   group,
   integer,
   list,
-  MIB,
   optional,
   path,
   program,
@@ -140,9 +139,9 @@ export const control = group(
       false,
     ),
     max_message_bytes: integer(
-      'Longest message of a client of session RPC, in bytes, on every address. A prompt carries its images in it.',
+      'Longest request of session.send and session.import from a client that may drive sessions, in bytes, on every address: a prompt carries its images in it. Other messages of session RPC have limits.max_message_bytes. Reading one holds the event loop for some 3 ms a MiB.',
       [PRE_HANDSHAKE_MAX_MESSAGE_BYTES, MESSAGE_BYTES_CEILING],
-      32 * MIB,
+      DEFAULT_MAX_PROMPT_BYTES,
     ),
     data_dir: optional(
       path(

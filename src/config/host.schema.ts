@@ -10,6 +10,7 @@ import {
   MESSAGE_BYTES_CEILING,
   PRE_HANDSHAKE_MAX_MESSAGE_BYTES,
 } from '../transport/link.ts';
+import { MAX_VALUES } from '../wire/depth.ts';
 import { type TSchema, Type } from '../wire/schema.ts';
 import {
   anything,
@@ -345,6 +346,11 @@ export const limits = group(
       KIB * MIB,
     ),
     max_depth: integer('Deepest nesting of a message.', [8, 1000], 64),
+    max_values: integer(
+      'Values of a message, also of session RPC: elements, objects, arrays, and of each member its name and its value. Each may hold the event loop for a fraction of a microsecond.',
+      [1_024, 1_000_000],
+      MAX_VALUES,
+    ),
     send_buffer_bytes: integer('Unsent bytes that may wait for a slow consumer.', [64 * KIB, 256 * MIB], 4 * MIB),
     slow_consumer_ms: integer(
       'A consumer with more than send_buffer_bytes unsent for this time is detached.',

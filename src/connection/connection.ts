@@ -9,7 +9,6 @@
  */
 import { type Method, untyped } from '../protocol/method.ts';
 import type { CloseInfo, Link, LinkReceiver, Malformed } from '../transport/link.ts';
-import { asciiLength } from '../wire/ascii.ts';
 import { type Check, violation } from '../wire/check.ts';
 import type { Address, Capacity, Codec, Encoded, Incoming, Message, MessageId } from '../wire/codec.ts';
 import { fail, HandfastError, mayHaveRun } from '../wire/errors.ts';
@@ -18,8 +17,9 @@ import { HeldOutput } from './held-output.ts';
 import { IncomingRequests, RETRY_AFTER_MS, type RequestOwner } from './incoming-requests.ts';
 import { joined } from './joined.ts';
 import type { KeptReplies } from './kept-replies.ts';
+import { fits, isFarTooLarge, tooLong } from './message-size.ts';
 import { type CallLimits, type CallWire, OutgoingCalls, type PendingCall } from './outgoing-calls.ts';
-import { PAUSED_BY, Reading } from './reading.ts';
+import { LONG_CHARS, PAUSED_BY, Reading } from './reading.ts';
 import { type RequestChannel, RunningRequest } from './running-request.ts';
 import { HIGH_WATER_BYTES, LOW_WATER_BYTES, SlowConsumerGuard } from './slow-consumer.ts';
 import type { Throttled, Traffic } from './traffic.ts';
@@ -200,8 +200,9 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   message(raw: Encoded): string | undefined {
     this.arrivals++;
     const { separator } = this.codec;
-    if (separator === undefined || typeof raw !== 'string' || !raw.includes(separator)) return this.#read(raw);
-    this.#flow.lines(raw.split(separator), (line) => this.#read(line));
+    if (separator === undefined || typeof raw !== 'string') return this.#read(raw);
+    if (raw.length <= LONG_CHARS && !raw.includes(separator)) return this.#read(raw);
+    this.#flow.lines(raw, separator, (line) => this.#read(line));
     return undefined;
   }
 
@@ -221,7 +222,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
 
   #read(raw: Encoded): string | undefined {
     if (this.#ignoring) return undefined;
-    const incoming = this.codec.read(raw, this.limits.maxDepth);
+    const incoming = this.codec.read(raw, this.limits.maxDepth, this.limits.maxValues);
     if (incoming === undefined) return undefined;
     const { kind, ref, cursor, error } = incoming;
     if (incoming.message === undefined) {
@@ -313,8 +314,9 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   }
 
   #refused(error: HandfastError): void {
-    const { limit } = error.detail;
-    if (error.code === 'too_large' && typeof limit === 'number') this.#calls?.failLonger(limit, error);
+    const { limit, unit = 'bytes' } = error.detail;
+    if (error.code === 'too_large' && unit === 'bytes' && typeof limit === 'number')
+      this.#calls?.failLonger(limit, error);
     if (this.#owner.refused === undefined) this.dropped++;
     else this.#owner.refused(error);
   }
@@ -367,10 +369,18 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     let out: Encoded = '';
     if (failure === undefined) {
       try {
-        out = this.codec.reply(this.#text, method.reply, request.incoming, reply, stamp, method.writeReply);
-        const less = this.#fits(out) ? undefined : method.shorten?.(reply as never, this.limits.maxMessageBytes);
-        if (less !== undefined) out = this.codec.reply(this.#text, method.reply, request.incoming, less, stamp);
-        if (!this.#fits(out)) failure = this.#tooLong('answer', out);
+        const limit = this.limits.maxMessageBytes;
+        const write = (each: unknown): Encoded | undefined =>
+          this.#text && method.writeReply === undefined && isFarTooLarge(each, limit)
+            ? undefined
+            : this.codec.reply(this.#text, method.reply, request.incoming, each, stamp, method.writeReply);
+        let written = write(reply);
+        if (written === undefined || !fits(written, limit)) {
+          const less = method.shorten?.(reply as never, limit);
+          if (less !== undefined) written = write(less);
+        }
+        if (written !== undefined && fits(written, limit)) out = written;
+        else failure = tooLong('answer', written, limit);
       } catch (thrown) {
         failure =
           this.#owner.unwritable?.(request, thrown) ??
@@ -413,25 +423,12 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     };
     try {
       const out = write(failure);
-      if (this.#fits(out)) return out;
+      if (fits(out, this.limits.maxMessageBytes)) return out;
     } catch {
       // Handlers may put anything into the detail of their errors.
     }
     const { code, message, retryable, capability } = failure;
     return write(new HandfastError(code, message.slice(0, SHORT_MESSAGE), { retryable, capability }));
-  }
-
-  /** True when the peer's limit lets it through. A character above ASCII takes six bytes on the wire. */
-  #fits(out: Encoded): boolean {
-    const { maxMessageBytes } = this.limits;
-    return typeof out !== 'string' || out.length * 6 <= maxMessageBytes || asciiLength(out) <= maxMessageBytes;
-  }
-
-  #tooLong(what: string, out: Encoded): HandfastError {
-    return fail('too_large', `the ${what} exceeds the message size limit`, {
-      limit: this.limits.maxMessageBytes,
-      size: asciiLength(out as string),
-    });
   }
 
   // RequestChannel: what a running request needs.
@@ -445,7 +442,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
       fields === undefined
         ? this.codec.event(this.#text, event, incoming, kind, data, seq, stamp)
         : this.codec.reply(this.#text, event, incoming, { ...fields, kind, data, seq }, stamp);
-    if (!this.#fits(out)) throw this.#tooLong('event', out);
+    if (!fits(out, this.limits.maxMessageBytes)) throw tooLong('event', out, this.limits.maxMessageBytes);
     if (cursor > 0) this.cursor = cursor;
     this.sent++;
     this.#put('event', incoming.id, out, cursor);
@@ -470,7 +467,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     const recorded = this.record !== undefined && !free;
     const stamp = recorded && this.stamped ? this.cursor + 1 : 0;
     const out = this.codec.request(this.#text, method.request, id, body, stamp);
-    if (!this.#fits(out)) throw this.#tooLong('request', out);
+    if (!fits(out, this.limits.maxMessageBytes)) throw tooLong('request', out, this.limits.maxMessageBytes);
     if (typeof out === 'string') call.size = out.length;
     // What is journaled reaches the peer by replay, also when there is no link at the moment.
     if (this.#link === undefined && !recorded) return;
@@ -494,7 +491,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   notify(type: string, body: object): void {
     const cursor = this.record === undefined ? 0 : this.cursor + 1;
     const out = this.codec.notice(this.#text, type, body, this.stamped ? cursor : 0);
-    if (!this.#fits(out)) throw this.#tooLong('notice', out);
+    if (!fits(out, this.limits.maxMessageBytes)) throw tooLong('notice', out, this.limits.maxMessageBytes);
     if (cursor > 0) this.cursor = cursor;
     this.sent++;
     if (cursor > 0) this.record?.record(cursor, 'notice', '', out);

@@ -13,6 +13,8 @@ import type { SlowReaderLimits } from './slow-consumer.ts';
 export interface ConnectionLimits extends RequestLimits, SlowReaderLimits {
   /** Nesting of a message at most. */
   readonly maxDepth: number;
+  /** Values of a message at most: elements, objects, arrays, names and values of members. Default 65,536. */
+  readonly maxValues?: number | undefined;
   /** Longest message sent, in bytes on the wire; a longer reply becomes the error `too_large`. */
   readonly maxMessageBytes: number;
   /**

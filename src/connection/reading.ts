@@ -11,6 +11,8 @@ import type { Link } from '../transport/link.ts';
 /** Why a connection does not read, as bits. */
 export const PAUSED_BY = { inbox: 1, slowConsumer: 2, lines: 4, refusals: 8, share: 16, preparing: 32 } as const;
 
+/** A message of more characters is read in a turn of its own. */
+export const LONG_CHARS = 1024 * 1024;
 /** Lines that came in one message and are read in one turn. */
 const MAX_LINES_A_TURN = 64;
 /** Refusals of what became no request that are sent at once; past it so many a second. */
@@ -61,13 +63,28 @@ export class Reading {
     this.#later(() => this.pause(PAUSED_BY.refusals, false), REST_MS);
   }
 
-  /** Reads lines that came in one message, some of them in each turn in which nothing else keeps us from reading. */
-  lines(lines: readonly string[], read: (line: string) => void, from = 0): void {
+  /**
+   * Reads lines that came in one message, some of them in each turn in which nothing else keeps us from reading. A long
+   * message is read in a turn of its own: taking it in was the work of this one.
+   */
+  lines(text: string, separator: string, read: (line: string) => void): void {
+    if (text.length <= LONG_CHARS) return this.#linesFrom(0, text, separator, read);
+    this.pause(PAUSED_BY.lines, true);
+    this.#later(() => this.#linesFrom(0, text, separator, read), 0);
+  }
+
+  #linesFrom(from: number, text: string, separator: string, read: (line: string) => void): void {
     const waits = (this.#reasons & ~PAUSED_BY.lines) !== 0;
-    const next = waits ? from : from + MAX_LINES_A_TURN;
-    for (const line of lines.slice(from, next)) read(line);
-    this.pause(PAUSED_BY.lines, next < lines.length);
-    if (next < lines.length) this.#later(() => this.lines(lines, read, next), waits ? REST_MS : 0);
+    let next = from;
+    for (let left = waits ? 0 : MAX_LINES_A_TURN; left > 0 && next <= text.length; left--) {
+      const found = text.indexOf(separator, next);
+      const end = found === -1 ? text.length : found;
+      if (end > next) read(text.slice(next, end));
+      next = end + separator.length;
+    }
+    const more = next <= text.length;
+    this.pause(PAUSED_BY.lines, more);
+    if (more) this.#later(() => this.#linesFrom(next, text, separator, read), waits ? REST_MS : 0);
     else this.#ended?.();
   }
 

@@ -37,6 +37,7 @@ const limits: ConnectionLimits = {
   maxParallel: 1,
   queueLimit: 0,
   maxDepth: Number.POSITIVE_INFINITY,
+  maxValues: Number.POSITIVE_INFINITY,
   maxMessageBytes: Number.POSITIVE_INFINITY,
   sendBufferBytes: Number.POSITIVE_INFINITY,
   slowConsumerMs: 0,

@@ -4,7 +4,7 @@
  * Two eras: sessions (2024-11-05 to 2025-11-25), which start with `initialize`, and requests that stand alone (2026-07-28),
  * each with its version and the capabilities of its client in `_meta`.
  */
-import { nestedTooDeeply } from '../wire/depth.ts';
+import { MAX_VALUES, moreValues, nestedTooDeeply } from '../wire/depth.ts';
 import { isObject } from '../wire/json.ts';
 
 /** Revisions with sessions, the newest first. */
@@ -51,8 +51,14 @@ const NO_PARAMS: Params = Object.freeze({});
 
 const isId = (value: unknown): value is RequestId => typeof value === 'string' || Number.isSafeInteger(value);
 
-/** Reads a message. Throws `SyntaxError` for a text that is not JSON. */
-export function readMessage(text: string): Received {
+/**
+ * Reads a message. Throws `SyntaxError` for a text that is not JSON.
+ * @param maxValues values at most, as `wire/depth.ts` counts them; a text with more is not parsed
+ */
+export function readMessage(text: string, maxValues = MAX_VALUES): Received {
+  if (moreValues(text, maxValues)) {
+    return { kind: 'invalid', id: null, reason: `more than ${maxValues} values (limits.max_values)` };
+  }
   const value: unknown = JSON.parse(text);
   const message = sorted(value);
   if (!nestedTooDeeply(text, value)) return message;

@@ -9,7 +9,7 @@ import { httpFetch } from '../base/http/http-fetch.ts';
 import { programEnvironment, startProgram } from '../base/program.ts';
 import { orAborted } from '../base/race.ts';
 import { sleep } from '../base/sleep.ts';
-import { nestedTooDeeply } from '../wire/depth.ts';
+import { MAX_REPLY_VALUES, moreValues, nestedTooDeeply } from '../wire/depth.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { AskedCallers, ELICITATION_COMPLETE, type McpAllowed, type McpAnswerer, type McpAsk } from './asks.ts';
 import type { McpAuthorization } from './authorization.ts';
@@ -456,7 +456,7 @@ export class McpConnection {
   #overHttp(sdk: McpSdk, client: Client): Transport {
     const { url, headers } = this.#server.http as NonNullable<McpAddress['http']>;
     const goodbye = new AbortController();
-    let isTooLong = false;
+    let tooMuch: 'bytes' | 'values' | undefined;
     const transport = new sdk.StreamableHTTPClientTransport(new URL(url), {
       requestInit: headers === undefined ? {} : { headers },
       ...(this.#authorization && { authProvider: this.#bearer(sdk, this.#authorization, goodbye.signal) }),
@@ -475,9 +475,10 @@ export class McpConnection {
         if (isStream && this.expired) this.#doubt();
         const limited = watched(response, {
           maxBytes: MAX_MESSAGE,
+          maxValues: MAX_REPLY_VALUES,
           onEnd: isStream ? () => this.#doubt() : undefined,
-          onTooLong: () => {
-            isTooLong = true;
+          onTooLong: (unit) => {
+            tooMuch = unit;
           },
         });
         if (this.unauthorized) this.#refused.set(limited, bearerOf(init?.headers));
@@ -492,8 +493,8 @@ export class McpConnection {
           options?.onRequestStreamEnd?.();
           // To a request that had its response this is a second one, which is ignored.
           if (!('id' in message && 'method' in message)) return;
-          transport.onmessage?.(isTooLong ? tooLong(message.id, 'bytes') : cutOff(message.id));
-          isTooLong = false;
+          transport.onmessage?.(tooMuch === undefined ? cutOff(message.id) : tooLong(message.id, tooMuch));
+          tooMuch = undefined;
         },
       });
     this.#end = async () => {
@@ -589,6 +590,7 @@ type Message = Parameters<NonNullable<Transport['onmessage']>>[0];
 
 /** The message of a line; undefined for one that is not JSON, and for a request or notification that is nested too deeply. */
 function parsed(line: string): Message | undefined {
+  if (moreValues(line, MAX_REPLY_VALUES)) return tooLongLine(line, 'values');
   try {
     const value: unknown = JSON.parse(line);
     if (typeof value !== 'object' || value === null) return undefined;

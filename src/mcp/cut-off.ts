@@ -4,6 +4,7 @@
  *
  * Used by `connection.ts`.
  */
+import { ValueCounter } from '../wire/depth.ts';
 
 const CUT_OFF = 'the response ended before its result';
 
@@ -24,31 +25,44 @@ export const isRefusedLink = (thrown: unknown): boolean =>
 export interface Watching {
   /** Most bytes of the body, or of one event of a stream of events. */
   readonly maxBytes: number;
+  /** Most values of JSON in it, as `wire/depth.ts` counts them. */
+  readonly maxValues: number;
   /** The body ended, however it did. */
   readonly onEnd?: (() => void) | undefined;
-  /** The body is longer than it may be, and fails. */
-  readonly onTooLong: () => void;
+  /** The body has more of this than it may have, and fails. */
+  readonly onTooLong: (unit: 'bytes' | 'values') => void;
 }
 
 /** The response, whose body fails where a message of it is too long, and whose end is reported. */
-export function watched(response: Response, { maxBytes, onEnd, onTooLong }: Watching): Response {
+export function watched(response: Response, { maxBytes, maxValues, onEnd, onTooLong }: Watching): Response {
   const { body, status, headers } = response;
   if (body === null) return response;
   const isStream = headers.get('content-type')?.startsWith('text/event-stream') === true;
   // Of a compressed body the length says nothing.
   const length = headers.has('content-encoding') ? Number.NaN : Number(headers.get('content-length') ?? Number.NaN);
-  if (!isStream && length <= maxBytes && onEnd === undefined) return response;
+  // A short body cannot have too many values.
+  if (!isStream && length <= Math.min(maxBytes, maxValues) && onEnd === undefined) return response;
   const reader = body.getReader();
   const lengthOf = isStream ? lengthOfEvent() : lengthOfAll();
+  let values = new ValueCounter();
+  const excess = (chunk: Uint8Array): 'bytes' | 'values' | undefined => {
+    const bytes = lengthOf(chunk);
+    if (bytes > maxBytes) return 'bytes';
+    if (values.add(chunk) > maxValues) return 'values';
+    // An event has ended within the chunk.
+    if (bytes < chunk.length) values = new ValueCounter();
+    return undefined;
+  };
   const read = async (controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {
     try {
       const { done, value } = await reader.read();
-      if (!done && lengthOf(value) <= maxBytes) return controller.enqueue(value);
-      if (done) controller.close();
+      const unit = done ? undefined : excess(value);
+      if (!done && unit === undefined) return controller.enqueue(value);
+      if (unit === undefined) controller.close();
       else {
-        onTooLong();
+        onTooLong(unit);
         void reader.cancel().catch(() => {});
-        controller.error(new Error(`the response has more than ${maxBytes} bytes`));
+        controller.error(new Error(`the response has more than ${unit === 'bytes' ? maxBytes : maxValues} ${unit}`));
       }
     } catch (thrown) {
       controller.error(thrown);

@@ -4,16 +4,22 @@
  * Used by `connection.ts`.
  */
 
-import { MAX_DEPTH } from '../wire/depth.ts';
+import { MAX_DEPTH, MAX_REPLY_VALUES } from '../wire/depth.ts';
 
 /** Longest message of a server, in characters on pipes and in bytes over HTTP: a result may hold a picture. */
 export const MAX_MESSAGE = 16 * 1024 * 1024;
 
+/** What there is too much of; values as `wire/depth.ts` counts them. */
+export type TooMany = 'bytes' | 'characters' | 'values';
+
 /** An error for the request whose response is too long. */
-export const tooLong = (id: string | number, unit: 'bytes' | 'characters') => ({
+export const tooLong = (id: string | number, unit: TooMany) => ({
   jsonrpc: '2.0' as const,
   id,
-  error: { code: -32_603, message: `the response has more than ${MAX_MESSAGE} ${unit}` },
+  error: {
+    code: -32_603,
+    message: `the response has more than ${unit === 'values' ? MAX_REPLY_VALUES : MAX_MESSAGE} ${unit}`,
+  },
 });
 
 /** An error for the request whose response is nested too deeply to be checked and passed on. */
@@ -24,7 +30,7 @@ export const tooDeep = (id: unknown) => ({
 });
 
 /** The error {@link tooLong} for the request that a line names at its start; undefined where it names none. */
-export function tooLongLine(line: string): ReturnType<typeof tooLong> | undefined {
+export function tooLongLine(line: string, unit: TooMany = 'characters'): ReturnType<typeof tooLong> | undefined {
   const id = /"id"\s*:\s*(\d+)/.exec(line.slice(0, 200))?.[1];
-  return id === undefined ? undefined : tooLong(Number(id), 'characters');
+  return id === undefined ? undefined : tooLong(Number(id), unit);
 }

@@ -76,6 +76,8 @@ function fits({ as, needed, oneOf = [] }: Member, value: unknown): boolean {
 
 /** Most characters of a text that is no prompt: an id, a name, a title, a path. Requests are answered with it, and lists hold it. */
 export const MAX_TEXT_CHARS = 4096;
+/** Most characters of the text of a prompt, and of others that a user writes. A longer message has images, or is an import. */
+export const MAX_PROSE_CHARS = 1024 * 1024;
 
 /** Reads one parameter: undefined where it is absent, `null`, or a blank text. */
 function readParam(member: Member, given: unknown, field: string, method: string): unknown {
@@ -83,8 +85,9 @@ function readParam(member: Member, given: unknown, field: string, method: string
   const value = member.as === 'string' && typeof given === 'string' ? given.trim() : (given ?? undefined);
   if (value === undefined && !member.needed) return undefined;
   if (!fits(member, value)) throw wrongParam(method, field, expectedOf(member));
-  if (typeof value === 'string' && value.length > MAX_TEXT_CHARS && member.long !== true) {
-    throw wrongParam(method, field, `at most ${MAX_TEXT_CHARS} characters long`);
+  const most = member.long === true ? MAX_PROSE_CHARS : MAX_TEXT_CHARS;
+  if (typeof value === 'string' && value.length > most) {
+    throw wrongParam(method, field, `at most ${most} characters long`);
   }
   if (member.refusal !== undefined && !member.oneOf?.includes(value as string)) {
     throw fail('schema_violation', member.refusal, { field });

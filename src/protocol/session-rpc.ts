@@ -48,6 +48,9 @@ export const readingMethods: readonly string[] = [
   'system.clients',
 ];
 
+/** Methods whose requests may be longer than others: prompts carry images, and an import is all of a session. */
+export const longMethods: ReadonlySet<string> = new Set(['session.send', 'session.import']);
+
 const repeatable = new Set([...openMethods, ...readingMethods]);
 
 /** True for a method that may be called again when its reply is lost: it does no more than one call. */

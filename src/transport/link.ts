@@ -52,6 +52,8 @@ export interface LinkLimits {
 }
 
 export const DEFAULT_MAX_MESSAGE_BYTES = 1024 * 1024;
+/** The same for a prompt or an import of session RPC. More would hold the event loop too long: some 3 ms a MiB in one turn. */
+export const DEFAULT_MAX_PROMPT_BYTES = 16 * 1024 * 1024;
 export const MESSAGE_BYTES_CEILING = 64 * 1024 * 1024;
 /** Longest line accepted before the handshake. */
 export const PRE_HANDSHAKE_MAX_MESSAGE_BYTES = 64 * 1024;

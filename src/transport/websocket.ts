@@ -40,9 +40,12 @@ const MAX_REASON_CHARS = 40;
 /** Bytes a peer may send while the limit for messages is that of the gate, framing included. */
 const GATE_BYTES = 2 * PRE_HANDSHAKE_MAX_MESSAGE_BYTES;
 
-/** Longest frame read. A frame packs several messages, each of which has its own limit. */
+/**
+ * Longest frame read. A frame packs several messages, each of which has its own limit; a peer closes a pack long before it
+ * has this many, and the whole of a frame is put together in one turn.
+ */
 function maxFrameBytes(maxMessageBytes: number): number {
-  return Math.max(4 * 1024 * 1024, 4 * maxMessageBytes);
+  return Math.max(4 * 1024 * 1024, maxMessageBytes + 1024 * 1024);
 }
 
 /** Options of both ends: no compression (it costs memory and time, and can be a bomb), and a bounded closing handshake. */
@@ -96,6 +99,10 @@ class WebSocketLink implements Link, LineSink {
   /** Bytes since the last frame that became whole. */
   #incomplete = 0;
   #wholeFrames = false;
+  /** Bytes of the longest frame that the listener reads of anyone. */
+  readonly #listenerFrameBytes: number;
+  /** The same for this link, while it is less. */
+  #maxFrameBytes: number | undefined;
   #closing: { promise: Promise<void>; resolve: () => void; reason: string } | undefined;
   #timer: NodeJS.Timeout | undefined;
   #problem: string | undefined;
@@ -107,6 +114,7 @@ class WebSocketLink implements Link, LineSink {
     this.peer = options.peer;
     this.#raw = raw;
     this.#accepted = options.accepted;
+    this.#listenerFrameBytes = maxFrameBytes(options.maxMessageBytes);
     this.#reader = new LineReader(this, options.maxMessageBytes);
     // Nothing is read before the link is opened.
     socket.pause();
@@ -147,10 +155,14 @@ class WebSocketLink implements Link, LineSink {
   }
 
   set meter(meter: LinkMeter | undefined) {
-    this.#raw.removeListener('data', this.#measure);
     this.#meter = meter;
-    // A frame is buffered until it is whole, so its parts are counted below it.
-    if (meter !== undefined) this.#raw.on('data', this.#measure);
+    this.#watchFrames();
+  }
+
+  /** A frame is buffered until it is whole, so its parts are counted below it. */
+  #watchFrames(): void {
+    this.#raw.removeListener('data', this.#measure);
+    if (this.#meter !== undefined || this.#maxFrameBytes !== undefined) this.#raw.on('data', this.#measure);
   }
 
   /** Runs after the frames of the chunk were delivered. */
@@ -158,6 +170,8 @@ class WebSocketLink implements Link, LineSink {
     this.#incomplete = this.#wholeFrames ? 0 : this.#incomplete + chunk.length;
     this.#wholeFrames = false;
     this.#meter?.(chunk.length, this.#incomplete);
+    const most = this.#maxFrameBytes;
+    if (most !== undefined && this.#incomplete > most) this.#drop(`a frame of more than ${most} bytes`);
   };
 
   get isClosed(): boolean {
@@ -196,6 +210,9 @@ class WebSocketLink implements Link, LineSink {
     // A frame is buffered until it is whole. Before the handshake a peer must not fill our memory this way.
     this.#raw.removeListener('data', this.#countGate);
     if (this.#accepted && bytes <= PRE_HANDSHAKE_MAX_MESSAGE_BYTES) this.#raw.on('data', this.#countGate);
+    // Others of this listener may send longer frames.
+    this.#maxFrameBytes = maxFrameBytes(bytes) < this.#listenerFrameBytes ? maxFrameBytes(bytes) : undefined;
+    this.#watchFrames();
   }
 
   close(reason = 'closed', graceMs = DEFAULT_GRACE_MS): Promise<void> {
@@ -267,7 +284,7 @@ class WebSocketLink implements Link, LineSink {
 }
 
 export interface WebSocketAcceptorOptions {
-  /** Longest message accepted, in bytes. Default 1 MiB. A frame may be four times as long, and at least 4 MiB. */
+  /** Longest message accepted, in bytes. Default 1 MiB. A frame may be 1 MiB longer, and at least 4 MiB. */
   readonly maxMessageBytes?: number;
 }
 

@@ -20,7 +20,7 @@ import {
   malformedInput,
   shown,
 } from './codec.ts';
-import { parseNested } from './depth.ts';
+import { MAX_VALUES, parseBounded } from './depth.ts';
 import { errorTable, fail, HandfastError, nameOfA2E } from './errors.ts';
 import { isObject } from './json.ts';
 
@@ -88,13 +88,13 @@ export class A2ECodec implements Codec {
 
   // Reading.
 
-  read(raw: Encoded, maxDepth: number): Incoming {
+  read(raw: Encoded, maxDepth: number, maxValues = MAX_VALUES): Incoming {
     let message: unknown = raw;
     let size = 0;
     if (typeof raw === 'string') {
       size = raw.length;
       try {
-        message = parseNested(raw, maxDepth);
+        message = parseBounded(raw, maxDepth, maxValues);
       } catch (thrown) {
         const notJson = thrown instanceof SyntaxError;
         return noMessage(notJson ? fail('parse_error', 'the line is not JSON') : (thrown as HandfastError), size);

@@ -56,3 +56,9 @@ function escapePiece(text: string, from: number, to: number, bytes: Buffer): num
   }
   return filled;
 }
+
+/** True when the text takes more than `most` bytes of UTF-8. */
+export function isLonger(text: string, most: number): boolean {
+  if (text.length > most) return true;
+  return text.length * 3 > most && Buffer.byteLength(text) > most;
+}

@@ -86,8 +86,11 @@ export interface Codec {
 
   // Reading.
 
-  /** What a message is. Undefined = to be ignored. Never throws. */
-  read(raw: Encoded, maxDepth: number): Incoming | undefined;
+  /**
+   * What a message is. Undefined = to be ignored. Never throws.
+   * @param maxValues values of a text at most, as `depth.ts` counts them; default: as many as one that is served may have
+   */
+  read(raw: Encoded, maxDepth: number, maxValues?: number): Incoming | undefined;
   /** Why a served request cannot be accepted as it was addressed; undefined = it can. */
   objection(request: Incoming): HandfastError | undefined;
   /** The error for a type without a handler. */
@@ -133,7 +136,10 @@ export interface Codec {
 export function malformedInput(problem: MalformedInput): HandfastError {
   return problem.reason === 'bad_utf8'
     ? fail('parse_error', 'the line is not valid UTF-8')
-    : fail('too_large', 'the line exceeds the message size limit', { limit: problem.limit, unit: 'bytes' });
+    : fail('too_large', `the line exceeds the message size limit of ${problem.limit} bytes`, {
+        limit: problem.limit,
+        unit: 'bytes',
+      });
 }
 
 /** A type name for an error message: short, printable. */

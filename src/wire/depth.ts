@@ -1,14 +1,79 @@
 /**
- * Refuses JSON that is nested too deeply: deep values survive `JSON.parse` but later break `JSON.stringify` and
- * `structuredClone` with a RangeError. Called by the codecs on every incoming text.
+ * Refuses JSON that is nested too deeply or has too many values. Deep values survive `JSON.parse` but later break
+ * `JSON.stringify` and `structuredClone` with a RangeError; each of many values costs time wherever the message is looked at,
+ * so they are counted on the text, before any is built. Called by the codecs on every incoming text.
  */
 import { fail } from './errors.ts';
 
 /** Deepest accepted nesting of objects and arrays. */
 export const MAX_DEPTH = 64;
 
+/**
+ * Values of a message that is served, at most: elements, objects and arrays, and of each member its name and its value. All of
+ * them are built, checked, copied and written within a turn of the event loop, at up to half a microsecond each.
+ */
+export const MAX_VALUES = 65_536;
+/** The same for a message that a caller is answered with: environments send pictures as lists of numbers. */
+export const MAX_REPLY_VALUES = 262_144;
+
 const QUOTE = 34;
+const COMMA = 44;
+const COLON = 58;
 const BACKSLASH = 92;
+
+/**
+ * The value of a JSON text, or why it is not built. The bounds cost an ordinary message nothing: one of fewer characters than
+ * `maxValues` cannot have more.
+ *
+ * @throws too_large when it has more than `maxValues` values, or as {@link parseNested} says · SyntaxError
+ */
+export function parseBounded(text: string, maxDepth = MAX_DEPTH, maxValues = MAX_VALUES): unknown {
+  if (moreValues(text, maxValues)) throw tooMany(maxValues);
+  return parseNested(text, maxDepth);
+}
+
+export const tooMany = (limit: number) =>
+  fail('too_large', `the message has more than ${limit} values`, { limit, unit: 'values' });
+
+/** True for a character that stands for a value: comma, colon, opening bracket. */
+export const isCounted = (code: number): boolean => code === COMMA || code === COLON || code === 123 || code === 91;
+
+/**
+ * True when a JSON text has more values than `most`: its commas, colons and opening brackets outside of strings. What is not
+ * JSON is counted the same way. Linear, over strings as fast as `indexOf`, and ends where the count is passed.
+ */
+export function moreValues(text: string, most: number): boolean {
+  if (text.length <= most) return false;
+  let room = most;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) {
+      at = stringEnd(text, at + 1);
+      if (at === -1) return false;
+    } else if (isCounted(code) && --room < 0) return true;
+  }
+  return false;
+}
+
+/** Counts the values of JSON that arrives in pieces of bytes, as {@link moreValues} does for a text. */
+export class ValueCounter {
+  #inString = false;
+  #escaped = false;
+  count = 0;
+
+  /** Counts the next bytes; returns all values so far. */
+  add(bytes: Uint8Array): number {
+    for (const byte of bytes) {
+      if (this.#inString) {
+        if (this.#escaped) this.#escaped = false;
+        else if (byte === BACKSLASH) this.#escaped = true;
+        else if (byte === QUOTE) this.#inString = false;
+      } else if (byte === QUOTE) this.#inString = true;
+      else if (isCounted(byte)) this.count++;
+    }
+    return this.count;
+  }
+}
 
 /**
  * The value of a JSON text. Ordinary messages have fewer brackets than the limit and are settled by counting them. Of the
@@ -34,7 +99,7 @@ export function parseNested(text: string, maxDepth = MAX_DEPTH): unknown {
 export const nestedTooDeeply = (text: string, value: unknown, maxDepth = MAX_DEPTH): boolean =>
   manyBrackets(text, maxDepth) && isDeeper(value, maxDepth);
 
-const tooDeeply = (limit: number) => fail('too_large', 'nested too deeply', { limit, unit: 'levels' });
+export const tooDeeply = (limit: number) => fail('too_large', 'nested too deeply', { limit, unit: 'levels' });
 
 /** True when `value` is nested more than `depth` deep. Calls itself at most so often. */
 function isDeeper(value: unknown, depth: number): boolean {
@@ -84,13 +149,17 @@ function deeperThan(text: string, maxDepth: number): boolean {
 
 /** Where the string that starts at `start` (behind its quote) ends: the index of its closing quote, or -1. */
 export function stringEnd(text: string, start: number): number {
-  let end = text.indexOf('"', start);
-  while (end !== -1) {
-    // An even number of backslashes before it are escaped backslashes, an odd one escapes the quote.
-    let before = end - 1;
-    while (before >= start && text.charCodeAt(before) === BACKSLASH) before--;
-    if ((end - before) % 2 === 1) return end;
-    end = text.indexOf('"', end + 1);
+  const quote = text.indexOf('"', start);
+  if (quote === -1 || text.charCodeAt(quote - 1) !== BACKSLASH) return quote;
+  // An even number of backslashes before it are escaped backslashes, an odd one escapes the quote.
+  let before = quote - 1;
+  while (before >= start && text.charCodeAt(before) === BACKSLASH) before--;
+  if ((quote - before) % 2 === 1) return quote;
+  // Where one quote is escaped there are mostly more of them: jumping from each to the next costs more than looking at all.
+  for (let at = quote + 1; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) return at;
+    if (code === BACKSLASH) at++;
   }
   return -1;
 }

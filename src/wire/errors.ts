@@ -63,7 +63,7 @@ export const errorTable = {
     413,
     REMOTE,
     false,
-    'The message exceeds the size or nesting limit and was skipped. Send less, or raise `max_message_bytes` or `max_depth` at the receiver. After the handshake the link stays open.',
+    'The message exceeds a limit of its receiver and was skipped: `detail.limit` has it, in bytes (`limits.max_message_bytes`; of session RPC `control.max_message_bytes`), levels (`limits.max_depth`) or values (`limits.max_values`). Send less, or raise the setting there. After the handshake the link stays open.',
   ),
   unknown_type: row(
     'invalid_message',

@@ -48,6 +48,9 @@ const RUN_BYTES = 4096;
 const SMALL_BYTES = 1024;
 const BLOCK_BYTES = 4096;
 
+/** A longer frame is cut in the turn behind that in which it arrived. */
+const LONG_FRAME_BYTES = 2 * 1024 * 1024;
+
 /** Units of a share after which it is asked. Asking for each line would cost more than a short line does. */
 const SPENT_AT_ONCE = 16;
 const KIB_SHIFT = 10;
@@ -167,6 +170,13 @@ export class LineReader {
     this.#framed = true;
     if (chunk.length === 0) return;
     if (this.#halted) return this.#hold(chunk, 0, false);
+    if (chunk.length <= LONG_FRAME_BYTES) return this.#frame(chunk);
+    // Putting it together was the work of this turn.
+    this.#hold(chunk, 0, false);
+    this.#yield();
+  }
+
+  #frame(chunk: Buffer): void {
     const at = this.#lines(chunk, 0, chunk.length);
     if (at < chunk.length) this.#hold(chunk, at, false);
   }
@@ -231,7 +241,7 @@ export class LineReader {
     const held = this.#held ?? [];
     this.#held = undefined;
     for (const [index, chunk] of held.entries()) {
-      if (this.#framed) this.frame(chunk);
+      if (this.#framed) this.#frame(chunk);
       else this.#cut(chunk, false);
       if (!this.#halted) continue;
       // What was not reached comes behind what is left of this one.

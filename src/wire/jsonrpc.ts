@@ -5,6 +5,7 @@
  * Used by `control/rpc/` and by the client; it runs in browsers too. Text links get JSON text, the in-memory pair objects.
  * @see docs/protocol/session-rpc.md#lines and docs/protocol/session-rpc.md#errors
  */
+import { isLonger } from './ascii.ts';
 import {
   type Address,
   type Capacity,
@@ -16,9 +17,10 @@ import {
   type MessageId,
   malformedInput,
 } from './codec.ts';
-import { MAX_DEPTH, tooDeep } from './depth.ts';
+import { MAX_DEPTH, MAX_VALUES, moreValues, tooDeep, tooDeeply, tooMany } from './depth.ts';
 import { type ErrorName, type ErrorRow, fail, HandfastError, nameOfJsonRpc, rowOf } from './errors.ts';
 import { isObject, JsonText, membersOf, resultValue } from './json.ts';
+import { topOf } from './top-members.ts';
 
 /** True for a message of JSON-RPC, of any method. */
 export const speaksJsonRpc = (message: Message): boolean => Object.hasOwn(message, 'jsonrpc');
@@ -49,28 +51,33 @@ export class JsonRpcCodec implements Codec {
   readonly cancels = true;
   readonly pingType = undefined;
   readonly #calls: boolean;
+  readonly #long: LongMessages | undefined;
   #lastId = 0;
 
   /**
    * @param calls true at the side that calls: it reads replies, and is lenient with what is none. The side that only serves
    *   refuses them as invalid requests, and splits lines at carriage returns, which only a stream of bytes that knows nothing of
    *   this dialect leaves in a line.
+   * @param long which messages may be long; absent: all
    */
-  constructor({ calls }: { readonly calls: boolean }) {
+  constructor({ calls, long }: { readonly calls: boolean; readonly long?: LongMessages }) {
     this.#calls = calls;
+    this.#long = long;
     this.separator = calls ? undefined : '\r';
   }
 
   // Reading.
 
-  /** @param maxDepth nesting of a text at most; deeper ones are `too_large` and not parsed */
-  read(raw: Encoded, maxDepth: number = MAX_DEPTH): Incoming | undefined {
+  /**
+   * @param maxDepth nesting of a text at most; deeper ones are `too_large` and not parsed
+   * @param maxValues values of a text at most; one with more is `too_large` and not parsed
+   */
+  read(raw: Encoded, maxDepth: number = MAX_DEPTH, maxValues = MAX_VALUES): Incoming | undefined {
     if (typeof raw !== 'string') return this.#classified(raw, undefined, 0);
     const text = raw.trim();
     if (text === '') return undefined;
-    if (maxDepth !== Number.POSITIVE_INFINITY && tooDeep(text, maxDepth)) {
-      return invalid(fail('too_large', 'the message is nested too deeply', { limit: maxDepth, unit: 'levels' }));
-    }
+    const refusal = this.#tooLarge(text, maxDepth, maxValues);
+    if (refusal !== undefined) return refusal;
     let value: unknown;
     try {
       value = JSON.parse(text);
@@ -78,6 +85,22 @@ export class JsonRpcCodec implements Codec {
       return invalid(parseError((thrown as Error).message));
     }
     return this.#classified(value, text, raw.length);
+  }
+
+  /** The refusal of a text that is not even parsed. */
+  #tooLarge(text: string, maxDepth: number, maxValues: number): Incoming | undefined {
+    const long = this.#long;
+    if (long !== undefined && isLonger(text, long.above)) {
+      const { members, values, levels } = topOf(text, ['method', 'id'], long.above);
+      const { method = '', id = 'null' } = members;
+      // A message, as far as it was read: its refusal has the id of its request.
+      const refuse = (error: HandfastError): Incoming => ({ ...invalid(error), ...addressIn(id), message: {} });
+      if (!long.methods.has(nameIn(method))) return refuse(long.refusal);
+      if (levels > maxDepth) return refuse(tooDeeply(maxDepth));
+      return values > maxValues ? refuse(tooMany(maxValues)) : undefined;
+    }
+    if (maxDepth !== Number.POSITIVE_INFINITY && tooDeep(text, maxDepth)) return invalid(tooDeeply(maxDepth));
+    return moreValues(text, maxValues) ? invalid(tooMany(maxValues)) : undefined;
   }
 
   #classified(value: unknown, text: string | undefined, size: number): Incoming | undefined {
@@ -157,6 +180,36 @@ export class JsonRpcCodec implements Codec {
   pong(text: boolean, request: Address, body: object): Encoded {
     return this.reply(text, '', request, body);
   }
+}
+
+/** Which messages of the side that calls may be long. All others are refused by their text. */
+export interface LongMessages {
+  /** Bytes that any message may have. */
+  readonly above: number;
+  /** Methods whose requests may have more. */
+  readonly methods: ReadonlySet<string>;
+  /** The error for all others. */
+  readonly refusal: HandfastError;
+}
+
+/** The value of a member that stands in a text as JSON; undefined for none, and for an object or array. */
+function valueIn(json: string): unknown {
+  try {
+    const value: unknown = JSON.parse(json);
+    return typeof value === 'object' ? undefined : value;
+  } catch {
+    return undefined;
+  }
+}
+
+function nameIn(json: string): string {
+  const name = valueIn(json);
+  return typeof name === 'string' ? name : '';
+}
+
+function addressIn(json: string): Address {
+  const id = valueIn(json);
+  return typeof id === 'string' || typeof id === 'number' ? { id, idText: json } : NO_REQUEST;
 }
 
 /** The notification that withdraws a request. */

@@ -6,7 +6,8 @@
  * @see docs/protocol/fleet.md#decoder
  */
 import { isUtf8 } from 'node:buffer';
-import { tooDeep } from './depth.ts';
+import { isLonger } from './ascii.ts';
+import { MAX_VALUES, moreValues, tooDeep } from './depth.ts';
 import { type Finding, MAX_FINDINGS, pointer } from './findings.ts';
 import { isObject } from './json.ts';
 import { MAX_LEVELS, scanJson } from './json-scan.ts';
@@ -31,12 +32,6 @@ const refused = (code: string, warnings: readonly Finding[] = NONE): StrictJson 
   warnings,
 });
 
-/** True when the text takes more than `most` bytes of UTF-8. */
-export function isLonger(text: string, most: number): boolean {
-  if (text.length > most) return true;
-  return text.length * 3 > most && Buffer.byteLength(text) > most;
-}
-
 /** Reads one JSON object from a text, or from bytes that must be UTF-8. */
 export function readStrictJson(input: string | Uint8Array): StrictJson {
   if (typeof input === 'string') {
@@ -52,6 +47,7 @@ function readText(input: string): StrictJson {
   const marked = input.charCodeAt(0) === 0xfeff;
   const text = marked ? input.slice(1) : input;
   const warnings = marked ? BOM_SEEN : NONE;
+  if (moreValues(text, MAX_VALUES)) return refused('E_LIMIT', warnings);
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -68,6 +64,8 @@ function readText(input: string): StrictJson {
 interface Walk {
   /** Bytes it may still take as JSON; what is counted is a lower bound. */
   room: number;
+  /** Values it may still have, as `depth.ts` counts them. */
+  values: number;
   problem: string | undefined;
   /** The key `__proto__` was met. */
   reserved: boolean;
@@ -78,7 +76,7 @@ interface Walk {
  * same bounds. Members that are `undefined` count as absent.
  */
 export function readStrictValue(value: unknown): StrictJson {
-  const walk: Walk = { room: MAX_MESSAGE_BYTES, problem: undefined, reserved: false };
+  const walk: Walk = { room: MAX_MESSAGE_BYTES, values: MAX_VALUES, problem: undefined, reserved: false };
   if (!within(value, walk, MAX_LEVELS)) return refused(walk.problem as string);
   if (walk.reserved) return { ok: false, errors: reservedKeys(value, '', []), warnings: NONE };
   return isObject(value) ? { ok: true, value, warnings: NONE } : refused('E_NOT_OBJECT');
@@ -92,6 +90,7 @@ function stop(walk: Walk, problem: string): false {
 
 /** Calls itself at most {@link MAX_LEVELS} deep; circles end there, and shared parts by the room they take. */
 function within(value: unknown, walk: Walk, levels: number): boolean {
+  walk.values -= 1;
   if (typeof value === 'string') walk.room -= value.length + 2;
   else if (typeof value !== 'object') {
     if (typeof value !== 'number' && typeof value !== 'boolean') return stop(walk, 'E_NOT_JSON');
@@ -110,11 +109,12 @@ function within(value: unknown, walk: Walk, levels: number): boolean {
         if (member === undefined) continue;
         if (key === '__proto__') walk.reserved = true;
         walk.room -= key.length + 3;
+        walk.values -= 1;
         if (!within(member, walk, levels - 1)) return false;
       }
     }
   }
-  return walk.room >= 0 || stop(walk, 'E_LIMIT');
+  return (walk.room >= 0 && walk.values >= 0) || stop(walk, 'E_LIMIT');
 }
 
 /** Every place of the key, as for a text. Made once the value is known to contain one: places cost their paths. */

@@ -207,17 +207,19 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
   };
 
   /** The last ends of some subagents, those that run too once they have ended. */
-  const endsOf = (ids: readonly string[], wait: boolean, context: CallContext): Promise<Ended[]> =>
+  const endsOf = async (ids: readonly string[], wait: boolean, context: CallContext): Promise<Ended[]> =>
     Promise.all(
-      [...new Set(ids)].map(async (id) => {
-        const subagent = subagents.find(id, context);
-        const isRunning = subagent.task !== undefined;
-        const last =
-          isRunning && !wait
-            ? subagent.stored(undefined)
-            : await waiting(context, orAborted(subagent.ended(), context.signal));
-        return { id, name: subagent.settings.name, end: last?.end, order: last?.order ?? 0 };
-      }),
+      // All of them are found before any is waited for: one that is not there ends it.
+      [...new Set(ids)]
+        .map((id) => subagents.find(id, context))
+        .map(async (subagent) => {
+          const isRunning = subagent.task !== undefined;
+          const last =
+            isRunning && !wait
+              ? subagent.stored(undefined)
+              : await waiting(context, orAborted(subagent.ended(), context.signal));
+          return { id: subagent.id, name: subagent.settings.name, end: last?.end, order: last?.order ?? 0 };
+        }),
     );
 
   const mergeWith = async (

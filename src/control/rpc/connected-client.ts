@@ -14,7 +14,7 @@ import { may, refusal } from '../../session/rights.ts';
 import type { CloseInfo, Link, Message } from '../../transport/link.ts';
 import type { Incoming } from '../../wire/codec.ts';
 import { fail, HandfastError } from '../../wire/errors.ts';
-import { JsonRpcCodec, NO_REQUEST } from '../../wire/jsonrpc.ts';
+import { JsonRpcCodec, type LongMessages, NO_REQUEST } from '../../wire/jsonrpc.ts';
 import type { PublishedEvent } from '../contract/events.ts';
 import type { Caller } from '../contract/handlers.ts';
 import type { EventFanOut } from './event-fan-out.ts';
@@ -30,6 +30,8 @@ export interface ClientOwner {
   readonly fanOut: EventFanOut;
   readonly log: Log;
   readonly now: () => number;
+  /** Which requests of those who may drive sessions may be long. */
+  readonly long: LongMessages;
   /** The input of the peer has ended. */
   ended(client: ConnectedClient): void;
   /** The link is lost, and everything of the connection settled. */
@@ -85,7 +87,7 @@ export class ConnectedClient implements ConnectionOwner, EventReceiver {
     this.log = owner.log;
     this.now = owner.now;
     this.connectedAt = owner.now();
-    this.connection = new Connection(this, new JsonRpcCodec({ calls: false }), limits);
+    this.connection = new Connection(this, new JsonRpcCodec({ calls: false, long: owner.long }), limits);
     this.events = new ConnectionEvents(this, owner.fanOut);
     this.caller = { connectionId: id, principal, clientName: null, clientVersion: null, transport: link.transport };
   }
@@ -97,6 +99,7 @@ export class ConnectedClient implements ConnectionOwner, EventReceiver {
   /** The principal has other rights from now on; requests and subscriptions that it may no longer make end. */
   rightsChanged(principal: Principal): void {
     this.caller = { ...this.caller, principal };
+    this.link.setMaxMessageBytes(this.#maxMessageBytes);
     this.connection.requests.stopWhere((request) => {
       const { needs = 'none' } = request as RpcRequest;
       return needs === 'none' || may(principal, needs) ? undefined : refusal(principal, needs);
@@ -106,9 +109,15 @@ export class ConnectedClient implements ConnectionOwner, EventReceiver {
 
   /** Attaches the link; what arrives comes here from now on, and events may go out. */
   attach(link: Link): void {
-    link.setMaxMessageBytes(this.limits.maxMessageBytes);
+    link.setMaxMessageBytes(this.#maxMessageBytes);
     if (this.#handshakeDone) this.events.open();
     this.connection.attach(link);
+  }
+
+  /** Bytes that a line of this client may have. */
+  get #maxMessageBytes(): number {
+    const { maxMessageBytes, maxPlainMessageBytes } = this.limits;
+    return may(this.principal, 'drive') ? maxMessageBytes : Math.min(maxMessageBytes, maxPlainMessageBytes);
   }
 
   /** A message that was read before the link was attached. */

@@ -4,15 +4,25 @@
  * @see docs/protocol/session-rpc.md#limits
  */
 import { DEFAULT_LIVENESS_TIMEOUT_MS } from '../../connection/liveness.ts';
+import { DEFAULT_MAX_MESSAGE_BYTES, DEFAULT_MAX_PROMPT_BYTES } from '../../transport/link.ts';
+import { MAX_VALUES } from '../../wire/depth.ts';
+
 export interface RpcLimits {
   /**
-   * Longest line of a peer after its handshake, in bytes; before a required handshake it is 64 KiB. A prompt carries its
-   * images in the line, each of up to 8 MiB, so this is far above the limits of other edges. The same on every listener:
-   * `control.max_message_bytes` of the configuration. Default 32 MiB.
+   * Longest line of `session.send` and `session.import` from a client that may drive sessions, in bytes: a prompt carries its
+   * images in the line, each of up to 8 MiB. The same on every listener: `control.max_message_bytes` of the configuration.
+   * Default 16 MiB.
    */
   readonly maxMessageBytes: number;
+  /**
+   * Longest line of any other method, and of any other client, in bytes; before a required handshake it is 64 KiB.
+   * `limits.max_message_bytes` of the configuration. Default 1 MiB.
+   */
+  readonly maxPlainMessageBytes: number;
   /** Deepest nesting of a message. Default 64. */
   readonly maxDepth: number;
+  /** Values of a message: elements, objects, arrays, names and values of members. `limits.max_values` of the configuration. Default 65,536. */
+  readonly maxValues: number;
   /**
    * Requests of a connection without a reply; one more is refused with `over_capacity`. Requests that end other work
    * (interrupts, answers to approvals, shutdown) have the same limit separately. Default 256.
@@ -50,8 +60,10 @@ export interface RpcLimits {
 }
 
 export const defaultRpcLimits: RpcLimits = {
-  maxMessageBytes: 32 * 1024 * 1024,
+  maxMessageBytes: DEFAULT_MAX_PROMPT_BYTES,
+  maxPlainMessageBytes: DEFAULT_MAX_MESSAGE_BYTES,
   maxDepth: 64,
+  maxValues: MAX_VALUES,
   maxInFlight: 256,
   maxWaiting: 4_096,
   maxSubscriptions: 256,

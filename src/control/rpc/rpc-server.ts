@@ -12,6 +12,7 @@ import { readParams } from '../../protocol/rpc-reader.ts';
 import {
   approvalAnswer,
   type HandshakeResult,
+  longMethods,
   SESSION_RPC_VERSION,
   sessionConfigure,
   sessionSend,
@@ -24,7 +25,7 @@ import type { TrafficShares } from '../../session/traffic-shares.ts';
 import type { CloseInfo, Link } from '../../transport/link.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import { resultValue } from '../../wire/json.ts';
-import { JsonRpcCodec, methodNotFound, NO_REQUEST } from '../../wire/jsonrpc.ts';
+import { JsonRpcCodec, type LongMessages, methodNotFound, NO_REQUEST } from '../../wire/jsonrpc.ts';
 import type { RpcCall } from '../contract/handlers.ts';
 import { type ClientOwner, ConnectedClient, connectionLimits } from './connected-client.ts';
 import { connectionMethods, type MethodsOwner } from './connection-methods.ts';
@@ -55,7 +56,7 @@ export interface RpcServerOptions {
 export interface RpcServer {
   /** For `HostOptions.dialects`: session RPC on listeners that serve A2E too. */
   readonly dialect: Dialect;
-  /** Longest line accepted after the handshake, in bytes. */
+  /** Longest line accepted after the handshake of any client, in bytes. */
   readonly maxMessageBytes: number;
   /** Every callable method, sorted. */
   readonly methods: readonly string[];
@@ -100,6 +101,7 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
   readonly auth: Authenticator;
   readonly authThrottle: AuthThrottle;
   readonly now: () => number;
+  readonly long: LongMessages;
   readonly dialect: Dialect = new RpcHandshake(this);
   readonly #parts: ControlDeps;
   readonly #options: RpcServerOptions;
@@ -118,6 +120,9 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
     this.#options = options;
     this.limits = { ...defaultRpcLimits, ...options.limits };
     this.#connectionLimits = connectionLimits(this.limits);
+    const { maxPlainMessageBytes: limit } = this.limits;
+    const message = `only ${[...longMethods].join(' and ')} may have more than ${limit} bytes (limits.max_message_bytes)`;
+    this.long = { above: limit, methods: longMethods, refusal: fail('too_large', message, { limit, unit: 'bytes' }) };
     this.auth = options.auth ?? createAuthenticator([]);
     this.authThrottle = options.authThrottle ?? new AuthThrottle();
     this.now = options.now ?? Date.now;

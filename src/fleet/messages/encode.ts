@@ -13,7 +13,8 @@ import {
   type TaskDispatch,
   type TaskResult,
 } from '../../protocol/fleet.ts';
-import { isLonger, MAX_MESSAGE_BYTES } from '../../wire/strict-json.ts';
+import { isLonger } from '../../wire/ascii.ts';
+import { MAX_MESSAGE_BYTES } from '../../wire/strict-json.ts';
 import type { Reported } from './decoded.ts';
 
 /** A message without what {@link fleetMessage} fills in. */

@@ -11,6 +11,8 @@ export { MAX_NAMES } from '../../protocol/fleet-words.ts';
 
 /** Longest name, in code points of its canonical form. */
 const MAX_NAME_CHARS = 128;
+/** Longest spelling that is read as a name, with blanks around it. */
+const MAX_SPELLED_CHARS = 4096;
 /** Longest id, in code points. */
 const MAX_ID_CHARS = 256;
 
@@ -22,7 +24,8 @@ const VISIBLE = /[^\s\u0085\u180e\u200b-\u200d\u2060]/;
 
 /** The form in which names are compared: trimmed, ASCII letters small, `-` and space as `_`. */
 export function canonicalName(name: string): string {
-  if (CANONICAL.test(name)) return name;
+  // What is far longer than a name may be is none in any form.
+  if (name.length > MAX_SPELLED_CHARS || CANONICAL.test(name)) return name;
   return name
     .trim()
     .replace(/[A-Z]/g, (letter) => letter.toLowerCase())
@@ -55,5 +58,5 @@ export const isAgentId = (text: string): boolean => AGENT_ID.test(text);
 
 /** True for a name, in any spelling. */
 export function isName(text: string): boolean {
-  return !hasForbidden(text) && sized(canonicalName(text), MAX_NAME_CHARS);
+  return sized(canonicalName(text), MAX_NAME_CHARS) && !hasForbidden(text);
 }

@@ -6,9 +6,10 @@
  * @see docs/protocol/fleet.md#scalars
  */
 import type { Member } from '../../protocol/member.ts';
+import { isLonger } from '../../wire/ascii.ts';
 import { type Findings, pointer } from '../../wire/findings.ts';
 import { isObject } from '../../wire/json.ts';
-import { isLonger, type Members } from '../../wire/strict-json.ts';
+import type { Members } from '../../wire/strict-json.ts';
 import { canonicalName, isAgentId, isBlank, isId, isName } from './names.ts';
 import { formatTimestamp, parseTimestamp } from './timestamp.ts';
 

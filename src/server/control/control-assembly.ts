@@ -141,6 +141,8 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
       requireHandshake: control.requireHandshake,
       rpcLimits: {
         maxMessageBytes: control.maxMessageBytes,
+        maxPlainMessageBytes: Math.min(config.limits.maxMessageBytes, control.maxMessageBytes),
+        maxValues: config.limits.maxValues,
         livenessTimeoutMs: config.limits.livenessTimeoutMs,
         // Links are shared out: a bound without shares would let one principal keep the others out.
         ...(traffic !== undefined && { maxConnections: Number.POSITIVE_INFINITY }),

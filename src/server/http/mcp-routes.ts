@@ -181,7 +181,7 @@ class McpHttp {
       if (text === undefined) return sendReply(response, BAD_UTF8);
       let received: Received;
       try {
-        received = readMessage(text);
+        received = readMessage(text, this.#options.host.limits.maxValues);
       } catch {
         return sendReply(response, NO_JSON);
       }

@@ -1,9 +1,10 @@
 /**
  * `handfast rpc` over the fake control server, in a process of its own. Words on its command line: `noisy` prints where a
  * careless tool would; `stuck` leaves a timer behind that would keep the process for an hour; `hasty` gives requests that
- * are aborted little time; `complete` answers every method of the protocol; `broken` cannot be put together.
+ * are aborted little time; `long` reads long requests of every method; `complete` answers every method of the protocol; `broken` cannot be put together.
  */
 import { rpc } from '../../../src/cli/commands/rpc.ts';
+import { defaultRpcLimits } from '../../../src/control/rpc/rpc-limits.ts';
 import { createRpcServer } from '../../../src/control/rpc/rpc-server.ts';
 import { fail } from '../../../src/wire/errors.ts';
 import { fakeControl, stubsFor } from './fake-control.ts';
@@ -30,7 +31,10 @@ await rpc({ serverName: 'fake' }, async ({ serverName }) => {
   control.events.open('s');
   const served = createRpcServer(control).methods;
   const more = words.includes('complete') ? stubsFor(control.handlers, served) : [];
-  const limits = words.includes('hasty') ? { settleMs: 100 } : {};
+  const limits = {
+    ...(words.includes('hasty') && { settleMs: 100 }),
+    ...(words.includes('long') && { maxPlainMessageBytes: defaultRpcLimits.maxMessageBytes }),
+  };
   return createRpcServer({ ...control, handlers: [...control.handlers, ...more] }, { limits, serverName });
 }).catch((error) => {
   console.log(`cannot serve: ${error.code}`);

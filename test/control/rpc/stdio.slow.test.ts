@@ -58,11 +58,11 @@ describe('session RPC on pipes', { concurrency: 3 }, () => {
   });
 
   test('a prompt with a large image is one line', async () => {
-    const { peer, exit } = startControl();
+    const { peer, exit } = startControl('long');
     const image = 'x'.repeat(11 * 1024 * 1024);
-    peer.write(`${requestOf(1, 'test.echo', { text: image })}\n`);
+    peer.write(`${requestOf(1, 'test.echo', { text: 'seen', image })}\n`);
     const { result } = (await answerOf(peer, 1)) as { result: { text: string } };
-    assert.equal(result.text.length, image.length);
+    assert.equal(result.text, 'seen');
     peer.end();
     assert.equal(await exit(), 0);
   });

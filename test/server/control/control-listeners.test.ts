@@ -42,7 +42,9 @@ test('a prompt may be as long at /ws as at every other address', async (t) => {
     const peer = new RpcPeer(await open());
     await peer.call('rpc.handshake', { token });
     // Eight images of the largest size would not fit; one does, and takes more than any message of another edge.
-    assert.equal((await peer.call('system.ping', filler(11 * 1024 * 1024))).ok, true, name);
+    const images = [{ data_url: filler(11 * 1024 * 1024).text }];
+    const unknown = await peer.refusal('session.send', { session_id: 'none', images });
+    assert.equal(unknown.data.kind, 'session_not_found', name);
     await peer.close();
   }
 });
@@ -57,6 +59,37 @@ test('the configuration says how long a line may be, and at every address it is 
     const { error } = await peer.answer(null);
     assert.deepEqual([error?.data.kind, error?.data.limit], ['too_large', 131_072], name);
     await peer.close();
+  }
+});
+
+test('only prompts and imports of those who may drive sessions are long', async (t) => {
+  const [driver, watcher] = ['d'.repeat(40), 'w'.repeat(40)];
+  const tokens = `auth:
+  tokens:
+    - { name: driver, token: ${driver}, roles: [client] }
+    - { name: watcher, token: ${watcher}, capabilities: [tools] }`;
+  const { dial } = await started(t, '  backend: rehearsal', tokens);
+  const limit = 1024 * 1024;
+  for (const [name, open] of Object.entries(dial)) {
+    const peer = new RpcPeer(await open());
+    await peer.call('rpc.handshake', { token: driver });
+    const { message, data } = await peer.refusal('system.ping', filler(2 * limit));
+    assert.match(message, /limits\.max_message_bytes/, name);
+    assert.deepEqual([data.kind, data.limit], ['too_large', limit], name);
+    const members = Object.fromEntries(Array.from({ length: 40_000 }, (_, at) => [`k${at}`, 0]));
+    peer.begin('system.ping', members);
+    const { error } = await peer.answer(null);
+    assert.deepEqual([error?.data.kind, error?.data.unit], ['too_large', 'values'], name);
+    assert.equal((await peer.call('system.ping')).ok, true, name);
+    await peer.close();
+
+    const other = new RpcPeer(await open());
+    await other.call('rpc.handshake', { token: watcher });
+    other.begin('session.send', filler(2 * limit));
+    const refused = await other.answer(null);
+    assert.deepEqual([refused.error?.data.kind, refused.error?.data.limit], ['too_large', limit], name);
+    assert.equal((await other.call('system.ping')).ok, true, name);
+    await other.close();
   }
 });
 

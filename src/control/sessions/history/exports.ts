@@ -5,9 +5,11 @@
  * Called by `page-handlers.ts` and `session-handlers.ts`.
  * @see docs/protocol/session-rpc.md#export
  */
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Journal } from '../../../journal/journal.ts';
 import { MAX_TEXT_CHARS } from '../../../protocol/rpc-reader.ts';
 import { type Image, NO_USAGE, type StopReason, type UiMessage } from '../../../protocol/session-types.ts';
+import { MAX_VALUES, parseBounded } from '../../../wire/depth.ts';
 import { fail } from '../../../wire/errors.ts';
 import { isObject } from '../../../wire/json.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
@@ -85,36 +87,56 @@ export interface Imported extends Conversation {
 }
 
 /**
- * Reads the lines of an export. Nothing in them is trusted: what has not the shape it must have is left out. Fails with
- * `schema_violation` when they are no export.
+ * Reads the lines of an export, so many in each turn of the event loop. Nothing in them is trusted: what has not the shape it
+ * must have is left out. Rejects with `schema_violation` when they are no export, and with `too_large` for a line with more than
+ * 131,072 values.
  */
-export function importLines(lines: readonly string[]): Imported {
-  const [head, ...entries] = lines.filter((line) => line.trim() !== '').map(read);
-  if (head?.format !== EXPORT_FORMAT) throw notAnExport('the first line does not name the format');
+export async function importLines(lines: readonly string[]): Promise<Imported> {
+  let head: Record<string, unknown> | undefined;
   const session = emptySession('');
   let from = 0;
-  for (const entry of entries) {
+  let startedAt = performance.now();
+  for (const line of lines) {
+    if (performance.now() - startedAt > TURN_MS) {
+      await nextTurn();
+      startedAt = performance.now();
+    }
+    if (line.trim() === '') continue;
+    const entry = read(line);
+    if (head === undefined) {
+      head = entry;
+      if (head.format !== EXPORT_FORMAT) break;
+      continue;
+    }
     const { seq, kind, timestamp, payload } = entry;
     if (typeof seq !== 'number' || typeof kind !== 'string' || !isObject(payload))
       throw notAnExport('a line is not an entry');
     // A whole session stands for all up to its number.
     if (kind !== 'record.restored' && seq <= from) continue;
     if (kind === 'record.restored') from = seq;
-    const size = JSON.stringify(payload).length;
-    fold(session, { kind, payload, timestamp: typeof timestamp === 'string' ? timestamp : '', seq, size });
+    fold(session, { kind, payload, timestamp: typeof timestamp === 'string' ? timestamp : '', seq, size: line.length });
   }
+  if (head?.format !== EXPORT_FORMAT) throw notAnExport('the first line does not name the format');
   return cleaned(session, head);
 }
 
 function read(line: string): Record<string, unknown> {
   try {
-    const value: unknown = JSON.parse(line);
+    const value = parseBounded(line, MAX_DEPTH, MAX_LINE_VALUES);
     if (isObject(value)) return value;
-  } catch {
-    // Reported below.
+  } catch (thrown) {
+    // One that is not JSON is reported below.
+    if (!(thrown instanceof SyntaxError)) throw thrown;
   }
   throw notAnExport('a line is not a JSON object');
 }
+
+/** Levels of a line: those of a message, and of what an entry puts around one. */
+const MAX_DEPTH = 128;
+/** A line may be all of a session. */
+const MAX_LINE_VALUES = 2 * MAX_VALUES;
+/** How long lines are read in one turn. */
+const TURN_MS = 10;
 
 const notAnExport = (why: string) =>
   fail('schema_violation', `these lines are not an export: ${why}`, { field: 'lines' });

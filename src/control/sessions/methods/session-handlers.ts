@@ -122,7 +122,7 @@ function creatingHandlers(deps: SessionHandlerDeps): readonly Handled[] {
 
     handles(sessionImport, async ({ lines, title, cwd: asked }, { caller: { principal } }) => {
       if (lines === undefined) throw wrongParam(sessionImport.name, 'lines', 'an array of strings');
-      const conversation = importLines(lines);
+      const conversation = await importLines(lines);
       const cwd = importedCwd(asked, conversation.cwd, principal, resolveCwd);
       const owner = principal.name;
       return create(

@@ -1,0 +1,54 @@
+/**
+ * The longest time that one turn of the event loop took, without what other processes of the machine took of it. Runs inside
+ * of the process that is measured.
+ *
+ * A tick each millisecond compares the clock with the tick before. Where the system tells how long this thread was ready and
+ * had no processor (Linux), that is left out: a turn that waits for a disk counts, one whose processor was given away does not.
+ */
+import { openSync, readSync } from 'node:fs';
+
+/** Shortest turn that is remembered with its time, in milliseconds. */
+const bytes = Buffer.alloc(128);
+
+/** Nanoseconds that this thread was ready and had no processor; undefined where the system does not tell. */
+function waitedNs(file: number | undefined): number {
+  if (file === undefined) return 0;
+  const length = readSync(file, bytes, 0, bytes.length, 0);
+  return Number(bytes.toString('latin1', 0, length).split(' ')[1]);
+}
+
+function schedule(): number | undefined {
+  try {
+    return openSync('/proc/thread-self/schedstat', 'r');
+  } catch {
+    return undefined;
+  }
+}
+
+export class LoopMeter {
+  readonly #file = schedule();
+  #at = performance.now();
+  #waited = waitedNs(this.#file);
+  #longest = 0;
+
+  constructor() {
+    setInterval(() => this.#tick(), 1);
+  }
+
+  #tick(): void {
+    const now = performance.now();
+    const waited = waitedNs(this.#file);
+    const turn = now - this.#at - (waited - this.#waited) / 1e6;
+    if (turn > this.#longest) this.#longest = turn;
+    this.#at = now;
+    this.#waited = waited;
+  }
+
+  /** The longest turn since it was asked last, in milliseconds. */
+  take(): number {
+    this.#tick();
+    const longest = this.#longest;
+    this.#longest = 0;
+    return longest;
+  }
+}
