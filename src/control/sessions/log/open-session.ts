@@ -245,6 +245,11 @@ export class OpenSession implements SessionLog {
     return true;
   }
 
+  /** True when its row of the catalogue is behind. */
+  get unlisted(): boolean {
+    return this.#unlisted;
+  }
+
   /** Brings its row of the catalogue up to date. */
   list(): void {
     if (!this.#unlisted) return;

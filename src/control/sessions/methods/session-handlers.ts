@@ -26,6 +26,7 @@ import { type Conversation, conversationOf, copyConversation } from '../history/
 import { stateJson, stateOf, summaryOf } from '../history/views.ts';
 import type { SessionPool } from '../pool/session-pool.ts';
 import { mustBeAllowed } from '../record/session-rights.ts';
+import type { SessionPlace } from '../store/store-catalogue.ts';
 import type { SessionTurns } from '../turns/session-turns.ts';
 import { ownerSeenBy } from './history-handlers.ts';
 import { pageSize, readCursor, writeCursor } from './page-cursor.ts';
@@ -76,22 +77,30 @@ function readingHandlers({ pool, sessionFor }: SessionHandlerDeps): readonly Han
     }),
 
     handles(sessionList, ({ cursor, limit, cwd, include_closed, query }, { caller: { principal } }) => {
-      const after =
-        cursor === undefined ? undefined : readCursor(cursor, ['number', 'string'], sessionList.name, 'cursor');
-      const place = after === undefined ? undefined : { updatedAt: after[0], id: after[1] };
+      const place = cursor === undefined ? undefined : readListCursor(cursor);
       const size = pageSize(limit, LISTED.usual, LISTED.most);
-      const owner = ownerSeenBy(principal) ?? undefined;
+      const filter = { owner: ownerSeenBy(principal) ?? undefined, cwd, includeClosed: include_closed, query };
       pool.listAll();
-      const { rows, total } = catalogue.list({ owner, cwd, includeClosed: include_closed, query }, place, size + 1);
+      const rows = catalogue.page(filter, place, size + 1);
+      // Counting the hits of a query reads all titles: once for a list, not once a page.
+      const total = place?.total ?? catalogue.count(filter);
       const page = rows.slice(0, size);
       const last = page.at(-1);
+      const counted = query === undefined ? [] : [total];
       return {
         sessions: page.map(summaryOf),
-        next_cursor: rows.length > size && last !== undefined ? writeCursor([last.updatedAt, last.id]) : null,
+        next_cursor:
+          rows.length > size && last !== undefined ? writeCursor([last.updatedAt, last.id, ...counted]) : null,
         total,
       };
     }),
   ];
+}
+
+/** Where a page of `session.list` begins, and the count of the first page where the cursor has it. */
+function readListCursor(cursor: string): SessionPlace & { readonly total?: number } {
+  const [updatedAt, id, total] = readCursor(cursor, ['number', 'string', 'number?'], sessionList.name, 'cursor');
+  return { updatedAt, id, ...(total !== undefined && { total }) };
 }
 
 /** `session.create`, `session.fork`, `session.import`. */

@@ -173,7 +173,11 @@ export class SessionPool {
 
   /** Brings the catalogue up to date, before it is asked. */
   listAll(): void {
-    for (const { turns } of this.#loaded.values()) turns.session.list();
+    const changed = [...this.#loaded.values()].filter(({ turns }) => turns.session.unlisted);
+    if (changed.length === 0) return;
+    this.parts.store.catalogue.together(() => {
+      for (const { turns } of changed) turns.session.list();
+    });
   }
 
   /** Notes whether a session is closed now. */
