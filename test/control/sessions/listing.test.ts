@@ -12,6 +12,7 @@ import {
   type SessionPlace,
   type SessionRow,
 } from '../../../src/control/sessions/store/store-catalogue.ts';
+import { type ChatFacts, SQL } from '../../../src/control/sessions/store/store-chats.ts';
 import type { ParamsOf } from '../../../src/protocol/rpc-reader.ts';
 import { sessionCreate, sessionList } from '../../../src/protocol/session-rpc.ts';
 import { ALICE, Harness, ROOT } from './harness.ts';
@@ -122,6 +123,37 @@ test('every page is a search in an index in the order of the list: nothing is so
   rmSync(folder, { recursive: true });
 });
 
+test('saved chats are listed, counted and found by searches in indexes', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'handfast-list-'));
+  const file = join(folder, 'sessions.db');
+  const { chats, close } = openSessionStore({ file });
+  const facts = (n: number): ChatFacts => ({
+    id: `c${n}`,
+    owner: `o${n % 2}`,
+    title: 't',
+    provider: null,
+    model: 'm',
+    thinking: 'HIGH',
+    origin: 's',
+  });
+  for (let n = 0; n < 9; n += 1) chats.write(facts(n), 0, [], n);
+  chats.write(facts(3), 0, [], 10);
+  chats.remove('c8');
+  assert.deepEqual([chats.count(null), chats.count('o0'), chats.count('o1'), chats.count('o2')], [8, 4, 4, 0]);
+  assert.deepEqual(
+    chats.list('o1', { before: null, skip: 0 }, 9).map(({ id }) => id),
+    ['c3', 'c7', 'c5', 'c1'],
+  );
+  close();
+  const db = new DatabaseSync(file, { readOnly: true });
+  for (const name of ['find', 'listAll', 'listOwned', 'count', 'put'] as const) {
+    const plan = db.prepare(`EXPLAIN QUERY PLAN ${SQL[name]}`).all() as { detail: string }[];
+    for (const { detail } of plan) assert.doesNotMatch(detail, /SCAN chats|TEMP B-TREE/, name);
+  }
+  db.close();
+  rmSync(folder, { recursive: true });
+});
+
 test('a store of an earlier version keeps its snapshots, and its sessions are counted', () => {
   const folder = mkdtempSync(join(tmpdir(), 'handfast-list-'));
   const file = join(folder, 'sessions.db');
@@ -129,6 +161,7 @@ test('a store of an earlier version keeps its snapshots, and its sessions are co
   const old = new DatabaseSync(file);
   for (const { name, type } of old.prepare("SELECT name, type FROM sqlite_schema WHERE type = 'trigger'").all())
     old.exec(`DROP ${type} ${name}`);
+  old.exec('DROP TABLE chat_counts; DROP INDEX chats_by_owner');
   old.exec(`DROP TABLE session_counts; DROP TABLE heads;
     DROP INDEX sessions_listed; DROP INDEX sessions_listed_by_owner; DROP INDEX sessions_listed_by_cwd;
     ALTER TABLE sessions DROP COLUMN subagent; ALTER TABLE sessions ADD COLUMN head TEXT;

@@ -63,7 +63,7 @@ export class SavedChats {
   /** The chat with this id, or the only one whose id begins with it; letters of either case. `owner` null = everybody's. */
   find(owner: string | null, idOrPrefix: string): ChatRow | undefined {
     const wanted = idOrPrefix.toLowerCase();
-    const rows = this.#statements.find.all(owner, wanted).map(chatOf);
+    const rows = this.#statements.find.all(owner, wanted, `${wanted}\u{10ffff}`).map(chatOf);
     return rows.find(({ id }) => id === wanted) ?? (rows.length === 1 ? rows[0] : undefined);
   }
 
@@ -77,11 +77,14 @@ export class SavedChats {
     { before, skip }: { readonly before: number | null; readonly skip: number },
     limit: number,
   ): readonly ChatRow[] {
-    return this.#statements.list.all(owner, before, limit, skip).map(chatOf);
+    const { listAll, listOwned } = this.#statements;
+    const from = before ?? Number.MAX_SAFE_INTEGER;
+    const rows = owner === null ? listAll.all(from, limit, skip) : listOwned.all(from, limit, skip, owner);
+    return rows.map(chatOf);
   }
 
   count(owner: string | null): number {
-    return this.#statements.count.get(owner)?.total as number;
+    return (this.#statements.count.get(owner ?? '')?.chats as number | undefined) ?? 0;
   }
 
   /** The history of a chat, turn by turn. */
@@ -135,13 +138,15 @@ export class SavedChats {
   }
 }
 
-const SQL = {
+/** Exported for a test that looks at their plans. */
+export const SQL = {
   get: `SELECT ${COLUMNS} FROM chats WHERE id = ?`,
   key: 'SELECT key FROM chats WHERE id = ?',
-  find: `SELECT ${COLUMNS} FROM chats WHERE (?1 IS NULL OR owner = ?1) AND substr(id, 1, length(?2)) = ?2 LIMIT 2`,
-  list: `SELECT ${COLUMNS} FROM chats WHERE (?1 IS NULL OR owner = ?1) AND (?2 IS NULL OR revision < ?2)
-    ORDER BY revision DESC LIMIT ?3 OFFSET ?4`,
-  count: 'SELECT count(*) AS total FROM chats WHERE ?1 IS NULL OR owner = ?1',
+  find: `SELECT ${COLUMNS} FROM chats WHERE id >= ?2 AND id < ?3 AND (?1 IS NULL OR owner = ?1) ORDER BY id LIMIT 2`,
+  listAll: `SELECT ${COLUMNS} FROM chats WHERE revision < ?1 ORDER BY revision DESC LIMIT ?2 OFFSET ?3`,
+  listOwned: `SELECT ${COLUMNS} FROM chats WHERE owner = ?4 AND revision < ?1
+    ORDER BY revision DESC LIMIT ?2 OFFSET ?3`,
+  count: 'SELECT chats FROM chat_counts WHERE owner = ?',
   items: `SELECT items FROM chat_turns WHERE chat = (SELECT key FROM chats WHERE id = ?) ORDER BY position`,
   lastTurn: `SELECT turn FROM chat_turns WHERE chat = (SELECT key FROM chats WHERE id = ?) ORDER BY position DESC LIMIT 1`,
   put: `INSERT INTO chats (id, owner, title, provider, model, thinking, routing, created, updated, revision, messages,

@@ -84,7 +84,16 @@ const MIGRATIONS: readonly string[] = [
        UNION ALL SELECT owner, '', closed FROM sessions WHERE deleted = 0
        UNION ALL SELECT '', cwd, closed FROM sessions WHERE deleted = 0
        UNION ALL SELECT '', '', closed FROM sessions WHERE deleted = 0
-     ) GROUP BY o, c, closed;`,
+     ) GROUP BY o, c, closed;
+   CREATE INDEX chats_by_owner ON chats (owner, revision);
+   CREATE TABLE chat_counts (owner TEXT NOT NULL PRIMARY KEY, chats INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+   CREATE TRIGGER chat_counted AFTER INSERT ON chats BEGIN
+     INSERT INTO chat_counts VALUES (new.owner, 1), ('', 1) ON CONFLICT DO UPDATE SET chats = chats + 1;
+   END;
+   CREATE TRIGGER chat_uncounted AFTER DELETE ON chats BEGIN
+     UPDATE chat_counts SET chats = chats - 1 WHERE owner IN (old.owner, '');
+   END;
+   INSERT INTO chat_counts SELECT owner, count(*) FROM chats GROUP BY owner UNION ALL SELECT '', count(*) FROM chats;`,
 ];
 
 export interface SessionStoreOptions {
