@@ -162,7 +162,14 @@ test('a store of an earlier version keeps its snapshots, and its sessions are co
   for (const { name, type } of old.prepare("SELECT name, type FROM sqlite_schema WHERE type = 'trigger'").all())
     old.exec(`DROP ${type} ${name}`);
   old.exec('DROP TABLE chat_counts; DROP INDEX chats_by_owner');
-  old.exec(`DROP TABLE session_counts; DROP TABLE heads;
+  old.exec(`DROP TABLE chunks;
+    CREATE TABLE lists (
+      session INTEGER NOT NULL, list TEXT NOT NULL, number INTEGER NOT NULL, items TEXT NOT NULL,
+      PRIMARY KEY (session, list, number)
+    ) STRICT;
+    INSERT INTO lists VALUES (1, 'messages', 0, '[{"id":1,"kind":"user","text":"a"},{"id":2,"kind":"user","text":"b"}]'),
+      (1, 'messages', 1, '[{"id":3,"kind":"user","text":"c"}]'), (1, 'turns', 0, '[]');
+    DROP TABLE session_counts; DROP TABLE heads;
     DROP INDEX sessions_listed; DROP INDEX sessions_listed_by_owner; DROP INDEX sessions_listed_by_cwd;
     ALTER TABLE sessions DROP COLUMN subagent; ALTER TABLE sessions ADD COLUMN head TEXT;
     ALTER TABLE sessions ADD COLUMN subagent TEXT;
@@ -175,7 +182,17 @@ test('a store of an earlier version keeps its snapshots, and its sessions are co
     PRAGMA user_version = 2`);
   old.close();
   const { catalogue, close } = openSessionStore({ file });
-  assert.equal(catalogue.load('a')?.session.record.title, 'kept');
+  const kept = catalogue.load('a')?.session;
+  assert.equal(kept?.record.title, 'kept');
+  assert.equal(kept.messages.length, 3);
+  assert.deepEqual(
+    kept.messages.slice(1, 3).map(({ text }) => text),
+    ['b', 'c'],
+  );
+  assert.deepEqual(
+    kept.messages.items.map(({ text }) => text),
+    ['a', 'b', 'c'],
+  );
   assert.equal(catalogue.load('b'), undefined);
   assert.deepEqual([catalogue.count({}), catalogue.count({ owner: 'o', includeClosed: true })], [1, 2]);
   close();

@@ -12,7 +12,16 @@ import type { StorageShares } from '../../../session/storage-shares.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import type { HistoryItem, SessionLog, SessionRecord } from '../../contract/session-log.ts';
 import { type FoldEntry, fold, type InternalKind, type InternalPayloads } from '../record/fold.ts';
-import { emptySession, type FoldedSession, headOf, listChanges, sizeOf, wholeOf } from '../record/folded.ts';
+import {
+  emptySession,
+  type FoldedSession,
+  headOf,
+  LISTS,
+  listChanges,
+  NEWEST,
+  sizeOf,
+  wholeOf,
+} from '../record/folded.ts';
 import type { SessionStore } from '../store/store.ts';
 import type { SessionRow } from '../store/store-catalogue.ts';
 import type { EventHub } from './event-hub.ts';
@@ -240,7 +249,12 @@ export class OpenSession implements SessionLog {
       this.#parts.log.warn('a session snapshot could not be written', { session: this.id, error: String(thrown) });
       return false;
     }
-    for (const list of [folded.messages, folded.history, folded.turns]) list.stored();
+    for (const list of LISTS) {
+      folded[list].stored();
+      // A turn that runs reads its history again and again.
+      if (folded.record.turn === null && folded[list].held > 2 * NEWEST[list])
+        folded[list].trim(this.#parts.store.catalogue.chunks(this.id, list), NEWEST[list]);
+    }
     this.#unlisted = false;
     return true;
   }
@@ -292,7 +306,7 @@ export class OpenSession implements SessionLog {
       backend: record.backend,
       createdAt: Date.parse(record.createdAt),
       updatedAt: Date.parse(record.updatedAt),
-      messageCount: record.messages.length,
+      messageCount: this.folded.messages.length,
       pending: isPending(record),
       closed: record.phase === 'closed',
       queueLength: record.queue.length,

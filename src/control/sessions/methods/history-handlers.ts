@@ -11,7 +11,7 @@ import { type Handled, handles, type RpcCall } from '../../contract/handlers.ts'
 import { findChat } from '../history/chats.ts';
 import { chatMessages, chatOfPath, savedChat } from '../history/views.ts';
 import type { ChatRow, SavedChats } from '../store/store-chats.ts';
-import { readCursor, writeCursor } from './page-cursor.ts';
+import { readCursor, writeCursor } from '../history/page-cursor.ts';
 
 export interface HistoryDeps {
   readonly chats: SavedChats;

@@ -4,7 +4,8 @@
  */
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import { inTransaction } from '../../../base/sqlite/database.ts';
-import { ChunkedList, type ListChange } from '../record/chunked-list.ts';
+import { fail } from '../../../wire/errors.ts';
+import { ChunkedList, type ChunkPlace, type ChunkSource, type ListChange } from '../record/chunked-list.ts';
 import { type FoldedSession, fromHead, type Head, LISTS, type ListName } from '../record/folded.ts';
 
 /** A session as it is listed. Times are epoch milliseconds. */
@@ -60,7 +61,9 @@ export class Catalogue {
   readonly #all: StatementSync;
   readonly #putChunk: StatementSync;
   readonly #cutChunks: StatementSync;
-  readonly #chunks: StatementSync;
+  readonly #lastChunk: StatementSync;
+  readonly #placeOfChunk: StatementSync;
+  readonly #itemsOfChunk: StatementSync;
   readonly #stalest: StatementSync;
   readonly #markDeleted: StatementSync;
   readonly #remove: StatementSync;
@@ -89,10 +92,16 @@ export class Catalogue {
       'SELECT id, owner, closed, deleted, pending, queued, subagent, cursor FROM sessions ORDER BY key',
     );
     this.#putChunk = db.prepare(
-      `INSERT INTO lists VALUES (?, ?, ?, ?) ON CONFLICT (session, list, number) DO UPDATE SET items = excluded.items`,
+      `INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session, list, number) DO UPDATE SET
+         first = excluded.first, count = excluded.count, before = excluded.before, size = excluded.size,
+         mark = excluded.mark, items = excluded.items`,
     );
-    this.#cutChunks = db.prepare('DELETE FROM lists WHERE session = ? AND list = ? AND number >= ?');
-    this.#chunks = db.prepare('SELECT list, items FROM lists WHERE session = ? ORDER BY list, number');
+    this.#cutChunks = db.prepare('DELETE FROM chunks WHERE session = ? AND list = ? AND number >= ?');
+    this.#lastChunk = db.prepare('SELECT max(number) AS number FROM chunks WHERE session = ? AND list = ?');
+    this.#placeOfChunk = db.prepare(
+      'SELECT first, count, before, size, mark FROM chunks WHERE session = ? AND list = ? AND number = ?',
+    );
+    this.#itemsOfChunk = db.prepare('SELECT items FROM chunks WHERE session = ? AND list = ? AND number = ?');
     this.#stalest = db.prepare(
       `SELECT id FROM sessions WHERE deleted = 0 AND closed = 0 AND pending = 0 AND queued = 0 AND updated < ?
        ORDER BY updated, id LIMIT 1`,
@@ -130,7 +139,9 @@ export class Catalogue {
       this.#head.run(key, text);
       this.#stored.run(row.seq, row.cursor, key);
       for (const { list, change } of changes) {
-        for (const { number, items } of change.chunks) this.#putChunk.run(key, list, number, JSON.stringify(items));
+        for (const { number, first, count, before, size, mark, items } of change.chunks) {
+          this.#putChunk.run(key, list, number, first, count, before, size, mark, JSON.stringify(items));
+        }
         this.#cutChunks.run(key, list, change.count);
       }
     });
@@ -147,14 +158,31 @@ export class Catalogue {
   load(id: string): { readonly session: FoldedSession; readonly cursor: number } | undefined {
     const row = this.#snapshot.get(id);
     if (row === undefined) return undefined;
-    const texts: Record<ListName, string[]> = { messages: [], history: [], turns: [] };
-    for (const { list, items } of this.#chunks.all(row.key as number)) texts[list as ListName].push(items as string);
+    const key = row.key as number;
     const session = fromHead(JSON.parse(row.head as string) as Head, {
-      messages: ChunkedList.stored(texts.messages),
-      history: ChunkedList.stored(texts.history),
-      turns: ChunkedList.stored(texts.turns),
+      messages: ChunkedList.stored(this.#chunks(key, 'messages')),
+      history: ChunkedList.stored(this.#chunks(key, 'history')),
+      turns: ChunkedList.stored(this.#chunks(key, 'turns')),
     });
     return { session, cursor: row.cursor as number };
+  }
+
+  /** The stored chunks of a list of a session that has a snapshot. */
+  chunks(id: string, list: ListName): ChunkSource {
+    return this.#chunks(this.#key.get(id)?.key as number, list);
+  }
+
+  #chunks(key: number, list: ListName): ChunkSource {
+    const of = (statement: StatementSync, number: number): Record<string, unknown> => {
+      const row = statement.get(key, list, number);
+      if (row === undefined) throw fail('runtime_error', 'a part of a session is missing in the session store');
+      return row;
+    };
+    return {
+      count: ((this.#lastChunk.get(key, list)?.number as number | null | undefined) ?? -1) + 1,
+      place: (number) => of(this.#placeOfChunk, number) as unknown as ChunkPlace,
+      read: (number) => of(this.#itemsOfChunk, number).items as string,
+    };
   }
 
   /** Does several writes in one transaction. */

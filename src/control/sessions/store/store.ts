@@ -94,6 +94,20 @@ const MIGRATIONS: readonly string[] = [
      UPDATE chat_counts SET chats = chats - 1 WHERE owner IN (old.owner, '');
    END;
    INSERT INTO chat_counts SELECT owner, count(*) FROM chats GROUP BY owner UNION ALL SELECT '', count(*) FROM chats;`,
+  // Where each chunk lies stands before its text, so that a list is opened at its end.
+  `CREATE TABLE chunks (
+     session INTEGER NOT NULL, list TEXT NOT NULL, number INTEGER NOT NULL, first INTEGER NOT NULL,
+     count INTEGER NOT NULL, before INTEGER NOT NULL, size INTEGER NOT NULL, mark INTEGER NOT NULL, items TEXT NOT NULL,
+     PRIMARY KEY (session, list, number)
+   ) STRICT;
+   INSERT INTO chunks
+     SELECT session, list, number, coalesce(sum(count) OVER earlier, 0), count, coalesce(sum(size) OVER earlier, 0), size, 0,
+       items
+     FROM (SELECT *, json_array_length(items) AS count, length(items) AS size FROM lists)
+     WINDOW earlier AS (
+       PARTITION BY session, list ORDER BY number ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+     );
+   DROP TABLE lists;`,
 ];
 
 export interface SessionStoreOptions {

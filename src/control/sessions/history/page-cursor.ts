@@ -1,6 +1,6 @@
 /**
  * Cursors of lists: text that means nothing to a client and names a place that does not move while the list is written to.
- * Called by the handlers of this folder.
+ * Used by the handlers of `control/sessions/methods/`.
  */
 import { wrongParam } from '../../../protocol/rpc-reader.ts';
 
