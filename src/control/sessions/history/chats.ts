@@ -31,7 +31,7 @@ export function saveChat(session: OpenSession, turnId: string, parts: ChatDeps):
   const { record, folded } = session;
   const known = record.chatId === null ? undefined : chats.get(record.chatId);
   if (known === undefined) {
-    const all = turnsOf(folded.history.items);
+    const all = turnsOf(record.history);
     const id = record.chatId ?? parts.newId();
     chats.write(factsOf(session, id, parts), 0, all, now());
     attach(session, id, all.length);

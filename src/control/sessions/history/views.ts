@@ -15,11 +15,11 @@ import type {
 import { mustFitReply } from '../../contract/reply-size.ts';
 import type { HistoryItem, QueuedPrompt, SessionRecord } from '../../contract/session-log.ts';
 import { isPending } from '../log/open-session.ts';
-import { writeCursor } from './page-cursor.ts';
 import type { ChunkedList } from '../record/chunked-list.ts';
 import type { FoldedSession } from '../record/folded.ts';
 import type { SessionRow } from '../store/store-catalogue.ts';
 import type { ChatRow, ChatTurn } from '../store/store-chats.ts';
+import { writeCursor } from './page-cursor.ts';
 
 /**
  * The state of a session, as 1.0.0 has it; with `newest`, at most so many messages and no history. A copy: what happens next does not

@@ -69,6 +69,7 @@ const RESERVE_EVENTS = 1024;
 
 /** Entries read at a time while a session is brought up to its journal. */
 const READ_ENTRIES = 1024;
+const READ_BYTES = 4 * 1024 * 1024;
 
 export class OpenSession implements SessionLog {
   readonly id: string;
@@ -116,7 +117,7 @@ export class OpenSession implements SessionLog {
     const { session: folded, cursor } = parts.store.catalogue.load(id) ?? { session: emptySession(id), cursor: 0 };
     const session = new OpenSession(id, parts, folded, cursor);
     for (;;) {
-      const page = await parts.journal.read(streamOf(id), session.#cursor, READ_ENTRIES);
+      const page = await parts.journal.read(streamOf(id), session.#cursor, READ_ENTRIES, READ_BYTES);
       for (const entry of page.entries) session.#refold(entry);
       if (page.entries.length > 0) continue;
       // Events that a crash lost may have been sent: none of their numbers is used again.

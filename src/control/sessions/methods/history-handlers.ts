@@ -9,9 +9,9 @@ import { EVERY_OWNER, may } from '../../../session/rights.ts';
 import { fail } from '../../../wire/errors.ts';
 import { type Handled, handles, type RpcCall } from '../../contract/handlers.ts';
 import { findChat } from '../history/chats.ts';
+import { readCursor, writeCursor } from '../history/page-cursor.ts';
 import { chatMessages, chatOfPath, savedChat } from '../history/views.ts';
 import type { ChatRow, SavedChats } from '../store/store-chats.ts';
-import { readCursor, writeCursor } from '../history/page-cursor.ts';
 
 export interface HistoryDeps {
   readonly chats: SavedChats;

@@ -7,9 +7,9 @@ import { sessionExport, sessionMessages, sessionTurns } from '../../../protocol/
 import type { UiMessage } from '../../../protocol/session-types.ts';
 import { type Handled, handles } from '../../contract/handlers.ts';
 import { EXPORT_FORMAT, exportLines } from '../history/exports.ts';
+import { pageSize, readCursor, writeCursor } from '../history/page-cursor.ts';
 import { charactersOf, messagesAfterSeq, messagesCursor, newestPage } from '../history/views.ts';
 import type { ChunkedList } from '../record/chunked-list.ts';
-import { pageSize, readCursor, writeCursor } from '../history/page-cursor.ts';
 import type { HandlerDeps } from './turn-handlers.ts';
 
 const MESSAGES = { usual: 100, most: 1000 };

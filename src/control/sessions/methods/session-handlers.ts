@@ -23,13 +23,13 @@ import { JsonText } from '../../../wire/json.ts';
 import { type Handled, handles } from '../../contract/handlers.ts';
 import { importLines } from '../history/exports.ts';
 import { type Conversation, conversationOf, copyConversation } from '../history/forks.ts';
+import { pageSize, readCursor, writeCursor } from '../history/page-cursor.ts';
 import { stateJson, stateOf, summaryOf } from '../history/views.ts';
 import type { SessionPool } from '../pool/session-pool.ts';
 import { mustBeAllowed } from '../record/session-rights.ts';
 import type { SessionPlace } from '../store/store-catalogue.ts';
 import type { SessionTurns } from '../turns/session-turns.ts';
 import { ownerSeenBy } from './history-handlers.ts';
-import { pageSize, readCursor, writeCursor } from '../history/page-cursor.ts';
 import { settingsFrom } from './settings-params.ts';
 import type { HandlerDeps } from './turn-handlers.ts';
 

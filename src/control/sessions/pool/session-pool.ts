@@ -32,6 +32,9 @@ export interface PoolLimits extends MemoryLimits {
 /** At the limit of sessions, one that did not change for this long is closed. It can be loaded again. */
 const STALE_MS = 24 * 60 * 60 * 1000;
 
+/** A session that was not used for this long has a snapshot, though a long one may have got more entries since its last. */
+const SNAPSHOT_MS = 60 * 1000;
+
 /** What the pool shares with its sessions, and counts of theirs. */
 export interface PoolDeps extends SessionDeps {
   readonly storage: StorageShares;
@@ -213,6 +216,8 @@ export class SessionPool {
       // The clock may have been set back.
       const isOld = Math.abs(now - usedAt) >= this.#limits.idleMs;
       if (isOver || isOld) this.#unload(id, turns);
+      // What a start after a kill would have to read again.
+      else if (Math.abs(now - usedAt) >= SNAPSHOT_MS && turns.session.loaded && turns.isIdle) turns.session.snapshot();
     }
     for (const [id, unloaded] of this.#unloaded) if (unloaded.deref() === undefined) this.#unloaded.delete(id);
   }

@@ -4,6 +4,7 @@
  */
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import { inTransaction } from '../../../base/sqlite/database.ts';
+import { packedText, unpackedText } from '../../../base/sqlite/packed.ts';
 import { fail } from '../../../wire/errors.ts';
 import { ChunkedList, type ChunkPlace, type ChunkSource, type ListChange } from '../record/chunked-list.ts';
 import { type FoldedSession, fromHead, type Head, LISTS, type ListName } from '../record/folded.ts';
@@ -92,16 +93,16 @@ export class Catalogue {
       'SELECT id, owner, closed, deleted, pending, queued, subagent, cursor FROM sessions ORDER BY key',
     );
     this.#putChunk = db.prepare(
-      `INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session, list, number) DO UPDATE SET
+      `INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session, list, number) DO UPDATE SET
          first = excluded.first, count = excluded.count, before = excluded.before, size = excluded.size,
-         mark = excluded.mark, items = excluded.items`,
+         mark = excluded.mark, items = excluded.items, packed = excluded.packed`,
     );
     this.#cutChunks = db.prepare('DELETE FROM chunks WHERE session = ? AND list = ? AND number >= ?');
     this.#lastChunk = db.prepare('SELECT max(number) AS number FROM chunks WHERE session = ? AND list = ?');
     this.#placeOfChunk = db.prepare(
       'SELECT first, count, before, size, mark FROM chunks WHERE session = ? AND list = ? AND number = ?',
     );
-    this.#itemsOfChunk = db.prepare('SELECT items FROM chunks WHERE session = ? AND list = ? AND number = ?');
+    this.#itemsOfChunk = db.prepare('SELECT items, packed FROM chunks WHERE session = ? AND list = ? AND number = ?');
     this.#stalest = db.prepare(
       `SELECT id FROM sessions WHERE deleted = 0 AND closed = 0 AND pending = 0 AND queued = 0 AND updated < ?
        ORDER BY updated, id LIMIT 1`,
@@ -140,7 +141,10 @@ export class Catalogue {
       this.#stored.run(row.seq, row.cursor, key);
       for (const { list, change } of changes) {
         for (const { number, first, count, before, size, mark, items } of change.chunks) {
-          this.#putChunk.run(key, list, number, first, count, before, size, mark, JSON.stringify(items));
+          const text = JSON.stringify(items);
+          const packed = packedText(text);
+          const kept = packed === null ? text : '';
+          this.#putChunk.run(key, list, number, first, count, before, size, mark, kept, packed);
         }
         this.#cutChunks.run(key, list, change.count);
       }
@@ -181,7 +185,10 @@ export class Catalogue {
     return {
       count: ((this.#lastChunk.get(key, list)?.number as number | null | undefined) ?? -1) + 1,
       place: (number) => of(this.#placeOfChunk, number) as unknown as ChunkPlace,
-      read: (number) => of(this.#itemsOfChunk, number).items as string,
+      read: (number) => {
+        const { items, packed } = of(this.#itemsOfChunk, number);
+        return packed === null ? (items as string) : unpackedText(packed as Uint8Array);
+      },
     };
   }
 

@@ -6,6 +6,7 @@
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { inTransaction } from '../../../base/sqlite/database.ts';
+import { packedText, unpackedText } from '../../../base/sqlite/packed.ts';
 import type { Provider, Thinking } from '../../../protocol/session-types.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
 
@@ -89,7 +90,10 @@ export class SavedChats {
 
   /** The history of a chat, turn by turn. */
   items(id: string): readonly HistoryItem[] {
-    return this.#statements.items.all(id).flatMap(({ items }) => JSON.parse(items as string) as HistoryItem[]);
+    return this.#statements.items.all(id).flatMap(({ items, packed }) => {
+      const text = packed === null ? (items as string) : unpackedText(packed as Uint8Array);
+      return JSON.parse(text) as HistoryItem[];
+    });
   }
 
   /** Turn id of the last turn of a chat. */
@@ -113,7 +117,9 @@ export class SavedChats {
       let messages = from === undefined ? -sumFrom(position) : sumFrom(0);
       statements.cut.run(key, position);
       for (const [at, { turn, items, messageCount }] of turns.entries()) {
-        statements.putTurn.run(key, position + at, turn, messageCount, JSON.stringify(items));
+        const text = JSON.stringify(items);
+        const packed = packedText(text);
+        statements.putTurn.run(key, position + at, turn, messageCount, packed === null ? text : '', packed);
         messages += messageCount;
       }
       statements.counted.run(messages, position + turns.length, key);
@@ -147,7 +153,7 @@ export const SQL = {
   listOwned: `SELECT ${COLUMNS} FROM chats WHERE owner = ?4 AND revision < ?1
     ORDER BY revision DESC LIMIT ?2 OFFSET ?3`,
   count: 'SELECT chats FROM chat_counts WHERE owner = ?',
-  items: `SELECT items FROM chat_turns WHERE chat = (SELECT key FROM chats WHERE id = ?) ORDER BY position`,
+  items: `SELECT items, packed FROM chat_turns WHERE chat = (SELECT key FROM chats WHERE id = ?) ORDER BY position`,
   lastTurn: `SELECT turn FROM chat_turns WHERE chat = (SELECT key FROM chats WHERE id = ?) ORDER BY position DESC LIMIT 1`,
   put: `INSERT INTO chats (id, owner, title, provider, model, thinking, routing, created, updated, revision, messages,
       length, origin)
@@ -155,11 +161,11 @@ export const SQL = {
     ON CONFLICT (id) DO UPDATE SET title = excluded.title, provider = excluded.provider, model = excluded.model,
       thinking = excluded.thinking, routing = excluded.routing, updated = excluded.updated,
       revision = excluded.revision`,
-  copy: `INSERT INTO chat_turns (chat, position, turn, messages, items)
-    SELECT ?1, position, turn, messages, items FROM chat_turns
+  copy: `INSERT INTO chat_turns (chat, position, turn, messages, items, packed)
+    SELECT ?1, position, turn, messages, items, packed FROM chat_turns
     WHERE chat = (SELECT key FROM chats WHERE id = ?2) AND position < ?3`,
   cut: 'DELETE FROM chat_turns WHERE chat = ? AND position >= ?',
-  putTurn: 'INSERT INTO chat_turns (chat, position, turn, messages, items) VALUES (?, ?, ?, ?, ?)',
+  putTurn: 'INSERT INTO chat_turns (chat, position, turn, messages, items, packed) VALUES (?, ?, ?, ?, ?, ?)',
   sum: 'SELECT coalesce(sum(messages), 0) AS total FROM chat_turns WHERE chat = ? AND position >= ?',
   counted: 'UPDATE chats SET messages = messages + ?, length = ? WHERE key = ?',
   rename: 'UPDATE chats SET title = ? WHERE id = ?',

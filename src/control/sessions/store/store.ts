@@ -107,7 +107,9 @@ const MIGRATIONS: readonly string[] = [
      WINDOW earlier AS (
        PARTITION BY session, list ORDER BY number ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
      );
-   DROP TABLE lists;`,
+   DROP TABLE lists;
+   ALTER TABLE chunks ADD COLUMN packed BLOB;
+   ALTER TABLE chat_turns ADD COLUMN packed BLOB;`,
 ];
 
 export interface SessionStoreOptions {
@@ -143,6 +145,7 @@ export function openSessionStore(options: SessionStoreOptions): SessionStore {
       applicationId: APPLICATION_ID,
       migrations: MIGRATIONS,
       synchronous: 'NORMAL',
+      pageBytes: 1024,
     },
     assemble,
   );

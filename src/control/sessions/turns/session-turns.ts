@@ -255,9 +255,7 @@ export class SessionTurns {
         // A turn of an earlier process: it was being stopped, or it ended with its process.
         const stopReason = session.folded.running?.ending ?? 'restart';
         const restarted: TurnResult = { kind: 'interrupted', stopReason };
-        endTurn(session, effect.restart === true ? restarted : (result ?? restarted), this.#parts);
-        session.snapshot();
-        return;
+        return endTurn(session, effect.restart === true ? restarted : (result ?? restarted), this.#parts);
       }
       case 'drop':
         return dropPrompt(session, effect.turnId, effect.stopReason);
