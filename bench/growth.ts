@@ -106,7 +106,10 @@ for (const name of names) {
     diskPerUnit(samples),
   ];
   console.log(name.padEnd(12) + cells.map((cell) => cell.padStart(10)).join(''));
-  for (const [what, ms] of Object.entries(curve.figures)) console.log(`${''.padEnd(12)}${what}: ${ms.toFixed(1)} ms`);
+  for (const [what, ms] of Object.entries(curve.figures)) {
+    const unit = what.startsWith('KiB') ? '' : ' ms';
+    console.log(`${''.padEnd(12)}${what}: ${ms.toFixed(1)}${unit}`);
+  }
 }
 if (values.svg !== undefined) writeFileSync(values.svg, chart(grown));
 if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(grown, null, 1)}\n`);

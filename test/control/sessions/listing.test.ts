@@ -1,4 +1,4 @@
-/** Lists of sessions: a page seeks to its place, the count is kept, whatever filter is given. */
+/** Lists of sessions: a page seeks to its place, the count is kept, with any filter. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -89,7 +89,9 @@ test('an episode that was not closed keeps the place', async (t) => {
 });
 
 test('a process keeps the place until it has ended and its output was read', async (t) => {
-  const { toolbox, places, becomes } = await stand(t, { more: 'plugins: [tools, { use: proc, options: { programs: [cat] } }]' });
+  const { toolbox, places, becomes } = await stand(t, {
+    more: 'plugins: [tools, { use: proc, options: { programs: [cat] } }]',
+  });
   const tools = toolbox('s');
   await tools.list();
   const { proc_id } = await call(tools, 'proc_run', { argv: ['cat'], interactive: true, wait_seconds: 0 });

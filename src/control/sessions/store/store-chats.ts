@@ -88,6 +88,11 @@ export class SavedChats {
     return (this.#statements.count.get(owner ?? '')?.chats as number | undefined) ?? 0;
   }
 
+  /** About how many bytes the history of a chat has as it is stored, without reading it. */
+  size(id: string): number {
+    return this.#statements.size.get(id)?.total as number;
+  }
+
   /** The history of a chat, turn by turn. */
   items(id: string): readonly HistoryItem[] {
     return this.#statements.items.all(id).flatMap(({ items, packed }) => {
@@ -154,6 +159,8 @@ export const SQL = {
     ORDER BY revision DESC LIMIT ?2 OFFSET ?3`,
   count: 'SELECT chats FROM chat_counts WHERE owner = ?',
   items: `SELECT items, packed FROM chat_turns WHERE chat = (SELECT key FROM chats WHERE id = ?) ORDER BY position`,
+  size: `SELECT coalesce(sum(octet_length(items) + coalesce(octet_length(packed), 0)), 0) AS total FROM chat_turns
+    WHERE chat = (SELECT key FROM chats WHERE id = ?)`,
   lastTurn: `SELECT turn FROM chat_turns WHERE chat = (SELECT key FROM chats WHERE id = ?) ORDER BY position DESC LIMIT 1`,
   put: `INSERT INTO chats (id, owner, title, provider, model, thinking, routing, created, updated, revision, messages,
       length, origin)
