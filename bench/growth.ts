@@ -33,7 +33,7 @@ interface Grown extends Curve {
   readonly figures: Readonly<Record<string, number>>;
 }
 
-async function grow(name: string, { unit, units, quickUnits }: EdgeKind): Promise<Grown> {
+async function grow(name: string, { unit, units, quickUnits, restSeconds = 0 }: EdgeKind): Promise<Grown> {
   const count = Number(values.units ?? (values.quick ? quickUnits : units));
   const script = new URL('growth/edge-process.ts', import.meta.url).pathname;
   const child = spawn(
@@ -41,7 +41,7 @@ async function grow(name: string, { unit, units, quickUnits }: EdgeKind): Promis
     ['-C', 'handfast-source', '--expose-gc', script, name, String(count), String(SAMPLES)],
     { stdio: ['ignore', 'pipe', 'inherit'] },
   );
-  const timeout = setTimeout(() => child.kill('SIGTERM'), SECONDS * 1000);
+  const timeout = setTimeout(() => child.kill('SIGTERM'), (SECONDS + 2 * restSeconds) * 1000);
   const samples: Sample[] = [];
   let figures: Grown['figures'] = {};
   for await (const line of createInterface({ input: child.stdout })) {

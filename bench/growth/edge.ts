@@ -15,6 +15,8 @@ export interface EdgeKind {
   /** Units of a whole run, and of a quick one. */
   readonly units: number;
   readonly quickUnits: number;
+  /** Time that `finish` waits, in seconds. */
+  readonly restSeconds?: number;
   /** Everything it stores is in `folder`. */
   open(folder: string): Promise<Edge>;
 }

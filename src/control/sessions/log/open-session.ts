@@ -237,6 +237,12 @@ export class OpenSession implements SessionLog {
     return this.#snapshotIfDue();
   }
 
+  /** A turn has ended: what of a long session is no longer needed in memory is stored and let go. */
+  shrink(): void {
+    const folded = this.#folded;
+    if (folded !== undefined && LISTS.some((list) => folded[list].held > 2 * NEWEST[list])) this.snapshot();
+  }
+
   #snapshotIfDue(): boolean {
     if (!this.#snapshotDue) return true;
     if (this.#unwritten > 0 || this.#failure !== undefined || this.#state === 'deleted') return false;

@@ -255,7 +255,8 @@ export class SessionTurns {
         // A turn of an earlier process: it was being stopped, or it ended with its process.
         const stopReason = session.folded.running?.ending ?? 'restart';
         const restarted: TurnResult = { kind: 'interrupted', stopReason };
-        return endTurn(session, effect.restart === true ? restarted : (result ?? restarted), this.#parts);
+        endTurn(session, effect.restart === true ? restarted : (result ?? restarted), this.#parts);
+        return session.shrink();
       }
       case 'drop':
         return dropPrompt(session, effect.turnId, effect.stopReason);
