@@ -153,6 +153,8 @@ export type Borrow = <Result>(work: (agent: EnvironmentAgent) => PromiseLike<Res
 export interface EnvironmentOptions {
   /** See `CapabilityCall.lasting`. Default: there is nothing of the kind. */
   readonly lasting?: () => Promise<LastingHost>;
+  /** Called when a call begins; what it returns is called when the call has ended. Until then nothing of the session is closed. */
+  readonly hold?: () => () => void;
   /** Longest time of a call the tool itself does not limit, in milliseconds. Default 15 minutes. */
   readonly callTimeoutMs?: number;
   /** Longest time for a list, in milliseconds. Default 15,000. */
@@ -234,6 +236,7 @@ export function environmentToolbox(borrow: Borrow, options: EnvironmentOptions =
     async call(call, signal, output) {
       if (offers.get(call.name) === searchOffer) return deferred.search(call);
       const live = liveOutput(output);
+      const release = options.hold?.();
       const capabilityTool = capabilityTools.get(call.name);
       try {
         if (capabilityTool !== undefined) {
@@ -257,6 +260,7 @@ export function environmentToolbox(borrow: Borrow, options: EnvironmentOptions =
         return failure(call, asError(error), signal);
       } finally {
         live.end();
+        release?.();
       }
     },
   };

@@ -203,10 +203,16 @@ export class Environments {
     }
     if (leased !== undefined) this.release(session);
     const borrow: Borrow = (work) => this.#borrow(this.#current(fresh), work);
-    const toolbox = environmentToolbox(borrow, {
-      ...this.#options,
-      lasting: () => this.#lastingOf(this.#current(fresh)),
-    });
+    const hold = (): (() => void) => {
+      const leased = this.#current(fresh);
+      leased.busy += 1;
+      return () => {
+        leased.busy -= 1;
+        leased.usedAt = performance.now();
+      };
+    };
+    const lasting = (): Promise<LastingHost> => this.#lastingOf(this.#current(fresh));
+    const toolbox = environmentToolbox(borrow, { ...this.#options, lasting, hold });
     const keeper = new WorkKeeper(() => this.#options.logOf?.(session));
     const fresh: LeasedEnvironment = {
       session,
