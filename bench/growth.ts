@@ -33,7 +33,7 @@ interface Grown extends Curve {
   readonly figures: Readonly<Record<string, number>>;
 }
 
-async function grow(name: string, { unit, units, quickUnits }: EdgeKind): Promise<Grown> {
+async function grow(name: string, { unit, units, quickUnits, restSeconds = 0 }: EdgeKind): Promise<Grown> {
   const count = Number(values.units ?? (values.quick ? quickUnits : units));
   const script = new URL('growth/edge-process.ts', import.meta.url).pathname;
   const child = spawn(
@@ -41,7 +41,7 @@ async function grow(name: string, { unit, units, quickUnits }: EdgeKind): Promis
     ['-C', 'handfast-source', '--expose-gc', script, name, String(count), String(SAMPLES)],
     { stdio: ['ignore', 'pipe', 'inherit'] },
   );
-  const timeout = setTimeout(() => child.kill('SIGTERM'), SECONDS * 1000);
+  const timeout = setTimeout(() => child.kill('SIGTERM'), (SECONDS + 2 * restSeconds) * 1000);
   const samples: Sample[] = [];
   let figures: Grown['figures'] = {};
   for await (const line of createInterface({ input: child.stdout })) {
@@ -106,7 +106,10 @@ for (const name of names) {
     diskPerUnit(samples),
   ];
   console.log(name.padEnd(12) + cells.map((cell) => cell.padStart(10)).join(''));
-  for (const [what, ms] of Object.entries(curve.figures)) console.log(`${''.padEnd(12)}${what}: ${ms.toFixed(1)} ms`);
+  for (const [what, ms] of Object.entries(curve.figures)) {
+    const unit = what.startsWith('KiB') ? '' : ' ms';
+    console.log(`${''.padEnd(12)}${what}: ${ms.toFixed(1)}${unit}`);
+  }
 }
 if (values.svg !== undefined) writeFileSync(values.svg, chart(grown));
 if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(grown, null, 1)}\n`);

@@ -4,7 +4,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 export interface Edge {
   /** Does so many more units; each of them has ended when it resolves. */
   run(count: number): Promise<void>;
-  /** Figures after the last unit, by name: a start on what is stored, a page of a list. Milliseconds. */
+  /** Figures after the last unit, by name: a start on what is stored, a page of a list. Milliseconds, or KiB where the name begins so. */
   finish?(): Promise<Readonly<Record<string, number>>>;
   close(): Promise<void>;
 }
@@ -15,6 +15,8 @@ export interface EdgeKind {
   /** Units of a whole run, and of a quick one. */
   readonly units: number;
   readonly quickUnits: number;
+  /** Time that `finish` waits, in seconds. */
+  readonly restSeconds?: number;
   /** Everything it stores is in `folder`. */
   open(folder: string): Promise<Edge>;
 }

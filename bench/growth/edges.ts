@@ -2,6 +2,7 @@
 import { learning, memory, planning } from './capability-edges.ts';
 import type { EdgeKind } from './edge.ts';
 import { audit, connections, events, sessions } from './host-edges.ts';
+import { idle, listed, long } from './long-edges.ts';
 import { approvals, turns } from './server-edges.ts';
 import { tasks } from './tasks-edge.ts';
 
@@ -12,6 +13,9 @@ export const EDGES: Readonly<Record<string, EdgeKind>> = {
   events,
   turns,
   approvals,
+  long,
+  listed,
+  idle,
   audit,
   memory,
   learning,

@@ -72,7 +72,7 @@ export async function performHandshake(
     const response = await answer.promise;
     if (response.ok === false) {
       const reason = response.reason || 'server_error';
-      throw new HandfastError(reason, textOf(reason, offer.token, response.accepted_caps), {
+      throw new HandfastError(reason, textOf(reason, offer.token, response.accepted_caps) + whyOf(response.error), {
         detail: { accepted_caps: response.accepted_caps ?? [], ...overloadOf(response.error) },
       });
     }
@@ -106,6 +106,13 @@ function textOf(reason: string, token: string, grants: readonly CapabilityGrant[
 
 /** What a host that has no room says of it: the share, its limit and `retry_after_ms`. */
 const overloadOf = (error: unknown): object => (isObject(error) && isObject(error.detail) ? error.detail : {});
+
+/** Characters of a host's own words in a message. */
+const MAX_WHY = 300;
+
+/** Its own words for that: they name the limit. */
+const whyOf = (error: unknown): string =>
+  isObject(error) && typeof error.message === 'string' ? `: ${error.message.slice(0, MAX_WHY)}` : '';
 
 class Waiting implements LinkReceiver {
   readonly #id: string;

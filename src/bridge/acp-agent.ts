@@ -25,7 +25,7 @@ import type {
 import { loadAcp } from '../acp/sdk.ts';
 import type { ControlClient } from '../control-client/control.ts';
 import type { ModelListResult } from '../protocol/session-rpc.ts';
-import type { SessionState } from '../protocol/session-types.ts';
+import type { SessionState, UiMessage } from '../protocol/session-types.ts';
 import type { Link } from '../transport/link.ts';
 import { asError, fail, type HandfastError } from '../wire/errors.ts';
 import { commandIn, commandOutput, commandsOf } from './acp/commands.ts';
@@ -58,6 +58,8 @@ export interface RefusedControl {
 
 /** The backend whose model sessions may choose. */
 const MODEL_BACKEND = 'model';
+/** Messages of a request while a session is opened, and characters of messages that a replay has about. */
+const REPLAYED = { page: 500, characters: 4 * 1024 * 1024 };
 
 /** Longest part of a line that is quoted, in characters. */
 const QUOTED = 200;
@@ -269,7 +271,7 @@ class Editor {
     const { sessionId: session_id, configId, value } = params;
     const { rpc } = this.#control;
     this.#session(session_id);
-    const models = await this.#models(await rpc.sessionGet({ session_id }));
+    const models = await this.#models(await rpc.sessionGet({ session_id, messages: 0 }));
     const { settings } = await rpc.sessionConfigure({ session_id, ...changeOfOption(configId, value, models) });
     return { configOptions: configOptionsOf({ settings }, models) };
   }
@@ -318,7 +320,8 @@ class Editor {
     if (this.#opening.has(id)) throw inUse();
     this.#opening.add(id);
     try {
-      const { state } = await this.#control.rpc.sessionResume({ session_id: id });
+      const { state: newest } = await this.#control.rpc.sessionResume({ session_id: id, messages: REPLAYED.page });
+      const state = replay ? await this.#withMessages(newest) : newest;
       // The open one still serves a prompt.
       if (this.#sessions.get(id)?.busy) throw inUse();
       this.#remove(id);
@@ -326,6 +329,28 @@ class Editor {
     } finally {
       this.#opening.delete(id);
     }
+  }
+
+  /** The state with the messages that a replay shows: all of them, or of a long conversation the newest. */
+  async #withMessages(state: SessionState): Promise<SessionState> {
+    let { messages_cursor: cursor, messages_after_seq } = state;
+    let size = 0;
+    const older: UiMessage[] = [];
+    while (typeof cursor === 'string' && size < REPLAYED.characters) {
+      const params = { session_id: state.id, cursor, order: 'newest', limit: REPLAYED.page } as const;
+      const page = await this.#control.rpc.sessionMessages(params);
+      for (const { text } of page.messages) size += text.length;
+      older.push(...page.messages.filter(({ unsent }) => unsent !== true));
+      cursor = page.next_cursor;
+      messages_after_seq = page.after_seq;
+    }
+    const messages = [...older.reverse(), ...state.messages];
+    return {
+      ...state,
+      messages,
+      messages_cursor: cursor,
+      messages_after_seq: cursor === null ? 0 : messages_after_seq,
+    };
   }
 
   /** Opens a session for the editor; its updates are sent after the reply. */

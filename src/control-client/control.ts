@@ -77,6 +77,9 @@ export interface CreateOptions extends Omit<SessionSettings, 'thinking' | 'mcpSe
 }
 
 /** A connection to a server of sessions. */
+/** Sessions of one page of a list. */
+const LISTED = 500;
+
 export class ControlClient {
   /** Every method of the protocol. */
   readonly rpc: Rpc;
@@ -222,7 +225,7 @@ export class ControlClient {
   /** Opens an existing session, also one of an earlier run. Rejects with `session_not_found`. */
   async open(sessionId: string): Promise<ControlSession> {
     // A saved chat of a plain server becomes a new session.
-    const { session_id } = await this.rpc.sessionResume({ session_id: sessionId });
+    const { session_id } = await this.rpc.sessionResume({ session_id: sessionId, messages: 0 });
     return new ControlSession(this, session_id);
   }
 
@@ -233,7 +236,7 @@ export class ControlClient {
     let cursor: string | undefined;
     do {
       const { cwd, query, includeClosed: include_closed } = filter;
-      const page = await this.rpc.sessionList({ cursor, cwd, query, include_closed });
+      const page = await this.rpc.sessionList({ cursor, cwd, query, include_closed, limit: LISTED });
       yield* page.sessions;
       cursor = page.next_cursor ?? undefined;
     } while (cursor !== undefined);

@@ -56,9 +56,12 @@ export class ControlSession {
     this.#control = control;
   }
 
-  /** All that is known of the session. */
-  state(): Promise<SessionState> {
-    return this.#control.rpc.sessionGet({ session_id: this.id });
+  /**
+   * What is known of the session: all of it, or with `messages` at most so many of the newest messages and no history, which stays
+   * small. Rejects with `too_large` for a long session that is asked for whole.
+   */
+  state({ messages }: { readonly messages?: number } = {}): Promise<SessionState> {
+    return this.#control.rpc.sessionGet({ session_id: this.id, messages });
   }
 
   /** Its events: those stored after `afterSeq`, then those that happen; without it only the latter. */
@@ -131,7 +134,12 @@ export class ControlSession {
   /** A new session that starts with this conversation, up to and with `throughTurnId`. */
   async fork(options: { throughTurnId?: string; title?: string } = {}): Promise<ControlSession> {
     const { throughTurnId: through_turn_id, title } = options;
-    const { session_id } = await this.#control.rpc.sessionFork({ session_id: this.id, through_turn_id, title });
+    const { session_id } = await this.#control.rpc.sessionFork({
+      session_id: this.id,
+      through_turn_id,
+      title,
+      messages: 0,
+    });
     return new ControlSession(this.#control, session_id);
   }
 

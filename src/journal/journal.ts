@@ -135,8 +135,11 @@ export interface Journal {
    */
   readonly unwritable?: HandfastError | undefined;
 
-  /** Entries with `cursor > after`, oldest first, at most `limit` (default 256). */
-  read(session: string, after: number, limit?: number): Promise<Page>;
+  /**
+   * Entries with `cursor > after`, oldest first, at most `limit` (default 256). With `maxBytes` a page may end with the first entry by
+   * which its bodies exceed that: then further ones are read from there.
+   */
+  read(session: string, after: number, limit?: number, maxBytes?: number): Promise<Page>;
 
   /**
    * What is stored after `after`, then what arrives, without gaps or duplicates between; a range that is no longer stored is one

@@ -102,6 +102,12 @@ export const debugSet = rpcMethod('debug.set', 'Turns `session.debug` events on 
   .params({ super_debug: flagParam() })
   .returns(object({ super_debug: flag() }));
 
+/** Asks for a bounded state. */
+const newestMessages = () =>
+  optionalNumber(
+    'Addition: at most this many of the newest messages in the state, and no history: it has a bounded size, and `messages_cursor` where there are older ones.',
+  );
+
 export const sessionCreate = rpcMethod('session.create', 'Opens a session.')
   .optionalParams({
     title: optionalText(),
@@ -119,7 +125,7 @@ export const sessionCreate = rpcMethod('session.create', 'Opens a session.')
   })
   .returns(opened);
 export const sessionGet = rpcMethod('session.get', 'All that is known of a session.')
-  .params({ session_id })
+  .params({ session_id, messages: newestMessages() })
   .returns(SessionState);
 export const sessionSend = rpcMethod('session.send', 'Starts a turn, or queues its prompt.')
   .params({
@@ -345,16 +351,21 @@ export const sessionLoad = rpcMethod(
   'session.load',
   'Opens a stored session again and replays its events to this client.',
 )
-  .params({ session_id })
+  .params({
+    session_id,
+    messages: newestMessages(),
+    after_seq: optionalNumber('Addition: only the events after this number are replayed. Default 0.'),
+  })
   .returns(ofSession({ state: SessionState, replayed_to_seq: number() }));
 export const sessionResume = rpcMethod('session.resume', 'Opens a stored session again without replay.')
-  .params({ session_id })
+  .params({ session_id, messages: newestMessages() })
   .returns(opened);
 export const sessionFork = rpcMethod('session.fork', 'A new session that starts with the conversation of another.')
   .params({
     session_id,
     through_turn_id: optionalText('The last turn that is copied; absent = all of them.'),
     title: optionalText(),
+    messages: newestMessages(),
   })
   .returns(opened);
 export const sessionClose = rpcMethod('session.close', 'Ends its turns and frees it; it can be loaded again.')
@@ -387,7 +398,12 @@ export const sessionConfigure = rpcMethod(
 export const sessionMessages = rpcMethod('session.messages', 'The messages of a session in pages.')
   .params({ session_id, cursor: optionalText(), limit: optionalNumber(), order: optionalWord(['oldest', 'newest']) })
   .returns(
-    ofSession({ messages: list(UiMessage), next_cursor: orNull(text('Opaque; null at the end.')), total: number() }),
+    ofSession({
+      messages: list(UiMessage),
+      next_cursor: orNull(text('Opaque; null at the end.')),
+      total: number(),
+      after_seq: may(number('The events after this number have these messages; 0 = unknown, or from the start.')),
+    }),
   );
 export const sessionTurns = rpcMethod('session.turns', 'The turns of a session and how each ended, newest first.')
   .params({ session_id, cursor: optionalText(), limit: optionalNumber() })

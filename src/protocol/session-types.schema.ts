@@ -155,6 +155,15 @@ export const SessionState = shape('A session as `session.get` returns it.', {
   settings: SessionSettings,
   usage: Usage,
   approvals: list(Approval),
+  message_count: may(number('With `messages` of the request: how many messages there are.')),
+  messages_cursor: may(
+    orNull(
+      text(
+        'With `messages` of the request: where the older ones begin, for `session.messages` with the order `newest`.',
+      ),
+    ),
+  ),
+  messages_after_seq: may(number('With `messages` of the request: the events after this number have these messages.')),
 });
 
 export const SessionSummary = shape('One row of `session.list`.', {

@@ -54,7 +54,8 @@ export class SessionRegistry {
 
   /** Fails with `over_capacity` when the host, or this principal, may not have one more session. */
   mustHaveRoom(principal: Principal): void {
-    this.#share.mustHaveRoom(this.#sessions.size, 'the host has too many sessions; end some of them');
+    const { size } = this.#sessions;
+    this.#share.mustHaveRoom(size, `the host has ${size} sessions, its limit; end some, or raise limits.max_sessions`);
     this.#share.mustHaveShare(principal, this.#counts.get(principal.name) ?? 0);
   }
 

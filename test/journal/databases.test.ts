@@ -119,7 +119,8 @@ const kinds: Record<string, Kind> = {
     name: 'sessions.db',
     mark: 'HFSE',
     synchronous: 'NORMAL',
-    checkpointAfter: 1000,
+    // As many bytes, of smaller pages.
+    checkpointAfter: 4000,
     column: 'chats.title',
     locked: undefined,
     async open(file, opening) {

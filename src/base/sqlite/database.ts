@@ -13,6 +13,8 @@ import { type DatabaseLoss, recordedLoss, recordLoss } from './losses.ts';
 import { Mark, sameAsClosed, wasOpen } from './mark.ts';
 import { WriteCount } from './write-count.ts';
 
+/** Bytes of the log at which SQLite copies it into the file, where its owner does not. */
+const CHECKPOINT_BYTES = 1000 * 4096;
 /** Largest file that is read whole after its process was killed: some 50 ms. What a larger one has is found when it is read. */
 const MAX_CHECKED_BYTES = 64 * 1024 * 1024;
 
@@ -43,6 +45,8 @@ export interface DatabaseOptions {
    * sync to itself.
    */
   readonly ownCheckpoints?: boolean;
+  /** Size of the pages of a new file: what a small change writes at least. Default SQLite's, 4,096. */
+  readonly pageBytes?: 1024 | undefined;
   /** Acquires the lock of a file for as long as it is open; throws when another process has it. See {@link soleOwner}. */
   readonly lock?: (file: string) => () => void;
   /**
@@ -207,9 +211,11 @@ function openFile<Opened>(
   try {
     database = connect(file, BUSY_TIMEOUT_MS);
     const version = identify(database, options);
-    const checkpoints = options.ownCheckpoints === true ? 'PRAGMA wal_autocheckpoint=0;' : '';
+    const pageBytes = version === 0 ? options.pageBytes : undefined;
+    const pages = pageBytes === undefined ? '' : `PRAGMA page_size=${pageBytes};`;
+    const checkpoints = `PRAGMA wal_autocheckpoint=${options.ownCheckpoints === true ? 0 : checkpointPages(database, pageBytes)};`;
     database.exec(
-      `PRAGMA journal_mode=WAL; PRAGMA synchronous=${options.synchronous}; ${checkpoints} PRAGMA temp_store=MEMORY`,
+      `${pages} PRAGMA journal_mode=WAL; PRAGMA synchronous=${options.synchronous}; ${checkpoints} PRAGMA temp_store=MEMORY`,
     );
     const finding = trusted ? 'ok' : first(database, 'PRAGMA quick_check(1)');
     if (finding !== 'ok') throw new FileDamaged(String(finding));
@@ -224,6 +230,10 @@ function openFile<Opened>(
     throw thrown;
   }
 }
+
+/** SQLite counts pages: as many bytes of the log as with pages of its own size. */
+const checkpointPages = (database: DatabaseSync, pageBytes = first(database, 'PRAGMA page_size') as number): number =>
+  Math.max(1, Math.round(CHECKPOINT_BYTES / pageBytes));
 
 /** The first value of the first row. */
 function first(database: DatabaseSync, sql: string): unknown {

@@ -120,7 +120,9 @@ export class EditorSession {
   async replay(): Promise<void> {
     if (this.#state.seq === 0) return this.follow();
     const replayed = Promise.withResolvers<void>();
-    void this.#read(0, replayed);
+    const { messages_cursor, messages_after_seq = 0 } = this.#state;
+    // Of a long conversation the newest part.
+    void this.#read(typeof messages_cursor === 'string' ? messages_after_seq : 0, replayed);
     await replayed.promise;
   }
 
@@ -242,7 +244,7 @@ export class EditorSession {
     const { signal } = this.#stop;
     try {
       const events = this.#parts.control.events({ sessionId: this.id, afterSeq, signal });
-      if (replayed !== undefined) await this.#replay(events);
+      if (replayed !== undefined) await this.#replay(afterSeq, events);
       replayed?.resolve();
       await this.#opened.promise;
       for await (const event of events) {
@@ -261,7 +263,7 @@ export class EditorSession {
   }
 
   /** Sends the stored events. Text goes in larger pieces than it was received in. */
-  async #replay(events: AsyncIterator<ControlEvent | EventGap, void>): Promise<void> {
+  async #replay(from: number, events: AsyncIterator<ControlEvent | EventGap, void>): Promise<void> {
     const { seq: last } = this.#state;
     const pending = new Map<string, Approval>();
     let pendingUpdate: SessionUpdate | undefined;
@@ -273,7 +275,7 @@ export class EditorSession {
       }
     };
     this.#updates.startReplay(this.#state);
-    for (let at = 0; at < last; ) {
+    for (let at = from; at < last; ) {
       const { value: event, done } = await withinStall(events.next());
       if (done) throw fail('cancelled', 'the session was closed');
       if (event.type === 'gap') {

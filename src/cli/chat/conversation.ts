@@ -23,6 +23,8 @@ import type { ChatScreen } from './screen/chat-screen.ts';
 
 /** Messages of an earlier conversation that are shown, and lines of each. */
 const SHOWN_MESSAGES = 4;
+/** Messages that are asked for when a session is entered: its prompts can be taken up again. */
+const ENTERED_MESSAGES = 200;
 const SHOWN_LINES = 8;
 /** Exit code when a turn failed. */
 const TURN_FAILED = 5;
@@ -137,7 +139,7 @@ export class Conversation implements ChatPlace {
   async #enter(): Promise<void> {
     this.#watching.abort();
     this.#watching = new AbortController();
-    const state = await this.session.state();
+    const state = await this.session.state({ messages: ENTERED_MESSAGES });
     const { signal } = this.#watching;
     const events = this.session.events({ afterSeq: state.seq, signal });
     this.#running = state.turnId ?? undefined;

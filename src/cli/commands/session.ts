@@ -74,7 +74,7 @@ function stateOf({ closed, pending, queue_length, approvals_pending }: SessionSu
 export async function sessionShow(id: string, flags: ControlFlags, terminal: Terminal): Promise<void> {
   await withControl(flags, terminal, async ({ control }) => {
     const session = await control.open(await fullId(control, id));
-    const state = await session.state();
+    const state = await session.state(terminal.json ? {} : { messages: 0 });
     if (terminal.json) return terminal.document(snakeKeys({ ...state, queue: state.queue.map(snakeKeys) }));
     const { usage } = state;
     terminal.page();
@@ -90,7 +90,8 @@ export async function sessionShow(id: string, flags: ControlFlags, terminal: Ter
     );
     for (const { id: turn, text } of state.queue) terminal.line(`queued    ${turn}  ${text}`);
     for (const { id: approval, title } of state.approvals) terminal.line(`asks      ${approval}  ${title}`);
-    for (const { kind, text } of state.messages) {
+    for await (const { kind, text, unsent } of session.messages()) {
+      if (unsent === true) continue;
       terminal.line();
       terminal.line(`${kind}: ${text}`);
     }

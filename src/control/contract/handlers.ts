@@ -32,8 +32,9 @@ export interface RpcCall {
    * Sends the stored events of a session to this connection, as far as it takes events of their types, and no event of the
    * session twice. Resolves when nothing newer is stored, with the sequence number of the last one; what happens from then
    * on comes as it did before. Fails with `session_not_found`, and with the signal's reason.
+   * @param after only events after this number. Default 0.
    */
-  replay(session: string): Promise<number>;
+  replay(session: string, after?: number): Promise<number>;
 }
 
 /** A method with the function that answers it. */

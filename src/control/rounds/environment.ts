@@ -69,6 +69,8 @@ export interface LastingHost {
   foresee(name: string, input: Readonly<Record<string, unknown>>, signal: AbortSignal): Promise<Foreseen>;
   /** Waits for the end of work that an earlier process, or an earlier session with the host, began. */
   follow(work: SessionWork): Promise<WorkEnd>;
+  /** True while something would be lost with it that its model may still use. */
+  holds(): boolean;
   /** Ends the subagents and processes; runs of chains are interrupted. */
   close(): Promise<void>;
 }
@@ -96,6 +98,8 @@ export interface SessionPlan {
 
 /** What a session may use of its host beside its tools. */
 export interface OtherCapabilities {
+  /** True while something would be lost with the session at the host. */
+  holds(): boolean;
   /**
    * The tools of the capabilities that were granted. Lists of the host are kept until it says that they changed.
    * @param options.again true: they are asked for again
@@ -136,6 +140,8 @@ export interface EnvironmentAgent {
       },
     ): PromiseLike<AnsweredCall>;
   };
+  /** True while something would be lost with it that its model may still use. Absent: nothing ever is. */
+  holds?(): boolean;
   /** The other capabilities of the host; resolves with undefined where none is granted. Rejects as connecting does. */
   readonly others?: () => Promise<OtherCapabilities | undefined>;
   close(): Promise<void>;
@@ -147,6 +153,8 @@ export type Borrow = <Result>(work: (agent: EnvironmentAgent) => PromiseLike<Res
 export interface EnvironmentOptions {
   /** See `CapabilityCall.lasting`. Default: there is nothing of the kind. */
   readonly lasting?: () => Promise<LastingHost>;
+  /** Called when a call begins; what it returns is called when the call has ended. Until then nothing of the session is closed. */
+  readonly hold?: () => () => void;
   /** Longest time of a call the tool itself does not limit, in milliseconds. Default 15 minutes. */
   readonly callTimeoutMs?: number;
   /** Longest time for a list, in milliseconds. Default 15,000. */
@@ -228,6 +236,7 @@ export function environmentToolbox(borrow: Borrow, options: EnvironmentOptions =
     async call(call, signal, output) {
       if (offers.get(call.name) === searchOffer) return deferred.search(call);
       const live = liveOutput(output);
+      const release = options.hold?.();
       const capabilityTool = capabilityTools.get(call.name);
       try {
         if (capabilityTool !== undefined) {
@@ -251,6 +260,7 @@ export function environmentToolbox(borrow: Borrow, options: EnvironmentOptions =
         return failure(call, asError(error), signal);
       } finally {
         live.end();
+        release?.();
       }
     },
   };

@@ -4,11 +4,14 @@
  * Backends ask for a session's toolbox here. The server's composition decides how a host is reached: by default one in
  * this process for each working directory and principal, or a host at an address. Unused hosts are stopped when
  * there are too many; a session then gets a new one with its next call, because hosts store nothing for it.
+ *
+ * The A2E session of an idle control session is closed, and its place is free: the next prompt opens a new one. It stays while
+ * something would be lost with it: episodes of environments, subagents, processes, runs, results that no call has read.
  */
 
 import { orAborted, within } from '../../base/race.ts';
 import type { Principal } from '../../session/principal.ts';
-import { fail } from '../../wire/errors.ts';
+import { asError, fail } from '../../wire/errors.ts';
 import type { PlanEntry, SessionLog } from '../contract/session-log.ts';
 import {
   type Borrow,
@@ -56,7 +59,13 @@ export interface EnvironmentsOptions extends EnvironmentOptions {
   readonly logOf?: (session: string) => SessionLog | undefined;
   /** Most hosts at once. Default 64. */
   readonly maxEnvironments?: number;
+  /** The A2E session of a control session is closed once it was not used for this long, in milliseconds. Default 45,000. */
+  readonly idleMs?: number;
 }
+
+const IDLE_MS = 45_000;
+/** Idle ones are looked for this often, in milliseconds. */
+const SWEEP_MS = 5_000;
 
 /** The host of an environment, and the number of its running uses. */
 interface Opened {
@@ -80,6 +89,12 @@ interface LeasedEnvironment {
   lasting?: { readonly opening: Promise<LastingHost>; settled?: LastingHost };
   /** True once its control session was closed: a host opened after that would never be closed. */
   released: boolean;
+  /** Running uses. */
+  busy: number;
+  /** When it was last used, in milliseconds of a monotonic clock. */
+  usedAt: number;
+  /** Aborted when the turn that uses it has ended. */
+  turn?: AbortSignal;
   /** The session that is open or being opened, and where. */
   agent?: { readonly opened: Opened; readonly connecting: Promise<EnvironmentAgent>; settled?: EnvironmentAgent };
 }
@@ -93,10 +108,13 @@ export class Environments {
   readonly #leased = new Map<string, LeasedEnvironment>();
   readonly #mcp: McpTools;
   readonly #stopping = new Set<Promise<void>>();
+  readonly #idleMs: number;
+  #sweeper: NodeJS.Timeout | undefined;
   #closed = false;
 
   constructor(options: EnvironmentsOptions) {
     this.#options = options;
+    this.#idleMs = options.idleMs ?? IDLE_MS;
     this.#mcp = new McpTools(options.openMcpServer ?? noMcp);
     this.#maxEnvironments = options.maxEnvironments ?? 64;
   }
@@ -179,10 +197,22 @@ export class Environments {
 
   #leasedOf(session: string, place: EnvironmentKey): LeasedEnvironment {
     const leased = this.#leased.get(session);
-    if (leased !== undefined && keyOf(leased.place) === keyOf(place)) return leased;
+    if (leased !== undefined && keyOf(leased.place) === keyOf(place)) {
+      leased.usedAt = performance.now();
+      return leased;
+    }
     if (leased !== undefined) this.release(session);
-    const borrow: Borrow = (work) => this.#borrow(fresh, work);
-    const toolbox = environmentToolbox(borrow, { ...this.#options, lasting: () => this.#lastingOf(fresh) });
+    const borrow: Borrow = (work) => this.#borrow(this.#current(fresh), work);
+    const hold = (): (() => void) => {
+      const leased = this.#current(fresh);
+      leased.busy += 1;
+      return () => {
+        leased.busy -= 1;
+        leased.usedAt = performance.now();
+      };
+    };
+    const lasting = (): Promise<LastingHost> => this.#lastingOf(this.#current(fresh));
+    const toolbox = environmentToolbox(borrow, { ...this.#options, lasting, hold });
     const keeper = new WorkKeeper(() => this.#options.logOf?.(session));
     const fresh: LeasedEnvironment = {
       session,
@@ -192,9 +222,56 @@ export class Environments {
       keeper,
       questions: new HostQuestions(),
       released: false,
+      busy: 0,
+      usedAt: performance.now(),
     };
-    this.#leased.set(session, fresh);
+    this.#hold(fresh);
     return fresh;
+  }
+
+  #hold(leased: LeasedEnvironment): void {
+    this.#leased.set(leased.session, leased);
+    this.#sweeper ??= setInterval(() => this.#sweep(), Math.min(SWEEP_MS, this.#idleMs)).unref();
+  }
+
+  /** What a toolbox that was made before its session became idle uses now. */
+  #current(leased: LeasedEnvironment): LeasedEnvironment {
+    if (leased.released || this.#closed) return leased;
+    const known = this.#leased.get(leased.session);
+    if (known !== undefined && keyOf(known.place) === keyOf(leased.place)) return known;
+    if (known === undefined) this.#hold(leased);
+    return leased;
+  }
+
+  /** Closes the A2E sessions of control sessions that are idle. */
+  #sweep(): void {
+    const now = performance.now();
+    for (const leased of this.#leased.values()) {
+      if (isUsed(leased)) leased.usedAt = now;
+      else if (now - leased.usedAt >= this.#idleMs) this.#rest(leased);
+    }
+    if (this.#leased.size > 0) return;
+    clearInterval(this.#sweeper);
+    this.#sweeper = undefined;
+  }
+
+  /** Closes what a control session has open; its next use opens it again. */
+  #rest(leased: LeasedEnvironment): void {
+    this.#leased.delete(leased.session);
+    const { lasting, agent } = leased;
+    leased.lasting = undefined;
+    leased.agent = undefined;
+    if (lasting !== undefined) this.#end(closeAgent(lasting.opening));
+    if (agent !== undefined) this.#end(closeAgent(agent.connecting));
+  }
+
+  /** The host has no place for a further session: idle ones make room. False when none is idle. */
+  async #makeRoom(): Promise<boolean> {
+    const idle = [...this.#leased.values()].filter((leased) => leased.agent !== undefined && !isUsed(leased));
+    const oldest = idle.sort((one, other) => one.usedAt - other.usedAt).slice(0, ROOM);
+    for (const leased of oldest) this.#rest(leased);
+    await Promise.all(this.#stopping);
+    return oldest.length > 0;
   }
 
   /** A control session was closed: its A2E session ends. */
@@ -212,6 +289,7 @@ export class Environments {
   /** Ends every session and every host. Bounded by them, never rejects; later uses fail with `interrupted`. */
   async stop(): Promise<void> {
     this.#closed = true;
+    clearInterval(this.#sweeper);
     for (const session of [...this.#leased.keys()]) this.release(session);
     for (const opened of [...this.#opened.values()]) this.#drop(opened);
     this.#end(this.#mcp.stop());
@@ -226,10 +304,13 @@ export class Environments {
     if (leased.released) throw fail('session_closed', 'the session was closed');
     const opened = this.#open(leased.place);
     opened.busy += 1;
+    leased.busy += 1;
     try {
       return await work(await this.#connected(leased, opened));
     } finally {
       opened.busy -= 1;
+      leased.busy -= 1;
+      leased.usedAt = performance.now();
     }
   }
 
@@ -241,7 +322,7 @@ export class Environments {
     if (leased.lasting === undefined) {
       const opening = this.#open(leased.place).environment.then(({ lasting }) => {
         if (lasting === undefined) throw fail('capability_missing', 'the host has no subagents, chains and processes');
-        return lasting(leased.session, leased.keeper, leased.questions);
+        return this.#withRoom(() => lasting(leased.session, leased.keeper, leased.questions));
       });
       const opened: LeasedEnvironment['lasting'] = { opening };
       leased.lasting = opened;
@@ -289,7 +370,9 @@ export class Environments {
     const usable = agent?.opened === opened && !opened.stopped && agent.settled?.state !== 'closed';
     if (agent !== undefined && usable) return agent.connecting;
     if (agent !== undefined) this.#end(closeAgent(agent.connecting));
-    const connecting = opened.environment.then((environment) => environment.connect(leased.session, leased.questions));
+    const connecting = opened.environment.then((environment) =>
+      this.#withRoom(() => environment.connect(leased.session, leased.questions)),
+    );
     const current: LeasedEnvironment['agent'] = { opened, connecting };
     leased.agent = current;
     try {
@@ -299,6 +382,17 @@ export class Environments {
       throw error;
     }
     return current.settled;
+  }
+
+  /** Opens an A2E session; where the host has no place for it, after idle ones have made room. */
+  async #withRoom<Opened>(open: () => Promise<Opened>): Promise<Opened> {
+    try {
+      return await open();
+    } catch (error) {
+      // The host names the limit that it has reached.
+      if (asError(error).detail.session_limit === undefined || !(await this.#makeRoom())) throw error;
+      return open();
+    }
   }
 
   #drop(opened: Opened): void {
@@ -325,10 +419,23 @@ export class Environments {
 }
 
 /** From here on the user can be asked in this turn. */
-function begins(turn: McpTurn, { keeper, questions }: Pick<LeasedEnvironment, 'keeper' | 'questions'>): void {
-  keeper.during(turn);
-  questions.during(turn);
+function begins(turn: McpTurn, leased: LeasedEnvironment): void {
+  leased.keeper.during(turn);
+  leased.questions.during(turn);
+  leased.turn = turn.signal;
 }
+
+/** True while a turn runs, a call runs, or something would be lost with the session at the host. */
+function isUsed({ place, busy, turn, keeper, agent, lasting }: LeasedEnvironment): boolean {
+  if (busy > 0 || turn?.aborted === false || keeper.watches) return true;
+  // The host that made a subagent ends its sessions.
+  if (place.principal.subagent !== undefined) return true;
+  const isOpening = (agent !== undefined && agent.settled === undefined) || (lasting && lasting.settled === undefined);
+  return isOpening === true || agent?.settled?.holds?.() === true || lasting?.settled?.holds() === true;
+}
+
+/** Idle sessions that are closed at once where a host is full. */
+const ROOM = 16;
 
 const NO_ENTRIES: readonly PlanEntry[] = [];
 /** A plan that cannot be read costs a turn no more than this, in milliseconds. */

@@ -118,6 +118,11 @@ export class WorkKeeper {
     }
   }
 
+  /** True while the end of any work is waited for in this process. */
+  get watches(): boolean {
+    return this.#watched.size > 0;
+  }
+
   /** True while its end is waited for in this process. */
   isWatched(id: string): boolean {
     return this.#watched.has(id);

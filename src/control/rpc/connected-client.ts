@@ -17,6 +17,7 @@ import { fail, HandfastError } from '../../wire/errors.ts';
 import { JsonRpcCodec, type LongMessages, NO_REQUEST } from '../../wire/jsonrpc.ts';
 import type { PublishedEvent } from '../contract/events.ts';
 import type { Caller } from '../contract/handlers.ts';
+import { MAX_REPLY_BYTES } from '../contract/reply-size.ts';
 import type { EventFanOut } from './event-fan-out.ts';
 import type { Router } from './router.ts';
 import type { RpcLimits } from './rpc-limits.ts';
@@ -53,13 +54,13 @@ export interface Introduction {
   readonly answersPings: boolean;
 }
 
-/** The limits of a connection, as this edge names them. Nothing that is sent is too long for a client. */
+/** The limits of a connection, as this edge names them. A reply that is too long becomes an error, and the link stays open. */
 export function connectionLimits(limits: RpcLimits): ConnectionLimits {
   return {
     ...limits,
     maxParallel: limits.maxInFlight,
     queueLimit: 0,
-    maxMessageBytes: Number.POSITIVE_INFINITY,
+    maxMessageBytes: MAX_REPLY_BYTES,
   };
 }
 

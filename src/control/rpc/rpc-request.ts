@@ -14,7 +14,7 @@ import type { Right } from '../contract/method-rights.ts';
 export interface RequestClient {
   readonly caller: Caller;
   readonly log: Log;
-  readonly events: { replay(session: string, signal: AbortSignal): Promise<number> };
+  readonly events: { replay(session: string, signal: AbortSignal, after?: number): Promise<number> };
 }
 
 export class RpcRequest extends RunningRequest implements RpcCall {
@@ -42,7 +42,7 @@ export class RpcRequest extends RunningRequest implements RpcCall {
     });
   }
 
-  replay(session: string): Promise<number> {
-    return this.#client.events.replay(session, this.signal);
+  replay(session: string, after?: number): Promise<number> {
+    return this.#client.events.replay(session, this.signal, after);
   }
 }

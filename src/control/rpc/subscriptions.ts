@@ -198,11 +198,12 @@ export class ConnectionEvents implements EventSubscriber {
     return true;
   }
 
-  /** See `RpcCall.replay`. An existing subscription of the session restarts at its first event and stays. */
-  async replay(session: string, signal: AbortSignal): Promise<number> {
+  /** See `RpcCall.replay`. An existing subscription of the session restarts behind `after` and stays. */
+  async replay(session: string, signal: AbortSignal, after = 0): Promise<number> {
     this.#mustSee(session);
     signal.throwIfAborted();
-    const reader = new EventSubscription(session, 0, this.#readers.get(session));
+    const cursor = Math.min(Math.max(0, Math.floor(after)), this.#fanOut.source.lastSeq(session));
+    const reader = new EventSubscription(session, cursor, this.#readers.get(session));
     reader.waiting = Promise.withResolvers<number>();
     this.#add(reader);
     this.#lag(reader);

@@ -73,7 +73,7 @@ export class TaskJournal {
       for (let after = 0; ; ) {
         const { entries } = await this.#journal.read(taskStream(task), after, PAGE);
         count += entries.filter((entry) => entry.kind === kind).length;
-        if (entries.length < PAGE) return count;
+        if (entries.length === 0) return count;
         after = (entries.at(-1) as { readonly cursor: number }).cursor;
       }
     } catch {

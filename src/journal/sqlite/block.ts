@@ -1,7 +1,7 @@
 /**
  * How entries lie in the SQLite journal: as rows of one or many, called blocks. A volatile entry shares its block with
  * its neighbours, which makes it several times cheaper to write; a durable one has a block of its own, so that no damage
- * to another's bytes can cost it.
+ * to another's bytes can cost it, unless the journal is a sparing one.
  *
  * `session.ts` packs them, `rows.ts` stores and checks them, a {@link PageBuilder} unpacks them.
  */

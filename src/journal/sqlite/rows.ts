@@ -5,6 +5,7 @@
  * damaged structure, the checksum a flipped bit inside a row, the chain a row that an index no longer finds.
  */
 import { crc32 } from 'node:zlib';
+import { packedText, unpackedText } from '../../base/sqlite/packed.ts';
 import { fail } from '../../wire/errors.ts';
 import type { JournalSession, RecordedSession } from '../journal.ts';
 import type { Amount } from '../shares.ts';
@@ -28,7 +29,7 @@ export interface Statement {
   iterate(...values: SqlValue[]): Iterable<unknown>;
 }
 
-type SqlValue = string | number;
+type SqlValue = string | number | Uint8Array | null;
 type Row = Record<string, unknown>;
 
 /** Marks a file as a Handfast journal ("HFJL"), so that another program's database is never opened as one. */
@@ -70,6 +71,10 @@ export const MIGRATIONS: readonly string[] = [
    CREATE INDEX reserved_sessions ON sessions (session) WHERE reserved > 0;`,
   `ALTER TABLE sessions ADD COLUMN record TEXT NOT NULL DEFAULT '';
    CREATE INDEX recorded_sessions ON sessions (session) WHERE record <> '';`,
+  // A session of no owner is in no list of an owner; the texts of a block are in their columns, or compressed in one.
+  `DROP INDEX sessions_by_owner;
+   CREATE INDEX sessions_of_owners ON sessions (owner, written) WHERE owner <> '';
+   ALTER TABLE blocks ADD COLUMN packed BLOB;`,
 ];
 
 /**
@@ -132,6 +137,18 @@ const sessionSum = (session: string, counters: Counters) => {
   return record === '' ? owned : crc32(`\n${record}`, owned);
 };
 
+/** Heads and bodies of a block, out of their compressed form. What cannot be read does not match its checksum. */
+function unpacked(packed: Uint8Array): Pick<Block, 'heads' | 'bodies'> {
+  try {
+    const text = unpackedText(packed);
+    // The heads are JSON on one line.
+    const end = text.indexOf('\n');
+    return { heads: text.slice(0, end), bodies: text.slice(end + 1) };
+  } catch {
+    return { heads: '', bodies: '' };
+  }
+}
+
 const damaged = (what: string) => fail('journal_corrupt', `the journal file is damaged: ${what}`);
 
 const usageSum = (owner: string, { bytes, entries }: Amount): number => crc32(`${owner}\n${bytes}\n${entries}`);
@@ -152,6 +169,7 @@ export class JournalRows {
   readonly #trim: Statement;
   readonly #find: Statement;
   readonly #put: Statement;
+  readonly #recount: Statement;
   readonly #recorded: Statement;
   readonly #list: Statement;
   readonly #listOwned: Statement;
@@ -174,29 +192,37 @@ export class JournalRows {
   readonly #putUsage: Statement;
   readonly #removeUsage: Statement;
 
-  constructor(db: Database) {
+  /** Blocks are few and compressed: durable entries of one commit share them. */
+  readonly sparing: boolean;
+
+  /** @param sparing see {@link JournalRows.sparing}; what is read may be either way */
+  constructor(db: Database, sparing = false) {
+    this.sparing = sparing;
     this.#insert = db.prepare(
-      `INSERT INTO blocks (session, last, after, first, entries, size, crc, heads, bodies)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO blocks (session, last, after, first, entries, size, crc, heads, bodies, packed)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     );
     this.#page = db.prepare(
-      `SELECT last, after, first, entries, crc, heads, bodies FROM blocks
+      `SELECT last, after, first, entries, crc, heads, bodies, packed FROM blocks
        WHERE session = ? AND last > ? ORDER BY last`,
     );
     this.#summaries = db.prepare(
       `SELECT last, after, first, entries, size FROM blocks
        WHERE session = ? AND last > ? ORDER BY last LIMIT ?`,
     );
-    this.#heads = db.prepare('SELECT heads FROM blocks WHERE session = ? AND last = ?');
+    this.#heads = db.prepare('SELECT heads, packed FROM blocks WHERE session = ? AND last = ?');
     this.#trim = db.prepare('DELETE FROM blocks WHERE session = ? AND last <= ?');
     this.#find = db.prepare(`SELECT ${SESSION_COLUMNS} FROM sessions WHERE session = ?`);
     this.#put = db.prepare(
       `INSERT OR REPLACE INTO sessions (${SESSION_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     );
+    this.#recount = db.prepare(
+      `UPDATE sessions SET written = ?, first = ?, last = ?, evicted = ?, entries = ?, bytes = ?, crc = ? WHERE session = ?`,
+    );
     this.#recorded = db.prepare(`SELECT ${SESSION_COLUMNS} FROM sessions WHERE record <> ''`);
     this.#list = db.prepare(`SELECT ${SESSION_COLUMNS} FROM sessions ORDER BY written DESC LIMIT ?`);
     this.#listOwned = db.prepare(
-      `SELECT ${SESSION_COLUMNS} FROM sessions WHERE owner = ? ORDER BY written DESC LIMIT ?`,
+      `SELECT ${SESSION_COLUMNS} FROM sessions WHERE owner = ? AND owner <> '' ORDER BY written DESC LIMIT ?`,
     );
     this.#names = db.prepare(
       `SELECT session, written, owner FROM sessions
@@ -213,7 +239,9 @@ export class JournalRows {
     this.#trimAges = db.prepare('DELETE FROM ages WHERE written < ?');
     this.#fact = db.prepare('SELECT value, crc FROM facts WHERE name = ?');
     this.#putFact = db.prepare('INSERT OR REPLACE INTO facts (name, value, crc) VALUES (?, ?, ?)');
-    this.#owned = db.prepare('SELECT session, written, bytes, entries FROM sessions WHERE owner = ? ORDER BY written');
+    this.#owned = db.prepare(
+      "SELECT session, written, bytes, entries FROM sessions WHERE owner = ? AND owner <> '' ORDER BY written",
+    );
     this.#share = db.prepare('SELECT owner, bytes, entries FROM sessions WHERE session = ?');
     this.#usage = db.prepare('SELECT owner, bytes, entries, crc FROM usage');
     this.#countUsage = db.prepare(
@@ -226,8 +254,10 @@ export class JournalRows {
   insert(session: string, block: Block): void {
     const { last, after, first, entries, heads, bodies } = block;
     const sum = blockSum(session, block);
-    this.logged += heads.length + bodies.length + PAGE_BYTES;
-    this.#insert.run(session, last, after, first, entries, bodies.length, sum, heads, bodies);
+    const packed = this.sparing && entries > 0 ? packedText(`${heads}\n${bodies}`) : null;
+    this.logged += (packed?.length ?? heads.length + bodies.length) + PAGE_BYTES;
+    const [keptHeads, keptBodies] = packed === null ? [heads, bodies] : ['', ''];
+    this.#insert.run(session, last, after, first, entries, bodies.length, sum, keptHeads, keptBodies, packed);
   }
 
   /**
@@ -236,7 +266,8 @@ export class JournalRows {
    */
   fill(page: PageBuilder, session: string, last: number): void {
     for (const row of this.#page.iterate(session, page.at)) {
-      const { crc, ...block } = row as Block & { crc: number };
+      const { crc, packed, ...stored } = row as Block & { crc: number; packed: Uint8Array | null };
+      const block = packed === null ? stored : { ...stored, ...unpacked(packed) };
       const which = block.first === block.last ? `entry ${block.last}` : `entries ${block.first} to ${block.last}`;
       if (blockSum(session, block) !== crc) throw damaged(`the checksum of ${which} is wrong`);
       if (block.after > page.at) throw damaged(`what comes before ${which} is missing`);
@@ -253,7 +284,8 @@ export class JournalRows {
 
   /** The heads of the block that ends at `last`, unchecked. */
   heads(session: string, last: number): string {
-    return (this.#heads.get(session, last)?.heads as string | undefined) ?? '';
+    const { heads = '', packed = null } = this.#heads.get(session, last) ?? {};
+    return packed === null ? (heads as string) : unpacked(packed as Uint8Array).heads;
   }
 
   /** Removes the blocks that end at or before `cursor`. */
@@ -268,10 +300,18 @@ export class JournalRows {
     return row === undefined ? undefined : checked(row);
   }
 
-  put(session: string, counters: Counters): void {
+  /** @param before what is stored: a row of which only the counts change is in fewer indexes */
+  put(session: string, counters: Counters, before?: Counters): void {
     const { written, first, last, evicted, entries, bytes, reserved, owner, record } = counters;
     const sum = sessionSum(session, counters);
     this.logged += PAGE_BYTES;
+    const isStored = before !== undefined && before.written > 0;
+    if (isStored && before.reserved === reserved && before.owner === owner && before.record === record) {
+      const { changes } = this.#recount.run(written, first, last, evicted, entries, bytes, sum, session) as {
+        changes: number | bigint;
+      };
+      if (Number(changes) > 0) return;
+    }
     this.#put.run(session, written, first, last, evicted, entries, bytes, reserved, owner, record, sum);
   }
 

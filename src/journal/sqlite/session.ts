@@ -234,7 +234,7 @@ export class SqliteSession implements Followable {
     const unwritable = this.#pack(packer, counters);
     oldest = evict(this.#rows, this.id, counters, this.#bounds(counters), oldest);
     if (counters.entries === 0) Object.assign(counters, { first: counters.last + 1, evicted: counters.last });
-    this.#rows.put(this.id, counters);
+    this.#rows.put(this.id, counters, before);
     this.#staged = { counters, oldest, unwritable };
   }
 
@@ -332,9 +332,10 @@ export class SqliteSession implements Followable {
       if (counters.entries === 0) counters.first = cursor;
       counters.entries += 1;
       counters.bytes += text.length;
-      if (encoded !== undefined) packer.close();
+      const isAlone = encoded !== undefined && !this.#rows.sparing;
+      if (isAlone) packer.close();
       packer.add(entry, text, encoded ?? (typeof body === 'string' ? 0 : 1));
-      if (encoded !== undefined) packer.close();
+      if (isAlone) packer.close();
     }
     packer.close();
     return unwritable;

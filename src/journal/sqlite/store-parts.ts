@@ -14,6 +14,8 @@ export interface StoreOptions {
   readonly onDamaged?: (error: HandfastError) => void;
   /** See `SqliteJournalOptions.namesReturn`. */
   readonly namesReturn?: boolean;
+  /** See `SqliteJournalOptions.sparing`. */
+  readonly sparing?: boolean | undefined;
   /** See `SqliteJournalOptions.shares`. */
   readonly shares?: JournalShares;
 }

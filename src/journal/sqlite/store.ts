@@ -90,11 +90,11 @@ export class SqliteStore implements Journal {
     retention: Retention,
     release: () => void,
     now: () => number = () => performance.now(),
-    { mark, onDamaged, namesReturn = false, retentionOf = {}, shares }: StoreOptions = {},
+    { mark, onDamaged, namesReturn = false, retentionOf = {}, shares, sparing = false }: StoreOptions = {},
   ) {
     this.#db = db;
     this.#writable = new Writable(WHAT, db.location?.());
-    this.#rows = new JournalRows(db);
+    this.#rows = new JournalRows(db, sparing);
     this.#retention = retention;
     this.#retentionOf = new Map(Object.entries(retentionOf));
     this.#release = release;
@@ -288,11 +288,11 @@ export class SqliteStore implements Journal {
     return batch.committed.promise;
   }
 
-  async read(session: string, after: number, limit = 256): Promise<Page> {
+  async read(session: string, after: number, limit = 256, maxBytes = Number.POSITIVE_INFINITY): Promise<Page> {
     if (this.#closed) throw journalClosed();
     try {
       const record = this.#find(session);
-      return record?.page(Math.max(0, after), limit, Number.POSITIVE_INFINITY) ?? this.#unknown(Math.max(0, after));
+      return record?.page(Math.max(0, after), limit, maxBytes) ?? this.#unknown(Math.max(0, after));
     } catch (thrown) {
       throw this.#note(thrown);
     }

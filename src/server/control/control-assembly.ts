@@ -97,6 +97,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
   const audit = options.workspaceHost === undefined ? auditOf(config, log) : undefined;
   const file = join(home, 'sessions.journal.db');
   const journal = await sqliteJournal({
+    sparing: true,
     file,
     retention: RETENTION,
     retentionOf: { [SERVER_STREAM]: SERVER_RETENTION },

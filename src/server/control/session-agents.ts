@@ -144,6 +144,8 @@ export class SessionAgents {
   readonly #messages = new Map<string, unknown[]>();
   /** Ids of the subagents that have not ended. */
   readonly #own = new Set<string>();
+  /** Channels that were made and not closed. */
+  readonly #channels = new Set<string>();
 
   constructor(agent: AgentSession, keeper: WorkKeeper) {
     this.#client = new MultiAgentClient(agent);
@@ -168,11 +170,13 @@ export class SessionAgents {
       const channel = textIn(name, 'channel');
       if (close === true) {
         await this.#client.closeChannel(channel, { signal });
+        this.#channels.delete(channel);
         return { channel, closed: true };
       }
       const { members, lastSeq } = await this.#client.channel(channel, optionalTexts(agent_ids, 'agent_ids'), {
         signal,
       });
+      this.#channels.add(channel);
       return { channel, agent_ids: members, last_seq: lastSeq };
     },
     agent_say: async ({ channel, message }, signal) => {
@@ -187,6 +191,11 @@ export class SessionAgents {
         : { terminated: await subagent.terminate({ signal }) };
     },
   };
+
+  /** True while there are subagents, channels, or messages that the model has not read. */
+  get holds(): boolean {
+    return this.#own.size > 0 || this.#channels.size > 0 || this.#messages.size > 0;
+  }
 
   /** Waits for the end of a task that an earlier process began. */
   async follow({ id, subagent_id = '' }: SessionWork): Promise<WorkEnd> {

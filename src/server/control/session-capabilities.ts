@@ -45,10 +45,12 @@ export function otherCapabilities(agent: AgentSession): OtherCapabilities | unde
   const memory = has('memory') ? new MemoryCalls(agent, 'session') : undefined;
   const planning = has('planning') ? new PlanningClient(agent) : undefined;
   const skill = has('skill') ? new SkillClient(agent) : undefined;
+  /** Ids of the episodes that the model has not closed: they end with this session. */
+  const episodes = new Set<string>();
   const fixed = [
     ...(memory === undefined ? [] : toolsOfMemory(memory)),
     ...(planning === undefined ? [] : toolsOfPlanning(planning)),
-    ...(has('env') ? toolsOfEnvironments(new EnvClient(agent)) : []),
+    ...(has('env') ? toolsOfEnvironments(new EnvClient(agent), episodes) : []),
     ...(has('learning') ? toolsOfLearning(new LearningClient(agent)) : []),
     ...workTools(agent),
   ];
@@ -75,6 +77,7 @@ export function otherCapabilities(agent: AgentSession): OtherCapabilities | unde
   // This session with the host is of one control session.
   let plan: StoredPlan | undefined;
   return {
+    holds: () => episodes.size > 0,
     tools: async (options) => {
       const [skills, processes] = await Promise.all([listedSkills(options), listedProcesses(options)]);
       return [...fixed, ...processes, ...skills];
@@ -188,7 +191,7 @@ function toolsOfPlanning(planning: PlanningClient): CapabilityTool[] {
   ];
 }
 
-function toolsOfEnvironments(env: EnvClient): CapabilityTool[] {
+function toolsOfEnvironments(env: EnvClient, episodes: Set<string>): CapabilityTool[] {
   const episode = { episode_id: text('Id of the episode, as env_reset gave it.') };
   return [
     found(
@@ -210,6 +213,7 @@ function toolsOfEnvironments(env: EnvClient): CapabilityTool[] {
       async ({ name, seed }, call) => {
         const options = Number.isSafeInteger(seed) ? { seed: seed as number } : {};
         const started = await env.reset(textIn(name, 'name'), options, call);
+        episodes.add(started.id);
         return {
           episode_id: started.id,
           observation: started.observation,
@@ -235,7 +239,9 @@ function toolsOfEnvironments(env: EnvClient): CapabilityTool[] {
       },
     ),
     found('env', 'env_close', 'Ends an episode.', ['reads'], episode, ['episode_id'], async ({ episode_id }, call) => {
-      await (await env.episode(textIn(episode_id, 'episode_id'), call)).close(call);
+      const id = textIn(episode_id, 'episode_id');
+      await (await env.episode(id, call)).close(call);
+      episodes.delete(id);
       return { closed: true };
     }),
   ];

@@ -280,10 +280,11 @@ async function agentOf(
   if (parts.questions !== undefined) serveQuestions(agent, parts.questions);
   let elsewhere: Promise<Others> | undefined;
   let others: Promise<OtherCapabilities | undefined> | undefined;
+  let found: OtherCapabilities | undefined;
   const find = async (): Promise<OtherCapabilities | undefined> => {
-    if (parts.others === undefined) return otherCapabilities(agent);
-    elsewhere = parts.others();
-    return otherCapabilities((await elsewhere).agent);
+    if (parts.others !== undefined) elsewhere = parts.others();
+    found = otherCapabilities(elsewhere === undefined ? agent : (await elsewhere).agent);
+    return found;
   };
   return {
     get state() {
@@ -298,6 +299,7 @@ async function agentOf(
       });
       return others;
     },
+    holds: () => found?.holds() ?? false,
     async close() {
       closed?.();
       const other = await elsewhere?.catch(() => undefined);

@@ -216,6 +216,11 @@ export class SessionProcesses {
     proc_list: (_input, signal) => this.#list(signal),
   };
 
+  /** True while a process runs, or has output that the model has not read. */
+  get holds(): boolean {
+    return this.#kept.values().some((kept) => kept.isWanted);
+  }
+
   /** Waits for the end of a process that an earlier process of the server, or an earlier session with the host, began. */
   async follow({ id }: SessionWork): Promise<WorkEnd> {
     try {
@@ -331,6 +336,11 @@ class KeptProcess {
     this.ended = this.#follow();
     // The keeper of the work waits for it, and a call may.
     this.ended.catch(() => {});
+  }
+
+  /** It runs, or the model has not read all of its output. */
+  get isWanted(): boolean {
+    return !this.#isOver || this.#seen < this.#start + this.#text.length;
   }
 
   /** The session with the host ended before the end of the process was known. */

@@ -71,6 +71,8 @@ export function lastingHost(agent: AgentSession, keeper: WorkKeeper): LastingHos
       if (host === undefined) throw fail('capability_missing', 'the host does not have it any more');
       return host.follow(work);
     },
+    // Runs are stored by the host, and those that run are watched.
+    holds: () => agents?.holds === true || processes?.holds === true,
     close: () => agent.close(),
   };
 }

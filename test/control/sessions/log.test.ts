@@ -166,11 +166,11 @@ describe('a session log', () => {
         const parts = partsOf();
         const session = begun(parts);
         for (const one of changes) apply(session, one);
-        const value = JSON.stringify(stateOf(session.record));
+        const value = JSON.stringify(stateOf(session.folded));
         assert.equal(stateJson(session.folded), value);
         session.unload();
         assert.equal(stateJson(session.folded), value, 'its lists are unread yet');
-        assert.equal(JSON.stringify(stateOf(session.record)), value);
+        assert.equal(JSON.stringify(stateOf(session.folded)), value);
         parts.store.close();
       }),
       { numRuns: 100 },
@@ -263,7 +263,7 @@ describe('a session log', () => {
     assert.ok(messages!.chunks[0]!.items.length <= 128);
     assert.ok(session.snapshot());
     const back = parts.store.catalogue.load('s1');
-    assert.equal(back?.session.record.messages.length, 2001);
+    assert.equal(back?.session.messages.length, 2001);
   });
 });
 

@@ -55,6 +55,9 @@ export function itemTokens(item: HistoryItem): number {
   }
 }
 
+/** Sessions whose counts are remembered: each has a whole system prompt. */
+const MAX_METERED = 256;
+
 export interface ContextEstimate {
   readonly tokens: number;
   /** `provider` once the provider has counted, `compaction` after one until then, else `history`. */
@@ -88,6 +91,7 @@ interface Metered {
 
 export class ContextMeter {
   readonly #items = new WeakMap<HistoryItem, number>();
+  /** The one used longest ago first. */
   readonly #sessions = new Map<string, Metered>();
 
   /** Stores the constant beginning of a session's requests. */
@@ -180,8 +184,11 @@ export class ContextMeter {
     let session = this.#sessions.get(sessionId);
     if (session === undefined) {
       session = { system: '', toolTokens: 0, count: undefined, emitted: '' };
-      this.#sessions.set(sessionId, session);
-    }
+      // The one used longest ago is estimated from its history, as after a restart.
+      const [oldest] = this.#sessions.keys();
+      if (this.#sessions.size >= MAX_METERED && oldest !== undefined) this.#sessions.delete(oldest);
+    } else this.#sessions.delete(sessionId);
+    this.#sessions.set(sessionId, session);
     return session;
   }
 }

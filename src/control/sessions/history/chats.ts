@@ -7,6 +7,7 @@
 import type { SessionSettings, Thinking } from '../../../protocol/session-types.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { UsedModel } from '../../contract/backend.ts';
+import { mustFitReply } from '../../contract/reply-size.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
 import type { OpenSession } from '../log/open-session.ts';
 import type { ChatFacts, ChatRow, SavedChats } from '../store/store-chats.ts';
@@ -51,8 +52,11 @@ export function saveChat(session: OpenSession, turnId: string, parts: ChatDeps):
   attach(session, id, kept + ofTurn.length);
 }
 
+const ADVICE = 'it is too long to be read whole';
+
 /** Puts a saved chat in the place of what the session holds; its next turn writes to that chat. */
 export function loadChat(session: OpenSession, chat: ChatRow, chats: SavedChats, nextMessageId: () => number): void {
+  mustFitReply('the saved chat', chats.size(chat.id), ADVICE);
   const items = chats.items(chat.id);
   const messages = turnsOf(items).flatMap(({ items: ofTurn }) => {
     const prompts = ofTurn.flatMap((item) =>

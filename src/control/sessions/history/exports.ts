@@ -51,7 +51,7 @@ export async function exportLines(
   let characters = 0;
   let seq = after;
   for (;;) {
-    const page = await journal.read(streamOf(session.id), cursor, READ_ENTRIES);
+    const page = await journal.read(streamOf(session.id), cursor, READ_ENTRIES, PAGE_CHARACTERS);
     for (const { cursor: at, ts, kind, body } of page.entries) {
       cursor = at;
       if (kind === RESERVED) continue;

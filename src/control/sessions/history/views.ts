@@ -12,24 +12,101 @@ import type {
   SessionSummary,
   UiMessage,
 } from '../../../protocol/session-types.ts';
+import { mustFitReply } from '../../contract/reply-size.ts';
 import type { HistoryItem, QueuedPrompt, SessionRecord } from '../../contract/session-log.ts';
 import { isPending } from '../log/open-session.ts';
+import type { ChunkedList } from '../record/chunked-list.ts';
 import type { FoldedSession } from '../record/folded.ts';
 import type { SessionRow } from '../store/store-catalogue.ts';
 import type { ChatRow, ChatTurn } from '../store/store-chats.ts';
+import { writeCursor } from './page-cursor.ts';
 
-/** The state `session.get` replies with. A copy: what happens next does not show in it. */
-export function stateOf(record: SessionRecord): SessionState {
-  return { ...beforeMessages(record), messages: record.messages.filter(wasSent), ...afterMessages(record) };
+/**
+ * The state of a session, as 1.0.0 has it; with `newest`, at most so many messages and no history. A copy: what happens next does not
+ * show in it. Fails with `too_large` for a whole state that no client reads.
+ */
+export function stateOf(session: FoldedSession, newest?: number): SessionState {
+  const { record, messages } = session;
+  if (newest !== undefined) return newestState(session, newest);
+  mustFit(session);
+  return { ...beforeMessages(record), messages: messages.items.filter(wasSent), ...afterMessages(session) };
 }
 
-/** The JSON of {@link stateOf}. Messages that were not parsed since the session was loaded are sent as they are stored. */
-export function stateJson({ record, messages }: FoldedSession): string {
+/** The JSON of a whole {@link stateOf}. Messages that were not parsed since the session was loaded are sent as they are stored. */
+export function stateJson(session: FoldedSession): string {
+  mustFit(session);
+  const { record, messages } = session;
   const { texts } = messages;
   const list = texts?.some((text) => text.includes(UNSENT)) === false ? joined(texts) : undefined;
-  const sent = list ?? JSON.stringify(record.messages.filter(wasSent));
-  const [before, after] = [JSON.stringify(beforeMessages(record)), JSON.stringify(afterMessages(record))];
+  const sent = list ?? JSON.stringify(messages.items.filter(wasSent));
+  const [before, after] = [JSON.stringify(beforeMessages(record)), JSON.stringify(afterMessages(session))];
   return `${before.slice(0, -1)},"messages":${sent},${after.slice(1)}`;
+}
+
+/** Characters that the messages of a bounded state have at most, and the prompts that wait. */
+const STATE_CHARACTERS = 128 * 1024;
+const QUEUE_CHARACTERS = 32 * 1024;
+
+const ADVICE = 'ask for it with messages, such as 100, and for older ones with session.messages';
+
+const mustFit = ({ messages, history }: FoldedSession): void =>
+  mustFitReply('the state of the session', messages.size + history.size, ADVICE);
+
+function newestState(session: FoldedSession, newest: number): SessionState {
+  const { record, messages } = session;
+  const most = Math.max(0, Math.floor(newest));
+  const { items, from } = newestPage(messages, messages.length, { most, characters: STATE_CHARACTERS, least: 0 });
+  const queue: QueueItem[] = [];
+  let left = QUEUE_CHARACTERS;
+  for (const prompt of record.queue) {
+    left -= JSON.stringify(prompt).length;
+    if (left < 0) break;
+    queue.push(queueItem(prompt));
+  }
+  return {
+    ...beforeMessages(record),
+    messages: items.filter(wasSent),
+    ...withoutHistory(record),
+    queue,
+    message_count: messages.length,
+    messages_cursor: from > 0 ? messagesCursor(messages, from) : null,
+    messages_after_seq: messagesAfterSeq(messages, from),
+  };
+}
+
+/**
+ * Messages before `end`, oldest first: at most `most`, and no more than fit. `least`: so many even if they are longer. `from`: index of
+ * the first.
+ */
+export function newestPage(
+  messages: ChunkedList<UiMessage>,
+  end: number,
+  { most, characters, least }: { readonly most: number; readonly characters: number; readonly least: 0 | 1 },
+): { readonly items: readonly UiMessage[]; readonly from: number } {
+  const items: UiMessage[] = [];
+  let left = characters;
+  for (const message of most === 0 ? [] : messages.backward(end)) {
+    left -= charactersOf(message);
+    if (left < 0 && items.length >= least) break;
+    items.push(message);
+    if (items.length === most) break;
+  }
+  return { items: items.reverse(), from: Math.min(end, messages.length) - items.length };
+}
+
+/** About how many characters the JSON of a message has. */
+export const charactersOf = ({ text, images = [] }: UiMessage): number =>
+  images.reduce((all, { dataUrl }) => all + dataUrl.length, text.length) + 100;
+
+/** Where the messages before an index begin, for `session.messages` with the order `newest`. */
+export const messagesCursor = (messages: ChunkedList<UiMessage>, from: number): string =>
+  writeCursor([messages.slice(from, from + 1)[0]?.id ?? Number.MAX_SAFE_INTEGER, from]);
+
+/** The events after this number have the messages from an index on. */
+export function messagesAfterSeq(messages: ChunkedList<UiMessage>, from: number): number {
+  if (from === 0) return 0;
+  // One that is not stored yet: the next events.
+  return Math.max(0, messages.markAt(Math.min(from, messages.length - 1)) - 1);
 }
 
 /** As 1.0.0 has it; `session.messages` has the prompts that no model was asked about, too. */
@@ -46,10 +123,15 @@ function beforeMessages(record: SessionRecord) {
   return { id, createdAt, updatedAt, pending: isPending(record), statusLabel };
 }
 
-function afterMessages(record: SessionRecord) {
+const afterMessages = ({ record, history }: FoldedSession) => ({
+  ...withoutHistory(record),
+  history: chatMessages(history.items),
+});
+
+function withoutHistory(record: SessionRecord) {
   const { context } = record;
   return {
-    history: chatMessages(record.history),
+    history: [] as ChatMessage[],
     queue: record.queue.map(queueItem),
     pendingSteerCount: record.steers.length,
     conversationProvider: record.provider,

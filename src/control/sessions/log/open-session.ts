@@ -12,7 +12,16 @@ import type { StorageShares } from '../../../session/storage-shares.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import type { HistoryItem, SessionLog, SessionRecord } from '../../contract/session-log.ts';
 import { type FoldEntry, fold, type InternalKind, type InternalPayloads } from '../record/fold.ts';
-import { emptySession, type FoldedSession, headOf, listChanges, sizeOf, wholeOf } from '../record/folded.ts';
+import {
+  emptySession,
+  type FoldedSession,
+  headOf,
+  LISTS,
+  listChanges,
+  NEWEST,
+  sizeOf,
+  wholeOf,
+} from '../record/folded.ts';
 import type { SessionStore } from '../store/store.ts';
 import type { SessionRow } from '../store/store-catalogue.ts';
 import type { EventHub } from './event-hub.ts';
@@ -71,6 +80,7 @@ const RESERVE_EVENTS = 1024;
 
 /** Entries read at a time while a session is brought up to its journal. */
 const READ_ENTRIES = 1024;
+const READ_BYTES = 4 * 1024 * 1024;
 
 export class OpenSession implements SessionLog {
   readonly id: string;
@@ -122,7 +132,7 @@ export class OpenSession implements SessionLog {
     const { session: folded, cursor } = parts.store.catalogue.load(id) ?? { session: emptySession(id), cursor: 0 };
     const session = new OpenSession(id, parts, folded, cursor);
     for (;;) {
-      const page = await parts.journal.read(streamOf(id), session.#cursor, READ_ENTRIES);
+      const page = await parts.journal.read(streamOf(id), session.#cursor, READ_ENTRIES, READ_BYTES);
       for (const entry of page.entries) session.#refold(entry);
       if (page.entries.length > 0) continue;
       // Events that a crash lost may have been sent: none of their numbers is used again.
@@ -263,6 +273,12 @@ export class OpenSession implements SessionLog {
     return this.#snapshotIfDue();
   }
 
+  /** A turn has ended: what of a long session is no longer needed in memory is stored and let go. */
+  shrink(): void {
+    const folded = this.#folded;
+    if (folded !== undefined && LISTS.some((list) => folded[list].held > 2 * NEWEST[list])) this.snapshot();
+  }
+
   #snapshotIfDue(): boolean {
     if (!this.#snapshotDue) return true;
     if (this.#unwritten > 0 || this.#failure !== undefined || this.#state === 'deleted') return false;
@@ -276,9 +292,19 @@ export class OpenSession implements SessionLog {
       this.#parts.log.warn('a session snapshot could not be written', { session: this.id, error: String(thrown) });
       return false;
     }
-    for (const list of [folded.messages, folded.history, folded.turns]) list.stored();
+    for (const list of LISTS) {
+      folded[list].stored();
+      // A turn that runs reads its history again and again.
+      if (folded.record.turn === null && folded[list].held > 2 * NEWEST[list])
+        folded[list].trim(this.#parts.store.catalogue.chunks(this.id, list), NEWEST[list]);
+    }
     this.#unlisted = false;
     return true;
+  }
+
+  /** True when its row of the catalogue is behind. */
+  get unlisted(): boolean {
+    return this.#unlisted;
   }
 
   /** Brings its row of the catalogue up to date. */
@@ -323,7 +349,7 @@ export class OpenSession implements SessionLog {
       backend: record.backend,
       createdAt: Date.parse(record.createdAt),
       updatedAt: Date.parse(record.updatedAt),
-      messageCount: record.messages.length,
+      messageCount: this.folded.messages.length,
       pending: isPending(record),
       closed: record.phase === 'closed',
       queueLength: record.queue.length,

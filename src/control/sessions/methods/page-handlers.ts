@@ -7,10 +7,14 @@ import { sessionExport, sessionMessages, sessionTurns } from '../../../protocol/
 import type { UiMessage } from '../../../protocol/session-types.ts';
 import { type Handled, handles } from '../../contract/handlers.ts';
 import { EXPORT_FORMAT, exportLines } from '../history/exports.ts';
-import { pageSize, readCursor, writeCursor } from './page-cursor.ts';
+import { pageSize, readCursor, writeCursor } from '../history/page-cursor.ts';
+import { charactersOf, messagesAfterSeq, messagesCursor, newestPage } from '../history/views.ts';
+import type { ChunkedList } from '../record/chunked-list.ts';
 import type { HandlerDeps } from './turn-handlers.ts';
 
 const MESSAGES = { usual: 100, most: 1000 };
+/** A page of messages ends before it has more characters; a single message may. */
+const PAGE_CHARACTERS = 256 * 1024;
 const TURNS = { usual: 50, most: 500 };
 const EXPORTED = { usual: 1000, most: 10_000 };
 
@@ -18,21 +22,16 @@ const EXPORTED = { usual: 1000, most: 10_000 };
 export function pageHandlers({ sessionFor, journal }: HandlerDeps & { readonly journal: Journal }): readonly Handled[] {
   return [
     handles(sessionMessages, ({ session_id, cursor, limit, order = 'oldest' }, call) => {
-      const { messages } = sessionFor(session_id, call).session.record;
+      const { messages } = sessionFor(session_id, call).session.folded;
       const size = pageSize(limit, MESSAGES.usual, MESSAGES.most);
-      const after =
-        cursor === undefined ? undefined : readCursor(cursor, ['number'], sessionMessages.name, 'cursor')[0];
-      const page = order === 'oldest' ? upward(messages, after, size) : downward(messages, after, size);
-      return {
-        session_id,
-        messages: page.messages,
-        next_cursor: page.more ? writeCursor([page.messages.at(-1)!.id]) : null,
-        total: messages.length,
-      };
+      const place =
+        cursor === undefined ? undefined : readCursor(cursor, ['number', 'number?'], sessionMessages.name, 'cursor');
+      const page = order === 'oldest' ? upward(messages, place, size) : downward(messages, place, size);
+      return { session_id, ...page, total: messages.length };
     }),
 
     handles(sessionTurns, ({ session_id, cursor, limit }, call) => {
-      const { turns } = sessionFor(session_id, call).session.record;
+      const { turns } = sessionFor(session_id, call).session.folded;
       const size = pageSize(limit, TURNS.usual, TURNS.most);
       const place = cursor === undefined ? undefined : readCursor(cursor, ['number'], sessionTurns.name, 'cursor')[0];
       // Turns are never taken out and never move: their place is a good name for them.
@@ -69,27 +68,54 @@ export function pageHandlers({ sessionFor, journal }: HandlerDeps & { readonly j
 
 interface MessagePage {
   readonly messages: readonly UiMessage[];
-  readonly more: boolean;
+  readonly next_cursor: string | null;
+  readonly after_seq: number;
 }
 
-function upward(messages: readonly UiMessage[], after: number | undefined, size: number): MessagePage {
-  const start = after === undefined ? 0 : firstAbove(messages, after);
-  return { messages: messages.slice(start, start + size), more: start + size < messages.length };
+/** What a cursor names: a message, by its number, and the index that it had. */
+type Place = readonly [id: number, index: number | undefined];
+
+function upward(list: ChunkedList<UiMessage>, place: Place | undefined, size: number): MessagePage {
+  const start = place === undefined ? 0 : firstAbove(list, place[0], place[1]);
+  const messages: UiMessage[] = [];
+  let left = PAGE_CHARACTERS;
+  for (const message of list.forward(start)) {
+    left -= charactersOf(message);
+    if (left < 0 && messages.length > 0) break;
+    messages.push(message);
+    if (messages.length === size) break;
+  }
+  const end = start + messages.length;
+  const last = messages.at(-1);
+  const more = end < list.length && last !== undefined;
+  return {
+    messages,
+    next_cursor: more ? writeCursor([last.id, end - 1]) : null,
+    after_seq: messagesAfterSeq(list, start),
+  };
 }
 
-function downward(messages: readonly UiMessage[], before: number | undefined, size: number): MessagePage {
-  const end = before === undefined ? messages.length : firstAbove(messages, before - 1);
-  const start = Math.max(0, end - size);
-  return { messages: messages.slice(start, end).reverse(), more: start > 0 };
+function downward(list: ChunkedList<UiMessage>, place: Place | undefined, size: number): MessagePage {
+  const end = place === undefined ? list.length : firstAbove(list, place[0] - 1, place[1]);
+  const { items, from } = newestPage(list, end, { most: size, characters: PAGE_CHARACTERS, least: 1 });
+  return {
+    messages: items.toReversed(),
+    next_cursor: from > 0 ? messagesCursor(list, from) : null,
+    after_seq: messagesAfterSeq(list, from),
+  };
 }
 
-/** Index of the first message with a higher number; numbers grow. */
-function firstAbove(messages: readonly UiMessage[], id: number): number {
+/** Index of the first message with a higher number; numbers grow. `hint`: where it, or the one before, may stand. */
+function firstAbove(list: ChunkedList<UiMessage>, id: number, hint: number | undefined): number {
+  const idAt = (index: number): number => list.slice(index, index + 1)[0]?.id ?? Number.POSITIVE_INFINITY;
+  for (const index of hint === undefined ? [] : [hint, hint + 1]) {
+    if (index >= 0 && index <= list.length && idAt(index) > id && (index === 0 || idAt(index - 1) <= id)) return index;
+  }
   let low = 0;
-  let high = messages.length;
+  let high = list.length;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if (messages[middle]!.id > id) high = middle;
+    if (idAt(middle) > id) high = middle;
     else low = middle + 1;
   }
   return low;

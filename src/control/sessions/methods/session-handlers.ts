@@ -23,12 +23,13 @@ import { JsonText } from '../../../wire/json.ts';
 import { type Handled, handles } from '../../contract/handlers.ts';
 import { importLines } from '../history/exports.ts';
 import { type Conversation, conversationOf, copyConversation } from '../history/forks.ts';
+import { pageSize, readCursor, writeCursor } from '../history/page-cursor.ts';
 import { stateJson, stateOf, summaryOf } from '../history/views.ts';
 import type { SessionPool } from '../pool/session-pool.ts';
 import { mustBeAllowed } from '../record/session-rights.ts';
+import type { SessionPlace } from '../store/store-catalogue.ts';
 import type { SessionTurns } from '../turns/session-turns.ts';
 import { ownerSeenBy } from './history-handlers.ts';
-import { pageSize, readCursor, writeCursor } from './page-cursor.ts';
 import { settingsFrom } from './settings-params.ts';
 import type { HandlerDeps } from './turn-handlers.ts';
 
@@ -67,31 +68,40 @@ export function sessionHandlers(deps: SessionHandlerDeps): readonly Handled[] {
 function readingHandlers({ pool, sessionFor }: SessionHandlerDeps): readonly Handled[] {
   const { catalogue } = pool.parts.store;
   return [
-    handles(sessionGet, ({ session_id }, call) => {
+    handles(sessionGet, ({ session_id, messages }, call) => {
       const { folded } = sessionFor(session_id, call).session;
+      if (messages !== undefined) return stateOf(folded, messages);
       return new JsonText(
         () => stateJson(folded),
-        () => stateOf(folded.record),
+        () => stateOf(folded),
       );
     }),
 
     handles(sessionList, ({ cursor, limit, cwd, include_closed, query }, { caller: { principal } }) => {
-      const after =
-        cursor === undefined ? undefined : readCursor(cursor, ['number', 'string'], sessionList.name, 'cursor');
-      const place = after === undefined ? undefined : { updatedAt: after[0], id: after[1] };
+      const place = cursor === undefined ? undefined : readListCursor(cursor);
       const size = pageSize(limit, LISTED.usual, LISTED.most);
-      const owner = ownerSeenBy(principal) ?? undefined;
+      const filter = { owner: ownerSeenBy(principal) ?? undefined, cwd, includeClosed: include_closed, query };
       pool.listAll();
-      const { rows, total } = catalogue.list({ owner, cwd, includeClosed: include_closed, query }, place, size + 1);
+      const rows = catalogue.page(filter, place, size + 1);
+      // Counting the hits of a query reads all titles: once for a list, not once a page.
+      const total = place?.total ?? catalogue.count(filter);
       const page = rows.slice(0, size);
       const last = page.at(-1);
+      const counted = query === undefined ? [] : [total];
       return {
         sessions: page.map(summaryOf),
-        next_cursor: rows.length > size && last !== undefined ? writeCursor([last.updatedAt, last.id]) : null,
+        next_cursor:
+          rows.length > size && last !== undefined ? writeCursor([last.updatedAt, last.id, ...counted]) : null,
         total,
       };
     }),
   ];
+}
+
+/** Where a page of `session.list` begins, and the count of the first page where the cursor has it. */
+function readListCursor(cursor: string): SessionPlace & { readonly total?: number } {
+  const [updatedAt, id, total] = readCursor(cursor, ['number', 'string', 'number?'], sessionList.name, 'cursor');
+  return { updatedAt, id, ...(total !== undefined && { total }) };
 }
 
 /** `session.create`, `session.fork`, `session.import`. */
@@ -108,15 +118,17 @@ function creatingHandlers(deps: SessionHandlerDeps): readonly Handled[] {
       return create(principal, { owner: principal.name, title: params.title ?? '', cwd, settings, parent: null }, deps);
     }),
 
-    handles(sessionFork, ({ session_id, through_turn_id, title }, call) => {
+    handles(sessionFork, ({ session_id, through_turn_id, title, messages }, call) => {
       const { principal } = call.caller;
-      const { record } = sessionFor(session_id, call).session;
+      const { folded } = sessionFor(session_id, call).session;
+      const { record } = folded;
       const { cwd, settings, owner } = record;
-      const conversation = conversationOf(record, through_turn_id);
+      const conversation = conversationOf(folded, through_turn_id);
       return create(
         principal,
         { owner, title: title ?? record.title, cwd, settings, parent: session_id, conversation },
         deps,
+        messages,
       );
     }),
 
@@ -138,6 +150,7 @@ async function create(
   caller: Principal,
   { owner, title, cwd, settings, parent, conversation }: NewSession,
   { pool, newId, defaultBackend, changed }: SessionHandlerDeps,
+  newest?: number,
 ) {
   pool.parts.storage.mustHaveRoom(caller);
   pool.mustHaveMemory(owner);
@@ -154,7 +167,7 @@ async function create(
     throw thrown;
   }
   changed('session_created', { id, owner });
-  return { session_id: id, state: stateOf(session.record) };
+  return { session_id: id, state: stateOf(session.folded, newest) };
 }
 
 /** The folder of an imported session: the given one, else the exported one if it exists here. */
@@ -177,15 +190,15 @@ function openingHandlers(deps: SessionHandlerDeps): readonly Handled[] {
   const { pool, sessionFor, changed } = deps;
   const { chats } = pool.parts.store;
   return [
-    handles(sessionLoad, async ({ session_id }, call) => {
+    handles(sessionLoad, async ({ session_id, messages, after_seq }, call) => {
       const { session } = await reopened(sessionFor(session_id, call), deps);
-      const replayed_to_seq = await call.replay(session_id);
-      return { session_id, state: stateOf(session.record), replayed_to_seq };
+      const replayed_to_seq = await call.replay(session_id, after_seq);
+      return { session_id, state: stateOf(session.folded, messages), replayed_to_seq };
     }),
 
-    handles(sessionResume, async ({ session_id }, call) => {
+    handles(sessionResume, async ({ session_id, messages }, call) => {
       const { session } = await reopened(sessionFor(session_id, call), deps);
-      return { session_id, state: stateOf(session.record) };
+      return { session_id, state: stateOf(session.folded, messages) };
     }),
 
     handles(sessionClose, async ({ session_id }, call) => {

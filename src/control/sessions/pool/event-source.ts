@@ -12,6 +12,8 @@ import { type SessionPool, unknownSession } from './session-pool.ts';
 
 /** Entries read from the journal at a time. */
 const READ_ENTRIES = 512;
+/** And bytes of them: any event may be long. A page of events has about as many. */
+const READ_BYTES = 1024 * 1024;
 
 export class SessionEvents implements EventSource {
   readonly #pool: SessionPool;
@@ -43,8 +45,14 @@ export class SessionEvents implements EventSource {
     let next = from + 1;
     let gap: EventPage['gap'];
     let cursor = isServer ? from : cursorOf(next) - 1;
-    while (events.length < limit) {
-      const page = await this.#journal.read(stream, cursor, Math.min(limit - events.length, READ_ENTRIES) + 1);
+    let bytes = 0;
+    while (events.length < limit && bytes < READ_BYTES) {
+      const page = await this.#journal.read(
+        stream,
+        cursor,
+        Math.min(limit - events.length, READ_ENTRIES) + 1,
+        READ_BYTES,
+      );
       for (const entry of page.entries) {
         cursor = entry.cursor;
         if (!isServer && !isEventCursor(cursor)) continue;
@@ -57,7 +65,9 @@ export class SessionEvents implements EventSource {
         }
         next = seq + 1;
         const whose = isServer ? entry.request : owner;
-        events.push(new StoredEvent(session, whose, entry.kind, seq, textOf(entry.body)));
+        const text = textOf(entry.body);
+        bytes += text.length;
+        events.push(new StoredEvent(session, whose, entry.kind, seq, text));
         if (events.length === limit) break;
       }
       if (page.entries.length > 0) continue;

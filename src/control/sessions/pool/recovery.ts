@@ -58,7 +58,7 @@ export async function recoverSessions(pool: SessionPool, approver: Approver): Pr
 
 async function resumeSession(session: OpenSession, pool: SessionPool, approver: Approver): Promise<void> {
   const { store, log } = pool.parts;
-  const lastId = session.record.messages.at(-1)?.id;
+  const lastId = session.folded.messages.last?.id;
   if (lastId !== undefined) store.messageIds.seen(lastId);
   const turns = pool.adopt(session);
   // Stored by a process that ended before it published them.

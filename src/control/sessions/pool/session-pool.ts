@@ -32,6 +32,9 @@ export interface PoolLimits extends MemoryLimits {
 /** At the limit of sessions, one that did not change for this long is closed. It can be loaded again. */
 const STALE_MS = 24 * 60 * 60 * 1000;
 
+/** A session that was not used for this long has a snapshot, though a long one may have got more entries since its last. */
+const SNAPSHOT_MS = 60 * 1000;
+
 /** What the pool shares with its sessions, and counts of theirs. */
 export interface PoolDeps extends SessionDeps {
   readonly storage: StorageShares;
@@ -178,7 +181,11 @@ export class SessionPool {
 
   /** Brings the catalogue up to date, before it is asked. */
   listAll(): void {
-    for (const { turns } of this.#loaded.values()) turns.session.list();
+    const changed = [...this.#loaded.values()].filter(({ turns }) => turns.session.unlisted);
+    if (changed.length === 0) return;
+    this.parts.store.catalogue.together(() => {
+      for (const { turns } of changed) turns.session.list();
+    });
   }
 
   /** Resolves when every entry of one session, or of all, was stored or could not be; undefined where that is so already. */
@@ -221,6 +228,8 @@ export class SessionPool {
       // The clock may have been set back.
       const isOld = Math.abs(now - usedAt) >= this.#limits.idleMs;
       if (isOver || isOld) this.#unload(id, turns);
+      // What a start after a kill would have to read again.
+      else if (Math.abs(now - usedAt) >= SNAPSHOT_MS && turns.session.loaded && turns.isIdle) turns.session.snapshot();
     }
     for (const [id, unloaded] of this.#unloaded) if (unloaded.deref() === undefined) this.#unloaded.delete(id);
   }

@@ -18,7 +18,15 @@ import type {
 } from '../../../protocol/session-types.ts';
 import { NO_USAGE } from '../../../protocol/session-types.ts';
 import type { HistoryItem, PlanEntry, QueuedPrompt, SessionWork, Steer } from '../../contract/session-log.ts';
-import { type FoldedSession, LISTS, type ListName, type StoredTurn, type WholeSession } from './folded.ts';
+import {
+  digestOf,
+  type FoldedSession,
+  LISTS,
+  type ListName,
+  ROW_PROMPT_CHARACTERS,
+  type StoredTurn,
+  type WholeSession,
+} from './folded.ts';
 
 /** Entries that are journaled and never sent, with their payloads. */
 export interface InternalPayloads {
@@ -62,6 +70,8 @@ const KEPT_ANSWERS = 256;
 
 /** Events that change what is known of a session's work; others only say how it goes. */
 const WORK_CHANGES: ReadonlySet<string> = new Set(['started', 'ended', 'delivered']);
+/** A turn that changes is one of the newest. */
+const NEWEST_TURNS = 4096;
 /** Most pieces of work in a record. */
 const KEPT_WORK = 64;
 
@@ -120,8 +130,8 @@ const STEPS: Readonly<Record<string, Step>> = {
     // A late steer becomes a prompt.
     record.steers = record.steers.filter(({ id }) => id !== prompt.turnId);
     const { turnId, text } = prompt;
-    const row = { turnId, prompt: text, startedAt: null, endedAt: null, stopReason: null, usage: NO_USAGE };
-    turns.push({ ...row, ...sentAs(payload.idempotency_key, true) }, text.length + 300);
+    const row = { turnId, ...promptOf(text), startedAt: null, endedAt: null, stopReason: null, usage: NO_USAGE };
+    turns.push({ ...row, ...sentAs(payload.idempotency_key, true) }, row.prompt.length + 300);
   },
 
   'session.turn.started'(session, { turn_id: id, text, started_at, idempotency_key: key }: StartedPayload) {
@@ -131,15 +141,16 @@ const STEPS: Readonly<Record<string, Step>> = {
     record.turn = { id, text, startedAt: started_at };
     record.phase = 'running';
     session.running = { prompted: false, answer: '', kept: 0, calls: [], usage: NO_USAGE, ending: null };
-    if (at !== -1) turns.set(at, { ...turns.items[at]!, startedAt: started_at });
+    if (at !== -1) turns.set(at, { ...rowAt(session, at), startedAt: started_at });
     else {
-      const row = { turnId: id, prompt: text, startedAt: started_at, endedAt: null, stopReason: null, usage: NO_USAGE };
-      turns.push({ ...row, ...sentAs(key, false) }, text.length + 300);
+      const times = { startedAt: started_at, endedAt: null, stopReason: null };
+      const row = { turnId: id, ...promptOf(text), ...times, usage: NO_USAGE };
+      turns.push({ ...row, ...sentAs(key, false) }, row.prompt.length + 300);
     }
   },
 
-  'session.message.appended'({ messages }, { message }: { message: UiMessage }, { size }) {
-    messages.push(message, size);
+  'session.message.appended'({ messages }, { message }: { message: UiMessage }, { size, seq }) {
+    messages.push(message, size, seq);
   },
 
   'session.stream.chunk'({ running }, { chunk }: { chunk: { answerText: string } }) {
@@ -269,7 +280,7 @@ const STEPS: Readonly<Record<string, Step>> = {
   'prompt.refused'(session, { turn_id: id }: InternalPayloads['prompt.refused']) {
     const at = rowOf(session, id);
     if (at === -1) return;
-    const { sent: _sent, ...row } = session.turns.items[at]!;
+    const { sent: _sent, ...row } = rowAt(session, at);
     session.turns.set(at, row);
   },
 
@@ -333,7 +344,7 @@ function endTurn(
   { turn_id: id, stop_reason: stopReason, usage }: { turn_id: string; stop_reason: StopReason; usage: Usage },
   { timestamp }: FoldEntry,
 ): void {
-  const { record, turns } = session;
+  const { record, turns, messages } = session;
   if (record.turn?.id === id) {
     record.turn = null;
     session.running = null;
@@ -342,13 +353,21 @@ function endTurn(
   } else record.queue = record.queue.filter(({ turnId }) => turnId !== id);
   const at = rowOf(session, id);
   if (at === -1) return;
-  const lastMessageId = record.messages.at(-1)?.id ?? 0;
-  turns.set(at, { ...turns.items[at]!, endedAt: timestamp, stopReason, usage, lastMessageId });
+  const lastMessageId = messages.last?.id ?? 0;
+  turns.set(at, { ...rowAt(session, at), endedAt: timestamp, stopReason, usage, lastMessageId });
 }
 
 /** Index of a turn; they end near the end of the list. */
 function rowOf({ turns }: FoldedSession, id: string): number {
-  return turns.items.findLastIndex(({ turnId }) => turnId === id);
+  return turns.findLastIndex(({ turnId }) => turnId === id, NEWEST_TURNS);
+}
+
+const rowAt = ({ turns }: FoldedSession, at: number): StoredTurn => turns.slice(at, at + 1)[0] as StoredTurn;
+
+/** The prompt of a row: its beginning, and of a long one what tells it from others. */
+function promptOf(text: string): Pick<StoredTurn, 'prompt' | 'digest'> {
+  if (text.length <= ROW_PROMPT_CHARACTERS) return { prompt: text };
+  return { prompt: text.slice(0, ROW_PROMPT_CHARACTERS).toWellFormed(), digest: digestOf(text) };
 }
 
 /** Drops approvals of other turns, but for remembered answers. */
@@ -361,5 +380,5 @@ function dropAnswers(record: FoldedSession['record'], turn: string | undefined):
 }
 
 function replace(session: FoldedSession, list: ListName, items: readonly unknown[], size: number): void {
-  session[list].replace(items as never, size);
+  session[list].replace(items as never, size, session.record.seq);
 }

@@ -4,6 +4,7 @@
  * Made and changed by `fold.ts` alone; `open-session.ts` stores it in two parts, the head (small, written whole) and three
  * lists (long, written by chunks).
  */
+import { hash } from 'node:crypto';
 import {
   type Approval,
   NO_USAGE,
@@ -19,6 +20,16 @@ import { ChunkedList, type ListChange } from './chunked-list.ts';
 export const LISTS = ['messages', 'history', 'turns'] as const;
 export type ListName = (typeof LISTS)[number];
 
+/**
+ * Characters of JSON that a record has of each list: the newest ones. The history is more than any context holds; what is older is in
+ * the store alone.
+ */
+export const NEWEST: Readonly<Record<ListName, number>> = {
+  messages: 256 * 1024,
+  history: 8 * 1024 * 1024,
+  turns: 256 * 1024,
+};
+
 /** The record while it is being changed. */
 export type WritableRecord = {
   -readonly [Member in Exclude<keyof SessionRecord, ListName>]: SessionRecord[Member];
@@ -26,11 +37,19 @@ export type WritableRecord = {
 
 /** A turn and where its messages end, for a fork that goes through it. */
 export interface StoredTurn extends TurnRow {
+  /** Of a prompt that is longer than the row has of it; see {@link digestOf}. */
+  readonly digest?: string;
   /** Newest message of the session when the turn ended; absent until then, 0 = there was none. */
   readonly lastMessageId?: number;
   /** The idempotency key of its prompt, and whether the reply said queued. */
   readonly sent?: { readonly key: string; readonly queued: boolean };
 }
+
+/** A row has so many characters of its prompt: the messages have all of it. */
+export const ROW_PROMPT_CHARACTERS = 1024;
+
+/** Tells a long prompt from others. */
+export const digestOf = (prompt: string): string => hash('sha256', prompt, 'base64url');
 
 /** What is known of the running turn besides the record. */
 export interface RunningTurn {
@@ -48,7 +67,7 @@ export interface RunningTurn {
 }
 
 export interface FoldedSession {
-  /** Its lists are those of the members below, read through accessors that are not enumerable. */
+  /** Its lists are the newest of those of the members below, read through accessors that are not enumerable. */
   readonly record: WritableRecord;
   readonly messages: ChunkedList<UiMessage>;
   readonly history: ChunkedList<HistoryItem>;
@@ -123,9 +142,9 @@ export function fromHead(head: Head, lists: Pick<FoldedSession, ListName>): Fold
   // Snapshots of earlier versions have none of these.
   const { work = [], plan = null, subagent = null } = record as Partial<WritableRecord>;
   const whole = Object.defineProperties({ ...record, work, plan, subagent } as WritableRecord, {
-    messages: { get: () => messages.items },
-    history: { get: () => history.items },
-    turns: { get: () => turns.items },
+    messages: { get: () => messages.newest(NEWEST.messages) },
+    history: { get: () => history.newest(NEWEST.history) },
+    turns: { get: () => turns.newest(NEWEST.turns) },
   });
   return { record: whole, messages, history, turns, running, asked, chatLength };
 }
@@ -135,10 +154,10 @@ export function headOf({ record, running, asked, chatLength }: FoldedSession): H
   return { record: { ...record }, running, ...(asked.length > 0 && { asked }), chatLength };
 }
 
-/** About how many characters it holds: its conversation, and the prompts that wait. */
+/** About how many characters it holds in memory: of its conversation, and the prompts that wait. */
 export function sizeOf(session: FoldedSession): number {
   const { queue, steers, work } = session.record;
-  let size = LISTS.reduce((all, list) => all + session[list].size, session.running?.answer.length ?? 0);
+  let size = LISTS.reduce((all, list) => all + session[list].held, session.running?.answer.length ?? 0);
   for (const { text, images } of queue)
     size += images.reduce((all, { data_url = '' }) => all + data_url.length, text.length);
   for (const { text } of steers) size += text.length;
@@ -154,8 +173,8 @@ export function listChanges(session: FoldedSession): { readonly list: ListName; 
   });
 }
 
-/** The whole session as a value for JSON. */
+/** The whole session as a value for JSON. Reads all of it. */
 export function wholeOf(session: FoldedSession): WholeSession {
-  const { messages, history, turns } = session.record;
-  return { head: headOf(session), messages, history, turns };
+  const { messages, history, turns } = session;
+  return { head: headOf(session), messages: messages.items, history: history.items, turns: turns.items };
 }

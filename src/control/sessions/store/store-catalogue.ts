@@ -4,7 +4,9 @@
  */
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import { inTransaction } from '../../../base/sqlite/database.ts';
-import { ChunkedList, type ListChange } from '../record/chunked-list.ts';
+import { packedText, unpackedText } from '../../../base/sqlite/packed.ts';
+import { fail } from '../../../wire/errors.ts';
+import { ChunkedList, type ChunkPlace, type ChunkSource, type ListChange } from '../record/chunked-list.ts';
 import { type FoldedSession, fromHead, type Head, LISTS, type ListName } from '../record/folded.ts';
 
 /** A session as it is listed. Times are epoch milliseconds. */
@@ -39,25 +41,34 @@ export interface SessionFilter {
 
 const COLUMNS = `id, owner, title, cwd, backend, created, updated, messages, pending, closed, queued, approvals, parent,
   subagent, seq, cursor`;
-const WHERE = `deleted = 0 AND (?1 IS NULL OR owner = ?1) AND (?2 IS NULL OR cwd = ?2) AND (?3 OR closed = 0)
-  AND (?4 IS NULL OR title LIKE ?4 ESCAPE '\\')`;
+/** The filters of a list. Each combination has a statement of its own, so that each seeks in an index. */
+const CONDITIONS = {
+  owner: 'owner = :owner',
+  cwd: 'cwd = :cwd',
+  query: "title LIKE :query ESCAPE '\\'",
+} as const;
 
 export class Catalogue {
   readonly #db: DatabaseSync;
   readonly #put: StatementSync;
   readonly #key: StatementSync;
   readonly #head: StatementSync;
+  readonly #stored: StatementSync;
   readonly #row: StatementSync;
   readonly #snapshot: StatementSync;
-  readonly #page: StatementSync;
+  /** Pages and counts of lists, by their SQL. */
+  readonly #lists = new Map<string, StatementSync>();
   readonly #count: StatementSync;
   readonly #all: StatementSync;
   readonly #putChunk: StatementSync;
   readonly #cutChunks: StatementSync;
-  readonly #chunks: StatementSync;
+  readonly #lastChunk: StatementSync;
+  readonly #placeOfChunk: StatementSync;
+  readonly #itemsOfChunk: StatementSync;
   readonly #stalest: StatementSync;
   readonly #markDeleted: StatementSync;
   readonly #remove: StatementSync;
+  readonly #removeHead: StatementSync;
 
   constructor(db: DatabaseSync) {
     this.#db = db;
@@ -69,27 +80,35 @@ export class Catalogue {
          approvals = excluded.approvals, parent = excluded.parent, subagent = excluded.subagent`,
     );
     this.#key = db.prepare('SELECT key FROM sessions WHERE id = ?');
-    this.#head = db.prepare('UPDATE sessions SET head = ?, seq = ?, cursor = ? WHERE id = ?');
+    this.#head = db.prepare('INSERT INTO heads VALUES (?, ?) ON CONFLICT (session) DO UPDATE SET head = excluded.head');
+    this.#stored = db.prepare('UPDATE sessions SET seq = ?, cursor = ? WHERE key = ?');
     this.#row = db.prepare(`SELECT ${COLUMNS} FROM sessions WHERE id = ? AND deleted = 0`);
-    this.#snapshot = db.prepare('SELECT key, head, cursor FROM sessions WHERE id = ? AND deleted = 0');
-    this.#page = db.prepare(
-      `SELECT ${COLUMNS} FROM sessions WHERE ${WHERE}
-       AND (?5 IS NULL OR updated < ?5 OR (updated = ?5 AND id < ?6)) ORDER BY updated DESC, id DESC LIMIT ?7`,
+    this.#snapshot = db.prepare(
+      'SELECT key, head, cursor FROM sessions JOIN heads ON session = key WHERE id = ? AND deleted = 0',
     );
-    this.#count = db.prepare(`SELECT count(*) AS total FROM sessions WHERE ${WHERE}`);
+    this.#count = db.prepare(
+      'SELECT coalesce(sum(sessions), 0) AS total FROM session_counts WHERE owner = ? AND cwd = ? AND closed <= ?',
+    );
     this.#all = db.prepare(
       'SELECT id, owner, closed, deleted, pending, queued, subagent, cursor FROM sessions ORDER BY key',
     );
     this.#putChunk = db.prepare(
-      `INSERT INTO lists VALUES (?, ?, ?, ?) ON CONFLICT (session, list, number) DO UPDATE SET items = excluded.items`,
+      `INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session, list, number) DO UPDATE SET
+         first = excluded.first, count = excluded.count, before = excluded.before, size = excluded.size,
+         mark = excluded.mark, items = excluded.items, packed = excluded.packed`,
     );
-    this.#cutChunks = db.prepare('DELETE FROM lists WHERE session = ? AND list = ? AND number >= ?');
-    this.#chunks = db.prepare('SELECT list, items FROM lists WHERE session = ? ORDER BY list, number');
+    this.#cutChunks = db.prepare('DELETE FROM chunks WHERE session = ? AND list = ? AND number >= ?');
+    this.#lastChunk = db.prepare('SELECT max(number) AS number FROM chunks WHERE session = ? AND list = ?');
+    this.#placeOfChunk = db.prepare(
+      'SELECT first, count, before, size, mark FROM chunks WHERE session = ? AND list = ? AND number = ?',
+    );
+    this.#itemsOfChunk = db.prepare('SELECT items, packed FROM chunks WHERE session = ? AND list = ? AND number = ?');
     this.#stalest = db.prepare(
       `SELECT id FROM sessions WHERE deleted = 0 AND closed = 0 AND pending = 0 AND queued = 0 AND updated < ?
        ORDER BY updated, id LIMIT 1`,
     );
     this.#remove = db.prepare('DELETE FROM sessions WHERE key = ?');
+    this.#removeHead = db.prepare('DELETE FROM heads WHERE session = ?');
     this.#markDeleted = db.prepare('UPDATE sessions SET deleted = 1 WHERE id = ?');
   }
 
@@ -117,10 +136,16 @@ export class Catalogue {
     const text = JSON.stringify(head);
     inTransaction(this.#db, () => {
       this.put(row);
-      this.#head.run(text, row.seq, row.cursor, row.id);
       const key = this.#key.get(row.id)?.key as number;
+      this.#head.run(key, text);
+      this.#stored.run(row.seq, row.cursor, key);
       for (const { list, change } of changes) {
-        for (const { number, items } of change.chunks) this.#putChunk.run(key, list, number, JSON.stringify(items));
+        for (const { number, first, count, before, size, mark, items } of change.chunks) {
+          const text = JSON.stringify(items);
+          const packed = packedText(text);
+          const kept = packed === null ? text : '';
+          this.#putChunk.run(key, list, number, first, count, before, size, mark, kept, packed);
+        }
         this.#cutChunks.run(key, list, change.count);
       }
     });
@@ -136,27 +161,66 @@ export class Catalogue {
   /** The stored session and how far the journal is in it; undefined when there is no snapshot. */
   load(id: string): { readonly session: FoldedSession; readonly cursor: number } | undefined {
     const row = this.#snapshot.get(id);
-    if (row === undefined || row.head === null) return undefined;
-    const texts: Record<ListName, string[]> = { messages: [], history: [], turns: [] };
-    for (const { list, items } of this.#chunks.all(row.key as number)) texts[list as ListName].push(items as string);
+    if (row === undefined) return undefined;
+    const key = row.key as number;
     const session = fromHead(JSON.parse(row.head as string) as Head, {
-      messages: ChunkedList.stored(texts.messages),
-      history: ChunkedList.stored(texts.history),
-      turns: ChunkedList.stored(texts.turns),
+      messages: ChunkedList.stored(this.#chunks(key, 'messages')),
+      history: ChunkedList.stored(this.#chunks(key, 'history')),
+      turns: ChunkedList.stored(this.#chunks(key, 'turns')),
     });
     return { session, cursor: row.cursor as number };
   }
 
-  /** Sessions, the latest changed first, from behind `after` on; `total` counts all that fit the filter. */
-  list(
-    { owner, cwd, includeClosed = false, query }: SessionFilter,
-    after: { readonly updatedAt: number; readonly id: string } | undefined,
-    limit: number,
-  ): { readonly rows: readonly SessionRow[]; readonly total: number } {
-    const like = query === undefined ? null : `%${query.replace(/[\\%_]/g, '\\$&')}%`;
-    const filter: SQLInputValue[] = [owner ?? null, cwd ?? null, Number(includeClosed), like];
-    const rows = this.#page.all(...filter, after?.updatedAt ?? null, after?.id ?? null, limit).map(rowOf);
-    return { rows, total: this.#count.get(...filter)?.total as number };
+  /** The stored chunks of a list of a session that has a snapshot. */
+  chunks(id: string, list: ListName): ChunkSource {
+    return this.#chunks(this.#key.get(id)?.key as number, list);
+  }
+
+  #chunks(key: number, list: ListName): ChunkSource {
+    const of = (statement: StatementSync, number: number): Record<string, unknown> => {
+      const row = statement.get(key, list, number);
+      if (row === undefined) throw fail('runtime_error', 'a part of a session is missing in the session store');
+      return row;
+    };
+    return {
+      count: ((this.#lastChunk.get(key, list)?.number as number | null | undefined) ?? -1) + 1,
+      place: (number) => of(this.#placeOfChunk, number) as unknown as ChunkPlace,
+      read: (number) => {
+        const { items, packed } = of(this.#itemsOfChunk, number);
+        return packed === null ? (items as string) : unpackedText(packed as Uint8Array);
+      },
+    };
+  }
+
+  /** Does several writes in one transaction. */
+  together(work: () => void): void {
+    inTransaction(this.#db, work);
+  }
+
+  /** Sessions, the latest changed first, from behind `after` on. Seeks to the page; only a query reads what lies between its hits. */
+  page(filter: SessionFilter, after: SessionPlace | undefined, limit: number): readonly SessionRow[] {
+    const values = valuesOf(filter);
+    values.limit = limit;
+    if (after !== undefined) Object.assign(values, { updated: after.updatedAt, id: after.id });
+    const rows = this.#list(pageSql(filter, after !== undefined), values);
+    return rows.map(rowOf);
+  }
+
+  /** How many sessions fit a filter. Counted as they come and go; only a query reads the titles. */
+  count(filter: SessionFilter): number {
+    const { owner = '', cwd = '', includeClosed = false, query } = filter;
+    if (query === undefined) return this.#count.get(owner, cwd, Number(includeClosed))?.total as number;
+    const [row] = this.#list(countSql(filter), valuesOf(filter));
+    return row?.total as number;
+  }
+
+  #list(sql: string, values: Readonly<Record<string, SQLInputValue>>): Record<string, unknown>[] {
+    let statement = this.#lists.get(sql);
+    if (statement === undefined) {
+      statement = this.#db.prepare(sql);
+      this.#lists.set(sql, statement);
+    }
+    return statement.all(values);
   }
 
   /** Every session in the order of creation, those too that are only half deleted. */
@@ -198,9 +262,43 @@ export class Catalogue {
     if (key === undefined) return;
     inTransaction(this.#db, () => {
       for (const list of LISTS) this.#cutChunks.run(key, list, 0);
+      this.#removeHead.run(key);
       this.#remove.run(key);
     });
   }
+}
+
+/** Where a page of a list begins: behind this session. */
+export interface SessionPlace {
+  readonly updatedAt: number;
+  readonly id: string;
+}
+
+function valuesOf({ owner, cwd, query }: SessionFilter): Record<string, SQLInputValue> {
+  const values: Record<string, SQLInputValue> = {};
+  if (owner !== undefined) values.owner = owner;
+  if (cwd !== undefined) values.cwd = cwd;
+  if (query !== undefined) values.query = `%${query.replace(/[\\%_]/g, '\\$&')}%`;
+  return values;
+}
+
+const conditionsOf = (filter: SessionFilter): string[] =>
+  (['owner', 'cwd', 'query'] as const).filter((name) => filter[name] !== undefined).map((name) => CONDITIONS[name]);
+
+/** The SQL of a page. Open and closed sessions are two walks in order that SQLite merges. */
+export function pageSql(filter: SessionFilter, hasPlace: boolean): string {
+  const place = hasPlace ? ['(updated, id) < (:updated, :id)'] : [];
+  const walk = (closed: 0 | 1): string => {
+    const where = ['deleted = 0', `closed = ${closed}`, ...conditionsOf(filter), ...place];
+    return `SELECT ${COLUMNS} FROM sessions WHERE ${where.join(' AND ')}`;
+  };
+  const walks = filter.includeClosed === true ? [walk(0), walk(1)] : [walk(0)];
+  return `${walks.join(' UNION ALL ')} ORDER BY updated DESC, id DESC LIMIT :limit`;
+}
+
+function countSql(filter: SessionFilter): string {
+  const where = ['deleted = 0', `closed <= ${Number(filter.includeClosed === true)}`, ...conditionsOf(filter)];
+  return `SELECT count(*) AS total FROM sessions WHERE ${where.join(' AND ')}`;
 }
 
 function rowOf(row: Readonly<Record<string, unknown>>): SessionRow {

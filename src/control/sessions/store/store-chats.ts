@@ -6,6 +6,7 @@
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { inTransaction } from '../../../base/sqlite/database.ts';
+import { packedText, unpackedText } from '../../../base/sqlite/packed.ts';
 import type { WriteCount } from '../../../base/sqlite/write-count.ts';
 import type { Provider, Thinking } from '../../../protocol/session-types.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
@@ -67,7 +68,7 @@ export class SavedChats {
   /** The chat with this id, or the only one whose id begins with it; letters of either case. `owner` null = everybody's. */
   find(owner: string | null, idOrPrefix: string): ChatRow | undefined {
     const wanted = idOrPrefix.toLowerCase();
-    const rows = this.#statements.find.all(owner, wanted).map(chatOf);
+    const rows = this.#statements.find.all(owner, wanted, `${wanted}\u{10ffff}`).map(chatOf);
     return rows.find(({ id }) => id === wanted) ?? (rows.length === 1 ? rows[0] : undefined);
   }
 
@@ -81,16 +82,27 @@ export class SavedChats {
     { before, skip }: { readonly before: number | null; readonly skip: number },
     limit: number,
   ): readonly ChatRow[] {
-    return this.#statements.list.all(owner, before, limit, skip).map(chatOf);
+    const { listAll, listOwned } = this.#statements;
+    const from = before ?? Number.MAX_SAFE_INTEGER;
+    const rows = owner === null ? listAll.all(from, limit, skip) : listOwned.all(from, limit, skip, owner);
+    return rows.map(chatOf);
   }
 
   count(owner: string | null): number {
-    return this.#statements.count.get(owner)?.total as number;
+    return (this.#statements.count.get(owner ?? '')?.chats as number | undefined) ?? 0;
+  }
+
+  /** About how many bytes the history of a chat has as it is stored, without reading it. */
+  size(id: string): number {
+    return this.#statements.size.get(id)?.total as number;
   }
 
   /** The history of a chat, turn by turn. */
   items(id: string): readonly HistoryItem[] {
-    return this.#statements.items.all(id).flatMap(({ items }) => JSON.parse(items as string) as HistoryItem[]);
+    return this.#statements.items.all(id).flatMap(({ items, packed }) => {
+      const text = packed === null ? (items as string) : unpackedText(packed as Uint8Array);
+      return JSON.parse(text) as HistoryItem[];
+    });
   }
 
   /** Turn id of the last turn of a chat. */
@@ -114,7 +126,9 @@ export class SavedChats {
       let messages = from === undefined ? -sumFrom(position) : sumFrom(0);
       statements.cut.run(key, position);
       for (const [at, { turn, items, messageCount }] of turns.entries()) {
-        statements.putTurn.run(key, position + at, turn, messageCount, JSON.stringify(items));
+        const text = JSON.stringify(items);
+        const packed = packedText(text);
+        statements.putTurn.run(key, position + at, turn, messageCount, packed === null ? text : '', packed);
         messages += messageCount;
       }
       statements.counted.run(messages, position + turns.length, key);
@@ -146,14 +160,18 @@ export class SavedChats {
   }
 }
 
-const SQL = {
+/** Exported for a test that looks at their plans. */
+export const SQL = {
   get: `SELECT ${COLUMNS} FROM chats WHERE id = ?`,
   key: 'SELECT key FROM chats WHERE id = ?',
-  find: `SELECT ${COLUMNS} FROM chats WHERE (?1 IS NULL OR owner = ?1) AND substr(id, 1, length(?2)) = ?2 LIMIT 2`,
-  list: `SELECT ${COLUMNS} FROM chats WHERE (?1 IS NULL OR owner = ?1) AND (?2 IS NULL OR revision < ?2)
-    ORDER BY revision DESC LIMIT ?3 OFFSET ?4`,
-  count: 'SELECT count(*) AS total FROM chats WHERE ?1 IS NULL OR owner = ?1',
-  items: `SELECT items FROM chat_turns WHERE chat = (SELECT key FROM chats WHERE id = ?) ORDER BY position`,
+  find: `SELECT ${COLUMNS} FROM chats WHERE id >= ?2 AND id < ?3 AND (?1 IS NULL OR owner = ?1) ORDER BY id LIMIT 2`,
+  listAll: `SELECT ${COLUMNS} FROM chats WHERE revision < ?1 ORDER BY revision DESC LIMIT ?2 OFFSET ?3`,
+  listOwned: `SELECT ${COLUMNS} FROM chats WHERE owner = ?4 AND revision < ?1
+    ORDER BY revision DESC LIMIT ?2 OFFSET ?3`,
+  count: 'SELECT chats FROM chat_counts WHERE owner = ?',
+  items: `SELECT items, packed FROM chat_turns WHERE chat = (SELECT key FROM chats WHERE id = ?) ORDER BY position`,
+  size: `SELECT coalesce(sum(octet_length(items) + coalesce(octet_length(packed), 0)), 0) AS total FROM chat_turns
+    WHERE chat = (SELECT key FROM chats WHERE id = ?)`,
   lastTurn: `SELECT turn FROM chat_turns WHERE chat = (SELECT key FROM chats WHERE id = ?) ORDER BY position DESC LIMIT 1`,
   put: `INSERT INTO chats (id, owner, title, provider, model, thinking, routing, created, updated, revision, messages,
       length, origin)
@@ -161,11 +179,11 @@ const SQL = {
     ON CONFLICT (id) DO UPDATE SET title = excluded.title, provider = excluded.provider, model = excluded.model,
       thinking = excluded.thinking, routing = excluded.routing, updated = excluded.updated,
       revision = excluded.revision`,
-  copy: `INSERT INTO chat_turns (chat, position, turn, messages, items)
-    SELECT ?1, position, turn, messages, items FROM chat_turns
+  copy: `INSERT INTO chat_turns (chat, position, turn, messages, items, packed)
+    SELECT ?1, position, turn, messages, items, packed FROM chat_turns
     WHERE chat = (SELECT key FROM chats WHERE id = ?2) AND position < ?3`,
   cut: 'DELETE FROM chat_turns WHERE chat = ? AND position >= ?',
-  putTurn: 'INSERT INTO chat_turns (chat, position, turn, messages, items) VALUES (?, ?, ?, ?, ?)',
+  putTurn: 'INSERT INTO chat_turns (chat, position, turn, messages, items, packed) VALUES (?, ?, ?, ?, ?, ?)',
   sum: 'SELECT coalesce(sum(messages), 0) AS total FROM chat_turns WHERE chat = ? AND position >= ?',
   counted: 'UPDATE chats SET messages = messages + ?, length = ? WHERE key = ?',
   rename: 'UPDATE chats SET title = ? WHERE id = ?',

@@ -46,6 +46,72 @@ const MIGRATIONS: readonly string[] = [
    ) STRICT;
    CREATE TABLE small_values (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;`,
   'ALTER TABLE sessions ADD COLUMN subagent TEXT;',
+  // A list reads rows in order, and none of their snapshots: a page costs what it has, however many sessions there are.
+  `CREATE TABLE heads (session INTEGER PRIMARY KEY, head TEXT NOT NULL) STRICT;
+   INSERT INTO heads SELECT key, head FROM sessions WHERE head IS NOT NULL;
+   ALTER TABLE sessions DROP COLUMN head;
+   DROP INDEX sessions_by_update;
+   CREATE INDEX sessions_listed ON sessions (closed, updated, id, title) WHERE deleted = 0;
+   CREATE INDEX sessions_listed_by_owner ON sessions (owner, closed, updated, id, title) WHERE deleted = 0;
+   CREATE INDEX sessions_listed_by_cwd ON sessions (cwd, closed, updated, id) WHERE deleted = 0;
+   CREATE TABLE session_counts (
+     owner TEXT NOT NULL, cwd TEXT NOT NULL, closed INTEGER NOT NULL, sessions INTEGER NOT NULL,
+     PRIMARY KEY (owner, cwd, closed)
+   ) STRICT, WITHOUT ROWID;
+   CREATE TRIGGER session_counted AFTER INSERT ON sessions WHEN new.deleted = 0 BEGIN
+     INSERT INTO session_counts VALUES (new.owner, new.cwd, new.closed, 1), (new.owner, '', new.closed, 1),
+       ('', new.cwd, new.closed, 1), ('', '', new.closed, 1)
+     ON CONFLICT DO UPDATE SET sessions = sessions + 1;
+   END;
+   CREATE TRIGGER session_uncounted AFTER DELETE ON sessions WHEN old.deleted = 0 BEGIN
+     UPDATE session_counts SET sessions = sessions - 1
+       WHERE owner IN (old.owner, '') AND cwd IN (old.cwd, '') AND closed = old.closed;
+     DELETE FROM session_counts
+       WHERE owner IN (old.owner, '') AND cwd IN (old.cwd, '') AND closed = old.closed AND sessions = 0;
+   END;
+   CREATE TRIGGER session_recounted AFTER UPDATE OF owner, cwd, closed, deleted ON sessions
+   WHEN (old.owner, old.cwd, old.closed, old.deleted) IS NOT (new.owner, new.cwd, new.closed, new.deleted) BEGIN
+     UPDATE session_counts SET sessions = sessions - 1
+       WHERE old.deleted = 0 AND owner IN (old.owner, '') AND cwd IN (old.cwd, '') AND closed = old.closed;
+     DELETE FROM session_counts
+       WHERE owner IN (old.owner, '') AND cwd IN (old.cwd, '') AND closed = old.closed AND sessions = 0;
+     INSERT INTO session_counts
+       SELECT owner, cwd, new.closed, 1 FROM (SELECT new.owner AS owner UNION ALL SELECT ''),
+         (SELECT new.cwd AS cwd UNION ALL SELECT '') WHERE new.deleted = 0
+     ON CONFLICT DO UPDATE SET sessions = sessions + 1;
+   END;
+   INSERT INTO session_counts
+     SELECT o, c, closed, count(*) FROM (
+       SELECT owner AS o, cwd AS c, closed FROM sessions WHERE deleted = 0
+       UNION ALL SELECT owner, '', closed FROM sessions WHERE deleted = 0
+       UNION ALL SELECT '', cwd, closed FROM sessions WHERE deleted = 0
+       UNION ALL SELECT '', '', closed FROM sessions WHERE deleted = 0
+     ) GROUP BY o, c, closed;
+   CREATE INDEX chats_by_owner ON chats (owner, revision);
+   CREATE TABLE chat_counts (owner TEXT NOT NULL PRIMARY KEY, chats INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+   CREATE TRIGGER chat_counted AFTER INSERT ON chats BEGIN
+     INSERT INTO chat_counts VALUES (new.owner, 1), ('', 1) ON CONFLICT DO UPDATE SET chats = chats + 1;
+   END;
+   CREATE TRIGGER chat_uncounted AFTER DELETE ON chats BEGIN
+     UPDATE chat_counts SET chats = chats - 1 WHERE owner IN (old.owner, '');
+   END;
+   INSERT INTO chat_counts SELECT owner, count(*) FROM chats GROUP BY owner UNION ALL SELECT '', count(*) FROM chats;`,
+  // Where each chunk lies stands before its text, so that a list is opened at its end.
+  `CREATE TABLE chunks (
+     session INTEGER NOT NULL, list TEXT NOT NULL, number INTEGER NOT NULL, first INTEGER NOT NULL,
+     count INTEGER NOT NULL, before INTEGER NOT NULL, size INTEGER NOT NULL, mark INTEGER NOT NULL, items TEXT NOT NULL,
+     PRIMARY KEY (session, list, number)
+   ) STRICT;
+   INSERT INTO chunks
+     SELECT session, list, number, coalesce(sum(count) OVER earlier, 0), count, coalesce(sum(size) OVER earlier, 0), size, 0,
+       items
+     FROM (SELECT *, json_array_length(items) AS count, length(items) AS size FROM lists)
+     WINDOW earlier AS (
+       PARTITION BY session, list ORDER BY number ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+     );
+   DROP TABLE lists;
+   ALTER TABLE chunks ADD COLUMN packed BLOB;
+   ALTER TABLE chat_turns ADD COLUMN packed BLOB;`,
 ];
 
 export interface SessionStoreOptions {
@@ -83,6 +149,7 @@ export function openSessionStore(options: SessionStoreOptions): SessionStore {
       applicationId: APPLICATION_ID,
       migrations: MIGRATIONS,
       synchronous: 'NORMAL',
+      pageBytes: 1024,
     },
     (db, release, _mark, count) => assemble(db, release, count),
   );

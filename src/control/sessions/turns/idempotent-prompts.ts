@@ -9,6 +9,7 @@ import { wrongParam } from '../../../protocol/rpc-reader.ts';
 import { sessionSend } from '../../../protocol/session-rpc.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { OpenSession } from '../log/open-session.ts';
+import { digestOf } from '../record/folded.ts';
 import { type Prompt, shownText } from './prompt-text.ts';
 
 /** A prompt is looked for among so many of the newest turns. */
@@ -29,9 +30,12 @@ export function findByIdempotencyKey({ folded }: OpenSession, key: string, promp
   if (key.length > MAX_KEY_CHARACTERS) {
     throw wrongParam(sessionSend.name, 'idempotency_key', `at most ${MAX_KEY_CHARACTERS} characters`);
   }
-  const row = folded.turns.items.slice(-NEWEST_TURNS).findLast(({ sent }) => sent?.key === key);
+  const at = folded.turns.findLastIndex(({ sent }) => sent?.key === key, NEWEST_TURNS);
+  const [row] = at === -1 ? [] : folded.turns.slice(at, at + 1);
   if (row?.sent === undefined) return undefined;
-  if (row.prompt !== prompt.text && row.prompt !== shownText(prompt)) {
+  const isIt = (text: string): boolean =>
+    row.digest === undefined ? row.prompt === text : row.digest === digestOf(text);
+  if (!isIt(prompt.text) && !isIt(shownText(prompt))) {
     throw fail('schema_violation', `invalid params for ${sessionSend.name}: \`idempotency_key\` was another prompt's`, {
       field: 'idempotency_key',
       turn_id: row.turnId,

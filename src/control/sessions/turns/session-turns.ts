@@ -268,8 +268,7 @@ export class SessionTurns {
         const stopReason = session.folded.running?.ending ?? 'restart';
         const restarted: TurnResult = { kind: 'interrupted', stopReason };
         endTurn(session, effect.restart === true ? restarted : (result ?? restarted), this.#parts);
-        session.snapshot();
-        return;
+        return session.shrink();
       }
       case 'drop':
         return dropPrompt(session, effect.turnId, effect.stopReason);

@@ -1,6 +1,6 @@
 /**
  * Cursors of lists: text that means nothing to a client and names a place that does not move while the list is written to.
- * Called by the handlers of this folder.
+ * Used by the handlers of `control/sessions/methods/`.
  */
 import { wrongParam } from '../../../protocol/rpc-reader.ts';
 
@@ -9,13 +9,21 @@ export function writeCursor(place: readonly (string | number)[]): string {
   return Buffer.from(JSON.stringify(place)).toString('base64url');
 }
 
-/** The place a cursor names: as many values of these types. Fails with `schema_violation` when it is none of ours. */
-export function readCursor<const Types extends readonly ('string' | 'number')[]>(
+type CursorValue = 'string' | 'number' | 'number?';
+
+/** The place a cursor names: values of these types. Fails with `schema_violation` when it is none of this server. */
+export function readCursor<const Types extends readonly CursorValue[]>(
   cursor: string,
   types: Types,
   method: string,
   field: string,
-): { readonly [At in keyof Types]: Types[At] extends 'string' ? string : number } {
+): {
+  readonly [At in keyof Types]: Types[At] extends 'string'
+    ? string
+    : Types[At] extends 'number'
+      ? number
+      : number | undefined;
+} {
   let place: unknown;
   try {
     place = JSON.parse(Buffer.from(cursor, 'base64url').toString());
@@ -23,7 +31,11 @@ export function readCursor<const Types extends readonly ('string' | 'number')[]>
     // Reported below.
   }
   const fits =
-    Array.isArray(place) && place.length === types.length && types.every((type, at) => typeof place[at] === type);
+    Array.isArray(place) &&
+    place.length <= types.length &&
+    types.every((type, at) =>
+      type === 'number?' ? ['number', 'undefined'].includes(typeof place[at]) : typeof place[at] === type,
+    );
   if (!fits) throw wrongParam(method, field, 'a cursor of this server');
   return place as never;
 }
