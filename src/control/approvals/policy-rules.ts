@@ -342,11 +342,7 @@ function whyMaybe(reading: CommandReading | undefined, isAllowed: (words: readon
 }
 
 /** The rules that allow calls and whose expression holds for this one. */
-const allowingRules = (
-  rules: readonly CompiledRule[],
-  subject: PolicySubject,
-  steps: Steps,
-): readonly CompiledRule[] =>
+const allowingRules = (rules: readonly CompiledRule[], subject: PolicySubject, steps: Steps): readonly CompiledRule[] =>
   rules.filter(
     ({ then, condition }) =>
       then === 'allow' && (condition === undefined || condition.test({ ...plainly(subject) }, steps) === true),
