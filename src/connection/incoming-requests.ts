@@ -11,7 +11,7 @@ import { Fifo } from '../base/fifo.ts';
 import type { Capacity, MessageId } from '../wire/codec.ts';
 import { fail, type HandfastError, mayHaveRun } from '../wire/errors.ts';
 import { OpenById } from './open-by-id.ts';
-import type { RunningRequest } from './running-request.ts';
+import type { RequestCounts, RunningRequest } from './running-request.ts';
 
 export interface RequestLimits {
   /** Requests of the session that run at once. */
@@ -53,7 +53,7 @@ export const RETRY_AFTER_MS = 100;
 const MAX_STREAMS = 256;
 export const MAX_WAITING = 256;
 
-export class IncomingRequests {
+export class IncomingRequests implements RequestCounts {
   readonly #owner: RequestOwner;
   readonly #uniqueIds: boolean;
   readonly limits: RequestLimits;

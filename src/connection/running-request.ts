@@ -9,7 +9,6 @@ import type { Method } from '../protocol/method.ts';
 import { violation } from '../wire/check.ts';
 import type { Incoming, Message, MessageId } from '../wire/codec.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
-import type { IncomingRequests } from './incoming-requests.ts';
 import { STREAM_END } from './outgoing-calls.ts';
 
 /** The handler of a request type. */
@@ -48,8 +47,19 @@ export interface RequestChannel {
   drained(): Promise<void>;
   /** Sends one event; throws, and uses no cursor up, when it cannot be written or exceeds the message size limit. */
   sendEvent(request: RunningRequest, kind: string, data: object, seq: number, fields?: object): void;
-  /** What counts it: its deadline, its stream, its place in the concurrency limit. */
-  readonly requests: Pick<IncomingRequests, 'watch' | 'openStream' | 'closeStream' | 'yieldSlot'>;
+  readonly requests: RequestCounts;
+}
+
+/** The counts of a connection's running requests. */
+export interface RequestCounts {
+  /** A running request's deadline came forward. */
+  watch(deadlineAt: number): void;
+  /** Counts a stream that will outlive its request. Throws `over_capacity`. */
+  openStream(request: RunningRequest): void;
+  /** Its stream has ended. */
+  closeStream(request: RunningRequest): void;
+  /** It only waits for a later message of its peer; the returned function ends that. */
+  yieldSlot(request: RunningRequest): () => void;
 }
 
 /**

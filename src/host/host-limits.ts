@@ -5,6 +5,7 @@
 import { SharedSlots } from '../base/shared-slots.ts';
 import { handfastDefaults } from '../config/defaults.generated.ts';
 import type { ConnectionLimits } from '../connection/connection.ts';
+import type { Principal } from '../session/principal.ts';
 import type { TrafficLimits } from '../session/traffic-shares.ts';
 
 /** Every limit of a host. All optional in `HostOptions`. */
@@ -53,6 +54,20 @@ export function hostSlots(limits: HostLimits): HostSlots {
   return {
     threads: slots('threads', limits.maxThreads, limits.maxThreadsPerPrincipal),
     processes: slots('processes', limits.maxProcesses, limits.maxProcessesPerPrincipal),
+  };
+}
+
+/** The limits of a session. */
+export type SessionLimits = ConnectionLimits & Pick<HostLimits, 'maxParallel' | 'maxWaiting'>;
+
+/** The limits of a principal's sessions: its own, within those of the host. */
+export function sessionLimits(all: HostLimits, { limits = {} }: Pick<Principal, 'limits'>): SessionLimits {
+  const { maxParallel, queueLimit, maxWaiting } = all;
+  return {
+    ...all,
+    maxParallel: Math.min(limits.maxParallel ?? maxParallel, maxParallel),
+    queueLimit: Math.min(limits.queueLimit ?? queueLimit, queueLimit),
+    maxWaiting: Math.min(limits.maxWaiting ?? maxWaiting, maxWaiting),
   };
 }
 

@@ -13,7 +13,6 @@ import { isShortage, whyNotStarted } from '../base/not-started.ts';
 import type { ShareUsage } from '../base/share-usage.ts';
 import { valueKind } from '../base/value-kind.ts';
 import { Acceptor } from '../connection/accept.ts';
-import type { ConnectionLimits } from '../connection/connection.ts';
 import type { Route, RunningRequest } from '../connection/running-request.ts';
 import {
   capabilitiesChanged,
@@ -40,7 +39,7 @@ import { giveRights } from './changed-rights.ts';
 import { Delegations } from './delegations.ts';
 import { A2EHandshake, type A2EHandshakeDeps, extensionsOf } from './handshake.ts';
 import type { Host, HostHealth, HostOptions } from './host-contract.ts';
-import { defaultHostLimits, type HostLimits, hostSlots } from './host-limits.ts';
+import { defaultHostLimits, type HostLimits, hostSlots, type SessionLimits, sessionLimits } from './host-limits.ts';
 import { journalReader } from './journal-reader.ts';
 import type { CapabilityOffer } from './negotiate.ts';
 import type { CallDeps, NestedCall } from './nested-call.ts';
@@ -89,7 +88,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   readonly #termsByKey = new Map<string, Terms>();
   /** The principals of links that need no token. */
   readonly #proven = new WeakMap<Link, Principal>();
-  readonly #limitsByPrincipal = new WeakMap<Principal, ConnectionLimits>();
+  readonly #limitsByPrincipal = new WeakMap<Principal, SessionLimits>();
   #phase: 'new' | 'running' | 'stopping' = 'new';
   readonly #lifetime = new Lifetime();
   /** Sessions that a plugin refused, and the plugins that had accepted them before. */
@@ -341,11 +340,11 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   }
 
   maxParallel(principal: Principal): number {
-    return Math.min(principal.limits?.maxParallel ?? this.limits.maxParallel, this.limits.maxParallel);
+    return this.#limitsOf(principal).maxParallel;
   }
 
   maxWaiting(principal: Principal): number {
-    return Math.min(principal.limits?.maxWaiting ?? this.limits.maxWaiting, this.limits.maxWaiting);
+    return this.#limitsOf(principal).maxWaiting;
   }
 
   open(
@@ -424,18 +423,9 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     return terms;
   }
 
-  #limitsOf(principal: Principal): ConnectionLimits {
-    let limits = this.#limitsByPrincipal.get(principal);
-    if (limits === undefined) {
-      const queueLimit = Math.min(principal.limits?.queueLimit ?? this.limits.queueLimit, this.limits.queueLimit);
-      limits = {
-        ...this.limits,
-        maxParallel: this.maxParallel(principal),
-        maxWaiting: this.maxWaiting(principal),
-        queueLimit,
-      };
-      this.#limitsByPrincipal.set(principal, limits);
-    }
+  #limitsOf(principal: Principal): SessionLimits {
+    const limits = this.#limitsByPrincipal.get(principal) ?? sessionLimits(this.limits, principal);
+    this.#limitsByPrincipal.set(principal, limits);
     return limits;
   }
 

@@ -54,9 +54,8 @@ const TERMINATE_MS = 300;
 const GOODBYE_MS = 300;
 /** Longest wait for a stream of notifications to open. */
 const LISTEN_MS = 30_000;
-/** The number of the protocol for a question that its user, or the one who was asked, refused. */
+/** Numbers of errors: a question that the asked user refused, and an unknown method. */
 const REFUSED = -1;
-/** The number of JSON-RPC for a method that is not known. */
 const METHOD_NOT_FOUND = -32_601;
 /** Lines of standard error that are shown. */
 const STDERR_LINES = 5;
@@ -90,18 +89,9 @@ export interface ConnectOptions {
  */
 export async function connectMcp(
   server: McpAddress,
-  {
-    cwd,
-    signal,
-    allowed,
-    authorization,
-    era = memoryEra(),
-    logLevel,
-    onAttempt,
-    onNotification,
-    onDoubt,
-  }: ConnectOptions,
+  { cwd, signal, allowed, authorization, era = memoryEra(), logLevel, ...on }: ConnectOptions,
 ): Promise<McpConnection> {
+  const { onAttempt, onNotification, onDoubt } = on;
   const sdk = await loadMcpClient();
   const known = await era.read();
   const modes = known === 'stateless' ? (['auto', 'legacy'] as const) : (['legacy', 'auto'] as const);

@@ -27,7 +27,7 @@ import { messagePush, saidPush } from './messages.ts';
 import type { ChannelMessage, SubagentMessage, SubagentUsage } from './multi_agent.schema.ts';
 import { checkedResult } from './result-check.ts';
 import { type Narrowed, subagentPrincipal } from './rights.ts';
-import { type StoredTask, Task, type TaskEnd, type TaskSpec } from './task.ts';
+import { asTaskError, type StoredTask, storedForm, Task, type TaskEnd, type TaskSpec } from './task.ts';
 
 export type SubagentStatus = 'READY' | 'RUNNING' | 'WAITING' | 'COMPLETED' | 'FAILED' | 'CANCELLED' | 'TERMINATED';
 
@@ -591,21 +591,8 @@ export class Subagent {
   }
 }
 
-const storedForm = (task: Task): StoredTask => ({
-  task_id: task.id,
-  name: task.spec.name,
-  usage: task.usage,
-  ended_at: task.endedAt,
-  ...(task.end !== undefined && { end: task.end }),
-});
-
 /** The wire has objects as results. */
 export function objectOf(result: unknown): Readonly<Record<string, unknown>> {
   if (isObject(result)) return result as Readonly<Record<string, unknown>>;
   return typeof result === 'string' ? { summary: result } : { value: result ?? null };
-}
-
-function asTaskError(thrown: unknown): HandfastError {
-  const error = asError(thrown);
-  return error.code === 'runtime_error' ? failure('failed', error.message, {}, thrown) : error;
 }

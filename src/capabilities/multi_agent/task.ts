@@ -4,7 +4,8 @@
  *
  * Made and driven by `subagent.ts`. Has no timers and no I/O.
  */
-import type { HandfastError } from '../../wire/errors.ts';
+import { asError, type HandfastError } from '../../wire/errors.ts';
+import { failure } from './errors.ts';
 import type { SubagentUsage } from './multi_agent.schema.ts';
 
 /** What is to be done. */
@@ -130,4 +131,19 @@ export class Task {
     this.#ended.resolve(end);
     return true;
   }
+}
+
+/** A task as it is stored now. */
+export const storedForm = (task: Task): StoredTask => ({
+  task_id: task.id,
+  name: task.spec.name,
+  usage: task.usage,
+  ended_at: task.endedAt,
+  ...(task.end !== undefined && { end: task.end }),
+});
+
+/** What a task threw, as its end has it. */
+export function asTaskError(thrown: unknown): HandfastError {
+  const error = asError(thrown);
+  return error.code === 'runtime_error' ? failure('failed', error.message, {}, thrown) : error;
 }
