@@ -49,6 +49,10 @@ export class Delegations {
     this.#delegated.get(session.principal)?.opened?.(session);
   }
 
+  unread({ principal }: Session, error: HandfastError): void {
+    this.#delegated.get(principal)?.unread?.(error);
+  }
+
   /** The error that refuses a request of the session. */
   refusal({ principal }: Session, type: string): HandfastError | undefined {
     return principal.subagent === undefined ? undefined : this.#delegated.get(principal)?.admit?.(type);

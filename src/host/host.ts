@@ -558,6 +558,8 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     });
   }
 
+  unread = (session: Session, error: HandfastError): void => this.#delegations.unread(session, error);
+
   sessionClosed(session: Session, reason: ErrorName): void {
     this.#registry.delete(session.id);
     this.#dropped += session.connection.dropped;

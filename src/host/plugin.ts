@@ -98,6 +98,8 @@ export interface DelegatedSession {
   admit?(type: string): HandfastError | undefined;
   /** The handshake opened it. */
   opened?(session: SessionView): void;
+  /** A message of it could not be read: `too_large`, `parse_error`. It may have been the result that is waited for. */
+  unread?(error: HandfastError): void;
 }
 
 export type PluginFacts = Readonly<Record<string, unknown>>;

@@ -49,6 +49,8 @@ export interface SessionHost {
   abandoned(change: 1 | -1): void;
   /** What a request gets that the former host had read and not replied to. */
   interrupted(session: Session, incoming: Incoming): HandfastError;
+  /** A message of the session was malformed or too long. */
+  unread(session: Session, error: HandfastError): void;
   /** What a restarted host needs of the session has changed. */
   changed(session: Session): void;
   /** The session is over; called once. */
@@ -451,6 +453,7 @@ export class Session implements ConnectionOwner, SessionView {
 
   malformed(error: HandfastError): void {
     this.connection.refuse(NO_REQUEST, error);
+    this.#host.unread(this, error);
   }
 
   ended(): void {

@@ -416,6 +416,11 @@ export class Subagents {
           opened: (session) => {
             subagent.opened(session);
           },
+          // Its result may have been in it: without an end its task would run until its time is over.
+          unread: ({ code, message, detail }) => {
+            if (code !== 'too_large') return;
+            subagent.task?.fail(failure('limit', `a message of the subagent could not be read: ${message}`, detail));
+          },
         });
       },
       newId: () => `task_${hex(8)}`,

@@ -88,3 +88,15 @@ test('a subagent that ends while its program starts leaves neither the program n
   assert.deepEqual(places, ['taken', 'given back']);
   await until(() => carriers(marker).length === 0);
 });
+
+test('a result that is longer than a message ends its task, also where the program hears no error', async (t) => {
+  const command = [process.execPath, fileURLToPath(new URL('long-finish.mjs', import.meta.url))];
+  const site = await siteOf(t, { kinds: [{ name: 'foreign', command }] });
+  const agent = await site.agent();
+  // Above the limit of a message, and above that of a result.
+  for (const chars of [2_000_000, 400_000]) {
+    const subagent = await agent.multi_agent.spawn('one');
+    const { status, code } = await subagent.run('finish', { metadata: { chars } });
+    assert.deepEqual([status, code], ['FAILED', 'multi_agent.limit'], String(chars));
+  }
+});
