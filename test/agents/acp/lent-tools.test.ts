@@ -11,7 +11,7 @@ import { eventually } from '../../faults/support/fleet-server.ts';
 import { type AgentStep, asks, calls, OPTIONS, scriptFolder } from './scripted-agent.ts';
 
 const CLIENT = 'roles: [client], backends: [scripted]';
-const SHELL = `${CLIENT}, tools: { allow: [read_file, write_file, shell] }`;
+const SHELL = `${CLIENT}, tools: { allow: [read_file, write_file, shell] }, env: [WORD]`;
 
 /** What a request was answered, of the members that any answer has. */
 type Answer = Readonly<Record<string, unknown>> & { readonly data?: { readonly kind?: string } };
