@@ -16,7 +16,7 @@ import { pack, unpack } from './payload.ts';
 import type { NatsPeer } from './peer.ts';
 import { type Delivery, PullConsumer } from './pull-consumer.ts';
 import { RESULT_ACK_WAIT_S } from './streams.ts';
-import { consumers, readConsumer, readEventSubject, STREAMS, tokenOf } from './subjects.ts';
+import { consumers, isWorkerToken, readConsumer, readEventSubject, STREAMS, tokenOf } from './subjects.ts';
 
 export interface EventConsumerOptions {
   readonly link: NatsLink;
@@ -25,6 +25,8 @@ export interface EventConsumerOptions {
   readonly events: PeerEvents;
   readonly peer: (agent: string) => NatsPeer;
   readonly pool: (pool: string) => NatsPeer;
+  /** Stands for a sender that no worker can be. */
+  readonly unknown: NatsPeer;
   readonly restore: () => Promise<void>;
 }
 
@@ -97,8 +99,11 @@ export class EventConsumer {
   }
 
   #handle(delivery: Delivery): Promise<void> | void {
-    const { events, peer } = this.#options;
+    const { events, peer, unknown } = this.#options;
     const about = readEventSubject(delivery.subject);
+    if (about !== undefined && about.kind !== 'max_deliveries' && !isWorkerToken(about.agent)) {
+      return events.malformed(unknown, ['E_TYPE']);
+    }
     switch (about?.kind) {
       case 'events':
         return this.#message(peer(about.agent), about.task, delivery);
@@ -204,7 +209,9 @@ function readDispatch(data: Uint8Array): Dispatched | undefined {
 function readAdvisory(data: Uint8Array): { readonly stream_seq: number; readonly deliveries: number } | undefined {
   try {
     const { stream_seq, deliveries } = JSON.parse(Buffer.from(data).toString());
-    return Number.isInteger(stream_seq) ? { stream_seq, deliveries: Number(deliveries) } : undefined;
+    return Number.isSafeInteger(stream_seq) && stream_seq > 0
+      ? { stream_seq, deliveries: Number(deliveries) }
+      : undefined;
   } catch {
     return undefined;
   }

@@ -65,8 +65,9 @@ export async function acquireLeadership(options: LeadershipOptions): Promise<Lea
   };
   try {
     const restore = async () => {
-      const { profileTtlS, leaseTtlS } = await ensureFleet(link, options);
-      return { profileTtlS, leaseTtlS, ttlS: await ensureOrchestrator(link, tokenOf(name), options) };
+      const storage = { ...options, tightens: true };
+      const { profileTtlS, leaseTtlS } = await ensureFleet(link, storage);
+      return { profileTtlS, leaseTtlS, ttlS: await ensureOrchestrator(link, tokenOf(name), storage) };
     };
     const { profileTtlS, leaseTtlS, ttlS } = await restore();
     if (options.leaseTtlS !== undefined && options.leaseTtlS !== leaseTtlS) {

@@ -41,13 +41,22 @@ const text = (value: object): Uint8Array => Buffer.from(JSON.stringify(value));
 
 /** Reads a lease; undefined when it is none of ours. */
 export function readLease(value: Uint8Array): LeaseValue | undefined {
-  return readObject<LeaseValue>(value, (lease) => typeof lease.task_id === 'string' && typeof lease.ttl_s === 'number');
+  return readObject<LeaseValue>(
+    value,
+    ({ task_id, ttl_s, renewed }) =>
+      typeof task_id === 'string' && Number.isFinite(ttl_s) && ttl_s > 0 && Number.isSafeInteger(renewed),
+  );
 }
 
 function readObject<T extends ClaimValue>(value: Uint8Array, more: (found: T) => boolean = () => true): T | undefined {
   try {
     const found = JSON.parse(Buffer.from(value).toString()) as T | null;
-    const good = typeof found?.agent === 'string' && Number.isInteger(found.attempt) && more(found);
+    const good =
+      typeof found?.agent === 'string' &&
+      typeof found.incarnation === 'string' &&
+      Number.isSafeInteger(found.attempt) &&
+      found.attempt >= 0 &&
+      more(found);
     return good ? found : undefined;
   } catch {
     return undefined;

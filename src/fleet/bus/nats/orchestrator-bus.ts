@@ -10,6 +10,7 @@ import type { FleetMessage } from '../../../protocol/fleet.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import type { Announced, Incoming } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
+import { isAgentId } from '../../messages/names.ts';
 import { forwardToOrchestrator, logNotStored } from '../forward.ts';
 import type { BusOutage, FleetPeer, OrchestratorBus, PeerEvents } from '../peer.ts';
 import { Bucket, type Entry } from './bucket.ts';
@@ -19,7 +20,7 @@ import { readLease } from './leases.ts';
 import { NatsPeer, storeDispatch } from './peer.ts';
 import { Profiles } from './profiles.ts';
 import { ControlRequests } from './requests.ts';
-import { BUCKETS, idOf, subjects, tokenOf } from './subjects.ts';
+import { BUCKETS, idOf, isWorkerToken, subjects, tokenOf } from './subjects.ts';
 
 export interface NatsBusOptions extends Omit<LeadershipOptions, 'signal' | 'standby'> {
   /** A leadership acquired before. Default: the bus acquires one when it starts, and releases it when it stops. */
@@ -107,12 +108,16 @@ class JetStreamBus implements NatsBus {
     void leadership.lost.then((error) => this.#end(error));
     const requests = new ControlRequests({ link, newId, answered: (peer, message) => this.#forward(peer, message) });
     this.#parts = { leadership, requests };
+    const unknown = new NatsPeer('(unknown)', 'unknown', this.#context());
+    link.aside.report(({ bucket, key, reasons }) =>
+      this.#events!.malformed((bucket === BUCKETS.profiles && this.#peers.get(key)) || unknown, reasons),
+    );
     const profiles = new Profiles(
       await Bucket.open(link, BUCKETS.profiles),
       {
         present: (agent, announce) => this.#present(agent, announce),
         absent: (agent, reason, asleep) => this.#absent(agent, reason, asleep),
-        unreadable: (agent, codes) => this.#events!.malformed(this.#peer(agent), codes),
+        unreadable: (key, reasons) => link.aside.note({ bucket: BUCKETS.profiles, key, reasons }),
       },
       { ttlS: profileTtlS, monotonic },
     );
@@ -126,6 +131,7 @@ class JetStreamBus implements NatsBus {
       name: tokenOf(name),
       events: this.#events!,
       peer: (agent) => this.#peer(agent),
+      unknown,
       pool: (pool) => new NatsPeer(`pool:${idOf(pool) ?? pool}`, pool, this.#context()),
       restore: () => leadership.restore(),
     });
@@ -180,6 +186,10 @@ class JetStreamBus implements NatsBus {
 
   #present(agent: string, announce: Announced): void {
     if (this.#stopping.signal.aborted) return;
+    if (!isWorkerToken(agent)) {
+      const reasons = ['the key does not name a worker'];
+      return this.#parts.leadership!.link.aside.note({ bucket: BUCKETS.profiles, key: agent, reasons });
+    }
     const peer = this.#peer(agent, announce.agent_id);
     peer.features = new Set(announce.features);
     if (!peer.present) {
@@ -198,11 +208,15 @@ class JetStreamBus implements NatsBus {
 
   /** A renewed lease means that its task still runs; a new one is reported by its TASK_ACK. */
   #leased({ value, update, removed, revision, key }: Entry): void {
-    const lease = removed ? undefined : readLease(value);
-    if (lease === undefined || (update && lease.renewed === 0)) return;
+    if (removed) return;
+    const lease = readLease(value);
+    if (lease === undefined || tokenOf(lease.task_id) !== key || !isAgentId(lease.agent)) {
+      const reasons = ['not the lease of the task of its key'];
+      return this.#parts.leadership!.link.aside.note({ bucket: BUCKETS.leases, key, reasons });
+    }
+    if (update && lease.renewed === 0) return;
     const { agent, attempt, ttl_s } = lease;
     const taskId = lease.task_id;
-    if (tokenOf(taskId) !== key) return;
     const held = { accepted: true, state: 'running', lease: { ttl_s, fence: revision } } as const;
     this.#forward(
       this.#peer(tokenOf(agent), agent),
