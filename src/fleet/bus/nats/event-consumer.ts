@@ -16,7 +16,7 @@ import { pack, unpack } from './payload.ts';
 import type { NatsPeer } from './peer.ts';
 import { type Delivery, PullConsumer } from './pull-consumer.ts';
 import { RESULT_ACK_WAIT_S } from './streams.ts';
-import { consumers, isWorkerToken, readConsumer, readEventSubject, STREAMS, tokenOf } from './subjects.ts';
+import { consumers, readConsumer, readEventSubject, STREAMS, tokenOf } from './subjects.ts';
 
 export interface EventConsumerOptions {
   readonly link: NatsLink;
@@ -25,8 +25,10 @@ export interface EventConsumerOptions {
   readonly events: PeerEvents;
   readonly peer: (agent: string) => NatsPeer;
   readonly pool: (pool: string) => NatsPeer;
-  /** Stands for a sender that no worker can be. */
+  /** Stands for a sender that is not believed. */
   readonly unknown: NatsPeer;
+  /** Whether this account may speak for a worker, by its token. */
+  readonly believes: (agent: string) => boolean;
   readonly restore: () => Promise<void>;
 }
 
@@ -99,9 +101,9 @@ export class EventConsumer {
   }
 
   #handle(delivery: Delivery): Promise<void> | void {
-    const { events, peer, unknown } = this.#options;
+    const { events, peer, unknown, believes } = this.#options;
     const about = readEventSubject(delivery.subject);
-    if (about !== undefined && about.kind !== 'max_deliveries' && !isWorkerToken(about.agent)) {
+    if (about !== undefined && about.kind !== 'max_deliveries' && !believes(about.agent)) {
       return events.malformed(unknown, ['E_TYPE']);
     }
     switch (about?.kind) {
@@ -145,9 +147,12 @@ export class EventConsumer {
    * removed from the queue.
    */
   async #park(consumer: string, data: Uint8Array): Promise<void> {
-    const { link, events, peer, pool } = this.#options;
+    const { link, events, peer, pool, unknown, believes } = this.#options;
+    const { agent, pool: queue } = readConsumer(consumer);
     const advisory = readAdvisory(data);
-    if (advisory === undefined) return;
+    if (advisory === undefined || (agent !== undefined && !believes(agent))) {
+      return events.malformed(unknown, ['E_TYPE']);
+    }
     const manager = await link.manager();
     const { stream_seq: seq, deliveries } = advisory;
     const stored = await link.until(() =>
@@ -158,7 +163,6 @@ export class EventConsumer {
     );
     // Acknowledged after all, or parked before.
     if (stored === null) return;
-    const { agent, pool: queue } = readConsumer(consumer);
     const from = agent !== undefined ? peer(agent) : pool(queue ?? consumer);
     const dispatch = readDispatch(stored.data);
     if (dispatch === undefined) events.malformed(from, ['E_NOT_JSON']);

@@ -10,7 +10,6 @@ import type { FleetMessage } from '../../../protocol/fleet.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import type { Announced, Incoming } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
-import { isAgentId } from '../../messages/names.ts';
 import { forwardToOrchestrator, logNotStored } from '../forward.ts';
 import type { BusOutage, FleetPeer, OrchestratorBus, PeerEvents } from '../peer.ts';
 import { Bucket, type Entry } from './bucket.ts';
@@ -25,6 +24,11 @@ import { BUCKETS, idOf, isWorkerToken, subjects, tokenOf } from './subjects.ts';
 export interface NatsBusOptions extends Omit<LeadershipOptions, 'signal' | 'standby'> {
   /** A leadership acquired before. Default: the bus acquires one when it starts, and releases it when it stops. */
   readonly leadership?: Leadership;
+  /**
+   * Whether this account may speak for a worker, by its token. Default: for every worker.
+   * @internal
+   */
+  readonly believes?: (agent: string) => boolean;
 }
 
 /** A bus, and when it ends by itself. */
@@ -132,6 +136,7 @@ class JetStreamBus implements NatsBus {
       events: this.#events!,
       peer: (agent) => this.#peer(agent),
       unknown,
+      believes: (agent) => this.#believes(agent),
       pool: (pool) => new NatsPeer(`pool:${idOf(pool) ?? pool}`, pool, this.#context()),
       restore: () => leadership.restore(),
     });
@@ -174,6 +179,10 @@ class JetStreamBus implements NatsBus {
     return { link: this.#parts.leadership!.link, requests: this.#parts.requests!, check: () => this.#check() };
   }
 
+  #believes(agent: string): boolean {
+    return isWorkerToken(agent) && this.#options.believes?.(agent) !== false;
+  }
+
   /** The peer of a token. One whose name is too long for its token is named by its announce. */
   #peer(agent: string, agentId?: string): NatsPeer {
     const known = this.#peers.get(agent);
@@ -186,8 +195,8 @@ class JetStreamBus implements NatsBus {
 
   #present(agent: string, announce: Announced): void {
     if (this.#stopping.signal.aborted) return;
-    if (!isWorkerToken(agent)) {
-      const reasons = ['the key does not name a worker'];
+    if (!this.#believes(agent)) {
+      const reasons = ['the key names no worker of this account'];
       return this.#parts.leadership!.link.aside.note({ bucket: BUCKETS.profiles, key: agent, reasons });
     }
     const peer = this.#peer(agent, announce.agent_id);
@@ -210,8 +219,8 @@ class JetStreamBus implements NatsBus {
   #leased({ value, update, removed, revision, key }: Entry): void {
     if (removed) return;
     const lease = readLease(value);
-    if (lease === undefined || tokenOf(lease.task_id) !== key || !isAgentId(lease.agent)) {
-      const reasons = ['not the lease of the task of its key'];
+    if (lease === undefined || tokenOf(lease.task_id) !== key || !this.#believes(tokenOf(lease.agent))) {
+      const reasons = ['not the lease of this task by a worker of this account'];
       return this.#parts.leadership!.link.aside.note({ bucket: BUCKETS.leases, key, reasons });
     }
     if (update && lease.renewed === 0) return;

@@ -297,10 +297,15 @@ export async function ensureOrchestrator(
       ttlS: options.leaseTtlS ?? DEFAULT_TTL_S,
       maxBytes: MAX_LEASE_BYTES,
     }),
-    ensureConsumer(link, STREAMS.events, consumers.orchestrator(name), {
-      ack_wait: nanos(RESULT_ACK_WAIT_S),
-      max_ack_pending: 4096,
-    }),
+    ensureIntake(link, name),
   ]);
   return ttlS;
+}
+
+/** Makes the consumer of worker events. The name is a token. */
+export function ensureIntake(link: NatsLink, name: string): Promise<void> {
+  return ensureConsumer(link, STREAMS.events, consumers.orchestrator(name), {
+    ack_wait: nanos(RESULT_ACK_WAIT_S),
+    max_ack_pending: 4096,
+  });
 }
