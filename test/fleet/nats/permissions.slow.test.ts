@@ -1,20 +1,23 @@
 /** Users and accounts as `docs/nats.md` gives them: a worker can work, and reaches nothing beyond its account. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, type TestContext } from 'node:test';
 import { jetstreamManager } from '@nats-io/jetstream';
 import { connect, headers, type NatsConnection } from '@nats-io/transport-node';
+import { loadFleetConfig } from '../../../src/config/fleet-config.ts';
 import { accountBuses } from '../../../src/fleet/bus/nats/account-buses.ts';
+import { joinNats } from '../../../src/fleet/bus/nats/join.ts';
 import { acquireLeadership } from '../../../src/fleet/bus/nats/leadership.ts';
 import { provisionWorker } from '../../../src/fleet/bus/nats/provision.ts';
 import { natsTaskStore } from '../../../src/fleet/bus/nats/task-store.ts';
 import { fullSpec, newRecord } from '../../../src/fleet/orchestrator/task-record.ts';
+import { fleetNats } from '../../../src/server/fleet/fleet-nats.ts';
 import { aDispatch } from '../bus-contract.ts';
 import { PeerRecorder } from '../support/peer-recorder.ts';
 import { ScriptedWorker } from '../support/scripted-worker.ts';
 import { log, NatsFleet } from './fleet.ts';
-import { type Installed, natsTest } from './server.ts';
+import { type Installed, NatsServer, natsTest } from './server.ts';
 
 /** The `accounts` of the document, as a server reads them, with a user for everything in each. */
 function documented(): string {
@@ -178,6 +181,51 @@ describe('permissions on NATS', { concurrency: 2 }, () => {
       [],
     );
     await events.until(() => events.oddities.length >= 5, 'the others to be counted');
+  });
+
+  natsTest('the accounts of fleet.yaml are opened, and a wrong password is named', async (context, installed) => {
+    const server = await NatsServer.start(context, installed, { config: documented() });
+    const folder = server.file('fleet');
+    mkdirSync(folder);
+    const file = join(folder, 'fleet.yaml');
+    const page = readFileSync(join(import.meta.dirname, '../../../docs/nats.md'), 'utf8');
+    const settings = /```yaml\n(bus: \S+\nnats:[^`]*accounts:[^`]*)```/.exec(page)?.[1];
+    assert.ok(settings !== undefined, 'docs/nats.md has the settings');
+    writeFileSync(file, `name: main\ndata_dir: .\n${settings.replace('nats://10.0.0.5:4222', server.url)}`);
+    const variables = { NATS_PASSWORD: 'change-me' };
+    const open = async (password: string) => {
+      writeFileSync(join(folder, 'claude-1.password'), password);
+      const parts = await fleetNats(await loadFleetConfig(file, { env: variables }), { log, env: variables });
+      assert.ok(parts !== undefined);
+      return parts;
+    };
+    const refused = await open('wrong');
+    await assert.rejects(refused.bus.start(new PeerRecorder()), (error: Error & { readonly code: string }) => {
+      assert.equal(error.code, 'auth_failed');
+      assert.match(error.message, /orchestrator-claude-1.*claude-1\.password/);
+      return true;
+    });
+    await refused.close();
+    const parts = await open('change-me-as-well');
+    const events = new PeerRecorder();
+    await parts.bus.start(events);
+    const worker = new ScriptedWorker({ agentId: 'claude-1' });
+    const joined = joinNats(worker, {
+      servers: server.url,
+      log,
+      env,
+      auth: { user: 'all-of-claude-1', passwordEnv: 'ALL' },
+    });
+    try {
+      await joined.accepted;
+      await (await events.peer('claude-1')).send(aDispatch('own'), { mode: 'structured' });
+      await events.until(() => events.results('own').length === 1, 'the result');
+    } finally {
+      await joined.close();
+      await parts.bus.close();
+      await parts.close();
+    }
+    assert.equal((await parts.bus.closed)?.code, undefined);
   });
 
   natsTest('the users of the document may not publish beyond their part', async (context, installed) => {

@@ -20,7 +20,7 @@ export interface WorkerAccount {
   readonly auth: NatsAuth;
 }
 
-type Settings = Omit<NatsBusOptions, 'leadership' | 'believes'> & { readonly leadership: Leadership };
+type Settings = Omit<NatsBusOptions, 'leadership' | 'believes' | 'withoutPools'> & { readonly leadership: Leadership };
 
 /** The bus over the account of `leadership` and these. Pools have their queue in the account of `leadership`. */
 export function accountBuses(options: Settings, accounts: readonly WorkerAccount[]): NatsBus {
@@ -77,7 +77,7 @@ class AccountBuses implements NatsBus {
     const { signal } = this.#stopping;
     const options = { ...this.#options, auth };
     const leadership = await accountLeadership(this.#options.leadership, { ...options, signal });
-    const bus = natsBus({ ...options, leadership, believes: (agent) => own.has(agent) });
+    const bus = natsBus({ ...options, leadership, withoutPools: true, believes: (agent) => own.has(agent) });
     this.#opened.push({ bus, leadership });
     signal.throwIfAborted();
     await bus.start(events);

@@ -29,6 +29,11 @@ export interface NatsBusOptions extends Omit<LeadershipOptions, 'signal' | 'stan
    * @internal
    */
   readonly believes?: (agent: string) => boolean;
+  /**
+   * The workers of this account are in no pool, because the queues of pools are in another account. Default false.
+   * @internal
+   */
+  readonly withoutPools?: boolean;
 }
 
 /** A bus, and when it ends by itself. */
@@ -205,7 +210,7 @@ class JetStreamBus implements NatsBus {
       peer.present = true;
       this.#events!.joined(peer);
     }
-    this.#forward(peer, announce);
+    this.#forward(peer, this.#options.withoutPools ? { ...announce, pools: [] } : announce);
   }
 
   #absent(agent: string, reason: string, asleep: boolean): void {
