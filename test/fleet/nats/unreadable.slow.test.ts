@@ -85,6 +85,10 @@ describe('unreadable entries on NATS', { concurrency: 2 }, () => {
     }
     assert.ok(events.oddities.length >= asides('a2a_profiles').length);
     assert.deepEqual([...events.peers.keys()], []);
+    assert.deepEqual(
+      asides('a2a_orchestrators').map(({ fields }) => fields.key),
+      ['main'],
+    );
     // The stream of events as well.
     for (const [name, value] of Object.entries(ODD)) {
       connection.publish(`a2a.agent.worker-1.task.${name}.events`, value);

@@ -112,6 +112,11 @@ export class Bucket {
     await this.#link.until(() => manager.streams.purge(`KV_${this.name}`, { filter: this.subject(key) }));
   }
 
+  /** The value of a key could not be read. */
+  setAside(key: string, reason: string): void {
+    this.#link.aside.note({ bucket: this.name, key, reasons: [reason] });
+  }
+
   subject(key: string): string {
     return `$KV.${this.name}.${key}`;
   }
@@ -145,7 +150,7 @@ export class Bucket {
           try {
             listener({ key: entry.key, value, revision, update, removed: operation !== 'PUT' });
           } catch (error) {
-            this.#link.aside.note({ bucket: this.name, key: entry.key, reasons: [(error as Error).message] });
+            this.setAside(entry.key, (error as Error).message);
           }
           if (reported.size >= existing) continue;
           // The server that reports may be a moment behind the one that counted.

@@ -97,6 +97,7 @@ export class Leases {
       const entry = await leases.get(key);
       if (entry === undefined) continue;
       const held = readLease(entry.value);
+      if (held === undefined) leases.setAside(key, 'not a lease; replaced');
       if (held !== undefined && held.attempt > attempt) return { kind: 'stale', attempt: held.attempt };
       if (held?.attempt === attempt && held.agent !== agent) return { kind: 'held', agent: held.agent };
       const taken = await leases.update(key, text(value), entry.revision);
@@ -125,6 +126,7 @@ export class Leases {
       const entry = await journal.get(key);
       if (entry === undefined) continue;
       const claimed = readObject<ClaimValue>(entry.value);
+      if (claimed === undefined) journal.setAside(key, 'not a claim; replaced');
       if (claimed !== undefined && claimed.attempt >= attempt) {
         return claimed.attempt === attempt && claimed.agent === agent && claimed.incarnation === incarnation;
       }

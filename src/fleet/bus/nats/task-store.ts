@@ -246,7 +246,7 @@ class BucketTaskStore implements TaskStore {
   }
 
   #aside(key: string, reason: string): undefined {
-    this.#link.aside.note({ bucket: this.#bucket.name, key, reasons: [reason] });
+    this.#bucket.setAside(key, reason);
   }
 
   #note(key: string, record: TaskRecord, revision: number): void {
