@@ -33,6 +33,9 @@ const ODD: Readonly<Record<string, Uint8Array>> = {
   unspecified: json({ write: 'w', record: { task_id: 'unspecified', number: 1, ended_at: null, spec: {} } }),
   stateless: json({ write: 'w', record: { ...record('stateless', 2), state: '__proto__' } }),
   unlisted: json({ write: 'w', record: { ...record('unlisted', 3), attempts: [null] } }),
+  unbudgeted: json({ write: 'w', record: { ...record('unbudgeted', 4), spec: { brief: 'x', token_budget: 'many' } } }),
+  misplaced: json({ write: 'w', record: { ...record('misplaced', 4), spec: { brief: 'x', after: 7 } } }),
+  waiting: json({ write: 'w', record: { ...record('waiting', 4), spec: { brief: 'x', after: [null] } } }),
   elsewhere: json({ write: 'w', record: record('another', 4) }),
 };
 /** Keys that Handfast does not make. */
@@ -127,6 +130,9 @@ describe('unreadable entries on NATS', { concurrency: 2 }, () => {
     const bucket = 'a2a_tasks_main';
     for (const [key, value] of Object.entries(ODD)) connection.publish(`$KV.${bucket}.${key}`, value);
     for (const key of ODD_KEYS) connection.publish(`$KV.${bucket}.${key}`, json({}));
+    // Of an earlier version, which knew fewer members.
+    const { spec: _spec, ...rest } = record('short', 6);
+    connection.publish(`$KV.${bucket}.short`, json({ write: 'w', record: { ...rest, spec: { brief: 'short' } } }));
     const numbers = ['x', '0', '-1', '1e300', '99999999999999999999', '1.5', 'NaN'];
     for (const number of numbers) connection.publish(`$KV.${bucket}.number.${number}`, json('t'));
     let number = 6;
@@ -136,10 +142,11 @@ describe('unreadable entries on NATS', { concurrency: 2 }, () => {
     context.after(() => store.close());
     const open: string[] = [];
     for await (const { record: found } of store.open()) open.push(found.task_id);
-    assert.deepEqual(open, ['kept']);
+    assert.deepEqual(open, ['kept', 'short']);
+    assert.deepEqual((await store.get('short'))?.record.spec.after, []);
     assert.deepEqual(
       (await store.find({})).map(({ task_id }) => task_id),
-      ['kept'],
+      ['short', 'kept'],
     );
     assert.equal(await store.lastNumber(), number);
     const shown = asides(bucket).map(({ fields }) => fields.key);

@@ -39,12 +39,19 @@ export type LeaseOutcome =
 
 const text = (value: object): Uint8Array => Buffer.from(JSON.stringify(value));
 
+/** The longest of the configuration. */
+const MAX_TTL_S = 86_400;
+
 /** Reads a lease; undefined when it is none of ours. */
 export function readLease(value: Uint8Array): LeaseValue | undefined {
   return readObject<LeaseValue>(
     value,
     ({ task_id, ttl_s, renewed }) =>
-      typeof task_id === 'string' && Number.isFinite(ttl_s) && ttl_s > 0 && Number.isSafeInteger(renewed),
+      typeof task_id === 'string' &&
+      Number.isFinite(ttl_s) &&
+      ttl_s > 0 &&
+      ttl_s <= MAX_TTL_S &&
+      Number.isSafeInteger(renewed),
   );
 }
 

@@ -8,6 +8,7 @@ import { TASK_STATES } from '../../../protocol/fleet-words.ts';
 import { fail } from '../../../wire/errors.ts';
 import { isObject } from '../../../wire/json.ts';
 import type { TaskRecord } from '../../orchestrator/task.ts';
+import { fullSpec } from '../../orchestrator/task-record.ts';
 import { MAX_RECORD_BYTES, unpack } from './payload.ts';
 import { tokenOf } from './subjects.ts';
 
@@ -44,7 +45,7 @@ const checks: { readonly [Name in keyof TaskRecord]-?: Check } = {
   task_id: (value) => isText(value) && value !== '',
   number: (value) => isCount(value) && value !== 0,
   submitter: orAbsent(isText),
-  spec: (value) => isObject(value) && isText(value.brief),
+  spec: (value) => isObject(value) && orAbsent(listOf(isText))(value.after),
   state: (value) => (TASK_STATES as readonly unknown[]).includes(value),
   parked: isFlag,
   attempt: isCount,
@@ -69,8 +70,8 @@ const checks: { readonly [Name in keyof TaskRecord]-?: Check } = {
   questions: listOf(isObject),
 };
 
-/** Reads the value under this key. Fails with `journal_corrupt`. */
-export function readWritten(key: string, value: Uint8Array): Written {
+/** Reads the value under this key; what `own` wrote needs no checks. Fails with `journal_corrupt`. */
+export function readWritten(key: string, value: Uint8Array, own: string): Written {
   let found: unknown;
   try {
     found = JSON.parse(Buffer.from(unpack(value, MAX_RECORD_BYTES)).toString());
@@ -78,12 +79,19 @@ export function readWritten(key: string, value: Uint8Array): Written {
     throw fail('journal_corrupt', 'a task record cannot be read', {}, error);
   }
   const { write, record } = isObject(found) ? found : {};
-  if (!isText(write) || !isObject(record)) throw fail('journal_corrupt', 'a task record has the wrong form');
-  for (const [name, check] of Object.entries(checks)) {
-    if (!check(record[name])) throw fail('journal_corrupt', `a task record has the wrong form: ${name}`);
+  if (typeof write !== 'string' || !isObject(record)) throw wrongForm('');
+  if (write.startsWith(`${own}#`)) return found as Written;
+  for (const [name, check] of Object.entries(checks)) if (!check(record[name])) throw wrongForm(`: ${name}`);
+  const checked = record as unknown as TaskRecord;
+  if (tokenOf(checked.task_id) !== key) throw wrongForm(': the key is that of another task');
+  try {
+    // An earlier version may have left out what has a default now.
+    const spec = { ...fullSpec(checked.task_id, checked.spec), ...checked.spec };
+    return { write, record: { ...checked, spec } };
+  } catch (error) {
+    throw wrongForm(`: spec: ${(error as Error).message}`, error);
   }
-  if (tokenOf(record.task_id as string) !== key) {
-    throw fail('journal_corrupt', 'a task record is under the key of another task');
-  }
-  return found as Written;
 }
+
+const wrongForm = (place: string, cause?: unknown): Error =>
+  fail('journal_corrupt', `a task record has the wrong form${place}`, {}, cause);

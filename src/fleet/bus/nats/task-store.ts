@@ -223,7 +223,7 @@ class BucketTaskStore implements TaskStore {
     if (known !== undefined && known.revision >= revision) return;
     if (removed) return void this.#known.delete(key);
     try {
-      const { write, record } = readWritten(key, value);
+      const { write, record } = readWritten(key, value, this.#writer);
       const foreign = this.#loaded && !write.startsWith(this.#writer) && record.ended_at === null;
       if (foreign) {
         // Acknowledged too late: it is on disk, and loaded at the next start.
@@ -239,7 +239,7 @@ class BucketTaskStore implements TaskStore {
 
   #readable(key: string, value: Uint8Array): TaskRecord | undefined {
     try {
-      return readWritten(key, value).record;
+      return readWritten(key, value, this.#writer).record;
     } catch (error) {
       return this.#aside(key, (error as Error).message);
     }
