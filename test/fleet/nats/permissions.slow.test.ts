@@ -202,7 +202,7 @@ describe('permissions on NATS', { concurrency: 2 }, () => {
     const refused = await open('wrong');
     await assert.rejects(refused.bus.start(new PeerRecorder()), (error: Error & { readonly code: string }) => {
       assert.equal(error.code, 'auth_failed');
-      assert.match(error.message, /orchestrator-claude-1.*claude-1\.password/);
+      assert.match(error.message, /the NATS account of claude-1: .*orchestrator-claude-1.*claude-1\.password/);
       return true;
     });
     await refused.close();

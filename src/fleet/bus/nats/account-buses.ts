@@ -6,7 +6,7 @@
  * Made by `server/fleet/fleet-nats.ts`.
  * @see docs/nats.md#permissions
  */
-import type { HandfastError } from '../../../wire/errors.ts';
+import { asError, HandfastError } from '../../../wire/errors.ts';
 import type { BusOutage, PeerEvents } from '../peer.ts';
 import { accountLeadership, type Leadership } from './leadership.ts';
 import { type NatsBus, type NatsBusOptions, natsBus } from './orchestrator-bus.ts';
@@ -52,7 +52,16 @@ class AccountBuses implements NatsBus {
   async start(events: PeerEvents): Promise<void> {
     await this.#main.start(events);
     try {
-      await Promise.all(this.#accounts.map((account) => this.#open(account, events)));
+      await Promise.all(
+        this.#accounts.map((account) =>
+          this.#open(account, events).catch((thrown: unknown) => {
+            this.#stopping.signal.throwIfAborted();
+            const { code, message, detail } = asError(thrown);
+            const place = `the NATS account of ${account.workers.join(', ')}`;
+            throw new HandfastError(code, `${place}: ${message}`, { detail, cause: thrown });
+          }),
+        ),
+      );
     } catch (error) {
       await this.close();
       throw error;
