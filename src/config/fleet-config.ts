@@ -13,7 +13,7 @@ import { checkEnvironment, checkExecutor, checkOverhead } from './executor-setti
 import { fleet } from './fleet.generated.ts';
 import type { FleetSettings } from './fleet.schema.ts';
 import { parseListenAddress } from './listen-address.ts';
-import { checkNats, hasSecret, NO_SECRETS } from './nats-settings.ts';
+import { checkAccounts, checkNats, hasSecret, NO_SECRETS } from './nats-settings.ts';
 import { type ConfigProblem, type OpenedConfig, openConfig, whatIs } from './open-config.ts';
 import { nodeOf, type Reading, readSetting } from './reader.ts';
 import { camel, type SettingSchema } from './setting.ts';
@@ -95,6 +95,7 @@ export async function loadFleetConfig(
   });
   const nats = settings.nats ?? {};
   checkNats(nats, 'nats', problem);
+  checkAccounts(nats.accounts ?? [], workers, opened);
   if (natsServers.length === 0) {
     if (nats.storeTasks) problem('nats.store_tasks', 'expected nats:// addresses in bus, got none');
     else if (Object.keys(nats).some((key) => key !== 'storeTasks')) {

@@ -30,6 +30,16 @@ export { workerFile };
 
 const DAY_S = 86_400;
 
+const { tls: _tls, ...signIn } = natsConnectionFields;
+
+const natsAccount = group('An account of the NATS servers for workers that are not trusted.', {
+  workers: list(
+    { default: [], description: 'The workers in it: it can speak for these, and for no others.' },
+    fleetName('The id of a worker.'),
+  ),
+  ...signIn,
+});
+
 const nats = group(
   { description: 'For a NATS bus.', formerly: { tasks: 'store_tasks' } },
   {
@@ -44,6 +54,9 @@ const nats = group(
     ),
     max_waiting: optional(
       integer('Dispatches that may wait on the server for workers. Left out: 1,000,000.', [1, 100_000_000]),
+    ),
+    accounts: optional(
+      list({ description: 'Accounts beside that of the orchestrator, each with the user it has there.' }, natsAccount),
     ),
     store_tasks: flag('Store tasks there too: another machine with this file is a standby and takes over.', false),
   },

@@ -32,6 +32,28 @@ export function checkNats(
   }
 }
 
+/** Reports accounts without workers or without a user, and a worker that is in two accounts. */
+export function checkAccounts(
+  accounts: readonly (NatsConnectionSettings & { readonly workers?: readonly string[] })[],
+  own: readonly { readonly id: string }[],
+  { item, problem }: Pick<OpenedConfig<unknown>, 'item' | 'problem'>,
+): void {
+  const names = new Set(own.map(({ id }) => id));
+  for (const [index, account] of accounts.entries()) {
+    const at = item('nats.accounts', index);
+    checkNats(account, at, problem);
+    const { workers = [], credentialsFile, nkeyFile, tokenEnv, tokenFile, user } = account;
+    if (workers.length === 0) problem(`${at}.workers`, 'expected the workers of the account, got none');
+    if ([credentialsFile, nkeyFile, tokenEnv, tokenFile, user].every((way) => way === undefined)) {
+      problem(at, 'expected a way to sign in to the account, got none');
+    }
+    for (const [place, id] of workers.entries()) {
+      if (names.has(id)) problem(item(`${at}.workers`, place), `expected a worker of one account, got ${id} again`);
+      names.add(id);
+    }
+  }
+}
+
 /** True for an address of a NATS server with a secret in it, which would be printed and logged with it. */
 export const hasSecret = (address: string): boolean => /^\w+:\/\/[^/]*@/.test(address);
 

@@ -167,6 +167,31 @@ nats: { credentials_file: a, nkey_file: b, user: c, tls: { cert_file: d } }
       'at nats.tls: expected cert_file and key_file together, got one of them',
     ],
   );
+  const accounts = await load(`
+bus: nats://127.0.0.1:4222
+nats: { accounts: [ { workers: [one, two], user: u, password_file: ./pw }, { workers: [three], nkey_file: k } ] }
+`);
+  assert.deepEqual(
+    accounts.nats.accounts?.map(({ workers, passwordFile }) => [workers, passwordFile?.endsWith('/pw')]),
+    [
+      [['one', 'two'], true],
+      [['three'], undefined],
+    ],
+  );
+  await toldOf(
+    load(`
+bus: nats://127.0.0.1:4222
+workers: [ { id: here, executor: rehearsal } ]
+nats: { accounts: [ { user: u }, { workers: [one, here] }, { workers: [one], nkey_file: k } ] }
+`),
+    [
+      'at nats.accounts[0].user: expected password_env or password_file with a user, got neither',
+      'at nats.accounts[0].workers: expected the workers of the account, got none',
+      'at nats.accounts[1]: expected a way to sign in to the account, got none',
+      'at nats.accounts[1].workers[1]: expected a worker of one account, got here again',
+      'at nats.accounts[2].workers[0]: expected a worker of one account, got one again',
+    ],
+  );
   await toldOf(load('nats: { store_tasks: true, password_env: P }\n'), [
     'at nats.store_tasks: expected nats:// addresses in bus, got none',
     'at nats: expected user with a password, got none',

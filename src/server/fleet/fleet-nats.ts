@@ -46,8 +46,9 @@ export async function fleetNats(config: FleetConfig, options: FleetNatsOptions):
   const { name, dataDir, natsServers, nats, leaseTtlS } = config;
   if (natsServers.length === 0) return undefined;
   const { log, env, signal } = options;
-  const [{ natsBus }, { joinNats }, { acquireLeadership }, { natsTaskStore }] = await Promise.all([
+  const [{ natsBus }, { accountBuses }, { joinNats }, { acquireLeadership }, { natsTaskStore }] = await Promise.all([
     import('../../fleet/bus/nats/orchestrator-bus.ts'),
+    import('../../fleet/bus/nats/account-buses.ts'),
     import('../../fleet/bus/nats/join.ts'),
     import('../../fleet/bus/nats/leadership.ts'),
     import('../../fleet/bus/nats/task-store.ts'),
@@ -55,13 +56,21 @@ export async function fleetNats(config: FleetConfig, options: FleetNatsOptions):
   const { replicas, maxWaiting } = nats;
   const shared = { servers: natsServers, ...natsAccess(nats), replicas, maxWaiting, leaseTtlS, log, env };
   const instance = instanceIn(dataDir);
-  const leadership = nats.storeTasks
-    ? await acquireLeadership({ ...shared, name, instance, standby: true, ...(signal && { signal }) })
-    : undefined;
+  const accounts = (nats.accounts ?? []).map((account) => ({
+    workers: account.workers ?? [],
+    auth: natsAccess(account).auth ?? {},
+  }));
+  const leadership =
+    nats.storeTasks || accounts.length > 0
+      ? await acquireLeadership({ ...shared, name, instance, standby: nats.storeTasks, ...(signal && { signal }) })
+      : undefined;
   try {
-    const store = leadership && (await natsTaskStore(leadership, { replicas }));
+    const store = leadership && nats.storeTasks ? await natsTaskStore(leadership, { replicas }) : undefined;
     return {
-      bus: natsBus({ ...shared, name, instance, ...(leadership && { leadership }) }),
+      bus:
+        leadership && accounts.length > 0
+          ? accountBuses({ ...shared, name, instance, leadership }, accounts)
+          : natsBus({ ...shared, name, instance, ...(leadership && { leadership }) }),
       store,
       join: (worker) => joinNats(worker, { ...shared, channelName: name }),
       async close() {

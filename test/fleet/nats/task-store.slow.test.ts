@@ -4,15 +4,16 @@ import { describe, type TestContext } from 'node:test';
 import { acquireLeadership, type Leadership } from '../../../src/fleet/bus/nats/leadership.ts';
 import { natsTaskStore } from '../../../src/fleet/bus/nats/task-store.ts';
 import type { TaskRecord, TaskStore } from '../../../src/fleet/orchestrator/task.ts';
+import { fullSpec, newRecord } from '../../../src/fleet/orchestrator/task-record.ts';
 import { log } from './fleet.ts';
 import { NatsServer, natsTest } from './server.ts';
 
 const taken = { code: 'superseded' };
 
 function record(number: number, change: Partial<TaskRecord> = {}): TaskRecord {
-  const spec = { brief: 'do it', batch: number % 2 === 0 ? 'even' : null } as TaskRecord['spec'];
-  const state = { state: 'queued', parked: false, attempt: 0, worker: null, ended_at: null } as const;
-  return { task_id: `t:${number}`, number, spec, ...state, created_at: 1, updated_at: 1, ...change } as TaskRecord;
+  const spec = { brief: 'do it', batch: number % 2 === 0 ? 'even' : null };
+  const id = change.task_id ?? `t:${number}`;
+  return { ...newRecord(id, fullSpec(id, spec), number, 1), ...change };
 }
 
 async function seatAt(context: TestContext, server: NatsServer): Promise<Leadership> {

@@ -112,6 +112,11 @@ export class Bucket {
     await this.#link.until(() => manager.streams.purge(`KV_${this.name}`, { filter: this.subject(key) }));
   }
 
+  /** The value of a key could not be read. */
+  setAside(key: string, reason: string): void {
+    this.#link.aside.note({ bucket: this.name, key, reasons: [reason] });
+  }
+
   subject(key: string): string {
     return `$KV.${this.name}.${key}`;
   }
@@ -142,14 +147,22 @@ export class Bucket {
         for await (const entry of watch) {
           if (mine !== round) break;
           const { operation, revision, value, isUpdate: update } = entry;
-          listener({ key: entry.key, value, revision, update, removed: operation !== 'PUT' });
+          try {
+            listener({ key: entry.key, value, revision, update, removed: operation !== 'PUT' });
+          } catch (error) {
+            this.setAside(entry.key, (error as Error).message);
+          }
           if (reported.size >= existing) continue;
           // The server that reports may be a moment behind the one that counted.
           if (reported.add(entry.key).size >= existing) resolve();
           else quiet.refresh();
         }
         resolve();
-      })();
+      })().catch((error: Error) => {
+        this.#link.log?.warn('the watch of a bucket has ended', { bucket: this.name, error: error.message });
+        resolve();
+        if (mine === round) void sleep(WATCH_AGAIN_MS, this.#link.closing).then(again);
+      });
       await promise;
       clearTimeout(quiet);
     };

@@ -24,6 +24,7 @@ import { publishError, readPublishAck } from './publish-ack.ts';
 import { DELAYS, Redial, type Retry } from './redial.ts';
 import { NoReplyError, RequestMux } from './request-mux.ts';
 import { identityOf, type NatsAuth } from './secrets.ts';
+import { SetAside } from './set-aside.ts';
 import { type NatsTls, tlsOf, tlsProblem } from './tls.ts';
 
 export interface NatsOptions {
@@ -149,6 +150,8 @@ export class NatsLink {
   readonly connection: NatsConnection;
   readonly js: JetStreamClient;
   readonly log: Log | undefined;
+  /** What its readers of buckets could not read. */
+  readonly aside: SetAside;
   /** Resolves when the client has closed the connection by itself, for good. */
   readonly lost: Promise<HandfastError>;
   readonly #servers: number;
@@ -176,6 +179,7 @@ export class NatsLink {
     this.packages = packages;
     this.connection = connection;
     this.log = options.log;
+    this.aside = new SetAside(options.log);
     this.#now = options.now ?? Date.now;
     this.#asking = new RequestMux(connection, this.inbox(), REQUEST_MS);
     this.#servers = [options.servers].flat().length;

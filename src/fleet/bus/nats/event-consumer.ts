@@ -25,6 +25,10 @@ export interface EventConsumerOptions {
   readonly events: PeerEvents;
   readonly peer: (agent: string) => NatsPeer;
   readonly pool: (pool: string) => NatsPeer;
+  /** Stands for a sender that is not believed. */
+  readonly unknown: NatsPeer;
+  /** Whether this account may speak for a worker, by its token. */
+  readonly believes: (agent: string) => boolean;
   readonly restore: () => Promise<void>;
 }
 
@@ -97,8 +101,11 @@ export class EventConsumer {
   }
 
   #handle(delivery: Delivery): Promise<void> | void {
-    const { events, peer } = this.#options;
+    const { events, peer, unknown, believes } = this.#options;
     const about = readEventSubject(delivery.subject);
+    if (about !== undefined && about.kind !== 'max_deliveries' && !believes(about.agent)) {
+      return events.malformed(unknown, ['E_TYPE']);
+    }
     switch (about?.kind) {
       case 'events':
         return this.#message(peer(about.agent), about.task, delivery);
@@ -140,9 +147,12 @@ export class EventConsumer {
    * removed from the queue.
    */
   async #park(consumer: string, data: Uint8Array): Promise<void> {
-    const { link, events, peer, pool } = this.#options;
+    const { link, events, peer, pool, unknown, believes } = this.#options;
+    const { agent, pool: queue } = readConsumer(consumer);
     const advisory = readAdvisory(data);
-    if (advisory === undefined) return;
+    if (advisory === undefined || (agent !== undefined && !believes(agent))) {
+      return events.malformed(unknown, ['E_TYPE']);
+    }
     const manager = await link.manager();
     const { stream_seq: seq, deliveries } = advisory;
     const stored = await link.until(() =>
@@ -153,7 +163,6 @@ export class EventConsumer {
     );
     // Acknowledged after all, or parked before.
     if (stored === null) return;
-    const { agent, pool: queue } = readConsumer(consumer);
     const from = agent !== undefined ? peer(agent) : pool(queue ?? consumer);
     const dispatch = readDispatch(stored.data);
     if (dispatch === undefined) events.malformed(from, ['E_NOT_JSON']);
@@ -204,7 +213,9 @@ function readDispatch(data: Uint8Array): Dispatched | undefined {
 function readAdvisory(data: Uint8Array): { readonly stream_seq: number; readonly deliveries: number } | undefined {
   try {
     const { stream_seq, deliveries } = JSON.parse(Buffer.from(data).toString());
-    return Number.isInteger(stream_seq) ? { stream_seq, deliveries: Number(deliveries) } : undefined;
+    return Number.isSafeInteger(stream_seq) && stream_seq > 0
+      ? { stream_seq, deliveries: Number(deliveries) }
+      : undefined;
   } catch {
     return undefined;
   }

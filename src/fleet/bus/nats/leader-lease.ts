@@ -97,6 +97,7 @@ export class LeaderLease {
     const entry = await bucket.get(this.#key);
     const holder = entry && readHolder(entry.value);
     if (entry !== undefined && holder !== undefined && holder.instance !== instance) return entry;
+    if (entry !== undefined && holder === undefined) bucket.setAside(this.#key, 'not a leader lease; replaced');
     const value = this.#value(0);
     const revision =
       entry === undefined

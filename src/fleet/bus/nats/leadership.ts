@@ -9,7 +9,7 @@ import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { Bucket } from './bucket.ts';
 import { type NatsLink, type NatsOptions, openNats } from './connection.ts';
 import { LeaderLease } from './leader-lease.ts';
-import { ensureFleet, ensureOrchestrator, type StorageOptions } from './streams.ts';
+import { ensureFleet, ensureIntake, ensureOrchestrator, type StorageOptions } from './streams.ts';
 import { BUCKETS, tokenOf } from './subjects.ts';
 
 export interface LeadershipOptions extends NatsOptions, StorageOptions {
@@ -65,8 +65,9 @@ export async function acquireLeadership(options: LeadershipOptions): Promise<Lea
   };
   try {
     const restore = async () => {
-      const { profileTtlS, leaseTtlS } = await ensureFleet(link, options);
-      return { profileTtlS, leaseTtlS, ttlS: await ensureOrchestrator(link, tokenOf(name), options) };
+      const storage = { ...options, tightens: true };
+      const { profileTtlS, leaseTtlS } = await ensureFleet(link, storage);
+      return { profileTtlS, leaseTtlS, ttlS: await ensureOrchestrator(link, tokenOf(name), storage) };
     };
     const { profileTtlS, leaseTtlS, ttlS } = await restore();
     if (options.leaseTtlS !== undefined && options.leaseTtlS !== leaseTtlS) {
@@ -107,6 +108,41 @@ export async function acquireLeadership(options: LeadershipOptions): Promise<Lea
     };
   } catch (error) {
     await leave();
+    throw error;
+  }
+}
+
+/**
+ * The same leadership over another account: the leader lease stays in the first one, where no worker of this account can
+ * reach it. Fails as {@link acquireLeadership}, except with `superseded`.
+ */
+export async function accountLeadership(
+  main: Leadership,
+  options: Omit<LeadershipOptions, 'standby' | 'instance'>,
+): Promise<Leadership> {
+  const { name, signal } = options;
+  const link = await openNats(`orchestrator ${name}`, options, signal && { signal });
+  const storage = { ...options, tightens: true };
+  const restore = async () => {
+    const kept = await ensureFleet(link, storage);
+    await ensureIntake(link, tokenOf(name));
+    return kept;
+  };
+  try {
+    const { profileTtlS } = await restore();
+    return {
+      name,
+      link,
+      profileTtlS,
+      lost: Promise.race([main.lost, link.lost]),
+      check: () => main.check(),
+      async restore() {
+        await restore();
+      },
+      close: () => link.close(),
+    };
+  } catch (error) {
+    await link.close();
     throw error;
   }
 }

@@ -39,15 +39,31 @@ export type LeaseOutcome =
 
 const text = (value: object): Uint8Array => Buffer.from(JSON.stringify(value));
 
+/** The longest of the configuration. */
+const MAX_TTL_S = 86_400;
+
 /** Reads a lease; undefined when it is none of ours. */
 export function readLease(value: Uint8Array): LeaseValue | undefined {
-  return readObject<LeaseValue>(value, (lease) => typeof lease.task_id === 'string' && typeof lease.ttl_s === 'number');
+  return readObject<LeaseValue>(
+    value,
+    ({ task_id, ttl_s, renewed }) =>
+      typeof task_id === 'string' &&
+      Number.isFinite(ttl_s) &&
+      ttl_s > 0 &&
+      ttl_s <= MAX_TTL_S &&
+      Number.isSafeInteger(renewed),
+  );
 }
 
 function readObject<T extends ClaimValue>(value: Uint8Array, more: (found: T) => boolean = () => true): T | undefined {
   try {
     const found = JSON.parse(Buffer.from(value).toString()) as T | null;
-    const good = typeof found?.agent === 'string' && Number.isInteger(found.attempt) && more(found);
+    const good =
+      typeof found?.agent === 'string' &&
+      typeof found.incarnation === 'string' &&
+      Number.isSafeInteger(found.attempt) &&
+      found.attempt >= 0 &&
+      more(found);
     return good ? found : undefined;
   } catch {
     return undefined;
@@ -88,6 +104,7 @@ export class Leases {
       const entry = await leases.get(key);
       if (entry === undefined) continue;
       const held = readLease(entry.value);
+      if (held === undefined) leases.setAside(key, 'not a lease; replaced');
       if (held !== undefined && held.attempt > attempt) return { kind: 'stale', attempt: held.attempt };
       if (held?.attempt === attempt && held.agent !== agent) return { kind: 'held', agent: held.agent };
       const taken = await leases.update(key, text(value), entry.revision);
@@ -116,6 +133,7 @@ export class Leases {
       const entry = await journal.get(key);
       if (entry === undefined) continue;
       const claimed = readObject<ClaimValue>(entry.value);
+      if (claimed === undefined) journal.setAside(key, 'not a claim; replaced');
       if (claimed !== undefined && claimed.attempt >= attempt) {
         return claimed.attempt === attempt && claimed.agent === agent && claimed.incarnation === incarnation;
       }

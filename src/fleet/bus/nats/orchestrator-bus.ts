@@ -19,11 +19,21 @@ import { readLease } from './leases.ts';
 import { NatsPeer, storeDispatch } from './peer.ts';
 import { Profiles } from './profiles.ts';
 import { ControlRequests } from './requests.ts';
-import { BUCKETS, idOf, subjects, tokenOf } from './subjects.ts';
+import { BUCKETS, idOf, isWorkerToken, subjects, tokenOf } from './subjects.ts';
 
 export interface NatsBusOptions extends Omit<LeadershipOptions, 'signal' | 'standby'> {
   /** A leadership acquired before. Default: the bus acquires one when it starts, and releases it when it stops. */
   readonly leadership?: Leadership;
+  /**
+   * Whether this account may speak for a worker, by its token. Default: for every worker.
+   * @internal
+   */
+  readonly believes?: (agent: string) => boolean;
+  /**
+   * The workers of this account are in no pool, because the queues of pools are in another account. Default false.
+   * @internal
+   */
+  readonly withoutPools?: boolean;
 }
 
 /** A bus, and when it ends by itself. */
@@ -107,12 +117,16 @@ class JetStreamBus implements NatsBus {
     void leadership.lost.then((error) => this.#end(error));
     const requests = new ControlRequests({ link, newId, answered: (peer, message) => this.#forward(peer, message) });
     this.#parts = { leadership, requests };
+    const unknown = new NatsPeer('(unknown)', 'unknown', this.#context());
+    link.aside.report(({ bucket, key, reasons }) =>
+      this.#events!.malformed((bucket === BUCKETS.profiles && this.#peers.get(key)) || unknown, reasons),
+    );
     const profiles = new Profiles(
       await Bucket.open(link, BUCKETS.profiles),
       {
         present: (agent, announce) => this.#present(agent, announce),
         absent: (agent, reason, asleep) => this.#absent(agent, reason, asleep),
-        unreadable: (agent, codes) => this.#events!.malformed(this.#peer(agent), codes),
+        unreadable: (key, reasons) => link.aside.note({ bucket: BUCKETS.profiles, key, reasons }),
       },
       { ttlS: profileTtlS, monotonic },
     );
@@ -126,6 +140,8 @@ class JetStreamBus implements NatsBus {
       name: tokenOf(name),
       events: this.#events!,
       peer: (agent) => this.#peer(agent),
+      unknown,
+      believes: (agent) => this.#believes(agent),
       pool: (pool) => new NatsPeer(`pool:${idOf(pool) ?? pool}`, pool, this.#context()),
       restore: () => leadership.restore(),
     });
@@ -168,6 +184,10 @@ class JetStreamBus implements NatsBus {
     return { link: this.#parts.leadership!.link, requests: this.#parts.requests!, check: () => this.#check() };
   }
 
+  #believes(agent: string): boolean {
+    return isWorkerToken(agent) && this.#options.believes?.(agent) !== false;
+  }
+
   /** The peer of a token. One whose name is too long for its token is named by its announce. */
   #peer(agent: string, agentId?: string): NatsPeer {
     const known = this.#peers.get(agent);
@@ -180,13 +200,17 @@ class JetStreamBus implements NatsBus {
 
   #present(agent: string, announce: Announced): void {
     if (this.#stopping.signal.aborted) return;
+    if (!this.#believes(agent)) {
+      const reasons = ['the key names no worker of this account'];
+      return this.#parts.leadership!.link.aside.note({ bucket: BUCKETS.profiles, key: agent, reasons });
+    }
     const peer = this.#peer(agent, announce.agent_id);
     peer.features = new Set(announce.features);
     if (!peer.present) {
       peer.present = true;
       this.#events!.joined(peer);
     }
-    this.#forward(peer, announce);
+    this.#forward(peer, this.#options.withoutPools ? { ...announce, pools: [] } : announce);
   }
 
   #absent(agent: string, reason: string, asleep: boolean): void {
@@ -198,11 +222,15 @@ class JetStreamBus implements NatsBus {
 
   /** A renewed lease means that its task still runs; a new one is reported by its TASK_ACK. */
   #leased({ value, update, removed, revision, key }: Entry): void {
-    const lease = removed ? undefined : readLease(value);
-    if (lease === undefined || (update && lease.renewed === 0)) return;
+    if (removed) return;
+    const lease = readLease(value);
+    if (lease === undefined || tokenOf(lease.task_id) !== key || !this.#believes(tokenOf(lease.agent))) {
+      const reasons = ['not the lease of this task by a worker of this account'];
+      return this.#parts.leadership!.link.aside.note({ bucket: BUCKETS.leases, key, reasons });
+    }
+    if (update && lease.renewed === 0) return;
     const { agent, attempt, ttl_s } = lease;
     const taskId = lease.task_id;
-    if (tokenOf(taskId) !== key) return;
     const held = { accepted: true, state: 'running', lease: { ttl_s, fence: revision } } as const;
     this.#forward(
       this.#peer(tokenOf(agent), agent),

@@ -15,7 +15,7 @@ export async function provisionWorker(
 ): Promise<void> {
   const link = await openNats(`provision ${agentId}`, options);
   try {
-    await ensureFleet(link, options);
+    await ensureFleet(link, { ...options, tightens: true });
     await ensureWorker(link, tokenOf(agentId), pools.map(tokenOf), maxConcurrent, options);
   } finally {
     await link.close();

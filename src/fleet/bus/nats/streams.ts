@@ -8,6 +8,7 @@
 import { fail } from '../../../wire/errors.ts';
 import type { ConsumerConfig, KV, StreamConfig } from './client.ts';
 import type { NatsLink } from './connection.ts';
+import { MAX_MESSAGE_BYTES } from './payload.ts';
 import { BUCKETS, consumers, MAX_DELIVERIES, STREAMS, subjects } from './subjects.ts';
 
 /** Settings of operators. Used when a stream or bucket is made; an existing one stays as it is. */
@@ -39,7 +40,17 @@ const CONTROL_ACK_WAIT_S = 2;
 /** The same for an orchestrator and a message of a worker; short, so that redelivery after a kill comes soon. */
 export const RESULT_ACK_WAIT_S = 5;
 
+/** Largest value of most buckets, and of leases and claims, with their headers. */
+const MAX_VALUE_BYTES = MAX_MESSAGE_BYTES + 16 * 1024;
+const MAX_LEASE_BYTES = 16 * 1024;
+const BUCKET_WINDOW_S = 120;
+
 const nanos = (seconds: number): number => seconds * 1_000_000_000;
+
+/** Whether buckets that an earlier version made are changed to the present settings. */
+interface Tightens {
+  readonly tightens?: boolean;
+}
 
 /** The settings in effect after {@link ensureFleet}. */
 export interface FleetStorage {
@@ -52,7 +63,7 @@ export interface FleetStorage {
  * Makes the streams and buckets that are missing. Fails with `config_invalid` when one is there with settings that cannot
  * work, `unauthorized` when one is missing and may not be made.
  */
-export async function ensureFleet(link: NatsLink, options: StorageOptions = {}): Promise<FleetStorage> {
+export async function ensureFleet(link: NatsLink, options: StorageOptions & Tightens = {}): Promise<FleetStorage> {
   const { jetstream } = link.packages;
   const { RetentionPolicy, DiscardPolicy } = jetstream;
   const duplicate_window = nanos(DUPLICATE_WINDOW_S);
@@ -81,11 +92,14 @@ export async function ensureFleet(link: NatsLink, options: StorageOptions = {}):
       duplicate_window,
     }),
     ensureBucket(link, BUCKETS.discovery, options),
-    ensureBucket(link, BUCKETS.journal, options, { ttlS: JOURNAL_TTL_S }),
+    ensureBucket(link, BUCKETS.journal, options, { ttlS: JOURNAL_TTL_S, maxBytes: MAX_LEASE_BYTES }),
   ]);
   const [profileTtlS, leaseTtlS] = await Promise.all([
-    ensureExpiring(link, BUCKETS.profiles, options, { ttlS: options.profileTtlS ?? DEFAULT_TTL_S, markers: true }),
-    ensureExpiring(link, BUCKETS.leases, options, { ttlS: options.leaseTtlS ?? DEFAULT_TTL_S }),
+    ensureExpiring(link, BUCKETS.profiles, options, { ttlS: options.profileTtlS ?? DEFAULT_TTL_S }),
+    ensureExpiring(link, BUCKETS.leases, options, {
+      ttlS: options.leaseTtlS ?? DEFAULT_TTL_S,
+      maxBytes: MAX_LEASE_BYTES,
+    }),
   ]);
   return { leaseTtlS, profileTtlS };
 }
@@ -94,8 +108,8 @@ export async function ensureFleet(link: NatsLink, options: StorageOptions = {}):
 async function ensureExpiring(
   link: NatsLink,
   bucket: string,
-  options: StorageOptions,
-  settings: { readonly ttlS: number; readonly markers?: boolean },
+  options: StorageOptions & Tightens,
+  settings: { readonly ttlS: number; readonly maxBytes?: number },
 ): Promise<number> {
   const ttlS = await ensureBucket(link, bucket, options, settings);
   if (ttlS <= 0) throw fail('config_invalid', `the bucket ${bucket} has no ttl; remove it, or set its max age`);
@@ -107,15 +121,10 @@ async function ensureStream(
   { replicas = link.defaultReplicas }: StorageOptions,
   config: Partial<StreamConfig> & { readonly name: string; readonly subjects: string[] },
 ): Promise<void> {
-  const manager = await link.manager();
   const { StorageType } = link.packages.jetstream;
-  const found = await link.until(() =>
-    manager.streams.info(config.name).catch((error: Error) => {
-      if (error.name === 'StreamNotFoundError') return undefined;
-      throw error;
-    }),
-  );
+  const found = await findStream(link, config.name);
   if (found === undefined) {
+    const manager = await link.manager();
     // Two who find it missing at once ask for the same, which JetStream answers to both.
     await link.until(() => manager.streams.add({ ...config, num_replicas: replicas, storage: StorageType.File }));
     return;
@@ -135,27 +144,78 @@ async function ensureStream(
   }
 }
 
-/** Makes a bucket that is missing; resolves with the ttl it has, in seconds (0: none). */
+/**
+ * Makes a bucket that is missing; resolves with the ttl it has, in seconds (0: none). No header of a message may remove other
+ * messages (`Nats-Rollup`): otherwise the right to write one key would be the right to empty the bucket.
+ */
 export async function ensureBucket(
   link: NatsLink,
   name: string,
-  { replicas = link.defaultReplicas }: StorageOptions,
-  settings: { readonly ttlS?: number; readonly markers?: boolean } = {},
+  { replicas = link.defaultReplicas, tightens = false }: StorageOptions & Tightens,
+  settings: { readonly ttlS?: number; readonly maxBytes?: number } = {},
 ): Promise<number> {
-  const { kv, jetstream } = link.packages;
-  const { ttlS, markers = false } = settings;
-  const made = await link.until(() =>
-    new kv.Kvm(link.js).create(name, {
-      history: 1,
-      replicas,
-      storage: jetstream.StorageType.File,
-      ...(ttlS !== undefined && { ttl: ttlS * 1000 }),
-      // Watchers see expiry from 2.11 on; before, they sweep.
-      ...(markers && link.atLeast(2, 11) && { markerTTL: (ttlS ?? DEFAULT_TTL_S) * 1000 }),
+  const manager = await link.manager();
+  const { StorageType, DiscardPolicy, RetentionPolicy } = link.packages.jetstream;
+  const { ttlS = 0, maxBytes = MAX_VALUE_BYTES } = settings;
+  const stream = `KV_${name}`;
+  const found = await findStream(link, stream);
+  if (found === undefined) {
+    const made = await link.until(() =>
+      manager.streams.add({
+        name: stream,
+        subjects: [`$KV.${name}.>`],
+        retention: RetentionPolicy.Limits,
+        storage: StorageType.File,
+        discard: DiscardPolicy.New,
+        max_msgs_per_subject: 1,
+        max_msg_size: maxBytes,
+        max_age: nanos(ttlS),
+        duplicate_window: nanos(ttlS > 0 ? Math.min(ttlS, BUCKET_WINDOW_S) : BUCKET_WINDOW_S),
+        num_replicas: replicas,
+        allow_direct: true,
+        allow_rollup_hdrs: false,
+        deny_delete: true,
+      }),
+    );
+    return Math.round(made.config.max_age / nanos(1));
+  }
+  const { allow_rollup_hdrs, subject_delete_marker_ttl = 0, max_msg_size = -1, max_age } = found.config;
+  const loose = allow_rollup_hdrs || subject_delete_marker_ttl > 0 || max_msg_size < 0;
+  // A worker may not, and need not; the orchestrator does it.
+  if (loose && tightens)
+    await tighten(link, found.config, { max_msg_size: max_msg_size < 0 ? maxBytes : max_msg_size });
+  return Math.round((max_age ?? 0) / nanos(1));
+}
+
+/** Takes from a bucket of an earlier version that a writer of one key can remove the others. */
+async function tighten(
+  link: NatsLink,
+  { name }: StreamConfig,
+  limits: { readonly max_msg_size: number },
+): Promise<void> {
+  const manager = await link.manager();
+  try {
+    const change = { ...limits, allow_rollup_hdrs: false, subject_delete_marker_ttl: 0 };
+    await link.until(() => manager.streams.update(name, change));
+  } catch (error) {
+    link.log?.warn(
+      'any writer of this bucket can empty it; remove the right with: nats stream edit --no-allow-rollup',
+      {
+        stream: name,
+        error: (error as Error).message,
+      },
+    );
+  }
+}
+
+async function findStream(link: NatsLink, name: string) {
+  const manager = await link.manager();
+  return link.until(() =>
+    manager.streams.info(name).catch((error: Error) => {
+      if (error.name === 'StreamNotFoundError') return undefined;
+      throw error;
     }),
   );
-  const status = await link.until(() => made.status());
-  return Math.round(status.ttl / 1000);
 }
 
 /** Opens an existing bucket, without a request for it. */
@@ -227,13 +287,25 @@ export async function ensureWorker(
  * the leases of tasks so that workers need not be allowed to write to it. The name is a token. Resolves with how long a name
  * holds without renewal, seconds.
  */
-export async function ensureOrchestrator(link: NatsLink, name: string, options: StorageOptions): Promise<number> {
+export async function ensureOrchestrator(
+  link: NatsLink,
+  name: string,
+  options: StorageOptions & Tightens,
+): Promise<number> {
   const [ttlS] = await Promise.all([
-    ensureExpiring(link, BUCKETS.orchestrators, options, { ttlS: options.leaseTtlS ?? DEFAULT_TTL_S }),
-    ensureConsumer(link, STREAMS.events, consumers.orchestrator(name), {
-      ack_wait: nanos(RESULT_ACK_WAIT_S),
-      max_ack_pending: 4096,
+    ensureExpiring(link, BUCKETS.orchestrators, options, {
+      ttlS: options.leaseTtlS ?? DEFAULT_TTL_S,
+      maxBytes: MAX_LEASE_BYTES,
     }),
+    ensureIntake(link, name),
   ]);
   return ttlS;
+}
+
+/** Makes the consumer of worker events. The name is a token. */
+export function ensureIntake(link: NatsLink, name: string): Promise<void> {
+  return ensureConsumer(link, STREAMS.events, consumers.orchestrator(name), {
+    ack_wait: nanos(RESULT_ACK_WAIT_S),
+    max_ack_pending: 4096,
+  });
 }

@@ -6,6 +6,7 @@
  * @see docs/nats.md#subjects
  */
 import { createHash } from 'node:crypto';
+import { isAgentId } from '../../messages/names.ts';
 
 /** Escaped ids longer than this are replaced by a hash. */
 const MAX_TOKEN_CHARS = 120;
@@ -60,6 +61,12 @@ export function idOf(token: string): string | undefined {
   }
   const id = Buffer.from(bytes, 'latin1').toString('utf8');
   return tokenOf(id) === token ? id : undefined;
+}
+
+/** True for a token that a worker may have: of the id of an agent, or the hash of one that is too long. */
+export function isWorkerToken(token: string): boolean {
+  const id = idOf(token);
+  return id === undefined ? HASHED.test(token) : isAgentId(id);
 }
 
 /** Streams and buckets; see `streams.ts` for their settings. */

@@ -12,7 +12,8 @@ import type { Stored, TaskQuery, TaskRecord, TaskStore } from '../../orchestrato
 import { Bucket, type Entry } from './bucket.ts';
 import type { NatsLink } from './connection.ts';
 import type { Leadership } from './leadership.ts';
-import { MAX_RECORD_BYTES, pack, unpack } from './payload.ts';
+import { pack } from './payload.ts';
+import { readWritten, type Written } from './stored-record.ts';
 import { ensureBucket, type StorageOptions } from './streams.ts';
 import { tasksBucket, tokenOf } from './subjects.ts';
 
@@ -26,7 +27,7 @@ export async function natsTaskStore(
 ): Promise<TaskStore> {
   const { link, name } = seat;
   const bucket = tasksBucket(name);
-  await ensureBucket(link, bucket, options);
+  await ensureBucket(link, bucket, { ...options, tightens: true });
   const store = new BucketTaskStore(link, await Bucket.open(link, bucket, () => seat.check()));
   try {
     await store.load();
@@ -35,13 +36,6 @@ export async function natsTaskStore(
     await store.close();
     throw error;
   }
-}
-
-/** A stored record. */
-interface Written {
-  /** Another for each write. */
-  readonly write: string;
-  readonly record: TaskRecord;
 }
 
 /** What is known of a record without reading it: what queries ask for. */
@@ -80,11 +74,14 @@ class BucketTaskStore implements TaskStore {
     const manager = await this.#link.manager();
     const filter = { subjects_filter: this.#bucket.subject('number.*') };
     const { state } = await this.#link.until(() => manager.streams.info(`KV_${this.#bucket.name}`, filter));
-    const given = Object.keys(state.subjects ?? {}).map((subject) =>
-      Number(subject.slice(subject.lastIndexOf('.') + 1)),
-    );
+    const given: number[] = [];
+    for (const subject of Object.keys(state.subjects ?? {})) {
+      const key = subject.slice(this.#bucket.subject('').length);
+      if (NUMBER_KEY.test(key)) given.push(Number(key.slice(key.indexOf('.') + 1)));
+      else this.#aside(key, 'not a number of a task');
+    }
     // Numbers of tasks that were pruned count as well, and so do those whose task was never stored.
-    for (const number of given) this.#last = Math.max(this.#last, number || 0);
+    for (const number of given) this.#last = Math.max(this.#last, number);
     await this.#shutOut(given);
     this.#loaded = true;
   }
@@ -106,7 +103,10 @@ class BucketTaskStore implements TaskStore {
   async #bar(number: number): Promise<void> {
     const entry = await this.#bucket.get(numberKey(number));
     if (entry === undefined) return;
-    const key = tokenOf(JSON.parse(Buffer.from(entry.value).toString()) as string);
+    const taskId = readTaskId(entry.value);
+    // Its task is unknown, and the number stays given.
+    if (taskId === undefined) return this.#aside(numberKey(number), 'not the id of a task');
+    const key = tokenOf(taskId);
     if (!this.#known.has(key)) await this.#bucket.preventCreate(key);
     const came = await this.#bucket.get(key);
     if (came !== undefined) return this.#learn(came);
@@ -118,7 +118,8 @@ class BucketTaskStore implements TaskStore {
     for (let tries = 0; tries < REWRITES; tries++) {
       const entry = await this.#bucket.get(key);
       if (entry === undefined) return void this.#known.delete(key);
-      const record = readRecord(entry.value);
+      const record = this.#readable(key, entry.value);
+      if (record === undefined) return void this.#known.delete(key);
       const kept = await this.#bucket.update(key, this.#written(record), entry.revision);
       if (kept !== undefined) return this.#note(key, record, kept);
     }
@@ -141,9 +142,10 @@ class BucketTaskStore implements TaskStore {
 
   async get(taskId: string): Promise<Stored | undefined> {
     this.#check();
-    const entry = await this.#bucket.get(tokenOf(taskId));
-    if (entry === undefined) return undefined;
-    return { record: readRecord(entry.value), revision: entry.revision };
+    const key = tokenOf(taskId);
+    const entry = await this.#bucket.get(key);
+    const record = entry && this.#readable(key, entry.value);
+    return entry && record && { record, revision: entry.revision };
   }
 
   async *open(): AsyncIterable<Stored> {
@@ -221,7 +223,7 @@ class BucketTaskStore implements TaskStore {
     if (known !== undefined && known.revision >= revision) return;
     if (removed) return void this.#known.delete(key);
     try {
-      const { write, record } = readWritten(value);
+      const { write, record } = readWritten(key, value, this.#writer);
       const foreign = this.#loaded && !write.startsWith(this.#writer) && record.ended_at === null;
       if (foreign) {
         // Acknowledged too late: it is on disk, and loaded at the next start.
@@ -230,8 +232,21 @@ class BucketTaskStore implements TaskStore {
       }
       this.#note(key, record, revision);
     } catch (error) {
-      this.#link.log?.error('a task record cannot be read', { key, error: (error as Error).message });
+      this.#known.delete(key);
+      this.#aside(key, (error as Error).message);
     }
+  }
+
+  #readable(key: string, value: Uint8Array): TaskRecord | undefined {
+    try {
+      return readWritten(key, value, this.#writer).record;
+    } catch (error) {
+      return this.#aside(key, (error as Error).message);
+    }
+  }
+
+  #aside(key: string, reason: string): undefined {
+    this.#bucket.setAside(key, reason);
   }
 
   #note(key: string, record: TaskRecord, revision: number): void {
@@ -251,16 +266,17 @@ class BucketTaskStore implements TaskStore {
   }
 }
 
-function readWritten(value: Uint8Array): Written {
+function readTaskId(value: Uint8Array): string | undefined {
   try {
-    return JSON.parse(Buffer.from(unpack(value, MAX_RECORD_BYTES)).toString()) as Written;
-  } catch (error) {
-    throw fail('journal_corrupt', 'a task record cannot be read', {}, error);
+    const found: unknown = JSON.parse(Buffer.from(value).toString());
+    return typeof found === 'string' && found !== '' ? found : undefined;
+  } catch {
+    return undefined;
   }
 }
 
-const readRecord = (value: Uint8Array): TaskRecord => readWritten(value).record;
-
+/** Numbers above are none a counter has reached. */
+const NUMBER_KEY = /^number\.[1-9]\d{0,14}$/;
 const numberKey = (number: number): string => `number.${number}`;
 
 /** Does something to each, a bounded number at a time. */
