@@ -11,6 +11,7 @@ import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';
 import type { WriteCount } from '../../../base/sqlite/write-count.ts';
 import { HandfastError } from '../../../wire/errors.ts';
 import { refreshIndex } from './index-loading.ts';
+import { Packs } from './packs.ts';
 import type { SignatureIndex } from './signatures.ts';
 
 const APPLICATION_ID = 0x48464d45;
@@ -61,6 +62,11 @@ const MIGRATIONS = [
   `CREATE VIRTUAL TABLE word_hits USING fts5vocab(words, instance);
    DELETE FROM vector;
    DELETE FROM signature;`,
+  // The index of searches in packs, which later writes fill.
+  `CREATE TABLE pack (
+     first INTEGER PRIMARY KEY, last INTEGER NOT NULL, changed INTEGER NOT NULL, sum INTEGER NOT NULL, data BLOB NOT NULL
+   ) STRICT;
+   CREATE INDEX pack_changed ON pack (changed);`,
 ];
 
 /** How long a write waits for another process that writes. */
@@ -91,6 +97,9 @@ export class MemoryDatabase {
   embedder = 0;
   /** Commits of other connections that the index has seen. */
   version = -1;
+  /** The newest change of a pack that the index has. */
+  changes = 0;
+  readonly packs = new Packs((text) => this.sql(text));
   /** Entries up to this id have the vectors of the embedder, as far as this process has seen. */
   embeddedTo = 0;
   /** When it was used last, monotonic milliseconds. */
@@ -115,6 +124,7 @@ export class MemoryDatabase {
       // What the index learned of the transaction did not happen.
       undone: () => {
         this.index = undefined;
+        this.packs.undo();
       },
     });
   }
@@ -135,7 +145,17 @@ export class MemoryDatabase {
       (db, release, _mark, count) => {
         db.exec(`PRAGMA busy_timeout=${BUSY_MS}; PRAGMA secure_delete=ON; PRAGMA cache_size=-${CACHE_KIB}`);
         // Reads every table once, so that a definition that was damaged is found here.
-        for (const table of ['memory', 'part', 'entry', 'tag', 'successor', 'embedder', 'vector', 'signature']) {
+        for (const table of [
+          'memory',
+          'part',
+          'entry',
+          'tag',
+          'successor',
+          'embedder',
+          'vector',
+          'signature',
+          'pack',
+        ]) {
           db.prepare(`SELECT * FROM ${table} LIMIT 1`).get();
         }
         db.prepare(`SELECT rowid FROM words WHERE words MATCH '"a"' LIMIT 1`).get();
@@ -164,6 +184,7 @@ export class MemoryDatabase {
     const write: Write = () => {
       refreshIndex(this);
       made = { value: work() };
+      this.changes = this.packs.write() ?? this.changes;
       return bytes;
     };
     for (let attempt = 1; ; attempt += 1) {
@@ -176,6 +197,31 @@ export class MemoryDatabase {
           throw thrown;
       }
     }
+  }
+
+  /** Sets until when a stored entry is valid. Inside a write, like the others here. */
+  end(id: number, ends: number): void {
+    this.sql('UPDATE entry SET ends = ? WHERE id = ?').run(ends, id);
+    this.index?.end(id, ends);
+    this.packs.end(id, ends);
+  }
+
+  /** Notes in the index when an entry expires. */
+  expire(id: number, expires: number): void {
+    this.index?.expire(id, expires);
+    this.packs.expire(id, expires);
+  }
+
+  /** Notes the signature of an entry in the index. */
+  sign(id: number, embedder: number, signature: Uint32Array): void {
+    if (this.embedder === embedder) this.index?.sign(id, signature);
+    this.packs.sign(id, embedder, signature);
+  }
+
+  /** Removes a deleted entry from the index. */
+  remove(id: number): void {
+    this.index?.remove(id);
+    this.packs.remove(id);
   }
 
   /** The number of a part; undefined when nothing was ever stored in it. */

@@ -42,7 +42,7 @@ import {
   TIERS,
   type Tier,
 } from './types.ts';
-import { deleteExpired, deleteOrphans, deletePart, embedBatch, pendingVectors } from './upkeep.ts';
+import { deleteExpired, deleteOrphans, deletePart, embedBatch, packAll, pendingVectors } from './upkeep.ts';
 import { deleteKey, deleteVersion, type PreparedEntry, prepare, storeVersion } from './writes.ts';
 
 /** How often expired entries are looked for. */
@@ -316,9 +316,11 @@ export class MemoryService {
     return this.#own(asker, async (database) => {
       const row = this.#memory(database, memory);
       const sources: Source[] = [{ database, parts: this.#parts(database, asker, row, tier) }];
+      if (query.trim() !== '') await packAll(database);
       const readsSpaces = spaces.length > 0 && (tier === undefined || tier === 'semantic');
       if (!readsSpaces) return this.#read(sources, request, vector);
-      return this.#shelf.use(fileOf(SPACES), (shared) => {
+      return this.#shelf.use(fileOf(SPACES), async (shared) => {
+        if (query.trim() !== '') await packAll(shared);
         const parts = spaces.flatMap((space) => {
           const part = shared.part(`x ${space}`);
           return part === undefined ? [] : [{ part, tier: 'semantic', space }];
@@ -450,6 +452,7 @@ export class MemoryService {
       // What has expired is hidden at once, and deleted once the clock can be trusted.
       if (this.#clock.trusts(database.newestBefore)) await deleteExpired(database);
     }
+    for (const database of this.#shelf.databases) await packAll(database);
     await this.#embedSoon();
   }
 

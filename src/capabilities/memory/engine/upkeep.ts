@@ -76,6 +76,18 @@ export async function deletePart(database: MemoryDatabase, prefix: string): Prom
   if (any) database.erase();
 }
 
+/**
+ * Packs the entries that an older version or a recovery wrote, a bounded write at a time. Never rejects: where the disk is full,
+ * a search reads them one by one.
+ */
+export async function packAll(database: MemoryDatabase): Promise<void> {
+  try {
+    while (database.packs.isBehind) await database.write(() => {});
+  } catch {
+    // The next search tries again.
+  }
+}
+
 /** Entries without a vector of this embedder. */
 export function pendingVectors(database: MemoryDatabase, embedder: number): number {
   const row = database
@@ -113,7 +125,6 @@ export async function embedBatch(database: MemoryDatabase, embedder: Embedder, i
       // It may have been deleted while the embedder worked.
       if (exists.get(row.id) === undefined) continue;
       storeVector({ database, embedder: id }, row.id, vectors[at] as Float32Array, signatures[at] as Uint32Array);
-      if (database.embedder === id) database.index?.sign(row.id, signatures[at]);
     }
   }, rows.length * ROW_LOG_BYTES);
   return rows.length;

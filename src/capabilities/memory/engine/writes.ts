@@ -126,11 +126,11 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
     database
       .sql('UPDATE entry SET updated_at = ?, stored_at = ?, ttl = ?, expires = ?, score = ? WHERE id = ?')
       .run(entry.updatedAt, Math.max(now, before.stored_at), entry.ttl, expires, entry.score, before.id);
-    database.index?.expire(before.id, expires);
+    database.expire(before.id, expires);
     return;
   }
   if (historyVersions === 0) for (const { id } of versions) deleteVersion(database, id);
-  else if (before !== undefined && before.ends > starts) end(database, before.id, starts);
+  else if (before !== undefined && before.ends > starts) database.end(before.id, starts);
   const ends = Math.min(validUntil, historyVersions === 0 ? NEVER : (after?.starts ?? NEVER));
   const { lastInsertRowid } = database
     .sql(
@@ -192,11 +192,7 @@ export function storeVector(
   database
     .sql('INSERT OR REPLACE INTO signature (entry, embedder, bits) VALUES (?, ?, ?)')
     .run(id, embedder, new Uint8Array(signature.buffer));
-}
-
-function end(database: MemoryDatabase, id: number, ends: number): void {
-  database.sql('UPDATE entry SET ends = ? WHERE id = ?').run(ends, id);
-  database.index?.end(id, ends);
+  database.sign(id, embedder, signature);
 }
 
 /** The facts of another key end where this one starts. */
@@ -206,7 +202,7 @@ function supersede(database: MemoryDatabase, part: number, old: MemoryKey, by: s
   const rows = database
     .sql('SELECT id FROM entry WHERE part = ? AND key = ? AND starts <= ? AND ends > ?')
     .all(part, key, starts, starts) as { id: number }[];
-  for (const { id } of rows) end(database, id, starts);
+  for (const { id } of rows) database.end(id, starts);
   database.sql('INSERT OR IGNORE INTO successor (part, key, by) VALUES (?, ?, ?)').run(part, key, by);
 }
 
@@ -225,7 +221,7 @@ export function deleteVersion(database: MemoryDatabase, id: number): void {
   database.sql('DELETE FROM signature WHERE entry = ?').run(id);
   database.sql('DELETE FROM entry WHERE id = ?').run(id);
   database.sql('UPDATE part SET entries = entries - 1, bytes = bytes - ? WHERE part = ?').run(row.bytes, row.part);
-  database.index?.remove(id);
+  database.remove(id);
 }
 
 /** Deletes a key with all its versions. Returns how many there were. */
