@@ -17,6 +17,7 @@ import { hashedEmbedder } from './hashed.ts';
 import { memoryIdOf, memoryName } from './memory-id.ts';
 import {
   countEntries,
+  countedEntries,
   entryOf,
   type Filter,
   filterOf,
@@ -169,17 +170,10 @@ export class MemoryService {
       this.#own(asker, (database) => {
         const now = seconds();
         const source = { database, parts: this.#parts(database, asker, this.#memory(database, memory), tier) };
-        const rows = historyOf(source, canonical(key), now);
-        const present = filterOf(
-          [...new Set(rows.map((row) => row.key))].map((text) => JSON.parse(text)),
-          [],
-          now,
-          now,
-          true,
-        );
+        const { total, keys, rows } = historyOf(source, canonical(key), now, limit);
+        const present = { ...filterOf([], [], now, now, true), keys };
         const current = isBehind(source, now) ? new Set(idsOf(source, present)) : undefined;
-        const entries = rows.slice(0, limit).map((row) => entryOf(source, row, now, undefined, current?.has(row.id)));
-        return { entries, total: rows.length };
+        return { entries: rows.map((row) => entryOf(source, row, now, undefined, current?.has(row.id))), total };
       }),
 
     publish: (asker, { memory, space, keys, tags }) =>
@@ -216,7 +210,9 @@ export class MemoryService {
     spaces: () =>
       this.#shelf.use(fileOf(SPACES), (shared) => {
         const rows = shared
-          .sql(`SELECT substr(name, 3) AS space, entries FROM part WHERE name LIKE 'x %' AND entries > 0 ORDER BY name`)
+          .sql(
+            `SELECT substr(name, 3) AS space, entries FROM part WHERE name >= 'x ' AND name < 'x!' AND entries > 0 ORDER BY name`,
+          )
           .all() as { space: string; entries: number }[];
         return { spaces: rows.map(({ space, entries }) => ({ space, entries })) };
       }),
@@ -224,21 +220,14 @@ export class MemoryService {
     stats: (asker, { memory }) =>
       this.#own(asker, (database) => {
         const opened = memory === '' ? undefined : this.#memory(database, memory);
+        const amountOf = database.sql('SELECT entries, bytes FROM part WHERE name = ?');
         const tiers: Record<string, { entries: number; bytes: number }> = {};
-        const rows = database.sql('SELECT name, entries, bytes FROM part').all() as {
-          name: string;
-          entries: number;
-          bytes: number;
-        }[];
         for (const tier of TIERS) {
-          const own = opened === undefined ? undefined : partName(asker, tier, opened);
-          const counted = rows.filter(({ name }) =>
-            own === undefined ? name.startsWith(`${tier[0]} `) : name === own,
-          );
-          tiers[tier] = {
-            entries: counted.reduce((sum, { entries }) => sum + entries, 0),
-            bytes: counted.reduce((sum, { bytes }) => sum + bytes, 0),
-          };
+          const row = opened === undefined ? undefined : amountOf.get(partName(asker, tier, opened));
+          tiers[tier] =
+            opened === undefined
+              ? database.usage(tier[0])
+              : { entries: (row?.entries as number) ?? 0, bytes: (row?.bytes as number) ?? 0 };
         }
         return {
           tiers,
@@ -295,11 +284,15 @@ export class MemoryService {
       const usage = database.usage();
       if (usage.entries + prepared.length > quota.entries || usage.bytes + bytes > quota.bytes) return usage;
       const now = seconds();
+      const parts = new Set<number>();
       for (const one of prepared) {
         const { tier } = one.entry;
         const historyVersions = tier === 'working' ? 0 : this.#options.historyVersions;
-        storeVersion({ database, part: database.makePart(nameOf(tier)), now, historyVersions, embedder }, one);
+        const part = database.makePart(nameOf(tier));
+        parts.add(part);
+        storeVersion({ database, part, now, historyVersions, embedder }, one);
       }
+      for (const part of parts) database.advance(part, now);
       return undefined;
     }, prepared.length * ENTRY_LOG_BYTES);
     if (used === undefined) return;
@@ -493,16 +486,27 @@ function list(sources: readonly Source[], request: RetrieveRequest): Reply<'retr
     ...filterOf(keys, tags, at, now, isPresent && isBehind(source, now)),
     minScore,
   }));
-  const total = sources.reduce((sum, source, index) => sum + countEntries(source, filters[index] as Filter), 0);
   let from = pageStart(request.cursor, 'list');
-  let before = request.cursor === '' ? Number.MAX_SAFE_INTEGER : Number(request.cursor.split('.')[2]);
+  const [, , start = Number.MAX_SAFE_INTEGER, counted] = request.cursor.split('.');
+  let before = Number(start);
+  const counts = sources.map((source, index) => countedEntries(source, filters[index] as Filter));
+  const isCounted = counts.every((count) => count !== undefined);
+  // Where there is no counter, the first page has counted, and the cursor says so to the others.
+  const total =
+    counted === undefined || isCounted
+      ? sources.reduce(
+          (sum, source, index) => sum + (counts[index] ?? countEntries(source, filters[index] as Filter)),
+          0,
+        )
+      : Number(counted);
+  const suffix = isCounted ? '' : `.${total}`;
   const entries: Record<string, unknown>[] = [];
   if (limit === 0) return { entries, total };
   for (; from < sources.length; from += 1, before = Number.MAX_SAFE_INTEGER) {
     const source = sources[from] as Source;
     const filter = filters[from] as Filter;
     for (const row of listEntries(source, filter, before, limit - entries.length + 1)) {
-      if (entries.length === limit) return { entries, total, next_cursor: `list.${from}.${before}` };
+      if (entries.length === limit) return { entries, total, next_cursor: `list.${from}.${before}${suffix}` };
       entries.push(entryOf(source, row, now, undefined, filter.behind ? true : undefined));
       before = row.id;
     }
@@ -513,7 +517,7 @@ function list(sources: readonly Source[], request: RetrieveRequest): Reply<'retr
 /** Where a page starts. Fails with `schema_violation` for a cursor that no reply of this kind had. */
 function pageStart(cursor: string, kind: 'list' | 'search'): number {
   if (cursor === '') return 0;
-  const [, named, at, before] = /^(list|search)\.(\d{1,9})(?:\.(\d{1,16}))?$/.exec(cursor) ?? [];
+  const [, named, at, before] = /^(list|search)\.(\d{1,9})(?:\.(\d{1,16})(?:\.\d{1,9})?)?$/.exec(cursor) ?? [];
   if (named === kind && (kind === 'search') === (before === undefined)) return Number(at);
   throw fail('schema_violation', '"page_cursor" is not a next_cursor of such a request', { path: '/page_cursor' });
 }

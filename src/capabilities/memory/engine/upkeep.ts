@@ -90,10 +90,10 @@ export async function packAll(database: MemoryDatabase): Promise<void> {
 
 /** Entries without a vector of this embedder. */
 export function pendingVectors(database: MemoryDatabase, embedder: number): number {
-  const row = database
-    .sql(`SELECT (SELECT count(*) FROM entry) - (SELECT count(*) FROM vector WHERE embedder = ?) AS pending`)
-    .get(embedder) as { pending: number };
-  return Math.max(0, row.pending);
+  const row = database.sql('SELECT vectors FROM embedder WHERE id = ?').get(embedder) as
+    | { vectors: number }
+    | undefined;
+  return Math.max(0, database.usage().entries - (row?.vectors ?? 0));
 }
 
 /**

@@ -168,7 +168,6 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
   database.sql('INSERT INTO words (rowid, text) VALUES (?, ?)').run(id, prepared.words.join(' '));
   database.sql('INSERT INTO grams (rowid, text) VALUES (?, ?)').run(id, prepared.text);
   if (prepared.vector !== undefined) storeVector(context, id, prepared.vector, prepared.signature as Uint32Array);
-  database.sql('UPDATE part SET entries = entries + 1, bytes = bytes + ? WHERE part = ?').run(prepared.bytes, part);
   const { words, signature } = prepared;
   database.index?.add({ id, part, starts, ends, expires, words: words.length, signature }, words);
   for (const old of entry.supersedes) supersede(database, part, old, key, starts);
@@ -187,7 +186,10 @@ export function storeVector(
   signature: Uint32Array,
 ): void {
   database
-    .sql('INSERT OR REPLACE INTO vector (entry, embedder, numbers) VALUES (?, ?, ?)')
+    .sql(
+      `INSERT INTO vector (entry, embedder, numbers) VALUES (?, ?, ?)
+       ON CONFLICT (entry) DO UPDATE SET embedder = excluded.embedder, numbers = excluded.numbers`,
+    )
     .run(id, embedder, packVector(vector));
   database
     .sql('INSERT OR REPLACE INTO signature (entry, embedder, bits) VALUES (?, ?, ?)')
@@ -208,8 +210,8 @@ function supersede(database: MemoryDatabase, part: number, old: MemoryKey, by: s
 
 /** Deletes one version with everything that was made of it. */
 export function deleteVersion(database: MemoryDatabase, id: number): void {
-  const row = database.sql('SELECT part, text, bytes, tags FROM entry WHERE id = ?').get(id) as
-    | { part: number; text: string; bytes: number; tags: string }
+  const row = database.sql('SELECT part, text, tags FROM entry WHERE id = ?').get(id) as
+    | { part: number; text: string; tags: string }
     | undefined;
   if (row === undefined) return;
   database.sql(`INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)`).run(id, wordsOf(row.text).join(' '));
@@ -220,7 +222,6 @@ export function deleteVersion(database: MemoryDatabase, id: number): void {
   database.sql('DELETE FROM vector WHERE entry = ?').run(id);
   database.sql('DELETE FROM signature WHERE entry = ?').run(id);
   database.sql('DELETE FROM entry WHERE id = ?').run(id);
-  database.sql('UPDATE part SET entries = entries - 1, bytes = bytes - ? WHERE part = ?').run(row.bytes, row.part);
   database.remove(id);
 }
 
