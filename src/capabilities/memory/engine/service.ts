@@ -9,10 +9,10 @@ import { SteadyClock } from '../../../base/steady-clock.ts';
 import { fail } from '../../../wire/errors.ts';
 import { memoryFailure } from '../errors.ts';
 import { canonical, type MemoryKey } from '../key.ts';
-import { MAX_CHANGED_KEYS } from '../limits.ts';
 import { type MemoryDatabase, seconds } from './database.ts';
 import type { Embedder } from './embedder.ts';
 import { endpointEmbedder } from './endpoint.ts';
+import { forget } from './forgetting.ts';
 import { hashedEmbedder } from './hashed.ts';
 import { memoryIdOf, memoryName } from './memory-id.ts';
 import {
@@ -44,7 +44,7 @@ import {
   type Tier,
 } from './types.ts';
 import { deleteExpired, deleteOrphans, deletePart, embedBatch, packAll, pendingVectors } from './upkeep.ts';
-import { deleteKey, deleteVersion, type PreparedEntry, prepare, storeVersion } from './writes.ts';
+import { deleteKey, type PreparedEntry, prepare, storeVersion } from './writes.ts';
 
 /** How often expired entries are looked for. */
 const SWEEP_MS = 2000;
@@ -60,6 +60,8 @@ const MAX_MEMORIES = 100_000;
 const MAX_INDEXED = 4_000_000;
 /** About what storing a version puts into the log. */
 const ENTRY_LOG_BYTES = 16_384;
+/** Entries that are published in one transaction. */
+const MOVED_AT_ONCE = 100;
 /** Hits of a search that a page is made of. */
 const MAX_HITS = 1000;
 
@@ -187,23 +189,19 @@ export class MemoryService {
           const behind = isBehind(source, now);
           if (keys.length > 0) for (const id of idsOf(source, filterOf(keys, [], now, now, behind))) ids.add(id);
           if (tags.length > 0) for (const id of idsOf(source, filterOf([], tags, now, now, behind))) ids.add(id);
-          const chosen = [...ids]
-            .sort((left, right) => left - right)
-            .flatMap((id) => readEntry(source, id, behind ? undefined : now, now) ?? []);
-          if (chosen.length === 0) return { published: [], name: row.name };
-          const { principal } = asker;
-          const prepared = chosen.map((one) => {
-            const entry = storedEntry(source, one, now);
-            const provenance = { ...writerOf(asker), ...entry.provenance, principal, published_at: now };
-            return prepare({ ...entry, provenance }, this.#embedder);
-          });
-          await this.#store(shared, prepared, this.#quotaOf({}), () => `x ${space}`);
-          // First there, then gone here: after a kill in between it is in both, and publishing it again settles that.
-          await database.write(() => {
-            for (const { part, key } of chosen) deleteKey(database, part, key);
-          }, chosen.length * ENTRY_LOG_BYTES);
+          const published = await this.#move(
+            source,
+            shared,
+            [...ids].sort((left, right) => left - right),
+            {
+              asker,
+              space,
+              at: behind ? undefined : now,
+              now,
+            },
+          );
           void this.#embedSoon();
-          return { published: prepared.map(({ entry }) => entry.key), name: row.name };
+          return { published, name: row.name };
         }),
       ),
 
@@ -271,6 +269,41 @@ export class MemoryService {
     });
   }
 
+  /** Moves entries into a shared space, some at a time, so that requests of others come in between. */
+  async #move(
+    source: Source,
+    shared: MemoryDatabase,
+    ids: readonly number[],
+    { asker, space, at, now }: { asker: Asker; space: string; at: number | undefined; now: number },
+  ): Promise<MemoryKey[]> {
+    const { database } = source;
+    const { principal } = asker;
+    const bytes = database.sql('SELECT sum(bytes) AS bytes FROM entry WHERE id IN (SELECT value FROM json_each(?))');
+    const all = bytes.get(JSON.stringify(ids)) as { bytes: number | null };
+    const quota = this.#quotaOf({});
+    const used = shared.usage();
+    if (!fits(used, quota, ids.length, all.bytes ?? 0)) throw full(used, quota, ids.length);
+    const published: MemoryKey[] = [];
+    for (let from = 0; from < ids.length; from += MOVED_AT_ONCE) {
+      const chosen = ids.slice(from, from + MOVED_AT_ONCE).flatMap((id) => readEntry(source, id, at, now) ?? []);
+      const prepared = chosen.map((one) => {
+        const entry = storedEntry(source, one, now);
+        const provenance = { ...writerOf(asker), ...entry.provenance, principal, published_at: now };
+        return prepare({ ...entry, provenance }, this.#embedder);
+      });
+      await this.#store(shared, prepared, quota, () => `x ${space}`);
+      // First there, then gone here: after a kill in between they are in both, and publishing them again settles that.
+      await database.write(() => {
+        // A version that was stored meanwhile stays.
+        const newer = database.sql('SELECT 1 FROM entry WHERE part = ? AND key = ? AND id > ? LIMIT 1');
+        for (const { id, part, key } of chosen)
+          if (newer.get(part, key, id) === undefined) deleteKey(database, part, key);
+      }, chosen.length * ENTRY_LOG_BYTES);
+      for (const { entry } of prepared) published.push(entry.key);
+    }
+    return published;
+  }
+
   async #store(
     database: MemoryDatabase,
     prepared: readonly PreparedEntry[],
@@ -282,7 +315,7 @@ export class MemoryService {
     // In the transaction, so that no other write comes between the check and the entries.
     const used = await database.write(() => {
       const usage = database.usage();
-      if (usage.entries + prepared.length > quota.entries || usage.bytes + bytes > quota.bytes) return usage;
+      if (!fits(usage, quota, prepared.length, bytes)) return usage;
       const now = seconds();
       const parts = new Set<number>();
       for (const one of prepared) {
@@ -295,12 +328,7 @@ export class MemoryService {
       for (const part of parts) database.advance(part, now);
       return undefined;
     }, prepared.length * ENTRY_LOG_BYTES);
-    if (used === undefined) return;
-    throw memoryFailure(
-      'full',
-      `the memory holds ${used.entries} of ${quota.entries} entries and ${used.bytes} of ${quota.bytes} bytes, too much for ${prepared.length} more; forget something`,
-      { used, quota },
-    );
+    if (used !== undefined) throw full(used, quota, prepared.length);
   }
 
   async #retrieve(asker: Asker, request: RetrieveRequest): Promise<Reply<'retrieve'>> {
@@ -461,6 +489,22 @@ export class MemoryService {
   }
 }
 
+/** How many entries and bytes. */
+interface Amount {
+  readonly entries: number;
+  readonly bytes: number;
+}
+
+const fits = (used: Amount, quota: Amount, entries: number, bytes: number): boolean =>
+  used.entries + entries <= quota.entries && used.bytes + bytes <= quota.bytes;
+
+const full = (used: Amount, quota: Amount, more: number) =>
+  memoryFailure(
+    'full',
+    `the memory holds ${used.entries} of ${quota.entries} entries and ${used.bytes} of ${quota.bytes} bytes, too much for ${more} more; forget something`,
+    { used: { ...used }, quota: { ...quota } },
+  );
+
 /** Who stores an entry, as its provenance says. */
 const writerOf = ({ agent, session }: Asker) => ({ agent_id: agent, session_id: session });
 
@@ -521,58 +565,3 @@ function pageStart(cursor: string, kind: 'list' | 'search'): number {
   if (named === kind && (kind === 'search') === (before === undefined)) return Number(at);
   throw fail('schema_violation', '"page_cursor" is not a next_cursor of such a request', { path: '/page_cursor' });
 }
-
-/** Deletes what a request selects, and its bytes from the files. */
-async function forget(
-  source: Source,
-  { keys, tags, sources, before }: ForgetRequest,
-): Promise<Omit<Reply<'forget'>, 'name'>> {
-  const { database, parts } = source;
-  const selects = keys.length + tags.length + sources.length > 0;
-  if (parts.length === 0 || (!selects && before === undefined)) return NOTHING;
-  const list = (values: readonly (string | number)[]): string => JSON.stringify(values);
-  const partList = list(parts.map(({ part }) => part));
-  const rows = database
-    .sql(
-      `SELECT id, part, key FROM entry WHERE part IN (SELECT value FROM json_each(?1)) AND stored_at < ?2 AND (?3
-         OR key IN (SELECT value FROM json_each(?4))
-         OR (source <> '' AND source IN (SELECT value FROM json_each(?5)))
-         OR id IN (SELECT entry FROM tag WHERE part IN (SELECT value FROM json_each(?1)) AND tag IN (SELECT value FROM json_each(?6))))`,
-    )
-    .all(
-      partList,
-      before ?? Number.MAX_SAFE_INTEGER,
-      selects ? 0 : 1,
-      list(keys.map(canonical)),
-      list(sources),
-      list(tags),
-    ) as {
-    id: number;
-    part: number;
-    key: string;
-  }[];
-  if (rows.length === 0) return NOTHING;
-  const chosen = new Map<string, { part: number; key: string; ids: number[] }>();
-  for (const { id, part, key } of rows) {
-    const known = chosen.get(`${part} ${key}`);
-    if (known === undefined) chosen.set(`${part} ${key}`, { part, key, ids: [id] });
-    else known.ids.push(id);
-  }
-  const newest = database.sql('SELECT id FROM entry WHERE part = ? AND key = ? ORDER BY starts DESC, id DESC LIMIT 1');
-  const deleted = await database.write(() => {
-    for (const { part, key, ids } of chosen.values()) {
-      const last = newest.get(part, key) as { id: number } | undefined;
-      // Without its newest version an older one would hold again: the key is deleted as a whole.
-      if (last !== undefined && ids.includes(last.id)) deleteKey(database, part, key);
-      else for (const id of ids) deleteVersion(database, id);
-    }
-    return chosen.size;
-  }, rows.length * ENTRY_LOG_BYTES);
-  const tiers = new Map(parts.map(({ part, tier }) => [part, tier as Tier]));
-  const changed = [...chosen.values()]
-    .slice(0, MAX_CHANGED_KEYS)
-    .map(({ part, key }) => ({ key: JSON.parse(key) as MemoryKey, tier: tiers.get(part) as Tier }));
-  return { deleted, erased: database.erase(), changed, more: chosen.size > changed.length };
-}
-
-const NOTHING = { deleted: 0, erased: true, changed: [], more: false };
