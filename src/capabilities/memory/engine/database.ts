@@ -10,28 +10,15 @@ import { GroupCommit, type Write } from '../../../base/sqlite/group-commit.ts';
 import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';
 import type { WriteCount } from '../../../base/sqlite/write-count.ts';
 import { HandfastError } from '../../../wire/errors.ts';
+import { Counters, holdsSql, NEVER, type Times } from './counters.ts';
 import { refreshIndex } from './index-loading.ts';
 import { Packs } from './packs.ts';
 import type { SignatureIndex } from './signatures.ts';
 
 const APPLICATION_ID = 0x48464d45;
 
-/** A time after all others, for what has no end. */
-export const NEVER = 9e15;
-
 /** Epoch seconds. */
 export const seconds = (): number => Date.now() / 1000;
-
-/** The condition that a row of an entry holds at a time, both as SQL. An entry that began before it was stored has begun at any. */
-const holds = (row: string, at: string): string =>
-  `(${row}.starts <= ${at} OR ${row}.starts <= ${row}.stored_at) AND ${row}.ends > ${at} AND ${row}.expires > ${at}`;
-
-/** What changed in a part by time alone, after `?2` up to `?3`: the entries that began, ended or expired. */
-const PASSED = `SELECT count(*) AS passed, coalesce(sum((${holds('entry', '?3')}) - (${holds('entry', '?2')})), 0) AS difference
-  FROM entry WHERE id IN (
-    SELECT id FROM entry INDEXED BY entry_ends WHERE part = ?1 AND ends < ${NEVER} AND ends > ?2 AND ends <= ?3
-    UNION SELECT id FROM entry INDEXED BY entry_expires WHERE part = ?1 AND expires < ${NEVER} AND expires > ?2 AND expires <= ?3
-    UNION SELECT id FROM entry INDEXED BY entry_future WHERE part = ?1 AND starts > stored_at AND starts > ?2 AND starts <= ?3)`;
 
 /**
  * An entry is a row for each version of it; ids only grow. `starts` and `ends` say when a version holds: `valid_from` and
@@ -81,7 +68,7 @@ const MIGRATIONS = [
    ALTER TABLE part ADD COLUMN counted_at REAL NOT NULL DEFAULT 0;
    ALTER TABLE part ADD COLUMN holding INTEGER NOT NULL DEFAULT 0;
    UPDATE part SET counted_at = unixepoch();
-   UPDATE part SET holding = (SELECT count(*) FROM entry WHERE entry.part = part.part AND ${holds('entry', 'counted_at')});
+   UPDATE part SET holding = (SELECT count(*) FROM entry WHERE entry.part = part.part AND ${holdsSql('entry', 'counted_at')});
    CREATE TABLE amount (tier TEXT PRIMARY KEY, entries INTEGER NOT NULL, bytes INTEGER NOT NULL) STRICT, WITHOUT ROWID;
    INSERT INTO amount SELECT column1, (SELECT coalesce(sum(entries), 0) FROM part WHERE substr(name, 1, 1) = column1),
      (SELECT coalesce(sum(bytes), 0) FROM part WHERE substr(name, 1, 1) = column1) FROM (VALUES ('w'), ('e'), ('s'), ('x'), ('l'));
@@ -89,38 +76,7 @@ const MIGRATIONS = [
    UPDATE embedder SET vectors = (SELECT count(*) FROM vector WHERE vector.embedder = embedder.id);
    CREATE INDEX entry_ends ON entry (part, ends) WHERE ends < ${NEVER};
    CREATE INDEX entry_future ON entry (part, starts) WHERE starts > stored_at;
-   CREATE INDEX entry_below ON entry (part, score) WHERE score < 0;
-   CREATE TRIGGER entry_added AFTER INSERT ON entry BEGIN
-     UPDATE part SET entries = entries + 1, bytes = bytes + NEW.bytes, holding = holding + (${holds('NEW', 'counted_at')})
-     WHERE part = NEW.part;
-   END;
-   CREATE TRIGGER entry_deleted AFTER DELETE ON entry BEGIN
-     UPDATE part SET entries = entries - 1, bytes = bytes - OLD.bytes, holding = holding - (${holds('OLD', 'counted_at')})
-     WHERE part = OLD.part;
-   END;
-   CREATE TRIGGER entry_moved AFTER UPDATE OF starts, ends, expires, stored_at ON entry BEGIN
-     UPDATE part SET holding = holding + (${holds('NEW', 'counted_at')}) - (${holds('OLD', 'counted_at')}) WHERE part = NEW.part;
-   END;
-   CREATE TRIGGER part_added AFTER INSERT ON part BEGIN
-     UPDATE amount SET entries = entries + NEW.entries, bytes = bytes + NEW.bytes WHERE tier = substr(NEW.name, 1, 1);
-   END;
-   CREATE TRIGGER part_deleted AFTER DELETE ON part BEGIN
-     UPDATE amount SET entries = entries - OLD.entries, bytes = bytes - OLD.bytes WHERE tier = substr(OLD.name, 1, 1);
-   END;
-   CREATE TRIGGER part_changed AFTER UPDATE OF entries, bytes ON part BEGIN
-     UPDATE amount SET entries = entries + NEW.entries - OLD.entries, bytes = bytes + NEW.bytes - OLD.bytes
-     WHERE tier = substr(NEW.name, 1, 1);
-   END;
-   CREATE TRIGGER vector_added AFTER INSERT ON vector BEGIN
-     UPDATE embedder SET vectors = vectors + 1 WHERE id = NEW.embedder;
-   END;
-   CREATE TRIGGER vector_deleted AFTER DELETE ON vector BEGIN
-     UPDATE embedder SET vectors = vectors - 1 WHERE id = OLD.embedder;
-   END;
-   CREATE TRIGGER vector_replaced AFTER UPDATE OF embedder ON vector BEGIN
-     UPDATE embedder SET vectors = vectors - 1 WHERE id = OLD.embedder;
-     UPDATE embedder SET vectors = vectors + 1 WHERE id = NEW.embedder;
-   END;`,
+   CREATE INDEX entry_below ON entry (part, score) WHERE score < 0;`,
 ];
 
 /** How long a write waits for another process that writes. */
@@ -128,9 +84,6 @@ const BUSY_MS = 10_000;
 
 /** Pages that SQLite holds in memory: 32 MiB. A search reads some 400 vectors, each on a page of its own. */
 const CACHE_KIB = 32_768;
-
-/** A counter of a part that is farther ahead of the clock is made again. */
-const MAX_AHEAD_S = 60;
 
 /** How exactly the last use of a part is noted. It matters after days. */
 const USED_S = 60;
@@ -157,6 +110,7 @@ export class MemoryDatabase {
   /** The newest change of a pack that the index has. */
   changes = 0;
   readonly packs = new Packs((text) => this.sql(text));
+  readonly counters = new Counters((text) => this.sql(text));
   /** Entries up to this id have the vectors of the embedder, as far as this process has seen. */
   embeddedTo = 0;
   /** When it was used last, monotonic milliseconds. */
@@ -182,6 +136,7 @@ export class MemoryDatabase {
       undone: () => {
         this.index = undefined;
         this.packs.undo();
+        this.counters.undo();
       },
     });
   }
@@ -241,6 +196,7 @@ export class MemoryDatabase {
     const write: Write = () => {
       refreshIndex(this);
       made = { value: work() };
+      this.counters.write();
       this.changes = this.packs.write() ?? this.changes;
       return bytes;
     };
@@ -258,7 +214,11 @@ export class MemoryDatabase {
 
   /** Sets until when a stored entry is valid. Inside a write, like the others here. */
   end(id: number, ends: number): void {
+    const { part, ...times } = this.sql('SELECT part, starts, ends, expires, stored_at FROM entry WHERE id = ?').get(
+      id,
+    ) as unknown as Times & { part: number };
     this.sql('UPDATE entry SET ends = ? WHERE id = ?').run(ends, id);
+    this.counters.move(part, times, { ...times, ends });
     this.index?.end(id, ends);
     this.packs.end(id, ends);
   }
@@ -267,6 +227,11 @@ export class MemoryDatabase {
   expire(id: number, expires: number): void {
     this.index?.expire(id, expires);
     this.packs.expire(id, expires);
+  }
+
+  /** Has the full-text index write its changes now: what they cost shows, and is no surprise of the commit. */
+  settle(): void {
+    this.db.exec('SAVEPOINT settled; RELEASE settled');
   }
 
   /** Notes the signature of an entry in the index. */
@@ -309,36 +274,6 @@ export class MemoryDatabase {
         : this.sql('SELECT entries, bytes FROM amount WHERE tier = ?').get(tier)
     ) as { entries: number; bytes: number };
     return { entries: row.entries, bytes: row.bytes };
-  }
-
-  /**
-   * How many entries of a part hold at a time, by its counter, and how many changed by time alone since that was brought up to
-   * date. Undefined for a time before that.
-   */
-  holding(part: number, at: number): { count: number; passed: number } | undefined {
-    const row = this.sql('SELECT counted_at, holding FROM part WHERE part = ?').get(part) as
-      | { counted_at: number; holding: number }
-      | undefined;
-    if (row === undefined || at < row.counted_at) return undefined;
-    const { passed, difference } = this.sql(PASSED).get(part, row.counted_at, at) as {
-      passed: number;
-      difference: number;
-    };
-    return { count: row.holding + difference, passed };
-  }
-
-  /** Brings the counter of a part up to date, so that later reads have less to add. Inside a write. */
-  advance(part: number, at: number): void {
-    const counted = this.holding(part, at);
-    if (counted !== undefined) {
-      this.sql('UPDATE part SET counted_at = ?, holding = ? WHERE part = ?').run(at, counted.count, part);
-      return;
-    }
-    // The clock stood far ahead once: then it is counted again, or no list of the part would be fast until that time.
-    this.sql(
-      `UPDATE part SET counted_at = ?1, holding = (SELECT count(*) FROM entry WHERE entry.part = ?2 AND ${holds('entry', '?1')})
-       WHERE part = ?2 AND counted_at > ?1 + ${MAX_AHEAD_S}`,
-    ).run(at, part);
   }
 
   /**

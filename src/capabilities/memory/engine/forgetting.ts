@@ -8,12 +8,10 @@ import { MAX_CHANGED_KEYS } from '../limits.ts';
 import { type MemoryDatabase, seconds } from './database.ts';
 import type { Source } from './reads.ts';
 import type { ForgetRequest, Reply, Tier } from './types.ts';
-import { deleteKey, deleteVersion } from './writes.ts';
+import { deleteKey, deleteSome, deleteVersion } from './writes.ts';
 
-/** Versions deleted in one transaction, and those of the key that exceeds it: some ten milliseconds of the thread. */
-const SLICE = 100;
-/** About what the deletion of a version puts into the log. */
-const ROW_LOG_BYTES = 16_384;
+/** About what one transaction puts into the log. */
+const SLICE_LOG_BYTES = 1024 * 1024;
 
 type Forgotten = Omit<Reply<'forget'>, 'name'>;
 
@@ -39,7 +37,7 @@ export async function forget({ database, parts }: Source, request: ForgetRequest
   let any = false;
   for (let at = 0; at < ids.length; ) {
     const from = at;
-    const slice = await database.write(() => deleteSlice(database, ids, from, chosen), SLICE * ROW_LOG_BYTES);
+    const slice = await database.write(() => deleteSlice(database, ids, from, chosen), SLICE_LOG_BYTES);
     at = slice.next;
     any ||= slice.versions > 0;
     held += slice.held.length;
@@ -88,22 +86,20 @@ function deleteSlice(
   );
   const held: { part: number; key: string }[] = [];
   let versions = 0;
-  let at = from;
-  for (; at < ids.length && versions < SLICE && at < from + MAX_LOOKED_AT; at += 1) {
+  const next = deleteSome(database, from, ids.length, (at) => {
     const found = keyOf.get(ids[at] as number) as { part: number; key: string } | undefined;
     // It went with a version of its key that came before.
-    if (found === undefined) continue;
+    if (found === undefined) return 0;
     const { part, key } = found;
     const all = versionsOf.all(part, key) as { id: number; stored_at: number; expires: number }[];
     const gone = all.filter(({ id, stored_at }) => selected.has(id) && stored_at < before);
-    if (gone.length === 0) continue;
+    if (gone.length === 0) return 0;
     if (gone.some(({ expires }) => expires > now)) held.push({ part, key });
+    versions += gone.length;
     // Without its newest version an older one would hold again: the key is deleted as a whole.
-    versions += gone[0] === all[0] ? deleteKey(database, part, key) : gone.length;
-    if (gone[0] !== all[0]) for (const { id } of gone) deleteVersion(database, id);
-  }
-  return { next: at, versions, held };
+    if (gone[0] === all[0]) return deleteKey(database, part, key);
+    for (const { id } of gone) deleteVersion(database, id);
+    return gone.length;
+  });
+  return { next, versions, held };
 }
-
-/** Selected versions that are looked at in one transaction, deleted or not. */
-const MAX_LOOKED_AT = 1000;

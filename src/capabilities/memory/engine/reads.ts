@@ -6,7 +6,8 @@
  */
 import { fail } from '../../../wire/errors.ts';
 import { canonical, type MemoryKey } from '../key.ts';
-import { type MemoryDatabase, NEVER } from './database.ts';
+import { NEVER } from './counters.ts';
+import type { MemoryDatabase } from './database.ts';
 import type { SearchHit } from './search.ts';
 import { sumOf } from './writes.ts';
 
@@ -205,10 +206,10 @@ export function countedEntries({ database, parts }: Source, filter: Filter): num
       total += everyVersion(database, part, now);
       continue;
     }
-    const held = database.holding(part, at);
+    const held = database.counters.holding(part, at);
     if (held === undefined) return undefined;
     total += held.count;
-    if (held.passed > MANY_PASSED) database.write(() => database.advance(part, at)).catch(() => {});
+    if (held.passed > MANY_PASSED) database.write(() => database.counters.advance(part, at)).catch(() => {});
   }
   return total;
 }

@@ -6,6 +6,7 @@
  */
 import type { DatabaseSync } from 'node:sqlite';
 import { connect } from '../../../base/sqlite/file.ts';
+import type { Times } from './counters.ts';
 import type { MemoryDatabase } from './database.ts';
 import { checkSum, type EntryRow } from './reads.ts';
 import { fold, textOf, wordsOf } from './words.ts';
@@ -39,6 +40,7 @@ export function recover(damaged: string, into: MemoryDatabase): Recovered {
           lost += 1;
         }
       }
+      into.counters.write();
       return recovered * 4096;
     });
   } catch {
@@ -103,6 +105,7 @@ function insert(into: MemoryDatabase, row: Row): void {
   into
     .sql(`INSERT INTO entry (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})`)
     .run(...Object.values({ ...row, text }));
+  into.counters.count(part, row as unknown as Times & { bytes: number });
   const id = row.id as number;
   for (const tag of new Set(tags)) into.sql('INSERT INTO tag (part, tag, entry) VALUES (?, ?, ?)').run(part, tag, id);
   into.sql('INSERT INTO words (rowid, text) VALUES (?, ?)').run(id, wordsOf(text).join(' '));

@@ -325,7 +325,7 @@ export class MemoryService {
         parts.add(part);
         storeVersion({ database, part, now, historyVersions, embedder }, one);
       }
-      for (const part of parts) database.advance(part, now);
+      for (const part of parts) database.counters.advance(part, now);
       return undefined;
     }, prepared.length * ENTRY_LOG_BYTES);
     if (used !== undefined) throw full(used, quota, prepared.length);

@@ -6,7 +6,8 @@
  */
 import { crc32 } from 'node:zlib';
 import { canonical, type MemoryKey } from '../key.ts';
-import { type MemoryDatabase, NEVER } from './database.ts';
+import { NEVER, type Times } from './counters.ts';
+import type { MemoryDatabase } from './database.ts';
 import type { Embedder } from './embedder.ts';
 import { signatureOf } from './signatures.ts';
 import { packVector } from './stored-vectors.ts';
@@ -75,6 +76,7 @@ interface VersionRow {
   readonly id: number;
   readonly starts: number;
   readonly ends: number;
+  readonly expires: number;
   readonly valid_until: number;
   readonly stored_at: number;
   readonly content: string;
@@ -104,7 +106,7 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
   const sum = sumOf(key, content, tags, entry.source, metadata, provenance);
   const versions = database
     .sql(
-      'SELECT id, starts, ends, valid_until, stored_at, content, tags, source, metadata FROM entry WHERE part = ? AND key = ? ORDER BY starts, id',
+      'SELECT id, starts, ends, expires, valid_until, stored_at, content, tags, source, metadata FROM entry WHERE part = ? AND key = ? ORDER BY starts, id',
     )
     .all(part, key) as unknown as VersionRow[];
   // A version that held already when it was stored, and begins after now: the clock was set back. What is stored later wins.
@@ -123,9 +125,11 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
       [content, tags, entry.source, metadata].join('\0');
   if (same && before.valid_until === validUntil && entry.supersedes.length === 0) {
     // The same fact again: no new version, but it was seen now and lives on from now.
+    const seenAt = Math.max(now, before.stored_at);
     database
       .sql('UPDATE entry SET updated_at = ?, stored_at = ?, ttl = ?, expires = ?, score = ? WHERE id = ?')
-      .run(entry.updatedAt, Math.max(now, before.stored_at), entry.ttl, expires, entry.score, before.id);
+      .run(entry.updatedAt, seenAt, entry.ttl, expires, entry.score, before.id);
+    database.counters.move(part, before, { ...before, stored_at: seenAt, expires });
     database.expire(before.id, expires);
     return;
   }
@@ -168,6 +172,7 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
   database.sql('INSERT INTO words (rowid, text) VALUES (?, ?)').run(id, prepared.words.join(' '));
   database.sql('INSERT INTO grams (rowid, text) VALUES (?, ?)').run(id, prepared.text);
   if (prepared.vector !== undefined) storeVector(context, id, prepared.vector, prepared.signature as Uint32Array);
+  database.counters.count(part, { starts, ends, expires, stored_at: storedAt, bytes: prepared.bytes });
   const { words, signature } = prepared;
   database.index?.add({ id, part, starts, ends, expires, words: words.length, signature }, words);
   for (const old of entry.supersedes) supersede(database, part, old, key, starts);
@@ -178,23 +183,33 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
   }
 }
 
-/** Stores the vector of a version, in place of an older one. */
-export function storeVector(
+/** Stores the vector of a version that has been there, in place of an older one. */
+export function replaceVector(
+  context: Pick<StoreContext, 'database' | 'embedder'>,
+  id: number,
+  vector: Float32Array,
+  signature: Uint32Array,
+): void {
+  const { database, embedder } = context;
+  const known = database.sql('SELECT embedder FROM vector WHERE entry = ?').get(id);
+  if (known !== undefined) database.counters.vectors(known.embedder as number, -1);
+  storeVector(context, id, vector, signature);
+  database.sign(id, embedder, signature);
+}
+
+function storeVector(
   { database, embedder }: Pick<StoreContext, 'database' | 'embedder'>,
   id: number,
   vector: Float32Array,
   signature: Uint32Array,
 ): void {
+  database.counters.vectors(embedder, 1);
   database
-    .sql(
-      `INSERT INTO vector (entry, embedder, numbers) VALUES (?, ?, ?)
-       ON CONFLICT (entry) DO UPDATE SET embedder = excluded.embedder, numbers = excluded.numbers`,
-    )
+    .sql('INSERT OR REPLACE INTO vector (entry, embedder, numbers) VALUES (?, ?, ?)')
     .run(id, embedder, packVector(vector));
   database
     .sql('INSERT OR REPLACE INTO signature (entry, embedder, bits) VALUES (?, ?, ?)')
     .run(id, embedder, new Uint8Array(signature.buffer));
-  database.sign(id, embedder, signature);
 }
 
 /** The facts of another key end where this one starts. */
@@ -210,20 +225,56 @@ function supersede(database: MemoryDatabase, part: number, old: MemoryKey, by: s
 
 /** Deletes one version with everything that was made of it. */
 export function deleteVersion(database: MemoryDatabase, id: number): void {
-  const row = database.sql('SELECT part, text, tags FROM entry WHERE id = ?').get(id) as
-    | { part: number; text: string; tags: string }
-    | undefined;
+  const row = database
+    .sql('SELECT part, text, tags, bytes, starts, ends, expires, stored_at FROM entry WHERE id = ?')
+    .get(id) as unknown as (Times & { part: number; text: string; tags: string; bytes: number }) | undefined;
   if (row === undefined) return;
   database.sql(`INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)`).run(id, wordsOf(row.text).join(' '));
   database.sql(`INSERT INTO grams (grams, rowid, text) VALUES ('delete', ?, ?)`).run(id, row.text);
   for (const tag of new Set(JSON.parse(row.tags) as string[])) {
     database.sql('DELETE FROM tag WHERE part = ? AND tag = ? AND entry = ?').run(row.part, tag, id);
   }
+  const vector = database.sql('SELECT embedder FROM vector WHERE entry = ?').get(id);
+  if (vector !== undefined) database.counters.vectors(vector.embedder as number, -1);
   database.sql('DELETE FROM vector WHERE entry = ?').run(id);
   database.sql('DELETE FROM signature WHERE entry = ?').run(id);
   database.sql('DELETE FROM entry WHERE id = ?').run(id);
+  database.counters.count(row.part, row, -1);
   database.remove(id);
 }
+
+/** How long one transaction deletes, and how many versions. The full-text index takes up to milliseconds for each. */
+const DELETES_MS = 20;
+const MAX_DELETED = 200;
+
+/** Deletes, by steps that return how many versions they deleted, until a transaction has taken long enough. Returns the step to continue at. */
+export function deleteSome(
+  database: MemoryDatabase,
+  from: number,
+  steps: number,
+  step: (at: number) => number,
+): number {
+  const until = performance.now() + DELETES_MS;
+  let deleted = 0;
+  let at = from;
+  do {
+    const versions = step(at++);
+    if (versions > 0) database.settle();
+    deleted += versions;
+  } while (at < steps && deleted < MAX_DELETED && performance.now() < until);
+  return at;
+}
+
+/** Deletes versions from a place on, as {@link deleteSome} does. */
+export const deleteVersions = (
+  database: MemoryDatabase,
+  ids: readonly { readonly id: number }[],
+  from: number,
+): number =>
+  deleteSome(database, from, ids.length, (at) => {
+    deleteVersion(database, (ids[at] as { id: number }).id);
+    return 1;
+  });
 
 /** Deletes a key with all its versions. Returns how many there were. */
 export function deleteKey(database: MemoryDatabase, part: number, key: string): number {
