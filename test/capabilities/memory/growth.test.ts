@@ -5,6 +5,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { type TestContext, test } from 'node:test';
 import { connect } from '../../../src/base/sqlite/file.ts';
 import { MemoryDatabase } from '../../../src/capabilities/memory/engine/database.ts';
+import { forget } from '../../../src/capabilities/memory/engine/forgetting.ts';
 import { hashedEmbedder } from '../../../src/capabilities/memory/engine/hashed.ts';
 import { loadedIndex } from '../../../src/capabilities/memory/engine/index-loading.ts';
 import { entriesOf, PACK_ENTRIES } from '../../../src/capabilities/memory/engine/packs.ts';
@@ -253,6 +254,48 @@ test('pages of a list by tags have each entry once, the newest first', async (t)
   assert.equal(ids.length, countEntries(source, filter));
   assert.equal(ids.length, 120);
   assert.equal(historyOf(source, JSON.stringify({ n: 1 }), now, 1).total, 2);
+});
+
+test('what is forgotten goes in several transactions, a key with all its versions; what had expired does not count', async (t) => {
+  const database = opened(t, join(temporaryFolder(t), 'memory.db'));
+  const now = Date.now() / 1000 - 100;
+  const entries = Array.from({ length: 450 }, (_, n) => entryOf(n, `c${n}`, { tags: [n < 430 ? 'goes' : 'stays'] }));
+  await store(database, 'e one', entries, now);
+  await store(
+    database,
+    'e one',
+    entries.map((entry) => ({ ...entry, content: `${entry.content} again` })),
+    now + 1,
+  );
+  const part = await store(database, 'e one', [entryOf(1000, 'old', { tags: ['goes'], ttl: 1 })], now);
+  let writes = 0;
+  const real = database.write.bind(database);
+  database.write = (work, bytes) => {
+    writes += 1;
+    return real(work, bytes);
+  };
+  const request = {
+    memory: '',
+    keys: [],
+    tags: ['goes'],
+    sources: [],
+    tier: 'episodic',
+    before: undefined,
+    space: '',
+  } as const;
+  const reply = await forget(all([part], database), request);
+  assert.equal(reply.deleted, 430);
+  assert.equal(reply.erased, true);
+  assert.ok(writes >= 5, `${writes} transactions`);
+  assert.equal(database.usage().entries, 40);
+  assert.deepEqual(await forget(all([part], database), request), {
+    deleted: 0,
+    erased: true,
+    changed: [],
+    more: false,
+  });
+  checkPacks(database);
+  checkCounters(database, [part], Date.now() / 1000 + 10);
 });
 
 /** A change below the API of the project, as another program makes it. */

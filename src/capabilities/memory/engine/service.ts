@@ -14,6 +14,7 @@ import type { Embedder } from './embedder.ts';
 import { endpointEmbedder } from './endpoint.ts';
 import { forget } from './forgetting.ts';
 import { hashedEmbedder } from './hashed.ts';
+import { loadedIndex } from './index-loading.ts';
 import { memoryIdOf, memoryName } from './memory-id.ts';
 import {
   countEntries,
@@ -60,6 +61,8 @@ const MAX_MEMORIES = 100_000;
 const MAX_INDEXED = 4_000_000;
 /** About what storing a version puts into the log. */
 const ENTRY_LOG_BYTES = 16_384;
+/** The index of a memory with fewer entries loads within milliseconds. */
+const MIN_LOADED = 10_000;
 /** Entries that are published in one transaction. */
 const MOVED_AT_ONCE = 100;
 /** Hits of a search that a page is made of. */
@@ -119,6 +122,7 @@ export class MemoryService {
   readonly #handlers: Handlers = {
     init: (asker, { agent, namespace, scope }) =>
       this.#own(asker, async (database) => {
+        if (database.index === undefined && database.usage().entries >= MIN_LOADED) this.#loadSoon(asker);
         const { principal } = asker;
         const name = memoryName(namespace, scope);
         const memory = memoryIdOf(principal, agent, name);
@@ -243,6 +247,18 @@ export class MemoryService {
         return {};
       }),
   };
+
+  /** Loads the index of a large memory that was opened, in a turn of its own: its first search is most likely near. */
+  #loadSoon({ principal }: Asker): void {
+    setImmediate(() => {
+      if (this.#closed) return;
+      const load = async (database: MemoryDatabase): Promise<void> => {
+        await packAll(database);
+        loadedIndex(database, this.#embedderId(database));
+      };
+      this.#shelf.useBehind(fileOf(principal), load).catch(() => {});
+    });
+  }
 
   #quotaOf({ storedBytes = Number.POSITIVE_INFINITY }: Partial<Asker>): { entries: number; bytes: number } {
     const { quotaEntries, quotaBytes } = this.#options;
