@@ -134,7 +134,11 @@ export const MemoryRetrieveResp = Type.Object(
     ...answer,
     type: Type.Literal('memory/retrieve/resp'),
     entries: may(Type.Array(MemoryEntry, { description: 'A search: the best first. Else the newest first.' })),
-    total: may(integer('Entries that match, before limit. A search counts at most its 1,000 best candidates.')),
+    total: may(
+      integer(
+        'Entries that match, before limit. A search counts at most its 1,000 best candidates; a list with tags, as_of or a min_score above 0 at most 10,000.',
+      ),
+    ),
     next_cursor: may(text('For the next page; absent at the end.')),
     degraded: may(text('Why the ranking is lexical alone, as when the embedder does not respond.')),
   },

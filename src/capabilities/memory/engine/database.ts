@@ -10,13 +10,12 @@ import { GroupCommit, type Write } from '../../../base/sqlite/group-commit.ts';
 import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';
 import type { WriteCount } from '../../../base/sqlite/write-count.ts';
 import { HandfastError } from '../../../wire/errors.ts';
+import { Counters, holdsSql, NEVER, type Times } from './counters.ts';
 import { refreshIndex } from './index-loading.ts';
+import { Packs } from './packs.ts';
 import type { SignatureIndex } from './signatures.ts';
 
 const APPLICATION_ID = 0x48464d45;
-
-/** A time after all others, for what has no end. */
-export const NEVER = 9e15;
 
 /** Epoch seconds. */
 export const seconds = (): number => Date.now() / 1000;
@@ -61,6 +60,23 @@ const MIGRATIONS = [
   `CREATE VIRTUAL TABLE word_hits USING fts5vocab(words, instance);
    DELETE FROM vector;
    DELETE FROM signature;`,
+  // The index of searches in packs, which later writes fill; and counters, so that no list and no amount counts rows.
+  `CREATE TABLE pack (
+     first INTEGER PRIMARY KEY, last INTEGER NOT NULL, changed INTEGER NOT NULL, sum INTEGER NOT NULL, data BLOB NOT NULL
+   ) STRICT;
+   CREATE INDEX pack_changed ON pack (changed);
+   ALTER TABLE part ADD COLUMN counted_at REAL NOT NULL DEFAULT 0;
+   ALTER TABLE part ADD COLUMN holding INTEGER NOT NULL DEFAULT 0;
+   UPDATE part SET counted_at = unixepoch();
+   UPDATE part SET holding = (SELECT count(*) FROM entry WHERE entry.part = part.part AND ${holdsSql('entry', 'counted_at')});
+   CREATE TABLE amount (tier TEXT PRIMARY KEY, entries INTEGER NOT NULL, bytes INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+   INSERT INTO amount SELECT column1, (SELECT coalesce(sum(entries), 0) FROM part WHERE substr(name, 1, 1) = column1),
+     (SELECT coalesce(sum(bytes), 0) FROM part WHERE substr(name, 1, 1) = column1) FROM (VALUES ('w'), ('e'), ('s'), ('x'), ('l'));
+   ALTER TABLE embedder ADD COLUMN vectors INTEGER NOT NULL DEFAULT 0;
+   UPDATE embedder SET vectors = (SELECT count(*) FROM vector WHERE vector.embedder = embedder.id);
+   CREATE INDEX entry_ends ON entry (part, ends) WHERE ends < ${NEVER};
+   CREATE INDEX entry_future ON entry (part, starts) WHERE starts > stored_at;
+   CREATE INDEX entry_below ON entry (part, score) WHERE score < 0;`,
 ];
 
 /** How long a write waits for another process that writes. */
@@ -91,6 +107,10 @@ export class MemoryDatabase {
   embedder = 0;
   /** Commits of other connections that the index has seen. */
   version = -1;
+  /** The newest change of a pack that the index has. */
+  changes = 0;
+  readonly packs = new Packs((text) => this.sql(text));
+  readonly counters = new Counters((text) => this.sql(text));
   /** Entries up to this id have the vectors of the embedder, as far as this process has seen. */
   embeddedTo = 0;
   /** When it was used last, monotonic milliseconds. */
@@ -115,6 +135,8 @@ export class MemoryDatabase {
       // What the index learned of the transaction did not happen.
       undone: () => {
         this.index = undefined;
+        this.packs.undo();
+        this.counters.undo();
       },
     });
   }
@@ -135,7 +157,17 @@ export class MemoryDatabase {
       (db, release, _mark, count) => {
         db.exec(`PRAGMA busy_timeout=${BUSY_MS}; PRAGMA secure_delete=ON; PRAGMA cache_size=-${CACHE_KIB}`);
         // Reads every table once, so that a definition that was damaged is found here.
-        for (const table of ['memory', 'part', 'entry', 'tag', 'successor', 'embedder', 'vector', 'signature']) {
+        for (const table of [
+          'memory',
+          'part',
+          'entry',
+          'tag',
+          'successor',
+          'embedder',
+          'vector',
+          'signature',
+          'pack',
+        ]) {
           db.prepare(`SELECT * FROM ${table} LIMIT 1`).get();
         }
         db.prepare(`SELECT rowid FROM words WHERE words MATCH '"a"' LIMIT 1`).get();
@@ -164,6 +196,8 @@ export class MemoryDatabase {
     const write: Write = () => {
       refreshIndex(this);
       made = { value: work() };
+      this.counters.write();
+      this.changes = this.packs.write() ?? this.changes;
       return bytes;
     };
     for (let attempt = 1; ; attempt += 1) {
@@ -178,6 +212,40 @@ export class MemoryDatabase {
     }
   }
 
+  /** Sets until when a stored entry is valid. Inside a write, like the others here. */
+  end(id: number, ends: number): void {
+    const { part, ...times } = this.sql('SELECT part, starts, ends, expires, stored_at FROM entry WHERE id = ?').get(
+      id,
+    ) as unknown as Times & { part: number };
+    this.sql('UPDATE entry SET ends = ? WHERE id = ?').run(ends, id);
+    this.counters.move(part, times, { ...times, ends });
+    this.index?.end(id, ends);
+    this.packs.end(id, ends);
+  }
+
+  /** Notes in the index when an entry expires. */
+  expire(id: number, expires: number): void {
+    this.index?.expire(id, expires);
+    this.packs.expire(id, expires);
+  }
+
+  /** Has the full-text index write its changes now: what they cost shows, and is no surprise of the commit. */
+  settle(): void {
+    this.db.exec('SAVEPOINT settled; RELEASE settled');
+  }
+
+  /** Notes the signature of an entry in the index. */
+  sign(id: number, embedder: number, signature: Uint32Array): void {
+    if (this.embedder === embedder) this.index?.sign(id, signature);
+    this.packs.sign(id, embedder, signature);
+  }
+
+  /** Removes a deleted entry from the index. */
+  remove(id: number): void {
+    this.index?.remove(id);
+    this.packs.remove(id);
+  }
+
   /** The number of a part; undefined when nothing was ever stored in it. */
   part(name: string): number | undefined {
     return (this.sql('SELECT part FROM part WHERE name = ?').get(name) as { part: number } | undefined)?.part;
@@ -190,19 +258,22 @@ export class MemoryDatabase {
       | { part: number; used_at: number }
       | undefined;
     if (known === undefined) {
-      return Number(this.sql('INSERT INTO part (name, used_at) VALUES (?, ?)').run(name, now).lastInsertRowid);
+      return Number(
+        this.sql('INSERT INTO part (name, used_at, counted_at) VALUES (?, ?, ?)').run(name, now, now).lastInsertRowid,
+      );
     }
     if (now - known.used_at > USED_S) this.sql('UPDATE part SET used_at = ? WHERE part = ?').run(now, known.part);
     return known.part;
   }
 
-  /** What all parts of the file use. */
-  usage(): { entries: number; bytes: number } {
-    const row = this.sql('SELECT sum(entries) AS entries, sum(bytes) AS bytes FROM part').get() as {
-      entries: number | null;
-      bytes: number | null;
-    };
-    return { entries: row.entries ?? 0, bytes: row.bytes ?? 0 };
+  /** What all parts of the file use; or those of one tier, by its first letter. */
+  usage(tier?: string): { entries: number; bytes: number } {
+    const row = (
+      tier === undefined
+        ? this.sql('SELECT sum(entries) AS entries, sum(bytes) AS bytes FROM amount').get()
+        : this.sql('SELECT entries, bytes FROM amount WHERE tier = ?').get(tier)
+    ) as { entries: number; bytes: number };
+    return { entries: row.entries, bytes: row.bytes };
   }
 
   /**

@@ -4,7 +4,7 @@
  * Used by `search.ts`. A query is literal text: each word becomes a quoted term, so no character of it is syntax.
  */
 import type { MemoryDatabase } from './database.ts';
-import { readVarints } from './index-loading.ts';
+import { readVarints } from './packs.ts';
 import { type Posting, postingOf } from './postings.ts';
 import type { SignatureIndex } from './signatures.ts';
 import { WordScores } from './word-scores.ts';

@@ -6,7 +6,8 @@
  */
 import { fail } from '../../../wire/errors.ts';
 import { canonical, type MemoryKey } from '../key.ts';
-import { type MemoryDatabase, NEVER } from './database.ts';
+import { NEVER } from './counters.ts';
+import type { MemoryDatabase } from './database.ts';
 import type { SearchHit } from './search.ts';
 import { sumOf } from './writes.ts';
 
@@ -61,8 +62,12 @@ export interface EntryRow {
   readonly sum: number;
 }
 
+/** Of `entry`, as there may be other tables beside it. */
 const COLUMNS =
-  'id, part, key, content, tags, source, score, ttl, created_at, updated_at, valid_until, starts, ends, expires, metadata, provenance, supersedes, sum';
+  'id, part, key, content, tags, source, score, ttl, created_at, updated_at, valid_until, starts, ends, expires, metadata, provenance, supersedes, sum'.replaceAll(
+    /\w+/g,
+    'entry.$&',
+  );
 
 export const filterOf = (
   keys: readonly MemoryKey[],
@@ -98,15 +103,18 @@ const REPLACED = `ends < ${NEVER} AND (EXISTS (
       AND later.starts = entry.ends AND later.starts <= later.stored_at
   ))`;
 
-/** The condition of a filter as SQL with its values. Lists travel as JSON, so that there are few statements. */
-function conditionOf(
-  { parts }: Source,
-  { keys, tags, at, now, minScore, behind }: Filter,
-): { sql: string; values: (string | number)[] } {
-  const list = 'IN (SELECT value FROM json_each(?))';
-  const partList = JSON.stringify(parts.map(({ part }) => part));
-  let sql = `part ${list} AND expires > ?`;
-  const values: (string | number)[] = [partList, now];
+/** A query of entries without its columns, and its values: `FROM …`, and behind it `WHERE …`. */
+interface Selected {
+  readonly from: string;
+  readonly where: string;
+  readonly id: string;
+  readonly values: readonly (string | number)[];
+}
+
+/** Which versions a filter selects, by their times and scores. */
+function timesOf({ at, now, minScore, behind }: Filter): { sql: string; values: number[] } {
+  let sql = 'expires > ?';
+  const values = [now];
   if (at !== undefined) {
     sql += behind
       ? ` AND (starts <= ? OR starts <= stored_at) AND ends > ? AND NOT (${REPLACED})`
@@ -117,37 +125,123 @@ function conditionOf(
     sql += ' AND score >= ?';
     values.push(minScore);
   }
-  if (keys.length > 0) {
-    sql += ` AND key ${list}`;
-    values.push(JSON.stringify(keys));
-  }
-  if (tags.length > 0) {
-    sql += ` AND id IN (SELECT entry FROM tag WHERE part ${list} AND tag ${list})`;
-    values.push(partList, JSON.stringify(tags));
-  }
   return { sql, values };
 }
 
-/** How many entries a filter selects. */
-export function countEntries(source: Source, filter: Filter): number {
-  const { sql, values } = conditionOf(source, filter);
-  return (source.database.sql(`SELECT count(*) AS count FROM entry WHERE ${sql}`).get(...values) as { count: number })
-    .count;
+/** All that a filter selects. Lists travel as JSON, so that there are few statements. */
+function selected({ parts }: Source, filter: Filter): Selected {
+  const { keys, tags } = filter;
+  const list = 'IN (SELECT value FROM json_each(?))';
+  const partList = JSON.stringify(parts.map(({ part }) => part));
+  const times = timesOf(filter);
+  let where = `entry.part ${list} AND ${times.sql}`;
+  const values: (string | number)[] = [partList, ...times.values];
+  if (keys.length > 0) {
+    where += ` AND key ${list}`;
+    values.push(JSON.stringify(keys));
+  }
+  if (tags.length > 0) {
+    where += ` AND id IN (SELECT entry FROM tag WHERE part ${list} AND tag ${list})`;
+    values.push(partList, JSON.stringify(tags));
+  }
+  return { from: 'entry', where, id: 'entry.id', values };
 }
 
-/** The ids a filter selects, the newest first. */
+/** With more tags and parts a list is sorted instead. */
+const MAX_WALKS = 16;
+
+/** The same in pieces, each of which an index has in the order of its ids: a page begins anywhere in it without a sort. */
+function walks(source: Source, filter: Filter): Selected[] {
+  const { keys, tags } = filter;
+  const { parts } = source;
+  if (keys.length > 0 || parts.length * Math.max(1, tags.length) > MAX_WALKS) return [selected(source, filter)];
+  const { sql, values } = timesOf(filter);
+  return parts.flatMap(({ part }): Selected[] =>
+    tags.length === 0
+      ? [{ from: 'entry INDEXED BY entry_part', where: `part = ? AND ${sql}`, id: 'id', values: [part, ...values] }]
+      : [...new Set(tags)].map((tag) => ({
+          from: 'tag CROSS JOIN entry ON entry.id = tag.entry',
+          where: `tag.part = ? AND tag.tag = ? AND ${sql}`,
+          id: 'tag.entry',
+          values: [part, tag, ...values],
+        })),
+  );
+}
+
+/** Past so many matches a filter that has no counter is not counted on. */
+const MAX_COUNTED = 10_000;
+
+/** How many entries a filter selects, at most {@link MAX_COUNTED}. */
+export function countEntries(source: Source, filter: Filter): number {
+  const pieces = walks(source, filter);
+  const ids = new Set<number>();
+  for (const { from, where, id, values } of pieces) {
+    const inner = `FROM ${from} WHERE ${where} LIMIT ${MAX_COUNTED}`;
+    if (pieces.length === 1) {
+      const row = source.database.sql(`SELECT count(*) AS count FROM (SELECT 1 ${inner})`).get(...values);
+      return (row as { count: number }).count;
+    }
+    const rows = source.database.sql(`SELECT ${id} AS id ${inner}`).all(...values) as { id: number }[];
+    for (const row of rows) ids.add(row.id);
+    if (ids.size >= MAX_COUNTED) return MAX_COUNTED;
+  }
+  return ids.size;
+}
+
+/** So many entries that began or ended since a counter was brought up to date are worth a write. */
+const MANY_PASSED = 256;
+
+/** The same for all entries of parts, or all that hold now, by the counters of the parts; undefined for other filters. */
+export function countedEntries({ database, parts }: Source, filter: Filter): number | undefined {
+  const { keys, tags, at, now, minScore, behind } = filter;
+  if (keys.length > 0 || tags.length > 0 || behind || minScore > 0 || (at !== undefined && at !== now))
+    return undefined;
+  const below = database.sql(
+    'SELECT 1 FROM entry INDEXED BY entry_below WHERE part = ? AND score < 0 AND score < ? LIMIT 1',
+  );
+  let total = 0;
+  for (const { part } of parts) {
+    if (Number.isFinite(minScore) && below.get(part, minScore) !== undefined) return undefined;
+    if (at === undefined) {
+      total += everyVersion(database, part, now);
+      continue;
+    }
+    const held = database.counters.holding(part, at);
+    if (held === undefined) return undefined;
+    total += held.count;
+    if (held.passed > MANY_PASSED) database.write(() => database.counters.advance(part, at)).catch(() => {});
+  }
+  return total;
+}
+
+/** All versions of a part, without those that have expired and are not deleted yet. */
+function everyVersion(database: MemoryDatabase, part: number, now: number): number {
+  const { entries } = database.sql('SELECT entries FROM part WHERE part = ?').get(part) as { entries: number };
+  const { expired } = database
+    .sql(
+      `SELECT count(*) AS expired FROM entry INDEXED BY entry_expires WHERE expires < ${NEVER} AND expires <= ? AND part = ?`,
+    )
+    .get(now, part) as { expired: number };
+  return entries - expired;
+}
+
+/** The ids a filter selects. */
 export function idsOf(source: Source, filter: Filter): number[] {
-  const { sql, values } = conditionOf(source, filter);
-  const rows = source.database.sql(`SELECT id FROM entry WHERE ${sql}`).all(...values) as { id: number }[];
+  const { from, where, values } = selected(source, filter);
+  const rows = source.database.sql(`SELECT id FROM ${from} WHERE ${where}`).all(...values) as { id: number }[];
   return rows.map(({ id }) => id);
 }
 
 /** The entries a filter selects with an id below `before`, the newest first, at most `limit`. */
 export function listEntries(source: Source, filter: Filter, before: number, limit: number): EntryRow[] {
-  const { sql, values } = conditionOf(source, filter);
-  return source.database
-    .sql(`SELECT ${COLUMNS} FROM entry WHERE ${sql} AND id < ? ORDER BY id DESC LIMIT ?`)
-    .all(...values, before, limit) as unknown as EntryRow[];
+  const rows = new Map<number, EntryRow>();
+  for (const { from, where, id, values } of walks(source, filter)) {
+    const found = source.database
+      .sql(`SELECT ${COLUMNS} FROM ${from} WHERE ${where} AND ${id} < ? ORDER BY ${id} DESC LIMIT ?`)
+      .all(...values, before, limit) as unknown as EntryRow[];
+    for (const row of found) rows.set(row.id, row);
+  }
+  return [...rows.values()].sort((left, right) => right.id - left.id).slice(0, limit);
 }
 
 /** An entry by its id, if it is still there, and holds at a time; undefined: at any. */
@@ -171,17 +265,24 @@ function chainOf(database: MemoryDatabase, part: number, key: string): string[] 
   return rows.map((row) => row.key);
 }
 
-/** All versions of a key and of what it superseded, the newest fact first. */
-export function historyOf({ database, parts }: Source, key: string, now: number): EntryRow[] {
-  return parts.flatMap(({ part }) => {
-    const keys = JSON.stringify(chainOf(database, part, key));
-    return database
-      .sql(
-        `SELECT ${COLUMNS} FROM entry WHERE part = ? AND key IN (SELECT value FROM json_each(?)) AND expires > ?
-         ORDER BY starts DESC, id DESC`,
-      )
-      .all(part, keys, now) as unknown as EntryRow[];
-  });
+/** All versions of a key and of those that it superseded, the newest fact first: their number, their keys and the first of them. */
+export function historyOf(
+  { database, parts }: Source,
+  key: string,
+  now: number,
+  limit: number,
+): { total: number; keys: string[]; rows: EntryRow[] } {
+  const versions = parts.flatMap(
+    ({ part }) =>
+      database
+        .sql(
+          `SELECT id, key FROM entry WHERE part = ? AND key IN (SELECT value FROM json_each(?)) AND expires > ?
+           ORDER BY starts DESC, id DESC`,
+        )
+        .all(part, JSON.stringify(chainOf(database, part, key)), now) as { id: number; key: string }[],
+  );
+  const rows = versions.slice(0, limit).flatMap(({ id }) => readEntry({ database, parts }, id, undefined, now) ?? []);
+  return { total: versions.length, keys: [...new Set(versions.map((version) => version.key))], rows };
 }
 
 /** Fails where the row is not what was once written. */

@@ -6,6 +6,7 @@
  */
 import type { DatabaseSync } from 'node:sqlite';
 import { connect } from '../../../base/sqlite/file.ts';
+import type { Times } from './counters.ts';
 import type { MemoryDatabase } from './database.ts';
 import { checkSum, type EntryRow } from './reads.ts';
 import { fold, textOf, wordsOf } from './words.ts';
@@ -30,7 +31,7 @@ export function recover(damaged: string, into: MemoryDatabase): Recovered {
   try {
     into.commits.transact(() => {
       for (const table of ['memory', 'part', 'successor']) copyTable(from, into, table);
-      into.db.exec('UPDATE part SET entries = 0, bytes = 0');
+      into.db.exec('UPDATE part SET entries = 0, bytes = 0, holding = 0');
       for (const row of readable(from, () => (lost += 1))) {
         try {
           insert(into, row);
@@ -39,6 +40,7 @@ export function recover(damaged: string, into: MemoryDatabase): Recovered {
           lost += 1;
         }
       }
+      into.counters.write();
       return recovered * 4096;
     });
   } catch {
@@ -95,19 +97,17 @@ function* readable(from: DatabaseSync, lost: () => void): Generator<Row> {
 function insert(into: MemoryDatabase, row: Row): void {
   const tags = JSON.parse(row.tags as string) as string[];
   const text = fold(textOf(JSON.parse(row.key as string), JSON.parse(row.content as string), tags));
+  const part = row.part as number;
+  into
+    .sql('INSERT OR IGNORE INTO part (part, name, used_at) VALUES (?, ?, ?)')
+    .run(part, `lost ${part}`, row.stored_at as number);
   const names = Object.keys(row);
   into
     .sql(`INSERT INTO entry (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})`)
     .run(...Object.values({ ...row, text }));
+  into.counters.count(part, row as unknown as Times & { bytes: number });
   const id = row.id as number;
-  const part = row.part as number;
   for (const tag of new Set(tags)) into.sql('INSERT INTO tag (part, tag, entry) VALUES (?, ?, ?)').run(part, tag, id);
   into.sql('INSERT INTO words (rowid, text) VALUES (?, ?)').run(id, wordsOf(text).join(' '));
   into.sql('INSERT INTO grams (rowid, text) VALUES (?, ?)').run(id, text);
-  into
-    .sql(
-      `INSERT INTO part (part, name, used_at, entries, bytes) VALUES (?, ?, ?, 1, ?)
-       ON CONFLICT (part) DO UPDATE SET entries = entries + 1, bytes = bytes + excluded.bytes`,
-    )
-    .run(part, `lost ${part}`, row.stored_at as number, row.bytes as number);
 }

@@ -9,14 +9,16 @@ import { SteadyClock } from '../../../base/steady-clock.ts';
 import { fail } from '../../../wire/errors.ts';
 import { memoryFailure } from '../errors.ts';
 import { canonical, type MemoryKey } from '../key.ts';
-import { MAX_CHANGED_KEYS } from '../limits.ts';
 import { type MemoryDatabase, seconds } from './database.ts';
 import type { Embedder } from './embedder.ts';
 import { endpointEmbedder } from './endpoint.ts';
+import { forget } from './forgetting.ts';
 import { hashedEmbedder } from './hashed.ts';
+import { loadedIndex } from './index-loading.ts';
 import { memoryIdOf, memoryName } from './memory-id.ts';
 import {
   countEntries,
+  countedEntries,
   entryOf,
   type Filter,
   filterOf,
@@ -42,8 +44,8 @@ import {
   TIERS,
   type Tier,
 } from './types.ts';
-import { deleteExpired, deleteOrphans, deletePart, embedBatch, pendingVectors } from './upkeep.ts';
-import { deleteKey, deleteVersion, type PreparedEntry, prepare, storeVersion } from './writes.ts';
+import { deleteExpired, deleteOrphans, deletePart, embedBatch, packAll, pendingVectors } from './upkeep.ts';
+import { deleteKey, type PreparedEntry, prepare, storeVersion } from './writes.ts';
 
 /** How often expired entries are looked for. */
 const SWEEP_MS = 2000;
@@ -59,6 +61,10 @@ const MAX_MEMORIES = 100_000;
 const MAX_INDEXED = 4_000_000;
 /** About what storing a version puts into the log. */
 const ENTRY_LOG_BYTES = 16_384;
+/** The index of a memory with fewer entries loads within milliseconds. */
+const MIN_LOADED = 10_000;
+/** Entries that are published in one transaction. */
+const MOVED_AT_ONCE = 100;
 /** Hits of a search that a page is made of. */
 const MAX_HITS = 1000;
 
@@ -116,6 +122,7 @@ export class MemoryService {
   readonly #handlers: Handlers = {
     init: (asker, { agent, namespace, scope }) =>
       this.#own(asker, async (database) => {
+        if (database.index === undefined && database.usage().entries >= MIN_LOADED) this.#loadSoon(asker);
         const { principal } = asker;
         const name = memoryName(namespace, scope);
         const memory = memoryIdOf(principal, agent, name);
@@ -169,17 +176,10 @@ export class MemoryService {
       this.#own(asker, (database) => {
         const now = seconds();
         const source = { database, parts: this.#parts(database, asker, this.#memory(database, memory), tier) };
-        const rows = historyOf(source, canonical(key), now);
-        const present = filterOf(
-          [...new Set(rows.map((row) => row.key))].map((text) => JSON.parse(text)),
-          [],
-          now,
-          now,
-          true,
-        );
+        const { total, keys, rows } = historyOf(source, canonical(key), now, limit);
+        const present = { ...filterOf([], [], now, now, true), keys };
         const current = isBehind(source, now) ? new Set(idsOf(source, present)) : undefined;
-        const entries = rows.slice(0, limit).map((row) => entryOf(source, row, now, undefined, current?.has(row.id)));
-        return { entries, total: rows.length };
+        return { entries: rows.map((row) => entryOf(source, row, now, undefined, current?.has(row.id))), total };
       }),
 
     publish: (asker, { memory, space, keys, tags }) =>
@@ -193,30 +193,28 @@ export class MemoryService {
           const behind = isBehind(source, now);
           if (keys.length > 0) for (const id of idsOf(source, filterOf(keys, [], now, now, behind))) ids.add(id);
           if (tags.length > 0) for (const id of idsOf(source, filterOf([], tags, now, now, behind))) ids.add(id);
-          const chosen = [...ids]
-            .sort((left, right) => left - right)
-            .flatMap((id) => readEntry(source, id, behind ? undefined : now, now) ?? []);
-          if (chosen.length === 0) return { published: [], name: row.name };
-          const { principal } = asker;
-          const prepared = chosen.map((one) => {
-            const entry = storedEntry(source, one, now);
-            const provenance = { ...writerOf(asker), ...entry.provenance, principal, published_at: now };
-            return prepare({ ...entry, provenance }, this.#embedder);
-          });
-          await this.#store(shared, prepared, this.#quotaOf({}), () => `x ${space}`);
-          // First there, then gone here: after a kill in between it is in both, and publishing it again settles that.
-          await database.write(() => {
-            for (const { part, key } of chosen) deleteKey(database, part, key);
-          }, chosen.length * ENTRY_LOG_BYTES);
+          const published = await this.#move(
+            source,
+            shared,
+            [...ids].sort((left, right) => left - right),
+            {
+              asker,
+              space,
+              at: behind ? undefined : now,
+              now,
+            },
+          );
           void this.#embedSoon();
-          return { published: prepared.map(({ entry }) => entry.key), name: row.name };
+          return { published, name: row.name };
         }),
       ),
 
     spaces: () =>
       this.#shelf.use(fileOf(SPACES), (shared) => {
         const rows = shared
-          .sql(`SELECT substr(name, 3) AS space, entries FROM part WHERE name LIKE 'x %' AND entries > 0 ORDER BY name`)
+          .sql(
+            `SELECT substr(name, 3) AS space, entries FROM part WHERE name >= 'x ' AND name < 'x!' AND entries > 0 ORDER BY name`,
+          )
           .all() as { space: string; entries: number }[];
         return { spaces: rows.map(({ space, entries }) => ({ space, entries })) };
       }),
@@ -224,21 +222,14 @@ export class MemoryService {
     stats: (asker, { memory }) =>
       this.#own(asker, (database) => {
         const opened = memory === '' ? undefined : this.#memory(database, memory);
+        const amountOf = database.sql('SELECT entries, bytes FROM part WHERE name = ?');
         const tiers: Record<string, { entries: number; bytes: number }> = {};
-        const rows = database.sql('SELECT name, entries, bytes FROM part').all() as {
-          name: string;
-          entries: number;
-          bytes: number;
-        }[];
         for (const tier of TIERS) {
-          const own = opened === undefined ? undefined : partName(asker, tier, opened);
-          const counted = rows.filter(({ name }) =>
-            own === undefined ? name.startsWith(`${tier[0]} `) : name === own,
-          );
-          tiers[tier] = {
-            entries: counted.reduce((sum, { entries }) => sum + entries, 0),
-            bytes: counted.reduce((sum, { bytes }) => sum + bytes, 0),
-          };
+          const row = opened === undefined ? undefined : amountOf.get(partName(asker, tier, opened));
+          tiers[tier] =
+            opened === undefined
+              ? database.usage(tier[0])
+              : { entries: (row?.entries as number) ?? 0, bytes: (row?.bytes as number) ?? 0 };
         }
         return {
           tiers,
@@ -256,6 +247,18 @@ export class MemoryService {
         return {};
       }),
   };
+
+  /** Loads the index of a large memory that was opened, in a turn of its own: its first search is most likely near. */
+  #loadSoon({ principal }: Asker): void {
+    setImmediate(() => {
+      if (this.#closed) return;
+      const load = async (database: MemoryDatabase): Promise<void> => {
+        await packAll(database);
+        loadedIndex(database, this.#embedderId(database));
+      };
+      this.#shelf.useBehind(fileOf(principal), load).catch(() => {});
+    });
+  }
 
   #quotaOf({ storedBytes = Number.POSITIVE_INFINITY }: Partial<Asker>): { entries: number; bytes: number } {
     const { quotaEntries, quotaBytes } = this.#options;
@@ -282,6 +285,41 @@ export class MemoryService {
     });
   }
 
+  /** Moves entries into a shared space, some at a time, so that requests of others come in between. */
+  async #move(
+    source: Source,
+    shared: MemoryDatabase,
+    ids: readonly number[],
+    { asker, space, at, now }: { asker: Asker; space: string; at: number | undefined; now: number },
+  ): Promise<MemoryKey[]> {
+    const { database } = source;
+    const { principal } = asker;
+    const bytes = database.sql('SELECT sum(bytes) AS bytes FROM entry WHERE id IN (SELECT value FROM json_each(?))');
+    const all = bytes.get(JSON.stringify(ids)) as { bytes: number | null };
+    const quota = this.#quotaOf({});
+    const used = shared.usage();
+    if (!fits(used, quota, ids.length, all.bytes ?? 0)) throw full(used, quota, ids.length);
+    const published: MemoryKey[] = [];
+    for (let from = 0; from < ids.length; from += MOVED_AT_ONCE) {
+      const chosen = ids.slice(from, from + MOVED_AT_ONCE).flatMap((id) => readEntry(source, id, at, now) ?? []);
+      const prepared = chosen.map((one) => {
+        const entry = storedEntry(source, one, now);
+        const provenance = { ...writerOf(asker), ...entry.provenance, principal, published_at: now };
+        return prepare({ ...entry, provenance }, this.#embedder);
+      });
+      await this.#store(shared, prepared, quota, () => `x ${space}`);
+      // First there, then gone here: after a kill in between they are in both, and publishing them again settles that.
+      await database.write(() => {
+        // A version that was stored meanwhile stays.
+        const newer = database.sql('SELECT 1 FROM entry WHERE part = ? AND key = ? AND id > ? LIMIT 1');
+        for (const { id, part, key } of chosen)
+          if (newer.get(part, key, id) === undefined) deleteKey(database, part, key);
+      }, chosen.length * ENTRY_LOG_BYTES);
+      for (const { entry } of prepared) published.push(entry.key);
+    }
+    return published;
+  }
+
   async #store(
     database: MemoryDatabase,
     prepared: readonly PreparedEntry[],
@@ -293,21 +331,20 @@ export class MemoryService {
     // In the transaction, so that no other write comes between the check and the entries.
     const used = await database.write(() => {
       const usage = database.usage();
-      if (usage.entries + prepared.length > quota.entries || usage.bytes + bytes > quota.bytes) return usage;
+      if (!fits(usage, quota, prepared.length, bytes)) return usage;
       const now = seconds();
+      const parts = new Set<number>();
       for (const one of prepared) {
         const { tier } = one.entry;
         const historyVersions = tier === 'working' ? 0 : this.#options.historyVersions;
-        storeVersion({ database, part: database.makePart(nameOf(tier)), now, historyVersions, embedder }, one);
+        const part = database.makePart(nameOf(tier));
+        parts.add(part);
+        storeVersion({ database, part, now, historyVersions, embedder }, one);
       }
+      for (const part of parts) database.counters.advance(part, now);
       return undefined;
     }, prepared.length * ENTRY_LOG_BYTES);
-    if (used === undefined) return;
-    throw memoryFailure(
-      'full',
-      `the memory holds ${used.entries} of ${quota.entries} entries and ${used.bytes} of ${quota.bytes} bytes, too much for ${prepared.length} more; forget something`,
-      { used, quota },
-    );
+    if (used !== undefined) throw full(used, quota, prepared.length);
   }
 
   async #retrieve(asker: Asker, request: RetrieveRequest): Promise<Reply<'retrieve'>> {
@@ -316,9 +353,11 @@ export class MemoryService {
     return this.#own(asker, async (database) => {
       const row = this.#memory(database, memory);
       const sources: Source[] = [{ database, parts: this.#parts(database, asker, row, tier) }];
+      if (query.trim() !== '') await packAll(database);
       const readsSpaces = spaces.length > 0 && (tier === undefined || tier === 'semantic');
       if (!readsSpaces) return this.#read(sources, request, vector);
-      return this.#shelf.use(fileOf(SPACES), (shared) => {
+      return this.#shelf.use(fileOf(SPACES), async (shared) => {
+        if (query.trim() !== '') await packAll(shared);
         const parts = spaces.flatMap((space) => {
           const part = shared.part(`x ${space}`);
           return part === undefined ? [] : [{ part, tier: 'semantic', space }];
@@ -450,6 +489,7 @@ export class MemoryService {
       // What has expired is hidden at once, and deleted once the clock can be trusted.
       if (this.#clock.trusts(database.newestBefore)) await deleteExpired(database);
     }
+    for (const database of this.#shelf.databases) await packAll(database);
     await this.#embedSoon();
   }
 
@@ -464,6 +504,22 @@ export class MemoryService {
     }
   }
 }
+
+/** How many entries and bytes. */
+interface Amount {
+  readonly entries: number;
+  readonly bytes: number;
+}
+
+const fits = (used: Amount, quota: Amount, entries: number, bytes: number): boolean =>
+  used.entries + entries <= quota.entries && used.bytes + bytes <= quota.bytes;
+
+const full = (used: Amount, quota: Amount, more: number) =>
+  memoryFailure(
+    'full',
+    `the memory holds ${used.entries} of ${quota.entries} entries and ${used.bytes} of ${quota.bytes} bytes, too much for ${more} more; forget something`,
+    { used: { ...used }, quota: { ...quota } },
+  );
 
 /** Who stores an entry, as its provenance says. */
 const writerOf = ({ agent, session }: Asker) => ({ agent_id: agent, session_id: session });
@@ -490,16 +546,27 @@ function list(sources: readonly Source[], request: RetrieveRequest): Reply<'retr
     ...filterOf(keys, tags, at, now, isPresent && isBehind(source, now)),
     minScore,
   }));
-  const total = sources.reduce((sum, source, index) => sum + countEntries(source, filters[index] as Filter), 0);
   let from = pageStart(request.cursor, 'list');
-  let before = request.cursor === '' ? Number.MAX_SAFE_INTEGER : Number(request.cursor.split('.')[2]);
+  const [, , start = Number.MAX_SAFE_INTEGER, counted] = request.cursor.split('.');
+  let before = Number(start);
+  const counts = sources.map((source, index) => countedEntries(source, filters[index] as Filter));
+  const isCounted = counts.every((count) => count !== undefined);
+  // Where there is no counter, the first page has counted, and the cursor says so to the others.
+  const total =
+    counted === undefined || isCounted
+      ? sources.reduce(
+          (sum, source, index) => sum + (counts[index] ?? countEntries(source, filters[index] as Filter)),
+          0,
+        )
+      : Number(counted);
+  const suffix = isCounted ? '' : `.${total}`;
   const entries: Record<string, unknown>[] = [];
   if (limit === 0) return { entries, total };
   for (; from < sources.length; from += 1, before = Number.MAX_SAFE_INTEGER) {
     const source = sources[from] as Source;
     const filter = filters[from] as Filter;
     for (const row of listEntries(source, filter, before, limit - entries.length + 1)) {
-      if (entries.length === limit) return { entries, total, next_cursor: `list.${from}.${before}` };
+      if (entries.length === limit) return { entries, total, next_cursor: `list.${from}.${before}${suffix}` };
       entries.push(entryOf(source, row, now, undefined, filter.behind ? true : undefined));
       before = row.id;
     }
@@ -510,65 +577,7 @@ function list(sources: readonly Source[], request: RetrieveRequest): Reply<'retr
 /** Where a page starts. Fails with `schema_violation` for a cursor that no reply of this kind had. */
 function pageStart(cursor: string, kind: 'list' | 'search'): number {
   if (cursor === '') return 0;
-  const [, named, at, before] = /^(list|search)\.(\d{1,9})(?:\.(\d{1,16}))?$/.exec(cursor) ?? [];
+  const [, named, at, before] = /^(list|search)\.(\d{1,9})(?:\.(\d{1,16})(?:\.\d{1,9})?)?$/.exec(cursor) ?? [];
   if (named === kind && (kind === 'search') === (before === undefined)) return Number(at);
   throw fail('schema_violation', '"page_cursor" is not a next_cursor of such a request', { path: '/page_cursor' });
 }
-
-/** Deletes the selected entries, and their bytes from the files. Those that had expired before are not counted. */
-async function forget(
-  source: Source,
-  { keys, tags, sources, before }: ForgetRequest,
-): Promise<Omit<Reply<'forget'>, 'name'>> {
-  const { database, parts } = source;
-  const selects = keys.length + tags.length + sources.length > 0;
-  if (parts.length === 0 || (!selects && before === undefined)) return NOTHING;
-  const list = (values: readonly (string | number)[]): string => JSON.stringify(values);
-  const partList = list(parts.map(({ part }) => part));
-  const rows = database
-    .sql(
-      `SELECT id, part, key, expires > ?7 AS held FROM entry WHERE part IN (SELECT value FROM json_each(?1)) AND stored_at < ?2 AND (?3
-         OR key IN (SELECT value FROM json_each(?4))
-         OR (source <> '' AND source IN (SELECT value FROM json_each(?5)))
-         OR id IN (SELECT entry FROM tag WHERE part IN (SELECT value FROM json_each(?1)) AND tag IN (SELECT value FROM json_each(?6))))`,
-    )
-    .all(
-      partList,
-      before ?? Number.MAX_SAFE_INTEGER,
-      selects ? 0 : 1,
-      list(keys.map(canonical)),
-      list(sources),
-      list(tags),
-      seconds(),
-    ) as {
-    id: number;
-    part: number;
-    key: string;
-    held: number;
-  }[];
-  if (rows.length === 0) return NOTHING;
-  const chosen = new Map<string, { part: number; key: string; ids: number[]; held: boolean }>();
-  for (const { id, part, key, held } of rows) {
-    const known = chosen.get(`${part} ${key}`) ?? { part, key, ids: [], held: false };
-    chosen.set(`${part} ${key}`, known);
-    known.ids.push(id);
-    known.held ||= held === 1;
-  }
-  const newest = database.sql('SELECT id FROM entry WHERE part = ? AND key = ? ORDER BY starts DESC, id DESC LIMIT 1');
-  await database.write(() => {
-    for (const { part, key, ids } of chosen.values()) {
-      const last = newest.get(part, key) as { id: number } | undefined;
-      // Without its newest version an older one would hold again: the key is deleted as a whole.
-      if (last !== undefined && ids.includes(last.id)) deleteKey(database, part, key);
-      else for (const id of ids) deleteVersion(database, id);
-    }
-  }, rows.length * ENTRY_LOG_BYTES);
-  const tiers = new Map(parts.map(({ part, tier }) => [part, tier as Tier]));
-  const held = [...chosen.values()].filter((one) => one.held);
-  const changed = held
-    .slice(0, MAX_CHANGED_KEYS)
-    .map(({ part, key }) => ({ key: JSON.parse(key) as MemoryKey, tier: tiers.get(part) as Tier }));
-  return { deleted: held.length, erased: database.erase(), changed, more: held.length > changed.length };
-}
-
-const NOTHING = { deleted: 0, erased: true, changed: [], more: false };

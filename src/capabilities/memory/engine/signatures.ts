@@ -16,6 +16,8 @@ const ESTIMATED = 4;
 /** And so many by half of the bits are compared in all of them. */
 const ROUGHLY_ESTIMATED = 32;
 const HALF_WORDS = SIGNATURE_WORDS / 2;
+/** Room beyond the entries that there are when the index is made. */
+const SPARE = 1.1;
 /** Entries by which the distance of those is estimated, at least: it is off by a twentieth of their number. */
 const SAMPLE = 4096;
 
@@ -122,6 +124,36 @@ export interface IndexedEntry {
   readonly signature: Uint32Array | undefined;
 }
 
+/** Entries as columns, ascending by their ids; an entry has three times and a signature in a row. */
+export interface IndexColumns {
+  readonly ids: Float64Array;
+  /** starts, ends, expires of each. */
+  readonly times: Float64Array;
+  readonly parts: Int32Array;
+  readonly words: Uint32Array;
+  /** Number of the embedder of the signature; 0: it has none. */
+  readonly embedders: Int32Array;
+  readonly bits: Uint32Array;
+}
+
+/** The place of an id among the first `size`, ascending ones, by halving. -1 without it. */
+export function placeIn(ids: Float64Array, size: number, id: number): number {
+  const at = placeFrom(ids, size, id);
+  return at < size && ids[at] === id ? at : -1;
+}
+
+/** The place of the first id that is not below this one. */
+function placeFrom(ids: Float64Array, size: number, id: number): number {
+  let low = 0;
+  let high = size;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((ids[middle] as number) < id) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
 /** Which entries a search may find. */
 export interface Wanted {
   /** 1 for each part that is searched, by its number. */
@@ -138,16 +170,28 @@ export class SignatureIndex {
   /** The lists of words that were searched last. */
   readonly postings = new Postings();
   #size = 0;
-  #ids = new Float64Array(1024);
-  #parts = new Int32Array(1024);
+  #ids: Float64Array;
+  #parts: Int32Array;
   /** starts, ends, expires of each. */
-  #times = new Float64Array(3 * 1024);
+  #times: Float64Array;
   /** 1 where there is a signature. */
-  #signed = new Uint8Array(1024);
-  #bits = new Uint32Array(SIGNATURE_WORDS * 1024);
-  #wordCounts = new Uint32Array(1024);
+  #signed: Uint8Array;
+  #bits: Uint32Array;
+  #wordCounts: Uint32Array;
   /** Of the search that runs. */
-  #distances = new Uint16Array(1024);
+  #distances: Uint16Array;
+
+  /** With room for so many entries at first. */
+  constructor(entries = 0) {
+    const capacity = Math.max(1024, Math.ceil(entries * SPARE));
+    this.#ids = new Float64Array(capacity);
+    this.#parts = new Int32Array(capacity);
+    this.#times = new Float64Array(3 * capacity);
+    this.#signed = new Uint8Array(capacity);
+    this.#bits = new Uint32Array(SIGNATURE_WORDS * capacity);
+    this.#wordCounts = new Uint32Array(capacity);
+    this.#distances = new Uint16Array(capacity);
+  }
 
   /** Entries in it, removed ones too until they are cleared away. */
   get size(): number {
@@ -160,17 +204,42 @@ export class SignatureIndex {
   }
 
   /** Adds an entry, whose id is higher than all before it; `text` is its words where its text is stored just now. */
-  add({ id, part, starts, ends, expires, words, signature }: IndexedEntry, text: readonly string[] = []): void {
+  add(entry: IndexedEntry, text: readonly string[] = []): void {
     if (this.#size === this.#ids.length) this.#grow();
     const at = this.#size++;
-    this.#ids[at] = id;
-    this.#parts[at] = part;
-    this.#times[3 * at] = starts;
-    this.#times[3 * at + 1] = ends;
-    this.#times[3 * at + 2] = expires;
-    this.#wordCounts[at] = words;
-    this.#sign(at, signature);
+    this.#ids[at] = entry.id;
+    this.#set(at, entry);
     this.postings.add(at, text);
+  }
+
+  /** Adds entries whose ids are higher than all before them, with the signatures of one embedder. */
+  addColumns({ ids, times, parts, words, embedders, bits }: IndexColumns, embedder: number): void {
+    const at = this.#size;
+    while (at + ids.length > this.#ids.length) this.#grow();
+    this.#size += ids.length;
+    this.#ids.set(ids, at);
+    this.#times.set(times, 3 * at);
+    this.#parts.set(parts, at);
+    this.#wordCounts.set(words, at);
+    this.#bits.set(bits, at * SIGNATURE_WORDS);
+    for (let n = 0; n < ids.length; n += 1) this.#signed[at + n] = embedders[n] === embedder ? 1 : 0;
+  }
+
+  /**
+   * Makes these, ascending, the entries with ids from `first` to `last`: known ones change, new ones are added, others are removed.
+   * False where one of them is older than the newest here, and not known: it has no place. Then the rest is left undone.
+   */
+  replace(first: number, last: number, entries: Iterable<IndexedEntry>): boolean {
+    let at = placeFrom(this.#ids, this.#size, first);
+    for (const entry of entries) {
+      for (; at < this.#size && (this.#ids[at] as number) < entry.id; at += 1) this.#removeAt(at);
+      if (at === this.#size) this.add(entry);
+      else if (this.#ids[at] !== entry.id) return false;
+      else this.#set(at, entry);
+      at += 1;
+    }
+    for (; at < this.#size && (this.#ids[at] as number) <= last; at += 1) this.#removeAt(at);
+    return true;
   }
 
   /** Sets until when an entry is valid. */
@@ -193,23 +262,12 @@ export class SignatureIndex {
   /** An entry that was deleted: it is found no more. */
   remove(id: number): void {
     const at = this.placeOf(id);
-    if (at === -1) return;
-    this.#parts[at] = -1;
-    this.#sign(at, undefined);
+    if (at !== -1) this.#removeAt(at);
   }
 
-  /** The place of an id among all, by halving: both only grow. -1 without it. */
+  /** The place of an id among all; -1 without it. */
   placeOf(id: number): number {
-    let low = 0;
-    let high = this.#size - 1;
-    while (low <= high) {
-      const middle = (low + high) >>> 1;
-      const found = this.#ids[middle] as number;
-      if (found === id) return middle;
-      if (found < id) low = middle + 1;
-      else high = middle - 1;
-    }
-    return -1;
+    return placeIn(this.#ids, this.#size, id);
   }
 
   idAt(place: number): number {
@@ -317,6 +375,20 @@ export class SignatureIndex {
         (tables[table + 768 + (bits >>> 24)] as number);
     }
     return sum;
+  }
+
+  #set(at: number, { part, starts, ends, expires, words, signature }: IndexedEntry): void {
+    this.#parts[at] = part;
+    this.#times[3 * at] = starts;
+    this.#times[3 * at + 1] = ends;
+    this.#times[3 * at + 2] = expires;
+    this.#wordCounts[at] = words;
+    this.#sign(at, signature);
+  }
+
+  #removeAt(at: number): void {
+    this.#parts[at] = -1;
+    this.#sign(at, undefined);
   }
 
   #sign(at: number, signature: Uint32Array | undefined): void {

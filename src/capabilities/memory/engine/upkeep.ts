@@ -4,12 +4,13 @@
  *
  * Run by `service.ts`, a bounded step at a time, so that requests come in between.
  */
-import { type MemoryDatabase, NEVER, seconds } from './database.ts';
+import { NEVER } from './counters.ts';
+import { type MemoryDatabase, seconds } from './database.ts';
 import type { Embedder } from './embedder.ts';
 import { signatureOf } from './signatures.ts';
-import { deleteVersion, storeVector } from './writes.ts';
+import { deleteVersions, replaceVector } from './writes.ts';
 
-/** Rows deleted in one transaction: some milliseconds of the thread. */
+/** Rows that are looked for at once. */
 const SWEEP_ROWS = 200;
 /** Texts sent to an embedder at once. */
 const BATCH = 64;
@@ -25,17 +26,19 @@ export async function deleteExpired(database: MemoryDatabase): Promise<number> {
       .sql(`SELECT id FROM entry WHERE expires <= ? AND expires < ${NEVER} LIMIT ?`)
       .all(seconds(), SWEEP_ROWS) as { id: number }[];
     if (rows.length === 0) break;
-    await database.write(() => {
-      for (const { id } of rows) deleteVersion(database, id);
-    }, rows.length * ROW_LOG_BYTES);
+    for (let at = 0; at < rows.length; ) {
+      const from = at;
+      at = await database.write(() => deleteVersions(database, rows, from), SLICE_LOG_BYTES);
+    }
     deleted += rows.length;
   }
   if (deleted > 0) database.erase();
   return deleted;
 }
 
-/** About what the deletion of a version puts into the log. */
+/** About what a write of one version puts into the log, and one that deletes as many as it may. */
 const ROW_LOG_BYTES = 16_384;
+const SLICE_LOG_BYTES = 50 * ROW_LOG_BYTES;
 
 /** Deletes working tiers that were not used for so long: their sessions have ended with a host that was killed. Those that live stay. */
 export async function deleteOrphans(
@@ -64,9 +67,10 @@ export async function deletePart(database: MemoryDatabase, prefix: string): Prom
       }[];
       if (rows.length === 0) break;
       any = true;
-      await database.write(() => {
-        for (const { id } of rows) deleteVersion(database, id);
-      }, rows.length * ROW_LOG_BYTES);
+      for (let at = 0; at < rows.length; ) {
+        const from = at;
+        at = await database.write(() => deleteVersions(database, rows, from), SLICE_LOG_BYTES);
+      }
     }
     await database.write(() => {
       database.sql('DELETE FROM successor WHERE part = ?').run(part);
@@ -76,12 +80,24 @@ export async function deletePart(database: MemoryDatabase, prefix: string): Prom
   if (any) database.erase();
 }
 
+/**
+ * Packs the entries that an older version or a recovery wrote, a bounded write at a time. Never rejects: where the disk is full,
+ * a search reads them one by one.
+ */
+export async function packAll(database: MemoryDatabase): Promise<void> {
+  try {
+    while (database.packs.isBehind) await database.write(() => {});
+  } catch {
+    // The next search tries again.
+  }
+}
+
 /** Entries without a vector of this embedder. */
 export function pendingVectors(database: MemoryDatabase, embedder: number): number {
-  const row = database
-    .sql(`SELECT (SELECT count(*) FROM entry) - (SELECT count(*) FROM vector WHERE embedder = ?) AS pending`)
-    .get(embedder) as { pending: number };
-  return Math.max(0, row.pending);
+  const row = database.sql('SELECT vectors FROM embedder WHERE id = ?').get(embedder) as
+    | { vectors: number }
+    | undefined;
+  return Math.max(0, database.usage().entries - (row?.vectors ?? 0));
 }
 
 /**
@@ -112,8 +128,7 @@ export async function embedBatch(database: MemoryDatabase, embedder: Embedder, i
     for (const [at, row] of rows.entries()) {
       // It may have been deleted while the embedder worked.
       if (exists.get(row.id) === undefined) continue;
-      storeVector({ database, embedder: id }, row.id, vectors[at] as Float32Array, signatures[at] as Uint32Array);
-      if (database.embedder === id) database.index?.sign(row.id, signatures[at]);
+      replaceVector({ database, embedder: id }, row.id, vectors[at] as Float32Array, signatures[at] as Uint32Array);
     }
   }, rows.length * ROW_LOG_BYTES);
   return rows.length;

@@ -6,7 +6,8 @@
  */
 import { crc32 } from 'node:zlib';
 import { canonical, type MemoryKey } from '../key.ts';
-import { type MemoryDatabase, NEVER } from './database.ts';
+import { NEVER, type Times } from './counters.ts';
+import type { MemoryDatabase } from './database.ts';
 import type { Embedder } from './embedder.ts';
 import { signatureOf } from './signatures.ts';
 import { packVector } from './stored-vectors.ts';
@@ -75,6 +76,7 @@ interface VersionRow {
   readonly id: number;
   readonly starts: number;
   readonly ends: number;
+  readonly expires: number;
   readonly valid_until: number;
   readonly stored_at: number;
   readonly content: string;
@@ -104,7 +106,7 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
   const sum = sumOf(key, content, tags, entry.source, metadata, provenance);
   const versions = database
     .sql(
-      'SELECT id, starts, ends, valid_until, stored_at, content, tags, source, metadata FROM entry WHERE part = ? AND key = ? ORDER BY starts, id',
+      'SELECT id, starts, ends, expires, valid_until, stored_at, content, tags, source, metadata FROM entry WHERE part = ? AND key = ? ORDER BY starts, id',
     )
     .all(part, key) as unknown as VersionRow[];
   // A version that held already when it was stored, and begins after now: the clock was set back. What is stored later wins.
@@ -123,14 +125,16 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
       [content, tags, entry.source, metadata].join('\0');
   if (same && before.valid_until === validUntil && entry.supersedes.length === 0) {
     // The same fact again: no new version, but it was seen now and lives on from now.
+    const seenAt = Math.max(now, before.stored_at);
     database
       .sql('UPDATE entry SET updated_at = ?, stored_at = ?, ttl = ?, expires = ?, score = ? WHERE id = ?')
-      .run(entry.updatedAt, Math.max(now, before.stored_at), entry.ttl, expires, entry.score, before.id);
-    database.index?.expire(before.id, expires);
+      .run(entry.updatedAt, seenAt, entry.ttl, expires, entry.score, before.id);
+    database.counters.move(part, before, { ...before, stored_at: seenAt, expires });
+    database.expire(before.id, expires);
     return;
   }
   if (historyVersions === 0) for (const { id } of versions) deleteVersion(database, id);
-  else if (before !== undefined && before.ends > starts) end(database, before.id, starts);
+  else if (before !== undefined && before.ends > starts) database.end(before.id, starts);
   const ends = Math.min(validUntil, historyVersions === 0 ? NEVER : (after?.starts ?? NEVER));
   const { lastInsertRowid } = database
     .sql(
@@ -168,7 +172,7 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
   database.sql('INSERT INTO words (rowid, text) VALUES (?, ?)').run(id, prepared.words.join(' '));
   database.sql('INSERT INTO grams (rowid, text) VALUES (?, ?)').run(id, prepared.text);
   if (prepared.vector !== undefined) storeVector(context, id, prepared.vector, prepared.signature as Uint32Array);
-  database.sql('UPDATE part SET entries = entries + 1, bytes = bytes + ? WHERE part = ?').run(prepared.bytes, part);
+  database.counters.count(part, { starts, ends, expires, stored_at: storedAt, bytes: prepared.bytes });
   const { words, signature } = prepared;
   database.index?.add({ id, part, starts, ends, expires, words: words.length, signature }, words);
   for (const old of entry.supersedes) supersede(database, part, old, key, starts);
@@ -179,24 +183,33 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
   }
 }
 
-/** Stores the vector of a version, in place of an older one. */
-export function storeVector(
+/** Stores the vector of a version that has been there, in place of an older one. */
+export function replaceVector(
+  context: Pick<StoreContext, 'database' | 'embedder'>,
+  id: number,
+  vector: Float32Array,
+  signature: Uint32Array,
+): void {
+  const { database, embedder } = context;
+  const known = database.sql('SELECT embedder FROM vector WHERE entry = ?').get(id);
+  if (known !== undefined) database.counters.vectors(known.embedder as number, -1);
+  storeVector(context, id, vector, signature);
+  database.sign(id, embedder, signature);
+}
+
+function storeVector(
   { database, embedder }: Pick<StoreContext, 'database' | 'embedder'>,
   id: number,
   vector: Float32Array,
   signature: Uint32Array,
 ): void {
+  database.counters.vectors(embedder, 1);
   database
     .sql('INSERT OR REPLACE INTO vector (entry, embedder, numbers) VALUES (?, ?, ?)')
     .run(id, embedder, packVector(vector));
   database
     .sql('INSERT OR REPLACE INTO signature (entry, embedder, bits) VALUES (?, ?, ?)')
     .run(id, embedder, new Uint8Array(signature.buffer));
-}
-
-function end(database: MemoryDatabase, id: number, ends: number): void {
-  database.sql('UPDATE entry SET ends = ? WHERE id = ?').run(ends, id);
-  database.index?.end(id, ends);
 }
 
 /** The facts of another key end where this one starts. */
@@ -206,27 +219,62 @@ function supersede(database: MemoryDatabase, part: number, old: MemoryKey, by: s
   const rows = database
     .sql('SELECT id FROM entry WHERE part = ? AND key = ? AND starts <= ? AND ends > ?')
     .all(part, key, starts, starts) as { id: number }[];
-  for (const { id } of rows) end(database, id, starts);
+  for (const { id } of rows) database.end(id, starts);
   database.sql('INSERT OR IGNORE INTO successor (part, key, by) VALUES (?, ?, ?)').run(part, key, by);
 }
 
 /** Deletes one version with everything that was made of it. */
 export function deleteVersion(database: MemoryDatabase, id: number): void {
-  const row = database.sql('SELECT part, text, bytes, tags FROM entry WHERE id = ?').get(id) as
-    | { part: number; text: string; bytes: number; tags: string }
-    | undefined;
+  const row = database
+    .sql('SELECT part, text, tags, bytes, starts, ends, expires, stored_at FROM entry WHERE id = ?')
+    .get(id) as unknown as (Times & { part: number; text: string; tags: string; bytes: number }) | undefined;
   if (row === undefined) return;
   database.sql(`INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)`).run(id, wordsOf(row.text).join(' '));
   database.sql(`INSERT INTO grams (grams, rowid, text) VALUES ('delete', ?, ?)`).run(id, row.text);
   for (const tag of new Set(JSON.parse(row.tags) as string[])) {
     database.sql('DELETE FROM tag WHERE part = ? AND tag = ? AND entry = ?').run(row.part, tag, id);
   }
+  const vector = database.sql('SELECT embedder FROM vector WHERE entry = ?').get(id);
+  if (vector !== undefined) database.counters.vectors(vector.embedder as number, -1);
   database.sql('DELETE FROM vector WHERE entry = ?').run(id);
   database.sql('DELETE FROM signature WHERE entry = ?').run(id);
   database.sql('DELETE FROM entry WHERE id = ?').run(id);
-  database.sql('UPDATE part SET entries = entries - 1, bytes = bytes - ? WHERE part = ?').run(row.bytes, row.part);
-  database.index?.remove(id);
+  database.counters.count(row.part, row, -1);
+  database.remove(id);
 }
+
+/** How long one transaction deletes, and how many versions. The full-text index takes up to milliseconds for each. */
+const DELETES_MS = 20;
+const MAX_DELETED = 200;
+
+/** Deletes, by steps that return how many versions they deleted, until a transaction has taken long enough. Returns the step to continue at. */
+export function deleteSome(
+  database: MemoryDatabase,
+  from: number,
+  steps: number,
+  step: (at: number) => number,
+): number {
+  const until = performance.now() + DELETES_MS;
+  let deleted = 0;
+  let at = from;
+  do {
+    const versions = step(at++);
+    if (versions > 0) database.settle();
+    deleted += versions;
+  } while (at < steps && deleted < MAX_DELETED && performance.now() < until);
+  return at;
+}
+
+/** Deletes versions from a place on, as {@link deleteSome} does. */
+export const deleteVersions = (
+  database: MemoryDatabase,
+  ids: readonly { readonly id: number }[],
+  from: number,
+): number =>
+  deleteSome(database, from, ids.length, (at) => {
+    deleteVersion(database, (ids[at] as { id: number }).id);
+    return 1;
+  });
 
 /** Deletes a key with all its versions. Returns how many there were. */
 export function deleteKey(database: MemoryDatabase, part: number, key: string): number {

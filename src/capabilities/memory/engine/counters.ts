@@ -1,0 +1,140 @@
+/**
+ * Counters of a memory database: entries and bytes of each part and tier, entries of a part that hold, vectors of an embedder.
+ * They are written once at the end of a write, in its transaction.
+ *
+ * Owned by `database.ts`. No triggers: each would make the full-text index write its changes row by row.
+ */
+import type { StatementSync } from 'node:sqlite';
+
+/** A time after all others, for an entry without an end. */
+export const NEVER = 9e15;
+
+/** When a version holds. Epoch seconds. */
+export interface Times {
+  readonly starts: number;
+  readonly ends: number;
+  readonly expires: number;
+  readonly stored_at: number;
+}
+
+/** The condition that a row of an entry holds at a time, both as SQL. An entry that began before it was stored has begun at any. */
+export const holdsSql = (row: string, at: string): string =>
+  `(${row}.starts <= ${at} OR ${row}.starts <= ${row}.stored_at) AND ${row}.ends > ${at} AND ${row}.expires > ${at}`;
+
+const holds = ({ starts, ends, expires, stored_at: storedAt }: Times, at: number): number =>
+  Number((starts <= at || starts <= storedAt) && ends > at && expires > at);
+
+/** Entries of a part by time alone, after `?2` up to `?3`: those that began, ended or expired. */
+const PASSED = `SELECT count(*) AS passed, coalesce(sum((${holdsSql('entry', '?3')}) - (${holdsSql('entry', '?2')})), 0) AS difference
+  FROM entry WHERE id IN (
+    SELECT id FROM entry INDEXED BY entry_ends WHERE part = ?1 AND ends < ${NEVER} AND ends > ?2 AND ends <= ?3
+    UNION SELECT id FROM entry INDEXED BY entry_expires WHERE part = ?1 AND expires < ${NEVER} AND expires > ?2 AND expires <= ?3
+    UNION SELECT id FROM entry INDEXED BY entry_future WHERE part = ?1 AND starts > stored_at AND starts > ?2 AND starts <= ?3)`;
+
+/** A counter of a part that is farther ahead of the clock is made again. */
+const MAX_AHEAD_S = 60;
+
+/** What a write adds to the counters of a part. */
+interface Difference {
+  /** The time for which the part has counted the entries that hold. */
+  readonly countedAt: number;
+  entries: number;
+  bytes: number;
+  holding: number;
+}
+
+type Sql = (text: string) => StatementSync;
+
+export class Counters {
+  readonly #sql: Sql;
+  readonly #parts = new Map<number, Difference>();
+  readonly #vectors = new Map<number, number>();
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  /** A version was stored, or deleted with `sign` -1. */
+  count(part: number, row: Times & { readonly bytes: number }, sign: 1 | -1 = 1): void {
+    const difference = this.#of(part);
+    difference.entries += sign;
+    difference.bytes += sign * row.bytes;
+    difference.holding += sign * holds(row, difference.countedAt);
+  }
+
+  /** The times of a version changed. */
+  move(part: number, before: Times, after: Times): void {
+    const difference = this.#of(part);
+    difference.holding += holds(after, difference.countedAt) - holds(before, difference.countedAt);
+  }
+
+  /** So many vectors of an embedder more. */
+  vectors(embedder: number, more: 1 | -1): void {
+    this.#vectors.set(embedder, (this.#vectors.get(embedder) ?? 0) + more);
+  }
+
+  /** Adds what the write under way has counted. Inside of it. */
+  write(): void {
+    for (const [part, { entries, bytes, holding }] of this.#parts) {
+      this.#sql('UPDATE part SET entries = entries + ?, bytes = bytes + ?, holding = holding + ? WHERE part = ?').run(
+        entries,
+        bytes,
+        holding,
+        part,
+      );
+      this.#sql(
+        'UPDATE amount SET entries = entries + ?, bytes = bytes + ? WHERE tier = (SELECT substr(name, 1, 1) FROM part WHERE part = ?)',
+      ).run(entries, bytes, part);
+    }
+    for (const [embedder, more] of this.#vectors)
+      this.#sql('UPDATE embedder SET vectors = vectors + ? WHERE id = ?').run(more, embedder);
+    this.undo();
+  }
+
+  /** The write was undone. */
+  undo(): void {
+    this.#parts.clear();
+    this.#vectors.clear();
+  }
+
+  /**
+   * How many entries of a part hold at a time, and how many changed by time alone since the counter was brought up to date.
+   * Undefined for a time before that.
+   */
+  holding(part: number, at: number): { count: number; passed: number } | undefined {
+    const row = this.#sql('SELECT counted_at, holding FROM part WHERE part = ?').get(part) as
+      | { counted_at: number; holding: number }
+      | undefined;
+    if (row === undefined || at < row.counted_at) return undefined;
+    const { passed, difference } = this.#sql(PASSED).get(part, row.counted_at, at) as {
+      passed: number;
+      difference: number;
+    };
+    return { count: row.holding + difference, passed };
+  }
+
+  /** Brings the counter of a part up to date, so that later reads have less to add. Inside a write. */
+  advance(part: number, at: number): void {
+    this.write();
+    const counted = this.holding(part, at);
+    if (counted !== undefined) {
+      this.#sql('UPDATE part SET counted_at = ?, holding = ? WHERE part = ?').run(at, counted.count, part);
+      return;
+    }
+    // The clock stood far ahead once: then it is counted again, or no list of the part would be fast until that time.
+    this.#sql(
+      `UPDATE part SET counted_at = ?1, holding = (SELECT count(*) FROM entry WHERE entry.part = ?2 AND ${holdsSql('entry', '?1')})
+       WHERE part = ?2 AND counted_at > ?1 + ${MAX_AHEAD_S}`,
+    ).run(at, part);
+  }
+
+  #of(part: number): Difference {
+    let difference = this.#parts.get(part);
+    if (difference === undefined) {
+      const row = this.#sql('SELECT counted_at FROM part WHERE part = ?').get(part);
+      difference = { countedAt: (row?.counted_at as number) ?? 0, entries: 0, bytes: 0, holding: 0 };
+      this.#parts.set(part, difference);
+    }
+    return difference;
+  }
+}
