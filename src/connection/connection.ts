@@ -93,9 +93,9 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     return this.#requests;
   }
 
-  /** Requests that run or wait; 0 before the first one. */
+  /** Requests without a reply; 0 before the first one. */
   get busy(): number {
-    return this.#requests === undefined ? 0 : this.#requests.running + this.#requests.waiting;
+    return this.#requests?.busy ?? 0;
   }
 
   /** False while the link is not read from, so that its silence means nothing. */

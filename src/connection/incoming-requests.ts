@@ -87,12 +87,19 @@ export class IncomingRequests implements RequestCounts {
     this.limits = limits;
   }
 
+  /** Requests that take a place of the concurrency limit. */
   get running(): number {
     return this.#running;
   }
 
+  /** Requests that are queued. */
   get waiting(): number {
     return this.#queue.size;
+  }
+
+  /** Requests without a reply, also those that wait for a later message, and handlers that still count although they were replied to. */
+  get busy(): number {
+    return Math.max(this.#open.size, this.#running + this.#queue.size);
   }
 
   /** True while streams outlive their requests. */
@@ -133,7 +140,7 @@ export class IncomingRequests implements RequestCounts {
       this.#add(request);
       return this.#start(request, now);
     }
-    if (this.waiting >= queueLimit) {
+    if (this.#queue.size >= queueLimit) {
       const refusal = this.#owner.overCapacity({ maxParallel, queueLimit, retryAfterMs: RETRY_AFTER_MS });
       return this.#owner.reply(request, undefined, refusal);
     }

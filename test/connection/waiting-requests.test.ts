@@ -12,6 +12,7 @@ import { multiAgentPlugin } from '../../src/capabilities/multi_agent/plugin.ts';
 import { planningPlugin } from '../../src/capabilities/planning/plugin.ts';
 import { toolsPlugin } from '../../src/capabilities/tools/plugin.ts';
 import { tool } from '../../src/capabilities/tools/tool.ts';
+import type { ChainNode } from '../../src/capability.ts';
 import { connect } from '../../src/connect.ts';
 import { createHost, type Host, type HostOptions } from '../../src/host/host.ts';
 import { memoryJournal } from '../../src/journal/memory.ts';
@@ -58,7 +59,7 @@ async function hostOf(limits: HostOptions['limits'] = {}) {
 }
 
 const CAPABILITIES = ['tools', 'chains', 'planning', 'multi_agent', 'mcp'] as const;
-const approvalChain = [{ node_id: 'ok', kind: 'wait', wait: { approval: 'Go on?' } }];
+const approvalChain: readonly ChainNode[] = [{ node_id: 'ok', kind: 'wait', wait: { approval: 'Go on?' } }];
 const eventChain = [{ node_id: 'come', kind: 'wait', wait: { event: 'come' } }];
 
 /** Opens a host and a session that speaks raw messages. */
@@ -156,7 +157,7 @@ for (const [name, way] of Object.entries(ways)) {
     const { type, ...body } = waits;
     const open = Array.from({ length: OPEN }, () => site.send(type as string, body));
     assert.equal(await site.echoes(), true);
-    assert.equal(site.host.health().running, 0, 'a request that waits is none that runs');
+    assert.equal(site.host.health().running, OPEN, 'a request that waits has no reply');
     await end();
     for (const id of open) assert.doesNotMatch(String((await site.answer(id)).type), /error/);
     assert.equal(await site.echoes(), true);
@@ -235,17 +236,15 @@ test('past max_waiting a request that may wait is refused with the limit, and ot
 });
 
 test('a chain that waited counts again when it runs on', async () => {
-  const { send, ask, waits, gate, host, answer } = await raw();
+  const { send, ask, waits, gate, answer } = await raw();
   const nodes = [
     { node_id: 'ok', kind: 'wait', wait: { event: 'come' } },
     { node_id: 'work', kind: 'tool', name: 'gated', after: ['ok'], input: { name: 'in the chain' } },
   ];
   const run = send('chain/req', { chain_id: 'c', nodes, streaming: false });
   await waits('c');
-  assert.equal(host.health().running, 0);
   await ask('chain/deliver/req', { chain_id: 'c', event: 'come' });
   await gate.began('in the chain');
-  assert.equal(host.health().running, 1);
   const first = send('tool/call/req', { tool_name: 'gated', arguments: { name: 'first' } });
   const second = send('tool/call/req', { tool_name: 'gated', arguments: { name: 'second' } });
   await gate.began('first');
@@ -255,5 +254,21 @@ test('a chain that waited counts again when it runs on', async () => {
   await gate.began('second');
   for (const name of ['first', 'second']) gate.open(name);
   for (const id of [first, second]) assert.equal((await answer(id)).data.success, true);
-  assert.equal(host.health().running, 0);
+});
+
+test('requests that wait end with their session', async () => {
+  const { host } = await hostOf();
+  const agent = await connect(host, { capabilities: CAPABILITIES, resume: false });
+  const plan = await agent.planning.createPlan('p');
+  const open = [
+    agent.planning.claim(plan.plan_id, { waitMs: 50_000, renew: false }),
+    agent.chains.run({ nodes: approvalChain }, {}, { chainId: 'c' }),
+  ].map((call) => call.catch(({ code }) => code));
+  while (host.health().running < open.length) await setImmediate();
+  await agent.close();
+  assert.deepEqual(await Promise.all(open), ['connection_lost', 'connection_lost']);
+  for (let left = 1; left > 0; await setImmediate()) {
+    const { sessions, running, abandoned } = host.health();
+    left = sessions + running + abandoned;
+  }
 });
