@@ -558,7 +558,7 @@ export const documents: Readonly<Record<string, Shape>> = {
     plugins: list(text),
     warnings: list(problem),
     exposed: list(text),
-    principals: list(document({ name: text, grants: any })),
+    principals: list(document({ name: text, grants: any, sessions_at_once: any })),
   }),
   'config reload': document({ principals: list(text), restart: list(text) }),
   'schema export': list(text),

@@ -4,7 +4,6 @@
  *
  * Used wherever a program or a thread is started.
  */
-import { existsSync } from 'node:fs';
 import { HandfastError } from '../wire/errors.ts';
 import { errnoOf } from './workspace/file-error.ts';
 
@@ -33,9 +32,12 @@ export function whyNotStarted(cause: unknown, cwd?: string): string {
   const { message } = cause as Error;
   const code = codeOf(cause);
   // The system names the program also where the folder is missing.
-  if (code === 'ENOENT' && cwd !== undefined && !existsSync(cwd)) return 'the folder it is to run in does not exist';
+  if (code === 'ENOENT' && cwd !== undefined && !isThere(cwd)) return 'the folder it is to run in does not exist';
   return NOT_STARTED[code] ?? message;
 }
+
+/** The first handshake of a host loads no `node:fs`. */
+const isThere = (path: string): boolean => process.getBuiltinModule('node:fs').existsSync(path);
 
 /** The system's code; of a thread whose start failed it is the last word of the message. */
 function codeOf(cause: unknown): string {

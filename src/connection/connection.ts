@@ -227,7 +227,11 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     const { kind, ref, cursor, error } = incoming;
     if (incoming.message === undefined) {
       const problem = error as HandfastError;
-      this.#owner.malformed(problem, typeof raw === 'string' ? raw : undefined);
+      this.#owner.malformed(
+        problem,
+        typeof raw === 'string' ? raw : undefined,
+        incoming.id === '' ? undefined : incoming,
+      );
       return problem.code;
     }
     if (kind !== 'ping' && kind !== 'pong') this.received++;

@@ -4,7 +4,7 @@
  * `connection.ts` uses it; `session/session.ts`, `agent/agent.ts`, `control/rpc/` and `fleet/bus/stream/` are its owners.
  */
 import type { CloseInfo } from '../transport/link.ts';
-import type { Encoded, Incoming } from '../wire/codec.ts';
+import type { Address, Encoded, Incoming } from '../wire/codec.ts';
 import type { HandfastError } from '../wire/errors.ts';
 import type { RequestLimits } from './incoming-requests.ts';
 import type { Route, RunningRequest } from './running-request.ts';
@@ -38,8 +38,8 @@ export interface ConnectionOwner {
   notice?(incoming: Incoming): Promise<unknown> | undefined;
   /** The peer's error about something that was no request, or about the session. Absent: it is dropped and counted. */
   refused?(error: HandfastError): void;
-  /** Input that was no message. `raw` is undefined when the link had refused it before it was text. */
-  malformed(error: HandfastError, raw: string | undefined): void;
+  /** Input that was no message. `raw` is undefined when the link had refused it before it was text; `to` has the id that was read off it. */
+  malformed(error: HandfastError, raw: string | undefined, to?: Address): void;
   /** What a handler threw, as the error its caller gets. */
   failed(request: RunningRequest, thrown: unknown): HandfastError;
   /** A reply that cannot be written, as the error its caller gets. Absent: `runtime_error`. */

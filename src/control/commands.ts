@@ -44,6 +44,8 @@ export interface CommandDeps {
   /** Deletes settings, stored credentials and the model cache, and resets model and onboarding. No event. */
   forgetEverything(call: RpcCall): Promise<void>;
   /** Appends a system line to a session's messages. */
+  /** Resolves when the changes of a session are stored and its events are sent. */
+  settled(sessionId: string): Promise<unknown> | undefined;
   notice(sessionId: string, text: string): void;
   /** Emits `state.changed`. */
   stateChanged(reason: string): void;
@@ -165,6 +167,8 @@ async function forgetEverything(
   await parts.forgetEverything(call);
   await parts.clear(sessionId, call);
   parts.notice(sessionId, 'all local config was cleared. onboarding restarted.');
+  // Clients get the change of the server behind the message, which waits until it is stored.
+  await parts.settled(sessionId);
   parts.stateChanged('forgeteverything');
   return { cleared: true };
 }

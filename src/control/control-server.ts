@@ -350,6 +350,7 @@ function slashCommands(server: ServerAccess, sessions: Sessions, settings: Setti
     },
     forgetEverything: () => settings.forgetEverything(),
     notice: (id, text) => sessions.open(id).appendMessage('system', text),
+    settled: (id) => sessions.events.settled(id),
     stateChanged: (reason) => state.changed(reason),
     shutdown: (reason, call) => server.stopBehind(call, reason),
   });

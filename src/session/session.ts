@@ -23,7 +23,7 @@ import type { Body, Method, Push } from '../protocol/method.ts';
 import type { CloseInfo, Link } from '../transport/link.ts';
 import { A2ECodec, NO_REQUEST } from '../wire/a2e.ts';
 import { violation } from '../wire/check.ts';
-import type { Encoded, Incoming, Message } from '../wire/codec.ts';
+import type { Address, Encoded, Incoming, Message } from '../wire/codec.ts';
 import { type ErrorName, fail, HandfastError } from '../wire/errors.ts';
 import type { AskOptions, Principal, SessionView } from './principal.ts';
 import { may } from './rights.ts';
@@ -451,8 +451,8 @@ export class Session implements ConnectionOwner, SessionView {
     );
   }
 
-  malformed(error: HandfastError): void {
-    this.connection.refuse(NO_REQUEST, error);
+  malformed(error: HandfastError, _raw: string | undefined, to: Address = NO_REQUEST): void {
+    this.connection.refuse(to, error);
     this.#host.unread(this, error);
   }
 

@@ -23,10 +23,17 @@ import {
 import { MAX_VALUES, parseBounded } from './depth.ts';
 import { errorTable, fail, HandfastError, nameOfA2E } from './errors.ts';
 import { isObject } from './json.ts';
+import { topOf } from './top-members.ts';
 
 const OPEN_BRACE = 0x7b;
 const VERSION = '1.0';
 const STAMPS = `","a2e":"${VERSION}","version":"${VERSION}","ts":`;
+
+/**
+ * Characters for each value of an ordinary long message, such as a chain of 10,000 nodes: one of so many characters is built
+ * although it has more values than others may have.
+ */
+const CHARS_A_VALUE = 5.5;
 
 /** Names and ids as almost everybody writes them: nothing in them has to be escaped. */
 const PLAIN = /^[\w./:-]{1,64}$/;
@@ -94,10 +101,10 @@ export class A2ECodec implements Codec {
     if (typeof raw === 'string') {
       size = raw.length;
       try {
-        message = parseBounded(raw, maxDepth, maxValues);
+        message = parseBounded(raw, maxDepth, Math.max(maxValues, Math.floor(size / CHARS_A_VALUE)));
       } catch (thrown) {
-        const notJson = thrown instanceof SyntaxError;
-        return noMessage(notJson ? fail('parse_error', 'the line is not JSON') : (thrown as HandfastError), size);
+        if (thrown instanceof SyntaxError) return noMessage(fail('parse_error', 'the line is not JSON'), size);
+        return unbuilt(raw, thrown as HandfastError);
       }
       if (!isObject(message)) return noMessage(fail('invalid_message', 'a message is a JSON object'), size);
     }
@@ -314,6 +321,13 @@ const noMessage = (error: HandfastError, size: number): Incoming => ({
   cursor: 0,
   error,
 });
+
+/** A message that was not built. Its request gets the error, where its id can be read off the text. */
+function unbuilt(text: string, error: HandfastError): Incoming {
+  const { id = '""' } = topOf(text, ['id'], text.length).members;
+  const [, plain = ''] = /^"([\w./:-]{1,128})"$/.exec(id) ?? [];
+  return { ...noMessage(error, text.length), id: plain };
+}
 
 /**
  * The members of `body` after an envelope: `,"a":1}`. Envelope names in it are left out: the envelope is ours.

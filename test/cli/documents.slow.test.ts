@@ -292,6 +292,7 @@ test('of runs of chains', async () => {
     [waiting] = await prints('chain runs', ['--state', 'waiting']);
   }
   const [{ chain_id: second }] = waiting;
+  await prints('chain approvals');
   await prints('chain approve', [second, 'ask']);
   await prints('chain deliver', [second, 'go', '{"ok": true}']);
   await prints('chain pause', [second]);

@@ -262,7 +262,7 @@ test('requests that wait end with their session', async () => {
   const plan = await agent.planning.createPlan('p');
   const open = [
     agent.planning.claim(plan.plan_id, { waitMs: 50_000, renew: false }),
-    agent.chains.run({ nodes: approvalChain }, {}, { chainId: 'c' }),
+    agent.chains.run({ nodes: [...approvalChain] }, {}, { chainId: 'c' }),
   ].map((call) => call.catch(({ code }) => code));
   while (host.health().running < open.length) await setImmediate();
   await agent.close();

@@ -105,6 +105,7 @@ function setUp(changes: Partial<CommandDeps> = {}) {
     async forgetEverything() {
       note('forget');
     },
+    settled: () => undefined,
     notice: (id, text) => note(`notice ${id}: ${text}`),
     stateChanged: (reason) => note(`state.changed ${reason}`),
     shutdown: (reason) => note(`shutdown ${reason}`),

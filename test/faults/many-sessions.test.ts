@@ -55,7 +55,7 @@ test('F-101: 10,000 sessions make a journal that grows linearly and events that 
     auth,
     requireHandshake: true,
     backend: 'rehearsal',
-    sessionLimits: { sessions: SESSIONS + 10, perPrincipal: SESSIONS, loaded: 64 },
+    sessionLimits: { sessions: 2 * SESSIONS, perPrincipal: SESSIONS, loaded: 64 },
   });
   const clients: Record<string, Client> = {};
   for (const name of names) {

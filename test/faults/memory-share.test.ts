@@ -12,7 +12,8 @@ import { type Client, composed, type WireError } from '../control/support/compos
 import { temporaryFolder } from '../host/temporary-folder.ts';
 
 const MIB = 1024 * 1024;
-const PROMPT = 'x'.repeat(MIB);
+/** With the words of a directive around it, the longest prompt. */
+const PROMPT = 'x'.repeat(MIB - 64);
 const token = (name: string): string => `${name}-token-of-a-test`;
 
 test('prompts that wait fill the share of their principal; room is made as they go and by what is idle; no other notices', async (t) => {

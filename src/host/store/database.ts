@@ -27,6 +27,8 @@ import {
   type StoreUse,
 } from './store.ts';
 
+export { noteLoss } from '../../base/sqlite/losses.ts';
+
 const WHAT = 'the store of the plugins';
 const APPLICATION_ID = 0x48465053;
 /** Bytes counted for an entry on top of its key and value. */

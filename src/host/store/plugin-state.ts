@@ -5,7 +5,6 @@
  * Made by `host.ts`; `plugin-runtime.ts` opens it.
  */
 import type { Log } from '../../base/log.ts';
-import { noteLoss } from '../../base/sqlite/losses.ts';
 import type { StorageShares } from '../../session/storage-shares.ts';
 import { fail } from '../../wire/errors.ts';
 import type { StateDatabase } from './store.ts';
@@ -33,7 +32,7 @@ export class PluginState {
 
   /** The database; the first call opens it. Fails as `openStateDatabase` does, and with `interrupted` once closed. */
   readonly open = async (): Promise<StateDatabase> => {
-    const { openStateDatabase } = await import('./database.ts');
+    const { noteLoss, openStateDatabase } = await import('./database.ts');
     if (this.#closed) throw fail('interrupted', 'the host has stopped');
     const { file = ':memory:', storage, log, now, sessions } = this.#options;
     if (this.#database !== undefined) return this.#database;

@@ -273,7 +273,8 @@ const attacks: readonly Attack[] = [
       };
       for (const [name, attempt] of Object.entries(attempts)) try { if ((await attempt()) !== undefined) got.push(name); } catch {}
       for (const name of ['module', 'repl', 'inspector', 'test']) await import('node:' + name).then(() => got.push('import ' + name), () => {});
-      for (const text of [p.execPath, p.title, load('os').homedir(), ...p.argv, ...p.execArgv, new Error().stack]) if (text.includes(args.home) || text.includes(args.program)) got.push(text);
+      const home = () => { try { return load('os').homedir(); } catch { return ''; } };
+      for (const text of [p.execPath, p.title, home(), ...p.argv, ...p.execArgv, new Error().stack]) if (text.includes(args.home) || text.includes(args.program)) got.push(text);
       return args.isAround ? [] : got;`),
     all: nothing([], 'tells none'),
     in: { quickjs: none, bubblewrap: nothing([], 'tells those of its view alone') },
