@@ -558,7 +558,9 @@ export const documents: Readonly<Record<string, Shape>> = {
     plugins: list(text),
     warnings: list(problem),
     exposed: list(text),
-    principals: list(document({ name: text, grants: any, sessions_at_once: any })),
+    principals: list(
+      document({ name: text, grants: any, sessions_at_once: orNull(document({ environment: count, control: count })) }),
+    ),
   }),
   'config reload': document({ principals: list(text), restart: list(text) }),
   'schema export': list(text),

@@ -4,10 +4,12 @@
  *
  * `database.ts` writes and finds the records; the server and the command line report them.
  */
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import type { Log } from '../log.ts';
+
+/** The first handshake of a host loads no `node:fs`. */
+const fs = () => process.getBuiltinModule('node:fs');
 
 /** A database that lost writes. */
 export interface DatabaseLoss {
@@ -38,7 +40,7 @@ const recordOf = (file: string): string => file + SUFFIX;
 /** Stores a loss until it is acknowledged. Never throws: on a full disk the log alone says it. */
 export function recordLoss(loss: DatabaseLoss): void {
   try {
-    writeFileSync(recordOf(loss.file), `${JSON.stringify(loss)}\n`, { mode: 0o600 });
+    fs().writeFileSync(recordOf(loss.file), `${JSON.stringify(loss)}\n`, { mode: 0o600 });
   } catch {
     // See above.
   }
@@ -47,7 +49,7 @@ export function recordLoss(loss: DatabaseLoss): void {
 /** The loss of a database that is not acknowledged. */
 export function recordedLoss(file: string): DatabaseLoss | undefined {
   try {
-    return JSON.parse(readFileSync(recordOf(file), 'utf8')) as DatabaseLoss;
+    return JSON.parse(fs().readFileSync(recordOf(file), 'utf8')) as DatabaseLoss;
   } catch {
     return undefined;
   }
@@ -81,7 +83,7 @@ export function keepLoss(loss: DatabaseLoss): void {
 
 /** The losses that this process has found and no operator has acknowledged. */
 export function openLosses(): DatabaseLoss[] {
-  for (const file of [...noted.keys()]) if (!existsSync(recordOf(file))) noted.delete(file);
+  for (const file of [...noted.keys()]) if (!fs().existsSync(recordOf(file))) noted.delete(file);
   return [...noted.values()];
 }
 
@@ -109,4 +111,4 @@ export function lossesBelow(
   return found;
 }
 
-const list = (folder: string) => readdirSync(folder, { withFileTypes: true });
+const list = (folder: string) => fs().readdirSync(folder, { withFileTypes: true });

@@ -230,7 +230,7 @@ describe('a session', () => {
   test('weakness 18: there are only so many; a busy server says so, one with stale sessions closes the stalest', async () => {
     let now = Date.parse('2026-01-01T00:00:00Z');
     // Its owner may have all of them.
-    const principalOf = (name: string) => ({ name, limits: { maxSessions: 2 } });
+    const principalOf = (name: string) => ({ name, limits: { maxSessions: 4 } });
     await using harness = await Harness.start({ limits: { sessions: 2 }, now: () => now, principalOf });
     const stale = await harness.create();
     const fresh = await harness.create();
