@@ -121,7 +121,7 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
   };
 
   const running = async (chainId: string, context: CallContext): Promise<ActiveRun> => {
-    const active = runs.active(chainId, context);
+    const active = await runs.settled(chainId, context);
     if (active !== undefined) return active;
     const { state } = await view(chainId, context);
     throw failure('state', `the run does not run (${state})`, { chain_id: chainId, state });
@@ -202,7 +202,7 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
         return { runs: page.page, ...(page.more && { next: cursorOf(page.page.at(-1) as RunView) }) };
       }),
       aboutRuns(messages.chainStatus, async ({ chain_id: chainId, definition, outputs, from = 0 }, context) => {
-        const known = runs.active(chainId, context) ?? (await runs.idle(chainId, context));
+        const known = (await runs.settled(chainId, context)) ?? (await runs.idle(chainId, context));
         const { nodes, entry_node } = known.definition;
         const run = runView('run' in known ? known : { ...known, durable: true, run: undefined });
         const page = statusPage(from, {
@@ -215,7 +215,8 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
       aboutRuns(
         messages.chainHistory,
         async ({ chain_id: chainId, after = 0, node_id: nodeId = '', limit = PAGE }, context) => {
-          const { store, stored, definition } = runs.active(chainId, context) ?? runs.saved(chainId, context);
+          const run = (await runs.settled(chainId, context)) ?? runs.saved(chainId, context);
+          const { store, stored, definition } = run;
           const page = new Page<ChainEntry>(Math.min(limit, MAX_PAGE));
           for (const { seq, at, entry } of readJournal(store, stored.table, after)) {
             // Of a node in a long run, most entries are read for nothing.
@@ -228,7 +229,7 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
         },
       ),
       aboutRuns(messages.chainWatch, async ({ chain_id: chainId }, context) => {
-        const active = runs.active(chainId, context);
+        const active = await runs.settled(chainId, context);
         if (active === undefined) {
           const idle = await runs.idle(chainId, context);
           return idleResult(idle, await graphOf(idle.definition));

@@ -158,6 +158,12 @@ export class Runs {
     return active !== undefined && reaches(context, active.stored) ? active : undefined;
   }
 
+  /** The same, once nothing starts it and nothing is written to it: a request may come while the run that it names starts. */
+  async settled(chainId: string, context: CallContext): Promise<ActiveRun | undefined> {
+    while (this.#others(chainId, context)) await this.#others(chainId, context);
+    return this.active(chainId, context);
+  }
+
   /** A run of another principal in memory. */
   activeOf(owner: string, chainId: string): ActiveRun | undefined {
     return this.#active.get(owner)?.get(chainId);
@@ -438,7 +444,7 @@ export class Runs {
 
   /**
    * Starts a run whose id may be started, as was just found. Until it runs nothing else starts it: two requests at once would
-   * run its nodes twice. Those who cancel it or deliver to it meanwhile wait.
+   * run its nodes twice. Requests about it wait meanwhile.
    */
   async #once(chainId: string, context: CallContext, start: () => Promise<ActiveRun>): Promise<ActiveRun> {
     const starting = this.#startingOf(context);

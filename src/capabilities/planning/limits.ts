@@ -59,6 +59,13 @@ export class Limits {
     shorter(field, text, MAX_TEXT);
   }
 
+  /** A copy of the metadata of a task, once it is known to fit: one of a whole message is neither merged nor copied. */
+  metadata(given: Readonly<Record<string, unknown>>): Record<string, unknown> {
+    const text = JSON.stringify(given);
+    this.text('metadata', text);
+    return JSON.parse(text) as Record<string, unknown>;
+  }
+
   deps(deps: readonly string[]): void {
     if (deps.length <= MAX_DEPS) return;
     throw failure('full', `a task may depend on ${MAX_DEPS} tasks, got ${deps.length}`, {

@@ -204,7 +204,7 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
               description,
               assignee,
               deps: unique(deps),
-              metadata: structuredClone(metadata),
+              metadata: limits.metadata(metadata),
               parent,
               priority,
               key,
@@ -218,7 +218,7 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
         refusable({ task_id: request.task_id }, () =>
           within(context, request.plan_id, 'write', (state, caller) => {
             const { task_id, fence, if_revision: ifRevision, force, comment } = request;
-            const fields = fieldsOf(request, state.task(task_id));
+            const fields = fieldsOf(request, state.task(task_id), limits);
             const guard = { fence, ifRevision, force, ...(comment && { comment }) };
             return { task_id, task: taskView(state, state.updateTask(task_id, fields, caller, guard)) };
           }),
@@ -407,7 +407,7 @@ function callerOf({ session, grant }: CallContext): Caller {
 }
 
 /** The fields an update sets: what A2E 1.0 leaves empty is unchanged, `clear` empties. */
-function fieldsOf(request: Omit<TaskUpdateReq, 'type' | 'id'>, task: StoredTask): TaskFields {
+function fieldsOf(request: Omit<TaskUpdateReq, 'type' | 'id'>, task: StoredTask, limits: Limits): TaskFields {
   const { status, assignee, title, description, parent, priority, deps = [], metadata, clear = [] } = request;
   const { add_deps = [], remove_deps = [] } = request;
   const unknown = clear.find((field) => !CLEARABLE.has(field));
@@ -428,7 +428,7 @@ function fieldsOf(request: Omit<TaskUpdateReq, 'type' | 'id'>, task: StoredTask)
     ...(parent ? { parent } : emptied('parent')),
     ...(priority !== undefined && { priority }),
     ...(changesDeps && { deps: unique([...base, ...add_deps]).filter((id) => !remove_deps.includes(id)) }),
-    ...(metadata !== undefined && { metadata: merged(task.metadata, metadata) }),
+    ...(metadata !== undefined && { metadata: merged(task.metadata, limits.metadata(metadata)) }),
   };
 }
 
@@ -436,9 +436,7 @@ const CLEARABLE: ReadonlySet<string> = new Set(['assignee', 'deps', 'description
 
 /** Sets members; null removes one. */
 function merged(known: StoredTask['metadata'], given: StoredTask['metadata']): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.entries({ ...known, ...structuredClone(given) }).filter(([, value]) => value !== null),
-  );
+  return Object.fromEntries(Object.entries({ ...known, ...given }).filter(([, value]) => value !== null));
 }
 
 const unique = (ids: readonly string[]): string[] => [...new Set(ids)];

@@ -67,15 +67,18 @@ export class SqliteWorkerJournal implements WorkerJournal {
   #agedAt = Number.NEGATIVE_INFINITY;
   #closed = false;
 
-  /** Opens or creates the journal in `home`. Fails as `openJournalFile` does. `now` is epoch milliseconds. */
-  constructor(home: string, now: () => number) {
+  /**
+   * Opens or creates the journal in `home`. Fails as `openJournalFile` does. `now` is epoch milliseconds, `monotonic`
+   * milliseconds of a clock that is never set.
+   */
+  constructor(home: string, now: () => number, monotonic?: () => number) {
     const { database, damage, loss, count, release } = openJournalFile(home, now());
     this.damage = damage;
     this.loss = loss;
     this.#database = database;
     this.#release = release;
     this.#now = now;
-    this.#clock = new SteadyClock(now);
+    this.#clock = new SteadyClock(now, monotonic);
     this.#newestBefore = Number(database.prepare('SELECT max(accepted_at) AS at FROM tasks').get()?.at ?? 0);
     this.#commits = new GroupCommit({ db: database, what: 'the journal of the worker', count });
     const columns = 'task_id, digest, attempt, state, outlet, about, processes, crashes, result, delivered';

@@ -76,7 +76,11 @@ test('many writes of one moment are one commit', async (t) => {
 
 test('old results that were taken are forgotten, those that were not never', async (t) => {
   let now = 0;
-  const journal = new SqliteWorkerJournal(await folder(t), () => now);
+  const journal = new SqliteWorkerJournal(
+    await folder(t),
+    () => now,
+    () => now,
+  );
   await Promise.all([journal.accept(task('taken')), journal.accept(task('waiting'))]);
   await Promise.all([journal.end('taken', 1, result('taken')), journal.end('waiting', 1, result('waiting'))]);
   journal.delivered('taken', 1);
