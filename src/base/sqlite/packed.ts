@@ -2,20 +2,21 @@
  * Long texts in a database, compressed: what is written is written twice, into the log and into the file. Short ones, and those that do
  * not become shorter, stay as they are.
  */
-import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+// By its default: an older Node has not all names, and is to get the one line about its age.
+import zlib from 'node:zlib';
 
 /** Texts of fewer characters are stored as they are. */
 const MIN_CHARACTERS = 256;
 /** Compressed ones are at most this part of the text. */
 const MOST = 0.9;
-const FAST = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
+const FAST = { params: { [zlib.constants.ZSTD_c_compressionLevel]: 1 } };
 
 /** The text compressed; null where it is stored as it is. */
 export function packedText(text: string): Uint8Array | null {
   if (text.length < MIN_CHARACTERS) return null;
-  const packed = zstdCompressSync(text, FAST);
+  const packed = zlib.zstdCompressSync(text, FAST);
   return packed.length < text.length * MOST ? packed : null;
 }
 
 /** The text. Throws what the decompression throws. */
-export const unpackedText = (packed: Uint8Array): string => zstdDecompressSync(packed).toString();
+export const unpackedText = (packed: Uint8Array): string => zlib.zstdDecompressSync(packed).toString();
