@@ -268,6 +268,7 @@ export const CALLS: Readonly<Record<string, Case>> = {
     is(child.pid > 1, child.pid);
   },
   'ProcClient.list': async ({ agent }) => is((await agent.proc.list({}, brief))[0]?.cmd === 'cat', 'list'),
+  'ProcClient.programs': async ({ agent }) => is((await agent.proc.programs(brief)) === undefined, 'programs'),
   'ProcClient.find': async (run) =>
     is((await run.agent.proc.find(run.of('cat').id, brief)).id === run.of('cat').id, 'find'),
   'RemoteProcess.info': async (run) => is((await run.of('cat').info(brief)).state === 'running', 'info'),
@@ -362,6 +363,7 @@ export const CALLS: Readonly<Record<string, Case>> = {
         ['retry', ['a', 'n']],
         ['cancel', ['a']],
         ['approve', ['a', 'n']],
+        ['approvals', []],
         ['deliver', ['a', 'e', null]],
       ] as const
     ).map(([method, words]) => [
