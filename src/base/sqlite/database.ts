@@ -163,18 +163,6 @@ function missingFrom(
   return loss;
 }
 
-/** Does `work` in one transaction: when it throws, nothing of it has happened. */
-export function inTransaction(database: DatabaseSync, work: () => void): void {
-  database.exec('BEGIN IMMEDIATE');
-  try {
-    work();
-    database.exec('COMMIT');
-  } catch (thrown) {
-    if (database.isTransaction) database.exec('ROLLBACK');
-    throw thrown;
-  }
-}
-
 /** Says that the file is not what was once written; never leaves this file. */
 class FileDamaged extends Error {}
 

@@ -7,6 +7,7 @@
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Mark } from './mark.ts';
+import { inTransaction } from './transaction.ts';
 
 /** One row; its page is the only cost in the log. */
 const TABLE = `CREATE TABLE IF NOT EXISTS write_count (id INTEGER PRIMARY KEY CHECK (id = 1), writes INTEGER NOT NULL) STRICT;
@@ -61,15 +62,10 @@ export class WriteCount {
 
   /** Does `work` in one transaction that counts. When it throws, nothing of it has happened. */
   transaction(work: () => void): void {
-    this.#db.exec('BEGIN IMMEDIATE');
-    try {
+    inTransaction(this.#db, () => {
       work();
       this.add();
-      this.#db.exec('COMMIT');
-    } catch (thrown) {
-      if (this.#db.isTransaction) this.#db.exec('ROLLBACK');
-      throw thrown;
-    }
+    });
     this.committed();
   }
 

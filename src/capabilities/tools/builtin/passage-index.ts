@@ -6,9 +6,9 @@
  */
 import { rmSync } from 'node:fs';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { inTransaction } from '../../../base/sqlite/database.ts';
 import { resultCode, SQLITE_BUSY, SQLITE_FULL, SQLITE_IOERR } from '../../../base/sqlite/failure.ts';
 import { connect, createPrivate } from '../../../base/sqlite/file.ts';
+import { inTransaction } from '../../../base/sqlite/transaction.ts';
 import { MAX_PASSAGES, PASSAGES_VERSION, type Passage, spaced } from './passages.ts';
 
 const PAGE_BYTES = 4_096;

@@ -3,8 +3,8 @@
  * start. Called by `control/sessions/log/open-session.ts` (writing), `session-pool.ts` and `recovery.ts` (reading).
  */
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
-import { inTransaction } from '../../../base/sqlite/database.ts';
 import { packedText, unpackedText } from '../../../base/sqlite/packed.ts';
+import { inTransaction } from '../../../base/sqlite/transaction.ts';
 import { fail } from '../../../wire/errors.ts';
 import { ChunkedList, type ChunkPlace, type ChunkSource, type ListChange } from '../record/chunked-list.ts';
 import { type FoldedSession, fromHead, type Head, LISTS, type ListName } from '../record/folded.ts';

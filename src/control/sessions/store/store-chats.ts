@@ -5,8 +5,8 @@
  * Called by `control/sessions/history/chats.ts`, which decides who writes to which chat.
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { inTransaction } from '../../../base/sqlite/database.ts';
 import { packedText, unpackedText } from '../../../base/sqlite/packed.ts';
+import { inTransaction } from '../../../base/sqlite/transaction.ts';
 import type { WriteCount } from '../../../base/sqlite/write-count.ts';
 import type { Provider, Thinking } from '../../../protocol/session-types.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
