@@ -104,9 +104,8 @@ export interface GuardMemory {
 
 type Place = Pick<Stats, 'dev' | 'ino'>;
 
-const keyOf = ({ dev, ino }: Place): string => `${dev}:${ino}`;
 /** A file or folder, however it is named. */
-export const identityOf = keyOf;
+export const identityOf = ({ dev, ino }: Place): string => `${dev}:${ino}`;
 
 /** File systems without times of birth have a weaker sign: a moved file has the time of change it had. */
 const generationOf = (stats: Stats): number => stats.birthtimeMs || (stats.isDirectory() ? 0 : stats.mtimeMs);
@@ -202,7 +201,7 @@ export class PathGuard {
         const stats = statsOf(join(dirname(path), name));
         if (stats === undefined) return [];
         const isFolder = stats.isDirectory();
-        return { path: realpathSync(join(dirname(path), name)), isFolder, deny, identity: keyOf(stats) };
+        return { path: realpathSync(join(dirname(path), name)), isFolder, deny, identity: identityOf(stats) };
       });
     });
   }
@@ -215,10 +214,10 @@ export class PathGuard {
     const found = new Map<string, LinkedFile>();
     const add = (path: string, deny: Denial, stats: Stats | undefined): void => {
       if (stats?.isFile() !== true || stats.nlink < 2) return;
-      const before = found.get(keyOf(stats));
+      const before = found.get(identityOf(stats));
       const strongest = stronger(before?.deny, deny) ?? deny;
       const names = (before?.names ?? new Set<string>()).add(path);
-      found.set(keyOf(stats), { path, deny: strongest, links: stats.nlink, names });
+      found.set(identityOf(stats), { path, deny: strongest, links: stats.nlink, names });
     };
     const isWhole = this.#visit((path, stats) => add(path, 'all', stats));
     for (const { path, deny } of this.present()) if (deny === 'changes') add(path, deny, statsOf(path, lstatSync));
@@ -251,7 +250,7 @@ export class PathGuard {
     const plain = folded(name);
     if (plain === SECRET_NAME) return 'all';
     let denial: Denial | undefined = UNCHANGEABLE_NAMES.has(plain) ? 'changes' : undefined;
-    const names = this.#names.get(keyOf(folder));
+    const names = this.#names.get(identityOf(folder));
     if (names !== undefined && names.generation === generationOf(folder)) {
       for (const { matches, deny } of names.rules.values()) if (matches(plain)) denial = stronger(denial, deny);
     }
@@ -269,7 +268,7 @@ export class PathGuard {
   }
 
   #identity(stats: Stats): Denial | undefined {
-    const known = this.#known.get(keyOf(stats));
+    const known = this.#known.get(identityOf(stats));
     if (known === undefined) return undefined;
     const isSame = known.round === this.#round || stats.nlink > 1 || known.generation === generationOf(stats);
     return isSame ? known.deny : undefined;
@@ -300,7 +299,7 @@ export class PathGuard {
   #protectName(path: string, kind: ProtectedPath['kind'], deny: Denial): boolean {
     const folder = statsOf(dirname(path));
     if (folder?.isDirectory() !== true) return false;
-    this.#addName(keyOf(folder), generationOf(folder), { kind, deny, name: basename(path) });
+    this.#addName(identityOf(folder), generationOf(folder), { kind, deny, name: basename(path) });
     return true;
   }
 
@@ -316,7 +315,7 @@ export class PathGuard {
   }
 
   #remember(stats: Stats, deny: Denial, round: number): void {
-    const key = keyOf(stats);
+    const key = identityOf(stats);
     const known = this.#known.get(key);
     if (round < 0 && known?.round === this.#round) return;
     const generation = generationOf(stats);
@@ -357,7 +356,7 @@ export class PathGuard {
 }
 
 /** Undefined for what is missing, and for what this process may not even look at. */
-function statsOf(path: string, look: typeof statSync = statSync): Stats | undefined {
+export function statsOf(path: string, look: typeof statSync = statSync): Stats | undefined {
   try {
     return look(path, { throwIfNoEntry: false });
   } catch {

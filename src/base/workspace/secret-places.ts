@@ -3,12 +3,19 @@
  * program sees the whole folder at once, so both are looked for before it starts. The tree of folders is remembered, so that a further
  * search reads only the folders that changed. A search runs in slices.
  */
-import { lstatSync, readdirSync, type Stats } from 'node:fs';
+import { lstatSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import { nextTurn } from '../next-turn.ts';
 import { shown } from './file-error.ts';
-import { identityOf, isSecretName, type LinkedFile, type PathGuard, type PresentPath } from './protected-paths.ts';
+import {
+  identityOf,
+  isSecretName,
+  type LinkedFile,
+  type PathGuard,
+  type PresentPath,
+  statsOf,
+} from './protected-paths.ts';
 
 /** Entries that one search may look at. */
 const MAX_ENTRIES = 1_000_000;
@@ -48,17 +55,17 @@ export async function secretPlaces(
   const places: PresentPath[] = [];
   const found = new Map<string, Set<string>>();
   const onFile = (path: string): void => {
-    const stats = statsOf(path);
+    const stats = statsOf(path, lstatSync);
     if (stats === undefined || stats.nlink < 2) return;
-    const file = linked?.get(identityOf(stats));
+    const identity = identityOf(stats);
+    const file = linked?.get(identity);
     if (linked !== undefined && file === undefined) return;
     if (file?.names.has(path) === true) return;
-    const identity = identityOf(stats);
     places.push({ path, isFolder: false, deny: file?.deny ?? 'all', identity });
     found.set(identity, (found.get(identity) ?? new Set()).add(path));
   };
   const onSecret = (path: string, isFolder: boolean): void => {
-    const stats = statsOf(path);
+    const stats = statsOf(path, lstatSync);
     if (stats !== undefined) places.push({ path, isFolder, deny: 'all', identity: identityOf(stats) });
   };
   await walk(root, { onFile: isLinked ? onFile : undefined, onSecret, signal });
@@ -120,7 +127,7 @@ async function walk(root: string, { onFile, onSecret, signal }: Walk): Promise<v
 
 /** The entries of a folder: as they were read before, where it has not changed since. Undefined: it is gone, or closed to this process. */
 function readFolder(path: string, before: Folder | undefined): Folder | undefined {
-  const stats = statsOf(path);
+  const stats = statsOf(path, lstatSync);
   if (stats?.isDirectory() !== true) return undefined;
   const isSame = before?.inode === stats.ino && before.changedAt === stats.mtimeMs;
   if (isSame && before.changedAt + CLOCK_SLACK_MS < before.readAt) return before;
@@ -136,12 +143,4 @@ function readFolder(path: string, before: Folder | undefined): Folder | undefine
     return undefined;
   }
   return { readAt, changedAt: stats.mtimeMs, inode: stats.ino, below, files };
-}
-
-function statsOf(path: string): Stats | undefined {
-  try {
-    return lstatSync(path, { throwIfNoEntry: false });
-  } catch {
-    return undefined;
-  }
 }
