@@ -6,12 +6,11 @@
 import { createRequire } from 'node:module';
 import type * as Cel from '@marcbachmann/cel-js';
 import { fail } from '../wire/errors.ts';
-import { evaluator, PatternError, type Small } from './cel/evaluate.ts';
+import { evaluator, PatternError, type Small, type Variables } from './cel/evaluate.ts';
 import { NO_VALUE } from './cel/values.ts';
 import { OutOfSteps, Steps } from './steps.ts';
 
-/** Name of a variable → its CEL type, or its members with theirs. */
-export type Variables = Readonly<Record<string, string | Readonly<Record<string, string>>>>;
+export type { Variables };
 
 /** A compiled condition. */
 export interface Condition {

@@ -54,8 +54,8 @@ type Run = (frame: Frame) => unknown;
 /** The package evaluates an expression over small values; throws where it has no value. */
 export type Small = (expression: string, values: Readonly<Record<string, unknown>>) => unknown;
 
-/** Declared types by name: a type, or those of members. */
-type Variables = Readonly<Record<string, string | Readonly<Record<string, string>>>>;
+/** Name of a variable → its CEL type, or its members with theirs. */
+export type Variables = Readonly<Record<string, string | Readonly<Record<string, string>>>>;
 
 /** Makes an expression ready. The result throws `NO_VALUE` where it has none, and what the steps throw. */
 export function evaluator(

@@ -59,8 +59,7 @@ export function equal(
   const kind = kindOf(left);
   switch (kind) {
     case 'string':
-      if (typeof right === 'string' && left !== undefined)
-        steps.countText(Math.min(String(left).length, right.length) / 8);
+      if (typeof right === 'string') steps.countText(Math.min((left as string).length, right.length) / 8);
       return left === right;
     case 'bool':
     case 'null':
@@ -114,7 +113,7 @@ export function memberOf(value: unknown, key: unknown, steps: Steps): unknown {
 /** What a loop runs over: the items of a list, the keys of a map. */
 export function itemsOf(value: unknown, steps: Steps): readonly unknown[] {
   if (Array.isArray(value)) return value;
-  if (value === null || value === undefined || kindOf(value) !== 'map') throw NO_VALUE;
+  if (kindOf(value) !== 'map') throw NO_VALUE;
   return namesOf(value as Members, steps);
 }
 
