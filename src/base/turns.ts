@@ -3,7 +3,7 @@
  * some milliseconds until the others of the process have had their turn. All work of a plugin shares one, so that many requests
  * take no more of a turn than one.
  *
- * Used by chains and by planning.
+ * Used by chains, by planning, by the import of sessions and by the search for secrets.
  */
 
 /** Milliseconds of a turn; the evaluation that is running then still ends. */
@@ -41,7 +41,7 @@ export async function inTurns<Result>(work: Iterator<void, Result>, turns: Turns
   }
 }
 
-/** Runs such work to its end at once. */
+/** Runs work that yields between its parts to its end at once. */
 export function atOnce<Result>(work: Iterator<void, Result>): Result {
   let part = work.next();
   while (part.done !== true) part = work.next();

@@ -1,12 +1,12 @@
 /**
  * What a program could find of protected paths under other names: folders called `.handfast`, and hard links to protected files. A
  * program sees the whole folder at once, so both are looked for before it starts. The tree of folders is remembered, so that a further
- * search reads only the folders that changed. A search runs in slices.
+ * search reads only the folders that changed. A search shares the process in turns.
  */
 import { lstatSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fail, type HandfastError } from '../../wire/errors.ts';
-import { nextTurn } from '../next-turn.ts';
+import { Turns } from '../turns.ts';
 import { shown } from './file-error.ts';
 import {
   identityOf,
@@ -21,8 +21,6 @@ import {
 const MAX_ENTRIES = 1_000_000;
 /** Places that one program may be covered from. */
 const MAX_PLACES = 1_000;
-/** A slice of a search, milliseconds. */
-const SLICE_MS = 10;
 /** How much the clock of the file system may lag behind that of the process, milliseconds. */
 const CLOCK_SLACK_MS = 50;
 
@@ -100,7 +98,7 @@ async function walk(root: string, { onFile, onSecret, signal }: Walk): Promise<v
   const now = new Map<string, Folder>();
   const open = [root];
   let entries = 0;
-  let sliceEnds = performance.now() + SLICE_MS;
+  const turns = new Turns();
   for (let path = open.pop(); path !== undefined; path = open.pop()) {
     const folder = readFolder(path, before.get(path));
     if (folder === undefined) continue;
@@ -115,10 +113,10 @@ async function walk(root: string, { onFile, onSecret, signal }: Walk): Promise<v
       if (isSecretName(name)) onSecret(join(path, name), false);
       else onFile?.(join(path, name));
     }
-    if (performance.now() < sliceEnds) continue;
-    await new Promise<void>(nextTurn);
-    signal?.throwIfAborted();
-    sliceEnds = performance.now() + SLICE_MS;
+    while (turns.over) {
+      await turns.next();
+      signal?.throwIfAborted();
+    }
   }
   trees.delete(root);
   trees.set(root, now);
