@@ -5,7 +5,7 @@
  * Called by `page-handlers.ts` and `session-handlers.ts`.
  * @see docs/protocol/session-rpc.md#export
  */
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { Turns } from '../../../base/turns.ts';
 import type { Journal } from '../../../journal/journal.ts';
 import { MAX_TEXT_CHARS } from '../../../protocol/rpc-reader.ts';
 import { type Image, NO_USAGE, type StopReason, type UiMessage } from '../../../protocol/session-types.ts';
@@ -95,12 +95,9 @@ export async function importLines(lines: readonly string[]): Promise<Imported> {
   let head: Record<string, unknown> | undefined;
   const session = emptySession('');
   let from = 0;
-  let startedAt = performance.now();
+  const turns = new Turns();
   for (const line of lines) {
-    if (performance.now() - startedAt > TURN_MS) {
-      await nextTurn();
-      startedAt = performance.now();
-    }
+    while (turns.over) await turns.next();
     if (line.trim() === '') continue;
     const entry = read(line);
     if (head === undefined) {
@@ -135,8 +132,6 @@ function read(line: string): Record<string, unknown> {
 const MAX_DEPTH = 128;
 /** A line may be all of a session. */
 const MAX_LINE_VALUES = 2 * MAX_VALUES;
-/** How long lines are read in one turn. */
-const TURN_MS = 10;
 
 const notAnExport = (why: string) =>
   fail('schema_violation', `these lines are not an export: ${why}`, { field: 'lines' });
