@@ -34,7 +34,7 @@ export const HARMLESS_VARIABLES: ReadonlyMap<string, RegExp> = new Map([
 
 /**
  * Variables that name a program, code to load, a file to write or the place of a configuration. Only their exact name in a rule or
- * a grant allows them. The list serves administrators and grants with a wildcard; for all others what is not named is refused.
+ * a grant allows them. The list serves administrators and grants with a wildcard; for all others a variable that is not named is refused.
  */
 const NAMES_CODE = new Set(
   [

@@ -2,8 +2,8 @@
  * Text from elsewhere, made fit for a terminal: what could move the cursor, change the title, hide or reorder characters
  * is shown instead of obeyed. Line breaks and tabs stay. Pure.
  *
- * Rule: SECURITY.md#threat-model, terminals. Used for everything a peer sent that people read, also through a pipe or a file: what is
- * behind it is a terminal sooner or later. Only what is data by its nature, as the output of a program, is passed on byte for byte.
+ * Rule: SECURITY.md#threat-model, terminals. Used for all text of peers that people read, also through a pipe or a file: it reaches
+ * a terminal sooner or later. Only data, for example the output of a program, is passed on byte for byte.
  */
 
 /**
@@ -31,13 +31,13 @@ export function escapeControls(text: string): string {
     );
 }
 
-/** A value as JSON on one line, in which the same characters are written as escapes: any parser reads the same value. */
+/** A value as JSON on one line, with the invisible characters as escapes: any parser reads an equal value. */
 export function escapedJson(value: unknown): string {
   const units = (character: string): string =>
     Array.from({ length: character.length }, (_, at) => {
       return `\\u${character.charCodeAt(at).toString(16).padStart(4, '0')}`;
     }).join('');
-  // A value that has no JSON is written as before: `undefined`.
+  // A value without JSON is written as `undefined`.
   return String(JSON.stringify(value)).replace(INVISIBLE, units);
 }
 

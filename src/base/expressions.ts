@@ -16,8 +16,8 @@ export type { Variables };
 export interface Condition {
   /**
    * True or false; undefined where it cannot be evaluated, or is neither.
-   * @param steps what it may cost, shared by the conditions of one decision; throws what they throw. Default: {@link MAX_STEPS},
-   *   past which it is undefined
+   * @param steps its bound of work, shared by the conditions of one decision; their error passes through. Default:
+   *   {@link MAX_STEPS}, past which it is undefined
    */
   test(values: Readonly<Record<string, unknown>>, steps?: Steps): boolean | undefined;
   /** It can use many steps with values that are small: a regular expression, or loops inside loops. */

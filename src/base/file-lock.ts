@@ -13,12 +13,12 @@ import { connect, createPrivate } from './sqlite/file.ts';
 
 /**
  * Acquires the lock that `file` names; the file is made if need be, for its owner alone, and stays. Returns the function
- * that releases it, or undefined when another process has it. Throws what the file system throws, and `runtime_error` for a
+ * that releases it, or undefined when another process has it. Throws the errors of the file system, and `runtime_error` for a
  * file that cannot be a lock, with its path and the remedy.
  */
 export function acquireFileLock(file: string): (() => void) | undefined {
-  // Not opened when it is there: closing any descriptor of it would drop the lock this very process may hold (POSIX).
   if (statSync(file, { throwIfNoEntry: false })?.isDirectory()) throw damagedLock(file, 'it is a folder');
+  // Not opened when it is there: closing any descriptor of it would drop the lock this very process may hold (POSIX).
   createPrivate(file);
   let database: ReturnType<typeof connect> | undefined;
   try {

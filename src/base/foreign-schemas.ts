@@ -1,7 +1,7 @@
 /**
  * Checks values against schemas that strangers wrote: skills, MCP servers, workers, agents. Compiling such a schema and checking by it
- * can take for ever (a pattern that backtracks, references that double, `uniqueItems`), so both happen in threads of their own, and within
- * a time. Schemas of this host's own code are checked where they are used, by `json-schema.ts`.
+ * can take for ever (a pattern that backtracks, references that double, `uniqueItems`), so both happen in threads, within a
+ * timeout. Schemas of this host's own code are checked where they are used, by `json-schema.ts`.
  *
  * @see docs/decisions/0056-schemas-of-strangers.md
  */
@@ -36,11 +36,11 @@ const MAX_WAITING_PER_SCHEMA = 256;
 const MAX_WAITING = 4_096;
 /** Heap of a thread, MiB. */
 const MAX_HEAP_MIB = 256;
-/** How long a thread without work is kept. */
+/** Lifetime of a thread without work. */
 const IDLE_MS = 60_000;
 /** A check that takes longer has not ended by itself: on a busy machine the limit counts from the beginning several times. */
 const WALL_MS = 30_000;
-/** Schemas whose problem, or that they have none, is remembered. */
+/** Schemas whose problem, or its absence, is stored. */
 const MAX_KNOWN = 1_000;
 
 const NEVER_ABORTED = new AbortController().signal;
@@ -98,7 +98,7 @@ class ForeignSchemas {
     { what, limitMs = CHECK_MS, signal, fills = true }: ForeignCheck,
   ): Promise<unknown> {
     const text = this.#textOf(schema, what);
-    // What has no JSON is sent as null.
+    // A value without JSON is sent as null.
     const job: ThreadJob = { schema: text.json, value: JSON.stringify(value) ?? 'null', what, limitMs, fills };
     const answer = await this.#do(text, job, signal);
     return answer.value === undefined ? value : JSON.parse(answer.value);

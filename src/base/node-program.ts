@@ -1,6 +1,6 @@
 /**
- * How this host starts Node: the first words of every such command line. With them a signal opens no debugger, which each user of this
- * machine could connect to. Called by all that start one.
+ * How this host starts Node: the first words of each command line that starts it. With them a signal opens no debugger, which each
+ * user of this machine could connect to. Called by all that start one.
  */
 
 /** Node itself, and its options behind it. */
@@ -14,8 +14,8 @@ export const nodeProgram = (...options: readonly string[]): readonly [string, ..
 export const NO_DEBUGGER = '--disable-sigusr1';
 
 /**
- * From now on SIGUSR1 opens no debugger in this process, which may have been started without {@link NO_DEBUGGER}: as a program of its own, or
- * in the program of a user. Called before the first child is started, which could send the signal.
+ * From now on SIGUSR1 opens no debugger in this process, which may have been started without {@link NO_DEBUGGER}: as a program, or inside
+ * the program of a user. Called before the first child is started, which could send the signal.
  */
 export function refuseDebuggerSignal(): void {
   if (isRefused || process.platform === 'win32') return;

@@ -18,10 +18,10 @@ const NOT_STARTED: Readonly<Record<string, string>> = {
   EMFILE: 'this process has no file descriptor left; raise its limit (ulimit -n), or close sessions and programs',
   ENFILE: 'the system has no file descriptor left; close programs, or raise fs.file-max',
   EAGAIN: 'the system allows no further process; end some, or raise the limit (ulimit -u, pids.max of the cgroup)',
-  ENOMEM: 'the system has no memory left for it; end other programs',
+  ENOMEM: 'the system has no memory left; end other programs',
 };
 
-/** Codes of a want that passes: the same start may succeed later. */
+/** Codes of a shortage that passes: a later start may succeed. */
 const PASSING: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'EAGAIN', 'ENOMEM']);
 
 /** True when a start failed for want of descriptors, processes or memory: it may succeed later. */

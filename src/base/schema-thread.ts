@@ -1,7 +1,7 @@
 /**
  * The thread that checks values against schemas of strangers, for `foreign-schemas.ts`: schema and value come as JSON, so that
- * nothing the thread does can reach the host. Compiling and checking have a limit of processor time each; what reaches it is given up, and the
- * thread checks the next one.
+ * nothing the thread does can reach the host. Compiling and checking each have a limit of processor time; work that reaches it is
+ * abandoned, and the thread does the next job.
  */
 import { setPriority } from 'node:os';
 import { parentPort } from 'node:worker_threads';
@@ -30,7 +30,7 @@ export type ThreadAnswer =
 /** Longest compilation, milliseconds of processor time: large schemas take far longer to compile than to check by. */
 const COMPILE_MS = 500;
 const MAX_COMPILED = 64;
-/** Of the whole host comes first what answers others. */
+/** Below that of the host's own threads, which serve all others. */
 const PRIORITY = 5;
 
 /** By subject and text, the one used last at the end. */

@@ -6,7 +6,7 @@
 /** Control characters of ASCII and of Latin-1, line and paragraph separators, and characters that nothing shows. */
 const CONTROL = /[\p{Cc}\p{Cf}\u2028\u2029]/u;
 
-/** What a text has that no secret has, for a message; undefined for one that can be a secret. Never a part of the text. */
+/** The reason a text cannot be a secret, for a message; undefined for one that can be. Never a part of the text. */
 export function secretProblem(text: string): string | undefined {
   const found = CONTROL.exec(text)?.[0];
   if (found !== undefined) {
@@ -16,6 +16,6 @@ export function secretProblem(text: string): string | undefined {
   return text.isWellFormed() ? undefined : 'half a character';
 }
 
-/** The same for a value that is sent in a header of HTTP, which has Latin-1 alone. */
+/** As {@link secretProblem}, for a value of an HTTP header, which has Latin-1 alone. */
 export const headerProblem = (text: string): string | undefined =>
   secretProblem(text.replaceAll('\t', ' ')) ?? (/[^\0-\xff]/.test(text) ? 'a character that no header has' : undefined);

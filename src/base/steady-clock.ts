@@ -1,6 +1,6 @@
 /**
  * Says whether the clock on the wall may decide that something is old enough to be deleted. A clock that was set ahead by a year,
- * and is corrected within the hour, must not cost what is young: it is not trusted for an hour after it jumped, nor for the first
+ * and is corrected within the hour, must not cost young records: it is not trusted for an hour after it jumped, nor for the first
  * hour of a process that finds it more than a day ahead of the newest stored record. Bounds of numbers and bytes hold meanwhile.
  *
  * Used by the memory, the orchestrator, workers and A2A agents. The journal counts its time in use instead.

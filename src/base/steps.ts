@@ -12,7 +12,7 @@ export const MAX_STEPS = 500_000;
 /** Characters of text that count as one step. */
 const CHARS_PER_STEP = 8;
 
-/** The default of {@link Steps}: caught by what evaluates. */
+/** The default error of {@link Steps}: the evaluator catches it. */
 export class OutOfSteps extends Error {
   override readonly name = 'OutOfSteps';
 }
@@ -24,7 +24,7 @@ export class Steps {
 
   /**
    * @param limit steps at most
-   * @param beyond makes what is thrown past it
+   * @param beyond makes the error that is thrown past the limit
    */
   constructor(limit = MAX_STEPS, beyond: (limit: number) => Error = (max) => new OutOfSteps(`more than ${max} steps`)) {
     this.#limit = limit;
@@ -43,7 +43,7 @@ export class Steps {
     this.count(1 + Math.floor(chars / CHARS_PER_STEP));
   }
 
-  /** Counts every value and every name inside a value, so that what is shared inside of it counts each time. */
+  /** Counts every value and every name inside a value, so that a shared part counts each time. */
   countAll(value: unknown): void {
     if (typeof value === 'string') this.countText(value.length);
     else this.count();

@@ -9,7 +9,7 @@ import type { Steps } from './steps.ts';
 /** Comparisons up to which the search of the engine is quick in any case. */
 const QUICK = 1_000_000;
 
-/** The length of a text in code points, not in the units of UTF-16. Counts what it reads. */
+/** The length of a text in code points, not in the units of UTF-16. Counts its reads. */
 export function codePoints(text: string, steps: Steps): number {
   steps.countText(text.length);
   let length = text.length;
@@ -22,9 +22,7 @@ export function codePoints(text: string, steps: Steps): number {
 /** Halves of a pair, by their first bits. */
 const [HALF, HIGH_HALF, LOW_HALF] = [0xfc00, 0xd800, 0xdc00];
 
-/**
- * The first place of a text in another one from a place on, or the last one; -1: none. Counts what it reads.
- */
+/** The first place of a text in another one from a place on, or the last one; -1: none. Counts its reads. */
 export function placeIn(
   text: string,
   searched: string,
@@ -44,7 +42,7 @@ export function placeIn(
   return found;
 }
 
-/** A text, split at another one. Counts what it reads and makes. */
+/** A text, split at another one. Counts its reads and its parts. */
 export function splitAt(text: string, by: string, steps: Steps): string[] {
   steps.countText(text.length);
   if (text.length * by.length <= QUICK) {
@@ -70,7 +68,7 @@ export function splitAt(text: string, by: string, steps: Steps): string[] {
 class Places {
   readonly #text: string;
   readonly #searched: string;
-  /** For each length of what was found the next shorter one that it ends with. */
+  /** For each length of the part found so far, the next shorter one that it ends with. */
   readonly #back: Int32Array;
   #at: number;
   #length = 0;

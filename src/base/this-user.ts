@@ -14,7 +14,7 @@ const GROUP_WRITES = 0o020;
 const OTHERS_WRITE = 0o002;
 
 /**
- * True for the user of this process. Root works with the folder of another user where it kept that user's home, as `sudo -E` does:
+ * True for the user of this process. Root works with the folder of another user where it runs with that user's home, as after `sudo -E`:
  * then the owner of `folder` is this user as well.
  */
 export function isThisUser(uid: number, folder?: string): boolean {
@@ -33,7 +33,7 @@ function ownerOf(folder: string): number | undefined {
  * and so does every link on the way.
  *
  * @param home the user's Handfast folder, for {@link isThisUser}
- * @throws what the file system throws, `ENOENT` among them
+ * @throws the errors of the file system, `ENOENT` among them
  */
 export function foreignSocket(path: string, home?: string): string | undefined {
   let left = MAX_LINKS;

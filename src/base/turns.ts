@@ -1,5 +1,5 @@
 /**
- * Shares the process: work that does not wait, such as the expressions of many nodes or the lines of a document, stops after
+ * Shares the process: work that does not wait, for example the expressions of many nodes or the lines of a document, stops after
  * some milliseconds until the others of the process have had their turn. All work of a plugin shares one, so that many requests
  * take no more of a turn than one.
  *
@@ -10,11 +10,14 @@
 const TURN_MS = 10;
 
 export class Turns {
-  /** When the time of this turn is over; undefined: nothing was asked in it yet. What waits for the disk uses none. */
+  /** When the time of this turn is over; undefined: nothing was asked in it yet. Waiting for the disk uses none. */
   #until: number | undefined;
   #next: PromiseWithResolvers<void> | undefined;
 
-  /** True when others should have their turn. After `while (turns.over) await turns.next()` what follows has time, up to an await. */
+  /**
+   * True when others should have their turn. After `while (turns.over) await turns.next()` the next statements have time, up to an
+   * await.
+   */
   get over(): boolean {
     if (this.#until !== undefined) return performance.now() >= this.#until;
     this.#until = performance.now() + TURN_MS;

@@ -1,5 +1,5 @@
 /**
- * Checks what an agent answered against a JSON Schema that came with the question, so untrusted: bounded in size and in time, and in a
+ * Checks an agent's answer against a JSON Schema that came with the question, so untrusted: bounded in size and in time, and in a
  * thread. Used for answers of tasks and of people in the fleet, and for results of subagents.
  */
 import type { HandfastError } from '../wire/errors.ts';

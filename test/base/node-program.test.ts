@@ -1,4 +1,4 @@
-/** A signal opens no debugger: in a host from its first moment on, in what starts its children, and in any Node that it starts. */
+/** A signal opens no debugger: in a host from its first moment on, in the launcher of its children, and in any Node that it starts. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -21,7 +21,7 @@ const handles = (pid: number): boolean => {
   return (BigInt(`0x${mask}`) & SIGUSR1_BIT) !== 0n;
 };
 
-/** A host of its own, with a debugger's port that is free. */
+/** Starts a host with a free port for a debugger. */
 function startHost(t: TestContext, ...nodeOptions: readonly string[]) {
   const folder = temporaryFolder(t);
   writeFileSync(join(folder, 'handfast.yaml'), 'listen: ["tcp://127.0.0.1:0"]\n', { mode: 0o600 });
@@ -57,7 +57,7 @@ test('a host that gets the signal while it starts and while it runs has no debug
   assert.equal(child.exitCode, null, said());
   const address = addressIn(said());
   if (address === undefined) return;
-  // The signal came before the first line of this package: what it opened is closed.
+  // The signal came before the first line of this package: the debugger it opened is closed.
   await assert.rejects(fetch(`http://${address}/json/list`), said());
 });
 
@@ -84,7 +84,7 @@ test('a program that has started a child opens none', LINUX, async (t) => {
   assert.equal(line, 'none');
 });
 
-test('what starts the children of a host opens none, nor do they', LINUX, async (t) => {
+test('the launcher of a host and its children open none', LINUX, async (t) => {
   const launcher = new Launcher();
   t.after(() => launcher.close());
   const child = await launcher.launch({

@@ -31,11 +31,11 @@ describe('values are counted on the text', () => {
     }
   });
 
-  test('and a text with too many is not built', () => {
+  test('a text with too many is not built', () => {
     const over = `[${'0,'.repeat(100)}0]`;
     assert.throws(() => parseBounded(over, 64, 100), { code: 'too_large', detail: { limit: 100, unit: 'values' } });
     assert.equal((parseBounded(over, 64, 102) as unknown[]).length, 101);
-    // What is not JSON is refused for its values before it is read at all.
+    // A text that is not JSON is refused for its values before it is read at all.
     assert.throws(() => parseBounded('['.repeat(200), 64, 100), { code: 'too_large' });
   });
 

@@ -1,6 +1,6 @@
 /**
  * Conditions of the Common Expression Language, evaluated within counted steps: the tree that the package parsed and
- * type-checked becomes functions, and all that is visited, compared or made counts. Called by `../expressions.ts`.
+ * type-checked becomes functions, and every value visited, compared or made counts. Called by `../expressions.ts`.
  *
  * `&&`, `||`, `all` and `exists` pass over parts without a value where another part decides, as the language has it.
  * @see docs/decisions/0050-expressions-within-counted-work.md
@@ -57,7 +57,7 @@ export type Small = (expression: string, values: Readonly<Record<string, unknown
 /** Name of a variable → its CEL type, or its members with theirs. */
 export type Variables = Readonly<Record<string, string | Readonly<Record<string, string>>>>;
 
-/** Makes an expression ready. The result throws `NO_VALUE` where it has none, and what the steps throw. */
+/** Makes an expression ready. The result throws `NO_VALUE` for an expression without a value, and the errors of the steps. */
 export function evaluator(
   root: CelNode,
   variables: Variables,
@@ -76,9 +76,9 @@ export class PatternError extends Error {
   }
 }
 
-/** A part of an expression that has no value costs this much: what is thrown unwinds the stack. */
+/** Steps of a part without a value: its exception unwinds the stack. */
 const FAILED_STEPS = 150;
-/** What the package evaluates. */
+/** Steps of an evaluation by the package, and more of one that fails. */
 const SMALL_STEPS = 500;
 const SMALL_FAILED_STEPS = 2_000;
 /** A time in a time zone is written and read as text. */
@@ -251,7 +251,7 @@ class Compilation {
     return this.#packages(`a0 ${operator} a1`, [left, right], steps);
   }
 
-  /** What the package does with small values. Lists, maps and long texts are none. */
+  /** Evaluates an expression over small values by the package. Lists, maps and long texts are not small. */
   #packages(expression: string, args: readonly unknown[], steps: Steps): unknown {
     for (const arg of args) {
       const kind = kindOf(arg);
@@ -294,7 +294,7 @@ class Compilation {
     };
   }
 
-  /** `has(a.b.c)`: whether the last member is there; those before it must be. */
+  /** `has(a.b.c)`: whether the last member exists; those before it must exist. */
   #has(node: CelNode, names: readonly string[]): Run {
     const [base, name] = node.args as [CelNode, string];
     const value = this.of(base, names);

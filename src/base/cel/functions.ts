@@ -1,7 +1,6 @@
 /**
- * Functions of the Common Expression Language on texts and lists, whose work grows with what they are given: each counts it
- * first, and searches in linear time. `evaluate.ts` calls them by name; functions that are not here are the package's, for
- * values that are small.
+ * Functions of the Common Expression Language on texts and lists, whose work grows with their arguments: each counts it
+ * first, and searches in linear time. `evaluate.ts` calls them by name; the package has all other functions, for small values.
  */
 import type { Steps } from '../steps.ts';
 import { placeIn, splitAt } from '../text-search.ts';
@@ -54,7 +53,7 @@ function matches(self: string, [pattern]: readonly unknown[], steps: Steps): boo
   try {
     compiled = patternOf(text(pattern), steps);
   } catch (error) {
-    // The steps are thrown on; a pattern that is none has no value.
+    // An invalid pattern has no value; the errors of the steps pass through.
     if (error instanceof Error && error.name === 'RE2JSSyntaxException') throw NO_VALUE;
     throw error;
   }
@@ -101,7 +100,7 @@ export const textMethods: ReadonlyMap<string, Method> = new Map<string, Method>(
 /** `list.join(separator)`. */
 export function join(items: readonly unknown[], [by = '']: readonly unknown[], steps: Steps): string {
   const between = text(by);
-  // Counted before it is made: the parts may be one and the same.
+  // Counted before the text is made: the items may be one shared text.
   for (const item of items) steps.countText(text(item).length + between.length);
   return items.join(between);
 }

@@ -17,18 +17,18 @@ const MAX_CHARS = 1_000;
 /** Compiling costs this much for each character at worst. */
 const STEPS_PER_CHAR = 400;
 
-/** Patterns that are kept compiled. */
-const MAX_KEPT = 64;
+/** Compiled patterns that are stored. */
+const MAX_STORED = 64;
 
-const kept = new Map<string, Pattern>();
+const stored = new Map<string, Pattern>();
 let loaded: typeof Re2 | undefined;
 
 /**
- * Compiles a pattern, or takes it over from before. Throws for one that RE2 does not have.
+ * Compiles a pattern, or returns the stored one. Throws for one that RE2 does not have.
  * @param steps of the evaluation; undefined: the pattern is compiled with its condition
  */
 export function patternOf(text: string, steps?: Steps): Pattern {
-  const before = kept.get(text);
+  const before = stored.get(text);
   if (before !== undefined) {
     steps?.countText(text.length);
     return before;
@@ -44,7 +44,7 @@ export function patternOf(text: string, steps?: Steps): Pattern {
       return compiled.test(where);
     },
   };
-  if (kept.size >= MAX_KEPT) kept.delete(kept.keys().next().value as string);
-  kept.set(text, pattern);
+  if (stored.size >= MAX_STORED) stored.delete(stored.keys().next().value as string);
+  stored.set(text, pattern);
   return pattern;
 }

@@ -1,6 +1,6 @@
 /**
- * Values of the Common Expression Language as they are here, and what its operators do with lists, maps and texts: each counts
- * what it reads and makes before it does. What is left, such as durations, is the package's; such values are small.
+ * Values of the Common Expression Language, and its operators on lists, maps and texts: each counts its reads and its result
+ * first. The package has all other values, for example durations; they are small.
  *
  * Called by `evaluate.ts`.
  */
@@ -67,7 +67,7 @@ export function equal(
     case 'int':
     case 'double':
       if (kindOf(right) === 'other') return others(left, right) === true;
-      // An integer equals the number of the same value.
+      // An integer equals the number of equal value.
       // biome-ignore lint/suspicious/noDoubleEquals: `===` is false for 1n and 1.
       return (typeof right === 'number' || typeof right === 'bigint') && left == right;
     case 'list': {
@@ -110,7 +110,7 @@ export function memberOf(value: unknown, key: unknown, steps: Steps): unknown {
   return found;
 }
 
-/** What a loop runs over: the items of a list, the keys of a map. */
+/** The values a loop runs over: the items of a list, the keys of a map. */
 export function itemsOf(value: unknown, steps: Steps): readonly unknown[] {
   if (Array.isArray(value)) return value;
   if (kindOf(value) !== 'map') throw NO_VALUE;

@@ -40,7 +40,10 @@ export interface WatcherOptions {
   readonly since: number;
 }
 
-/** Starts the watcher. `onEnd` is called once when it has ended, or could not be started, then with the reason. Throws what the system refuses at once. */
+/**
+ * Starts the watcher. `onEnd` is called once when it has ended, or could not be started, then with the reason. Throws where the system
+ * refuses the start at once.
+ */
 export function startWatcher({ record, marker, since }: WatcherOptions, onEnd: (failed?: Error) => void): ChildProcess {
   const extension = import.meta.url.endsWith('.ts') ? '.ts' : '.js';
   const module = new URL(`./record${extension}`, import.meta.url).href;

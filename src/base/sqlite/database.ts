@@ -45,7 +45,7 @@ export interface DatabaseOptions {
    * sync to itself.
    */
   readonly ownCheckpoints?: boolean;
-  /** Size of the pages of a new file: what a small change writes at least. Default SQLite's, 4,096. */
+  /** Size of the pages of a new file, the least that a small change writes. Default SQLite's, 4,096. */
   readonly pageBytes?: 1024 | undefined;
   /** Acquires the lock of a file for as long as it is open; throws when another process has it. See {@link soleOwner}. */
   readonly lock?: (file: string) => () => void;
@@ -78,7 +78,7 @@ export function soleOwner(message: string): (file: string) => () => void {
 
 /**
  * Opens or creates a database and returns what `use` makes of it, which owns it from then on, and calls `release` when it
- * has closed it. It counts its writes in `count`, which is there with `onLoss`, or itself in `mark`; both are undefined in
+ * has closed it. It counts its writes in `count`, which exists with `onLoss`, or itself in `mark`; both are undefined in
  * memory. Statements are best prepared in `use`: what does not fit the tables is found there, as damage.
  *
  * Fails with the error of the lock, `journal_corrupt`, `disk_full`, or `runtime_error` when the file cannot be opened, is
@@ -136,7 +136,7 @@ export function openDatabase<Opened>(
   }
 }
 
-/** What a file lost since its mark was written; its later writes then count from above that. */
+/** The writes that a file lost since its mark was written; later ones are numbered above them. */
 function missingFrom(
   mark: Mark,
   count: WriteCount,
@@ -157,7 +157,7 @@ function missingFrom(
     ...(movedTo !== undefined && { moved_to: movedTo }),
     found_at: new Date(now()).toISOString(),
   };
-  // First: a process that is killed in between finds the loss once more.
+  // First: after a kill in between, the next opening finds the loss again.
   recordLoss(loss);
   count.continueAfter(loss.of);
   return loss;

@@ -61,7 +61,7 @@ export function lossError({ what, ends_at, of, acknowledged, moved_to }: Databas
   const message =
     moved_to === undefined
       ? `the newest writes of ${what} are lost, ${which}: it ends at write ${ends_at} of ${of}`
-      : `${what} was damaged and is replaced: what could not be read of it is lost`;
+      : `${what} was damaged and is replaced: its unreadable part is lost`;
   return fail('journal_damaged', message, { acknowledged, ends_at, of });
 }
 

@@ -3,8 +3,8 @@
  *
  * SQLite drops every frame of its log behind a damaged one, and takes a missing log for an empty one; neither is an error
  * to it. So the newest writes can vanish unnoticed. `database.ts` opens the mark and compares: a file that did not change
- * since it was closed needs no check. The journal, and for the others `write-count.ts`, compares what it finds with what the
- * mark says was written.
+ * since it was closed needs no check. The journal, and for all other databases `write-count.ts`, compares the writes it finds
+ * with those that the mark states.
  *
  * Two slots are written in turn, so that a torn write leaves the other one. A write is not synced, but for one that
  * promises something ahead: after a kill the mark is exact, after a loss of power it may be behind, and then says less.
@@ -39,7 +39,7 @@ export class Mark {
   readonly #slot = Buffer.alloc(SLOT_BYTES);
   #descriptor: number | undefined;
   #marked: Marked;
-  /** Counts writes of the mark; of slots that say the same, the one with the higher is valid. */
+  /** Counts writes of the mark; of slots with equal contents, the one with the higher number is valid. */
   #generation: number;
 
   /** Reads the mark in `file`, if there is one. Throws what the file system throws. */

@@ -1,5 +1,5 @@
 /**
- * Long texts in a database, compressed: what is written is written twice, into the log and into the file. Short ones, and those that do
+ * Long texts in a database, compressed: SQLite writes each text twice, into the log and into the file. Short ones, and those that do
  * not become shorter, stay as they are.
  */
 // By its default: an older Node has not all names, and is to get the one line about its age.
@@ -18,5 +18,5 @@ export function packedText(text: string): Uint8Array | null {
   return packed.length < text.length * MOST ? packed : null;
 }
 
-/** The text. Throws what the decompression throws. */
+/** The text. Throws the errors of the decompression. */
 export const unpackedText = (packed: Uint8Array): string => zlib.zstdDecompressSync(packed).toString();

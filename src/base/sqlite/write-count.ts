@@ -2,7 +2,7 @@
  * Counts the writes of a database in the database itself and in its mark, so that a file that lost its newest ones is noticed
  * when it is opened: its log was damaged or deleted, the file was deleted, or an older copy took its place.
  *
- * Made by `database.ts` for databases whose owner asks for it. The journal counts its entries instead.
+ * Made by `database.ts` for databases with `onLoss`. The journal counts its entries instead.
  * @see docs/decisions/0055-each-database-knows-its-losses.md
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
@@ -24,7 +24,7 @@ export class WriteCount {
   #next = 0;
   #synced = 0;
 
-  /** Adds the table to a database without one. Throws what SQLite throws. */
+  /** Adds the table to a database without one. Throws the errors of SQLite. */
   constructor(db: DatabaseSync, mark: Mark) {
     const known = db.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'write_count'`).get();
     if (known === undefined) db.exec(TABLE);
@@ -69,7 +69,7 @@ export class WriteCount {
     this.committed();
   }
 
-  /** Continues above what the mark knows, so that a loss is reported once. */
+  /** Continues above the count of the mark, so that a loss is reported once. */
   continueAfter(written: number): void {
     this.#db.prepare('UPDATE write_count SET writes = max(writes, ?)').run(written + 1);
     this.#written = this.#stored();

@@ -5,7 +5,6 @@
  * Called by the tool `shell` and the capability `proc`. Where bubblewrap is missing or may not work, the program runs without it: it was granted, and
  * `handfast config check` warns. This is no sandbox; SECURITY.md says what it leaves open.
  */
-
 import { type FSWatcher, readdirSync, readlinkSync, watch } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fail } from '../../wire/errors.ts';
@@ -62,7 +61,7 @@ async function findCover(env: Readonly<Record<string, string | undefined>>): Pro
     const isWorking = await runProgram({ argv, env, timeoutMs: PROBE_MS }).then(
       ({ code }) => code === 0,
       (thrown: unknown) => {
-        // It says nothing about bubblewrap; a program must not run uncovered for it.
+        // A shortage says nothing about bubblewrap; a program must not run uncovered because of it.
         if (isShortage(thrown)) throw thrown;
         return false;
       },
@@ -141,7 +140,7 @@ function watchCovers(guard: PathGuard, present: readonly PresentPath[], onLost: 
       watcher.on('error', () => watcher.close());
       watchers.push(watcher);
     } catch {
-      // It does not exist: what comes to be in it is covered for the next program.
+      // It does not exist: files that appear in it are covered for the next program.
     }
   }
   check();

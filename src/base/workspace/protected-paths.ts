@@ -333,7 +333,7 @@ export class PathGuard {
     });
   }
 
-  /** Calls `seen` with every entry of what may not be read. False where there are more than {@link MAX_SCANNED}. */
+  /** Calls `seen` with every entry that may not be read. False where there are more than {@link MAX_SCANNED}. */
   #visit(seen: (path: string, stats: Stats | undefined) => void): boolean {
     let left = MAX_SCANNED;
     const visit = (folder: string, matches: (name: string) => boolean, isDeep: boolean): void => {

@@ -1,6 +1,6 @@
 /**
- * What a program could find of protected paths under other names: folders called `.handfast`, and hard links to protected files. A
- * program sees the whole folder at once, so both are looked for before it starts. The tree of folders is remembered, so that a further
+ * Finds protected paths under other names: folders called `.handfast`, and hard links to protected files. A program sees the whole
+ * folder at once, so the search comes before its start. The tree of folders is remembered, so that a further
  * search reads only the folders that changed. A search shares the process in turns.
  */
 import { lstatSync, readdirSync } from 'node:fs';

@@ -6,7 +6,6 @@
  * is opened, and no error reveals whether something exists outside. Replacing a directory by a link during or after the
  * walk has no effect: the checked directory is the one that is held open.
  */
-
 import type { Stats } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open, readlink } from 'node:fs/promises';
 import { isAbsolute } from 'node:path';

@@ -244,14 +244,14 @@ test('a condition has the value that the package gives it, or none where the pac
     try {
       expected = parsed(values);
     } catch {
-      // It has none.
+      // The expression has none.
     }
     const found = compile(expression, 'rule').test(values);
     assert.equal(found, typeof expected === 'boolean' ? expected : undefined, expression);
   }
 });
 
-/** What peers can send in one message, made so that work behind one operator is large. */
+/** Values that fit in one message of a peer, made so that work behind one operator is large. */
 const large = {
   numbers: Array.from({ length: 20_000 }, (_, at) => at),
   same: Array.from({ length: 100_000 }, () => 1),
@@ -310,7 +310,7 @@ for (const expression of endless) {
   });
 }
 
-test('what is large and read once has its value', () => {
+test('a large value that is read once has its value', () => {
   const compile = conditionCompiler({ d: 'dyn' });
   for (const [expression, value] of [
     ['d.same == d.too', true],
