@@ -6,6 +6,7 @@
  */
 import { join, relative, resolve, sep } from 'node:path';
 import { onceSucceeded } from '../../../base/once-succeeded.ts';
+import { commandOf } from './options.ts';
 import { CHANGES_THE_SHELL, TAKES_NAMES } from './programs.ts';
 import type { SecondOpinion } from './second-opinion.ts';
 import { NOTES, type Note, readScript, type ScriptReading, type SimpleCommand, type Word } from './shell-syntax.ts';
@@ -223,7 +224,7 @@ class Line {
     const paths = [value, ...this.#folders().map((folder) => join(folder, value))];
     const name = paths.map((path) => this.#realName(path)).find((one) => one !== undefined);
     if (name === undefined) return;
-    this.command({ words: [wordFor(name), ...words.slice(1)], input: undefined }, level + 1, 'likely');
+    this.command(commandOf([wordFor(name), ...words.slice(1)]), level + 1, 'likely');
   }
 
   /** The last folders that the line has changed to, as far as they are known. */

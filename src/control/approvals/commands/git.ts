@@ -2,7 +2,7 @@
  * What git starts: by settings on its command line, by options and operands of its subcommands, and by addresses. From the manual of git
  * 2.39 to 2.51. Pure; used by `started-by.ts`. Settings of repositories and hooks are files, which are not looked into.
  */
-import { commandOf, longOption, mayBeOption, type RunningOptions, runningOptions } from './options.ts';
+import { commandOf, isOption, longOption, mayBeOption, type RunningOptions, runningOptions } from './options.ts';
 import type { SimpleCommand, Word } from './shell-syntax.ts';
 
 export interface GitStarted {
@@ -98,7 +98,7 @@ export function gitStarted(words: readonly Word[]): GitStarted {
     else if (script !== undefined) scripts.push(script);
   };
   let at = 0;
-  for (; at < words.length && (words[at]?.value ?? words[at]?.head ?? '').startsWith('-'); at++) {
+  for (; isOption(words[at]); at++) {
     const value = words[at]?.value;
     if (value === undefined) return HIDDEN;
     if (value === '-c') set(words[++at]?.value);
@@ -120,7 +120,7 @@ function ofSubcommand(name: string, rest: readonly Word[], set: (text: string | 
   // An address such as `ext::touch M` is a command line.
   let hidden =
     found?.opaque === true || found?.unsure === true || rest.some(({ value }) => /^[\w+.-]+::/.test(value ?? ''));
-  const first = rest.findIndex(({ value, head }) => !(value ?? head).startsWith('-'));
+  const first = rest.findIndex((word) => !isOption(word));
   const [verb, ...more] = first === -1 ? [] : rest.slice(first);
   switch (name) {
     case 'bisect':
@@ -140,7 +140,7 @@ function ofSubcommand(name: string, rest: readonly Word[], set: (text: string | 
     }
     case 'merge-index': {
       const program = rest.findIndex(({ value, head }) => !['-o', '-q'].includes(value ?? head));
-      if (program !== -1) commands = [commandOf([...rest.slice(program, program + 1)])];
+      if (program !== -1) commands = [commandOf(rest.slice(program, program + 1))];
       break;
     }
     case 'config':
@@ -149,8 +149,7 @@ function ofSubcommand(name: string, rest: readonly Word[], set: (text: string | 
     case 'clone':
       for (const [index, { value = '' }] of rest.entries()) {
         const [option = '', inside] = value.split(/=(.*)/s, 2);
-        const isSetting = longOption(option, ['--config', '--checkout']) === '--config' && option.startsWith('--');
-        if (isSetting) set(inside ?? rest[index + 1]?.value);
+        if (longOption(option, ['--config', '--checkout']) === '--config') set(inside ?? rest[index + 1]?.value);
         else if (/^-[a-zA-Z]*c/.test(value)) set(value.replace(/^-[a-zA-Z]*?c/, '') || rest[index + 1]?.value);
       }
       break;

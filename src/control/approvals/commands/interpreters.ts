@@ -2,7 +2,7 @@
  * Programs that run code of another language: whether the code stands in a file, which is not looked into, or in the line, which cannot be
  * read. Of `sed` and `awk` it is read as far as it may start a program. Pure; used by `started-by.ts`.
  */
-import { mayBeOption } from './options.ts';
+import { list, mayBeOption } from './options.ts';
 import type { Word } from './shell-syntax.ts';
 
 /** What is known of the code. */
@@ -78,11 +78,11 @@ export function interpreterOf(program: string): string | undefined {
 
 /** Where an interpreter has its code from. */
 export function codeOf(interpreter: string, words: readonly Word[]): Code {
-  const { code, values = '', shows = '', stops = '' } = INTERPRETERS[interpreter] as Interpreter;
-  const has = (list: string, option: string): boolean => list.split(' ').includes(option);
+  const { stops = '', ...options } = INTERPRETERS[interpreter] as Interpreter;
+  const [code, values, shows] = [list(options.code), list(options.values), list(options.shows)];
   const isCode = ({ value = '' }: Word): boolean =>
-    has(code, value.split('=')[0] ?? '') ||
-    (/^-[^-]./.test(value) && beforeStop(value, stops).some((one) => has(code, one)));
+    code.includes(value.split('=')[0] ?? '') ||
+    (/^-[^-]./.test(value) && beforeStop(value, stops).some((one) => code.includes(one)));
   let known = true;
   let shown = false;
   for (let at = 0; at < words.length; at++) {
@@ -95,8 +95,8 @@ export function codeOf(interpreter: string, words: readonly Word[]): Code {
       return MODULES.test(module ?? '') ? { kind: 'none' } : { kind: 'hidden' };
     }
     if (value.startsWith('-') && value !== '--') {
-      if (has(shows, value.split('=')[0] ?? '')) shown = true;
-      else if (has(values, value)) {
+      if (shows.includes(value.split('=')[0] ?? '')) shown = true;
+      else if (values.includes(value)) {
         const { value: given } = words[++at] ?? {};
         if (given === undefined || /^data:/.test(given)) return { kind: 'hidden' };
       } else known &&= value.includes('=') || /^-[a-zA-Z]+$/.test(value) === false || value.length === 2;

@@ -4,14 +4,6 @@
  */
 import type { SimpleCommand, Word } from './shell-syntax.ts';
 
-/** An option that runs a program, or code that cannot be read. */
-export interface Running {
-  /** With its dashes. */
-  readonly option: string;
-  /** Its value, for a shell or a program; undefined: not known. */
-  readonly value: string | undefined;
-}
-
 /** Options of a program that run something. */
 export interface RunningOptions {
   /** Options whose value is a command line. */
@@ -43,7 +35,8 @@ export interface Found {
   readonly unsure: boolean;
 }
 
-const list = (names: string | undefined): readonly string[] => names?.split(' ') ?? [];
+/** The options of a list in one text. */
+export const list = (names: string | undefined): readonly string[] => names?.split(' ') ?? [];
 
 /**
  * Finds options that run something. A word counts wherever it stands, also behind `--` and as the value of another option: a
@@ -104,6 +97,9 @@ export function longOption(name: string, options: readonly string[]): string | u
   const meant = options.filter((option) => option.startsWith('--') && option.startsWith(name));
   return name.length > 2 && meant.length === 1 ? meant[0] : undefined;
 }
+
+/** A word that begins as options do. */
+export const isOption = (word: Word | undefined): boolean => (word?.value ?? word?.head ?? '').startsWith('-');
 
 /** A word that may stand for an option when the line runs. */
 export const mayBeOption = ({ value, head }: Word): boolean =>

@@ -2,7 +2,7 @@
  * What `ssh`, `scp` and `sftp` start: the command for the other machine, which may be this one, and what settings name. Pure; used by
  * `started-by.ts`.
  */
-import { mayBeOption, runningOptions } from './options.ts';
+import { isOption, mayBeOption, runningOptions } from './options.ts';
 import type { Word } from './shell-syntax.ts';
 import { NOTHING, type Started, unknown } from './started.ts';
 
@@ -25,7 +25,7 @@ export function copied(words: readonly Word[]): Started {
   const { scripts, opaque } = runningOptions(words, { scripts: '-S', opaque: '-D -b', stops: 'cFiJloPXBR' });
   const all = [...scripts];
   const isOpaque = settings.map((given) => settingOf(given, all)).includes('opaque');
-  const operands = words.filter(({ value, head }) => !(value ?? head).startsWith('-'));
+  const operands = words.filter((word) => !isOption(word));
   return opaque || isOpaque || unsure || operands.length < 2
     ? { ...unknown, scripts: all }
     : { ...NOTHING, scripts: all };

@@ -14,7 +14,7 @@ import {
   runningOptionsOf,
   STARTS_NOTHING,
 } from './known-programs.ts';
-import { commandOf, longOption, mayBeOption, type RunningOptions, runningOptions } from './options.ts';
+import { commandOf, isOption, list, longOption, mayBeOption, type RunningOptions, runningOptions } from './options.ts';
 import { TAKES_NAMES } from './programs.ts';
 import type { Note, SimpleCommand, Word } from './shell-syntax.ts';
 import { copied, remote } from './ssh.ts';
@@ -144,7 +144,7 @@ function anyOf(program: string, words: readonly Word[]): Started {
   const name = program.replace(/[\d.-]+$/, '');
   const end = words.findIndex(({ value }) => value === '--');
   const own = end === -1 ? words : words.slice(0, end);
-  const first = own.find(({ value, head }) => !(value ?? head).startsWith('-'));
+  const first = own.find((word) => !isOption(word));
   const options = MAY_START_OPTIONS[FAMILY[name] ?? name];
   // Behind the program that `npx` starts are the options of that.
   const read =
@@ -218,7 +218,7 @@ function texts(words: readonly Word[]): string[] {
 
 /** Queries of a database in the line; its other commands start programs. */
 function queries(words: readonly Word[], starts: RegExp): Started {
-  const operands = words.filter(({ value, head }) => !(value ?? head).startsWith('-'));
+  const operands = words.filter((word) => !isOption(word));
   const isKnown = words.every(
     ({ value }) => value !== undefined && !starts.test(value) && !/^-+(?:init|cmd|f|file)/.test(value),
   );
@@ -382,9 +382,9 @@ function shell(words: readonly Word[], input: string | undefined): Started {
 
 /** A program that starts the one its operands name. */
 function starter(known: Starter, words: readonly Word[]): Started {
-  const has = (list: string | undefined, option: string): boolean => list?.split(' ').includes(option) ?? false;
+  const has = (names: string | undefined, option: string): boolean => list(names).includes(option);
   const { values, flags, optional, scripts: running, pipes, shows } = known;
-  const longs = [values, flags, optional, running, pipes, shows].flatMap((options) => options?.split(' ') ?? []);
+  const longs = [values, flags, optional, running, pipes, shows].flatMap(list);
   const notes: Note[] = [];
   const scripts: string[] = [];
   const set: Started[] = [];
@@ -414,7 +414,7 @@ function starter(known: Starter, words: readonly Word[]): Started {
       const [given = '', inside] = value.split(/=(.*)/s, 2);
       const name = given.startsWith('--') ? (longOption(given, longs) ?? given) : given;
       if (has(shows, name)) return NOTHING;
-      const runs = [running, pipes].find((list) => has(list, name));
+      const runs = [running, pipes].find((names) => has(names, name));
       if (runs !== undefined) {
         transparent = false;
         const text = inside ?? words[++at]?.value;
@@ -460,7 +460,7 @@ function starter(known: Starter, words: readonly Word[]): Started {
 
 /** One of the letters is a flag that clears the environment. */
 const clears = (value: string, known: Starter): boolean =>
-  [...value.slice(1)].some((letter) => known.clears?.split(' ').includes(`-${letter}`));
+  [...value.slice(1)].some((letter) => list(known.clears).includes(`-${letter}`));
 
 /** Short options in one word: `-abc`, `-n5`, `-an 5`; undefined where one is unknown. */
 function clusterOf(value: string, known: Starter): 'flags' | 'value inside' | 'value last' | undefined {
@@ -469,9 +469,9 @@ function clusterOf(value: string, known: Starter): 'flags' | 'value inside' | 'v
   if (/^-\d+$/.test(value)) return 'flags';
   for (let at = 1; at < value.length; at++) {
     const option = `-${value[at]}`;
-    if (known.values?.split(' ').includes(option)) return at === value.length - 1 ? 'value last' : 'value inside';
-    if (known.optional?.split(' ').includes(option)) return at === value.length - 1 ? 'flags' : 'value inside';
-    if (!known.flags?.split(' ').includes(option)) return undefined;
+    if (list(known.values).includes(option)) return at === value.length - 1 ? 'value last' : 'value inside';
+    if (list(known.optional).includes(option)) return at === value.length - 1 ? 'flags' : 'value inside';
+    if (!list(known.flags).includes(option)) return undefined;
   }
   return 'flags';
 }
@@ -503,7 +503,7 @@ const FIND_RUNS = new Set(['-exec', '-execdir', '-ok', '-okdir']);
 /** `find … -exec PROGRAM … ;` */
 function found(words: readonly Word[]): Started {
   const commands: SimpleCommand[] = [];
-  if (words.some(({ value, head }) => value === undefined && (head === '' || head.startsWith('-')))) return unknown;
+  if (words.some(mayBeOption)) return unknown;
   for (let at = 0; at < words.length; at++) {
     if (!FIND_RUNS.has(words[at]?.value ?? '')) continue;
     const rest = words.slice(at + 1);
@@ -511,12 +511,10 @@ function found(words: readonly Word[]): Started {
       ({ value }, index) => value === ';' || (value === '+' && rest[index - 1]?.value === '{}'),
     );
     const inner = (end === -1 ? rest : rest.slice(0, end)).map((word) => (word.value?.includes('{}') ? FURTHER : word));
-    if (inner.length > 0) commands.push({ words: inner, input: undefined });
+    if (inner.length > 0) commands.push(commandOf(inner));
   }
   return { ...NOTHING, commands };
 }
-
-const isOption = (word: Word | undefined): boolean => (word?.value ?? word?.head ?? '').startsWith('-');
 
 /** Without a leading `--`. */
 const dashes = (words: readonly Word[]): readonly Word[] => (words[0]?.value === '--' ? words.slice(1) : words);
