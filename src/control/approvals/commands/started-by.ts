@@ -110,8 +110,8 @@ const SPECIAL: ReadonlyMap<string, (rest: readonly Word[]) => Started> = new Map
   ['sftp', copied],
   ['crontab', (rest) => (rest.some(({ value }) => value === '-l') ? NOTHING : hidden)],
   ['enable', (rest) => (rest.some(({ value }) => value === undefined || /^-[a-z]*f/.test(value)) ? hidden : NOTHING)],
-  ['fd', (rest) => behind(rest, /^(?:-[a-zA-Z]*[xX]$|--exec(?:-batch)?$)/, /^(?:-[xX].|--ex)/)],
-  ['fdfind', (rest) => behind(rest, /^(?:-[a-zA-Z]*[xX]$|--exec(?:-batch)?$)/, /^(?:-[xX].|--ex)/)],
+  ['fd', foundByFd],
+  ['fdfind', foundByFd],
   ['ip', (rest) => (rest.some(({ value }) => value === undefined || /^e(?:x|$)/.test(value)) ? hidden : NOTHING)],
   ['coreutils', multiCall],
   ['sed', (rest) => byCode(sedCode(rest))],
@@ -233,11 +233,15 @@ function multiCall(words: readonly Word[]): Started {
   return /^--(?:help|version)$/.test(first?.value ?? '') ? NOTHING : unknown;
 }
 
-/** A command behind an option; `joined` is a form that is not read. */
-function behind(words: readonly Word[], option: RegExp, joined: RegExp): Started {
-  if (words.some((word) => mayBeOption(word) || joined.test(option.test(word.value ?? '') ? '' : (word.value ?? ''))))
-    return unknown;
-  const at = words.findIndex(({ value }) => option.test(value ?? ''));
+const FD_RUNS = /^(?:-[a-zA-Z]*[xX]|--exec(?:-batch)?)$/;
+/** Other forms of these options, which are not read. */
+const FD_OPAQUE = /^(?:-[xX].|--ex)/;
+
+/** `fd … --exec PROGRAM …` */
+function foundByFd(words: readonly Word[]): Started {
+  const isOpaque = ({ value = '' }: Word): boolean => !FD_RUNS.test(value) && FD_OPAQUE.test(value);
+  if (words.some((word) => mayBeOption(word) || isOpaque(word))) return unknown;
+  const at = words.findIndex(({ value = '' }) => FD_RUNS.test(value));
   const inner = at === -1 ? [] : words.slice(at + 1);
   return { ...NOTHING, commands: inner.length === 0 ? [] : [commandOf([...inner, FURTHER])] };
 }
