@@ -122,6 +122,11 @@ export class ChunkedList<Item> {
     return found;
   }
 
+  /** The item at an index; undefined where there is none. */
+  at(index: number): Item | undefined {
+    return this.slice(index, index + 1)[0];
+  }
+
   /** Items from `start` on, oldest first; one chunk that is not in memory is read at a time. */
   *forward(start: number): Generator<Item> {
     let at = start;
@@ -214,9 +219,10 @@ export class ChunkedList<Item> {
     const chunks = [];
     for (let at = this.#clean; at < this.#chunks.length; at += 1) {
       const { stored, ...place } = this.#chunks[at] as Chunk;
+      if (stored) continue;
       const from = place.first - this.#first;
       const items = this.#items.slice(from, from + place.count);
-      if (!stored) chunks.push({ ...place, number: this.#base + at, items });
+      chunks.push({ ...place, number: this.#base + at, items });
     }
     return { count: this.#base + this.#chunks.length, chunks };
   }
