@@ -5,6 +5,7 @@
  * Rules and answers are about these words, never about the text. What cannot be read is said, and then asks.
  */
 import { join, relative, resolve, sep } from 'node:path';
+import { givenVariables } from '../../../base/child-environment.ts';
 import { onceSucceeded } from '../../../base/once-succeeded.ts';
 import { commandOf } from './options.ts';
 import { CHANGES_THE_SHELL, TAKES_NAMES } from './programs.ts';
@@ -160,11 +161,7 @@ class Line {
 
   /** Variables beside the command, as an object or as the pairs of an editor's terminal. */
   environment(env: unknown): void {
-    if (typeof env !== 'object' || env === null) return;
-    const pairs: readonly unknown[][] = Array.isArray(env)
-      ? env.map((pair: { name?: unknown; value?: unknown } | null) => [pair?.name, pair?.value])
-      : Object.entries(env);
-    for (const [name, value] of pairs) {
+    for (const [name, value] of givenVariables(env)) {
       const text = textOf(value);
       this.#started(assigned(String(name), text, text ?? ''), 0, 'started');
     }
