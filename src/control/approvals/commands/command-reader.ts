@@ -35,7 +35,7 @@ export interface CommandReading {
   readonly notes: ReadonlySet<Note>;
   /** Why commands may be missing from the list. */
   readonly unreadable: string | undefined;
-  /** Why it may start what is not in the list, though rules can allow what is in it. */
+  /** Why it may start programs that are not in the list, though rules can allow those in it. */
   readonly hidden: string | undefined;
 }
 
@@ -209,7 +209,7 @@ class Line {
     if (file !== undefined && file === words[0]) this.#real(file, words, level);
   }
 
-  /** A link in the folder has the name of what it leads to, too. */
+  /** A link in the folder has the name of its target, too. */
   #real(file: Word, words: readonly Word[], level: number): void {
     if (file.value === undefined || level >= MAX_LEVELS || this.#looked.has(file.value)) return;
     this.#looked.add(file.value);

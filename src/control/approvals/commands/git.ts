@@ -1,6 +1,6 @@
 /**
- * What git starts: by settings on its command line, by options and operands of its subcommands, and by addresses. From the manual of git
- * 2.39 to 2.51. Pure; used by `started-by.ts`. Settings of repositories and hooks are files, which are not looked into.
+ * The programs that git starts: by settings on its command line, by options and operands of its subcommands, and by addresses. From the
+ * manual of git 2.39 to 2.51. Pure; used by `started-by.ts`. Settings of repositories and hooks are files, which are not looked into.
  */
 import { commandOf, isOption, longOption, mayBeOption, type RunningOptions, runningOptions } from './options.ts';
 import type { SimpleCommand, Word } from './shell-syntax.ts';
@@ -8,7 +8,7 @@ import type { SimpleCommand, Word } from './shell-syntax.ts';
 export interface GitStarted {
   readonly commands: readonly SimpleCommand[];
   readonly scripts: readonly string[];
-  /** It may start what is not in the line. */
+  /** It may start programs that are not in the line. */
   readonly hidden: boolean;
 }
 
@@ -36,7 +36,7 @@ const COMMANDS =
 /** Settings that start nothing with any value. */
 const HARMLESS =
   /^(?:user|author|committer|color|advice|safe|gc|pull|log|status|branch|index|feature|pack|column|format|grep|apply|blame|stash|worktree|rerere|checkout|clone|i18n|versionsort|rebase|commitgraph|maintenance|notes|tag|commit|push|fetch|diff|merge|lfs|showbranch|sparse|repack|add|am|bisect|cherrypick|revert|reset|reflog|switch|restore|describe|gpg|http|https|trace2|receive|transfer|init|ssh|submodule|core|protocol|credential)\.(?:.+\.)?[a-z\d]+$|^remote\..+\.(?:url|pushurl|fetch|push|prune|tagopt)$/;
-/** But for these: they name files of settings or hooks, programs of other kinds, or allow addresses that are commands. */
+/** Exceptions: they name files of settings or hooks, programs of other kinds, or allow addresses that are commands. */
 const NOT_HARMLESS =
   /^(?:core\.(?:hookspath|attributesfile|worktree)|init\.templatedir|protocol\.(?:allow|ext\.allow|.+\.allow)|include|extensions|url|trace2|submodule\..+\.url|lfs\.(?:.*customtransfer|extension)|http\.(?:.+\.)?(?:proxy|sslcert|sslkey)|gpg\.format|diff\.guitool)/;
 const PROTOCOLS = /^protocol\.(?:file|https?|ssh|git)\.allow$/;
@@ -77,7 +77,7 @@ const NOTHING: GitStarted = { commands: [], scripts: [], hidden: false };
 const HIDDEN: GitStarted = { ...NOTHING, hidden: true };
 const UNKNOWN = Symbol('unknown');
 
-/** What `NAME=value` starts; `UNKNOWN` where it is not known. */
+/** The command line in `NAME=value`, if any; `UNKNOWN` where it is not known. */
 function setting(text: string | undefined): string | undefined | typeof UNKNOWN {
   if (text === undefined) return UNKNOWN;
   const [key = '', value = 'true'] = text.split(/=(.*)/s, 2);
@@ -117,7 +117,7 @@ function ofSubcommand(name: string, rest: readonly Word[], set: (text: string | 
   const found = Object.hasOwn(OPTIONS, name) ? runningOptions(rest, OPTIONS[name] as RunningOptions) : undefined;
   const scripts = [...(found?.scripts ?? [])];
   let commands: SimpleCommand[] = [];
-  // An address such as `ext::touch M` is a command line.
+  // An address like `ext::touch M` is a command line.
   let hidden =
     found?.opaque === true || found?.unsure === true || rest.some(({ value }) => /^[\w+.-]+::/.test(value ?? ''));
   const first = rest.findIndex((word) => !isOption(word));

@@ -5,7 +5,7 @@
 import { list, mayBeOption } from './options.ts';
 import type { Word } from './shell-syntax.ts';
 
-/** What is known of the code. */
+/** Where the code of an interpreter is. */
 export type Code =
   /** None: it prints its version, or does nothing else. */
   | { readonly kind: 'none' }
@@ -177,7 +177,7 @@ export function sedRuns(script: string): boolean {
     at += found.length;
     return found;
   };
-  /** A part up to its end. Of an end within brackets not all of them think the same. */
+  /** A part up to its end. Versions of `sed` differ about an end within brackets. */
   const part = (end: string, isPattern = true): boolean => {
     const from = at;
     for (; at < script.length; at++) {
@@ -246,13 +246,13 @@ export function sedRuns(script: string): boolean {
         if (!/[=dDgGhHnNpPxzqQlLF]/.test(command)) return true;
         skip(/[ \t]*\d*/y);
     }
-    // Something else than the end of a command: it is not understood.
+    // Without the end of a command here, the script is not understood.
     if (!/^\s*(?:$|[\n;}{#])/.test(script.slice(at, at + 200).replace(/^[ \t]+/, ''))) return true;
   }
   return false;
 }
 
-/** `awk`: `system`, pipes and what is loaded or called by name run programs. */
+/** `awk`: `system`, pipes, loaded files and functions called by name run programs. */
 export function awkCode(words: readonly Word[]): Code {
   const loads = /^(?:-[ilE]|--(?:in|lo|ex(?:e|$|=)))/;
   if (words.some(({ value }) => value !== undefined && loads.test(value))) return { kind: 'hidden' };

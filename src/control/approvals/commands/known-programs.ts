@@ -1,5 +1,5 @@
 /**
- * What programs start by their arguments: nothing, what some of their options name, what any of their words may name, or what
+ * How programs start others by their arguments: not at all, by some of their options, by any of their words, or in a way that
  * the line does not tell. From the manuals of bash, coreutils, util-linux, findutils, diffutils, procps and of the programs themselves.
  * Data; read by `started-by.ts`. A program that is in none of the lists is not known, and a rule that denies may be about it.
  */
@@ -99,7 +99,7 @@ export const runningOptionsOf = (program: string): RunningOptions | undefined =>
   return Object.hasOwn(RUNS_BY_OPTION, name) ? RUNS_BY_OPTION[name] : undefined;
 };
 
-/** Programs that may start what any of their words names, and code of the folder. Their options that are read all the same. */
+/** Programs that may start any program among their words, and code of the folder. */
 const MAY_START = names(
   othersCode('package managers'),
   othersCode('build tools'),
@@ -110,7 +110,7 @@ const MAY_START = names(
   'java javac jar javadoc kotlinc scalac rustc rustdoc clippy-driver golangci-lint gofumpt goimports msbuild xcodebuild swiftc clang-tidy flake8 pyright basedpyright bandit coverage sphinx-build mkdocs uvicorn gunicorn hypercorn flask django-admin celery alembic rails rubocop puma phpcs phpcbf phpstan psalm artisan next nuxt astro ng nest prisma drizzle-kit tsup tsd rimraf mkdirp http-server serve storybook expo react-native flutter dart commitlint semantic-release changeset oxlint oxfmt knip depcheck madge size-limit publint attw markdown-link-check protoc buf grpcurl act fastlane handfast wasm-pack trunk maturin cibuildwheel hypothesis ipdb systemctl service journalctl loginctl open xdg-open mount umount ip iptables nft ufw swapon losetup fdisk mkfs useradd usermod groupadd passwd visudo update-alternatives ldd',
 );
 
-/** Options of those that run a command line or code, and that a word alone does not tell. */
+/** Their options that run a command line or code, which a word alone does not tell. */
 export const MAY_START_OPTIONS: Readonly<Record<string, RunningOptions>> = {
   npm: {
     scripts: '-c --call --script-shell --shell',
@@ -131,7 +131,7 @@ export const MAY_START_OPTIONS: Readonly<Record<string, RunningOptions>> = {
 export const mayStart = (program: string): boolean =>
   MAY_START.has(program) || MAY_START.has(program.replace(/[\d.-]+$/, ''));
 
-/** Subcommands of package managers that name packages, and of others that name what they show: no word of them is started. */
+/** Subcommands of package managers and of others whose words name packages, or things to show: no word of them is started. */
 export const NAMES_PACKAGES = names(
   'install add remove i rm uninstall un upgrade update up outdated info view show search list ls why audit ci dedupe prune fund link unlink pack publish version login logout whoami get download fetch tree metadata vendor sync lock freeze ps images logs inspect pull push tag diff status describe config-view top port',
 );

@@ -18,7 +18,7 @@ export interface RunningOptions {
   readonly bundled?: boolean;
   /** Values that start nothing. */
   readonly harmless?: RegExp;
-  /** What stands before the command line in a value. */
+  /** The text before the command line in a value. */
   readonly prefix?: string;
   /** Words with a plus are commands of the program. */
   readonly plus?: boolean;
@@ -26,12 +26,12 @@ export interface RunningOptions {
   readonly oneDash?: boolean;
 }
 
-/** What was found of such options. */
+/** Options of this kind in a command. */
 export interface Found {
   readonly scripts: readonly string[];
   /** An option that may run anything. */
   readonly opaque: boolean;
-  /** Words that may become such an option when the line runs. */
+  /** Some words may become an option of this kind when the line runs. */
   readonly unsure: boolean;
 }
 

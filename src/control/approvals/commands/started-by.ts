@@ -1,8 +1,8 @@
 /**
- * What a command starts besides itself: the program behind `sudo` or `timeout`, the script of `sh -c`, of `eval` and of
- * `trap`, what `xargs` and `find -exec` run, options, aliases and settings that are commands. What it may start, and that it is not known, is
- * found too: a rule that denies is then perhaps about it. Pure; called by `command-reader.ts` for every simple command, and
- * again for what it finds.
+ * The programs and scripts that a command starts: the program behind `sudo` or `timeout`, the script of `sh -c`, of `eval` and of
+ * `trap`, those of `xargs`, of `find -exec`, of options, aliases and settings. Finds also programs that it may start, and that they
+ * are unknown: a rule that denies is then perhaps about it. Pure; called by `command-reader.ts` for every simple command, and
+ * again for each result.
  */
 import { gitStarted } from './git.ts';
 import { awkCode, type Code, codeOf, interpreterOf, isInput, sedCode } from './interpreters.ts';
@@ -138,7 +138,7 @@ function byOptions(words: readonly Word[], options: RunningOptions): Started {
   return { ...NOTHING, scripts, ...(unsure && { hidden: 'a word that is known only when it runs may be an option' }) };
 }
 
-/** A program that may start what its words name, such as `npx` or `docker`. */
+/** A program that may start any of its words, like `npx` or `docker`. */
 function anyOf(program: string, words: readonly Word[]): Started {
   if (words.length > MAX_WORDS) return { ...hidden, mayStart: true };
   const name = program.replace(/[\d.-]+$/, '');
@@ -312,7 +312,7 @@ function builtin(program: string, words: readonly Word[]): Started {
   return joined(names, ...words.map(assignment));
 }
 
-/** What `NAME=value` starts, as a word of a builtin or of `env`. */
+/** Reads `NAME=value`, a word of a builtin or of `env`. */
 function assignment({ value, text }: Word): Started {
   const at = (value ?? text).indexOf('=');
   const [, name = ''] = /^([A-Za-z_]\w*)\+?=/.exec(value ?? text) ?? [];
@@ -320,7 +320,7 @@ function assignment({ value, text }: Word): Started {
   return assigned(name, value?.slice(at + 1), (value ?? text).slice(at + 1));
 }
 
-/** What an assignment starts; `value` is undefined where it is known only when the line runs. */
+/** Reads an assignment; `value` is undefined where it is known only when the line runs. */
 export function assigned(name: string, value: string | undefined, text: string): Started {
   const kind = assignedTo(name, value, text);
   if (kind === 'anything') return { ...NOTHING, hidden: `it sets ${name}, by which other code may run` };

@@ -72,7 +72,7 @@ interface MessagePage {
   readonly after_seq: number;
 }
 
-/** What a cursor names: a message, by its number, and the index that it had. */
+/** A cursor names a message, by its number, and the index that it had. */
 type Place = readonly [id: number, index: number | undefined];
 
 function upward(list: ChunkedList<UiMessage>, place: Place | undefined, size: number): MessagePage {

@@ -362,7 +362,7 @@ function rowOf({ turns }: FoldedSession, id: string): number {
   return turns.findLastIndex(({ turnId }) => turnId === id, NEWEST_TURNS);
 }
 
-/** The prompt of a row: its beginning, and of a long one what tells it from others. */
+/** The prompt of a row: its beginning, and of a long one the digest. */
 function promptOf(text: string): Pick<StoredTurn, 'prompt' | 'digest'> {
   if (text.length <= ROW_PROMPT_CHARACTERS) return { prompt: text };
   return { prompt: text.slice(0, ROW_PROMPT_CHARACTERS).toWellFormed(), digest: digestOf(text) };

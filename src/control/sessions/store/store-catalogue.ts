@@ -195,7 +195,7 @@ export class Catalogue {
     inTransaction(this.#db, work);
   }
 
-  /** Sessions, the latest changed first, from behind `after` on. Seeks to the page; only a query reads what lies between its hits. */
+  /** Sessions, the latest changed first, from behind `after` on. Seeks to the page; only a query reads the rows between its hits. */
   page(filter: SessionFilter, after: SessionPlace | undefined, limit: number): readonly SessionRow[] {
     const values = valuesOf(filter);
     values.limit = limit;
