@@ -110,6 +110,14 @@ export function childEnvironment(
   return environment;
 }
 
+/** Variables as a client gives them: an object, or the pairs of an editor. Nothing in them is checked. */
+export function givenVariables(env: unknown): readonly (readonly unknown[])[] {
+  if (typeof env !== 'object' || env === null) return [];
+  return Array.isArray(env)
+    ? env.map((pair: { name?: unknown; value?: unknown } | null) => [pair?.name, pair?.value])
+    : Object.entries(env);
+}
+
 /** True where a request with these rights may set the variable. */
 export function maySet(name: string, value: string, { named, covered }: VariableRights): boolean {
   if (HARMLESS_VARIABLES.get(name)?.test(value) === true) return true;

@@ -76,10 +76,10 @@ export interface CreateOptions extends Omit<SessionSettings, 'thinking' | 'mcpSe
   readonly mcpServers?: SessionSettings['mcpServers'];
 }
 
-/** A connection to a server of sessions. */
 /** Sessions of one page of a list. */
 const LISTED = 500;
 
+/** A connection to a server of sessions. */
 export class ControlClient {
   /** Every method of the protocol. */
   readonly rpc: Rpc;

@@ -57,8 +57,8 @@ export class ControlSession {
   }
 
   /**
-   * What is known of the session: all of it, or with `messages` at most so many of the newest messages and no history, which stays
-   * small. Rejects with `too_large` for a long session that is asked for whole.
+   * The state of the session: whole, or with `messages` at most this number of the newest messages and no history, which stays
+   * small. Rejects with `too_large` for a long session that is read whole.
    */
   state({ messages }: { readonly messages?: number } = {}): Promise<SessionState> {
     return this.#control.rpc.sessionGet({ session_id: this.id, messages });

@@ -43,9 +43,9 @@ export interface CommandDeps {
   resumeChat(sessionId: string, which: string | undefined, call: RpcCall): Promise<string>;
   /** Deletes settings, stored credentials and the model cache, and resets model and onboarding. No event. */
   forgetEverything(call: RpcCall): Promise<void>;
-  /** Appends a system line to a session's messages. */
   /** Resolves when the changes of a session are stored and its events are sent. */
   settled(sessionId: string): Promise<unknown> | undefined;
+  /** Appends a system line to a session's messages. */
   notice(sessionId: string, text: string): void;
   /** Emits `state.changed`. */
   stateChanged(reason: string): void;

@@ -20,3 +20,13 @@ export function packedText(text: string): Uint8Array | null {
 
 /** The text. Throws the errors of the decompression. */
 export const unpackedText = (packed: Uint8Array): string => zlib.zstdDecompressSync(packed).toString();
+
+/** Two columns for one text: as it is, or compressed. */
+export function textColumns(text: string): readonly [text: string, packed: Uint8Array | null] {
+  const packed = packedText(text);
+  return [packed === null ? text : '', packed];
+}
+
+/** The text of {@link textColumns}. */
+export const textOfColumns = (text: unknown, packed: unknown): string =>
+  packed === null ? (text as string) : unpackedText(packed as Uint8Array);

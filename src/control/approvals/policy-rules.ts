@@ -258,7 +258,7 @@ function withoutAsking(
     : verdict;
 }
 
-/** What one decision shares among its rules. */
+/** State that the rules of one decision share. */
 interface Deciding {
   readonly steps: Steps;
   /** True for a command that a rule allows. */

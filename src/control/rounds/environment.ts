@@ -153,7 +153,7 @@ export type Borrow = <Result>(work: (agent: EnvironmentAgent) => PromiseLike<Res
 export interface EnvironmentOptions {
   /** See `CapabilityCall.lasting`. Default: there is nothing of the kind. */
   readonly lasting?: () => Promise<LastingHost>;
-  /** Called when a call begins; what it returns is called when the call has ended. Until then nothing of the session is closed. */
+  /** Called when a call begins; the returned function is called when the call has ended. Until then nothing of the session is closed. */
   readonly hold?: () => () => void;
   /** Longest time of a call the tool itself does not limit, in milliseconds. Default 15 minutes. */
   readonly callTimeoutMs?: number;

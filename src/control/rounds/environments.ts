@@ -234,7 +234,7 @@ export class Environments {
     this.#sweeper ??= setInterval(() => this.#sweep(), Math.min(SWEEP_MS, this.#idleMs)).unref();
   }
 
-  /** What a toolbox that was made before its session became idle uses now. */
+  /** The environment for a toolbox that was made before its session became idle. */
   #current(leased: LeasedEnvironment): LeasedEnvironment {
     if (leased.released || this.#closed) return leased;
     const known = this.#leased.get(leased.session);
@@ -255,7 +255,7 @@ export class Environments {
     this.#sweeper = undefined;
   }
 
-  /** Closes what a control session has open; its next use opens it again. */
+  /** Closes the A2E session of a control session; its next use opens it again. */
   #rest(leased: LeasedEnvironment): void {
     this.#leased.delete(leased.session);
     const { lasting, agent } = leased;

@@ -50,7 +50,7 @@ export class Router {
   readonly names: readonly string[];
 
   /**
-   * `settled` is `EventSource.settled`: no reply tells what is not on disk. Throws `runtime_error` when two handlers have one
+   * `settled` is `EventSource.settled`: no reply tells changes that are not on disk. Throws `runtime_error` when two handlers have one
    * name: a mistake in how the server was put together.
    */
   constructor(handlers: readonly Handled[], settled: EventSource['settled']) {

@@ -10,7 +10,7 @@ import { MAX_VALUES } from '../../wire/depth.ts';
 export interface RpcLimits {
   /**
    * Longest line of `session.send` and `session.import` from a client that may drive sessions, in bytes: a prompt carries its
-   * images in the line, each of up to 8 MiB. The same on every listener: `control.max_message_bytes` of the configuration.
+   * images in the line, each of up to 8 MiB. Every listener has this limit: `control.max_message_bytes` of the configuration.
    * Default 16 MiB.
    */
   readonly maxMessageBytes: number;

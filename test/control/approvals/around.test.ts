@@ -1,5 +1,5 @@
 /**
- * A rule that denies a program holds however the program is started; everyday commands are not kept back by a rule about something else.
+ * A rule that denies a program holds however the program is started; everyday commands are not held back by a rule about something else.
  * The lines of `around.ts` are decided with one parser and with two; `around.slow.test.ts` runs them.
  */
 import assert from 'node:assert/strict';
@@ -46,7 +46,7 @@ const isKept = ({ decision, mayBeDenied }: ReturnType<ReturnType<typeof decider>
 for (const [parsers, reader] of Object.entries(readers)) {
   const decide = decider(DENIES, reader);
   for (const [group, lines] of Object.entries({ ...AROUND, 'not to be run in a test': AROUND_ELSEWHERE })) {
-    test(`${parsers}: a denied program is kept back behind ${group}`, () => {
+    test(`${parsers}: a denied program is held back behind ${group}`, () => {
       assert.deepEqual(
         lines.filter((line) => !isKept(decide(line))),
         [],
@@ -54,7 +54,7 @@ for (const [parsers, reader] of Object.entries(readers)) {
     });
   }
 
-  test(`${parsers}: everyday commands are not kept back by a rule about another program`, () => {
+  test(`${parsers}: everyday commands are not held back by a rule about another program`, () => {
     assert.deepEqual(
       EVERYDAY.flatMap((line) => (isKept(decide(line)) ? [`${line}: ${decide(line).mayBeDenied}`] : [])),
       [],
@@ -114,7 +114,7 @@ test('variables and input beside the command count', () => {
   }
 });
 
-test('what is not known is named, and a rule that allows it lets it through', () => {
+test('the reason names an unknown program, and a rule that allows it lets it through', () => {
   const reader = new CommandReader();
   const unknown = decider(DENIES, reader)('mytool build x');
   assert.equal(unknown.decision, 'ask');
@@ -130,7 +130,7 @@ test('what is not known is named, and a rule that allows it lets it through', ()
   ]) {
     assert.ok(isKept(decider([allow, ...DENIES], reader)(line)), line);
   }
-  // Without a rule that denies or asks nothing is kept back.
+  // Without a rule that denies or asks nothing is held back.
   assert.equal(decider([allow], reader)('othertool').mayBeDenied, undefined);
 });
 
@@ -273,7 +273,7 @@ const SPELLINGS = [
 
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
-test('however wrappers are put into each other, the program is kept back, and harmless ones are not', () => {
+test('however wrappers are put into each other, the program is held back, and harmless ones are not', () => {
   const decide = decider(DENIES, readers['one parser']);
   const wrapped = (line: string, wrappers: readonly string[]): string =>
     wrappers.reduce((inner, wrapper) => {

@@ -1,4 +1,4 @@
-/** Lists of sessions: a page seeks to its place, the count is kept, with any filter. */
+/** Lists of sessions: a page seeks to its place, the count is stored, with any filter. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -61,7 +61,7 @@ test('pages and counts are those of a plain filter and sort, while sessions come
   const { catalogue, close } = openSessionStore({ file: ':memory:' });
   let state = 1;
   const random = (): number => {
-    // Lehmer's generator: the same steps in each run.
+    // Lehmer's generator: each run makes equal steps.
     state = (state * 48_271) % 2_147_483_647;
     return state / 2_147_483_647;
   };

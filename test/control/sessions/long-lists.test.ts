@@ -1,4 +1,4 @@
-/** Long lists: what of them is in memory, and how much is read to open, continue and page through a long session. */
+/** Long lists: how much of them is in memory, and how much is read to open, continue and page through a long session. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ChunkedList, type ChunkSource, type ListChange } from '../../../src/control/sessions/record/chunked-list.ts';
@@ -135,7 +135,7 @@ test('a list of which parts are in the store alone is the list that it would be 
 
 const KIB = 1024;
 
-/** A server with one stored session of so many turns whose answers are long: nothing of it is in memory. */
+/** A server with one stored session with this number of turns, whose answers are long: nothing of it is in memory. */
 async function longSession(turns: number, characters: number) {
   const first = await Harness.start();
   const id = await first.create();
@@ -158,7 +158,7 @@ async function longSession(turns: number, characters: number) {
   return { harness, id, backend, store };
 }
 
-/** Runs work; gives how many characters of JSON were parsed for it. */
+/** Runs work; returns the number of characters of JSON that were parsed meanwhile. */
 async function parsing<Result>(work: () => Promise<Result>): Promise<{ result: Result; parsed: number }> {
   const { parse } = JSON;
   let parsed = 0;

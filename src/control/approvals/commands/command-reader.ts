@@ -5,7 +5,9 @@
  * Rules and answers are about these words, never about the text. What cannot be read is said, and then asks.
  */
 import { join, relative, resolve, sep } from 'node:path';
+import { givenVariables } from '../../../base/child-environment.ts';
 import { onceSucceeded } from '../../../base/once-succeeded.ts';
+import { commandOf } from './options.ts';
 import { CHANGES_THE_SHELL, TAKES_NAMES } from './programs.ts';
 import type { SecondOpinion } from './second-opinion.ts';
 import { NOTES, type Note, readScript, type ScriptReading, type SimpleCommand, type Word } from './shell-syntax.ts';
@@ -33,7 +35,7 @@ export interface CommandReading {
   readonly notes: ReadonlySet<Note>;
   /** Why commands may be missing from the list. */
   readonly unreadable: string | undefined;
-  /** Why it may start what is not in the list, though rules can allow what is in it. */
+  /** Why it may start programs that are not in the list, though rules can allow those in it. */
   readonly hidden: string | undefined;
 }
 
@@ -159,11 +161,7 @@ class Line {
 
   /** Variables beside the command, as an object or as the pairs of an editor's terminal. */
   environment(env: unknown): void {
-    if (typeof env !== 'object' || env === null) return;
-    const pairs: readonly unknown[][] = Array.isArray(env)
-      ? env.map((pair: { name?: unknown; value?: unknown } | null) => [pair?.name, pair?.value])
-      : Object.entries(env);
-    for (const [name, value] of pairs) {
+    for (const [name, value] of givenVariables(env)) {
       const text = textOf(value);
       this.#started(assigned(String(name), text, text ?? ''), 0, 'started');
     }
@@ -211,7 +209,7 @@ class Line {
     if (file !== undefined && file === words[0]) this.#real(file, words, level);
   }
 
-  /** A link in the folder has the name of what it leads to, too. */
+  /** A link in the folder has the name of its target, too. */
   #real(file: Word, words: readonly Word[], level: number): void {
     if (file.value === undefined || level >= MAX_LEVELS || this.#looked.has(file.value)) return;
     this.#looked.add(file.value);
@@ -223,7 +221,7 @@ class Line {
     const paths = [value, ...this.#folders().map((folder) => join(folder, value))];
     const name = paths.map((path) => this.#realName(path)).find((one) => one !== undefined);
     if (name === undefined) return;
-    this.command({ words: [wordFor(name), ...words.slice(1)], input: undefined }, level + 1, 'likely');
+    this.command(commandOf([wordFor(name), ...words.slice(1)]), level + 1, 'likely');
   }
 
   /** The last folders that the line has changed to, as far as they are known. */

@@ -1,14 +1,14 @@
 /**
- * What git starts: by settings on its command line, by options and operands of its subcommands, and by addresses. From the manual of git
- * 2.39 to 2.51. Pure; used by `started-by.ts`. Settings of repositories and hooks are files, which are not looked into.
+ * The programs that git starts: by settings on its command line, by options and operands of its subcommands, and by addresses. From the
+ * manual of git 2.39 to 2.51. Pure; used by `started-by.ts`. Settings of repositories and hooks are files, which are not looked into.
  */
-import { commandOf, longOption, mayBeOption, type RunningOptions, runningOptions } from './options.ts';
+import { commandOf, isOption, longOption, mayBeOption, type RunningOptions, runningOptions } from './options.ts';
 import type { SimpleCommand, Word } from './shell-syntax.ts';
 
 export interface GitStarted {
   readonly commands: readonly SimpleCommand[];
   readonly scripts: readonly string[];
-  /** It may start what is not in the line. */
+  /** It may start programs that are not in the line. */
   readonly hidden: boolean;
 }
 
@@ -36,7 +36,7 @@ const COMMANDS =
 /** Settings that start nothing with any value. */
 const HARMLESS =
   /^(?:user|author|committer|color|advice|safe|gc|pull|log|status|branch|index|feature|pack|column|format|grep|apply|blame|stash|worktree|rerere|checkout|clone|i18n|versionsort|rebase|commitgraph|maintenance|notes|tag|commit|push|fetch|diff|merge|lfs|showbranch|sparse|repack|add|am|bisect|cherrypick|revert|reset|reflog|switch|restore|describe|gpg|http|https|trace2|receive|transfer|init|ssh|submodule|core|protocol|credential)\.(?:.+\.)?[a-z\d]+$|^remote\..+\.(?:url|pushurl|fetch|push|prune|tagopt)$/;
-/** But for these: they name files of settings or hooks, programs of other kinds, or allow addresses that are commands. */
+/** Exceptions: they name files of settings or hooks, programs of other kinds, or allow addresses that are commands. */
 const NOT_HARMLESS =
   /^(?:core\.(?:hookspath|attributesfile|worktree)|init\.templatedir|protocol\.(?:allow|ext\.allow|.+\.allow)|include|extensions|url|trace2|submodule\..+\.url|lfs\.(?:.*customtransfer|extension)|http\.(?:.+\.)?(?:proxy|sslcert|sslkey)|gpg\.format|diff\.guitool)/;
 const PROTOCOLS = /^protocol\.(?:file|https?|ssh|git)\.allow$/;
@@ -77,7 +77,7 @@ const NOTHING: GitStarted = { commands: [], scripts: [], hidden: false };
 const HIDDEN: GitStarted = { ...NOTHING, hidden: true };
 const UNKNOWN = Symbol('unknown');
 
-/** What `NAME=value` starts; `UNKNOWN` where it is not known. */
+/** The command line in `NAME=value`, if any; `UNKNOWN` where it is not known. */
 function setting(text: string | undefined): string | undefined | typeof UNKNOWN {
   if (text === undefined) return UNKNOWN;
   const [key = '', value = 'true'] = text.split(/=(.*)/s, 2);
@@ -98,7 +98,7 @@ export function gitStarted(words: readonly Word[]): GitStarted {
     else if (script !== undefined) scripts.push(script);
   };
   let at = 0;
-  for (; at < words.length && (words[at]?.value ?? words[at]?.head ?? '').startsWith('-'); at++) {
+  for (; isOption(words[at]); at++) {
     const value = words[at]?.value;
     if (value === undefined) return HIDDEN;
     if (value === '-c') set(words[++at]?.value);
@@ -117,10 +117,10 @@ function ofSubcommand(name: string, rest: readonly Word[], set: (text: string | 
   const found = Object.hasOwn(OPTIONS, name) ? runningOptions(rest, OPTIONS[name] as RunningOptions) : undefined;
   const scripts = [...(found?.scripts ?? [])];
   let commands: SimpleCommand[] = [];
-  // An address such as `ext::touch M` is a command line.
+  // An address like `ext::touch M` is a command line.
   let hidden =
     found?.opaque === true || found?.unsure === true || rest.some(({ value }) => /^[\w+.-]+::/.test(value ?? ''));
-  const first = rest.findIndex(({ value, head }) => !(value ?? head).startsWith('-'));
+  const first = rest.findIndex((word) => !isOption(word));
   const [verb, ...more] = first === -1 ? [] : rest.slice(first);
   switch (name) {
     case 'bisect':
@@ -140,7 +140,7 @@ function ofSubcommand(name: string, rest: readonly Word[], set: (text: string | 
     }
     case 'merge-index': {
       const program = rest.findIndex(({ value, head }) => !['-o', '-q'].includes(value ?? head));
-      if (program !== -1) commands = [commandOf([...rest.slice(program, program + 1)])];
+      if (program !== -1) commands = [commandOf(rest.slice(program, program + 1))];
       break;
     }
     case 'config':
@@ -149,8 +149,7 @@ function ofSubcommand(name: string, rest: readonly Word[], set: (text: string | 
     case 'clone':
       for (const [index, { value = '' }] of rest.entries()) {
         const [option = '', inside] = value.split(/=(.*)/s, 2);
-        const isSetting = longOption(option, ['--config', '--checkout']) === '--config' && option.startsWith('--');
-        if (isSetting) set(inside ?? rest[index + 1]?.value);
+        if (longOption(option, ['--config', '--checkout']) === '--config') set(inside ?? rest[index + 1]?.value);
         else if (/^-[a-zA-Z]*c/.test(value)) set(value.replace(/^-[a-zA-Z]*?c/, '') || rest[index + 1]?.value);
       }
       break;

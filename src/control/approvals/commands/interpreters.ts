@@ -2,10 +2,10 @@
  * Programs that run code of another language: whether the code stands in a file, which is not looked into, or in the line, which cannot be
  * read. Of `sed` and `awk` it is read as far as it may start a program. Pure; used by `started-by.ts`.
  */
-import { mayBeOption } from './options.ts';
+import { list, mayBeOption } from './options.ts';
 import type { Word } from './shell-syntax.ts';
 
-/** What is known of the code. */
+/** Where the code of an interpreter is. */
 export type Code =
   /** None: it prints its version, or does nothing else. */
   | { readonly kind: 'none' }
@@ -78,11 +78,11 @@ export function interpreterOf(program: string): string | undefined {
 
 /** Where an interpreter has its code from. */
 export function codeOf(interpreter: string, words: readonly Word[]): Code {
-  const { code, values = '', shows = '', stops = '' } = INTERPRETERS[interpreter] as Interpreter;
-  const has = (list: string, option: string): boolean => list.split(' ').includes(option);
+  const { stops = '', ...options } = INTERPRETERS[interpreter] as Interpreter;
+  const [code, values, shows] = [list(options.code), list(options.values), list(options.shows)];
   const isCode = ({ value = '' }: Word): boolean =>
-    has(code, value.split('=')[0] ?? '') ||
-    (/^-[^-]./.test(value) && beforeStop(value, stops).some((one) => has(code, one)));
+    code.includes(value.split('=')[0] ?? '') ||
+    (/^-[^-]./.test(value) && beforeStop(value, stops).some((one) => code.includes(one)));
   let known = true;
   let shown = false;
   for (let at = 0; at < words.length; at++) {
@@ -95,8 +95,8 @@ export function codeOf(interpreter: string, words: readonly Word[]): Code {
       return MODULES.test(module ?? '') ? { kind: 'none' } : { kind: 'hidden' };
     }
     if (value.startsWith('-') && value !== '--') {
-      if (has(shows, value.split('=')[0] ?? '')) shown = true;
-      else if (has(values, value)) {
+      if (shows.includes(value.split('=')[0] ?? '')) shown = true;
+      else if (values.includes(value)) {
         const { value: given } = words[++at] ?? {};
         if (given === undefined || /^data:/.test(given)) return { kind: 'hidden' };
       } else known &&= value.includes('=') || /^-[a-zA-Z]+$/.test(value) === false || value.length === 2;
@@ -177,7 +177,7 @@ export function sedRuns(script: string): boolean {
     at += found.length;
     return found;
   };
-  /** A part up to its end. Of an end within brackets not all of them think the same. */
+  /** A part up to its end. Versions of `sed` differ about an end within brackets. */
   const part = (end: string, isPattern = true): boolean => {
     const from = at;
     for (; at < script.length; at++) {
@@ -246,13 +246,13 @@ export function sedRuns(script: string): boolean {
         if (!/[=dDgGhHnNpPxzqQlLF]/.test(command)) return true;
         skip(/[ \t]*\d*/y);
     }
-    // Something else than the end of a command: it is not understood.
+    // Without the end of a command here, the script is not understood.
     if (!/^\s*(?:$|[\n;}{#])/.test(script.slice(at, at + 200).replace(/^[ \t]+/, ''))) return true;
   }
   return false;
 }
 
-/** `awk`: `system`, pipes and what is loaded or called by name run programs. */
+/** `awk`: `system`, pipes, loaded files and functions called by name run programs. */
 export function awkCode(words: readonly Word[]): Code {
   const loads = /^(?:-[ilE]|--(?:in|lo|ex(?:e|$|=)))/;
   if (words.some(({ value }) => value !== undefined && loads.test(value))) return { kind: 'hidden' };

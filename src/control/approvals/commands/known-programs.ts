@@ -1,5 +1,5 @@
 /**
- * What programs start by their arguments: nothing, what some of their options name, what any of their words may name, or what
+ * How programs start others by their arguments: not at all, by some of their options, by any of their words, or in a way that
  * the line does not tell. From the manuals of bash, coreutils, util-linux, findutils, diffutils, procps and of the programs themselves.
  * Data; read by `started-by.ts`. A program that is in none of the lists is not known, and a rule that denies may be about it.
  */
@@ -9,9 +9,12 @@ import { RUNS_OTHERS_CODE } from './programs.ts';
 const names = (...lists: readonly string[]): ReadonlySet<string> =>
   new Set(lists.flatMap((list) => list.toLowerCase().split(' ')));
 
+/** Programs of one kind that run code of others. */
+const othersCode = (kind: string): string => RUNS_OTHERS_CODE[kind] ?? '';
+
 /** Programs and builtins that start no other program with any arguments. */
 export const STARTS_NOTHING = names(
-  ': true false cd pwd echo pushd popd dirs shift return exit logout break continue times umask ulimit jobs bg fg kill disown suspend set shopt unalias type caller help history let local',
+  ': true false cd pwd echo pushd popd dirs shift return exit logout break continue times umask ulimit jobs bg fg kill disown suspend set shopt unalias type caller help history',
   'arch b2sum base32 base64 basename basenc cat chcon chgrp chmod chown cksum comm cp cut date dd df dir dircolors dirname du expand expr factor fmt fold groups head hostid id join link ln logname ls md5sum mkdir mkfifo mknod mktemp mv nl nproc numfmt od paste pathchk pinky pr printenv ptx readlink realpath rm rmdir seq sha1sum sha224sum sha256sum sha384sum sha512sum shasum shred shuf sleep stat stty sum sync tac tail tee touch tr truncate tsort tty uname unexpand uniq unlink users vdir wc who whoami yes csplit',
   'blkid cal column colrm dmesg fallocate fincore findmnt getopt hardlink hexdump ipcs line look lsblk lscpu lsipc lsmem lsns logger mcookie mesg namei rename rev uuidgen uuidparse whereis which xxd hd hostname dnsdomainname',
   'free killall lsof pgrep pidof pkill pmap ps pwdx skill slabtop tload top uptime vmstat w iostat mpstat sar fuser pstree getent lsb_release sw_vers hostnamectl timedatectl locale iconv',
@@ -21,7 +24,7 @@ export const STARTS_NOTHING = names(
 );
 
 /** Programs of which only these options start something. */
-export const RUNS_BY_OPTION: Readonly<Record<string, RunningOptions>> = {
+const RUNS_BY_OPTION: Readonly<Record<string, RunningOptions>> = {
   tar: {
     scripts:
       '-I --use-compress-program --to-command --rsh-command --info-script --new-volume-script -F --checkpoint-action',
@@ -96,18 +99,18 @@ export const runningOptionsOf = (program: string): RunningOptions | undefined =>
   return Object.hasOwn(RUNS_BY_OPTION, name) ? RUNS_BY_OPTION[name] : undefined;
 };
 
-/** Programs that may start what any of their words names, and code of the folder. Their options that are read all the same. */
+/** Programs that may start any program among their words, and code of the folder. */
 const MAY_START = names(
-  ...['package managers', 'build tools', 'tests and linters', 'other machines and containers'].map(
-    (kind) => RUNS_OTHERS_CODE[kind] ?? '',
-  ),
-  ...['archives and documents that run code', 'version control, beyond what only reads'].map(
-    (kind) => RUNS_OTHERS_CODE[kind] ?? '',
-  ),
-  'java javac jar javadoc kotlinc scalac rustc rustdoc clippy-driver golangci-lint gofumpt goimports dotnet msbuild xcodebuild swiftc clang-tidy pylint flake8 pyright basedpyright bandit coverage sphinx-build mkdocs uvicorn gunicorn hypercorn flask django-admin celery alembic rails rspec rubocop puma phpcs phpcbf phpstan psalm artisan next nuxt astro ng nest prisma drizzle-kit tsup tsd rimraf mkdirp http-server serve storybook expo react-native flutter dart commitlint semantic-release changeset oxlint oxfmt knip depcheck madge size-limit publint attw markdown-link-check protoc buf grpcurl act pod fastlane handfast wasm-pack trunk maturin cibuildwheel hypothesis ipdb systemctl service journalctl loginctl open xdg-open mount umount ip iptables nft ufw swapon losetup fdisk mkfs useradd usermod groupadd passwd visudo update-alternatives ldd',
+  othersCode('package managers'),
+  othersCode('build tools'),
+  othersCode('tests and linters'),
+  othersCode('other machines and containers'),
+  othersCode('archives and documents that run code'),
+  othersCode('version control, beyond what only reads'),
+  'java javac jar javadoc kotlinc scalac rustc rustdoc clippy-driver golangci-lint gofumpt goimports msbuild xcodebuild swiftc clang-tidy flake8 pyright basedpyright bandit coverage sphinx-build mkdocs uvicorn gunicorn hypercorn flask django-admin celery alembic rails rubocop puma phpcs phpcbf phpstan psalm artisan next nuxt astro ng nest prisma drizzle-kit tsup tsd rimraf mkdirp http-server serve storybook expo react-native flutter dart commitlint semantic-release changeset oxlint oxfmt knip depcheck madge size-limit publint attw markdown-link-check protoc buf grpcurl act fastlane handfast wasm-pack trunk maturin cibuildwheel hypothesis ipdb systemctl service journalctl loginctl open xdg-open mount umount ip iptables nft ufw swapon losetup fdisk mkfs useradd usermod groupadd passwd visudo update-alternatives ldd',
 );
 
-/** Options of those that run a command line or code, and that a word alone does not tell. */
+/** Their options that run a command line or code, which a word alone does not tell. */
 export const MAY_START_OPTIONS: Readonly<Record<string, RunningOptions>> = {
   npm: {
     scripts: '-c --call --script-shell --shell',
@@ -128,14 +131,14 @@ export const MAY_START_OPTIONS: Readonly<Record<string, RunningOptions>> = {
 export const mayStart = (program: string): boolean =>
   MAY_START.has(program) || MAY_START.has(program.replace(/[\d.-]+$/, ''));
 
-/** Subcommands of package managers that name packages, and of others that name what they show: no word of them is started. */
+/** Subcommands of package managers and of others whose words name packages, or things to show: no word of them is started. */
 export const NAMES_PACKAGES = names(
   'install add remove i rm uninstall un upgrade update up outdated info view show search list ls why audit ci dedupe prune fund link unlink pack publish version login logout whoami get download fetch tree metadata vendor sync lock freeze ps images logs inspect pull push tag diff status describe config-view top port',
 );
 
 /** Every other program that starts others, runs code of another language or talks to one that does: what runs is not in the line. */
 export const HIDES = names(
-  RUNS_OTHERS_CODE['programs that start others'] ?? '',
-  RUNS_OTHERS_CODE.interpreters ?? '',
-  'at batch atd crond anacron fc bind busctl gdbus dbus-send qdbus capsh cgexec aa-exec runcon bwrap firejail proot fakeroot fakechroot faketime chpst softlimit envdir setlock setuidgid s6-setuidgid s6-envdir daemon daemonize dtach abduco reptyr eatmydata catchsegv pkexec run0 sg newgrp hyperfine pv entr inotifywait telnet sftp ftp lftp socat expect dialog tcpserver inetd xinetd runit sv supervisorctl supervisord nodemon pm2 forever gdbserver rr bpftrace stap sysdig',
+  othersCode('programs that start others'),
+  othersCode('interpreters'),
+  'atd crond anacron fc bind busctl gdbus dbus-send qdbus capsh cgexec aa-exec runcon bwrap firejail proot fakeroot fakechroot faketime chpst softlimit envdir setlock setuidgid s6-setuidgid s6-envdir daemon daemonize dtach abduco reptyr eatmydata catchsegv sg newgrp hyperfine pv telnet sftp ftp lftp socat dialog tcpserver inetd xinetd runit sv supervisorctl supervisord forever gdbserver rr bpftrace stap sysdig',
 );

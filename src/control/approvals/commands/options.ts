@@ -4,14 +4,6 @@
  */
 import type { SimpleCommand, Word } from './shell-syntax.ts';
 
-/** An option that runs a program, or code that cannot be read. */
-export interface Running {
-  /** With its dashes. */
-  readonly option: string;
-  /** Its value, for a shell or a program; undefined: not known. */
-  readonly value: string | undefined;
-}
-
 /** Options of a program that run something. */
 export interface RunningOptions {
   /** Options whose value is a command line. */
@@ -26,7 +18,7 @@ export interface RunningOptions {
   readonly bundled?: boolean;
   /** Values that start nothing. */
   readonly harmless?: RegExp;
-  /** What stands before the command line in a value. */
+  /** The text before the command line in a value. */
   readonly prefix?: string;
   /** Words with a plus are commands of the program. */
   readonly plus?: boolean;
@@ -34,16 +26,17 @@ export interface RunningOptions {
   readonly oneDash?: boolean;
 }
 
-/** What was found of such options. */
+/** Options of this kind in a command. */
 export interface Found {
   readonly scripts: readonly string[];
   /** An option that may run anything. */
   readonly opaque: boolean;
-  /** Words that may become such an option when the line runs. */
+  /** Some words may become an option of this kind when the line runs. */
   readonly unsure: boolean;
 }
 
-const list = (names: string | undefined): readonly string[] => names?.split(' ') ?? [];
+/** The options of a list in one text. */
+export const list = (names: string | undefined): readonly string[] => names?.split(' ') ?? [];
 
 /**
  * Finds options that run something. A word counts wherever it stands, also behind `--` and as the value of another option: a
@@ -104,6 +97,9 @@ export function longOption(name: string, options: readonly string[]): string | u
   const meant = options.filter((option) => option.startsWith('--') && option.startsWith(name));
   return name.length > 2 && meant.length === 1 ? meant[0] : undefined;
 }
+
+/** A word that begins as options do. */
+export const isOption = (word: Word | undefined): boolean => (word?.value ?? word?.head ?? '').startsWith('-');
 
 /** A word that may stand for an option when the line runs. */
 export const mayBeOption = ({ value, head }: Word): boolean =>

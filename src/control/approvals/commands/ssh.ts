@@ -1,8 +1,8 @@
 /**
- * What `ssh`, `scp` and `sftp` start: the command for the other machine, which may be this one, and what settings name. Pure; used by
- * `started-by.ts`.
+ * The programs that `ssh`, `scp` and `sftp` start: the command for the other machine, which may be this one, and those of settings.
+ * Pure; used by `started-by.ts`.
  */
-import { mayBeOption, runningOptions } from './options.ts';
+import { isOption, mayBeOption, runningOptions } from './options.ts';
 import type { Word } from './shell-syntax.ts';
 import { NOTHING, type Started, unknown } from './started.ts';
 
@@ -12,7 +12,7 @@ const SSH_RUNS = /^(?:proxycommand|localcommand|knownhostscommand|remotecommand)
 const SSH_OPAQUE =
   /^(?:pkcs11provider|securitykeyprovider|xauthlocation|include|match|proxyusefdpass|permitlocalcommand)\b/i;
 
-/** What `-o` of `ssh` and of `scp` starts; `opaque` where it is not known. */
+/** Reads a value of `-o` of `ssh` and `scp`; adds the command line in it to `scripts`. `opaque` where it may start other programs. */
 function settingOf(given: string, scripts: string[]): 'known' | 'opaque' {
   const run = SSH_RUNS.exec(given.trim());
   if (run !== null) scripts.push(run[1] ?? '');
@@ -25,7 +25,7 @@ export function copied(words: readonly Word[]): Started {
   const { scripts, opaque } = runningOptions(words, { scripts: '-S', opaque: '-D -b', stops: 'cFiJloPXBR' });
   const all = [...scripts];
   const isOpaque = settings.map((given) => settingOf(given, all)).includes('opaque');
-  const operands = words.filter(({ value, head }) => !(value ?? head).startsWith('-'));
+  const operands = words.filter((word) => !isOption(word));
   return opaque || isOpaque || unsure || operands.length < 2
     ? { ...unknown, scripts: all }
     : { ...NOTHING, scripts: all };

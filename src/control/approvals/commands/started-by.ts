@@ -1,8 +1,8 @@
 /**
- * What a command starts besides itself: the program behind `sudo` or `timeout`, the script of `sh -c`, of `eval` and of
- * `trap`, what `xargs` and `find -exec` run, options, aliases and settings that are commands. What it may start, and that it is not known, is
- * found too: a rule that denies is then perhaps about it. Pure; called by `command-reader.ts` for every simple command, and
- * again for what it finds.
+ * The programs and scripts that a command starts: the program behind `sudo` or `timeout`, the script of `sh -c`, of `eval` and of
+ * `trap`, those of `xargs`, of `find -exec`, of options, aliases and settings. Finds also programs that it may start, and that they
+ * are unknown: a rule that denies is then perhaps about it. Pure; called by `command-reader.ts` for every simple command, and
+ * again for each result.
  */
 import { gitStarted } from './git.ts';
 import { awkCode, type Code, codeOf, interpreterOf, isInput, sedCode } from './interpreters.ts';
@@ -14,7 +14,7 @@ import {
   runningOptionsOf,
   STARTS_NOTHING,
 } from './known-programs.ts';
-import { commandOf, longOption, mayBeOption, type RunningOptions, runningOptions } from './options.ts';
+import { commandOf, isOption, list, longOption, mayBeOption, type RunningOptions, runningOptions } from './options.ts';
 import { TAKES_NAMES } from './programs.ts';
 import type { Note, SimpleCommand, Word } from './shell-syntax.ts';
 import { copied, remote } from './ssh.ts';
@@ -110,8 +110,8 @@ const SPECIAL: ReadonlyMap<string, (rest: readonly Word[]) => Started> = new Map
   ['sftp', copied],
   ['crontab', (rest) => (rest.some(({ value }) => value === '-l') ? NOTHING : hidden)],
   ['enable', (rest) => (rest.some(({ value }) => value === undefined || /^-[a-z]*f/.test(value)) ? hidden : NOTHING)],
-  ['fd', (rest) => behind(rest, /^(?:-[a-zA-Z]*[xX]$|--exec(?:-batch)?$)/, /^(?:-[xX].|--ex)/)],
-  ['fdfind', (rest) => behind(rest, /^(?:-[a-zA-Z]*[xX]$|--exec(?:-batch)?$)/, /^(?:-[xX].|--ex)/)],
+  ['fd', foundByFd],
+  ['fdfind', foundByFd],
   ['ip', (rest) => (rest.some(({ value }) => value === undefined || /^e(?:x|$)/.test(value)) ? hidden : NOTHING)],
   ['coreutils', multiCall],
   ['sed', (rest) => byCode(sedCode(rest))],
@@ -138,13 +138,13 @@ function byOptions(words: readonly Word[], options: RunningOptions): Started {
   return { ...NOTHING, scripts, ...(unsure && { hidden: 'a word that is known only when it runs may be an option' }) };
 }
 
-/** A program that may start what its words name, such as `npx` or `docker`. */
+/** A program that may start any of its words, like `npx` or `docker`. */
 function anyOf(program: string, words: readonly Word[]): Started {
   if (words.length > MAX_WORDS) return { ...hidden, mayStart: true };
   const name = program.replace(/[\d.-]+$/, '');
   const end = words.findIndex(({ value }) => value === '--');
   const own = end === -1 ? words : words.slice(0, end);
-  const first = own.find(({ value, head }) => !(value ?? head).startsWith('-'));
+  const first = own.find((word) => !isOption(word));
   const options = MAY_START_OPTIONS[FAMILY[name] ?? name];
   // Behind the program that `npx` starts are the options of that.
   const read =
@@ -218,7 +218,7 @@ function texts(words: readonly Word[]): string[] {
 
 /** Queries of a database in the line; its other commands start programs. */
 function queries(words: readonly Word[], starts: RegExp): Started {
-  const operands = words.filter(({ value, head }) => !(value ?? head).startsWith('-'));
+  const operands = words.filter((word) => !isOption(word));
   const isKnown = words.every(
     ({ value }) => value !== undefined && !starts.test(value) && !/^-+(?:init|cmd|f|file)/.test(value),
   );
@@ -233,11 +233,15 @@ function multiCall(words: readonly Word[]): Started {
   return /^--(?:help|version)$/.test(first?.value ?? '') ? NOTHING : unknown;
 }
 
-/** A command behind an option; `joined` is a form that is not read. */
-function behind(words: readonly Word[], option: RegExp, joined: RegExp): Started {
-  if (words.some((word) => mayBeOption(word) || joined.test(option.test(word.value ?? '') ? '' : (word.value ?? ''))))
-    return unknown;
-  const at = words.findIndex(({ value }) => option.test(value ?? ''));
+const FD_RUNS = /^(?:-[a-zA-Z]*[xX]|--exec(?:-batch)?)$/;
+/** Other forms of these options, which are not read. */
+const FD_OPAQUE = /^(?:-[xX].|--ex)/;
+
+/** `fd … --exec PROGRAM …` */
+function foundByFd(words: readonly Word[]): Started {
+  const isOpaque = ({ value = '' }: Word): boolean => !FD_RUNS.test(value) && FD_OPAQUE.test(value);
+  if (words.some((word) => mayBeOption(word) || isOpaque(word))) return unknown;
+  const at = words.findIndex(({ value = '' }) => FD_RUNS.test(value));
   const inner = at === -1 ? [] : words.slice(at + 1);
   return { ...NOTHING, commands: inner.length === 0 ? [] : [commandOf([...inner, FURTHER])] };
 }
@@ -308,7 +312,7 @@ function builtin(program: string, words: readonly Word[]): Started {
   return joined(names, ...words.map(assignment));
 }
 
-/** What `NAME=value` starts, as a word of a builtin or of `env`. */
+/** Reads `NAME=value`, a word of a builtin or of `env`. */
 function assignment({ value, text }: Word): Started {
   const at = (value ?? text).indexOf('=');
   const [, name = ''] = /^([A-Za-z_]\w*)\+?=/.exec(value ?? text) ?? [];
@@ -316,7 +320,7 @@ function assignment({ value, text }: Word): Started {
   return assigned(name, value?.slice(at + 1), (value ?? text).slice(at + 1));
 }
 
-/** What an assignment starts; `value` is undefined where it is known only when the line runs. */
+/** Reads an assignment; `value` is undefined where it is known only when the line runs. */
 export function assigned(name: string, value: string | undefined, text: string): Started {
   const kind = assignedTo(name, value, text);
   if (kind === 'anything') return { ...NOTHING, hidden: `it sets ${name}, by which other code may run` };
@@ -382,9 +386,9 @@ function shell(words: readonly Word[], input: string | undefined): Started {
 
 /** A program that starts the one its operands name. */
 function starter(known: Starter, words: readonly Word[]): Started {
-  const has = (list: string | undefined, option: string): boolean => list?.split(' ').includes(option) ?? false;
+  const has = (names: string | undefined, option: string): boolean => list(names).includes(option);
   const { values, flags, optional, scripts: running, pipes, shows } = known;
-  const longs = [values, flags, optional, running, pipes, shows].flatMap((options) => options?.split(' ') ?? []);
+  const longs = [values, flags, optional, running, pipes, shows].flatMap(list);
   const notes: Note[] = [];
   const scripts: string[] = [];
   const set: Started[] = [];
@@ -414,7 +418,7 @@ function starter(known: Starter, words: readonly Word[]): Started {
       const [given = '', inside] = value.split(/=(.*)/s, 2);
       const name = given.startsWith('--') ? (longOption(given, longs) ?? given) : given;
       if (has(shows, name)) return NOTHING;
-      const runs = [running, pipes].find((list) => has(list, name));
+      const runs = [running, pipes].find((names) => has(names, name));
       if (runs !== undefined) {
         transparent = false;
         const text = inside ?? words[++at]?.value;
@@ -460,7 +464,7 @@ function starter(known: Starter, words: readonly Word[]): Started {
 
 /** One of the letters is a flag that clears the environment. */
 const clears = (value: string, known: Starter): boolean =>
-  [...value.slice(1)].some((letter) => known.clears?.split(' ').includes(`-${letter}`));
+  [...value.slice(1)].some((letter) => list(known.clears).includes(`-${letter}`));
 
 /** Short options in one word: `-abc`, `-n5`, `-an 5`; undefined where one is unknown. */
 function clusterOf(value: string, known: Starter): 'flags' | 'value inside' | 'value last' | undefined {
@@ -469,9 +473,9 @@ function clusterOf(value: string, known: Starter): 'flags' | 'value inside' | 'v
   if (/^-\d+$/.test(value)) return 'flags';
   for (let at = 1; at < value.length; at++) {
     const option = `-${value[at]}`;
-    if (known.values?.split(' ').includes(option)) return at === value.length - 1 ? 'value last' : 'value inside';
-    if (known.optional?.split(' ').includes(option)) return at === value.length - 1 ? 'flags' : 'value inside';
-    if (!known.flags?.split(' ').includes(option)) return undefined;
+    if (list(known.values).includes(option)) return at === value.length - 1 ? 'value last' : 'value inside';
+    if (list(known.optional).includes(option)) return at === value.length - 1 ? 'flags' : 'value inside';
+    if (!list(known.flags).includes(option)) return undefined;
   }
   return 'flags';
 }
@@ -503,7 +507,7 @@ const FIND_RUNS = new Set(['-exec', '-execdir', '-ok', '-okdir']);
 /** `find … -exec PROGRAM … ;` */
 function found(words: readonly Word[]): Started {
   const commands: SimpleCommand[] = [];
-  if (words.some(({ value, head }) => value === undefined && (head === '' || head.startsWith('-')))) return unknown;
+  if (words.some(mayBeOption)) return unknown;
   for (let at = 0; at < words.length; at++) {
     if (!FIND_RUNS.has(words[at]?.value ?? '')) continue;
     const rest = words.slice(at + 1);
@@ -511,12 +515,10 @@ function found(words: readonly Word[]): Started {
       ({ value }, index) => value === ';' || (value === '+' && rest[index - 1]?.value === '{}'),
     );
     const inner = (end === -1 ? rest : rest.slice(0, end)).map((word) => (word.value?.includes('{}') ? FURTHER : word));
-    if (inner.length > 0) commands.push({ words: inner, input: undefined });
+    if (inner.length > 0) commands.push(commandOf(inner));
   }
   return { ...NOTHING, commands };
 }
-
-const isOption = (word: Word | undefined): boolean => (word?.value ?? word?.head ?? '').startsWith('-');
 
 /** Without a leading `--`. */
 const dashes = (words: readonly Word[]): readonly Word[] => (words[0]?.value === '--' ? words.slice(1) : words);

@@ -1,7 +1,7 @@
-/** What was found that a command starts: the result of `started-by.ts` and of the files it uses. */
+/** The result of `started-by.ts` and of the files it uses. */
 import type { Note, SimpleCommand, Word } from './shell-syntax.ts';
 
-/** What a command starts. */
+/** The programs and scripts that a command starts. */
 export interface Started {
   /** Programs with their arguments. */
   readonly commands: readonly SimpleCommand[];

@@ -27,13 +27,13 @@ export interface Starter {
   readonly shell?: boolean;
   /**
    * The program counts, this one does not: it adds time, priority or output buffers and nothing else. Only without the
-   * options in `values`, but for those in `harmless`.
+   * options in `values`, except those in `harmless`.
    */
   readonly transparent?: boolean;
   readonly harmless?: string;
   /** Flags with which it counts all the same: without variables a shell looks for programs elsewhere, also in the folder. */
   readonly clears?: string;
-  /** What it starts gets further arguments that are not in the line. */
+  /** The program gets further arguments that are not in the line. */
   readonly more?: boolean;
   /** The words of the program end here. */
   readonly ends?: RegExp;

@@ -4,7 +4,7 @@
  */
 import { HARMLESS_VARIABLES, namesCode } from '../../../base/child-environment.ts';
 
-/** What an assignment may start: a command line in its value, one that is perhaps in it, or anything. */
+/** An assignment may start a command line in its value, one that is perhaps in it, or anything. */
 export type Assigned = 'script' | 'perhaps' | 'anything';
 
 /** The value is a command line. */
@@ -20,7 +20,7 @@ const NODE_OPTIONS =
 const PATHS =
   /^(?:(?:\$PATH|\$\{PATH\}|(?:\$HOME|\$\{HOME\}|~)\/[\w./-]*bin|\/(?:usr\/|usr\/local\/|opt\/[\w./-]+\/|home\/\w+\/[\w./-]*|root\/[\w./-]*)?s?bin|(?:\.\/|\$PWD\/|\$\(pwd\)\/)?(?:node_modules\/\.bin|\.?venv\/bin|vendor\/bin))(?::|$))+$/;
 
-/** What an assignment may start. `value` is undefined where it is known only when the line runs; `text` is as it is written. */
+/** Reads an assignment. `value` is undefined where it is known only when the line runs; `text` is as it is written. */
 export function assignedTo(name: string, value: string | undefined, text: string): Assigned {
   if (value !== undefined && HARMLESS_VARIABLES.get(name)?.test(value) === true) return 'perhaps';
   if (name === 'PATH') return PATHS.test(text.replaceAll(/["']/g, '')) ? 'perhaps' : 'anything';

@@ -52,12 +52,15 @@ export function saveChat(session: OpenSession, turnId: string, parts: ChatDeps):
   attach(session, id, kept + ofTurn.length);
 }
 
-const ADVICE = 'it is too long to be read whole';
+/** The history of a saved chat. Fails with `too_large` for one that is too long for a reply. */
+export function itemsOfChat(chat: ChatRow, chats: SavedChats): readonly HistoryItem[] {
+  mustFitReply('the saved chat', chats.size(chat.id), 'it is too long to be read whole');
+  return chats.items(chat.id);
+}
 
 /** Puts a saved chat in the place of what the session holds; its next turn writes to that chat. */
 export function loadChat(session: OpenSession, chat: ChatRow, chats: SavedChats, nextMessageId: () => number): void {
-  mustFitReply('the saved chat', chats.size(chat.id), ADVICE);
-  const items = chats.items(chat.id);
+  const items = itemsOfChat(chat, chats);
   const messages = turnsOf(items).flatMap(({ items: ofTurn }) => {
     const prompts = ofTurn.flatMap((item) =>
       item.role === 'user' && item.unsent !== true

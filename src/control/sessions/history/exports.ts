@@ -128,7 +128,7 @@ function read(line: string): Record<string, unknown> {
   throw notAnExport('a line is not a JSON object');
 }
 
-/** Levels of a line: those of a message, and of what an entry puts around one. */
+/** Levels of a line: those of a message, and of the entry around one. */
 const MAX_DEPTH = 128;
 /** A line may be all of a session. */
 const MAX_LINE_VALUES = 2 * MAX_VALUES;

@@ -74,33 +74,45 @@ function newestState(session: FoldedSession, newest: number): SessionState {
   };
 }
 
-/**
- * Messages before `end`, oldest first: at most `most`, and no more than fit. `least`: so many even if they are longer. `from`: index of
- * the first.
- */
+/** How long a page of messages may be. */
+export interface PageLimits {
+  readonly most: number;
+  readonly characters: number;
+  /** So many messages, even if they have more characters. */
+  readonly least: 0 | 1;
+}
+
+/** The last messages before `end`, oldest first, as far as they fit. `from`: index of the first. */
 export function newestPage(
   messages: ChunkedList<UiMessage>,
   end: number,
-  { most, characters, least }: { readonly most: number; readonly characters: number; readonly least: 0 | 1 },
+  limits: PageLimits,
 ): { readonly items: readonly UiMessage[]; readonly from: number } {
+  const items = firstOf(messages.backward(end), limits);
+  return { items: items.reverse(), from: Math.min(end, messages.length) - items.length };
+}
+
+/** The first messages, as far as they fit. */
+export function firstOf(messages: Iterable<UiMessage>, { most, characters, least }: PageLimits): UiMessage[] {
   const items: UiMessage[] = [];
+  if (most === 0) return items;
   let left = characters;
-  for (const message of most === 0 ? [] : messages.backward(end)) {
+  for (const message of messages) {
     left -= charactersOf(message);
     if (left < 0 && items.length >= least) break;
     items.push(message);
     if (items.length === most) break;
   }
-  return { items: items.reverse(), from: Math.min(end, messages.length) - items.length };
+  return items;
 }
 
 /** About how many characters the JSON of a message has. */
-export const charactersOf = ({ text, images = [] }: UiMessage): number =>
+const charactersOf = ({ text, images = [] }: UiMessage): number =>
   images.reduce((all, { dataUrl }) => all + dataUrl.length, text.length) + 100;
 
 /** Where the messages before an index begin, for `session.messages` with the order `newest`. */
 export const messagesCursor = (messages: ChunkedList<UiMessage>, from: number): string =>
-  writeCursor([messages.slice(from, from + 1)[0]?.id ?? Number.MAX_SAFE_INTEGER, from]);
+  writeCursor([messages.at(from)?.id ?? Number.MAX_SAFE_INTEGER, from]);
 
 /** The events after this number have the messages from an index on. */
 export function messagesAfterSeq(messages: ChunkedList<UiMessage>, from: number): number {

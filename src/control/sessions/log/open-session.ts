@@ -273,7 +273,7 @@ export class OpenSession implements SessionLog {
     return this.#snapshotIfDue();
   }
 
-  /** A turn has ended: what of a long session is no longer needed in memory is stored and let go. */
+  /** A turn has ended: stores a long session, and evicts from memory the older parts of its lists. */
   shrink(): void {
     const folded = this.#folded;
     if (folded !== undefined && LISTS.some((list) => folded[list].held > 2 * NEWEST[list])) this.snapshot();

@@ -8,8 +8,7 @@ import type { Principal } from '../../../session/principal.ts';
 import { EVERY_OWNER, may } from '../../../session/rights.ts';
 import { fail } from '../../../wire/errors.ts';
 import { type Handled, handles, type RpcCall } from '../../contract/handlers.ts';
-import { mustFitReply } from '../../contract/reply-size.ts';
-import { findChat } from '../history/chats.ts';
+import { findChat, itemsOfChat } from '../history/chats.ts';
 import { readCursor, writeCursor } from '../history/page-cursor.ts';
 import { chatMessages, chatOfPath, savedChat } from '../history/views.ts';
 import type { ChatRow, SavedChats } from '../store/store-chats.ts';
@@ -55,8 +54,7 @@ export function historyHandlers({ chats, clear }: HistoryDeps): readonly Handled
 
     handles(historyGet, ({ id, last = false, rollout_path }, { caller }): SavedChatRecord => {
       const chat = chosen(chats, ownerSeenBy(caller.principal), { id, last, path: rollout_path });
-      mustFitReply('the saved chat', chats.size(chat.id), 'it is too long to be read whole');
-      return { ...savedChat(chat), messages: chatMessages(chats.items(chat.id)) };
+      return { ...savedChat(chat), messages: chatMessages(itemsOfChat(chat, chats)) };
     }),
 
     handles(historyClear, async ({ session_id }, call) => {

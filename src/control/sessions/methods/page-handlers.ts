@@ -8,7 +8,7 @@ import type { UiMessage } from '../../../protocol/session-types.ts';
 import { type Handled, handles } from '../../contract/handlers.ts';
 import { EXPORT_FORMAT, exportLines } from '../history/exports.ts';
 import { pageSize, readCursor, writeCursor } from '../history/page-cursor.ts';
-import { charactersOf, messagesAfterSeq, messagesCursor, newestPage } from '../history/views.ts';
+import { firstOf, messagesAfterSeq, messagesCursor, newestPage } from '../history/views.ts';
 import type { ChunkedList } from '../record/chunked-list.ts';
 import type { HandlerDeps } from './turn-handlers.ts';
 
@@ -72,19 +72,12 @@ interface MessagePage {
   readonly after_seq: number;
 }
 
-/** What a cursor names: a message, by its number, and the index that it had. */
+/** A cursor names a message, by its number, and the index that it had. */
 type Place = readonly [id: number, index: number | undefined];
 
 function upward(list: ChunkedList<UiMessage>, place: Place | undefined, size: number): MessagePage {
   const start = place === undefined ? 0 : firstAbove(list, place[0], place[1]);
-  const messages: UiMessage[] = [];
-  let left = PAGE_CHARACTERS;
-  for (const message of list.forward(start)) {
-    left -= charactersOf(message);
-    if (left < 0 && messages.length > 0) break;
-    messages.push(message);
-    if (messages.length === size) break;
-  }
+  const messages = firstOf(list.forward(start), { most: size, characters: PAGE_CHARACTERS, least: 1 });
   const end = start + messages.length;
   const last = messages.at(-1);
   const more = end < list.length && last !== undefined;
@@ -107,7 +100,7 @@ function downward(list: ChunkedList<UiMessage>, place: Place | undefined, size: 
 
 /** Index of the first message with a higher number; numbers grow. `hint`: where it, or the one before, may stand. */
 function firstAbove(list: ChunkedList<UiMessage>, id: number, hint: number | undefined): number {
-  const idAt = (index: number): number => list.slice(index, index + 1)[0]?.id ?? Number.POSITIVE_INFINITY;
+  const idAt = (index: number): number => list.at(index)?.id ?? Number.POSITIVE_INFINITY;
   for (const index of hint === undefined ? [] : [hint, hint + 1]) {
     if (index >= 0 && index <= list.length && idAt(index) > id && (index === 0 || idAt(index - 1) <= id)) return index;
   }

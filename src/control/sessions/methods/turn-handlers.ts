@@ -79,7 +79,7 @@ export function turnHandlers({ sessionFor, newId, now, storage, mustHaveMemory }
       return { session_id, accepted: true, outcome, turn_id: turnId, steer_id: id };
     }),
 
-    // Works on a full disk, too: its reply waits for the disk, and is the same when that fails.
+    // Works on a full disk, too: its reply waits for the disk, and does not change when that fails.
     handles(sessionInterrupt, ({ session_id, turn_id }, call) => {
       const interrupted = sessionFor(session_id, call).interrupt('interrupted', turn_id);
       if (interrupted === undefined) return { session_id, interrupted: false };

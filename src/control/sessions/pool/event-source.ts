@@ -12,7 +12,7 @@ import { type SessionPool, unknownSession } from './session-pool.ts';
 
 /** Entries read from the journal at a time. */
 const READ_ENTRIES = 512;
-/** And bytes of them: any event may be long. A page of events has about as many. */
+/** Bytes read at a time: any event may be long. A page of events has about as many. */
 const READ_BYTES = 1024 * 1024;
 
 export class SessionEvents implements EventSource {

@@ -228,7 +228,7 @@ export class SessionPool {
       // The clock may have been set back.
       const isOld = Math.abs(now - usedAt) >= this.#limits.idleMs;
       if (isOver || isOld) this.#unload(id, turns);
-      // What a start after a kill would have to read again.
+      // Without a snapshot, a start after a kill would read these entries again.
       else if (Math.abs(now - usedAt) >= SNAPSHOT_MS && turns.session.loaded && turns.isIdle) turns.session.snapshot();
     }
     for (const [id, unloaded] of this.#unloaded) if (unloaded.deref() === undefined) this.#unloaded.delete(id);

@@ -1,6 +1,6 @@
 /**
  * A list that is mostly appended to and stored in pieces. It knows which of its chunks changed since they were stored, so that
- * keeping a long list costs what was added to it; of a stored list only the newest chunks are in memory, so that opening and
+ * storing a long list costs only its additions; of a stored list only the newest chunks are in memory, so that opening and
  * continuing it costs no more than a short one.
  *
  * Messages, history and turns of a session are such lists (`control/sessions/record/folded.ts`);
@@ -19,7 +19,7 @@ export interface ChunkPlace {
   /** About how many characters of JSON the chunks before it have, and it itself. */
   readonly before: number;
   readonly size: number;
-  /** What its first item was pushed with, such as a sequence number; 0 = unknown. */
+  /** Mark that its first item was pushed with, like a sequence number; 0 = unknown. */
   readonly mark: number;
 }
 
@@ -104,7 +104,7 @@ export class ChunkedList<Item> {
     return this.#items.at(-1);
   }
 
-  /** Items from `start` to before `end`. What is not in memory is read for it, and not kept. */
+  /** Items from `start` to before `end`. Items that are not in memory are read, and not held. */
   slice(start: number, end: number): Item[] {
     const found: Item[] = [];
     if (start < this.#first) {
@@ -120,6 +120,11 @@ export class ChunkedList<Item> {
     for (let at = Math.max(start, this.#first); at < Math.min(end, length); at += 1)
       found.push(this.#items[at - this.#first] as Item);
     return found;
+  }
+
+  /** The item at an index; undefined where there is none. */
+  at(index: number): Item | undefined {
+    return this.slice(index, index + 1)[0];
   }
 
   /** Items from `start` on, oldest first; one chunk that is not in memory is read at a time. */
@@ -214,9 +219,10 @@ export class ChunkedList<Item> {
     const chunks = [];
     for (let at = this.#clean; at < this.#chunks.length; at += 1) {
       const { stored, ...place } = this.#chunks[at] as Chunk;
+      if (stored) continue;
       const from = place.first - this.#first;
       const items = this.#items.slice(from, from + place.count);
-      if (!stored) chunks.push({ ...place, number: this.#base + at, items });
+      chunks.push({ ...place, number: this.#base + at, items });
     }
     return { count: this.#base + this.#chunks.length, chunks };
   }
@@ -228,7 +234,7 @@ export class ChunkedList<Item> {
     this.#dirty = false;
   }
 
-  /** Lets go of the oldest chunks in memory, which `source` has, as long as the rest has so many characters. */
+  /** Evicts the oldest chunks in memory, which `source` has, as long as the rest has this many characters. */
   trim(source: ChunkSource, size: number): void {
     if (this.#dirty) return;
     let drop = 0;
@@ -237,15 +243,15 @@ export class ChunkedList<Item> {
       held -= (this.#chunks[drop] as Chunk).size;
       if (held < size) break;
     }
-    const kept = this.#chunks[drop];
-    if (drop === 0 || kept === undefined) return;
+    const oldest = this.#chunks[drop];
+    if (drop === 0 || oldest === undefined) return;
     this.#source = source;
     // A new array: one that was given out stays as it is.
-    this.#items = this.#items.slice(kept.first - this.#first);
+    this.#items = this.#items.slice(oldest.first - this.#first);
     this.#chunks = this.#chunks.slice(drop);
     this.#base += drop;
-    this.#first = kept.first;
-    this.#before = kept.before;
+    this.#first = oldest.first;
+    this.#before = oldest.before;
     this.#clean = this.#chunks.length;
   }
 

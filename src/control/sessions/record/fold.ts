@@ -141,7 +141,7 @@ const STEPS: Readonly<Record<string, Step>> = {
     record.turn = { id, text, startedAt: started_at };
     record.phase = 'running';
     session.running = { prompted: false, answer: '', kept: 0, calls: [], usage: NO_USAGE, ending: null };
-    if (at !== -1) turns.set(at, { ...rowAt(session, at), startedAt: started_at });
+    if (at !== -1) turns.set(at, { ...turns.at(at)!, startedAt: started_at });
     else {
       const times = { startedAt: started_at, endedAt: null, stopReason: null };
       const row = { turnId: id, ...promptOf(text), ...times, usage: NO_USAGE };
@@ -280,7 +280,7 @@ const STEPS: Readonly<Record<string, Step>> = {
   'prompt.refused'(session, { turn_id: id }: InternalPayloads['prompt.refused']) {
     const at = rowOf(session, id);
     if (at === -1) return;
-    const { sent: _sent, ...row } = rowAt(session, at);
+    const { sent: _sent, ...row } = session.turns.at(at)!;
     session.turns.set(at, row);
   },
 
@@ -354,7 +354,7 @@ function endTurn(
   const at = rowOf(session, id);
   if (at === -1) return;
   const lastMessageId = messages.last?.id ?? 0;
-  turns.set(at, { ...rowAt(session, at), endedAt: timestamp, stopReason, usage, lastMessageId });
+  turns.set(at, { ...turns.at(at)!, endedAt: timestamp, stopReason, usage, lastMessageId });
 }
 
 /** Index of a turn; they end near the end of the list. */
@@ -362,9 +362,7 @@ function rowOf({ turns }: FoldedSession, id: string): number {
   return turns.findLastIndex(({ turnId }) => turnId === id, NEWEST_TURNS);
 }
 
-const rowAt = ({ turns }: FoldedSession, at: number): StoredTurn => turns.slice(at, at + 1)[0] as StoredTurn;
-
-/** The prompt of a row: its beginning, and of a long one what tells it from others. */
+/** The prompt of a row: its beginning, and of a long one the digest. */
 function promptOf(text: string): Pick<StoredTurn, 'prompt' | 'digest'> {
   if (text.length <= ROW_PROMPT_CHARACTERS) return { prompt: text };
   return { prompt: text.slice(0, ROW_PROMPT_CHARACTERS).toWellFormed(), digest: digestOf(text) };

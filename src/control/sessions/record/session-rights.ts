@@ -4,7 +4,7 @@
  *
  * Used by `session-handlers.ts` and `turn-run.ts`. @see docs/security/rights.md
  */
-import { maySet, refusedVariable } from '../../../base/child-environment.ts';
+import { givenVariables, maySet, refusedVariable } from '../../../base/child-environment.ts';
 import type { SessionSettings } from '../../../protocol/session-types.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { may, must, variableRights } from '../../../session/rights.ts';
@@ -19,12 +19,9 @@ function serverOf({ command, url }: Readonly<Record<string, unknown>>): string {
 
 /** Fails with `tool_denied` for a variable of a server that the principal may not set. An administrator may set all. */
 function variablesAllowed(principal: Principal, { env }: Readonly<Record<string, unknown>>): void {
-  if (may(principal, 'administer') || typeof env !== 'object' || env === null) return;
+  if (may(principal, 'administer')) return;
   const rights = variableRights(principal);
-  const pairs: readonly (readonly unknown[])[] = Array.isArray(env)
-    ? env.map((pair: { name?: unknown; value?: unknown } | null) => [pair?.name, pair?.value])
-    : Object.entries(env);
-  for (const [name, value] of pairs) {
+  for (const [name, value] of givenVariables(env)) {
     if (typeof name !== 'string' || typeof value !== 'string' || maySet(name, value, rights)) continue;
     throw refusedVariable(name, rights.remedy?.(name));
   }

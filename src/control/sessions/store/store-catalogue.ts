@@ -3,7 +3,7 @@
  * start. Called by `control/sessions/log/open-session.ts` (writing), `session-pool.ts` and `recovery.ts` (reading).
  */
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
-import { packedText, unpackedText } from '../../../base/sqlite/packed.ts';
+import { textColumns, textOfColumns } from '../../../base/sqlite/packed.ts';
 import { inTransaction } from '../../../base/sqlite/transaction.ts';
 import { fail } from '../../../wire/errors.ts';
 import { ChunkedList, type ChunkPlace, type ChunkSource, type ListChange } from '../record/chunked-list.ts';
@@ -141,10 +141,8 @@ export class Catalogue {
       this.#stored.run(row.seq, row.cursor, key);
       for (const { list, change } of changes) {
         for (const { number, first, count, before, size, mark, items } of change.chunks) {
-          const text = JSON.stringify(items);
-          const packed = packedText(text);
-          const kept = packed === null ? text : '';
-          this.#putChunk.run(key, list, number, first, count, before, size, mark, kept, packed);
+          const columns = textColumns(JSON.stringify(items));
+          this.#putChunk.run(key, list, number, first, count, before, size, mark, ...columns);
         }
         this.#cutChunks.run(key, list, change.count);
       }
@@ -187,7 +185,7 @@ export class Catalogue {
       place: (number) => of(this.#placeOfChunk, number) as unknown as ChunkPlace,
       read: (number) => {
         const { items, packed } = of(this.#itemsOfChunk, number);
-        return packed === null ? (items as string) : unpackedText(packed as Uint8Array);
+        return textOfColumns(items, packed);
       },
     };
   }
@@ -197,7 +195,7 @@ export class Catalogue {
     inTransaction(this.#db, work);
   }
 
-  /** Sessions, the latest changed first, from behind `after` on. Seeks to the page; only a query reads what lies between its hits. */
+  /** Sessions, the latest changed first, from behind `after` on. Seeks to the page; only a query reads the rows between its hits. */
   page(filter: SessionFilter, after: SessionPlace | undefined, limit: number): readonly SessionRow[] {
     const values = valuesOf(filter);
     values.limit = limit;

@@ -5,7 +5,7 @@
  * Called by `control/sessions/history/chats.ts`, which decides who writes to which chat.
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { packedText, unpackedText } from '../../../base/sqlite/packed.ts';
+import { textColumns, textOfColumns } from '../../../base/sqlite/packed.ts';
 import { inTransaction } from '../../../base/sqlite/transaction.ts';
 import type { WriteCount } from '../../../base/sqlite/write-count.ts';
 import type { Provider, Thinking } from '../../../protocol/session-types.ts';
@@ -99,10 +99,9 @@ export class SavedChats {
 
   /** The history of a chat, turn by turn. */
   items(id: string): readonly HistoryItem[] {
-    return this.#statements.items.all(id).flatMap(({ items, packed }) => {
-      const text = packed === null ? (items as string) : unpackedText(packed as Uint8Array);
-      return JSON.parse(text) as HistoryItem[];
-    });
+    return this.#statements.items
+      .all(id)
+      .flatMap(({ items, packed }) => JSON.parse(textOfColumns(items, packed)) as HistoryItem[]);
   }
 
   /** Turn id of the last turn of a chat. */
@@ -126,9 +125,7 @@ export class SavedChats {
       let messages = from === undefined ? -sumFrom(position) : sumFrom(0);
       statements.cut.run(key, position);
       for (const [at, { turn, items, messageCount }] of turns.entries()) {
-        const text = JSON.stringify(items);
-        const packed = packedText(text);
-        statements.putTurn.run(key, position + at, turn, messageCount, packed === null ? text : '', packed);
+        statements.putTurn.run(key, position + at, turn, messageCount, ...textColumns(JSON.stringify(items)));
         messages += messageCount;
       }
       statements.counted.run(messages, position + turns.length, key);

@@ -158,7 +158,7 @@ export function openSessionStore(options: SessionStoreOptions): SessionStore {
 /** Turns what the store threw while it was in use into an error of the table; the original is its `cause`. */
 export const storeFailure = (thrown: unknown): HandfastError => sqliteFailure(thrown, WHAT);
 
-/** What only this file has is counted: the catalogue comes back out of the journal. */
+/** Writes of data that only this file has are counted: the catalogue is rebuilt from the journal. */
 function assemble(db: DatabaseSync, release: () => void, count: WriteCount | undefined): SessionStore {
   let open = true;
   const messageIds = new MessageIds(db, count);

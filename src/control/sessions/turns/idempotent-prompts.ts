@@ -31,7 +31,7 @@ export function findByIdempotencyKey({ folded }: OpenSession, key: string, promp
     throw wrongParam(sessionSend.name, 'idempotency_key', `at most ${MAX_KEY_CHARACTERS} characters`);
   }
   const at = folded.turns.findLastIndex(({ sent }) => sent?.key === key, NEWEST_TURNS);
-  const [row] = at === -1 ? [] : folded.turns.slice(at, at + 1);
+  const row = at === -1 ? undefined : folded.turns.at(at);
   if (row?.sent === undefined) return undefined;
   const isIt = (text: string): boolean =>
     row.digest === undefined ? row.prompt === text : row.digest === digestOf(text);
