@@ -83,12 +83,6 @@ const PROBE_AFTER_MS = 30_000;
 const BAD_TARGET = errorReply(400, 'invalid_message', 'the request target must be a path', ['Connection', 'close']);
 const FAILED = errorReply(500, 'runtime_error', 'the request failed');
 const CLOSING = errorReply(503, 'interrupted', 'this server is stopping', ['Retry-After', '5', 'Connection', 'close']);
-/** `GET /readyz`: 503 while a store of this process cannot store. */
-function readiness(response: ServerResponse): void {
-  const stores = failingStores();
-  sendReply(response, stores.length === 0 ? READY : jsonReply(503, { status: 'failing', stores }));
-}
-
 const READY = jsonReply(200, { status: 'ready' });
 const HEALTHY = jsonReply(200, { status: 'ok' });
 const NO_UPGRADE = errorReply(404, 'unknown_type', 'nothing to upgrade to here', ['Connection', 'close']);
@@ -96,6 +90,12 @@ const FLOOD = errorReply(429, 'over_capacity', 'too many requests at once on thi
 const MALFORMED = errorReply(400, 'parse_error', 'this is not HTTP', ['Connection', 'close']);
 const TOO_SLOW = errorReply(408, 'timeout', 'the request timed out', ['Connection', 'close']);
 const HEAD_TOO_LARGE = errorReply(431, 'too_large', 'the request head is too large', ['Connection', 'close']);
+
+/** `GET /readyz`: 503 while a store of this process cannot store. */
+function readiness(response: ServerResponse): void {
+  const stores = failingStores();
+  sendReply(response, stores.length === 0 ? READY : jsonReply(503, { status: 'failing', stores }));
+}
 
 /** What the guard has refused. */
 const forbidden = (reason: string): HttpReply => errorReply(403, 'unauthorized', reason, ['Connection', 'close']);
