@@ -36,8 +36,8 @@ export async function registerProcess(
 }
 
 /**
- * The records whose process is alive and belongs to this user. Files of dead processes, and what is no such record, are removed;
- * those of another container that shares the folder stay.
+ * The records whose process is alive and belongs to this user. Files of dead processes, and files without a record, are
+ * removed; those of another container that shares the folder stay.
  */
 export async function findProcesses<T>(
   folder: string,
