@@ -17,7 +17,7 @@ import { HeldOutput } from './held-output.ts';
 import { IncomingRequests, RETRY_AFTER_MS, type RequestOwner } from './incoming-requests.ts';
 import { joined } from './joined.ts';
 import type { KeptReplies } from './kept-replies.ts';
-import { fits, isFarTooLarge, tooLong } from './message-size.ts';
+import { fits, isFarTooLarge, mustFit, tooLong } from './message-size.ts';
 import { type CallLimits, type CallWire, OutgoingCalls, type PendingCall } from './outgoing-calls.ts';
 import { LONG_CHARS, PAUSED_BY, Reading } from './reading.ts';
 import { type RequestChannel, RunningRequest } from './running-request.ts';
@@ -446,7 +446,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
       fields === undefined
         ? this.codec.event(this.#text, event, incoming, kind, data, seq, stamp)
         : this.codec.reply(this.#text, event, incoming, { ...fields, kind, data, seq }, stamp);
-    if (!fits(out, this.limits.maxMessageBytes)) throw tooLong('event', out, this.limits.maxMessageBytes);
+    mustFit('event', out, this.limits.maxMessageBytes);
     if (cursor > 0) this.cursor = cursor;
     this.sent++;
     this.#put('event', incoming.id, out, cursor);
@@ -471,7 +471,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     const recorded = this.record !== undefined && !free;
     const stamp = recorded && this.stamped ? this.cursor + 1 : 0;
     const out = this.codec.request(this.#text, method.request, id, body, stamp);
-    if (!fits(out, this.limits.maxMessageBytes)) throw tooLong('request', out, this.limits.maxMessageBytes);
+    mustFit('request', out, this.limits.maxMessageBytes);
     if (typeof out === 'string') call.size = out.length;
     // What is journaled reaches the peer by replay, also when there is no link at the moment.
     if (this.#link === undefined && !recorded) return;
@@ -495,7 +495,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   notify(type: string, body: object): void {
     const cursor = this.record === undefined ? 0 : this.cursor + 1;
     const out = this.codec.notice(this.#text, type, body, this.stamped ? cursor : 0);
-    if (!fits(out, this.limits.maxMessageBytes)) throw tooLong('notice', out, this.limits.maxMessageBytes);
+    mustFit('notice', out, this.limits.maxMessageBytes);
     if (cursor > 0) this.cursor = cursor;
     this.sent++;
     if (cursor > 0) this.record?.record(cursor, 'notice', '', out);

@@ -150,7 +150,7 @@ export class IncomingRequests implements RequestCounts {
 
   /**
    * A running request only waits for a later message of its peer, so it gives up its place. The returned function takes the
-   * place again at once, also where another request has it: a request that continued later could hold what others wait for.
+   * place again at once, also where another request has it: a request that continued later could hold a result that others wait for.
    */
   yieldSlot(request: RunningRequest): () => void {
     const { maxWaiting = MAX_WAITING } = this.limits;

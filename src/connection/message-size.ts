@@ -1,5 +1,5 @@
 /**
- * What a peer's limit lets through, of what is about to be sent. Pure; used by `connection.ts`.
+ * Holds messages to the size limit of the peer before they are sent. Pure; used by `connection.ts`.
  */
 import { jsonChars } from '../base/json-size.ts';
 import { asciiLength } from '../wire/ascii.ts';
@@ -14,11 +14,16 @@ export const fits = (out: Encoded, limit: number): boolean =>
   typeof out !== 'string' || out.length * 6 <= limit || asciiLength(out) <= limit;
 
 /**
- * True for a value that is surely longer: to write it only to see that could take long. One that is up to twice as long may count
- * as none: members that are undefined are counted too.
+ * True for a value that is surely longer than the limit: writing it only to see that could take long. Members that are undefined
+ * are counted too, so a value of up to twice the limit gets false.
  */
 export const isFarTooLarge = (value: unknown, limit: number): boolean =>
   limit !== Number.POSITIVE_INFINITY && jsonChars(value, { chars: 2 * limit, depth: MAX_DEPTH }) === 'chars';
+
+/** Throws {@link tooLong} for a message that the limit does not let through. */
+export function mustFit(what: string, out: Encoded, limit: number): void {
+  if (!fits(out, limit)) throw tooLong(what, out, limit);
+}
 
 /** @param out undefined where it was not even written */
 export function tooLong(what: string, out: Encoded | undefined, limit: number): HandfastError {

@@ -123,7 +123,7 @@ export class OutgoingCalls {
   #streams: Map<unknown, PendingCall> | undefined;
   /** Calls in flight, and those that wait here until fewer are. */
   readonly #line = new Line();
-  /** The same of calls that wait at the peer and take no place there. */
+  /** Calls that wait at the peer and take no place there, in flight and here. */
   readonly #waits = new Line();
   #unsent: PendingCall[] = [];
   #closed: ((sent: boolean) => HandfastError) | undefined;

@@ -11,7 +11,7 @@ import type { Link } from '../transport/link.ts';
 /** Why a connection does not read, as bits. */
 export const PAUSED_BY = { inbox: 1, slowConsumer: 2, lines: 4, refusals: 8, share: 16, preparing: 32 } as const;
 
-/** A message of more characters is read in a turn of its own. */
+/** A message of more characters is read in a later turn than the one in which it arrived. */
 export const LONG_CHARS = 1024 * 1024;
 /** Lines that came in one message and are read in one turn. */
 const MAX_LINES_A_TURN = 64;
@@ -65,7 +65,7 @@ export class Reading {
 
   /**
    * Reads lines that came in one message, some of them in each turn in which nothing else keeps us from reading. A long
-   * message is read in a turn of its own: taking it in was the work of this one.
+   * message is read in the next turn: receiving it was the work of this one.
    */
   lines(text: string, separator: string, read: (line: string) => void): void {
     if (text.length <= LONG_CHARS) return this.#linesFrom(0, text, separator, read);

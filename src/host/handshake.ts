@@ -206,14 +206,9 @@ export class A2EHandshake implements Dialect {
     const { cursor } = resume;
     const { connection } = session;
     if (typeof cursor !== 'number' || !Number.isInteger(cursor) || cursor < 0 || cursor > connection.cursor) {
-      const error = fail(
-        'invalid_message',
-        `the resume cursor was never issued by this session, which is at ${connection.cursor}; open a new session`,
-        {
-          last: connection.cursor,
-        },
-      );
-      return this.#refuseMessage(gate, request as Message, error);
+      const { cursor: last } = connection;
+      const why = `the resume cursor was never issued by this session, which is at ${last}; open a new session`;
+      return this.#refuseMessage(gate, request as Message, fail('invalid_message', why, { last }));
     }
     try {
       // A link that replaces that of its session is no further one.

@@ -153,7 +153,7 @@ export class PluginRuntime implements PluginContext {
       } catch (thrown) {
         const { code, retryable, message } = asError(thrown);
         const gone = code === 'unreachable' || (code === 'connection_lost' && retryable);
-        // The other host can be asked, and will give the same answer.
+        // The other host responds, and will refuse again.
         if (code === 'journal_locked') {
           const { detail } = locked;
           throw new HandfastError(code, `${locked.message}: ${message}`, { detail, retryable: false, cause: thrown });

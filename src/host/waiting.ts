@@ -1,4 +1,4 @@
-/** A request that waits for what a later message of its agent brings, and takes no place of `max_parallel` meanwhile. */
+/** A request that waits for a later message of its agent, and takes no place of `max_parallel` meanwhile. */
 import type { CallContext } from './context.ts';
 
 /** Awaits `work` without a place in the concurrency limit; see `CallContext.yieldSlot`. */

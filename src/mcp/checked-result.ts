@@ -1,6 +1,6 @@
 /**
- * Results of tools of MCP servers, held to the schema that the server gives for them. The official client would compile and check it in the
- * thread of the host, where a schema may take for ever.
+ * Holds results of tools of MCP servers to the schemas that the servers give. The official client would compile and check a schema
+ * in the thread of the host, and some schemas would block it without end.
  *
  * Used by `connection.ts`.
  */

@@ -104,7 +104,7 @@ export class SignInFile {
   }
 }
 
-/** What is stored, without tokens that could not be sent: then a person signs in again. */
+/** The stored sign-in without tokens that no header can have: then a person signs in again. */
 function withUsableTokens(stored: StoredSignIn): StoredSignIn {
   if (tokenProblem(stored.tokens) === undefined) return stored;
   const { tokens: _, ...rest } = stored;
@@ -119,7 +119,7 @@ function tokenProblem(tokens: StoredSignIn['tokens']): string | undefined {
   return headerProblem(access) ?? (refresh === undefined ? undefined : headerProblem(String(refresh)));
 }
 
-/** The part of what is stored that a reply with tokens gives. Throws `login_failed` for tokens that no header can have. */
+/** The members of the stored sign-in that a reply with tokens gives. Throws `login_failed` for tokens that no header can have. */
 export function granted(
   tokens: { readonly access_token: string; readonly expires_in?: number | undefined },
   now: number,

@@ -9,7 +9,7 @@ import { MAX_DEPTH, MAX_REPLY_VALUES } from '../wire/depth.ts';
 /** Longest message of a server, in characters on pipes and in bytes over HTTP: a result may hold a picture. */
 export const MAX_MESSAGE = 16 * 1024 * 1024;
 
-/** What there is too much of; values as `wire/depth.ts` counts them. */
+/** The unit of an exceeded limit; values as `wire/depth.ts` counts them. */
 export type TooMany = 'bytes' | 'characters' | 'values';
 
 /** An error for the request whose response is too long. */

@@ -21,7 +21,7 @@ export interface Note {
   readonly other?: string;
   /** The words of the refusal of a text outside `oneOf`. */
   readonly refusal?: string;
-  /** Of a text: it is what a user writes, and may be long. Every other one names something, and is short. */
+  /** Of a text: a user writes it, and it may be long. Every other text names something, and is short. */
   readonly long?: true;
   /** Of an object: members that no schema names are warned of. */
   readonly warns?: true;

@@ -52,8 +52,8 @@ export interface Method<Request extends object = object, Reply extends object = 
   /** The caller's time limit in milliseconds, where the message has one; undefined = none given. */
   readonly limitMs?: (request: Body<Request>) => number | undefined;
   /**
-   * True for a request that may do nothing for a time but wait for what a later message brings: a result that is awaited, a
-   * claim, a chain with an approval. It takes no place of the concurrency limit while it waits (`CallContext.yieldSlot`).
+   * True for a request that may only wait, for a time, for a later message: a result that is awaited, a claim, a chain with an
+   * approval. It takes no place of the concurrency limit while it waits (`CallContext.yieldSlot`).
    */
   readonly waits?: (request: Body<Request>) => boolean;
   /** False when the caller asked for no events. Absent = events are always sent. */

@@ -15,7 +15,7 @@ const described = (description: string | undefined) => description && { descript
 
 /** A string that is not blank; trimmed. */
 export const textParam = (description?: string) => Type.String({ minLength: 1, ...described(description) });
-/** The same for what a user writes: it has at most a million characters, all other texts are bounded by the reader. */
+/** A text that a user writes: it has at most a million characters. The reader bounds all other texts. */
 export const proseParam = () => Type.String({ minLength: 1, [NOTE]: { long: true } });
 /** `true` or `false` only. */
 export const flagParam = (description?: string) => Type.Boolean(described(description) || {});

@@ -21,14 +21,14 @@ const MAX_LEVELS = 5;
 export const MAX_VIEWS = 14;
 /** Characters that are decoded together, so that memory stays bounded. */
 const WINDOW = 256 * 1024;
-/** A character of a secret has at most so many characters in {@link MAX_LEVELS} levels of escapes. */
+/** Most characters by which {@link MAX_LEVELS} levels of escapes spell one character of a secret. */
 const GROWTH = 40;
 
 /** Adds a decoded text that stands for `from` to `to` of the parent view. */
 type Emit = (text: string, from: number, to: number) => void;
 
 interface Kind {
-  /** What it decodes, with the flag `g`. */
+  /** The escapes that it decodes, with the flag `g`. */
   readonly pattern: RegExp;
   readonly decode: (token: string, at: number, emit: Emit) => void;
   readonly joins?: boolean;
@@ -167,7 +167,7 @@ const FOLDED: Kind = {
   joins: true,
 };
 
-/** What a shell, or the concatenation of a program, makes of pieces in quotes. */
+/** Quotes between pieces that a shell, or the concatenation of a program, makes one word. */
 const QUOTES: Kind = {
   pattern: /\$?["']/g,
   decode: (token, at, emit) => emit('', at, at + token.length),

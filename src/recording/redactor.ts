@@ -73,7 +73,7 @@ export class Redactor {
   readonly #placeholders = new Map<string, string>();
   /** Rule by each form of a value that is searched for. */
   readonly #forms = new SecretSearch<{ readonly rule: string; readonly value: string }>();
-  /** The same for forms in which case, normal form, and plus or space do not matter. */
+  /** Rule by each form of a value in which case, normal form, and plus or space do not matter. */
   readonly #folded = new SecretSearch<{ readonly rule: string; readonly value: string }>();
   readonly #parts = new SecretParts();
   /** Length of the longest value that is searched for. */
@@ -203,7 +203,7 @@ export class Redactor {
       this.#parts.each(withoutCut(view.text), (rule, from, to) => {
         if (isPart(from, to)) add(view, from, to - from, `${rule}.part`);
       });
-      // Only what was decoded to be base64: the rest is seen by the caller.
+      // Only base64 that a decoder uncovered: the caller replaces base64 of the text itself.
       if (inner > 0 && view.text.length <= MAX_INNER_CHARS) {
         eachEncoded(view.text, (decoded, at, length) => {
           const isPlain = view.ends[at + length - 1]! - view.starts[at]! === length;

@@ -40,7 +40,7 @@ export async function openHostSockets(options: HostSocketsOptions): Promise<Host
   const { home, identity, accept, operated, log } = options;
   const name = `host-${createHash('sha256').update(JSON.stringify(identity)).digest('hex').slice(0, 12)}`;
   let problem: unknown;
-  // A second host that is configured in the same way has a name of its own.
+  // A second host with this configuration finds the first name taken, and uses one with its process id.
   const places = folders(home).flatMap((folder) => [join(folder, name), join(folder, `${name}-${process.pid}`)]);
   for (const place of places) {
     try {

@@ -36,8 +36,8 @@ export async function registerProcess(
 }
 
 /**
- * The records whose process is alive and belongs to this user. Files of dead processes, and what is no such record, are removed;
- * those of another container that shares the folder stay.
+ * The records whose process is alive and belongs to this user. Files of dead processes, and files without a record, are
+ * removed; those of another container that shares the folder stay.
  */
 export async function findProcesses<T>(
   folder: string,
@@ -52,14 +52,7 @@ export async function findProcesses<T>(
     const record = await recordIn(file);
     const pid = Number(record?.pid);
     const running = Number.isInteger(pid) && pid > 0 ? read(record as Record<string, unknown>, pid) : undefined;
-    const state =
-      running === undefined
-        ? 'ended'
-        : isAlive === undefined
-          ? await stateOf(record!, pid, folder)
-          : isAlive(pid)
-            ? 'runs'
-            : 'ended';
+    const state = running === undefined ? 'ended' : await stateOf(record!, pid, folder, isAlive);
     if (state === 'runs') found.push(running!);
     else if (state === 'ended') await unlink(file).catch(() => {});
   }
@@ -81,8 +74,9 @@ async function stateOf(
   { process_start: started, system }: Readonly<Record<string, unknown>>,
   pid: number,
   folder: string,
+  isAlive = seesProcesses ? undefined : maySignal,
 ): Promise<'runs' | 'ended' | 'elsewhere'> {
-  if (!seesProcesses) return maySignal(pid) ? 'runs' : 'ended';
+  if (isAlive !== undefined) return isAlive(pid) ? 'runs' : 'ended';
   const here = systemIdentity();
   if (typeof system !== 'string' || typeof started !== 'number') return 'ended';
   if (system !== here) return system.split(' ')[0] === here.split(' ')[0] ? 'elsewhere' : 'ended';

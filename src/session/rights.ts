@@ -194,7 +194,7 @@ export function grantOf({ grants }: Pick<Principal, 'grants'>, capability: strin
 /**
  * The environment variables that requests of the principal may set.
  * @param rule true for a variable with this value that the rule of the program names
- * @param how the same in words, for the message of a refused variable
+ * @param how names that rule in the message of a refused variable
  */
 export function variableRights(
   principal: Principal,

@@ -52,7 +52,7 @@ export interface LinkLimits {
 }
 
 export const DEFAULT_MAX_MESSAGE_BYTES = 1024 * 1024;
-/** The same for a prompt or an import of session RPC. More would hold the event loop too long: some 3 ms a MiB in one turn. */
+/** Longest prompt or import of session RPC. A longer one would hold the event loop too long: some 3 ms a MiB in one turn. */
 export const DEFAULT_MAX_PROMPT_BYTES = 16 * 1024 * 1024;
 export const MESSAGE_BYTES_CEILING = 64 * 1024 * 1024;
 /** Longest line accepted before the handshake. */

@@ -14,6 +14,7 @@ import {
 } from 'node:net';
 import { fail } from '../wire/errors.ts';
 import type { Link, Listener } from './link.ts';
+import { listening } from './listening.ts';
 import { noPeerText } from './refusal-text.ts';
 import { type ReadTarget, readInto, StreamLink } from './stream.ts';
 import { bindUnix } from './unix-path.ts';
@@ -168,27 +169,6 @@ function readingInto(target: ReadTarget, socket: Socket): Socket {
   const own = new Socket(options as SocketConstructorOpts);
   (own as Accepted)._server = server;
   return own;
-}
-
-/** Starts listening and waits until it is so. */
-function listening(server: Server, address: string, listen: () => void): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const refused = (error: NodeJS.ErrnoException): void => {
-      server.removeListener('listening', bound);
-      const inUse = error.code === 'EADDRINUSE';
-      const why = inUse ? 'the address is already in use' : error.message;
-      reject(fail('runtime_error', `cannot listen on ${address}: ${why}`, { address, reason: error.code }, error));
-    };
-    const bound = (): void => {
-      server.removeListener('error', refused);
-      // Nothing is known to be reported here once a server listens; an error without a listener would end the process.
-      server.on('error', () => {});
-      resolve();
-    };
-    server.once('error', refused);
-    server.once('listening', bound);
-    listen();
-  });
 }
 
 function listenerOf(server: Server, address: string): Listener {

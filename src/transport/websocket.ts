@@ -101,7 +101,7 @@ class WebSocketLink implements Link, LineSink {
   #wholeFrames = false;
   /** Bytes of the longest frame that the listener reads of anyone. */
   readonly #listenerFrameBytes: number;
-  /** The same for this link, while it is less. */
+  /** Bytes of the longest frame of this link, while they are fewer. */
   #maxFrameBytes: number | undefined;
   #closing: { promise: Promise<void>; resolve: () => void; reason: string } | undefined;
   #timer: NodeJS.Timeout | undefined;

@@ -30,8 +30,8 @@ const VERSION = '1.0';
 const STAMPS = `","a2e":"${VERSION}","version":"${VERSION}","ts":`;
 
 /**
- * Characters for each value of an ordinary long message, such as a chain of 10,000 nodes: one of so many characters is built
- * although it has more values than others may have.
+ * Characters for each value of an ordinary long message, such as a chain of 10,000 nodes: a message with at least this many is
+ * built although it has more values than others may have.
  */
 const CHARS_A_VALUE = 5.5;
 

@@ -87,8 +87,8 @@ export interface Codec {
   // Reading.
 
   /**
-   * What a message is. Undefined = to be ignored. Never throws.
-   * @param maxValues values of a text at most, as `depth.ts` counts them; default: as many as one that is served may have
+   * Classifies a message. Undefined = to be ignored. Never throws.
+   * @param maxValues values of a text at most, as `depth.ts` counts them; default: the limit for a message that is served
    */
   read(raw: Encoded, maxDepth: number, maxValues?: number): Incoming | undefined;
   /** Why a served request cannot be accepted as it was addressed; undefined = it can. */

@@ -13,7 +13,7 @@ export const MAX_DEPTH = 64;
  * them are built, checked, copied and written within a turn of the event loop, at up to half a microsecond each.
  */
 export const MAX_VALUES = 65_536;
-/** The same for a message that a caller is answered with: environments send pictures as lists of numbers. */
+/** Values of a reply, at most: environments send pictures as lists of numbers. */
 export const MAX_REPLY_VALUES = 262_144;
 
 const QUOTE = 34;
@@ -39,8 +39,8 @@ export const tooMany = (limit: number) =>
 export const isCounted = (code: number): boolean => code === COMMA || code === COLON || code === 123 || code === 91;
 
 /**
- * True when a JSON text has more values than `most`: its commas, colons and opening brackets outside of strings. What is not
- * JSON is counted the same way. Linear, over strings as fast as `indexOf`, and ends where the count is passed.
+ * True when a JSON text has more values than `most`: its commas, colons and opening brackets outside of strings. A text that
+ * is no JSON is counted like one that is. Linear, over strings as fast as `indexOf`, and ends where the count is passed.
  */
 export function moreValues(text: string, most: number): boolean {
   if (text.length <= most) return false;

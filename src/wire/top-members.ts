@@ -2,7 +2,7 @@
  * Reads single members at the top of a long JSON text without building the rest of it, and counts its values and levels on the
  * way: whether a long message is built at all depends on its method. One pass.
  *
- * Called by `jsonrpc.ts`. Pure.
+ * Pure.
  */
 import { isCounted, stringEnd } from './depth.ts';
 

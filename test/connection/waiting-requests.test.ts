@@ -103,7 +103,7 @@ async function raw(limits: HostOptions['limits'] = {}) {
   return { ...site, hello, send, answer, ask, waits, echoes };
 }
 
-/** Each way to wait: what is opened first, the waiting requests, and what ends them all. */
+/** Each way to wait: the messages that prepare it, the waiting requests, and the message that ends them all. */
 const ways: Record<string, (site: Awaited<ReturnType<typeof raw>>) => Promise<{ waits: Message; end(): unknown }>> = {
   'the end of a subagent': async ({ ask, endAll }) => {
     const { subagent_id } = await ask('multi_agent/spawn', { name: 'one' });
@@ -197,7 +197,7 @@ test('calls whose tool asks the agent take no place until it has answered', asyn
   for (const call of calls) assert.equal((await call).success, true);
 });
 
-test('the client sends what waits beside its limit, and what runs within it', async () => {
+test('the client sends waiting calls beside its limit, and running calls within it', async () => {
   const { host, gate } = await hostOf({ maxWaiting: 3 });
   await using agent = await connect(host, { capabilities: CAPABILITIES });
   const plan = await agent.planning.createPlan('p');

@@ -1,6 +1,6 @@
 /**
- * F-120 over a whole server: the state of its plugins, or a memory, lost its newest writes after a kill. The server starts, says
- * what is missing in its log, in `GET /health`, in `GET /status` and in `handfast doctor`, until the loss is acknowledged.
+ * F-120 over a whole server: the state of its plugins, or a memory, lost its newest writes after a kill. The server starts, and reports
+ * the loss in its log, in `GET /health`, in `GET /status` and in `handfast doctor`, until the loss is acknowledged.
  */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, rmSync, statSync, truncateSync } from 'node:fs';

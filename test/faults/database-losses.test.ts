@@ -1,7 +1,7 @@
 /**
  * F-120 over the databases beside the journals: the newest writes are gone after a kill, because the log was cut, flipped or
  * deleted, the file was deleted, or an older copy took its place. The loss is reported once it is opened, and then until it is
- * acknowledged; what was not damaged reports nothing.
+ * acknowledged; a database without damage reports nothing.
  */
 import assert from 'node:assert/strict';
 import {

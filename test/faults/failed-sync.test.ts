@@ -105,7 +105,7 @@ for (const [name, change] of [
   ],
   ['tools', (agent: Agent) => agent.tools.call('read_file', { path: 'handfast.yaml' })],
 ] as const) {
-  test(`${name}: what could not be synced is an error with its cause, then and later`, {
+  test(`${name}: a change that could not be synced is an error with its cause, then and later`, {
     skip,
     timeout: 120_000,
   }, async (t) => {

@@ -1,5 +1,5 @@
 /**
- * A host without descriptors left: each way to start a program or a thread fails its own call and says what to raise, the host
+ * A host without descriptors left: each way to start a program or a thread fails its own call and names the limit to raise, the host
  * lives, and all of them succeed once descriptors are free.
  */
 import assert from 'node:assert/strict';

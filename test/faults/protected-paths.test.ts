@@ -438,7 +438,7 @@ test('programs find no folder .handfast and no hard link to a protected file in 
   };
   const hidden = ['.handfast/state', 'src/deep/.Handfast/state', 'src/notes.txt', 'src/deep/other.txt'];
   assert.equal(await cat(...hidden), 'an ordinary file\n');
-  // What comes to be between two programs is found, too.
+  // Files that appear between two programs are found, too.
   put('later/.handfast/state', SECRET);
   linkSync(join(folder, 'handfast.yaml'), join(folder, 'src/again.txt'));
   assert.equal(await cat('later/.handfast/state', 'src/again.txt', ...hidden), 'an ordinary file\n');

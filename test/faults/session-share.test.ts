@@ -91,7 +91,7 @@ auth:
   await Promise.all([greedyAgain.close(), otherAgain.close()]);
 });
 
-test('a token without a limit of its own gets half of all sessions, on both edges and after a restart', async (t) => {
+test('a token without its own limit gets half of all sessions, on both edges and after a restart', async (t) => {
   const folder = temporaryFolder(t);
   const file = join(folder, 'handfast.yaml');
   writeFileSync(

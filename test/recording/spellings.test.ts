@@ -95,7 +95,7 @@ describe('a known secret is replaced, in a text and in the name of a member, spe
         const { text, members } = redactor.message({ text: written, members: { [written]: 1 } });
         for (const clean of [text, Object.keys(members)[0]!, redactor.text(JSON.stringify({ text: written }))]) {
           assert.match(clean, /\[redacted:(?:env:S|pattern:base64):1\]/, written);
-          // What is left is what stands around it.
+          // Only the text around the secret remains.
           assert.ok(clean.replaceAll(/\[redacted:[^\]]*\]/g, '').length <= 72, clean);
         }
       }

@@ -1,4 +1,4 @@
-/** What there must be on a host so that requests of each capability find something: made over the wire, before the walk. */
+/** Makes, over the wire and before the walk, the objects on a host that requests of each capability name. */
 import { fileURLToPath } from 'node:url';
 import { isObject } from '../../src/wire/json.ts';
 import type { Known } from './largest.ts';

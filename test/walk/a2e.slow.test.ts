@@ -26,7 +26,7 @@ const CAPABILITIES = builtinCapabilities.map(({ name }) => name);
 /** Types that end the session or the walk. */
 const ENDING: ReadonlySet<string> = new Set(['shutdown']);
 
-/** Refusals of a message for what it is. */
+/** Refusals of an illegal message. */
 const ILLEGAL: ReadonlySet<string> = new Set(['schema_violation', 'invalid_message', 'unknown_type', 'too_large']);
 
 interface RequestType {
@@ -102,7 +102,7 @@ class AgentWalk {
     return this.#agent.send(JSON.stringify(message), message.id, REPLY_MS);
   }
 
-  /** A handshake has a link of its own. */
+  /** Each handshake has its own link. */
   async #greeted(message: JsonObject): Promise<Message> {
     const link = await PlainAgent.dial(this.#tcp);
     const reply = await link.ask({ auth_token: ADMIN, ...message }, WRONG_TOKEN_MS);

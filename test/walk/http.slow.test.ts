@@ -1,6 +1,6 @@
 /**
- * No body of an HTTP request holds the event loop: requests of MCP with parameters of any shape, and what comes before any token
- * was looked at.
+ * No body of an HTTP request holds the event loop: requests of MCP with parameters of any shape, and bodies that arrive before
+ * any token was checked.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -12,7 +12,7 @@ import { ADMIN, Walk, walkedHost } from './walk.ts';
 const BYTES = 1024 * 1024 - 16 * 1024;
 const VERSION = '2025-11-25';
 
-/** What is asked of MCP, with the parameters that make it legal. */
+/** Requests of MCP, with the parameters that make them legal. */
 const requests: Readonly<Record<string, JsonObject>> = {
   initialize: { protocolVersion: VERSION, capabilities: {}, clientInfo: { name: 'walker', version: '1' } },
   ping: {},

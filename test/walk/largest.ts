@@ -47,7 +47,7 @@ const texts: Readonly<Record<string, (bytes: number) => string>> = {
   'lists in JSON': (bytes) => `[${filled('[],', bytes - 8)}[]]`,
   'a key for each value, in JSON': (bytes) => `{${counted((at) => `"k${at}":0,`, bytes - 20)}"x":0}`,
 };
-/** What is tried where only a short text is legal: the largest legal one, and one that is not. */
+/** Contents for members whose text must be short: tried at the largest legal length, and beyond it. */
 const short: readonly string[] = ['letters', 'marks'];
 
 const numbered = <T>(length: number, of: (at: number) => T): T[] => Array.from({ length }, (_, at) => of(at));
@@ -97,7 +97,7 @@ function typeOf(schema: Schema): string {
   return schema.properties !== undefined ? 'object' : schema.items !== undefined ? 'array' : 'any';
 }
 
-/** A small value that the schema lets through, with what is known of its members. */
+/** A small value that the schema lets through, with the known values of its members. */
 export function small(given: unknown, known: Known, name = '', type = ''): unknown {
   const value = Object.hasOwn(known, `${type}:${name}`) ? known[`${type}:${name}`] : known[name];
   if (name !== '' && value !== undefined) return typeof value === 'function' ? value() : value;
@@ -132,7 +132,7 @@ export function small(given: unknown, known: Known, name = '', type = ''): unkno
 
 type Path = readonly (string | number)[];
 
-/** The value with another one at the path; what leads there and is missing is made. */
+/** The value with another one at the path; missing parents are made. */
 function replaced(value: unknown, [step, ...rest]: Path, by: unknown): unknown {
   if (step === undefined) return by;
   if (typeof step === 'number') {
@@ -148,7 +148,7 @@ interface Member {
   readonly schema: Schema;
 }
 
-/** The members of a schema, and those of its maps and lists, so many levels deep. */
+/** The members of a schema, and those of its maps and lists, down to `levels`. */
 function* members(given: unknown, path: Path, levels: number): Generator<Member> {
   const schema = settled(schemaOf(given));
   if (path.length > 0) yield { path, schema };
@@ -160,7 +160,7 @@ function* members(given: unknown, path: Path, levels: number): Generator<Member>
   if (items !== undefined && !Array.isArray(items)) yield* members(items, [...path, 0], levels - 1);
 }
 
-/** Members that are the frame of a message: what they hold is read before anything else is. */
+/** Members that are the frame of a message: they are read before all others. */
 const FRAME: ReadonlySet<unknown> = new Set(['type', 'a2e', 'version', 'ts', 'jsonrpc']);
 
 /** The largest values of one member. */
@@ -194,8 +194,8 @@ function* largestOf({ path, schema }: Member, known: Known, bytes: number): Gene
 }
 
 /**
- * The largest values of a schema, one member at a time, each of about so many bytes.
- * @param type of the message: `known` may have members for it alone
+ * The largest values of a schema, one member at a time, each of about `bytes` bytes.
+ * @param type of the message: `known` may have members for this type alone
  */
 export function* largest(schema: unknown, known: Known, bytes: number, type = ''): Generator<Sized> {
   for (const member of members(schema, [], 4)) {

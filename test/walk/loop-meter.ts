@@ -1,13 +1,13 @@
 /**
- * The longest time that one turn of the event loop took, without what other processes of the machine took of it. Runs inside
- * of the process that is measured.
+ * The longest time that one turn of the event loop took, without the time that other processes of the machine took. Runs inside
+ * the process that is measured.
  *
  * A tick each millisecond compares the clock with the tick before. Where the system tells how long this thread was ready and
  * had no processor (Linux), that is left out: a turn that waits for a disk counts, one whose processor was given away does not.
  */
 import { openSync, readSync } from 'node:fs';
 
-/** Shortest turn that is remembered with its time, in milliseconds. */
+/** Holds the file of the scheduler while it is read. */
 const bytes = Buffer.alloc(128);
 
 /** Nanoseconds that this thread was ready and had no processor; undefined where the system does not tell. */

@@ -1,6 +1,6 @@
 /**
- * Another client of the walked host, in a process of its own: pings all the time and replies to each `take` with its longest
- * ping and with the longest turn of its own loop, which does nothing else. Its arguments: the address and a token.
+ * Another client of the walked host, in its own process: pings all the time and replies to each `take` with its longest ping and
+ * with the longest turn of its loop, which does nothing else. Its arguments: the address and a token.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LoopMeter } from './loop-meter.ts';

@@ -1,4 +1,4 @@
-/** An MCP server of few lines, without a library: a tool that gives back what it was given, a prompt and a resource. */
+/** An MCP server of few lines, without a library: a tool that returns its arguments, a prompt and a resource. */
 import { createInterface } from 'node:readline';
 
 const results = {

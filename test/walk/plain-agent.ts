@@ -5,14 +5,14 @@ import { createInterface } from 'node:readline';
 
 export type Message = Readonly<Record<string, unknown>>;
 
-/** What stands in place of a reply that did not come. */
+/** Stands in place of a reply that did not come. */
 export const SILENCE: Message = Object.freeze({ type: 'silence' });
 export const CLOSED: Message = Object.freeze({ type: 'closed' });
 
 export class PlainAgent {
   readonly #socket: Socket;
   readonly #waiting = new Map<unknown, (reply: Message) => void>();
-  /** Requests of the host, and what else came without a request of ours. */
+  /** Requests of the host, and other messages that reply to no request of the agent. */
   readonly others: Message[] = [];
   #count = 0;
   closed = false;
@@ -73,7 +73,7 @@ export class PlainAgent {
     return `w${++this.#count}`;
   }
 
-  /** Sends a text that has `id` in it, and waits for its reply for so long. */
+  /** Sends a text that has `id` in it, and waits for its reply for at most `ms`. */
   send(text: string, id: unknown, ms = 10_000): Promise<Message> {
     if (this.closed) return Promise.resolve(CLOSED);
     return new Promise((resolve) => {
@@ -94,7 +94,7 @@ export class PlainAgent {
     return this.send(JSON.stringify({ ...message, id }), id, ms);
   }
 
-  /** The same for a request of JSON-RPC. */
+  /** Sends a request of JSON-RPC with a fresh id and waits for its reply. */
   call(method: string, params: unknown, ms?: number): Promise<Message> {
     return this.ask({ jsonrpc: '2.0', method, params }, ms);
   }

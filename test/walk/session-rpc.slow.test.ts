@@ -18,9 +18,9 @@ const BYTES = 1024 * 1024 - 16 * 1024;
 const REPLY_MS = 3_000;
 /** Ends the server. */
 const ENDING: ReadonlySet<string> = new Set(['system.shutdown']);
-/** Refusals of a request for what it is. */
+/** Refusals of an illegal request. */
 const ILLEGAL: ReadonlySet<string> = new Set(['schema_violation', 'unknown_type', 'too_large']);
-/** What a turn ends with. */
+/** Events that end a turn. */
 const ENDS: ReadonlySet<unknown> = new Set(['session.completed', 'session.interrupted', 'session.error']);
 
 /** The store of sessions writes all of a prompt's images, and all of an import, in one turn, several times. */
@@ -131,7 +131,7 @@ class ClientWalk {
       'approval.answer:decision': 'deny',
       provider: 'openrouter',
       wait_ms: 1,
-      // What is configured is not to be changed.
+      // The walk must not change the configuration.
       enabled: true,
     };
   }
@@ -159,7 +159,7 @@ class ClientWalk {
       const others =
         more[name]?.(bytes).map(([title, value]) => ({ title, value: { ...(base as object), ...value } })) ?? [];
       for (const { title, value } of [...largest(params, this.known, bytes, name), ...others]) {
-        // What makes such a request long are these.
+        // These members alone make a request of these methods long.
         if (bytes !== BYTES && !/^(images|lines)/.test(title)) continue;
         await this.#walk.step(`${name} ${title}, ${Math.round(bytes / 1024)} KiB`, async () => {
           if (this.#client.closed) {
@@ -177,7 +177,7 @@ class ClientWalk {
   }
 }
 
-/** A fleet with one worker, which rehearses in a folder of its own. */
+/** A fleet with one worker, which rehearses in its own folder. */
 const fleet = `name: walked
 workers:
   - { id: small, executor: rehearsal }

@@ -13,7 +13,7 @@ import { fileURLToPath } from 'node:url';
 
 /** The promise of the project, in milliseconds. */
 const LONGEST_MS = 50;
-/** On a slow machine: so many times what the longest turn of a bare loop mostly takes there. */
+/** The bound on a slow machine, as a multiple of the usual longest turn of a bare loop there. */
 const TIMES_BARE = 10;
 /** Longest ping of a neighbour, in milliseconds; the wire and two other processes are in it. */
 const LONGEST_PING_MS = 250;
@@ -119,7 +119,7 @@ ${yaml}`,
   };
 }
 
-/** What a message did to its host. */
+/** The effect of a message on its host. */
 export interface Held {
   readonly title: string;
   /** The least of the longest turns of all tries, in milliseconds. */
@@ -152,7 +152,7 @@ export class Walk {
     let ms = Number.POSITIVE_INFINITY;
     let ping = Number.POSITIVE_INFINITY;
     for (let tries = 0; tries < (isKnown ? 1 : TRIES); tries++) {
-      // What the message before it left behind is not its own.
+      // Work that the message before it left behind does not count.
       await this.#host.take();
       await this.#host.neighbour();
       await send();

@@ -1,5 +1,5 @@
 /**
- * The real server in a process of its own, with everything a peer can ask for, and a meter of its event loop: started by
+ * The real server in its own process, with everything a peer can ask for, and a meter of its event loop: started by
  * `walk.ts`. It sends its addresses over the IPC channel and replies to each `take` with the longest turn since the last.
  */
 import { serve } from '../../src/serve.ts';
@@ -8,7 +8,7 @@ import { LoopMeter } from './loop-meter.ts';
 const server = await serve(process.argv[2], { announce: false, fleet: process.argv[3] });
 const meter = new LoopMeter();
 process.on('message', (question) => {
-  // What was answered last may have left work for the next turns.
+  // The last reply may have left work for the next turns.
   if (question === 'take') setTimeout(() => process.send?.(meter.take()), 5);
   else void server.close(0).then(() => process.exit());
 });

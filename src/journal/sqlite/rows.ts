@@ -137,7 +137,7 @@ const sessionSum = (session: string, counters: Counters) => {
   return record === '' ? owned : crc32(`\n${record}`, owned);
 };
 
-/** Heads and bodies of a block, out of their compressed form. What cannot be read does not match its checksum. */
+/** Heads and bodies of a block, out of their compressed form. Unreadable bytes become texts that do not match the checksum. */
 function unpacked(packed: Uint8Array): Pick<Block, 'heads' | 'bodies'> {
   try {
     const text = unpackedText(packed);
@@ -195,7 +195,7 @@ export class JournalRows {
   /** Blocks are few and compressed: durable entries of one commit share them. */
   readonly sparing: boolean;
 
-  /** @param sparing see {@link JournalRows.sparing}; what is read may be either way */
+  /** @param sparing see {@link JournalRows.sparing}; blocks of both kinds are read */
   constructor(db: Database, sparing = false) {
     this.sparing = sparing;
     this.#insert = db.prepare(
@@ -256,8 +256,8 @@ export class JournalRows {
     const sum = blockSum(session, block);
     const packed = this.sparing && entries > 0 ? packedText(`${heads}\n${bodies}`) : null;
     this.logged += (packed?.length ?? heads.length + bodies.length) + PAGE_BYTES;
-    const [keptHeads, keptBodies] = packed === null ? [heads, bodies] : ['', ''];
-    this.#insert.run(session, last, after, first, entries, bodies.length, sum, keptHeads, keptBodies, packed);
+    const [plainHeads, plainBodies] = packed === null ? [heads, bodies] : ['', ''];
+    this.#insert.run(session, last, after, first, entries, bodies.length, sum, plainHeads, plainBodies, packed);
   }
 
   /**
@@ -300,7 +300,7 @@ export class JournalRows {
     return row === undefined ? undefined : checked(row);
   }
 
-  /** @param before what is stored: a row of which only the counts change is in fewer indexes */
+  /** @param before the stored counters: an update of the counts alone changes fewer indexes */
   put(session: string, counters: Counters, before?: Counters): void {
     const { written, first, last, evicted, entries, bytes, reserved, owner, record } = counters;
     const sum = sessionSum(session, counters);

@@ -8,7 +8,7 @@ import type { SqliteSession } from './session.ts';
 export interface StoreOptions {
   /** See `SqliteJournalOptions.retentionOf`. */
   readonly retentionOf?: Readonly<Record<string, Retention>>;
-  /** What its writes are compared with, and counted in. Without one nothing is noticed. */
+  /** Counts the writes, and shows at opening that some are missing. Without one no loss is noticed. */
   readonly mark?: Mark;
   /** See `SqliteJournalOptions.onDamaged`. */
   readonly onDamaged?: (error: HandfastError) => void;

@@ -14,7 +14,7 @@ export class Writable {
   /** True when the disk was tried in this turn of the event loop. */
   #tried = false;
 
-  /** `what`: its name in errors. */
+  /** @param what name of the store in errors */
   constructor(what: string, file: string | null | undefined) {
     this.#what = what;
     this.#file = file;

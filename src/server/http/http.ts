@@ -15,9 +15,9 @@ import { createServer, STATUS_CODES } from '../../base/http/node-http.ts';
 import { errorReply, type HttpReply, jsonReply, sendReply } from '../../transport/http/http-exchange.ts';
 import type { HttpSseEndpoint } from '../../transport/http/http-sse.ts';
 import type { Link, Listener } from '../../transport/link.ts';
+import { listening } from '../../transport/listening.ts';
 import { bindUnix } from '../../transport/unix-path.ts';
 import type { WebSocketAcceptor } from '../../transport/websocket.ts';
-import { fail } from '../../wire/errors.ts';
 import { TurnShare } from '../../wire/turn-share.ts';
 import { type Guard, requestGuard } from './http-guard.ts';
 import { pathOf, Router } from './router.ts';
@@ -83,12 +83,6 @@ const PROBE_AFTER_MS = 30_000;
 const BAD_TARGET = errorReply(400, 'invalid_message', 'the request target must be a path', ['Connection', 'close']);
 const FAILED = errorReply(500, 'runtime_error', 'the request failed');
 const CLOSING = errorReply(503, 'interrupted', 'this server is stopping', ['Retry-After', '5', 'Connection', 'close']);
-/** `GET /readyz`: 503 while a store of this process cannot store. */
-function readiness(response: ServerResponse): void {
-  const stores = failingStores();
-  sendReply(response, stores.length === 0 ? READY : jsonReply(503, { status: 'failing', stores }));
-}
-
 const READY = jsonReply(200, { status: 'ready' });
 const HEALTHY = jsonReply(200, { status: 'ok' });
 const NO_UPGRADE = errorReply(404, 'unknown_type', 'nothing to upgrade to here', ['Connection', 'close']);
@@ -96,6 +90,12 @@ const FLOOD = errorReply(429, 'over_capacity', 'too many requests at once on thi
 const MALFORMED = errorReply(400, 'parse_error', 'this is not HTTP', ['Connection', 'close']);
 const TOO_SLOW = errorReply(408, 'timeout', 'the request timed out', ['Connection', 'close']);
 const HEAD_TOO_LARGE = errorReply(431, 'too_large', 'the request head is too large', ['Connection', 'close']);
+
+/** `GET /readyz`: 503 while a store of this process cannot store. */
+function readiness(response: ServerResponse): void {
+  const stores = failingStores();
+  sendReply(response, stores.length === 0 ? READY : jsonReply(503, { status: 'failing', stores }));
+}
 
 /** What the guard has refused. */
 const forbidden = (reason: string): HttpReply => errorReply(403, 'unauthorized', reason, ['Connection', 'close']);
@@ -122,13 +122,13 @@ export async function httpServer(options: HttpServerOptions): Promise<HttpListen
   boundConnections(server, options.maxConnections ?? 10_000);
   const port = new HttpPort(server, options);
   const bound = await (options.path === undefined
-    ? listen(server, options.port ?? 0, host)
+    ? listenOnPort(server, options.port ?? 0, host)
     : listenOnPath(server, options.path));
   const { allowedHosts = [], allowedOrigins = [] } = options;
-  port.open(requestGuard({ port: bound.port, host, allowedHosts, allowedOrigins }));
+  port.open(requestGuard({ port: bound, host, allowedHosts, allowedOrigins }));
   return {
-    address: options.path === undefined ? `http://${reachable(host)}:${bound.port}` : `unix://${options.path}`,
-    port: bound.port,
+    address: options.path === undefined ? `http://${reachable(host)}:${bound}` : `unix://${options.path}`,
+    port: bound,
     routes: port.routes,
     close: () => port.close(),
   };
@@ -141,36 +141,17 @@ function reachable(host: string): string {
   return host.includes(':') ? `[${host}]` : host;
 }
 
-function listen(server: Server, port: number, host: string): Promise<{ port: number }> {
-  return new Promise((resolve, reject) => {
-    const refused = (error: NodeJS.ErrnoException): void => {
-      const address = `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
-      const why = error.code === 'EADDRINUSE' ? 'the address is already in use' : error.message;
-      reject(fail('runtime_error', `cannot listen on ${address}: ${why}`, { address, reason: error.code }, error));
-    };
-    server.once('error', refused);
-    server.listen(port, host, () => {
-      server.removeListener('error', refused);
-      // Nothing is known to be reported here once a server listens; an error without a listener would end the process.
-      server.on('error', () => {});
-      resolve({ port: (server.address() as AddressInfo).port });
-    });
-  });
+/** Resolves with the port. */
+async function listenOnPort(server: Server, port: number, host: string): Promise<number> {
+  const address = `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+  await listening(server, address, () => server.listen(port, host));
+  return (server.address() as AddressInfo).port;
 }
 
-/** Its requests name no port, as those to port 80. */
-async function listenOnPath(server: Server, path: string): Promise<{ port: number }> {
-  await bindUnix(path, () => {
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    server.once('error', reject);
-    server.listen({ path }, () => {
-      server.removeListener('error', reject);
-      server.on('error', () => {});
-      resolve();
-    });
-    return promise;
-  });
-  return { port: 80 };
+/** Resolves with the port 80: requests to a path name no port, as those to port 80. */
+async function listenOnPath(server: Server, path: string): Promise<number> {
+  await bindUnix(path, () => listening(server, `unix://${path}`, () => server.listen({ path })));
+  return 80;
 }
 
 /** What the port notes of a connection. */
