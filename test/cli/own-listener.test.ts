@@ -127,6 +127,21 @@ test('no listener of another user gets the token, at any address, also when a lo
   await assert.rejects(raced.dial(undefined), { code: 'foreign_listener' });
 });
 
+test('the listener is looked for at the port that is dialled, also where that is the default of another scheme', async (t) => {
+  const asked: number[] = [];
+  const own = {
+    home: temporaryFolder(t),
+    listenersAt: async (_host: string, port: number) => {
+      asked.push(port);
+      return [];
+    },
+  };
+  for (const address of ['https://h:80', 'wss://h:80/rpc', 'https://h', 'http://h:443', 'http://h', 'tcp://h:80']) {
+    await requireOwnListener(address, own);
+  }
+  assert.deepEqual(asked, [80, 80, 443, 443, 80, 80]);
+});
+
 test('a socket file counts when this user alone could have made it', async (t) => {
   const folder = temporaryFolder(t);
   const path = join(folder, 'host.sock');

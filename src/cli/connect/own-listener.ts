@@ -71,9 +71,9 @@ function requireOwnSocket(address: string, own: OwnListener): boolean {
 
 /** Host and port of an address of HTTP, WebSocket or TCP. */
 function authorityOf(address: string): { readonly host: string; readonly port: number } {
-  // The parser of addresses treats the port of a scheme as none, and knows no `tcp:`.
+  // The parser of addresses leaves out the default port of a scheme, and knows no `tcp:`.
   const secure = /^(?:https|wss):/.test(address);
-  const { hostname, port } = new URL(address.replace(/^\w+:/, 'http:'));
+  const { hostname, port } = new URL(address.replace(/^\w+:/, secure ? 'https:' : 'http:'));
   return { host: hostname.replace(/^\[|\]$/g, ''), port: port !== '' ? Number(port) : secure ? 443 : 80 };
 }
 
