@@ -5,7 +5,7 @@ import { request } from '../../base/http/node-http.ts';
 import { type HttpResponse, readResponse } from '../../transport/http/http-response.ts';
 import { asError, type ErrorName, errorTable, fail, type HandfastError } from '../../wire/errors.ts';
 import { isObject } from '../../wire/json.ts';
-import { type OwnListener, requireOwnListener } from './own-listener.ts';
+import { authorityOf, type OwnListener, requireOwnListener } from './own-listener.ts';
 
 const TIMEOUT_MS = 10_000;
 /** Longest answer, in bytes: sessions of the longest list are below it. */
@@ -65,10 +65,9 @@ async function answerOf(
   method: string,
   signal: AbortSignal,
 ): Promise<HttpResponse> {
-  const url = new URL(base);
   const at = socketPath === undefined ? base : `unix://${socketPath}`;
   if (own !== undefined) await requireOwnListener(at, own);
-  const socket = await connected(url, socketPath, signal);
+  const socket = await connected(base, socketPath, signal);
   try {
     if (own !== undefined && !(await requireOwnListener(at, own)))
       throw fail('unreachable', `${base}: the host stopped listening`);
@@ -77,7 +76,7 @@ async function answerOf(
       method,
       path,
       headers: {
-        host: socketPath === undefined ? url.host : 'localhost',
+        host: socketPath === undefined ? new URL(base).host : 'localhost',
         'content-length': '0',
         connection: 'close',
         ...(token !== '' && { authorization: `Bearer ${token}` }),
@@ -89,10 +88,9 @@ async function answerOf(
   }
 }
 
-async function connected(url: URL, path: string | undefined, signal: AbortSignal): Promise<Socket> {
-  const host = url.hostname.replace(/^\[|\]$/g, '');
-  const secure = path === undefined && url.protocol === 'https:';
-  const port = url.port === '' ? (secure ? 443 : 80) : Number(url.port);
+async function connected(base: string, path: string | undefined, signal: AbortSignal): Promise<Socket> {
+  const { host, port } = authorityOf(base);
+  const secure = path === undefined && base.startsWith('https:');
   const tls = secure ? await import('node:tls') : undefined;
   const socket = tls
     ? tls.connect({ host, port, servername: host })

@@ -70,7 +70,7 @@ function requireOwnSocket(address: string, own: OwnListener): boolean {
 }
 
 /** Host and port of an address of HTTP, WebSocket or TCP. */
-function authorityOf(address: string): { readonly host: string; readonly port: number } {
+export function authorityOf(address: string): { readonly host: string; readonly port: number } {
   // The parser of addresses leaves out the default port of a scheme, and knows no `tcp:`.
   const secure = /^(?:https|wss):/.test(address);
   const { hostname, port } = new URL(address.replace(/^\w+:/, secure ? 'https:' : 'http:'));
