@@ -142,6 +142,20 @@ test('the listener is looked for at the port that is dialled, also where that is
   assert.deepEqual(asked, [80, 80, 443, 443, 80, 80]);
 });
 
+test('an operator is asked over TLS at an IP address too', async (t) => {
+  const heard = Promise.withResolvers<Buffer | string>();
+  const server = createServer((socket) => socket.on('error', () => {}).once('data', (data) => heard.resolve(data)));
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  t.after(() => server.close());
+  const base = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const stop = new AbortController();
+  const asked = assert.rejects(askOperator({ base, token: '', own: undefined }, '/status', stop.signal));
+  const handshakeRecord = 0x16;
+  assert.equal(Buffer.from((await Promise.race([heard.promise, asked])) ?? '')[0], handshakeRecord);
+  stop.abort();
+  await asked;
+});
+
 test('a socket file counts when this user alone could have made it', async (t) => {
   const folder = temporaryFolder(t);
   const path = join(folder, 'host.sock');

@@ -1,6 +1,6 @@
 /** Requests from a host over HTTP what only operators may read (`server/http/operator-routes.ts`). Used by `tail` and `doctor`. */
 import { once } from 'node:events';
-import { connect as connectPlain, type Socket } from 'node:net';
+import { connect as connectPlain, isIP, type Socket } from 'node:net';
 import { request } from '../../base/http/node-http.ts';
 import { type HttpResponse, readResponse } from '../../transport/http/http-response.ts';
 import { asError, type ErrorName, errorTable, fail, type HandfastError } from '../../wire/errors.ts';
@@ -93,7 +93,8 @@ async function connected(base: string, path: string | undefined, signal: AbortSi
   const secure = path === undefined && base.startsWith('https:');
   const tls = secure ? await import('node:tls') : undefined;
   const socket = tls
-    ? tls.connect({ host, port, servername: host })
+    ? // Only a name may be sent as the name of the server.
+      tls.connect({ host, port, ...(isIP(host) === 0 && { servername: host }) })
     : connectPlain(path === undefined ? { host, port } : { path });
   try {
     await once(socket, secure ? 'secureConnect' : 'connect', { signal });
