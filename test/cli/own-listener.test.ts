@@ -44,7 +44,7 @@ async function listening(t: TestContext, where: object): Promise<Server> {
   return server;
 }
 
-/** A process of another user that accepts connections and prints what it is sent; it answers HTTP as a host would. */
+/** A process of another user that accepts connections and prints all bytes that it gets; it replies over HTTP as a host would. */
 async function squatter(
   t: TestContext,
   where: string,
@@ -235,7 +235,7 @@ test('the private socket is in another private folder where the path of the own 
   assert.throws(() => lstatSync(record.socket), { code: 'ENOENT' });
 });
 
-test('of two hosts with one configuration each has its socket, which stays the same over a restart', async () => {
+test('of two hosts with one configuration each has its socket, which keeps its path over a restart', async () => {
   const user = newUser();
   const socketsOf = (): Json[] =>
     readdirSync(join(user.home, 'running')).map((name) =>

@@ -36,7 +36,7 @@ export interface ProcessContext extends Pick<OwnListener, 'listenersAt'> {
 export interface FoundHost {
   /** As the user named it or the host announced it, for messages. */
   readonly address: string;
-  /** Where it is dialled: the private socket of a host of this user, else the same. */
+  /** Where it is dialled: the private socket of a host of this user, else `address`. */
   readonly via: string;
   /** `''` when there is none to send. */
   readonly token: string;
@@ -122,7 +122,7 @@ async function announcedAt(address: string, home: string, listeners: ListenersAt
   return (await findRunning(home)).find((host) => host.listeners.some((each) => originOf(each) === named));
 }
 
-/** What two spellings of an address on this machine share; undefined for what has no port. */
+/** Host and port, equal for two spellings of an address on this machine; undefined for an address without a port. */
 function originOf(address: string): string | undefined {
   const [, host = '', port] = /^\w+:\/\/(\[[^\]]+\]|[^:/?#]+):(\d+)/.exec(dialable(address)) ?? [];
   return port === undefined ? undefined : `${/^(?:localhost|\[::1\])$/i.test(host) ? '127.0.0.1' : host}:${port}`;
@@ -208,7 +208,7 @@ function publicAddressOf({ listeners, url }: RunningHost): string {
   return dialable(nearest ?? url ?? '');
 }
 
-/** Where a found host serves operators over HTTP, and the token for it. Fails with `usage` when it has no such address. */
+/** Where a found host serves operators over HTTP, and the token for it. Fails with `usage` when it has no HTTP address. */
 export function operatorOf({ address, token, own, running }: FoundHost): Operator {
   const listed = running?.listeners.find((each) => each.startsWith('http'));
   const base = listed === undefined ? httpBaseOf(address) : dialable(listed).replace(/\/$/, '');

@@ -58,7 +58,7 @@ export async function askOperator<T>(
   return value as T;
 }
 
-/** Sends the request on a connection of its own, whose listener was checked once it was open. */
+/** Sends the request on a new connection, after the check of its listener on the open connection. */
 async function answerOf(
   { base, socketPath, token, own }: Operator,
   path: string,
