@@ -1,45 +1,15 @@
 /**
- * What must stay small while a server of sessions grows: opening a session of any length, pages of its lists, what an idle session
- * holds, what a turn writes. Each prints figures with the most that they should be.
+ * Costs that must stay small while a server of sessions grows: opening a session of any length, pages of its lists, memory of an idle
+ * session, bytes written by a turn. Each edge prints its figures with their upper bounds.
  */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { loadConfig } from '../../src/config/config.ts';
-import { type ControlClient, connect } from '../../src/control.ts';
 import type { ControlSession } from '../../src/control-client/session.ts';
-import { serve } from '../../src/server/serve.ts';
 import { type EdgeKind, inParallel } from './edge.ts';
+import { served, WIDTH } from './served.ts';
 
-const TOKEN = 'token-of-the-growth-bench';
-const WIDTH = 8;
 const KIB = 1024;
 const PROMPT = `say "${'a word and another one '.repeat(170)}"`;
-
-interface Served {
-  readonly control: ControlClient;
-  readonly cwd: string;
-  stop(): Promise<void>;
-}
-
-async function served(folder: string): Promise<Served> {
-  const cwd = join(folder, 'work');
-  mkdirSync(cwd, { recursive: true });
-  const file = join(folder, 'handfast.yaml');
-  const tokens = `auth: { tokens: [{ name: root, token: ${TOKEN}, admin: true }] }`;
-  writeFileSync(
-    file,
-    `listen: http://127.0.0.1:0\n${tokens}\ncontrol: { backend: rehearsal, max_sessions: 1000000 }\nlimits: { max_sessions: 1000000 }\n`,
-  );
-  const env = { HANDFAST_HOME: join(folder, 'home'), HANDFAST_KEYRING: 'off' };
-  const server = await serve(await loadConfig(file, { env, cwd: folder }), { announce: false });
-  const control = await connect(server.url as string, { token: TOKEN });
-  const stop = async (): Promise<void> => {
-    await control.close();
-    await server.close(0);
-  };
-  return { control, cwd, stop };
-}
 
 async function elapsed(work: () => Promise<unknown>): Promise<number> {
   const started = performance.now();
@@ -66,7 +36,7 @@ export const long: EdgeKind = {
   units: 20_000,
   quickUnits: 300,
   async open(folder) {
-    const { control, cwd, stop } = await served(folder);
+    const { control, cwd, close } = await served(folder);
     const session = await control.create({ cwd });
     let turns = 0;
     let bytes = 0;
@@ -88,7 +58,7 @@ export const long: EdgeKind = {
           'KiB written by a turn, of the last sample (≤ 64)': bytes / turns / KIB,
         };
       },
-      close: stop,
+      close,
     };
   },
 };
@@ -98,7 +68,7 @@ export const listed: EdgeKind = {
   units: 10_000,
   quickUnits: 1_000,
   async open(folder) {
-    const { control, cwd, stop } = await served(folder);
+    const { control, cwd, close } = await served(folder);
     return {
       run: (count) => inParallel(count, WIDTH, () => control.create({ cwd, title: 'one of many' })),
       async finish() {
@@ -112,7 +82,7 @@ export const listed: EdgeKind = {
           'all pages (≤ 100 ms for 10,000)': await usual(all, 3),
         };
       },
-      close: stop,
+      close,
     };
   },
 };
@@ -126,7 +96,7 @@ export const idle: EdgeKind = {
   quickUnits: 300,
   restSeconds: IDLE_MS / 1000,
   async open(folder) {
-    const { control, cwd, stop } = await served(folder);
+    const { control, cwd, close } = await served(folder);
     const heap = (): number => {
       global.gc?.();
       return process.memoryUsage().heapUsed;
@@ -147,7 +117,7 @@ export const idle: EdgeKind = {
           'KiB of it once idle, 256 of them loaded (≤ 1 of the others)': (heap() - empty) / sessions / KIB,
         };
       },
-      close: stop,
+      close,
     };
   },
 };

@@ -1,36 +1,17 @@
 /** What a server of sessions sees again and again: sessions with their turns, approvals. Out of a configuration, over HTTP. */
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { loadConfig } from '../../src/config/config.ts';
-import { type ControlClient, connect } from '../../src/control.ts';
-import { serve } from '../../src/server/serve.ts';
+import type { ControlClient } from '../../src/control.ts';
 import { type Edge, type EdgeKind, inParallel } from './edge.ts';
+import { served, WIDTH } from './served.ts';
 
-const TOKEN = 'token-of-the-growth-bench';
-const WIDTH = 8;
 /** Turns of a session that asks for approvals, before the next session. */
 const TURNS = 50;
 
-async function opened(folder: string, run: (control: ControlClient, cwd: string, count: number) => Promise<void>) {
-  const cwd = join(folder, 'work');
-  mkdirSync(cwd, { recursive: true });
-  const file = join(folder, 'handfast.yaml');
-  const token = `{ name: root, token: ${TOKEN}, admin: true }`;
-  writeFileSync(
-    file,
-    `listen: http://127.0.0.1:0\nauth:\n  tokens:\n    - ${token}\ncontrol:\n  backend: rehearsal\n  max_sessions: 1000000\n`,
-  );
-  const env = { HANDFAST_HOME: join(folder, 'home'), HANDFAST_KEYRING: 'off' };
-  const server = await serve(await loadConfig(file, { env, cwd: folder }), { announce: false });
-  const control = await connect(server.url as string, { token: TOKEN });
-  const edge: Edge = {
-    run: (count) => run(control, cwd, count),
-    async close() {
-      await control.close();
-      await server.close(0);
-    },
-  };
-  return edge;
+async function opened(
+  folder: string,
+  run: (control: ControlClient, cwd: string, count: number) => Promise<void>,
+): Promise<Edge> {
+  const { control, cwd, close } = await served(folder);
+  return { run: (count) => run(control, cwd, count), close };
 }
 
 export const turns: EdgeKind = {

@@ -110,7 +110,7 @@ const overloadOf = (error: unknown): object => (isObject(error) && isObject(erro
 /** Characters of a host's own words in a message. */
 const MAX_WHY = 300;
 
-/** Its own words for that: they name the limit. */
+/** The host's message, which names the limit. */
 const whyOf = (error: unknown): string =>
   isObject(error) && typeof error.message === 'string' ? `: ${error.message.slice(0, MAX_WHY)}` : '';
 

@@ -44,7 +44,7 @@ async function listening(t: TestContext, where: object): Promise<Server> {
   return server;
 }
 
-/** A process of another user that accepts connections and prints what it is sent; it answers HTTP as a host would. */
+/** A process of another user that accepts connections and prints all bytes that it gets; it replies over HTTP as a host would. */
 async function squatter(
   t: TestContext,
   where: string,
@@ -127,6 +127,35 @@ test('no listener of another user gets the token, at any address, also when a lo
   await assert.rejects(raced.dial(undefined), { code: 'foreign_listener' });
 });
 
+test('the listener is looked for at the port that is dialled, also where that is the default of another scheme', async (t) => {
+  const asked: number[] = [];
+  const own = {
+    home: temporaryFolder(t),
+    listenersAt: async (_host: string, port: number) => {
+      asked.push(port);
+      return [];
+    },
+  };
+  for (const address of ['https://h:80', 'wss://h:80/rpc', 'https://h', 'http://h:443', 'http://h', 'tcp://h:80']) {
+    await requireOwnListener(address, own);
+  }
+  assert.deepEqual(asked, [80, 80, 443, 443, 80, 80]);
+});
+
+test('an operator is asked over TLS at an IP address too', async (t) => {
+  const heard = Promise.withResolvers<Buffer | string>();
+  const server = createServer((socket) => socket.on('error', () => {}).once('data', (data) => heard.resolve(data)));
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  t.after(() => server.close());
+  const base = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const stop = new AbortController();
+  const asked = assert.rejects(askOperator({ base, token: '', own: undefined }, '/status', stop.signal));
+  const handshakeRecord = 0x16;
+  assert.equal(Buffer.from((await Promise.race([heard.promise, asked])) ?? '')[0], handshakeRecord);
+  stop.abort();
+  await asked;
+});
+
 test('a socket file counts when this user alone could have made it', async (t) => {
   const folder = temporaryFolder(t);
   const path = join(folder, 'host.sock');
@@ -206,7 +235,7 @@ test('the private socket is in another private folder where the path of the own 
   assert.throws(() => lstatSync(record.socket), { code: 'ENOENT' });
 });
 
-test('of two hosts with one configuration each has its socket, which stays the same over a restart', async () => {
+test('of two hosts with one configuration each has its socket, which keeps its path over a restart', async () => {
   const user = newUser();
   const socketsOf = (): Json[] =>
     readdirSync(join(user.home, 'running')).map((name) =>

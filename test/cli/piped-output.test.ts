@@ -1,4 +1,4 @@
-/** Output into a pipe: what a peer, a file or a model sent acts on no terminal that shows it later; documents and program output stay exact. */
+/** Output into a pipe: text of a peer, a file or a model acts on no terminal that shows it later; documents and program output stay exact. */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test';
 import { escapedJson } from '../../src/base/escape-controls.ts';
 import { User } from './command.ts';
 
-/** ESC, C1, an override of the direction of text, BEL, a tag, a carriage return that hides what is before it. */
+/** ESC, C1, an override of the direction of text, BEL, a tag, a carriage return that hides the text before it. */
 const EVIL = '\u001b[2J\u009b31m\u202eevil\u2066\u0007\u{e0041}good\rbad\u0000';
 const ACTS = /(?![\t\n])[\p{Cc}\p{Bidi_Control}\u2028\u2029\u{e0000}-\u{e007f}]/u;
 

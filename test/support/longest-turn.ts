@@ -1,6 +1,6 @@
 /**
  * How long work holds the event loop, in processor time of this thread: what other processes take is not counted. Beside it
- * the same of a bare loop, which collects garbage and compiles as the work does.
+ * the longest turn of a bare loop, which collects garbage and compiles as the work does.
  */
 
 export interface LongestTurn<Result> {

@@ -60,7 +60,7 @@ export function grantLines(principal: Principal): readonly (readonly [grant: str
   });
 }
 
-/** Most sessions of a principal at once, on each edge; undefined for one without such a limit. */
+/** Most sessions of a principal at once, on each edge; undefined for one without a limit. */
 export function sessionsAtOnce(
   principal: Principal,
   { limits, control }: HostConfig,

@@ -15,7 +15,7 @@ import { dialable, findRunning, type RunningHost } from '../../server/running-ho
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import type { Terminal } from '../output/terminal.ts';
 import type { Operator } from './operator.ts';
-import { type OwnListener, onlyToOwn } from './own-listener.ts';
+import { type ListenersAt, type OwnListener, onlyToOwn } from './own-listener.ts';
 
 /** The flags every command that talks to a host has. */
 export interface ConnectFlags {
@@ -36,7 +36,7 @@ export interface ProcessContext extends Pick<OwnListener, 'listenersAt'> {
 export interface FoundHost {
   /** As the user named it or the host announced it, for messages. */
   readonly address: string;
-  /** Where it is dialled: the private socket of a host of this user, else the same. */
+  /** Where it is dialled: the private socket of a host of this user, else `address`. */
   readonly via: string;
   /** `''` when there is none to send. */
   readonly token: string;
@@ -86,7 +86,7 @@ export async function findHost(
   const behind = running ?? (own && (await announcedAt(address, home, listeners)));
   return {
     address,
-    via: (behind && socketOf(behind, home)) ?? address,
+    via: behind === undefined ? address : viaOf(behind, address, home),
     token: found?.token ?? '',
     own,
     running,
@@ -102,7 +102,7 @@ export async function reachRunning(
   const found = await tokenFromSources({ env, home });
   const address = dialable(running.url ?? '');
   const own = found?.source === 'local' ? { home } : undefined;
-  return { address, via: socketOf(running, home) ?? address, token: found?.token ?? '', own, running, others: 0 };
+  return { address, via: viaOf(running, address, home), token: found?.token ?? '', own, running, others: 0 };
 }
 
 /** How a found host is dialled. With the local token each link is checked first. */
@@ -116,28 +116,29 @@ export function routeOf(found: FoundHost, options: DialOptions, at = (address: s
  * The host of this user that announced a named address, where the system does not tell which user listens there: its private
  * socket is used in place of the address.
  */
-async function announcedAt(
-  address: string,
-  home: string,
-  listeners: NonNullable<OwnListener['listenersAt']>,
-): Promise<RunningHost | undefined> {
+async function announcedAt(address: string, home: string, listeners: ListenersAt): Promise<RunningHost | undefined> {
   const named = originOf(address);
   if (named === undefined || (await listeners('127.0.0.1', 0)) !== undefined) return undefined;
   return (await findRunning(home)).find((host) => host.listeners.some((each) => originOf(each) === named));
 }
 
-/** What two spellings of an address on this machine share; undefined for what has no port. */
+/** Host and port, equal for two spellings of an address on this machine; undefined for an address without a port. */
 function originOf(address: string): string | undefined {
   const [, host = '', port] = /^\w+:\/\/(\[[^\]]+\]|[^:/?#]+):(\d+)/.exec(dialable(address)) ?? [];
   return port === undefined ? undefined : `${/^(?:localhost|\[::1\])$/i.test(host) ? '127.0.0.1' : host}:${port}`;
 }
 
-/** The address of the private socket of a host; undefined where it has none, or another user could be behind it. */
-function socketOf({ socket }: RunningHost, home: string): string | undefined {
+/** Where a host is dialled: at its private socket, or at `address` where it has no usable one. */
+function viaOf({ socket }: RunningHost, address: string, home: string): string {
+  return socket !== null && isOwnSocket(socket, home) ? `unix://${socket}` : address;
+}
+
+/** False for a socket that is missing, and for one that another user could be behind. */
+function isOwnSocket(path: string, home: string): boolean {
   try {
-    return socket === null || foreignSocket(socket, home) !== undefined ? undefined : `unix://${socket}`;
+    return foreignSocket(path, home) === undefined;
   } catch {
-    return undefined;
+    return false;
   }
 }
 
@@ -207,19 +208,22 @@ function publicAddressOf({ listeners, url }: RunningHost): string {
   return dialable(nearest ?? url ?? '');
 }
 
-/** Where a found host serves operators over HTTP, and the token for it. Fails with `usage` when it has no such address. */
+/** Where a found host serves operators over HTTP, and the token for it. Fails with `usage` when it has no HTTP address. */
 export function operatorOf({ address, token, own, running }: FoundHost): Operator {
-  const socketPath = running?.http_socket ?? undefined;
   const listed = running?.listeners.find((each) => each.startsWith('http'));
-  const url = /^(?:http|ws)(s?):\/\/([^/?#]+)/.exec(address);
-  const base =
-    listed !== undefined ? dialable(listed).replace(/\/$/, '') : url !== null ? `http${url[1]}://${url[2]}` : undefined;
+  const base = listed === undefined ? httpBaseOf(address) : dialable(listed).replace(/\/$/, '');
   if (base === undefined) {
     throw fail('usage', `this command needs an HTTP address of the host, got ${address}; pass one with --connect`);
   }
-  const usable =
-    socketPath !== undefined && own !== undefined && socketOf({ ...running!, socket: socketPath }, own.home);
-  return { base, token, own, ...(usable && { socketPath }) };
+  const socketPath = running?.http_socket ?? null;
+  const isUsable = socketPath !== null && own !== undefined && isOwnSocket(socketPath, own.home);
+  return { base, token, own, ...(isUsable && { socketPath }) };
+}
+
+/** The HTTP address behind an address of HTTP or WebSocket. */
+function httpBaseOf(address: string): string | undefined {
+  const [, secure, authority] = /^(?:http|ws)(s?):\/\/([^/?#]+)/.exec(address) ?? [];
+  return authority === undefined ? undefined : `http${secure}://${authority}`;
 }
 
 /** True for addresses that only reach this machine: others must never be sent this user's local token. */

@@ -1,11 +1,11 @@
 /** Requests from a host over HTTP what only operators may read (`server/http/operator-routes.ts`). Used by `tail` and `doctor`. */
 import { once } from 'node:events';
-import { connect as connectPlain, type Socket } from 'node:net';
+import { connect as connectPlain, isIP, type Socket } from 'node:net';
 import { request } from '../../base/http/node-http.ts';
 import { type HttpResponse, readResponse } from '../../transport/http/http-response.ts';
 import { asError, type ErrorName, errorTable, fail, type HandfastError } from '../../wire/errors.ts';
 import { isObject } from '../../wire/json.ts';
-import { type OwnListener, requireOwnListener } from './own-listener.ts';
+import { authorityOf, type OwnListener, requireOwnListener } from './own-listener.ts';
 
 const TIMEOUT_MS = 10_000;
 /** Longest answer, in bytes: sessions of the longest list are below it. */
@@ -58,17 +58,16 @@ export async function askOperator<T>(
   return value as T;
 }
 
-/** Sends the request on a connection of its own, whose listener was checked once it was open. */
+/** Sends the request on a new connection, after the check of its listener on the open connection. */
 async function answerOf(
   { base, socketPath, token, own }: Operator,
   path: string,
   method: string,
   signal: AbortSignal,
 ): Promise<HttpResponse> {
-  const url = new URL(base);
   const at = socketPath === undefined ? base : `unix://${socketPath}`;
   if (own !== undefined) await requireOwnListener(at, own);
-  const socket = await connected(url, socketPath, signal);
+  const socket = await connected(base, socketPath, signal);
   try {
     if (own !== undefined && !(await requireOwnListener(at, own)))
       throw fail('unreachable', `${base}: the host stopped listening`);
@@ -77,7 +76,7 @@ async function answerOf(
       method,
       path,
       headers: {
-        host: socketPath === undefined ? url.host : 'localhost',
+        host: socketPath === undefined ? new URL(base).host : 'localhost',
         'content-length': '0',
         connection: 'close',
         ...(token !== '' && { authorization: `Bearer ${token}` }),
@@ -89,13 +88,13 @@ async function answerOf(
   }
 }
 
-async function connected(url: URL, path: string | undefined, signal: AbortSignal): Promise<Socket> {
-  const host = url.hostname.replace(/^\[|\]$/g, '');
-  const secure = path === undefined && url.protocol === 'https:';
-  const port = url.port === '' ? (secure ? 443 : 80) : Number(url.port);
+async function connected(base: string, path: string | undefined, signal: AbortSignal): Promise<Socket> {
+  const { host, port } = authorityOf(base);
+  const secure = path === undefined && base.startsWith('https:');
   const tls = secure ? await import('node:tls') : undefined;
   const socket = tls
-    ? tls.connect({ host, port, servername: host })
+    ? // Only a name may be sent as the name of the server.
+      tls.connect({ host, port, ...(isIP(host) === 0 && { servername: host }) })
     : connectPlain(path === undefined ? { host, port } : { path });
   try {
     await once(socket, secure ? 'secureConnect' : 'connect', { signal });

@@ -1,9 +1,9 @@
 /**
  * Holds the token of this user back from every listener that may belong to another user. A port is free for all users of the
- * machine, so an address alone does not say who is behind it.
+ * machine, so an address alone does not identify the listener's user.
  *
  * Used for each link that is dialled with the local token, also when a lost link is dialled again. Tokens that were named by an
- * option or a variable are sent as they were meant.
+ * option or a variable are sent without this check.
  */
 import type { Route } from '../../agent/addresses.ts';
 import { listenersAt, processOf, type TcpListener, userName } from '../../base/tcp-listeners.ts';
@@ -14,7 +14,7 @@ import { fail, type HandfastError } from '../../wire/errors.ts';
 /** Tells which sockets accept connections; another one in tests. */
 export type ListenersAt = typeof listenersAt;
 
-/** The user's Handfast folder, and who tells about listeners. */
+/** The user's Handfast folder, and the source that lists listeners. */
 export interface OwnListener {
   readonly home: string;
   readonly listenersAt?: ListenersAt;
@@ -28,7 +28,7 @@ export async function requireOwnListener(address: string, own: OwnListener): Pro
   // The other end is a child of this process.
   if (address.startsWith('stdio:')) return true;
   if (address.startsWith('unix:')) return requireOwnSocket(address, own);
-  // There is no such table on Windows, and no socket file that could be used in its place.
+  // Windows has no table of listeners, and no socket file that could replace it.
   if (process.platform === 'win32') return true;
   const { host, port } = authorityOf(address);
   const found = await (own.listenersAt ?? listenersAt)(host, port);
@@ -38,7 +38,7 @@ export async function requireOwnListener(address: string, own: OwnListener): Pro
   return found.length > 0;
 }
 
-/** The same route, which checks the listener before it dials, and again on the open connection before anything is sent. */
+/** A route that checks the listener before it dials, and again on the open connection before anything is sent. */
 export function onlyToOwn(route: Route, address: string, own: OwnListener): Route {
   return {
     ...route,
@@ -70,10 +70,10 @@ function requireOwnSocket(address: string, own: OwnListener): boolean {
 }
 
 /** Host and port of an address of HTTP, WebSocket or TCP. */
-function authorityOf(address: string): { readonly host: string; readonly port: number } {
-  // The parser of addresses treats the port of a scheme as none, and knows no `tcp:`.
+export function authorityOf(address: string): { readonly host: string; readonly port: number } {
+  // The parser of addresses leaves out the default port of a scheme, and knows no `tcp:`.
   const secure = /^(?:https|wss):/.test(address);
-  const { hostname, port } = new URL(address.replace(/^\w+:/, 'http:'));
+  const { hostname, port } = new URL(address.replace(/^\w+:/, secure ? 'https:' : 'http:'));
   return { host: hostname.replace(/^\[|\]$/g, ''), port: port !== '' ? Number(port) : secure ? 443 : 80 };
 }
 

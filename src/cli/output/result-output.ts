@@ -31,7 +31,7 @@ function printData(terminal: Terminal, data: Record<string, unknown>): void {
   if (typeof only === 'string') return terminal.line(only);
   const field = TEXT_FIELDS.find((name) => typeof data[name] === 'string');
   if (field === undefined) return terminal.line(JSON.stringify(only ?? data, undefined, 2));
-  // On a terminal the prompt belongs on a line of its own. `--json` has the exact characters.
+  // On a terminal the prompt starts a new line. `--json` has the exact characters.
   const text = data[field] as string;
   terminal.raw(Number.isFinite(terminal.width) && !text.endsWith('\n') ? `${text}\n` : text);
 }

@@ -111,12 +111,12 @@ export class Terminal {
     this.#write(escapeControls(text));
   }
 
-  /** What is data by its nature: the output of a program, a script, a file that is written. Byte for byte but on a terminal. */
+  /** Data by its nature: the output of a program, a script, a file that is written. Byte for byte, except on a terminal. */
   exact(text: string): void {
     this.#write(this.#stdout.isTTY ? escapeControls(text) : text);
   }
 
-  /** The standard error of a program, in the same way. */
+  /** The standard error of a program: byte for byte, except on a terminal. */
   exactError(text: string): void {
     this.settle();
     this.#stderr.write(this.watched ? escapeControls(text) : text);

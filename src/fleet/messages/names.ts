@@ -24,7 +24,7 @@ const VISIBLE = /[^\s\u0085\u180e\u200b-\u200d\u2060]/;
 
 /** The form in which names are compared: trimmed, ASCII letters small, `-` and space as `_`. */
 export function canonicalName(name: string): string {
-  // What is far longer than a name may be is none in any form.
+  // A text far beyond the longest name is no name in any form.
   if (name.length > MAX_SPELLED_CHARS || CANONICAL.test(name)) return name;
   return name
     .trim()

@@ -65,7 +65,7 @@ async function lastOf(connection: NatsConnection): Promise<Record<string, number
 
 // They wait more than they work.
 describe('permissions on NATS', { concurrency: 2 }, () => {
-  natsTest('a worker in an account of its own works, and makes no consumers', async (context, installed) => {
+  natsTest('a worker in a separate account works, and makes no consumers', async (context, installed) => {
     const { fleet, events } = await start(context, installed);
     // Without consumers made for it, it cannot join, and gets the reason.
     await assert.rejects(

@@ -1,4 +1,4 @@
-/** Any content of the buckets and streams: an orchestrator starts, sets aside what it cannot read, and says so. */
+/** Any content of the buckets and streams: an orchestrator starts, sets unreadable entries aside, and logs them. */
 import assert from 'node:assert/strict';
 import { describe, type TestContext } from 'node:test';
 import { gzipSync } from 'node:zlib';

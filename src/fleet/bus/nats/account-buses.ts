@@ -1,7 +1,7 @@
 /**
- * One bus over several accounts of the same servers. Within an account, a worker can make the server publish on any subject of
+ * One bus over several accounts of one NATS system. Within an account, a worker can make the server publish on any subject of
  * it, so that a subject identifies no sender there; the boundary of an account is what the server enforces. A worker that is
- * not trusted therefore has an account of its own, and the bus believes that account about this worker only.
+ * not trusted therefore has a separate account, and the bus believes that account about this worker only.
  *
  * Made by `server/fleet/fleet-nats.ts`.
  * @see docs/nats.md#permissions
@@ -22,7 +22,7 @@ export interface WorkerAccount {
 
 type Settings = Omit<NatsBusOptions, 'leadership' | 'believes' | 'withoutPools'> & { readonly leadership: Leadership };
 
-/** The bus over the account of `leadership` and these. Pools have their queue in the account of `leadership`. */
+/** The bus over the account of `leadership` and `accounts`. Pools have their queue in the account of `leadership`. */
 export function accountBuses(options: Settings, accounts: readonly WorkerAccount[]): NatsBus {
   const elsewhere = new Set(accounts.flatMap(({ workers }) => workers.map(tokenOf)));
   const main = natsBus({ ...options, believes: (agent) => !elsewhere.has(agent) });

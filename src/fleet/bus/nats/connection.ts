@@ -150,7 +150,7 @@ export class NatsLink {
   readonly connection: NatsConnection;
   readonly js: JetStreamClient;
   readonly log: Log | undefined;
-  /** What its readers of buckets could not read. */
+  /** Entries that its readers of buckets could not read. */
   readonly aside: SetAside;
   /** Resolves when the client has closed the connection by itself, for good. */
   readonly lost: Promise<HandfastError>;

@@ -113,7 +113,7 @@ export async function acquireLeadership(options: LeadershipOptions): Promise<Lea
 }
 
 /**
- * The same leadership over another account: the leader lease stays in the first one, where no worker of this account can
+ * The leadership of `main` over another account: the leader lease stays in the first one, where no worker of this account can
  * reach it. Fails as {@link acquireLeadership}, except with `superseded`.
  */
 export async function accountLeadership(
@@ -124,9 +124,9 @@ export async function accountLeadership(
   const link = await openNats(`orchestrator ${name}`, options, signal && { signal });
   const storage = { ...options, tightens: true };
   const restore = async () => {
-    const kept = await ensureFleet(link, storage);
+    const settings = await ensureFleet(link, storage);
     await ensureIntake(link, tokenOf(name));
-    return kept;
+    return settings;
   };
   try {
     const { profileTtlS } = await restore();

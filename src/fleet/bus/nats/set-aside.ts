@@ -33,7 +33,7 @@ export class SetAside {
     this.#log = log;
   }
 
-  /** Calls `listener` with what was set aside before, and from now on. */
+  /** Calls `listener` with the entries that were set aside before, and with every later one. */
   report(listener: (entry: AsideEntry) => void): void {
     this.#listener = listener;
     const early = this.#early;
@@ -51,7 +51,7 @@ export class SetAside {
     this.#counts.set(counted, count);
     if (!isLogged(count)) return;
     const shown = escapeControls(key.slice(0, MAX_KEY_CHARS));
-    // Any other key might end the quotes of a command.
+    // Another key might end the quotes of a command.
     const remedy = PLAIN_KEY.test(key)
       ? `look at it with: nats kv get ${bucket} '${key}'; remove it with: nats kv del ${bucket} '${key}'`
       : `Handfast makes no such key; list the keys with: nats kv ls ${bucket}; remove it with: nats kv del`;

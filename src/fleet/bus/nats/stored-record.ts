@@ -70,7 +70,7 @@ const checks: { readonly [Name in keyof TaskRecord]-?: Check } = {
   questions: listOf(isObject),
 };
 
-/** Reads the value under this key; what `own` wrote needs no checks. Fails with `journal_corrupt`. */
+/** Reads the value under this key; a value that the writer `own` wrote needs no checks. Fails with `journal_corrupt`. */
 export function readWritten(key: string, value: Uint8Array, own: string): Written {
   let found: unknown;
   try {
@@ -85,7 +85,7 @@ export function readWritten(key: string, value: Uint8Array, own: string): Writte
   const checked = record as unknown as TaskRecord;
   if (tokenOf(checked.task_id) !== key) throw wrongForm(': the key is that of another task');
   try {
-    // An earlier version may have left out what has a default now.
+    // An earlier version may have left out members that have a default now.
     const spec = { ...fullSpec(checked.task_id, checked.spec), ...checked.spec };
     return { write, record: { ...checked, spec } };
   } catch (error) {
