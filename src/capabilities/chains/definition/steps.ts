@@ -1,4 +1,4 @@
-/** What one evaluation of an expression of a chain may cost. */
+/** Bounds the cost of one evaluation of an expression of a chain. */
 import { MAX_STEPS, Steps } from '../../../base/steps.ts';
 import { failure } from '../errors.ts';
 

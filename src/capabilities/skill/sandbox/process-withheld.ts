@@ -1,14 +1,14 @@
 /**
- * Takes from a process of the tier `process` what Node's permission model leaves to it: signals and priorities of other processes, whether a
- * file of the host exists, names of the host's folders, options of the engine. Runs before the first line of a skill; what is taken is nowhere
- * else in the process, since threads, native modules and the inspector are denied by the permission model.
+ * Takes from a process of the tier `process` the functions that Node's permission model leaves to it: signals and priorities of other
+ * processes, whether a file of the host exists, names of the host's folders, options of the engine. Runs before the first line of a skill;
+ * the process has no other way to them, since the permission model denies threads, native modules and the inspector.
  *
  * `confinement.ts` gives its source text to Node. So it uses nothing but modules of Node, and nothing from outside of itself.
  */
 
-/** What the rest of the process asks about modules of Node. */
+/** Serves the rest of the process, which asks about modules of Node. */
 export interface Withheld {
-  /** Whether the skill may have the module; of one that it may have, what is withheld is gone. */
+  /** Whether the skill may have the module; an allowed one has lost its withheld functions. */
   allows(specifier: string): boolean;
 }
 
