@@ -2,6 +2,9 @@
 import { MAX_STEPS, Steps } from '../../../base/steps.ts';
 import { failure } from '../errors.ts';
 
+/** Making an object costs this much for each member. */
+export const STEPS_PER_MEMBER = 8;
+
 /** Steps that fail with chains.expression, reason `steps`. */
 export const chainSteps = (limit = MAX_STEPS): Steps =>
   new Steps(limit, (max) => {
