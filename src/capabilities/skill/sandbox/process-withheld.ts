@@ -19,6 +19,12 @@ export function withhold(): Withheld {
   const { syncBuiltinESMExports } = getBuiltinModule('node:module');
   type Members = Record<string, unknown>;
 
+  const member = (value: unknown): PropertyDescriptor => ({
+    value,
+    writable: true,
+    enumerable: true,
+    configurable: true,
+  });
   const refuse = (members: Members, owner: string, ...names: readonly string[]): void => {
     for (const name of names) {
       if (typeof members[name] !== 'function') continue;
@@ -26,12 +32,7 @@ export function withhold(): Withheld {
       const refused = (): never => {
         throw Object.assign(new Error(`the sandbox has no ${owner}.${name}`), { code: 'ERR_ACCESS_DENIED' });
       };
-      Object.defineProperty(members, name, {
-        value: native === undefined ? refused : Object.assign(refused, { native }),
-        writable: true,
-        enumerable: true,
-        configurable: true,
-      });
+      Object.defineProperty(members, name, member(native === undefined ? refused : Object.assign(refused, { native })));
     }
   };
   const withoutServers = (members: Members): void => {
@@ -74,20 +75,14 @@ export function withhold(): Withheld {
   refuse(own, 'process', 'kill', '_kill', '_debugProcess', '_debugPause', '_debugEnd', 'binding', '_linkedBinding');
   refuse(own, 'process', 'dlopen', 'chdir', 'umask', 'execve', 'loadEnvFile');
   refuse(own, 'process', 'setuid', 'seteuid', 'setgid', 'setegid', 'setgroups', 'initgroups');
-  const fixed = (value: unknown): PropertyDescriptor => ({
-    value,
-    writable: true,
-    enumerable: true,
-    configurable: true,
-  });
   Object.defineProperties(process, {
-    execPath: fixed('node'),
-    argv: fixed(['node']),
-    execArgv: fixed([]),
-    title: fixed('node'),
-    report: fixed(undefined),
-    mainModule: fixed(undefined),
-    getBuiltinModule: fixed((given: unknown) => {
+    execPath: member('node'),
+    argv: member(['node']),
+    execArgv: member([]),
+    title: member('node'),
+    report: member(undefined),
+    mainModule: member(undefined),
+    getBuiltinModule: member((given: unknown) => {
       const name = String(given);
       return allows(name) ? getBuiltinModule(name) : undefined;
     }),
