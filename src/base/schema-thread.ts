@@ -37,9 +37,6 @@ const PRIORITY = 5;
 const compiled = new Map<string, SchemaChecker>();
 const newMakers = () => ({ true: new JsonSchemas(), false: new JsonSchemas(false) });
 let makers = newMakers();
-// Loads the validators, which must not be stopped halfway.
-makers.true.compileNow({}, '');
-makers.true.compileNow({ $schema: 'http://json-schema.org/draft-07/schema#' }, '');
 if (process.platform === 'linux') setPriority(0, PRIORITY);
 
 function answerTo({ schema, value, what, limitMs, fills }: ThreadJob): ThreadAnswer {
@@ -56,8 +53,10 @@ function checkerOf(schema: string, what: string, fills: boolean): SchemaChecker 
   let check = compiled.get(key);
   if (check === undefined) {
     const parsed = JSON.parse(schema) as JsonSchema;
+    const maker = makers[`${fills}`];
+    load(maker, parsed);
     try {
-      check = limited(COMPILE_MS, `the schema of the ${what}`, () => makers[`${fills}`].compileNow(parsed, what));
+      check = limited(COMPILE_MS, `the schema of the ${what}`, () => maker.compileNow(parsed, what));
     } catch (error) {
       // A compilation that was stopped halfway leaves the compiler as it was then.
       makers = newMakers();
@@ -68,6 +67,16 @@ function checkerOf(schema: string, what: string, fills: boolean): SchemaChecker 
   compiled.set(key, check);
   if (compiled.size > MAX_COMPILED) compiled.delete(compiled.keys().next().value as string);
   return check;
+}
+
+/** Loads the validator for the dialect of a schema: under the limit it could be stopped halfway. */
+function load(maker: JsonSchemas, schema: JsonSchema): void {
+  try {
+    const { $schema } = schema;
+    maker.compileNow({ $schema }, '');
+  } catch {
+    // The compilation of the schema itself reports the reason.
+  }
 }
 
 function limited<T>(limitMs: number, what: string, work: () => T): T {

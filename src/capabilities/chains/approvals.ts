@@ -1,7 +1,7 @@
 /**
- * Who answers the questions of wait nodes. Without `by` each agent that reaches the run; with it agents of the principals that it
- * names, and never one of the principal that runs the chain, an administrator neither. The definition of the run says it, so it
- * holds after a restart, too.
+ * Decides which agents may answer the questions of wait nodes. Without `by` each agent that reaches the run may; with `by` agents
+ * of the named principals may, and never an agent of the principal that runs the chain, an administrator neither. The definition
+ * of the run has `by`, which therefore holds after a restart, too.
  *
  * Used by `plugin.ts`.
  */
@@ -14,7 +14,7 @@ import type { ActiveRun } from './runs.ts';
 const mayAnswer = ({ session }: CallContext, by: readonly string[] | null | undefined): boolean =>
   session.principal.subagent === undefined && by?.includes(session.principal.name) === true;
 
-/** Whether a run of another principal asks this agent: otherwise it does not exist for it. */
+/** Whether a run of another principal asks this agent: otherwise the run is unknown to the agent. */
 export const asks = ({ run }: ActiveRun, nodeId: string, context: CallContext): boolean =>
   mayAnswer(context, run.steps.waits.get(nodeId)?.planned.node.wait?.by);
 

@@ -283,7 +283,7 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
         const { principal, agentId: by } = context.session;
         const isOthers = owner !== '' && owner !== principal.name;
         const active = isOthers ? runs.activeOf(owner, chainId) : await running(chainId, context);
-        // What does not ask this principal does not exist for it.
+        // A run that does not ask this principal is unknown to the principal.
         if (active === undefined || (isOthers && !asks(active, nodeId, context))) throw unknownRun(chainId);
         const wait = active.run.steps.waits.get(nodeId);
         const { approval, by: allowed } = wait?.planned.node.wait ?? {};

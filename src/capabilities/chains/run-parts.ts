@@ -1,6 +1,6 @@
 /**
- * Parts of `runs.ts` that know no run in memory: nodes behind others, journals with entries to come, who reaches a run, and what
- * ids may be.
+ * Parts of `runs.ts` that know no run in memory: nodes behind others, journals with entries to come, the agents that reach a run,
+ * and the bounds of ids.
  */
 import type { CallContext } from '../../host/context.ts';
 import type { ChainGraph, GraphNode } from './definition/graph.ts';

@@ -158,7 +158,7 @@ export class Runs {
     return active !== undefined && reaches(context, active.stored) ? active : undefined;
   }
 
-  /** The same, once nothing starts it and nothing is written to it: a request may come while the run that it names starts. */
+  /** The run in memory, once nothing starts it and nothing is written to it: a request may arrive while its run starts. */
   async settled(chainId: string, context: CallContext): Promise<ActiveRun | undefined> {
     while (this.#others(chainId, context)) await this.#others(chainId, context);
     return this.active(chainId, context);
@@ -296,7 +296,7 @@ export class Runs {
       const graph = await this.#deps.graphOf(idle.definition);
       const at = graph.indexOf.get(nodeId);
       if (at === undefined || graph.nodes[at]?.scheduled !== true) throw unknownNode(nodeId);
-      // What was undone is not there any more for the nodes that run again.
+      // The effects of undone nodes are gone for the nodes that run again.
       const undone = [...idle.recovered.nodes].flatMap(([index, { compensated, undoError }]) =>
         compensated === 'done' && undoError === undefined ? [index] : [],
       );

@@ -146,7 +146,7 @@ export function recoveredOutputs({ definition: { nodes }, recovered }: IdleRun):
 type StatusPage = Pick<ChainStatusResp, 'nodes' | 'definition' | 'outputs' | 'left_out' | 'next'>;
 
 /**
- * As many nodes of a run as a message may hold, with what is asked for of them, node by node.
+ * As many nodes of a run as a message may hold, with their requested parts, node by node.
  * @param given.states of all nodes
  * @param given.definition undefined: it is not asked for. So are the outputs
  */

@@ -209,7 +209,7 @@ export async function registeredServer(
   }
 }
 
-/** What is wrong with headers, by their names alone: their values are secrets. */
+/** Describes the first header that is wrong, by its name alone: values are secrets. */
 function wrongHeader(headers: Readonly<Record<string, string>>): string | undefined {
   for (const [header, value] of Object.entries(headers)) {
     const problem = headerProblem(value);

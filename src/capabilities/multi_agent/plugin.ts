@@ -209,7 +209,7 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
   /** The last ends of some subagents, those that run too once they have ended. */
   const endsOf = async (ids: readonly string[], wait: boolean, context: CallContext): Promise<Ended[]> =>
     Promise.all(
-      // All of them are found before any is waited for: one that is not there ends it.
+      // Finds all of them before it waits for any: an unknown one fails the request at once.
       [...new Set(ids)]
         .map((id) => subagents.find(id, context))
         .map(async (subagent) => {

@@ -92,7 +92,7 @@ interface Unread {
   push(session: SessionView): boolean;
 }
 
-/** What ended subagents share. Nothing is added to them. */
+/** Ended subagents share these; nothing is added to them. */
 const NONE: Set<never> = new Set();
 const SETTLED = Promise.resolve();
 const ENDED = AbortSignal.abort(failure('ended', 'the subagent has ended'));
@@ -108,7 +108,7 @@ export class Subagent {
   readonly depth: number;
   /** The session of session RPC that runs it; empty: there is none. */
   controlSession = '';
-  children: Set<Subagent> = new Set();
+  readonly children = new Set<Subagent>();
   readonly #deps: SubagentDeps;
   #budgets: Budgets | undefined;
   #controller: AbortController | undefined = new AbortController();
@@ -580,7 +580,6 @@ export class Subagent {
     this.#followers = NONE;
     this.#cancelTimer = undefined;
     this.#stopping = SETTLED;
-    if (this.children.size === 0) this.children = NONE;
     // A task whose end is not stored is stored when it is asked for.
     if (this.#lastEnded?.stored !== undefined) this.#lastEnded = undefined;
     if (this.#current?.stored !== undefined) this.#current = undefined;

@@ -69,7 +69,7 @@ interface Owner {
   readonly store: Store;
   readonly own: Map<string, Subagent>;
   readonly budgets: Budgets;
-  /** What its subagents share. */
+  /** Shared by its subagents. */
   deps?: SubagentDeps | undefined;
 }
 
@@ -416,7 +416,7 @@ export class Subagents {
           opened: (session) => {
             subagent.opened(session);
           },
-          // Its result may have been in it: without an end its task would run until its time is over.
+          // The message may have held the result: without an end the task would run until its timeout.
           unread: ({ code, message, detail }) => {
             if (code !== 'too_large') return;
             subagent.task?.fail(failure('limit', `a message of the subagent could not be read: ${message}`, detail));

@@ -142,7 +142,7 @@ export const storedForm = (task: Task): StoredTask => ({
   ...(task.end !== undefined && { end: task.end }),
 });
 
-/** What a task threw, as its end has it. */
+/** The error of a task that threw, for its end. */
 export function asTaskError(thrown: unknown): HandfastError {
   const error = asError(thrown);
   return error.code === 'runtime_error' ? failure('failed', error.message, {}, thrown) : error;

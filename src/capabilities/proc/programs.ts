@@ -1,7 +1,8 @@
 /**
  * Which programs may run. A rule is a program, or a program and a pattern for each argument: `*` stands for any characters
- * within one argument, a last word `**` for any further arguments. In front of the program `NAME=pattern` allows a variable. Programs are compared by the file they really are, and the
- * one that the rule names is run: no link and no second program of that name takes its place.
+ * within one argument, a last word `**` for any further arguments. In front of the program `NAME=pattern` allows a variable.
+ * Programs are compared by the file they really are, and the one that the rule names is run: no link and no second program of
+ * that name takes its place.
  *
  * Called by `processes.ts` for each spawn. Pure but for looking at files.
  */
@@ -32,7 +33,7 @@ export interface Allowed {
 }
 
 /**
- * What the rules allow of a command line, in their order; empty: nothing.
+ * The command line to run by each rule that allows it, in the order of the rules; empty: none does.
  * @param path the PATH in which names are looked up
  * @param folder where a relative path starts
  */

@@ -52,8 +52,8 @@ export class Runs {
   readonly #onProbed: () => void;
   readonly #showsWorkspace: boolean;
   #probing: Promise<void> | undefined;
-  /** When the last probe ended, monotonic milliseconds. */
-  #probedAt = 0;
+  /** When the last probe ended, monotonic milliseconds; infinite while one runs. */
+  #probedAt = Number.POSITIVE_INFINITY;
   #state: SandboxState;
 
   /**
@@ -149,6 +149,7 @@ export class Runs {
 
   async #probe(): Promise<void> {
     const { tier } = this.#sandbox;
+    this.#probedAt = Number.POSITIVE_INFINITY;
     try {
       this.#state = { tier, inForce: true, probe: await this.#sandbox.probe() };
     } catch (error) {

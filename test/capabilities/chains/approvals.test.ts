@@ -49,7 +49,7 @@ test('the principal that runs the chain is refused, another one that is named an
     await assert.rejects(own.approve('r', 'ask', true, { owner: 'runner' }), { code: 'unauthorized' });
   }
   await assert.rejects(reader.approve('r', 'ask', true, { owner: 'runner' }), { code: 'unauthorized' });
-  // For all others there is no such run, nor for those who do not say whose it is.
+  // The run is unknown to all others, and to agents that do not name its owner.
   const unknown = { code: 'chains.unknown_run' };
   await assert.rejects(other.approve('r', 'ask', true, { owner: 'runner' }), unknown);
   await assert.rejects(other.approve('none', 'ask', true, { owner: 'runner' }), unknown);
@@ -101,7 +101,7 @@ test('an administrator answers only where it is named, and never for its own run
   );
 });
 
-test('who may answer holds after a restart, and nothing goes around it', async (t) => {
+test('the right to answer holds after a restart, and nothing goes around it', async (t) => {
   const stateFile = join(temporaryFolder(t), 'state.db');
   const first = await hostOf(t, stateFile);
   const run = (await first.chainsOf('runner')).run({ nodes: nodes(['reviewer']) }, {}, { chainId: 'r' });
@@ -126,7 +126,7 @@ test('who may answer holds after a restart, and nothing goes around it', async (
   assert.deepEqual([(await retried).success, second.called], [true, ['pay']]);
 });
 
-test('a check reports who can answer nothing', async (t) => {
+test('a check reports a question that nobody can answer', async (t) => {
   const { chainsOf } = await hostOf(t);
   const chains = await chainsOf('runner');
   const problemsOf = async (wait: object) => {

@@ -218,6 +218,32 @@ test('results outlive the host', { timeout: 60_000 }, async (t) => {
   await assert.rejects(next.multi_agent.subagent(one.id).delegate('more'), { code: 'multi_agent.ended' });
 });
 
+test('a restarted host lists the stored subagents below others', { timeout: 60_000 }, async (t) => {
+  const folder = folderOf(t);
+  const kinds = [
+    {
+      name: 'outer',
+      async run(_task: unknown, context: { host: Parameters<typeof connect>[0] }) {
+        await using agent = await connect(context.host, { capabilities: ['multi_agent'] });
+        await (await agent.multi_agent.spawn('inner', { kind: 'inner' })).run('work');
+        return {};
+      },
+    },
+    { name: 'inner', run: () => ({}) },
+  ];
+  const start = () => siteOf(t, { kinds }, undefined, { stateFile: join(folder, 'state.db') });
+  const before = await start();
+  const agent = await before.agent();
+  for (const name of ['one', 'two']) await (await agent.multi_agent.spawn(name, { kind: 'outer' })).run('lead');
+  await before.host.close(0);
+  const after = await start();
+  const all = await (await after.agent()).multi_agent.list({ all: true });
+  assert.deepEqual(
+    all.map(({ name, depth }) => `${name} ${depth}`),
+    ['one 1', 'inner 2', 'two 1', 'inner 2'],
+  );
+});
+
 test('which task ended first, and which subagent is oldest, is no matter of the clock, which may be set back', {
   timeout: 60_000,
 }, async (t) => {

@@ -15,7 +15,7 @@ const heap = (): number => {
   return process.memoryUsage().heapUsed;
 };
 
-test('an ended subagent keeps at most 3 kB, and its result', async (t) => {
+test('an ended subagent holds at most 3 kB, and its result', async (t) => {
   // Without a journal, whose entries would be counted too.
   const plugin = multiAgentPlugin({ kinds: [{ name: 'k', run: () => ({ ok: true }) }], maxEnded: 10_000 });
   const host = createHost({ plugins: [plugin] });

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { chmodSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { Runs } from '../../../src/capabilities/skill/runs.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
 import { agentOf, errorOf, put, skillHost, until, writeSkill } from './support.ts';
 
@@ -251,6 +252,26 @@ test('what is wrong with a folder is listed, and hides no other', { timeout: 60_
   chmodSync(root, 0o777);
   assert.deepEqual(await agent.skill.list(), []);
   assert.match((await agent.skill.problems())[0]?.message ?? '', /^the root can be changed by every user/);
+});
+
+test('a sandbox that did not work is probed again once for all calls', async (t) => {
+  let probes = 0;
+  const sandbox = {
+    tier: 'process',
+    probe: () => {
+      probes += 1;
+      return Promise.reject(new Error('no descriptor is left'));
+    },
+  } as unknown as ConstructorParameters<typeof Runs>[0];
+  const runs = new Runs(sandbox, {} as ConstructorParameters<typeof Runs>[1], false, () => {});
+  const ask = () => Promise.allSettled([runs.ready(), runs.ready(), runs.ready()]);
+  await ask();
+  await ask();
+  assert.equal(probes, 1);
+  const now = performance.now.bind(performance);
+  t.mock.method(performance, 'now', () => now() + 31_000);
+  await ask();
+  assert.equal(probes, 2);
 });
 
 test('schemas of a skill that take for ever fail its own calls, in their time, and hold up no other skill', {

@@ -138,7 +138,7 @@ export async function until(holds: () => boolean | Promise<boolean>): Promise<vo
 }
 
 /** Whether the permission model of this Node holds the network. */
-export const HOLDS_NETWORK = process.allowedNodeEnvironmentFlags.has('--allow-net');
+const HOLDS_NETWORK = process.allowedNodeEnvironmentFlags.has('--allow-net');
 
 /** Skips a test of a tier that takes a program which is not installed; where tests must not be skipped, it fails and says so. */
 export const skipTier = (tier: Tier): { skip?: string } =>

@@ -1,9 +1,9 @@
-/** In the tier `process` no function of Node tells whether a file of the host is there: each answers the same for one that is and one that is not. */
+/** In the tier `process` no function of Node tells whether a file of the host exists: its outcome is equal for existing and missing files. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { agentOf, skillHost, skipTier, writeSkill } from './support.ts';
 
-/** Calls every function of some modules with a path, in several forms, and compares what comes of two paths. */
+/** Calls every function of some modules with a path, in several forms, and compares the outcomes of two paths. */
 const CODE = `export default async ({ there, missing }) => {
   const load = (name) => process.getBuiltinModule('node:' + name);
   const own = ['exit', 'abort', 'reallyExit', 'emit', 'emitWarning', 'nextTick', 'on', 'once', 'addListener', 'prependListener', 'prependOnceListener', 'setUncaughtExceptionCaptureCallback', 'uptime', 'freemem', 'availableMemory'];

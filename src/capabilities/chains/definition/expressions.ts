@@ -14,7 +14,7 @@ import type { Context } from './context.ts';
 import { type Ast, parseJmespath } from './jmespath.ts';
 import { evaluateJmespath } from './jmespath-evaluate.ts';
 import { holds, type Path, type PathCondition, parseCondition, parsePath, valueAt } from './paths.ts';
-import { chainSteps } from './steps.ts';
+import { chainSteps, STEPS_PER_MEMBER } from './steps.ts';
 
 /** A compiled expression. */
 export type Expression =
@@ -100,7 +100,7 @@ export function expressionValue(expression: Expression, context: Context, steps 
       return expression.value;
     case 'path':
       // All of the context is made of its parts.
-      if (expression.path.names.length === 0) steps.count(context.size * 8);
+      if (expression.path.names.length === 0) steps.count(context.size * STEPS_PER_MEMBER);
       return valueAt(expression.path, context);
     case 'jmespath':
       return evaluateJmespath(expression.ast, context, context, steps);
@@ -199,7 +199,7 @@ function conditionValues(names: readonly string[], context: Context, steps: Step
   for (const name of names) {
     values[name] = context.get(name);
     if (name !== 'nodes' || context.outputs.has(name)) continue;
-    steps.count(context.outputs.size * 8);
+    steps.count(context.outputs.size * STEPS_PER_MEMBER);
     values[name] = Object.fromEntries(context.outputs);
   }
   return values;

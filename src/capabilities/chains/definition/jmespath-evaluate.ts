@@ -9,6 +9,7 @@ import { failure } from '../errors.ts';
 import { Context } from './context.ts';
 import type { Ast } from './jmespath.ts';
 import { callFunction, equal, isEmpty } from './jmespath-functions.ts';
+import { STEPS_PER_MEMBER } from './steps.ts';
 
 /** Variables of `let`, the inner ones first. */
 interface Scope {
@@ -135,7 +136,7 @@ class Evaluation {
   /** The context as an object. */
   #plain(value: unknown): unknown {
     if (!(value instanceof Context)) return value;
-    this.steps.count(value.size * 8);
+    this.steps.count(value.size * STEPS_PER_MEMBER);
     return value.whole();
   }
 

@@ -8,6 +8,7 @@ import type { Steps } from '../../../base/steps.ts';
 import { codePoints, placeIn, splitAt } from '../../../base/text-search.ts';
 import { isObject } from '../../../wire/json.ts';
 import { failure } from '../errors.ts';
+import { STEPS_PER_MEMBER } from './steps.ts';
 
 /** An argument with `&`. */
 export type Reference = (item: unknown) => unknown;
@@ -196,9 +197,7 @@ function reverse([value]: readonly unknown[], steps: Steps, name: string): unkno
 }
 
 function lengthOf([value]: readonly unknown[], steps: Steps, name: string): number {
-  if (typeof value === 'string') {
-    return codePoints(value, steps);
-  }
+  if (typeof value === 'string') return codePoints(value, steps);
   return Array.isArray(value) ? value.length : steps.keys(object(value, name)).length;
 }
 
@@ -240,9 +239,6 @@ const entriesOf =
     steps.count(steps.keys(object(value, name)).length);
     return of(value as object);
   };
-
-/** Making an object costs this much for each member. */
-const STEPS_PER_MEMBER = 8;
 
 const definitions: ReadonlyMap<string, Definition> = new Map(
   Object.entries({

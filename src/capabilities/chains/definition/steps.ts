@@ -1,6 +1,9 @@
-/** What one evaluation of an expression of a chain may cost. */
+/** Bounds the cost of one evaluation of an expression of a chain. */
 import { MAX_STEPS, Steps } from '../../../base/steps.ts';
 import { failure } from '../errors.ts';
+
+/** Making an object costs this much for each member. */
+export const STEPS_PER_MEMBER = 8;
 
 /** Steps that fail with chains.expression, reason `steps`. */
 export const chainSteps = (limit = MAX_STEPS): Steps =>

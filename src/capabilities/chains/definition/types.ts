@@ -35,10 +35,10 @@ export interface LaterCheck {
   readonly wrong: (message: string, at: string) => void;
 }
 
-/** Milliseconds for all values of a chain. What is left then, the tools say when they are called. */
+/** Milliseconds for all values of a chain. The tools check the rest when they are called. */
 const MAX_LATER_MS = 5_000;
 
-/** Checks what was left, and reports what does not fit. */
+/** Runs the checks that were left, and reports the values that do not fit. */
 export async function checkLater(checks: readonly LaterCheck[], signal: AbortSignal): Promise<void> {
   const until = performance.now() + MAX_LATER_MS;
   for (const { schema, value, wrong } of checks) {
@@ -56,7 +56,7 @@ export async function checkLater(checks: readonly LaterCheck[], signal: AbortSig
 }
 
 /**
- * Reports what does not fit.
+ * Reports values and references that do not fit.
  *
  * @param later gets the values of tools, whose schemas may be those of strangers; without it they are checked at once
  */

@@ -65,7 +65,7 @@ export class ChainRun implements StepRun {
   #success = true;
   #last: GraphNode | undefined;
   #untime = (): void => {};
-  /** Set while the request of the run takes no place of the session's concurrency limit. */
+  /** Set while the request of the run does not count against the session's concurrency limit. */
   #endWait: (() => void) | undefined;
 
   constructor(deps: RunDeps) {

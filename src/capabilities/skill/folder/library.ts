@@ -51,7 +51,7 @@ export interface LoadedSkill {
 
 const SKILL_FILE = 'SKILL.md';
 const MAX_PROBLEMS = 100;
-/** How long a scan looks at the schemas of all skills. What is wrong with one that is left then is found by its first call. */
+/** Longest check of the schemas of all skills by one scan. The first call of a skill finds the problems of the rest. */
 const SCHEMAS_MS = 2_000;
 /** How often a call looks again at files that change while it reads them. */
 const MAX_READS = 3;

@@ -69,9 +69,9 @@ const checkFront = lazyCheck({
 });
 
 /**
- * Throws an error whose message says what is wrong with the text.
+ * Throws an error whose message names the problem of the text.
  *
- * @param schemasMs how long its schemas may be looked at; what is wrong with one that takes longer is found by the first call
+ * @param schemasMs longest check of its schemas; the first call finds the problem of one that takes longer
  */
 export async function readSkillFile(text: string, schemasMs = MAX_SCHEMAS_MS): Promise<SkillFacts> {
   const { front, body } = parted(text);
@@ -140,7 +140,7 @@ function plain(node: ConfigNode): unknown {
   return Object.fromEntries(node.entries.map(({ key, value }) => [key, plain(value)]));
 }
 
-/** What a schema of a skill is about, in messages. */
+/** The subject of a schema of a skill, in messages. */
 export const whatOf = (key: 'parameters' | 'result', name: string): string =>
   `${key === 'parameters' ? 'arguments' : 'result'} of ${name}`;
 

@@ -14,7 +14,7 @@ export const READY = '{"type":"ready"}';
 /**
  * @param maxMessageChars longest message that is sent
  * @param ready the line that is said first
- * @param withhold takes from the process what it may not have; undefined: what is around it holds it
+ * @param withhold takes modules and functions from the process; undefined: the sandbox around the process holds it
  * @param importModule the `import()` of the process: the compiler would put a function of its own around an `import()` that stood here
  */
 export function processInside(

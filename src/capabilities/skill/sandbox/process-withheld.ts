@@ -1,14 +1,14 @@
 /**
- * Takes from a process of the tier `process` what Node's permission model leaves to it: signals and priorities of other processes, whether a
- * file of the host exists, names of the host's folders, options of the engine. Runs before the first line of a skill; what is taken is nowhere
- * else in the process, since threads, native modules and the inspector are denied by the permission model.
+ * Takes from a process of the tier `process` the functions that Node's permission model leaves to it: signals and priorities of other
+ * processes, whether a file of the host exists, names of the host's folders, options of the engine. Runs before the first line of a skill;
+ * the process has no other way to them, since the permission model denies threads, native modules and the inspector.
  *
  * `confinement.ts` gives its source text to Node. So it uses nothing but modules of Node, and nothing from outside of itself.
  */
 
-/** What the rest of the process asks about modules of Node. */
+/** Serves the rest of the process, which asks about modules of Node. */
 export interface Withheld {
-  /** Whether the skill may have the module; of one that it may have, what is withheld is gone. */
+  /** Whether the skill may have the module; an allowed one has lost its withheld functions. */
   allows(specifier: string): boolean;
 }
 
@@ -19,6 +19,12 @@ export function withhold(): Withheld {
   const { syncBuiltinESMExports } = getBuiltinModule('node:module');
   type Members = Record<string, unknown>;
 
+  const member = (value: unknown): PropertyDescriptor => ({
+    value,
+    writable: true,
+    enumerable: true,
+    configurable: true,
+  });
   const refuse = (members: Members, owner: string, ...names: readonly string[]): void => {
     for (const name of names) {
       if (typeof members[name] !== 'function') continue;
@@ -26,12 +32,7 @@ export function withhold(): Withheld {
       const refused = (): never => {
         throw Object.assign(new Error(`the sandbox has no ${owner}.${name}`), { code: 'ERR_ACCESS_DENIED' });
       };
-      Object.defineProperty(members, name, {
-        value: native === undefined ? refused : Object.assign(refused, { native }),
-        writable: true,
-        enumerable: true,
-        configurable: true,
-      });
+      Object.defineProperty(members, name, member(native === undefined ? refused : Object.assign(refused, { native })));
     }
   };
   const withoutServers = (members: Members): void => {
@@ -74,20 +75,14 @@ export function withhold(): Withheld {
   refuse(own, 'process', 'kill', '_kill', '_debugProcess', '_debugPause', '_debugEnd', 'binding', '_linkedBinding');
   refuse(own, 'process', 'dlopen', 'chdir', 'umask', 'execve', 'loadEnvFile');
   refuse(own, 'process', 'setuid', 'seteuid', 'setgid', 'setegid', 'setgroups', 'initgroups');
-  const fixed = (value: unknown): PropertyDescriptor => ({
-    value,
-    writable: true,
-    enumerable: true,
-    configurable: true,
-  });
   Object.defineProperties(process, {
-    execPath: fixed('node'),
-    argv: fixed(['node']),
-    execArgv: fixed([]),
-    title: fixed('node'),
-    report: fixed(undefined),
-    mainModule: fixed(undefined),
-    getBuiltinModule: fixed((given: unknown) => {
+    execPath: member('node'),
+    argv: member(['node']),
+    execArgv: member([]),
+    title: member('node'),
+    report: member(undefined),
+    mainModule: member(undefined),
+    getBuiltinModule: member((given: unknown) => {
       const name = String(given);
       return allows(name) ? getBuiltinModule(name) : undefined;
     }),

@@ -162,11 +162,8 @@ class Thread {
     this.#worker.on('message', (message: ThreadMessage) => this.#receive(message));
     this.#worker.on('error', (error: NodeJS.ErrnoException) => {
       const isMemory = error.code === 'ERR_WORKER_OUT_OF_MEMORY';
-      if (isMemory) this.#fail(failure('memory', 'the skill used more memory than it may'));
-      else
-        this.#fail(
-          crash(isShortage(error) ? `its thread could not be started: ${whyNotStarted(error)}` : error.message),
-        );
+      const why = isShortage(error) ? `its thread could not be started: ${whyNotStarted(error)}` : error.message;
+      this.#fail(isMemory ? failure('memory', 'the skill used more memory than it may') : crash(why));
     });
     this.#exited = new Promise((resolve) =>
       this.#worker.once('exit', () => {
