@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { type TestContext, test } from 'node:test';
 import { connect } from '../../../src/base/sqlite/file.ts';
-import { MemoryDatabase } from '../../../src/capabilities/memory/engine/database.ts';
+import type { MemoryDatabase } from '../../../src/capabilities/memory/engine/database.ts';
 import { forget } from '../../../src/capabilities/memory/engine/forgetting.ts';
 import { hashedEmbedder } from '../../../src/capabilities/memory/engine/hashed.ts';
 import { loadedIndex } from '../../../src/capabilities/memory/engine/index-loading.ts';
@@ -22,27 +22,13 @@ import { search } from '../../../src/capabilities/memory/engine/search.ts';
 import type { NewEntry } from '../../../src/capabilities/memory/engine/types.ts';
 import { packAll, pendingVectors } from '../../../src/capabilities/memory/engine/upkeep.ts';
 import { deleteKey, prepare, storeVersion } from '../../../src/capabilities/memory/engine/writes.ts';
-import { temporaryFolder } from './support.ts';
+import { openedDatabase, seeded, temporaryFolder } from './support.ts';
 
 const EMBEDDER = 1;
 const embed = hashedEmbedder.embedNow as (text: string) => Float32Array;
 
-/** The same numbers between 0 and 1 in every run. */
-function seeded(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return state / 2 ** 32;
-  };
-}
-
 function opened(t: TestContext, file: string): MemoryDatabase {
-  const database = MemoryDatabase.open({
-    file,
-    onCorrupt: () => assert.fail('damaged'),
-    onLoss: () => assert.fail('lost'),
-  });
-  t.after(() => database.close());
+  const database = openedDatabase(t, file);
   database.db.exec(`INSERT OR IGNORE INTO embedder (id, name) VALUES (${EMBEDDER}, 'test')`);
   return database;
 }
