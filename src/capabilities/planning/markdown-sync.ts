@@ -5,8 +5,7 @@
  *
  * Called by `plugin.ts`: a document is read in turns, merged within one operation on the plan, and written in turns.
  */
-import type { Turns } from '../../base/turns.ts';
-import { inTurns } from '../../base/turns.ts';
+import { inTurns, type Turns } from '../../base/turns.ts';
 import { HandfastError } from '../../wire/errors.ts';
 import type { Limits } from './limits.ts';
 import {
