@@ -98,7 +98,7 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
       try {
         result = operate(loaded.state, caller, loaded);
       } catch (error) {
-        // A refusal shows the state it is refused by.
+        // A refusal shows the state that causes it.
         await plans.commit(loaded);
         throw error;
       }

@@ -66,7 +66,7 @@ test('working tiers that were not used for days are deleted, but for those of se
   );
 });
 
-test('what was stored before the clock was set back is found: by key, by words, in lists, its newest version alone', async (t) => {
+test('an entry of before the clock was set back is found by key, by words and in lists, its newest version alone', async (t) => {
   const { service, memory, entry } = await served(t);
   const store = (key: string, content: string, more: Partial<NewEntry> = {}) =>
     service.run('store', asker, { memory, entries: [{ ...entry(key, 'semantic', 0), content, ...more }], at: [0] });

@@ -1,4 +1,4 @@
-/** What must not grow with the number of entries: rows that are read by a list, by amounts and by the first search. */
+/** Lists, amounts and the first search read no more rows when the number of entries grows. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
@@ -242,7 +242,7 @@ test('pages of a list by tags have each entry once, the newest first', async (t)
   assert.equal(historyOf(source, JSON.stringify({ n: 1 }), now, 1).total, 2);
 });
 
-test('what is forgotten goes in several transactions, a key with all its versions; what had expired does not count', async (t) => {
+test('forgetting deletes in several transactions, a key with all its versions, and does not count expired entries', async (t) => {
   const database = opened(t, join(temporaryFolder(t), 'memory.db'));
   const now = Date.now() / 1000 - 100;
   const entries = Array.from({ length: 450 }, (_, n) => entryOf(n, `c${n}`, { tags: [n < 430 ? 'goes' : 'stays'] }));

@@ -17,7 +17,7 @@ type Forgotten = Omit<Reply<'forget'>, 'name'>;
 
 const NOTHING: Forgotten = { deleted: 0, erased: true, changed: [], more: false };
 
-/** What is selected; of each key all of it. */
+/** The selected versions. */
 interface Chosen {
   readonly ids: ReadonlySet<number>;
   /** Only versions that were stored before. */
@@ -88,7 +88,7 @@ function deleteSlice(
   let versions = 0;
   const next = deleteSome(database, ids, from, (id) => {
     const found = keyOf.get(id) as { part: number; key: string } | undefined;
-    // It went with a version of its key that came before.
+    // An earlier step deleted the whole key.
     if (found === undefined) return 0;
     const { part, key } = found;
     const all = versionsOf.all(part, key) as { id: number; stored_at: number; expires: number }[];

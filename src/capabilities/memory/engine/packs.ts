@@ -11,7 +11,7 @@ import { type IndexColumns, type IndexedEntry, placeIn, SIGNATURE_BYTES, SIGNATU
 
 /** Entries of a pack. A change of an old entry writes its whole pack: 14 KB. */
 export const PACK_ENTRIES = 128;
-/** A pack with at most so many is put into the one before it, unless that has too many then. */
+/** A pack with at most `SPARSE` entries joins the one before it, where both together have at most `MERGED`. */
 const SPARSE = PACK_ENTRIES / 4;
 const MERGED = (PACK_ENTRIES * 3) / 4;
 /** Packs made by one write: some ten milliseconds of the thread, and more entries than a request can store. */
@@ -56,7 +56,7 @@ type Sql = (text: string) => StatementSync;
 
 export class Packs {
   readonly #sql: Sql;
-  /** Those that the write under way has changed, by their first id. */
+  /** Packs that the write under way has changed, by their first id. */
   readonly #changed = new Map<number, Pack>();
 
   constructor(sql: Sql) {
@@ -98,7 +98,7 @@ export class Packs {
     return (this.#sql('SELECT coalesce(max(changed), 0) AS changes FROM pack').get() as { changes: number }).changes;
   }
 
-  /** True where so many entries are in no pack that a search would read them one by one for long: an older version wrote them. */
+  /** True where a search would read many entries one by one, since an older version wrote them without packs. */
   get isBehind(): boolean {
     return this.#loose() >= 4 * PACK_ENTRIES;
   }
@@ -126,7 +126,7 @@ export class Packs {
 
   /**
    * Writes the packs that the write under way has changed, and packs the oldest entries that are in none; the newest stay out,
-   * since they change most. Inside of a transaction. Returns the number of the change; undefined without any.
+   * since they change most. Runs inside a transaction. Returns the number of the change; undefined without any.
    */
   write(): number | undefined {
     for (const pack of [...this.#changed.values()].sort((left, right) => right.first - left.first)) this.#merge(pack);
@@ -183,7 +183,7 @@ export class Packs {
 
   #unpacked({ first, last, sum, data }: PackRow): Pack {
     const isWhole = data.byteLength % ENTRY_BYTES === 0 && crc32(data) === sum;
-    // The entries themselves are beside it.
+    // A damaged pack is made again from its entries.
     return { first, last, columns: isWhole ? columnsIn(data) : columnsOf([...this.entries(first, last)]) };
   }
 
@@ -199,7 +199,7 @@ export class Packs {
     if (before.length + left.length > MERGED) return;
     this.#sql('DELETE FROM pack WHERE first = ?').run(pack.first);
     this.#changed.delete(pack.first);
-    // Its range too: who has the index in memory sees there which entries are gone.
+    // The range grows too: an index in memory drops the entries that its pack no longer has.
     this.#changed.set(row.first, { first: row.first, last: pack.last, columns: columnsOf([...before, ...left]) });
   }
 
@@ -231,7 +231,7 @@ export class Packs {
   }
 }
 
-/** Columns over the bytes of a pack with so many entries; those of eight bytes come first. */
+/** Columns over the bytes of a pack with `count` entries; columns of eight bytes come first. */
 function columnsOver({ buffer, byteOffset }: Uint8Array, count: number): IndexColumns {
   let at = byteOffset;
   const after = (bytes: number): number => {
@@ -290,7 +290,7 @@ export function* entriesOf({ columns }: Pack): Generator<PackedEntry> {
 
 function bytesOf(pack: Pack): Uint8Array {
   const { columns } = pack.columns.parts.includes(DELETED) ? { columns: columnsOf(present(pack)) } : pack;
-  // They lie one behind the other.
+  // The columns lie one behind the other in one buffer.
   return new Uint8Array(columns.ids.buffer, columns.ids.byteOffset, columns.ids.length * ENTRY_BYTES);
 }
 

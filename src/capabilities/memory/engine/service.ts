@@ -245,7 +245,7 @@ export class MemoryService {
       }),
   };
 
-  /** Loads the index of a large memory that was opened, in a turn of its own: its first search is most likely near. */
+  /** Loads the index of a large memory that was opened, in a later turn: its first search is most likely near. */
   #loadSoon({ principal }: Asker): void {
     setImmediate(() => {
       if (this.#closed) return;
@@ -305,7 +305,7 @@ export class MemoryService {
         return prepare({ ...entry, provenance }, this.#embedder);
       });
       await this.#store(shared, prepared, quota, () => `x ${space}`);
-      // First there, then gone here: after a kill in between they are in both, and publishing them again settles that.
+      // Stored there first, then deleted here: a kill in between leaves them in both, and publishing them again ends that.
       await database.write(() => {
         // A version that was stored meanwhile stays.
         const newer = database.sql('SELECT 1 FROM entry WHERE part = ? AND key = ? AND id > ? LIMIT 1');
@@ -396,7 +396,7 @@ export class MemoryService {
         const behind = asOf === undefined && isBehind(source, now);
         const ids = selective || behind ? new Set(idsOf(source, filterOf(keys, tags, at, now, behind))) : undefined;
         if (ids?.size === 0) return [];
-        // Which of them hold is known by then.
+        // The ids are those that hold.
         const valid = behind ? undefined : at;
         const found = search(
           source.database,
@@ -483,7 +483,7 @@ export class MemoryService {
     this.#shelf.closeIdle();
     this.#shelf.trimIndexes(MAX_INDEXED);
     for (const database of this.#shelf.databases) {
-      // What has expired is hidden at once, and deleted once the clock can be trusted.
+      // An expired entry is hidden at once, and deleted when the clock can be trusted.
       if (this.#clock.trusts(database.newestBefore)) await deleteExpired(database);
     }
     for (const database of this.#shelf.databases) await packAll(database);
@@ -502,7 +502,7 @@ export class MemoryService {
   }
 }
 
-/** How many entries and bytes. */
+/** Numbers of entries and bytes. */
 interface Amount {
   readonly entries: number;
   readonly bytes: number;

@@ -10,7 +10,7 @@ import type { Embedder } from './embedder.ts';
 import { signatureOf } from './signatures.ts';
 import { deleteSome, deleteVersion, replaceVector } from './writes.ts';
 
-/** Rows that are looked for at once. */
+/** Rows that one query reads. */
 const SWEEP_ROWS = 200;
 /** Texts sent to an embedder at once. */
 const BATCH = 64;
@@ -33,7 +33,7 @@ export async function deleteExpired(database: MemoryDatabase): Promise<number> {
   return deleted;
 }
 
-/** About what a write of one version puts into the log, and one that deletes as many as it may. */
+/** About how many bytes a write of one version puts into the log, and a deletion of {@link deleteSome}. */
 const ROW_LOG_BYTES = 16_384;
 const SLICE_LOG_BYTES = 50 * ROW_LOG_BYTES;
 

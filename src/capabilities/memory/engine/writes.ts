@@ -112,7 +112,7 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
   // A version that held already when it was stored, and begins after now: the clock was set back. What is stored later wins.
   const ahead = versions.findLast((version) => version.starts > now && version.starts <= version.stored_at);
   const starts = entry.validFrom ?? ahead?.starts ?? now;
-  // It holds from when it is stored, also by a clock that was set back.
+  // A version holds from the time it is stored, also by a clock that was set back.
   const storedAt = entry.validFrom === undefined ? Math.max(now, starts) : now;
   const before = versions.findLast((version) => version.starts <= starts);
   const after = versions.find((version) => version.starts > starts);
@@ -183,7 +183,7 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
   }
 }
 
-/** Stores the vector of a version that has been there, in place of an older one. */
+/** Stores the vector of an already stored version, in place of its former vector. */
 export function replaceVector(
   context: Pick<StoreContext, 'database' | 'embedder'>,
   id: number,
