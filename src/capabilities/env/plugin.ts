@@ -317,7 +317,7 @@ const tooManySamples = (count: number) =>
 
 const inReply = (obs: Soon<EnvObservation>): Soon<{ obs: EnvObservation }> => then(obs, (value) => ({ obs: value }));
 
-/** The outcome of `work`, or what `otherwise` makes of its failure. */
+/** The result of `work`; where it fails, the result of `otherwise`. */
 function orElse<Result>(work: () => Soon<Result>, otherwise: (thrown: unknown) => Soon<Result>): Soon<Result> {
   try {
     const result = work();

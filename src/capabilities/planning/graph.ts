@@ -6,7 +6,6 @@
  * behind any number of tasks that are assigned to others.
  */
 import { Heap, type Placed } from '../../base/heap.ts';
-import { atOnce } from '../../base/turns.ts';
 import type { Rules } from './planning.schema.ts';
 import type { StoredTask } from './stored.ts';
 
@@ -32,13 +31,11 @@ export class TaskGraph {
 
   #deps = 0;
 
-  /** @param tasks all of them; each may wait for any other */
-  constructor(rules: Rules, tasks: readonly StoredTask[] = []) {
+  constructor(rules: Rules) {
     this.#rules = rules;
-    atOnce(this.fill(tasks));
   }
 
-  /** Adds the tasks of a graph that has none, task by task. */
+  /** Adds all tasks to an empty graph, task by task; each may wait for any other. */
   *fill(tasks: readonly StoredTask[]): Generator<void, this> {
     for (const task of tasks) {
       yield;

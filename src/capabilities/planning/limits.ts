@@ -67,57 +67,36 @@ export class Limits {
   }
 
   deps(deps: readonly string[]): void {
-    if (deps.length <= MAX_DEPS) return;
-    throw failure('full', `a task may depend on ${MAX_DEPS} tasks, got ${deps.length}`, {
-      limit: 'deps',
-      max: MAX_DEPS,
-    });
+    atMost('deps', MAX_DEPS, deps.length, `a task may depend on ${MAX_DEPS} tasks, got ${deps.length}`);
   }
 
   planDeps(count: number): void {
-    if (count <= MAX_PLAN_DEPS) return;
-    throw failure('full', `the tasks of a plan may have ${MAX_PLAN_DEPS} dependencies in all`, {
-      limit: 'plan_deps',
-      max: MAX_PLAN_DEPS,
-    });
+    atMost('plan_deps', MAX_PLAN_DEPS, count, `the tasks of a plan may have ${MAX_PLAN_DEPS} dependencies in all`);
   }
 
-  /** @param hint how the same is done with less at once */
+  /** @param hint how the caller reaches its end with fewer changes at once */
   changes(count: number, hint: string): void {
-    if (count <= MAX_CHANGES) return;
-    throw failure('full', `this would change ${count} tasks, more than ${MAX_CHANGES} at once; ${hint}`, {
-      limit: 'changed_tasks',
-      max: MAX_CHANGES,
-    });
+    const problem = `this would change ${count} tasks, more than ${MAX_CHANGES} at once; ${hint}`;
+    atMost('changed_tasks', MAX_CHANGES, count, problem);
   }
 
   document(what: keyof typeof DOCUMENT, count: number): void {
     const max = DOCUMENT[what];
-    if (count <= max) return;
     const of = what === 'chars' ? 'characters with the ids of its tasks' : what;
-    throw failure('full', `the document has ${count} ${of}, more than ${max}; split it, or append nothing`, {
-      limit: `document_${what}`,
-      max,
-    });
+    const problem = `the document has ${count} ${of}, more than ${max}; split it, or append nothing`;
+    atMost(`document_${what}`, max, count, problem);
   }
 
   listed(count: number): void {
-    if (count <= MAX_LISTED) return;
-    throw failure('full', `there are more than ${MAX_LISTED} tasks; ask for them with a limit`, {
-      limit: 'listed_tasks',
-      max: MAX_LISTED,
-    });
+    const problem = `there are more than ${MAX_LISTED} tasks; ask for them with a limit`;
+    atMost('listed_tasks', MAX_LISTED, count, problem);
   }
 
   /** The columns as they are, each once. */
   columns(columns: readonly string[]): readonly string[] {
     if (columns.length === 0) throw failure('invalid', 'a plan needs a column', { field: 'columns' });
-    if (columns.length > MAX_COLUMNS) {
-      throw failure('full', `a plan may have ${MAX_COLUMNS} columns, got ${columns.length}`, {
-        limit: 'columns',
-        max: MAX_COLUMNS,
-      });
-    }
+    const problem = `a plan may have ${MAX_COLUMNS} columns, got ${columns.length}`;
+    atMost('columns', MAX_COLUMNS, columns.length, problem);
     for (const column of columns) {
       shorter('columns', column, MAX_LABEL);
       if (column.trim() === '') throw failure('invalid', 'a column needs a name', { field: 'columns' });
@@ -126,6 +105,11 @@ export class Limits {
     if (twice === undefined) return columns;
     throw failure('invalid', `two columns are named ${JSON.stringify(twice)}`, { field: 'columns' });
   }
+}
+
+/** Fails with `planning.full`, and names the limit, where `count` is above `max`. */
+function atMost(limit: string, max: number, count: number, problem: string): void {
+  if (count > max) throw failure('full', problem, { limit, max });
 }
 
 function shorter(field: string, text: string, max: number): void {

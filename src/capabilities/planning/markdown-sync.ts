@@ -5,8 +5,7 @@
  *
  * Called by `plugin.ts`: a document is read in turns, merged within one operation on the plan, and written in turns.
  */
-import type { Turns } from '../../base/turns.ts';
-import { inTurns } from '../../base/turns.ts';
+import { inTurns, type Turns } from '../../base/turns.ts';
 import { HandfastError } from '../../wire/errors.ts';
 import type { Limits } from './limits.ts';
 import {
@@ -32,7 +31,7 @@ export interface SyncDeps {
 
 /** Entries of the history that one document may need, for all of its tasks. */
 const MAX_READ = 1_000;
-/** Characters of an id and a revision, and of what is around a title. */
+/** Characters of an id, a revision and the Markdown around a title. */
 const ID_CHARS = 50;
 
 /** Reads a document. Fails with `planning.full` for one that is too large. */
@@ -51,7 +50,7 @@ export async function readDocument(
   return document;
 }
 
-/** What a merge came to: its reply, whose text is still to be written. */
+/** The outcome of a merge: its reply, whose text is still to be written. */
 export interface Merged {
   readonly outcome: Omit<Outcome, 'text'>;
   readonly text: (turns: Turns) => Promise<string>;
@@ -66,7 +65,7 @@ interface Shown {
   readonly done: boolean;
 }
 
-/** Merges; all of it, or nothing. */
+/** Merges the whole document or nothing. */
 export function syncMarkdown(
   document: MarkdownDocument,
   request: Pick<MarkdownReq, 'text' | 'prefer' | 'append' | 'dry_run'>,
@@ -184,8 +183,8 @@ function pick(
 }
 
 /**
- * What a task was like at a revision: the changes since are undone. Undefined: it never had that revision, or that was too many
- * changes ago.
+ * Title and state of a task at a revision: later changes are undone. Undefined: the task never had that revision, or has changed
+ * too often since.
  */
 function shownAt(
   task: StoredTask,

@@ -7,7 +7,6 @@
  *
  * Pure. Used by `markdown-sync.ts`.
  */
-import { atOnce } from '../../base/turns.ts';
 
 /** One task of a document. */
 export interface MarkdownTask {
@@ -52,10 +51,7 @@ const FENCE = /^[ \t]*(`{3,}|~{3,})/;
 /** Columns of a tab, and from which indent on a line outside of a list is code. */
 const TAB = 4;
 
-/** Finds the tasks of a document. Every text is one; where there are none, the list is empty. */
-export const parseMarkdown = (text: string, planId = ''): MarkdownDocument => atOnce(parsingMarkdown(text, planId));
-
-/** The same, line by line. */
+/** Finds the tasks of a document, line by line. Every text is a document; without tasks the list is empty. */
 export function* parsingMarkdown(text: string, planId: string): Generator<void, MarkdownDocument> {
   const lines = text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
   const tasks: MarkdownTask[] = [];
@@ -126,12 +122,8 @@ export interface AppendedTask extends TaskText {
 
 /**
  * The document with tasks rewritten, by their place in it, with tasks appended, and with its marker. Where a rewritten task has
- * the title and state it had, only its id and revision change.
+ * the title and state it had, only its id and revision change. Yields before each rewritten task.
  */
-export const renderMarkdown = (...given: Parameters<typeof renderingMarkdown>): string =>
-  atOnce(renderingMarkdown(...given));
-
-/** The same, task by task. */
 export function* renderingMarkdown(
   { lines, tasks, marker, unfinished }: MarkdownDocument,
   rewritten: ReadonlyMap<number, TaskText>,

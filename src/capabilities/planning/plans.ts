@@ -85,8 +85,8 @@ export class Plans {
   }
 
   /**
-   * Gives work the plan for an agent that may use it that way, read in turns where it is not in memory: what the work does before
-   * it waits is done on the plan that is in memory. Fails with `planning.unknown_plan`, `planning.read_only`.
+   * Passes a plan to `work` for an agent with the needed right; reads it in turns where it is not in memory. Up to its first await
+   * the work has the plan in memory. Fails with `planning.unknown_plan`, `planning.read_only`.
    */
   async use<Result>(
     planId: string,
@@ -98,12 +98,12 @@ export class Plans {
       const plan = this.#allowed(planId, caller, need);
       const loaded = this.#used(plan.plan_id);
       if (loaded !== undefined) return work(loaded);
-      // The rights may be others when it is there.
+      // The rights may have changed when the plan is loaded.
       await this.#load(plan, caller);
     }
   }
 
-  /** The same to read from. */
+  /** The plan for an agent that may read it. */
   find(planId: string, caller: Caller): Promise<LoadedPlan> {
     return this.use(planId, caller, 'read', (loaded) => loaded);
   }
@@ -235,7 +235,7 @@ export class Plans {
     return deleted;
   }
 
-  /** The same one after the other, read some at a time. */
+  /** The entries of a plan above a number that are on disk, oldest first, read some at a time. */
   *entriesBehind(loaded: LoadedPlan, after: number): Generator<StoredEntry> {
     for (let from = after; ; ) {
       const some = this.entriesAfter(loaded, from, LOADED_AT_A_TIME);
@@ -350,7 +350,7 @@ export class Plans {
     // By age: the order of lists.
     tasks.sort((left, right) => left.first - right.first);
     const graph = await inTurns(new TaskGraph(plan.rules).fill(tasks), turns);
-    // The record as it is now: it may have been shared or deleted meanwhile.
+    // The present record: the plan may have been shared or deleted meanwhile.
     return this.#place(this.#owners.get(plan.owner)?.get(plan.plan_id) ?? plan, graph, caller.identity);
   }
 

@@ -18,7 +18,7 @@ import { readDocument, syncMarkdown } from './markdown-sync.ts';
 import * as messages from './messages.ts';
 import { PLAN_LIMITS, planningOffer } from './offer.ts';
 import type { PlanState, TaskFields } from './plan-state.ts';
-import type { Refusal, TaskLine, TaskListReq, TaskUpdateReq } from './planning.schema.ts';
+import type { Board, Refusal, TaskLine, TaskListReq, TaskUpdateReq } from './planning.schema.ts';
 import { type Caller, type LoadedPlan, type Need, Plans } from './plans.ts';
 import { DEFAULT_COLUMNS, rulesFor } from './rules.ts';
 import type { StoredPlan, StoredTask } from './stored.ts';
@@ -98,7 +98,7 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
       try {
         result = operate(loaded.state, caller, loaded);
       } catch (error) {
-        // A refusal shows the state it is refused by.
+        // A refusal shows the state that causes it.
         await plans.commit(loaded);
         throw error;
       }
@@ -108,14 +108,10 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
   };
 
   /**
-   * Reads one plan, or all that the caller may read, one after the other in turns, until one says that it is enough. What they
-   * return is shown when it is on disk.
+   * Passes one plan, or all that the caller may read, to `read`, one after the other in turns, until it returns false. Resolves
+   * when the passed states are on disk.
    */
-  const reading = async <Result>(
-    context: CallContext,
-    planId: string,
-    read: (state: PlanState) => { readonly result: Result; readonly enough?: boolean },
-  ): Promise<Result[]> => {
+  const reading = async (context: CallContext, planId: string, read: (state: PlanState) => boolean): Promise<void> => {
     const caller = callerOf(context);
     const ids =
       planId === ''
@@ -124,7 +120,6 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
             .filter(({ archived }) => !archived)
             .map(idOf)
         : [planId];
-    const results: Result[] = [];
     const pending = new Set<Promise<void>>();
     for (const id of ids) {
       const found = await plans.find(id, caller).catch((error: HandfastError) => {
@@ -133,14 +128,12 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
         throw error;
       });
       if (found === undefined) continue;
-      const { result, enough = false } = read(found.state);
+      const goesOn = read(found.state);
       pending.add(found.pending);
-      results.push(result);
-      if (enough) break;
+      if (!goesOn) break;
       while (turns.over) await turns.next();
     }
     await Promise.all(pending);
-    return results;
   };
 
   return definePlugin({
@@ -226,17 +219,19 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
       ),
       handle(messages.taskList, async (request, context) => {
         const list = new TaskListing(request, limits);
-        await reading(context, request.plan_id ?? '', (state) => ({ result: undefined, enough: !list.add(state) }));
+        await reading(context, request.plan_id ?? '', (state) => list.add(state));
         return list.reply();
       }),
       handle(messages.planBoard, async ({ plan_id = '', limit, include_archived = false }, context) => {
+        const boards: Board[] = [];
         let listed = 0;
-        const boards = await reading(context, plan_id, (state) => {
+        await reading(context, plan_id, (state) => {
           const board = boardView(state, limit ?? Number.POSITIVE_INFINITY, include_archived, (count) =>
             limits.listed(listed + count),
           );
           listed += Object.values(board.tasks).reduce((sum, { length }) => sum + length, 0);
-          return { result: board };
+          boards.push(board);
+          return true;
         });
         return { boards };
       }),

@@ -68,14 +68,9 @@ function claimView(state: PlanState, { claim, task_id }: StoredTask): Claim | nu
 
 /**
  * The tasks of a plan by column, first by priority, then by age; at most `limit` in each.
- * @param mayShow called with how many tasks are shown, before they are
+ * @param mayShow called with the number of tasks before they are shown
  */
-export function boardView(
-  state: PlanState,
-  limit: number,
-  archived: boolean,
-  mayShow: (count: number) => void = () => {},
-): Board {
+export function boardView(state: PlanState, limit: number, archived: boolean, mayShow: (count: number) => void): Board {
   const { plan_id, name, columns } = state.plan;
   const byColumn = new Map<string, StoredTask[]>(columns.map((column) => [column, []]));
   for (const task of state.graph.tasks()) {

@@ -1,28 +1,14 @@
 /** Long chains, wide maps and large lists of runs hold the event loop for some milliseconds at a time. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import { RunIndex } from '../../../src/capabilities/chains/run-index.ts';
 import { newestFirst } from '../../../src/capabilities/chains/run-order.ts';
 import type { StoredRun } from '../../../src/capabilities/chains/stored.ts';
 import type { ChainNode } from '../../../src/capability.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
-import { longestTurn } from '../../support/longest-turn.ts';
+import { inTurns } from '../../support/longest-turn.ts';
 import { agentOf, chainHost } from './support.ts';
-
-/** Some times what the longest of these turns takes; before they were turns, it was 100 ms to a second. */
-const MOST_MS = 100;
-
-/** Fails where work held the loop for much longer than a bare loop of this process does. */
-async function inTurns<Result>(t: TestContext, what: string, work: () => Promise<Result>): Promise<Result> {
-  const { longestMs: bareMs } = await longestTurn(async () => {
-    for (let turns = 0; turns < 20; turns += 1) await new Promise((resolve) => setImmediate(resolve));
-  });
-  const { result, longestMs } = await longestTurn(work);
-  t.diagnostic(`${what}: ${longestMs.toFixed(1)} ms, a bare loop ${bareMs.toFixed(1)} ms`);
-  assert.ok(longestMs <= MOST_MS + 2 * bareMs, `${what} held the loop for ${longestMs} ms, bare ${bareMs} ms`);
-  return result;
-}
 
 const COUNT = 10_000;
 

@@ -2,12 +2,11 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { MemoryDatabase } from '../../../src/capabilities/memory/engine/database.ts';
 import { MemoryService } from '../../../src/capabilities/memory/engine/service.ts';
 import type { NewEntry } from '../../../src/capabilities/memory/engine/types.ts';
 import { deleteOrphans } from '../../../src/capabilities/memory/engine/upkeep.ts';
 import { MEMORY_DEFAULTS } from '../../../src/capabilities/memory/limits.ts';
-import { temporaryFolder } from './support.ts';
+import { openedDatabase, temporaryFolder } from './support.ts';
 
 const asker = { principal: 'ada', agent: 'planner', session: 'session-1' };
 const YEAR_MS = 366 * 86_400_000;
@@ -52,12 +51,7 @@ test('what has expired by a clock that was set forward is hidden, and found agai
 });
 
 test('working tiers that were not used for days are deleted, but for those of sessions that live', async (t) => {
-  const database = MemoryDatabase.open({
-    file: `${temporaryFolder(t)}/memory.db`,
-    onCorrupt: () => assert.fail(),
-    onLoss: () => assert.fail(),
-  });
-  t.after(() => database.close());
+  const database = openedDatabase(t, `${temporaryFolder(t)}/memory.db`);
   await database.write(() => {
     database.makePart('w dead ["default",{}]');
     database.makePart('w alive ["default",{}]');
@@ -72,7 +66,7 @@ test('working tiers that were not used for days are deleted, but for those of se
   );
 });
 
-test('what was stored before the clock was set back is found: by key, by words, in lists, its newest version alone', async (t) => {
+test('an entry of before the clock was set back is found by key, by words and in lists, its newest version alone', async (t) => {
   const { service, memory, entry } = await served(t);
   const store = (key: string, content: string, more: Partial<NewEntry> = {}) =>
     service.run('store', asker, { memory, entries: [{ ...entry(key, 'semantic', 0), content, ...more }], at: [0] });

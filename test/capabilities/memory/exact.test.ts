@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { MemoryDatabase } from '../../../src/capabilities/memory/engine/database.ts';
+import type { MemoryDatabase } from '../../../src/capabilities/memory/engine/database.ts';
 import { dot } from '../../../src/capabilities/memory/engine/embedder.ts';
 import { hashedEmbedder } from '../../../src/capabilities/memory/engine/hashed.ts';
 import { loadedIndex } from '../../../src/capabilities/memory/engine/index-loading.ts';
@@ -10,19 +10,10 @@ import { searchLiteral, searchWords } from '../../../src/capabilities/memory/eng
 import { search } from '../../../src/capabilities/memory/engine/search.ts';
 import { fold, wordsOf } from '../../../src/capabilities/memory/engine/words.ts';
 import { deleteVersion, prepare, storeVersion } from '../../../src/capabilities/memory/engine/writes.ts';
-import { temporaryFolder } from './support.ts';
+import { openedDatabase, seeded, temporaryFolder } from './support.ts';
 
 const EMBEDDER = 1;
 const embed = hashedEmbedder.embedNow as (text: string) => Float32Array;
-
-/** The same numbers between 0 and 1 in every run. */
-function seeded(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return state / 2 ** 32;
-  };
-}
 
 const VOCABULARY = [
   ...['c++', 'node.js', "it's", '-x', 'foo:bar', 'Ελλάδα', 'naïve', '東京駅', 'ไทย', '🚀', 'the', 'of', 'Straße'],
@@ -35,15 +26,7 @@ const VOCABULARY = [
  */
 async function filled(t: TestContext, count: number) {
   const file = join(temporaryFolder(t), 'memory.db');
-  const opened = (): MemoryDatabase => {
-    const database = MemoryDatabase.open({
-      file,
-      onCorrupt: () => assert.fail('damaged'),
-      onLoss: () => assert.fail('lost'),
-    });
-    t.after(() => database.close());
-    return database;
-  };
+  const opened = (): MemoryDatabase => openedDatabase(t, file);
   const database = opened();
   const random = seeded(11);
   const word = (): string => VOCABULARY[Math.floor(VOCABULARY.length ** random() - 1)] as string;
@@ -158,12 +141,7 @@ test('the nearest vectors are among the first of a search, but for what rounding
 });
 
 test('a clock that was set back: what is stored later holds, and a fact of the future stays one', async (t) => {
-  const database = MemoryDatabase.open({
-    file: join(temporaryFolder(t), 'm.db'),
-    onCorrupt: () => assert.fail('damaged'),
-    onLoss: () => assert.fail('lost'),
-  });
-  t.after(() => database.close());
+  const database = openedDatabase(t, join(temporaryFolder(t), 'm.db'));
   const store = (key: string, content: string, now: number, validFrom?: number) =>
     database.write(() => {
       const entry = {

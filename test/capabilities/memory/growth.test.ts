@@ -1,10 +1,10 @@
-/** What must not grow with the number of entries: rows that are read by a list, by amounts and by the first search. */
+/** Lists, amounts and the first search read no more rows when the number of entries grows. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { type TestContext, test } from 'node:test';
 import { connect } from '../../../src/base/sqlite/file.ts';
-import { MemoryDatabase } from '../../../src/capabilities/memory/engine/database.ts';
+import type { MemoryDatabase } from '../../../src/capabilities/memory/engine/database.ts';
 import { forget } from '../../../src/capabilities/memory/engine/forgetting.ts';
 import { hashedEmbedder } from '../../../src/capabilities/memory/engine/hashed.ts';
 import { loadedIndex } from '../../../src/capabilities/memory/engine/index-loading.ts';
@@ -22,27 +22,13 @@ import { search } from '../../../src/capabilities/memory/engine/search.ts';
 import type { NewEntry } from '../../../src/capabilities/memory/engine/types.ts';
 import { packAll, pendingVectors } from '../../../src/capabilities/memory/engine/upkeep.ts';
 import { deleteKey, prepare, storeVersion } from '../../../src/capabilities/memory/engine/writes.ts';
-import { temporaryFolder } from './support.ts';
+import { openedDatabase, seeded, temporaryFolder } from './support.ts';
 
 const EMBEDDER = 1;
 const embed = hashedEmbedder.embedNow as (text: string) => Float32Array;
 
-/** The same numbers between 0 and 1 in every run. */
-function seeded(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return state / 2 ** 32;
-  };
-}
-
 function opened(t: TestContext, file: string): MemoryDatabase {
-  const database = MemoryDatabase.open({
-    file,
-    onCorrupt: () => assert.fail('damaged'),
-    onLoss: () => assert.fail('lost'),
-  });
-  t.after(() => database.close());
+  const database = openedDatabase(t, file);
   database.db.exec(`INSERT OR IGNORE INTO embedder (id, name) VALUES (${EMBEDDER}, 'test')`);
   return database;
 }
@@ -256,7 +242,7 @@ test('pages of a list by tags have each entry once, the newest first', async (t)
   assert.equal(historyOf(source, JSON.stringify({ n: 1 }), now, 1).total, 2);
 });
 
-test('what is forgotten goes in several transactions, a key with all its versions; what had expired does not count', async (t) => {
+test('forgetting deletes in several transactions, a key with all its versions, and does not count expired entries', async (t) => {
   const database = opened(t, join(temporaryFolder(t), 'memory.db'));
   const now = Date.now() / 1000 - 100;
   const entries = Array.from({ length: 450 }, (_, n) => entryOf(n, `c${n}`, { tags: [n < 430 ? 'goes' : 'stays'] }));

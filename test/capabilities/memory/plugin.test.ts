@@ -313,7 +313,7 @@ test('what expires is found no more from that second on', async (t) => {
   assert.deepEqual(contents(await memory.search('soon')), ['here soon too']);
   assert.deepEqual(contents(await memory.list()), ['here soon too']);
   assert.equal(await memory.get('short'), undefined);
-  // It was gone already, so it is not among the entries that are deleted now.
+  // The entry had expired, so the reply does not count it.
   assert.deepEqual(await memory.forget({ keys: ['short'] }), { deleted: 0, erased: true });
   assert.deepEqual(await memory.forget({ keys: ['short', 'long'] }), { deleted: 1, erased: true });
 });

@@ -1,10 +1,12 @@
 /** Hosts with a memory for the tests of this folder: in this process, with a data folder that stays over restarts. */
+import assert from 'node:assert/strict';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import type { AgentSession } from '../../../src/agent/agent.ts';
 import { Memory, MemoryClient } from '../../../src/capabilities/memory/client.ts';
+import { MemoryDatabase } from '../../../src/capabilities/memory/engine/database.ts';
 import { type MemoryPluginOptions, memoryPlugin } from '../../../src/capabilities/memory/plugin.ts';
 import { connect } from '../../../src/connect.ts';
 import type { Principal } from '../../../src/host/context.ts';
@@ -18,6 +20,26 @@ export function temporaryFolder(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'handfast-memory-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   return folder;
+}
+
+/** A database of the engine, closed when the test has ended; damage or a loss fails the test. */
+export function openedDatabase(t: TestContext, file: string): MemoryDatabase {
+  const database = MemoryDatabase.open({
+    file,
+    onCorrupt: () => assert.fail('damaged'),
+    onLoss: () => assert.fail('lost'),
+  });
+  t.after(() => database.close());
+  return database;
+}
+
+/** Repeats a sequence of numbers between 0 and 1 for each seed. */
+export function seeded(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state / 2 ** 32;
+  };
 }
 
 export interface Opened {

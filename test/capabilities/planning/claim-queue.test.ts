@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
+import { atOnce } from '../../../src/base/turns.ts';
 import { ClaimQueue } from '../../../src/capabilities/planning/claim-queue.ts';
 import { TaskGraph } from '../../../src/capabilities/planning/graph.ts';
 import { DEFAULT_COLUMNS, rulesFor } from '../../../src/capabilities/planning/rules.ts';
@@ -102,7 +103,7 @@ test('the next ready task of an agent is found without looking at those of other
       });
     };
     const tasks = Array.from({ length: others }, (_, at) => taskOf(at + 1, `other-${at % 100}`));
-    const graph = new TaskGraph(rules, [...tasks, taskOf(others + 1, '')]);
+    const graph = atOnce(new TaskGraph(rules).fill([...tasks, taskOf(others + 1, '')]));
     reads = 0;
     assert.equal(graph.next('ana')?.task_id, `t${others + 1}`);
     assert.equal(graph.readyFor(''), 1);

@@ -1,9 +1,8 @@
 /** What a hostile agent sends: documents made to be slow, cycles through thousands of tasks, names of prototypes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { parseMarkdown } from '../../../src/capabilities/planning/markdown.ts';
 import { HandfastError } from '../../../src/wire/errors.ts';
-import { agentOf, planningHost } from './support.ts';
+import { agentOf, parseMarkdown, planningHost } from './support.ts';
 
 async function refusal(work: Promise<unknown>): Promise<HandfastError> {
   const error = await work.then(

@@ -1,8 +1,7 @@
 /** Task lists in Markdown: what is understood, that everything else keeps its bytes, and merging with a plan in both directions. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { parseMarkdown } from '../../../src/capabilities/planning/markdown.ts';
-import { agentOf, planningHost } from './support.ts';
+import { agentOf, parseMarkdown, planningHost } from './support.ts';
 
 const DOCUMENT = `# Release
 

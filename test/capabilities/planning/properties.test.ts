@@ -5,11 +5,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TaskGraph } from '../../../src/capabilities/planning/graph.ts';
-import { parseMarkdown, renderMarkdown } from '../../../src/capabilities/planning/markdown.ts';
 import { DEFAULT_COLUMNS, mustAllowMove, rulesFor } from '../../../src/capabilities/planning/rules.ts';
 import type { StoredTask } from '../../../src/capabilities/planning/stored.ts';
 import { asError } from '../../../src/wire/errors.ts';
 import fc from '../../support/properties.ts';
+import { parseMarkdown, renderMarkdown } from './support.ts';
 
 const RUNS = { numRuns: 200 };
 const rules = rulesFor(DEFAULT_COLUMNS);
@@ -72,7 +72,7 @@ function isInCycle(tasks: ReadonlyMap<string, StoredTask>, id: string): boolean 
 test('ready, blocked, counts and cycles are those of the definition, after any changes', () => {
   fc.assert(
     fc.property(fc.array(change, { maxLength: 60 }), (changes) => {
-      const graph = new TaskGraph(rules, []);
+      const graph = new TaskGraph(rules);
       const tasks = new Map<string, StoredTask>();
       for (const [at, { id, removed, claimed, ...fields }] of changes.entries()) {
         if (removed) {

@@ -1,5 +1,7 @@
 /** Hosts with the planning capability for its tests, in this process. */
 import type { TestContext } from 'node:test';
+import { atOnce } from '../../../src/base/turns.ts';
+import { parsingMarkdown, renderingMarkdown } from '../../../src/capabilities/planning/markdown.ts';
 import { type PlanningOptions, planningPlugin } from '../../../src/capabilities/planning/plugin.ts';
 import { connect } from '../../../src/connect.ts';
 import { createHost, type Host, type HostOptions } from '../../../src/host/host.ts';
@@ -25,6 +27,13 @@ export async function planningHost(
   t.after(() => host.close(0));
   return host;
 }
+
+/** Parses a document without turns. */
+export const parseMarkdown = (text: string, planId = '') => atOnce(parsingMarkdown(text, planId));
+
+/** Renders a document without turns. */
+export const renderMarkdown = (...given: Parameters<typeof renderingMarkdown>): string =>
+  atOnce(renderingMarkdown(...given));
 
 /** An agent of a host. */
 export async function agentOf(t: TestContext, host: Host, agentId = 'ana', principal?: string) {

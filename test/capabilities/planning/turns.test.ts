@@ -3,20 +3,8 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
-import { longestTurn } from '../../support/longest-turn.ts';
+import { inTurns } from '../../support/longest-turn.ts';
 import { agentOf, planningHost } from './support.ts';
-
-const MOST_MS = 100;
-
-async function inTurns<Result>(t: TestContext, what: string, work: () => Promise<Result>): Promise<Result> {
-  const { longestMs: bareMs } = await longestTurn(async () => {
-    for (let turns = 0; turns < 20; turns += 1) await new Promise((resolve) => setImmediate(resolve));
-  });
-  const { result, longestMs } = await longestTurn(work);
-  t.diagnostic(`${what}: ${longestMs.toFixed(1)} ms, a bare loop ${bareMs.toFixed(1)} ms`);
-  assert.ok(longestMs <= MOST_MS + 2 * bareMs, `${what} held the loop for ${longestMs} ms, bare ${bareMs} ms`);
-  return result;
-}
 
 const document = (count: number, from = 0): string =>
   Array.from({ length: count }, (_, at) => `- [ ] task ${from + at}\n`).join('');

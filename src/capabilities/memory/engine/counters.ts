@@ -34,7 +34,7 @@ const PASSED = `SELECT count(*) AS passed, coalesce(sum((${holdsSql('entry', '?3
 /** A counter of a part that is farther ahead of the clock is made again. */
 const MAX_AHEAD_S = 60;
 
-/** What a write adds to the counters of a part. */
+/** The sums that a write adds to the counters of a part. */
 interface Difference {
   /** The time for which the part has counted the entries that hold. */
   readonly countedAt: number;
@@ -68,12 +68,12 @@ export class Counters {
     difference.holding += holds(after, difference.countedAt) - holds(before, difference.countedAt);
   }
 
-  /** So many vectors of an embedder more. */
+  /** A vector of an embedder was stored, or deleted with `more` -1. */
   vectors(embedder: number, more: 1 | -1): void {
     this.#vectors.set(embedder, (this.#vectors.get(embedder) ?? 0) + more);
   }
 
-  /** Adds what the write under way has counted. Inside of it. */
+  /** Adds the sums of the write under way to the database, inside its transaction. */
   write(): void {
     for (const [part, { entries, bytes, holding }] of this.#parts) {
       this.#sql('UPDATE part SET entries = entries + ?, bytes = bytes + ?, holding = holding + ? WHERE part = ?').run(

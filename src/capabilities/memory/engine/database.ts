@@ -92,9 +92,9 @@ export interface MemoryDatabaseOptions {
   readonly file: string;
   /** Called when the file was damaged and is replaced. */
   readonly onCorrupt: (damage: Damage) => void;
-  /** Where the damaged file was set aside that this one replaces. */
+  /** Path of the quarantined file that this one replaces. */
   readonly movedTo?: string | undefined;
-  /** Called when it lost writes. */
+  /** Called when the file lost writes. */
   readonly onLoss: (loss: DatabaseLoss) => void;
 }
 
@@ -229,7 +229,7 @@ export class MemoryDatabase {
     this.packs.expire(id, expires);
   }
 
-  /** Has the full-text index write its changes now: what they cost shows, and is no surprise of the commit. */
+  /** Makes the full-text index write its changes now, so that their cost counts before the commit. */
   settle(): void {
     this.db.exec('SAVEPOINT settled; RELEASE settled');
   }
@@ -266,7 +266,7 @@ export class MemoryDatabase {
     return known.part;
   }
 
-  /** What all parts of the file use; or those of one tier, by its first letter. */
+  /** Entries and bytes of all parts of the file, or of one tier, by its first letter. */
   usage(tier?: string): { entries: number; bytes: number } {
     const row = (
       tier === undefined

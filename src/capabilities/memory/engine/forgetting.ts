@@ -17,7 +17,7 @@ type Forgotten = Omit<Reply<'forget'>, 'name'>;
 
 const NOTHING: Forgotten = { deleted: 0, erased: true, changed: [], more: false };
 
-/** What is selected; of each key all of it. */
+/** The selected versions. */
 interface Chosen {
   readonly ids: ReadonlySet<number>;
   /** Only versions that were stored before. */
@@ -86,9 +86,9 @@ function deleteSlice(
   );
   const held: { part: number; key: string }[] = [];
   let versions = 0;
-  const next = deleteSome(database, from, ids.length, (at) => {
-    const found = keyOf.get(ids[at] as number) as { part: number; key: string } | undefined;
-    // It went with a version of its key that came before.
+  const next = deleteSome(database, ids, from, (id) => {
+    const found = keyOf.get(id) as { part: number; key: string } | undefined;
+    // An earlier step deleted the whole key.
     if (found === undefined) return 0;
     const { part, key } = found;
     const all = versionsOf.all(part, key) as { id: number; stored_at: number; expires: number }[];
@@ -98,7 +98,7 @@ function deleteSlice(
     versions += gone.length;
     // Without its newest version an older one would hold again: the key is deleted as a whole.
     if (gone[0] === all[0]) return deleteKey(database, part, key);
-    for (const { id } of gone) deleteVersion(database, id);
+    for (const version of gone) deleteVersion(database, version.id);
     return gone.length;
   });
   return { next, versions, held };

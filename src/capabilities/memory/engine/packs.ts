@@ -11,7 +11,7 @@ import { type IndexColumns, type IndexedEntry, placeIn, SIGNATURE_BYTES, SIGNATU
 
 /** Entries of a pack. A change of an old entry writes its whole pack: 14 KB. */
 export const PACK_ENTRIES = 128;
-/** A pack with at most so many is put into the one before it, unless that has too many then. */
+/** A pack with at most `SPARSE` entries joins the one before it, where both together have at most `MERGED`. */
 const SPARSE = PACK_ENTRIES / 4;
 const MERGED = (PACK_ENTRIES * 3) / 4;
 /** Packs made by one write: some ten milliseconds of the thread, and more entries than a request can store. */
@@ -21,19 +21,21 @@ const DELETED = -1;
 /** An id, three times, a part, a number of words, an embedder and a signature. */
 const ENTRY_BYTES = 8 + 3 * 8 + 3 * 4 + SIGNATURE_BYTES;
 
-/** The entries with ids from `first` to `last`, ascending. */
-export interface Pack {
+/** Ids from `first` to `last`. */
+interface Range {
   readonly first: number;
   readonly last: number;
+}
+
+/** The entries of a range, ascending by their ids. */
+export interface Pack extends Range {
   readonly columns: IndexColumns;
 }
 
 /** An entry with the number of the embedder of its signature; 0 without one. */
 export type PackedEntry = IndexedEntry & { readonly embedder: number };
 
-interface PackRow {
-  readonly first: number;
-  readonly last: number;
+interface PackRow extends Range {
   readonly sum: number;
   readonly data: Uint8Array;
 }
@@ -54,7 +56,7 @@ type Sql = (text: string) => StatementSync;
 
 export class Packs {
   readonly #sql: Sql;
-  /** Those that the write under way has changed, by their first id. */
+  /** Packs that the write under way has changed, by their first id. */
   readonly #changed = new Map<number, Pack>();
 
   constructor(sql: Sql) {
@@ -88,8 +90,7 @@ export class Packs {
 
   /** Entries above this id are in no pack. */
   get packedTo(): number {
-    const row = this.#sql('SELECT last FROM pack ORDER BY first DESC LIMIT 1').get() as { last: number } | undefined;
-    return row?.last ?? 0;
+    return this.#lastRange()?.last ?? 0;
   }
 
   /** The number of the newest change of a pack. */
@@ -97,7 +98,7 @@ export class Packs {
     return (this.#sql('SELECT coalesce(max(changed), 0) AS changes FROM pack').get() as { changes: number }).changes;
   }
 
-  /** True where so many entries are in no pack that a search would read them one by one for long: an older version wrote them. */
+  /** True where a search would read many entries one by one, since an older version wrote them without packs. */
   get isBehind(): boolean {
     return this.#loose() >= 4 * PACK_ENTRIES;
   }
@@ -125,7 +126,7 @@ export class Packs {
 
   /**
    * Writes the packs that the write under way has changed, and packs the oldest entries that are in none; the newest stay out,
-   * since they change most. Inside of a transaction. Returns the number of the change; undefined without any.
+   * since they change most. Runs inside a transaction. Returns the number of the change; undefined without any.
    */
   write(): number | undefined {
     for (const pack of [...this.#changed.values()].sort((left, right) => right.first - left.first)) this.#merge(pack);
@@ -152,34 +153,37 @@ export class Packs {
   }
 
   #change(id: number, change: (columns: IndexColumns, at: number) => void): void {
-    const pack = this.#packAt(id);
-    if (pack === undefined || pack.last < id) return;
+    const pack = this.#packOf(id);
+    if (pack === undefined) return;
     const at = placeIn(pack.columns.ids, pack.columns.ids.length, id);
     if (at === -1) return;
     change(pack.columns, at);
     this.#changed.set(pack.first, pack);
   }
 
-  /** The pack with the highest first id up to this one, as the write under way has it. */
-  #packAt(id: number): Pack | undefined {
-    const row = this.#sql('SELECT first, last FROM pack WHERE first <= ? ORDER BY first DESC LIMIT 1').get(id) as
-      | { first: number; last: number }
-      | undefined;
-    if (row === undefined) return undefined;
-    const changed = this.#changed.get(row.first);
-    // Most entries that are stored are behind the last pack, which need not be read for them.
-    if (changed !== undefined || row.last < id) return changed ?? { ...row, columns: NO_COLUMNS };
-    return this.#read(row.first);
+  #lastRange(): Range | undefined {
+    return this.#sql('SELECT first, last FROM pack ORDER BY first DESC LIMIT 1').get() as Range | undefined;
   }
 
-  #read(first: number): Pack {
+  /** The pack whose range has this id. Most entries are stored behind the last pack, which need not be read for them. */
+  #packOf(id: number): Pack | undefined {
+    const row = this.#sql('SELECT first, last FROM pack WHERE first <= ? ORDER BY first DESC LIMIT 1').get(id) as
+      | Range
+      | undefined;
+    return row === undefined || row.last < id ? undefined : this.#packFrom(row.first);
+  }
+
+  /** The pack with this first id, as the write under way has it. */
+  #packFrom(first: number): Pack {
+    const changed = this.#changed.get(first);
+    if (changed !== undefined) return changed;
     const row = this.#sql('SELECT first, last, sum, data FROM pack WHERE first = ?').get(first);
     return this.#unpacked(row as unknown as PackRow);
   }
 
   #unpacked({ first, last, sum, data }: PackRow): Pack {
     const isWhole = data.byteLength % ENTRY_BYTES === 0 && crc32(data) === sum;
-    // The entries themselves are beside it.
+    // A damaged pack is made again from its entries.
     return { first, last, columns: isWhole ? columnsIn(data) : columnsOf([...this.entries(first, last)]) };
   }
 
@@ -191,23 +195,21 @@ export class Packs {
       | { first: number }
       | undefined;
     if (row === undefined) return;
-    const before = present(this.#changed.get(row.first) ?? this.#read(row.first));
+    const before = present(this.#packFrom(row.first));
     if (before.length + left.length > MERGED) return;
     this.#sql('DELETE FROM pack WHERE first = ?').run(pack.first);
     this.#changed.delete(pack.first);
-    // Its range too: who has the index in memory sees there which entries are gone.
+    // The range grows too: an index in memory drops the entries that its pack no longer has.
     this.#changed.set(row.first, { first: row.first, last: pack.last, columns: columnsOf([...before, ...left]) });
   }
 
   #packOldest(): void {
-    const row = this.#sql('SELECT first, last FROM pack ORDER BY first DESC LIMIT 1').get() as
-      | { first: number; last: number }
-      | undefined;
+    const row = this.#lastRange();
     const from = (row?.last ?? 0) + 1;
     const to = this.#newest() - PACK_ENTRIES;
     const entries = [...this.entries(from, to, PACK_ENTRIES)];
     const last = entries.length === PACK_ENTRIES ? (entries.at(-1) as PackedEntry).id : to;
-    const before = row === undefined || entries.length > MERGED ? [] : present(this.#read(row.first));
+    const before = row === undefined || entries.length > MERGED ? [] : present(this.#packFrom(row.first));
     // Where most ids are gone, a pack spans many of them.
     const joins = row !== undefined && entries.length <= MERGED && before.length + entries.length <= PACK_ENTRIES;
     const first = joins ? row.first : from;
@@ -229,7 +231,7 @@ export class Packs {
   }
 }
 
-/** Columns over the bytes of a pack with so many entries; those of eight bytes come first. */
+/** Columns over the bytes of a pack with `count` entries; columns of eight bytes come first. */
 function columnsOver({ buffer, byteOffset }: Uint8Array, count: number): IndexColumns {
   let at = byteOffset;
   const after = (bytes: number): number => {
@@ -245,8 +247,6 @@ function columnsOver({ buffer, byteOffset }: Uint8Array, count: number): IndexCo
     bits: new Uint32Array(buffer, after(SIGNATURE_BYTES * count), SIGNATURE_WORDS * count),
   };
 }
-
-const NO_COLUMNS = columnsOver(new Uint8Array(0), 0);
 
 /** The columns in stored bytes. */
 const columnsIn = (data: Uint8Array): IndexColumns =>
@@ -290,7 +290,7 @@ export function* entriesOf({ columns }: Pack): Generator<PackedEntry> {
 
 function bytesOf(pack: Pack): Uint8Array {
   const { columns } = pack.columns.parts.includes(DELETED) ? { columns: columnsOf(present(pack)) } : pack;
-  // They lie one behind the other.
+  // The columns lie one behind the other in one buffer.
   return new Uint8Array(columns.ids.buffer, columns.ids.byteOffset, columns.ids.length * ENTRY_BYTES);
 }
 

@@ -62,7 +62,7 @@ export interface EntryRow {
   readonly sum: number;
 }
 
-/** Of `entry`, as there may be other tables beside it. */
+/** The columns name the table, since a query may join others. */
 const COLUMNS =
   'id, part, key, content, tags, source, score, ttl, created_at, updated_at, valid_until, starts, ends, expires, metadata, provenance, supersedes, sum'.replaceAll(
     /\w+/g,
@@ -150,7 +150,7 @@ function selected({ parts }: Source, filter: Filter): Selected {
 /** With more tags and parts a list is sorted instead. */
 const MAX_WALKS = 16;
 
-/** The same in pieces, each of which an index has in the order of its ids: a page begins anywhere in it without a sort. */
+/** Splits a selection into pieces that an index has in the order of ids: a page begins anywhere in a piece without a sort. */
 function walks(source: Source, filter: Filter): Selected[] {
   const { keys, tags } = filter;
   const { parts } = source;
@@ -168,7 +168,7 @@ function walks(source: Source, filter: Filter): Selected[] {
   );
 }
 
-/** Past so many matches a filter that has no counter is not counted on. */
+/** Counting by a filter without a counter stops at this number of matches. */
 const MAX_COUNTED = 10_000;
 
 /** How many entries a filter selects, at most {@link MAX_COUNTED}. */
@@ -188,10 +188,10 @@ export function countEntries(source: Source, filter: Filter): number {
   return ids.size;
 }
 
-/** So many entries that began or ended since a counter was brought up to date are worth a write. */
+/** A counter is written again when more entries than this began or ended since its time. */
 const MANY_PASSED = 256;
 
-/** The same for all entries of parts, or all that hold now, by the counters of the parts; undefined for other filters. */
+/** Counts all entries of parts, or all that hold now, by the counters of the parts; undefined for other filters. */
 export function countedEntries({ database, parts }: Source, filter: Filter): number | undefined {
   const { keys, tags, at, now, minScore, behind } = filter;
   if (keys.length > 0 || tags.length > 0 || behind || minScore > 0 || (at !== undefined && at !== now))

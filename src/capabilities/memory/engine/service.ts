@@ -20,7 +20,6 @@ import {
   countEntries,
   countedEntries,
   entryOf,
-  type Filter,
   filterOf,
   historyOf,
   idsOf,
@@ -222,15 +221,13 @@ export class MemoryService {
     stats: (asker, { memory }) =>
       this.#own(asker, (database) => {
         const opened = memory === '' ? undefined : this.#memory(database, memory);
-        const amountOf = database.sql('SELECT entries, bytes FROM part WHERE name = ?');
-        const tiers: Record<string, { entries: number; bytes: number }> = {};
-        for (const tier of TIERS) {
-          const row = opened === undefined ? undefined : amountOf.get(partName(asker, tier, opened));
-          tiers[tier] =
-            opened === undefined
-              ? database.usage(tier[0])
-              : { entries: (row?.entries as number) ?? 0, bytes: (row?.bytes as number) ?? 0 };
-        }
+        const amountOf = (name: string): Amount => {
+          const row = database.sql('SELECT entries, bytes FROM part WHERE name = ?').get(name);
+          return { entries: (row?.entries as number) ?? 0, bytes: (row?.bytes as number) ?? 0 };
+        };
+        const tiers: Record<string, Amount> = {};
+        for (const tier of TIERS)
+          tiers[tier] = opened === undefined ? database.usage(tier[0]) : amountOf(partName(asker, tier, opened));
         return {
           tiers,
           used: database.usage(),
@@ -248,7 +245,7 @@ export class MemoryService {
       }),
   };
 
-  /** Loads the index of a large memory that was opened, in a turn of its own: its first search is most likely near. */
+  /** Loads the index of a large memory that was opened, in a later turn: its first search is most likely near. */
   #loadSoon({ principal }: Asker): void {
     setImmediate(() => {
       if (this.#closed) return;
@@ -260,7 +257,7 @@ export class MemoryService {
     });
   }
 
-  #quotaOf({ storedBytes = Number.POSITIVE_INFINITY }: Partial<Asker>): { entries: number; bytes: number } {
+  #quotaOf({ storedBytes = Number.POSITIVE_INFINITY }: Partial<Asker>): Amount {
     const { quotaEntries, quotaBytes } = this.#options;
     return { entries: quotaEntries, bytes: Math.min(quotaBytes, storedBytes) };
   }
@@ -308,7 +305,7 @@ export class MemoryService {
         return prepare({ ...entry, provenance }, this.#embedder);
       });
       await this.#store(shared, prepared, quota, () => `x ${space}`);
-      // First there, then gone here: after a kill in between they are in both, and publishing them again settles that.
+      // Stored there first, then deleted here: a kill in between leaves them in both, and publishing them again ends that.
       await database.write(() => {
         // A version that was stored meanwhile stays.
         const newer = database.sql('SELECT 1 FROM entry WHERE part = ? AND key = ? AND id > ? LIMIT 1');
@@ -323,7 +320,7 @@ export class MemoryService {
   async #store(
     database: MemoryDatabase,
     prepared: readonly PreparedEntry[],
-    quota: { readonly entries: number; readonly bytes: number },
+    quota: Amount,
     nameOf: (tier: Tier) => string,
   ): Promise<void> {
     const embedder = this.#embedderId(database);
@@ -399,7 +396,7 @@ export class MemoryService {
         const behind = asOf === undefined && isBehind(source, now);
         const ids = selective || behind ? new Set(idsOf(source, filterOf(keys, tags, at, now, behind))) : undefined;
         if (ids?.size === 0) return [];
-        // Which of them hold is known by then.
+        // The ids are those that hold.
         const valid = behind ? undefined : at;
         const found = search(
           source.database,
@@ -486,7 +483,7 @@ export class MemoryService {
     this.#shelf.closeIdle();
     this.#shelf.trimIndexes(MAX_INDEXED);
     for (const database of this.#shelf.databases) {
-      // What has expired is hidden at once, and deleted once the clock can be trusted.
+      // An expired entry is hidden at once, and deleted when the clock can be trusted.
       if (this.#clock.trusts(database.newestBefore)) await deleteExpired(database);
     }
     for (const database of this.#shelf.databases) await packAll(database);
@@ -505,7 +502,7 @@ export class MemoryService {
   }
 }
 
-/** How many entries and bytes. */
+/** Numbers of entries and bytes. */
 interface Amount {
   readonly entries: number;
   readonly bytes: number;
@@ -542,29 +539,24 @@ function list(sources: readonly Source[], request: RetrieveRequest): Reply<'retr
   const { keys, tags, limit, minScore } = request;
   const at = request.allVersions ? undefined : (request.asOf ?? now);
   const isPresent = at !== undefined && request.asOf === undefined;
-  const filters = sources.map((source) => ({
-    ...filterOf(keys, tags, at, now, isPresent && isBehind(source, now)),
-    minScore,
-  }));
   let from = pageStart(request.cursor, 'list');
   const [, , start = Number.MAX_SAFE_INTEGER, counted] = request.cursor.split('.');
   let before = Number(start);
-  const counts = sources.map((source, index) => countedEntries(source, filters[index] as Filter));
-  const isCounted = counts.every((count) => count !== undefined);
+  const asked = sources.map((source) => {
+    const filter = { ...filterOf(keys, tags, at, now, isPresent && isBehind(source, now)), minScore };
+    return { source, filter, count: countedEntries(source, filter) };
+  });
+  const isCounted = asked.every(({ count }) => count !== undefined);
   // Where there is no counter, the first page has counted, and the cursor says so to the others.
   const total =
     counted === undefined || isCounted
-      ? sources.reduce(
-          (sum, source, index) => sum + (counts[index] ?? countEntries(source, filters[index] as Filter)),
-          0,
-        )
+      ? asked.reduce((sum, { source, filter, count }) => sum + (count ?? countEntries(source, filter)), 0)
       : Number(counted);
   const suffix = isCounted ? '' : `.${total}`;
   const entries: Record<string, unknown>[] = [];
   if (limit === 0) return { entries, total };
-  for (; from < sources.length; from += 1, before = Number.MAX_SAFE_INTEGER) {
-    const source = sources[from] as Source;
-    const filter = filters[from] as Filter;
+  for (; from < asked.length; from += 1, before = Number.MAX_SAFE_INTEGER) {
+    const { source, filter } = asked[from] as (typeof asked)[number];
     for (const row of listEntries(source, filter, before, limit - entries.length + 1)) {
       if (entries.length === limit) return { entries, total, next_cursor: `list.${from}.${before}${suffix}` };
       entries.push(entryOf(source, row, now, undefined, filter.behind ? true : undefined));

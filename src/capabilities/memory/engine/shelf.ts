@@ -123,7 +123,7 @@ export class Shelf {
     for (const file of [...this.#open.keys()]) this.#close(file);
   }
 
-  /** @param movedTo where a damaged file was set aside that this one replaces */
+  /** @param movedTo path of the quarantined file that this one replaces */
   #opened(file: string, movedTo?: string): Opened {
     const known = this.#open.get(file);
     if (known !== undefined && (known.users > 0 || known.inode === this.#inodeOf(file))) return known;

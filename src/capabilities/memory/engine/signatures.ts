@@ -16,7 +16,7 @@ const ESTIMATED = 4;
 /** And so many by half of the bits are compared in all of them. */
 const ROUGHLY_ESTIMATED = 32;
 const HALF_WORDS = SIGNATURE_WORDS / 2;
-/** Room beyond the entries that there are when the index is made. */
+/** Capacity of a new index, as a multiple of its present entries. */
 const SPARE = 1.1;
 /** Entries by which the distance of those is estimated, at least: it is off by a twentieth of their number. */
 const SAMPLE = 4096;
@@ -181,7 +181,7 @@ export class SignatureIndex {
   /** Of the search that runs. */
   #distances: Uint16Array;
 
-  /** With room for so many entries at first. */
+  /** `entries`: the number that it has room for without growing. */
   constructor(entries = 0) {
     const capacity = Math.max(1024, Math.ceil(entries * SPARE));
     this.#ids = new Float64Array(capacity);

@@ -8,9 +8,9 @@ import { NEVER } from './counters.ts';
 import { type MemoryDatabase, seconds } from './database.ts';
 import type { Embedder } from './embedder.ts';
 import { signatureOf } from './signatures.ts';
-import { deleteVersions, replaceVector } from './writes.ts';
+import { deleteSome, deleteVersion, replaceVector } from './writes.ts';
 
-/** Rows that are looked for at once. */
+/** Rows that one query reads. */
 const SWEEP_ROWS = 200;
 /** Texts sent to an embedder at once. */
 const BATCH = 64;
@@ -26,19 +26,28 @@ export async function deleteExpired(database: MemoryDatabase): Promise<number> {
       .sql(`SELECT id FROM entry WHERE expires <= ? AND expires < ${NEVER} LIMIT ?`)
       .all(seconds(), SWEEP_ROWS) as { id: number }[];
     if (rows.length === 0) break;
-    for (let at = 0; at < rows.length; ) {
-      const from = at;
-      at = await database.write(() => deleteVersions(database, rows, from), SLICE_LOG_BYTES);
-    }
+    await deleteVersions(database, rows);
     deleted += rows.length;
   }
   if (deleted > 0) database.erase();
   return deleted;
 }
 
-/** About what a write of one version puts into the log, and one that deletes as many as it may. */
+/** About how many bytes a write of one version puts into the log, and a deletion of {@link deleteSome}. */
 const ROW_LOG_BYTES = 16_384;
 const SLICE_LOG_BYTES = 50 * ROW_LOG_BYTES;
+
+/** Deletes versions in as many transactions as they need. */
+async function deleteVersions(database: MemoryDatabase, rows: readonly { readonly id: number }[]): Promise<void> {
+  const deleteOne = ({ id }: { readonly id: number }): number => {
+    deleteVersion(database, id);
+    return 1;
+  };
+  for (let at = 0; at < rows.length; ) {
+    const from = at;
+    at = await database.write(() => deleteSome(database, rows, from, deleteOne), SLICE_LOG_BYTES);
+  }
+}
 
 /** Deletes working tiers that were not used for so long: their sessions have ended with a host that was killed. Those that live stay. */
 export async function deleteOrphans(
@@ -67,10 +76,7 @@ export async function deletePart(database: MemoryDatabase, prefix: string): Prom
       }[];
       if (rows.length === 0) break;
       any = true;
-      for (let at = 0; at < rows.length; ) {
-        const from = at;
-        at = await database.write(() => deleteVersions(database, rows, from), SLICE_LOG_BYTES);
-      }
+      await deleteVersions(database, rows);
     }
     await database.write(() => {
       database.sql('DELETE FROM successor WHERE part = ?').run(part);

@@ -112,7 +112,7 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
   // A version that held already when it was stored, and begins after now: the clock was set back. What is stored later wins.
   const ahead = versions.findLast((version) => version.starts > now && version.starts <= version.stored_at);
   const starts = entry.validFrom ?? ahead?.starts ?? now;
-  // It holds from when it is stored, also by a clock that was set back.
+  // A version holds from the time it is stored, also by a clock that was set back.
   const storedAt = entry.validFrom === undefined ? Math.max(now, starts) : now;
   const before = versions.findLast((version) => version.starts <= starts);
   const after = versions.find((version) => version.starts > starts);
@@ -183,7 +183,7 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
   }
 }
 
-/** Stores the vector of a version that has been there, in place of an older one. */
+/** Stores the vector of an already stored version, in place of its former vector. */
 export function replaceVector(
   context: Pick<StoreContext, 'database' | 'embedder'>,
   id: number,
@@ -247,34 +247,26 @@ export function deleteVersion(database: MemoryDatabase, id: number): void {
 const DELETES_MS = 20;
 const MAX_DELETED = 200;
 
-/** Deletes, by steps that return how many versions they deleted, until a transaction has taken long enough. Returns the step to continue at. */
-export function deleteSome(
+/**
+ * Calls `step`, which deletes and returns the number of deleted versions, for items from a place on, until the transaction has
+ * taken long enough. Returns the place to continue at.
+ */
+export function deleteSome<Item>(
   database: MemoryDatabase,
+  items: readonly Item[],
   from: number,
-  steps: number,
-  step: (at: number) => number,
+  step: (item: Item) => number,
 ): number {
   const until = performance.now() + DELETES_MS;
   let deleted = 0;
   let at = from;
   do {
-    const versions = step(at++);
+    const versions = step(items[at++] as Item);
     if (versions > 0) database.settle();
     deleted += versions;
-  } while (at < steps && deleted < MAX_DELETED && performance.now() < until);
+  } while (at < items.length && deleted < MAX_DELETED && performance.now() < until);
   return at;
 }
-
-/** Deletes versions from a place on, as {@link deleteSome} does. */
-export const deleteVersions = (
-  database: MemoryDatabase,
-  ids: readonly { readonly id: number }[],
-  from: number,
-): number =>
-  deleteSome(database, from, ids.length, (at) => {
-    deleteVersion(database, (ids[at] as { id: number }).id);
-    return 1;
-  });
 
 /** Deletes a key with all its versions. Returns how many there were. */
 export function deleteKey(database: MemoryDatabase, part: number, key: string): number {
