@@ -53,12 +53,16 @@ function checkerOf(schema: string, what: string, fills: boolean): SchemaChecker 
   let check = compiled.get(key);
   if (check === undefined) {
     const parsed = JSON.parse(schema) as JsonSchema;
-    const maker = makers[`${fills}`];
-    load(maker, parsed);
+    load(makers[`${fills}`], parsed);
+    // A compilation that was stopped halfway leaves its maker broken: the next try of a busy machine gets another one.
+    let tries = 0;
     try {
-      check = limited(COMPILE_MS, `the schema of the ${what}`, () => maker.compileNow(parsed, what));
+      check = limited(COMPILE_MS, `the schema of the ${what}`, () => {
+        if (tries > 0) makers = newMakers();
+        tries += 1;
+        return makers[`${fills}`].compileNow(parsed, what);
+      });
     } catch (error) {
-      // A compilation that was stopped halfway leaves the compiler as it was then.
       makers = newMakers();
       throw error;
     }
