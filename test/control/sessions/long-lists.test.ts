@@ -4,6 +4,8 @@ import { test } from 'node:test';
 import { ChunkedList, type ChunkSource, type ListChange } from '../../../src/control/sessions/record/chunked-list.ts';
 import { NEWEST } from '../../../src/control/sessions/record/folded.ts';
 import {
+  historyGet,
+  historyList,
   sessionFork,
   sessionGet,
   sessionLoad,
@@ -238,6 +240,18 @@ test('a prompt in a long session runs with the end of its history, and holds no 
   assert.ok(given > NEWEST.history / 2 && given < 2 * NEWEST.history, `given ${given}`);
   const { used: bytes } = harness.sessions.memory;
   assert.ok(bytes < 2 * NEWEST.history, `held ${bytes}`);
+  await harness.stop();
+});
+
+test('a long session is saved whole as a chat, which is too long for a reply however short its compressed text is', async () => {
+  const { harness, id, backend, store } = await longSession(540, 64 * KIB);
+  backend.script({ text: 'done' });
+  await harness.turn(id, 'go on');
+  const [chat] = (await harness.call(historyList, {})).sessions;
+  assert.equal(chat?.messageCount, 2 * 541);
+  const items = store.chats.items(chat.id);
+  assert.deepEqual([items[0]?.turn, items.length], ['t0', 2 * 541]);
+  await assert.rejects(harness.call(historyGet, { id: chat.id }), { code: 'too_large' });
   await harness.stop();
 });
 

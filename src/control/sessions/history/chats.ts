@@ -10,6 +10,7 @@ import type { UsedModel } from '../../contract/backend.ts';
 import { mustFitReply } from '../../contract/reply-size.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
 import type { OpenSession } from '../log/open-session.ts';
+import type { ChunkedList } from '../record/chunked-list.ts';
 import type { ChatFacts, ChatRow, SavedChats } from '../store/store-chats.ts';
 import { turnsOf } from './views.ts';
 
@@ -32,13 +33,14 @@ export function saveChat(session: OpenSession, turnId: string, parts: ChatDeps):
   const { record, folded } = session;
   const known = record.chatId === null ? undefined : chats.get(record.chatId);
   if (known === undefined) {
-    const all = turnsOf(record.history);
+    // All of it: the record has the newest items alone.
+    const all = turnsOf(folded.history.slice(0, folded.history.length));
     const id = record.chatId ?? parts.newId();
     chats.write(factsOf(session, id, parts), 0, all, now());
     attach(session, id, all.length);
     return;
   }
-  const ofTurn = turnsOf(itemsOfTurn(record.history, turnId));
+  const ofTurn = turnsOf(itemsOfTurn(folded.history, turnId));
   // Saved before a crash and not noted: the turn overwrites itself.
   const isRepeated = known.length === folded.chatLength + 1 && chats.lastTurn(known.id) === turnId;
   if (known.length === folded.chatLength || isRepeated) {
@@ -90,9 +92,9 @@ export function findChat(chats: SavedChats, owner: string | null, which: string 
   return newest;
 }
 
-/** What a history has of its last turn. */
-export function itemsOfTurn(history: readonly HistoryItem[], turnId: string): readonly HistoryItem[] {
-  return history.slice(history.findLastIndex(({ turn }) => turn !== turnId) + 1);
+/** The items of the last turn of a history. */
+export function itemsOfTurn(history: ChunkedList<HistoryItem>, turnId: string): readonly HistoryItem[] {
+  return history.slice(history.findLastIndex(({ turn }) => turn !== turnId) + 1, history.length);
 }
 
 function attach(session: OpenSession, chat_id: string, length: number): void {

@@ -92,7 +92,7 @@ export class SavedChats {
     return (this.#statements.count.get(owner ?? '')?.chats as number | undefined) ?? 0;
   }
 
-  /** About how many bytes the history of a chat has as it is stored, without reading it. */
+  /** Bytes of JSON of the history of a chat, uncompressed, without reading it. */
   size(id: string): number {
     return this.#statements.size.get(id)?.total as number;
   }
@@ -125,7 +125,9 @@ export class SavedChats {
       let messages = from === undefined ? -sumFrom(position) : sumFrom(0);
       statements.cut.run(key, position);
       for (const [at, { turn, items, messageCount }] of turns.entries()) {
-        statements.putTurn.run(key, position + at, turn, messageCount, ...textColumns(JSON.stringify(items)));
+        const text = JSON.stringify(items);
+        const bytes = Buffer.byteLength(text);
+        statements.putTurn.run(key, position + at, turn, messageCount, bytes, ...textColumns(text));
         messages += messageCount;
       }
       statements.counted.run(messages, position + turns.length, key);
@@ -167,8 +169,7 @@ export const SQL = {
     ORDER BY revision DESC LIMIT ?2 OFFSET ?3`,
   count: 'SELECT chats FROM chat_counts WHERE owner = ?',
   items: `SELECT items, packed FROM chat_turns WHERE chat = (SELECT key FROM chats WHERE id = ?) ORDER BY position`,
-  size: `SELECT coalesce(sum(octet_length(items) + coalesce(octet_length(packed), 0)), 0) AS total FROM chat_turns
-    WHERE chat = (SELECT key FROM chats WHERE id = ?)`,
+  size: 'SELECT coalesce(sum(bytes), 0) AS total FROM chat_turns WHERE chat = (SELECT key FROM chats WHERE id = ?)',
   lastTurn: `SELECT turn FROM chat_turns WHERE chat = (SELECT key FROM chats WHERE id = ?) ORDER BY position DESC LIMIT 1`,
   put: `INSERT INTO chats (id, owner, title, provider, model, thinking, routing, created, updated, revision, messages,
       length, origin)
@@ -176,11 +177,11 @@ export const SQL = {
     ON CONFLICT (id) DO UPDATE SET title = excluded.title, provider = excluded.provider, model = excluded.model,
       thinking = excluded.thinking, routing = excluded.routing, updated = excluded.updated,
       revision = excluded.revision`,
-  copy: `INSERT INTO chat_turns (chat, position, turn, messages, items, packed)
-    SELECT ?1, position, turn, messages, items, packed FROM chat_turns
+  copy: `INSERT INTO chat_turns (chat, position, turn, messages, bytes, items, packed)
+    SELECT ?1, position, turn, messages, bytes, items, packed FROM chat_turns
     WHERE chat = (SELECT key FROM chats WHERE id = ?2) AND position < ?3`,
   cut: 'DELETE FROM chat_turns WHERE chat = ? AND position >= ?',
-  putTurn: 'INSERT INTO chat_turns (chat, position, turn, messages, items, packed) VALUES (?, ?, ?, ?, ?, ?)',
+  putTurn: 'INSERT INTO chat_turns (chat, position, turn, messages, bytes, items, packed) VALUES (?, ?, ?, ?, ?, ?, ?)',
   sum: 'SELECT coalesce(sum(messages), 0) AS total FROM chat_turns WHERE chat = ? AND position >= ?',
   counted: 'UPDATE chats SET messages = messages + ?, length = ? WHERE key = ?',
   rename: 'UPDATE chats SET title = ? WHERE id = ?',

@@ -111,7 +111,9 @@ const MIGRATIONS: readonly string[] = [
      );
    DROP TABLE lists;
    ALTER TABLE chunks ADD COLUMN packed BLOB;
-   ALTER TABLE chat_turns ADD COLUMN packed BLOB;`,
+   ALTER TABLE chat_turns ADD COLUMN packed BLOB;
+   ALTER TABLE chat_turns ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+   UPDATE chat_turns SET bytes = octet_length(items);`,
 ];
 
 export interface SessionStoreOptions {

@@ -127,7 +127,7 @@ function appendAnswer(session: OpenSession, turnId: string, running: RunningTurn
 
 /** Gives every call of the history a result: providers refuse a conversation in which one is missing. */
 function closeHistory(session: OpenSession, turnId: string): void {
-  const items = itemsOfTurn(session.record.history, turnId);
+  const items = itemsOfTurn(session.folded.history, turnId);
   const done = new Set(items.flatMap((item) => (item.role === 'tool' ? [item.callId] : [])));
   const open = items.flatMap((item) => (item.role === 'assistant' ? (item.calls ?? []) : []));
   const missing = open.filter(({ callId }) => !done.has(callId));
