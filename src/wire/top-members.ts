@@ -33,6 +33,7 @@ const NOTHING: Top = { members: {}, values: 0, levels: 0 };
  */
 export function topOf(text: string, names: readonly string[], most: number): Top {
   const members: Record<string, string> = {};
+  const seen = new Set<string>();
   const twice = new Set<string>();
   let [depth, levels, values, outside] = [0, 0, 0, 0];
   /** Where the value of `key` starts. */
@@ -40,9 +41,10 @@ export function topOf(text: string, names: readonly string[], most: number): Top
   let key: string | undefined;
   let keyComes = false;
   const ended = (at: number): void => {
-    if (key === undefined || at - start > MAX_CHARS) return;
-    if (Object.hasOwn(members, key)) twice.add(key);
-    members[key] = text.slice(start, at).trim();
+    if (key === undefined) return;
+    if (seen.has(key)) twice.add(key);
+    seen.add(key);
+    if (at - start <= MAX_CHARS) members[key] = text.slice(start, at).trim();
     key = undefined;
   };
   for (let at = 0; at < text.length; at++) {

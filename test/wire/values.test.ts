@@ -90,6 +90,16 @@ describe('long messages of session RPC', () => {
     assert.equal(read(blanks)[2], 'too_large');
   });
 
+  test('have no member that occurs twice, however long it is', () => {
+    const long = 'x'.repeat(2000);
+    for (const text of [
+      `{"method":"a","method":"${long}"}`,
+      `{"method":"${long}","method":"a"}`,
+      '{"method":"a","method":"a"}',
+    ])
+      assert.deepEqual(topOf(text, ['method'], 100).members, {});
+  });
+
   test('are counted on the way', () => {
     assert.deepEqual(topOf('{"a":[[1,2],{"b":"[[["}],"method":"m"}', ['method'], 100), {
       members: { method: '"m"' },
