@@ -16,7 +16,7 @@ import { formatProblem, type HostConfig } from '../../config/config.ts';
 import { parseListenAddress } from '../../config/listen-address.ts';
 import { tokenFromSources } from '../../config/local-token.ts';
 import { cannotListen } from '../../server/listeners.ts';
-import { findRunning, type RunningHost } from '../../server/running-hosts.ts';
+import { dialable, findRunning, type RunningHost } from '../../server/running-hosts.ts';
 import { DEFAULT_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
 import { CONFIG_FILE, configOf } from '../config-file.ts';
 import { reachRunning, routeOf } from '../connect/find-host.ts';
@@ -66,7 +66,7 @@ async function* storeChecks(running: readonly RunningHost[]): AsyncGenerator<Che
     if (address === undefined) continue;
     let stores: readonly FailingStore[] = [];
     try {
-      const response = await fetch(new URL('/readyz', address), { signal: AbortSignal.timeout(ANSWER_MS) });
+      const response = await fetch(new URL('/readyz', dialable(address)), { signal: AbortSignal.timeout(ANSWER_MS) });
       ({ stores = [] } = (await response.json()) as { readonly stores?: readonly FailingStore[] });
     } catch {
       // The check of the host reports one that does not respond.
