@@ -78,7 +78,7 @@ function newestState(session: FoldedSession, newest: number): SessionState {
 export interface PageLimits {
   readonly most: number;
   readonly characters: number;
-  /** So many messages, even if they have more characters. */
+  /** At least this number of messages, even if they have more characters. */
   readonly least: 0 | 1;
 }
 
