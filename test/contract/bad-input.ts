@@ -256,7 +256,12 @@ const oversized: readonly Fixture[] = [
     expect: [{ code: 'invalid_message', reason: 'too_large', req_id: '', retryable: false }],
     status: 413,
   },
-  { title: 'F-06: a message one level too deep', send: nested('deep', 65), expect: [tooDeep], status: 413 },
+  {
+    title: 'F-06: a message one level too deep',
+    send: nested('deep', 65),
+    expect: [{ ...tooDeep, req_id: 'deep' }],
+    status: 413,
+  },
   { title: 'F-06: 100,000 open brackets', send: '['.repeat(100_000), expect: [tooDeep], status: 413 },
   {
     title: 'F-06: 100,000 nested objects',

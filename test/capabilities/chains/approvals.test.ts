@@ -126,7 +126,7 @@ test('the right to answer holds after a restart, and nothing goes around it', as
   assert.deepEqual([(await retried).success, second.called], [true, ['pay']]);
 });
 
-test('a check reports a question that nobody can answer', async (t) => {
+test('a check reports a question that no principal can answer', async (t) => {
   const { chainsOf } = await hostOf(t);
   const chains = await chainsOf('runner');
   const problemsOf = async (wait: object) => {

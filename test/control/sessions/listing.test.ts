@@ -161,7 +161,8 @@ test('a store of an earlier version keeps its snapshots, and its sessions are co
   const old = new DatabaseSync(file);
   for (const { name, type } of old.prepare("SELECT name, type FROM sqlite_schema WHERE type = 'trigger'").all())
     old.exec(`DROP ${type} ${name}`);
-  old.exec('DROP TABLE chat_counts; DROP INDEX chats_by_owner; ALTER TABLE chat_turns DROP COLUMN packed');
+  old.exec('DROP TABLE chat_counts; DROP INDEX chats_by_owner');
+  for (const column of ['packed', 'bytes']) old.exec(`ALTER TABLE chat_turns DROP COLUMN ${column}`);
   old.exec(`DROP TABLE chunks;
     CREATE TABLE lists (
       session INTEGER NOT NULL, list TEXT NOT NULL, number INTEGER NOT NULL, items TEXT NOT NULL,
