@@ -147,19 +147,28 @@ function deeperThan(text: string, maxDepth: number): boolean {
   return false;
 }
 
+/** An escaped quote this close behind another is followed by a walk: a search costs as much as a walk over so many characters. */
+const CLOSE = 8;
+/** Characters of a walk. */
+const WALK = 32;
+
 /** Where the string that starts at `start` (behind its quote) ends: the index of its closing quote, or -1. */
 export function stringEnd(text: string, start: number): number {
-  const quote = text.indexOf('"', start);
-  if (quote === -1 || text.charCodeAt(quote - 1) !== BACKSLASH) return quote;
-  // An even number of backslashes before it are escaped backslashes, an odd one escapes the quote.
-  let before = quote - 1;
-  while (before >= start && text.charCodeAt(before) === BACKSLASH) before--;
-  if ((quote - before) % 2 === 1) return quote;
-  // Where one quote is escaped there are mostly more of them: jumping from each to the next costs more than looking at all.
-  for (let at = quote + 1; at < text.length; at++) {
-    const code = text.charCodeAt(at);
-    if (code === QUOTE) return at;
-    if (code === BACKSLASH) at++;
+  for (let from = start; ; ) {
+    const quote = text.indexOf('"', from);
+    if (quote === -1 || text.charCodeAt(quote - 1) !== BACKSLASH) return quote;
+    // An even number of backslashes before it are escaped backslashes, an odd one escapes the quote.
+    let before = quote - 1;
+    while (before >= from && text.charCodeAt(before) === BACKSLASH) before--;
+    if ((quote - before) % 2 === 1) return quote;
+    const isClose = quote - from < CLOSE;
+    from = quote + 1;
+    if (!isClose) continue;
+    const end = Math.min(text.length, from + WALK);
+    for (; from < end; from++) {
+      const code = text.charCodeAt(from);
+      if (code === QUOTE) return from;
+      if (code === BACKSLASH) from++;
+    }
   }
-  return -1;
 }
