@@ -23,13 +23,46 @@ const BACKSLASH = 92;
 
 /**
  * The value of a JSON text, or why it is not built. The bounds cost an ordinary message nothing: one of fewer characters than
- * `maxValues` cannot have more.
+ * `maxValues` cannot have more. A long text of few values, such as a file in a string, costs less to build than to count on the
+ * text: its values are counted afterwards.
  *
  * @throws too_large when it has more than `maxValues` values, or as {@link parseNested} says · SyntaxError
  */
 export function parseBounded(text: string, maxDepth = MAX_DEPTH, maxValues = MAX_VALUES): unknown {
-  if (moreValues(text, maxValues)) throw tooMany(maxValues);
-  return parseNested(text, maxDepth);
+  if (text.length <= maxValues) return parseNested(text, maxDepth);
+  const sparse = looksSparse(text);
+  if (!sparse && moreValues(text, maxValues)) throw tooMany(maxValues);
+  const value = parseNested(text, maxDepth);
+  if (sparse && roomLeft(value, maxValues) < 0) throw tooMany(maxValues);
+  return value;
+}
+
+/** Places of a text that are looked at, and characters of each. */
+const LOOKS = 64;
+const WINDOW = 32;
+/** Fewer than one in so many characters stand for values in a text that is built first. */
+const SPARSE = 12;
+
+/** True when few characters of a text stand for values, inside of strings or not. At random places: a sender cannot avoid them. */
+function looksSparse(text: string): boolean {
+  let counted = 0;
+  for (let look = 0; look < LOOKS; look++) {
+    const from = Math.floor(Math.random() * Math.max(1, text.length - WINDOW));
+    for (let at = from; at < from + WINDOW; at++) if (isCounted(text.charCodeAt(at))) counted++;
+  }
+  return counted * SPARSE < LOOKS * WINDOW;
+}
+
+/** `room` without the values that {@link moreValues} counts in the text of `value`; ends soon when it is negative. */
+function roomLeft(value: unknown, room: number): number {
+  if (typeof value !== 'object' || value === null) return room;
+  const members: readonly unknown[] = Array.isArray(value) ? value : Object.values(value);
+  let left = room - Math.max(1, Array.isArray(value) ? members.length : 2 * members.length);
+  for (const member of members) {
+    if (left < 0) return left;
+    left = roomLeft(member, left);
+  }
+  return left;
 }
 
 export const tooMany = (limit: number) =>
@@ -147,13 +180,16 @@ function deeperThan(text: string, maxDepth: number): boolean {
   return false;
 }
 
-/** An escaped quote this close behind another is followed by a walk: a search costs as much as a walk over so many characters. */
+/** A search for the next quote costs as much as a walk over so many characters. */
 const CLOSE = 8;
+/** So many escaped quotes, one close behind the other, are followed by a walk. */
+const MANY = 4;
 /** Characters of a walk. */
-const WALK = 32;
+const WALK = 64;
 
 /** Where the string that starts at `start` (behind its quote) ends: the index of its closing quote, or -1. */
 export function stringEnd(text: string, start: number): number {
+  let close = 0;
   for (let from = start; ; ) {
     const quote = text.indexOf('"', from);
     if (quote === -1 || text.charCodeAt(quote - 1) !== BACKSLASH) return quote;
@@ -161,9 +197,9 @@ export function stringEnd(text: string, start: number): number {
     let before = quote - 1;
     while (before >= from && text.charCodeAt(before) === BACKSLASH) before--;
     if ((quote - before) % 2 === 1) return quote;
-    const isClose = quote - from < CLOSE;
+    close = quote - from < CLOSE ? close + 1 : 0;
     from = quote + 1;
-    if (!isClose) continue;
+    if (close < MANY) continue;
     const end = Math.min(text.length, from + WALK);
     for (; from < end; from++) {
       const code = text.charCodeAt(from);

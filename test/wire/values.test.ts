@@ -39,6 +39,20 @@ describe('values are counted on the text', () => {
     assert.throws(() => parseBounded('['.repeat(200), 64, 100), { code: 'too_large' });
   });
 
+  test('a long text of few values is built first, and has the same limit', () => {
+    const padding = 'x'.repeat(50_000);
+    for (const [text, values] of texts) {
+      const long = `{"text":"${padding}","rest":${text}}`;
+      assert.throws(() => parseBounded(long, 64, values + 3), {
+        code: 'too_large',
+        detail: { limit: values + 3, unit: 'values' },
+      });
+      assert.deepEqual(parseBounded(long, 64, values + 4), { text: padding, rest: JSON.parse(text) });
+      assert.equal(moreValues(long, values + 3), true, text);
+      assert.equal(moreValues(long, values + 4), false, text);
+    }
+  });
+
   test('by every dialect', () => {
     const many = `{"type":"x/req","id":"1","list":[${'0,'.repeat(70_000)}0]}`;
     const { error } = new A2ECodec().read(many, 64);
