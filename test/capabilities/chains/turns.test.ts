@@ -30,8 +30,7 @@ test('a chain of ten thousand nodes is checked, run, shown and continued in turn
   const nodes = [...line, held];
   const { ok } = await inTurns(t, 'check', () => chains.check({ nodes }));
   assert.equal(ok, true);
-  await inTurns(t, 'run', async () => {
-    const running = chains.run({ nodes }, { note: 'x' }, { chainId: 'long' });
+  const waiting = async (running: ReturnType<typeof chains.run>): Promise<void> => {
     running.catch(() => {});
     const waits = Promise.withResolvers<void>();
     const read = async (): Promise<void> => {
@@ -39,7 +38,8 @@ test('a chain of ten thousand nodes is checked, run, shown and continued in turn
     };
     read().then(() => waits.reject(new Error('the run ended before its last node waited')), waits.reject);
     await waits.promise;
-  });
+  };
+  await inTurns(t, 'run', () => waiting(chains.run({ nodes }, { note: 'x' }, { chainId: 'long' })));
   const status = await inTurns(t, 'status', () => chains.status('long', { definition: true, outputs: true }));
   assert.equal(status.nodes.length, COUNT);
   await inTurns(t, 'history', () => chains.history('long', { limit: 1_000 }));
@@ -51,7 +51,13 @@ test('a chain of ten thousand nodes is checked, run, shown and continued in turn
   await inTurns(t, 'deliver', () => again.deliver('long', 'go'));
   const { state, nodes_run } = await inTurns(t, 'resume', () => again.resume('long'));
   assert.deepEqual([state, nodes_run], ['done', COUNT]);
-  await inTurns(t, 'retry', () => again.retry('long', `n${COUNT - 10}`));
+  const retried = await inTurns(t, 'retry', async () => {
+    const running = again.retry('long', `n${COUNT - 10}`);
+    await waiting(running);
+    await again.deliver('long', 'go');
+    return running;
+  });
+  assert.equal(retried.state, 'done');
 });
 
 test('problems of a chain of ten thousand nodes are found in turns', async (t) => {
