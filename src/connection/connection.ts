@@ -379,11 +379,13 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
             ? undefined
             : this.codec.reply(this.#text, method.reply, request.incoming, each, stamp, method.writeReply);
         let written = write(reply);
-        if (written === undefined || !fits(written, limit)) {
-          const less = method.shorten?.(reply as never, limit);
-          if (less !== undefined) written = write(less);
+        let isShort = written !== undefined && fits(written, limit);
+        const less = isShort ? undefined : method.shorten?.(reply as never, limit);
+        if (less !== undefined) {
+          written = write(less);
+          isShort = written !== undefined && fits(written, limit);
         }
-        if (written !== undefined && fits(written, limit)) out = written;
+        if (isShort) out = written as Encoded;
         else failure = tooLong('answer', written, limit);
       } catch (thrown) {
         failure =
