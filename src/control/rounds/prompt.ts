@@ -5,6 +5,7 @@
  * message, and {@link readPrompt} when its turn begins, which reads the images. What fails there fails the turn.
  * @see docs/protocol/session-rpc.md#prompts
  */
+import { nextTurn } from '../../base/next-turn.ts';
 import type { Image, ImageReference } from '../../protocol/session-types.ts';
 import { markOf } from '../../protocol/session-words.ts';
 import { fail } from '../../wire/errors.ts';
@@ -63,6 +64,8 @@ export async function readPrompt(prompt: AcceptedPrompt, options: ReadPromptOpti
   let bytes = 0;
   // One after the other, so that a prompt over the limit is not read to its end first.
   for (const reference of prompt.images) {
+    // Decoding a long one is the work of a turn of the event loop.
+    await new Promise<void>(nextTurn);
     const image = await readImage(reference, options);
     images.push(image);
     bytes += image.byteSize;
