@@ -13,13 +13,21 @@ export function base64Bytes(text: string): Buffer | undefined {
   return bytes.length === Math.floor((unpadded * 3) / 4) ? bytes : undefined;
 }
 
-/** A text without blanks and line breaks. */
-export function withoutSpace(text: string): string {
+/** 1 for a character of base64, 2 for white space, 0 for all others. */
+const KINDS = Uint8Array.from({ length: 256 }, (_, code) => {
+  if (code === 32 || (code >= 9 && code <= 13)) return 2;
+  return /[A-Za-z0-9+/=]/.test(String.fromCharCode(code)) ? 1 : 0;
+});
+
+/** The same without blanks and line breaks; undefined for a text that is no base64. */
+export function withoutSpace(text: string): string | undefined {
   const bytes = Buffer.from(text);
   let length = 0;
   for (let at = 0; at < bytes.length; at += 1) {
     const byte = bytes[at] as number;
-    if (byte !== 32 && (byte < 9 || byte > 13)) bytes[length++] = byte;
+    const kind = KINDS[byte];
+    if (kind === 0) return undefined;
+    if (kind === 1) bytes[length++] = byte;
   }
-  return bytes.toString('utf8', 0, length);
+  return bytes.toString('latin1', 0, length);
 }

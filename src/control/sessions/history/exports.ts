@@ -5,6 +5,8 @@
  * Called by `page-handlers.ts` and `session-handlers.ts`.
  * @see docs/protocol/session-rpc.md#export
  */
+import { jsonChars } from '../../../base/json-size.ts';
+import { nextTurn } from '../../../base/next-turn.ts';
 import { Turns } from '../../../base/turns.ts';
 import type { Journal } from '../../../journal/journal.ts';
 import { MAX_TEXT_CHARS } from '../../../protocol/rpc-reader.ts';
@@ -17,8 +19,16 @@ import type { HistoryItem } from '../../contract/session-log.ts';
 import { type OpenSession, streamOf } from '../log/open-session.ts';
 import { cursorOf, isEventCursor, paramsOf, RESERVED, seqAt } from '../log/published.ts';
 import { fold } from '../record/fold.ts';
-import { emptySession, type FoldedSession, type StoredTurn, sizeOfWhole, wholeOf } from '../record/folded.ts';
-import { mayRefer } from '../record/stored-image.ts';
+import {
+  emptySession,
+  type FoldedSession,
+  ROW_PROMPT_CHARACTERS,
+  type StoredTurn,
+  sizeOfWhole,
+  wholeOf,
+} from '../record/folded.ts';
+import { mayRefer, type WithImages } from '../record/stored-image.ts';
+import { isLong as isLongImage } from '../store/store-images.ts';
 import type { Conversation } from './forks.ts';
 
 /** Names the format in its first line. */
@@ -26,6 +36,10 @@ export const EXPORT_FORMAT = 'handfast.session/1';
 
 /** Entries read at a time. */
 const READ_ENTRIES = 256;
+/** Reading a longer line is the work of a turn of the event loop. */
+const LONG_CHARACTERS = 1024 * 1024;
+/** Characters of an item of an import, its long images left out: the journal writes each in one turn. */
+const MAX_ITEM_CHARACTERS = 2 * 1024 * 1024;
 /** A page ends with the event that exceeds this many characters. */
 const PAGE_CHARACTERS = 512 * 1024;
 
@@ -108,7 +122,10 @@ export async function importLines(lines: readonly string[]): Promise<Imported> {
   for (const line of lines) {
     while (turns.over) await turns.next();
     if (line.trim() === '') continue;
+    const isLong = line.length > LONG_CHARACTERS;
+    if (isLong) await new Promise<void>(nextTurn);
     const entry = read(line);
+    if (isLong) await new Promise<void>(nextTurn);
     if (head === undefined) {
       head = entry;
       if (head.format !== EXPORT_FORMAT) break;
@@ -130,7 +147,25 @@ export async function importLines(lines: readonly string[]): Promise<Imported> {
     });
   }
   if (head?.format !== EXPORT_FORMAT) throw notAnExport('the first line does not name the format');
-  return cleaned(session, head);
+  await new Promise<void>(nextTurn);
+  const imported = cleaned(session, head);
+  for (const item of [...imported.messages, ...imported.history]) {
+    while (turns.over) await turns.next();
+    mustFitEntry(item);
+  }
+  return imported;
+}
+
+/** Fails with `too_large` for an item that is too long for an entry. */
+function mustFitEntry(given: UiMessage | HistoryItem): void {
+  const { images = [], ...item } = given as WithImages;
+  const short = images.filter((image) => !isLongImage(image));
+  if (jsonChars([item, ...short], { chars: MAX_ITEM_CHARACTERS, depth: MAX_DEPTH }) !== 'chars') return;
+  throw fail('too_large', `these lines have an item of more than ${MAX_ITEM_CHARACTERS} characters`, {
+    limit: MAX_ITEM_CHARACTERS,
+    unit: 'characters',
+    field: 'lines',
+  });
 }
 
 /** A whole session, with what an import takes of it. */
@@ -224,7 +259,7 @@ function turnOf(turn: StoredTurn): StoredTurn[] {
   return [
     {
       turnId,
-      prompt,
+      prompt: prompt.slice(0, ROW_PROMPT_CHARACTERS),
       startedAt: typeof startedAt === 'string' ? startedAt : null,
       endedAt,
       stopReason: typeof stopReason === 'string' ? (stopReason as StopReason) : null,

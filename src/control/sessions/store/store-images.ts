@@ -79,7 +79,7 @@ export class StoredImages {
     const { dataUrl, data_url: given = dataUrl ?? '' } = image as Partial<Image & ImageReference>;
     // Putting its bytes together is the work of a turn of the event loop.
     await new Promise<void>(nextTurn);
-    const text = plainDataUrl(given);
+    const text = await plainDataUrl(given);
     // Its turn will refuse it.
     if (text === undefined) return { ...image, [dataUrl === undefined ? 'data_url' : 'dataUrl']: NO_DATA_URL };
     const bytes = Buffer.from(text, 'latin1');
@@ -193,14 +193,15 @@ export class StoredImages {
 }
 
 /** A data URL with characters alone that JSON does not escape: without white space; undefined for a text that is none. */
-function plainDataUrl(text: string): string | undefined {
+async function plainDataUrl(text: string): Promise<string | undefined> {
   const comma = text.indexOf(',', 0) + 1;
   const head = text.slice(0, Math.min(comma, MAX_HEAD));
   if (comma > MAX_HEAD || !/^data:[\w/+.;=-]*;base64,$/i.test(head)) return undefined;
   const payload = text.slice(comma);
   if (base64Bytes(payload) !== undefined) return text;
+  await new Promise<void>(nextTurn);
   const bare = withoutSpace(payload);
-  return base64Bytes(bare) === undefined ? undefined : `${head}${bare}`;
+  return bare === undefined || base64Bytes(bare) === undefined ? undefined : `${head}${bare}`;
 }
 
 function namesIn(folder: string): string[] {
