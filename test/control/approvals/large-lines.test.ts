@@ -5,7 +5,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CommandReader } from '../../../src/control/approvals/commands/command-reader.ts';
-import { compilePolicy, type PolicyRule } from '../../../src/control/approvals/policy-rules.ts';
+import type { PolicyRule } from '../../../src/control/approvals/policy.ts';
+import { compilePolicy } from '../../../src/control/approvals/policy-rules.ts';
 
 /** Commands in a reading, at most: each costs its words. */
 const MAX_COMMANDS = 8192;
