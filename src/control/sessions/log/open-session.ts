@@ -213,12 +213,18 @@ export class OpenSession implements SessionLog {
     const { record } = folded;
     if (this.#cursor % CURSORS_PER_EVENT >= CURSORS_PER_EVENT - 2) {
       // Only a reservation fits before the next event: an event that repeats the status makes room.
-      this.emit('session.status', { pending: isPending(record), status_label: record.statusLabel });
+      this.repeatStatus();
     }
     const ts = this.#parts.now();
     const { text: body } = storedJson(payload, this.images.holder);
     fold(folded, { kind, payload: payload as never, timestamp: iso(ts), seq: record.seq, size: body.length });
     this.#write({ cursor: this.#cursor + 1, ts, kind, request: '', body }, false);
+  }
+
+  /** Sends its status once more: an event between internal entries, so that a page of an export can end there. */
+  repeatStatus(): void {
+    const { record } = this.folded;
+    this.emit('session.status', { pending: isPending(record), status_label: record.statusLabel });
   }
 
   remember(items: readonly HistoryItem[], mode: 'append' | 'replace' = 'append'): void {

@@ -185,6 +185,7 @@ async function copied(turns: SessionTurns, conversation: Conversation, nextMessa
       // Each piece is a commit of its own.
       await session.flushed();
       signal.throwIfAborted();
+      session.repeatStatus();
     } while (work.next().done !== true);
   });
 }
