@@ -1,5 +1,5 @@
 /**
- * Long images of a conversation are stored once, as files; whoever reads the conversation gets them whole: live and replayed events, states,
+ * Long images of a conversation are stored once, as files; all readers of the conversation get them whole: live and replayed events, states,
  * pages, exports, forks, saved chats, the model, the next process.
  */
 import assert from 'node:assert/strict';
