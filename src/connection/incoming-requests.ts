@@ -8,6 +8,7 @@
 
 import { Deadlines } from '../base/deadlines.ts';
 import { Fifo } from '../base/fifo.ts';
+import { nextTurn } from '../base/next-turn.ts';
 import type { Capacity, MessageId } from '../wire/codec.ts';
 import { fail, type HandfastError, mayHaveRun } from '../wire/errors.ts';
 import { OpenById } from './open-by-id.ts';
@@ -50,6 +51,8 @@ export interface RequestOwner {
 
 /** How long a client should wait before it tries again. */
 export const RETRY_AFTER_MS = 100;
+/** Queued requests start for so long in one turn of the event loop, in milliseconds. */
+const START_MS = 10;
 const MAX_STREAMS = 256;
 export const MAX_WAITING = 256;
 
@@ -70,6 +73,8 @@ export class IncomingRequests implements RequestCounts {
   #questions = 0;
   readonly #queue = new Fifo<RunningRequest>();
   #starting = false;
+  /** Until when queued requests start in this turn of the event loop; undefined: none has started in it. */
+  #startsUntil: number | undefined;
   #draining: PromiseWithResolvers<void> | undefined;
   #refusal: HandfastError | undefined;
   readonly #deadlines = new Deadlines<RunningRequest>(
@@ -134,7 +139,9 @@ export class IncomingRequests implements RequestCounts {
       const message = `${maxWaiting} requests of this session wait already; await or cancel some of them`;
       return this.#owner.reply(request, undefined, fail('over_capacity', message, { max_waiting: maxWaiting }));
     }
-    if (this.#running < this.#places || (request.route.exempt === true && this.#running < 2 * maxParallel)) {
+    // Queued requests may wait for the next turn although there are places.
+    const hasPlace = this.#running < this.#places && this.#queue.size === 0;
+    if (hasPlace || (request.route.exempt === true && this.#running < 2 * maxParallel)) {
       const backlog = this.#owner.backlog(request);
       if (backlog !== undefined) return this.#owner.reply(request, undefined, backlog);
       this.#add(request);
@@ -361,10 +368,19 @@ export class IncomingRequests implements RequestCounts {
     }
   }
 
+  /** Starts queued requests, for some milliseconds of each turn of the event loop: a handler that returns at once waits for nobody. */
   #startNext(): void {
     this.#starting = true;
     while (this.#queue.size > 0 && this.#running < this.#places) {
-      this.#start(this.#queue.shift() as RunningRequest, performance.now());
+      const now = performance.now();
+      if (this.#startsUntil === undefined) {
+        this.#startsUntil = now + START_MS;
+        nextTurn(() => {
+          this.#startsUntil = undefined;
+          if (!this.#starting) this.#startNext();
+        });
+      } else if (now >= this.#startsUntil) break;
+      this.#start(this.#queue.shift() as RunningRequest, now);
     }
     this.#starting = false;
   }

@@ -255,6 +255,7 @@ function openStore(options: ControlServerOptions, now: () => number): SessionSto
     onCorrupt: ({ reason, movedTo }) =>
       log.error('quarantined a damaged list of sessions; rebuilding it from the journal', { file, reason, movedTo }),
     onLoss: (loss) => noteLoss(log, loss),
+    onLostImage: (lost) => log.error('an image of a conversation cannot be read', { ...lost }),
   });
 }
 

@@ -26,6 +26,9 @@ const EARLY_CHARS = 8192;
 /** While the system is behind, packs are closed at this size, so that a frame stays far below what a peer accepts. */
 const PACK_CHARS = 256 * 1024;
 
+/** Writing a message of this many characters is the work of a turn of the event loop, whichever link it is for. */
+const LARGE_CHARS = 1024 * 1024;
+
 interface Waiter {
   readonly lowWaterBytes: number;
   readonly resolve: () => void;
@@ -45,6 +48,8 @@ export class SendBuffer {
   #packs: string[] | undefined;
   #packsChars = 0;
   #scheduled = false;
+  /** A large message waits for its turn, and all behind it with it. */
+  #inLine = false;
   #waiters: Waiter[] | undefined;
   #closed = false;
   /** Characters given to the target so far. */
@@ -62,12 +67,40 @@ export class SendBuffer {
   /** Queues one message. Does nothing after {@link close}. */
   send(text: string): void {
     if (this.#closed) return;
+    if (text.length >= LARGE_CHARS) return this.#sendLarge(text);
     this.#pack = this.#pack === '' ? text : `${this.#pack}\n${text}`;
     if (this.#pack.length >= EARLY_CHARS) this.#full();
     else if (!this.#scheduled) {
       this.#scheduled = true;
       queueMicrotask(this.#afterMicrotasks);
     }
+  }
+
+  /** Alone in its pack. */
+  #sendLarge(text: string): void {
+    if (!this.#inLine && this.#pack !== '') this.#flush();
+    this.#packs ??= [];
+    for (const pack of this.#pack === '' ? [text] : [this.#pack, text]) {
+      this.#packs.push(pack);
+      this.#packsChars += pack.length;
+    }
+    this.#pack = '';
+    this.#waitInLine();
+  }
+
+  #waitInLine(): void {
+    if (this.#inLine) return;
+    this.#inLine = true;
+    line.push(this);
+    if (line.length === 1) setImmediate(nextInLine);
+  }
+
+  /** Its turn has come: what waits is written up to the next large message. */
+  inTurn(): void {
+    this.#inLine = false;
+    if (this.#closed) return;
+    if (this.#target.pending === 0 && this.#waiting) this.#target.write(this.#dequeue());
+    this.#flush();
   }
 
   /** The target has got rid of what it was behind with, well or not. */
@@ -108,7 +141,7 @@ export class SendBuffer {
   }
 
   #full(): void {
-    if (this.#target.pending === 0) this.#flush();
+    if (this.#target.pending === 0 && !this.#inLine) this.#flush();
     else if (this.#pack.length >= PACK_CHARS) {
       this.#packs ??= [];
       this.#packs.push(this.#pack);
@@ -118,7 +151,10 @@ export class SendBuffer {
   }
 
   #flush(): void {
-    while (this.#target.pending === 0 && this.#waiting) this.#target.write(this.#dequeue());
+    while (!this.#inLine && this.#target.pending === 0 && this.#waiting) {
+      if ((this.#packs?.[0]?.length ?? 0) >= LARGE_CHARS) this.#waitInLine();
+      else this.#target.write(this.#dequeue());
+    }
     if (this.#waiters !== undefined) this.#release();
   }
 
@@ -147,6 +183,14 @@ export class SendBuffer {
     if (this.#waiters.length === 0) this.#waiters = undefined;
     for (const waiter of waiters) if (waiter.lowWaterBytes >= buffered) waiter.resolve();
   }
+}
+
+/** Outboxes with a large message, of all links. */
+const line: SendBuffer[] = [];
+
+function nextInLine(): void {
+  line.shift()?.inTurn();
+  if (line.length > 0) setImmediate(nextInLine);
 }
 
 /** Shared by all outboxes: a closure for each would cost memory on links that mostly rest. */

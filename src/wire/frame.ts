@@ -11,7 +11,7 @@
  * times what follows its first character above ASCII), and no more than the longest accepted line is held.
  */
 import { isAscii, isUtf8 } from 'node:buffer';
-import { TurnShare } from './turn-share.ts';
+import { ReadersInLine, TurnShare, turnIsFull } from './turn-share.ts';
 
 /** Why a piece of input is malformed. It has been skipped; reading continues with the next line. */
 export interface BadLine {
@@ -108,6 +108,8 @@ export class LineReader {
   #framed = false;
   /** Made by the first lines. */
   #share: Pick<TurnShare, 'spend' | 'renew'> | undefined;
+  /** False for a reader with a share of its own. */
+  readonly #sharesTurns: boolean;
   /** Units spent since the share was asked. */
   #spent = 0;
 
@@ -122,6 +124,12 @@ export class LineReader {
     this.#maxBytes = maxBytes;
     this.#loneReturns = loneReturns;
     this.#share = share;
+    this.#sharesTurns = share === undefined;
+  }
+
+  /** All readers together have had their time in this turn. */
+  get #isFull(): boolean {
+    return this.#sharesTurns && turnIsFull();
   }
 
   /** True while input waits for a later turn or for the end of a pause. */
@@ -162,7 +170,10 @@ export class LineReader {
    */
   push(chunk: Buffer, reused = false): void {
     if (this.#halted) this.#hold(chunk, 0, reused);
-    else this.#cut(chunk, reused);
+    else if (this.#isFull) {
+      this.#hold(chunk, 0, reused);
+      this.#yield();
+    } else this.#cut(chunk, reused);
   }
 
   /** Takes one whole frame of a transport that has frames: its end also ends a line. Not to be mixed with `push`. */
@@ -170,7 +181,7 @@ export class LineReader {
     this.#framed = true;
     if (chunk.length === 0) return;
     if (this.#halted) return this.#hold(chunk, 0, false);
-    if (chunk.length <= LONG_FRAME_BYTES) return this.#frame(chunk);
+    if (chunk.length <= LONG_FRAME_BYTES && !this.#isFull) return this.#frame(chunk);
     // Putting it together was the work of this turn.
     this.#hold(chunk, 0, false);
     this.#yield();
@@ -226,7 +237,7 @@ export class LineReader {
     this.#halted = true;
     if (this.#yielded || this.#stopped) return;
     this.#yielded = true;
-    setImmediate(nextTurn, this);
+    inLine.add(this);
     if (this.#behind) return;
     this.#behind = true;
     this.#sink.behind?.(true);
@@ -424,7 +435,5 @@ export class LineReader {
   }
 }
 
-/** Shared by all readers: a closure for each would cost memory on links that mostly rest. */
-function nextTurn(reader: LineReader): void {
-  reader.continue();
-}
+/** Readers that wait for a later turn. */
+const inLine = new ReadersInLine();

@@ -44,3 +44,53 @@ export class TurnShare {
     this.#startedAt = performance.now();
   }
 }
+
+/** Time that all sources of input together have in one phase of a turn. */
+const ALL_MS = 25;
+let turn = -1;
+let startedAt = 0;
+
+/** True when all sources of input have had their time in this turn: another one waits, so that many peers are no longer than one. */
+export function turnIsFull(): boolean {
+  const now = currentTurn();
+  if (now === turn) return performance.now() - startedAt >= ALL_MS;
+  turn = now;
+  startedAt = performance.now();
+  return false;
+}
+
+/** A source of input with messages that wait. */
+export interface WaitingReader {
+  /** Its turn has come. */
+  continue(): void;
+}
+
+/** Sources of input that wait for a later turn of the event loop, in their order: at least one continues in each. */
+export class ReadersInLine {
+  #readers: WaitingReader[] = [];
+  #scheduled = false;
+
+  add(reader: WaitingReader): void {
+    this.#readers.push(reader);
+    this.#schedule();
+  }
+
+  #schedule(): void {
+    if (this.#scheduled || this.#readers.length === 0) return;
+    this.#scheduled = true;
+    setImmediate(this.#serve);
+  }
+
+  readonly #serve = (): void => {
+    const until = performance.now() + ALL_MS;
+    const readers = this.#readers;
+    this.#readers = [];
+    let served = 0;
+    do readers[served++]?.continue();
+    while (served < readers.length && performance.now() < until);
+    // Those that are not finished stand behind those that waited already.
+    this.#readers = [...readers.slice(served), ...this.#readers];
+    this.#scheduled = false;
+    this.#schedule();
+  };
+}

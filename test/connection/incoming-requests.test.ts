@@ -61,6 +61,33 @@ test('a long queue of handlers that answer at once does not deepen the stack', a
   assert.equal((await agent.answer('e14999')).data.data.n, 14_999);
 });
 
+test('queued handlers that return at once start for some milliseconds of each turn, in their order', async () => {
+  const gate = gated();
+  const started: number[] = [];
+  const busy = tool({
+    name: 'busy',
+    description: 'Works for some milliseconds, and waits for nothing.',
+    input: { type: 'object', properties: { n: { type: 'number' } } },
+    run: ({ n }) => {
+      started.push(n as number);
+      for (const until = performance.now() + 6; performance.now() < until; );
+      return {};
+    },
+  });
+  const { agent } = await open([gate.tool, busy], { limits: { maxParallel: 1, queueLimit: 64 } });
+  agent.send(call('first', 'gated', { name: 'first' }));
+  for (let n = 0; n < 12; n++) agent.send(call(`b${n}`, 'busy', { n }));
+  gate.open('first');
+  let counted = 0;
+  while (started.length < 12) {
+    await new Promise(setImmediate);
+    assert.ok(started.length - counted <= 4, `${started.length - counted} in one turn`);
+    counted = started.length;
+  }
+  // One that arrives meanwhile does not overtake them.
+  assert.deepEqual(started, [...Array(12).keys()]);
+});
+
 test('an id that is still in flight is refused, and its first request is answered once', async () => {
   const gate = gated();
   const { agent } = await open([gate.tool]);

@@ -50,6 +50,33 @@ describe('the outbox', () => {
     assert.equal(packs.length, 2);
   });
 
+  test('writes one large message in a turn, of all links, and keeps the order of each link', async () => {
+    const large = (mark: string) => mark.repeat(1024 * 1024);
+    const targets = [new Target(), new Target(), new Target()];
+    const written = () => targets.flatMap(({ packs }) => packs).filter((pack) => pack.length >= 1024 * 1024).length;
+    for (const { outbox } of targets) {
+      for (const text of ['1', large('2'), '3', large('4'), '5'.repeat(9000), '6']) outbox.send(text);
+    }
+    assert.equal(written(), 0);
+    for (let count = 0, turn = 0; count < 6; turn++) {
+      await turns(1);
+      assert.ok(written() - count <= 1, `${written() - count} in one turn`);
+      count = written();
+      assert.ok(turn < 20);
+    }
+    for (const { packs, outbox } of targets) {
+      await outbox.drained(0);
+      assert.deepEqual(
+        packs
+          .join('\n')
+          .split('\n')
+          .map((line) => line[0]),
+        ['1', '2', '3', '4', '5', '6'],
+      );
+      assert.equal(outbox.buffered, 0);
+    }
+  });
+
   test('writes nothing while the system is behind, then packs of some 256 KiB one by one', async () => {
     const target = new Target();
     target.blocked = true;

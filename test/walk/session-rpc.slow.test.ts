@@ -3,6 +3,7 @@
  * parameters as large as it may be. New methods and parameters are in it by their schemas.
  */
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { type TestContext, test } from 'node:test';
 import { TaskSpec } from '../../src/protocol/fleet-records.schema.ts';
 import * as fleetMethods from '../../src/protocol/fleet-rpc.schema.ts';
@@ -22,9 +23,6 @@ const ENDING: ReadonlySet<string> = new Set(['system.shutdown']);
 const ILLEGAL: ReadonlySet<string> = new Set(['schema_violation', 'unknown_type', 'too_large']);
 /** Events that end a turn. */
 const ENDS: ReadonlySet<unknown> = new Set(['session.completed', 'session.interrupted', 'session.error']);
-
-/** The store of sessions writes all of a prompt's images, and all of an import, in one turn, several times. */
-const KNOWN = ['session.send images: ', 'session.import lines: '];
 
 interface RpcMethod {
   readonly name: string;
@@ -61,25 +59,70 @@ const item = (text: string) => ({ role: 'user', turn: 't', text });
 /** Largest requests that no schema says. */
 const more: Readonly<Record<string, (bytes: number) => readonly (readonly [string, JsonObject])[]>> = {
   'session.send': (bytes) => {
-    const image = (size: number) => `data:image/png;base64,${'iVBO'.repeat(Math.floor(size / 4))}`;
+    // Nothing that a compression makes shorter than its bytes.
+    const image = (size: number) =>
+      `data:image/png;base64,${randomBytes(Math.floor((size / 4) * 3)).toString('base64')}`;
     const images = (count: number) => Array.from({ length: count }, () => ({ data_url: image(bytes / count) }));
     return [
       ['images: one', { images: [{ data_url: image(Math.min(bytes, 11_000_000)) }] }],
       ['images: some', { images: images(4) }],
       ['images: many', { images: images(16) }],
+      ['images: many that wait', { images: images(16), enqueue: true }],
+      ['images: with line breaks', { images: [{ data_url: image(bytes - 200_000).replace(/.{76}/g, '$&\n') }] }],
+      ['images: blanks', { images: [{ data_url: `data:image/png;base64,${'A '.repeat((bytes - 100) / 2)}` }] }],
+      [
+        'images: no base64',
+        { images: [{ data_url: `data:image/png;base64,${'A*'.repeat((bytes - 100) / 2)}` }], enqueue: true },
+      ],
     ];
   },
   'session.import': (bytes) => {
     const texts = (count: number) => Array.from({ length: count }, () => item('a'.repeat(bytes / count - 100)));
     const entries = (count: number) =>
-      Array.from({ length: count }, (_, at) => restored(at, { history: [], messages: [] }));
-    const pictures = [{ path: 'p.png', mimeType: 'image/png', dataUrl: 'i'.repeat(bytes - 1000), byteSize: 1 }];
+      Array.from({ length: count }, (_, at) => restored(at, { head: {}, history: [], messages: [], turns: [] }));
+    const picture = (dataUrl: string) => [{ path: 'p.png', mimeType: 'image/png', dataUrl, byteSize: 1 }];
+    const base64 = randomBytes(Math.floor((bytes / 4) * 3) - 1000).toString('base64');
     return [
-      ['lines: one item', { lines: exported([restored(1, { history: texts(1) })]) }],
-      ['lines: many items', { lines: exported([restored(1, { history: texts(8000) })]) }],
+      ['lines: one item', { lines: exported([restored(1, { head: {}, messages: [], turns: [], history: texts(1) })]) }],
+      [
+        'lines: many items',
+        { lines: exported([restored(1, { head: {}, messages: [], turns: [], history: texts(8000) })]) },
+      ],
       ['lines: many entries', { lines: exported(entries(Math.min(30_000, bytes / 120))) }],
-      ['lines: a picture', { lines: exported([restored(1, { history: [{ ...item('x'), images: pictures }] })]) }],
-      ['lines: a line of lists', { lines: exported([restored(1, { history: [], more: Array(bytes / 4).fill([]) })]) }],
+      [
+        'lines: a picture',
+        {
+          lines: exported([
+            restored(1, {
+              head: {},
+              messages: [],
+              turns: [],
+              history: [{ ...item('x'), images: picture(`data:image/png;base64,${base64}`) }],
+            }),
+          ]),
+        },
+      ],
+      [
+        'lines: a false picture',
+        {
+          lines: exported([
+            restored(1, {
+              head: {},
+              messages: [],
+              turns: [],
+              history: [{ ...item('x'), images: picture('i'.repeat(bytes - 1000)) }],
+            }),
+          ]),
+        },
+      ],
+      [
+        'lines: a line of lists',
+        {
+          lines: exported([
+            restored(1, { head: {}, messages: [], turns: [], history: [], more: Array(bytes / 4).fill([]) }),
+          ]),
+        },
+      ],
     ];
   },
 };
@@ -185,7 +228,7 @@ workers:
 
 async function started(t: TestContext): Promise<{ walk: Walk; client: ClientWalk }> {
   const host = await walkedHost(t, { yaml: 'control: { backend: rehearsal }\n', fleet, files: { 'one.txt': 'one\n' } });
-  const walk = new Walk(host, KNOWN);
+  const walk = new Walk(host);
   const client = await ClientWalk.open(walk, host.tcp);
   t.after(() => client.close());
   return { walk, client };

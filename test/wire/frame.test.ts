@@ -171,7 +171,12 @@ describe('the line cutter', () => {
 
   test('an over-long line is reported once, before it ends, and nothing of it is kept', () => {
     const heard: Heard[] = [];
-    const reader = new LineReader({ line: (text) => heard.push(text), malformed: (p) => heard.push(p) }, 1000);
+    const reader = new LineReader(
+      { line: (text) => heard.push(text), malformed: (p) => heard.push(p) },
+      1000,
+      false,
+      unbounded,
+    );
     const piece = Buffer.alloc(64 * 1024, 'x');
     reader.push(piece);
     assert.deepEqual(heard, [{ reason: 'too_large', limit: 1000 }]);
@@ -193,6 +198,8 @@ describe('the line cutter', () => {
         malformed: (problem) => heard.push(problem),
       },
       10,
+      false,
+      unbounded,
     );
     reader.push(Buffer.from(`${'a'.repeat(11)}\nshort\n${'b'.repeat(9000)}\n${'c'.repeat(9000)}`));
     reader.end();
@@ -211,6 +218,8 @@ describe('the line cutter', () => {
           malformed: (problem) => heard.push(problem),
         },
         1 << 20,
+        false,
+        unbounded,
       );
       reader.push(Buffer.from(chunk, 'latin1'));
       reader.push(Buffer.from('5\n'));
@@ -282,6 +291,33 @@ describe('the line cutter', () => {
     // Ten times the bytes; quadratic cost would be a hundred times the time.
     assert.ok(large < 40 * Math.max(small, 1), `${small} ms, then ${large} ms`);
   });
+});
+
+test('many readers have some milliseconds of a turn together, and continue in their order', async () => {
+  const heard: string[] = [];
+  const readers = Array.from({ length: 24 }, () => {
+    const line = (text: string): void => {
+      for (const until = performance.now() + 8; performance.now() < until; );
+      heard.push(text);
+    };
+    return new LineReader({ line, malformed: () => assert.fail() }, 1 << 20);
+  });
+  await new Promise(setImmediate);
+  const memory = Buffer.alloc(8);
+  for (const [at, reader] of readers.entries()) {
+    memory.write(`${at}\n`.padStart(8));
+    reader.push(memory, true);
+  }
+  // What the last of them began is finished.
+  assert.ok(heard.length <= 5, `${heard.length} in one turn`);
+  for (let turns = 0, counted = heard.length; heard.length < readers.length; turns++) {
+    await new Promise(setImmediate);
+    assert.ok(heard.length - counted <= 5, `${heard.length - counted} in one turn`);
+    counted = heard.length;
+    assert.ok(turns < 100);
+  }
+  assert.deepEqual(heard.map(Number), [...readers.keys()]);
+  assert.ok(readers.every((reader) => !reader.holds));
 });
 
 describe('where a return alone ends a line', () => {

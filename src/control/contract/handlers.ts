@@ -51,7 +51,7 @@ export interface Handled {
 /** Binds a handler to its method; parameters arrive read and normalised, the result goes out as it is. */
 export function handles<Params extends object, Result>(
   method: RpcMethod<Params, Result>,
-  handle: (params: Params, call: RpcCall) => Result | JsonText<Result> | Promise<Result>,
+  handle: (params: Params, call: RpcCall) => Result | JsonText<Result> | Promise<Result | JsonText<Result>>,
   needs: Right = rightOf(method.name),
 ): Handled {
   return { method: method as RpcMethod, needs, handle: handle as Handled['handle'] };

@@ -8,6 +8,8 @@
 import { type FileHandle, realpath } from 'node:fs/promises';
 import { extname, isAbsolute, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { base64Bytes, withoutSpace } from '../../base/base64.ts';
+import { nextTurn } from '../../base/next-turn.ts';
 import { shown } from '../../base/workspace/file-error.ts';
 import type { PathGuard } from '../../base/workspace/protected-paths.ts';
 import { locate, openFile } from '../../base/workspace/workspace-path.ts';
@@ -37,7 +39,7 @@ export async function readImage(reference: ImageReference, options: ImageOptions
   return fromFile(reference.path, options, maxImageBytes);
 }
 
-function fromDataUrl({ path, mime_type }: ImageReference, url: string, maxBytes: number): Image {
+async function fromDataUrl({ path, mime_type }: ImageReference, url: string, maxBytes: number): Promise<Image> {
   // The parts are checked one by one: a single expression over megabytes of payload could run out of stack.
   const comma = url.indexOf(',');
   const head = /^data:([^;,]+)((?:;[^;,]*)*);base64$/i.exec(url.slice(0, Math.max(comma, 0)));
@@ -49,14 +51,17 @@ function fromDataUrl({ path, mime_type }: ImageReference, url: string, maxBytes:
   const mimeType = heard ?? (given === 'image/jpg' ? 'image/jpeg' : given);
   if (heard === undefined && !Object.values(IMAGE_TYPES).includes(mimeType))
     throw fail('schema_violation', `unsupported ${isAudio(given) ? 'audio' : 'image'} mime type: ${shown(given)}`);
-  const payload = url.slice(comma + 1).replace(/\s+/g, '');
-  if (payload === '') throw fail('schema_violation', 'image payload is empty');
-  if ((payload.length * 3) / 4 - 2 > maxBytes) throw tooLarge(Math.floor((payload.length * 3) / 4), maxBytes);
-  const unpadded = payload.replace(/={0,2}$/, '');
-  if (!/^[A-Za-z0-9+/]*$/.test(unpadded) || unpadded.length % 4 === 1) {
-    throw fail('schema_violation', 'invalid image data_url payload');
-  }
-  return imageOf(path, mimeType, Buffer.from(unpadded, 'base64'), maxBytes);
+  const payload = url.slice(comma + 1);
+  const bytes = base64Bytes(payload) ?? (await spacedBytes(payload));
+  if (bytes === undefined) throw fail('schema_violation', 'invalid image data_url payload');
+  return imageOf(path, mimeType, bytes, maxBytes);
+}
+
+/** The content of base64 with white space, in a turn of the event loop of its own. */
+async function spacedBytes(payload: string): Promise<Buffer | undefined> {
+  await new Promise<void>(nextTurn);
+  const bare = withoutSpace(payload);
+  return bare === undefined ? undefined : base64Bytes(bare);
 }
 
 async function fromFile(given: string, options: ImageOptions, maxBytes: number): Promise<Image> {

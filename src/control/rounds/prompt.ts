@@ -5,6 +5,7 @@
  * message, and {@link readPrompt} when its turn begins, which reads the images. What fails there fails the turn.
  * @see docs/protocol/session-rpc.md#prompts
  */
+import { nextTurn } from '../../base/next-turn.ts';
 import type { Image, ImageReference } from '../../protocol/session-types.ts';
 import { markOf } from '../../protocol/session-words.ts';
 import { fail } from '../../wire/errors.ts';
@@ -32,6 +33,10 @@ export interface ReadPromptOptions extends ImageOptions {
 }
 
 const DEFAULT_MAX_IMAGES = 16;
+/** Images of a prompt that keep their data: one more than its turn accepts. */
+const MAX_WITH_DATA = DEFAULT_MAX_IMAGES + 1;
+/** Characters of the path and of the type of an image; a longer one names none. */
+const MAX_NAME_CHARS = 4096;
 const DEFAULT_MAX_TOTAL_BYTES = 32 * 1024 * 1024;
 
 /**
@@ -45,7 +50,8 @@ export function acceptPrompt(
   images: unknown,
   now: () => number = Date.now,
 ): AcceptedPrompt | undefined {
-  const references = Array.isArray(images) ? images.flatMap((entry) => referenceOf(entry, now)) : [];
+  const given = Array.isArray(images) ? images.flatMap((entry) => referenceOf(entry, now)) : [];
+  const references = given.map((each, at) => (at < MAX_WITH_DATA ? each : { path: each.path.slice(0, 1) }));
   const trimmed = (text ?? '').trim();
   return trimmed === '' && references.length === 0 ? undefined : { text: trimmed, images: references };
 }
@@ -63,6 +69,8 @@ export async function readPrompt(prompt: AcceptedPrompt, options: ReadPromptOpti
   let bytes = 0;
   // One after the other, so that a prompt over the limit is not read to its end first.
   for (const reference of prompt.images) {
+    // Decoding a long one is the work of a turn of the event loop.
+    await new Promise<void>(nextTurn);
     const image = await readImage(reference, options);
     images.push(image);
     bytes += image.byteSize;
@@ -82,8 +90,8 @@ function referenceOf(entry: unknown, now: () => number): ImageReference[] {
   if (!isObject(entry)) return [];
   const { path, data_url, dataUrl, mime_type, mimeType } = entry as Record<string, unknown>;
   const data = textOf(data_url) ?? textOf(dataUrl);
-  const mime = textOf(mime_type) ?? textOf(mimeType);
-  const label = textOf(path) ?? (data === undefined ? undefined : `rpc-image-${now()}.png`);
+  const mime = (textOf(mime_type) ?? textOf(mimeType))?.slice(0, MAX_NAME_CHARS);
+  const label = textOf(path)?.slice(0, MAX_NAME_CHARS) ?? (data === undefined ? undefined : `rpc-image-${now()}.png`);
   if (label === undefined) return [];
   return [
     { path: label, ...(mime !== undefined && { mime_type: mime }), ...(data !== undefined && { data_url: data }) },

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { jsonChars } from '../../../src/base/json-size.ts';
+import { OutputChars } from '../../../src/capabilities/chains/engine/output-chars.ts';
 import type { ChainNode, ChainResult } from '../../../src/capability.ts';
 import { agentOf, call, chainHost } from './support.ts';
 
@@ -39,6 +40,15 @@ test('what nodes make of each other counts as it is written, not as it is shared
   );
   assert.equal(causeOf(wide).detail?.reason, 'steps');
   assert.deepEqual(called, []);
+});
+
+test('one output is bounded apart from all of them', () => {
+  const chars = new OutputChars(64 * 1024 * 1024, undefined);
+  for (let at = 0; at < 7; at++) chars.count('x'.repeat(8 * 1024 * 1024 - 2));
+  assert.throws(() => chars.count('x'.repeat(8 * 1024 * 1024)), /the output is longer than 8388608 characters/);
+  assert.throws(() => chars.count(new Array(600_000).fill(0)), /the output has more than 524288 values/);
+  chars.count(new Array(500_000).fill(0));
+  assert.throws(() => chars.count('x'.repeat(8 * 1024 * 1024 - 2)), /the outputs of the run are longer/);
 });
 
 test('a dry run over the wire is bounded as a run is', async (t) => {

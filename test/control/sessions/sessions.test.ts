@@ -422,6 +422,47 @@ describe('forks, exports and imports', () => {
     }
     await assert.rejects(harness.call(sessionImport, {}), failsWith('schema_violation', /`lines`/));
   });
+
+  test('a long import is stored in pieces that an export has in pages, and an item that is too long is refused', async () => {
+    await using harness = await Harness.start();
+    const head = JSON.stringify({ format: 'handfast.session/1' });
+    const history = Array.from({ length: 4000 }, (_, at) => ({
+      role: 'user',
+      turn: `t${at}`,
+      text: `${at} ${'x'.repeat(500)}`,
+    }));
+    const messages = history.map(({ text }, at) => ({ id: at + 1, kind: 'user', text }));
+    const turns = history.map(({ turn }) => ({ turnId: turn, prompt: 'x', endedAt: 'then', lastMessageId: 7 }));
+    const line = (payload: object) => JSON.stringify({ seq: 1, kind: 'record.restored', timestamp: '', payload });
+    const whole = { head: {}, messages, history, turns };
+    const { session_id } = await harness.call(sessionImport, { lines: [head, line(whole)] });
+    const entries = (await harness.journal.read(`session/${session_id}`, 0, 1000)).entries;
+    assert.ok(entries.every(({ body }) => (body as string).length < 400_000));
+    const lines: string[] = [];
+    let pages = 0;
+    for (let after: number | null = 0; after !== null; pages++) {
+      const page: { lines: readonly string[]; next_after_seq: number | null } = await harness.call(sessionExport, {
+        session_id,
+        after_seq: after,
+      });
+      lines.push(...page.lines);
+      after = page.next_after_seq;
+    }
+    assert.ok(pages > 3, `${pages} pages`);
+    const again = await harness.call(sessionImport, { lines });
+    for (const id of [session_id, again.session_id]) {
+      const state = await harness.call(sessionGet, { session_id: id });
+      assert.deepEqual(
+        [state.messages.map(({ text }) => text), state.history.map(({ text }) => text)],
+        [messages.map(({ text }) => text), history.map(({ text }) => text)],
+      );
+    }
+    const long = line({ ...whole, history: [{ role: 'user', turn: 't', text: 'x'.repeat(3_000_000) }] });
+    await assert.rejects(
+      harness.call(sessionImport, { lines: [head, long] }),
+      failsWith('too_large', /2097152 characters/),
+    );
+  });
 });
 
 describe('clearing', () => {

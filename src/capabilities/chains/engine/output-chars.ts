@@ -9,6 +9,10 @@ import { MAX_NESTED } from '../definition/expressions.ts';
 import { failure } from '../errors.ts';
 import type { Recovered } from './recovery.ts';
 
+/** Characters and values of one output, at most: it is written, counted and sent within a turn of the event loop. */
+const MAX_OUTPUT_CHARS = 8 * 1024 * 1024;
+const MAX_OUTPUT_VALUES = 512 * 1024;
+
 export class OutputChars {
   readonly #max: number;
   #chars = 0;
@@ -25,9 +29,16 @@ export class OutputChars {
 
   /** Counts an output. Throws `chains.too_large`; it is not kept then, and not counted. */
   count(output: unknown): void {
-    const found = jsonChars(output, { chars: this.#max - this.#chars, depth: MAX_NESTED });
+    const chars = Math.min(MAX_OUTPUT_CHARS, this.#max - this.#chars);
+    const found = jsonChars(output, { chars, depth: MAX_NESTED, values: MAX_OUTPUT_VALUES });
     if (found === 'depth') {
       throw failure('too_large', `the output is nested more than ${MAX_NESTED} deep`, { max: MAX_NESTED });
+    }
+    if (found === 'values') {
+      throw failure('too_large', `the output has more than ${MAX_OUTPUT_VALUES} values`, { max: MAX_OUTPUT_VALUES });
+    }
+    if (typeof found !== 'number' && chars === MAX_OUTPUT_CHARS) {
+      throw failure('too_large', `the output is longer than ${MAX_OUTPUT_CHARS} characters`, { max: MAX_OUTPUT_CHARS });
     }
     if (typeof found !== 'number') {
       throw failure('too_large', `the outputs of the run are longer than ${this.#max} characters`, { max: this.#max });

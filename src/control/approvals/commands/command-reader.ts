@@ -60,8 +60,17 @@ const MAX_SCRIPTS = 64;
 const MAX_SUPPOSED = 32;
 /** Most files of one line that are looked at. */
 const MAX_FILES = 4;
-/** Most variables of one script that are looked at. */
+/** Most variables of one script, or beside a command, that are looked at. */
 const MAX_ASSIGNMENTS = 128;
+/**
+ * The work of one call, over all commands and scripts that are found in each other: characters, and as many more for each word and each
+ * text. Commands that start each other many times are more than the line has.
+ */
+const MAX_WORK = 256 * 1024;
+const WORK_OF_WORD = 32;
+const WORK_OF_TEXT = 512;
+/** Most words of one command. */
+const MAX_WORDS = 4096;
 
 /** The path by which a program is known, of those that rules name; see `real-path.ts`. */
 type RealPath = (path: string, names: ReadonlySet<string>) => string | undefined;
@@ -153,6 +162,7 @@ class Line {
   readonly #files: { readonly file: Word; readonly command: number }[] = [];
   #evaluates = false;
   readonly #looked = new Set<string>();
+  #work = 0;
 
   constructor(read: (text: string) => ScriptReading, realName: (file: string) => string | undefined) {
     this.#read = read;
@@ -161,7 +171,9 @@ class Line {
 
   /** Variables beside the command, as an object or as the pairs of an editor's terminal. */
   environment(env: unknown): void {
-    for (const [name, value] of givenVariables(env)) {
+    const given = givenVariables(env);
+    if (given.length > MAX_ASSIGNMENTS) this.hidden ??= TOO_MANY_VARIABLES;
+    for (const [name, value] of given.slice(0, MAX_ASSIGNMENTS)) {
       const text = textOf(value);
       this.#started(assigned(String(name), text, text ?? ''), 0, 'started');
     }
@@ -174,6 +186,7 @@ class Line {
       else this.unreadable ??= TOO_DEEP;
       return;
     }
+    if (!this.#mayLook(WORK_OF_TEXT + text.length, standing)) return;
     const { commands, notes, unreadable, ...found } = this.#read(text);
     if (!supposed) {
       this.unreadable ??= unreadable;
@@ -183,7 +196,7 @@ class Line {
     this.#written.push(...found.written);
     this.#literals.push(...found.literals);
     this.#evaluates ||= found.evaluates;
-    if (found.assignments.length > MAX_ASSIGNMENTS) this.hidden ??= 'it sets too many variables';
+    if (found.assignments.length > MAX_ASSIGNMENTS) this.hidden ??= TOO_MANY_VARIABLES;
     for (const { name, value, text: written } of found.assignments.slice(0, MAX_ASSIGNMENTS)) {
       this.#started(assigned(name, value, written), level, standing);
     }
@@ -191,6 +204,9 @@ class Line {
   }
 
   command(command: SimpleCommand, level: number, standing: Standing = 'started'): void {
+    const { length } = command.words;
+    const work = length > MAX_WORDS ? MAX_WORK + 1 : workOf(command.words);
+    if (!this.#mayLook(work, standing)) return;
     const started = startedBy(command);
     const { words } = command;
     const { transparent, unknown = false, mayStart = false, file } = started;
@@ -207,6 +223,15 @@ class Line {
     if (file !== undefined && !supposed) this.#files.push({ file, command: this.commands.length - 1 });
     this.#started(started, level, standing);
     if (file !== undefined && file === words[0]) this.#real(file, words, level);
+  }
+
+  /** Counts work; false where it is too much. */
+  #mayLook(work: number, standing: Standing): boolean {
+    this.#work += work;
+    if (this.#work <= MAX_WORK) return true;
+    if (standing === 'started') this.unreadable ??= TOO_LARGE;
+    else this.hidden ??= TOO_LARGE;
+    return false;
   }
 
   /** A link in the folder has the name of its target, too. */
@@ -284,6 +309,11 @@ class Line {
 }
 
 const TOO_DEEP = 'it is nested too deeply to be read';
+const TOO_LARGE = 'it is too large to be read';
+const TOO_MANY_VARIABLES = 'it sets too many variables';
+
+const workOf = (words: readonly Word[]): number =>
+  words.reduce((all, { text, value = '' }) => all + WORK_OF_WORD + Math.max(text.length, value.length), 0);
 
 /** The last part of a path, also behind `of=`. */
 const nameOf = (path: string): string => path.replace(/^\w+=/, '').replace(/\/+$/, '').replace(/^.*\//s, '');
@@ -326,8 +356,8 @@ const isTexts = (value: unknown): value is string[] =>
 
 const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
 
-const isEmpty = (value: unknown): boolean =>
-  value === undefined ||
-  value === null ||
-  value === '' ||
-  (typeof value === 'object' && Object.keys(value).length === 0);
+function isEmpty(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return value === undefined || value === null || value === '';
+  for (const name in value) if (Object.hasOwn(value, name)) return false;
+  return true;
+}

@@ -75,6 +75,9 @@ const MAX_CHARACTERS = 32 * 1024;
 const MAX_NESTED = 200;
 const MAX_DOCUMENTS = 64;
 const MAX_COMMANDS = 512;
+/** Blanks between words, and what may stand between commands: the parser reads all of a line. */
+const MAX_BLANKS = 8192;
+const MAX_SEPARATORS = 4096;
 const MAX_DEPTH = 400;
 
 const OPENERS = /[$<>]\(|\(\(|\$[{[]|`|\(\s*\)|[@?*+!]\(/g;
@@ -105,6 +108,8 @@ export function readScript(text: string): ScriptReading {
 function refusalOf(text: string): string | undefined {
   if (text.length > MAX_CHARACTERS) return `it is longer than ${MAX_CHARACTERS} characters`;
   if (CONTROL.test(text)) return 'it holds control characters';
+  const counts = [text.match(/\s+/g)?.length ?? 0, text.match(/[;&|\n]+/g)?.length ?? 0] as const;
+  if (counts[0] > MAX_BLANKS || counts[1] > MAX_SEPARATORS) return 'it is too large to be read';
   const opened = text.match(OPENERS)?.length ?? 0;
   const documents = text.match(/<</g)?.length ?? 0;
   return opened > MAX_NESTED || documents > MAX_DOCUMENTS ? 'it is nested too deeply to be read' : undefined;

@@ -502,6 +502,8 @@ function subscripts(words: readonly Word[]): Started {
   return { ...NOTHING, scripts, ...(words.some(quoted) && { unreadable: UNKNOWN }) };
 }
 
+/** Most programs of one `find`: their work grows with the square of them. */
+const MAX_RUNS = 32;
 const FIND_RUNS = new Set(['-exec', '-execdir', '-ok', '-okdir']);
 
 /** `find … -exec PROGRAM … ;` */
@@ -510,6 +512,7 @@ function found(words: readonly Word[]): Started {
   if (words.some(mayBeOption)) return unknown;
   for (let at = 0; at < words.length; at++) {
     if (!FIND_RUNS.has(words[at]?.value ?? '')) continue;
+    if (commands.length === MAX_RUNS) return { ...NOTHING, commands, unreadable: UNKNOWN };
     const rest = words.slice(at + 1);
     const end = rest.findIndex(
       ({ value }, index) => value === ';' || (value === '+' && rest[index - 1]?.value === '{}'),

@@ -37,6 +37,9 @@ export interface ConversationOptions {
 const CONTINUE =
   'The connection was lost in the middle of your answer. Continue it exactly where it stops, and repeat nothing of it.';
 
+/** Bytes of the images of earlier turns in a request: it is written whole, in each round. */
+const EARLIER_IMAGE_BYTES = 8 * 1024 * 1024;
+
 const CALL_ID = /^[A-Za-z0-9_-]{1,64}$/;
 /** What a call is answered with whose result is not in the history. */
 const NO_RESULT = 'no result: the call was interrupted, it may or may not have taken effect';
@@ -45,11 +48,12 @@ const NO_RESULT = 'no result: the call was interrupted, it may or may not have t
 export function messagesOf(history: readonly HistoryItem[], options: ConversationOptions): PromptMessage[] {
   const messages: PromptMessage[] = [];
   const usedIds = new Set<string>();
+  const left = leftOut(history, options.turnId);
   for (const [at, item] of history.entries()) {
     if (item.role === 'user') {
       const content = [
         ...textParts(item.text),
-        ...(item.images ?? []).flatMap((image) => attachmentPart(image, options.provider)),
+        ...(item.images ?? []).flatMap((image) => attachmentPart(image, options.provider, left)),
       ];
       if (content.length > 0) messages.push({ role: 'user', content });
     } else if (item.role === 'assistant') {
@@ -78,9 +82,26 @@ const userMessage = (text: string): PromptMessage => ({ role: 'user', content: [
 const textParts = (text: string, fields?: ProviderFields): TextPart[] =>
   text === '' ? [] : [{ type: 'text', text, ...(fields && { providerOptions: fields }) }];
 
-/** An image or audio; audio of an earlier prompt that this provider does not take is named. */
-function attachmentPart({ dataUrl, mimeType }: Image, provider: string): (ImagePart | TextPart)[] {
-  if (isAudio(mimeType) && !takesAudio(provider, mimeType)) return textParts(`[${mimeType} that is not included]`);
+/** Images of earlier turns that no longer fit: the newest ones do. */
+function leftOut(history: readonly HistoryItem[], turnId: string): ReadonlySet<Image> {
+  const left = new Set<Image>();
+  let room = EARLIER_IMAGE_BYTES;
+  for (const item of history.toReversed()) {
+    if (item.role !== 'user' || item.turn === turnId) continue;
+    for (const image of (item.images ?? []).toReversed()) {
+      room -= image.byteSize;
+      if (room < 0) left.add(image);
+    }
+  }
+  return left;
+}
+
+/** An image or audio; one that no longer fits, and audio of an earlier prompt that this provider does not take, are named. */
+function attachmentPart(image: Image, provider: string, left: ReadonlySet<Image>): (ImagePart | TextPart)[] {
+  const { mimeType } = image;
+  if (left.has(image) || (isAudio(mimeType) && !takesAudio(provider, mimeType)))
+    return textParts(`[${mimeType} that is not included]`);
+  const { dataUrl } = image;
   const data = dataUrl.slice(dataUrl.indexOf(',') + 1);
   return data === '' ? [] : [{ type: 'file', mediaType: mimeType, data: { type: 'data', data } }];
 }

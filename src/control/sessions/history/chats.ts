@@ -62,7 +62,7 @@ export function itemsOfChat(chat: ChatRow, chats: SavedChats): readonly HistoryI
 
 /** Puts a saved chat in the place of what the session holds; its next turn writes to that chat. */
 export function loadChat(session: OpenSession, chat: ChatRow, chats: SavedChats, nextMessageId: () => number): void {
-  const items = itemsOfChat(chat, chats);
+  const items = session.adopted(itemsOfChat(chat, chats));
   const messages = turnsOf(items).flatMap(({ items: ofTurn }) => {
     const prompts = ofTurn.flatMap((item) =>
       item.role === 'user' && item.unsent !== true

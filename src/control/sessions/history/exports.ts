@@ -5,18 +5,30 @@
  * Called by `page-handlers.ts` and `session-handlers.ts`.
  * @see docs/protocol/session-rpc.md#export
  */
+import { jsonChars } from '../../../base/json-size.ts';
+import { nextTurn } from '../../../base/next-turn.ts';
 import { Turns } from '../../../base/turns.ts';
 import type { Journal } from '../../../journal/journal.ts';
 import { MAX_TEXT_CHARS } from '../../../protocol/rpc-reader.ts';
 import { type Image, NO_USAGE, type StopReason, type UiMessage } from '../../../protocol/session-types.ts';
 import { MAX_VALUES, parseBounded } from '../../../wire/depth.ts';
 import { fail } from '../../../wire/errors.ts';
-import { isObject } from '../../../wire/json.ts';
+import { isObject, membersOf } from '../../../wire/json.ts';
+import { mustFitReply } from '../../contract/reply-size.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
 import { type OpenSession, streamOf } from '../log/open-session.ts';
 import { cursorOf, isEventCursor, paramsOf, RESERVED, seqAt } from '../log/published.ts';
 import { fold } from '../record/fold.ts';
-import { emptySession, type FoldedSession, type StoredTurn, wholeOf } from '../record/folded.ts';
+import {
+  emptySession,
+  type FoldedSession,
+  ROW_PROMPT_CHARACTERS,
+  type StoredTurn,
+  sizeOfWhole,
+  wholeOf,
+} from '../record/folded.ts';
+import { mayRefer, type WithImages } from '../record/stored-image.ts';
+import { isLong as isLongImage } from '../store/store-images.ts';
 import type { Conversation } from './forks.ts';
 
 /** Names the format in its first line. */
@@ -24,27 +36,32 @@ export const EXPORT_FORMAT = 'handfast.session/1';
 
 /** Entries read at a time. */
 const READ_ENTRIES = 256;
+/** Reading a longer line is the work of a turn of the event loop. */
+const LONG_CHARACTERS = 1024 * 1024;
+/** Characters of an item of an import, its long images left out: the journal writes each in one turn. */
+const MAX_ITEM_CHARACTERS = 2 * 1024 * 1024;
 /** A page ends with the event that exceeds this many characters. */
 const PAGE_CHARACTERS = 512 * 1024;
 
 export interface ExportPage {
-  readonly lines: readonly string[];
+  /** Each is a line, once it is JSON. */
+  readonly entries: readonly object[];
   /** Where the next page begins; null at the end. */
   readonly next: number | null;
 }
 
 /** A page of the lines of a session: the events above `after`, at most `limit`, each with what follows it unsent. */
-export async function exportLines(
+export async function exportEntries(
   session: OpenSession,
   journal: Journal,
   after: number,
   limit: number,
 ): Promise<ExportPage> {
   const { record } = session;
-  const lines: string[] = [];
+  const entries: object[] = [];
   if (after === 0) {
     const { id, title, cwd, createdAt, seq } = record;
-    lines.push(JSON.stringify({ format: EXPORT_FORMAT, session_id: id, title, cwd, created_at: createdAt, seq }));
+    entries.push({ format: EXPORT_FORMAT, session_id: id, title, cwd, created_at: createdAt, seq });
   }
   let cursor = cursorOf(after + 1) - 1;
   let events = 0;
@@ -56,28 +73,34 @@ export async function exportLines(
       cursor = at;
       if (kind === RESERVED) continue;
       if (isEventCursor(at)) {
-        if (events === limit || characters > PAGE_CHARACTERS) return { lines, next: seq };
+        if (events === limit || characters > PAGE_CHARACTERS) return { entries, next: seq };
         // The evicted entries cannot be exported, but their result can.
-        if (events === 0 && after === 0 && seqAt(at) > 1) lines.push(whole(session));
+        if (events === 0 && after === 0 && seqAt(at) > 1) entries.push(whole(session));
         events += 1;
         seq = seqAt(at);
       }
       const { payload, timestamp } = isEventCursor(at)
-        ? paramsOf(body as string)
-        : { payload: JSON.parse(body as string), timestamp: new Date(ts).toISOString() };
-      const line = JSON.stringify({ seq: seqAt(at), kind, timestamp, payload });
-      characters += line.length;
-      lines.push(line);
+        ? paramsOf(body as string, session.images)
+        : { payload: session.payloadOf(body as string), timestamp: new Date(ts).toISOString() };
+      entries.push({ seq: seqAt(at), kind, timestamp, payload });
+      // One with long images ends its page.
+      characters += (body as string).length + (mayRefer(body as string) ? PAGE_CHARACTERS : 0);
     }
     if (page.entries.length === 0) break;
   }
-  if (events === 0 && after === 0) lines.push(whole(session));
-  return { lines, next: null };
+  if (events === 0 && after === 0) entries.push(whole(session));
+  return { entries, next: null };
 }
 
-function whole(session: OpenSession): string {
-  const { seq, updatedAt } = session.record;
-  return JSON.stringify({ seq, kind: 'record.restored', timestamp: updatedAt, payload: wholeOf(session.folded) });
+/** Fails with `too_large` for a session that is longer than a reply. */
+function whole({ record, folded }: OpenSession): object {
+  const { seq, updatedAt } = record;
+  mustFitReply(
+    'the session',
+    sizeOfWhole(folded),
+    'its oldest entries were removed, so it cannot be exported in pages',
+  );
+  return { seq, kind: 'record.restored', timestamp: updatedAt, payload: wholeOf(folded) };
 }
 
 /** The session that an export describes. */
@@ -99,7 +122,10 @@ export async function importLines(lines: readonly string[]): Promise<Imported> {
   for (const line of lines) {
     while (turns.over) await turns.next();
     if (line.trim() === '') continue;
+    const isLong = line.length > LONG_CHARACTERS;
+    if (isLong) await new Promise<void>(nextTurn);
     const entry = read(line);
+    if (isLong) await new Promise<void>(nextTurn);
     if (head === undefined) {
       head = entry;
       if (head.format !== EXPORT_FORMAT) break;
@@ -111,10 +137,43 @@ export async function importLines(lines: readonly string[]): Promise<Imported> {
     // A whole session stands for all up to its number.
     if (kind !== 'record.restored' && seq <= from) continue;
     if (kind === 'record.restored') from = seq;
-    fold(session, { kind, payload, timestamp: typeof timestamp === 'string' ? timestamp : '', seq, size: line.length });
+    const taken = kind === 'record.restored' ? conversationIn(payload) : payload;
+    fold(session, {
+      kind,
+      payload: taken,
+      timestamp: typeof timestamp === 'string' ? timestamp : '',
+      seq,
+      size: line.length,
+    });
   }
   if (head?.format !== EXPORT_FORMAT) throw notAnExport('the first line does not name the format');
-  return cleaned(session, head);
+  await new Promise<void>(nextTurn);
+  const imported = cleaned(session, head);
+  for (const item of [...imported.messages, ...imported.history]) {
+    while (turns.over) await turns.next();
+    mustFitEntry(item);
+  }
+  return imported;
+}
+
+/** Fails with `too_large` for an item that is too long for an entry. */
+function mustFitEntry(given: UiMessage | HistoryItem): void {
+  const { images = [], ...item } = given as WithImages;
+  const short = images.filter((image) => !isLongImage(image));
+  if (jsonChars([item, ...short], { chars: MAX_ITEM_CHARACTERS, depth: MAX_DEPTH }) !== 'chars') return;
+  throw fail('too_large', `these lines have an item of more than ${MAX_ITEM_CHARACTERS} characters`, {
+    limit: MAX_ITEM_CHARACTERS,
+    unit: 'characters',
+    field: 'lines',
+  });
+}
+
+/** A whole session, with what an import takes of it. */
+function conversationIn({ head, messages, history, turns }: Record<string, unknown>): Record<string, unknown> {
+  // Without a head it is left out.
+  if (!isObject(head)) return {};
+  const { title = '' } = membersOf(head.record);
+  return { head: { record: { title }, running: null, chatLength: 0 }, messages, history, turns };
 }
 
 function read(line: string): Record<string, unknown> {
@@ -200,7 +259,7 @@ function turnOf(turn: StoredTurn): StoredTurn[] {
   return [
     {
       turnId,
-      prompt,
+      prompt: prompt.slice(0, ROW_PROMPT_CHARACTERS),
       startedAt: typeof startedAt === 'string' ? startedAt : null,
       endedAt,
       stopReason: typeof stopReason === 'string' ? (stopReason as StopReason) : null,

@@ -2,12 +2,14 @@
  * A conversation copied from one session, or from an export, into a new session.
  * Called by `session-handlers.ts`.
  */
+import { jsonChars } from '../../../base/json-size.ts';
 import type { UiMessage } from '../../../protocol/session-types.ts';
 import { fail } from '../../../wire/errors.ts';
 import { mustFitReply } from '../../contract/reply-size.ts';
 import type { HistoryItem, TurnRow } from '../../contract/session-log.ts';
 import type { OpenSession } from '../log/open-session.ts';
-import { type FoldedSession, type StoredTurn, wholeOf } from '../record/folded.ts';
+import { type FoldedSession, type StoredTurn, sizeOfWhole, wholeOf } from '../record/folded.ts';
+import { placeOf, type WithImages } from '../record/stored-image.ts';
 
 /** A conversation that can be continued elsewhere. */
 export interface Conversation {
@@ -21,8 +23,11 @@ export interface Conversation {
  * not part of it. Fails with `not_found` when there is no such turn, or when it is only in a summary any more.
  */
 export function conversationOf(session: FoldedSession, throughTurnId?: string): Conversation {
-  const size = session.messages.size + session.history.size + session.turns.size;
-  mustFitReply('the conversation', size, 'it is too long to be copied; /compress shortens what its model is given');
+  mustFitReply(
+    'the conversation',
+    sizeOfWhole(session),
+    'it is too long to be copied; /compress shortens what its model is given',
+  );
   const { messages, history, turns: all } = wholeOf(session);
   const running = session.record.turn?.id;
   const turns = all.filter(({ endedAt }) => endedAt !== null);
@@ -52,18 +57,62 @@ export function conversationOf(session: FoldedSession, throughTurnId?: string): 
   };
 }
 
-/** Puts a conversation into a new session. Its messages get numbers of their own. */
-export function copyConversation(session: OpenSession, from: Conversation, nextMessageId: () => number): void {
+/** A piece of a copied conversation has about this many characters of JSON. */
+const PIECE_CHARACTERS = 256 * 1024;
+/** Values inside each other, at most, of an item that is measured. */
+const MAX_DEPTH = 256;
+
+/**
+ * Puts a conversation into a new session, a piece for each `next`. Its messages get numbers of their own; its long images are stored
+ * already.
+ */
+export function* copyConversation(
+  session: OpenSession,
+  from: Conversation,
+  nextMessageId: () => number,
+): Iterator<void, void> {
   const ids = new Map<number, number>();
-  const messages = from.messages.map((message) => {
-    const id = nextMessageId();
-    ids.set(message.id, id);
-    return { ...message, id };
-  });
+  for (const { part, isFirst } of pieces(from.messages)) {
+    const messages = session.adopted(part).map((message) => {
+      const id = nextMessageId();
+      ids.set(message.id, id);
+      return { ...message, id };
+    });
+    session.note(isFirst ? 'messages.replace' : 'messages.append', { messages });
+    yield;
+  }
+  for (const { part, isFirst } of pieces(from.history)) {
+    session.remember(session.adopted(part), isFirst ? 'replace' : 'append');
+    yield;
+  }
   const last = ({ lastMessageId }: StoredTurn) => (lastMessageId === undefined ? 0 : (ids.get(lastMessageId) ?? 0));
-  // What a prompt was called names it in its own session alone.
-  const turns: TurnRow[] = from.turns.map(({ sent: _sent, ...turn }) => ({ ...turn, lastMessageId: last(turn) }));
-  if (messages.length > 0) session.note('messages.replace', { messages });
-  if (from.history.length > 0) session.remember(from.history, 'replace');
-  if (turns.length > 0) session.note('turns.replace', { turns });
+  for (const { part, isFirst } of pieces(from.turns)) {
+    // What a prompt was called names it in its own session alone.
+    const turns: TurnRow[] = part.map(({ sent: _sent, ...turn }) => ({ ...turn, lastMessageId: last(turn) }));
+    session.note(isFirst ? 'turns.replace' : 'turns.append', { turns });
+    yield;
+  }
+}
+
+function* pieces<Item extends object>(
+  items: readonly Item[],
+): Generator<{ readonly part: readonly Item[]; readonly isFirst: boolean }> {
+  let start = 0;
+  let left = PIECE_CHARACTERS;
+  for (const [at, item] of items.entries()) {
+    left -= charactersOf(item);
+    if (left >= 0 || at === start) continue;
+    yield { part: items.slice(start, at), isFirst: start === 0 };
+    start = at;
+    left = PIECE_CHARACTERS - charactersOf(item);
+  }
+  if (start < items.length) yield { part: items.slice(start), isFirst: start === 0 };
+}
+
+/** About how many characters an item has, without its images that are stored apart. */
+function charactersOf(item: WithImages): number {
+  const { images = [], ...rest } = item;
+  const bounds = { chars: PIECE_CHARACTERS, depth: MAX_DEPTH };
+  const chars = jsonChars([rest, ...images.filter((image) => placeOf(image) === undefined)], bounds);
+  return typeof chars === 'number' ? chars : PIECE_CHARACTERS;
 }

@@ -17,6 +17,7 @@ import type { HistoryItem, QueuedPrompt, SessionRecord } from '../../contract/se
 import { isPending } from '../log/open-session.ts';
 import type { ChunkedList } from '../record/chunked-list.ts';
 import type { FoldedSession } from '../record/folded.ts';
+import { mayRefer, sentJson } from '../record/stored-image.ts';
 import type { SessionRow } from '../store/store-catalogue.ts';
 import type { ChatRow, ChatTurn } from '../store/store-chats.ts';
 import { writeCursor } from './page-cursor.ts';
@@ -37,10 +38,12 @@ export function stateJson(session: FoldedSession): string {
   mustFit(session);
   const { record, messages } = session;
   const { texts } = messages;
-  const list = texts?.some((text) => text.includes(UNSENT)) === false ? joined(texts) : undefined;
-  const sent = list ?? JSON.stringify(messages.items.filter(wasSent));
-  const [before, after] = [JSON.stringify(beforeMessages(record)), JSON.stringify(afterMessages(session))];
-  return `${before.slice(0, -1)},"messages":${sent},${after.slice(1)}`;
+  const list = texts?.some((text) => text.includes(UNSENT) || mayRefer(text)) === false ? joined(texts) : undefined;
+  return sentJson(() => {
+    const sent = list ?? JSON.stringify(messages.items.filter(wasSent));
+    const [before, after] = [JSON.stringify(beforeMessages(record)), JSON.stringify(afterMessages(session))];
+    return `${before.slice(0, -1)},"messages":${sent},${after.slice(1)}`;
+  });
 }
 
 /** Characters that the messages of a bounded state have at most, and the prompts that wait. */
@@ -49,8 +52,8 @@ const QUEUE_CHARACTERS = 32 * 1024;
 
 const ADVICE = 'ask for it with messages, such as 100, and for older ones with session.messages';
 
-const mustFit = ({ messages, history }: FoldedSession): void =>
-  mustFitReply('the state of the session', messages.size + history.size, ADVICE);
+const mustFit = ({ messages, history, historyImages }: FoldedSession): void =>
+  mustFitReply('the state of the session', messages.size + history.size + historyImages, ADVICE);
 
 function newestState(session: FoldedSession, newest: number): SessionState {
   const { record, messages } = session;
@@ -108,7 +111,7 @@ export function firstOf(messages: Iterable<UiMessage>, { most, characters, least
 
 /** About how many characters the JSON of a message has. */
 const charactersOf = ({ text, images = [] }: UiMessage): number =>
-  images.reduce((all, { dataUrl }) => all + dataUrl.length, text.length) + 100;
+  images.reduce((all, { byteSize }) => all + byteSize * (4 / 3), text.length) + 100;
 
 /** Where the messages before an index begin, for `session.messages` with the order `newest`. */
 export const messagesCursor = (messages: ChunkedList<UiMessage>, from: number): string =>

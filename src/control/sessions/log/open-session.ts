@@ -22,17 +22,27 @@ import {
   sizeOf,
   wholeOf,
 } from '../record/folded.ts';
+import {
+  type AnyImage,
+  type ImageShelf,
+  mayRefer,
+  payloadWithImages,
+  storedChars,
+  storedJson,
+  type WithImages,
+} from '../record/stored-image.ts';
 import type { SessionStore } from '../store/store.ts';
 import type { SessionRow } from '../store/store-catalogue.ts';
+import { sessionHolder } from '../store/store-images.ts';
 import type { EventHub } from './event-hub.ts';
 import { HeldEvents } from './held-events.ts';
 import {
   CURSORS_PER_EVENT,
   cursorOf,
   isEventCursor,
+  journaledEvent,
   paramsOf,
   payloadOf,
-  publishedEvent,
   RESERVED,
   seqAt,
 } from './published.ts';
@@ -84,6 +94,8 @@ const READ_BYTES = 4 * 1024 * 1024;
 
 export class OpenSession implements SessionLog {
   readonly id: string;
+  /** Its stored images. */
+  readonly images: ImageShelf;
   readonly #parts: SessionDeps;
   /** Undefined while the session is unloaded: then its snapshot is complete. */
   #folded: FoldedSession | undefined;
@@ -108,6 +120,7 @@ export class OpenSession implements SessionLog {
 
   private constructor(id: string, parts: SessionDeps, folded: FoldedSession | undefined, cursor: number) {
     this.id = id;
+    this.images = parts.store.images.shelf(sessionHolder(id));
     this.#parts = parts;
     this.#folded = folded;
     this.#cursor = cursor;
@@ -186,10 +199,10 @@ export class OpenSession implements SessionLog {
       payload as Readonly<Record<string, unknown>>,
     );
     const owner = type === 'session.created' ? String(whole.owner ?? '') : record.owner;
-    const event = publishedEvent(this.id, owner, type, seq, timestamp, whole);
-    fold(folded, { kind: type, payload: whole, timestamp, seq, size: event.line.length });
+    const { event, body, size } = journaledEvent(this.images.holder, this.id, owner, type, seq, timestamp, whole);
+    fold(folded, { kind: type, payload: whole, timestamp, seq, size });
     const isVolatile = VOLATILE.has(type);
-    this.#write({ cursor: cursorOf(seq), ts, kind: type, request: turnId ?? '', body: event.line }, isVolatile);
+    this.#write({ cursor: cursorOf(seq), ts, kind: type, request: turnId ?? '', body }, isVolatile);
     this.#events.add(event, isVolatile || isLabel(type, whole));
   }
 
@@ -200,16 +213,49 @@ export class OpenSession implements SessionLog {
     const { record } = folded;
     if (this.#cursor % CURSORS_PER_EVENT >= CURSORS_PER_EVENT - 2) {
       // Only a reservation fits before the next event: an event that repeats the status makes room.
-      this.emit('session.status', { pending: isPending(record), status_label: record.statusLabel });
+      this.repeatStatus();
     }
     const ts = this.#parts.now();
-    const body = JSON.stringify(payload);
+    const { text: body } = storedJson(payload, this.images.holder);
     fold(folded, { kind, payload: payload as never, timestamp: iso(ts), seq: record.seq, size: body.length });
     this.#write({ cursor: this.#cursor + 1, ts, kind, request: '', body }, false);
   }
 
+  /** Sends its status once more: an event between internal entries, so that a page of an export can end there. */
+  repeatStatus(): void {
+    const { record } = this.folded;
+    this.emit('session.status', { pending: isPending(record), status_label: record.statusLabel });
+  }
+
   remember(items: readonly HistoryItem[], mode: 'append' | 'replace' = 'append'): void {
     if (items.length > 0 || mode === 'replace') this.note(`history.${mode}`, { items });
+  }
+
+  /** Stores the long images of a prompt, before entries refer to them. Fails with `disk_full` or `runtime_error`. */
+  async storeImages<Any extends AnyImage>(images: readonly Any[]): Promise<readonly Any[]> {
+    const stored: Any[] = [];
+    for (const image of images) {
+      const one = await this.#parts.store.images.put(this.images.holder, image);
+      if (one !== image) this.#parts.storage.add(this.id, this.record.owner, storedChars([one]));
+      stored.push(one);
+    }
+    return stored;
+  }
+
+  /** Items of another session, or of a chat, with their images as this session's. */
+  adopted<Item extends object>(items: readonly Item[]): readonly Item[] {
+    const adopted = this.#parts.store.images.adopted(this.images.holder, items);
+    if (adopted !== items) {
+      const chars = adopted.reduce((all, item) => all + storedChars((item as WithImages).images), 0);
+      this.#parts.storage.add(this.id, this.record.owner, chars);
+    }
+    return adopted;
+  }
+
+  /** The payload of an entry of this session that is no event. Throws for one that is no JSON. */
+  payloadOf(body: string): Record<string, unknown> {
+    const payload = JSON.parse(body) as Record<string, unknown>;
+    return mayRefer(body) ? payloadWithImages(payload, this.images) : payload;
   }
 
   persistApproval(approval: Approval): Promise<void> | undefined {
@@ -374,9 +420,24 @@ export class OpenSession implements SessionLog {
     this.#sinceSnapshot += 1;
     this.#unlisted = true;
     if (kind === RESERVED) return;
-    const entry = readEntry({ cursor, ts, kind, body }, folded.record.seq);
+    const entry = this.#read({ cursor, ts, kind, body }, folded.record.seq);
     if (entry !== undefined) fold(folded, entry);
     else this.#parts.log.warn('an entry of a session cannot be read', { session: this.id, cursor });
+  }
+
+  /** A journal entry as the fold takes it; `seq` is that of the newest event before it. Undefined when it is no JSON. */
+  #read({ cursor, ts, kind, body }: Omit<JournalEntry, 'request'>, seq: number): FoldEntry | undefined {
+    if (typeof body !== 'string') return undefined;
+    try {
+      if (!isEventCursor(cursor)) {
+        return { kind, payload: this.payloadOf(body), timestamp: iso(ts), seq, size: body.length };
+      }
+      const params = paramsOf(body, this.images);
+      const { message } = params.payload as { readonly message?: Partial<UiMessage> };
+      return { kind, ...params, size: body.length + storedChars(message?.images) };
+    } catch {
+      return undefined;
+    }
   }
 
   #write(entry: NewEntry, isVolatile: boolean): void {
@@ -453,14 +514,3 @@ export class OpenSession implements SessionLog {
 export const isPending = ({ phase }: SessionRecord): boolean => phase === 'running' || phase === 'interrupting';
 
 const iso = (ts: number): string => new Date(ts).toISOString();
-
-/** A journal entry as the fold takes it; `seq` is that of the newest event before it. Undefined when it is no JSON. */
-function readEntry({ cursor, ts, kind, body }: Omit<JournalEntry, 'request'>, seq: number): FoldEntry | undefined {
-  if (typeof body !== 'string') return undefined;
-  try {
-    if (isEventCursor(cursor)) return { kind, ...paramsOf(body), size: body.length };
-    return { kind, payload: JSON.parse(body), timestamp: iso(ts), seq, size: body.length };
-  } catch {
-    return undefined;
-  }
-}

@@ -6,6 +6,7 @@
  */
 import type { SessionEvent } from '../../../protocol/session-events.ts';
 import type { PublishedEvent } from '../../contract/events.ts';
+import { type ImageShelf, mayRefer, payloadWithImages, sentJson, storedJson } from '../record/stored-image.ts';
 
 /** Cursors of the journal per sequence number: an event is followed by internal entries, which are never sent. */
 export const CURSORS_PER_EVENT = 256;
@@ -41,6 +42,56 @@ export function publishedEvent(
   return { session, owner, type, seq, params, line: `${HEAD}${JSON.stringify(params)}}` };
 }
 
+/** An event, its entry in the journal, and about how many characters its line has. */
+export interface JournaledEvent {
+  readonly event: PublishedEvent;
+  readonly body: string;
+  readonly size: number;
+}
+
+/** As {@link publishedEvent}, for an event of a session: its entry refers to the stored images of `holder`. */
+export function journaledEvent(
+  holder: string,
+  session: string,
+  owner: string,
+  type: string,
+  seq: number,
+  timestamp: string,
+  payload: Readonly<Record<string, unknown>>,
+): JournaledEvent {
+  const params: SessionEvent = { type, timestamp, payload, seq };
+  const { text, omitted } = storedJson(params, holder);
+  const body = `${HEAD}${text}}`;
+  const facts = { session, owner, type, seq };
+  const event = omitted === 0 ? { ...facts, params, line: body } : new EventWithImages(facts, params);
+  return { event, body, size: body.length + omitted };
+}
+
+/** An event whose images are stored. Its line is made for the first client that gets it. */
+class EventWithImages implements PublishedEvent {
+  readonly session: string;
+  readonly owner: string;
+  readonly type: string;
+  readonly seq: number;
+  readonly params: SessionEvent;
+  #line: string | undefined;
+
+  constructor(facts: Pick<PublishedEvent, 'session' | 'owner' | 'type' | 'seq'>, params: SessionEvent) {
+    this.session = facts.session;
+    this.owner = facts.owner;
+    this.type = facts.type;
+    this.seq = facts.seq;
+    this.params = params;
+  }
+
+  get line(): string {
+    this.#line ??= lineOf(this.params);
+    return this.#line;
+  }
+}
+
+const lineOf = (params: SessionEvent): string => sentJson(() => `${HEAD}${JSON.stringify(params)}}`);
+
 /** A payload with the members the protocol puts first in front, and without undefined ones. */
 export function payloadOf(
   first: Readonly<Record<string, unknown>>,
@@ -58,24 +109,34 @@ export class StoredEvent implements PublishedEvent {
   readonly owner: string;
   readonly type: string;
   readonly seq: number;
-  readonly line: string;
+  readonly #body: string;
+  readonly #shelf: ImageShelf | undefined;
   #params: SessionEvent | undefined;
 
-  constructor(session: string, owner: string, type: string, seq: number, line: string) {
+  /** @param shelf where the images are that its entry refers to */
+  constructor(session: string, owner: string, type: string, seq: number, body: string, shelf?: ImageShelf) {
     this.session = session;
     this.owner = owner;
     this.type = type;
     this.seq = seq;
-    this.line = line;
+    this.#body = body;
+    this.#shelf = shelf !== undefined && mayRefer(body) ? shelf : undefined;
+  }
+
+  /** Not stored where it has images: a page of events may have many. */
+  get line(): string {
+    return this.#shelf === undefined ? this.#body : lineOf(this.params);
   }
 
   get params(): SessionEvent {
-    this.#params ??= paramsOf(this.line);
+    this.#params ??= paramsOf(this.#body, this.#shelf);
     return this.#params;
   }
 }
 
-/** The `params` of an event's line. */
-export function paramsOf(line: string): SessionEvent {
-  return (JSON.parse(line) as { params: SessionEvent }).params;
+/** The `params` of an event's entry, with the images that it refers to. */
+export function paramsOf(body: string, shelf?: ImageShelf): SessionEvent {
+  const { params } = JSON.parse(body) as { params: SessionEvent };
+  if (shelf === undefined || !mayRefer(body)) return params;
+  return { ...params, payload: payloadWithImages(params.payload, shelf) };
 }

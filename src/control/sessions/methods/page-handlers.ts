@@ -5,11 +5,13 @@
 import type { Journal } from '../../../journal/journal.ts';
 import { sessionExport, sessionMessages, sessionTurns } from '../../../protocol/session-rpc.ts';
 import type { UiMessage } from '../../../protocol/session-types.ts';
+import { JsonText } from '../../../wire/json.ts';
 import { type Handled, handles } from '../../contract/handlers.ts';
-import { EXPORT_FORMAT, exportLines } from '../history/exports.ts';
+import { EXPORT_FORMAT, exportEntries } from '../history/exports.ts';
 import { pageSize, readCursor, writeCursor } from '../history/page-cursor.ts';
 import { firstOf, messagesAfterSeq, messagesCursor, newestPage } from '../history/views.ts';
 import type { ChunkedList } from '../record/chunked-list.ts';
+import { replyWithImages, sentJson } from '../record/stored-image.ts';
 import type { HandlerDeps } from './turn-handlers.ts';
 
 const MESSAGES = { usual: 100, most: 1000 };
@@ -27,7 +29,7 @@ export function pageHandlers({ sessionFor, journal }: HandlerDeps & { readonly j
       const place =
         cursor === undefined ? undefined : readCursor(cursor, ['number', 'number?'], sessionMessages.name, 'cursor');
       const page = order === 'oldest' ? upward(messages, place, size) : downward(messages, place, size);
-      return { session_id, ...page, total: messages.length };
+      return replyWithImages({ session_id, ...page, total: messages.length });
     }),
 
     handles(sessionTurns, ({ session_id, cursor, limit }, call) => {
@@ -55,13 +57,17 @@ export function pageHandlers({ sessionFor, journal }: HandlerDeps & { readonly j
     handles(sessionExport, async ({ session_id, after_seq = 0, limit }, call) => {
       const { session } = sessionFor(session_id, call);
       const after = Math.max(0, Math.floor(after_seq));
-      const { lines, next } = await exportLines(
+      const { entries, next } = await exportEntries(
         session,
         journal,
         after,
         pageSize(limit, EXPORTED.usual, EXPORTED.most),
       );
-      return { session_id, format: EXPORT_FORMAT, lines, next_after_seq: next };
+      const result = () => {
+        const lines = entries.map((entry) => JSON.stringify(entry));
+        return { session_id, format: EXPORT_FORMAT, lines, next_after_seq: next };
+      };
+      return new JsonText(() => sentJson(() => JSON.stringify(result())), result);
     }),
   ];
 }

@@ -17,7 +17,7 @@ import {
   sessionRename,
   sessionResume,
 } from '../../../protocol/session-rpc.ts';
-import type { SessionSettings } from '../../../protocol/session-types.ts';
+import type { Image, SessionSettings } from '../../../protocol/session-types.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { JsonText } from '../../../wire/json.ts';
 import { type Handled, handles } from '../../contract/handlers.ts';
@@ -25,9 +25,12 @@ import { importLines } from '../history/exports.ts';
 import { type Conversation, conversationOf, copyConversation } from '../history/forks.ts';
 import { pageSize, readCursor, writeCursor } from '../history/page-cursor.ts';
 import { stateJson, stateOf, summaryOf } from '../history/views.ts';
+import type { OpenSession } from '../log/open-session.ts';
 import type { SessionPool } from '../pool/session-pool.ts';
 import { mustBeAllowed } from '../record/session-rights.ts';
+import { replyWithImages } from '../record/stored-image.ts';
 import type { SessionPlace } from '../store/store-catalogue.ts';
+import { isLong } from '../store/store-images.ts';
 import type { SessionTurns } from '../turns/session-turns.ts';
 import { ownerSeenBy } from './history-handlers.ts';
 import { settingsFrom } from './settings-params.ts';
@@ -58,6 +61,8 @@ interface NewSession {
 }
 
 const LISTED = { usual: 50, most: 500 };
+/** Pieces of a copied conversation that are stored in one turn of the event loop: all of most. */
+const PIECES_AT_ONCE = 4;
 
 /** The handlers. */
 export function sessionHandlers(deps: SessionHandlerDeps): readonly Handled[] {
@@ -70,7 +75,7 @@ function readingHandlers({ pool, sessionFor }: SessionHandlerDeps): readonly Han
   return [
     handles(sessionGet, ({ session_id, messages }, call) => {
       const { folded } = sessionFor(session_id, call).session;
-      if (messages !== undefined) return stateOf(folded, messages);
+      if (messages !== undefined) return replyWithImages(stateOf(folded, messages));
       return new JsonText(
         () => stateJson(folded),
         () => stateOf(folded),
@@ -160,14 +165,50 @@ async function create(
   const { session } = turns;
   try {
     const { messageIds } = pool.parts.store;
-    if (conversation !== undefined) copyConversation(session, conversation, () => messageIds.next());
+    if (conversation !== undefined) await copied(turns, conversation, () => messageIds.next());
     await session.flushed();
   } catch (thrown) {
     await pool.undo(turns);
     throw thrown;
   }
   changed('session_created', { id, owner });
-  return { session_id: id, state: stateOf(session.folded, newest) };
+  return replyWithImages({ session_id: id, state: stateOf(session.folded, newest) });
+}
+
+/** Copies a conversation into a new session: a long one in turns of the event loop, in which no prompt starts. */
+async function copied(turns: SessionTurns, conversation: Conversation, nextMessageId: () => number): Promise<void> {
+  const { session } = turns;
+  const work = copyConversation(session, await withStoredImages(session, conversation), nextMessageId);
+  for (let pieces = 0; pieces < PIECES_AT_ONCE; pieces += 1) if (work.next().done === true) return;
+  await turns.exclusively('interrupted', async (signal) => {
+    do {
+      // Each piece is a commit of its own.
+      await session.flushed();
+      signal.throwIfAborted();
+      session.repeatStatus();
+    } while (work.next().done !== true);
+  });
+}
+
+/** A conversation whose long images are stored for a session: one that is in a message and in the history, once. */
+async function withStoredImages(session: OpenSession, conversation: Conversation): Promise<Conversation> {
+  const stored = new Map<string, Image>();
+  const one = async (image: Image): Promise<Image> => {
+    if (!isLong(image)) return image;
+    const known = stored.get(image.dataUrl) ?? (await session.storeImages([image]))[0] ?? image;
+    stored.set(image.dataUrl, known);
+    return known;
+  };
+  const all = async <Item extends object>(items: readonly Item[]): Promise<readonly Item[]> => {
+    const done: Item[] = [];
+    for (const item of items) {
+      const { images } = item as { readonly images?: readonly Image[] };
+      const isWithout = images === undefined || !images.some(isLong);
+      done.push(isWithout ? item : { ...item, images: await Promise.all(images.map(one)) });
+    }
+    return done;
+  };
+  return { ...conversation, messages: await all(conversation.messages), history: await all(conversation.history) };
 }
 
 /** The folder of an imported session: the given one, else the exported one if it exists here. */
@@ -193,12 +234,12 @@ function openingHandlers(deps: SessionHandlerDeps): readonly Handled[] {
     handles(sessionLoad, async ({ session_id, messages, after_seq }, call) => {
       const { session } = await reopened(sessionFor(session_id, call), deps);
       const replayed_to_seq = await call.replay(session_id, after_seq);
-      return { session_id, state: stateOf(session.folded, messages), replayed_to_seq };
+      return replyWithImages({ session_id, state: stateOf(session.folded, messages), replayed_to_seq });
     }),
 
     handles(sessionResume, async ({ session_id, messages }, call) => {
       const { session } = await reopened(sessionFor(session_id, call), deps);
-      return { session_id, state: stateOf(session.folded, messages) };
+      return replyWithImages({ session_id, state: stateOf(session.folded, messages) });
     }),
 
     handles(sessionClose, async ({ session_id }, call) => {

@@ -41,12 +41,16 @@ export function turnHandlers({ sessionFor, newId, now, storage, mustHaveMemory }
   return [
     handles(sessionSend, async ({ session_id, text, enqueue = false, images, idempotency_key: key }, call) => {
       const turns = sessionFor(session_id, call);
-      const prompt = acceptPrompt(text, images, now);
-      if (prompt === undefined) {
+      const given = acceptPrompt(text, images, now);
+      if (given === undefined) {
         throw fail('empty_prompt', 'session.send requires non-empty text or at least one image', { session_id });
       }
       const before = (): SentPrompt | undefined =>
-        key === undefined ? undefined : findByIdempotencyKey(turns.session, key, prompt);
+        key === undefined ? undefined : findByIdempotencyKey(turns.session, key, given);
+      const stores = enqueue && before() === undefined;
+      if (stores) storage.mustHaveRoom(call.caller.principal);
+      const stored = stores ? turns.stored(given) : given;
+      const prompt = stored instanceof Promise ? await stored : stored;
       for (let sent = before(); sent !== undefined; sent = before()) {
         await turns.session.flushed();
         // The first one may have been refused meanwhile.

@@ -8,6 +8,7 @@ import type { EventHub } from '../log/event-hub.ts';
 import { streamOf } from '../log/open-session.ts';
 import { cursorOf, isEventCursor, StoredEvent, seqAt } from '../log/published.ts';
 import { SERVER_STREAM, type ServerEventLog } from '../log/server-events.ts';
+import { sessionHolder } from '../store/store-images.ts';
 import { type SessionPool, unknownSession } from './session-pool.ts';
 
 /** Entries read from the journal at a time. */
@@ -40,6 +41,7 @@ export class SessionEvents implements EventSource {
     const isServer = session === '';
     const stream = isServer ? SERVER_STREAM : streamOf(session);
     const from = Math.max(0, Math.floor(after));
+    const shelf = this.#pool.parts.store.images.shelf(sessionHolder(session));
     const events: StoredEvent[] = [];
     // Numbers have no gaps: where one is missing, its event was evicted or lost.
     let next = from + 1;
@@ -67,7 +69,7 @@ export class SessionEvents implements EventSource {
         const whose = isServer ? entry.request : owner;
         const text = textOf(entry.body);
         bytes += text.length;
-        events.push(new StoredEvent(session, whose, entry.kind, seq, text));
+        events.push(new StoredEvent(session, whose, entry.kind, seq, text, isServer ? undefined : shelf));
         if (events.length === limit) break;
       }
       if (page.entries.length > 0) continue;

@@ -6,6 +6,7 @@
  */
 import type { Approver } from '../../contract/approver.ts';
 import { OpenSession, sessionOfStream, streamOf } from '../log/open-session.ts';
+import { sessionHolder } from '../store/store-images.ts';
 import type { SessionPool } from './session-pool.ts';
 import { SUBAGENT_ENDED } from './subagent-sessions.ts';
 
@@ -23,6 +24,7 @@ export async function recoverSessions(pool: SessionPool, approver: Approver): Pr
     ends.set(id, last);
     sizes.set(id, bytes);
   }
+  const images = store.images.sizes();
   const unfinished: string[] = [];
   const rows = store.catalogue.all();
   for (const { id, owner, closed, deleted, busy, ofSubagent, cursor } of rows) {
@@ -34,7 +36,7 @@ export async function recoverSessions(pool: SessionPool, approver: Approver): Pr
       ends.delete(id);
       continue;
     }
-    storage.add(id, owner, sizes.get(id) ?? 0);
+    storage.add(id, owner, (sizes.get(id) ?? 0) + (images.get(sessionHolder(id)) ?? 0));
     // A journal that lost the stream says which cursors may have been used.
     const last = ends.get(id) ?? (await journal.read(stream, cursor, 1)).last;
     if (busy || last > cursor || (ofSubagent && !closed)) {
@@ -50,7 +52,8 @@ export async function recoverSessions(pool: SessionPool, approver: Approver): Pr
     const session = await OpenSession.recover(id, pool.parts);
     if (session === undefined) log.error('a session cannot be read: its first entries are missing', { session: id });
     else {
-      if (!known.has(id)) storage.add(id, session.record.owner, sizes.get(id) ?? 0);
+      if (!known.has(id))
+        storage.add(id, session.record.owner, (sizes.get(id) ?? 0) + (images.get(sessionHolder(id)) ?? 0));
       await resumeSession(session, pool, approver);
     }
   }

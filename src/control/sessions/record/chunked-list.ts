@@ -30,6 +30,8 @@ export interface ChunkSource {
   place(number: number): ChunkPlace;
   /** The JSON of an array of items. */
   read(number: number): string;
+  /** The items of such a text. Default: the value of the JSON. */
+  parse?(text: string): unknown[];
 }
 
 interface Chunk extends ChunkPlace {
@@ -277,7 +279,9 @@ export class ChunkedList<Item> {
   }
 
   #read(number: number): Item[] {
-    return JSON.parse((this.#source as ChunkSource).read(number)) as Item[];
+    const source = this.#source as ChunkSource;
+    const text = source.read(number);
+    return (source.parse?.(text) ?? JSON.parse(text)) as Item[];
   }
 
   /** Number of the stored chunk that holds an item. */

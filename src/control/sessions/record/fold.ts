@@ -27,12 +27,16 @@ import {
   type StoredTurn,
   type WholeSession,
 } from './folded.ts';
+import { storedChars } from './stored-image.ts';
 
 /** Entries that are journaled and never sent, with their payloads. */
 export interface InternalPayloads {
   'history.append': { readonly items: readonly HistoryItem[] };
   'history.replace': { readonly items: readonly HistoryItem[] };
   'messages.replace': { readonly messages: readonly UiMessage[] };
+  /** More messages of a conversation that is copied. */
+  'messages.append': { readonly messages: readonly UiMessage[] };
+  'turns.append': { readonly turns: FoldedSession['record']['turns'] };
   'turns.replace': { readonly turns: FoldedSession['record']['turns'] };
   'steer.added': { readonly steer: Steer };
   /** The prompt was refused: its idempotency key may be used again. */
@@ -215,6 +219,7 @@ const STEPS: Readonly<Record<string, Step>> = {
     const { record } = session;
     replace(session, 'messages', [], 0);
     replace(session, 'history', [], 0);
+    session.historyImages = 0;
     Object.assign(record, { chatId: null, provider: null, steers: [], work: [], plan: null });
     session.chatLength = 0;
     record.context = {
@@ -252,6 +257,7 @@ const STEPS: Readonly<Record<string, Step>> = {
 
   'history.append'(session, { items }: InternalPayloads['history.append'], { size }) {
     const { record, running, history } = session;
+    session.historyImages += imagesIn(items);
     for (const item of items) {
       history.push(item, size / items.length);
       if (running === null || item.turn !== record.turn?.id) continue;
@@ -263,10 +269,19 @@ const STEPS: Readonly<Record<string, Step>> = {
 
   'history.replace'(session, { items }: InternalPayloads['history.replace'], { size }) {
     replace(session, 'history', items, size);
+    session.historyImages = imagesIn(items);
   },
 
   'messages.replace'(session, { messages }: InternalPayloads['messages.replace'], { size }) {
     replace(session, 'messages', messages, size);
+  },
+
+  'messages.append'({ messages }, { messages: more }: InternalPayloads['messages.append'], { size, seq }) {
+    for (const message of more) messages.push(message, size / more.length + storedChars(message.images), seq);
+  },
+
+  'turns.append'({ turns }, { turns: more }: InternalPayloads['turns.append'], { size }) {
+    for (const turn of more) turns.push(turn, size / more.length);
   },
 
   'turns.replace'(session, { turns }: InternalPayloads['turns.replace'], { size }) {
@@ -301,12 +316,14 @@ const STEPS: Readonly<Record<string, Step>> = {
     if (record.phase === 'closed') Object.assign(record, { phase: 'idle', statusLabel: 'ready' });
   },
 
-  'record.restored'(session, whole: WholeSession) {
+  'record.restored'(session, whole: WholeSession, { size }) {
     const { id } = session.record;
-    const { record, running, asked = [], chatLength } = structuredClone(whole.head);
+    const { record, running, asked = [], chatLength, historyImages = 0 } = whole.head;
+    // The lists of the session are changed in place, the parts of its head are not.
     Object.assign(session.record, record, { id });
-    Object.assign(session, { running, asked, chatLength });
-    for (const list of LISTS) replace(session, list, whole[list], JSON.stringify(whole[list]).length);
+    Object.assign(session, { running: running && { ...running }, asked, chatLength, historyImages });
+    const items = LISTS.reduce((all, list) => all + whole[list].length, 0);
+    for (const list of LISTS) replace(session, list, whole[list], (size * whole[list].length) / Math.max(1, items));
   },
 };
 
@@ -377,6 +394,12 @@ function dropAnswers(record: FoldedSession['record'], turn: string | undefined):
   record.approvals = [...lasting.slice(-KEPT_ANSWERS), ...record.approvals.filter(isHere)];
 }
 
+/** Characters of the stored images of items of a history. */
+const imagesIn = (items: readonly (HistoryItem | UiMessage)[]): number =>
+  items.reduce((all, item) => all + ('images' in item ? storedChars(item.images) : 0), 0);
+
+/** Sizes of messages have their stored images, which clients get with them. */
 function replace(session: FoldedSession, list: ListName, items: readonly unknown[], size: number): void {
-  session[list].replace(items as never, size, session.record.seq);
+  const images = list === 'messages' ? imagesIn(items as readonly UiMessage[]) : 0;
+  session[list].replace(items as never, size + images, session.record.seq);
 }

@@ -7,6 +7,7 @@
 import { hash } from 'node:crypto';
 import {
   type Approval,
+  type ImageReference,
   NO_USAGE,
   type StopReason,
   type ToolCall,
@@ -15,6 +16,7 @@ import {
 } from '../../../protocol/session-types.ts';
 import type { HistoryItem, SessionRecord, TurnRow } from '../../contract/session-log.ts';
 import { ChunkedList, type ListChange } from './chunked-list.ts';
+import { placeOf } from './stored-image.ts';
 
 /** The lists of a session, by the name they are stored under. */
 export const LISTS = ['messages', 'history', 'turns'] as const;
@@ -77,6 +79,8 @@ export interface FoldedSession {
   asked: readonly Approval[];
   /** How many turns the saved chat had when this session last wrote or read it. */
   chatLength: number;
+  /** Characters of the images of its history that are stored apart: the size of the history does not have them. */
+  historyImages: number;
 }
 
 /** The small part of a session, as it is stored. */
@@ -86,6 +90,8 @@ export interface Head {
   /** Absent where there are none. */
   readonly asked?: readonly Approval[];
   readonly chatLength: number;
+  /** Absent where there are none. */
+  readonly historyImages?: number;
 }
 
 /** A whole session as one JSON value: written to the journal when entries before it were lost. */
@@ -136,7 +142,7 @@ export function emptySession(id: string): FoldedSession {
 
 /** A session out of its two stored parts. */
 export function fromHead(head: Head, lists: Pick<FoldedSession, ListName>): FoldedSession {
-  const { record, running, asked = [], chatLength } = head;
+  const { record, running, asked = [], chatLength, historyImages = 0 } = head;
   const { messages, history, turns } = lists;
   // Not members of their own kind: copying a record copies its small part, and a list is parsed when it is read.
   // Snapshots of earlier versions have none of these.
@@ -146,24 +152,32 @@ export function fromHead(head: Head, lists: Pick<FoldedSession, ListName>): Fold
     history: { get: () => history.newest(NEWEST.history) },
     turns: { get: () => turns.newest(NEWEST.turns) },
   });
-  return { record: whole, messages, history, turns, running, asked, chatLength };
+  return { record: whole, messages, history, turns, running, asked, chatLength, historyImages };
 }
 
 /** The small part of a session. */
-export function headOf({ record, running, asked, chatLength }: FoldedSession): Head {
-  return { record: { ...record }, running, ...(asked.length > 0 && { asked }), chatLength };
+export function headOf({ record, running, asked, chatLength, historyImages }: FoldedSession): Head {
+  return {
+    record: { ...record },
+    running,
+    ...(asked.length > 0 && { asked }),
+    chatLength,
+    ...(historyImages > 0 && { historyImages }),
+  };
 }
 
 /** About how many characters it holds in memory: of its conversation, and the prompts that wait. */
 export function sizeOf(session: FoldedSession): number {
   const { queue, steers, work } = session.record;
   let size = LISTS.reduce((all, list) => all + session[list].held, session.running?.answer.length ?? 0);
-  for (const { text, images } of queue)
-    size += images.reduce((all, { data_url = '' }) => all + data_url.length, text.length);
+  for (const { text, images } of queue) size += images.reduce((all, image) => all + heldChars(image), text.length);
   for (const { text } of steers) size += text.length;
   for (const { result = '' } of work) size += result.length;
   return size;
 }
+
+/** Characters of an image of a prompt that are in memory. */
+const heldChars = (image: ImageReference): number => (placeOf(image) === undefined ? (image.data_url ?? '').length : 0);
 
 /** What has to be stored of the lists. */
 export function listChanges(session: FoldedSession): { readonly list: ListName; readonly change: ListChange }[] {
@@ -172,6 +186,10 @@ export function listChanges(session: FoldedSession): { readonly list: ListName; 
     return change === undefined ? [] : [{ list, change }];
   });
 }
+
+/** About how many characters the JSON of a {@link wholeOf} has. */
+export const sizeOfWhole = ({ messages, history, turns, historyImages }: FoldedSession): number =>
+  messages.size + history.size + turns.size + historyImages;
 
 /** The whole session as a value for JSON. Reads all of it. */
 export function wholeOf(session: FoldedSession): WholeSession {

@@ -8,6 +8,9 @@ import { inTransaction } from '../../../base/sqlite/transaction.ts';
 import { fail } from '../../../wire/errors.ts';
 import { ChunkedList, type ChunkPlace, type ChunkSource, type ListChange } from '../record/chunked-list.ts';
 import { type FoldedSession, fromHead, type Head, LISTS, type ListName } from '../record/folded.ts';
+import { headWithImages, mayRefer, storedJson, withImages } from '../record/stored-image.ts';
+
+import { type StoredImages, sessionHolder } from './store-images.ts';
 
 /** A session as it is listed. Times are epoch milliseconds. */
 export interface SessionRow {
@@ -50,6 +53,7 @@ const CONDITIONS = {
 
 export class Catalogue {
   readonly #db: DatabaseSync;
+  readonly #images: StoredImages;
   readonly #put: StatementSync;
   readonly #key: StatementSync;
   readonly #head: StatementSync;
@@ -70,8 +74,9 @@ export class Catalogue {
   readonly #remove: StatementSync;
   readonly #removeHead: StatementSync;
 
-  constructor(db: DatabaseSync) {
+  constructor(db: DatabaseSync, images: StoredImages) {
     this.#db = db;
+    this.#images = images;
     this.#put = db.prepare(
       `INSERT INTO sessions (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)
        ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, title = excluded.title, cwd = excluded.cwd,
@@ -133,7 +138,8 @@ export class Catalogue {
     head: Head,
     changes: readonly { readonly list: ListName; readonly change: ListChange }[],
   ): number {
-    const text = JSON.stringify(head);
+    const holder = sessionHolder(row.id);
+    const { text } = storedJson(head, holder);
     inTransaction(this.#db, () => {
       this.put(row);
       const key = this.#key.get(row.id)?.key as number;
@@ -141,7 +147,7 @@ export class Catalogue {
       this.#stored.run(row.seq, row.cursor, key);
       for (const { list, change } of changes) {
         for (const { number, first, count, before, size, mark, items } of change.chunks) {
-          const columns = textColumns(JSON.stringify(items));
+          const columns = textColumns(storedJson(items, holder).text);
           this.#putChunk.run(key, list, number, first, count, before, size, mark, ...columns);
         }
         this.#cutChunks.run(key, list, change.count);
@@ -161,20 +167,23 @@ export class Catalogue {
     const row = this.#snapshot.get(id);
     if (row === undefined) return undefined;
     const key = row.key as number;
-    const session = fromHead(JSON.parse(row.head as string) as Head, {
-      messages: ChunkedList.stored(this.#chunks(key, 'messages')),
-      history: ChunkedList.stored(this.#chunks(key, 'history')),
-      turns: ChunkedList.stored(this.#chunks(key, 'turns')),
+    const text = row.head as string;
+    const stored = JSON.parse(text) as Head;
+    const head = mayRefer(text) ? headWithImages(stored, this.#images.shelf(sessionHolder(id))) : stored;
+    const session = fromHead(head, {
+      messages: ChunkedList.stored(this.#chunks(id, key, 'messages')),
+      history: ChunkedList.stored(this.#chunks(id, key, 'history')),
+      turns: ChunkedList.stored(this.#chunks(id, key, 'turns')),
     });
     return { session, cursor: row.cursor as number };
   }
 
   /** The stored chunks of a list of a session that has a snapshot. */
   chunks(id: string, list: ListName): ChunkSource {
-    return this.#chunks(this.#key.get(id)?.key as number, list);
+    return this.#chunks(id, this.#key.get(id)?.key as number, list);
   }
 
-  #chunks(key: number, list: ListName): ChunkSource {
+  #chunks(id: string, key: number, list: ListName): ChunkSource {
     const of = (statement: StatementSync, number: number): Record<string, unknown> => {
       const row = statement.get(key, list, number);
       if (row === undefined) throw fail('runtime_error', 'a part of a session is missing in the session store');
@@ -186,6 +195,12 @@ export class Catalogue {
       read: (number) => {
         const { items, packed } = of(this.#itemsOfChunk, number);
         return textOfColumns(items, packed);
+      },
+      parse: (text) => {
+        const parsed = JSON.parse(text) as unknown[];
+        if (!mayRefer(text)) return parsed;
+        const shelf = this.#images.shelf(sessionHolder(id));
+        return parsed.map((item) => withImages(item, shelf));
       },
     };
   }
@@ -256,6 +271,7 @@ export class Catalogue {
 
   /** Removes all that is stored of a session. */
   remove(id: string): void {
+    this.#images.drop(sessionHolder(id));
     const key = this.#key.get(id)?.key;
     if (key === undefined) return;
     inTransaction(this.#db, () => {

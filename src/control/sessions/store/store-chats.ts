@@ -10,6 +10,8 @@ import { inTransaction } from '../../../base/sqlite/transaction.ts';
 import type { WriteCount } from '../../../base/sqlite/write-count.ts';
 import type { Provider, Thinking } from '../../../protocol/session-types.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
+import { mayRefer, storedJson, withImages } from '../record/stored-image.ts';
+import { chatHolder, type StoredImages } from './store-images.ts';
 
 /** The facts of a chat, as its last writer left them. */
 export interface ChatFacts {
@@ -49,12 +51,14 @@ const COLUMNS = `id, owner, title, provider, model, thinking, routing, created, 
 
 export class SavedChats {
   readonly #db: DatabaseSync;
+  readonly #images: StoredImages;
   readonly #count: WriteCount | undefined;
   readonly #statements: Readonly<Record<Statement, StatementSync>>;
 
   /** Writes count in `count`. */
-  constructor(db: DatabaseSync, count?: WriteCount) {
+  constructor(db: DatabaseSync, images: StoredImages, count?: WriteCount) {
     this.#db = db;
+    this.#images = images;
     this.#count = count;
     const prepared = Object.entries(SQL).map(([name, sql]) => [name, db.prepare(sql)]);
     this.#statements = Object.fromEntries(prepared) as Record<Statement, StatementSync>;
@@ -99,9 +103,12 @@ export class SavedChats {
 
   /** The history of a chat, turn by turn. */
   items(id: string): readonly HistoryItem[] {
-    return this.#statements.items
-      .all(id)
-      .flatMap(({ items, packed }) => JSON.parse(textOfColumns(items, packed)) as HistoryItem[]);
+    const shelf = this.#images.shelf(chatHolder(id));
+    return this.#statements.items.all(id).flatMap(({ items, packed }) => {
+      const text = textOfColumns(items, packed);
+      const parsed = JSON.parse(text) as HistoryItem[];
+      return mayRefer(text) ? parsed.map((item) => withImages(item, shelf)) : parsed;
+    });
   }
 
   /** Turn id of the last turn of a chat. */
@@ -119,14 +126,18 @@ export class SavedChats {
     this.#transaction(() => {
       statements.put.run(id, owner, title, provider, model, thinking, openRouterProvider, now, origin);
       const key = statements.key.get(id)?.key as number;
-      if (from !== undefined) statements.copy.run(key, from, position);
+      if (from !== undefined) {
+        this.#images.copy(chatHolder(from), chatHolder(id));
+        statements.copy.run(key, from, position);
+      }
       // A chat that exists counts what stays; a new one counts what was copied.
       const sumFrom = (at: number) => statements.sum.get(key, at)?.total as number;
       let messages = from === undefined ? -sumFrom(position) : sumFrom(0);
       statements.cut.run(key, position);
       for (const [at, { turn, items, messageCount }] of turns.entries()) {
-        const text = JSON.stringify(items);
-        const bytes = Buffer.byteLength(text);
+        const holder = chatHolder(id);
+        const { text, omitted } = storedJson(this.#images.adopted(holder, items), holder);
+        const bytes = Buffer.byteLength(text) + omitted;
         statements.putTurn.run(key, position + at, turn, messageCount, bytes, ...textColumns(text));
         messages += messageCount;
       }
@@ -140,6 +151,7 @@ export class SavedChats {
   }
 
   remove(id: string): void {
+    this.#images.drop(chatHolder(id));
     const key = this.#statements.key.get(id)?.key;
     if (key === undefined) return;
     this.#transaction(() => {

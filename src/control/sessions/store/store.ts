@@ -6,6 +6,7 @@
  * `recovery.ts`. So its commits do not wait for the disk, but for message ids, which only it has. One
  * process per file: its opener holds the lock of the journal in the same directory.
  */
+import { dirname, join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { type Damage, openDatabase } from '../../../base/sqlite/database.ts';
 import { sqliteFailure } from '../../../base/sqlite/failure.ts';
@@ -14,12 +15,15 @@ import type { WriteCount } from '../../../base/sqlite/write-count.ts';
 import type { HandfastError } from '../../../wire/errors.ts';
 import { Catalogue } from './store-catalogue.ts';
 import { SavedChats } from './store-chats.ts';
+import { type LostImage, StoredImages } from './store-images.ts';
 import { MessageIds } from './store-message-ids.ts';
 
 /** Marks a file as ours ("HFSE"), so that another program's database is never taken for one. */
 const APPLICATION_ID = 0x48465345;
 /** What errors call it. */
 const WHAT = 'the session store';
+/** The folder of images beside the file. */
+const IMAGES = 'session-images';
 
 /** Step n takes a file from `user_version` n to n + 1. Steps are only ever added. */
 const MIGRATIONS: readonly string[] = [
@@ -126,6 +130,8 @@ export interface SessionStoreOptions {
   readonly onCorrupt?: (damage: Damage) => void;
   /** Called at opening when it lost saved chats, or message ids. */
   readonly onLoss?: (loss: DatabaseLoss) => void;
+  /** Called when an image that is read is missing or damaged. */
+  readonly onLostImage?: (lost: LostImage) => void;
   /** Epoch milliseconds. */
   readonly now?: () => number;
 }
@@ -135,6 +141,7 @@ export interface SessionStore {
   readonly catalogue: Catalogue;
   readonly chats: SavedChats;
   readonly messageIds: MessageIds;
+  readonly images: StoredImages;
   /** Gives the file back. Closing twice is fine. */
   close(): void;
 }
@@ -153,21 +160,32 @@ export function openSessionStore(options: SessionStoreOptions): SessionStore {
       synchronous: 'NORMAL',
       pageBytes: 1024,
     },
-    (db, release, _mark, count) => assemble(db, release, count),
+    (db, release, _mark, count) => assemble(db, imagesOf(options), release, count),
   );
 }
 
 /** Turns what the store threw while it was in use into an error of the table; the original is its `cause`. */
 export const storeFailure = (thrown: unknown): HandfastError => sqliteFailure(thrown, WHAT);
 
+/** The images of a database in memory are in it. */
+function imagesOf({ file, onLostImage = () => {} }: SessionStoreOptions): StoredImages {
+  return new StoredImages(file === ':memory:' ? undefined : join(dirname(file), IMAGES), onLostImage);
+}
+
 /** Writes of data that only this file has are counted: the catalogue is rebuilt from the journal. */
-function assemble(db: DatabaseSync, release: () => void, count: WriteCount | undefined): SessionStore {
+function assemble(
+  db: DatabaseSync,
+  images: StoredImages,
+  release: () => void,
+  count: WriteCount | undefined,
+): SessionStore {
   let open = true;
   const messageIds = new MessageIds(db, count);
   return {
-    catalogue: new Catalogue(db),
-    chats: new SavedChats(db, count),
+    catalogue: new Catalogue(db, images),
+    chats: new SavedChats(db, images, count),
     messageIds,
+    images,
     close() {
       if (!open) return;
       open = false;

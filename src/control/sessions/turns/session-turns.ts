@@ -12,6 +12,7 @@ import type { Approver } from '../../contract/approver.ts';
 import type { Backend } from '../../contract/backend.ts';
 import type { SessionRecord, Steer } from '../../contract/session-log.ts';
 import { isPending, type OpenSession } from '../log/open-session.ts';
+import { isLong } from '../store/store-images.ts';
 import { LiveTurn } from './live-turn.ts';
 import { type Prompt, shownText, titleOf } from './prompt-text.ts';
 import { dropPrompt, endTurn, type TurnEndDeps } from './turn-end.ts';
@@ -65,6 +66,8 @@ export class SessionTurns {
   #closing: TurnState['closing'] = null;
   /** Prompts that start now and are not in the queue, by turn id. */
   readonly #incoming = new Map<string, Incoming>();
+  /** Ends when the images of the newest prompt are stored. */
+  #storing: Promise<void> | undefined;
   /** Callers that wait until no turn runs. */
   readonly #waitingForEnd = new Set<() => void>();
   /** Ends with the last work that wants the session for itself. */
@@ -103,6 +106,28 @@ export class SessionTurns {
       return { queued, checked: queued ? Promise.resolve() : (this.#running?.run.checked ?? Promise.resolve()) };
     } finally {
       this.#incoming.delete(turnId);
+    }
+  }
+
+  /**
+   * A prompt that may have to wait, with its long images stored; behind the prompts that came before it. Fails with `disk_full` or
+   * `runtime_error`.
+   */
+  stored(prompt: Prompt): Prompt | Promise<Prompt> {
+    const isDirect = this.#storing === undefined && !prompt.images.some(isLong);
+    return isDirect ? prompt : this.#stored(prompt);
+  }
+
+  async #stored(prompt: Prompt): Promise<Prompt> {
+    const before = this.#storing;
+    const mine = Promise.withResolvers<void>();
+    this.#storing = mine.promise;
+    try {
+      await before;
+      return { ...prompt, images: await this.session.storeImages(prompt.images) };
+    } finally {
+      if (this.#storing === mine.promise) this.#storing = undefined;
+      mine.resolve();
     }
   }
 

@@ -147,7 +147,10 @@ export class TurnRun {
     const { readPrompt, imageRoots, skillsFor } = this.#parts;
     const { cwd, settings, id, principal } = this.#turn;
     this.mustBeAllowed();
-    const read = await this.#unlessAborted(readPrompt(prompt, { cwd, roots: [cwd, ...imageRoots], principal }));
+    const { text, images } = await this.#unlessAborted(
+      readPrompt(prompt, { cwd, roots: [cwd, ...imageRoots], principal }),
+    );
+    const read = { text, images: await this.#unlessAborted(this.#session.storeImages(images)) };
     await this.#unlessAborted(this.#backend.preflight(settings));
     const skills = await this.#unlessAborted(skillsFor(read.text, cwd));
     if (skills.length > 0) {

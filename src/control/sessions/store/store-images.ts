@@ -1,0 +1,242 @@
+/**
+ * The texts of long images, each in a file: written and synced off the event loop, once, however many entries refer to it. A session and a
+ * saved chat have a folder each, which goes with them; an image of both is one file with two names.
+ *
+ * Made by `store.ts`. @see docs/decisions/0062-images-stored-once.md
+ */
+import { randomUUID } from 'node:crypto';
+import {
+  closeSync,
+  copyFileSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+} from 'node:fs';
+import { mkdir, open, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { crc32 } from 'node:zlib';
+import { base64Bytes, withoutSpace } from '../../../base/base64.ts';
+import { nextTurn } from '../../../base/next-turn.ts';
+import { sqliteFailure } from '../../../base/sqlite/failure.ts';
+import type { Image, ImageReference } from '../../../protocol/session-types.ts';
+import { type AnyImage, type ImageShelf, placeOf, storedImage, type WithImages } from '../record/stored-image.ts';
+
+/** Images with fewer characters stand in their entries. */
+const LONG_CHARACTERS = 64 * 1024;
+/** What errors call it. */
+const WHAT = 'the folder of images';
+/** Longest beginning of a data URL, in characters. */
+const MAX_HEAD = 256;
+const DELETED = 'deleted-';
+/** In place of a long text that is no data URL. */
+const NO_DATA_URL = 'data:image/png;base64,!';
+/** In place of an image that is lost. */
+const NO_IMAGE = 'data:image/png;base64,';
+
+export const sessionHolder = (id: string): string => `session-${id}`;
+export const chatHolder = (id: string): string => `chat-${id}`;
+
+/** True for an image whose text is long, and not stored yet. */
+export function isLong(image: AnyImage): boolean {
+  if (placeOf(image) !== undefined) return false;
+  const { dataUrl = '', data_url = '' } = image as Partial<Image & ImageReference>;
+  return dataUrl.length + data_url.length >= LONG_CHARACTERS;
+}
+
+/** An image whose file is missing or damaged. */
+export interface LostImage {
+  readonly holder: string;
+  readonly reason: string;
+}
+
+export class StoredImages {
+  readonly #folder: string | undefined;
+  readonly #onLost: (lost: LostImage) => void;
+  /** Texts that were read in this turn of the event loop, by their file. */
+  readonly #recent = new Map<string, string>();
+
+  /** @param folder undefined: images stand in their entries */
+  constructor(folder: string | undefined, onLost: (lost: LostImage) => void) {
+    this.#folder = folder;
+    this.#onLost = onLost;
+    this.#sweep();
+  }
+
+  /** The images of a holder. */
+  shelf(holder: string): ImageShelf {
+    return { holder, read: (key) => this.#read(holder, key) };
+  }
+
+  /** Stores a long image for a holder; resolves when it is on disk. Short ones stay as they are. Fails with `disk_full` or `runtime_error`. */
+  async put<Any extends AnyImage>(holder: string, image: Any): Promise<Any> {
+    if (placeOf(image)?.shelf.holder === holder) return image;
+    if (this.#folder === undefined || !isLong(image)) return image;
+    const { dataUrl, data_url: given = dataUrl ?? '' } = image as Partial<Image & ImageReference>;
+    // Putting its bytes together is the work of a turn of the event loop.
+    await new Promise<void>(nextTurn);
+    const text = await plainDataUrl(given);
+    // Its turn will refuse it.
+    if (text === undefined) return { ...image, [dataUrl === undefined ? 'data_url' : 'dataUrl']: NO_DATA_URL };
+    const bytes = Buffer.from(text, 'latin1');
+    const key = `${randomUUID()}-${crc32(bytes).toString(16)}-${text.length}`;
+    try {
+      const folder = join(this.#folder, holder);
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      await using file = await open(join(folder, key), 'wx', 0o600);
+      await file.writeFile(bytes);
+      await file.datasync();
+      await synced(folder);
+      await synced(this.#folder);
+    } catch (thrown) {
+      throw sqliteFailure(thrown, WHAT);
+    }
+    return storedImage(image, this.shelf(holder), key);
+  }
+
+  /** The same images as those of another holder. */
+  adopted<Item extends object>(holder: string, items: readonly Item[]): readonly Item[] {
+    const folder = this.#folder;
+    if (folder === undefined) return items;
+    let isChanged = false;
+    const adopt = (image: AnyImage): AnyImage => {
+      const place = placeOf(image);
+      if (place === undefined || place.shelf.holder === holder) return image;
+      try {
+        mkdirSync(join(folder, holder), { recursive: true, mode: 0o700 });
+        linked(join(folder, place.shelf.holder, place.key), join(folder, holder, place.key));
+        isChanged = true;
+        return storedImage(image, this.shelf(holder), place.key);
+      } catch {
+        // It then stands in its entry.
+        return image;
+      }
+    };
+    const adopted = items.map((item) => {
+      const { images } = item as WithImages;
+      return images === undefined ? item : { ...item, images: images.map(adopt) };
+    });
+    if (isChanged) syncedNow(join(folder, holder));
+    return isChanged ? adopted : items;
+  }
+
+  /** Gives a holder all images of another one. */
+  copy(from: string, to: string): void {
+    const folder = this.#folder;
+    if (folder === undefined) return;
+    const names = namesIn(join(folder, from));
+    if (names.length === 0) return;
+    mkdirSync(join(folder, to), { recursive: true, mode: 0o700 });
+    for (const name of names) linked(join(folder, from, name), join(folder, to, name));
+    syncedNow(join(folder, to));
+  }
+
+  /** Bytes stored for each holder. */
+  sizes(): ReadonlyMap<string, number> {
+    const folder = this.#folder;
+    if (folder === undefined) return new Map();
+    const sizeOf = (holder: string) =>
+      namesIn(join(folder, holder)).reduce((all, name) => all + statSync(join(folder, holder, name)).size, 0);
+    return new Map(namesIn(folder).map((holder) => [holder, sizeOf(holder)]));
+  }
+
+  /** Removes the images of a holder. */
+  drop(holder: string): void {
+    if (this.#folder === undefined) return;
+    const removed = join(this.#folder, `${DELETED}${randomUUID()}`);
+    try {
+      renameSync(join(this.#folder, holder), removed);
+    } catch {
+      // It has none.
+      return;
+    }
+    // What is left of it is removed at the next start.
+    void rm(removed, { recursive: true, force: true }).catch(() => {});
+  }
+
+  #sweep(): void {
+    const folder = this.#folder;
+    if (folder === undefined) return;
+    for (const name of namesIn(folder)) {
+      if (name.startsWith(DELETED)) void rm(join(folder, name), { recursive: true, force: true }).catch(() => {});
+    }
+  }
+
+  #read(holder: string, key: string): string {
+    const folder = this.#folder;
+    // A reference of a damaged entry leads to no other file.
+    if (folder === undefined || !/^[\w-]+$/.test(key)) return NO_IMAGE;
+    const file = join(folder, holder, key);
+    const known = this.#recent.get(file);
+    if (known !== undefined) return known;
+    if (this.#recent.size === 0) setImmediate(() => this.#recent.clear());
+    const text = this.#text(file, key, holder);
+    this.#recent.set(file, text);
+    return text;
+  }
+
+  #text(file: string, key: string, holder: string): string {
+    try {
+      const bytes = readFileSync(file);
+      const [sum] = key.split('-').slice(-2);
+      if (crc32(bytes).toString(16) === sum) return bytes.toString('latin1');
+      this.#onLost({ holder, reason: 'the checksum of its file is wrong' });
+    } catch (thrown) {
+      this.#onLost({ holder, reason: String((thrown as NodeJS.ErrnoException).code ?? thrown) });
+    }
+    return NO_IMAGE;
+  }
+}
+
+/** A data URL with characters alone that JSON does not escape: without white space; undefined for a text that is none. */
+async function plainDataUrl(text: string): Promise<string | undefined> {
+  const comma = text.indexOf(',', 0) + 1;
+  const head = text.slice(0, Math.min(comma, MAX_HEAD));
+  if (comma > MAX_HEAD || !/^data:[\w/+.;=-]*;base64,$/i.test(head)) return undefined;
+  const payload = text.slice(comma);
+  if (base64Bytes(payload) !== undefined) return text;
+  await new Promise<void>(nextTurn);
+  const bare = withoutSpace(payload);
+  return bare === undefined || base64Bytes(bare) === undefined ? undefined : `${head}${bare}`;
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
+
+/** Gives a file a second name; where the file system has none, a copy. */
+function linked(from: string, to: string): void {
+  try {
+    linkSync(from, to);
+  } catch (thrown) {
+    const { code } = thrown as NodeJS.ErrnoException;
+    if (code === 'EEXIST') return;
+    if (code === 'ENOENT') throw thrown;
+    copyFileSync(from, to);
+  }
+}
+
+/** Has the names of new files in a folder on disk. Windows persists them by itself and opens no folders. */
+async function synced(folder: string): Promise<void> {
+  if (process.platform === 'win32') return;
+  await using handle = await open(folder, 'r');
+  await handle.sync();
+}
+
+function syncedNow(folder: string): void {
+  if (process.platform === 'win32') return;
+  const handle = openSync(folder, 'r');
+  try {
+    fsyncSync(handle);
+  } finally {
+    closeSync(handle);
+  }
+}

@@ -1,0 +1,214 @@
+/**
+ * Long images of a conversation are stored once, as files; all readers of the conversation get them whole: live and replayed events, states,
+ * pages, exports, forks, saved chats, the model, the next process.
+ */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { openSessionStore } from '../../../src/control/sessions/store/store.ts';
+import { sqliteJournal } from '../../../src/journal/sqlite/sqlite.ts';
+import {
+  queueList,
+  sessionDelete,
+  sessionExport,
+  sessionFork,
+  sessionGet,
+  sessionImport,
+  sessionMessages,
+  sessionSend,
+} from '../../../src/protocol/session-rpc.ts';
+import { ALICE, Harness, type HarnessOptions } from './harness.ts';
+
+const BYTES = 300_000;
+const HEAD = 'data:image/png;base64,';
+const picture = (): string => `${HEAD}${randomBytes(BYTES).toString('base64')}`;
+
+interface Data {
+  readonly folder: string;
+  readonly lost: unknown[];
+  start(options?: HarnessOptions): Promise<Harness>;
+  /** Files of images, by the folder of their holder. */
+  files(): Record<string, string[]>;
+}
+
+function dataDirectory(t: TestContext): Data {
+  const folder = mkdtempSync(join(tmpdir(), 'handfast-images-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true, maxRetries: 10 }));
+  const images = join(folder, 'session-images');
+  const lost: unknown[] = [];
+  return {
+    folder,
+    lost,
+    async start(options = {}) {
+      const journal = await sqliteJournal({ file: join(folder, 'journal.db') });
+      const store = openSessionStore({ file: join(folder, 'sessions.db'), onLostImage: (one) => lost.push(one) });
+      return Harness.start({ journal, store, ...options });
+    },
+    files() {
+      const holders = readdirSync(images).filter((name) => !name.startsWith('deleted-'));
+      return Object.fromEntries(holders.map((name) => [name, readdirSync(join(images, name))]));
+    },
+  };
+}
+
+/** Sends a prompt with images and waits for the end of its turn. */
+async function shown(harness: Harness, session: string, ...urls: readonly string[]): Promise<string> {
+  harness.backend.script({ text: 'I see' });
+  const images = urls.map((data_url, at) => ({ path: `${at}.png`, data_url }));
+  const turn = await harness.send(session, 'look', { images });
+  await harness.ended(turn);
+  return turn;
+}
+
+const imagesOf = (items: readonly object[]): string[] =>
+  items.flatMap((item) => ((item as { images?: { dataUrl: string }[] }).images ?? []).map(({ dataUrl }) => dataUrl));
+
+async function seenIn(harness: Harness, session: string): Promise<string[][]> {
+  const { messages, history } = await harness.call(sessionGet, { session_id: session });
+  const page = await harness.call(sessionMessages, { session_id: session });
+  const { events } = await harness.sessions.events.read(session, 0, 1000);
+  const appended = events.filter(({ type }) => type === 'session.message.appended');
+  const replayed = appended.flatMap(({ line }) => imagesOf([JSON.parse(line).params.payload.message]));
+  const inMemory = appended.flatMap(({ params }) => imagesOf([params.payload.message as object]));
+  return [imagesOf(messages), imagesOf(history), imagesOf(page.messages), replayed, inMemory];
+}
+
+test('an image is in one file, and every reader gets it, before and after a restart', async (t) => {
+  const data = dataDirectory(t);
+  const url = picture();
+  let harness = await data.start();
+  const id = await harness.create();
+  await shown(harness, id, url, 'data:image/png;base64,iVBORw0KGgo=');
+  const live = harness.events(id).filter(({ type }) => type === 'session.message.appended');
+  const [first] = live.map(({ payload }) => imagesOf([payload.message]));
+  assert.deepEqual(first, [url, 'data:image/png;base64,iVBORw0KGgo=']);
+  assert.deepEqual(
+    harness.published.filter(({ line }) => line.includes(url)).map(({ type }) => type),
+    ['session.message.appended'],
+  );
+  for (const seen of await seenIn(harness, id)) assert.deepEqual(seen, first);
+  const { [`session-${id}`]: files, ...others } = data.files();
+  assert.equal(files?.length, 1);
+  assert.equal(Object.keys(others).length, 1, 'the saved chat has a name for the same file');
+  assert.equal(statSync(join(data.folder, 'session-images', `session-${id}`, files?.[0] ?? '')).nlink, 2);
+  const stored = ['journal.db', 'journal.db-wal', 'sessions.db', 'sessions.db-wal'];
+  const bytes = stored.reduce(
+    (all, name) => all + (statSync(join(data.folder, name), { throwIfNoEntry: false })?.size ?? 0),
+    0,
+  );
+  assert.ok(bytes < BYTES, `the databases have ${bytes} bytes`);
+  await harness.stop();
+
+  harness = await data.start();
+  for (const seen of await seenIn(harness, id)) assert.deepEqual(seen, first);
+  await shown(harness, id, 'data:image/png;base64,iVBORw0KGgo=');
+  const asked = harness.backend.requests.at(-1);
+  assert.deepEqual(imagesOf(asked?.history ?? []).slice(0, 2), first);
+  await harness.stop();
+});
+
+test('the model of a long session gets the images of all turns, and its texts', async (t) => {
+  const data = dataDirectory(t);
+  let harness = await data.start();
+  const id = await harness.create();
+  const urls = Array.from({ length: 40 }, picture);
+  for (const url of urls) await shown(harness, id, url);
+  await harness.stop();
+  harness = await data.start();
+  await shown(harness, id);
+  assert.deepEqual(imagesOf(harness.backend.requests.at(-1)?.history ?? []), urls);
+  await harness.stop();
+});
+
+test('forks, saved chats, exports and imports have the image, and keep it when its session is deleted', async (t) => {
+  const data = dataDirectory(t);
+  const url = picture();
+  const harness = await data.start();
+  const id = await harness.create();
+  await shown(harness, id, url);
+  const { activeSessionId } = await harness.call(sessionGet, { session_id: id });
+  assert.ok(activeSessionId !== null);
+  const fork = (await harness.call(sessionFork, { session_id: id })).session_id;
+  const { lines } = await harness.call(sessionExport, { session_id: id });
+  assert.ok(lines.join('').includes(url));
+  const imported = (await harness.call(sessionImport, { lines })).session_id;
+  const other = await harness.create();
+  await harness.sessions.resumeChat(other, activeSessionId, ALICE);
+  // Another session has continued its chat, so that stays.
+  await shown(harness, other);
+  await harness.call(sessionDelete, { session_id: id });
+  assert.equal(data.files()[`session-${id}`], undefined);
+  for (const one of [fork, imported, other]) {
+    const { messages, history } = await harness.call(sessionGet, { session_id: one });
+    assert.deepEqual([...imagesOf(messages), ...imagesOf(history)], [url, url], one);
+  }
+  for (const one of [fork, imported]) {
+    assert.equal(data.files()[`session-${one}`]?.length, 1);
+    await harness.call(sessionDelete, { session_id: one });
+  }
+  assert.deepEqual(Object.keys(data.files()).sort(), [`chat-${activeSessionId}`, `session-${other}`].sort());
+  await harness.stop();
+});
+
+test('prompts that wait have their images, in their order, and after a restart', async (t) => {
+  const data = dataDirectory(t);
+  const [one, two] = [picture(), picture()];
+  const never = Promise.withResolvers<void>();
+  let harness = await data.start();
+  const id = await harness.create();
+  harness.backend.script({ text: 'busy', after: never.promise });
+  await harness.send(id, 'first');
+  const waiting = [
+    harness.call(sessionSend, { session_id: id, text: 'second', images: [{ data_url: one }], enqueue: true }),
+    harness.call(sessionSend, { session_id: id, text: 'third', enqueue: true }),
+    harness.call(sessionSend, { session_id: id, text: 'fourth', images: [{ data_url: two }], enqueue: true }),
+    harness.call(sessionSend, {
+      session_id: id,
+      text: 'fifth',
+      images: [{ data_url: `${HEAD}${'*'.repeat(BYTES)}` }],
+      enqueue: true,
+    }),
+  ];
+  await Promise.all(waiting);
+  const { queue } = await harness.call(queueList, { session_id: id });
+  assert.deepEqual(
+    queue.map(({ text }) => text),
+    ['second', 'third', 'fourth', 'fifth'],
+  );
+  assert.deepEqual(
+    queue.map(({ images }) => images[0]?.data_url),
+    [one, undefined, two, `${HEAD}!`],
+  );
+  const { storage } = harness.sessions;
+  assert.ok(storage.used > one.length + two.length);
+  harness.backend.rescript({ text: 'a' }, { text: 'b' }, { text: 'c' });
+  never.resolve();
+  const refused = await harness.event(({ type }) => type === 'session.error');
+  assert.match(refused.payload.message, /invalid image data_url payload/);
+  await harness.stop();
+  harness = await data.start();
+  assert.ok(harness.sessions.storage.used > one.length + two.length, 'a restart forgives nothing');
+  const { messages } = await harness.call(sessionGet, { session_id: id });
+  assert.deepEqual(imagesOf(messages), [one, two]);
+  await harness.stop();
+});
+
+test('an image whose file is damaged is reported, and the conversation is read', async (t) => {
+  const data = dataDirectory(t);
+  const harness = await data.start();
+  const id = await harness.create();
+  await shown(harness, id, picture());
+  const [name = ''] = data.files()[`session-${id}`] ?? [];
+  const file = join(data.folder, 'session-images', `session-${id}`, name);
+  const bytes = readFileSync(file);
+  bytes[1000] = (bytes[1000] ?? 0) ^ 1;
+  writeFileSync(file, bytes);
+  await new Promise(setImmediate);
+  const { messages } = await harness.call(sessionGet, { session_id: id });
+  assert.deepEqual(imagesOf(messages), [HEAD]);
+  assert.match(JSON.stringify(data.lost), /checksum/);
+  await harness.stop();
+});
