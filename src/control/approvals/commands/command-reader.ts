@@ -7,6 +7,7 @@
 import { join, relative, resolve, sep } from 'node:path';
 import { givenVariables } from '../../../base/child-environment.ts';
 import { onceSucceeded } from '../../../base/once-succeeded.ts';
+import { madeBy, readsWritten } from './code-files.ts';
 import { commandOf } from './options.ts';
 import { CHANGES_THE_SHELL, TAKES_NAMES } from './programs.ts';
 import type { SecondOpinion } from './second-opinion.ts';
@@ -253,6 +254,7 @@ class Line {
     // A shell that evaluates the text of a variable runs the substitutions in it.
     if (this.#evaluates) for (const text of this.#literals.splice(0)) this.script(text, 1, 'perhaps');
     this.#runsWritten();
+    this.#readsWritten();
     const commands = this.commands.map((command) => ({
       ...command,
       unknown: command.unknown && !this.#functions.has(command.words[0]?.value ?? ''),
@@ -280,6 +282,17 @@ class Line {
       return names.some((name) => makers.get(name)?.some((maker) => maker !== command));
     });
     if (isMade) this.hidden ??= 'it runs a file that it may have written';
+  }
+
+  /** Programs read some files as code without being given them. */
+  #readsWritten(): void {
+    const started = this.commands.filter(({ supposed }) => !supposed);
+    const programs = started.map((command) => programOf(command) ?? '');
+    // Of a word that is not known, as `~/.profile`, the last part may be.
+    const written = this.#written.map(({ value, text }) => value ?? text.replaceAll(/["']/g, ''));
+    const files = [...written, ...started.flatMap(({ words }, at) => madeBy(programs[at] ?? '', words.slice(1)))];
+    if (files.length > 0 && readsWritten(files, programs))
+      this.hidden ??= 'a program in it may read a file that it writes';
   }
 }
 
