@@ -62,6 +62,12 @@ export const partsOf = (value: string): Parts | undefined =>
     ? undefined
     : { value, start: value.slice(0, MIN_PART_CHARS), end: value.slice(-MIN_PART_CHARS) };
 
+/** Encodings that a sender cuts in pieces, as a program's output in hex or base64 is. */
+export const cutForms = (value: string): readonly string[] => {
+  const hex = Buffer.from(value).toString('hex');
+  return [...new Set([hex, hex.toUpperCase(), ...base64Forms(value)])];
+};
+
 /** Recognises secrets that a sender has cut: a stream's piece that ends with a secret's start, is its middle, or begins with its end. */
 export class SecretParts {
   readonly #secrets: { readonly rule: string; readonly parts: Parts }[] = [];
@@ -103,9 +109,12 @@ export class SecretParts {
 function rangesOf(text: string, { value, start, end }: Parts): readonly (readonly [from: number, to: number])[] {
   if (text.length < value.length && value.includes(text)) return [[0, text.length]];
   const ranges: (readonly [number, number])[] = [];
-  const to = text.indexOf(end) + MIN_PART_CHARS;
+  // Both ends alone are looked at: a text may be long, and the secrets many.
+  const to = text.slice(0, value.length).indexOf(end) + MIN_PART_CHARS;
   if (to >= MIN_PART_CHARS && to < value.length && value.endsWith(text.slice(0, to))) ranges.push([0, to]);
-  const from = text.lastIndexOf(start);
+  const tail = Math.max(0, text.length - value.length);
+  const last = text.slice(tail).lastIndexOf(start);
+  const from = last < 0 ? last : tail + last;
   const isStart = from >= 0 && text.length - from < value.length && value.startsWith(text.slice(from));
   if (isStart && from >= (ranges[0]?.[1] ?? 0)) ranges.push([from, text.length]);
   return ranges;
