@@ -206,7 +206,8 @@ const BYTE = String.raw`(?:0|9|1[03]|3[2-9]|[4-9]\d|1\d\d|2[0-4]\d|25[0-5])(?!\d
 
 /** Bytes as they are printed: `5a:78`, `5A 78`, `0x5a, 0x78`, `5a78 3951`. Digits without anything between are read as base64 is. */
 const PRINTED_BYTES: Kind = {
-  pattern: /(?:0x)?[\da-f]{2}(?:[ :,;_-]{1,3}(?:0x)?[\da-f]{2}){7,}|[\da-f]{4}(?:[ :][\da-f]{4}){3,}(?:[ :][\da-f]{2})?/gi,
+  pattern:
+    /(?:0x)?[\da-f]{2}(?:[ :,;_-]{1,3}(?:0x)?[\da-f]{2}){7,}|[\da-f]{4}(?:[ :][\da-f]{4}){3,}(?:[ :][\da-f]{2})?/gi,
   decode: (token, at, emit) => emitBytes(token, at, /(?:0x)?([\da-f]{2})/gi, emit),
 };
 
