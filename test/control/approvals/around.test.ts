@@ -165,6 +165,47 @@ test('variables and input beside the command count', () => {
   }
 });
 
+test('a command in members that are not known is held back where it may be the denied one', () => {
+  const policy = compilePolicy(DENIES, { reader: new CommandReader() });
+  const decide = (input: Readonly<Record<string, unknown>>, kind = '') =>
+    policy.decide({
+      tool: { name: 'run', kind, input },
+      risks: ['exec'],
+      session: { id: 's', owner: 'local', title: '', cwd: '/project', backend: 'agent' },
+      turn: { id: 't' },
+    });
+  for (const input of [
+    { command: 'env', args: ['touch', 'M'] },
+    { command: 'ls', args: ['-l', ';', 'touch', 'M'] },
+    { command: 'touch', args: ['M'] },
+    { command: ['bash', '-lc', 'touch M'] },
+    { cmd: 'touch M' },
+    { cmd: ['sh', '-c', "to''uch M"] },
+    { program: 'nice', arguments: ['touch', 'M'] },
+    { script: 'cd x && touch M' },
+    { commands: ['ls', 'touch M'] },
+    { process: 'p1', text: 'touch M\n' },
+    { title: 'touch M' },
+  ]) {
+    assert.ok(isKept(decide(input)), JSON.stringify(input));
+  }
+  for (const input of [
+    { command: 'ls', args: ['-l'] },
+    { cmd: 'ls -l' },
+    { process: 'p1', text: 'hello\n' },
+    { process: 'p1', signal: 'SIGTERM' },
+  ]) {
+    assert.ok(!isKept(decide(input)), JSON.stringify(input));
+    assert.equal(decide(input).decision, 'ask');
+  }
+  // An agent that does not show its command may run any.
+  for (const input of [{ title: 'Run the tests' }, { path: '/x' }, {}, { title: '`touch M`' }]) {
+    assert.ok(isKept(decide(input, 'execute')), JSON.stringify(input));
+  }
+  for (const title of ['npm test', '`git status`']) assert.ok(!isKept(decide({ title }, 'execute')), title);
+  assert.ok(!isKept(decide({ command: 'npm test' }, 'execute')));
+});
+
 test('the reason names an unknown program, and a rule that allows it lets it through', () => {
   const reader = new CommandReader();
   const unknown = decider(DENIES, reader)('mytool build x');

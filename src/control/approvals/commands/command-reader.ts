@@ -43,6 +43,9 @@ export interface CommandReading {
 /** Members of an input that name the command. */
 const COMMAND_MEMBERS = ['command', 'argv', 'cwd', 'env', 'stdin'];
 
+/** Names under which tools take the file they work on. */
+export const PATH_MEMBERS: readonly string[] = ['path', 'file_path', 'filePath', 'abs_path'];
+
 /** Members of a command's input that do not change what is run. */
 export const BESIDE_THE_POINT: ReadonlySet<string> = new Set([
   'description',
@@ -116,8 +119,25 @@ export class CommandReader {
       else line.unreadable = 'it is not a command';
     }
     if (line.commands.length === 0) line.unreadable ??= 'it holds no command';
+    otherTexts(input, line);
     line.environment(input.env);
     for (const note of notesOf(input, cwd)) line.notes.add(note);
+    return line.finished();
+  }
+
+  /**
+   * What a call may run whose command stands in members that are not known: `cmd`, `script`, the title of an agent's call. Only rules
+   * that ask or deny look at it.
+   * @param isRun the call does run a command
+   */
+  readUnknown(input: Readonly<Record<string, unknown>>, isRun: boolean): CommandReading {
+    const line = new Line(
+      (text) => this.#script(text),
+      () => undefined,
+    );
+    line.notes.add('members');
+    const read = otherTexts(input, line, isRun ? 'likely' : 'perhaps');
+    if (isRun && read === 0) line.hidden ??= 'its command is not known';
     return line.finished();
   }
 
@@ -300,6 +320,33 @@ const TOO_DEEP = 'it is nested too deeply to be read';
 
 /** The last part of a path, also behind `of=`. */
 const nameOf = (path: string): string => path.replace(/^\w+=/, '').replace(/\/+$/, '').replace(/^.*\//s, '');
+
+/** Texts and lists of words in other members may be commands, or belong to one: `{command: "env", args: […]}`. */
+function otherTexts(
+  input: Readonly<Record<string, unknown>>,
+  line: Line,
+  standing: Exclude<Standing, 'started'> = 'perhaps',
+): number {
+  let read = 0;
+  const { command, cmd, program, executable } = input;
+  const before = [command, cmd, program, executable].find((one) => typeof one === 'string');
+  for (const [member, value] of Object.entries(input)) {
+    if ([...COMMAND_MEMBERS, ...PATH_MEMBERS].includes(member) || BESIDE_THE_POINT.has(member)) continue;
+    if (typeof value === 'string') {
+      read += 1;
+      // Titles of calls have their command in such quotes.
+      line.script(value.replace(/^`([^`]*)`$/s, '$1'), 1, standing);
+    } else if (isTexts(value) && value.length > 0) {
+      read += 1;
+      for (const word of value) if (/\s/.test(word)) line.script(word, 1, 'perhaps');
+      const words = typeof before === 'string' ? [before, ...value] : value;
+      line.command(commandOf(words.map(wordFor)), 1, 'likely');
+      if (words !== value) line.command(commandOf(value.map(wordFor)), 1, 'perhaps');
+      line.script(words.join(' '), 1, 'perhaps');
+    }
+  }
+  return read;
+}
 
 function changesTheShell({ words, transparent }: Command): boolean {
   const program = programOf({ words }) ?? '';
