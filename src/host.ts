@@ -26,6 +26,7 @@ export {
 export type { Delegable } from './capabilities/multi_agent/rights.ts';
 export type { ConfigDeps, ConfigTrust } from './config/config.ts';
 export {
+  type CapabilityGrants,
   type ConfigProblem,
   type ConfigSections,
   configSchema,

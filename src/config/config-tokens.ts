@@ -28,6 +28,23 @@ interface FoundToken {
   readonly at: string;
 }
 
+/** Grants by capability, and the setting that holds them. */
+export interface CapabilityGrants {
+  /** `auth.tokens[0].grants` */
+  readonly path: string;
+  readonly grants: Readonly<Record<string, unknown>>;
+}
+
+/** The grants within capabilities of all tokens and roles, in the order of the file. */
+export function capabilityGrants({ settings, item }: Pick<Loading, 'settings' | 'item'>): CapabilityGrants[] {
+  const { tokens = [], roles = new Map() } = settings.auth ?? {};
+  const all = [
+    ...tokens.map((token, index) => [item('auth.tokens', index), token?.grants] as const),
+    ...[...roles].map(([name, role]) => [`auth.roles.${name}`, role?.grants] as const),
+  ];
+  return all.flatMap(([path, grants]) => (grants === undefined ? [] : [{ path: `${path}.grants`, grants }]));
+}
+
 /** The grants of all listed tokens; every problem is reported to `loading`. */
 export async function readConfigTokens(loading: Loading): Promise<PrincipalTokens[]> {
   const { settings, item, problem } = loading;

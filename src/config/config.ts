@@ -13,7 +13,7 @@ import type { JsonSchema } from '../base/json-schema.ts';
 import { moduleOfPackage } from '../base/package-module.ts';
 import type { PrincipalTokens } from '../session/auth.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
-import { type Loading, readConfigTokens } from './config-tokens.ts';
+import { type CapabilityGrants, capabilityGrants, type Loading, readConfigTokens } from './config-tokens.ts';
 import { handfast } from './handfast.generated.ts';
 import type { HandfastSettings } from './handfast.schema.ts';
 import { jsonSchema } from './json-schema.ts';
@@ -22,6 +22,7 @@ import { type ConfigProblem, type OpenedConfig, openConfig, whatIs } from './ope
 import { meant } from './reader.ts';
 import { camel, checkSettingSchema, type SettingSchema } from './setting.ts';
 
+export type { CapabilityGrants } from './config-tokens.ts';
 export { type ConfigProblem, formatProblem } from './open-config.ts';
 export type { SettingSchema } from './setting.ts';
 
@@ -51,6 +52,8 @@ export interface HostConfig extends Omit<HandfastSettings, 'workspace' | 'auth' 
     /** A token is required to connect. With no grants, the local token (`ensureLocalToken`) is that token. */
     readonly required: boolean;
     readonly grants: readonly PrincipalTokens[];
+    /** The grants within capabilities as tokens and roles have them, which plugins check once they are known. */
+    readonly capabilityGrants: readonly CapabilityGrants[];
     /** Absolute paths of all files with tokens. */
     readonly tokenFiles: readonly string[];
   };
@@ -169,6 +172,7 @@ export async function loadConfig(file: string | undefined, deps: ConfigDeps = {}
     auth: Object.freeze({
       required: settings.auth?.required,
       grants: Object.freeze(grants),
+      capabilityGrants: Object.freeze(capabilityGrants(loading)),
       tokenFiles: Object.freeze((settings.auth?.tokens ?? []).flatMap((token) => token?.tokenFile ?? [])),
     }),
     ...storesOf(loading, home),

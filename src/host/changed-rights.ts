@@ -7,6 +7,8 @@ import type { Session, Terms } from '../session/session.ts';
 
 /** What it needs of the host. */
 export interface ChangedRightsDeps {
+  /** False where a grant within the capability does not fit its plugins: they would read more rights than were meant. */
+  fits(principal: Principal, capability: string): boolean;
   /** The terms of what is left. */
   termsOf(granted: ReadonlySet<string>, extensions: ReadonlySet<string>): Terms;
   /** Pushes what a capability offers in the session. */
@@ -19,10 +21,11 @@ export interface ChangedRightsDeps {
 export function giveRights(
   session: Session,
   principal: Principal,
-  { termsOf, changed, ended }: ChangedRightsDeps,
+  { fits, termsOf, changed, ended }: ChangedRightsDeps,
 ): void {
   const { granted, extensions } = session.terms;
-  const left = new Set([...granted].filter((capability) => may(principal, 'use', capability)));
+  const isLeft = (capability: string): boolean => may(principal, 'use', capability) && fits(principal, capability);
+  const left = new Set([...granted].filter(isLeft));
   const gone = [...granted].filter((capability) => !left.has(capability));
   if (extensions.has(EXTENSION_CAPABILITIES)) {
     for (const capability of gone) session.push(capabilitiesChanged, { capability, enabled: false, metadata: {} });

@@ -239,6 +239,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
         continue;
       }
       giveRights(session, principal, {
+        fits: this.#plugins.grantFits,
         termsOf: (left, extensions) => this.#terms(left, extensions),
         changed: this.#changed,
         ended: (one, capabilities) => this.#plugins.notifyClosed(one, this.#plugins.of(capabilities)),

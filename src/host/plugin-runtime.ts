@@ -17,6 +17,7 @@ import type { Link } from '../transport/link.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { checkPlugin } from './check-plugin.ts';
 import type { CallContext } from './context.ts';
+import { closedGrant, NO_MEMBERS } from './grant-schema.ts';
 import type { DelegatedSession, Handler, Plugin, PluginContext } from './plugin.ts';
 import type { SharedState } from './store/shared-state.ts';
 import type { PluginStore, StateDatabase } from './store/store.ts';
@@ -32,6 +33,8 @@ export interface RuntimeDeps {
   accept(link: Link, session: DelegatedSession): void;
   /** Notifies the agents that a capability changed. */
   changed(capability: string, session: SessionView | undefined): void;
+  /** True when a plugin of the capability has a schema for grants within it. */
+  declaresGrant(capability: string): boolean;
   /** What each principal may store; undefined: as much as its own limits say. */
   readonly storage: StorageShares | undefined;
   /** Opens the state of all plugins, once. */
@@ -175,7 +178,7 @@ export class PluginRuntime implements PluginContext {
 
   /**
    * What the configuration grants a principal for this capability, with defaults filled in; undefined without a grant.
-   * Throws `config_invalid` for one that does not fit the plugin's schema.
+   * Throws `config_invalid` for one that does not fit the plugin's schema, and for members that no plugin of the capability has.
    */
   grantOf(principal: Principal): unknown {
     let known = this.#grants.get(principal);
@@ -188,8 +191,9 @@ export class PluginRuntime implements PluginContext {
   }
 
   #checked(principal: Principal, grant: unknown): unknown {
-    const { type, grant: schema } = this.plugin;
-    if (schema === undefined) return grant;
+    const { type, grant: own } = this.plugin;
+    if (own === undefined && this.#deps.declaresGrant(type)) return grant;
+    const schema = own === undefined ? NO_MEMBERS : closedGrant(own);
     try {
       this.#checkGrant ??= new JsonSchemas().compileNow(schema, `grant of ${type}`);
       return this.#checkGrant(grant);

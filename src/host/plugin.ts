@@ -143,7 +143,9 @@ export interface Plugin {
   readonly needsStore?: (request: Readonly<Record<string, unknown>>, session: SessionView) => boolean;
   /**
    * The shape of what a principal may be granted within this capability (`auth.tokens[].grants.<capability>`), as JSON
-   * Schema. The plugin gets the checked grant as `context.grant`; a principal whose grant does not fit cannot connect.
+   * Schema. The plugin gets the checked grant as `context.grant`; a configuration whose grant does not fit is refused, and a
+   * principal whose grant does not fit cannot connect. Objects have no members but those they name, unless the schema says
+   * `additionalProperties`. Without a schema in any plugin of the capability, grants have no members.
    */
   readonly grant?: JsonSchema;
   /**

@@ -6,14 +6,14 @@
  */
 import { nextTurn } from '../base/next-turn.ts';
 import type { Route } from '../connection/running-request.ts';
-import type { SessionView } from '../session/principal.ts';
+import type { Principal, SessionView } from '../session/principal.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
 import { checkPlugin } from './check-plugin.ts';
 import type { Plugin } from './plugin.ts';
 import { PluginRuntime, type RuntimeDeps } from './plugin-runtime.ts';
 import { byRank, routes, serving } from './routes.ts';
 
-export interface PluginsDeps extends RuntimeDeps {
+export interface PluginsDeps extends Omit<RuntimeDeps, 'declaresGrant'> {
   /** A plugin that was loaded later serves from now on. */
   loaded(runtime: PluginRuntime): void;
 }
@@ -45,6 +45,17 @@ export class Plugins {
     for (const capability of granted) yield* this.#served.get(capability) ?? [];
   }
 
+  /** False where the grant of a principal within a capability does not fit a plugin of it. */
+  readonly grantFits = (principal: Principal, capability: string): boolean => {
+    try {
+      for (const runtime of this.#served.get(capability) ?? []) runtime.grantOf(principal);
+      return true;
+    } catch (error) {
+      this.#deps.log.error('a capability was withdrawn, because its grant is not valid', { capability, error });
+      return false;
+    }
+  };
+
   /** A session has ended for some plugins: as a whole, or what they provide was withdrawn from it. The last one hears it first. */
   notifyClosed(session: SessionView, runtimes: Iterable<PluginRuntime>): void {
     for (const { plugin } of [...runtimes].toReversed()) {
@@ -66,8 +77,11 @@ export class Plugins {
     const plugins = await joined(given);
     checkNames(plugins);
     const { log } = this.#deps;
+    const declaresGrant = (capability: string): boolean =>
+      plugins.some(({ type, grant }) => type === capability && grant !== undefined);
+    const runtimeDeps: RuntimeDeps = { ...this.#deps, declaresGrant };
     for (const plugin of plugins) {
-      const runtime = new PluginRuntime(plugin, this.#deps);
+      const runtime = new PluginRuntime(plugin, runtimeDeps);
       try {
         await runtime.prepare();
         if (Object.hasOwn(states, plugin.name)) await plugin.restore?.(states[plugin.name]);

@@ -18,7 +18,7 @@ export interface View {
 /** Decodings inside each other that are undone. */
 const MAX_LEVELS = 5;
 /** Views of one window: the first ones are the likely ones. */
-export const MAX_VIEWS = 14;
+export const MAX_VIEWS = 24;
 /** Characters that are decoded together, so that memory stays bounded. */
 const WINDOW = 256 * 1024;
 /** Most characters by which {@link MAX_LEVELS} levels of escapes spell one character of a secret. */
@@ -144,12 +144,21 @@ const ENTITIES: Readonly<Record<string, string>> = {
   newline: '\n',
 };
 
+/** The names of U+00A0 to U+00FF, in their order. */
+const LATIN_1 =
+  'nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg macr deg plusmn sup2 sup3 acute micro para middot cedil sup1 ordm raquo frac14 frac12 frac34 iquest Agrave Aacute Acirc Atilde Auml Aring AElig Ccedil Egrave Eacute Ecirc Euml Igrave Iacute Icirc Iuml ETH Ntilde Ograve Oacute Ocirc Otilde Ouml times Oslash Ugrave Uacute Ucirc Uuml Yacute THORN szlig agrave aacute acirc atilde auml aring aelig ccedil egrave eacute ecirc euml igrave iacute icirc iuml eth ntilde ograve oacute ocirc otilde ouml divide oslash ugrave uacute ucirc uuml yacute thorn yuml'.split(
+    ' ',
+  );
+
 const ENTITY: Kind = {
-  pattern: /&(?:#\d{1,8}|#[xX][\da-fA-F]{1,8}|[a-zA-Z]{2,8});?/g,
+  pattern: /&(?:#\d{1,8}|#[xX][\da-fA-F]{1,8}|[a-zA-Z][a-zA-Z\d]{1,7});?/g,
   decode(token, at, emit) {
-    const name = token.slice(1).replace(/;$/, '').toLowerCase();
+    const given = token.slice(1).replace(/;$/, '');
+    const name = given.toLowerCase();
     const to = at + token.length;
-    if (name.startsWith('#x')) emitPoint(hex(name.slice(2)), at, to, emit);
+    const latin = LATIN_1.indexOf(given);
+    if (latin >= 0) emitPoint(0xa0 + latin, at, to, emit);
+    else if (name.startsWith('#x')) emitPoint(hex(name.slice(2)), at, to, emit);
     else if (name.startsWith('#')) emitPoint(Number(name.slice(1)), at, to, emit);
     else emit(ENTITIES[name] ?? token, at, to);
   },
@@ -169,7 +178,7 @@ const FOLDED: Kind = {
 
 /** Quotes between pieces that a shell, or the concatenation of a program, makes one word. */
 const QUOTES: Kind = {
-  pattern: /\$?["']/g,
+  pattern: /["']\s{0,3}\+\s{0,3}["']|\$?["']/g,
   decode: (token, at, emit) => emit('', at, at + token.length),
   joins: true,
 };
@@ -192,10 +201,48 @@ const QUOTED_CHARACTER: Kind = {
   decode: (token, at, emit) => emit(token[1] === '\n' ? '' : (token[1] as string), at, at + 2),
 };
 
-/** Bytes as they are printed: `5a:78`, `5A 78`, `0x5a, 0x78`. */
+/** A byte of a text as a decimal number. */
+const BYTE = String.raw`(?:0|9|1[03]|3[2-9]|[4-9]\d|1\d\d|2[0-4]\d|25[0-5])(?!\d)`;
+
+/** Bytes as they are printed: `5a:78`, `5A 78`, `0x5a, 0x78`, `5a78 3951`. Digits without anything between are read as base64 is. */
 const PRINTED_BYTES: Kind = {
-  pattern: /(?:0x)?[\da-f]{2}(?:[ :,;_-]{1,3}(?:0x)?[\da-f]{2}){7,}/gi,
+  pattern:
+    /(?:0x)?[\da-f]{2}(?:[ :,;_-]{1,3}(?:0x)?[\da-f]{2}){7,}|[\da-f]{4}(?:[ :][\da-f]{4}){3,}(?:[ :][\da-f]{2})?/gi,
   decode: (token, at, emit) => emitBytes(token, at, /(?:0x)?([\da-f]{2})/gi, emit),
+};
+
+/** Bytes as decimal numbers: `90, 120, 57`. */
+const DECIMAL_BYTES: Kind = {
+  pattern: new RegExp(String.raw`(?<![\d.])${BYTE}(?:[ ,;]{1,3}${BYTE}){7,}(?![\d.])`, 'g'),
+  decode(token, at, emit) {
+    const bytes = [...token.matchAll(/\d+/g)];
+    const text = Buffer.from(bytes.map(([digits]) => Number(digits))).toString('latin1');
+    const utf8 = Buffer.from(text, 'latin1').toString();
+    // Of characters with several bytes it is not known which number is which: each stands for all of them.
+    if (utf8.length !== text.length) return emit(utf8, at, at + token.length);
+    for (const [index, { 0: digits, index: from }] of bytes.entries()) {
+      emit(text[index] as string, at + from, at + from + digits.length);
+    }
+  },
+};
+
+/** Octal digits behind a zero, as `echo -e` and `printf %b` read them. */
+const ZERO_OCTAL: Kind = {
+  pattern: /(?:\\0[0-7]{3})+/g,
+  decode: (token, at, emit) => emitBytes(token, at, /\\0()?([0-7]{3})/g, emit),
+};
+
+/** Characters without a width, as a set of a regular expression. */
+const UNSEEN = String.raw`\0\u00ad\u200b-\u200f\u2060\ufeff`;
+
+/** Characters that nobody sees: sequences of a terminal (`grep --color`), zero width, the zero bytes of UTF-16. */
+const INVISIBLE: Kind = {
+  pattern: new RegExp(
+    String.raw`\u001b\[[\d;?]{0,32}[@-~]|\u001b\][^\u0007\u001b]{0,256}(?:\u0007|\u001b\\)|[${UNSEEN}]`,
+    'g',
+  ),
+  decode: (token, at, emit) => emit('', at, at + token.length),
+  joins: true,
 };
 
 const ALONE: readonly Kind[] = [PERCENT, BACKSLASH, ENTITY];
@@ -215,13 +262,16 @@ function kindsOf(text: string): readonly Kind[] {
   if (text.includes('\\')) {
     kinds.push(BACKSLASH, QUOTED_CHARACTER);
     if (/\\[\da-f]{2}/i.test(text)) kinds.push(TWO_DIGITS, STYLE);
+    if (/\\0[0-7]{3}/.test(text)) kinds.push(ZERO_OCTAL);
   }
-  if (/&(?:#[\dx]|[a-z]{2,8};)/i.test(text)) kinds.push(ENTITY);
+  if (/&(?:#[\dx]|[a-z][a-z\d]{1,7};)/i.test(text)) kinds.push(ENTITY);
   if (kinds.filter((kind) => ALONE.includes(kind)).length > 1) kinds.unshift(TOGETHER);
   if (/=(?:[\da-f]{2}|[ \t]{0,20}\r?\n)/i.test(text)) kinds.push(QUOTED_PRINTABLE);
   if (/(?<=[\w+/=-]{4})\r?\n[ \t]*[\w+/=-]/.test(text)) kinds.push(FOLDED);
-  if (/\w\$?["'][^\s]{0,8}["'\w]/.test(text)) kinds.push(QUOTES);
+  if (/\w\$?["'](?:[^\s]{0,8}["'\w]|\s{0,3}\+)/.test(text)) kinds.push(QUOTES);
+  if (text.search(INVISIBLE.pattern) >= 0) kinds.push(INVISIBLE);
   if (text.search(PRINTED_BYTES.pattern) >= 0) kinds.push(PRINTED_BYTES);
+  if (text.search(DECIMAL_BYTES.pattern) >= 0) kinds.push(DECIMAL_BYTES);
   return kinds;
 }
 
@@ -299,7 +349,13 @@ function plainView(text: string, from = 0): View {
 }
 
 /** True when a text may have something to decode. */
-const MAY_DECODE = /[%\\&\n"']|=[\da-f]{2}|[\da-f]{2}[ :,;_-]{1,3}(?:0x)?[\da-f]{2}[ :,;_-]/i;
+const MAY_DECODE = new RegExp(
+  [
+    String.raw`[%\\&\n"'\u001b${UNSEEN}]|=[\da-f]{2}|\d[ ,;]{1,3}\d{1,3}[ ,;]{1,3}\d`,
+    String.raw`[\da-f]{2}[ :,;_-]{1,3}(?:0x)?[\da-f]{2}[ :,;_-]|[\da-f]{4}[ :]{1,3}[\da-f]{4}[ :]`,
+  ].join('|'),
+  'i',
+);
 
 /** Calls `look` with each decoded view of the text. @param longest length of the longest secret that is searched for */
 export function eachView(text: string, longest: number, look: (view: View) => void): void {

@@ -10,8 +10,9 @@
 import { parseNested } from '../wire/depth.ts';
 import { isObject } from '../wire/json.ts';
 import { eachView, folded, foldedText, foldedView, type View, withoutCut } from './decoded-views.ts';
+import { EncodedTexts } from './encoded-texts.ts';
 import type { Redacted, SkippedSecret } from './format.ts';
-import { encodingsOf, partsOf, SecretParts } from './secret-forms.ts';
+import { cutForms, encodingsOf, partsOf, SecretParts } from './secret-forms.ts';
 import { isSecretFlag, isSecretHeader, isSecretName } from './secret-names.ts';
 import { SecretSearch } from './secret-search.ts';
 import { eachEncoded, replaceEncoded, replaceShapes } from './secret-shapes.ts';
@@ -20,6 +21,8 @@ import { eachEncoded, replaceEncoded, replaceShapes } from './secret-shapes.ts';
 export const MIN_SECRET_CHARS = 8;
 /** Values that are searched for at most; each costs time with every text. */
 const MAX_VALUES = 1000;
+/** Values whose hex and base64 are searched for in pieces too. */
+const MAX_CUT_VALUES = 64;
 /** How deep texts that hold JSON are opened. */
 const MAX_INNER = 3;
 /** Longest text that is opened as JSON, in characters. */
@@ -76,6 +79,7 @@ export class Redactor {
   /** Rule by each form of a value in which case, normal form, and plus or space do not matter. */
   readonly #folded = new SecretSearch<{ readonly rule: string; readonly value: string }>();
   readonly #parts = new SecretParts();
+  readonly #texts = new EncodedTexts();
   /** Length of the longest value that is searched for. */
   #longest = 0;
   readonly #skipped: SkippedSecret[] = [];
@@ -92,11 +96,13 @@ export class Redactor {
 
   /** The same message without secrets; the message itself when there are none in it. */
   message<T>(message: T): T {
+    this.#texts.begin();
     return this.#value(message, MAX_INNER, '', 0) as T;
   }
 
   /** The same text without secrets. */
   text(text: string): string {
+    this.#texts.begin();
     return this.#text(text, MAX_INNER, false);
   }
 
@@ -116,6 +122,10 @@ export class Redactor {
       return this.#text(value, inner, depth === 1 && (path === 'type' || path === 'method'));
     if (typeof value !== 'object' || value === null || depth > MAX_DEPTH) return value;
     if (Array.isArray(value)) {
+      const bytes = bytesOf(value);
+      if (bytes !== undefined && inner > 0 && this.#isSecret(bytes, inner - 1)) {
+        return this.#placeholder('pattern:bytes', bytes.toString('base64'));
+      }
       const list = value.map((each, at) => {
         const named = nameBefore(value, at);
         return named === undefined
@@ -205,9 +215,9 @@ export class Redactor {
       });
       // Only base64 that a decoder uncovered: the caller replaces base64 of the text itself.
       if (inner > 0 && view.text.length <= MAX_INNER_CHARS) {
-        eachEncoded(view.text, (decoded, at, length) => {
+        eachEncoded(view.text, (bytes, at, length) => {
           const isPlain = view.ends[at + length - 1]! - view.starts[at]! === length;
-          if (!isPlain && this.#text(decoded, 0, false) !== decoded) add(view, at, length, 'pattern:base64');
+          if (!isPlain && this.#isSecret(bytes, 0)) add(view, at, length, 'pattern:base64');
         });
       }
     });
@@ -230,8 +240,17 @@ export class Redactor {
 
   /** Base64 of a text that has a secret, also of base64: all of it goes, since what is left could not be read. */
   #encoded(text: string, inner: number): string {
-    const isSecret = (decoded: string): boolean => this.#text(decoded, inner - 1, false) !== decoded;
-    return replaceEncoded(text, isSecret, (shape, encoded) => this.#placeholder(`pattern:${shape}`, encoded));
+    return replaceEncoded(
+      text,
+      (bytes) => this.#isSecret(bytes, inner - 1),
+      (shape, encoded) => this.#placeholder(`pattern:${shape}`, encoded),
+    );
+  }
+
+  /** True for bytes that hold a text with a secret, also packed, and where they unpack to more than is looked through. */
+  #isSecret(bytes: Buffer, inner: number): boolean {
+    const texts = this.#texts.of(bytes);
+    return texts === 'too-much' || texts.some((text) => this.#text(text, inner, false) !== text);
   }
 
   /** A text that is JSON itself: members of it may be secrets by their names. */
@@ -279,10 +298,17 @@ export class Redactor {
     this.#longest = Math.max(this.#longest, value.length);
     if (isWordLike(value)) return undefined;
     this.#parts.add(rule, partsOf(value));
+    if (this.#values <= MAX_CUT_VALUES) for (const form of cutForms(value)) this.#parts.add(rule, partsOf(form));
     this.#folded.add(folded(value), false, { rule, value });
     this.#folded.add(Buffer.from(value).toString('hex'), false, { rule, value });
     return undefined;
   }
+}
+
+/** A list of bytes, with or without a sign. */
+function bytesOf(list: readonly unknown[]): Buffer | undefined {
+  const isByte = (one: unknown): one is number => Number.isInteger(one) && Number(one) >= -128 && Number(one) <= 255;
+  return list.length >= MIN_SECRET_CHARS && list.every(isByte) ? Buffer.from(list) : undefined;
 }
 
 /** A value that is made like a word: it counts only where it stands alone, as "password" does not in "passwords". */

@@ -62,51 +62,97 @@ export const partsOf = (value: string): Parts | undefined =>
     ? undefined
     : { value, start: value.slice(0, MIN_PART_CHARS), end: value.slice(-MIN_PART_CHARS) };
 
+/** Encodings that a sender cuts in pieces, as a program's output in hex or base64 is. */
+export const cutForms = (value: string): readonly string[] => {
+  const hex = Buffer.from(value).toString('hex');
+  return [...new Set([hex, hex.toUpperCase(), ...base64Forms(value)])];
+};
+
+/** A secret, or an encoding of one, whose parts are searched for. */
+interface Whole {
+  readonly rule: string;
+  readonly value: string;
+}
+
+type Range = readonly [from: number, to: number, rule: string];
+
+/** The first or last characters of many texts, found at a place of a text. */
+class Ends {
+  readonly #wholes = new Map<string, Whole[]>();
+  /** 1 where a text begins with a character of this code, by its lower bits: most places of a text are passed by this alone. */
+  readonly #begins = new Uint8Array(4096);
+
+  add(end: string, whole: Whole): void {
+    const wholes = this.#wholes.get(end);
+    if (wholes === undefined) this.#wholes.set(end, [whole]);
+    else wholes.push(whole);
+    this.#begins[hashAt(end, 0)] = 1;
+  }
+
+  /** The wholes of which this end stands at a place of the text. */
+  at(text: string, place: number): readonly Whole[] {
+    if (this.#begins[hashAt(text, place)] !== 1) return [];
+    return this.#wholes.get(text.slice(place, place + MIN_PART_CHARS)) ?? [];
+  }
+}
+
+const hashAt = (text: string, at: number): number => ((text.charCodeAt(at) << 6) ^ text.charCodeAt(at + 1)) & 4095;
+
 /** Recognises secrets that a sender has cut: a stream's piece that ends with a secret's start, is its middle, or begins with its end. */
 export class SecretParts {
-  readonly #secrets: { readonly rule: string; readonly parts: Parts }[] = [];
+  readonly #wholes: Whole[] = [];
+  readonly #starts = new Ends();
+  readonly #ends = new Ends();
+  /** All values: a piece that is in none of them is no middle. */
+  #joined = '';
+  #longest = 0;
 
   add(rule: string, parts: Parts | undefined): void {
-    if (parts !== undefined) this.#secrets.push({ rule, parts });
+    if (parts === undefined) return;
+    const { value, start, end } = parts;
+    const whole = { rule, value };
+    this.#wholes.push(whole);
+    this.#starts.add(start, whole);
+    this.#ends.add(end, whole);
+    this.#joined += `\n${value}`;
+    this.#longest = Math.max(this.#longest, value.length);
   }
 
   /** The text with each part replaced by what `placeholder` gives for it. */
   replace(text: string, placeholder: (rule: string, part: string) => string): string {
     let clean = text;
-    for (const { rule, parts } of this.#secrets) {
-      if (clean.length < MIN_PART_CHARS) break;
-      for (const [from, to] of rangesOf(clean, parts).toReversed()) {
-        clean = clean.slice(0, from) + placeholder(rule, clean.slice(from, to)) + clean.slice(to);
-      }
+    for (const [from, to, rule] of this.#rangesOf(text).toReversed()) {
+      clean = clean.slice(0, from) + placeholder(rule, clean.slice(from, to)) + clean.slice(to);
     }
     return clean;
   }
 
   /** Calls `look` with each part at the start or the end of a text. */
   each(text: string, look: (rule: string, from: number, to: number) => void): void {
-    if (text.length < MIN_PART_CHARS) return;
-    for (const { rule, parts } of this.#secrets) {
-      const reach = parts.value.length;
-      if (text.length <= 2 * reach) for (const [from, to] of rangesOf(text, parts)) look(rule, from, to);
-      else {
-        for (const [from, to] of rangesOf(text.slice(0, reach), parts)) if (from === 0) look(rule, from, to);
-        const shift = text.length - reach;
-        for (const [from, to] of rangesOf(text.slice(shift), parts)) {
-          if (to === reach) look(rule, shift + from, shift + to);
-        }
-      }
-    }
+    for (const [from, to, rule] of this.#rangesOf(text)) look(rule, from, to);
   }
-}
 
-/** Where parts of a secret are: all of a text, at its start, at its end. */
-function rangesOf(text: string, { value, start, end }: Parts): readonly (readonly [from: number, to: number])[] {
-  if (text.length < value.length && value.includes(text)) return [[0, text.length]];
-  const ranges: (readonly [number, number])[] = [];
-  const to = text.indexOf(end) + MIN_PART_CHARS;
-  if (to >= MIN_PART_CHARS && to < value.length && value.endsWith(text.slice(0, to))) ranges.push([0, to]);
-  const from = text.lastIndexOf(start);
-  const isStart = from >= 0 && text.length - from < value.length && value.startsWith(text.slice(from));
-  if (isStart && from >= (ranges[0]?.[1] ?? 0)) ranges.push([from, text.length]);
-  return ranges;
+  /** Where parts are: all of a text, at its start, at its end. Both ends alone are looked at: a text may be long. */
+  #rangesOf(text: string): readonly Range[] {
+    const { length } = text;
+    if (length < MIN_PART_CHARS || this.#wholes.length === 0) return [];
+    if (length < this.#longest && this.#joined.includes(text)) {
+      const whole = this.#wholes.find(({ value }) => length < value.length && value.includes(text));
+      if (whole !== undefined) return [[0, length, whole.rule]];
+    }
+    const last = length - MIN_PART_CHARS;
+    let head: Range | undefined;
+    for (let at = Math.min(last, this.#longest - MIN_PART_CHARS - 1); at >= 0 && head === undefined; at--) {
+      const to = at + MIN_PART_CHARS;
+      const whole = this.#ends.at(text, at).find(({ value }) => to < value.length && value.endsWith(text.slice(0, to)));
+      if (whole !== undefined) head = [0, to, whole.rule];
+    }
+    for (let from = Math.max(head?.[1] ?? 0, length - this.#longest + 1); from <= last; from++) {
+      const whole = this.#starts
+        .at(text, from)
+        .find(({ value }) => length - from < value.length && value.startsWith(text.slice(from)));
+      if (whole !== undefined) return [...(head === undefined ? [] : [head]), [from, length, whole.rule]];
+    }
+    return head === undefined ? [] : [head];
+  }
 }

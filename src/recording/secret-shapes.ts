@@ -112,34 +112,18 @@ function endOfQuoted(text: string, start: number, open: string): number {
 
 /** Base64 that is long enough to hold a secret. */
 const BASE64 = /(?<![\w+/-])[\w+/-]{16,}={0,2}/g;
-/** Bytes that tell, in nearly all cases, that something is no encoded text. */
-const FIRST_CHARACTERS = 16;
-const IS_TEXT = /^[\t\n\r\x20-\x7e\u00a0-\u{10ffff}]*$/u;
-
-/** The text with each base64 replaced that holds a text in which `isSecret` finds something. */
-export function replaceEncoded(text: string, isSecret: (inner: string) => boolean, replacement: Replacement): string {
-  return text.replace(BASE64, (encoded) => {
-    const inner = textIn(encoded);
-    return inner !== undefined && isSecret(inner) ? replacement('base64', encoded, false) : encoded;
-  });
+/** The text with each base64 replaced that holds bytes of which `isSecret` says so. */
+export function replaceEncoded(text: string, isSecret: (bytes: Buffer) => boolean, replacement: Replacement): string {
+  return text.replace(BASE64, (encoded) =>
+    isSecret(bytesOf(encoded)) ? replacement('base64', encoded, false) : encoded,
+  );
 }
 
-/** Calls `look` with each base64 that holds a text. */
-export function eachEncoded(text: string, look: (inner: string, at: number, length: number) => void): void {
-  for (const { 0: encoded, index } of text.matchAll(BASE64)) {
-    const inner = textIn(encoded);
-    if (inner !== undefined) look(inner, index, encoded.length);
-  }
+/** Calls `look` with the bytes of each base64. */
+export function eachEncoded(text: string, look: (bytes: Buffer, at: number, length: number) => void): void {
+  for (const { 0: encoded, index } of text.matchAll(BASE64)) look(bytesOf(encoded), index, encoded.length);
 }
 
-/** The text that base64 holds; undefined for anything else. */
-function textIn(encoded: string): string | undefined {
-  const first = Buffer.from(encoded.slice(0, FIRST_CHARACTERS), 'base64');
-  if (first.some((byte) => byte < 0x20 && byte !== 9 && byte !== 10 && byte !== 13)) return undefined;
-  try {
-    const text = new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(encoded, 'base64'));
-    return IS_TEXT.test(text) ? text : undefined;
-  } catch {
-    return undefined;
-  }
-}
+/** The bytes of base64; of digits alone, those of hex. */
+const bytesOf = (encoded: string): Buffer =>
+  Buffer.from(encoded, /^(?:[\da-f]{2})+$/i.test(encoded) ? 'hex' : 'base64');

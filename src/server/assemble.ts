@@ -56,6 +56,8 @@ export interface AssembledHost {
   /** What principals have in the journal. */
   readonly journalShares: JournalShares;
   readonly audit: DeferredAudit | undefined;
+  /** Checks the grants within capabilities of a configuration by the plugins of this host. Fails with `config_invalid`. */
+  checkGrants(config: HostConfig): Promise<void>;
   /**
    * Ends sessions and plugins in good order, then writes and closes what they used. Idempotent, never rejects.
    * @param graceMs time running work is granted; default `limits.shutdown_timeout_ms`
@@ -77,6 +79,10 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
   const closing: (() => unknown)[] = [];
   try {
     const plugins = await loadPlugins(config, closing, options.subagents);
+    const checkGrants = async (next: HostConfig): Promise<void> => {
+      if (next.auth.capabilityGrants.length > 0) await (await import('./grant-check.ts')).checkGrants(next, plugins);
+    };
+    await checkGrants(config);
     let running: Host | undefined;
     // Only a started host knows which sessions are live.
     const shares = journalShares(config);
@@ -120,6 +126,7 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
       journal,
       journalShares: shares,
       audit,
+      checkGrants,
       stop: (graceMs) => {
         stopped ??= stop(graceMs);
         return stopped;

@@ -24,7 +24,7 @@ export function defaultConfig({ env = process.env, cwd = process.cwd() }: Proces
   return {
     ...settings,
     hostId,
-    auth: { required: auth.required, grants: [], tokenFiles: [] },
+    auth: { required: auth.required, grants: [], capabilityGrants: [], tokenFiles: [] },
     journal: { ...journal, file: join(own, 'journal.db') },
     audit: { ...audit, file: join(own, 'audit.jsonl') },
     plugins: plugins.map((plugin) => ({ ...plugin, builtin: true })),

@@ -9,7 +9,8 @@ import { canCover } from '../base/workspace/path-cover.ts';
 import { shell } from '../capabilities/tools/builtin/index.ts';
 import type { HostConfig } from '../config/config.ts';
 import { restricted } from '../session/auth.ts';
-import { may } from '../session/rights.ts';
+import type { Principal } from '../session/principal.ts';
+import { grantOf, may } from '../session/rights.ts';
 import { protectedInWorkspace } from './protected-paths.ts';
 
 /** A line for each protected path in the workspace; none where all principals are administrators. */
@@ -21,6 +22,14 @@ export function exposedPaths(config: HostConfig): string[] {
   );
 }
 
+/** True where a rule of the capability `proc` lets the principal start a program, by itself or with the toolkit `process`. */
+function hasPrograms(principal: Principal, { plugins }: HostConfig): boolean {
+  const plugin = plugins.find(({ use }) => use === 'proc');
+  if (plugin === undefined || !(may(principal, 'use', 'proc') || may(principal, 'use', 'toolkits'))) return false;
+  const granted = (grantOf(principal, 'proc') as { readonly programs?: readonly string[] } | undefined)?.programs;
+  return ((granted ?? plugin.options.programs ?? []) as readonly string[]).length > 0;
+}
+
 /**
  * A line for each restricted principal that may run programs, where nothing can cover protected paths for them.
  *
@@ -30,7 +39,9 @@ export async function exposingPrincipals(
   config: HostConfig,
   isCovered: () => boolean | Promise<boolean> = canCover,
 ): Promise<string[]> {
-  const mayRun = restricted(config.auth.grants).filter((principal) => may(principal, 'call', shell()));
+  const mayRun = restricted(config.auth.grants).filter(
+    (principal) => may(principal, 'call', shell()) || hasPrograms(principal, config),
+  );
   if (mayRun.length === 0 || (await isCovered())) return [];
   return mayRun.map(
     ({ name }) =>

@@ -101,7 +101,6 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
   const { log = silentLog, signal, now = Date.now } = options;
   const { auth, tokenFile, grantsOf } = await accessOf(config);
   const guard = pathGuard(config, options.fleet);
-  const reload = reloading(config, { auth, log, grantsOf, guard, reread: options.reread });
   const authThrottle = new AuthThrottle();
   const slots = hostSlots(config.limits);
   const storage = new StorageShares(config.limits);
@@ -163,6 +162,8 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
       dialects: [control?.rpc.dialect, fleet?.dialect].filter((dialect) => dialect !== undefined),
     });
     const { host, audit } = assembled;
+    const { checkGrants } = assembled;
+    const reload = reloading(config, { auth, log, grantsOf, guard, checkGrants, reread: options.reread });
     workspace.resolve({ host, audit, tokenFor: (principal) => inside.tokenFor(principal) });
     try {
       if (signal?.aborted) throw fail('cancelled', 'starting was cancelled', undefined, signal.reason);
@@ -349,6 +350,7 @@ interface Reloading {
   readonly log: Log;
   readonly grantsOf: ((config: HostConfig) => readonly PrincipalTokens[]) | undefined;
   readonly guard: PathGuard;
+  readonly checkGrants: AssembledHost['checkGrants'];
   readonly reread: ServerOptions['reread'];
 }
 
@@ -358,11 +360,12 @@ const NOT_COMPARED: ReadonlySet<keyof HostConfig> = new Set(['auth', 'file', 'ho
 /** The function that gives every principal the rights the file has now; undefined where rights cannot change. */
 function reloading(
   config: HostConfig,
-  { auth, log, grantsOf, guard, reread }: Reloading,
+  { auth, log, grantsOf, guard, checkGrants, reread }: Reloading,
 ): (() => Promise<Reloaded>) | undefined {
   if (reread === undefined || grantsOf === undefined) return undefined;
   return async () => {
     const next = await reread();
+    await checkGrants(next);
     const sections = Object.keys(next) as (keyof HostConfig)[];
     const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
     const restart = sections.filter((key) => !NOT_COMPARED.has(key) && !same(next[key], config[key]));

@@ -57,7 +57,7 @@ test('without a file the defaults come out frozen, and yaml is never loaded', as
   assert.equal(config.hostId, 'handfast');
   assert.equal(config.workspace, cwd);
   assert.deepEqual(config.limits, defaultHostLimits);
-  assert.deepEqual(config.auth, { required: true, grants: [], tokenFiles: [] });
+  assert.deepEqual(config.auth, { required: true, grants: [], capabilityGrants: [], tokenFiles: [] });
   assert.equal(config.journal.kind, 'memory');
   assert.equal(config.audit.file, '/nowhere/handfast-home/hosts/handfast/audit.jsonl');
   assert.deepEqual(

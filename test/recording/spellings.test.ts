@@ -1,6 +1,7 @@
 /** A known secret in each spelling that a decoder of its place undoes: in texts, in names of members, in pieces. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { eachView, MAX_VIEWS } from '../../src/recording/decoded-views.ts';
 import { Redactor } from '../../src/recording/redactor.ts';
 
@@ -83,6 +84,27 @@ const spellings: Readonly<Record<string, (secret: string) => string>> = {
     bytes(s)
       .map((byte) => `\\${hex(byte)}`)
       .join(''),
+  'base64 of UTF-16': (s) => Buffer.from(s, 'utf16le').toString('base64'),
+  'base64 of UTF-16 with the high byte first': (s) => Buffer.from(s, 'utf16le').swap16().toString('base64'),
+  'base64 of gzip': (s) => gzipSync(`a ${s} b ${s}`).toString('base64'),
+  'base64 of gzip in a data URL': (s) => `data:application/gzip;base64,${gzipSync(s).toString('base64')}`,
+  'base64 of gzip whose end is missing': (s) => gzipSync(`${s} `.repeat(40)).subarray(0, -8).toString('base64'),
+  'base64url of zlib': (s) => deflateSync(`${s} ${s}`).toString('base64url'),
+  'base64 of raw deflate': (s) => deflateRawSync(`${s} ${s}`).toString('base64'),
+  'base64 of brotli': (s) => brotliCompressSync(`x ${s} ${s} ${s}`).toString('base64'),
+  'base64 of zstd': (s) => zstdCompressSync(`x ${s} ${s} ${s}`).toString('base64'),
+  'base64 of gzip of escapes of JSON': (s) => gzipSync(`"${jsonUnits(s)}"`).toString('base64'),
+  'base64 of hex': (s) => base64(Buffer.from(s).toString('hex')),
+  'hex of base64': (s) => Buffer.from(base64(s)).toString('hex'),
+  'hex of hex': (s) => Buffer.from(Buffer.from(s).toString('hex')).toString('hex'),
+  'hex of UTF-16': (s) => Buffer.from(s, 'utf16le').toString('hex'),
+  'hex in groups of four digits': (s) => Buffer.from(s).toString('hex').replaceAll(/.{4}/g, '$& '),
+  'decimal numbers': (s) => bytes(s).join(', '),
+  'decimal numbers of a buffer in JSON': (s) => JSON.stringify({ type: 'Buffer', data: bytes(s) }),
+  'octal escapes with a zero': (s) =>
+    bytes(s)
+      .map((byte) => `\\0${byte.toString(8).padStart(3, '0')}`)
+      .join(''),
   'escapes of style sheets': (s) => [...s].map((one) => `\\${hex(one.codePointAt(0)!)} `).join(''),
 };
 
@@ -94,7 +116,7 @@ describe('a known secret is replaced, in a text and in the name of a member, spe
         const redactor = new Redactor({ secrets: [{ rule: 'env:S', value: secret }] });
         const { text, members } = redactor.message({ text: written, members: { [written]: 1 } });
         for (const clean of [text, Object.keys(members)[0]!, redactor.text(JSON.stringify({ text: written }))]) {
-          assert.match(clean, /\[redacted:(?:env:S|pattern:base64):1\]/, written);
+          assert.match(clean, /\[redacted:(?:env:S|pattern:(?:base64|bytes)):1\]/, written);
           // Only the text around the secret remains.
           assert.ok(clean.replaceAll(/\[redacted:[^\]]*\]/g, '').length <= 72, clean);
         }
@@ -114,6 +136,57 @@ test('a name of a host has no case, a fullwidth letter is a letter, and pieces i
   assert.equal(redactor.text(`https://${wide}.example.org/`), 'https://[redacted:env:S:1].example.org/');
   assert.doesNotMatch(redactor.text(`x='Zx9QmV'"7rT2pL"8wKd4Yb6Nc3H`), /Zx9|7rT|8wKd/);
   assert.equal(redactor.text(`"${secret.slice(0, 9)}\\\n${secret.slice(9)}"`), '"[redacted:env:S:1]"');
+});
+
+test('colours of a terminal, characters without a width and a plus between texts do not hide a secret', () => {
+  const [secret = ''] = SECRETS;
+  const [start, end] = [secret.slice(0, 9), secret.slice(9)];
+  for (const text of [
+    `\u001b[01;31m\u001b[K${start}\u001b[m\u001b[K${end}`,
+    `\u001b]8;;https://h\u0007${start}\u001b]8;;\u0007${end}`,
+    `${start}\u200b${end}`,
+    `\ufeff${start}\u00ad${end}`,
+    `"${start}" + "${end}"`,
+    Buffer.from(secret, 'utf16le').toString('latin1'),
+  ]) {
+    const redactor = new Redactor({ secrets: [{ rule: 'env:S', value: secret }] });
+    assert.doesNotMatch(redactor.text(`a ${text} b`), /Zx9QmV|Kd4Yb6/);
+  }
+});
+
+test('a list of bytes with a secret is replaced as a whole, with or without signs; other lists stay', () => {
+  for (const secret of SECRETS) {
+    const redactor = new Redactor({ secrets: [{ rule: 'env:S', value: secret }] });
+    const signed = bytes(`x ${secret}`).map((byte) => (byte > 127 ? byte - 256 : byte));
+    for (const data of [bytes(secret), signed, [...gzipSync(secret)]]) {
+      assert.match(
+        JSON.stringify(redactor.message({ type: 'Buffer', data })),
+        /"data":"\[redacted:pattern:bytes:\d\]"/,
+      );
+    }
+    const other = { data: bytes('nothing that is a secret'), sizes: [1, 2, 300, 4, 5, 6, 7, 8, 9] };
+    assert.deepEqual(redactor.message(other), other);
+  }
+});
+
+test('hex and base64 that are cut over two messages are replaced in both', () => {
+  const [secret = ''] = SECRETS;
+  for (const whole of [Buffer.from(secret).toString('hex'), base64(secret), base64(`x${secret}yz`)]) {
+    for (let cut = 10; cut <= whole.length - 10; cut += 1) {
+      const redactor = new Redactor({ secrets: [{ rule: 'env:S', value: secret }] });
+      const both = redactor.text(`out: ${whole.slice(0, cut)}`) + redactor.text(`${whole.slice(cut)} end`);
+      assert.ok(!both.includes(whole.slice(4, cut)) && !both.includes(whole.slice(cut, -4)), both);
+    }
+  }
+});
+
+test('what unpacks to more than is looked through is replaced, and packed text without a secret stays', () => {
+  const redactor = new Redactor({ secrets: [{ rule: 'env:S', value: SECRETS[0]! }] });
+  const bomb = gzipSync(Buffer.alloc(64 * 1024 * 1024)).toString('base64');
+  assert.equal(redactor.text(`x ${bomb}`), 'x [redacted:pattern:base64:1]');
+  for (const packed of [gzipSync('a log without secrets'), brotliCompressSync('a log without secrets, twice')]) {
+    assert.equal(redactor.text(packed.toString('base64')), packed.toString('base64'));
+  }
 });
 
 test('several encodings at one place are undone together', () => {

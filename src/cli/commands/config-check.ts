@@ -5,6 +5,7 @@
 import { isCoverInstalled } from '../../base/workspace/path-cover.ts';
 import { formatProblem } from '../../config/config.ts';
 import { checkApprovalRules } from '../../server/control/approval-rules.ts';
+import { checkGrants } from '../../server/grant-check.ts';
 import { exposedPaths, exposingPrincipals } from '../../server/exposures.ts';
 import { configOf } from '../config-file.ts';
 import type { Terminal } from '../output/terminal.ts';
@@ -18,6 +19,7 @@ export async function configCheck(
 ): Promise<void> {
   const config = await configOf(file, { unchecked: true });
   await checkApprovalRules(config);
+  await checkGrants(config);
   const { listen, workspace, plugins, warnings } = config;
   const exposed = [...exposedPaths(config), ...(await exposingPrincipals(config, isCoverInstalled))];
   if (terminal.json) {

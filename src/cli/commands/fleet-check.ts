@@ -3,6 +3,7 @@
 import { formatProblem } from '../../config/config.ts';
 import { compileHooks } from '../../fleet/route/hooks.ts';
 import { LENT } from '../../server/fleet/task-rights.ts';
+import { checkLentGrants } from '../../server/grant-check.ts';
 import { fleetConfigOf } from '../config-file.ts';
 import type { Terminal } from '../output/terminal.ts';
 
@@ -10,6 +11,11 @@ import type { Terminal } from '../output/terminal.ts';
 export async function fleetCheck(file: string | undefined, terminal: Terminal): Promise<void> {
   const config = await fleetConfigOf(file, { unchecked: true });
   compileHooks(config.routing.hooks);
+  for (const [index, { environment }] of config.workers.entries()) {
+    // Without a configuration its plugins are the built-in ones.
+    if (environment === undefined || environment.config !== undefined) continue;
+    checkLentGrants(`workers[${index}].environment.grants`, environment.grants, []);
+  }
   const { name, natsServers, listen, dataDir, workers, peers, warnings } = config;
   const ids = workers.map(({ id }) => id);
   const others = peers.map(({ id }) => id);

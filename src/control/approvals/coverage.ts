@@ -9,7 +9,13 @@
 import { dirname, resolve } from 'node:path';
 import { digestOfJson } from '../../base/canonical-json.ts';
 import type { Approval } from '../../protocol/session-types.ts';
-import { BESIDE_THE_POINT, type Command, type CommandReader, whyNotPlain } from './commands/command-reader.ts';
+import {
+  BESIDE_THE_POINT,
+  type Command,
+  type CommandReader,
+  PATH_MEMBERS,
+  whyNotPlain,
+} from './commands/command-reader.ts';
 import { GIT_SHOWS, runsOthersCode } from './commands/programs.ts';
 
 /** A key and what it is for people: `shell: git status …`. */
@@ -35,9 +41,6 @@ type Call = Pick<NonNullable<Approval['tool']>, 'name' | 'input'>;
 
 /** What a line may do besides and still be remembered, as a whole. */
 const REMEMBERED_WHOLE: ReadonlySet<string> = new Set(['writes', 'reads', 'members', 'folder']);
-
-/** Names under which tools take the file they work on. */
-export const PATH_MEMBERS = ['path', 'file_path', 'filePath', 'abs_path'];
 
 /** An operand: no option, no assignment. */
 const OPERAND = /^[^-=][^=]*$/;

@@ -10,9 +10,8 @@ import { type Condition, conditionCompiler } from '../../base/expressions.ts';
 import { MAX_STEPS, OutOfSteps, Steps } from '../../base/steps.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
 import { type CommandPattern, compilePattern, type Match } from './commands/command-pattern.ts';
-import { CommandReader, type CommandReading, whyNotPlain } from './commands/command-reader.ts';
+import { CommandReader, type CommandReading, PATH_MEMBERS, whyNotPlain } from './commands/command-reader.ts';
 import type { Word } from './commands/shell-syntax.ts';
-import { PATH_MEMBERS } from './coverage.ts';
 import {
   byRisks,
   type Policy,
@@ -202,8 +201,9 @@ function uselessRules(rules: readonly CompiledRule[]): HandfastError[] {
   return [fail('config_invalid', `approvals rule ${all + 1}, column 1: ${why} (${hint})`, { rule: all, column: 1 })];
 }
 
-const readingOf = ({ tool, session }: PolicySubject, reader: CommandReader): CommandReading | undefined =>
-  reader.read(tool.input, session.cwd);
+const readingOf = ({ tool, risks, session }: PolicySubject, reader: CommandReader): CommandReading | undefined =>
+  reader.read(tool.input, session.cwd) ??
+  (risks.includes('exec') ? reader.readUnknown(tool.input, tool.kind === 'execute') : undefined);
 
 /** Deny before ask before allow, in any order of the rules. A rule that may be about the call keeps it from being allowed. */
 function strictest(

@@ -25,6 +25,7 @@ import { TrafficShares } from '../../session/traffic-shares.ts';
 import { type HttpRoute, sendReply } from '../../transport/http/http-exchange.ts';
 import { type AssembledHost, assembleHost } from '../assemble.ts';
 import { auditOf, type DeferredAudit } from '../deferred-audit.ts';
+import { checkLentGrants } from '../grant-check.ts';
 import { type HttpListener, httpServer } from '../http/http.ts';
 import { type McpRoutes, mcpRoutes } from '../http/mcp-routes.ts';
 import { REFUSED, type ServerRoute, TOO_MANY } from '../http/server-route.ts';
@@ -66,6 +67,7 @@ export async function lendEnvironments(
 ): Promise<LentEnvironments> {
   const settings = worker.environment ?? {};
   const loaded = await loadConfig(settings.config, { env: options.env, cwd: worker.repo });
+  checkLentGrants('environment.grants', settings.grants, loaded.plugins);
   const lent = new Lent(worker, loaded, lentPrincipal(worker.id, settings), options);
   await lent.listen();
   return lent;

@@ -62,6 +62,57 @@ for (const [parsers, reader] of Object.entries(readers)) {
   });
 }
 
+test('options that mean the same are one option, and the name of a version is the program', () => {
+  const deny = (command: readonly string[]) =>
+    // biome-ignore lint/suspicious/noThenProperty: the word of the configuration
+    decider([{ command: [...command], then: 'deny' }], readers['one parser']);
+  for (const [pattern, held, free] of [
+    [
+      'rm -r',
+      ['rm -R x', 'rm -fR x', 'rm --recursive x', 'rm --recurs x', 'find . | xargs rm -R'],
+      ['rm x', 'rm -f x'],
+    ],
+    ['rm --recursive', ['rm -r x', 'rm -Rf x'], ['rm --force x']],
+    ['chmod --recursive', ['chmod -R 777 .'], ['chmod 600 f']],
+    [
+      'git push --force',
+      [
+        'git push -f',
+        'git push -qf origin',
+        'git push origin +main',
+        'git push --mirror',
+        'git -C x push -uf origin x',
+      ],
+      ['git push', 'git push --force-with-lease', 'git push origin main', 'git fetch -f'],
+    ],
+    ['git push --delete', ['git push -d origin x', 'git push origin :x'], ['git push origin x:y']],
+    ['git commit --no-verify', ['git commit -nm x', 'git commit -n'], ['git commit -m x']],
+    ['npm install --global', ['npm install -g x'], ['npm install x']],
+    ['sed --in-place', ['sed -i s/a/b/ f', 'sed -i.bak s/a/b/ f'], ['sed s/a/b/ f']],
+    ['kill -KILL', ['kill -9 1'], ['kill 1']],
+    ['python3', ['python3.12 x.py', 'python x.py', '/usr/bin/python3.11 x.py', 'env python3.9 x.py'], ['pytest']],
+    ['gcc', ['gcc-12 a.c'], ['g++ a.cc']],
+    ['base64', [], ['base32 f']],
+    [
+      'ssh',
+      ['scp a x:b', 'sftp x:a b', 'rsync a x:b', 'git clone git@x:y', 'git fetch ssh://x/y'],
+      ['rsync a b', 'git status'],
+    ],
+  ] as const) {
+    const decide = deny([pattern]);
+    assert.deepEqual(
+      held.filter((line) => !isKept(decide(line))),
+      [],
+      pattern,
+    );
+    assert.deepEqual(
+      free.filter((line) => isKept(decide(line))),
+      [],
+      pattern,
+    );
+  }
+});
+
 test('a link, a copy and another name of the program are the program', () => {
   const folder = mkdtempSync(join(place, 'ws-'));
   mkdirSync(join(folder, 'home'));
@@ -112,6 +163,47 @@ test('variables and input beside the command count', () => {
   ]) {
     assert.ok(!isKept(decide(call)), JSON.stringify(call));
   }
+});
+
+test('a command in members that are not known is held back where it may be the denied one', () => {
+  const policy = compilePolicy(DENIES, { reader: new CommandReader() });
+  const decide = (input: Readonly<Record<string, unknown>>, kind = '') =>
+    policy.decide({
+      tool: { name: 'run', kind, input },
+      risks: ['exec'],
+      session: { id: 's', owner: 'local', title: '', cwd: '/project', backend: 'agent' },
+      turn: { id: 't' },
+    });
+  for (const input of [
+    { command: 'env', args: ['touch', 'M'] },
+    { command: 'ls', args: ['-l', ';', 'touch', 'M'] },
+    { command: 'touch', args: ['M'] },
+    { command: ['bash', '-lc', 'touch M'] },
+    { cmd: 'touch M' },
+    { cmd: ['sh', '-c', "to''uch M"] },
+    { program: 'nice', arguments: ['touch', 'M'] },
+    { script: 'cd x && touch M' },
+    { commands: ['ls', 'touch M'] },
+    { process: 'p1', text: 'touch M\n' },
+    { title: 'touch M' },
+  ]) {
+    assert.ok(isKept(decide(input)), JSON.stringify(input));
+  }
+  for (const input of [
+    { command: 'ls', args: ['-l'] },
+    { cmd: 'ls -l' },
+    { process: 'p1', text: 'hello\n' },
+    { process: 'p1', signal: 'SIGTERM' },
+  ]) {
+    assert.ok(!isKept(decide(input)), JSON.stringify(input));
+    assert.equal(decide(input).decision, 'ask');
+  }
+  // An agent that does not show its command may run any.
+  for (const input of [{ title: 'Run the tests' }, { path: '/x' }, {}, { title: '`touch M`' }]) {
+    assert.ok(isKept(decide(input, 'execute')), JSON.stringify(input));
+  }
+  for (const title of ['npm test', '`git status`']) assert.ok(!isKept(decide({ title }, 'execute')), title);
+  assert.ok(!isKept(decide({ command: 'npm test' }, 'execute')));
 });
 
 test('the reason names an unknown program, and a rule that allows it lets it through', () => {

@@ -209,6 +209,8 @@ nice -n 5 sh -c "env touch M"
 strace -o /dev/null touch M
 strace -f -e trace=none touch M
 strace -o '|touch M' true
+strace -o'|touch M' true
+strace -fo '|touch M' true
 `),
   'shells and builtins': lines(String.raw`
 sh -c 'touch M'
@@ -349,6 +351,12 @@ make -f /dev/stdin <<< '$(shell touch M)'
 make SHELL='touch M' -f Makefile
 make 'X=$(shell touch M)'
 make X='touch M' -f Makefile x
+make -sf- <<< '$(shell touch M)'
+printf 'x:\\n\\ttouch M\\n' > Makefile; make
+printf 'x:\\n\\ttouch M\\n' | tee GNUmakefile > /dev/null; make x
+echo '{"scripts":{"x":"touch M"}}' > package.json; npm run x
+echo '{"scripts":{"x":"touch M"}}' > package.json; node --run x
+mkdir e; echo '{"scripts":{"x":"touch M"}}' > e/package.json; cp e/package.json .; npm run x
 MAKEFLAGS='--eval=$(shell touch M)' make -f /dev/null
 export MAKEFLAGS='--eval=$(shell touch M)'; make -f /dev/null
 TAR_OPTIONS="--to-command='touch M'" tar xf f.tar
@@ -363,6 +371,10 @@ sed -ne '1e touch M' f
 sed -n '/y/{e touch M⏎}' f
 sed 's/a/b/⏎e touch M' f
 sed -f <(echo 'e touch M') f
+sed -n ':x e touch M' f
+sed 't x e touch M⏎:x' f
+sed '1e touch M' f -- --sandbox
+sed -n -e '1e touch M' f -- --sandbox
 echo 'e touch M' | sed -f - f
 awk 'BEGIN{system("touch M")}'
 awk 'BEGIN{print "touch M" | "sh"}'
@@ -372,6 +384,8 @@ awk -f <(echo 'BEGIN{system("touch M")}')
 echo 'BEGIN{system("touch M")}' | awk -f -
 awk 'BEGIN { x = 4 / 2; print 1 | "touch M"; y = 4 / 2 }'
 awk "$(echo 'BEGIN{system("touch M")}')"
+awk 'BEGIN{if (1) /"/; system("touch M"); /"/}'
+awk 'BEGIN{print /"/; system("touch M"); print /"/}'
 perl -e 'system("touch M")'
 perl -le 'system("touch M")'
 perl -E 'system("touch M")'
@@ -380,6 +394,8 @@ perl <<< 'system("touch M")'
 echo 'system("touch M")' | perl
 echo 'system("touch M")' | perl -
 perl -MPOSIX=system -e 'system("touch M")'
+perl '-F/x/,$_);system("touch M");(' -ane 1 f
+perl -d -e 1 <<< 'system("touch M")'
 perl '-Mvars;system("touch M")' -e1
 python3 -c 'import os; os.system("touch M")'
 python3 -Bc 'import os; os.system("touch M")'
@@ -391,6 +407,8 @@ python3 - <<END⏎import os⏎os.system("touch M")⏎END
 python3 /dev/stdin <<< 'import os; os.system("touch M")'
 python3 -m timeit -n1 -r1 'import os; os.system("touch M")'
 python3 -m code <<< 'import os; os.system("touch M")'
+python3 -m cProfile -m timeit -n1 -r1 'import os; os.system("touch M")'
+python3 -m cProfile -o x -m timeit -n1 -r1 'import os; os.system("touch M")'
 node -e 'require("child_process").execSync("touch M")'
 node -pe 'require("child_process").execSync("touch M")'
 node --eval 'require("child_process").execSync("touch M")'
@@ -400,6 +418,10 @@ echo 'require("child_process").execSync("touch M")' | node
 echo 'require("child_process").execSync("touch M")' | node -
 node --import 'data:text/javascript,import{execSync}from"node:child_process";execSync("touch M")' f.js
 node --title x -e 'require("child_process").execSync("touch M")'
+node --diagnostic-dir . -e 'require("child_process").execSync("touch M")'
+node --unhandled-rejections strict -e 'require("child_process").execSync("touch M")'
+node --input-type module -e 'import("child_process").then((c) => c.execSync("touch M"))'
+node --redirect-warnings w --trace-warnings -e 'require("child_process").execSync("touch M")'
 NODE_OPTIONS='--import=data:text/javascript,import%20c%20from%22child_process%22;c.execSync(%22touch%20M%22)' node f.js
 npm exec -c 'touch M'
 npx -c 'touch M'
@@ -432,6 +454,15 @@ git -c core.hooksPath=. status; touch M
 git -C . -c alias.z='!touch M' z
 git --git-dir=.git -c alias.z='!touch M' z
 git config alias.z '!touch M'; git z
+printf '[core]\n\tfsmonitor = touch M\n' >> .git/config; git status
+printf '[core]\n\tfsmonitor = touch M\n' | tee -a .git/config; git status
+mkdir -p .git/hooks; echo 'touch M' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; git commit -qam x
+mkdir -p .git/hooks; cp z.sh .git/hooks/pre-commit; git commit -qam x
+mkdir -p .git/hooks; cp z.sh .git/hooks/post-checkout; git checkout -q .
+mkdir -p .git/hooks; install -m 755 z.sh .git/hooks/post-commit; git commit -qam x
+mkdir -p .git/hooks; ln -s "$PWD/z.sh" .git/hooks/post-commit; git commit -qam x
+git bisect view bisect run touch M
+git difftool -y -t x
 git config --local alias.z '!touch M' && git z
 git config set alias.z '!touch M'; git z
 git rebase -q --autostash -x 'touch M' HEAD~1
@@ -497,6 +528,76 @@ declare -x GIT_EDITOR='touch M; true'; git commit --amend
 
 /** They start a denied program on some machine, not where a test can run them. */
 export const AROUND_ELSEWHERE: readonly string[] = lines(String.raw`
+rename 's/.*/system("touch M")/e' f
+file-rename 's/x/@{[system("touch M")]}/' f
+prename -e 'system("touch M")' f
+nm --plugin ./x.so f
+ar --plug ./x.so t f
+cloc --extract-with='touch M' f
+cloc --vcs 'touch M' f
+curl --engine ./x.so https://x
+aria2c --on-download-complete=touch x
+aria2c --on-download-start touch x
+cowsay -f ./x.cow hi
+exiftool -if 'system("touch M")' f
+sox '|touch M' -n
+soxi '|touch M'
+gawk '-Wsource=BEGIN{system("touch M")}'
+gawk -W source='BEGIN{system("touch M")}'
+gawk -D 'BEGIN{}' <<< 'eval "system(\"touch M\")"'
+mawk -W exec=z.awk
+python3 -m poetry run touch M
+python3 -m uv run touch M
+python3 -m pipx run touch M
+python3 -m coverage run -m timeit 'import os; os.system("touch M")'
+coverage run -m timeit 'import os; os.system("touch M")'
+node inspect -e 'require("child_process").execSync("touch M")' <<< cont
+echo 'require("child_process").execSync("touch M")' | ts-node
+ts-node -e 'require("child_process").execSync("touch M")'
+perl '-d:Foo;system("touch M")' z.pl
+php --run 'system("touch M");'
+php --process-code 'system("touch M");' f
+elixir --erl '-eval "os:cmd(\"touch M\")"' x.exs
+deno run -A - <<< 'new Deno.Command("touch",{args:["M"]}).spawn()'
+echo 'new Deno.Command("touch",{args:["M"]}).spawn()' | deno
+bun run - <<< 'Bun.spawn(["touch","M"])'
+just -f - <<< 'x: ; touch M'
+just -f/dev/stdin <<< 'x: ; touch M'
+rake -f /dev/stdin <<< 'sh "touch M"'
+cmake -P /dev/stdin <<< 'execute_process(COMMAND touch M)'
+docker run alpine awk 'BEGIN{system("tou" "ch M")}'
+docker run alpine sed '1e tou''ch M' f
+docker run alpine env "-Stou''ch M"
+psql -c 'select 1' -o '|touch M' x
+psql -c 'select 1' -o'|touch M' x
+psql -c 'select 1' --out='|touch M' x
+ssh -o '"ProxyCommand" touch M' x true
+ssh -o SmartcardDevice=./x.so x true
+hg bisect -c 'touch M'
+hg bisect --command 'touch M'
+hg clone -e 'touch M' ssh://x/y
+hg clone --ssh 'touch M' ssh://x/y
+hg clone --remotecmd 'touch M' ssh://x/y
+git lfs merge-driver --program 'touch M' --ancestor a --current b --other c
+git -c gc.recentObjectsHook='touch M' gc
+git difftool -t touch
+git mergetool --tool=touch
+git -c diff.tool=touch difftool -y
+git -c merge.tool=touch mergetool
+git archive --remote=ext::touch HEAD
+openssl engine dynamic -pre SO_PATH:./x.so -pre LOAD
+make MAKEFLAGS='--eval=x' x
+make GNUMAKEFLAGS='--eval=x' x
+make SHELL:=./x x
+npx --node-options=--require=./x x
+ltrace -o'|touch M' true
+echo 'alias ls="touch M"' >> ~/.bashrc; bash -ic ls
+cp /usr/bin/touch ~/.local/bin/ls; ls M
+cp /usr/bin/touch /usr/local/bin/ls; ls M
+tee "$HOME"/.gitconfig < x; git status
+curl -o package.json https://x; npm run x
+echo x > conftest.py; python3 -m pytest
+echo x > build.rs && cargo build
 sudo touch M
 sudo -u nobody touch M
 sudo --user=nobody touch M
@@ -1113,4 +1214,39 @@ flock f npm test
 setsid npm start
 stdbuf -oL npm test
 strace -f -o out.txt ls
+rename .txt .md a.txt b.txt
+rename 's/a/b/g' a.txt
+node --enable-source-maps f.js "$ARG"
+node --experimental-strip-types a.ts --x y
+ts-node a.ts
+python3 -m coverage run -m pytest
+python3 -m cProfile -o out x.py
+coverage report
+awk 'BEGIN { print 4 / 2, 6 / 3 }'
+awk '{ if ($1 / $2 > 3) print $1 / $2 }' f
+awk '{ print ($1 + $2) / 2 " /x/ " }' f
+awk --version
+sed ':a;N;$!ba;s/\n/ /g' f
+sed 's/x/y/;ta;s/a/b/;:a' f
+psql -At -c 'select 1' -o out.txt x
+nm -C a.out
+ar rcs x.a a.o
+aria2c -o x https://example.org
+make MAKEFLAGS=-j4 all
+cmake -P x.cmake
+deno run -A x.ts
+hg log
+git bisect view --stat
+git lfs track '*.bin'
+sox a.wav b.wav
+docker run alpine awk '{print $1}' f
+kubectl apply -f - < x.yaml
+cat > Makefile <<'END' && git add Makefile⏎x:⏎END
+cat package.json; npm test
+sed -n 1p package.json && npm test
+cp package.json /tmp/x.json; npm test
+echo x > src/a.ts; npx tsc --noEmit
+npm test > log.txt
+echo node_modules > .gitignore; git add -A
+cp -r a/ b/; npm test
 `);

@@ -6,6 +6,7 @@
  * about every command that starts so, with any options between, and `maybe` where words are not known.
  */
 import { fail } from '../../../wire/errors.ts';
+import { equalOptions, isPushOperand } from './equal-options.ts';
 import type { Word } from './shell-syntax.ts';
 import { programOf, wordFor } from './started-by.ts';
 
@@ -131,13 +132,29 @@ const isListed = (options: ReadonlySet<string>, value: string): boolean =>
 
 function concerns(parts: Parts, words: readonly Word[]): Match {
   const name = programOf({ words });
-  if (name !== undefined && !parts.names.has(name)) return 'no';
+  const isNamed = name === undefined || parts.names.has(name);
+  if (!isNamed && ![...parts.names].some((one) => one !== undefined && isVersion(name, one))) return 'no';
   const rest = words.slice(1);
   const operands = startsWith(parts.operands, rest);
   if (operands === 'no') return 'no';
-  const options = parts.required.map((option) => has(option, rest));
+  const options = parts.required.map((option) => hasOrEqual(option, name, rest));
   if (options.includes('no')) return 'no';
-  return name === undefined || operands === 'maybe' || options.includes('maybe') ? 'maybe' : 'yes';
+  return name === undefined || !isNamed || operands === 'maybe' || options.includes('maybe') ? 'maybe' : 'yes';
+}
+
+/** One name is the other with a version: `python3.12` and `python3`, `gcc-12` and `gcc`. */
+function isVersion(name: string, other: string): boolean {
+  const [short, long] = name.length < other.length ? [name, other] : [other, name];
+  return long.startsWith(short) && /^[-.]?\d[\d.]*$/.test(long.slice(short.length));
+}
+
+/** The option is there, or one that means the same. */
+function hasOrEqual(option: string, program: string | undefined, words: readonly Word[]): Match {
+  const found = equalOptions(program, option).map((one) => has(one, words));
+  if (program === 'git' && words.some(({ value }) => value === 'push')) {
+    if (words.some(({ value }) => value !== undefined && isPushOperand(option, value))) found.push('yes');
+  }
+  return found.includes('yes') ? 'yes' : (found[0] as Match);
 }
 
 /** The operands begin so; options between them, each with a value or without, do not count. */

@@ -7,6 +7,7 @@
 import { join, relative, resolve, sep } from 'node:path';
 import { givenVariables } from '../../../base/child-environment.ts';
 import { onceSucceeded } from '../../../base/once-succeeded.ts';
+import { madeBy, readsWritten } from './code-files.ts';
 import { commandOf } from './options.ts';
 import { CHANGES_THE_SHELL, TAKES_NAMES } from './programs.ts';
 import type { SecondOpinion } from './second-opinion.ts';
@@ -41,6 +42,9 @@ export interface CommandReading {
 
 /** Members of an input that name the command. */
 const COMMAND_MEMBERS = ['command', 'argv', 'cwd', 'env', 'stdin'];
+
+/** Names under which tools take the file they work on. */
+export const PATH_MEMBERS: readonly string[] = ['path', 'file_path', 'filePath', 'abs_path'];
 
 /** Members of a command's input that do not change what is run. */
 export const BESIDE_THE_POINT: ReadonlySet<string> = new Set([
@@ -124,8 +128,25 @@ export class CommandReader {
       else line.unreadable = 'it is not a command';
     }
     if (line.commands.length === 0) line.unreadable ??= 'it holds no command';
+    otherTexts(input, line);
     line.environment(input.env);
     for (const note of notesOf(input, cwd)) line.notes.add(note);
+    return line.finished();
+  }
+
+  /**
+   * What a call may run whose command stands in members that are not known: `cmd`, `script`, the title of an agent's call. Only rules
+   * that ask or deny look at it.
+   * @param isRun the call does run a command
+   */
+  readUnknown(input: Readonly<Record<string, unknown>>, isRun: boolean): CommandReading {
+    const line = new Line(
+      (text) => this.#script(text),
+      () => undefined,
+    );
+    line.notes.add('members');
+    const read = otherTexts(input, line, isRun ? 'likely' : 'perhaps');
+    if (isRun && read === 0) line.hidden ??= 'its command is not known';
     return line.finished();
   }
 
@@ -278,6 +299,7 @@ class Line {
     // A shell that evaluates the text of a variable runs the substitutions in it.
     if (this.#evaluates) for (const text of this.#literals.splice(0)) this.script(text, 1, 'perhaps');
     this.#runsWritten();
+    this.#readsWritten();
     const commands = this.commands.map((command) => ({
       ...command,
       unknown: command.unknown && !this.#functions.has(command.words[0]?.value ?? ''),
@@ -306,6 +328,17 @@ class Line {
     });
     if (isMade) this.hidden ??= 'it runs a file that it may have written';
   }
+
+  /** Programs read some files as code without being given them. */
+  #readsWritten(): void {
+    const started = this.commands.filter(({ supposed }) => !supposed);
+    const programs = started.map((command) => programOf(command) ?? '');
+    // Of a word that is not known, as `~/.profile`, the last part may be.
+    const written = this.#written.map(({ value, text }) => value ?? text.replaceAll(/["']/g, ''));
+    const files = [...written, ...started.flatMap(({ words }, at) => madeBy(programs[at] ?? '', words.slice(1)))];
+    if (files.length > 0 && readsWritten(files, programs))
+      this.hidden ??= 'a program in it may read a file that it writes';
+  }
 }
 
 const TOO_DEEP = 'it is nested too deeply to be read';
@@ -317,6 +350,33 @@ const workOf = (words: readonly Word[]): number =>
 
 /** The last part of a path, also behind `of=`. */
 const nameOf = (path: string): string => path.replace(/^\w+=/, '').replace(/\/+$/, '').replace(/^.*\//s, '');
+
+/** Texts and lists of words in other members may be commands, or belong to one: `{command: "env", args: […]}`. */
+function otherTexts(
+  input: Readonly<Record<string, unknown>>,
+  line: Line,
+  standing: Exclude<Standing, 'started'> = 'perhaps',
+): number {
+  let read = 0;
+  const { command, cmd, program, executable } = input;
+  const before = [command, cmd, program, executable].find((one) => typeof one === 'string');
+  for (const [member, value] of Object.entries(input)) {
+    if ([...COMMAND_MEMBERS, ...PATH_MEMBERS].includes(member) || BESIDE_THE_POINT.has(member)) continue;
+    if (typeof value === 'string') {
+      read += 1;
+      // Titles of calls have their command in such quotes.
+      line.script(value.replace(/^`([^`]*)`$/s, '$1'), 1, standing);
+    } else if (isTexts(value) && value.length > 0) {
+      read += 1;
+      for (const word of value) if (/\s/.test(word)) line.script(word, 1, 'perhaps');
+      const words = typeof before === 'string' ? [before, ...value] : value;
+      line.command(commandOf(words.map(wordFor)), 1, 'likely');
+      if (words !== value) line.command(commandOf(value.map(wordFor)), 1, 'perhaps');
+      line.script(words.join(' '), 1, 'perhaps');
+    }
+  }
+  return read;
+}
 
 function changesTheShell({ words, transparent }: Command): boolean {
   const program = programOf({ words }) ?? '';

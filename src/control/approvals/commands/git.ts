@@ -31,14 +31,14 @@ const FLAGS = new Set(
 
 /** Settings whose value is a command line. */
 const COMMANDS =
-  /^(?:alias\..+|core\.(?:fsmonitor|pager|editor|sshcommand|askpass|gitproxy|alternaterefscommand)|sequence\.editor|pager\..+|diff\.external|diff\..+\.(?:command|textconv)|(?:difftool|mergetool|guitool|browser|man|web)\..*\.?(?:cmd|path)|merge\..+\.driver|filter\..+\.(?:clean|smudge|process)|credential\.(?:.+\.)?helper|gpg\.(?:.+\.)?program|gpg\.ssh\.defaultkeycommand|uploadpack\.packobjectshook|remote\..+\.(?:uploadpack|receivepack)|sendemail\.(?:.+\.)?(?:smtpserver|tocmd|cccmd|headercmd|sendmailcmd)|imap\.tunnel|trailer\..+\.(?:command|cmd)|interactive\.difffilter|tar\..+\.command|submodule\..+\.update|hook\..+\.command|instaweb\.httpd)$/;
+  /^(?:alias\..+|gc\.recentobjectshook|core\.(?:fsmonitor|pager|editor|sshcommand|askpass|gitproxy|alternaterefscommand)|sequence\.editor|(?:diff|merge)\.(?:gui)?tool|pager\..+|diff\.external|diff\..+\.(?:command|textconv)|(?:difftool|mergetool|guitool|browser|man|web)\..*\.?(?:cmd|path)|merge\..+\.driver|filter\..+\.(?:clean|smudge|process)|credential\.(?:.+\.)?helper|gpg\.(?:.+\.)?program|gpg\.ssh\.defaultkeycommand|uploadpack\.packobjectshook|remote\..+\.(?:uploadpack|receivepack)|sendemail\.(?:.+\.)?(?:smtpserver|tocmd|cccmd|headercmd|sendmailcmd)|imap\.tunnel|trailer\..+\.(?:command|cmd)|interactive\.difffilter|tar\..+\.command|submodule\..+\.update|hook\..+\.command|instaweb\.httpd)$/;
 
 /** Settings that start nothing with any value. */
 const HARMLESS =
   /^(?:user|author|committer|color|advice|safe|gc|pull|log|status|branch|index|feature|pack|column|format|grep|apply|blame|stash|worktree|rerere|checkout|clone|i18n|versionsort|rebase|commitgraph|maintenance|notes|tag|commit|push|fetch|diff|merge|lfs|showbranch|sparse|repack|add|am|bisect|cherrypick|revert|reset|reflog|switch|restore|describe|gpg|http|https|trace2|receive|transfer|init|ssh|submodule|core|protocol|credential)\.(?:.+\.)?[a-z\d]+$|^remote\..+\.(?:url|pushurl|fetch|push|prune|tagopt)$/;
 /** Exceptions: they name files of settings or hooks, programs of other kinds, or allow addresses that are commands. */
 const NOT_HARMLESS =
-  /^(?:core\.(?:hookspath|attributesfile|worktree)|init\.templatedir|protocol\.(?:allow|ext\.allow|.+\.allow)|include|extensions|url|trace2|submodule\..+\.url|lfs\.(?:.*customtransfer|extension)|http\.(?:.+\.)?(?:proxy|sslcert|sslkey)|gpg\.format|diff\.guitool)/;
+  /^(?:core\.(?:hookspath|attributesfile|worktree)|init\.templatedir|protocol\.(?:allow|ext\.allow|.+\.allow)|include|extensions|url|trace2|submodule\..+\.url|lfs\.(?:.*customtransfer|extension)|http\.(?:.+\.)?(?:proxy|sslcert|sslkey)|gpg\.format|pull\.(?:octopus|twohead))/;
 const PROTOCOLS = /^protocol\.(?:file|https?|ssh|git)\.allow$/;
 
 /** Subcommands that are git's own; all others are aliases or programs called `git-…`. */
@@ -53,7 +53,7 @@ const UPLOAD = { scripts: '--upload-pack --exec', others: '--exclude-existing' }
 const OPTIONS: Readonly<Record<string, RunningOptions>> = {
   archive: { scripts: '--exec', stops: 'o' },
   clone: { scripts: '-u --upload-pack', opaque: '--template', stops: 'obj' },
-  difftool: { scripts: '-x --extcmd', stops: 't' },
+  difftool: { scripts: '-x --extcmd -t --tool', others: '--tool-help' },
   fetch: { scripts: '--upload-pack', others: '--update-head-ok --update-shallow --unshallow --update-refs' },
   'fetch-pack': UPLOAD,
   'filter-branch': {
@@ -62,7 +62,9 @@ const OPTIONS: Readonly<Record<string, RunningOptions>> = {
   },
   grep: { scripts: '-O --open-files-in-pager', stops: 'ABCefm', others: '--or --only-matching --original' },
   init: { opaque: '--template', stops: 'b' },
+  lfs: { scripts: '--program' },
   'ls-remote': UPLOAD,
+  mergetool: { scripts: '-t --tool', others: '--tool-help', stops: 'O' },
   pull: { scripts: '--upload-pack', others: '--update-head-ok --update-shallow --unshallow' },
   push: { scripts: '--receive-pack --exec' },
   rebase: { scripts: '-x --exec', stops: 'sXCS' },
@@ -76,6 +78,7 @@ const OPTIONS: Readonly<Record<string, RunningOptions>> = {
 const NOTHING: GitStarted = { commands: [], scripts: [], hidden: false };
 const HIDDEN: GitStarted = { ...NOTHING, hidden: true };
 const UNKNOWN = Symbol('unknown');
+const GIT: Word = { value: 'git', head: 'git', text: 'git' };
 
 /** The command line in `NAME=value`, if any; `UNKNOWN` where it is not known. */
 function setting(text: string | undefined): string | undefined | typeof UNKNOWN {
@@ -119,12 +122,18 @@ function ofSubcommand(name: string, rest: readonly Word[], set: (text: string | 
   let commands: SimpleCommand[] = [];
   // An address like `ext::touch M` is a command line.
   let hidden =
-    found?.opaque === true || found?.unsure === true || rest.some(({ value }) => /^[\w+.-]+::/.test(value ?? ''));
+    found?.opaque === true ||
+    found?.unsure === true ||
+    rest.some(({ value }) => /^(?:--[\w-]+=)?[\w+.-]+::/.test(value ?? ''));
   const first = rest.findIndex((word) => !isOption(word));
   const [verb, ...more] = first === -1 ? [] : rest.slice(first);
   switch (name) {
     case 'bisect':
       if (verb?.value === 'run') commands = more.length > 0 ? [commandOf(more)] : [];
+      // Words behind it that are no options are a command of git, or a program whose name begins so.
+      if (/^v(?:iew|isualize)$/.test(verb?.value ?? '') && more.length > 0 && !isOption(more[0])) {
+        commands = [commandOf([GIT, ...more])];
+      }
       hidden ||= verb?.value === undefined && verb !== undefined;
       break;
     case 'submodule': {

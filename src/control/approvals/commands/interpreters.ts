@@ -11,6 +11,8 @@ export type Code =
   | { readonly kind: 'none' }
   /** It is in a file. */
   | { readonly kind: 'file'; readonly file: Word }
+  /** It is a program of its own, which these words start too: `python -m pytest`. */
+  | { readonly kind: 'program'; readonly words: readonly Word[] }
   /** It is in the line or in its input, in a language that is not read. */
   | { readonly kind: 'hidden' };
 
@@ -23,6 +25,10 @@ interface Interpreter {
   readonly shows?: string;
   /** Letters after which a word has no further options. */
   readonly stops?: string;
+  /** Longer options that stand alone; behind others a value may follow. */
+  readonly flags?: RegExp;
+  /** Words that are no file, and read code from the input. */
+  readonly verbs?: string;
 }
 
 /** Longest script that is read, in characters. */
@@ -35,19 +41,27 @@ const INTERPRETERS: Readonly<Record<string, Interpreter>> = {
   node: {
     code: '-e --eval -p --print -i --interactive',
     values:
-      '-r --require --import --loader --experimental-loader -C --conditions --env-file --title --test-name-pattern --test-reporter --test-reporter-destination --test-concurrency --watch-path --inspect-port --stack-trace-limit',
+      '-r --require --import --loader --experimental-loader -C --conditions --env-file --env-file-if-exists --title --test-name-pattern --test-skip-pattern --test-reporter --test-reporter-destination --test-concurrency --test-timeout --test-shard --test-isolation --watch-path --inspect-port --stack-trace-limit --input-type --unhandled-rejections --disable-warning --diagnostic-dir --redirect-warnings --trace-event-categories --dns-result-order --max-http-header-size --icu-data-dir --localstorage-file --network-family-autoselection-attempt-timeout',
     shows: `-v --test --run --v8-options --completion-bash ${VERSION}`,
     stops: 'rC',
+    flags:
+      /^--(?:no-[\w-]+|check|enable-source-maps|experimental-(?:strip-types|transform-types|vm-modules|sqlite|webstorage|eventsource|websocket|wasm-modules|import-meta-resolve|test-coverage|test-module-mocks|require-module|detect-module)|trace-(?:warnings|uncaught|deprecation|exit|sigint|sync-io|exceptions)|throw-deprecation|pending-deprecation|expose-gc|watch|watch-preserve-output|inspect|inspect-brk|inspect-wait|abort-on-uncaught-exception|preserve-symlinks|preserve-symlinks-main|permission|allow-(?:child-process|worker|addons|wasi|net)|frozen-intrinsics|cpu-prof|heap-prof|prof|test-(?:only|update-snapshots|force-exit)|use-(?:system-ca|openssl-ca|bundled-ca)|disable-sigusr1|insecure-http-parser|force-fips|report-on-\w+)$/,
+    verbs: 'inspect debug',
   },
-  perl: { code: '-e -E -m -M -x', values: '-I', shows: '-v -V', stops: 'I0iFCD' },
+  perl: { code: '-e -E -m -M -x -d', values: '-I', shows: '-v -V', stops: 'I0iFCD' },
   ruby: { code: '-e', values: '-I -r -C -E', shows: `-v ${VERSION}`, stops: 'IrCEiFK0T' },
-  php: { code: '-r -B -R -E -a -d', values: '-c -t -S -z', shows: `-v -m -i ${VERSION}`, stops: 'cfFtSz' },
+  php: {
+    code: '-r -B -R -E -a -d --run --process-begin --process-code --process-end --define --interactive',
+    values: '-c -t -S -z',
+    shows: `-v -m -i ${VERSION}`,
+    stops: 'cfFtSz',
+  },
   lua: { code: '-e', values: '-l', shows: '-v', stops: 'l' },
   rscript: { code: '-e', shows: VERSION },
   julia: { code: '-e --eval -E --print', values: '-J -t -p --project', shows: `-v ${VERSION}`, stops: 'JtpCO' },
   groovy: { code: '-e', values: '-cp -classpath', shows: `-v ${VERSION}` },
   scala: { code: '-e', values: '-cp', shows: VERSION },
-  elixir: { code: '-e --eval --rpc-eval', values: '-r -S', shows: `-v ${VERSION}` },
+  elixir: { code: '-e --eval --rpc-eval --erl', values: '-r -S', shows: `-v ${VERSION}` },
   racket: { code: '-e --eval', values: '-l -t -u', shows: `-v ${VERSION}` },
   guile: { code: '-c', values: '-l -L -C', shows: `-v ${VERSION}` },
   tclsh: { code: '' },
@@ -59,11 +73,17 @@ const SAME: Readonly<Record<string, string>> = {
   luajit: 'lua',
   raku: 'perl',
   tsx: 'node',
+  'ts-node': 'node',
 };
 
 /** Modules of Python that run no code of the line. */
 const MODULES =
-  /^(?:pip|venv|virtualenv|pytest|unittest|http\.server|json\.tool|build|twine|mypy|black|ruff|isort|flake8|pylint|coverage|ensurepip|compileall|zipfile|tarfile|py_compile|site|sysconfig|platform|pipx|poetry|uv|tox|nox|sphinx|mkdocs|flask|django|uvicorn|gunicorn|pre_commit|pyright|bandit|doctest|ast|tokenize|base64|calendar|this|webbrowser|pydoc|cProfile)$/;
+  /^(?:venv|virtualenv|unittest|http\.server|json\.tool|build|twine|ensurepip|compileall|zipfile|tarfile|py_compile|site|sysconfig|platform|sphinx|django|doctest|ast|tokenize|base64|calendar|this|webbrowser|pydoc)$/;
+/** Modules that are programs too, by the same words. */
+const PROGRAMS =
+  /^(?:pip|pytest|mypy|black|ruff|isort|flake8|pylint|coverage|pipx|poetry|uv|tox|nox|mkdocs|flask|uvicorn|gunicorn|pre_commit|pyright|bandit)$/;
+/** `-F` of `perl` with a pattern that is no code. */
+const SAFE_SPLIT = /^-[a-zA-Z]*F(?:[^/"'].*|\/[\w\s:,;|.+*\\-]*\/)?$/s;
 
 /** Input of the command that is named like a file. */
 const INPUT = /^(?:-$|\/dev\/(?:stdin|fd\/)|\/proc\/(?:self|\d+)\/fd\/)/;
@@ -78,7 +98,7 @@ export function interpreterOf(program: string): string | undefined {
 
 /** Where an interpreter has its code from. */
 export function codeOf(interpreter: string, words: readonly Word[]): Code {
-  const { stops = '', ...options } = INTERPRETERS[interpreter] as Interpreter;
+  const { stops = '', flags, verbs, ...options } = INTERPRETERS[interpreter] as Interpreter;
   const [code, values, shows] = [list(options.code), list(options.values), list(options.shows)];
   const isCode = ({ value = '' }: Word): boolean =>
     code.includes(value.split('=')[0] ?? '') ||
@@ -90,24 +110,43 @@ export function codeOf(interpreter: string, words: readonly Word[]): Code {
     const { value } = word;
     if (value === undefined) return mayBeOption(word) ? { kind: 'hidden' } : { kind: 'file', file: word };
     if (isCode(word) || isInput(word) || /^data:|=data:/.test(value)) return { kind: 'hidden' };
+    if (interpreter === 'perl' && /^-[a-zA-Z]*F/.test(value) && !SAFE_SPLIT.test(value)) return { kind: 'hidden' };
     if (interpreter === 'python' && /^-[a-zA-Z]*m/.test(value)) {
-      const module = value.replace(/^-[a-zA-Z]*m/, '') || words[at + 1]?.value;
-      return MODULES.test(module ?? '') ? { kind: 'none' } : { kind: 'hidden' };
+      const inside = value.replace(/^-[a-zA-Z]*m/, '');
+      return moduleOf(inside || words[at + 1]?.value, words.slice(inside === '' ? at + 2 : at + 1));
     }
     if (value.startsWith('-') && value !== '--') {
       if (shows.includes(value.split('=')[0] ?? '')) shown = true;
       else if (values.includes(value)) {
         const { value: given } = words[++at] ?? {};
         if (given === undefined || /^data:/.test(given)) return { kind: 'hidden' };
-      } else known &&= value.includes('=') || /^-[a-zA-Z]+$/.test(value) === false || value.length === 2;
+      } else known &&= value.includes('=') || value.length === 2 || /^-\d/.test(value) || flags?.test(value) === true;
       continue;
     }
     if (value === '--') continue;
+    if (list(verbs).includes(value)) return { kind: 'hidden' };
     // After an option that is not known the word may be its value, and code follow.
     if (!known && words.slice(at + 1).some((later) => isCode(later) || mayBeOption(later))) return { kind: 'hidden' };
     return shown ? { kind: 'none' } : { kind: 'file', file: word };
   }
   return shown ? { kind: 'none' } : { kind: 'hidden' };
+}
+
+/** `python -m MODULE` with the words behind it. */
+function moduleOf(module = '', rest: readonly Word[]): Code {
+  // Profilers run the module or the file that their words name, with its options.
+  if (module === 'cProfile' || module === 'profile') return codeOf('python', rest.slice(profiled(rest)));
+  if (PROGRAMS.test(module)) {
+    return { kind: 'program', words: [{ value: module, head: module, text: module }, ...rest] };
+  }
+  return MODULES.test(module) ? { kind: 'none' } : { kind: 'hidden' };
+}
+
+/** Behind the options of a profiler, which have a value each. */
+function profiled(words: readonly Word[]): number {
+  let at = 0;
+  while (/^-[os]$/.test(words[at]?.value ?? '')) at += 2;
+  return at;
 }
 
 /** The options in a word of letters. */
@@ -157,7 +196,8 @@ function scriptsOf(
 
 /** `sed`: its commands `e` and the flag `e` of `s` run programs. */
 export function sedCode(words: readonly Word[]): Code {
-  if (words.some(({ value }) => value === '--sandbox')) return { kind: 'none' };
+  // Elsewhere it may be a file, or the value of an option.
+  if (words[0]?.value === '--sandbox') return { kind: 'none' };
   const code = /^(?:-[nrEsuzi]*e|--e(?:x(?:p(?:r(?:e(?:s(?:s(?:i(?:o(?:n)?)?)?)?)?)?)?)?)?(?:=|$))/;
   const files = /^(?:-[nrEsuz]*f|--fi(?:l(?:e)?)?(?:=|$))/;
   const values = /^(?:-[nrEsuz]*l|--line-length(?:=|$))/;
@@ -228,7 +268,8 @@ export function sedRuns(script: string): boolean {
       case 't':
       case 'T':
       case ':':
-        skip(/[^\n;}]*/y);
+        // Behind a blank the next command begins.
+        skip(/[ \t]*[^\s;{}]*/y);
         break;
       case 's':
       case 'y': {
@@ -252,10 +293,16 @@ export function sedRuns(script: string): boolean {
   return false;
 }
 
+/** Options of `awk` that load nothing: an unknown one may be code. */
+const AWK_OPTIONS =
+  /^(?:-|--|-[bcCghkMnNOPrsStV]+|-[dLop].*|-[Fvfe].*|--(?:assign|field-separator|file|source|characters-as-bytes|traditional|copyright|dump-variables|csv|gen-pot|help|trace|lint|lint-old|bignum|non-decimal-data|use-lc-numeric|optimize|no-optimize|profile|pretty-print|posix|re-interval|sandbox|version)(?:=.*)?|--(?:so(?:u(?:rc?)?)?|fi(?:le?)?|as(?:s(?:i(?:gn?)?)?)?)(?:=.*)?)$/s;
+
 /** `awk`: `system`, pipes, loaded files and functions called by name run programs. */
 export function awkCode(words: readonly Word[]): Code {
-  const loads = /^(?:-[ilE]|--(?:in|lo|ex(?:e|$|=)))/;
-  if (words.some(({ value }) => value !== undefined && loads.test(value))) return { kind: 'hidden' };
+  // An option may load code, read commands of a debugger, or hold the program.
+  if (words.some(({ value }) => value?.startsWith('-') && !AWK_OPTIONS.test(value))) {
+    return { kind: 'hidden' };
+  }
   const code = /^(?:-e|--so(?:u(?:r(?:c(?:e)?)?)?)?(?:=|$))/;
   const files = /^(?:-f|--fi(?:l(?:e)?)?(?:=|$))/;
   const values = /^(?:-[vF]|--(?:assign|field-separator)(?:=|$))/;
@@ -267,21 +314,41 @@ export function awkCode(words: readonly Word[]): Code {
 
 /** True for a program of `awk` that may run another program. */
 export function awkRuns(program: string): boolean {
-  if (program.length > MAX_SCRIPT) return true;
-  let before = '';
-  for (let at = 0; at < program.length; ) {
+  return program.length > MAX_SCRIPT || awkFrom(program, { at: 0, before: '', ways: { left: MAX_WAYS } }, true);
+}
+
+/** Most ways in which a program of `awk` is read. */
+const MAX_WAYS = 16;
+const AWK_PATTERN = /^\/(?:[^/\\\n[]|\\[^\n]|\[\^?\]?[^\]\n]*\])*\//;
+
+/** A slash that begins a pattern in one reading and divides in another is read both ways. */
+function awkFrom(
+  program: string,
+  { at: from, before: last, ways }: { readonly at: number; readonly before: string; readonly ways: { left: number } },
+  isFirst: boolean,
+): boolean {
+  let before = last;
+  for (let at = from; at < program.length; ) {
     const rest = program.slice(at);
     const regexp = before === '' || /[(,~!&|{};\n]/.test(before);
+    if (rest.startsWith('/') && !regexp) {
+      const pattern = AWK_PATTERN.exec(rest)?.[0];
+      if (pattern !== undefined) {
+        if (--ways.left < 0 || awkFrom(program, { at: at + pattern.length, before: 'x', ways }, false)) return true;
+      }
+    }
     const skipped =
       /^\s+/.exec(rest)?.[0] ??
       /^#[^\n]*/.exec(rest)?.[0] ??
       /^"(?:[^"\\\n]|\\[\s\S])*"/.exec(rest)?.[0] ??
-      (regexp ? /^\/(?:[^/\\\n[]|\\[^\n]|\[\^?\]?[^\]\n]*\])*\//.exec(rest)?.[0] : undefined) ??
+      (regexp ? AWK_PATTERN.exec(rest)?.[0] : undefined) ??
       /^\|\|/.exec(rest)?.[0] ??
       /^[A-Za-z_]\w*/.exec(rest)?.[0] ??
       rest[0] ??
       '';
-    if (skipped === 'system' || skipped === '|' || skipped === '@' || skipped === '"') return true;
+    if (skipped === 'system' || skipped === '|' || skipped === '@') return true;
+    // In another reading than the first, a text without an end says that `awk` does not read the program so.
+    if (skipped === '"') return isFirst;
     at += skipped.length;
     if (skipped.trim() !== '') before = /^["/\w]/.test(skipped) && skipped.length > 1 ? 'x' : (skipped.at(-1) ?? '');
     if (skipped.includes('\n')) before = '\n';

@@ -16,10 +16,10 @@ const othersCode = (kind: string): string => RUNS_OTHERS_CODE[kind] ?? '';
 export const STARTS_NOTHING = names(
   ': true false cd pwd echo pushd popd dirs shift return exit logout break continue times umask ulimit jobs bg fg kill disown suspend set shopt unalias type caller help history',
   'arch b2sum base32 base64 basename basenc cat chcon chgrp chmod chown cksum comm cp cut date dd df dir dircolors dirname du expand expr factor fmt fold groups head hostid id join link ln logname ls md5sum mkdir mkfifo mknod mktemp mv nl nproc numfmt od paste pathchk pinky pr printenv ptx readlink realpath rm rmdir seq sha1sum sha224sum sha256sum sha384sum sha512sum shasum shred shuf sleep stat stty sum sync tac tail tee touch tr truncate tsort tty uname unexpand uniq unlink users vdir wc who whoami yes csplit',
-  'blkid cal column colrm dmesg fallocate fincore findmnt getopt hardlink hexdump ipcs line look lsblk lscpu lsipc lsmem lsns logger mcookie mesg namei rename rev uuidgen uuidparse whereis which xxd hd hostname dnsdomainname',
+  'blkid cal column colrm dmesg fallocate fincore findmnt getopt hardlink hexdump ipcs line look lsblk lscpu lsipc lsmem lsns logger mcookie mesg namei rev uuidgen uuidparse whereis which xxd hd hostname dnsdomainname',
   'free killall lsof pgrep pidof pkill pmap ps pwdx skill slabtop tload top uptime vmstat w iostat mpstat sar fuser pstree getent lsb_release sw_vers hostnamectl timedatectl locale iconv',
-  'cmp colordiff diff grep egrep fgrep pcregrep zgrep zegrep zfgrep xzgrep zcat zcmp zdiff gzip gunzip bzip2 bunzip2 bzcat xz unxz xzcat lzma unlzma zstd unzstd zstdcat lz4 lz4cat brotli compress uncompress unzip zipinfo funzip 7z 7za 7zr ar nm objdump readelf size strings strip file ldconfig tree exa eza lsd dust duf sd jq yq bc xmllint tidy dos2unix unix2dos cloc scc tokei wdiff md5 base58 b3sum rhash',
-  'ping ping6 dig host nslookup whois ifconfig ss netstat arp route traceroute tracepath curl http https xh aria2c pbcopy pbpaste xclip xsel wl-copy wl-paste tput clear reset figlet cowsay fortune lolcat pdftotext pdfinfo pdfimages exiftool identify ffprobe mediainfo sox soxi id3v2 uuid',
+  'cmp colordiff diff grep egrep fgrep pcregrep zgrep zegrep zfgrep xzgrep zcat zcmp zdiff gzip gunzip bzip2 bunzip2 bzcat xz unxz xzcat lzma unlzma zstd unzstd zstdcat lz4 lz4cat brotli compress uncompress unzip zipinfo funzip 7z 7za 7zr readelf strings file ldconfig tree exa eza lsd dust duf sd jq yq bc xmllint tidy dos2unix unix2dos scc tokei wdiff md5 base58 b3sum rhash',
+  'ping ping6 dig host nslookup whois ifconfig ss netstat arp route traceroute tracepath http https xh pbcopy pbpaste xclip xsel wl-copy wl-paste tput clear reset figlet fortune lolcat pdftotext pdfinfo pdfimages ffprobe mediainfo id3v2 uuid',
   'gofmt rustfmt clang-format black isort shellcheck shfmt hadolint yamllint markdownlint markdownlint-cli2 taplo tree-sitter ctags etags cscope addr2line c++filt',
 );
 
@@ -63,7 +63,15 @@ const RUNS_BY_OPTION: Readonly<Record<string, RunningOptions>> = {
   },
   'ssh-keygen': { opaque: '-D -w', stops: 'abCEfFGHIJKMNnOPRrsSTtVWYZz' },
   'ssh-add': { opaque: '-s -S', stops: 'EeHhtT' },
-  openssl: { opaque: '-engine -provider -provider-path', oneDash: true },
+  openssl: { opaque: '-engine -provider -provider-path -pre -post -config', oneDash: true },
+  nm: { opaque: '--plugin', others: '--portability --print-armap --print-file-name --print-size --preserve-dates' },
+  cloc: { scripts: '--extract-with --vcs' },
+  curl: { opaque: '--engine' },
+  aria2c: {
+    scripts:
+      '--on-download-start --on-download-pause --on-download-stop --on-download-complete --on-download-error --on-bt-download-complete',
+  },
+  cowsay: { opaque: '-f', stops: 'eTW' },
   gpg: {
     scripts: '--photo-viewer --agent-program --dirmngr-program --keyboxd-program --exec-path',
     opaque: '--options --homedir --gpg-agent-info',
@@ -72,7 +80,7 @@ const RUNS_BY_OPTION: Readonly<Record<string, RunningOptions>> = {
   tcpdump: { scripts: '-z', stops: 'BcCEFGijmMQrsTVwyZ' },
   nc: { scripts: '-e -c --exec --sh-exec --lua-exec', stops: 'iIOopPqsTVwXx' },
   svn: { scripts: '--editor-cmd --diff-cmd --diff3-cmd', opaque: '--config-option --config-dir' },
-  hg: { opaque: '--config --debugger' },
+  hg: { scripts: '-e --ssh --remotecmd --command', opaque: '--config --debugger' },
   java: { opaque: '-XX:OnError -XX:OnOutOfMemoryError -XX:Flags -XX:VMOptionsFile', oneDash: true },
   fzf: { opaque: '--preview --bind --with-shell --listen-unsafe' },
 };
@@ -91,6 +99,13 @@ const ALIASES: Readonly<Record<string, string>> = {
   ncat: 'nc',
   netcat: 'nc',
   gpg2: 'gpg',
+  ar: 'nm',
+  ranlib: 'nm',
+  objdump: 'nm',
+  objcopy: 'nm',
+  size: 'nm',
+  strip: 'nm',
+  cowthink: 'cowsay',
 };
 
 /** The options of a program of that table. */
@@ -107,7 +122,7 @@ const MAY_START = names(
   othersCode('other machines and containers'),
   othersCode('archives and documents that run code'),
   othersCode('version control, beyond what only reads'),
-  'java javac jar javadoc kotlinc scalac rustc rustdoc clippy-driver golangci-lint gofumpt goimports msbuild xcodebuild swiftc clang-tidy flake8 pyright basedpyright bandit coverage sphinx-build mkdocs uvicorn gunicorn hypercorn flask django-admin celery alembic rails rubocop puma phpcs phpcbf phpstan psalm artisan next nuxt astro ng nest prisma drizzle-kit tsup tsd rimraf mkdirp http-server serve storybook expo react-native flutter dart commitlint semantic-release changeset oxlint oxfmt knip depcheck madge size-limit publint attw markdown-link-check protoc buf grpcurl act fastlane handfast wasm-pack trunk maturin cibuildwheel hypothesis ipdb systemctl service journalctl loginctl open xdg-open mount umount ip iptables nft ufw swapon losetup fdisk mkfs useradd usermod groupadd passwd visudo update-alternatives ldd',
+  'identify java javac jar javadoc kotlinc scalac rustc rustdoc clippy-driver golangci-lint gofumpt goimports msbuild xcodebuild swiftc clang-tidy flake8 pyright basedpyright bandit coverage sphinx-build mkdocs uvicorn gunicorn hypercorn flask django-admin celery alembic rails rubocop puma phpcs phpcbf phpstan psalm artisan next nuxt astro ng nest prisma drizzle-kit tsup tsd rimraf mkdirp http-server serve storybook expo react-native flutter dart commitlint semantic-release changeset oxlint oxfmt knip depcheck madge size-limit publint attw markdown-link-check protoc buf grpcurl act fastlane handfast wasm-pack trunk maturin cibuildwheel hypothesis ipdb systemctl service journalctl loginctl open xdg-open mount umount ip iptables nft ufw swapon losetup fdisk mkfs useradd usermod groupadd passwd visudo update-alternatives ldd',
 );
 
 /** Their options that run a command line or code, which a word alone does not tell. */
@@ -140,5 +155,5 @@ export const NAMES_PACKAGES = names(
 export const HIDES = names(
   othersCode('programs that start others'),
   othersCode('interpreters'),
-  'atd crond anacron fc bind busctl gdbus dbus-send qdbus capsh cgexec aa-exec runcon bwrap firejail proot fakeroot fakechroot faketime chpst softlimit envdir setlock setuidgid s6-setuidgid s6-envdir daemon daemonize dtach abduco reptyr eatmydata catchsegv sg newgrp hyperfine pv telnet sftp ftp lftp socat dialog tcpserver inetd xinetd runit sv supervisorctl supervisord forever gdbserver rr bpftrace stap sysdig',
+  'atd crond anacron fc bind busctl gdbus dbus-send qdbus capsh cgexec aa-exec runcon bwrap firejail proot fakeroot fakechroot faketime chpst softlimit envdir setlock setuidgid s6-setuidgid s6-envdir daemon daemonize dtach abduco reptyr eatmydata catchsegv sg newgrp hyperfine pv telnet sftp ftp lftp socat dialog tcpserver inetd xinetd runit sv exiftool supervisorctl supervisord forever gdbserver rr bpftrace stap sysdig',
 );

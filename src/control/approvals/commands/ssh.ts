@@ -2,7 +2,7 @@
  * The programs that `ssh`, `scp` and `sftp` start: the command for the other machine, which may be this one, and those of settings.
  * Pure; used by `started-by.ts`.
  */
-import { isOption, mayBeOption, runningOptions } from './options.ts';
+import { commandOf, isOption, mayBeOption, runningOptions } from './options.ts';
 import type { Word } from './shell-syntax.ts';
 import { NOTHING, type Started, unknown } from './started.ts';
 
@@ -10,13 +10,20 @@ const SSH_VALUES = 'BbcDEeFIiJLlmOopPQRSWw';
 /** Settings of `ssh` that name programs, or files of such settings. */
 const SSH_RUNS = /^(?:proxycommand|localcommand|knownhostscommand|remotecommand)[\s=]+(.*)$/is;
 const SSH_OPAQUE =
-  /^(?:pkcs11provider|securitykeyprovider|xauthlocation|include|match|proxyusefdpass|permitlocalcommand)\b/i;
+  /^(?:pkcs11provider|smartcarddevice|securitykeyprovider|xauthlocation|include|match|proxyusefdpass|permitlocalcommand)\b/i;
+
+/** It starts `ssh` with words of its own. */
+export const SSH = commandOf([
+  { value: 'ssh', head: 'ssh', text: 'ssh' },
+  { value: undefined, head: '', text: '…' },
+]);
 
 /** Reads a value of `-o` of `ssh` and `scp`; adds the command line in it to `scripts`. `opaque` where it may start other programs. */
 function settingOf(given: string, scripts: string[]): 'known' | 'opaque' {
   const run = SSH_RUNS.exec(given.trim());
   if (run !== null) scripts.push(run[1] ?? '');
-  return run === null && SSH_OPAQUE.test(given.trim()) ? 'opaque' : 'known';
+  // Names may stand in quotes.
+  return run === null && (SSH_OPAQUE.test(given.trim()) || !/^[a-z]/i.test(given.trim())) ? 'opaque' : 'known';
 }
 
 /** `scp` and `sftp`, whose commands can be for this machine. */
@@ -26,9 +33,10 @@ export function copied(words: readonly Word[]): Started {
   const all = [...scripts];
   const isOpaque = settings.map((given) => settingOf(given, all)).includes('opaque');
   const operands = words.filter((word) => !isOption(word));
+  const supposed = [SSH];
   return opaque || isOpaque || unsure || operands.length < 2
-    ? { ...unknown, scripts: all }
-    : { ...NOTHING, scripts: all };
+    ? { ...unknown, scripts: all, supposed }
+    : { ...NOTHING, scripts: all, supposed };
 }
 
 /** `ssh [options] HOST COMMAND…`: the host may be this one. */

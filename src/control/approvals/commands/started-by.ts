@@ -17,7 +17,7 @@ import {
 import { commandOf, isOption, list, longOption, mayBeOption, type RunningOptions, runningOptions } from './options.ts';
 import { TAKES_NAMES } from './programs.ts';
 import type { Note, SimpleCommand, Word } from './shell-syntax.ts';
-import { copied, remote } from './ssh.ts';
+import { copied, remote, SSH } from './ssh.ts';
 import { hidden, NOTHING, OTHER_LANGUAGE, type Started, UNKNOWN, unknown } from './started.ts';
 import { STARTERS, type Starter } from './starters.ts';
 import { assignedTo } from './variables.ts';
@@ -121,12 +121,21 @@ const SPECIAL: ReadonlyMap<string, (rest: readonly Word[]) => Started> = new Map
     (rest) => byCode(awkCode(rest)),
   ]),
   ['sqlite3', (rest) => queries(rest, /^\s*\.|\n\s*\.|load_extension|edit\s*\(|writefile/i)],
-  ['psql', (rest) => queries(rest, /\\|program/i)],
+  ['psql', (rest) => queries(rest, /\\|program|^(?:-\w*o|--o\w*=)?\s*\|/i)],
+  ['rsync', synced],
+  ['hg', mercurial],
+  ['coverage', measured],
+  ...['rename', 'prename', 'file-rename', 'perl-rename'].map((name): [string, (rest: readonly Word[]) => Started] => [
+    name,
+    renamed,
+  ]),
+  ...['sox', 'soxi', 'play', 'rec'].map((name): [string, (rest: readonly Word[]) => Started] => [name, sounds]),
 ]);
 
 /** Code of another language. */
 function byCode(code: Code): Started {
   if (code.kind === 'hidden') return { ...NOTHING, unreadable: OTHER_LANGUAGE };
+  if (code.kind === 'program') return { ...NOTHING, supposed: [commandOf(code.words)] };
   return code.kind === 'file' ? { ...NOTHING, file: code.file } : NOTHING;
 }
 
@@ -147,11 +156,15 @@ function anyOf(program: string, words: readonly Word[]): Started {
   const first = own.find((word) => !isOption(word));
   const options = MAY_START_OPTIONS[FAMILY[name] ?? name];
   // Behind the program that `npx` starts are the options of that.
-  const read =
-    name === 'npx' && first !== undefined && !/^-(?:c|-call|p|-package)$/.test(own[0]?.value ?? '') ? [] : own;
+  const isPlain = name === 'npx' && first !== undefined && !/^-(?:c|-call|p|-package)$/.test(own[0]?.value ?? '');
+  const read = isPlain ? own.slice(0, own.indexOf(first)) : own;
   const started = options === undefined ? NOTHING : byOptions(read, options);
   if (started.unreadable !== undefined) return started;
   if (/make$/.test(name) && words.some(makes)) return { ...NOTHING, unreadable: OTHER_LANGUAGE };
+  if (READS_CODE.test(name) && (words.some(readsInput) || (name === 'deno' && first === undefined))) {
+    const isAsked = words.some(({ value }) => /^(?:-[hV]|--help|--version)$/.test(value ?? ''));
+    if (!isAsked) return { ...NOTHING, unreadable: OTHER_LANGUAGE };
+  }
   if (first?.value === 'eval' || first?.value === 'repl') return { ...NOTHING, unreadable: OTHER_LANGUAGE };
   const unsure = words.findIndex(mayBeOption);
   const isSubcommand = first?.value !== undefined && words.indexOf(first) < unsure && !runsWords(name, first.value);
@@ -184,22 +197,36 @@ const FAMILY: Readonly<Record<string, string>> = {
   'clang++': 'gcc',
 };
 
+/** Programs whose files are code, also where the file is their input. */
+const READS_CODE =
+  /^(?:deno|bun|just|task|rake|cmake|ctest|mvn|mvnw|gradle|gradlew|ant|ninja|scons|sbt|lein|mill|invoke|fab|ansible-playbook|java|jshell|kotlinc|swift|rails|artisan)$/;
+/** The input stands in place of a file, also joined to an option. */
+const readsInput = (word: Word): boolean =>
+  isInput(word) || /^(?:-[a-zA-Z]|--[\w-]+=)(?:-$|\/dev\/(?:stdin|fd\/)|\/proc\/)/.test(word.value ?? '');
+
 /** A word of `make` that is a program of its language, or its input. */
 const makes = ({ value = '' }: Word, at: number, all: readonly Word[]): boolean =>
-  /\$|^SHELL=|^\.SHELLFLAGS=/.test(value) ||
+  /\$|^(?:SHELL|\.SHELLFLAGS|MAKEFILES|\.RECIPEPREFIX)\s*[:+?!]*=/.test(value) ||
+  (/^(?:GNU)?M(?:AKE)?FLAGS\s*[:+?!]*=/.test(value) && !/=[-bijkls\d ]*$/.test(value)) ||
   (/^(?:-[a-zA-Z]*f|--f\w*|--makefile)$/.test(all[at - 1]?.value ?? '') && INPUT_FILE.test(value)) ||
-  (/^(?:-f|--(?:file|makefile)=)/.test(value) && INPUT_FILE.test(value.replace(/^(?:-f|--\w+=)/, '')));
+  (/^(?:-[a-zA-Z]*f|--(?:file|makefile)=)/.test(value) &&
+    INPUT_FILE.test(value.replace(/^(?:-[a-zA-Z]*?f|--\w+=)/, '')));
 const INPUT_FILE = /^(?:-$|\/dev\/|\/proc\/)/;
 
 /** Most words of a program that may start others, and most shells among them: their work grows with both. */
 const MAX_WORDS = 1024;
 const MAX_AMONG = 4;
 
+/** Their scripts are read. */
+const SCRIPTED = new Set(['sed', 'gsed', 'awk', 'gawk', 'mawk', 'nawk']);
+
 /** Shells and interpreters among words, with what is behind them. */
 function among(words: readonly Word[]): Pick<Started, 'supposed' | 'hidden'> {
   const starts = words.flatMap((word, at) => {
     const name = programOf({ words: [word] }) ?? '';
-    return SHELLS.has(name) || OTHER_SHELLS.has(name) || interpreterOf(name) !== undefined ? [at] : [];
+    return SHELLS.has(name) || OTHER_SHELLS.has(name) || SCRIPTED.has(name) || interpreterOf(name) !== undefined
+      ? [at]
+      : [];
   });
   if (starts.length > MAX_AMONG) return { hidden: UNKNOWN };
   return { hidden: undefined, supposed: starts.map((at) => commandOf(words.slice(at))) };
@@ -210,7 +237,8 @@ function texts(words: readonly Word[]): string[] {
   return words.flatMap(({ value }) => {
     if (value === undefined) return [];
     const given = value.includes('=') ? [value.replace(/^[^=]*=/, ''), value.replace(/^.*=/s, '')] : [];
-    const all = [...(/[\s;&|`$]/.test(value) ? [value] : []), ...given];
+    const joined = /^-\w(.+)$/s.exec(value)?.[1];
+    const all = [value, joined ?? ''].filter((text) => /[\s;&|`$]/.test(text)).concat(given);
     const bare = all.map((text) => text.replace(/^(["'])(.*)\1$/s, '$2').replace(/^!/, ''));
     return [...new Set([...all, ...bare])].filter((text) => text !== '');
   });
@@ -231,6 +259,53 @@ function multiCall(words: readonly Word[]): Started {
   const name = /^--coreutils-prog=(.+)$/s.exec(first?.value ?? '')?.[1];
   if (name !== undefined) return { ...NOTHING, commands: [commandOf([wordFor(name), ...rest])] };
   return /^--(?:help|version)$/.test(first?.value ?? '') ? NOTHING : unknown;
+}
+
+/** `rsync` from or to another machine starts `ssh`. */
+function synced(words: readonly Word[]): Started {
+  const isRemote = words.some(({ value }) => value === undefined || /^(?!-)[^/]+:/.test(value));
+  const started = byOptions(words, runningOptionsOf('rsync') as RunningOptions);
+  return isRemote ? { ...started, supposed: [SSH] } : started;
+}
+
+/** `hg`, whose `bisect -c` is a command line. */
+function mercurial(words: readonly Word[]): Started {
+  const own = runningOptionsOf('hg') as RunningOptions;
+  const isBisect = words.some(({ value }) => value === undefined || value.startsWith('bis'));
+  return byOptions(words, isBisect ? { ...own, scripts: `${own.scripts} -c` } : own);
+}
+
+/** `coverage run [options] FILE` runs it as `python` does. */
+function measured(words: readonly Word[]): Started {
+  const at = words.findIndex(({ value }) => value === 'run');
+  const started = anyOf('coverage', words);
+  if (at === -1) return started;
+  return {
+    ...started,
+    supposed: [...(started.supposed ?? []), commandOf([wordFor('python'), ...words.slice(at + 1)])],
+  };
+}
+
+/** Some programs called `rename` take code of Perl, the others two texts. */
+const RENAMES =
+  /^(?:-[a-zA-Z0]+|--[a-z][\w-]*|[\w.,+=:@%/ *?~-]*|(?:s|y|tr)([/|#,])(?:(?!\1)[^@$()\\]|\\[\w.\\/-]|\$\d)*\1(?:(?!\1)[^@$()\\]|\\[\w.\\/-]|\$\d)*\1[gi]*)$/;
+function renamed(words: readonly Word[]): Started {
+  const at = words.findIndex((word) => !isOption(word));
+  const isKnown = words.every(
+    (word, index) =>
+      (index > at + 1 && !isOption(word)) ||
+      (word.value !== undefined && RENAMES.test(word.value) && !/^-\w*[eE]/.test(word.value)),
+  );
+  return isKnown ? NOTHING : { ...NOTHING, unreadable: OTHER_LANGUAGE };
+}
+
+/** `sox '|PROGRAM' …` reads the output of a program. */
+function sounds(words: readonly Word[]): Started {
+  const scripts = words.flatMap(({ value }) =>
+    /^\s*\|/.test(value ?? '') ? [(value ?? '').replace(/^\s*\|/, '')] : [],
+  );
+  const isKnown = words.every((word) => word.value !== undefined || word.head !== '');
+  return { ...NOTHING, scripts, ...(!isKnown && { hidden: UNKNOWN }) };
 }
 
 const FD_RUNS = /^(?:-[a-zA-Z]*[xX]|--exec(?:-batch)?)$/;
@@ -297,6 +372,7 @@ function byGit(words: readonly Word[]): Started {
   return {
     ...NOTHING,
     ...started,
+    ...(words.some(({ value }) => /^(?:ssh:\/\/|[\w.-]+@[\w.-]+:)/.test(value ?? '')) && { supposed: [SSH] }),
     ...(isHidden && { unreadable: 'git may run a program that the line does not show' }),
   };
 }
@@ -434,6 +510,8 @@ function starter(known: Starter, words: readonly Word[]): Started {
         const kind = clusterOf(value, known);
         if (kind === undefined) return done({ unreadable: UNKNOWN });
         if (kind === 'value last') at++;
+        const piped = kind === 'flags' ? undefined : pipeIn(value, words[at]?.value, known);
+        if (piped !== undefined) scripts.push(piped);
         transparent &&= kind === 'flags' ? !clears(value, known) : has(known.harmless, value.slice(0, 2));
       }
       continue;
@@ -460,6 +538,14 @@ function starter(known: Starter, words: readonly Word[]): Started {
     });
   }
   return done({ ...(known.shell === true && scripts.length === 0 && { unreadable: UNKNOWN }) });
+}
+
+/** The command line of an option among letters whose value begins with `|` or `!`: `-fo '|PROGRAM'`, `-o'|PROGRAM'`. */
+function pipeIn(value: string, next: string | undefined, known: Starter): string | undefined {
+  const at = [...value].findIndex((letter) => list(known.values).includes(`-${letter}`));
+  if (!list(known.pipes).includes(`-${value[at]}`)) return undefined;
+  const text = at === value.length - 1 ? next : value.slice(at + 1);
+  return text === undefined ? '' : /^\s*[|!](.*)$/s.exec(text)?.[1];
 }
 
 /** One of the letters is a flag that clears the environment. */

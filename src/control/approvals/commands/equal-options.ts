@@ -1,0 +1,62 @@
+/**
+ * Options that mean the same: a rule that asks or denies names one of them. From the manuals of coreutils, findutils, git and of the
+ * programs themselves. Data; read by `command-pattern.ts`.
+ */
+
+/** Of each program lists of equal options. Those of subcommands stand with their program. */
+const EQUAL: Readonly<Record<string, readonly string[]>> = {
+  rm: ['-r -R --recursive', '-f --force', '-d --dir'],
+  cp: ['-r -R --recursive', '-f --force', '-a --archive', '-t --target-directory'],
+  mv: ['-f --force', '-t --target-directory'],
+  ln: ['-s --symbolic', '-f --force'],
+  chmod: ['-R --recursive'],
+  chown: ['-R --recursive'],
+  chgrp: ['-R --recursive'],
+  grep: ['-r --recursive', '-R --dereference-recursive'],
+  shred: ['-u --remove', '-f --force'],
+  kill: ['-9 -KILL -SIGKILL'],
+  pkill: ['-9 -KILL -SIGKILL', '-f --full'],
+  killall: ['-9 -KILL -SIGKILL'],
+  git: [
+    '-f --force',
+    '-d --delete',
+    '-a --all',
+    '-A --all',
+    '-n --no-verify',
+    '-i --interactive',
+    '-m --message',
+    '-s --signoff',
+  ],
+  npm: ['-g --global', '-f --force'],
+  pnpm: ['-g --global', '-f --force'],
+  docker: ['-v --volume', '-d --detach', '-p --publish', '-f --force', '-a --all'],
+  podman: ['-v --volume', '-d --detach', '-p --publish', '-f --force', '-a --all'],
+  kubectl: ['-n --namespace', '-f --filename', '-A --all-namespaces', '-l --selector'],
+  curl: ['-X --request', '-d --data', '-o --output', '-T --upload-file', '-F --form', '-k --insecure', '-K --config'],
+  wget: ['-O --output-document', '-i --input-file'],
+  sed: ['-i --in-place'],
+  sudo: ['-u --user', '-i --login', '-s --shell'],
+  apt: ['-y --yes --assume-yes'],
+  'apt-get': ['-y --yes --assume-yes'],
+  systemctl: ['-f --force'],
+  rsync: [
+    '--delete --del --delete-before --delete-during --delete-delay --delete-after --delete-excluded',
+    '-e --rsh',
+    '-a --archive',
+  ],
+  tar: ['-x --extract --get', '-c --create', '-P --absolute-names'],
+};
+
+/** The options that mean the same as this one, itself among them. */
+export function equalOptions(program: string | undefined, option: string): readonly string[] {
+  const [name = '', ...value] = option.split(/(?==)/);
+  const groups = program !== undefined && Object.hasOwn(EQUAL, program) ? (EQUAL[program] ?? []) : [];
+  const equal = groups.map((group) => group.split(' ')).filter((group) => group.includes(name));
+  return [option, ...equal.flat().flatMap((other) => (other === name ? [] : [`${other}${value.join('')}`]))];
+}
+
+/** Operands of `git push` that mean an option: `+main` forces, `:main` deletes. */
+export function isPushOperand(option: string, operand: string): boolean {
+  if (option === '--force' || option === '-f') return /^\+./.test(operand) || operand === '--mirror';
+  return (option === '--delete' || option === '-d') && /^\+?:./.test(operand);
+}

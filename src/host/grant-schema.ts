@@ -1,0 +1,33 @@
+/**
+ * The schema by which grants within a capability are checked. An ignored member would widen a grant, so objects have the members that
+ * their schema names and no others. Pure.
+ */
+import type { JsonSchema } from '../base/json-schema.ts';
+import { isObject } from '../wire/json.ts';
+
+/** Of a capability whose plugins have no schema. */
+export const NO_MEMBERS: JsonSchema = { type: 'object', additionalProperties: false };
+
+/** Keywords by which a schema says itself which further members there are. */
+const DECIDES = [
+  'additionalProperties',
+  'unevaluatedProperties',
+  'patternProperties',
+  'allOf',
+  'anyOf',
+  'oneOf',
+  '$ref',
+];
+
+/** The schema of a plugin, with every object closed that names its members and does not say otherwise. */
+export function closedGrant(schema: JsonSchema): JsonSchema {
+  const { properties, items } = schema;
+  const closed: Record<string, unknown> = { ...schema };
+  if (isObject(items)) closed.items = closedGrant(items);
+  if (!isObject(properties)) return closed;
+  closed.properties = Object.fromEntries(
+    Object.entries(properties).map(([name, member]) => [name, isObject(member) ? closedGrant(member) : member]),
+  );
+  if (!DECIDES.some((keyword) => Object.hasOwn(schema, keyword))) closed.additionalProperties = false;
+  return closed;
+}

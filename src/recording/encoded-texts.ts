@@ -1,0 +1,102 @@
+/**
+ * The texts that encoded bytes may hold: UTF-8, UTF-16, Latin-1, and what they unpack to. Used by the redactor for base64 and for lists of
+ * bytes. A sender chooses the bytes, so unpacking is bounded for each message.
+ */
+import {
+  brotliDecompressSync,
+  constants,
+  gunzipSync,
+  inflateRawSync,
+  inflateSync,
+  type ZlibOptions,
+  zstdDecompressSync,
+} from 'node:zlib';
+
+/** Bytes that one message may unpack to, and attempts without a mark that tells the format. */
+const MAX_UNPACKED_BYTES = 8 * 1024 * 1024;
+const MAX_ATTEMPTS = 64;
+/** Longest bytes that are tried without such a mark. */
+const MAX_ATTEMPTED_BYTES = 64 * 1024;
+/** Bytes that tell, in nearly all cases, that something is no encoded text. */
+const FIRST_BYTES = 16;
+const IS_TEXT = /^[\t\n\r\x20-\x7e\u00a0-\u{10ffff}]*$/u;
+
+export class EncodedTexts {
+  #bytesLeft = MAX_UNPACKED_BYTES;
+  #attemptsLeft = MAX_ATTEMPTS;
+
+  /** A new message may unpack as much as the one before. */
+  begin(): void {
+    this.#bytesLeft = MAX_UNPACKED_BYTES;
+    this.#attemptsLeft = MAX_ATTEMPTS;
+  }
+
+  /** The texts in some bytes; `too-much` where the message unpacks to more than is looked through. */
+  of(bytes: Buffer): readonly string[] | 'too-much' {
+    const wide = wideText(bytes);
+    if (wide !== undefined) return [wide];
+    const unpack = unpackerOf(bytes);
+    // Some texts begin with such a mark.
+    const marked = unpack && this.#unpacked(bytes, unpack);
+    if (marked !== undefined) return marked;
+    const text = textIn(bytes);
+    if (text !== undefined) return [text];
+    if (bytes.length > MAX_ATTEMPTED_BYTES) return [];
+    for (const attempt of [inflateRawSync, brotliDecompressSync]) {
+      if (--this.#attemptsLeft < 0) return [];
+      const unpacked = this.#unpacked(bytes, attempt);
+      if (unpacked !== undefined) return unpacked;
+    }
+    return [];
+  }
+
+  #unpacked(bytes: Buffer, unpack: Unpack): readonly string[] | 'too-much' | undefined {
+    if (this.#bytesLeft <= 0) return 'too-much';
+    try {
+      const unpacked = unpack(bytes, { maxOutputLength: this.#bytesLeft });
+      this.#bytesLeft -= unpacked.length;
+      // An archive has other bytes beside its texts.
+      return unpacked.length === 0 ? undefined : [wideText(unpacked) ?? unpacked.toString()];
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ERR_BUFFER_TOO_LARGE') return undefined;
+      this.#bytesLeft = 0;
+      return 'too-much';
+    }
+  }
+}
+
+type Unpack = (bytes: Buffer, options: { readonly maxOutputLength: number }) => Buffer;
+
+/** What unpacks bytes that begin with the mark of a format. The end of them may be missing. */
+function unpackerOf(bytes: Buffer): Unpack | undefined {
+  const [first, second = 0] = bytes;
+  const cut: ZlibOptions = { finishFlush: constants.Z_SYNC_FLUSH };
+  if (first === 0x1f && second === 0x8b) return (given, options) => gunzipSync(given, { ...options, ...cut });
+  if (first === 0x78 && (first * 256 + second) % 31 === 0)
+    return (given, options) => inflateSync(given, { ...options, ...cut });
+  return bytes.length > 4 && bytes.readUInt32LE(0) === 0xfd2fb528 ? zstdDecompressSync : undefined;
+}
+
+/** Text in UTF-16, whose every second byte is zero at the start. */
+function wideText(bytes: Buffer): string | undefined {
+  const length = Math.min(bytes.length, FIRST_BYTES);
+  if (length < 8 || bytes.length % 2 === 1) return undefined;
+  let even = 0;
+  let odd = 0;
+  for (let at = 0; at < length; at += 2) {
+    if (bytes[at] === 0) even += 1;
+    if (bytes[at + 1] === 0) odd += 1;
+  }
+  const needed = length / 2 - 2;
+  if (odd >= needed && even === 0) return bytes.toString('utf16le');
+  return even >= needed && odd === 0 ? Buffer.from(bytes).swap16().toString('utf16le') : undefined;
+}
+
+function textIn(bytes: Buffer): string | undefined {
+  const first = bytes.subarray(0, FIRST_BYTES);
+  if (first.some((byte) => byte < 0x20 && byte !== 9 && byte !== 10 && byte !== 13)) return undefined;
+  const text = bytes.toString();
+  if (!text.includes('\ufffd')) return IS_TEXT.test(text) ? text : undefined;
+  const latin = bytes.toString('latin1');
+  return IS_TEXT.test(latin) ? latin : undefined;
+}
