@@ -43,6 +43,8 @@ export interface AssembleOptions {
   readonly slots?: HostOptions['slots'];
   /** See `HostOptions.traffic`. */
   readonly traffic?: TrafficShares;
+  /** See `HostOptions.checksState`. */
+  readonly checksState?: HostOptions['checksState'];
   /** What subagents run on beside programs and executors. */
   readonly subagents?: SubagentParts;
   /** Makes session ids; default 128 random bits. They must not be guessable where other users can open links. */
@@ -96,6 +98,7 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
       forgetClosed: config.journal.kind === 'memory',
       audit: options.audit ?? audit,
       stateFile: join(own, 'state.db'),
+      checksState: options.checksState,
       sharedState: sharedState({ path: join(own, 'state.sock'), workspace, log }, () => running as Host),
       dataDir: join(own, 'data'),
       snapshots: await snapshotsOf(plugins, { home, hostId, log }),

@@ -3,7 +3,7 @@
  * be read, and no cursor is used again.
  */
 import type { Log } from '../base/log.ts';
-import { keepLoss, noteLoss, openLosses, recordedLoss } from '../base/sqlite/losses.ts';
+import { keepLoss, noteLoss, openLosses, recordedLoss, toldLosses } from '../base/sqlite/losses.ts';
 import type { HandfastError } from '../wire/errors.ts';
 
 const ADVICE =
@@ -22,11 +22,6 @@ export function reportDamage(log: Log, file: string): (error: HandfastError) => 
 
 /** The losses as `GET /health` says them to everybody; undefined without one. */
 export function lossesForAll(): { losses: object[] } | undefined {
-  const losses = openLosses().map(({ what, acknowledged, found_at }) => ({
-    code: 'journal_damaged',
-    message: `the newest writes of ${what} are lost`,
-    acknowledged,
-    found_at,
-  }));
+  const losses = toldLosses(openLosses());
   return losses.length === 0 ? undefined : { losses };
 }
