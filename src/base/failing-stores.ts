@@ -15,7 +15,10 @@ export interface FailingStore {
 }
 
 const failing = new Map<object, FailingStore>();
+/** What threads of this process have reported of theirs. */
+const ofThreads = new Map<object, readonly FailingStore[]>();
 const listeners = new Set<(failure: FailingStore) => void>();
+const changeListeners = new Set<() => void>();
 
 /** A write of `owner` failed. */
 export function storeFailed(owner: object, store: string, { code, message }: HandfastError, fatal: boolean): void {
@@ -24,15 +27,30 @@ export function storeFailed(owner: object, store: string, { code, message }: Han
   const failure: FailingStore = { store, code, message, fatal };
   failing.set(owner, failure);
   for (const listener of listeners) listener(failure);
+  for (const listener of changeListeners) listener();
+}
+
+/** What a thread reports of its stores, in place of what it reported before. */
+export function storesOfThread(thread: object, stores: readonly FailingStore[]): void {
+  const before = new Set(ofThreads.get(thread)?.map(({ message }) => message));
+  if (stores.length === 0) ofThreads.delete(thread);
+  else ofThreads.set(thread, stores);
+  for (const store of stores) if (!before.has(store.message)) for (const listener of listeners) listener(store);
 }
 
 /** A write of `owner` succeeded, or it was closed. */
 export function storeWorks(owner: object): void {
-  if (failing.size > 0) failing.delete(owner);
+  if (failing.size === 0 || !failing.delete(owner)) return;
+  for (const listener of changeListeners) listener();
 }
 
 /** Those that fail now. */
-export const failingStores = (): readonly FailingStore[] => [...failing.values()];
+export const failingStores = (): readonly FailingStore[] => [...failing.values(), ...[...ofThreads.values()].flat()];
+
+/** Calls `listener` when a store of this thread fails or works again. */
+export function onStoresChanged(listener: () => void): void {
+  changeListeners.add(listener);
+}
 
 /** Calls `listener` with each new failure. Returns the function that ends it. */
 export function onFailingStore(listener: (failure: FailingStore) => void): () => void {

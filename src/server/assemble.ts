@@ -21,7 +21,7 @@ import { StorageShares } from '../session/storage-shares.ts';
 import type { TrafficShares } from '../session/traffic-shares.ts';
 import { builtinPlugins, type SubagentParts } from './builtin-plugins.ts';
 import { auditOf, DAY_MS, type DeferredAudit } from './deferred-audit.ts';
-import { reportDamage } from './journal-damage.ts';
+import { reportDamage, reportReplaced } from './journal-damage.ts';
 import type { SharingDeps } from './shared-state.ts';
 
 export interface AssembleOptions {
@@ -213,8 +213,7 @@ async function openJournal(
       maxSessions,
       retains: (session) => !HOST_SESSION.test(session) || lives(session),
     },
-    onCorrupt: ({ reason, movedTo }) =>
-      log.error('the journal was damaged; started a new one', { file, reason, movedTo }),
+    onCorrupt: reportReplaced(log, file, 'the journal'),
     onDamaged: reportDamage(log, file),
   });
 }

@@ -3,6 +3,7 @@
  * be read, and no cursor is used again.
  */
 import type { Log } from '../base/log.ts';
+import type { Damage } from '../base/sqlite/database.ts';
 import { keepLoss, noteLoss, openLosses, recordedLoss, toldLosses } from '../base/sqlite/losses.ts';
 import type { HandfastError } from '../wire/errors.ts';
 
@@ -17,6 +18,15 @@ export function reportDamage(log: Log, file: string): (error: HandfastError) => 
     log.error(message, { code, file, ...detail, advice: ADVICE });
     const { ends_at, of, acknowledged } = detail as { ends_at: number; of: number; acknowledged: boolean };
     keepLoss({ what: 'the journal', file, ends_at, of, acknowledged, found_at: new Date().toISOString() });
+  };
+}
+
+/** Passed as `onCorrupt` where the server opens a journal: says that a damaged one was replaced, and keeps that as a loss. */
+export function reportReplaced(log: Log, file: string, what: string): (damage: Damage) => void {
+  return ({ reason, movedTo }) => {
+    log.error(`${what} was damaged; started a new one`, { file, reason, movedTo });
+    const found_at = new Date().toISOString();
+    keepLoss({ what, file, ends_at: 0, of: 0, acknowledged: true, moved_to: movedTo, found_at });
   };
 }
 

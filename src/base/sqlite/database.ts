@@ -5,7 +5,8 @@
 import { mkdirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
-import { fail } from '../../wire/errors.ts';
+import { fail, type HandfastError } from '../../wire/errors.ts';
+import { storeFailed, storeWorks } from '../failing-stores.ts';
 import { acquireFileLock } from '../file-lock.ts';
 import { isDamage, resultCode, SQLITE_ERROR, sqliteFailure } from './failure.ts';
 import { connect, createPrivate, makePrivate, setAside } from './file.ts';
@@ -106,6 +107,7 @@ export function openDatabase<Opened>(
       const loss = mark && count && missingFrom(mark, count, { what, file, movedTo, now });
       // Statements are prepared first, so that a file that does not fit is set aside before a loss is reported.
       const opened = use(database, release, mark, count);
+      canOpen(file);
       const told = loss ?? (count && recordedLoss(file));
       if (told !== undefined) onLoss?.(told);
       return opened;
@@ -132,8 +134,26 @@ export function openDatabase<Opened>(
   } catch (thrown) {
     mark?.abandon();
     unlock();
-    throw sqliteFailure(thrown, what, inMemory ? undefined : file);
+    const failure = sqliteFailure(thrown, what, inMemory ? undefined : file);
+    if (failure.code !== 'journal_locked') cannotOpen(file, what, failure);
+    throw failure;
   }
+}
+
+/** The files that could not be opened, until they can. */
+const unopened = new Map<string, object>();
+
+function cannotOpen(file: string, what: string, failure: HandfastError): void {
+  const owner = unopened.get(file) ?? {};
+  unopened.set(file, owner);
+  storeFailed(owner, what, failure, false);
+}
+
+function canOpen(file: string): void {
+  const owner = unopened.get(file);
+  if (owner === undefined) return;
+  unopened.delete(file);
+  storeWorks(owner);
 }
 
 /** The writes that a file lost since its mark was written; later ones are numbered above them. */

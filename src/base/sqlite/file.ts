@@ -3,7 +3,19 @@
  *
  * Used by `database.ts`, `failure.ts` and `base/file-lock.ts`. The one file that loads `node:sqlite`.
  */
-import { chmodSync, closeSync, fdatasyncSync, openSync, renameSync, rmSync, statSync, writeSync } from 'node:fs';
+import {
+  accessSync,
+  chmodSync,
+  closeSync,
+  constants,
+  fdatasyncSync,
+  openSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
+import { dirname } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { isOutOfSpace } from '../disk-space.ts';
 
@@ -46,6 +58,21 @@ export function createPrivate(file: string): void {
 export function makePrivate(file: string): void {
   const stat = statSync(file, { throwIfNoEntry: false });
   if (stat !== undefined && (stat.mode & 0o077) !== 0) chmodSync(file, 0o600);
+}
+
+/** What keeps a database from being opened or written, by the system's name; SQLite does not tell. Undefined: nothing does. */
+export function obstacleAt(file: string): string | undefined {
+  try {
+    for (const path of [file, `${file}-wal`, `${file}-shm`]) {
+      const found = statSync(path, { throwIfNoEntry: false });
+      if (found?.isDirectory()) return 'EISDIR';
+      if (found !== undefined) accessSync(path, constants.R_OK | constants.W_OK);
+    }
+    accessSync(dirname(file), constants.W_OK | constants.X_OK);
+    return undefined;
+  } catch (thrown) {
+    return (thrown as NodeJS.ErrnoException).code;
+  }
 }
 
 const PROBE_BYTES = 4096;

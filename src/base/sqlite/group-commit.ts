@@ -82,7 +82,7 @@ export class GroupCommit {
     try {
       this.#log = openLog(db);
     } catch (thrown) {
-      throw sqliteFailure(thrown, what);
+      throw sqliteFailure(thrown, what, db.location());
     }
   }
 

@@ -43,10 +43,13 @@ export class PluginState {
   async openDoubtful(): Promise<void> {
     const { file } = this.#options;
     if (file === undefined || !process.getBuiltinModule('node:fs').existsSync(`${file}.mark`)) return;
-    const { Mark, sameAsClosed } = await import('../../base/sqlite/mark.ts');
-    if (sameAsClosed(new Mark(`${file}.mark`), file) && recordedLoss(file) === undefined) return;
-    // The request that needs it says why it cannot be opened.
-    await this.open().catch(() => {});
+    try {
+      const { Mark, sameAsClosed } = await import('../../base/sqlite/mark.ts');
+      if (sameAsClosed(new Mark(`${file}.mark`), file) && recordedLoss(file) === undefined) return;
+      await this.open();
+    } catch {
+      // The request that needs it says why it cannot be opened.
+    }
   }
 
   /** The database; the first call opens it. Fails as `openStateDatabase` does, and with `interrupted` once closed. */
