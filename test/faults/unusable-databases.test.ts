@@ -7,6 +7,7 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { failingStores } from '../../src/base/failing-stores.ts';
 import { openLosses } from '../../src/base/sqlite/losses.ts';
 import { memoryPlugin } from '../../src/capabilities/memory/plugin.ts';
@@ -38,8 +39,9 @@ for (const suffix of ['', '-wal', '.mark']) {
     assert.deepEqual(mine(), ['the store of the plugins false']);
     assert.match(failingStores()[0]?.message ?? '', FOLDER);
     rmdirSync(file + suffix);
+    // Without a request: a host that is sent no work while it is not ready is ready again.
+    while (mine().length > 0) await setTimeout(50);
     await agent.planning.createPlan('p');
-    assert.deepEqual(mine(), []);
   });
 }
 
@@ -66,8 +68,8 @@ test('a memory that cannot be opened is among the failing stores of the process,
   await assert.rejects(agent.memory.open({ namespace: 'n' }), { message: /^the memory could not .*\(EISDIR\)/ });
   assert.deepEqual(mine(), ['the memory false']);
   rmdirSync(file);
+  while (mine().length > 0) await setTimeout(50);
   await agent.memory.open({ namespace: 'n' });
-  assert.deepEqual(mine(), []);
 });
 
 test('a journal that is replaced is a loss, until it is acknowledged', async (t) => {

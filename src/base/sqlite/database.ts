@@ -2,14 +2,14 @@
  * How every database of the project is opened: locked against a second process, checked, quarantined when it is damaged,
  * brought up to the newest schema. Its owner supplies the name and the durability, and does the rest.
  */
-import { mkdirSync, statSync } from 'node:fs';
+import { accessSync, constants, mkdirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import { storeFailed, storeWorks } from '../failing-stores.ts';
 import { acquireFileLock } from '../file-lock.ts';
 import { isDamage, resultCode, SQLITE_ERROR, sqliteFailure } from './failure.ts';
-import { connect, createPrivate, makePrivate, setAside } from './file.ts';
+import { connect, createPrivate, makePrivate, mayWrite, setAside } from './file.ts';
 import { type DatabaseLoss, recordedLoss, recordLoss } from './losses.ts';
 import { Mark, sameAsClosed, wasOpen } from './mark.ts';
 import { WriteCount } from './write-count.ts';
@@ -146,7 +146,7 @@ const unopened = new Map<string, object>();
 function cannotOpen(file: string, what: string, failure: HandfastError): void {
   const owner = unopened.get(file) ?? {};
   unopened.set(file, owner);
-  storeFailed(owner, what, failure, false);
+  storeFailed(owner, what, failure, false, () => failure.code !== 'journal_corrupt' && mayWrite(file));
 }
 
 function canOpen(file: string): void {
@@ -192,6 +192,8 @@ function prepareFiles(file: string): void {
   // SQLite treats an empty file as a new database and drops the log beside it, and with it acknowledged writes.
   if (bytes === 0 && logBytes > 0) throw new FileDamaged('the file is empty but its log is not');
   createPrivate(file);
+  // SQLite opens a file without the right to write for reading alone, and says so at the first write.
+  accessSync(file, constants.R_OK | constants.W_OK);
   for (const suffix of ['-wal', '-shm']) makePrivate(file + suffix);
 }
 

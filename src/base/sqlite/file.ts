@@ -63,7 +63,7 @@ export function makePrivate(file: string): void {
 /** What keeps a database from being opened or written, by the system's name; SQLite does not tell. Undefined: nothing does. */
 export function obstacleAt(file: string): string | undefined {
   try {
-    for (const path of [file, `${file}-wal`, `${file}-shm`]) {
+    for (const path of [file, `${file}-wal`, `${file}-shm`, `${file}.mark`]) {
       const found = statSync(path, { throwIfNoEntry: false });
       if (found?.isDirectory()) return 'EISDIR';
       if (found !== undefined) accessSync(path, constants.R_OK | constants.W_OK);
@@ -77,8 +77,14 @@ export function obstacleAt(file: string): string | undefined {
 
 const PROBE_BYTES = 4096;
 
-/** False when the system refuses to let a database or its log grow. Tried on a file beside it, which is removed. */
-export function mayGrow(file: string): boolean {
+/** False when the system refuses to let a database or its log grow. */
+export const mayGrow = (file: string): boolean => !isOutOfSpace(growthProblem(file));
+
+/** True when nothing seems to keep a database from being written: it can be opened, and may grow. */
+export const mayWrite = (file: string): boolean => obstacleAt(file) === undefined && growthProblem(file) === undefined;
+
+/** Why a database or its log cannot grow. Tried on a file beside it, which is removed. */
+function growthProblem(file: string): unknown {
   const probe = `${file}.probe`;
   const [size = 0, logSize = 0] = [file, `${file}-wal`].map((path) => statSync(path, { throwIfNoEntry: false })?.size);
   try {
@@ -86,12 +92,12 @@ export function mayGrow(file: string): boolean {
     try {
       const written = writeSync(descriptor, Buffer.alloc(PROBE_BYTES), 0, PROBE_BYTES, Math.max(size, logSize));
       fdatasyncSync(descriptor);
-      return written === PROBE_BYTES;
+      return written === PROBE_BYTES ? undefined : Object.assign(new Error('a short write'), { code: 'ENOSPC' });
     } finally {
       closeSync(descriptor);
       rmSync(probe, { force: true });
     }
   } catch (thrown) {
-    return !isOutOfSpace(thrown);
+    return thrown;
   }
 }

@@ -48,9 +48,13 @@ export interface ThreadReply {
 /** Operations after which a principal may have more or fewer bytes; `init` is the first of a session. */
 const COUNTED: ReadonlySet<OperationName> = new Set(['init', 'store', 'forget', 'publish', 'endSession']);
 
+const TRY_MS = 2_000;
+
 const port = parentPort;
 if (port !== null) {
   onStoresChanged(() => port.postMessage({ failing: failingStores() } satisfies ThreadStores));
+  // Which of them work again is found out by asking.
+  setInterval(failingStores, TRY_MS).unref();
   const service = new MemoryService(workerData as EngineOptions, (loss) =>
     port.postMessage({ loss } satisfies ThreadLoss),
   );

@@ -10,6 +10,7 @@ import { inTransaction } from '../../../base/sqlite/transaction.ts';
 import type { WriteCount } from '../../../base/sqlite/write-count.ts';
 import type { Provider, Thinking } from '../../../protocol/session-types.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
+import { stored } from './store-failure.ts';
 
 /** The facts of a chat, as its last writer left them. */
 export interface ChatFacts {
@@ -149,8 +150,8 @@ export class SavedChats {
   }
 
   #transaction(work: () => void): void {
-    if (this.#count === undefined) inTransaction(this.#db, work);
-    else this.#count.transaction(work);
+    const count = this.#count;
+    stored(() => (count === undefined ? inTransaction(this.#db, work) : count.transaction(work)));
   }
 
   #one(name: 'get', ...values: string[]): ChatRow | undefined {

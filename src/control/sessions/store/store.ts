@@ -8,18 +8,15 @@
  */
 import type { DatabaseSync } from 'node:sqlite';
 import { type Damage, openDatabase } from '../../../base/sqlite/database.ts';
-import { sqliteFailure } from '../../../base/sqlite/failure.ts';
 import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';
 import type { WriteCount } from '../../../base/sqlite/write-count.ts';
-import type { HandfastError } from '../../../wire/errors.ts';
 import { Catalogue } from './store-catalogue.ts';
 import { SavedChats } from './store-chats.ts';
+import { STORE } from './store-failure.ts';
 import { MessageIds } from './store-message-ids.ts';
 
 /** Marks a file as ours ("HFSE"), so that another program's database is never taken for one. */
 const APPLICATION_ID = 0x48465345;
-/** What errors call it. */
-const WHAT = 'the session store';
 
 /** Step n takes a file from `user_version` n to n + 1. Steps are only ever added. */
 const MIGRATIONS: readonly string[] = [
@@ -147,7 +144,7 @@ export function openSessionStore(options: SessionStoreOptions): SessionStore {
   return openDatabase(
     {
       ...options,
-      what: WHAT,
+      what: STORE,
       applicationId: APPLICATION_ID,
       migrations: MIGRATIONS,
       synchronous: 'NORMAL',
@@ -156,9 +153,6 @@ export function openSessionStore(options: SessionStoreOptions): SessionStore {
     (db, release, _mark, count) => assemble(db, release, count),
   );
 }
-
-/** Turns what the store threw while it was in use into an error of the table; the original is its `cause`. */
-export const storeFailure = (thrown: unknown): HandfastError => sqliteFailure(thrown, WHAT);
 
 /** Writes of data that only this file has are counted: the catalogue is rebuilt from the journal. */
 function assemble(db: DatabaseSync, release: () => void, count: WriteCount | undefined): SessionStore {
