@@ -14,25 +14,70 @@ export interface FailingStore {
   readonly fatal: boolean;
 }
 
-const failing = new Map<object, FailingStore>();
-const listeners = new Set<(failure: FailingStore) => void>();
+interface Failing {
+  readonly failure: FailingStore;
+  readonly mayWork: (() => boolean) | undefined;
+  /** When it was tried last, monotonic milliseconds. */
+  triedAt: number;
+}
 
-/** A write of `owner` failed. */
-export function storeFailed(owner: object, store: string, { code, message }: HandfastError, fatal: boolean): void {
-  const before = failing.get(owner);
+/** How often a store that may work again is tried at most. */
+const TRY_MS = 1_000;
+
+const failing = new Map<object, Failing>();
+/** What threads of this process have reported of theirs. */
+const ofThreads = new Map<object, readonly FailingStore[]>();
+const listeners = new Set<(failure: FailingStore) => void>();
+const changeListeners = new Set<() => void>();
+
+/**
+ * A write of `owner` failed. `mayWork` tries whether one would succeed now: a host that is sent no work because it fails would else
+ * never learn that the disk has room again.
+ */
+export function storeFailed(
+  owner: object,
+  store: string,
+  { code, message }: HandfastError,
+  fatal: boolean,
+  mayWork?: () => boolean,
+): void {
+  const before = failing.get(owner)?.failure;
   if (before?.fatal === true || (before?.message === message && before.fatal === fatal)) return;
   const failure: FailingStore = { store, code, message, fatal };
-  failing.set(owner, failure);
+  failing.set(owner, { failure, mayWork, triedAt: performance.now() });
   for (const listener of listeners) listener(failure);
+  for (const listener of changeListeners) listener();
+}
+
+/** What a thread reports of its stores, in place of what it reported before. */
+export function storesOfThread(thread: object, stores: readonly FailingStore[]): void {
+  const before = new Set(ofThreads.get(thread)?.map(({ message }) => message));
+  if (stores.length === 0) ofThreads.delete(thread);
+  else ofThreads.set(thread, stores);
+  for (const store of stores) if (!before.has(store.message)) for (const listener of listeners) listener(store);
 }
 
 /** A write of `owner` succeeded, or it was closed. */
 export function storeWorks(owner: object): void {
-  if (failing.size > 0) failing.delete(owner);
+  if (failing.size === 0 || !failing.delete(owner)) return;
+  for (const listener of changeListeners) listener();
 }
 
 /** Those that fail now. */
-export const failingStores = (): readonly FailingStore[] => [...failing.values()];
+export function failingStores(): readonly FailingStore[] {
+  const now = performance.now();
+  for (const [owner, each] of failing) {
+    if (each.failure.fatal || each.mayWork === undefined || now - each.triedAt < TRY_MS) continue;
+    each.triedAt = now;
+    if (each.mayWork()) storeWorks(owner);
+  }
+  return [...[...failing.values()].map(({ failure }) => failure), ...[...ofThreads.values()].flat()];
+}
+
+/** Calls `listener` when a store of this thread fails or works again. */
+export function onStoresChanged(listener: () => void): void {
+  changeListeners.add(listener);
+}
 
 /** Calls `listener` with each new failure. Returns the function that ends it. */
 export function onFailingStore(listener: (failure: FailingStore) => void): () => void {

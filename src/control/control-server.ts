@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import type { Log } from '../base/log.ts';
 import type { ShareUsage } from '../base/share-usage.ts';
 import type { SkillTrust } from '../base/skills/scan.ts';
-import { noteLoss } from '../base/sqlite/losses.ts';
+import { noteLoss, onNotedLoss } from '../base/sqlite/losses.ts';
 import type { PathGuard } from '../base/workspace/protected-paths.ts';
 import type { Journal } from '../journal/journal.ts';
 import type { SessionSettings } from '../protocol/session-types.ts';
@@ -160,7 +160,7 @@ export async function createControlServer(options: ControlServerOptions): Promis
   const reader = new CommandReader(openSecondOpinion, realPath);
   const policy = await policyOf(options.approvals?.rules, reader);
   const directories = await directoryRules({ file: join(home, 'approvals.json'), log, now });
-  opened.defer(() => directories.flushed());
+  opened.defer(() => directories.flushed().catch(() => {}));
   const { timeoutMs, attended } = options.approvals ?? {};
   const broker = new ApprovalBroker({ policy, reader, directories, timeoutMs, attended, now });
   opened.defer(() => broker.close());
@@ -192,6 +192,7 @@ export async function createControlServer(options: ControlServerOptions): Promis
   opened.defer(() => sessions.stop());
   options.auth?.onChange?.(() => sessions.rightsChanged());
   const state = new ServerState({ settings, sessions, skills, serverEvents });
+  opened.defer(onNotedLoss(() => state.changed('data_lost')));
   const running = opened.move();
   const rpc = createRpcServer(
     {
@@ -201,7 +202,12 @@ export async function createControlServer(options: ControlServerOptions): Promis
         ...sessions.handlers((reason, session) => state.changed(reason, session)),
         ...skills.handlers(),
         toolsListHandler(environments, cwd),
-        ...approvalHandlers({ broker, sessions, checkContent: options.checkContent }),
+        ...approvalHandlers({
+          broker,
+          sessions,
+          checkContent: options.checkContent,
+          rulesStored: () => directories.flushed(),
+        }),
         ...editorHandlers({ editors: options.editors ?? new Editors(), sessions }),
         ...(options.handlers ?? []),
       ],

@@ -7,6 +7,7 @@
  *
  * Made by `control-server.ts`; handlers of every part call `changed`.
  */
+import { openLosses, toldLosses } from '../base/sqlite/losses.ts';
 import { stateGet } from '../protocol/session-rpc.ts';
 import type { Snapshot } from '../protocol/session-types.ts';
 import type { Principal } from '../session/principal.ts';
@@ -41,14 +42,19 @@ export class ServerState {
   #seenBy(viewer: Principal): Snapshot {
     const { settings, sessions, skills } = this.#deps;
     const ids = sessions.liveIds(ownerSeenBy(viewer) ?? undefined);
-    return { ...settings.snapshotParts(viewer), sessions: { count: ids.length, ids }, skills: skills.summary };
+    return {
+      ...settings.snapshotParts(viewer),
+      sessions: { count: ids.length, ids },
+      skills: skills.summary,
+      ...lossesPart(),
+    };
   }
 
   /** What every client may see, for an event: a count of the sessions, of their owner or of all, and no ids. */
   broadcast(about?: ChangedSession): Snapshot {
     const { settings, sessions, skills } = this.#deps;
     const count = sessions.liveCount(about?.owner);
-    return { ...settings.snapshotParts(), sessions: { count, ids: [] }, skills: skills.summary };
+    return { ...settings.snapshotParts(), sessions: { count, ids: [] }, skills: skills.summary, ...lossesPart() };
   }
 
   /** Emits `state.changed`; one about a session is for its owner and for administrators. */
@@ -61,4 +67,10 @@ export class ServerState {
   handler(): Handled {
     return handles(stateGet, (_params, { caller }) => this.#seenBy(caller.principal));
   }
+}
+
+/** Absent while nothing is lost, which is the snapshot of 1.0.0. */
+function lossesPart(): Pick<Snapshot, 'losses'> {
+  const losses = toldLosses(openLosses());
+  return losses.length === 0 ? {} : { losses };
 }

@@ -56,6 +56,12 @@ export interface HostOptions {
   /** The file of the plugins' stores, made when a plugin that declares one starts. Default: in memory. */
   readonly stateFile?: string;
   /**
+   * Opens that file at the start where it was not closed in good order, not at the first request: what it lost is then known
+   * from the start. For hosts that start rarely. Default false.
+   * @internal
+   */
+  readonly checksState?: boolean | undefined;
+  /**
    * Where other hosts of the user may have the same state. Default: one host has it at a time.
    * @internal
    */

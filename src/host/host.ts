@@ -14,17 +14,10 @@ import type { ShareUsage } from '../base/share-usage.ts';
 import { valueKind } from '../base/value-kind.ts';
 import { Acceptor } from '../connection/accept.ts';
 import type { Route, RunningRequest } from '../connection/running-request.ts';
-import {
-  capabilitiesChanged,
-  EXTENSION_CAPABILITIES,
-  EXTENSION_JOURNAL,
-  EXTENSION_RESUME,
-  type HandshakeReq,
-  journalFollow,
-} from '../protocol/a2e.ts';
+import { EXTENSION_JOURNAL, EXTENSION_RESUME, type HandshakeReq, journalFollow } from '../protocol/a2e.ts';
 import { type Authenticator, createAuthenticator } from '../session/auth.ts';
 import { AuthThrottle } from '../session/auth-throttle.ts';
-import type { Principal, SessionView } from '../session/principal.ts';
+import type { Principal } from '../session/principal.ts';
 import { SessionRegistry } from '../session/registry.ts';
 import { may } from '../session/rights.ts';
 import { Session, type SessionHost, type SessionOptions, type Terms } from '../session/session.ts';
@@ -35,6 +28,7 @@ import { type Incoming, shown } from '../wire/codec.ts';
 import { asError, type ErrorName, fail, HandfastError } from '../wire/errors.ts';
 import { HostCall } from './call.ts';
 import { capabilityOfType } from './capability-of-type.ts';
+import { hearsChanges, notifyChanged } from './changed-capability.ts';
 import { giveRights } from './changed-rights.ts';
 import { Delegations } from './delegations.ts';
 import { A2EHandshake, type A2EHandshakeDeps, extensionsOf } from './handshake.ts';
@@ -44,9 +38,9 @@ import { journalReader } from './journal-reader.ts';
 import type { CapabilityOffer } from './negotiate.ts';
 import type { CallDeps, NestedCall } from './nested-call.ts';
 import { jsonRpcNotServed } from './not-served.ts';
-import type { PluginRuntime } from './plugin-runtime.ts';
+import type { PluginRuntime, RuntimeDeps } from './plugin-runtime.ts';
 import { Plugins } from './plugins.ts';
-import { offerOf, offers } from './routes.ts';
+import { offers } from './routes.ts';
 import { PluginState } from './store/plugin-state.ts';
 import { grantedNow, interruptedError, StoredSessions } from './stored-sessions.ts';
 
@@ -139,6 +133,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       log: this.log,
       now: this.#now,
       opened: () => options.sharedState?.opened(),
+      lost: () => this.#plugins.stateLost(),
       sessions: () => new Map(this.#owners()),
     });
     const { log, workspace } = this.#callDeps;
@@ -149,8 +144,10 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       dataDir: options.dataDir,
       storage: options.storage,
       changed: this.#changed,
+      hearsChanges: (session) => hearsChanges(session as Session),
       accept: (link, session) => this.#delegations.accept(link, session),
       openState: this.#state.open,
+      stateLoss: () => this.#state.loss,
       sharedState: options.sharedState,
       loaded: (runtime) => this.#notifyLoaded(runtime),
     });
@@ -168,6 +165,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     if (this.#phase !== 'new') return;
     const states = (await this.#options.snapshots?.load()) ?? {};
     this.#toTakeUp = this.#stored?.load() ?? [];
+    if (this.#options.checksState === true) await this.#state.openDoubtful();
     try {
       await this.#plugins.start(this.#options.plugins, states);
     } catch (error) {
@@ -218,14 +216,11 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     return this.#registry;
   }
 
-  readonly #changed = (capability: string, only: SessionView | undefined): void => {
+  readonly #changed: RuntimeDeps['changed'] = (capability, only, concerns) => {
     const plugins = this.#plugins.served.get(capability);
     if (plugins === undefined) return; // Not serving yet: the handshake will say it.
-    for (const session of only === undefined ? this.#registry : [this.#registry.get(only.id)]) {
-      if (session?.granted(capability) !== true || !session.terms.extensions.has(EXTENSION_CAPABILITIES)) continue;
-      const metadata = offerOf(plugins, { principal: session.principal, session });
-      session.push(capabilitiesChanged, { capability, enabled: metadata !== undefined, metadata: metadata ?? {} });
-    }
+    const sessions = only === undefined ? this.#registry : [this.#registry.get(only.id)];
+    notifyChanged(capability, plugins, sessions, concerns);
   };
 
   /** Gives every session the rights its principal has now. */

@@ -9,7 +9,7 @@ import { JsonSchemas, type SchemaChecker } from '../base/json-schema.ts';
 import type { Log } from '../base/log.ts';
 import { onceSucceeded } from '../base/once-succeeded.ts';
 import { sleep } from '../base/sleep.ts';
-
+import { type DatabaseLoss, type ToldLoss, toldLosses } from '../base/sqlite/losses.ts';
 import type { Principal, SessionView } from '../session/principal.ts';
 import { grantOf } from '../session/rights.ts';
 import type { StorageShares } from '../session/storage-shares.ts';
@@ -31,14 +31,18 @@ export interface RuntimeDeps {
   readonly dataDir: string | undefined;
   /** Accepts the link of a session that acts for a principal. */
   accept(link: Link, session: DelegatedSession): void;
-  /** Notifies the agents that a capability changed. */
-  changed(capability: string, session: SessionView | undefined): void;
   /** True when a plugin of the capability has a schema for grants within it. */
   declaresGrant(capability: string): boolean;
+  /** Notifies the agents that a capability changed: that of one session or of all, whose principal it concerns. */
+  changed(capability: string, only: SessionView | undefined, concerns?: (principal: Principal) => boolean): void;
+  /** True for a session whose agent is notified of changes. */
+  hearsChanges(session: SessionView): boolean;
   /** What each principal may store; undefined: as much as its own limits say. */
   readonly storage: StorageShares | undefined;
   /** Opens the state of all plugins, once. */
   openState(): Promise<StateDatabase>;
+  /** What the opened state has lost. */
+  stateLoss(): DatabaseLoss | undefined;
   /** Where requests go while another host has the state; undefined: they fail with `journal_locked`. */
   readonly sharedState: SharedState | undefined;
 }
@@ -55,6 +59,10 @@ export class PluginRuntime implements PluginContext {
   #checkGrant: SchemaChecker | undefined;
   readonly #grants = new WeakMap<Principal, { readonly grant: unknown }>();
   #dataFolder: (() => Promise<string>) | undefined;
+  /** Losses of what this plugin stores in files of its own, by file. */
+  readonly #losses = new Map<string, { readonly loss: DatabaseLoss; concerns(principal: Principal): boolean }>();
+  /** Sessions of plain A2E whose agent got the losses. */
+  readonly #informed = new WeakSet<SessionView>();
 
   constructor(plugin: Plugin, deps: RuntimeDeps) {
     this.#plugin = plugin;
@@ -131,8 +139,28 @@ export class PluginRuntime implements PluginContext {
     return this.#opening;
   }
 
-  /** Runs a handler once the store is open; where another host has it, the request is made there. */
+  /**
+   * Runs a handler once the store is open; where another host has it, the request is made there. What the store has lost
+   * reaches the agent no later than the reply.
+   */
   serve(handler: Handler, request: object, context: CallContext): object | Promise<object> {
+    const served = this.#serve(handler, request, context);
+    if (this.plugin.store === undefined && this.#dataFolder === undefined) return served;
+    const { depth, session } = context;
+    if (depth > 0 || this.#informed.has(session) || this.#deps.hearsChanges(session)) return served;
+    if (!(served instanceof Promise)) return this.#withLosses(served, session);
+    return served.then((reply) => this.#withLosses(reply, session));
+  }
+
+  /** The reply to an agent that is not notified of changes, with the losses once in its session. */
+  #withLosses(reply: object, session: SessionView): object {
+    const losses = this.lossesFor(session.principal);
+    if (losses.length === 0) return reply;
+    this.#informed.add(session);
+    return { ...reply, losses };
+  }
+
+  #serve(handler: Handler, request: object, context: CallContext): object | Promise<object> {
     const needed = this.plugin.needsStore?.(request as Record<string, unknown>, context.session) !== false;
     const opening = needed ? this.storeReady() : undefined;
     if (opening === undefined) return handler.run(request as never, context);
@@ -201,6 +229,21 @@ export class PluginRuntime implements PluginContext {
       const { message, detail } = asError(thrown);
       throw fail('config_invalid', `the grants of ${JSON.stringify(principal.name)} are not valid: ${message}`, detail);
     }
+  }
+
+  lost(loss: DatabaseLoss, concerns: (principal: Principal) => boolean): void {
+    const known = this.#losses.get(loss.file);
+    if (known?.loss.found_at === loss.found_at) return;
+    this.#losses.set(loss.file, { loss, concerns });
+    this.#deps.changed(this.plugin.type, undefined, concerns);
+  }
+
+  /** The losses that concern a principal. */
+  lossesFor(principal: Principal): readonly ToldLoss[] {
+    const state = this.plugin.store === undefined ? undefined : this.#deps.stateLoss();
+    if (state === undefined && this.#losses.size === 0) return [];
+    const own = [...this.#losses.values()].filter(({ concerns }) => concerns(principal));
+    return toldLosses([...(state === undefined ? [] : [state]), ...own.map(({ loss }) => loss)]);
   }
 
   changed(session?: SessionView): void {

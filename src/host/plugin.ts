@@ -8,6 +8,7 @@
 
 import type { JsonSchema } from '../base/json-schema.ts';
 import type { Log } from '../base/log.ts';
+import type { DatabaseLoss } from '../base/sqlite/losses.ts';
 import { valueKind } from '../base/value-kind.ts';
 import type { CapabilityName } from '../protocol/a2e.ts';
 import type { Body, Method } from '../protocol/method.ts';
@@ -77,6 +78,12 @@ export interface PluginContext {
    * handfast/capabilities get `capabilities/changed/push`.
    */
   changed(session?: SessionView): void;
+  /**
+   * Says that a database of this plugin lost writes, which may be those of the principals it concerns. Until an operator has
+   * acknowledged it, the metadata of the capability has it in `losses`.
+   * @internal
+   */
+  lost(loss: DatabaseLoss, concerns: (principal: Principal) => boolean): void;
   /**
    * Accepts a link whose agent acts for a principal. It can neither resume another session nor read journals.
    * Throws `unauthorized` when its owner has no such rights to give.

@@ -138,6 +138,11 @@ export class Plugins {
     }
   }
 
+  /** The state of the plugins has lost writes. */
+  stateLost(): void {
+    for (const runtime of this.#runtimes) if (runtime.plugin.store !== undefined) runtime.changed();
+  }
+
   /** Why the requests of a capability have no handler: a plugin of it could not be loaded. */
   failure(capability: string): HandfastError | undefined {
     const missing = this.#served

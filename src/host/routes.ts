@@ -57,7 +57,9 @@ export function offerOf(plugins: readonly PluginRuntime[], who: FactsFor): Capab
   for (const { plugin } of leading) {
     const { name, type, priority = 0, exclusive = false, metadata } = plugin;
     const facts = typeof metadata === 'function' ? metadata(who) : (metadata ?? {});
-    if (facts !== undefined) return { ...facts, name, type, priority, exclusive };
+    if (facts === undefined) continue;
+    const losses = plugins.flatMap((runtime) => runtime.lossesFor(who.principal));
+    return { ...facts, name, type, priority, exclusive, ...(losses.length > 0 && { losses }) };
   }
   return undefined;
 }

@@ -4,7 +4,7 @@
  *
  * Used by `requests.ts`. Every call is a request of an A2E session: its rights, limits, journal and audit hold.
  */
-import type { AgentOptions, AgentSession } from '../agent/agent.ts';
+import type { AgentOptions, AgentSession, GrantedCapability } from '../agent/agent.ts';
 import { McpClient } from '../capabilities/mcp/client.ts';
 import { SkillClient } from '../capabilities/skill/client.ts';
 import { ToolsClient } from '../capabilities/tools/client.ts';
@@ -157,7 +157,10 @@ export class HostSession {
       agentId: 'mcp',
       // The client decides how long it waits; the host has a limit of its own.
       timeoutMs: 0,
-      onCapabilityChanged: (capability) => this.#capabilityChanged(capability),
+      onCapabilityChanged: (capability, granted) => {
+        this.#reportLosses(granted);
+        this.#capabilityChanged(capability);
+      },
     });
     if (this.#closed) {
       await agent.close();
@@ -173,6 +176,7 @@ export class HostSession {
       skill: has('skill') ? new SkillClient(agent) : undefined,
     };
     this.#open.mcp?.onNotification(({ method, params }) => this.#serverNotified(method, params));
+    for (const granted of agent.capabilities.values()) this.#reportLosses(granted);
     if (this.#listeners.size > 0) void this.#watch(this.#open);
     // What the former session had may not be what this one has.
     if (again) {
@@ -261,6 +265,12 @@ export class HostSession {
       this.#notify({ kind: 'prompts' });
       this.#notify({ kind: 'resources' });
     }
+  }
+
+  /** Databases of the host that lost writes, as messages of its log. */
+  #reportLosses({ metadata: { losses } }: GrantedCapability): void {
+    if (!Array.isArray(losses)) return;
+    for (const data of losses) this.#notify({ kind: 'log', level: 'error', logger: 'handfast', data });
   }
 
   /** The memory is watched once something wants to know. Never rejects: older hosts do not announce its changes. */

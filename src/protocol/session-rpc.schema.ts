@@ -25,6 +25,7 @@ import {
 import {
   AntigravityProfile,
   Approval,
+  Loss,
   ModelOption,
   Provider,
   QueueItem,
@@ -88,6 +89,7 @@ export const handshake = rpcMethod(
       methods: list(text()),
       connection_id: text(),
       principal: text(),
+      losses: may(list(Loss)),
     }),
   );
 

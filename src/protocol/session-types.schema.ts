@@ -186,6 +186,17 @@ export const SessionSummary = shape('One row of `session.list`.', {
 
 export const AntigravityProfile = Type.Object({ email: text(), name: text(), picture: may(text()) });
 
+/** Writes of a database of the server that are lost. */
+export const Loss = shape(
+  'A database of the server that lost its newest writes, until an operator has acknowledged it.',
+  {
+    code: text('`journal_damaged`.'),
+    message: text(),
+    acknowledged: flag('True when a write is missing that was acknowledged from the disk.'),
+    found_at: text('When it was noticed.'),
+  },
+);
+
 export const Snapshot = shape('The state of the server.', {
   auth: Type.Object({
     enabledProviders: list(Provider),
@@ -203,6 +214,7 @@ export const Snapshot = shape('The state of the server.', {
   }),
   sessions: Type.Object({ count: number(), ids: list(text()) }),
   skills: Type.Object({ count: number(), directories: list(text()) }),
+  losses: may(list(Loss, { description: 'Addition: where databases of the server lost writes.' })),
 });
 
 export const ModelOption = Type.Object({

@@ -21,7 +21,7 @@ import { StorageShares } from '../session/storage-shares.ts';
 import type { TrafficShares } from '../session/traffic-shares.ts';
 import { builtinPlugins, type SubagentParts } from './builtin-plugins.ts';
 import { auditOf, DAY_MS, type DeferredAudit } from './deferred-audit.ts';
-import { reportDamage } from './journal-damage.ts';
+import { reportDamage, reportReplaced } from './journal-damage.ts';
 import type { SharingDeps } from './shared-state.ts';
 
 export interface AssembleOptions {
@@ -43,6 +43,8 @@ export interface AssembleOptions {
   readonly slots?: HostOptions['slots'];
   /** See `HostOptions.traffic`. */
   readonly traffic?: TrafficShares;
+  /** See `HostOptions.checksState`. */
+  readonly checksState?: HostOptions['checksState'];
   /** What subagents run on beside programs and executors. */
   readonly subagents?: SubagentParts;
   /** Makes session ids; default 128 random bits. They must not be guessable where other users can open links. */
@@ -102,6 +104,7 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
       forgetClosed: config.journal.kind === 'memory',
       audit: options.audit ?? audit,
       stateFile: join(own, 'state.db'),
+      checksState: options.checksState,
       sharedState: sharedState({ path: join(own, 'state.sock'), workspace, log }, () => running as Host),
       dataDir: join(own, 'data'),
       snapshots: await snapshotsOf(plugins, { home, hostId, log }),
@@ -217,8 +220,7 @@ async function openJournal(
       maxSessions,
       retains: (session) => !HOST_SESSION.test(session) || lives(session),
     },
-    onCorrupt: ({ reason, movedTo }) =>
-      log.error('the journal was damaged; started a new one', { file, reason, movedTo }),
+    onCorrupt: reportReplaced(log, file, 'the journal'),
     onDamaged: reportDamage(log, file),
   });
 }

@@ -3,7 +3,8 @@
  * be read, and no cursor is used again.
  */
 import type { Log } from '../base/log.ts';
-import { keepLoss, noteLoss, openLosses, recordedLoss } from '../base/sqlite/losses.ts';
+import type { Damage } from '../base/sqlite/database.ts';
+import { keepLoss, noteLoss, openLosses, recordedLoss, toldLosses } from '../base/sqlite/losses.ts';
 import type { HandfastError } from '../wire/errors.ts';
 
 const ADVICE =
@@ -20,13 +21,17 @@ export function reportDamage(log: Log, file: string): (error: HandfastError) => 
   };
 }
 
+/** Passed as `onCorrupt` where the server opens a journal: says that a damaged one was replaced, and keeps that as a loss. */
+export function reportReplaced(log: Log, file: string, what: string): (damage: Damage) => void {
+  return ({ reason, movedTo }) => {
+    log.error(`${what} was damaged; started a new one`, { file, reason, movedTo });
+    const found_at = new Date().toISOString();
+    keepLoss({ what, file, ends_at: 0, of: 0, acknowledged: true, moved_to: movedTo, found_at });
+  };
+}
+
 /** The losses as `GET /health` says them to everybody; undefined without one. */
 export function lossesForAll(): { losses: object[] } | undefined {
-  const losses = openLosses().map(({ what, acknowledged, found_at }) => ({
-    code: 'journal_damaged',
-    message: `the newest writes of ${what} are lost`,
-    acknowledged,
-    found_at,
-  }));
+  const losses = toldLosses(openLosses());
   return losses.length === 0 ? undefined : { losses };
 }

@@ -6,6 +6,7 @@
  * round, so that no client finds this server any more, running work gets its time, and what was written is on disk.
  */
 
+import { watchDescriptors } from '../base/descriptors.ts';
 import { onFailingStore } from '../base/failing-stores.ts';
 import { type Closable, Lifetime, type LifetimeState } from '../base/lifetime.ts';
 import { type Log, silentLog } from '../base/log.ts';
@@ -159,6 +160,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
       editors,
       guard,
       subagents: { fleet: fleet?.tasks, links },
+      checksState: true,
       dialects: [control?.rpc.dialect, fleet?.dialect].filter((dialect) => dialect !== undefined),
     });
     const { host, audit } = assembled;
@@ -288,6 +290,7 @@ async function openServer(config: HostConfig, assembled: AssembledHost, serving:
     log.error('a store cannot store', { store, reason: code, error: message, restart: fatal }),
   );
   void lifetime.closed.then(unwatched);
+  void lifetime.closed.then(watchDescriptors());
   const end = async (graceMs?: number): Promise<void> => {
     await withdraw?.();
     // An HTTP port stays open for its sessions until they have ended, which the host sees to.

@@ -7,15 +7,18 @@
  * The system lets only this user connect (file 0600, folder 0700), so no token is asked for. Made by `assemble.ts`; `host/` calls it.
  */
 import { readFile } from 'node:fs/promises';
-import { AgentSession } from '../agent/agent.ts';
+import { AgentSession, type GrantedCapability } from '../agent/agent.ts';
 import type { Log } from '../base/log.ts';
 import { writePrivateFile } from '../base/private-file.ts';
+import { hearsChanges } from '../host/changed-capability.ts';
 import type { CallContext, SessionView } from '../host/context.ts';
 import type { Host } from '../host/host.ts';
 import type { SharedState } from '../host/store/shared-state.ts';
+import { capabilitiesChanged } from '../protocol/a2e.ts';
 import type { Method } from '../protocol/method.ts';
 import { LOCAL_PRINCIPAL } from '../session/auth.ts';
 import { may } from '../session/rights.ts';
+import type { Session } from '../session/session.ts';
 import { connectUnix, listenUnix } from '../transport/socket.ts';
 import { withoutEnvelope } from '../wire/a2e.ts';
 import { asError, fail } from '../wire/errors.ts';
@@ -113,6 +116,7 @@ export class StateForwarding implements Pick<SharedState, 'forward'> {
         connectTimeoutMs: CONNECT_TIMEOUT_MS,
         timeoutMs: 0,
         resume: false,
+        onCapabilityChanged: (_, granted) => passOn(session, capability, granted),
       });
       // It was granted this capability alone, so that they belong to it.
       agent.onOtherPush((push, content) => session.push({ push, capability }, withoutEnvelope(content)));
@@ -121,10 +125,18 @@ export class StateForwarding implements Pick<SharedState, 'forward'> {
       if (session.signal.aborted) close();
       else session.signal.addEventListener('abort', close, { once: true });
       agent.require(capability);
+      const granted = agent.capabilities.get(capability);
+      if (granted?.metadata.losses !== undefined) passOn(session, capability, granted);
       return agent;
     } catch (error) {
       ended();
       throw error;
     }
   }
+}
+
+/** Passes on what the other host says of a capability, such as the writes that its state has lost. */
+function passOn(session: SessionView, capability: string, { enabled, metadata }: GrantedCapability): void {
+  if (!hearsChanges(session as Session)) return;
+  session.push({ push: capabilitiesChanged.push, capability }, { capability, enabled, metadata });
 }

@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, rmSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { connect as connectControl } from '../../src/control-client/connect.ts';
 import { connect } from '../../src/index.ts';
 import { type Json, User } from '../cli/command.ts';
 import { ownPort } from '../support/own-port.ts';
@@ -47,7 +48,20 @@ for (const [damage, doIt] of Object.entries(damages)) {
     for (const file of files) doIt(file);
 
     const again = await user.up(place, { env: ENV });
+    // Before a request has asked for them.
+    await again.command.says('the newest writes of the store of the plugins are lost', 'stderr');
     const later = await agentAt(again.ready as never);
+    const told = ({ losses = [] }: { losses?: unknown }) => (losses as Json[]).map(({ message }) => message);
+    const LOST_STATE = 'the newest writes of the store of the plugins are lost';
+    assert.deepEqual(told(later.agent.capabilities.get('planning')?.metadata ?? {}), [LOST_STATE]);
+    const control = await connectControl(again.ready.url as string, { token: later.token });
+    assert.deepEqual(told(control.server), [LOST_STATE]);
+    const found = Promise.withResolvers<unknown>();
+    void (async () => {
+      for await (const event of control.events())
+        if (event.type === 'state.changed' && event.payload.reason === 'data_lost')
+          found.resolve(event.payload.snapshot);
+    })().catch(found.reject);
     await later.agent.planning.plans();
     await (await later.agent.memory.open({ namespace: 'n' })).get('k29');
     await again.command.says('the newest writes of the store of the plugins are lost', 'stderr');
@@ -65,6 +79,17 @@ for (const [damage, doIt] of Object.entries(damages)) {
     const headers = { authorization: `Bearer ${later.token}` };
     const status = (await (await fetch(`${again.ready.url}/status`, { headers })).json()) as Json;
     assert.deepEqual(status.losses.map(({ file }: Json) => file).sort(), files.toSorted());
+    assert.deepEqual(told((await found.promise) as Json).sort(), [
+      'the newest writes of the memory are lost',
+      LOST_STATE,
+    ]);
+    assert.deepEqual(told(await control.rpc.stateGet({})).sort(), [
+      'the newest writes of the memory are lost',
+      LOST_STATE,
+    ]);
+    await control.close();
+    const listed = await user.run(['memory', 'ls', '--namespace', 'n'], { env: ENV });
+    assert.match(listed.stderr, /warning: the newest writes of the memory are lost; see handfast doctor/);
     const doctor = JSON.parse((await user.run(['doctor', '--json'], { env: ENV })).stdout) as Json;
     const checks = (doctor.checks ?? doctor).filter((check: Json) => check.name === 'losses');
     assert.equal(checks.length, 2);

@@ -25,7 +25,7 @@ interface Change {
   /** Makes the change; resolves as soon as the client knows of it. */
   make(session: ControlSession, watcher: ControlSession, control: ControlClient): Promise<unknown>;
   /** Throws when the next server does not have it. */
-  check(session: ControlSession, made: unknown): Promise<void>;
+  check(session: ControlSession, made: unknown, control: ControlClient): Promise<void>;
 }
 
 /** The last lines of its answers. */
@@ -145,6 +145,23 @@ const changes: readonly Change[] = [
       assert.equal((await session.state()).title, 'mark-8');
     },
   },
+  {
+    name: 'an answer that is remembered for its folder',
+    async make(session, _watcher, control) {
+      await session.prompt('run "printf mark-9"');
+      for (;;) {
+        const [asked] = (await control.rpc.approvalList({ session_id: session.id })).approvals;
+        if (asked === undefined) continue;
+        return control.rpc.approvalAnswer({ approval_id: asked.id, decision: 'allow', remember: 'directory' });
+      }
+    },
+    async check(session, _made, control) {
+      const { cwd } = await session.state();
+      const other = await control.create({ cwd });
+      await (await other.prompt('run "printf mark-9"')).result();
+      assert.equal((await typesOf(other)).includes('approval.requested'), false, 'it is not asked again');
+    },
+  },
 ];
 
 async function typesOf(session: ControlSession): Promise<string[]> {
@@ -202,7 +219,7 @@ test('the next server has each change that a client knows of', { timeout: 300_00
       await Promise.all([one.close(), two.close()]);
       await server.restart();
       await using again = await server.client();
-      await within(check(await again.open(session.id), made), `${name} after the restart`, 30_000);
+      await within(check(await again.open(session.id), made, again), `${name} after the restart`, 30_000);
     });
   }
 });

@@ -2,13 +2,14 @@
  * How every database of the project is opened: locked against a second process, checked, quarantined when it is damaged,
  * brought up to the newest schema. Its owner supplies the name and the durability, and does the rest.
  */
-import { mkdirSync, statSync } from 'node:fs';
+import { accessSync, constants, mkdirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
-import { fail } from '../../wire/errors.ts';
+import { fail, type HandfastError } from '../../wire/errors.ts';
+import { storeFailed, storeWorks } from '../failing-stores.ts';
 import { acquireFileLock } from '../file-lock.ts';
 import { isDamage, resultCode, SQLITE_ERROR, sqliteFailure } from './failure.ts';
-import { connect, createPrivate, makePrivate, setAside } from './file.ts';
+import { connect, createPrivate, makePrivate, mayWrite, setAside } from './file.ts';
 import { type DatabaseLoss, recordedLoss, recordLoss } from './losses.ts';
 import { Mark, sameAsClosed, wasOpen } from './mark.ts';
 import { WriteCount } from './write-count.ts';
@@ -106,6 +107,7 @@ export function openDatabase<Opened>(
       const loss = mark && count && missingFrom(mark, count, { what, file, movedTo, now });
       // Statements are prepared first, so that a file that does not fit is set aside before a loss is reported.
       const opened = use(database, release, mark, count);
+      canOpen(file);
       const told = loss ?? (count && recordedLoss(file));
       if (told !== undefined) onLoss?.(told);
       return opened;
@@ -132,8 +134,26 @@ export function openDatabase<Opened>(
   } catch (thrown) {
     mark?.abandon();
     unlock();
-    throw sqliteFailure(thrown, what, inMemory ? undefined : file);
+    const failure = sqliteFailure(thrown, what, inMemory ? undefined : file);
+    if (failure.code !== 'journal_locked') cannotOpen(file, what, failure);
+    throw failure;
   }
+}
+
+/** The files that could not be opened, until they can. */
+const unopened = new Map<string, object>();
+
+function cannotOpen(file: string, what: string, failure: HandfastError): void {
+  const owner = unopened.get(file) ?? {};
+  unopened.set(file, owner);
+  storeFailed(owner, what, failure, false, () => failure.code !== 'journal_corrupt' && mayWrite(file));
+}
+
+function canOpen(file: string): void {
+  const owner = unopened.get(file);
+  if (owner === undefined) return;
+  unopened.delete(file);
+  storeWorks(owner);
 }
 
 /** The writes that a file lost since its mark was written; later ones are numbered above them. */
@@ -172,6 +192,8 @@ function prepareFiles(file: string): void {
   // SQLite treats an empty file as a new database and drops the log beside it, and with it acknowledged writes.
   if (bytes === 0 && logBytes > 0) throw new FileDamaged('the file is empty but its log is not');
   createPrivate(file);
+  // SQLite opens a file without the right to write for reading alone, and says so at the first write.
+  accessSync(file, constants.R_OK | constants.W_OK);
   for (const suffix of ['-wal', '-shm']) makePrivate(file + suffix);
 }
 

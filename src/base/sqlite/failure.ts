@@ -6,7 +6,7 @@
  */
 import { fail, HandfastError } from '../../wire/errors.ts';
 import { isOutOfSpace } from '../disk-space.ts';
-import { mayGrow } from './file.ts';
+import { mayGrow, obstacleAt } from './file.ts';
 
 /** A statement or a definition that SQLite does not understand. */
 export const SQLITE_ERROR = 1;
@@ -65,13 +65,20 @@ export function sqliteFailure(thrown: unknown, what: string, file?: string | nul
       const { code: errno } = thrown as NodeJS.ErrnoException;
       if (code === 0 && typeof errno === 'string' && /^E[A-Z0-9]+$/.test(errno))
         return ioFailure(thrown, what, errno, {});
-      return fail('runtime_error', `${what} failed`, detail, thrown);
+      const obstacle = file ? obstacleAt(file) : undefined;
+      if (obstacle !== undefined) return ioFailure(thrown, what, obstacle, detail);
+      const { message } = thrown as Partial<Error>;
+      return fail('runtime_error', `${what} failed${message ? `: ${message}` : ''}`, detail, thrown);
     }
   }
 }
 
 function ioFailure(thrown: unknown, what: string, reason: string, detail: object): HandfastError {
-  const message = `${what} could not be read or written (${reason}); check the disk and the rights of its folder`;
+  const remedy =
+    reason === 'EISDIR'
+      ? 'a folder lies where its file, its log or its mark belongs: move it away'
+      : 'check the disk and the rights of its folder';
+  const message = `${what} could not be read or written (${reason}); ${remedy}`;
   return fail('runtime_error', message, { ...detail, reason }, thrown);
 }
 

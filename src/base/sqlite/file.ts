@@ -3,7 +3,19 @@
  *
  * Used by `database.ts`, `failure.ts` and `base/file-lock.ts`. The one file that loads `node:sqlite`.
  */
-import { chmodSync, closeSync, fdatasyncSync, openSync, renameSync, rmSync, statSync, writeSync } from 'node:fs';
+import {
+  accessSync,
+  chmodSync,
+  closeSync,
+  constants,
+  fdatasyncSync,
+  openSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
+import { dirname } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { isOutOfSpace } from '../disk-space.ts';
 
@@ -48,10 +60,31 @@ export function makePrivate(file: string): void {
   if (stat !== undefined && (stat.mode & 0o077) !== 0) chmodSync(file, 0o600);
 }
 
+/** What keeps a database from being opened or written, by the system's name; SQLite does not tell. Undefined: nothing does. */
+export function obstacleAt(file: string): string | undefined {
+  try {
+    for (const path of [file, `${file}-wal`, `${file}-shm`, `${file}.mark`]) {
+      const found = statSync(path, { throwIfNoEntry: false });
+      if (found?.isDirectory()) return 'EISDIR';
+      if (found !== undefined) accessSync(path, constants.R_OK | constants.W_OK);
+    }
+    accessSync(dirname(file), constants.W_OK | constants.X_OK);
+    return undefined;
+  } catch (thrown) {
+    return (thrown as NodeJS.ErrnoException).code;
+  }
+}
+
 const PROBE_BYTES = 4096;
 
-/** False when the system refuses to let a database or its log grow. Tried on a file beside it, which is removed. */
-export function mayGrow(file: string): boolean {
+/** False when the system refuses to let a database or its log grow. */
+export const mayGrow = (file: string): boolean => !isOutOfSpace(growthProblem(file));
+
+/** True when nothing seems to keep a database from being written: it can be opened, and may grow. */
+export const mayWrite = (file: string): boolean => obstacleAt(file) === undefined && growthProblem(file) === undefined;
+
+/** Why a database or its log cannot grow. Tried on a file beside it, which is removed. */
+function growthProblem(file: string): unknown {
   const probe = `${file}.probe`;
   const [size = 0, logSize = 0] = [file, `${file}-wal`].map((path) => statSync(path, { throwIfNoEntry: false })?.size);
   try {
@@ -59,12 +92,12 @@ export function mayGrow(file: string): boolean {
     try {
       const written = writeSync(descriptor, Buffer.alloc(PROBE_BYTES), 0, PROBE_BYTES, Math.max(size, logSize));
       fdatasyncSync(descriptor);
-      return written === PROBE_BYTES;
+      return written === PROBE_BYTES ? undefined : Object.assign(new Error('a short write'), { code: 'ENOSPC' });
     } finally {
       closeSync(descriptor);
       rmSync(probe, { force: true });
     }
   } catch (thrown) {
-    return !isOutOfSpace(thrown);
+    return thrown;
   }
 }

@@ -14,6 +14,7 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import { storeFailed, storeWorks } from '../failing-stores.ts';
 import { isFatal, sqliteFailure, syncFailure } from './failure.ts';
+import { mayWrite } from './file.ts';
 import type { WriteCount } from './write-count.ts';
 
 export interface GroupCommitOptions {
@@ -82,7 +83,7 @@ export class GroupCommit {
     try {
       this.#log = openLog(db);
     } catch (thrown) {
-      throw sqliteFailure(thrown, what);
+      throw sqliteFailure(thrown, what, db.location());
     }
   }
 
@@ -161,7 +162,8 @@ export class GroupCommit {
   #note(thrown: unknown): HandfastError {
     const failure = sqliteFailure(thrown, this.#options.what, this.#options.db.location());
     if (isFatal(thrown)) this.#fatal ??= failure;
-    storeFailed(this, this.#options.what, failure, this.#fatal !== undefined);
+    const file = this.#options.db.location();
+    storeFailed(this, this.#options.what, failure, this.#fatal !== undefined, () => file === null || mayWrite(file));
     return failure;
   }
 

@@ -34,6 +34,7 @@ const MAX_DEPTH = 6;
 
 /** Of this process, by file. */
 const noted = new Map<string, DatabaseLoss>();
+const listeners = new Set<() => void>();
 
 const recordOf = (file: string): string => file + SUFFIX;
 
@@ -55,6 +56,28 @@ export function recordedLoss(file: string): DatabaseLoss | undefined {
   }
 }
 
+/** True until an operator has deleted its record. */
+const isOpen = ({ file }: DatabaseLoss): boolean => fs().existsSync(recordOf(file));
+
+/** A loss as peers get it: without the places of files. */
+export interface ToldLoss {
+  readonly code: 'journal_damaged';
+  readonly message: string;
+  /** True when a write is missing that was acknowledged from the disk. */
+  readonly acknowledged: boolean;
+  /** ISO 8601. */
+  readonly found_at: string;
+}
+
+/** Losses for peers: those that no operator has acknowledged. */
+export const toldLosses = (losses: readonly DatabaseLoss[]): ToldLoss[] =>
+  losses.filter(isOpen).map(({ what, acknowledged, found_at }) => ({
+    code: 'journal_damaged',
+    message: `the newest writes of ${what} are lost`,
+    acknowledged,
+    found_at,
+  }));
+
 /** Its `journal_damaged` error. */
 export function lossError({ what, ends_at, of, acknowledged, moved_to }: DatabaseLoss): HandfastError {
   const which = acknowledged ? 'writes that were acknowledged' : 'writes that were not synced yet';
@@ -73,17 +96,25 @@ export function noteLoss(log: Pick<Log, 'error'>, loss: DatabaseLoss): void {
   const { file, moved_to, found_at } = loss;
   const advice = `check the disk; restore a copy that was made of a stopped host; then delete ${recordOf(file)}`;
   log.error(message, { code, file, ...detail, ...(moved_to !== undefined && { moved_to }), found_at, advice });
+  for (const listener of listeners) listener();
+}
+
+/** Calls `listener` after each further loss was noted. Returns the function that ends it. */
+export function onNotedLoss(listener: () => void): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
 }
 
 /** Records a loss that its owner has logged, and adds it to {@link openLosses}. */
 export function keepLoss(loss: DatabaseLoss): void {
   recordLoss(loss);
   noted.set(loss.file, loss);
+  for (const listener of listeners) listener();
 }
 
 /** The losses that this process has found and no operator has acknowledged. */
 export function openLosses(): DatabaseLoss[] {
-  for (const file of [...noted.keys()]) if (!fs().existsSync(recordOf(file))) noted.delete(file);
+  for (const [file, loss] of [...noted]) if (!isOpen(loss)) noted.delete(file);
   return [...noted.values()];
 }
 

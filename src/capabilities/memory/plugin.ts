@@ -5,6 +5,7 @@
  * @see docs/memory.md
  */
 
+import { basename } from 'node:path';
 import { headerProblem } from '../../base/secret-text.ts';
 import { noteLoss } from '../../base/sqlite/losses.ts';
 import type { CallContext, SessionView } from '../../host/context.ts';
@@ -12,6 +13,7 @@ import { definePlugin, handle, type Plugin, type PluginContext } from '../../hos
 import { may, named } from '../../session/rights.ts';
 import { fail } from '../../wire/errors.ts';
 import { MemoryEngine } from './engine/engine.ts';
+import { fileOf, SPACES } from './engine/file-name.ts';
 import type { Asker, NewEntry, RankingName, Tier } from './engine/types.ts';
 import { checkEntry, isTier } from './entry.ts';
 import { memoryFailure } from './errors.ts';
@@ -94,7 +96,11 @@ export function memoryPlugin(options: MemoryPluginOptions = {}): Plugin {
     return new MemoryEngine(
       limited,
       (name, bytes) => host.stored({ name }, bytes),
-      (loss) => noteLoss(host.log, loss),
+      (loss) => {
+        noteLoss(host.log, loss);
+        const file = basename(loss.file);
+        host.lost(loss, ({ name }) => file === fileOf(name) || file === fileOf(SPACES));
+      },
     );
   };
   const run: MemoryEngine['run'] = async (name, asker, args, signal) => {

@@ -35,8 +35,6 @@ export interface ToolkitsPluginOptions {
   readonly rules?: ToolRules;
   /** Variables of the host, for secrets. */
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** Epoch milliseconds. */
-  readonly now?: () => number;
 }
 
 /** A toolkit with what was made of it. */
@@ -58,7 +56,7 @@ const MAX_OTHERS = 1_000;
 
 /** The plugin of `toolkits`, and that of the tools of its toolkits. Throws `config_invalid`. */
 export function toolkitsPlugins(options: ToolkitsPluginOptions): readonly [toolkits: Plugin, tools: Plugin] {
-  const { toolkits, name = 'toolkits', secrets = [], rules, env = process.env, now = Date.now } = options;
+  const { toolkits, name = 'toolkits', secrets = [], rules, env = process.env } = options;
   const hostSecrets = new Secrets(secrets, env);
   const states = new SessionStates();
   const sessions = new Map<string, SessionView>();
@@ -232,7 +230,7 @@ export function toolkitsPlugins(options: ToolkitsPluginOptions): readonly [toolk
     metadata: toolkitsOffer.metadata,
     priority: name === 'toolkits' ? toolkitsOffer.priority : 0,
     async start(context) {
-      states.open(await context.dataFolder(), now());
+      states.open(await context.dataFolder());
     },
     opened: (session) => void sessions.set(session.id, session),
     closed(session) {

@@ -38,15 +38,18 @@ export class SessionStates {
   /**
    * Finds what earlier hosts stored.
    * @param folder of the plugin
-   * @param now epoch milliseconds
    */
-  open(folder: string, now: number): void {
+  open(folder: string): void {
     this.#folder = join(folder, 'sessions');
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
-    for (const name of readdirSync(this.#folder)) {
-      const file = join(this.#folder, name);
-      const age = now - (statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? now);
-      if (age > ABANDONED_MS) rmSync(file, { force: true });
+    const files = readdirSync(this.#folder).map((name) => {
+      const file = join(this.#folder as string, name);
+      return { name, file, at: statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0 };
+    });
+    // Measured from the newest: a clock that was set ahead makes none older.
+    const newest = files.reduce((most, { at }) => Math.max(most, at), 0);
+    for (const { name, file, at } of files) {
+      if (newest - at > ABANDONED_MS) rmSync(file, { force: true });
       else this.#stored.add(name);
     }
   }

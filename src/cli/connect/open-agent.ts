@@ -10,6 +10,7 @@ import { asError, HandfastError } from '../../wire/errors.ts';
 import { interruptible } from '../interrupt.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { type ConnectFlags, type FoundHost, findHost, noteChosen, routeOf } from './find-host.ts';
+import { LossReporter } from './told-losses.ts';
 
 /** Time for reaching the host and for the handshake. */
 const CONNECT_TIMEOUT_MS = 10_000;
@@ -68,13 +69,17 @@ async function open(
     maxMessageBytes: DEFAULT_MAX_MESSAGE_BYTES,
     onStderr: (line) => terminal.note(line),
   });
+  const losses = new LossReporter((text) => terminal.note(text));
   try {
-    return await AgentSession.open(dial, capabilities, {
+    const agent = await AgentSession.open(dial, capabilities, {
       ...options,
       token,
       connectTimeoutMs: CONNECT_TIMEOUT_MS,
+      onCapabilityChanged: (_, granted) => losses.report(granted),
       ...(!reconnects && { resume: false }),
     });
+    for (const granted of agent.capabilities.values()) losses.report(granted);
+    return agent;
   } catch (thrown) {
     throw explained(asError(thrown), { address, token, running });
   }

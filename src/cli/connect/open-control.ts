@@ -13,6 +13,7 @@ import { interruptible } from '../interrupt.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { packageVersion } from '../package-info.ts';
 import { type ConnectFlags, type FoundHost, findHost, noteChosen, routeOf } from './find-host.ts';
+import { lossNotes } from './told-losses.ts';
 
 /** Time for reaching the server. */
 const CONNECT_TIMEOUT_MS = 10_000;
@@ -56,9 +57,18 @@ export async function openControl(
     reconnect: { maxMs: 30_000 },
     ...options,
   };
+  const control = await connectAs(server, asked);
+  for (const note of lossNotes(control.server.losses)) options.onStderr?.(note);
+  return control;
+}
+
+async function connectAs(
+  server: FoundHost | InProcessServer,
+  asked: Omit<ConnectOptions, 'token'>,
+): Promise<ControlClient> {
   if ('accept' in server) return connectControl(server, asked);
   const { address, token } = server;
-  const { connectTimeoutMs: timeoutMs = CONNECT_TIMEOUT_MS, onStderr } = options;
+  const { connectTimeoutMs: timeoutMs = CONNECT_TIMEOUT_MS, onStderr } = asked;
   const dialling = { timeoutMs, maxMessageBytes: MESSAGE_BYTES_CEILING, onStderr };
   const { dial, reconnects } = routeOf(server, dialling, (at) => webSocketAddress(at, '/rpc') ?? at);
   try {

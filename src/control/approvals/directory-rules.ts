@@ -5,8 +5,10 @@
  * set aside and nothing is remembered, which means asking again.
  */
 import { readFile, rename } from 'node:fs/promises';
+import { isOutOfSpace } from '../../base/disk-space.ts';
 import type { Log } from '../../base/log.ts';
 import { replaceFile } from '../../base/replace-file.ts';
+import { fail, type HandfastError } from '../../wire/errors.ts';
 import type { DirectoryRule, DirectoryRules } from './remembered.ts';
 
 export interface DirectoryRulesOptions {
@@ -19,7 +21,7 @@ export interface DirectoryRulesOptions {
 
 /** Rules that outlive the process. */
 export interface DirectoryRuleFile extends DirectoryRules {
-  /** Everything added so far is on disk, or was reported as not. Never rejects. */
+  /** Everything added so far is on disk. Rejects with `disk_full` or `runtime_error` when it could not be stored. */
   flushed(): Promise<void>;
 }
 
@@ -33,12 +35,15 @@ export async function directoryRules({ file, log, now = Date.now }: DirectoryRul
   const rules = await load(file, log, now);
   let writing: Promise<void> = Promise.resolve();
   let waiting = false;
+  let failure: HandfastError | undefined;
   const write = async (): Promise<void> => {
     waiting = false;
     try {
       await replaceFile(file, `${JSON.stringify(rules, null, 2)}\n`);
+      failure = undefined;
     } catch (error) {
       log.error('a remembered answer could not be stored', { file, error });
+      failure = notStored(error);
     }
   };
   return {
@@ -54,8 +59,19 @@ export async function directoryRules({ file, log, now = Date.now }: DirectoryRul
         writing = writing.then(write);
       }
     },
-    flushed: () => writing,
+    async flushed() {
+      await writing;
+      if (failure !== undefined) throw failure;
+    },
   };
+}
+
+function notStored(cause: unknown): HandfastError {
+  const [code, remedy] = isOutOfSpace(cause)
+    ? (['disk_full', 'free space'] as const)
+    : (['runtime_error', 'see the log'] as const);
+  const message = `the answer holds until the server ends; it could not be stored for its folder: ${remedy}, then answer so again`;
+  return fail(code, message, {}, cause);
 }
 
 async function load(file: string, log: Log, now: () => number): Promise<Stored> {

@@ -28,10 +28,17 @@ export interface ApprovalHandlerDeps {
    * in; throws `schema_violation`.
    */
   readonly checkContent: (schema: Readonly<Record<string, unknown>>, content: unknown) => unknown;
+  /** Resolves when what was remembered for directories is on disk; rejects when it could not be stored. */
+  readonly rulesStored: () => Promise<void>;
 }
 
 /** `approval.list` and `approval.answer`. */
-export function approvalHandlers({ broker, sessions, checkContent }: ApprovalHandlerDeps): readonly Handled[] {
+export function approvalHandlers({
+  broker,
+  sessions,
+  checkContent,
+  rulesStored,
+}: ApprovalHandlerDeps): readonly Handled[] {
   return [
     handles(approvalList, ({ session_id: id, all = false }, { caller }) => {
       const one = id === undefined ? undefined : sessions.openFor(caller.principal, id, 'read');
@@ -78,6 +85,7 @@ export function approvalHandlers({ broker, sessions, checkContent }: ApprovalHan
       );
       // What was answered is not asked again, not even after a crash.
       await log.flushed();
+      if (answered.approval.answer?.remember === 'directory') await rulesStored();
       return answered;
     }),
   ];

@@ -6,6 +6,7 @@
  * @see docs/architecture.md
  */
 import { within } from '../../base/race.ts';
+import { openLosses, toldLosses } from '../../base/sqlite/losses.ts';
 import { Acceptor, type Dialect } from '../../connection/accept.ts';
 import type { ConnectionLimits } from '../../connection/connection.ts';
 import { readParams } from '../../protocol/rpc-reader.ts';
@@ -285,6 +286,7 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
       client: greeting.clientName,
       version: greeting.clientVersion,
     });
+    const losses = toldLosses(openLosses());
     return {
       protocol_version: SESSION_RPC_VERSION,
       server_name: this.#options.serverName ?? 'handfast',
@@ -292,6 +294,7 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
       methods: this.router.names,
       connection_id: id,
       principal: principal.name,
+      ...(losses.length > 0 && { losses }),
     };
   }
 

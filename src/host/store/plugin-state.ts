@@ -5,6 +5,7 @@
  * Made by `host.ts`; `plugin-runtime.ts` opens it.
  */
 import type { Log } from '../../base/log.ts';
+import { type DatabaseLoss, recordedLoss } from '../../base/sqlite/losses.ts';
 import type { StorageShares } from '../../session/storage-shares.ts';
 import { fail } from '../../wire/errors.ts';
 import type { StateDatabase } from './store.ts';
@@ -17,6 +18,8 @@ export interface PluginStateOptions {
   readonly now: () => number;
   /** Called once, when a file was opened. */
   readonly opened?: (() => void) | undefined;
+  /** Called when a file was opened that has lost writes. */
+  readonly lost: () => void;
   /** The sessions that exist, with their owners: what others stored is dropped at opening. */
   readonly sessions: () => ReadonlyMap<string, string>;
 }
@@ -24,10 +27,29 @@ export interface PluginStateOptions {
 export class PluginState {
   readonly #options: PluginStateOptions;
   #database: StateDatabase | undefined;
+  #loss: DatabaseLoss | undefined;
   #closed = false;
 
   constructor(options: PluginStateOptions) {
     this.#options = options;
+  }
+
+  /** What the opened file has lost. */
+  get loss(): DatabaseLoss | undefined {
+    return this.#loss;
+  }
+
+  /** Opens a file that may have lost writes, so that agents learn of it in their handshake. Never rejects. */
+  async openDoubtful(): Promise<void> {
+    const { file } = this.#options;
+    if (file === undefined || !process.getBuiltinModule('node:fs').existsSync(`${file}.mark`)) return;
+    try {
+      const { Mark, sameAsClosed } = await import('../../base/sqlite/mark.ts');
+      if (sameAsClosed(new Mark(`${file}.mark`), file) && recordedLoss(file) === undefined) return;
+      await this.open();
+    } catch {
+      // The request that needs it says why it cannot be opened.
+    }
   }
 
   /** The database; the first call opens it. Fails as `openStateDatabase` does, and with `interrupted` once closed. */
@@ -43,8 +65,12 @@ export class PluginState {
       sessions: sessions(),
       onCorrupt: ({ reason, movedTo }) =>
         log.error('the store of the plugins was damaged; a new one was created', { file, reason, movedTo }),
-      onLoss: (loss) => noteLoss(log, loss),
+      onLoss: (loss) => {
+        noteLoss(log, loss);
+        this.#loss = loss;
+      },
     });
+    if (this.#loss !== undefined) this.#options.lost();
     if (file !== ':memory:') this.#options.opened?.();
     return this.#database;
   };

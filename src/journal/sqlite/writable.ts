@@ -3,7 +3,7 @@
  * the list of failing stores. Owned by `store.ts`.
  */
 import { storeFailed, storeWorks } from '../../base/failing-stores.ts';
-import { mayGrow } from '../../base/sqlite/file.ts';
+import { mayGrow, mayWrite } from '../../base/sqlite/file.ts';
 import type { HandfastError } from '../../wire/errors.ts';
 
 export class Writable {
@@ -23,7 +23,8 @@ export class Writable {
   /** A write failed; after one that is `fatal` only a restart helps. */
   failed(error: HandfastError, synced: boolean, fatal: boolean): void {
     if (synced) this.#refused = error;
-    storeFailed(this, this.#what, error, fatal);
+    const file = this.#file;
+    storeFailed(this, this.#what, error, fatal, () => typeof file !== 'string' || mayWrite(file));
   }
 
   /** A write succeeded. */

@@ -27,7 +27,7 @@ import type { TrafficShares } from '../../session/traffic-shares.ts';
 import type { TrustStore } from '../../trust/store.ts';
 import { fail } from '../../wire/errors.ts';
 import { auditOf } from '../deferred-audit.ts';
-import { reportDamage } from '../journal-damage.ts';
+import { reportDamage, reportReplaced } from '../journal-damage.ts';
 import { pathGuard } from '../protected-paths.ts';
 import { checkApprovalRules } from './approval-rules.ts';
 import type { WorkspaceHost } from './own-host.ts';
@@ -104,8 +104,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
     // The list of sessions, in a file of its own, may still know one that the journal lost.
     namesReturn: true,
     onDamaged: reportDamage(log, file),
-    onCorrupt: ({ reason, movedTo }) =>
-      log.error('the journal of sessions was damaged; started a new one', { reason, movedTo }),
+    onCorrupt: reportReplaced(log, file, 'the journal of sessions'),
   });
   try {
     const server = await createControlServer({

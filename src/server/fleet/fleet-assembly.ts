@@ -33,7 +33,7 @@ import type { AuthThrottle } from '../../session/auth-throttle.ts';
 import type { TrafficShares } from '../../session/traffic-shares.ts';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import type { ServerRoute } from '../http/server-route.ts';
-import { reportDamage } from '../journal-damage.ts';
+import { reportDamage, reportReplaced } from '../journal-damage.ts';
 import { fleetHandlers } from './fleet-handlers.ts';
 import { fleetNats } from './fleet-nats.ts';
 import { type FleetTasks, fleetTasks } from './fleet-tasks.ts';
@@ -326,8 +326,7 @@ function openJournal(
     namesReturn: true,
     onDamaged: reportDamage(log, file),
     expiry: { maxAgeMs: retainDays * DAY_MS, maxSessions: 2 * maxOpenTasks, retains: () => false },
-    onCorrupt: ({ reason, movedTo }) =>
-      log.error('quarantined a damaged journal of task events; started a new one', { reason, movedTo }),
+    onCorrupt: reportReplaced(log, file, 'the journal of task events'),
   });
 }
 

@@ -200,13 +200,22 @@ describe('claims', { timeout: 60_000 }, () => {
     const { planning } = await agentOf(t, host, 'ana');
     const { plan_id } = await planning.createPlan();
     await planning.add(plan_id, 'a', { status: 'todo' });
+    // Time passes for the holder alone, by as much as the test says.
+    t.mock.timers.enable({ apis: ['setTimeout'] });
     {
-      await using claim = await planning.claim(plan_id, { leaseMs: 400 });
+      await using claim = await planning.claim(plan_id, { leaseMs: 60_000 });
       assert.ok(claim !== undefined);
-      await new Promise((resolve) => setTimeout(resolve, 1_000));
+      const { mock } = t.mock.method(claim, 'renew');
+      for (let renewals = 1; renewals <= 3; renewals += 1) {
+        t.mock.timers.tick(20_000);
+        assert.equal(mock.callCount(), renewals);
+        // The host starts the lease again, also the third time, when the first one would have ended.
+        await mock.calls.at(-1)?.result;
+        assert.equal((await planning.task(plan_id, claim.id)).claim?.fence, 1);
+      }
       assert.equal(claim.signal.aborted, false);
-      assert.equal((await planning.task(plan_id, claim.id)).claim?.fence, 1);
     }
+    t.mock.timers.reset();
     const [task] = await planning.tasks(plan_id);
     assert.deepEqual([task?.status, task?.claim, task?.ready], ['todo', null, true]);
   });

@@ -58,7 +58,12 @@ test('a rule that cannot be written is reported and stays in effect', async () =
   const rules = await directoryRules({ file, log });
   logged.length = 0;
   rules.add('local', '/project', rule('a'));
-  await rules.flushed();
+  await assert.rejects(rules.flushed(), { code: 'runtime_error', message: /^the answer holds until the server ends/ });
   assert.equal(rules.get('local', '/project').length, 1);
   assert.deepEqual(logged, ['a remembered answer could not be stored']);
+  // Behind a later write that succeeds, all of them are stored.
+  rmSync(join(folder, 'a-file'));
+  rules.add('local', '/project', rule('b'));
+  await rules.flushed();
+  assert.equal((await directoryRules({ file, log })).get('local', '/project').length, 2);
 });

@@ -42,6 +42,7 @@ function setUp() {
       if (typeof (content as { name?: unknown }).name !== 'string') throw fail('schema_violation', 'name is missing');
       return content;
     },
+    rulesStored: async () => {},
   });
   const call = async <T>(name: string, params: object, by: RpcCall): Promise<T> => {
     const handled = handlers.find(({ method }) => method.name === name);

@@ -6,13 +6,14 @@
  */
 import { Worker } from 'node:worker_threads';
 import { compiledCode } from '../../../base/compiled-code.ts';
+import { storesOfThread } from '../../../base/failing-stores.ts';
 import { isShortage, whyNotStarted } from '../../../base/not-started.ts';
 import { orAborted } from '../../../base/race.ts';
 import { SharedSlots } from '../../../base/shared-slots.ts';
 import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';
 import { fail, HandfastError } from '../../../wire/errors.ts';
 import { MAX_AT_ONCE, MAX_AT_ONCE_PER_PRINCIPAL, MAX_WAITING } from '../limits.ts';
-import type { ThreadLoss, ThreadReply, ThreadRequest } from './memory-thread.ts';
+import type { ThreadLoss, ThreadReply, ThreadRequest, ThreadStores } from './memory-thread.ts';
 import type { Arguments, Asker, EngineOptions, OperationName, Reply } from './types.ts';
 
 /** Heap of the thread; indexes and SQLite's pages lie outside of it. */
@@ -115,8 +116,9 @@ export class MemoryEngine {
     });
     this.#thread = thread;
     thread.unref();
-    thread.on('message', (message: ThreadReply | ThreadLoss) => {
+    thread.on('message', (message: ThreadReply | ThreadLoss | ThreadStores) => {
       if ('loss' in message) return this.#lost(message.loss);
+      if ('failing' in message) return storesOfThread(thread, message.failing);
       const { id, value, stored, error } = message;
       if (stored !== undefined) this.#stored(stored.principal, stored.bytes);
       const settle = this.#pending.get(id);
@@ -128,6 +130,7 @@ export class MemoryEngine {
     });
     const ended = (error?: unknown): void => {
       if (this.#thread === thread) this.#thread = undefined;
+      storesOfThread(thread, []);
       const reason = isShortage(error)
         ? notStarted(error)
         : fail('interrupted', 'the memory ended unexpectedly', {}, error);

@@ -4,6 +4,7 @@
  * Started by `engine.ts`, with {@link EngineOptions} as its data.
  */
 import { parentPort, workerData } from 'node:worker_threads';
+import { type FailingStore, failingStores, onStoresChanged } from '../../../base/failing-stores.ts';
 import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';
 import { asError } from '../../../wire/errors.ts';
 import { MemoryService } from './service.ts';
@@ -20,6 +21,11 @@ export interface ThreadRequest {
 /** A database that is opened lost writes. */
 export interface ThreadLoss {
   readonly loss: DatabaseLoss;
+}
+
+/** The databases that cannot be opened or written now. */
+export interface ThreadStores {
+  readonly failing: readonly FailingStore[];
 }
 
 /** Its reply. */
@@ -42,8 +48,13 @@ export interface ThreadReply {
 /** Operations after which a principal may have more or fewer bytes; `init` is the first of a session. */
 const COUNTED: ReadonlySet<OperationName> = new Set(['init', 'store', 'forget', 'publish', 'endSession']);
 
+const TRY_MS = 2_000;
+
 const port = parentPort;
 if (port !== null) {
+  onStoresChanged(() => port.postMessage({ failing: failingStores() } satisfies ThreadStores));
+  // Which of them work again is found out by asking.
+  setInterval(failingStores, TRY_MS).unref();
   const service = new MemoryService(workerData as EngineOptions, (loss) =>
     port.postMessage({ loss } satisfies ThreadLoss),
   );

@@ -12,6 +12,7 @@ import { canonical, type MemoryKey } from '../key.ts';
 import { type MemoryDatabase, seconds } from './database.ts';
 import type { Embedder } from './embedder.ts';
 import { endpointEmbedder } from './endpoint.ts';
+import { fileOf, SPACES } from './file-name.ts';
 import { forget } from './forgetting.ts';
 import { hashedEmbedder } from './hashed.ts';
 import { loadedIndex } from './index-loading.ts';
@@ -31,7 +32,7 @@ import {
   storedEntry,
 } from './reads.ts';
 import { search } from './search.ts';
-import { fileOf, Shelf, SPACES } from './shelf.ts';
+import { Shelf } from './shelf.ts';
 import {
   type Arguments,
   type Asker,

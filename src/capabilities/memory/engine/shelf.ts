@@ -4,7 +4,6 @@
  *
  * Owned by `service.ts`.
  */
-import { createHash } from 'node:crypto';
 import { readdirSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { Damage } from '../../../base/sqlite/database.ts';
@@ -19,12 +18,6 @@ const MAX_OPEN = 64;
 const IDLE_MS = 5 * 60_000;
 /** A database that was used within this time is in use. */
 const BUSY_MS = 1000;
-/** The owner of the shared spaces. No principal has an empty name. */
-export const SPACES = '';
-
-/** A name of a file from a name of a principal, which may hold anything. */
-export const fileOf = (owner: string): string =>
-  owner === SPACES ? 'spaces.db' : `${createHash('sha256').update(owner).digest('hex').slice(0, 32)}.db`;
 
 interface Opened {
   readonly database: MemoryDatabase;

@@ -9,7 +9,7 @@ import { fail } from '../../../wire/errors.ts';
 import { ChunkedList, type ChunkPlace, type ChunkSource, type ListChange } from '../record/chunked-list.ts';
 import { type FoldedSession, fromHead, type Head, LISTS, type ListName } from '../record/folded.ts';
 import { headWithImages, mayRefer, storedJson, withImages } from '../record/stored-image.ts';
-
+import { stored } from './store-failure.ts';
 import { type StoredImages, sessionHolder } from './store-images.ts';
 
 /** A session as it is listed. Times are epoch milliseconds. */
@@ -266,7 +266,7 @@ export class Catalogue {
 
   /** From now on the session does not exist, even if the rest of its deletion never comes to happen. */
   markDeleted(id: string): void {
-    this.#markDeleted.run(id);
+    stored(() => void this.#markDeleted.run(id));
   }
 
   /** Removes all that is stored of a session. */
@@ -274,11 +274,13 @@ export class Catalogue {
     this.#images.drop(sessionHolder(id));
     const key = this.#key.get(id)?.key;
     if (key === undefined) return;
-    inTransaction(this.#db, () => {
-      for (const list of LISTS) this.#cutChunks.run(key, list, 0);
-      this.#removeHead.run(key);
-      this.#remove.run(key);
-    });
+    stored(() =>
+      inTransaction(this.#db, () => {
+        for (const list of LISTS) this.#cutChunks.run(key, list, 0);
+        this.#removeHead.run(key);
+        this.#remove.run(key);
+      }),
+    );
   }
 }
 

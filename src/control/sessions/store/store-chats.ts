@@ -11,6 +11,7 @@ import type { WriteCount } from '../../../base/sqlite/write-count.ts';
 import type { Provider, Thinking } from '../../../protocol/session-types.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
 import { mayRefer, storedJson, withImages } from '../record/stored-image.ts';
+import { stored } from './store-failure.ts';
 import { chatHolder, type StoredImages } from './store-images.ts';
 
 /** The facts of a chat, as its last writer left them. */
@@ -161,8 +162,8 @@ export class SavedChats {
   }
 
   #transaction(work: () => void): void {
-    if (this.#count === undefined) inTransaction(this.#db, work);
-    else this.#count.transaction(work);
+    const count = this.#count;
+    stored(() => (count === undefined ? inTransaction(this.#db, work) : count.transaction(work)));
   }
 
   #one(name: 'get', ...values: string[]): ChatRow | undefined {

@@ -4,6 +4,7 @@
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { WriteCount } from '../../../base/sqlite/write-count.ts';
+import { stored } from './store-failure.ts';
 
 /** Ids taken from the file at a time. A crash skips what is left of them; it never gives one out twice. */
 const IDS_AT_A_TIME = 1024;
@@ -68,7 +69,8 @@ export class MessageIds {
 
   #reserve(next: number): void {
     const write = (): void => void this.#set.run(COUNTER, String(next));
-    synced(this.#db, () => (this.#count === undefined ? write() : this.#count.transaction(write)));
+    const count = this.#count;
+    stored(() => synced(this.#db, () => (count === undefined ? write() : count.transaction(write))));
     this.#count?.synced(this.#count.written);
     this.#reserved = next;
   }

@@ -9,19 +9,16 @@
 import { dirname, join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { type Damage, openDatabase } from '../../../base/sqlite/database.ts';
-import { sqliteFailure } from '../../../base/sqlite/failure.ts';
 import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';
 import type { WriteCount } from '../../../base/sqlite/write-count.ts';
-import type { HandfastError } from '../../../wire/errors.ts';
 import { Catalogue } from './store-catalogue.ts';
 import { SavedChats } from './store-chats.ts';
+import { STORE } from './store-failure.ts';
 import { type LostImage, StoredImages } from './store-images.ts';
 import { MessageIds } from './store-message-ids.ts';
 
 /** Marks a file as ours ("HFSE"), so that another program's database is never taken for one. */
 const APPLICATION_ID = 0x48465345;
-/** What errors call it. */
-const WHAT = 'the session store';
 /** The folder of images beside the file. */
 const IMAGES = 'session-images';
 
@@ -154,7 +151,7 @@ export function openSessionStore(options: SessionStoreOptions): SessionStore {
   return openDatabase(
     {
       ...options,
-      what: WHAT,
+      what: STORE,
       applicationId: APPLICATION_ID,
       migrations: MIGRATIONS,
       synchronous: 'NORMAL',
@@ -163,9 +160,6 @@ export function openSessionStore(options: SessionStoreOptions): SessionStore {
     (db, release, _mark, count) => assemble(db, imagesOf(options), release, count),
   );
 }
-
-/** Turns what the store threw while it was in use into an error of the table; the original is its `cause`. */
-export const storeFailure = (thrown: unknown): HandfastError => sqliteFailure(thrown, WHAT);
 
 /** The images of a database in memory are in it. */
 function imagesOf({ file, onLostImage = () => {} }: SessionStoreOptions): StoredImages {

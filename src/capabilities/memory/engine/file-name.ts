@@ -1,0 +1,9 @@
+/** Whose entries a file of the memory has. */
+import { createHash } from 'node:crypto';
+
+/** The owner of the shared spaces. No principal has an empty name. */
+export const SPACES = '';
+
+/** A name of a file from a name of a principal, which may hold anything. */
+export const fileOf = (owner: string): string =>
+  owner === SPACES ? 'spaces.db' : `${createHash('sha256').update(owner).digest('hex').slice(0, 32)}.db`;
