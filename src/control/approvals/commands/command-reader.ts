@@ -4,9 +4,11 @@
  *
  * Rules and answers are about these words, never about the text. What cannot be read is said, and then asks.
  */
+
 import { join, relative, resolve, sep } from 'node:path';
 import { givenVariables } from '../../../base/child-environment.ts';
 import { onceSucceeded } from '../../../base/once-succeeded.ts';
+import { trimmedEnd } from '../../../base/trim-end.ts';
 import { commandOf } from './options.ts';
 import { CHANGES_THE_SHELL, TAKES_NAMES } from './programs.ts';
 import type { SecondOpinion } from './second-opinion.ts';
@@ -286,7 +288,7 @@ class Line {
 const TOO_DEEP = 'it is nested too deeply to be read';
 
 /** The last part of a path, also behind `of=`. */
-const nameOf = (path: string): string => path.replace(/^\w+=/, '').replace(/\/+$/, '').replace(/^.*\//s, '');
+const nameOf = (path: string): string => trimmedEnd(path.replace(/^\w+=/, ''), '/').replace(/^.*\//s, '');
 
 function changesTheShell({ words, transparent }: Command): boolean {
   const program = programOf({ words }) ?? '';
