@@ -6,11 +6,10 @@
  */
 import { childEnvironment } from '../base/child-environment.ts';
 import { httpFetch } from '../base/http/http-fetch.ts';
-import { programEnvironment, startProgram } from '../base/program.ts';
-import { programInPath } from '../base/program-file.ts';
+import { type ProgramOptions, programEnvironment } from '../base/program.ts';
 import { orAborted } from '../base/race.ts';
 import { sleep } from '../base/sleep.ts';
-import { covered } from '../base/workspace/path-cover.ts';
+import { startCovered } from '../base/workspace/path-cover.ts';
 import { MAX_REPLY_VALUES, moreValues, nestedTooDeeply } from '../wire/depth.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { AskedCallers, ELICITATION_COMPLETE, type McpAllowed, type McpAnswerer, type McpAsk } from './asks.ts';
@@ -526,15 +525,10 @@ export class McpConnection {
       },
       close: async () => program.write(null),
     };
-    const environment = onlyEnv ?? programEnvironment(env, childEnvironment({}, process.env));
-    const words = [command, ...args] as const;
-    // A program that is not there is not started by another one.
-    const isThere = command.includes('/') || programInPath(command, environment.PATH ?? '') !== undefined;
-    const inCover = cover && isThere ? await covered(words, { ...cover, signal: this.#bound }) : undefined;
-    const program = await startProgram({
-      argv: inCover?.words ?? words,
+    const options: ProgramOptions = {
+      argv: [command, ...args],
       cwd: this.#cwd,
-      env: environment,
+      env: onlyEnv ?? programEnvironment(env, childEnvironment({}, process.env)),
       stdin: 'open',
       signal: stop.signal,
       terminateMs: TERMINATE_MS,
@@ -554,11 +548,8 @@ export class McpConnection {
         callers.delete(id);
         this.#callers.within(caller, () => transport.onmessage?.(message));
       },
-    }).catch((thrown: unknown) => {
-      inCover?.end();
-      throw thrown;
-    });
-    const endWatch = inCover?.watch(() => {
+    };
+    const program = await startCovered(options, { ...cover, signal: this.#bound }, () => {
       this.ended ??= fail('connection_lost', 'the server was ended: a protected file was replaced while it ran');
       stop.abort();
     });
@@ -567,7 +558,6 @@ export class McpConnection {
     const ended = program.ended.then(({ code }) => {
       const last = this.stderr.at(-1);
       const why = `the server ended with code ${code}${last === undefined ? '' : `: ${last}`}`;
-      endWatch?.();
       if (!isLeaving) this.ended ??= fail('connection_lost', why);
       transport.onclose?.();
     });

@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path';
 import { fail } from '../../wire/errors.ts';
 import { isShortage } from '../not-started.ts';
 import { onceSucceeded } from '../once-succeeded.ts';
-import { runProgram } from '../program.ts';
+import { type ProgramOptions, type RunningProgram, runProgram, startProgram } from '../program.ts';
 import { programInPath } from '../program-file.ts';
 import { type Watch, watchCovers, watchView } from './cover-watch.ts';
 import type { PathGuard, PresentPath } from './protected-paths.ts';
@@ -117,6 +117,24 @@ export async function covered(words: Words, { guard, workspace, signal }: CoverO
     words: [...before, 'bwrap', ...FLAGS, ...hiding, '--', ...within, ...words] as unknown as Words,
     ...watchCovers({ guard, workspace, present, places }),
   };
+}
+
+/** Starts a program with protected paths covered. Calls `onLost` once, when the program must end; fails as {@link covered} does. */
+export async function startCovered(
+  options: ProgramOptions,
+  { guard, workspace = '/', signal }: Partial<CoverOptions>,
+  onLost: () => void,
+): Promise<RunningProgram> {
+  const { argv, env } = options;
+  // A program that is not there is not started by another one.
+  const isThere = argv[0].includes('/') || programInPath(argv[0], env?.PATH ?? '') !== undefined;
+  const { words, watch, end } = await covered(argv, { guard: isThere ? guard : undefined, workspace, signal });
+  const program = await startProgram({ ...options, argv: words }).catch((thrown: unknown) => {
+    end();
+    throw thrown;
+  });
+  void program.ended.then(watch(onLost));
+  return program;
 }
 
 /** Folders first, from the top, or they would uncover what was covered below them. */
