@@ -469,3 +469,12 @@ test('every module that a benchmark loads from the build has a source', () => {
 test('functions whose text runs elsewhere hold no import(), around which the compiler puts a function of the module', () => {
   for (const made of [inside, processInside]) assert.doesNotMatch(made.toString(), /\bimport\s*\(/, made.name);
 });
+
+test('no text loses its end by an expression that tries each place of it again', () => {
+  const expression = /\.replace\(\/(?:\[[^\]]*\]|\\?.)[+*]\$\/[a-z]*,/;
+  assert.deepEqual(
+    [...sourcesBelow('src')].filter(({ text }) => expression.test(text)).map(({ path }) => path),
+    [],
+    'use trimmedEnd (base/trim-end.ts): such an expression is quadratic in its input',
+  );
+});

@@ -3,6 +3,7 @@ import { learning, memory, planning } from './capability-edges.ts';
 import type { EdgeKind } from './edge.ts';
 import { audit, connections, events, sessions } from './host-edges.ts';
 import { idle, listed, long } from './long-edges.ts';
+import { mixed } from './mixed-edge.ts';
 import { approvals, turns } from './server-edges.ts';
 import { tasks } from './tasks-edge.ts';
 
@@ -20,4 +21,5 @@ export const EDGES: Readonly<Record<string, EdgeKind>> = {
   memory,
   learning,
   planning,
+  mixed,
 };

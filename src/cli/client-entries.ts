@@ -4,7 +4,9 @@
  *
  * Used by `commands/mcp-config.ts`.
  */
+
 import { join } from 'node:path';
+import { trimmedEnd } from '../base/trim-end.ts';
 import { fail } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
 import { tomlStatements } from './toml-statements.ts';
@@ -110,7 +112,7 @@ function mergedToml(text: string, { path, value }: ClientEntry): string {
   if (inAnotherForm) throw fail('config_invalid', `it has ${name} in another form than a table; change it by hand`);
   const fresh = tomlText(path, value).trimEnd().split('\n');
   const own = statements.find(({ kind, path: at }) => kind === 'table' && isOwn(at));
-  if (own === undefined) return `${text.replace(/\n*$/, '\n')}\n${fresh.join('\n')}\n`;
+  if (own === undefined) return `${trimmedEnd(text, '\n')}\n\n${fresh.join('\n')}\n`;
   const replaced = statements.filter(
     ({ kind, path: at, table }) => kind === 'pair' && isOwn(table) && Object.hasOwn(value, at[path.length] as string),
   );

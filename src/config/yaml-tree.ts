@@ -5,7 +5,7 @@
  * Anchors, aliases and merge keys (`<<`) are resolved here; nothing else of YAML is special. Called by `open-config.ts`, and by what
  * prints files that it reads.
  */
-import type { Alias, Document, Node, Pair, Scalar, YAMLMap, YAMLSeq } from 'yaml';
+import type { Document, Node, Pair, Scalar, YAMLMap, YAMLSeq } from 'yaml';
 import { type ConfigEntry, type ConfigMap, type ConfigNode, join, type Position, type Reading } from './reader.ts';
 
 /** Most values one file may unfold to. Aliases of aliases grow exponentially; a real file has some hundred values. */
@@ -23,7 +23,7 @@ export async function parseTree(
   reading: Pick<Reading, 'problem'>,
   maxValues = MAX_VALUES,
 ): Promise<ConfigNode | undefined> {
-  const { LineCounter, isAlias, isMap, isScalar, isSeq, parseDocument } = await import('yaml');
+  const { LineCounter, isAlias, isMap, isScalar, isSeq, parseDocument, visit } = await import('yaml');
   const lines = new LineCounter();
   const document: Document = parseDocument(source, {
     lineCounter: lines,
@@ -44,6 +44,19 @@ export async function parseTree(
   // An unknown tag leaves the tree intact; after any other error half of it may be missing.
   if (document.errors.length > 0) return undefined;
 
+  /** The node that each alias means. Asked one by one, each would search the whole text. */
+  const targets = new Map<unknown, Node>();
+  const anchors = new Map<string, Node>();
+  visit(document, {
+    Alias(_, alias) {
+      const target = anchors.get(alias.source);
+      if (target !== undefined) targets.set(alias, target);
+    },
+    Value(_, node) {
+      if (node.anchor !== undefined) anchors.set(node.anchor, node);
+    },
+  });
+
   let budget = maxValues;
   const open = new Set<Node>();
 
@@ -57,7 +70,7 @@ export async function parseTree(
       return nothing;
     }
     if (isAlias(node)) {
-      const target = (node as Alias).resolve(document) as Node | undefined;
+      const target = targets.get(node);
       if (target === undefined || open.has(target)) {
         const why = target === undefined ? 'an alias of no anchor above it' : 'an alias of what it is part of';
         reading.problem(at, path, `expected a value, got ${why}`);

@@ -4,9 +4,11 @@
  *
  * Used by `conformance/line-peer.ts`.
  */
+
 import { connect as connectSocket, type NetConnectOpts, type Socket } from 'node:net';
 import { cannotStart, startChild } from '../base/child.ts';
 import { within } from '../base/race.ts';
+import { trimmedEnd } from '../base/trim-end.ts';
 import { parseTcpAddress, parseUnixAddress } from '../transport/socket.ts';
 import { splitCommand } from '../transport/subprocess.ts';
 import { fail } from '../wire/errors.ts';
@@ -192,7 +194,7 @@ async function openHttp(origin: string, sink: CarrierSink, abandoned: AbortSigna
   const stop = new AbortController();
   const { signal } = stop;
   abandoned.addEventListener('abort', () => stop.abort(), { once: true });
-  const base = origin.replace(/\/+$/, '');
+  const base = trimmedEnd(origin, '/');
   const id = await createSession(base, signal);
   const headers = { 'X-Session-Id': id, 'Content-Type': 'text/plain' };
   const stream = await fetch(`${base}/stream`, { headers: { 'X-Session-Id': id }, signal });

@@ -6,9 +6,10 @@
  */
 import { childEnvironment } from '../base/child-environment.ts';
 import { httpFetch } from '../base/http/http-fetch.ts';
-import { programEnvironment, startProgram } from '../base/program.ts';
+import { type ProgramOptions, programEnvironment } from '../base/program.ts';
 import { orAborted } from '../base/race.ts';
 import { sleep } from '../base/sleep.ts';
+import { startCovered } from '../base/workspace/path-cover.ts';
 import { MAX_REPLY_VALUES, moreValues, nestedTooDeeply } from '../wire/depth.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { AskedCallers, ELICITATION_COMPLETE, type McpAllowed, type McpAnswerer, type McpAsk } from './asks.ts';
@@ -511,7 +512,7 @@ export class McpConnection {
     };
   }
 
-  async #asProgram({ command, args = [], env, onlyEnv }: NonNullable<McpAddress['stdio']>): Promise<Transport> {
+  async #asProgram({ command, args = [], env, onlyEnv, cover }: NonNullable<McpAddress['stdio']>): Promise<Transport> {
     const stop = new AbortController();
     // Whose request a response belongs to: a question within the response is one to its caller.
     const callers = new Map<unknown, McpAnswerer>();
@@ -524,7 +525,7 @@ export class McpConnection {
       },
       close: async () => program.write(null),
     };
-    const program = await startProgram({
+    const options: ProgramOptions = {
       argv: [command, ...args],
       cwd: this.#cwd,
       env: onlyEnv ?? programEnvironment(env, childEnvironment({}, process.env)),
@@ -547,13 +548,17 @@ export class McpConnection {
         callers.delete(id);
         this.#callers.within(caller, () => transport.onmessage?.(message));
       },
+    };
+    const program = await startCovered(options, { ...cover, signal: this.#bound }, () => {
+      this.ended ??= fail('connection_lost', 'the server was ended: a protected file was replaced while it ran');
+      stop.abort();
     });
     this.#stderr = () => program.stderr;
     let isLeaving = false;
     const ended = program.ended.then(({ code }) => {
       const last = this.stderr.at(-1);
       const why = `the server ended with code ${code}${last === undefined ? '' : `: ${last}`}`;
-      if (!isLeaving) this.ended = fail('connection_lost', why);
+      if (!isLeaving) this.ended ??= fail('connection_lost', why);
       transport.onclose?.();
     });
     this.#end = async () => {

@@ -1,4 +1,5 @@
 /** An MCP server as this side sees it: where it is, what it offers, how it is. Shared by `connection.ts`, `server.ts` and users. */
+import type { PathGuard } from '../base/workspace/protected-paths.ts';
 
 /** Where a server is: a program that is started, or an address of streamable HTTP. */
 export interface McpAddress {
@@ -9,6 +10,8 @@ export interface McpAddress {
     readonly env?: Readonly<Record<string, string>>;
     /** The whole environment, in place of `env`. */
     readonly onlyEnv?: Readonly<Record<string, string>>;
+    /** It runs with protected paths covered. */
+    readonly cover?: { readonly guard: PathGuard; readonly workspace: string } | undefined;
   };
   readonly http?: { readonly url: string; readonly headers?: Readonly<Record<string, string>> };
 }

@@ -2,6 +2,7 @@
  * The forms in which one secret may stand in a text: encodings of it, and parts where a sender has cut a text in pieces. Pure;
  * used by the redactor.
  */
+import { trimmedEnd } from '../base/trim-end.ts';
 import { toAscii } from '../wire/ascii.ts';
 
 /** Characters of base64 that depend on the secret alone, for each place it may have in a group of three bytes. */
@@ -10,7 +11,7 @@ function base64Forms(value: string): string[] {
   const forms: string[] = [];
   for (const offset of [0, 1, 2]) {
     const padded = Buffer.concat([Buffer.alloc(offset), bytes]);
-    const text = padded.toString('base64').replace(/=+$/, '');
+    const text = trimmedEnd(padded.toString('base64'), '=');
     // The first characters mix with what is before, the last with what follows.
     const form = text.slice(Math.ceil((offset * 8) / 6), Math.floor((padded.length * 8) / 6));
     if (form.length >= 8) forms.push(form, form.replaceAll('+', '-').replaceAll('/', '_'));

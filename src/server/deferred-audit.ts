@@ -55,7 +55,9 @@ export class DeferredAudit implements AuditSink {
   async #open(): Promise<void> {
     try {
       const { openAudit } = await import('../host/audit/audit.ts');
-      this.#audit = openAudit(this.#options);
+      const audit = openAudit(this.#options);
+      await audit.prepare();
+      this.#audit = audit;
       for (const record of this.#buffered.splice(0)) this.#audit.record(record);
     } catch (error) {
       this.#log.error('audit log could not be opened; requests are not audited', { error });

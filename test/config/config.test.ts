@@ -9,6 +9,7 @@ import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
+import { Alias } from 'yaml';
 import { builtinCapabilities } from '../../src/capabilities/index.ts';
 import {
   type ConfigProblem,
@@ -362,6 +363,26 @@ auth:
       ['three', { maxParallel: 9, queueLimit: 5 }],
     ],
   );
+});
+
+test('an alias means the anchor before it, and is found without a search of the text', async (t) => {
+  const resolve = t.mock.method(Alias.prototype, 'resolve');
+  const names = Array.from({ length: 500 }, (_, at) => `name-${at}`);
+  const tokens = names.map((name, at) => `    - { name: ${name}, token_env: T${at}, limits: *limits }`);
+  const again = '    - { name: again, token_env: AGAIN, limits: &limits { max_parallel: 3 } }';
+  const config = await load(
+    t,
+    `auth:\n  tokens:\n${again.replace('3 }', '2 }').replace('again', 'first').replace('AGAIN', 'FIRST')}\n${tokens.join('\n')}\n${again}\n    - { name: last, token_env: LAST, limits: *limits }\n`,
+    Object.fromEntries(
+      ['FIRST', 'AGAIN', 'LAST', ...names.map((_, at) => `T${at}`)].map((name) => [name, TOKEN + name]),
+    ),
+  ).catch((error: Error) => error.message);
+  assert.equal(resolve.mock.callCount(), 0);
+  assert.equal(typeof config === 'string' ? config.slice(0, 300) : '', '');
+  const limits = (config as Exclude<typeof config, string>).auth.grants.map(
+    ({ principal }) => principal.limits?.maxParallel,
+  );
+  assert.deepEqual([limits.at(0), limits.at(1), limits.at(-2), limits.at(-1)], [2, 2, 3, 3]);
 });
 
 test('aliases that multiply are stopped', async (t) => {

@@ -478,6 +478,26 @@ test('a program ends when a protected file is replaced, or comes into being, whi
   put('rotated', `${SECRET}-of-tomorrow\n`);
   assert.equal(await during(() => renameSync(join(folder, 'rotated'), join(folder, 'secrets/other.token'))), DENIED);
   assert.equal(await during(() => put('log/audit.jsonl.1', '{}\n')), DENIED);
+  // The file system may give the new file the inode of the old one.
+  const again = (): void => {
+    unlinkSync(join(folder, 'secrets/other.token'));
+    put('secrets/other.token', `${SECRET}-again\n`);
+  };
+  assert.equal(await during(again), DENIED);
+  // The cover moves with the folder, and the new one has none.
+  const moved = (): void => {
+    renameSync(join(folder, 'secrets'), join(folder, 'moved'));
+    put('secrets/other.token', `${SECRET}\n`);
+  };
+  assert.equal(await during(moved), DENIED);
+  rmSync(join(folder, 'moved'), { recursive: true });
+  // Folders of users, however deep.
+  assert.equal(await during(() => put('src/some/where/.handfast/token', SECRET)), DENIED);
+  const replaced = (): void => {
+    rmSync(join(folder, 'src/some/where/.handfast'), { recursive: true });
+    put('src/some/where/.handfast/token', SECRET);
+  };
+  assert.equal(await during(replaced), DENIED);
   // A change of its content keeps the cover; other names are not protected.
   rmSync(join(folder, 'src/began'), { force: true });
   const kept = agent.call('shell', {

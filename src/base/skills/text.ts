@@ -5,6 +5,8 @@
  * @see docs/protocol/session-rpc.md#skills
  */
 
+import { trimmedEnd } from '../trim-end.ts';
+
 /** The description of a skill without prose. */
 const NO_DESCRIPTION = 'no description provided';
 const PREVIEW_WORDS = 8;
@@ -47,7 +49,7 @@ export function bodyOf(text: string): string {
  */
 export function skillNamesIn(prompt: string): string[] {
   const names = [...prompt.matchAll(/\$([A-Za-z0-9][\w.:-]*)/g)]
-    .map(([, name = '']) => name.replace(/[._:-]+$/, '').toLowerCase())
+    .map(([, name = '']) => trimmedEnd(name, '._:-').toLowerCase())
     .filter((name) => name !== '' && !/^\d+$/.test(name));
   return [...new Set(names)];
 }

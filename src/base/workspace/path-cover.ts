@@ -5,13 +5,14 @@
  * Called by the tool `shell` and the capability `proc`. Where bubblewrap is missing or may not work, the program runs without it: it was granted, and
  * `handfast config check` warns. This is no sandbox; SECURITY.md says what it leaves open.
  */
-import { type FSWatcher, readdirSync, readlinkSync, watch } from 'node:fs';
+import { readdirSync, readlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fail } from '../../wire/errors.ts';
 import { isShortage } from '../not-started.ts';
 import { onceSucceeded } from '../once-succeeded.ts';
-import { runProgram } from '../program.ts';
+import { type ProgramOptions, type RunningProgram, runProgram, startProgram } from '../program.ts';
 import { programInPath } from '../program-file.ts';
+import { type Watch, watchCovers, watchView } from './cover-watch.ts';
 import type { PathGuard, PresentPath } from './protected-paths.ts';
 import { secretPlaces } from './secret-places.ts';
 
@@ -78,11 +79,10 @@ export const isCoverInstalled = (env: Readonly<Record<string, string | undefined
 export interface Covered {
   /** The command line that runs the program with the protected paths covered; its own where that is not possible. */
   readonly words: Words;
-  /**
-   * Calls `onLost` once, when a cover hides its file no more: it was replaced, or a protected name came into being. A cover is a mount,
-   * which the system drops with the file it lies on. Returns the function that ends the watch.
-   */
-  watch(onLost: () => void): () => void;
+  /** To be called once the program has started: it must end when the cover is lost. */
+  readonly watch: Watch;
+  /** Ends the watch. To be called where the program was not started. */
+  readonly end: () => void;
 }
 
 export interface CoverOptions {
@@ -98,7 +98,7 @@ export interface CoverOptions {
  * a protected file would stay readable.
  */
 export async function covered(words: Words, { guard, workspace, signal }: CoverOptions): Promise<Covered> {
-  const bare = { words, watch: () => () => {} };
+  const bare = { words, watch: () => () => {}, end: () => {} };
   if (guard === undefined) return bare;
   let probe = probes.get(guard);
   if (probe === undefined) {
@@ -115,36 +115,26 @@ export async function covered(words: Words, { guard, workspace, signal }: CoverO
   const hiding = covers([...present, ...places]);
   return {
     words: [...before, 'bwrap', ...FLAGS, ...hiding, '--', ...within, ...words] as unknown as Words,
-    watch: (onLost) => watchCovers(guard, present, onLost),
+    ...watchCovers({ guard, workspace, present, places }),
   };
 }
 
-/** Watches the folders of protected files for names that appear. */
-function watchCovers(guard: PathGuard, present: readonly PresentPath[], onLost: () => void): () => void {
-  const covered = new Set(present.map(({ identity }) => identity));
-  const watchers: FSWatcher[] = [];
-  const stop = (): void => {
-    for (const watcher of watchers.splice(0)) watcher.close();
-  };
-  const check = (): void => {
-    if (guard.present().every(({ identity, deny }) => deny !== 'all' || covered.has(identity))) return;
-    stop();
-    onLost();
-  };
-  for (const folder of guard.folders()) {
-    try {
-      const watcher = watch(folder, { persistent: false }, (_event, name) => {
-        if (name === null || guard.protects(folder, name)) check();
-      });
-      // A folder that is gone has no names.
-      watcher.on('error', () => watcher.close());
-      watchers.push(watcher);
-    } catch {
-      // It does not exist: files that appear in it are covered for the next program.
-    }
-  }
-  check();
-  return stop;
+/** Starts a program with protected paths covered. Calls `onLost` once, when the program must end; fails as {@link covered} does. */
+export async function startCovered(
+  options: ProgramOptions,
+  { guard, workspace = '/', signal }: Partial<CoverOptions>,
+  onLost: () => void,
+): Promise<RunningProgram> {
+  const { argv, env } = options;
+  // A program that is not there is not started by another one.
+  const isThere = argv[0].includes('/') || programInPath(argv[0], env?.PATH ?? '') !== undefined;
+  const { words, watch, end } = await covered(argv, { guard: isThere ? guard : undefined, workspace, signal });
+  const program = await startProgram({ ...options, argv: words }).catch((thrown: unknown) => {
+    end();
+    throw thrown;
+  });
+  void program.ended.then(watch(onLost));
+  return program;
 }
 
 /** Folders first, from the top, or they would uncover what was covered below them. */
@@ -163,8 +153,13 @@ const MAX_VIEW_ENTRIES = 4_000;
  * shown as its entries at this moment without those, so that no name that comes into being later is seen. Fails as {@link covered}
  * does.
  */
-export async function viewOf(folder: string, guard: PathGuard | undefined, signal?: AbortSignal): Promise<string[]> {
-  if (guard === undefined) return ['--ro-bind', folder, folder];
+export async function viewOf(
+  folder: string,
+  guard: PathGuard | undefined,
+  signal?: AbortSignal,
+): Promise<{ readonly words: string[]; readonly watch: Watch }> {
+  const whole = ['--ro-bind', folder, folder];
+  if (guard === undefined) return { words: whole, watch: () => () => {} };
   const places = await secretPlaces(guard, folder, { isWhole: false, signal });
   const hidden = [...guard.present(), ...places]
     .filter(({ path, deny }) => deny === 'all' && path.startsWith(`${folder}/`))
@@ -196,9 +191,10 @@ export async function viewOf(folder: string, guard: PathGuard | undefined, signa
       else words.push('--ro-bind-try', below, below);
     }
   };
-  if (!opened.has(folder)) return ['--ro-bind', folder, folder];
+  const watch = watchView(guard, folder, places, (path) => !opened.has(dirname(path)));
+  if (!opened.has(folder)) return { words: whole, watch };
   show(folder);
-  return [...words, ...readOnly];
+  return { words: [...words, ...readOnly], watch };
 }
 
 function covering(present: readonly PresentPath[]): string[] {

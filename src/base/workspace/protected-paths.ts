@@ -44,7 +44,7 @@ export interface PresentPath {
   readonly path: string;
   readonly isFolder: boolean;
   readonly deny: Denial;
-  /** Of the file or folder that is there. */
+  /** Of the file or folder that is there, by {@link entityOf}. */
   readonly identity: string;
 }
 
@@ -106,6 +106,9 @@ type Place = Pick<Stats, 'dev' | 'ino'>;
 
 /** A file or folder, however it is named. */
 export const identityOf = ({ dev, ino }: Place): string => `${dev}:${ino}`;
+
+/** The same, told from a later file with the same inode where the file system stores times of birth. */
+export const entityOf = ({ dev, ino, birthtimeMs }: Stats): string => `${dev}:${ino}:${birthtimeMs}`;
 
 /** File systems without times of birth have a weaker sign: a moved file has the time of change it had. */
 const generationOf = (stats: Stats): number => stats.birthtimeMs || (stats.isDirectory() ? 0 : stats.mtimeMs);
@@ -201,7 +204,7 @@ export class PathGuard {
         const stats = statsOf(join(dirname(path), name));
         if (stats === undefined) return [];
         const isFolder = stats.isDirectory();
-        return { path: realpathSync(join(dirname(path), name)), isFolder, deny, identity: identityOf(stats) };
+        return { path: realpathSync(join(dirname(path), name)), isFolder, deny, identity: entityOf(stats) };
       });
     });
   }

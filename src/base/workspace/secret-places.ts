@@ -9,6 +9,7 @@ import { fail, type HandfastError } from '../../wire/errors.ts';
 import { Turns } from '../turns.ts';
 import { shown } from './file-error.ts';
 import {
+  entityOf,
   identityOf,
   isSecretName,
   type LinkedFile,
@@ -59,20 +60,30 @@ export async function secretPlaces(
     const file = linked?.get(identity);
     if (linked !== undefined && file === undefined) return;
     if (file?.names.has(path) === true) return;
-    places.push({ path, isFolder: false, deny: file?.deny ?? 'all', identity });
+    places.push({ path, isFolder: false, deny: file?.deny ?? 'all', identity: entityOf(stats) });
     found.set(identity, (found.get(identity) ?? new Set()).add(path));
   };
-  const onSecret = (path: string, isFolder: boolean): void => {
-    const stats = statsOf(path, lstatSync);
-    if (stats !== undefined) places.push({ path, isFolder, deny: 'all', identity: identityOf(stats) });
-  };
-  await walk(root, { onFile: isLinked ? onFile : undefined, onSecret, signal });
+  await walk(root, { onFile: isLinked ? onFile : undefined, onSecret: addTo(places), signal });
   if (places.length > MAX_PLACES) throw notCovered(`${places.length} files could be names of protected ones`);
   if (isWhole && linked !== undefined) {
     for (const [identity, file] of linked) mustBeCovered(file, found.get(identity)?.size ?? 0);
   }
   return places;
 }
+
+/** The entries below `root`, a real path, that are called `.handfast`. Fails as {@link secretPlaces} does. */
+export async function secretNames(root: string): Promise<PresentPath[]> {
+  const found: PresentPath[] = [];
+  await walk(root, { onFile: undefined, onSecret: addTo(found), signal: undefined });
+  return found;
+}
+
+const addTo =
+  (found: PresentPath[]): Walk['onSecret'] =>
+  (path, isFolder) => {
+    const stats = statsOf(path, lstatSync);
+    if (stats !== undefined) found.push({ path, isFolder, deny: 'all', identity: entityOf(stats) });
+  };
 
 /** Names of a plugin elsewhere are those of a store of packages; names of a secret elsewhere are not covered. */
 function mustBeCovered({ path, links, names, deny }: LinkedFile, found: number): void {
@@ -82,7 +93,8 @@ function mustBeCovered({ path, links, names, deny }: LinkedFile, found: number):
   );
 }
 
-const notCovered = (why: string): HandfastError =>
+/** The refusal of a program. */
+export const notCovered = (why: string): HandfastError =>
   fail('tool_denied', `the program was not run: protected paths cannot be hidden from it: ${why}`, {
     reason: 'protected_path',
   });

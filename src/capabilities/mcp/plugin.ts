@@ -136,7 +136,8 @@ export function mcpPlugins(options: McpOptions = {}): readonly [mcp: Plugin, too
           }
           const { principal } = context.session;
           const patterns = registrable(principal, register);
-          const made = { principal, workspace: context.workspace, env, newId };
+          const { workspace, pathGuard: guard } = context;
+          const made = { principal, workspace, guard, env, newId };
           const spec = await registeredServer(config, patterns, made);
           const instance = await running().register(spec, context);
           return { ok: true, server: infoOf(spec, instance, context.session), error: '' };

@@ -10,6 +10,7 @@ import { MAX_DELAY_MS } from '../../base/deadlines.ts';
 import { handfastHome } from '../../base/handfast-home.ts';
 import { headerProblem } from '../../base/secret-text.ts';
 import { outsideWorkspace, shown as shortened } from '../../base/workspace/file-error.ts';
+import type { PathGuard } from '../../base/workspace/protected-paths.ts';
 import { McpAuthorization } from '../../mcp/authorization.ts';
 import type { McpAddress, McpLogLevel } from '../../mcp/definition.ts';
 import { memoryEra } from '../../mcp/era.ts';
@@ -138,6 +139,16 @@ export function authorizationOf(settings: ServerSettings, env: Variables): McpAu
 
 const ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$/;
 
+/** The agent that adds a server, and where. */
+interface Registration {
+  readonly principal: Principal;
+  readonly workspace: string;
+  /** Protects paths from the program; undefined: from an administrator's nothing is. */
+  readonly guard: PathGuard | undefined;
+  readonly env: Variables;
+  readonly newId: () => string;
+}
+
 /**
  * A server that an agent adds. Fails with `mcp.not_allowed` unless a pattern covers it, with `mcp.invalid` for what does not fit,
  * and with `tool_denied` for a folder outside of the workspace or a variable that the agent may not set.
@@ -146,12 +157,7 @@ const ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$/;
 export async function registeredServer(
   config: ServerConfig,
   patterns: readonly string[],
-  {
-    principal,
-    workspace,
-    env,
-    newId,
-  }: { principal: Principal; workspace: string; env: Variables; newId: () => string },
+  { principal, workspace, guard, env, newId }: Registration,
 ): Promise<ServerSpec> {
   const { transport = 'stdio', cmd = [], cwd = '', url = '', headers = {}, tool_allow_list: tools = [] } = config;
   const { resource_allow_list: resources = [] } = config;
@@ -193,7 +199,7 @@ export async function registeredServer(
     const how = (name: string) =>
       `a pattern of register allows it: ${JSON.stringify([`${name}=*`, ...first.words].join(' '))}`;
     const onlyEnv = childEnvironment({ ...config.env }, env, variableRights(principal, sets, how));
-    return { stdio: { command, args, onlyEnv } };
+    return { stdio: { command, args, onlyEnv, cover: guard && { guard, workspace } } };
   }
 
   function webOf(): McpAddress {

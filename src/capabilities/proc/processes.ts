@@ -12,7 +12,7 @@ import { onceSucceeded } from '../../base/once-succeeded.ts';
 import { openTerminal, type PseudoTerminal, type TerminalSize } from '../../base/pseudo-terminal.ts';
 import { type LimitsInForce, limitsInForce } from '../../base/system-limits.ts';
 import { errnoOf, shown } from '../../base/workspace/file-error.ts';
-import { covered } from '../../base/workspace/path-cover.ts';
+import { type Covered, covered } from '../../base/workspace/path-cover.ts';
 import { holdDirectory } from '../../base/workspace/workspace-path.ts';
 import type { CallContext } from '../../host/context.ts';
 import type { SessionView } from '../../session/principal.ts';
@@ -216,6 +216,7 @@ export class Processes {
     let release: (() => void) | undefined;
     let terminal: PseudoTerminal | undefined;
     let group: Cgroup | undefined;
+    let cover: Covered | undefined;
     try {
       release = await context.acquireProcess(context.signal, SLOT_WAIT_MS).catch((thrown: unknown) => {
         context.signal.throwIfAborted();
@@ -224,7 +225,7 @@ export class Processes {
       });
       context.signal.throwIfAborted();
       const { pathGuard: guard, workspace, signal } = context;
-      const cover = isThere ? await covered(words, { guard, workspace, signal }) : undefined;
+      cover = isThere ? await covered(words, { guard, workspace, signal }) : undefined;
       const run = cover?.words ?? words;
       if (size !== undefined && isThere) terminal = opened(size);
       if (isThere) group = inForce.make();
@@ -248,6 +249,7 @@ export class Processes {
       return proc;
     } catch (error) {
       release?.();
+      cover?.end();
       terminal?.destroy();
       void group?.end();
       context.signal.throwIfAborted();

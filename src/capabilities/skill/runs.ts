@@ -197,6 +197,14 @@ export class Runs {
     context.signal.addEventListener('abort', late, { once: true });
     if (context.signal.aborted) late();
     const job = { files: textsOf(files), entry: skill.entry as string, args, view };
+    const endWatch = view?.watch(() => {
+      conversation.fail(
+        fail('tool_denied', 'the skill was ended: a protected folder appeared in its view', {
+          reason: 'protected_path',
+        }),
+      );
+      stop.abort();
+    });
     // Its slot is free once nothing of it runs any more.
     const over = this.#sandbox
       .run(job, conversation, stop.signal)
@@ -221,6 +229,7 @@ export class Runs {
       throw thrown;
     } finally {
       // What it has called and not awaited ends with it.
+      endWatch?.();
       ended.abort();
       stop.abort();
       context.signal.removeEventListener('abort', late);
@@ -255,7 +264,7 @@ function grantedTo(allowedTools: readonly string[], context: CallContext, signal
 /** The workspace, without what is protected from the caller. */
 async function workspaceView({ workspace, pathGuard: guard, signal }: CallContext): Promise<View> {
   if (guard?.above(workspace) === 'all') throw protectedPath('.');
-  return { folder: workspace, words: await viewOf(workspace, guard, signal) };
+  return { folder: workspace, ...(await viewOf(workspace, guard, signal)) };
 }
 
 /** What of a skill's files is text. */

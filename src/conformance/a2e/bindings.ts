@@ -1,4 +1,5 @@
 /** Cases of single bindings of A2E: a child process, and HTTP with server-sent events. */
+import { trimmedEnd } from '../../base/trim-end.ts';
 import { bodyText } from '../bounded.ts';
 import { createSession } from '../carriers.ts';
 import { expect } from '../case.ts';
@@ -20,7 +21,7 @@ async function asked(
   init: RequestInit = {},
 ): Promise<{ response: Response; text: string }> {
   const signal = AbortSignal.timeout(context.target.patienceMs * 2);
-  const url = `${context.target.address.replace(/\/+$/, '')}${path}`;
+  const url = `${trimmedEnd(context.target.address, '/')}${path}`;
   context.transcript.add(
     'sent',
     `${init.method ?? 'GET'} ${path} ${JSON.stringify(init.headers ?? {})} ${init.body ?? ''}`,
@@ -55,7 +56,7 @@ async function streamed(
   context.only('http');
   const stop = new AbortController();
   const signal = AbortSignal.any([stop.signal, AbortSignal.timeout(context.target.patienceMs * 2)]);
-  const base = context.target.address.replace(/\/+$/, '');
+  const base = trimmedEnd(context.target.address, '/');
   try {
     const id = await createSession(base, signal);
     await before(id);

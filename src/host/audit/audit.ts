@@ -68,13 +68,18 @@ export interface Audit {
   /** Queues one record. Never throws, never waits. The record must not be changed afterwards. */
   record(record: AuditRecord): void;
   readonly health: AuditHealth;
+  /**
+   * Makes the file, so that a program which starts before the first record finds it covered. To be called before the first record. Never
+   * rejects: a record that cannot be written says why.
+   */
+  prepare(): Promise<void>;
   /** Resolves when all queued records are written, or a write has failed. Never rejects. */
   flush(): Promise<void>;
   /** Writes the queued records, for at most `timeoutMs` (default 2,000), and closes. Never rejects; idempotent. */
   close(timeoutMs?: number): Promise<void>;
 }
 
-/** Opens an audit. No file is opened before the first record. */
+/** Opens an audit. No file is opened before {@link Audit.prepare} or the first record. */
 export function openAudit(options: AuditOptions): Audit {
   return new AuditWriter(options);
 }
@@ -183,6 +188,10 @@ class AuditWriter implements Audit {
     this.#queue.push(record);
     if (this.#running === undefined && this.#retry === undefined) this.#start();
     else if (this.#queue.length * 2 >= this.#options.queueLimit) this.#endPause();
+  }
+
+  async prepare(): Promise<void> {
+    await this.#open().catch(() => {});
   }
 
   async flush(): Promise<void> {

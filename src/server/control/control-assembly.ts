@@ -112,7 +112,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
       journal,
       openEnvironment: openEnvironment(config, { ...options, guard, slots, editors }, audit),
       editors,
-      openMcpServer: mcpConnector(config, slots),
+      openMcpServer: mcpConnector(config, slots, guard),
       handlers: options.handlers,
       checkContent,
       backends: [
@@ -189,11 +189,11 @@ function openEnvironment(
 }
 
 /** Its code is loaded with the first session that names an MCP server. */
-function mcpConnector({ trust }: HostConfig, { processes }: HostSlots): OpenMcpServer {
+function mcpConnector({ trust }: HostConfig, { processes }: HostSlots, guard: PathGuard): OpenMcpServer {
   let connect: OpenMcpServer | undefined;
   return async (server, place) => {
     const { mcpPeers } = await import('./mcp-peers.ts');
-    connect ??= mcpPeers({ processes, trust });
+    connect ??= mcpPeers({ processes, trust, guard });
     return connect(server, place);
   };
 }

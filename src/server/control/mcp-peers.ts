@@ -4,33 +4,40 @@
  *
  * Used by `control-assembly.ts`, which loads it with the first such session. `control/rounds/mcp-tools.ts` decides when.
  */
+import { realpath } from 'node:fs/promises';
 import { mcpServersOf, refusedMcpServers } from '../../acp/mcp-servers.ts';
 import type { McpServer as AcpServer } from '../../acp/sdk.ts';
+import type { PathGuard } from '../../base/workspace/protected-paths.ts';
 import type { ConfigTrust } from '../../config/config.ts';
 import type { OpenMcpServer } from '../../control/rounds/mcp-tools.ts';
 import type { HostSlots } from '../../host/host-limits.ts';
 import type { McpAddress } from '../../mcp/definition.ts';
 import { McpServer } from '../../mcp/server.ts';
+import { may } from '../../session/rights.ts';
 import { fail } from '../../wire/errors.ts';
 
 export interface McpPeersOptions {
   /** Programs that may run at once, in shares of their owners. */
   readonly processes: HostSlots['processes'];
   readonly trust?: ConfigTrust | undefined;
+  /** Protects paths from the programs of principals who are not administrators. */
+  readonly guard?: PathGuard | undefined;
 }
 
 /** Makes servers that start when they are used. Rejects with `schema_violation` for one that cannot be reached from here. */
-export function mcpPeers({ processes, trust }: McpPeersOptions): OpenMcpServer {
+export function mcpPeers({ processes, trust, guard }: McpPeersOptions): OpenMcpServer {
   return async (given, { cwd, principal }) => {
-    const address = addressOf(given);
+    const { stdio, ...http } = addressOf(given);
+    const cover =
+      guard === undefined || may(principal, 'administer') ? undefined : { guard, workspace: await realpath(cwd) };
     return new McpServer({
-      address,
+      address: stdio === undefined ? http : { stdio: { ...stdio, cover } },
       cwd,
       // The user of the session answers.
       allowed: { elicitation: true },
       async acquire(signal) {
         await trust?.confirm();
-        return address.stdio === undefined ? undefined : processes.acquire(principal.name, signal);
+        return stdio === undefined ? undefined : processes.acquire(principal.name, signal);
       },
     });
   };

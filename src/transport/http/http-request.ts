@@ -4,7 +4,9 @@
  *
  * Used by the client half of the HTTP binding (`http-client.ts` and its parts) and by the fleet's buses for plain peers.
  */
+
 import type { Agent, ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
+import { trimmedEnd } from '../../base/trim-end.ts';
 import { asError, type ErrorName, fail } from '../../wire/errors.ts';
 import { type HttpResponse, readResponse } from './http-response.ts';
 
@@ -97,7 +99,7 @@ export async function httpTarget(url: string, headers: HttpHeaders = {}): Promis
   const parsed = parseHttpUrl(url, 'usage', 'use headers');
   const { origin, secure, hostname, port } = httpAddress(parsed);
   const pool = await httpPool(secure);
-  const base = parsed.pathname.replace(/\/+$/, '');
+  const base = trimmedEnd(parsed.pathname, '/');
   return {
     origin,
     start(method, path, own, { timeoutMs = 0, apart = false } = {}) {

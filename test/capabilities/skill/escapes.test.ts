@@ -280,6 +280,45 @@ const attacks: readonly Attack[] = [
     in: { quickjs: none, bubblewrap: nothing([], 'tells those of its view alone') },
   },
   {
+    name: 'changed-builtins',
+    tries: 'what was taken from its process, by changed methods of texts, sets, lists, addresses and objects',
+    code: node(`const got = [];
+      const never = () => false;
+      const real = { startsWith: String.prototype.startsWith, replace: String.prototype.replace };
+      const changes = {
+        sets() { Set.prototype.has = never; Map.prototype.get = never; Array.prototype.includes = never; },
+        texts() {
+          String.prototype.replace = () => 'fs'; String.prototype.slice = () => 'fs';
+          String.prototype.startsWith = function (start) { return start === 'skill:/' ? String(this) === 'node:module' : real.startsWith.call(this, start); };
+          globalThis.String = () => 'fs';
+        },
+        lists() { Array.prototype[Symbol.iterator] = function* () {}; Array.prototype.forEach = never; },
+        expressions() { RegExp.prototype.exec = () => []; RegExp.prototype.test = () => true; },
+        objects() { Object.defineProperty = (it) => it; Object.assign = (it) => it; Object.keys = () => []; Object.hasOwn = () => true; },
+        addresses() { Object.defineProperty(URL.prototype, 'href', { get: () => 'node:module' }); },
+      };
+      const define = Object.defineProperty;
+      const entries = Object.entries(changes);
+      const look = async (by) => {
+        for (const name of ['module', 'repl', 'inspector', 'test']) {
+          for (const way of [() => p.getBuiltinModule(name), () => p.getBuiltinModule('node:' + name), () => p.getBuiltinModule({ toString: () => name }), () => import('node:' + name), () => import(name), () => import('./' + name + '.js'), () => globalThis[name]])
+            try { if ((await way()) !== undefined) got[got.length] = by + name; } catch {}
+        }
+        for (const load of [() => import('node:os'), () => import('os'), () => p.getBuiltinModule('os'), () => globalThis.os])
+          try { const os = await load(); if (os?.userInfo !== undefined && (os.userInfo(), true)) got[got.length] = by + 'os'; } catch {}
+        try { (await import('node:process')).kill(args.host, 0); got[got.length] = by + 'kill'; } catch {}
+        try { (await import('node:v8')).setFlagsFromString('--no-opt'); got[got.length] = by + 'v8'; } catch {}
+      };
+      await look('');
+      for (let at = 0; at < entries.length; at += 1) { entries[at][1](); await look(entries[at][0] + ' '); }
+      define(Object.prototype, 'get', { value: never, configurable: true });
+      await look('pollution ');
+      delete Object.prototype.get;
+      return args.isAround ? [] : got;`),
+    all: nothing([], 'brings none back'),
+    in: { quickjs: none, bubblewrap: nothing([], 'reaches its own alone') },
+  },
+  {
     name: 'machine',
     tries: 'the name of the machine',
     code: node(`return p.getBuiltinModule('node:os').hostname() === args.name ? 'read' : 'another';`),

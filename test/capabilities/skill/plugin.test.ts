@@ -216,7 +216,8 @@ test('what is wrong with a folder is listed, and hides no other', { timeout: 60_
   put(join(root, 'latin/SKILL.md'), Buffer.from('---\nname: latin\ndescription: \xe9t\xe9\n---\n', 'latin1'));
   const bomb = `a: &a [x,x,x,x,x,x,x,x,x]\n${[...'bcdefgh'].map((name, at) => `${name}: &${name} [${`*${'abcdefgh'[at]},`.repeat(9)}]`).join('\n')}`;
   put(join(root, 'bomb/SKILL.md'), `---\nname: bomb\ndescription: x\n${bomb}\n---\n`);
-  put(join(root, 'deep/SKILL.md'), `---\nname: deep\ndescription: x\nx: ${'['.repeat(20_000)}\n---\n`);
+  put(join(root, 'deep/SKILL.md'), `---\nname: deep\ndescription: x\nx: ${'['.repeat(4_000)}\n---\n`);
+  put(join(root, 'signs/SKILL.md'), `---\nname: signs\ndescription: x\nx: [${'a,'.repeat(10_000)}a]\n---\n`);
   writeSkill(root, 'number', { front: 'version: 1.10' });
   writeSkill(root, 'misnamed', { folder: 'another' });
   writeSkill(root, 'broken', { front: 'parameters: { type: strong }' });
@@ -244,6 +245,7 @@ test('what is wrong with a folder is listed, and hides no other', { timeout: 60_
     number: /^version: write it in quotes/,
     open: /^SKILL\.md can be changed by every user/,
     plain: /^has no front matter/,
+    signs: /^has a front matter of more than 5000 lines/,
     stranger: /^leads out of/,
     upward: /^entry must match pattern/,
   };

@@ -228,6 +228,33 @@ describe('permissions on NATS', { concurrency: 2 }, () => {
     assert.equal((await parts.bus.closed)?.code, undefined);
   });
 
+  natsTest('an account that its worker has damaged does not stop the others', async (context, installed) => {
+    const fleet = await NatsFleet.start(context, installed, { config: documented() });
+    const servers = fleet.server.url;
+    const all = await connect({ servers, user: 'all-of-claude-1', pass: 'all' });
+    context.after(() => all.close());
+    const manager = await jetstreamManager(all);
+    await manager.streams.add({ name: 'TAKES_THE_SUBJECTS', subjects: ['a2a.agent.*.task.*.events'] });
+    const leadership = await acquireLeadership({ servers, name: 'main', log, ...asOrchestrator });
+    fleet.onEnd(() => leadership.close());
+    const accounts = [{ workers: ['claude-1'], auth: ofAccount.auth }];
+    const bus = accountBuses({ servers, name: 'main', log, ...asOrchestrator, leadership }, accounts);
+    fleet.onEnd(() => bus.close());
+    const events = new PeerRecorder();
+    await bus.start(events);
+    // A worker of another account works meanwhile.
+    const inBuild = { env, auth: { user: 'all-of-build', passwordEnv: 'ALL' } };
+    await fleet.worker(new ScriptedWorker({ agentId: 'trusted' }), inBuild);
+    await (await events.peer('trusted')).send(aDispatch('other'), { mode: 'structured' });
+    await events.until(() => events.results('other').length === 1, 'the other result');
+    // Once the operator has mended it, the account is opened, and its worker works.
+    await manager.streams.delete('TAKES_THE_SUBJECTS');
+    const inAccount = { env, auth: { user: 'all-of-claude-1', passwordEnv: 'ALL' } };
+    await fleet.worker(new ScriptedWorker({ agentId: 'claude-1' }), inAccount);
+    await (await events.peer('claude-1')).send(aDispatch('own'), { mode: 'structured' });
+    await events.until(() => events.results('own').length === 1, 'the result');
+  });
+
   natsTest('the users of the document may not publish beyond their part', async (context, installed) => {
     const { fleet, connectAs } = await start(context, installed);
     /** Publishes as a user; resolves when the server has refused every one of these subjects. */

@@ -3,6 +3,7 @@
  *
  * Called by `expressions.ts`.
  */
+import { trimmedEnd } from '../../../base/trim-end.ts';
 import { isObject } from '../../../wire/json.ts';
 import { failure } from '../errors.ts';
 import type { Context } from './context.ts';
@@ -59,13 +60,15 @@ export function parseCondition(text: string): PathCondition | string {
 
 const NUMBER = /^[+-]?(?:\d+(?:_\d+)*)?(?:\.\d*)?(?:e[+-]?\d+)?$/i;
 
+const QUOTES = `'"`;
+
 function literalOf(text: string): string | number | boolean {
   if (/\d/.test(text) && NUMBER.test(text)) {
     const number = Number(text.replaceAll('_', ''));
     if (!Number.isNaN(number)) return number;
   }
   if (text === 'true' || text === 'false') return text === 'true';
-  return text.replace(/^['"]+|['"]+$/g, '');
+  return trimmedEnd(text.replace(/^['"]+/, ''), QUOTES);
 }
 
 /** Whether a condition holds. Fails with chains.expression where two values have no order. */

@@ -4,6 +4,7 @@
  * Only address, model and key are configurable. A request is bounded in time and size, repeated twice where that can
  * help, and follows no redirect, so that the key reaches this server alone.
  */
+import { trimmedEnd } from '../../../base/trim-end.ts';
 import { HandfastError } from '../../../wire/errors.ts';
 import { isObject } from '../../../wire/json.ts';
 import { memoryFailure } from '../errors.ts';
@@ -48,7 +49,7 @@ async function request(
 ): Promise<Float32Array[]> {
   let response: Response;
   try {
-    response = await fetch(`${baseUrl.replace(/\/+$/, '')}/embeddings`, {
+    response = await fetch(`${trimmedEnd(baseUrl, '/')}/embeddings`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', ...(key !== undefined && { authorization: `Bearer ${key}` }) },
       body: JSON.stringify({

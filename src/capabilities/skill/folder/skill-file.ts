@@ -43,6 +43,9 @@ export const ANY_ARGUMENTS: JsonSchema = { type: 'object' };
 const MAX_SCHEMAS_MS = 2_000;
 /** A longer front matter is no description of a skill. */
 const MAX_FRONT_CHARS = 32 * 1024;
+/** Lines, and signs of YAML that begin or end a value: what a parser needs its time for. */
+const MARKS = /[\n,[\]{}&*]|[-:?] /g;
+const MAX_MARKS = 5_000;
 
 const words = { type: 'array', items: { type: 'string', minLength: 1, maxLength: 256 }, maxItems: 256 } as const;
 const line = { type: 'string', minLength: 1, maxLength: 1024 } as const;
@@ -77,6 +80,8 @@ export async function readSkillFile(text: string, schemasMs = MAX_SCHEMAS_MS): P
   const { front, body } = parted(text);
   if (front === undefined) throw new Error('has no front matter: it must begin with a line ---, name, description');
   if (front.length > MAX_FRONT_CHARS) throw new Error(`has a front matter of more than ${MAX_FRONT_CHARS} characters`);
+  if (front.length > MAX_MARKS && (front.match(MARKS)?.length ?? 0) > MAX_MARKS)
+    throw new Error(`has a front matter of more than ${MAX_MARKS} lines, commas, brackets and other signs of YAML`);
   const fields = await fieldsOf(front);
   const metadata = (fields.metadata ?? {}) as Record<string, unknown>;
   const version = fields.version ?? metadata.version;

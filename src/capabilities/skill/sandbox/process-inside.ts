@@ -29,6 +29,15 @@ export function processInside(
   const { StringDecoder } = process.getBuiltinModule('node:string_decoder');
   const { parse } = JSON;
   const { hasOwn } = Object;
+  // The skill can replace every method and getter that is looked up after its first line.
+  const { call } = Function.prototype;
+  const startsWith = call.bind(String.prototype.startsWith) as (text: string, start: string) => boolean;
+  const slice = call.bind(String.prototype.slice) as (text: string, from: number) => string;
+  const hrefOf = call.bind(Object.getOwnPropertyDescriptor(URL.prototype, 'href')?.get as () => string) as (
+    url: URL,
+  ) => string;
+  const Url = URL;
+  const decode = decodeURIComponent;
   const channel = new Socket({ fd: 3, readable: true, writable: true });
   const scheme = 'skill:/';
   // Handlers of the skill have no say in it.
@@ -48,25 +57,33 @@ export function processInside(
     channel.write(`${text}\n`);
   };
 
+  /** A module of Node that the skill may have. */
+  const isGiven = (name: string): boolean => isBuiltin(name) && withheld?.allows(name) !== false;
+  const isRelative = (path: string): boolean =>
+    startsWith(path, './') || startsWith(path, '../') || startsWith(path, '/');
   registerHooks({
     resolve(specifier, context, next) {
-      const isOwn = specifier.startsWith(scheme);
-      const isFromOwn = context.parentURL?.startsWith(scheme) === true;
-      if (isBuiltin(specifier) && withheld?.allows(specifier) !== false) return next(specifier, context);
+      const { parentURL } = context;
+      const isOwn = startsWith(specifier, scheme);
+      const isFromOwn = parentURL !== undefined && startsWith(parentURL, scheme);
+      if (isGiven(specifier)) return next(specifier, context);
       if (!isOwn && !isFromOwn && withheld === undefined) return next(specifier, context);
-      if (!isOwn && !(isFromOwn && /^\.{0,2}\//.test(specifier)))
-        throw new Error(`the skill has no module ${specifier}`);
-      return { url: new URL(specifier, context.parentURL).href, format: 'module', shortCircuit: true };
+      if (!isOwn && !(isFromOwn && isRelative(specifier))) throw new Error(`the skill has no module ${specifier}`);
+      return { url: hrefOf(new Url(specifier, parentURL)), format: 'module', shortCircuit: true };
     },
     load(url, context, next) {
-      if (!url.startsWith(scheme)) return next(url, context);
-      const path = decodeURIComponent(url.slice(scheme.length));
-      if (!hasOwn(files, path)) throw new Error(`the skill has no file ${path}`);
-      return { format: 'module', source: files[path] as string, shortCircuit: true };
+      if (startsWith(url, scheme)) {
+        const path = decode(slice(url, scheme.length));
+        if (!hasOwn(files, path)) throw new Error(`the skill has no file ${path}`);
+        return { format: 'module', source: files[path] as string, shortCircuit: true };
+      }
+      if (withheld !== undefined && !isGiven(url)) throw new Error(`the skill has no module ${url}`);
+      return next(url, context);
     },
   });
 
   const begin = (job: Extract<ToInside, { type: 'job' }>): void => {
+    withheld?.begin();
     files = job.files;
     const made = makeInside(send, files);
     own = made;

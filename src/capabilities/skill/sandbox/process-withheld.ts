@@ -10,64 +10,66 @@
 export interface Withheld {
   /** Whether the skill may have the module; an allowed one has lost its withheld functions. */
   allows(specifier: string): boolean;
+  /** To be called right before the skill's first line. */
+  begin(): void;
 }
 
 export function withhold(): Withheld {
-  /** Each reaches the file system or the engine in a way that the model does not look at. */
-  const modules = new Set(['module', 'repl', 'inspector', 'inspector/promises', 'test', 'test/reporters']);
+  // The skill can replace every property that is looked up here after its first line, also those of prototypes.
+  const { defineProperty, create } = Object;
   const { getBuiltinModule } = process;
   const { syncBuiltinESMExports } = getBuiltinModule('node:module');
   type Members = Record<string, unknown>;
 
-  const member = (value: unknown): PropertyDescriptor => ({
-    value,
-    writable: true,
-    enumerable: true,
-    configurable: true,
-  });
+  const member = (value: unknown): PropertyDescriptor =>
+    ({ __proto__: null, value, writable: true, enumerable: true, configurable: true }) as PropertyDescriptor;
+  const give = (members: Members, name: string, value: unknown): void => {
+    defineProperty(members, name, member(value));
+  };
   const refuse = (members: Members, owner: string, ...names: readonly string[]): void => {
-    for (const name of names) {
-      if (typeof members[name] !== 'function') continue;
-      const { native } = members[name] as { native?: unknown };
+    for (let at = 0; at < names.length; at += 1) {
+      const name = names[at] as string;
+      const real = members[name];
+      if (typeof real !== 'function') continue;
       const refused = (): never => {
-        throw Object.assign(new Error(`the sandbox has no ${owner}.${name}`), { code: 'ERR_ACCESS_DENIED' });
+        const error = new Error(`the sandbox has no ${owner}.${name}`);
+        defineProperty(error, 'code', member('ERR_ACCESS_DENIED'));
+        throw error;
       };
-      Object.defineProperty(members, name, member(native === undefined ? refused : Object.assign(refused, { native })));
+      if ('native' in real) give(refused as unknown as Members, 'native', refused);
+      give(members, name, refused);
     }
   };
-  const withoutServers = (members: Members): void => {
-    members.getServers = () => [];
-    if (members.promises !== undefined) (members.promises as Members).getServers = () => [];
+  const noServers = (): string[] => [];
+  const cuts = create(null) as Record<string, ((members: Members) => void) | null | undefined>;
+  cuts.fs = (members) => refuse(members, 'fs', 'realpathSync');
+  cuts.os = (members) => {
+    refuse(members, 'os', 'setPriority', 'getPriority', 'userInfo');
+    give(members, 'hostname', () => 'skill');
+    give(members, 'homedir', () => '/');
+    give(members, 'networkInterfaces', () => ({}));
   };
-  const cuts: Record<string, ((members: Members) => void) | undefined> = {
-    fs: (members) => refuse(members, 'fs', 'realpathSync'),
-    os(members) {
-      refuse(members, 'os', 'setPriority', 'getPriority', 'userInfo');
-      Object.assign(members, { hostname: () => 'skill', homedir: () => '/', networkInterfaces: () => ({}) });
-    },
-    v8: (members) =>
-      refuse(
-        members,
-        'v8',
-        'setFlagsFromString',
-        'setHeapSnapshotNearHeapLimit',
-        'writeHeapSnapshot',
-        'getHeapSnapshot',
-        'queryObjects',
-      ),
-    tls: (members) => refuse(members, 'tls', 'getCACertificates'),
-    dns: withoutServers,
-    'dns/promises': withoutServers,
+  cuts.v8 = (members) => {
+    refuse(members, 'v8', 'setFlagsFromString', 'setHeapSnapshotNearHeapLimit', 'writeHeapSnapshot');
+    refuse(members, 'v8', 'getHeapSnapshot', 'queryObjects');
   };
+  cuts.tls = (members) => refuse(members, 'tls', 'getCACertificates');
+  cuts['dns/promises'] = (members) => give(members, 'getServers', noServers);
+  cuts.dns = (members) => {
+    give(members, 'getServers', noServers);
+    give(members.promises as Members, 'getServers', noServers);
+  };
+  // Null: each reaches the file system or the engine in a way that the model does not look at.
+  for (const name of ['module', 'repl', 'inspector', 'inspector/promises', 'test', 'test/reporters']) cuts[name] = null;
+  for (const name of Object.keys(cuts)) cuts[`node:${name}`] = cuts[name];
+  const isCut = create(null) as Record<string, boolean>;
   const allows = (specifier: string): boolean => {
-    const name = specifier.replace(/^node:/, '');
-    if (modules.has(name)) return false;
-    const cut = cuts[name];
-    if (cut !== undefined) {
-      cuts[name] = undefined;
-      cut(getBuiltinModule(specifier) as unknown as Members);
-      syncBuiltinESMExports();
-    }
+    const cut = cuts[specifier];
+    if (cut === undefined || isCut[specifier] === true) return true;
+    if (cut === null) return false;
+    cut(getBuiltinModule(specifier) as unknown as Members);
+    syncBuiltinESMExports();
+    isCut[specifier] = true;
     return true;
   };
 
@@ -75,20 +77,21 @@ export function withhold(): Withheld {
   refuse(own, 'process', 'kill', '_kill', '_debugProcess', '_debugPause', '_debugEnd', 'binding', '_linkedBinding');
   refuse(own, 'process', 'dlopen', 'chdir', 'umask', 'execve', 'loadEnvFile');
   refuse(own, 'process', 'setuid', 'seteuid', 'setgid', 'setegid', 'setgroups', 'initgroups');
-  Object.defineProperties(process, {
-    execPath: member('node'),
-    argv: member(['node']),
-    execArgv: member([]),
-    title: member('node'),
-    report: member(undefined),
-    mainModule: member(undefined),
-    getBuiltinModule: member((given: unknown) => {
-      const name = String(given);
-      return allows(name) ? getBuiltinModule(name) : undefined;
-    }),
+  give(own, 'execPath', 'node');
+  give(own, 'argv', ['node']);
+  give(own, 'execArgv', []);
+  // A setter of it would name the process as the system lists it.
+  give(own, 'title', 'node');
+  give(own, 'report', undefined);
+  give(own, 'mainModule', undefined);
+  give(own, 'getBuiltinModule', (given: unknown) => {
+    const name = `${given}`;
+    return allows(name) ? getBuiltinModule(name) : undefined;
   });
-  // Node gives these to what stands on its command line.
-  for (const name of ['require', 'module', 'exports', '__filename', '__dirname'])
-    Reflect.deleteProperty(globalThis, name);
-  return { allows };
+  const begin = (): void => {
+    // Node gives these to what stands on its command line, and sets some again behind it.
+    for (const name of ['require', 'module', 'exports', '__filename', '__dirname'])
+      Reflect.deleteProperty(globalThis, name);
+  };
+  return { allows, begin };
 }

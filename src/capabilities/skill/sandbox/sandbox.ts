@@ -26,6 +26,8 @@ export interface View {
   readonly folder: string;
   /** Options of bubblewrap that show it. */
   readonly words: readonly string[];
+  /** Calls back once, when the view shows a protected path. */
+  readonly watch: (onLost: () => void) => () => void;
 }
 
 export interface SandboxLimits {

@@ -175,7 +175,10 @@ async function start(
   try {
     const { pathGuard: guard, workspace, signal } = context;
     const cover = await covered(words, { guard, workspace, signal });
-    const started = await startHeld(args, context, { words, argv: cover.words, env, read });
+    const started = await startHeld(args, context, { words, argv: cover.words, env, read }).catch((thrown: unknown) => {
+      cover.end();
+      throw thrown;
+    });
     void started.child.exited.then(release);
     const endWatch = cover.watch(() => {
       void started.child.kill();

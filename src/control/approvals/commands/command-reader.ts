@@ -4,9 +4,11 @@
  *
  * Rules and answers are about these words, never about the text. What cannot be read is said, and then asks.
  */
+
 import { join, relative, resolve, sep } from 'node:path';
 import { givenVariables } from '../../../base/child-environment.ts';
 import { onceSucceeded } from '../../../base/once-succeeded.ts';
+import { trimmedEnd } from '../../../base/trim-end.ts';
 import { madeBy, readsWritten } from './code-files.ts';
 import { commandOf } from './options.ts';
 import { CHANGES_THE_SHELL, TAKES_NAMES } from './programs.ts';
@@ -349,7 +351,7 @@ const workOf = (words: readonly Word[]): number =>
   words.reduce((all, { text, value = '' }) => all + WORK_OF_WORD + Math.max(text.length, value.length), 0);
 
 /** The last part of a path, also behind `of=`. */
-const nameOf = (path: string): string => path.replace(/^\w+=/, '').replace(/\/+$/, '').replace(/^.*\//s, '');
+const nameOf = (path: string): string => trimmedEnd(path.replace(/^\w+=/, ''), '/').replace(/^.*\//s, '');
 
 /** Texts and lists of words in other members may be commands, or belong to one: `{command: "env", args: […]}`. */
 function otherTexts(

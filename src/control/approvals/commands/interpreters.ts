@@ -2,7 +2,9 @@
  * Programs that run code of another language: whether the code stands in a file, which is not looked into, or in the line, which cannot be
  * read. Of `sed` and `awk` it is read as far as it may start a program. Pure; used by `started-by.ts`.
  */
+
 import { list, mayBeOption } from './options.ts';
+import { withoutVersion } from './program-version.ts';
 import type { Word } from './shell-syntax.ts';
 
 /** Where the code of an interpreter is. */
@@ -91,7 +93,7 @@ export const isInput = ({ value }: Word): boolean => value !== undefined && INPU
 
 /** The name by which an interpreter is known: `python3.12` is `python`. */
 export function interpreterOf(program: string): string | undefined {
-  const name = program.replace(/[\d.-]+$/, '');
+  const name = withoutVersion(program);
   const known = SAME[name] ?? name;
   return Object.hasOwn(INTERPRETERS, known) ? known : undefined;
 }

@@ -3,7 +3,9 @@
  * the line does not tell. From the manuals of bash, coreutils, util-linux, findutils, diffutils, procps and of the programs themselves.
  * Data; read by `started-by.ts`. A program that is in none of the lists is not known, and a rule that denies may be about it.
  */
+
 import type { RunningOptions } from './options.ts';
+import { withoutVersion } from './program-version.ts';
 import { RUNS_OTHERS_CODE } from './programs.ts';
 
 const names = (...lists: readonly string[]): ReadonlySet<string> =>
@@ -143,8 +145,7 @@ export const MAY_START_OPTIONS: Readonly<Record<string, RunningOptions>> = {
 };
 
 /** A program of that kind. */
-export const mayStart = (program: string): boolean =>
-  MAY_START.has(program) || MAY_START.has(program.replace(/[\d.-]+$/, ''));
+export const mayStart = (program: string): boolean => MAY_START.has(program) || MAY_START.has(withoutVersion(program));
 
 /** Subcommands of package managers and of others whose words name packages, or things to show: no word of them is started. */
 export const NAMES_PACKAGES = names(

@@ -3,6 +3,8 @@
  * those that start another program are read. Data; used by `started-by.ts`, `command-reader.ts` and `coverage.ts`.
  */
 
+import { withoutVersion } from './program-version.ts';
+
 /**
  * Programs that run code of others: what a folder, a package or the network says decides what happens, so the same words
  * do another thing tomorrow. A remembered yes never covers them; a rule of the configuration may name them.
@@ -49,7 +51,7 @@ export const GIT_SHOWS: ReadonlySet<string> = new Set([
 export function runsOthersCode([program = '', subcommand = '']: readonly (string | undefined)[]): boolean {
   if (program.includes('/') || program === '') return true;
   if (program === 'git') return !GIT_SHOWS.has(subcommand);
-  return othersCode.has(program) || othersCode.has(program.replace(/[\d.-]+$/, ''));
+  return othersCode.has(program) || othersCode.has(withoutVersion(program));
 }
 
 /** Builtins that change what later commands of the same line mean or do. */

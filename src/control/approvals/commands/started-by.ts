@@ -4,6 +4,7 @@
  * are unknown: a rule that denies is then perhaps about it. Pure; called by `command-reader.ts` for every simple command, and
  * again for each result.
  */
+
 import { gitStarted } from './git.ts';
 import { awkCode, type Code, codeOf, interpreterOf, isInput, sedCode } from './interpreters.ts';
 import {
@@ -15,6 +16,7 @@ import {
   STARTS_NOTHING,
 } from './known-programs.ts';
 import { commandOf, isOption, list, longOption, mayBeOption, type RunningOptions, runningOptions } from './options.ts';
+import { withoutVersion } from './program-version.ts';
 import { TAKES_NAMES } from './programs.ts';
 import type { Note, SimpleCommand, Word } from './shell-syntax.ts';
 import { copied, remote, SSH } from './ssh.ts';
@@ -150,7 +152,7 @@ function byOptions(words: readonly Word[], options: RunningOptions): Started {
 /** A program that may start any of its words, like `npx` or `docker`. */
 function anyOf(program: string, words: readonly Word[]): Started {
   if (words.length > MAX_WORDS) return { ...hidden, mayStart: true };
-  const name = program.replace(/[\d.-]+$/, '');
+  const name = withoutVersion(program);
   const end = words.findIndex(({ value }) => value === '--');
   const own = end === -1 ? words : words.slice(0, end);
   const first = own.find((word) => !isOption(word));

@@ -4,6 +4,7 @@
  * Everything here is deterministic on purpose: the same words always come to the same tool calls, so that a client, a
  * policy or a recording can be rehearsed without a model.
  */
+import { trimmedEnd } from '../../../base/trim-end.ts';
 import type { Token } from './tokens.ts';
 
 export type CountedUnit = 'lines' | 'words' | 'characters';
@@ -190,7 +191,7 @@ function names(clause: Clause, from: number): string[] {
 /** A file, folder or pattern: what is quoted as it is, a word without the end of its sentence. */
 function nameOf({ kind, text }: Token): string {
   if (kind !== 'word') return text;
-  const name = text.replace(/[?!]+$/, '');
+  const name = trimmedEnd(text, '?!');
   return FILLERS.has(name.toLowerCase()) ? '' : name;
 }
 

@@ -155,7 +155,7 @@ function named(names: readonly string[]): string {
 
 /** The beginning of a text, with what is left out named. */
 function excerpt(text: string): string {
-  const trimmed = text.replace(/\s+$/, '');
+  const trimmed = text.trimEnd();
   const lines = trimmed.split('\n');
   const shown = lines.slice(0, SHOWN_LINES).join('\n');
   const whole = [...shown.slice(0, SHOWN_CHARACTERS * 2)].slice(0, SHOWN_CHARACTERS).join('');

@@ -5,6 +5,7 @@
  * Read once at start by `settings.ts`. A sign-in service that is not the provider's own is never handed the provider's
  * own API address by default: tokens of one must not travel to the other.
  */
+import { trimmedEnd } from '../../../base/trim-end.ts';
 import type { Provider } from '../../../protocol/session-types.ts';
 import { fail } from '../../../wire/errors.ts';
 
@@ -166,7 +167,7 @@ export function checkedUrl(value: string, name: string): string {
       setting: name,
     });
   }
-  return url.href.replace(/\/+$/, '');
+  return trimmedEnd(url.href, '/');
 }
 
 /** True for `http:` on this machine, the one place where OAuth may go without TLS. */

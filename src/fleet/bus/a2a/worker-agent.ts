@@ -3,9 +3,11 @@
  *
  * Loaded by `worker-server.ts`. @see docs/a2a.md#agent
  */
+
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { noteLoss } from '../../../base/sqlite/losses.ts';
 import { processTimer } from '../../../base/timer-queue.ts';
+import { trimmedEnd } from '../../../base/trim-end.ts';
 import { asError } from '../../../wire/errors.ts';
 import type { Members } from '../../../wire/strict-json.ts';
 import { CARD_PATH } from '../plain/card.ts';
@@ -50,7 +52,7 @@ export class WorkerAgent implements A2aAgent {
     this.#worker = worker;
     this.#options = options;
     this.#sdk = sdk;
-    this.#base = (options.base ?? '').replace(/\/+$/, '');
+    this.#base = trimmedEnd(options.base ?? '', '/');
     this.#server = new HttpServer({
       ...options,
       routes: {
@@ -166,7 +168,7 @@ export class WorkerAgent implements A2aAgent {
       name,
       description,
       version,
-      url: `${url().replace(/\/+$/, '')}${this.#base}${AGENT_PATH}`,
+      url: `${trimmedEnd(url(), '/')}${this.#base}${AGENT_PATH}`,
       token: this.#server.auth.hasTokens,
     });
   }

@@ -5,6 +5,7 @@
  * Used by `worker-server.ts` and `replies.ts`, and read by `peer.ts`.
  * @see docs/protocol/fleet.md#http
  */
+import { trimmedEnd } from '../../../base/trim-end.ts';
 import type { Feature } from '../../../protocol/fleet.ts';
 import { readStrictJson } from '../../../wire/strict-json.ts';
 import { type FleetReading, fleetExtension, MODES, readFleetExtension, TASK_SKILL } from '../plain/card.ts';
@@ -27,7 +28,7 @@ export function cardOf({ name, url, version = '0.0.0', features, token }: CardFa
     protocolVersion: '0.3.0',
     name,
     description: 'Takes tasks as text, with hints in the text, or as messages of the fleet handshake.',
-    url: `${url.replace(/\/+$/, '')}${RPC_PATH}`,
+    url: `${trimmedEnd(url, '/')}${RPC_PATH}`,
     preferredTransport: 'JSONRPC',
     version,
     capabilities: {

@@ -6,6 +6,9 @@
  * Made by `server/fleet/fleet-nats.ts`.
  * @see docs/nats.md#permissions
  */
+import { Backoff } from '../../../base/backoff.ts';
+import { isLogged } from '../../../base/log.ts';
+import { sleep } from '../../../base/sleep.ts';
 import { asError, HandfastError } from '../../../wire/errors.ts';
 import type { BusOutage, PeerEvents } from '../peer.ts';
 import { accountLeadership, type Leadership } from './leadership.ts';
@@ -29,13 +32,23 @@ export function accountBuses(options: Settings, accounts: readonly WorkerAccount
   return new AccountBuses(main, options, accounts);
 }
 
+interface OpenAccount {
+  readonly bus: NatsBus;
+  readonly leadership: Leadership;
+}
+
+/** Errors of the settings of an account; all others may be the work of its worker. */
+const SETTINGS = new Set(['auth_failed', 'not_configured', 'unauthorized']);
+const FIRST_RETRY_MS = 1_000;
+
 class AccountBuses implements NatsBus {
   readonly binding = 'nats';
   readonly closed: Promise<HandfastError | undefined>;
   readonly #main: NatsBus;
   readonly #options: Settings;
   readonly #accounts: readonly WorkerAccount[];
-  readonly #opened: { readonly bus: NatsBus; readonly leadership: Leadership }[] = [];
+  readonly #opened = new Set<OpenAccount>();
+  readonly #held: Promise<void>[] = [];
   readonly #stopping = new AbortController();
 
   constructor(main: NatsBus, options: Settings, accounts: readonly WorkerAccount[]) {
@@ -52,16 +65,7 @@ class AccountBuses implements NatsBus {
   async start(events: PeerEvents): Promise<void> {
     await this.#main.start(events);
     try {
-      await Promise.all(
-        this.#accounts.map((account) =>
-          this.#open(account, events).catch((thrown: unknown) => {
-            this.#stopping.signal.throwIfAborted();
-            const { code, message, detail } = asError(thrown);
-            const place = `the NATS account of ${account.workers.join(', ')}`;
-            throw new HandfastError(code, `${place}: ${message}`, { detail, cause: thrown });
-          }),
-        ),
-      );
+      await Promise.all(this.#accounts.map((account) => this.#begin(account, events)));
     } catch (error) {
       await this.close();
       throw error;
@@ -73,7 +77,9 @@ class AccountBuses implements NatsBus {
   }
 
   down(): BusOutage | undefined {
-    return this.#main.down?.() ?? this.#opened.map(({ bus }) => bus.down?.()).find((outage) => outage !== undefined);
+    return (
+      this.#main.down?.() ?? [...this.#opened].map(({ bus }) => bus.down?.()).find((outage) => outage !== undefined)
+    );
   }
 
   async close(): Promise<void> {
@@ -81,24 +87,84 @@ class AccountBuses implements NatsBus {
     await this.#main.close();
   }
 
-  async #open({ workers, auth }: WorkerAccount, events: PeerEvents): Promise<void> {
+  /**
+   * Opens an account, and holds it open from then on. Its worker can damage it, which must not stop the fleet: then the rest starts, and
+   * the account is tried again. Rejects where its settings are wrong.
+   */
+  async #begin(account: WorkerAccount, events: PeerEvents): Promise<void> {
+    const { signal } = this.#stopping;
+    const opened = await this.#open(account, events).catch((thrown: unknown) => {
+      signal.throwIfAborted();
+      const { code, message, detail } = asError(thrown);
+      const error = new HandfastError(code, `${placeOf(account)}: ${message}`, { detail, cause: thrown });
+      if (SETTINGS.has(code)) throw error;
+      this.#failed(account, error);
+      return undefined;
+    });
+    this.#held.push(this.#hold(account, events, opened));
+  }
+
+  /** Opens an account again whenever it has ended. Resolves when the bus stops. */
+  async #hold(account: WorkerAccount, events: PeerEvents, opened: OpenAccount | undefined): Promise<void> {
+    const { signal } = this.#stopping;
+    const retry = new Backoff({ firstDelayMs: FIRST_RETRY_MS });
+    for (let open = opened; !signal.aborted; ) {
+      if (open !== undefined) {
+        const ended = await open.bus.closed;
+        await this.#close(open);
+        if (ended !== undefined && !signal.aborted) this.#failed(account, ended);
+      }
+      await sleep(retry.next(), signal);
+      if (signal.aborted) return;
+      open = await this.#open(account, events).catch((thrown: unknown) => {
+        // Failures that double in number are logged.
+        if (!signal.aborted && isLogged(retry.failures)) this.#failed(account, asError(thrown));
+        return undefined;
+      });
+      if (open !== undefined) {
+        retry.reset();
+        this.#options.log?.info('the NATS account of a worker is open again', { workers: account.workers });
+      }
+    }
+  }
+
+  #failed({ workers }: WorkerAccount, error: HandfastError): void {
+    this.#options.log?.error('the NATS account of a worker cannot be used; its workers get no tasks until it can', {
+      workers,
+      error: error.message,
+      remedy: 'list its streams with: nats stream ls; remove those that are wrong: nats stream rm; they are made again',
+    });
+  }
+
+  async #open({ workers, auth }: WorkerAccount, events: PeerEvents): Promise<OpenAccount> {
     const own = new Set(workers.map(tokenOf));
     const { signal } = this.#stopping;
     const options = { ...this.#options, auth };
     const leadership = await accountLeadership(this.#options.leadership, { ...options, signal });
     const bus = natsBus({ ...options, leadership, withoutPools: true, believes: (agent) => own.has(agent) });
-    this.#opened.push({ bus, leadership });
-    signal.throwIfAborted();
-    await bus.start(events);
+    const opened = { bus, leadership };
+    this.#opened.add(opened);
+    try {
+      signal.throwIfAborted();
+      await bus.start(events);
+      return opened;
+    } catch (error) {
+      await this.#close(opened);
+      throw error;
+    }
+  }
+
+  async #close(opened: OpenAccount): Promise<void> {
+    this.#opened.delete(opened);
+    await opened.bus.close();
+    await opened.leadership.close();
   }
 
   async #closeAccounts(): Promise<void> {
     this.#stopping.abort();
-    await Promise.all(
-      this.#opened.map(async ({ bus, leadership }) => {
-        await bus.close();
-        await leadership.close();
-      }),
-    );
+    await Promise.all([...this.#opened].map((opened) => this.#close(opened)));
+    await Promise.all(this.#held);
   }
 }
+
+const placeOf = ({ workers }: WorkerAccount): string => `the NATS account of ${workers.join(', ')}`;

@@ -4,9 +4,11 @@
  *
  * Made by each bus, server and executor that calls peers over HTTP; `fetch` gives it to libraries that want one.
  */
+
 import { Buffer } from 'node:buffer';
 import type { ClientRequest } from 'node:http';
 import { Readable } from 'node:stream';
+import { trimmedEnd } from '../../../base/trim-end.ts';
 import {
   type HttpAddress,
   type HttpPool,
@@ -149,6 +151,6 @@ export function endpointBelow(base: URL, path: string): Endpoint {
 /** A path below an address. */
 export function below(base: URL, path: string): URL {
   const url = new URL(base);
-  url.pathname = `${base.pathname.replace(/\/+$/, '')}${path}`;
+  url.pathname = `${trimmedEnd(base.pathname, '/')}${path}`;
   return url;
 }

@@ -1,0 +1,44 @@
+/** Half an hour of everything at once: whether heap and resident memory of a server stay level under a mixed load. */
+import type { EdgeKind } from './edge.ts';
+import { mixedLoad } from './mixed.ts';
+import { served, TOKEN } from './served.ts';
+
+const LANES = 4;
+const PLUGINS = `plugins:
+  - tools
+  - memory
+  - planning
+  - learning
+  - chains
+  - env
+  - { use: proc, options: { programs: [echo] } }
+  - { use: multi_agent, options: { kinds: [{ name: session, session: { backend: rehearsal } }] } }
+`;
+
+export const mixed: EdgeKind = {
+  unit: 'a round of everything: calls, memory, a plan, a chain, an episode, a program, a subagent, a session with two turns',
+  units: 20_000,
+  quickUnits: 200,
+  async open(folder) {
+    const { control, cwd, agents, close } = await served(folder, PLUGINS);
+    const load = await mixedLoad({ address: agents, token: TOKEN, control, cwd }, LANES);
+    let next = 0;
+    return {
+      async run(count) {
+        const ends = Array.from({ length: LANES }, (_, lane) => lane);
+        const rounds = Math.ceil(count / LANES);
+        const first = next;
+        next += rounds;
+        await Promise.all(
+          ends.map(async (lane) => {
+            for (let n = first; n < first + rounds; n += 1) await load.round(lane, n * LANES + lane);
+          }),
+        );
+      },
+      async close() {
+        await load.close();
+        await close();
+      },
+    };
+  },
+};

@@ -1,0 +1,5 @@
+/** Names of programs with a version: `python3.12`, `clang-18`. Used by the tables of programs. */
+import { trimmedEnd } from '../../../base/trim-end.ts';
+
+/** The name without its version. */
+export const withoutVersion = (program: string): string => trimmedEnd(program, '0123456789.-');
