@@ -18,9 +18,10 @@ import { recallFor } from '../../rounds/recall.ts';
 import type { ModelPart, RoundRequest } from '../../rounds/round-model.ts';
 import { runRounds } from '../../rounds/rounds.ts';
 import { withApprovals } from '../../rounds/with-approvals.ts';
+import { takesAudio } from './attachments.ts';
 import { compactHistory } from './compaction.ts';
 import { ContextMeter, contextLimit, estimatePayload, UNKNOWN_WINDOW } from './context.ts';
-import { messagesOf, takesAudio } from './conversation.ts';
+import { messagesOf } from './conversation.ts';
 import { type ProviderRoundOptions, providerRound, type RoundInput } from './provider-rounds.ts';
 import { DEFAULT_LIMITS, type RequestLimits } from './request-limits.ts';
 import { openModel } from './sdk.ts';
@@ -165,7 +166,8 @@ class ModelBackend implements Backend {
   ): Promise<RoundInput> {
     const { log, cwd } = turn;
     const { id } = log.record;
-    const names = toolNames(tools);
+    const { provider, model } = choice;
+    const names = toolNames(tools, { provider, model });
     const now = this.#options.now ?? Date.now;
     const prompt = systemPrompt({ cwd, now: now(), hasTools: tools.length > 0, added: system });
     this.#meter.fixed(id, { system: prompt, tools: names.tools });
