@@ -243,10 +243,10 @@ class Rounds {
     return id;
   }
 
-  #retrying({ attempt, maxAttempts, delayMs, reason }: Extract<ModelPart, { type: 'retry' }>): void {
+  #retrying({ attempt, maxAttempts, delayMs, reason, cause }: Extract<ModelPart, { type: 'retry' }>): void {
     const retry = { attempt, max_attempts: maxAttempts, delay_ms: Math.round(delayMs), reason };
     this.#turn.debug('retry_429', retry);
-    this.#turn.status(`capacity unavailable; retrying (${attempt}/${maxAttempts})...`, { retry });
+    this.#turn.status(`${cause ?? 'capacity unavailable'}; retrying (${attempt}/${maxAttempts})...`, { retry });
   }
 
   /** Runs the calls, one after the other or all at once; every call has a result in the history afterwards. */
