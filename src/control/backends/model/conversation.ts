@@ -47,6 +47,8 @@ const CONTINUE =
 const CALL_ID = /^[A-Za-z0-9_-]{1,64}$/;
 /** What a call is answered with whose result is not in the history. */
 const NO_RESULT = 'no result: the call was interrupted, it may or may not have taken effect';
+/** Providers that sign texts, also empty ones. */
+const SIGNS_TEXTS: ReadonlySet<string> = new Set(['google', 'antigravity']);
 /** Providers whose results of tools may have images in them; others get these as a message of the user. */
 const IMAGES_IN_RESULTS: ReadonlySet<string> = new Set(['anthropic', 'openai', 'google', 'antigravity']);
 
@@ -107,7 +109,11 @@ class Conversation {
     const ids = (item.calls ?? []).map(({ callId }) => freshId(callId, this.#usedIds));
     const data = providerDataOf(item, provider, model);
     const content = this.#parts(item, ids, data);
-    if (content.length > 0) {
+    const last = this.#messages.at(-1);
+    if (content.length > 0 && last?.role === 'assistant' && last.providerOptions === undefined && !data?.fields) {
+      // An answer and the next one without anything between them: a call must follow on a message of the user.
+      this.#messages[this.#messages.length - 1] = { ...last, content: joined([...last.content, ...content]) };
+    } else if (content.length > 0) {
       this.#messages.push({ role: 'assistant', content, ...(data?.fields && { providerOptions: data.fields }) });
     }
     if (ids.length > 0) this.#results(item, ids, at);
@@ -136,7 +142,7 @@ class Conversation {
       if (part.kind === 'call') {
         parts.push(...call(next++, part.fields));
       } else if (part.kind === 'text') {
-        parts.push(...textParts(item.text.slice(part.start, part.end), part.fields));
+        parts.push(...textParts(item.text.slice(part.start, part.end), part.fields, provider));
       } else if (part.fields !== undefined || data.fields !== undefined || item.turn === turnId) {
         // Unsigned reasoning belongs to the work it led to; sent later, some servers take it for an answer.
         const text = (item.reasoning ?? '').slice(part.start, part.end);
@@ -189,17 +195,17 @@ const userMessage = (text: string): PromptMessage => ({ role: 'user', content: [
 const isBlank = (text: string): boolean => text.trim() === '';
 
 /** Empty texts, and texts of white space, are refused by several providers; one that is signed goes back as it is. */
-const textParts = (text: string, fields?: ProviderFields): TextPart[] =>
-  isBlank(text) && fields?.google?.thoughtSignature === undefined
+const textParts = (text: string, fields?: ProviderFields, provider = ''): TextPart[] =>
+  isBlank(text) && !(SIGNS_TEXTS.has(provider) && fields?.google?.thoughtSignature !== undefined)
     ? []
     : [{ type: 'text', text: text.toWellFormed(), ...(fields && { providerOptions: fields }) }];
 
 /** Texts that stand next to each other as one: many servers take one text and no list. */
-function joined(parts: readonly (TextPart | ImagePart)[]): (TextPart | ImagePart)[] {
-  const all: (TextPart | ImagePart)[] = [];
+function joined<Part extends TextPart | ImagePart | ReasoningPart | CallPart>(parts: readonly (TextPart | Part)[]) {
+  const all: (TextPart | Part)[] = [];
   for (const part of parts) {
     const last = all.at(-1);
-    if (part.type === 'text' && last?.type === 'text')
+    if (part.type === 'text' && last?.type === 'text' && !part.providerOptions && !last.providerOptions)
       all[all.length - 1] = { ...last, text: `${last.text}\n\n${part.text}` };
     else all.push(part);
   }

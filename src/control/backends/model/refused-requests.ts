@@ -27,7 +27,7 @@ export interface RefusedRequest {
 const REFUSED: ReadonlySet<unknown> = new Set([400, 413, 415, 422]);
 /** Words about settings and accounts: nothing of the conversation is at fault. */
 const SETTINGS =
-  /max(?:_output|_completion)?_tokens|temperature|top_p|reasoning[._ ]?effort|budget_tokens|stream_options|api[- ]?version|(?:unsupported|unknown|unrecognized) (?:parameter|request argument|name "(?!tools|contents))|\bmodel\b[^.]{0,60}(?:not found|not exist|unknown|invalid|deprecated|retired|access)|organization|verified|location is not supported|country|region/i;
+  /max(?:_output|_completion)?_tokens|temperature|top_p|reasoning[._ ]?effort|budget_tokens|stream_options|api[- ]?version|(?:unsupported|unknown|unrecognized) (?:parameter|request argument|name "(?!tools|contents))|\bmodel\b[^.]{0,60}(?:not found|not exist|unknown|invalid|deprecated|retired|access)|organization|must be verified|location is not supported|country|region/i;
 const UNSUPPORTED = /(?:not|n't|no endpoints?[^.]{0,40}) support|unsupported|text[- ]only|not (?:a )?multimodal/i;
 const ATTACHMENT = /image|picture|vision|media.?type|mime|audio|multimodal|inline_?data|base64/i;
 const PROVIDER_DATA = /reasoning|thinking|signature|encrypted|thought|\b(?:rs|fc|msg)_/i;
