@@ -65,10 +65,20 @@ function toolOf(
       const { content = [], structuredContent, isError } = await call(own, args, context, onProgress);
       const text = content.flatMap((part) => (part.type === 'text' ? [String(part.text)] : [])).join('\n');
       if (isError === true) throw fail('tool_error', text.slice(0, MAX_ERROR) || 'the tool failed', { tool: name });
+      // Beside a structured result, blocks that are no text would be lost.
+      if (structuredContent !== undefined) await emitMedia(content, context);
       const data = structuredContent ?? { content };
       return result(data, { summary: (text.split('\n', 1)[0] as string).slice(0, MAX_SUMMARY) });
     },
   };
+}
+
+/** Images and audio as artifacts of the call. */
+async function emitMedia(content: NonNullable<McpResult['content']>, context: CallContext): Promise<void> {
+  for (const [at, { type, data, mimeType }] of content.entries()) {
+    if ((type !== 'image' && type !== 'audio') || typeof data !== 'string' || typeof mimeType !== 'string') continue;
+    await context.emit('artifact', { name: `${type} ${at + 1}`, mime: mimeType, chunk: data, final: true });
+  }
 }
 
 /** What the server says that the tool can do; what it does not say counts as the protocol says, which is the worst. */
