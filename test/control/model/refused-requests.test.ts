@@ -270,6 +270,18 @@ test('an address that accepts no connection, and one that does not exist, is nam
   }
 });
 
+test('an address that no request can be made to is tried once', async () => {
+  const access = async () => ({ baseUrl: 'http://127.0.0.1:9/v1', token: 'k', kind: 'api_key' as const, headers: {} });
+  const turn = new RecordedTurn('hi');
+  const providers = { ...providersFor(server, choiceOf('compatible')), access };
+  const error = await outcome(backendOf('compatible', [], { providers }), turn);
+  assert.match(error!.message, /no connection to http:\/\/127\.0\.0\.1:9 \(.*bad port/);
+  assert.deepEqual(
+    turn.all('status').filter((each) => typeof each === 'object'),
+    [],
+  );
+});
+
 test('an error that comes after the first words leaves nothing out', async () => {
   refuse = () => ({ text: 'Half', error: 'messages.0: Could not process image', breaks: 'error' });
   const turn = new RecordedTurn('look');

@@ -48,8 +48,11 @@ const UNCONNECTED: Readonly<Record<string, string>> = {
   EAI_AGAIN: 'its name cannot be looked up now',
   EHOSTUNREACH: 'there is no route to the host',
   ENETUNREACH: 'there is no route to its network',
+  ETIMEDOUT: 'it accepted no connection in time',
   UND_ERR_CONNECT_TIMEOUT: 'it accepted no connection in time',
 };
+/** Causes with which no request is ever made, e.g. a port that is reserved. */
+const IMPOSSIBLE = /bad port|invalid url|unknown scheme|url scheme/i;
 const UNTRUSTED = /^(?:CERT_|ERR_TLS_|ERR_SSL_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|HOSTNAME_MISMATCH|EPROTO)/;
 /** Longest name of a part of a request. */
 const MAX_ITEM = 120;
@@ -176,9 +179,13 @@ function unconnectedOf(chain: readonly Members[]): Unconnected | undefined {
   const errors = chain.flatMap((each) => [each, ...(Array.isArray(each.errors) ? each.errors.map(membersOf) : [])]);
   const codes = errors.map(({ code }) => code).filter((code) => typeof code === 'string');
   const code = codes.find((each) => Object.hasOwn(UNCONNECTED, each) || UNTRUSTED.test(each));
-  if (code === undefined) return undefined;
   const address = addressOf(errors);
   const place = address === '' ? '' : ` to ${address}`;
+  const impossible = errors.map(({ message }) => String(message)).findLast((message) => IMPOSSIBLE.test(message));
+  if (code === undefined) {
+    if (impossible === undefined) return undefined;
+    return { address, words: `no connection${place} (${impossible})`, retry: 'never' };
+  }
   if (UNTRUSTED.test(code)) {
     const said = errors.map(({ message }) => message).findLast((message) => typeof message === 'string');
     return { address, words: `no secure connection${place} (${code}: ${said ?? ''})`, retry: 'never' };
