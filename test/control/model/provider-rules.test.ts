@@ -167,7 +167,7 @@ const prompt = (images: readonly Image[], turn = 'turn-1'): HistoryItem => ({
   images,
 });
 
-test('an image goes out with the type of its bytes, whatever its label says', async () => {
+test('an image goes out with the type of its bytes, also under another label', async () => {
   const jpeg = { ...imageOf('jpeg'), mimeType: 'image/png' };
   for (const provider of PROVIDERS) {
     const { body, refusal } = await sent(provider, [prompt([jpeg])]);

@@ -1,4 +1,4 @@
-/** Requests that a provider refuses: what it names is left out, the user is told, and the next prompt of the session works. */
+/** Requests that a provider refuses: what it names is left out, the user gets a line, and the next prompt of the session works. */
 import assert from 'node:assert/strict';
 import { createServer as createNetServer } from 'node:net';
 import { after, beforeEach, test } from 'node:test';
@@ -103,7 +103,7 @@ for (const provider of PROVIDERS) {
     );
   });
 
-  test(`${provider}: an image that the provider refuses is left out, and the turn goes on`, async () => {
+  test(`${provider}: an image that the provider refuses is left out, and the turn continues`, async () => {
     const asked = server.requests.length;
     refuse = ({ body }) =>
       JSON.stringify(body).includes('iVBORw0')

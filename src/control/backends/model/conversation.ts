@@ -22,8 +22,8 @@ import type {
   TextPart,
 } from './provider-model.ts';
 import { acceptedReasoning } from './reasoning.ts';
+import { wellFormed } from './schema-parts.ts';
 import type { ToolNames } from './tool-names.ts';
-import { wellFormed } from './tool-schemas.ts';
 
 type AssistantItem = Extract<HistoryItem, { role: 'assistant' }>;
 type ToolItem = Extract<HistoryItem, { role: 'tool' }>;
@@ -44,6 +44,7 @@ export interface ConversationOptions {
 const CONTINUE =
   'The connection was lost in the middle of your answer. Continue it exactly where it stops, and repeat nothing of it.';
 
+const HALF_PAIR = /\\ud[89a-f]/i;
 const CALL_ID = /^[A-Za-z0-9_-]{1,64}$/;
 /** What a call is answered with whose result is not in the history. */
 const NO_RESULT = 'no result: the call was interrupted, it may or may not have taken effect';
@@ -226,7 +227,9 @@ const sentText = (text: string): string => (isBlank(text) ? JSON.stringify(text)
 
 /** A tool's result as the model reads it. Results are data: what is not a text is JSON. */
 export function resultText({ ok, result, error }: Pick<ToolItem, 'ok' | 'result' | 'error'>): string {
-  const text = typeof result === 'string' ? result : (JSON.stringify(result) ?? 'null');
+  const json = typeof result === 'string' ? result : (JSON.stringify(result) ?? 'null');
+  // JSON writes half of a surrogate pair as an escape, which some servers read once more.
+  const text = typeof result !== 'string' && HALF_PAIR.test(json) ? JSON.stringify(wellFormed(result)) : json;
   if (ok || error === undefined || error === '') return text;
   return text === 'null' || text === '{}' || text === '' ? error : `${error}\n${text}`;
 }
