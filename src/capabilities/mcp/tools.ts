@@ -9,6 +9,7 @@ import { requiredAddresses } from '../../mcp/asks.ts';
 import type { McpProgress, McpResult } from '../../mcp/definition.ts';
 import type { PinnedTool } from '../../mcp/tool-pins.ts';
 import { asError, fail, HandfastError } from '../../wire/errors.ts';
+import { membersOf } from '../../wire/json.ts';
 import { type AnyTool, type Risk, result } from '../tools/tool.ts';
 import { failure } from './errors.ts';
 
@@ -75,8 +76,10 @@ function toolOf(
 
 /** Images and audio as artifacts of the call. */
 async function emitMedia(content: NonNullable<McpResult['content']>, context: CallContext): Promise<void> {
-  for (const [at, { type, data, mimeType }] of content.entries()) {
-    if ((type !== 'image' && type !== 'audio') || typeof data !== 'string' || typeof mimeType !== 'string') continue;
+  for (const [at, { type, resource, ...block }] of content.entries()) {
+    const { blob: data, mimeType } =
+      type === 'resource' ? membersOf(resource) : { blob: block.data, mimeType: block.mimeType };
+    if (typeof data !== 'string' || typeof mimeType !== 'string' || !/^(?:image|audio)\//.test(mimeType)) continue;
     await context.emit('artifact', { name: `${type} ${at + 1}`, mime: mimeType, chunk: data, final: true });
   }
 }

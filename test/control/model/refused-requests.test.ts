@@ -195,6 +195,19 @@ for (const provider of PROVIDERS) {
   });
 }
 
+test('of more tools than a provider takes, those of strangers are left out', async () => {
+  refuse = (request) =>
+    toolNamesOf(request).length > 4
+      ? "Invalid 'tools': array too long. Expected an array with maximum length 4, but got an array with length 6 instead."
+      : undefined;
+  const own = ['bash', 'zip'].map(offer);
+  const foreign = ['a1', 'a2'].map((name) => ({ ...offer(name), kind: 'mcp' }));
+  const turn = new RecordedTurn('hi');
+  assert.deepEqual(await backendOf('compatible', [...own, ...foreign]).run(turn), { stopReason: 'end_turn' });
+  // Beside these, each session has `ask_user` and `update_plan`.
+  assert.deepEqual(toolNamesOf(server.requests.at(-1)!).sort(), ['ask_user', 'bash', 'update_plan', 'zip']);
+});
+
 test('what a provider wanted back and refuses now is left out', async () => {
   refuse = ({ body }) =>
     JSON.stringify(body).includes('sealed-old')

@@ -127,6 +127,14 @@ function refusedTools({ code, detail, message }: HandfastError, { input, tools }
   ) {
     return all;
   }
+  const most = Number(
+    /\btools\b.{0,80}?(?:maximum|at most|limit|no more than)\D{0,30}(\d+)/i.exec(message)?.[1] ?? Infinity,
+  );
+  if (most < all.length) {
+    // Tools of strangers give way first.
+    const isForeign = (name: string): boolean => tools.some((each) => each.name === name && each.kind === 'mcp');
+    return [...all].sort((one, other) => Number(isForeign(one)) - Number(isForeign(other))).slice(most);
+  }
   const at = /function_?declarations\[(\d+)\]/i.exec(item)?.[1] ?? /\btools[.[](\d+)/.exec(item)?.[1];
   const indexed = at === undefined ? undefined : names.tools[Number(at)]?.name;
   const quoted = [...item.matchAll(/["'`]([\w.-]{1,64})["'`]/g)].map(([, name]) => name as string);
