@@ -9,6 +9,7 @@ import { requiredAddresses } from '../../mcp/asks.ts';
 import type { McpProgress, McpResult } from '../../mcp/definition.ts';
 import type { PinnedTool } from '../../mcp/tool-pins.ts';
 import { asError, fail, HandfastError } from '../../wire/errors.ts';
+import { membersOf } from '../../wire/json.ts';
 import { type AnyTool, type Risk, result } from '../tools/tool.ts';
 import { failure } from './errors.ts';
 
@@ -65,10 +66,22 @@ function toolOf(
       const { content = [], structuredContent, isError } = await call(own, args, context, onProgress);
       const text = content.flatMap((part) => (part.type === 'text' ? [String(part.text)] : [])).join('\n');
       if (isError === true) throw fail('tool_error', text.slice(0, MAX_ERROR) || 'the tool failed', { tool: name });
+      // Beside a structured result, blocks that are no text would be lost.
+      if (structuredContent !== undefined) await emitMedia(content, context);
       const data = structuredContent ?? { content };
       return result(data, { summary: (text.split('\n', 1)[0] as string).slice(0, MAX_SUMMARY) });
     },
   };
+}
+
+/** Images and audio as artifacts of the call. */
+async function emitMedia(content: NonNullable<McpResult['content']>, context: CallContext): Promise<void> {
+  for (const [at, { type, resource, ...block }] of content.entries()) {
+    const { blob: data, mimeType } =
+      type === 'resource' ? membersOf(resource) : { blob: block.data, mimeType: block.mimeType };
+    if (typeof data !== 'string' || typeof mimeType !== 'string' || !/^(?:image|audio)\//.test(mimeType)) continue;
+    await context.emit('artifact', { name: `${type} ${at + 1}`, mime: mimeType, chunk: data, final: true });
+  }
 }
 
 /** What the server says that the tool can do; what it does not say counts as the protocol says, which is the worst. */

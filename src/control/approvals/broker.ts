@@ -112,7 +112,13 @@ export class ApprovalBroker implements Approver {
     const draft = known ?? this.#draft(log, turnId, request);
     if (signal.aborted) return this.#done(draft, { state: 'cancelled' });
     if (known === undefined) {
-      const decided = this.#decide(log, draft, request);
+      let decided = this.#decide(log, draft, request);
+      if (decided.state === 'pending' && request.possible !== undefined) {
+        const isPossible = await request.possible();
+        if (!isPossible || signal.aborted) return this.#done(draft, { state: 'cancelled' });
+        // Meanwhile another answer may have been given for this one, too.
+        decided = this.#decide(log, draft, request);
+      }
       if (decided.state !== 'pending') return decided;
       const pending = this.#put(log, decided, this.#timeoutOf(request));
       const answer = this.#wait(pending, signal);

@@ -34,6 +34,11 @@ export interface ApprovalRequest {
   readonly toolKind?: string;
   /** For `tool`: calls that this one makes. The strictest decision about all of them is that about the call. */
   readonly includes?: readonly IncludedCall[];
+  /**
+   * For `tool`: whether the call can be made at all, looked at before a person is asked. False: the request comes back as `cancelled`,
+   * without an event. Never rejects.
+   */
+  readonly possible?: () => Promise<boolean>;
   /** For `question`: JSON Schema of the answer's `content`. */
   readonly schema?: Readonly<Record<string, unknown>>;
   /** For `tool`: the user has allowed this very change before, in another request. Where it would be asked, it is allowed. */

@@ -30,6 +30,8 @@ export type HistoryItem =
       readonly images?: readonly Image[];
       /** True when its turn failed before any model was asked: a later turn knows what was wanted. */
       readonly unsent?: boolean;
+      /** Not a message: a part of the history that later requests do not have. */
+      readonly leavesOut?: LeavesOut;
     }
   | {
       readonly role: 'assistant';
@@ -54,7 +56,18 @@ export type HistoryItem =
       readonly ok: boolean;
       readonly result: unknown;
       readonly error?: string;
+      /** Images and audio that it returned. */
+      readonly images?: readonly Image[];
     };
+
+/**
+ * A part of the history that its provider refused: the whole turn, all turns before it, attachments of the turn or of everything
+ * before, or what the provider wanted back with its own messages.
+ */
+export interface LeavesOut {
+  readonly part: 'turn' | 'earlier' | 'attachments' | 'all_attachments' | 'provider_data';
+  readonly reason: string;
+}
 
 /** The outcome of a call as an item of the history. */
 export const toolItem = (turn: string, { callId = '', name, ok, result, error }: ToolDone): HistoryItem => ({

@@ -9,7 +9,7 @@
 import type { McpAnswerer } from '../../mcp/asks.ts';
 import type { McpProgress, McpResult, McpTool } from '../../mcp/definition.ts';
 import type { McpServer } from '../../mcp/server.ts';
-import type { ToolCall, ToolDone } from '../../protocol/session-types.ts';
+import type { ToolCall } from '../../protocol/session-types.ts';
 import { mcpChange, mcpRefusal } from '../../protocol/session-words.ts';
 import type { Principal } from '../../session/principal.ts';
 import { may } from '../../session/rights.ts';
@@ -18,7 +18,8 @@ import type { Turn } from '../contract/backend.ts';
 import { failedCall } from './failed-call.ts';
 import { liveOutput } from './live-output.ts';
 import { questionsTo } from './mcp-questions.ts';
-import type { Toolbox, ToolOffer } from './toolbox.ts';
+import { contentMedia } from './result-media.ts';
+import type { Toolbox, ToolOffer, ToolOutcome } from './toolbox.ts';
 
 /** A server as a client named it. */
 export type GivenServer = Readonly<Record<string, unknown>>;
@@ -160,7 +161,7 @@ async function called(
   call: ToolCall,
   signal: AbortSignal,
   output: (stream: string, text: string) => void,
-): Promise<ToolDone> {
+): Promise<ToolOutcome> {
   const live = liveOutput(output);
   try {
     const onProgress = (progress: McpProgress): void => live.push('progress', progressText(progress));
@@ -170,10 +171,11 @@ async function called(
       onProgress,
       answerer,
     });
-    const text = textOf(result);
+    const { blocks, images } = contentMedia(result.content ?? []);
+    const text = textOf(blocks as NonNullable<McpResult['content']>);
     const { name, input, callId } = call;
     const answer = result.structuredContent ?? text;
-    if (result.isError !== true) return { name, ok: true, input, result: answer, callId };
+    if (result.isError !== true) return { name, ok: true, input, result: answer, callId, images };
     return { name, ok: false, input, result: answer, error: text === '' ? 'the tool failed' : text, callId };
   } catch (thrown) {
     if (signal.aborted) return failedCall(call, 'cancelled', `stopped: ${asError(signal.reason).message}`);
@@ -188,11 +190,12 @@ const progressText = ({ progress, total, message = '' }: McpProgress): string =>
   total === undefined ? message : `${Math.round((100 * progress) / total)} % ${message}`.trim();
 
 /** The content as text; what is none is named by its type. */
-function textOf({ content = [] }: McpResult): string {
+function textOf(content: NonNullable<McpResult['content']>): string {
   return content
     .map((part) => {
       if (part.type === 'text') return String(part.text);
       if (part.type === 'resource_link') return `[${String(part.uri)}]`;
+      if (typeof part.note === 'string') return `[${part.type} ${part.mimeType}: ${part.note}]`;
       const { text, uri, mimeType = part.mimeType } = (part.resource ?? {}) as Record<string, unknown>;
       if (typeof text === 'string') return text;
       return `[${[part.type, mimeType, uri].filter((fact) => typeof fact === 'string').join(' ')}]`;

@@ -52,6 +52,8 @@ export type ModelPart =
       readonly maxAttempts: number;
       readonly delayMs: number;
       readonly reason: string;
+      /** What the status line says of the cause. Default: that there is no capacity. */
+      readonly cause?: string;
     }
   /** What a request used; added up. */
   | { readonly type: 'usage'; readonly usage: Usage }

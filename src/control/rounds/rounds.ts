@@ -6,15 +6,16 @@
  * @see docs/protocol/session-rpc.md#turns
  */
 import { orAborted } from '../../base/race.ts';
-import type { ToolCall, ToolDone } from '../../protocol/session-types.ts';
+import type { Image, ToolCall, ToolDone } from '../../protocol/session-types.ts';
 import { boundedValue } from '../../wire/bounded-value.ts';
 import { asError, type HandfastError } from '../../wire/errors.ts';
 import type { Turn, TurnOutcome } from '../contract/backend.ts';
 import { type HistoryItem, toolItem } from '../contract/session-log.ts';
 import { failedCall } from './failed-call.ts';
 import { interruptible } from './interruptible.ts';
+import { resultMedia } from './result-media.ts';
 import type { FinishReason, ModelPart, RoundModel } from './round-model.ts';
-import type { Toolbox, ToolOffer } from './toolbox.ts';
+import type { Toolbox, ToolOffer, ToolOutcome } from './toolbox.ts';
 import { type RoundCall, turnProgress } from './turn-progress.ts';
 
 /** Most model rounds of a turn without a setting. */
@@ -243,10 +244,10 @@ class Rounds {
     return id;
   }
 
-  #retrying({ attempt, maxAttempts, delayMs, reason }: Extract<ModelPart, { type: 'retry' }>): void {
+  #retrying({ attempt, maxAttempts, delayMs, reason, cause }: Extract<ModelPart, { type: 'retry' }>): void {
     const retry = { attempt, max_attempts: maxAttempts, delay_ms: Math.round(delayMs), reason };
     this.#turn.debug('retry_429', retry);
-    this.#turn.status(`capacity unavailable; retrying (${attempt}/${maxAttempts})...`, { retry });
+    this.#turn.status(`${cause ?? 'capacity unavailable'}; retrying (${attempt}/${maxAttempts})...`, { retry });
   }
 
   /** Runs the calls, one after the other or all at once; every call has a result in the history afterwards. */
@@ -288,21 +289,22 @@ class Rounds {
       );
       turn.debug('tool_call_started', { round: this.#round, call });
     }
-    const raw = ended?.done ?? (await this.#result(call, invalid));
+    const { images: beside, ...raw }: ToolOutcome = ended?.done ?? (await this.#result(call, invalid));
+    const { value, images } = resultMedia(raw.result, beside);
     const done: ToolDone = {
       ...raw,
       input: this.#shown(call.input),
-      result: boundedValue(raw.result, this.#maxResultBytes).value,
+      result: boundedValue(value, this.#maxResultBytes).value,
       callId: call.callId,
     };
     // First what the model will know: after a crash in between the call counts as done, not as lost.
-    this.#rememberResult(done);
+    this.#rememberResult(done, images);
     turn.toolDone(this.#round, done, Math.round(this.#now() - startedAt));
     turn.debug('tool_call_completed', { round: this.#round, done });
     return done;
   }
 
-  async #result(call: ToolCall, invalid: string | undefined): Promise<ToolDone> {
+  async #result(call: ToolCall, invalid: string | undefined): Promise<ToolOutcome> {
     const { signal } = this.#turn;
     if (this.#toolbox.find(call.name) === undefined) return failedCall(call, 'not_found', `unknown tool: ${call.name}`);
     if (invalid !== undefined) return failedCall(call, 'invalid_input', `invalid arguments: ${invalid}`);
@@ -325,8 +327,8 @@ class Rounds {
     return boundedValue(input, this.#maxResultBytes).value as ToolCall['input'];
   }
 
-  #rememberResult(done: ToolDone): void {
-    this.#remember(toolItem(this.#turn.id, done));
+  #rememberResult(done: ToolDone, images: readonly Image[] = []): void {
+    this.#remember({ ...toolItem(this.#turn.id, done), ...(images.length > 0 && { images }) });
   }
 
   #remember(item: HistoryItem): void {

@@ -1,7 +1,7 @@
 /**
  * The tools of a session as the round loop sees them. `environment.ts` of this folder makes one out of an A2E session.
  */
-import type { ToolCall, ToolDone } from '../../protocol/session-types.ts';
+import type { Image, ToolCall, ToolDone } from '../../protocol/session-types.ts';
 import type { IncludedCall } from '../contract/approver.ts';
 
 /** A tool a model may be offered. */
@@ -26,6 +26,9 @@ export interface Foreseen {
   readonly includes: readonly IncludedCall[];
 }
 
+/** The result of a call, with the images and audio that came beside it. */
+export type ToolOutcome = ToolDone & { readonly images?: readonly Image[] };
+
 export interface Toolbox {
   /** What can be called now, sorted by name. */
   list(): Promise<readonly ToolOffer[]>;
@@ -37,5 +40,5 @@ export interface Toolbox {
    * Calls a tool. Never rejects: what goes wrong is `ok: false` with `error`, an abort too.
    * @param output receives what it prints while it runs
    */
-  call(call: ToolCall, signal: AbortSignal, output: (stream: string, text: string) => void): Promise<ToolDone>;
+  call(call: ToolCall, signal: AbortSignal, output: (stream: string, text: string) => void): Promise<ToolOutcome>;
 }

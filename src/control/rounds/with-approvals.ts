@@ -4,12 +4,13 @@
  * Backends wrap their toolbox in it; `approvals/` decides. What is shown to the user is what is called: the arguments are
  * copied and frozen before anybody is asked.
  */
+import { foreignSchemas } from '../../base/foreign-schemas.ts';
 import type { Approval, ToolCall, ToolDone } from '../../protocol/session-types.ts';
 import { asError } from '../../wire/errors.ts';
 import type { ApprovalRequest } from '../contract/approver.ts';
 import type { Turn } from '../contract/backend.ts';
 import { failedCall } from './failed-call.ts';
-import type { Foreseen, Toolbox } from './toolbox.ts';
+import type { Foreseen, Toolbox, ToolOffer } from './toolbox.ts';
 
 /** Longest title of a request, in characters. */
 const TITLE_CHARACTERS = 160;
@@ -33,9 +34,15 @@ export function withApprovals(toolbox: Toolbox, turn: Pick<Turn, 'ask'>): Toolbo
       }
       const input = deepFrozen(structuredClone(foreseen?.input ?? call.input));
       let approval: Approval;
+      let problem: string | undefined;
       try {
         const request: ApprovalRequest = {
           kind: 'tool',
+          // As the model gave them: what was foreseen may have more.
+          possible: async () => {
+            problem = await argumentsProblem(offer, call.input, signal);
+            return problem === undefined;
+          },
           title: titleOf({ ...call, input }),
           tool: { name: call.name, input, call_id: call.callId },
           risks: foreseen?.risks ?? offer.risks,
@@ -46,11 +53,27 @@ export function withApprovals(toolbox: Toolbox, turn: Pick<Turn, 'ask'>): Toolbo
       } catch (error) {
         return failedCall(call, 'cancelled', `not run: ${asError(error).message}`);
       }
+      if (problem !== undefined) return failedCall(call, 'invalid_input', `invalid arguments: ${problem}`);
       if (approval.state !== 'allowed') return refusalOf(call, approval);
       if (signal.aborted) return failedCall(call, 'cancelled', 'not run: the turn was interrupted before');
       return toolbox.call({ ...call, input }, signal, output);
     },
   };
+}
+
+/** The reason why arguments do not fit their tool; undefined where they do, or where its schema cannot be checked. */
+async function argumentsProblem(
+  { name, inputSchema }: ToolOffer,
+  input: ToolCall['input'],
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  try {
+    await foreignSchemas.check(inputSchema, input, { what: `arguments of ${name}`, fills: false, signal });
+    return undefined;
+  } catch (thrown) {
+    const { code, message, detail } = asError(thrown);
+    return code === 'schema_violation' && detail.reason === undefined ? message : undefined;
+  }
 }
 
 /** The result, for the model, of a call that was not allowed. */

@@ -517,3 +517,26 @@ test('under any interleaving every request resolves exactly once, every wait end
     { numRuns: 300 },
   );
 });
+
+test('before a person is asked, the caller says whether the call is possible; what the policy decides needs no answer', async () => {
+  const log = new FakeSessionLog();
+  const broker = new ApprovalBroker();
+  let looked = 0;
+  const request = (possible: boolean, more: Partial<ApprovalRequest> = {}): ApprovalRequest => ({
+    ...shell('make', `call-${looked}`),
+    possible: async () => {
+      looked += 1;
+      return possible;
+    },
+    ...more,
+  });
+  assert.equal((await broker.ask(log, 'turn-1', request(false, { risks: ['reads'] }), never)).state, 'allowed');
+  assert.equal(looked, 0);
+  assert.equal((await broker.ask(log, 'turn-1', request(false), never)).state, 'cancelled');
+  assert.equal(looked, 1);
+  assert.deepEqual(log.events, []);
+  const asked = broker.ask(log, 'turn-1', request(true), never);
+  await new Promise((resolve) => setImmediate(resolve));
+  broker.answer(log, waiting(log).id, allow('session'), 'local');
+  assert.equal((await asked).state, 'allowed');
+});

@@ -112,15 +112,19 @@ test('what a provider kept goes back to the model it came from and to no other',
 
 test('unsigned reasoning goes back within its turn and not after it', () => {
   const providerData = {
-    provider: 'anthropic',
+    provider: 'compatible',
     model: 'claude',
     parts: [{ kind: 'reasoning', start: 0, end: 1 }, { kind: 'call' }],
   };
   const item = assistant('', ['c1'], { reasoning: 'r', providerData });
-  const within = messagesOf([user('x'), item, result('c1')], options);
+  const compatible = { ...options, provider: 'compatible' };
+  const within = messagesOf([user('x'), item, result('c1')], compatible);
   assert.equal(partTypes(within[1])[0], 'reasoning');
-  const later = messagesOf([user('x'), item, result('c1'), user('y')], { ...options, turnId: 'turn-2' });
+  const later = messagesOf([user('x'), item, result('c1'), user('y')], { ...compatible, turnId: 'turn-2' });
   assert.equal(partTypes(later[1])[0], 'tool-call');
+  // Anthropic refuses thinking without its signature, also within the turn.
+  const unsigned = { ...item, providerData: { ...providerData, provider: 'anthropic' } };
+  assert.equal(partTypes(messagesOf([user('x'), unsigned, result('c1')], options)[1])[0], 'tool-call');
 });
 
 test('provider data that does not fit its message is not used', () => {

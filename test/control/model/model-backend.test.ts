@@ -279,11 +279,16 @@ test('a request that does not fit makes the next compaction happen, against our 
 
 test('what debugging shows of a request has no credential in it and no picture', async () => {
   server.play([{ text: 'x' }]);
-  const image = { path: 'a.png', mimeType: 'image/png', dataUrl: 'data:image/png;base64,SECRETPICTURE', byteSize: 9 };
+  const image = {
+    path: 'a.png',
+    mimeType: 'image/png',
+    dataUrl: 'data:image/png;base64,iVBORw0KGgoSECRETPICTURE',
+    byteSize: 18,
+  };
   const turn = new RecordedTurn('hi', { history: [{ role: 'user', turn: 'turn-0', text: 'see', images: [image] }] });
   await backendOf().backend.run(turn);
   const shown = JSON.stringify(turn.debugged);
-  assert.match(shown, /"base64_length":13/);
+  assert.match(shown, /"base64_length":24/);
   assert.doesNotMatch(shown, /SECRETPICTURE/);
   assert.doesNotMatch(shown, new RegExp(KEY));
 });

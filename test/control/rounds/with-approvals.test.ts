@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { ApprovalRequest } from '../../../src/control/contract/approver.ts';
 import { askUser, withQuestions } from '../../../src/control/rounds/questions.ts';
 import { titleOf, withApprovals } from '../../../src/control/rounds/with-approvals.ts';
-import type { ToolCall } from '../../../src/protocol/session-types.ts';
+import type { Approval, ToolCall } from '../../../src/protocol/session-types.ts';
 import { fail } from '../../../src/wire/errors.ts';
 import { FakeTurn, type FakeTurnOptions } from '../support/fake-turn.ts';
 import { toolboxOf } from '../support/scripted-model.ts';
@@ -62,15 +62,18 @@ test('weakness 25: arguments cannot be exchanged between the question and the ca
 test('the request names tool, call, risks and kind', async () => {
   const { turn, box } = setUp();
   await box.call(made('work', { path: 'src/a.ts' }), turn.signal, quiet);
-  assert.deepEqual(turn.asked, [
-    {
-      kind: 'tool',
-      title: 'work: src/a.ts',
-      tool: { name: 'work', input: { path: 'src/a.ts' }, call_id: 'c1' },
-      risks: ['writes'],
-      toolKind: 'file',
-    },
-  ]);
+  assert.deepEqual(
+    turn.asked.map(({ possible: _possible, ...request }) => request),
+    [
+      {
+        kind: 'tool',
+        title: 'work: src/a.ts',
+        tool: { name: 'work', input: { path: 'src/a.ts' }, call_id: 'c1' },
+        risks: ['writes'],
+        toolKind: 'file',
+      },
+    ],
+  );
 });
 
 test('what is denied, expired or withdrawn is not called, and the model receives which it was', async () => {
@@ -155,4 +158,32 @@ test('a question without an answer, and a malformed one, are failed calls', asyn
     assert.match(String(done.error), /^invalid arguments/);
   }
   assert.equal(turn.asked.length, 1);
+});
+
+const withSchema = (inputSchema: Readonly<Record<string, unknown>>) =>
+  toolboxOf({ work: ({ input }) => input }, { inputSchema });
+
+test('no person is asked to allow a call whose arguments do not fit its tool; the model receives what is wrong', async () => {
+  const asked: ApprovalRequest[] = [];
+  const turn = {
+    ask: async (request: ApprovalRequest): Promise<Approval> => {
+      const isPossible = (await request.possible?.()) ?? true;
+      if (isPossible) asked.push(request);
+      return { state: isPossible ? 'allowed' : 'cancelled' } as Approval;
+    },
+  };
+  const { signal } = new AbortController();
+  const schema = { type: 'object', properties: { path: { type: 'string' } }, required: ['path'] };
+  const done = await withApprovals(withSchema(schema), turn).call(made('work', { path: 3 }), signal, quiet);
+  assert.deepEqual([done.ok, (done.result as { status: string }).status], [false, 'invalid_input']);
+  assert.match(String(done.error), /^invalid arguments: .*path/);
+  assert.equal(asked.length, 0);
+  const fits = await withApprovals(withSchema(schema), turn).call(made('work', { path: 'a' }), signal, quiet);
+  assert.equal(fits.ok, true);
+  // What cannot be checked is for the tool to judge: a broken schema, a pattern that never ends.
+  for (const odd of [{ type: 'nonsense' }, { $ref: '#/nowhere' }, { properties: { path: { pattern: '^(a+)+$' } } }]) {
+    const input = { path: `${'a'.repeat(40)}!` };
+    assert.equal((await withApprovals(withSchema(odd), turn).call(made('work', input), signal, quiet)).ok, true);
+  }
+  assert.equal(asked.length, 4);
 });

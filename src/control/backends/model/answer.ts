@@ -129,7 +129,16 @@ export class Answer {
   #call({ toolCallId, toolName, input }: CallMade): ModelPart {
     const name = this.#names.fromProvider(toolName);
     const raw = this.#raw?.of(toolCallId) ?? input;
-    return { type: 'call', callId: toolCallId, name, providerToolName: toolName, ...readArguments(raw) };
+    const { input: given, invalid } = readArguments(raw);
+    const own = this.#names.inputFromProvider(name, given);
+    return {
+      type: 'call',
+      callId: toolCallId,
+      name,
+      providerToolName: toolName,
+      input: own,
+      ...(invalid && { invalid }),
+    };
   }
 
   #providerData(

@@ -51,7 +51,7 @@ export function itemTokens(item: HistoryItem): number {
       return TOKENS_PER_MESSAGE + textTokens(item.text) + calls.reduce((sum, tokens) => sum + tokens, 0);
     }
     case 'tool':
-      return TOKENS_PER_MESSAGE + textTokens(resultText(item));
+      return TOKENS_PER_MESSAGE + textTokens(resultText(item)) + attachmentTokens(item.images);
   }
 }
 

@@ -4,10 +4,13 @@
  * changes of model, the prompt is one that providers accept.
  *
  * Used by `context.ts` and `model-backend.ts` for every round, and by `summary.ts`. Pure.
+ * @see docs/decisions/0062-requests-that-providers-take.md
  */
 import type { Image } from '../../../protocol/session-types.ts';
-import { AUDIO_OF_PROVIDERS, isAudio } from '../../../protocol/session-words.ts';
+import { markOf } from '../../../protocol/session-words.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
+import { type Admission, admissions, dataOf } from './attachments.ts';
+import { withoutLeftOut } from './left-out.ts';
 import { type ProviderData, providerDataOf } from './provider-data.ts';
 import type {
   CallPart,
@@ -18,6 +21,8 @@ import type {
   ResultPart,
   TextPart,
 } from './provider-model.ts';
+import { acceptedReasoning } from './reasoning.ts';
+import { wellFormed } from './schema-parts.ts';
 import type { ToolNames } from './tool-names.ts';
 
 type AssistantItem = Extract<HistoryItem, { role: 'assistant' }>;
@@ -26,89 +31,190 @@ type ToolItem = Extract<HistoryItem, { role: 'tool' }>;
 export interface ConversationOptions {
   readonly provider: string;
   readonly model: string;
-  readonly names: Pick<ToolNames, 'toProvider'>;
+  readonly names: Pick<ToolNames, 'toProvider' | 'inputToProvider'>;
   /** The running turn: reasoning of earlier turns is only sent where the provider signed it. */
   readonly turnId: string;
   /** The beginning of an answer that was cut off, which the model is asked to continue. */
   readonly partial?: string | undefined;
+  /** Receives each attachment that is left out, and why. */
+  readonly onLeftOut?: (image: Image, reason: string) => void;
 }
 
 /** Asked of the model behind an answer that was cut off: not every provider continues an answer that stands last. */
 const CONTINUE =
   'The connection was lost in the middle of your answer. Continue it exactly where it stops, and repeat nothing of it.';
 
-/** Bytes of the images of earlier turns in a request: it is written whole, in each round. */
-const EARLIER_IMAGE_BYTES = 8 * 1024 * 1024;
-
+const HALF_PAIR = /\\ud[89a-f]/i;
 const CALL_ID = /^[A-Za-z0-9_-]{1,64}$/;
 /** What a call is answered with whose result is not in the history. */
 const NO_RESULT = 'no result: the call was interrupted, it may or may not have taken effect';
+/** Providers that sign texts, also empty ones. */
+const SIGNS_TEXTS: ReadonlySet<string> = new Set(['google', 'antigravity']);
+/** Providers whose results of tools may have images in them; others get these as a message of the user. */
+const IMAGES_IN_RESULTS: ReadonlySet<string> = new Set(['anthropic', 'openai', 'google', 'antigravity']);
 
 /** The messages of a history, without the system prompt. */
 export function messagesOf(history: readonly HistoryItem[], options: ConversationOptions): PromptMessage[] {
-  const messages: PromptMessage[] = [];
-  const usedIds = new Set<string>();
-  const left = leftOut(history, options.turnId);
-  for (const [at, item] of history.entries()) {
-    if (item.role === 'user') {
-      const content = [
-        ...textParts(item.text),
-        ...(item.images ?? []).flatMap((image) => attachmentPart(image, options.provider, left)),
-      ];
-      if (content.length > 0) messages.push({ role: 'user', content });
-    } else if (item.role === 'assistant') {
-      const ids = (item.calls ?? []).map(({ callId }) => freshId(callId, usedIds));
-      const data = providerDataOf(item, options.provider, options.model);
-      const content = assistantParts(item, ids, data, options);
-      if (content.length > 0) {
-        messages.push({ role: 'assistant', content, ...(data?.fields && { providerOptions: data.fields }) });
-      }
-      if (ids.length > 0) messages.push({ role: 'tool', content: resultParts(item, ids, history, at, options) });
+  const items = withoutLeftOut(history);
+  const conversation = new Conversation(items, options);
+  return conversation.messages();
+}
+
+class Conversation {
+  readonly #items: readonly HistoryItem[];
+  readonly #options: ConversationOptions;
+  readonly #admissions: ReadonlyMap<Image, Admission>;
+  readonly #usedIds = new Set<string>();
+  readonly #messages: PromptMessage[] = [];
+
+  constructor(items: readonly HistoryItem[], options: ConversationOptions) {
+    this.#items = items;
+    this.#options = options;
+    const images = items.flatMap((item) => (item.role === 'assistant' ? [] : (item.images ?? [])));
+    const earlier = items.flatMap((item) =>
+      item.role === 'user' && item.turn !== options.turnId ? (item.images ?? []) : [],
+    );
+    this.#admissions = admissions(images, options.provider, options.model, new Set(earlier));
+    for (const [image, admission] of this.#admissions) {
+      if ('reason' in admission) options.onLeftOut?.(image, admission.reason);
     }
-    // Results stand with their calls; one without a call would be refused.
   }
-  if (options.partial !== undefined) {
-    messages.push({ role: 'assistant', content: textParts(options.partial) }, userMessage(CONTINUE));
+
+  messages(): PromptMessage[] {
+    for (const [at, item] of this.#items.entries()) {
+      if (item.role === 'user') {
+        this.#user([
+          ...textParts(item.text),
+          ...(item.images ?? []).map((image, number) => this.#attachment(image, number)),
+        ]);
+      } else if (item.role === 'assistant') this.#assistant(item, at);
+      // Results stand with their calls; one without a call would be refused.
+    }
+    const { partial } = this.#options;
+    if (partial !== undefined && !isBlank(partial)) {
+      this.#messages.push({ role: 'assistant', content: textParts(partial) }, userMessage(CONTINUE));
+    }
+    // Every provider requires a user message first, and most of them a user message last.
+    if (this.#messages[0]?.role === 'assistant') this.#messages.unshift(userMessage('Sum up our conversation so far.'));
+    if (this.#messages.at(-1)?.role === 'assistant') this.#messages.push(userMessage('Continue.'));
+    return this.#messages;
   }
-  // Every provider requires a user message first, and most of them a user message last.
-  if (messages[0]?.role === 'assistant') messages.unshift(userMessage('Sum up our conversation so far.'));
-  if (messages.at(-1)?.role === 'assistant') messages.push(userMessage('Continue.'));
-  return messages;
+
+  /** A message of the user, or a part of the last one: templates of some models want the roles to alternate. */
+  #user(content: readonly (TextPart | ImagePart)[]): void {
+    if (content.length === 0) return;
+    const last = this.#messages.at(-1);
+    if (last?.role !== 'user') this.#messages.push({ role: 'user', content });
+    else this.#messages[this.#messages.length - 1] = { ...last, content: joined([...last.content, ...content]) };
+  }
+
+  #assistant(item: AssistantItem, at: number): void {
+    const { provider, model } = this.#options;
+    const ids = (item.calls ?? []).map(({ callId }) => freshId(callId, this.#usedIds));
+    const data = providerDataOf(item, provider, model);
+    const content = this.#parts(item, ids, data);
+    const last = this.#messages.at(-1);
+    if (content.length > 0 && last?.role === 'assistant' && last.providerOptions === undefined && !data?.fields) {
+      // An answer and the next one without anything between them: a call must follow on a message of the user.
+      this.#messages[this.#messages.length - 1] = { ...last, content: joined([...last.content, ...content]) };
+    } else if (content.length > 0) {
+      this.#messages.push({ role: 'assistant', content, ...(data?.fields && { providerOptions: data.fields }) });
+    }
+    if (ids.length > 0) this.#results(item, ids, at);
+  }
+
+  #parts(
+    item: AssistantItem,
+    ids: readonly string[],
+    data: ProviderData | undefined,
+  ): (TextPart | ReasoningPart | CallPart)[] {
+    const { names, provider, turnId } = this.#options;
+    const calls = item.calls ?? [];
+    const call = (at: number, fields?: ProviderFields): CallPart[] => {
+      const made = calls[at];
+      if (made === undefined) return [];
+      const toolName = names.toProvider(made.name);
+      const input = wellFormed(names.inputToProvider(made.name, made.input));
+      const part: CallPart = { type: 'tool-call', toolCallId: ids[at] as string, toolName, input };
+      return [fields ? { ...part, providerOptions: fields } : part];
+    };
+    if (data === undefined) return [...textParts(item.text), ...calls.flatMap((_, at) => call(at))];
+
+    const parts: (TextPart | ReasoningPart | CallPart)[] = [];
+    let next = 0;
+    for (const part of data.parts) {
+      if (part.kind === 'call') {
+        parts.push(...call(next++, part.fields));
+      } else if (part.kind === 'text') {
+        parts.push(...textParts(item.text.slice(part.start, part.end), part.fields, provider));
+      } else if (part.fields !== undefined || data.fields !== undefined || item.turn === turnId) {
+        // Unsigned reasoning belongs to the work it led to; sent later, some servers take it for an answer.
+        const text = (item.reasoning ?? '').slice(part.start, part.end);
+        parts.push({ type: 'reasoning', text, ...(part.fields && { providerOptions: part.fields }) });
+      }
+    }
+    while (next < calls.length) parts.push(...call(next++));
+    return acceptedReasoning(parts, provider);
+  }
+
+  /** A result for each call, in call order: the ones that follow the message, before the model speaks again. */
+  #results(item: AssistantItem, ids: readonly string[], at: number): void {
+    const { names, provider } = this.#options;
+    const results = new Map<string, ToolItem>();
+    for (let next = at + 1; next < this.#items.length; next += 1) {
+      const item = this.#items[next] as HistoryItem;
+      if (item.role === 'assistant') break;
+      if (item.role === 'tool' && !results.has(item.callId)) results.set(item.callId, item);
+    }
+    const beside: (TextPart | ImagePart)[] = [];
+    const content = (item.calls ?? []).map(({ callId, name }, index): ResultPart => {
+      const result = results.get(callId);
+      const part = { type: 'tool-result', toolCallId: ids[index] as string, toolName: names.toProvider(name) } as const;
+      if (result === undefined) return { ...part, output: { type: 'error-text', value: NO_RESULT } };
+      const value = sentText(resultText(result));
+      const images = (result.images ?? []).map((image, number) => this.#attachment(image, number));
+      if (images.length === 0) return { ...part, output: { type: result.ok ? 'text' : 'error-text', value } };
+      if (IMAGES_IN_RESULTS.has(provider)) {
+        return { ...part, output: { type: 'content', value: joined([{ type: 'text', text: value }, ...images]) } };
+      }
+      beside.push({ type: 'text', text: `[Attachments of the result of ${name} (${ids[index]})]` }, ...images);
+      return { ...part, output: { type: result.ok ? 'text' : 'error-text', value } };
+    });
+    this.#messages.push({ role: 'tool', content });
+    if (beside.length > 0) this.#user(beside);
+  }
+
+  /** An attachment, or the reason for which it is left out. */
+  #attachment(image: Image, number: number): ImagePart | TextPart {
+    const admission = this.#admissions.get(image) as Admission;
+    if ('type' in admission) {
+      return { type: 'file', mediaType: admission.type, data: { type: 'data', data: dataOf(image) } };
+    }
+    return { type: 'text', text: `${markOf(image.mimeType, number + 1)} is left out: ${admission.reason}` };
+  }
 }
 
 const userMessage = (text: string): PromptMessage => ({ role: 'user', content: [{ type: 'text', text }] });
 
-/** Empty texts are refused by several providers. */
-const textParts = (text: string, fields?: ProviderFields): TextPart[] =>
-  text === '' ? [] : [{ type: 'text', text, ...(fields && { providerOptions: fields }) }];
+const isBlank = (text: string): boolean => text.trim() === '';
 
-/** Images of earlier turns that no longer fit: the newest ones do. */
-function leftOut(history: readonly HistoryItem[], turnId: string): ReadonlySet<Image> {
-  const left = new Set<Image>();
-  let room = EARLIER_IMAGE_BYTES;
-  for (const item of history.toReversed()) {
-    if (item.role !== 'user' || item.turn === turnId) continue;
-    for (const image of (item.images ?? []).toReversed()) {
-      room -= image.byteSize;
-      if (room < 0) left.add(image);
-    }
+/** Empty texts, and texts of white space, are refused by several providers; one that is signed goes back as it is. */
+const textParts = (text: string, fields?: ProviderFields, provider = ''): TextPart[] =>
+  isBlank(text) && !(SIGNS_TEXTS.has(provider) && fields?.google?.thoughtSignature !== undefined)
+    ? []
+    : [{ type: 'text', text: text.toWellFormed(), ...(fields && { providerOptions: fields }) }];
+
+/** Texts that stand next to each other as one: many servers take one text and no list. */
+function joined<Part extends TextPart | ImagePart | ReasoningPart | CallPart>(parts: readonly (TextPart | Part)[]) {
+  const all: (TextPart | Part)[] = [];
+  for (const part of parts) {
+    const last = all.at(-1);
+    if (part.type === 'text' && last?.type === 'text' && !part.providerOptions && !last.providerOptions)
+      all[all.length - 1] = { ...last, text: `${last.text}\n\n${part.text}` };
+    else all.push(part);
   }
-  return left;
+  return all;
 }
-
-/** An image or audio; one that no longer fits, and audio of an earlier prompt that this provider does not take, are named. */
-function attachmentPart(image: Image, provider: string, left: ReadonlySet<Image>): (ImagePart | TextPart)[] {
-  const { mimeType } = image;
-  if (left.has(image) || (isAudio(mimeType) && !takesAudio(provider, mimeType)))
-    return textParts(`[${mimeType} that is not included]`);
-  const { dataUrl } = image;
-  const data = dataUrl.slice(dataUrl.indexOf(',') + 1);
-  return data === '' ? [] : [{ type: 'file', mediaType: mimeType, data: { type: 'data', data } }];
-}
-
-/** True where models of a provider may be given audio of a type. */
-export const takesAudio = (provider: string, mimeType: string): boolean =>
-  AUDIO_OF_PROVIDERS[provider]?.includes(mimeType) === true;
 
 /** An id that no other call of the prompt has, in letters every provider takes. */
 function freshId(callId: string, used: Set<string>): string {
@@ -119,70 +225,14 @@ function freshId(callId: string, used: Set<string>): string {
   return id;
 }
 
-function assistantParts(
-  item: AssistantItem,
-  ids: readonly string[],
-  data: ProviderData | undefined,
-  options: ConversationOptions,
-): (TextPart | ReasoningPart | CallPart)[] {
-  const calls = item.calls ?? [];
-  const call = (at: number, fields?: ProviderFields): CallPart[] => {
-    const made = calls[at];
-    if (made === undefined) return [];
-    const toolName = options.names.toProvider(made.name);
-    const part: CallPart = { type: 'tool-call', toolCallId: ids[at] as string, toolName, input: made.input };
-    return [fields ? { ...part, providerOptions: fields } : part];
-  };
-  if (data === undefined) return [...textParts(item.text), ...calls.flatMap((_, at) => call(at))];
-
-  const parts: (TextPart | ReasoningPart | CallPart)[] = [];
-  let next = 0;
-  for (const part of data.parts) {
-    if (part.kind === 'call') {
-      parts.push(...call(next++, part.fields));
-    } else if (part.kind === 'text') {
-      parts.push(...textParts(item.text.slice(part.start, part.end), part.fields));
-    } else if (part.fields !== undefined || data.fields !== undefined || item.turn === options.turnId) {
-      // Unsigned reasoning belongs to the work it led to; sent later, some servers take it for an answer.
-      const text = (item.reasoning ?? '').slice(part.start, part.end);
-      parts.push({ type: 'reasoning', text, ...(part.fields && { providerOptions: part.fields }) });
-    }
-  }
-  while (next < calls.length) parts.push(...call(next++));
-  return parts;
-}
-
-/** A result for each call, in call order: the ones that follow the message, before the model speaks again. */
-function resultParts(
-  item: AssistantItem,
-  ids: readonly string[],
-  history: readonly HistoryItem[],
-  at: number,
-  { names }: ConversationOptions,
-): ResultPart[] {
-  const results = new Map<string, ToolItem>();
-  for (let next = at + 1; next < history.length; next += 1) {
-    const item = history[next] as HistoryItem;
-    if (item.role === 'assistant') break;
-    if (item.role === 'tool' && !results.has(item.callId)) results.set(item.callId, item);
-  }
-  return (item.calls ?? []).map(({ callId, name }, index) => {
-    const result = results.get(callId);
-    return {
-      type: 'tool-result',
-      toolCallId: ids[index] as string,
-      toolName: names.toProvider(name),
-      output:
-        result === undefined
-          ? { type: 'error-text', value: NO_RESULT }
-          : { type: result.ok ? 'text' : 'error-text', value: resultText(result) },
-    };
-  });
-}
+/** A text of white space in quotes: an empty result is refused, or taken for none. */
+const sentText = (text: string): string => (isBlank(text) ? JSON.stringify(text) : text).toWellFormed();
 
 /** A tool's result as the model reads it. Results are data: what is not a text is JSON. */
 export function resultText({ ok, result, error }: Pick<ToolItem, 'ok' | 'result' | 'error'>): string {
-  const text = typeof result === 'string' ? result : (JSON.stringify(result) ?? 'null');
+  const json = typeof result === 'string' ? result : (JSON.stringify(result) ?? 'null');
+  // JSON writes half of a surrogate pair as an escape, which some servers read once more.
+  const text = typeof result !== 'string' && HALF_PAIR.test(json) ? JSON.stringify(wellFormed(result)) : json;
   if (ok || error === undefined || error === '') return text;
   return text === 'null' || text === '{}' || text === '' ? error : `${error}\n${text}`;
 }

@@ -28,18 +28,24 @@ export interface ProviderFailure {
   readonly error: HandfastError;
   readonly reason: FailureReason;
   /**
-   * `capacity`: the provider responds and has no capacity, or is unreachable for a moment. `broken`: it accepted the request and did not
-   * finish; a few attempts are enough to see that it never does. `never`: the same request fails again.
+   * `capacity`: the provider responds and has no capacity, or its connection was lost. `broken`: it accepted the request and did not
+   * finish, or accepts no connection; a few attempts are enough to see that it never does. `never`: the same request fails again.
    */
   readonly retry: 'capacity' | 'broken' | 'never';
   /** How long the provider asked to wait. */
   readonly retryAfterMs?: number;
+  /** That no connection was made, and to which address. */
+  readonly unreached?: string;
 }
 
 /** Longest message handed on. */
 const MAX_MESSAGE = 600;
 const CAPACITY: ReadonlySet<FailureReason> = new Set(['rate_limited', 'unavailable', 'unreachable']);
 const BROKEN: ReadonlySet<FailureReason> = new Set(['timeout', 'stream_ended', 'unreadable']);
+
+/** Codes and words of filters that stop a prompt. */
+const FILTERED =
+  /content_?filter|content_?policy|responsible_?ai|invalid_prompt|prompt_?blocked|data_inspection_failed|moderation|usage policy|content management policy|flagged|prohibited_content/i;
 
 /** Reads the value a request was ended by. `token` is never repeated. `now` is in epoch milliseconds. */
 export function failureOf(thrown: unknown, choice: ModelChoice, token: string, now = Date.now()): ProviderFailure {
@@ -62,12 +68,14 @@ function failure(
   { provider, model }: ModelChoice,
   reason: FailureReason,
   message: string,
-  { status, retryAfterMs, shouldRetry }: Partial<ThrownFacts>,
+  { status, retryAfterMs, shouldRetry, unconnected, item }: Partial<ThrownFacts>,
 ): ProviderFailure {
   const windowTokens = reason === 'context_overflow' ? windowNamedIn(message) : undefined;
   const wanted = CAPACITY.has(reason) ? 'capacity' : BROKEN.has(reason) ? 'broken' : 'never';
+  const isUnconnected = reason === 'unreachable' && unconnected !== undefined;
   // The provider's own advice wins, except for requests that it refuses for good: those are never retried.
-  const retry = shouldRetry === false ? 'never' : wanted;
+  const planned = isUnconnected ? unconnected.retry : wanted;
+  const retry = shouldRetry === false ? 'never' : planned;
   const detail = {
     provider,
     model,
@@ -75,13 +83,16 @@ function failure(
     ...(status !== undefined && { status }),
     ...(retryAfterMs !== undefined && { retry_after_ms: retryAfterMs }),
     ...(windowTokens !== undefined && { context_window_tokens: windowTokens }),
+    ...(isUnconnected && unconnected.address !== '' && { address: unconnected.address }),
+    ...(reason === 'rejected' && item !== undefined && { item }),
   };
   // Without the cause: the SDK's errors carry the request, its headers included.
-  const error = new HandfastError('provider_error', `${message}${adviceOn(reason, provider)}`, {
+  const at = reason === 'rejected' && item !== undefined && !message.includes(item) ? ` (at ${item})` : '';
+  const error = new HandfastError('provider_error', `${message}${at}${adviceOn(reason, provider)}`, {
     detail,
     retryable: retry !== 'never',
   });
-  return { error, reason, retry, retryAfterMs };
+  return { error, reason, retry, retryAfterMs, ...(isUnconnected && { unreached: unconnected.words }) };
 }
 
 /** What the user can do about a failure that asking again does not mend; '' = the provider's words are all there is. */
@@ -105,6 +116,7 @@ function reasonOf(facts: ThrownFacts, words: string, provider: string): FailureR
   if (status !== 429 && isOverflow(words, code)) return 'context_overflow';
   if (/insufficient_quota|billing|payment_required|credit/.test(code) || status === 402) return 'quota';
   if (status === 401 || /authentication|invalid_api_key|api_key_invalid|unauthenticated/.test(code)) return 'auth';
+  if (status !== 429 && FILTERED.test(`${code} ${status === 400 ? words : ''}`)) return 'refused';
   // Google reports a wrong key as a bad request.
   if (status === 400 && /api key not valid|api key expired/i.test(words)) return 'auth';
   // OpenRouter's word for a prompt its moderation has stopped; everybody else's for a key without the right.

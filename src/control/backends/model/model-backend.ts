@@ -18,10 +18,12 @@ import { recallFor } from '../../rounds/recall.ts';
 import type { ModelPart, RoundRequest } from '../../rounds/round-model.ts';
 import { runRounds } from '../../rounds/rounds.ts';
 import { withApprovals } from '../../rounds/with-approvals.ts';
+import { takesAudio } from './attachments.ts';
 import { compactHistory } from './compaction.ts';
 import { ContextMeter, contextLimit, estimatePayload, UNKNOWN_WINDOW } from './context.ts';
-import { messagesOf, takesAudio } from './conversation.ts';
+import { messagesOf } from './conversation.ts';
 import { type ProviderRoundOptions, providerRound, type RoundInput } from './provider-rounds.ts';
+import { notice, Refusals, toolsNotice } from './refused-requests.ts';
 import { DEFAULT_LIMITS, type RequestLimits } from './request-limits.ts';
 import { openModel } from './sdk.ts';
 import type { SummaryQuestion } from './summary.ts';
@@ -53,6 +55,8 @@ export interface ModelBackendOptions {
 type CompactedTurn = Pick<Turn, 'id' | 'log' | 'settings' | 'signal' | 'status'> & Partial<Pick<Turn, 'usage'>>;
 
 const SUMMARY_TIMEOUT_MS = 300_000;
+/** How often a request that was refused is sent again without what was refused. */
+const MAX_REMEDIES = 8;
 
 /** Makes the backend. Nothing is loaded, and no provider asked, before a turn runs. */
 export function modelBackend(options: ModelBackendOptions): Backend {
@@ -71,6 +75,7 @@ class ModelBackend implements Backend {
   readonly #windows = new Map<string, number>();
   /** Sessions whose last request exceeded the context window, despite our estimate. */
   readonly #overflowed = new Set<string>();
+  readonly #refusals = new Refusals();
 
   constructor(options: ModelBackendOptions) {
     this.#options = options;
@@ -113,10 +118,12 @@ class ModelBackend implements Backend {
     const room = { hopeless: false };
     const stream = (request: RoundRequest) => this.#stream(turn, choice, request, room);
     try {
-      return await runRounds(turn, { stream, continues: true }, toolbox, { system });
+      const outcome = await runRounds(turn, { stream, continues: true }, toolbox, { system });
+      if (outcome.stopReason === 'refusal') this.#refusals.unanswered(turn, choice);
+      return outcome;
     } catch (thrown) {
       this.#learn(id, choice, thrown);
-      throw thrown;
+      throw this.#refusals.ended(turn, choice, asError(thrown));
     } finally {
       // An aborted turn needs no estimate: its session may be closed.
       if (!turn.signal.aborted) this.#estimated(turn, choice);
@@ -126,6 +133,7 @@ class ModelBackend implements Backend {
   release(sessionId: string): void {
     this.#meter.forget(sessionId);
     this.#overflowed.delete(sessionId);
+    this.#refusals.forget(sessionId);
     this.#options.environments.release(sessionId);
   }
 
@@ -136,25 +144,41 @@ class ModelBackend implements Backend {
     return choice;
   }
 
-  #stream(
+  /** Streams a round; what a provider refuses of the request is left out, and it is asked again. */
+  async *#stream(
     turn: Turn,
     choice: ModelChoice,
     request: RoundRequest,
     room: { hopeless: boolean },
-  ): AsyncIterable<ModelPart> {
+  ): AsyncGenerator<ModelPart, void, undefined> {
     const { log } = turn;
-    let history = request.history;
-    return providerRound({
-      ...this.#round(choice, log.record.id, request.signal),
-      input: async () => {
-        const input = await this.#input(turn, choice, request, room);
-        // The list grows in place; what was counted are the items of now.
-        history = [...log.record.history];
-        return input;
-      },
-      counted: (used) => this.#meter.counted(log.record.id, history, used),
-      debug: (stage, data) => turn.debug(stage, data),
-    });
+    for (let remedies = 0; ; remedies += 1) {
+      let history = request.history;
+      let sent: RoundInput | undefined;
+      let begun = false;
+      try {
+        yield* providerRound({
+          ...this.#round(choice, log.record.id, request.signal),
+          input: async () => {
+            sent = await this.#input(turn, choice, request, room);
+            // The list grows in place; what was counted are the items of now.
+            history = [...log.record.history];
+            return sent;
+          },
+          begun: () => {
+            begun = true;
+          },
+          counted: (used) => this.#meter.counted(log.record.id, history, used),
+          debug: (stage, data) => turn.debug(stage, data),
+        });
+        return;
+      } catch (thrown) {
+        if (sent === undefined || begun || remedies === MAX_REMEDIES || request.signal.aborted) throw thrown;
+        const refused = { input: sent, tools: request.tools };
+        if (!this.#refusals.leaveOut(turn, choice, asError(thrown), refused)) throw thrown;
+        turn.debug('left_out', { reason: asError(thrown).message });
+      }
+    }
   }
 
   async #input(
@@ -165,9 +189,11 @@ class ModelBackend implements Backend {
   ): Promise<RoundInput> {
     const { log, cwd } = turn;
     const { id } = log.record;
-    const names = toolNames(tools);
+    const { provider, model } = choice;
+    const names = toolNames(tools, { provider, model, refused: this.#refusals.toolsOf(id, choice) });
+    if (names.leftOut.length > 0) notice(turn, toolsNotice(provider, names.leftOut));
     const now = this.#options.now ?? Date.now;
-    const prompt = systemPrompt({ cwd, now: now(), hasTools: tools.length > 0, added: system });
+    const prompt = systemPrompt({ cwd, now: now(), hasTools: names.tools.length > 0, added: system });
     this.#meter.fixed(id, { system: prompt, tools: names.tools });
     const limit = contextLimit(this.#window(choice));
     if (!room.hopeless && this.#meter.estimate(id, log.record.history).tokens > limit) {
@@ -183,6 +209,7 @@ class ModelBackend implements Backend {
       names,
       turnId,
       partial,
+      onLeftOut: ({ path }, reason) => notice(turn, `${path} is left out for ${provider}: ${reason}`),
     });
     return { system: prompt, messages, names };
   }

@@ -32,7 +32,9 @@ export type ResultPart = WithFields & {
   readonly type: 'tool-result';
   readonly toolCallId: string;
   readonly toolName: string;
-  readonly output: { readonly type: 'text' | 'error-text'; readonly value: string };
+  readonly output:
+    | { readonly type: 'text' | 'error-text'; readonly value: string }
+    | { readonly type: 'content'; readonly value: readonly (TextPart | ImagePart)[] };
 };
 
 /** One message of what a model is given. */

@@ -13,7 +13,7 @@ import type { ModelPart } from '../../rounds/round-model.ts';
 import { Answer } from './answer.ts';
 import { AttemptWatchdog } from './attempt-watchdog.ts';
 import { brokenAnswer, failureOf, type ProviderFailure } from './failures.ts';
-import type { ModelCall, PromptMessage, ProviderModel, StreamPart } from './provider-model.ts';
+import type { ImagePart, ModelCall, PromptMessage, ProviderModel, StreamPart, TextPart } from './provider-model.ts';
 import { nextAttempt, type RequestLimits } from './request-limits.ts';
 import { canThink, requestSettings } from './request-settings.ts';
 import type { ToolNames } from './tool-names.ts';
@@ -40,6 +40,8 @@ export interface ProviderRoundOptions {
   /** Makes the request; called once, when the round starts. */
   readonly input: () => RoundInput | Promise<RoundInput>;
   readonly limits: RequestLimits;
+  /** Called when an answer broke off that was handed on in part. */
+  readonly begun?: () => void;
   /** Called with the usage that the provider reports. */
   readonly counted?: (used: Usage) => void;
   /** Aborts with the turn; its reason is thrown. */
@@ -116,11 +118,15 @@ export async function* providerRound(options: ProviderRoundOptions): AsyncGenera
       watch.stop();
       if (reader !== undefined) void (answer.end === undefined ? drop(reader) : drain(reader));
     }
-    if (answer.delivered) throw failure.error;
+    if (answer.delivered) {
+      options.begun?.();
+      throw failure.error;
+    }
     if (failure.retry === 'broken') broken += 1;
     const next = nextAttempt(failure, attempts, broken, limits);
     if (next === undefined) throw failure.error;
-    yield { type: 'retry', ...next, reason: failure.error.message };
+    const { error, unreached } = failure;
+    yield { type: 'retry', ...next, reason: error.message, ...(unreached !== undefined && { cause: unreached }) };
     await wait(next.delayMs, signal).catch((error: unknown) => {
       signal.throwIfAborted();
       throw asError(error);
@@ -149,7 +155,7 @@ function callOf(
   const raw = choice.provider === 'openrouter' ? { includeRawChunks: true } : {};
   if (choice.provider === 'openai' && kind === 'oauth') {
     // The service behind a ChatGPT sign-in wants the system prompt apart, and no limit of the output.
-    const openai = { ...settings.providerOptions?.openai, instructions: system };
+    const openai = { ...settings.providerOptions?.openai, instructions: system.toWellFormed() };
     return { ...settings, ...tools, prompt: messages, providerOptions: { openai }, abortSignal };
   }
   return {
@@ -157,7 +163,7 @@ function callOf(
     ...tools,
     ...raw,
     ...(maxOutputTokens !== undefined && { maxOutputTokens }),
-    prompt: [{ role: 'system', content: system }, ...messages],
+    prompt: [{ role: 'system', content: system.toWellFormed() }, ...messages],
     abortSignal,
   };
 }
@@ -167,18 +173,16 @@ function debugView(
   { provider, model, thinking }: ModelChoice,
   { abortSignal: _, prompt, ...call }: ModelCall,
 ): unknown {
-  const shown = prompt.map((message) =>
-    message.role !== 'user'
-      ? message
-      : {
-          ...message,
-          content: message.content.map((part) =>
-            part.type === 'file'
-              ? { type: 'file', mediaType: part.mediaType, base64_length: part.data.data.length }
-              : part,
-          ),
-        },
-  );
+  const shownPart = (part: TextPart | ImagePart): unknown =>
+    part.type === 'file' ? { type: 'file', mediaType: part.mediaType, base64_length: part.data.data.length } : part;
+  const shown = prompt.map((message) => {
+    if (message.role === 'user') return { ...message, content: message.content.map(shownPart) };
+    if (message.role !== 'tool') return message;
+    const results = message.content.map(({ output, ...part }) =>
+      output.type === 'content' ? { ...part, output: output.value.map(shownPart) } : { ...part, output },
+    );
+    return { ...message, content: results };
+  });
   return { provider, model, thinking, ...call, prompt: shown };
 }
 

@@ -11,6 +11,7 @@ import type { Provider } from '../../../protocol/session-types.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { ModelChoice, ProviderAccess } from '../../contract/providers.ts';
 import { cloudCodeFetch } from './cloud-code.ts';
+import { finishedStream } from './finished-stream.ts';
 import type { ProviderModel } from './provider-model.ts';
 import { EFFORT } from './request-settings.ts';
 
@@ -55,6 +56,17 @@ export async function openModel(
 
 type Maker = (choice: ModelChoice, access: ProviderAccess, thinks: boolean, fetch: Fetch) => Promise<SdkModel>;
 
+/** A `fetch` for chat completions, whose streams say that they are complete in more than one way. */
+const finishing =
+  (fetch: Fetch): Fetch =>
+  async (input, init) => {
+    const response = await fetch(input, init);
+    const isStream = /^text\/event-stream/i.test(response.headers.get('content-type') ?? '');
+    if (!response.ok || response.body === null || !isStream) return response;
+    const { status, statusText, headers } = response;
+    return new Response(response.body.pipeThrough(finishedStream()), { status, statusText, headers });
+  };
+
 /** A `fetch` that reports each piece of an answer. */
 function watchedFetch(received: () => void): Fetch {
   return async (input, init) => {
@@ -82,7 +94,7 @@ const MAKERS: Readonly<Record<Provider, Maker>> = {
       baseURL: baseUrl,
       apiKey: token,
       headers: { ...headers },
-      fetch,
+      fetch: finishing(fetch),
       // Asks for usage in the stream.
       compatibility: 'strict',
     });
@@ -126,7 +138,7 @@ const MAKERS: Readonly<Record<Provider, Maker>> = {
       apiKey: token === '' ? undefined : token,
       headers: { ...headers },
       includeUsage: true,
-      fetch,
+      fetch: finishing(fetch),
     }).chatModel(choice.model);
   },
 };

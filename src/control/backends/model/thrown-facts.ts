@@ -21,13 +21,41 @@ export interface ThrownFacts {
   readonly retryable: boolean;
   /** The network failed, not the provider. */
   readonly unreachable: boolean;
+  /** Set where no connection was made. */
+  readonly unconnected?: Unconnected;
+  /** The part of the request that the provider names, e.g. `tools[4].function.parameters`. */
+  readonly item?: string;
   /** The response does not follow the API's reference. */
   readonly unreadable: boolean;
   /** The answer ended without the provider's last word. */
   readonly endedEarly: boolean;
 }
 
+/** No connection was made: to which address, and why. */
+export interface Unconnected {
+  readonly address: string;
+  readonly words: string;
+  /** A certificate that is refused is refused again. */
+  readonly retry: 'broken' | 'never';
+}
+
 type Members = Readonly<Record<string, unknown>>;
+
+/** Codes of attempts to connect that fail at once. */
+const UNCONNECTED: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'nothing accepts connections there',
+  ENOTFOUND: 'no such host',
+  EAI_AGAIN: 'its name cannot be looked up now',
+  EHOSTUNREACH: 'there is no route to the host',
+  ENETUNREACH: 'there is no route to its network',
+  ETIMEDOUT: 'it accepted no connection in time',
+  UND_ERR_CONNECT_TIMEOUT: 'it accepted no connection in time',
+};
+/** Causes with which no request is ever made, e.g. a port that is reserved. */
+const IMPOSSIBLE = /bad port|invalid url|unknown scheme|url scheme/i;
+const UNTRUSTED = /^(?:CERT_|ERR_TLS_|ERR_SSL_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|HOSTNAME_MISMATCH|EPROTO)/;
+/** Longest name of a part of a request. */
+const MAX_ITEM = 120;
 
 const NETWORK = new Set([
   'ECONNRESET',
@@ -54,8 +82,11 @@ export function thrownFacts(thrown: unknown, now: number): ThrownFacts {
   const headers = membersOf(error.responseHeaders);
   const status = statusOf(error.statusCode) ?? statusIn(body, 0) ?? statusOf(error.code);
   const failedNetwork = chain.some(
-    ({ code }) => typeof code === 'string' && (NETWORK.has(code) || code.startsWith('UND_ERR_')),
+    ({ code }) =>
+      typeof code === 'string' && (NETWORK.has(code) || code.startsWith('UND_ERR_') || UNTRUSTED.test(code)),
   );
+  const unconnected = unconnectedOf(chain);
+  const item = itemIn(body, 0);
   return {
     status,
     code: [...codes].join(' ').toLowerCase(),
@@ -67,19 +98,22 @@ export function thrownFacts(thrown: unknown, now: number): ThrownFacts {
     unreachable:
       status === undefined &&
       (failedNetwork || /^cannot connect to api|^terminated$|socket hang up/i.test(String(error.message))),
+    ...(unconnected !== undefined && { unconnected }),
+    ...(item !== undefined && { item }),
     unreadable: chain.some(({ name }) => UNREADABLE.test(String(name))),
     endedEarly: chain.some(({ message }) => /ended without a finish reason/i.test(String(message))),
   };
 }
 
 /** The failure in the provider's own words; a line of ours where it has none that can be read. */
-export function providersWords({ status, message, body, unreachable, unreadable, endedEarly }: ThrownFacts): string {
+export function providersWords(facts: ThrownFacts): string {
+  const { status, message, body, unreachable, unconnected, unreadable, endedEarly } = facts;
   const own = wordsIn(body, 0);
   const upstream = upstreamWords(body);
   if (endedEarly) return "the provider's answer ended early";
   if (own !== undefined) return upstream !== undefined && !own.includes(upstream) ? `${own}: ${upstream}` : own;
   if (unreachable) {
-    const refused = /^Cannot connect to API: (.*)$/s.exec(message)?.[1];
+    const refused = unconnected?.words ?? /^Cannot connect to API: (.*)$/s.exec(message)?.[1];
     return refused === undefined
       ? 'the connection to the provider was lost'
       : `the provider cannot be reached: ${refused}; check its address and the network, then run: handfast model test`;
@@ -138,6 +172,42 @@ function causesOf(thrown: unknown): Members[] {
     chain.push(next as Members);
   }
   return chain;
+}
+
+/** The address and the cause, where no connection was made. */
+function unconnectedOf(chain: readonly Members[]): Unconnected | undefined {
+  const errors = chain.flatMap((each) => [each, ...(Array.isArray(each.errors) ? each.errors.map(membersOf) : [])]);
+  const codes = errors.map(({ code }) => code).filter((code) => typeof code === 'string');
+  const code = codes.find((each) => Object.hasOwn(UNCONNECTED, each) || UNTRUSTED.test(each));
+  const address = addressOf(errors);
+  const place = address === '' ? '' : ` to ${address}`;
+  const impossible = errors.map(({ message }) => String(message)).findLast((message) => IMPOSSIBLE.test(message));
+  if (code === undefined) {
+    if (impossible === undefined) return undefined;
+    return { address, words: `no connection${place} (${impossible})`, retry: 'never' };
+  }
+  if (UNTRUSTED.test(code)) {
+    const said = errors.map(({ message }) => message).findLast((message) => typeof message === 'string');
+    return { address, words: `no secure connection${place} (${code}: ${said ?? ''})`, retry: 'never' };
+  }
+  return { address, words: `no connection${place} (${code}: ${UNCONNECTED[code]})`, retry: 'broken' };
+}
+
+/** The origin of the address: paths and queries may have secrets. */
+function addressOf(errors: readonly Members[]): string {
+  for (const { url } of errors) {
+    if (typeof url === 'string' && URL.canParse(url)) return new URL(url).origin;
+  }
+  const { address, hostname, port } = errors.find(({ address, hostname }) => address ?? hostname) ?? {};
+  return [address ?? hostname, port].filter((part) => part !== undefined).join(':');
+}
+
+/** The part of a request that is named beside the message: OpenAI's `param`. */
+function itemIn(body: unknown, depth: number): string | undefined {
+  if (depth > MAX_DEPTH) return undefined;
+  const { param, error } = membersOf(Array.isArray(body) ? body[0] : body);
+  if (typeof param === 'string' && param !== '') return param.slice(0, MAX_ITEM).toWellFormed();
+  return error === undefined ? undefined : itemIn(error, depth + 1);
 }
 
 /** Codes stand below `error`, below `response.error`, or in Google's `details`. */

@@ -1,25 +1,49 @@
 /**
- * Names of tools as providers take them: letters, digits, `_` and `-`, at most 64, beginning with a letter or `_`. Ours
- * may hold dots and slashes, so they are translated on the way out and back on the way in.
+ * Tools as a provider takes them. Names have letters, digits, `_` and `-`, at most 64, beginning with a letter or `_`; ours may hold
+ * dots and slashes, so they are translated on the way out and back on the way in, as names of properties are. Schemas are adapted
+ * by `tool-schemas.ts`. A tool that cannot be put into the form of the provider is left out, with its reason: one definition that the
+ * provider refuses costs the whole request.
  *
  * Used by `provider-rounds.ts`. Pure; the same tools get the same names in every round.
  */
 import type { ToolOffer } from '../../rounds/toolbox.ts';
 import type { FunctionTool } from './provider-model.ts';
+import { type AdaptedSchema, adaptedSchema } from './tool-schemas.ts';
 
 const MAX_LENGTH = 64;
+/** Tools of one request at most, as the providers' references say. */
+const MAX_TOOLS: Readonly<Record<string, number>> = { openai: 128, google: 512, antigravity: 512 };
+/** Subschemas that are built for one request: strangers write them. */
+const MAX_WORK = 40_000;
+
+type Input = Readonly<Record<string, unknown>>;
 
 export interface ToolNames {
   /** The offers as the provider is given them. */
   readonly tools: readonly FunctionTool[];
+  /** Tools that the provider is not given, and why. */
+  readonly leftOut: readonly { readonly name: string; readonly reason: string }[];
   /** The provider's name for a tool, also for one that is not offered any more. */
   toProvider(name: string): string;
   /** Our name for a provider's; an unknown name stays as the model gave it. */
   fromProvider(name: string): string;
+  /** Arguments of a tool, by our name for it, with the names of members that the provider was given. */
+  inputToProvider(name: string, input: Input): Input;
+  /** The same arguments with their own names. */
+  inputFromProvider(name: string, input: Input): Input;
 }
 
-/** Names for a list of offers. */
-export function toolNames(offers: readonly ToolOffer[]): ToolNames {
+export interface ToolNamesOptions {
+  readonly provider: string;
+  readonly model: string;
+  /** Tools that the provider refused before, by name, with its reason. */
+  readonly refused?: ReadonlyMap<string, string>;
+}
+
+const ANY_PROVIDER: ToolNamesOptions = { provider: '', model: '' };
+
+/** Names and definitions for a list of offers. */
+export function toolNames(offers: readonly ToolOffer[], options: ToolNamesOptions = ANY_PROVIDER): ToolNames {
   const outward = new Map<string, string>();
   const inward = new Map<string, string>();
   // Names that need no change come first: no other tool may take them.
@@ -35,16 +59,51 @@ export function toolNames(offers: readonly ToolOffer[]): ToolNames {
     outward.set(name, given);
     inward.set(given, name);
   }
+  const { adapted, leftOut } = adaptedOffers(offers, options);
   return {
-    tools: offers.map(({ name, description, inputSchema }) => ({
-      type: 'function',
-      name: outward.get(name) as string,
-      description,
-      inputSchema,
-    })),
+    tools: offers.flatMap(({ name, description }) => {
+      const made = adapted.get(name);
+      if (made === undefined) return [];
+      const { schema, note } = made;
+      return {
+        type: 'function',
+        name: outward.get(name) as string,
+        description: [description, note]
+          .filter((text) => text !== '')
+          .join('\n')
+          .toWellFormed(),
+        inputSchema: schema,
+      };
+    }),
+    leftOut,
     toProvider: (name) => outward.get(name) ?? plain(name),
     fromProvider: (name) => inward.get(name) ?? name,
+    inputToProvider: (name, input) => adapted.get(name)?.names?.toProvider(input) ?? input,
+    inputFromProvider: (name, input) => adapted.get(name)?.names?.fromProvider(input) ?? input,
   };
+}
+
+/** The schemas of the offers that the provider takes. */
+function adaptedOffers(offers: readonly ToolOffer[], { provider, model, refused }: ToolNamesOptions) {
+  const adapted = new Map<string, AdaptedSchema>();
+  const leftOut: { readonly name: string; readonly reason: string }[] = [];
+  const most = MAX_TOOLS[provider] ?? Number.POSITIVE_INFINITY;
+  let work = 0;
+  // What strangers add gives way first.
+  const inOrder = [...offers].sort((one, other) => Number(one.kind === 'mcp') - Number(other.kind === 'mcp'));
+  for (const { name, inputSchema } of inOrder) {
+    const reason =
+      refused?.get(name) ??
+      (adapted.size >= most ? `${provider} takes ${most} tools at most` : undefined) ??
+      (work >= MAX_WORK ? 'the schemas of all tools are too large together' : undefined);
+    const made = reason ?? adaptedSchema(inputSchema, provider, model);
+    if (typeof made === 'string') leftOut.push({ name, reason: made });
+    else {
+      work += made.work;
+      adapted.set(name, made);
+    }
+  }
+  return { adapted, leftOut };
 }
 
 function plain(name: string): string {

@@ -1,0 +1,62 @@
+/**
+ * The end of a stream of chat completions. `[DONE]` says that an answer is complete; several servers send it without a
+ * `finish_reason` before, which the SDK takes for an answer that broke off. Here the missing reason is put in front of it.
+ *
+ * Used by `sdk.ts` for the providers with that API.
+ */
+
+const REASON = /"finish_reason"\s*:\s*"[^"]/;
+const CHOICE = /"(?:delta|message)"\s*:\s*\{/;
+const DONE = /^data:\s*\[DONE\]\s*$/;
+/** The SDK refuses longer lines as well. */
+const MAX_LINE = 32 * 1024 * 1024;
+
+/** Passes a stream of events on, with a reason before `[DONE]` where there was an answer and none. */
+export function finishedStream(): TransformStream<Uint8Array, Uint8Array> {
+  const decoder = new TextDecoder();
+  const encoder = new TextEncoder();
+  let pending = '';
+  let answered = false;
+  let finished = false;
+  let calls = false;
+  const seen = (line: string): string => {
+    if (!line.startsWith('data:')) return line;
+    if (DONE.test(line)) {
+      if (!answered || finished) return line;
+      finished = true;
+      return `data: ${JSON.stringify(ending(calls))}\n\n${line}`;
+    }
+    answered ||= CHOICE.test(line);
+    finished ||= REASON.test(line) || /^data:\s*\{\s*"error"\s*:/.test(line);
+    calls ||= /"tool_calls"\s*:\s*\[\s*\{/.test(line);
+    return line;
+  };
+  return new TransformStream({
+    transform(chunk, controller) {
+      pending += decoder.decode(chunk, { stream: true });
+      // A carriage return at the end may be the first half of a line break.
+      const end = Math.max(pending.lastIndexOf('\n'), pending.lastIndexOf('\r', pending.length - 2)) + 1;
+      if (end === 0) {
+        if (pending.length > MAX_LINE) throw new Error('an event of the answer is too long');
+        return;
+      }
+      controller.enqueue(encoder.encode(linesOf(pending.slice(0, end), seen)));
+      pending = pending.slice(end);
+    },
+    flush(controller) {
+      pending += decoder.decode();
+      if (pending !== '') controller.enqueue(encoder.encode(linesOf(pending, seen)));
+    },
+  });
+}
+
+const linesOf = (text: string, seen: (line: string) => string): string =>
+  text
+    .split(/(\r\n|\n|\r)/)
+    .map((part, at) => (at % 2 === 0 ? seen(part) : part))
+    .join('');
+
+const ending = (calls: boolean): object => ({
+  object: 'chat.completion.chunk',
+  choices: [{ index: 0, delta: {}, finish_reason: calls ? 'tool_calls' : 'stop' }],
+});

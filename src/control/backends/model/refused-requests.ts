@@ -1,0 +1,211 @@
+/**
+ * Requests that a provider refuses because of something in them. The same request would be refused each time, so what it names is left
+ * out, of this request and of later ones: a tool, attachments, data of the provider, at last the prompt itself. The user gets a line
+ * about each, and the next prompt of the session works.
+ *
+ * Used by `model-backend.ts`. Tools are left out while the session is open here; parts of the history for good (`left-out.ts`).
+ * @see docs/decisions/0062-requests-that-providers-take.md
+ */
+import { HandfastError } from '../../../wire/errors.ts';
+import type { Turn } from '../../contract/backend.ts';
+import type { ModelChoice } from '../../contract/providers.ts';
+import type { HistoryItem, LeavesOut } from '../../contract/session-log.ts';
+import type { ToolOffer } from '../../rounds/toolbox.ts';
+import { isMark, leftOutItem, withoutLeftOut } from './left-out.ts';
+import type { PromptMessage } from './provider-model.ts';
+import type { RoundInput } from './provider-rounds.ts';
+
+type RefusedTurn = Pick<Turn, 'id' | 'log'>;
+
+/** A refused request: what was sent, and what it was made of. */
+export interface RefusedRequest {
+  readonly input: RoundInput;
+  readonly tools: readonly ToolOffer[];
+}
+
+/** Statuses of requests that are refused for what is in them. */
+const REFUSED: ReadonlySet<unknown> = new Set([400, 413, 415, 422]);
+/** Words about settings and accounts: nothing of the conversation is at fault. */
+const SETTINGS =
+  /max(?:_output|_completion)?_tokens|temperature|top_p|reasoning[._ ]?effort|budget_tokens|stream_options|api[- ]?version|(?:unsupported|unknown|unrecognized) (?:parameter|request argument|name "(?!tools|contents))|\bmodel\b[^.]{0,60}(?:not found|not exist|unknown|invalid|deprecated|retired|access)|organization|must be verified|location is not supported|country|region/i;
+const UNSUPPORTED = /(?:not|n't|no endpoints?[^.]{0,40}) support|unsupported|text[- ]only|not (?:a )?multimodal/i;
+const ATTACHMENT = /image|picture|vision|media.?type|mime|audio|multimodal|inline_?data|base64/i;
+const PROVIDER_DATA = /reasoning|thinking|signature|encrypted|thought|\b(?:rs|fc|msg)_/i;
+/** Characters of a reason that goes into the conversation. */
+const MAX_REASON = 200;
+const NAMES_SHOWN = 10;
+
+export class Refusals {
+  /** Reasons by session, and by model and tool. */
+  readonly #tools = new Map<string, Map<string, Map<string, string>>>();
+
+  /** Tools that a model of a session is not given, by name. */
+  toolsOf(sessionId: string, choice: ModelChoice): ReadonlyMap<string, string> {
+    return this.#tools.get(sessionId)?.get(modelOf(choice)) ?? new Map();
+  }
+
+  forget(sessionId: string): void {
+    this.#tools.delete(sessionId);
+  }
+
+  /** Leaves out what made a provider refuse a request; false: there is nothing that could be. */
+  leaveOut(turn: RefusedTurn, choice: ModelChoice, error: HandfastError, request: RefusedRequest): boolean {
+    const tools = refusedTools(error, request);
+    const reason = reasonOf(error, choice);
+    if (tools.length > 0) {
+      const sessions = this.#tools.get(turn.log.record.id) ?? new Map<string, Map<string, string>>();
+      this.#tools.set(turn.log.record.id, sessions);
+      const known = sessions.get(modelOf(choice)) ?? new Map<string, string>();
+      sessions.set(modelOf(choice), known);
+      for (const name of tools) known.set(name, reason);
+      return true;
+    }
+    const part = refusedPart(error, request.input.messages, turn);
+    if (part === undefined) return false;
+    turn.log.remember([leftOutItem(turn.id, part, reason)]);
+    notice(turn, `${PARTS[part]} left out from now on: ${reason}`);
+    return true;
+  }
+
+  /** The error of a turn, whose prompt is left out from now on where the provider refused what is in it. */
+  ended(turn: RefusedTurn, choice: ModelChoice, error: HandfastError): HandfastError {
+    if (!isRefusal(error)) return error;
+    turn.log.remember([leftOutItem(turn.id, 'turn', reasonOf(error, choice))]);
+    const { code, detail, retryable, message } = error;
+    return new HandfastError(code, `${message}; ${WAYS_OUT}`, { detail, retryable });
+  }
+
+  /** The model, or a filter, refused to answer a prompt: with it in the conversation, it would refuse the next one as well. */
+  unanswered(turn: RefusedTurn, choice: ModelChoice): void {
+    const { history } = turn.log.record;
+    const said = history.some(({ role, turn: of, ...item }) => of === turn.id && role === 'assistant' && isSaid(item));
+    if (said && choice.provider !== 'anthropic') return;
+    const reason = `${choice.provider} refused to answer it`;
+    turn.log.remember([leftOutItem(turn.id, 'turn', reason)]);
+    notice(turn, `${reason}; ${WAYS_OUT}`);
+  }
+}
+
+const WAYS_OUT =
+  'the prompt is left out of later requests: send it in other words, choose another model (handfast model use ID), or begin a new session';
+
+const PARTS: Readonly<Record<LeavesOut['part'], string>> = {
+  turn: 'the prompt is',
+  earlier: 'the conversation before this prompt is',
+  attachments: 'the attachments of this turn are',
+  all_attachments: 'the attachments of this conversation are',
+  provider_data: 'the reasoning of earlier answers is',
+};
+
+const isSaid = (item: object): boolean => 'text' in item && String(item.text).trim() !== '';
+
+const modelOf = ({ provider, model }: ModelChoice): string => `${provider}/${model}`;
+
+const reasonOf = ({ message }: HandfastError, { provider }: ModelChoice): string => {
+  const line = message.length > MAX_REASON ? `${message.slice(0, MAX_REASON)}…` : message;
+  return `${provider} refused it (${line.toWellFormed()})`;
+};
+
+/** True where a provider refused a request for what is in the conversation. */
+function isRefusal({ code, detail, message }: HandfastError): boolean {
+  if (code !== 'provider_error') return false;
+  if (detail.reason === 'refused') return true;
+  return detail.reason === 'rejected' && REFUSED.has(detail.status) && !SETTINGS.test(message);
+}
+
+/** The tools that a refusal is about, by name. */
+function refusedTools({ code, detail, message }: HandfastError, { input, tools }: RefusedRequest): readonly string[] {
+  const { names } = input;
+  if (code !== 'provider_error' || names.tools.length === 0) return [];
+  if (detail.reason !== 'rejected' && detail.reason !== 'not_found') return [];
+  const item = `${typeof detail.item === 'string' ? detail.item : ''} ${message}`;
+  const all = names.tools.map(({ name }) => names.fromProvider(name));
+  if (
+    UNSUPPORTED.test(message) &&
+    /\btools?\b|function.?call|tool.?(?:use|choice)/i.test(message) &&
+    !/schema/i.test(message)
+  ) {
+    return all;
+  }
+  const most = Number(
+    /\btools\b.{0,80}?(?:maximum|at most|limit|no more than)\D{0,30}(\d+)/i.exec(message)?.[1] ?? Infinity,
+  );
+  if (most < all.length) {
+    // Tools of strangers give way first.
+    const isForeign = (name: string): boolean => tools.some((each) => each.name === name && each.kind === 'mcp');
+    return [...all].sort((one, other) => Number(isForeign(one)) - Number(isForeign(other))).slice(most);
+  }
+  const at = /function_?declarations\[(\d+)\]/i.exec(item)?.[1] ?? /\btools[.[](\d+)/.exec(item)?.[1];
+  const indexed = at === undefined ? undefined : names.tools[Number(at)]?.name;
+  const quoted = [...item.matchAll(/["'`]([\w.-]{1,64})["'`]/g)].map(([, name]) => name as string);
+  const found = names.tools.find(({ name }) => quoted.includes(name))?.name ?? indexed;
+  if (/\btools\b|tool\b|function|schema|parameters/i.test(item) && found !== undefined)
+    return [names.fromProvider(found)];
+  // Strangers' definitions are the likely ones where none is named.
+  const isAboutSchemas = /schema|parameters/i.test(item) && /tool|function/i.test(item);
+  return isAboutSchemas
+    ? tools.filter(({ kind, name }) => kind === 'mcp' && all.includes(name)).map(({ name }) => name)
+    : [];
+}
+
+/** The part of the history to leave out; undefined: none that is there. */
+function refusedPart(
+  error: HandfastError,
+  messages: readonly PromptMessage[],
+  { id, log }: RefusedTurn,
+): LeavesOut['part'] | undefined {
+  const { detail, message } = error;
+  const seen = withoutLeftOut(log.record.history);
+  const withImages = seen.filter((item) => item.role !== 'assistant' && (item.images?.length ?? 0) > 0);
+  const hasAttachments = messages.some(hasFile);
+  const own = withImages.some(({ turn }) => turn === id) ? 'attachments' : 'all_attachments';
+  if (hasAttachments && (detail.status === 413 || (ATTACHMENT.test(message) && detail.reason !== 'auth'))) {
+    return UNSUPPORTED.test(message) ? 'all_attachments' : own;
+  }
+  if (!isRefusal(error)) return undefined;
+  const hasData = messages.some(hasProviderData);
+  if (hasData && detail.reason === 'rejected') return 'provider_data';
+  if (hasAttachments && detail.reason === 'rejected') return own;
+  if (hasData && PROVIDER_DATA.test(message)) return 'provider_data';
+  // The prompt of the last turn was refused and left out: then it is something before it.
+  return wasRefusedBefore(log.record.history, id) ? 'earlier' : undefined;
+}
+
+const hasFile = (message: PromptMessage): boolean =>
+  (message.role === 'user' && message.content.some(({ type }) => type === 'file')) ||
+  (message.role === 'tool' &&
+    message.content.some(
+      ({ output }) => output.type === 'content' && output.value.some(({ type }) => type === 'file'),
+    ));
+
+const hasProviderData = (message: PromptMessage): boolean =>
+  message.role === 'assistant' &&
+  (message.providerOptions !== undefined ||
+    message.content.some((part) => part.type === 'reasoning' || part.providerOptions !== undefined));
+
+/** True when the turn before was left out, and there is more of the conversation before this turn. */
+function wasRefusedBefore(history: readonly HistoryItem[], id: string): boolean {
+  const before = history.filter(({ turn }) => turn !== id);
+  const last = before.at(-1);
+  const isRefused =
+    last !== undefined &&
+    before.some((item) => isMark(item) && item.turn === last.turn && item.leavesOut.part === 'turn');
+  const isCut = history.some((item) => isMark(item) && item.turn === id && item.leavesOut.part === 'earlier');
+  return isRefused && !isCut && withoutLeftOut(before).some(({ role }) => role !== 'user');
+}
+
+/** Writes a line for the user, once in a session. */
+export function notice({ id, log }: RefusedTurn, line: string): void {
+  const isKnown = log.record.messages.some(({ kind, text }) => kind === 'system' && text === line);
+  if (!isKnown) log.appendMessage('system', line, id);
+}
+
+/** A line about tools that a provider is not given. */
+export function toolsNotice(
+  provider: string,
+  leftOut: readonly { readonly name: string; readonly reason: string }[],
+): string {
+  const shown = leftOut.slice(0, NAMES_SHOWN).map(({ name, reason }) => `${name} (${reason})`);
+  const more = leftOut.length > NAMES_SHOWN ? `, and ${leftOut.length - NAMES_SHOWN} more` : '';
+  return `${leftOut.length === 1 ? 'a tool is' : 'tools are'} left out for ${provider}: ${shown.join(', ')}${more}`;
+}

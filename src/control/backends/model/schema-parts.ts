@@ -1,0 +1,191 @@
+/**
+ * Parts of JSON Schemas: valid types, values and patterns, and how branches become one object.
+ *
+ * Used by `tool-schemas.ts`. Pure.
+ */
+import { isObject } from '../../../wire/json.ts';
+
+type Built = Record<string, unknown>;
+
+const TYPES = ['string', 'number', 'integer', 'boolean', 'object', 'array', 'null'] as const;
+/** Words that servers write in the place of types. */
+const TYPE_WORDS: Readonly<Record<string, string>> = {
+  str: 'string',
+  text: 'string',
+  date: 'string',
+  datetime: 'string',
+  file: 'string',
+  uuid: 'string',
+  int: 'integer',
+  int32: 'integer',
+  int64: 'integer',
+  long: 'integer',
+  float: 'number',
+  double: 'number',
+  decimal: 'number',
+  num: 'number',
+  bool: 'boolean',
+  dict: 'object',
+  map: 'object',
+  json: 'object',
+  list: 'array',
+  tuple: 'array',
+  set: 'array',
+  none: 'null',
+  nil: 'null',
+};
+export const isSchema = (value: unknown): boolean => isObject(value) || typeof value === 'boolean';
+
+/** The types of a schema, in the words of JSON Schema; those it does not have are left out. */
+export function typesOf(type: unknown): string[] {
+  const given = Array.isArray(type) ? type : [type];
+  const types = given.flatMap((word) => {
+    if (typeof word !== 'string') return [];
+    const lower = word.toLowerCase();
+    const known = (TYPES as readonly string[]).includes(lower) ? lower : TYPE_WORDS[lower];
+    return known === undefined ? [] : [known];
+  });
+  return [...new Set(types)];
+}
+
+/** The values of an enumeration that are of one of the types, each once. */
+export function wordsOf(given: unknown, types: readonly string[]): unknown[] {
+  if (!Array.isArray(given)) return [];
+  const seen = new Set<string>();
+  return given
+    .filter((value) => {
+      const key = JSON.stringify(value);
+      if (key === undefined || seen.has(key) || (types.length > 0 && !types.some((type) => isOf(value, type))))
+        return false;
+      seen.add(key);
+      return true;
+    })
+    .map(wellFormed);
+}
+
+function isOf(value: unknown, type: string): boolean {
+  switch (type) {
+    case 'null':
+      return value === null;
+    case 'array':
+      return Array.isArray(value);
+    case 'object':
+      return isObject(value);
+    case 'integer':
+      return Number.isInteger(value);
+    default:
+      return typeof value === type;
+  }
+}
+
+/** True for a pattern that engines of several languages read: no property classes, named groups or flags. */
+export function isPattern(pattern: unknown): pattern is string {
+  if (typeof pattern !== 'string' || !pattern.isWellFormed() || /\\[pPkcu]|\(\?(?![:=!])/.test(pattern)) return false;
+  try {
+    new RegExp(pattern, 'u');
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** A value whose texts have no half surrogate pairs. */
+export function wellFormed<Value>(value: Value): Value {
+  if (typeof value === 'string') return value.toWellFormed() as Value;
+  if (Array.isArray(value)) return value.map(wellFormed) as Value;
+  if (!isObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [name.toWellFormed(), wellFormed(member)]),
+  ) as Value;
+}
+
+/** One schema for all of these. */
+export function oneOrAny(schemas: readonly unknown[]): unknown {
+  const unique = [...new Map(schemas.map((each) => [JSON.stringify(each), each])).values()];
+  return unique.length === 1 ? unique[0] : { anyOf: unique };
+}
+
+/**
+ * Adds branches to an object: their properties, and the names that are required in `all` of them, or in each of `some`.
+ * `missing`: only properties that it does not have.
+ */
+export function merge(into: Built, branches: readonly Built[], how: 'all' | 'some' | 'missing'): void {
+  const properties: Built = { ...((into.properties ?? {}) as Built) };
+  const variants = new Map<string, unknown[]>();
+  for (const branch of branches) {
+    for (const [name, value] of Object.entries((branch.properties ?? {}) as Built)) {
+      if (how === 'missing' && Object.hasOwn(properties, name)) continue;
+      variants.set(name, [...(variants.get(name) ?? []), value]);
+    }
+  }
+  for (const [name, values] of variants) {
+    const own = Object.hasOwn(properties, name) ? properties[name] : undefined;
+    if (own === undefined || isBlank(own)) properties[name] = oneOrAny(values);
+    else {
+      // The object's own schema of a property holds in every branch; a branch that says more of it narrows it.
+      const narrower = values.filter((value) => JSON.stringify(value) !== JSON.stringify(own) && !isBlank(value));
+      if (narrower.length > 0) properties[name] = how === 'all' ? narrowed(own, narrower) : own;
+    }
+  }
+  if (Object.keys(properties).length > 0) into.properties = properties;
+  const lists = branches.map(({ required }) => (Array.isArray(required) ? (required as string[]) : []));
+  const [first = []] = lists;
+  const added =
+    how === 'all'
+      ? lists.flat()
+      : how === 'some'
+        ? first.filter((name) => lists.every((list) => list.includes(name)))
+        : [];
+  const required = [...new Set([...((into.required as string[] | undefined) ?? []), ...added])];
+  if (required.length > 0) into.required = required;
+  for (const { type, description, items, anyOf } of branches) {
+    if (how !== 'all') break;
+    into.type ??= type;
+    into.description ??= description;
+    into.items ??= items;
+    into.anyOf ??= anyOf;
+    for (const name of ['type', 'description', 'items', 'anyOf']) if (into[name] === undefined) delete into[name];
+  }
+}
+
+const isBlank = (schema: unknown): boolean => isObject(schema) && Object.keys(schema).length === 0;
+
+/** Without values of an enumeration that are not of the type, which other branches may have. */
+export function consistent(schema: Built): Built {
+  if (schema.enum === undefined || schema.type === undefined) return schema;
+  const { enum: words, ...rest } = schema;
+  const fitting = wordsOf(words, typesOf(schema.type));
+  return fitting.length > 0 ? { ...rest, enum: fitting } : rest;
+}
+
+/** A schema with the keywords of others that it does not have itself. */
+function narrowed(own: unknown, others: readonly unknown[]): unknown {
+  const found: Built = { ...(own as Built) };
+  for (const other of others) {
+    for (const [name, value] of Object.entries(other as Built)) found[name] ??= value;
+  }
+  return consistent(found);
+}
+
+/** A sentence about alternatives: the names that each of them requires. */
+export function alternatives(branches: readonly Built[]): string[] {
+  const sets = branches.map(({ required, properties }) => {
+    const names = Array.isArray(required) ? (required as string[]) : Object.keys((properties ?? {}) as Built);
+    return names.length === 0 ? '' : `(${names.join(', ')})`;
+  });
+  const known = [...new Set(sets.filter((set) => set !== ''))];
+  return known.length < 2 ? [] : [`Give the arguments of one of these sets: ${known.join(' or ')}.`];
+}
+
+/** The schema of a property under another name, with its own name in the description. */
+export function named(schema: Built, name: string): Built {
+  const { description } = schema;
+  const own = `(named ${JSON.stringify(name.toWellFormed())})`;
+  // A reference may have no description beside it everywhere.
+  return { ...schema, description: typeof description === 'string' ? `${description} ${own}` : own };
+}
+
+export function shortJson(value: unknown): string {
+  const json = JSON.stringify(wellFormed(value)) ?? '';
+  return json.length > 160 ? `${json.slice(0, 160)}…`.toWellFormed() : json;
+}

@@ -1,0 +1,458 @@
+/**
+ * Schemas of tools as each provider takes them. A provider refuses the whole request for one schema that it does not take, so every
+ * schema is built again from the keywords of JSON Schema 2020-12 that are valid, in the forms of the provider: a union at the root
+ * becomes one object, references are resolved, forms of earlier drafts are translated, names of properties are replaced.
+ *
+ * Sources: the providers' references of tool definitions, and the messages with which they refuse. Pure; the work on one schema is
+ * counted, because strangers write them.
+ * @see docs/decisions/0062-requests-that-providers-take.md
+ */
+import { isObject } from '../../../wire/json.ts';
+import { jsonPointer } from './json-pointer.ts';
+import { PropertyNames } from './property-names.ts';
+import {
+  alternatives,
+  consistent,
+  isPattern,
+  isSchema,
+  merge,
+  named,
+  oneOrAny,
+  shortJson,
+  typesOf,
+  wellFormed,
+  wordsOf,
+} from './schema-parts.ts';
+
+type Schema = Readonly<Record<string, unknown>>;
+type Built = Record<string, unknown>;
+
+/** The part of JSON Schema that a provider takes. */
+interface SchemaRules {
+  /** Names of properties. */
+  readonly names: RegExp;
+  /** `$ref` and `$defs`. False: a reference is replaced by its target. */
+  readonly refs: boolean;
+  /** `prefixItems` without `items`. */
+  readonly tuples: boolean;
+  /** Only the keywords of Gemini's subset: enums of texts, no constraints on texts, only declared properties are required. */
+  readonly subset: boolean;
+}
+
+/** Letters and digits of any script: half surrogate pairs are not JSON that every server reads. */
+const ANY_NAME = /^\P{Surrogate}+$/u;
+const ANTHROPIC: SchemaRules = { names: /^[a-zA-Z0-9_.-]{1,64}$/, refs: true, tuples: true, subset: false };
+const OPENAI: SchemaRules = { names: ANY_NAME, refs: true, tuples: false, subset: false };
+const GOOGLE: SchemaRules = { names: /^[a-zA-Z_]\w{0,63}$/, refs: false, tuples: false, subset: true };
+/** A server behind a common API may be any of them. */
+const COMMON: SchemaRules = { names: /^[a-zA-Z0-9_.-]{1,64}$/, refs: false, tuples: false, subset: false };
+
+const RULES: Readonly<Record<string, SchemaRules>> = {
+  anthropic: ANTHROPIC,
+  openai: OPENAI,
+  google: GOOGLE,
+  antigravity: GOOGLE,
+};
+
+/** OpenRouter hands requests on to the provider of the model, which its name begins with. */
+function rulesOf(provider: string, model: string): SchemaRules {
+  if (provider !== 'openrouter') return RULES[provider] ?? COMMON;
+  return model.startsWith('google/') ? GOOGLE : COMMON;
+}
+
+/** A tool's schema in the form of a provider. */
+export interface AdaptedSchema {
+  readonly schema: Schema;
+  /** What the schema cannot say in this form, for the description of the tool; may be empty. */
+  readonly note: string;
+  /** Names of properties that the provider does not take; undefined where it takes all. */
+  readonly names: PropertyNames | undefined;
+  /** Subschemas that were built: the cost. */
+  readonly work: number;
+}
+
+/** Subschemas of one tool, references resolved. Beyond half of it references are not followed. */
+const MAX_WORK = 4_000;
+const MAX_DEPTH = 64;
+/** Longest note about a root that was changed. */
+const MAX_NOTE = 400;
+
+/** The schema of a tool for a model; a text: why there is none in the form of its provider. */
+export function adaptedSchema(schema: unknown, provider: string, model: string): AdaptedSchema | string {
+  if (!isObject(schema)) return 'its schema is not an object';
+  const rules = rulesOf(provider, model);
+  const builder = new Builder(schema as Schema, rules);
+  const { root, note } = builder.root();
+  if (builder.work > MAX_WORK) return `its schema has more than ${MAX_WORK} parts`;
+  return { schema: root, note, names: builder.names.anyReplaced ? builder.names : undefined, work: builder.work };
+}
+
+const TEXTS = ['title', 'description', 'format', 'contentEncoding', 'contentMediaType'];
+const NUMBERS = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'];
+const COUNTS = ['minLength', 'maxLength', 'minItems', 'maxItems', 'minProperties', 'maxProperties'];
+const COUNTS_OF_CONTAINS = ['minContains', 'maxContains'];
+const FLAGS = ['uniqueItems', 'readOnly', 'writeOnly', 'deprecated'];
+const SCHEMAS = ['contains', 'propertyNames', 'not', 'if', 'then', 'else', 'unevaluatedItems', 'unevaluatedProperties'];
+const LISTS = ['anyOf', 'oneOf', 'allOf'] as const;
+/** Texts that every value of a schema may be, where a type must be named. */
+const ANY_TYPES = [{ type: 'string' }, { type: 'number' }, { type: 'boolean' }, { type: 'object' }];
+/** Formats of texts that Gemini takes. */
+const SUBSET_FORMATS = new Set(['date-time', 'date', 'time', 'enum']);
+
+class Builder {
+  readonly names: PropertyNames;
+  work = 0;
+  readonly #root: Schema;
+  readonly #rules: SchemaRules;
+  /** Names of the definitions by their target. */
+  readonly #defs = new Map<unknown, string>();
+  readonly #built = new Map<string, unknown>();
+  /** Targets that are being written out. */
+  readonly #open: unknown[] = [];
+
+  constructor(root: Schema, rules: SchemaRules) {
+    this.#root = root;
+    this.#rules = rules;
+    this.names = new PropertyNames(root, rules.names);
+  }
+
+  /** The schema of the arguments, always an object. */
+  root(): { root: Schema; note: string } {
+    const notes: string[] = [];
+    const built = this.#flat(this.#root, notes, 0);
+    const { title: _title, $defs: _defs, ...rest } = built;
+    const properties = (built.properties ?? {}) as Built;
+    const required = this.#requiredOf(built.required, properties);
+    const root: Built = { ...rest, type: 'object', properties };
+    delete root.required;
+    if (required.length > 0) root.required = required;
+    if (this.#built.size > 0) root.$defs = Object.fromEntries(this.#built);
+    const note = notes.join(' ');
+    return { root, note: note.length > MAX_NOTE ? `${note.slice(0, MAX_NOTE)}…`.toWellFormed() : note };
+  }
+
+  /** One object of a schema and its alternatives: what they have in common is required, the rest is optional. */
+  #flat(schema: unknown, notes: string[], depth: number): Built {
+    if (!isObject(schema) || depth > MAX_DEPTH || this.work > MAX_WORK) return {};
+    const {
+      $ref,
+      anyOf,
+      oneOf,
+      allOf,
+      if: condition,
+      then,
+      else: otherwise,
+      enum: _e,
+      const: _c,
+      not: _n,
+      ...own
+    } = schema as Schema;
+    this.work += 1;
+    const flat = this.#one({ ...own, type: 'object' }, depth);
+    const target = typeof $ref === 'string' ? this.#target($ref) : undefined;
+    if (target !== undefined && !this.#open.includes(target)) {
+      this.#open.push(target);
+      merge(flat, [this.#flat(target, notes, depth + 1)], 'all');
+      this.#open.pop();
+    }
+    for (const [list, how] of [
+      [allOf, 'all'],
+      [anyOf, 'some'],
+      [oneOf, 'some'],
+    ] as const) {
+      if (!Array.isArray(list)) continue;
+      const objects = list.filter((each) => this.#isObjectSchema(each));
+      const branches = objects.map((each) => this.#flat(each, notes, depth + 1));
+      if (how === 'some') notes.push(...alternatives(branches));
+      merge(flat, branches, how);
+    }
+    const dependent = [then, otherwise].filter((each) => isObject(each));
+    if (condition !== undefined && dependent.length > 0) {
+      const branches = dependent.map((each) => this.#flat(each, notes, depth + 1));
+      // Names alone: a constraint that holds sometimes must not be one that always holds.
+      for (const branch of branches) merge(flat, [{ properties: branch.properties ?? {} }], 'missing');
+      notes.push(`Arguments depend on each other: ${shortJson({ if: condition, then, else: otherwise })}.`);
+    }
+    return flat;
+  }
+
+  /** False for the alternatives of arguments that are no object. */
+  #isObjectSchema(schema: unknown): boolean {
+    if (!isObject(schema)) return false;
+    const types = typesOf((schema as Schema).type);
+    return types.length === 0 || types.includes('object');
+  }
+
+  /** A schema below the root. */
+  #sub(schema: unknown, depth: number): unknown {
+    this.work += 1;
+    if (!isObject(schema) || depth > MAX_DEPTH || this.work > MAX_WORK) return this.#any(schema);
+    const { $ref, ...rest } = schema as Schema;
+    if (typeof $ref !== 'string') return this.#one(schema as Schema, depth);
+    const target = this.#target($ref);
+    if (target === undefined || !isObject(target)) return this.#one(rest, depth);
+    if (this.#rules.refs) {
+      const beside = this.#one(rest, depth, true);
+      return { ...beside, $ref: `#/$defs/${this.#define(target, $ref, depth)}` };
+    }
+    // Only the beginning of a schema that has no end, or hardly one, can be written out.
+    if (this.#open.includes(target) || this.work > MAX_WORK / 2) return this.#beginning(target as Schema, rest, depth);
+    this.#open.push(target);
+    const whole = this.#sub(target, depth + 1) as Built;
+    this.#open.pop();
+    const { description, default: fallback } = this.#one(rest, depth, true);
+    return {
+      ...whole,
+      ...(description !== undefined && { description }),
+      ...(fallback !== undefined && { default: fallback }),
+    };
+  }
+
+  /** The type of a target, and its description. */
+  #beginning({ type, description }: Schema, { description: own }: Schema, depth: number): Built {
+    const types = typesOf(type).filter((each) => each !== 'array' && each !== 'null');
+    return this.#one({ type: types.length > 0 ? types : 'object', description: own ?? description }, depth);
+  }
+
+  /** The name of the definition of a target. */
+  #define(target: unknown, pointer: string, depth: number): string {
+    const known = this.#defs.get(target);
+    if (known !== undefined) return known;
+    const stem =
+      (pointer.split('/').at(-1) ?? '')
+        .replaceAll(/\W+/g, '_')
+        .replaceAll(/^_+|_+$/g, '')
+        .slice(0, 48) || 'root';
+    const taken = new Set(this.#defs.values());
+    let name = stem;
+    for (let count = 2; taken.has(name); count += 1) name = `${stem}_${count}`;
+    this.#defs.set(target, name);
+    // Defined before it is built: it may contain itself.
+    this.#built.set(name, {});
+    this.#built.set(name, this.#sub(target, depth + 1));
+    return name;
+  }
+
+  /** A schema without a reference. @param bare true: nothing is added to it */
+  #one(schema: Schema, depth: number, bare = false): Built {
+    const built: Built = {};
+    for (const name of TEXTS)
+      if (typeof schema[name] === 'string') built[name] = (schema[name] as string).toWellFormed();
+    const types = typesOf(schema.type);
+    this.#numbers(schema, built);
+    for (const name of FLAGS) if (typeof schema[name] === 'boolean') built[name] = schema[name];
+    if (isPattern(schema.pattern)) built.pattern = schema.pattern;
+    if (schema.default !== undefined) built.default = wellFormed(schema.default);
+    if (Array.isArray(schema.examples)) built.examples = wellFormed(schema.examples);
+    if (schema.const !== undefined) built.const = wellFormed(schema.const);
+    this.#object(schema, built, depth);
+    this.#array(schema, built, types, depth);
+    for (const name of SCHEMAS) if (isSchema(schema[name])) built[name] = this.#sub(schema[name], depth + 1);
+    for (const name of LISTS) {
+      const list = Array.isArray(schema[name]) ? (schema[name] as unknown[]).filter(isSchema) : [];
+      if (list.length > 0) built[name] = list.map((each) => this.#sub(each, depth + 1));
+    }
+    if (schema.nullable === true && types.length > 0 && !types.includes('null')) types.push('null');
+    if (types.length > 0) built.type = types.length === 1 ? types[0] : types;
+    const words = wordsOf(schema.enum, types);
+    if (words.length > 0) built.enum = words;
+    if (this.#rules.subset) this.#reduce(built, bare);
+    return built;
+  }
+
+  #numbers(schema: Schema, built: Built): void {
+    for (const name of NUMBERS) {
+      if (Number.isFinite(schema[name]) && (name !== 'multipleOf' || (schema[name] as number) > 0))
+        built[name] = schema[name];
+    }
+    for (const name of [...COUNTS, ...COUNTS_OF_CONTAINS]) {
+      if (Number.isSafeInteger(schema[name]) && (schema[name] as number) >= 0) built[name] = schema[name];
+    }
+    // Draft 4 has flags where later drafts have numbers.
+    for (const [flag, limit] of [
+      ['exclusiveMinimum', 'minimum'],
+      ['exclusiveMaximum', 'maximum'],
+    ] as const) {
+      if (schema[flag] !== true || built[limit] === undefined) continue;
+      built[flag] = built[limit];
+      delete built[limit];
+    }
+  }
+
+  #object(schema: Schema, built: Built, depth: number): void {
+    const { properties, patternProperties, additionalProperties, dependentSchemas, dependencies } = schema;
+    if (isObject(properties)) {
+      const kept: [string, unknown][] = [];
+      for (const [name, value] of Object.entries(properties as Schema)) {
+        // A property that no value fits is none.
+        if (value === false) continue;
+        const given = this.names.given(name);
+        const made = this.#sub(isSchema(value) ? value : {}, depth + 1);
+        kept.push([given, given === name ? made : named(made as Built, name)]);
+      }
+      built.properties = Object.fromEntries(kept);
+    } else if (typesOf(schema.type).includes('object') && !this.#rules.subset) built.properties = {};
+    const required = this.#requiredOf(schema.required, undefined).map((name) => this.names.given(name));
+    if (required.length > 0) built.required = required;
+    if (isObject(patternProperties)) {
+      const kept = Object.entries(patternProperties as Schema).filter(
+        ([name, value]) => isPattern(name) && isSchema(value),
+      );
+      if (kept.length > 0) {
+        built.patternProperties = Object.fromEntries(kept.map(([name, value]) => [name, this.#sub(value, depth + 1)]));
+      }
+    }
+    if (isSchema(additionalProperties)) {
+      built.additionalProperties =
+        typeof additionalProperties === 'boolean' ? additionalProperties : this.#sub(additionalProperties, depth + 1);
+    }
+    const needed: [string, unknown][] = [];
+    const further: [string, unknown][] = [];
+    for (const source of [dependencies, dependentSchemas, schema.dependentRequired]) {
+      if (!isObject(source)) continue;
+      for (const [name, value] of Object.entries(source as Schema)) {
+        if (Array.isArray(value))
+          needed.push([
+            this.names.given(name),
+            this.#requiredOf(value, undefined).map((each) => this.names.given(each)),
+          ]);
+        else if (isSchema(value)) further.push([this.names.given(name), this.#sub(value, depth + 1)]);
+      }
+    }
+    if (needed.length > 0) built.dependentRequired = Object.fromEntries(needed);
+    if (further.length > 0) built.dependentSchemas = Object.fromEntries(further);
+  }
+
+  #array(schema: Schema, built: Built, types: readonly string[], depth: number): void {
+    const { items, prefixItems, additionalItems } = schema;
+    // Until 2019 `items` was the list of a tuple, and `additionalItems` what follows it.
+    const listed = Array.isArray(items) ? items : Array.isArray(prefixItems) ? prefixItems : [];
+    const tuple = listed.filter(isSchema).map((each) => this.#sub(each, depth + 1));
+    const rest = Array.isArray(items) ? additionalItems : items;
+    const isArray = types.includes('array') || items !== undefined || tuple.length > 0;
+    if (!isArray) return;
+    if (tuple.length > 0 && this.#rules.tuples) {
+      built.prefixItems = tuple;
+      if (isSchema(rest)) built.items = typeof rest === 'boolean' ? rest : this.#sub(rest, depth + 1);
+      return;
+    }
+    if (tuple.length > 0) {
+      const more = isObject(rest) ? [this.#sub(rest, depth + 1)] : [];
+      built.items = oneOrAny([...tuple, ...more]);
+      if (more.length === 0) built.maxItems ??= tuple.length;
+      return;
+    }
+    built.items = isObject(rest) ? this.#sub(rest, depth + 1) : this.#any(undefined);
+  }
+
+  /** Names, each once; of `declared` alone where only those may be required. */
+  #requiredOf(required: unknown, declared: Built | undefined): string[] {
+    if (!Array.isArray(required)) return [];
+    const names = [...new Set(required.filter((name) => typeof name === 'string'))];
+    return declared === undefined || !this.#rules.subset
+      ? names
+      : names.filter((name) => Object.hasOwn(declared, name));
+  }
+
+  /** Any value. */
+  #any(schema: unknown): Built {
+    const { description } = (isObject(schema) ? schema : {}) as Schema;
+    const known = typeof description === 'string' ? { description: description.toWellFormed() } : {};
+    return this.#rules.subset ? { ...known, anyOf: ANY_TYPES } : known;
+  }
+
+  /** What Gemini takes; the rest goes into the description. */
+  #reduce(built: Built, bare: boolean): void {
+    const said: string[] = [];
+    const { const: value, enum: words, format, oneOf, allOf } = built;
+    for (const name of [
+      'const',
+      'pattern',
+      'minLength',
+      'maxLength',
+      'exclusiveMinimum',
+      'exclusiveMaximum',
+      'multipleOf',
+      'uniqueItems',
+    ]) {
+      if (built[name] !== undefined && !(name === 'const' && typeof value === 'string')) {
+        said.push(`${name}: ${shortJson(built[name])}`);
+      }
+    }
+    for (const name of Object.keys(built)) if (!SUBSET.has(name)) delete built[name];
+    const isText = built.type === undefined || [built.type].flat().includes('string');
+    if (typeof value === 'string' && value !== '' && isText) built.enum = [value];
+    if (Array.isArray(words)) {
+      const texts = words.filter((word) => typeof word === 'string' && word !== '');
+      if (texts.length === words.filter((word) => word !== null).length && texts.length > 0) built.enum = texts;
+      else {
+        delete built.enum;
+        said.push(`one of ${shortJson(words)}`);
+      }
+    }
+    if (typeof format === 'string' && !SUBSET_FORMATS.has(format)) {
+      delete built.format;
+      if (format !== '') said.push(`format: ${format}`);
+    }
+    if (typeof built.additionalProperties === 'boolean') delete built.additionalProperties;
+    if (Array.isArray(oneOf)) built.anyOf = [...((built.anyOf as unknown[]) ?? []), ...oneOf];
+    if (Array.isArray(allOf)) merge(built, allOf as Built[], 'all');
+    if (consistent(built).enum === undefined) delete built.enum;
+    if (Array.isArray(built.required)) {
+      const required = this.#requiredOf(built.required, (built.properties ?? {}) as Built);
+      if (required.length > 0) built.required = required;
+      else delete built.required;
+    }
+    if (said.length > 0) built.description = [built.description, `(${said.join('; ')})`].filter(Boolean).join(' ');
+    if (built.type !== undefined || built.anyOf !== undefined || bare) return;
+    if (built.enum !== undefined) built.type = 'string';
+    else if (built.properties !== undefined || built.additionalProperties !== undefined) built.type = 'object';
+    else if (built.items !== undefined) built.type = 'array';
+    else if (typeof value === 'number') built.type = 'number';
+    else if (typeof value === 'boolean') built.type = 'boolean';
+    else built.anyOf = ANY_TYPES;
+  }
+
+  /** The target of a reference within the schema. */
+  #target(reference: string): unknown {
+    const { $id } = this.#root;
+    const at = reference.indexOf('#');
+    const document = at < 0 ? reference : reference.slice(0, at);
+    const isOwn = document === '' || (typeof $id === 'string' && ($id === document || $id.endsWith(`/${document}`)));
+    if (!isOwn) return undefined;
+    return jsonPointer(this.#root, at < 0 ? '' : reference.slice(at + 1), (schema) => this.#resolved(schema));
+  }
+
+  /** The end of a chain of references. */
+  #resolved(schema: unknown): unknown {
+    let found = schema;
+    for (let steps = 0; steps < MAX_DEPTH && isObject(found); steps += 1) {
+      const { $ref, ...beside } = found as Schema;
+      if (typeof $ref !== 'string' || Object.keys(beside).length > 0) return found;
+      const at = $ref.indexOf('#');
+      if (at !== 0) return found;
+      const next = jsonPointer(this.#root, $ref.slice(1));
+      if (next === undefined || next === found) return {};
+      found = next;
+    }
+    return isObject(found) && '$ref' in found ? {} : found;
+  }
+}
+
+/** The keywords of Gemini's subset. */
+const SUBSET = new Set([
+  'type',
+  'format',
+  'title',
+  'description',
+  'enum',
+  'items',
+  'minItems',
+  'maxItems',
+  'minimum',
+  'maximum',
+  'anyOf',
+  'properties',
+  'additionalProperties',
+  'required',
+]);

@@ -1,0 +1,97 @@
+/**
+ * Images and audio in the result of a tool, as the Model Context Protocol has them: blocks of content with base64. They are given to the
+ * model as what they are; what is left in the result says that they were there. As texts they would be cut, and cost far more.
+ *
+ * Called by `rounds.ts` and `mcp-tools.ts`. Pure.
+ */
+import { sniffedMedia } from '../../base/media-type.ts';
+import type { Image } from '../../protocol/session-types.ts';
+import { AUDIO_TYPES, isAudio, markOf } from '../../protocol/session-words.ts';
+import { isObject } from '../../wire/json.ts';
+
+/** Attachments of one result, and bytes of each: as of a prompt. */
+const MAX_ATTACHMENTS = 16;
+const MAX_BYTES = 8 * 1024 * 1024;
+
+/** A result without its attachments, and these. */
+export interface ResultMedia {
+  readonly value: unknown;
+  readonly images: readonly Image[];
+}
+
+/** Takes the attachments out of a result; `already`: those that came beside it. */
+export function resultMedia(value: unknown, already: readonly Image[] = []): ResultMedia {
+  if (!isObject(value) || !Array.isArray(value.content)) return { value, images: already };
+  const { blocks, images } = contentMedia(value.content, already);
+  return { value: images === already ? value : { ...value, content: blocks }, images };
+}
+
+/** Takes the attachments out of blocks of content. */
+export function contentMedia(
+  content: readonly unknown[],
+  already: readonly Image[] = [],
+): { readonly blocks: readonly unknown[]; readonly images: readonly Image[] } {
+  let images = already;
+  const blocks = content.map((block) => {
+    const media = mediaOf(block);
+    if (media === undefined) return block;
+    const { type, mimeType, data } = media;
+    const known = { type, mimeType };
+    const byteSize = Math.floor((data.length * 3) / 4);
+    if (byteSize > MAX_BYTES) return { ...known, note: `left out: it has ${byteSize} bytes, more than ${MAX_BYTES}` };
+    if (images.length >= MAX_ATTACHMENTS)
+      return { ...known, note: `left out: a result has ${MAX_ATTACHMENTS} attachments at most` };
+    const image = attachment(mimeType, data, images.length);
+    images = [...images, image];
+    return { ...known, mimeType: image.mimeType, note: `${markOf(image.mimeType, images.length)} of this result` };
+  });
+  return { blocks, images };
+}
+
+/** An attachment with the type of its bytes. */
+export function attachment(mimeType: string, data: string, number: number): Image {
+  const given = mimeType.trim().toLowerCase();
+  const label =
+    given === 'image/jpg' ? 'image/jpeg' : ((Object.hasOwn(AUDIO_TYPES, given) ? AUDIO_TYPES[given] : given) as string);
+  const type = isAudio(label) ? label : (sniffedMedia(Buffer.from(data.slice(0, 1_024), 'base64'))?.type ?? label);
+  return {
+    path: `${isAudio(type) ? 'audio' : 'image'} ${number + 1} of a result`,
+    mimeType: type,
+    dataUrl: `data:${type};base64,${data}`,
+    byteSize: Math.floor((data.length * 3) / 4),
+  };
+}
+
+/** True for the types of attachments. */
+export const isMedia = (mimeType: unknown): mimeType is string =>
+  typeof mimeType === 'string' && /^(?:image|audio)\//i.test(mimeType.trim());
+
+interface Media {
+  readonly type: string;
+  readonly mimeType: string;
+  readonly data: string;
+}
+
+/** The attachment of a block: of the types `image` and `audio`, or an embedded resource of such a type. */
+function mediaOf(block: unknown): Media | undefined {
+  if (!isObject(block)) return undefined;
+  const { type } = block;
+  const { resource } = block;
+  if (type === 'resource' && isObject(resource) && isMedia(resource.mimeType)) {
+    const data = base64Of(resource.blob);
+    return data === undefined ? undefined : { type: 'resource', mimeType: resource.mimeType, data };
+  }
+  if (type !== 'image' && type !== 'audio') return undefined;
+  const data = base64Of(block.data);
+  const mimeType = isMedia(block.mimeType) ? block.mimeType : type === 'image' ? 'image/png' : 'audio/wav';
+  return data === undefined ? undefined : { type, mimeType, data };
+}
+
+/** Base64 in its plain form; servers also send data URLs, line breaks and the alphabet of URLs. */
+function base64Of(given: unknown): string | undefined {
+  if (typeof given !== 'string') return undefined;
+  const text = given.startsWith('data:') ? given.slice(given.indexOf(',') + 1) : given;
+  const plain = text.replaceAll(/\s+/g, '').replaceAll('-', '+').replaceAll('_', '/').replace(/=+$/, '');
+  if (plain === '' || plain.length % 4 === 1 || !/^[A-Za-z0-9+/]*$/.test(plain)) return undefined;
+  return plain.padEnd(Math.ceil(plain.length / 4) * 4, '=');
+}

@@ -1,0 +1,227 @@
+/**
+ * Any history that a backend can produce, as a request of each provider's SDK: readers of the providers' rules take every one.
+ */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { leftOutItem } from '../../../src/control/backends/model/left-out.ts';
+import type { HistoryItem } from '../../../src/control/contract/session-log.ts';
+import type { Image, Provider } from '../../../src/protocol/session-types.ts';
+import { type ModelServer, startModelServer } from '../../../src/testing/model-server.ts';
+import { imageOf, PICTURES } from '../../support/pictures.ts';
+import fc from '../../support/properties.ts';
+import { anthropicRefusal, chatRefusal, googleRefusal, responsesRefusal } from '../../support/provider-rules.ts';
+import { ask, choiceOf, MODELS, offer, PROVIDERS, partsOf } from './harness.ts';
+
+let server: ModelServer;
+before(async () => {
+  server = await startModelServer({ otherwise: () => ({ text: 'x' }) });
+});
+after(() => server[Symbol.asyncDispose]());
+
+const READERS: Readonly<Record<Provider, (body: never) => string | undefined>> = {
+  anthropic: anthropicRefusal,
+  openai: responsesRefusal,
+  openrouter: chatRefusal,
+  compatible: chatRefusal,
+  google: googleRefusal,
+  antigravity: (({ request }: { request: never }) => googleRefusal(request)) as never,
+};
+
+/** The request for a history, and the reason why its provider would refuse it. */
+async function sent(provider: Provider, history: readonly HistoryItem[], tools = [offer('bash')]) {
+  await partsOf(ask(server, choiceOf(provider), { history, tools }));
+  const { body } = server.requests.at(-1)!;
+  return { body, refusal: READERS[provider](body as never) };
+}
+
+const texts = fc.constantFrom(
+  '',
+  ' ',
+  '\n\n',
+  '\u00a0',
+  'hello',
+  'half \ud83d',
+  '\udc00',
+  'tail  \n',
+  '## Conversation Summary\n\nx',
+);
+const callIds = fc.constantFrom('a', 'b', 'c.1', 'a_2', '', '\ud83d');
+const turns = fc.constantFrom('turn-0', 'turn-1');
+const inputs = fc.constantFrom<Readonly<Record<string, unknown>>>(
+  {},
+  { command: 'ls' },
+  { command: '\ud83d', '\udc00': [{ a: '\ud83d' }] },
+);
+const pictures = fc.constantFrom(...PICTURES);
+const results = fc.constantFrom<unknown>('', ' \n', 'fine', { output: '' }, null, [], 'half \udc00', { '\ud83d': 1 });
+
+/** What a provider wants back, in the order and completeness of any answer, also of one that broke off. */
+function dataOf(
+  provider: Provider,
+  text: string,
+  reasoning: string,
+  calls: number,
+): fc.Arbitrary<Extract<HistoryItem, { role: 'assistant' }>['providerData']> {
+  const signed = fc.constantFrom<object | undefined>(
+    undefined,
+    { anthropic: { signature: 's' } },
+    { anthropic: { redactedData: 'r' } },
+    { openai: { itemId: 'rs_1', reasoningEncryptedContent: 'e' } },
+    { openai: { itemId: 'rs_2' } },
+    { openai: { itemId: 'msg_1', phase: 'final_answer' } },
+    { google: { thoughtSignature: 't' } },
+  );
+  const part = fc.oneof(
+    fc.record({
+      kind: fc.constant('reasoning'),
+      start: fc.constant(0),
+      end: fc.constantFrom(0, reasoning.length),
+      fields: signed,
+    }),
+    fc.record({
+      kind: fc.constant('text'),
+      start: fc.constantFrom(0, text.length),
+      end: fc.constant(text.length),
+      fields: signed,
+    }),
+    ...(calls > 0 ? [fc.record({ kind: fc.constant('call'), fields: signed })] : []),
+  );
+  return fc.array(part, { maxLength: 5 }).map((parts) => ({ provider, model: MODELS[provider], parts })) as never;
+}
+
+const itemsFor = (provider: Provider): fc.Arbitrary<HistoryItem> =>
+  fc.oneof(
+    {
+      weight: 3,
+      arbitrary: fc.record({
+        role: fc.constant('user' as const),
+        turn: turns,
+        text: texts,
+        images: fc.array(pictures, { maxLength: 2 }),
+      }),
+    },
+    {
+      weight: 4,
+      arbitrary: fc
+        .record({
+          turn: turns,
+          text: texts,
+          reasoning: texts,
+          calls: fc.array(
+            fc.record({ callId: callIds, name: fc.constantFrom('bash', 'gone.tool', ''), input: inputs }),
+            { maxLength: 2 },
+          ),
+        })
+        .chain(({ turn, text, reasoning, calls }) =>
+          fc.option(dataOf(provider, text, reasoning, calls.length), { nil: undefined }).map(
+            (providerData): HistoryItem => ({
+              role: 'assistant',
+              turn,
+              text,
+              reasoning,
+              ...(calls.length > 0 && { calls }),
+              ...(providerData && { providerData }),
+            }),
+          ),
+        ),
+    },
+    {
+      weight: 3,
+      arbitrary: fc.record({
+        role: fc.constant('tool' as const),
+        turn: turns,
+        callId: callIds,
+        name: fc.constant('bash'),
+        ok: fc.boolean(),
+        result: results,
+        error: fc.constantFrom('', 'no'),
+        images: fc.array(pictures, { maxLength: 2 }),
+      }),
+    },
+    {
+      weight: 1,
+      arbitrary: fc
+        .constantFrom('turn', 'earlier', 'attachments', 'all_attachments', 'provider_data')
+        .map((part) => leftOutItem('turn-1', part as never, 'refused')),
+    },
+  );
+
+for (const provider of PROVIDERS) {
+  test(`${provider}: any history at all becomes a request that its provider takes`, async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(itemsFor(provider), { maxLength: 8 }), async (items) => {
+        // The running turn has a prompt, as every turn.
+        const history: HistoryItem[] = [...items, { role: 'user', turn: 'turn-2', text: 'go on' }];
+        const { refusal, body } = await sent(provider, history);
+        assert.equal(refusal, undefined, `${refusal} ${JSON.stringify(body).slice(0, 2_000)}`);
+      }),
+      { numRuns: 60 },
+    );
+  });
+}
+
+const prompt = (images: readonly Image[], turn = 'turn-1'): HistoryItem => ({
+  role: 'user',
+  turn,
+  text: 'look',
+  images,
+});
+
+test('an image goes out with the type of its bytes, also under another label', async () => {
+  const jpeg = { ...imageOf('jpeg'), mimeType: 'image/png' };
+  for (const provider of PROVIDERS) {
+    const { body, refusal } = await sent(provider, [prompt([jpeg])]);
+    assert.equal(refusal, undefined, provider);
+    assert.match(JSON.stringify(body), /image\/jpeg/, provider);
+    assert.doesNotMatch(JSON.stringify(body), /image\/png/, provider);
+  }
+});
+
+test('an image over a limit of the provider is left out with the reason', async () => {
+  for (const [provider, image, reason] of [
+    ['anthropic', imageOf('png', { bytes: 4.5 * 1024 * 1024 }), /MiB in base64; anthropic takes 5/],
+    ['anthropic', imageOf('png', { width: 8_001 }), /8001 pixels on a side; anthropic takes 8000/],
+    ['google', imageOf('gif'), /google is given no image\/gif/],
+    ['openai', imageOf('bmp'), /openai is given no image\/bmp/],
+    ['compatible', imageOf('html'), /is given no text\/html/],
+    ['openai', imageOf('noise'), /its bytes are not of the type/],
+  ] as const) {
+    const { body, refusal } = await sent(provider, [prompt([image])]);
+    assert.equal(refusal, undefined, provider);
+    assert.match(JSON.stringify(body), reason);
+    assert.doesNotMatch(JSON.stringify(body), /base64,|"image"|inlineData/);
+  }
+});
+
+test('of many images the large ones, and of too many the oldest, are left out', async () => {
+  const wide = imageOf('png', { width: 3_000 });
+  const many = [wide, ...Array.from({ length: 20 }, () => imageOf('png'))];
+  const few = await sent('anthropic', [prompt(many.slice(0, 20))]);
+  assert.equal(few.body.messages[0].content.filter(({ type }: { type: string }) => type === 'image').length, 20);
+  const { body, refusal } = await sent('anthropic', [prompt(many)]);
+  assert.equal(refusal, undefined);
+  assert.equal(body.messages[0].content.filter(({ type }: { type: string }) => type === 'image').length, 20);
+  const heavy = Array.from({ length: 6 }, () => imageOf('png', { bytes: 3 * 1024 * 1024 }));
+  const google = await sent('google', [prompt(heavy)]);
+  assert.equal(google.refusal, undefined);
+  assert.equal(
+    google.body.contents[0].parts.filter(({ inlineData }: { inlineData?: unknown }) => inlineData).length,
+    4,
+  );
+});
+
+test('images that a tool returned stand in its result, or behind it where the API has no place for them', async () => {
+  const history: HistoryItem[] = [
+    { role: 'user', turn: 'turn-1', text: 'shot' },
+    { role: 'assistant', turn: 'turn-1', text: '', calls: [{ callId: 'c1', name: 'bash', input: {} }] },
+    { role: 'tool', turn: 'turn-1', callId: 'c1', name: 'bash', ok: true, result: 'taken', images: [imageOf('png')] },
+  ];
+  for (const provider of PROVIDERS) {
+    const { body, refusal } = await sent(provider, history);
+    assert.equal(refusal, undefined, provider);
+    const data = imageOf('png').dataUrl.slice(imageOf('png').dataUrl.indexOf(',') + 1);
+    assert.equal(JSON.stringify(body).split(data).length, 2, `${provider}: once`);
+  }
+  const { body } = await sent('anthropic', history);
+  assert.equal(body.messages.at(-1).content[0].content[1].type, 'image');
+});

@@ -1,0 +1,321 @@
+/** Schemas of tools in the forms of the providers: none is refused by a reader of the provider's rules, and arguments come back as the tool has them. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { toolNames } from '../../../src/control/backends/model/tool-names.ts';
+import { type AdaptedSchema, adaptedSchema } from '../../../src/control/backends/model/tool-schemas.ts';
+import type { ToolOffer } from '../../../src/control/rounds/toolbox.ts';
+import fc from '../../support/properties.ts';
+import { schemaRefusal } from '../../support/provider-rules.ts';
+
+const RULES = {
+  anthropic: 'anthropic',
+  openai: 'openai',
+  google: 'google',
+  antigravity: 'google',
+  openrouter: 'openai',
+  compatible: 'openai',
+} as const;
+const PROVIDERS = Object.keys(RULES) as (keyof typeof RULES)[];
+
+function adapted(schema: unknown, provider = 'anthropic'): AdaptedSchema {
+  const made = adaptedSchema(schema, provider, 'm');
+  assert.ok(typeof made !== 'string', String(made));
+  return made;
+}
+
+/** Fails where a provider would refuse the schema. */
+function taken(schema: unknown): void {
+  for (const provider of PROVIDERS) {
+    const made = adapted(schema, provider);
+    const refusal = schemaRefusal(made.schema, RULES[provider]);
+    assert.equal(
+      refusal,
+      undefined,
+      `${provider}: ${refusal} ${JSON.stringify(schema)} → ${JSON.stringify(made.schema)}`,
+    );
+  }
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: schemas of any shape
+type Any = any;
+
+test('a union at the root becomes one object: common names stay required, the note names the sets', () => {
+  const schema = {
+    type: 'object',
+    properties: { project: { type: 'string' } },
+    required: ['project'],
+    anyOf: [
+      { properties: { paths: { type: 'array', items: { type: 'string' } } }, required: ['paths'] },
+      { properties: { scope: { type: 'string' } }, required: ['scope'] },
+    ],
+  };
+  const { schema: made, note } = adapted(schema);
+  assert.deepEqual(Object.keys(made.properties as object), ['project', 'paths', 'scope']);
+  assert.deepEqual(made.required, ['project']);
+  assert.match(note, /\(paths\) or \(scope\)/);
+  taken(schema);
+});
+
+test('what all branches of allOf require is required, and what some require alike is, too', () => {
+  const all = adapted({
+    allOf: [
+      { properties: { a: {} }, required: ['a'] },
+      { properties: { b: {} }, required: ['b'] },
+    ],
+  });
+  assert.deepEqual(all.schema.required, ['a', 'b']);
+  const some = adapted({
+    oneOf: [{ required: ['a', 'b'] }, { required: ['a', 'c'] }],
+    properties: { a: {}, b: {}, c: {} },
+  });
+  assert.deepEqual(some.schema.required, ['a']);
+});
+
+test('a property with two forms in two branches has both', () => {
+  const { schema } = adapted({
+    oneOf: [{ properties: { a: { type: 'string' } } }, { properties: { a: { type: 'number' } } }],
+  });
+  assert.deepEqual((schema.properties as Any).a, { anyOf: [{ type: 'string' }, { type: 'number' }] });
+});
+
+test('the root may be a reference, a list of types, or have none', () => {
+  const target = { type: 'object', properties: { deep: { type: 'string' } }, required: ['deep'] };
+  for (const schema of [
+    { $ref: '#/$defs/A', $defs: { A: target } },
+    { $ref: '#/definitions/A', definitions: { A: target } },
+    { type: ['object', 'null'], properties: target.properties, required: ['deep'] },
+    { properties: target.properties, required: ['deep'] },
+  ]) {
+    const { schema: made } = adapted(schema);
+    assert.equal(made.type, 'object');
+    assert.deepEqual(made.properties, { deep: { type: 'string' } });
+    assert.deepEqual(made.required, ['deep']);
+    taken(schema);
+  }
+});
+
+test('references: written out for providers without them, under one name for the others, and cut where they have no end', () => {
+  const schema = {
+    type: 'object',
+    properties: {
+      node: { $ref: '#/$defs/N' },
+      same: { $ref: '#/properties/node' },
+      gone: { $ref: 'https://else.test/x.json' },
+    },
+    $defs: {
+      N: {
+        type: 'object',
+        properties: { deep: { type: 'string', description: 'deepest' }, next: { $ref: '#/$defs/N' } },
+      },
+    },
+  };
+  const google = JSON.stringify(adapted(schema, 'google').schema);
+  assert.match(google, /deepest/);
+  assert.doesNotMatch(google, /\$ref|\$defs/);
+  const { $defs, properties } = adapted(schema).schema as Any;
+  assert.equal(properties.node.$ref, '#/$defs/N');
+  assert.equal($defs.N.properties.next.$ref, '#/$defs/N');
+  taken(schema);
+});
+
+test('references that double are not written out without end', () => {
+  const $defs = Object.fromEntries(
+    Array.from({ length: 30 }, (_, at) => [
+      `D${at}`,
+      { type: 'object', properties: { a: { $ref: `#/$defs/D${at + 1}` }, b: { $ref: `#/$defs/D${at + 1}` } } },
+    ]),
+  );
+  const schema = {
+    type: 'object',
+    properties: { a: { $ref: '#/$defs/D0' } },
+    $defs: { ...$defs, D30: { type: 'string' } },
+  };
+  const made = adapted(schema, 'google');
+  assert.ok(made.work <= 4_000);
+  taken(schema);
+});
+
+test('forms of earlier drafts, and words that are no JSON Schema', () => {
+  const { properties } = adapted({
+    $schema: 'http://json-schema.org/draft-04/schema#',
+    type: 'object',
+    properties: {
+      tuple: { type: 'array', items: [{ type: 'string' }, { type: 'number' }], additionalItems: false },
+      above: { type: 'number', minimum: 0, exclusiveMinimum: true },
+      word: { type: 'str', nullable: true, 'x-order': 3 },
+      flag: { type: 'bool', required: true },
+      none: { type: null, description: null, enum: [] },
+    },
+    required: null,
+  }).schema as Any;
+  assert.deepEqual(properties.tuple.prefixItems, [{ type: 'string' }, { type: 'number' }]);
+  assert.deepEqual(properties.above, { type: 'number', exclusiveMinimum: 0 });
+  assert.deepEqual(properties.word, { type: ['string', 'null'] });
+  assert.deepEqual(properties.flag, { type: 'boolean' });
+  assert.deepEqual(properties.none, {});
+});
+
+test('names that a provider does not take are replaced at their place alone, and arguments are translated both ways', () => {
+  const schema = {
+    type: 'object',
+    properties: {
+      $filter: { type: 'string' },
+      filter: { type: 'string' },
+      'filter[status]': {
+        type: 'array',
+        items: { type: 'object', properties: { 'a b': { type: 'string' } }, required: ['a b'] },
+      },
+      free: { type: 'object', additionalProperties: true },
+    },
+    required: ['$filter'],
+  };
+  const { schema: made, names } = adapted(schema);
+  const given = Object.keys(made.properties as object);
+  assert.deepEqual(given, ['filter_2', 'filter', 'filter_status', 'free']);
+  assert.deepEqual(made.required, ['filter_2']);
+  const own = {
+    $filter: 'x',
+    filter: 'y',
+    'filter[status]': [{ 'a b': '1', other: 2 }],
+    free: { a_b: 1, filter_2: 3, $filter: 4 },
+  };
+  const sent = names!.toProvider(own);
+  assert.deepEqual(sent, { filter_2: 'x', filter: 'y', filter_status: [{ a_b: '1', other: 2 }], free: own.free });
+  assert.deepEqual(names!.fromProvider(sent), own);
+  taken(schema);
+});
+
+test('names are translated behind references and alternatives, too', () => {
+  const schema = {
+    type: 'object',
+    properties: { list: { anyOf: [{ type: 'array', items: { $ref: '#/$defs/A' } }, { type: 'null' }] } },
+    allOf: [{ properties: { 'x y': { type: 'string' } } }],
+    $defs: { A: { type: 'object', properties: { ä: { $ref: '#/$defs/A' } } } },
+  };
+  const { names } = adapted(schema);
+  const own = { list: [{ ä: { ä: {} } }], 'x y': '1' };
+  const sent = names!.toProvider(own);
+  assert.doesNotMatch(JSON.stringify(sent), /ä|x y/);
+  assert.deepEqual(names!.fromProvider(sent), own);
+});
+
+test('a tool that cannot be adapted is left out with its reason, and so are those beyond the most that a provider takes', () => {
+  const offer = (name: string, inputSchema: unknown, kind?: string): ToolOffer => ({
+    name,
+    description: name,
+    inputSchema: inputSchema as ToolOffer['inputSchema'],
+    risks: [],
+    ...(kind && { kind }),
+  });
+  const object = { type: 'object', properties: {} };
+  const huge = {
+    type: 'object',
+    properties: Object.fromEntries(Array.from({ length: 5_000 }, (_, at) => [`p${at}`, { type: 'string' }])),
+  };
+  const names = toolNames([offer('a', object), offer('huge', huge), offer('c', object)], {
+    provider: 'openai',
+    model: 'm',
+  });
+  assert.deepEqual(
+    names.tools.map(({ name }) => name),
+    ['a', 'c'],
+  );
+  assert.match(names.leftOut[0]!.reason, /more than 4000 parts/);
+  const many = Array.from({ length: 130 }, (_, at) => offer(`t${at}`, object, at < 10 ? 'mcp' : undefined));
+  const left = toolNames(many, { provider: 'openai', model: 'm' }).leftOut.map(({ name }) => name);
+  assert.deepEqual(left, ['t8', 't9']);
+});
+
+const words = fc.constantFrom(
+  'a',
+  '$b',
+  'c d',
+  'filter[x]',
+  'ü',
+  '',
+  'toString',
+  '\ud83d',
+  'x'.repeat(70),
+  'constructor',
+);
+const { schema: anySchema } = fc.letrec<{ schema: unknown }>((tie) => ({
+  schema: fc.oneof(
+    { depthSize: 'small', withCrossShrink: true },
+    fc.constantFrom<unknown>(
+      true,
+      false,
+      null,
+      {},
+      [],
+      'x',
+      { $ref: '#' },
+      { $ref: '#/$defs/a' },
+      { $ref: '#/nowhere' },
+      { $ref: 'http://x.test/y#/z' },
+    ),
+    fc.record(
+      {
+        type: fc.constantFrom<unknown>(
+          'object',
+          'array',
+          'string',
+          'integer',
+          'number',
+          'boolean',
+          'null',
+          ['string', 'null'],
+          ['array', 'object'],
+          'any',
+          'str',
+          3,
+          null,
+        ),
+        properties: fc.oneof(fc.dictionary(words, tie('schema'), { maxKeys: 3 }), fc.constantFrom<unknown>(null, [])),
+        required: fc.oneof(fc.array(words, { maxLength: 3 }), fc.constantFrom<unknown>(true, null, 'a', [1])),
+        items: fc.oneof(tie('schema'), fc.array(tie('schema'), { maxLength: 2 })),
+        prefixItems: fc.array(tie('schema'), { maxLength: 2 }),
+        additionalProperties: tie('schema'),
+        anyOf: fc.array(tie('schema'), { maxLength: 3 }),
+        oneOf: fc.array(tie('schema'), { maxLength: 3 }),
+        allOf: fc.array(tie('schema'), { maxLength: 3 }),
+        not: tie('schema'),
+        if: tie('schema'),
+        // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+        then: tie('schema'),
+        $ref: fc.constantFrom('#', '#/$defs/a', '#/properties/a', '#/definitions/c%20d', '#here'),
+        $anchor: fc.constant('here'),
+        $defs: fc.dictionary(words, tie('schema'), { maxKeys: 2 }),
+        definitions: fc.dictionary(words, tie('schema'), { maxKeys: 2 }),
+        enum: fc.oneof(fc.array(fc.constantFrom<unknown>('x', 1, null, true, {}, '', 'x')), fc.constant<unknown>('x')),
+        const: fc.constantFrom<unknown>('k', 1, null, {}),
+        minimum: fc.constantFrom<unknown>(0, '1', null),
+        exclusiveMinimum: fc.constantFrom<unknown>(true, 0),
+        minLength: fc.constantFrom<unknown>(1, -1, 1.5),
+        pattern: fc.constantFrom('^a', '(', '\\p{L}', '(?i)x', '(?<n>a)'),
+        format: fc.constantFrom<unknown>('uri', 'date-time', '', 3),
+        description: fc.constantFrom<unknown>('d', null, '\udc00', 3),
+        nullable: fc.boolean(),
+        default: fc.constantFrom<unknown>(null, '\ud83d', { a: 1 }),
+        dependencies: fc.dictionary(words, fc.oneof(tie('schema'), fc.constant<unknown>(['a'])), { maxKeys: 1 }),
+        $schema: fc.constantFrom('http://json-schema.org/draft-07/schema#', 'nonsense'),
+        $id: fc.constantFrom('http://x.test/y', '#here'),
+      },
+      { requiredKeys: [] },
+    ),
+  ),
+}));
+
+test('any schema at all becomes one that each provider takes', () => {
+  fc.assert(
+    fc.property(anySchema, (schema) => {
+      for (const provider of PROVIDERS) {
+        const made = adaptedSchema(schema, provider, 'm');
+        if (typeof made === 'string') continue;
+        const refusal = schemaRefusal(made.schema, RULES[provider]);
+        assert.equal(refusal, undefined, `${provider}: ${refusal} ${JSON.stringify(made.schema)}`);
+        assert.ok(JSON.stringify(made.schema).isWellFormed());
+      }
+    }),
+    { numRuns: 100 },
+  );
+});

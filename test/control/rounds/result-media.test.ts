@@ -1,0 +1,88 @@
+/** Images and audio of tools: they leave the result as texts and reach the history as what they are. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { environmentToolbox } from '../../../src/control/rounds/environment.ts';
+import { contentMedia, resultMedia } from '../../../src/control/rounds/result-media.ts';
+import { runRounds } from '../../../src/control/rounds/rounds.ts';
+import type { Toolbox } from '../../../src/control/rounds/toolbox.ts';
+import { imageOf } from '../../support/pictures.ts';
+import { FakeTurn } from '../support/fake-turn.ts';
+import { call, say, scriptedModel, toolboxOf } from '../support/scripted-model.ts';
+
+const png = imageOf('png');
+const data = png.dataUrl.slice(png.dataUrl.indexOf(',') + 1);
+
+test('blocks of every kind that holds an image or audio, in every spelling of base64', () => {
+  const wav = Buffer.from('RIFF0000WAVEfmt ').toString('base64');
+  const { blocks, images } = contentMedia([
+    { type: 'text', text: 'here' },
+    { type: 'image', data, mimeType: 'image/jpeg' },
+    { type: 'image', data: png.dataUrl },
+    { type: 'audio', data: wav, mimeType: 'audio/x-wav' },
+    {
+      type: 'resource',
+      resource: { uri: 'a:b', mimeType: 'image/png', blob: data.replaceAll('+', '-').replaceAll('=', '') },
+    },
+    { type: 'resource', resource: { uri: 'a:c', mimeType: 'text/plain', text: 'words' } },
+    { type: 'image', data: 'not base64!' },
+    null,
+  ]);
+  assert.deepEqual(
+    images.map(({ mimeType }) => mimeType),
+    ['image/png', 'image/png', 'audio/wav', 'image/png'],
+  );
+  for (const { dataUrl, mimeType } of images) if (mimeType === 'image/png') assert.equal(dataUrl, png.dataUrl);
+  assert.deepEqual(blocks[1], { type: 'image', mimeType: 'image/png', note: '[Image 1] of this result' });
+  assert.deepEqual(blocks[5], { type: 'resource', resource: { uri: 'a:c', mimeType: 'text/plain', text: 'words' } });
+  assert.doesNotMatch(JSON.stringify(blocks), new RegExp(data.slice(0, 12)));
+});
+
+test('a result has 16 attachments at most, each of 8 MiB at most', () => {
+  const { images, blocks } = contentMedia(Array.from({ length: 18 }, () => ({ type: 'image', data })));
+  assert.equal(images.length, 16);
+  assert.match(JSON.stringify(blocks[17]), /left out: a result has 16/);
+  const large = contentMedia([{ type: 'image', data: 'A'.repeat(12 * 1024 * 1024) }]);
+  assert.equal(large.images.length, 0);
+  assert.match(JSON.stringify(large.blocks), /left out: it has 9437184 bytes/);
+});
+
+test('any other result stays as it is', () => {
+  for (const value of [undefined, null, 'x', 3, [], { content: 'text' }, { content: [{ type: 'text', text: 'x' }] }]) {
+    assert.equal(resultMedia(value).value, value);
+  }
+});
+
+test('the history has the image of a call, and neither the history nor clients have its bytes in the result', async () => {
+  const turn = new FakeTurn();
+  const toolbox = toolboxOf({ shot: () => ({ content: [{ type: 'image', data, mimeType: 'image/png' }] }) });
+  await runRounds(turn, scriptedModel([call('c1', 'shot')], [say('done')]), toolbox);
+  const item = turn.log.record.history.find(({ role }) => role === 'tool');
+  assert.ok(item?.role === 'tool');
+  assert.equal(item.images?.[0]?.dataUrl, png.dataUrl);
+  assert.doesNotMatch(JSON.stringify({ ...item, images: [] }), new RegExp(data.slice(0, 12)));
+});
+
+test('an image that a call of the host sends as an artifact reaches the model', async () => {
+  const agent = {
+    state: 'open' as const,
+    tools: {
+      list: async () => [{ name: 'shot', description: 'd' }],
+      call: async (_name: string, _args: object, options: { onEvent?: (event: never) => void }) => {
+        const sent = (kind: string, event: object) => options.onEvent?.({ kind, data: event, seq: 1 } as never);
+        sent('artifact', { name: 'image 1', mime: 'image/png', chunk: data, final: true });
+        sent('artifact', { name: 'half', mime: 'image/png', chunk: data, final: false });
+        sent('artifact', { name: 'log', mime: 'text/plain', chunk: 'eA==', final: true });
+        return { data: { shots: 1 } };
+      },
+    },
+    close: async () => {},
+  };
+  const toolbox: Toolbox = environmentToolbox((work) => Promise.resolve(work(agent as never)));
+  await toolbox.list();
+  const turn = new FakeTurn();
+  await runRounds(turn, scriptedModel([call('c1', 'shot')], [say('done')]), toolbox);
+  const item = turn.log.record.history.find(({ role }) => role === 'tool');
+  assert.ok(item?.role === 'tool');
+  assert.deepEqual(item.result, { shots: 1 });
+  assert.equal(item.images?.length, 1);
+});

@@ -1,0 +1,345 @@
+/**
+ * Readers that refuse a request as the providers do, written from their references and the messages of their refusals. Each gives the
+ * reason, or undefined for a request that is taken.
+ */
+
+import { JsonSchemas } from '../../src/base/json-schema.ts';
+import { sniffedMedia } from '../../src/base/media-type.ts';
+
+// biome-ignore lint/suspicious/noExplicitAny: bodies of four APIs
+type Body = any;
+
+const schemas = new JsonSchemas(false);
+
+/** A document with half of a surrogate pair is refused before it is looked at. */
+const textRefusal = (body: Body): string | undefined => {
+  const walk = (value: unknown): boolean =>
+    typeof value === 'string'
+      ? value.isWellFormed()
+      : typeof value !== 'object' ||
+        value === null ||
+        Object.entries(value).every(([name, member]) => name.isWellFormed() && walk(member));
+  if (!walk(body)) return 'The request body is not valid JSON: no low surrogate in string';
+  return undefined;
+};
+
+/** The reason why an image is refused. */
+function imageRefusal(
+  mediaType: string,
+  base64: string,
+  most: number,
+  sides = Number.POSITIVE_INFINITY,
+): string | undefined {
+  if (base64.length === 0 || base64.length % 4 !== 0) return 'image source data is not base64';
+  const known = sniffedMedia(Buffer.from(base64, 'base64'));
+  if (known === undefined) return 'Could not process image';
+  if (known.type !== mediaType) return `the image was specified as ${mediaType} but appears to be ${known.type}`;
+  if (base64.length > most) return `image exceeds the maximum: ${base64.length} bytes > ${most} bytes`;
+  if (Math.max(known.width ?? 0, known.height ?? 0) > sides) return 'image dimensions exceed max allowed size';
+  return undefined;
+}
+
+const ANTHROPIC_IMAGES = ['image/jpeg', 'image/png', 'image/gif', 'image/webp'];
+
+export function anthropicRefusal(body: Body): string | undefined {
+  const bad =
+    textRefusal(body) ??
+    toolsRefusal(
+      body.tools?.map((tool: Body) => [tool.name, tool.input_schema]),
+      'anthropic',
+    );
+  if (bad !== undefined) return bad;
+  if (body.messages[0]?.role !== 'user') return 'messages: first message must use the "user" role';
+  const blocks: Body[] = body.messages.map((message: Body) =>
+    typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : message.content,
+  );
+  const nested = blocks
+    .flat()
+    .flatMap((block) => (block.type === 'tool_result' && Array.isArray(block.content) ? block.content : [block]));
+  const images = nested.filter(({ type }) => type === 'image');
+  if (images.length > 100) return 'too many images';
+  for (const { source } of images) {
+    if (!ANTHROPIC_IMAGES.includes(source.media_type)) return 'media_type: not taken';
+    const refusal = imageRefusal(source.media_type, source.data, 5 * 1024 * 1024, images.length > 20 ? 2_000 : 8_000);
+    if (refusal !== undefined) return refusal;
+  }
+  for (const { type, text } of nested) {
+    if (type === 'text' && text === '') return 'messages: text content blocks must be non-empty';
+    if (type === 'text' && text.trim() === '') return 'messages: text content blocks must contain non-whitespace text';
+  }
+  const ids = new Set<string>();
+  for (const [at, content] of blocks.entries()) {
+    const { role } = body.messages[at];
+    const isLast = at === blocks.length - 1;
+    if (content.length === 0) return `messages.${at}: all messages must have non-empty content`;
+    if (at > 0 && role === body.messages[at - 1].role) return 'messages: roles must alternate';
+    if (isLast && role === 'assistant' && /\s$/.test(content.at(-1).text ?? '')) {
+      return 'messages: final assistant content cannot end with trailing whitespace';
+    }
+    if (role === 'assistant' && /thinking/.test(content.at(-1).type)) {
+      return `messages.${at}: The final block in an assistant message cannot be thinking`;
+    }
+    for (const block of content) {
+      if (block.type === 'thinking' && !block.signature) return 'thinking.signature: Field required';
+      if (block.type !== 'tool_use') continue;
+      if (ids.has(block.id)) return 'tool_use ids must be unique';
+      if (!/^[a-zA-Z0-9_-]+$/.test(block.id)) return 'tool_use.id: String should match pattern';
+      if (!/^[a-zA-Z0-9_-]{1,128}$/.test(block.name)) return 'tool_use.name: String should match pattern';
+      ids.add(block.id);
+      const answered = (blocks[at + 1] ?? []).some(
+        (each: Body) => each.type === 'tool_result' && each.tool_use_id === block.id,
+      );
+      if (!answered) return `tool_use ids were found without tool_result blocks immediately after: ${block.id}`;
+    }
+    for (const { type, tool_use_id: id } of content) {
+      if (type !== 'tool_result') continue;
+      const made = (blocks[at - 1] ?? []).some((each: Body) => each.type === 'tool_use' && each.id === id);
+      if (!made) return `unexpected tool_use_id found in tool_result blocks: ${id}`;
+    }
+  }
+  return undefined;
+}
+
+export function responsesRefusal(body: Body): string | undefined {
+  const bad =
+    textRefusal(body) ??
+    toolsRefusal(
+      body.tools?.map((tool: Body) => [tool.name, tool.parameters]),
+      'openai',
+    );
+  if (bad !== undefined) return bad;
+  const items: Body[] = body.input;
+  const isSaid = (item: Body): boolean =>
+    item !== undefined && (item.type === 'function_call' || item.role === 'assistant');
+  const outputs = new Set<string>();
+  for (const [at, item] of items.entries()) {
+    if (item.type === 'reasoning') {
+      const next = items[at + 1];
+      if (!(isSaid(next) || next?.type === 'reasoning')) {
+        return `Item '${item.id}' of type 'reasoning' was provided without its required following item.`;
+      }
+      if (!item.encrypted_content)
+        return `Item with id '${item.id}' not found. Items are not persisted when store is set to false.`;
+    }
+    if (item.type === 'function_call') {
+      if (!items.some((each) => each.type === 'function_call_output' && each.call_id === item.call_id)) {
+        return `No tool output found for function call ${item.call_id}.`;
+      }
+      JSON.parse(item.arguments);
+    }
+    if (item.type === 'function_call_output') {
+      if (outputs.has(item.call_id)) return 'Duplicate item';
+      outputs.add(item.call_id);
+      if (!items.slice(0, at).some((each) => each.type === 'function_call' && each.call_id === item.call_id)) {
+        return `No tool call found for function call output with call_id ${item.call_id}.`;
+      }
+    }
+    const parts = [item.content, item.output].filter(Array.isArray).flat();
+    if (item.role !== undefined && item.content.length === 0) return `input[${at}].content: empty`;
+    for (const part of parts) {
+      if (part.type !== 'input_image') continue;
+      const [, type = '', data = ''] = /^data:([^;]+);base64,(.*)$/s.exec(part.image_url) ?? [];
+      if (!ANTHROPIC_IMAGES.includes(type)) return 'You uploaded an unsupported image';
+      const refusal = imageRefusal(type, data, 50 * 1024 * 1024);
+      if (refusal !== undefined) return refusal;
+    }
+  }
+  return undefined;
+}
+
+export function chatRefusal(body: Body): string | undefined {
+  const bad =
+    textRefusal(body) ??
+    toolsRefusal(
+      body.tools?.map((tool: Body) => [tool.function.name, tool.function.parameters]),
+      'openai',
+    );
+  if (bad !== undefined) return bad;
+  const messages: Body[] = body.messages.filter(({ role }: Body) => role !== 'system');
+  for (const [at, message] of messages.entries()) {
+    const before = messages[at - 1];
+    if (message.role === 'user') {
+      if (before?.role === 'user') return 'Conversation roles must alternate user/assistant/user/assistant/...';
+      if (message.content === '' || message.content.length === 0) return 'content is empty';
+      for (const part of Array.isArray(message.content) ? message.content : []) {
+        if (part.type === 'text' && part.text.trim() === '') return 'text content blocks must be non-empty';
+        if (part.type !== 'image_url') continue;
+        const [, type = '', data = ''] = /^data:([^;]+);base64,(.*)$/s.exec(part.image_url.url) ?? [];
+        const refusal = imageRefusal(type, data, 50 * 1024 * 1024);
+        if (refusal !== undefined) return refusal;
+      }
+    }
+    if (message.role === 'assistant') {
+      const calls: Body[] = message.tool_calls ?? [];
+      if (calls.length === 0 && (message.content ?? '').trim() === '')
+        return 'an assistant message needs content or tool_calls';
+      const results = messages.slice(at + 1, at + 1 + calls.length);
+      for (const [number, call] of calls.entries()) {
+        if (results[number]?.role !== 'tool' || results[number].tool_call_id !== call.id) {
+          return `An assistant message with 'tool_calls' must be followed by tool messages: ${call.id}`;
+        }
+      }
+    }
+    if (message.role === 'tool') {
+      if (before?.role !== 'tool' && !before?.tool_calls)
+        return "messages with role 'tool' must be a response to 'tool_calls'";
+      if (typeof message.content !== 'string' || message.content.trim() === '') return 'a tool message needs content';
+    }
+  }
+  return undefined;
+}
+
+const GOOGLE_IMAGES = ['image/png', 'image/jpeg', 'image/webp', 'image/heic', 'image/heif'];
+
+export function googleRefusal(body: Body): string | undefined {
+  const declared = body.tools?.flatMap((tool: Body) => tool.functionDeclarations ?? []);
+  const bad =
+    textRefusal(body) ??
+    toolsRefusal(
+      declared?.map((tool: Body) => [tool.name, tool.parametersJsonSchema ?? tool.parameters]),
+      'google',
+    );
+  if (bad !== undefined) return bad;
+  const contents: Body[] = body.contents;
+  let inline = 0;
+  for (const [at, { role, parts }] of contents.entries()) {
+    if (parts.length === 0) return `contents[${at}].parts: must not be empty`;
+    const calls = parts.filter((part: Body) => part.functionCall);
+    const answers = parts.filter((part: Body) => part.functionResponse);
+    if (role === 'model' && calls.length > 0) {
+      if (at === 0 || contents[at - 1].role !== 'user') {
+        return 'Please ensure that function call turn comes immediately after a user turn or after a function response turn.';
+      }
+      const next = (contents[at + 1]?.parts ?? []).filter((part: Body) => part.functionResponse);
+      if (next.length !== calls.length) {
+        return 'Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn.';
+      }
+    }
+    if (answers.length > 0 && !contents[at - 1]?.parts.some((part: Body) => part.functionCall)) {
+      return 'Please ensure that function response turn comes immediately after a function call turn.';
+    }
+    for (const part of parts) {
+      if (part.text !== undefined && part.text === '' && part.thoughtSignature === undefined)
+        return 'contents.parts: empty text';
+      const data = [
+        part.inlineData,
+        ...(part.functionResponse?.parts ?? []).map((each: Body) => each.inlineData),
+      ].filter(Boolean);
+      for (const { mimeType, data: base64 } of data) {
+        inline += base64.length;
+        if (mimeType.startsWith('audio/')) continue;
+        if (!GOOGLE_IMAGES.includes(mimeType)) return `Unsupported MIME type: ${mimeType}`;
+        const refusal = imageRefusal(mimeType, base64, 20 * 1024 * 1024);
+        if (refusal !== undefined) return refusal;
+      }
+    }
+  }
+  return inline > 20 * 1024 * 1024 ? 'Request payload size exceeds the limit: 20971520 bytes.' : undefined;
+}
+
+const ROOT = ['anyOf', 'oneOf', 'allOf', 'enum', 'not'];
+
+/** The reason why the definitions of tools are refused. */
+export function toolsRefusal(
+  tools: readonly (readonly [name: string, schema: Body])[] = [],
+  provider: 'anthropic' | 'openai' | 'google',
+): string | undefined {
+  if (provider === 'openai' && tools.length > 128)
+    return "Invalid 'tools': array too long. Expected an array with maximum length 128";
+  const names = new Set<string>();
+  for (const [at, [name, schema]] of tools.entries()) {
+    if (names.has(name)) return `tools: Tool names must be unique: ${name}`;
+    names.add(name);
+    if (!/^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$/.test(name)) return `tools.${at}.name: String should match pattern`;
+    const reason = schemaRefusal(schema, provider);
+    if (reason !== undefined) return `tools.${at}: Invalid schema for function '${name}': ${reason}`;
+  }
+  return undefined;
+}
+
+/** The reason why the schema of a tool is refused. */
+export function schemaRefusal(schema: Body, provider: 'anthropic' | 'openai' | 'google'): string | undefined {
+  if (schema?.type !== 'object')
+    return `schema must be a JSON Schema of 'type: "object"', got 'type: ${JSON.stringify(schema?.type)}'`;
+  if (typeof schema.properties !== 'object') return 'object schema missing properties';
+  const atRoot = ROOT.find((name) => name in schema);
+  if (atRoot !== undefined) return `input_schema does not support ${atRoot} at the top level`;
+  if (provider !== 'google') {
+    try {
+      schemas.compileNow({ ...schema, $schema: 'https://json-schema.org/draft/2020-12/schema' }, 'tool');
+    } catch (error) {
+      return `JSON schema is invalid. It must match JSON Schema draft 2020-12 (${(error as Error).message})`;
+    }
+  }
+  return partRefusal(schema, provider, schema, '#');
+}
+
+const NAMES = {
+  anthropic: /^[a-zA-Z0-9_.-]{1,64}$/,
+  openai: /^/,
+  google: /^[a-zA-Z_][a-zA-Z0-9_]{0,63}$/,
+};
+const GOOGLE_KEYWORDS =
+  /^(?:type|format|title|description|enum|items|minItems|maxItems|minimum|maximum|anyOf|properties|additionalProperties|required)$/;
+
+function partRefusal(
+  schema: Body,
+  provider: 'anthropic' | 'openai' | 'google',
+  root: Body,
+  at: string,
+): string | undefined {
+  if (typeof schema === 'boolean') return provider === 'google' ? `${at}: must be a schema` : undefined;
+  const types = [schema.type].flat();
+  if (schema.$ref !== undefined) {
+    if (provider === 'google') return `${at}: Unknown name "$ref"`;
+    const name = /^#\/\$defs\/(\w+)$/.exec(schema.$ref)?.[1];
+    if (name === undefined || root.$defs?.[name] === undefined) return `${at}: PointerToNowhere: ${schema.$ref}`;
+  }
+  if (provider !== 'anthropic' && types.includes('array') && typeof schema.items !== 'object')
+    return `${at}: array schema missing items`;
+  if (Array.isArray(schema.items)) return `${at}: items must be a schema`;
+  for (const word of schema.enum ?? []) {
+    if (schema.type !== undefined && !types.some((type: string) => isOf(word, type)))
+      return `${at}: enum value does not validate`;
+    if (provider === 'google' && typeof word !== 'string') return `${at}.enum: (TYPE_STRING), ${word}`;
+  }
+  if (schema.enum?.length === 0) return `${at}: [] should be non-empty`;
+  if (provider === 'google') {
+    const unknown = Object.keys(schema).find((name) => !GOOGLE_KEYWORDS.test(name));
+    if (unknown !== undefined) return `Unknown name "${unknown}" at '${at}': Cannot find field.`;
+    if (schema.type === undefined && schema.anyOf === undefined) return `${at}: didn't specify the schema type field`;
+    const ghost = schema.required?.find((name: string) => !Object.hasOwn(schema.properties ?? {}, name));
+    if (ghost !== undefined) return `${at}.required: property is not defined: ${ghost}`;
+  }
+  for (const [name, value] of Object.entries(schema.properties ?? {})) {
+    if (!NAMES[provider].test(name)) return `${at}: Property keys should match pattern: ${name}`;
+    const refusal = partRefusal(value, provider, root, `${at}/${name}`);
+    if (refusal !== undefined) return refusal;
+  }
+  const below = [
+    schema.items,
+    schema.additionalProperties,
+    schema.not,
+    schema.contains,
+    schema.if,
+    schema.then,
+    schema.else,
+  ];
+  for (const list of [schema.anyOf, schema.oneOf, schema.allOf, schema.prefixItems, Object.values(schema.$defs ?? {})])
+    below.push(...(list ?? []));
+  for (const [number, each] of below.entries()) {
+    if (each === undefined || (typeof each === 'boolean' && provider !== 'google')) continue;
+    const refusal = partRefusal(each, provider, root, `${at}/${number}`);
+    if (refusal !== undefined) return refusal;
+  }
+  return undefined;
+}
+
+function isOf(value: unknown, type: string): boolean {
+  if (type === 'null') return value === null;
+  if (type === 'integer') return Number.isInteger(value);
+  if (type === 'array') return Array.isArray(value);
+  return type === 'object'
+    ? typeof value === 'object' && value !== null && !Array.isArray(value)
+    : typeof value === type;
+}
