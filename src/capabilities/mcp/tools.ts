@@ -11,6 +11,7 @@ import type { PinnedTool } from '../../mcp/tool-pins.ts';
 import { asError, fail, HandfastError } from '../../wire/errors.ts';
 import { type AnyTool, type Risk, result } from '../tools/tool.ts';
 import { failure } from './errors.ts';
+import { MAX_TOOL_NAME, mcpToolName } from './tool-name.ts';
 
 /** Calls a tool of the server. */
 export type CallTool = (
@@ -20,7 +21,6 @@ export type CallTool = (
   onProgress: (progress: McpProgress) => void,
 ) => Promise<McpResult>;
 
-const MAX_NAME = 128;
 const MAX_SUMMARY = 200;
 const MAX_ERROR = 2_000;
 
@@ -29,18 +29,15 @@ const anything = {
   '~standard': { version: 1, vendor: 'mcp', validate: (value: unknown) => ({ value: value ?? {} }) },
 } as const;
 
-/** The tools under the names they have here, each name once. */
+/** The tools under the names they have here. A name that is too long for any message is left out. */
 export function toolsOf(
   server: { readonly id: string; readonly name: string },
   tools: readonly PinnedTool[],
   call: CallTool,
 ): AnyTool[] {
-  const taken = new Set<string>();
-  return tools.map((tool) => {
-    const base = `${server.id}__${tool.name.replaceAll(/[^\w.-]/g, '_')}`.slice(0, MAX_NAME);
-    const name = taken.has(base) ? `${base.slice(0, MAX_NAME - 9)}_${tool.digest.slice(0, 8)}` : base;
-    taken.add(name);
-    return toolOf(name, server, tool, call);
+  return tools.flatMap((tool) => {
+    const name = mcpToolName({ server: server.id, tool: tool.name });
+    return name.length > MAX_TOOL_NAME ? [] : [toolOf(name, server, tool, call)];
   });
 }
 

@@ -17,6 +17,8 @@ export interface EventSink {
   malformed(problem: Malformed, id: string): void;
   /** The server's wish for the delay before a reconnect. */
   retry(delayMs: number): void;
+  /** An event without data, which sets the id of the stream alone. */
+  empty?(id: string): void;
 }
 
 const LF = 0x0a;
@@ -207,5 +209,6 @@ export class SseReader {
     this.#type = '';
     if (problem !== undefined) this.#sink.malformed(problem, this.#id);
     else if (data !== undefined && data.trim() !== '') this.#sink.event(type, data, this.#id);
+    else if (this.#id !== '') this.#sink.empty?.(this.#id);
   }
 }
