@@ -4,6 +4,7 @@
  * Two eras: sessions (2024-11-05 to 2025-11-25), which start with `initialize`, and requests that stand alone (2026-07-28),
  * each with its version and the capabilities of its client in `_meta`.
  */
+import { withoutNulls } from '../mcp/lenient.ts';
 import { MAX_VALUES, moreValues, nestedTooDeeply } from '../wire/depth.ts';
 import { isObject } from '../wire/json.ts';
 
@@ -68,17 +69,20 @@ export function readMessage(text: string, maxValues = MAX_VALUES): Received {
 function sorted(message: unknown): Received {
   if (Array.isArray(message)) return { kind: 'invalid', id: null, reason: 'batches are not supported' };
   if (!isObject(message)) return { kind: 'invalid', id: null, reason: 'a message must be an object' };
-  const { jsonrpc, id, method, params = NO_PARAMS } = message;
+  const { jsonrpc, id, method } = message;
+  // Some clients write null for what they leave out.
+  const params = message.params ?? NO_PARAMS;
   const known = isId(id) ? id : null;
   if (jsonrpc !== '2.0') return { kind: 'invalid', id: known, reason: '"jsonrpc" must be "2.0"' };
   if (method === undefined && known !== null && ('result' in message || 'error' in message)) {
-    return { kind: 'response', id: known, result: message.result, error: message.error };
+    return { kind: 'response', id: known, result: message.result, error: message.error ?? undefined };
   }
   if (typeof method !== 'string') return { kind: 'invalid', id: known, reason: '"method" must be a string' };
   if (!isObject(params)) return { kind: 'invalid', id: known, reason: '"params" must be an object' };
-  if (id === undefined) return { kind: 'notification', method, params };
+  const isNotification = id === undefined || (id === null && method.startsWith('notifications/'));
+  if (isNotification) return { kind: 'notification', method, params: withoutNulls(params) };
   if (known === null) return { kind: 'invalid', id: null, reason: '"id" must be a string or a whole number' };
-  return { kind: 'request', id: known, method, params };
+  return { kind: 'request', id: known, method, params: withoutNulls(params) };
 }
 
 /** An error reply of JSON-RPC: what handlers throw. */

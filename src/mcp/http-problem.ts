@@ -8,7 +8,7 @@
  */
 import { isObject } from '../wire/json.ts';
 
-const SESSION = String.raw`(?:mcp[ _-]?)?session(?:[ _-]?id)?`;
+const SESSION = '(?:mcp[ _-]?)?session(?:[ _-]?id)?';
 const LACKING = '(?:no|no valid|no active|unknown|invalid|invalid or expired|expired|missing|stale|bad)';
 const GONE =
   "(?:not (?:be )?(?:found|initiali[sz]ed|exist|valid|known|recogni[sz]ed|active|available)|unknown|invalid|expired|missing|required|terminated|closed|does(?: not|n't) exist|no longer|lost|gone)";
@@ -85,8 +85,8 @@ export function clientProblem(thrown: unknown): string | undefined {
   return `the response cannot be read: ${issuesOf(message)}`;
 }
 
-/** The issues of a schema, which the client prints as JSON. */
-function issuesOf(message: string): string {
+/** A message of the official client in one line; the issues of a schema are printed as JSON in it. */
+export function issuesOf(message: string): string {
   const start = message.indexOf('[');
   try {
     const issues = JSON.parse(message.slice(start)) as readonly { path?: readonly unknown[]; message?: unknown }[];

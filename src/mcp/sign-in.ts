@@ -12,7 +12,9 @@ import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { McpAuthorization } from './authorization.ts';
 import { type CheckedFetch, checkedFetch, checkedPage } from './checked-fetch.ts';
 import { connectMcp } from './connection.ts';
-import { type Discovery, discovered, issuerOf } from './discovery.ts';
+import { type Discovery, discovered, isSameIssuer, issuerOf, resourceOf } from './discovery.ts';
+import { issuesOf } from './http-problem.ts';
+import { OAuthDocuments } from './oauth-documents.ts';
 import { clientOf } from './oauth-settings.ts';
 import { loadMcpClient, type McpSdk } from './sdk.ts';
 import { granted, type StoredSignIn } from './sign-in-file.ts';
@@ -50,7 +52,9 @@ export async function signIn(authorization: McpAuthorization, options: SignInOpt
     const discovery = await discovered(sdk, authorization, before, fetch);
     const issuer = issuerOf(discovery);
     const known =
-      before.issuer === issuer ? before : { server: url, ...(before.challenge && { challenge: before.challenge }) };
+      before.issuer !== undefined && isSameIssuer(before.issuer, issuer)
+        ? before
+        : { server: url, ...(before.challenge && { challenge: before.challenge }) };
     const result = await throughBrowser(sdk, authorization, known, discovery, options);
     await file.change(signal, async () => ({
       server: url,
@@ -148,13 +152,16 @@ async function throughBrowser(
         verifier = saved;
       },
       codeVerifier: () => verifier,
+      // It was compared with the address of the server when it was found, and is sent as it is written.
+      validateResourceURL: async () => resourceOf(discovery) as never,
       discoveryState: () => discovery as never,
       saveDiscoveryState: () => {},
       invalidateCredentials: (what) => {
         if (what === 'client' || what === 'all') client = configuredClient(authorization, issuer);
       },
     };
-    const common = { serverUrl: url, fetchFn: checkedFetch(url, signal) as never, ...(scopes && { scope: scopes }) };
+    const { fetch } = new OAuthDocuments(url, checkedFetch(url, signal));
+    const common = { serverUrl: url, fetchFn: fetch as never, ...(scopes && { scope: scopes }) };
     await sdk.auth(provider, common);
     if (page === undefined) throw fail('login_failed', 'the authorization server named no page to sign in at');
     const late = AbortSignal.any([signal, AbortSignal.timeout(PERSON_MS)]);
@@ -167,7 +174,8 @@ async function throughBrowser(
     arriving.catch(() => {});
     try {
       const { searchParams } = arrival.url;
-      const iss = searchParams.get('iss');
+      const sent = searchParams.get('iss');
+      const iss = sent !== null && isSameIssuer(sent, issuer) ? issuer : sent;
       const authorizationCode = searchParams.get('code') ?? '';
       await sdk.auth(provider, { ...common, authorizationCode, ...(iss !== null && { iss }) });
       if (tokens === undefined || client === undefined)
@@ -251,7 +259,7 @@ function loginFailure(thrown: unknown): HandfastError {
   };
   // `fetch failed` alone says too little.
   const more = cause instanceof Error ? `: ${cause.message}` : '';
-  const why = `${String(message)}${more}`.replace(/\s+/g, ' ').slice(0, 300);
+  const why = issuesOf(`${String(message)}${more}`);
   const known = typeof code === 'string' && !why.includes(code) ? `${code}: ` : '';
   return fail('login_failed', `${known}${why}`, {}, thrown);
 }
