@@ -53,7 +53,7 @@ export async function readMessages(
     reading.forgotten();
     return new Response(error.message, { status: NOT_FOUND });
   }
-  if (isJson(response)) return Object.assign(response, { json: async () => messages });
+  if (mediaType(response) === 'application/json') return Object.assign(response, { json: async () => messages });
   const headers = new Headers(response.headers);
   headers.set('content-type', 'application/json');
   return Object.assign(new Response(null, { status: response.status, headers }), { json: async () => messages });

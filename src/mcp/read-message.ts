@@ -42,7 +42,12 @@ export class MessageReader {
 
   /** A message is sent. */
   sent(message: object): void {
-    const { id, method } = message as { readonly id?: Id; readonly method?: string };
+    const { id, method, params } = message as {
+      readonly id?: Id;
+      readonly method?: string;
+      readonly params?: JsonObject;
+    };
+    if (method === 'notifications/cancelled') this.#pending.delete(params?.requestId as Id);
     if (id === undefined || method === undefined) return;
     this.#pending.set(id, method);
     evictOldest(this.#pending, MAX_PENDING);
@@ -58,12 +63,11 @@ export class MessageReader {
     try {
       value = JSON.parse(text.charCodeAt(0) === BYTE_ORDER_MARK ? text.slice(1) : text);
     } catch (thrown) {
-      const id = own ?? this.#named(text);
-      return id === undefined ? [] : [unreadable(id, notJson(text, thrown as Error))];
+      return this.#failed(own ?? this.#named(text), (id) => unreadable(id, notJson(text, thrown as Error)));
     }
     if (nestedTooDeeply(text, value)) {
-      const id = own ?? (isObject(value) && !('method' in value) ? value.id : undefined);
-      return id === undefined ? [] : [tooDeep(id)];
+      const id = isObject(value) && !('method' in value) ? (value.id as Id) : undefined;
+      return this.#failed(own ?? id, tooDeep);
     }
     // Revision 2025-03-26 has batches.
     return (Array.isArray(value) ? value : [value]).flatMap((each) => this.#read(each, own));
@@ -71,8 +75,14 @@ export class MessageReader {
 
   /** In place of a text with more of something than it may have. */
   tooMany(text: string, unit: TooMany, own?: Id): Message[] {
-    const id = own ?? this.#named(text.slice(0, 200));
-    return id === undefined ? [] : [tooLong(id, unit)];
+    return this.#failed(own ?? this.#named(text.slice(0, 200)), (id) => tooLong(id, unit));
+  }
+
+  /** A request has its end; none where it is not known which. */
+  #failed(id: Id | undefined, error: (id: Id) => Message): Message[] {
+    if (id === undefined) return [];
+    this.#pending.delete(id);
+    return [error(id)];
   }
 
   #read(value: unknown, own: Id | undefined): Message[] {
