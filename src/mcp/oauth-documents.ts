@@ -40,7 +40,7 @@ function byName(document: JsonObject): Readonly<Record<string, Reader>> {
 const WELL_KNOWN = /\/\.well-known\/(?:oauth-authorization-server|openid-configuration)/;
 
 const metadataOf = (at: URL, document: JsonObject): unknown => {
-  const base = new URL(at.pathname.replace(WELL_KNOWN, ''), at).href;
+  const base = `${at.origin}${at.pathname.replace(WELL_KNOWN, '')}`;
   const { authorization_endpoint: page } = document;
   return objectOf(byName(document), {
     issuer: otherwise(full, base.replace(/\/$/, '')),
