@@ -4,7 +4,6 @@
  * Two eras: sessions (2024-11-05 to 2025-11-25), which start with `initialize`, and requests that stand alone (2026-07-28),
  * each with its version and the capabilities of its client in `_meta`.
  */
-import { withoutNulls } from '../mcp/lenient.ts';
 import { MAX_VALUES, moreValues, nestedTooDeeply } from '../wire/depth.ts';
 import { isObject } from '../wire/json.ts';
 
@@ -80,9 +79,19 @@ function sorted(message: unknown): Received {
   if (typeof method !== 'string') return { kind: 'invalid', id: known, reason: '"method" must be a string' };
   if (!isObject(params)) return { kind: 'invalid', id: known, reason: '"params" must be an object' };
   const isNotification = id === undefined || (id === null && method.startsWith('notifications/'));
-  if (isNotification) return { kind: 'notification', method, params: withoutNulls(params) };
+  if (isNotification) return { kind: 'notification', method, params: asLeftOut(params) };
   if (known === null) return { kind: 'invalid', id: null, reason: '"id" must be a string or a whole number' };
-  return { kind: 'request', id: known, method, params: withoutNulls(params) };
+  return { kind: 'request', id: known, method, params: asLeftOut(params) };
+}
+
+const OPTIONAL = ['arguments', 'cursor', '_meta'];
+
+/** Clients in other languages write null for a member that they leave out. */
+function asLeftOut(params: Params): Params {
+  if (!OPTIONAL.some((name) => params[name] === null)) return params;
+  return Object.fromEntries(
+    Object.entries(params).filter(([name, value]) => value !== null || !OPTIONAL.includes(name)),
+  );
 }
 
 /** An error reply of JSON-RPC: what handlers throw. */
