@@ -68,21 +68,28 @@ function saidIn(value: unknown, depth = 0): string | undefined {
 
 const MAX_ISSUES = 3;
 
+interface ClientProblem {
+  readonly message: string;
+  /** The server, or one behind it, may have done what was asked. */
+  readonly mayHaveRun: boolean;
+}
+
 /**
  * The reason of an error of the official client in one line, where its own is a page: an error response, or a result that does not fit.
  * Undefined for another error.
  */
-export function clientProblem(thrown: unknown): string | undefined {
+export function clientProblem(thrown: unknown): ClientProblem | undefined {
   const { code, message, data, status, statusText } = (thrown ?? {}) as Readonly<Record<string, unknown>>;
   if (typeof code !== 'string' || typeof message !== 'string') return undefined;
   if (typeof status === 'number') {
     const text = isObject(data) && typeof data.text === 'string' ? data.text : '';
     // A redirect that is not followed is explained by the client.
-    if (status < 400) return message.replaceAll(/\s+/g, ' ').slice(0, MAX_LINE);
-    return `the server replied ${lineOf(status, typeof statusText === 'string' ? statusText : '', text)}`;
+    if (status < 400) return { message: message.replaceAll(/\s+/g, ' ').slice(0, MAX_LINE), mayHaveRun: false };
+    const line = lineOf(status, typeof statusText === 'string' ? statusText : '', text);
+    return { message: `the server replied ${line}`, mayHaveRun: status >= 500 };
   }
   if (code !== 'INVALID_RESULT') return undefined;
-  return `the response cannot be read: ${issuesOf(message)}`;
+  return { message: `the response cannot be read: ${issuesOf(message)}`, mayHaveRun: true };
 }
 
 /** A message of the official client in one line; the issues of a schema are printed as JSON in it. */

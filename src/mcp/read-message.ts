@@ -20,15 +20,17 @@ const MAX_PENDING = 4_096;
 const INTERNAL_ERROR = -32_603;
 const MAX_WHY = 300;
 
+const UNREADABLE = 'the response cannot be read';
+
 /** An error for the request whose response cannot be read. */
-export const unreadable = (id: unknown, why: string): Message => ({
-  jsonrpc: '2.0' as const,
-  id: id as Id,
-  error: {
-    code: INTERNAL_ERROR,
-    message: `the response cannot be read: ${why.replaceAll(/\s+/g, ' ').slice(0, MAX_WHY)}`,
-  },
-});
+export const unreadable = (id: unknown, why: string): Message => {
+  const message = `${UNREADABLE}: ${why.replaceAll(/\s+/g, ' ').slice(0, MAX_WHY)}`;
+  return { jsonrpc: '2.0' as const, id: id as Id, error: { code: INTERNAL_ERROR, message, data: UNREADABLE } };
+};
+
+/** The error of a request whose response could not be read: it may have been done. */
+export const isUnreadable = (thrown: unknown): boolean =>
+  (thrown as { readonly data?: unknown } | null)?.data === UNREADABLE;
 
 /** Reads the messages of one connection. */
 export class MessageReader {

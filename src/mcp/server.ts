@@ -15,6 +15,7 @@ import { connectMcp, type McpCallOptions, type McpConnection } from './connectio
 import type { McpAddress, McpHealth, McpInfo, McpLogLevel, McpResult, McpState } from './definition.ts';
 import { type EraStore, memoryEra } from './era.ts';
 import { clientProblem } from './http-problem.ts';
+import { isUnreadable } from './read-message.ts';
 import { acceptTools, memoryPins, type PinnedTool, type PinStore, pinned } from './tool-pins.ts';
 
 export interface McpServerOptions {
@@ -171,9 +172,12 @@ export class McpServer {
         }
         if (isTimeout(thrown))
           throw fail('timeout', `no answer within ${options.timeoutMs} ms`, { may_have_run: true });
-        const problem = clientProblem(thrown);
-        if (problem !== undefined)
-          throw Object.assign(new Error(problem, { cause: thrown }), { name: 'McpReplyError' });
+        const problem = isUnreadable(thrown)
+          ? { message: asError(thrown).message, mayHaveRun: true }
+          : clientProblem(thrown);
+        if (problem !== undefined) {
+          throw fail('tool_error', problem.message, problem.mayHaveRun ? { may_have_run: true } : {}, thrown);
+        }
         if (!connection.isClosed) throw thrown;
         throw lostDuringCall(connection.ended?.message ?? 'the server closed the connection', thrown);
       }
@@ -392,7 +396,7 @@ const lostDuringCall = (why: string, thrown: unknown): HandfastError =>
 function whyOf(code: 'unreachable' | 'unauthorized' | 'connection_lost', thrown: unknown): HandfastError {
   const { message, cause } = asError(thrown);
   const problem = clientProblem(thrown);
-  if (problem !== undefined) return fail(code, problem.slice(0, MAX_DETAIL), undefined, thrown);
+  if (problem !== undefined) return fail(code, problem.message.slice(0, MAX_DETAIL), undefined, thrown);
   // `fetch failed` alone says too little.
   const why = cause instanceof Error && cause !== thrown ? cause : (cause as Error | undefined)?.cause;
   const full = why instanceof Error && !message.includes(why.message) ? `${message}: ${why.message}` : message;

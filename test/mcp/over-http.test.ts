@@ -133,8 +133,9 @@ test('an error that says nothing of sessions opens none, and is told in one line
   ];
   for (const [status, body, type, line] of errors) {
     const { server, seen } = await serverOf(t, { odd: sent(status, body, type) });
-    const { message } = await errorOf(server.call('odd', {}, patiently));
+    const { message, detail } = await errorOf(server.call('odd', {}, patiently));
     assert.match(message, line);
+    assert.equal(detail.may_have_run, status >= 500 ? true : undefined, 'a gateway does not know');
     assert.ok(message.length < 400, String(message.length));
     assert.equal(seen.opened, 1);
   }

@@ -4,6 +4,7 @@
  *
  * Arguments are checked by the server, results by the client. @see docs/mcp.md#tools
  */
+import type { JsonSchema } from '../../base/json-schema.ts';
 import type { CallContext } from '../../host/context.ts';
 import { requiredAddresses } from '../../mcp/asks.ts';
 import type { McpProgress, McpResult } from '../../mcp/definition.ts';
@@ -51,8 +52,8 @@ function toolOf(
     name,
     description,
     input: anything,
-    inputSchema: { type: 'object', ...inputSchema },
-    ...(outputSchema && { output: anything, outputSchema }),
+    inputSchema: withoutId({ type: 'object', ...inputSchema }),
+    ...(outputSchema && { output: anything, outputSchema: withoutId(outputSchema) }),
     idempotent: annotations.readOnlyHint === true || annotations.idempotentHint === true,
     tags: ['mcp', server.id, ...(server.name === '' || server.name === server.id ? [] : [server.name])],
     kind: 'mcp',
@@ -66,6 +67,12 @@ function toolOf(
       return result(data, { summary: (text.split('\n', 1)[0] as string).slice(0, MAX_SUMMARY) });
     },
   };
+}
+
+/** Ids of schemas are those of one server; readers of all tools of a host would take those of two servers for one. */
+function withoutId({ $id, ...schema }: JsonSchema): JsonSchema {
+  const isReferredTo = $id !== undefined && /"\$ref":"(?!#)/.test(JSON.stringify(schema));
+  return isReferredTo ? { ...schema, $id } : schema;
 }
 
 /** What the server says that the tool can do; what it does not say counts as the protocol says, which is the worst. */
@@ -97,6 +104,9 @@ export function callError(thrown: unknown, server: string, isIdempotent: boolean
   if (detail.reason === 'tool_changed') {
     const advice = `handfast mcp accept ${server} accepts it`;
     return failure('tool_changed', `${message}; ${advice}`, { server, ...detail }, thrown);
+  }
+  if (code === 'tool_error' && thrown instanceof HandfastError) {
+    return failure('protocol_error', message, { server, ...detail }, thrown);
   }
   if (thrown instanceof HandfastError) return thrown;
   // The number of the protocol for a resource that does not exist.
