@@ -57,6 +57,21 @@ test('tools of any name are listed once and called by the names that they have',
   assert.deepEqual(first?.tools_changed, []);
 });
 
+test('schemas of two servers with one id are published without it', async (t) => {
+  const given = (name: string, type: string): ServerSettings => {
+    const outputSchema = { $id: 'https://example.com/result', type: 'object', properties: { a: { type } } };
+    const tool = { name: 'tool', inputSchema: { $id: 'arguments', type: 'object' }, outputSchema };
+    return { ...server(name, []), env: { SCRIPT: JSON.stringify({ name, tools: [tool] }) } };
+  };
+  const host = await mcpHost(t, { mcp: { servers: [given('a', 'string'), given('b', 'number')] } });
+  const agent = await agentOf(t, host);
+  const listed = await agent.tools.list({ tags: ['mcp'] });
+  assert.equal(listed.length, 2);
+  for (const { input_schema, output_schema } of listed) {
+    assert.deepEqual([input_schema?.$id, output_schema?.$id], [undefined, undefined]);
+  }
+});
+
 test('who may use one server reaches none whose name begins alike', async (t) => {
   const principal: Principal = {
     name: 'few',
