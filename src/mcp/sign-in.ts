@@ -13,9 +13,9 @@ import { McpAuthorization } from './authorization.ts';
 import { type CheckedFetch, checkedFetch, checkedPage } from './checked-fetch.ts';
 import { connectMcp } from './connection.ts';
 import { type Discovery, discovered, isSameIssuer, issuerOf, resourceOf } from './discovery.ts';
-import { issuesOf } from './http-problem.ts';
+import { clientProblem, issuesOf } from './http-problem.ts';
 import { OAuthDocuments } from './oauth-documents.ts';
-import { clientOf } from './oauth-settings.ts';
+import { clientOf, type OAuthSettings } from './oauth-settings.ts';
 import { loadMcpClient, type McpSdk } from './sdk.ts';
 import { granted, type StoredSignIn } from './sign-in-file.ts';
 
@@ -46,11 +46,12 @@ export async function signIn(authorization: McpAuthorization, options: SignInOpt
     throw fail('login_failed', `${name} needs no person: it has the credentials of the configuration`);
   }
   const sdk = await loadMcpClient();
+  let issuer: string | undefined;
   try {
     const before = await asked(authorization, signal);
     const fetch = checkedFetch(url, signal);
     const discovery = await discovered(sdk, authorization, before, fetch);
-    const issuer = issuerOf(discovery);
+    issuer = issuerOf(discovery);
     const known =
       before.issuer !== undefined && isSameIssuer(before.issuer, issuer)
         ? before
@@ -65,7 +66,7 @@ export async function signIn(authorization: McpAuthorization, options: SignInOpt
     }));
   } catch (thrown) {
     signal.throwIfAborted();
-    throw loginFailure(thrown);
+    throw loginFailure(thrown, url, issuer);
   }
 }
 
@@ -120,6 +121,7 @@ async function throughBrowser(
     let verifier = '';
     let tokens: Result['tokens'] | undefined;
     let client = usableClient(known, redirectUri, issuer, authorization, now());
+    if (client === undefined) mustRegister(discovery, settings);
     const scopes = sdk.computeScopeUnion(settings.scope, known.tokens?.scope, known.challenge?.scope);
     const provider: Provider = {
       redirectUrl: redirectUri,
@@ -192,6 +194,17 @@ async function throughBrowser(
   }
 }
 
+/** Throws `login_failed` where an authorization server says that no client can be registered, nor described by a document. */
+function mustRegister({ authorizationServerMetadata: metadata, ...discovery }: Discovery, settings: OAuthSettings) {
+  if (metadata === undefined || metadata.registration_endpoint !== undefined) return;
+  const hasDocument =
+    settings.clientMetadataUrl !== undefined && metadata.client_id_metadata_document_supported === true;
+  if (hasDocument) return;
+  const who = metadata.issuer || discovery.authorizationServerUrl;
+  const advice = 'register a client there by hand, and name it in oauth.client_id of the server in handfast.yaml';
+  throw fail('login_failed', `the authorization server ${who} registers no clients by itself; ${advice}`);
+}
+
 const portOf = (address: string | undefined): number | undefined =>
   address === undefined ? undefined : Number(new URL(address).port);
 
@@ -249,9 +262,11 @@ async function revoke(authorization: McpAuthorization, stored: StoredSignIn, fet
   await fetch(endpoint, { method: 'POST', headers, body });
 }
 
-/** Failures of the official client as ours. Codes and tokens are in none of them. */
-function loginFailure(thrown: unknown): HandfastError {
+/** Failures of the official client as ours, with the address of whom they are of. Codes and tokens are in none of them. */
+function loginFailure(thrown: unknown, url: string, issuer: string | undefined): HandfastError {
   if (thrown instanceof HandfastError) return thrown;
+  const problem = clientProblem(thrown);
+  if (problem !== undefined) return fail('login_failed', `${url}: ${problem.message}`, {}, thrown);
   const { message, code, cause } = thrown as {
     readonly message?: unknown;
     readonly code?: unknown;
@@ -261,5 +276,5 @@ function loginFailure(thrown: unknown): HandfastError {
   const more = cause instanceof Error ? `: ${cause.message}` : '';
   const why = issuesOf(`${String(message)}${more}`);
   const known = typeof code === 'string' && !why.includes(code) ? `${code}: ` : '';
-  return fail('login_failed', `${known}${why}`, {}, thrown);
+  return fail('login_failed', `${issuer ?? url}: ${known}${why}`, {}, thrown);
 }

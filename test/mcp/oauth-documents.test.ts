@@ -218,6 +218,11 @@ const REFUSED: readonly (readonly [ways: Ways, why: RegExp])[] = [
     { metadata: () => ({ token_endpoint: null }) },
     /\/\.well-known\/oauth-authorization-server has no usable token_endpoint/,
   ],
+  [
+    { metadata: () => ({ registration_endpoint: '' }) },
+    /the authorization server http\S+ registers no clients by itself; register .*oauth\.client_id/,
+  ],
+  [{ metadata: () => ({ code_challenge_methods_supported: ['plain'] }) }, /^http\S+: .*code challenge method S256/],
   [{ registered: 403 }, /no client could be registered: http\S+\/register replied HTTP 403.*oauth\.client_id/],
   [
     { registered: '{"error":"invalid_redirect_uri"}' },

@@ -171,6 +171,20 @@ test('a result whose members do not fit is read as far as it does', async (t) =>
   }
 });
 
+test('progress with members that are null is progress', async (t) => {
+  const good =
+    '{"jsonrpc":"2.0","id":null,"method":"notifications/progress","params":{"progressToken":ID,"progress":1,"total":null,"message":null}}';
+  const server = serverOf(t, { replies: { good } });
+  const seen: unknown[] = [];
+  const stop = new AbortController();
+  const onProgress = (each: unknown): void => {
+    seen.push(each);
+    stop.abort(new Error('seen'));
+  };
+  await assert.rejects(server.call('good', {}, { ...patiently, signal: stop.signal, onProgress }), /seen/);
+  assert.deepEqual(seen, [{ progress: 1 }]);
+});
+
 /** Replies that cannot be read, and the reason. A wait would end at the limit of the call, which is far away. */
 const UNREADABLE: readonly (readonly [reply: string, why: RegExp])[] = [
   ['{"jsonrpc":"2.0","id":ID,"result":{"content":[],"structuredContent":{"a":NaN}}}', /NaN and Infinity/],
