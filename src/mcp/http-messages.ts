@@ -4,7 +4,7 @@
  *
  * Used by `connection.ts`, whose `fetch` returns these responses to the client.
  */
-import { SseReader } from '../transport/http/http-sse-reader.ts';
+import { SseReader } from '../base/http/sse-reader.ts';
 import type { Message, MessageReader } from './read-message.ts';
 import { unreadable } from './read-message.ts';
 import { MAX_MESSAGE } from './too-long.ts';

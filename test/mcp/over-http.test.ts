@@ -113,7 +113,7 @@ for (const [what, forgotten] of Object.entries(FORGOTTEN)) {
   });
 }
 
-test('an error that says nothing of sessions opens none, and is told in one line', async (t) => {
+test('an error that says nothing of sessions opens none, and has one line', async (t) => {
   const errors: readonly (readonly [status: number, body: unknown, type: string, line: RegExp])[] = [
     [
       502,
