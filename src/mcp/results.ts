@@ -238,12 +238,21 @@ const STATELESS: Readonly<Record<string, Reader>> = {
   'tools/list': objectOf(page, { tools: entries(statelessTool) }),
   'tools/call': ofFamily(chained(wholeCall, objectOf(callMembers, { content: parts }))),
 };
+const CACHED = /^(?:(?:tools|prompts|resources|resources\/templates)\/list|resources\/read|server\/discover)$/;
+const cached = objectOf(
+  {},
+  {
+    ttlMs: otherwise((value) => (Number.isSafeInteger(value) && (value as number) >= 0 ? value : undefined), 0),
+    cacheScope: otherwise(oneOf('public', 'private'), 'private'),
+  },
+);
 
 /** The result to use; undefined where it is none of its method. */
 export function readResult(method: string, result: unknown, isStateless: boolean): unknown {
   const table = isStateless && Object.hasOwn(STATELESS, method) ? STATELESS : RESULTS;
   const reader = Object.hasOwn(table, method) ? table[method] : undefined;
-  if (reader !== undefined) return reader(isObject(result) && method !== 'tools/call' ? withoutNulls(result) : result);
   // Methods without a result, which some servers write as null.
-  return isObject(result) ? objectOf(meta)(result) : {};
+  if (reader === undefined) return isObject(result) ? objectOf(meta)(result) : {};
+  const read = reader(isObject(result) && method !== 'tools/call' ? withoutNulls(result) : result);
+  return isStateless && CACHED.test(method) ? cached(read) : read;
 }

@@ -176,8 +176,8 @@ async function throughBrowser(
     arriving.catch(() => {});
     try {
       const { searchParams } = arrival.url;
-      const sent = searchParams.get('iss');
-      const iss = sent !== null && isSameIssuer(sent, issuer) ? issuer : sent;
+      // RFC 9207 compares it as it is written.
+      const iss = searchParams.get('iss');
       const authorizationCode = searchParams.get('code') ?? '';
       await sdk.auth(provider, { ...common, authorizationCode, ...(iss !== null && { iss }) });
       if (tokens === undefined || client === undefined)

@@ -143,7 +143,7 @@ const WORKING: Readonly<Record<string, Ways>> = {
   'a path': { path: '/tenant' },
   'a path and a slash at the issuer': { path: '/tenant', metadata: slash },
   'a path and a slash where the server names it': { path: '/tenant', resource: slashAtResource },
-  'a slash at the issuer, and none in the answer': { metadata: slash, iss: ({ issuer }) => issuer },
+  'a slash at the issuer, as in the answer': { metadata: slash, iss: ({ issuer }) => `${issuer}/` },
   'metadata of OpenID': { metadataAt: '/.well-known/openid-configuration' },
   'metadata of OpenID behind the path': { path: '/tenant', metadataAt: '/tenant/.well-known/openid-configuration' },
   'metadata behind the path': { path: '/tenant', metadataAt: '/tenant/.well-known/oauth-authorization-server' },
@@ -237,6 +237,7 @@ const REFUSED: readonly (readonly [ways: Ways, why: RegExp])[] = [
     /names the resource https:\/\/other\.example\/mcp, which does not match/,
   ],
   [{ iss: () => 'https://other.example' }, /issuer/i],
+  [{ iss: ({ issuer }) => `${issuer}/` }, /issuer/i],
 ];
 
 test('what cannot be used is refused in words, with its address', async (t) => {
