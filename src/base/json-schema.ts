@@ -103,7 +103,9 @@ const ajvFor = <Made extends Ajv>(Made: new (options: Options) => Made, useDefau
 
 function compiled(ajv: Ajv, schema: JsonSchema, what: string): SchemaChecker {
   // The dialect a schema names for itself need not be one Ajv has a meta-schema for; `$async` would make every value pass.
-  const { $schema, $id, $async, ...plain } = schema;
+  const { $schema, $id, $async, ...rest } = schema;
+  // Others may have the same id, and only references by it need it.
+  const plain = typeof $id === 'string' && isReferredTo($id, rest) ? { ...rest, $id } : rest;
   let check: Check;
   try {
     check = ajv.compile(plain) as unknown as Check;
@@ -122,6 +124,9 @@ function compiled(ajv: Ajv, schema: JsonSchema, what: string): SchemaChecker {
     return mine;
   };
 }
+
+const isReferredTo = (id: string, schema: JsonSchema): boolean =>
+  URL.canParse(id) && /"\$ref":"(?!#)/.test(JSON.stringify(schema));
 
 /** Where a schema that Ajv refuses is broken, as a JSON pointer, and why. */
 function mistakeIn(

@@ -68,17 +68,30 @@ export function readMessage(text: string, maxValues = MAX_VALUES): Received {
 function sorted(message: unknown): Received {
   if (Array.isArray(message)) return { kind: 'invalid', id: null, reason: 'batches are not supported' };
   if (!isObject(message)) return { kind: 'invalid', id: null, reason: 'a message must be an object' };
-  const { jsonrpc, id, method, params = NO_PARAMS } = message;
+  const { jsonrpc, id, method } = message;
+  // Some clients write null for what they leave out.
+  const params = message.params ?? NO_PARAMS;
   const known = isId(id) ? id : null;
   if (jsonrpc !== '2.0') return { kind: 'invalid', id: known, reason: '"jsonrpc" must be "2.0"' };
   if (method === undefined && known !== null && ('result' in message || 'error' in message)) {
-    return { kind: 'response', id: known, result: message.result, error: message.error };
+    return { kind: 'response', id: known, result: message.result, error: message.error ?? undefined };
   }
   if (typeof method !== 'string') return { kind: 'invalid', id: known, reason: '"method" must be a string' };
   if (!isObject(params)) return { kind: 'invalid', id: known, reason: '"params" must be an object' };
-  if (id === undefined) return { kind: 'notification', method, params };
+  const isNotification = id === undefined || (id === null && method.startsWith('notifications/'));
+  if (isNotification) return { kind: 'notification', method, params: asLeftOut(params) };
   if (known === null) return { kind: 'invalid', id: null, reason: '"id" must be a string or a whole number' };
-  return { kind: 'request', id: known, method, params };
+  return { kind: 'request', id: known, method, params: asLeftOut(params) };
+}
+
+const OPTIONAL = ['arguments', 'cursor', '_meta'];
+
+/** Clients in other languages write null for a member that they leave out. */
+function asLeftOut(params: Params): Params {
+  if (!OPTIONAL.some((name) => params[name] === null)) return params;
+  return Object.fromEntries(
+    Object.entries(params).filter(([name, value]) => value !== null || !OPTIONAL.includes(name)),
+  );
 }
 
 /** An error reply of JSON-RPC: what handlers throw. */

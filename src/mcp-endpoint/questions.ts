@@ -14,6 +14,7 @@ import {
   type SamplingAnswer,
   type SamplingRequest,
 } from '../capabilities/mcp/client.ts';
+import { withoutNulls } from '../mcp/lenient.ts';
 import { fail } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
 import type { Params } from './protocol.ts';
@@ -122,7 +123,7 @@ function sampledOf(answer: unknown): SamplingAnswer {
 }
 
 function elicitedOf(answer: unknown): ElicitationAnswer {
-  const { action, content } = isObject(answer) ? answer : {};
+  const { action, content } = withoutNulls(isObject(answer) ? answer : {});
   if (action !== 'accept' && action !== 'decline' && action !== 'cancel') {
     throw invalid('elicitation: action must be accept, decline or cancel');
   }

@@ -9,6 +9,7 @@ import type { Clock } from '../base/timer-queue.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
 import { checkedFetch } from './checked-fetch.ts';
 import { tokensOfClient } from './client-credentials.ts';
+import { OAuthDocuments } from './oauth-documents.ts';
 import { clientOf, type OAuthSettings } from './oauth-settings.ts';
 import { loadMcpClient } from './sdk.ts';
 import { granted, type SignInFile, type StoredSignIn } from './sign-in-file.ts';
@@ -178,8 +179,8 @@ export class McpAuthorization {
           ...(authorizationServerMetadata && { metadata: authorizationServerMetadata as never }),
           clientInformation: clientOf(client, this.settings) as never,
           refreshToken,
-          ...(resourceMetadata && { resource: new URL(resourceMetadata.resource) }),
-          fetchFn: checkedFetch(this.url, signal) as never,
+          ...(resourceMetadata && { resource: resourceMetadata.resource as never }),
+          fetchFn: new OAuthDocuments(this.url, checkedFetch(this.url, signal)).fetch as never,
         });
         return { ...stored, ...granted({ scope: tokens.scope, ...renewed }, this.#now()) };
       } catch (thrown) {

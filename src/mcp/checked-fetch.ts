@@ -42,10 +42,14 @@ export function checkedFetch(url: string, signal: AbortSignal): CheckedFetch {
         if (size > MAX_BYTES) throw refused(target, `sent more than ${MAX_BYTES} bytes`);
         parts.push(part);
       }
-      const { statusCode: status = 500 } = response;
+      const { statusCode: status = 500, statusMessage: statusText = '' } = response;
       const pairs = Object.entries(response.headers).map(([name, value]): [string, string] => [name, String(value)]);
       // Statuses without a body must be made without one.
-      return new Response(status === 204 || status === 304 ? null : Buffer.concat(parts), { status, headers: pairs });
+      return new Response(status === 204 || status === 304 ? null : Buffer.concat(parts), {
+        status,
+        statusText,
+        headers: pairs,
+      });
     } catch (thrown) {
       signal.throwIfAborted();
       if (thrown instanceof HandfastError && thrown.code === 'login_failed') throw thrown;

@@ -6,7 +6,8 @@
  */
 import { fail, HandfastError } from '../wire/errors.ts';
 import type { CheckedFetch } from './checked-fetch.ts';
-import { discovered, issuerOf } from './discovery.ts';
+import { discovered, issuerOf, resourceOf } from './discovery.ts';
+import { OAuthDocuments } from './oauth-documents.ts';
 import type { OAuthSettings } from './oauth-settings.ts';
 import type { McpSdk } from './sdk.ts';
 import { granted, type StoredSignIn } from './sign-in-file.ts';
@@ -35,7 +36,8 @@ export async function tokensOfClient(
   const challenge = { ...(scope && { scope }), ...(address && { resourceMetadataUrl: address }) };
   try {
     const discovery = await discovered(sdk, { url, settings }, { ...stored, challenge }, fetch);
-    const { authorizationServerUrl, authorizationServerMetadata: metadata, resourceMetadata } = discovery;
+    const { authorizationServerUrl, authorizationServerMetadata: metadata } = discovery;
+    const resource = resourceOf(discovery);
     const scopes = sdk.computeScopeUnion(settings.scope, scope);
     const provider = {
       redirectUrl: undefined,
@@ -49,9 +51,9 @@ export async function tokensOfClient(
     };
     const tokens = await sdk.fetchToken(provider as never, authorizationServerUrl, {
       ...(metadata && { metadata }),
-      ...(resourceMetadata && { resource: new URL(resourceMetadata.resource) }),
+      ...(resource !== undefined && { resource: resource as never }),
       ...(scopes && { scope: scopes }),
-      fetchFn: fetch as never,
+      fetchFn: new OAuthDocuments(url, fetch).fetch as never,
     });
     return { server: url, issuer: issuerOf(discovery), ...granted({ ...tokens }, now), challenge };
   } catch (thrown) {

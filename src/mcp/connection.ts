@@ -5,17 +5,14 @@
  * Called by `server.ts`, which decides when a server runs. What a connection started has ended when `end` resolves.
  */
 import { childEnvironment } from '../base/child-environment.ts';
-import { httpFetch } from '../base/http/http-fetch.ts';
 import { type ProgramOptions, programEnvironment } from '../base/program.ts';
 import { orAborted } from '../base/race.ts';
 import { sleep } from '../base/sleep.ts';
 import { startCovered } from '../base/workspace/path-cover.ts';
-import { MAX_REPLY_VALUES, moreValues, nestedTooDeeply } from '../wire/depth.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { AskedCallers, ELICITATION_COMPLETE, type McpAllowed, type McpAnswerer, type McpAsk } from './asks.ts';
 import type { McpAuthorization } from './authorization.ts';
 import { acceptsAll, checkedResult } from './checked-result.ts';
-import { cutOff, isCutOff, isRefusedLink, watched } from './cut-off.ts';
 import type {
   McpAddress,
   McpCompleted,
@@ -35,17 +32,12 @@ import { type EraStore, type McpEra, memoryEra } from './era.ts';
 import { bounded, MAX_PAGES, namedOnce } from './list-bounds.ts';
 import { Listening } from './listening.ts';
 import { NotificationThrottle } from './notification-throttle.ts';
-import {
-  type AuthProvider,
-  type Client,
-  type InsufficientScopeError,
-  loadMcpClient,
-  type McpSdk,
-  type Transport,
-} from './sdk.ts';
+import { OverHttp } from './over-http.ts';
+import { type Message, MessageReader } from './read-message.ts';
+import { type Client, type InsufficientScopeError, loadMcpClient, type McpSdk, type Transport } from './sdk.ts';
 import { StatelessTasks, TASKS_EXTENSION } from './stateless-tasks.ts';
 import { callAsTask, needsTask, type TaskRequest } from './tasks.ts';
-import { MAX_MESSAGE, tooDeep, tooLong, tooLongLine } from './too-long.ts';
+import { MAX_MESSAGE } from './too-long.ts';
 
 const CLIENT = { name: 'handfast', version: '1.0.0' };
 /** How long a server that was asked to end may take before SIGTERM, and before SIGKILL. */
@@ -131,11 +123,6 @@ export interface McpCallOptions {
 
 /** One connection to a server. */
 export class McpConnection {
-  /** The server sent any response. */
-  answered = false;
-  unauthorized = false;
-  /** The server no longer knows the HTTP session: what was sent last was not done. */
-  expired = false;
   isClosed = false;
   /** Its program ended by itself. */
   ended: Error | undefined;
@@ -150,10 +137,9 @@ export class McpConnection {
   readonly #callers: AskedCallers;
   readonly #authorization: McpAuthorization | undefined;
   readonly #closed = Promise.withResolvers<void>();
-  /** The tokens that were refused, by the responses that say so. */
-  readonly #refused = new WeakMap<Response, string | undefined>();
-  /** Requests over HTTP that got no response, by their errors: true where the server may have received it. */
-  readonly #unanswered = new WeakMap<object, boolean>();
+  readonly #reader = new MessageReader(() => this.era === 'stateless');
+  #http: OverHttp | undefined;
+  #hasPrinted = false;
   readonly #onDoubt: ConnectOptions['onDoubt'];
   /** Tools that are called as tasks. */
   #tasks: ReadonlySet<string> = new Set();
@@ -268,6 +254,26 @@ export class McpConnection {
   /** Resolves when the server, or this side, has closed it. */
   get closed(): Promise<void> {
     return this.#closed.promise;
+  }
+
+  /** The server sent any response. */
+  get answered(): boolean {
+    return this.#http?.answered ?? this.#hasPrinted;
+  }
+
+  /** The server refused the last message for lack of a token. */
+  get unauthorized(): boolean {
+    return this.#http?.unauthorized === true;
+  }
+
+  /** The server no longer knows the HTTP session. */
+  get expired(): boolean {
+    return this.#http?.expired === true;
+  }
+
+  /** Whether a request was refused because the session is not known: it was not done. */
+  forgot(thrown: unknown): boolean {
+    return this.#http?.forgot(thrown) === true;
   }
 
   /** Who the server says it is. */
@@ -429,8 +435,7 @@ export class McpConnection {
 
   /** Whether the server may have received a request that got no response; undefined for another failure, and on pipes. */
   mayHaveReceived(thrown: unknown): boolean | undefined {
-    if (typeof thrown !== 'object' || thrown === null) return undefined;
-    return isCutOff(thrown) || this.#unanswered.get(thrown);
+    return typeof thrown === 'object' && thrown !== null ? this.#http?.mayHaveReceived(thrown) : undefined;
   }
 
   /** Asks the server for a sign of life. Rejects as a request does. */
@@ -445,71 +450,25 @@ export class McpConnection {
   }
 
   #overHttp(sdk: McpSdk, client: Client): Transport {
-    const { url, headers } = this.#server.http as NonNullable<McpAddress['http']>;
-    const goodbye = new AbortController();
-    let tooMuch: 'bytes' | 'values' | undefined;
-    const transport = new sdk.StreamableHTTPClientTransport(new URL(url), {
-      requestInit: headers === undefined ? {} : { headers },
-      ...(this.#authorization && { authProvider: this.#bearer(sdk, this.#authorization, goodbye.signal) }),
-      fetch: async (address, init) => {
-        // Its signal aborts when the transport is closed.
-        const response = await httpFetch(address, init, MAX_MESSAGE).catch((thrown: unknown) => {
-          if (init?.signal?.aborted !== true) this.#unanswered.set(thrown as object, !isRefusedLink(thrown));
-          if (init?.method === 'GET') this.#doubt();
-          throw thrown;
-        });
-        this.answered = true;
-        // Of the last request: a refused token may have been renewed since.
-        if (init?.method === 'POST') this.unauthorized = response.status === 401 || response.status === 403;
-        if (response.status === 404 && transport.sessionId !== undefined) this.expired = true;
-        const isStream = init?.method === 'GET';
-        if (isStream && this.expired) this.#doubt();
-        const limited = watched(response, {
-          maxBytes: MAX_MESSAGE,
-          maxValues: MAX_REPLY_VALUES,
-          onEnd: isStream ? () => this.#doubt() : undefined,
-          onTooLong: (unit) => {
-            tooMuch = unit;
-          },
-        });
-        if (this.unauthorized) this.#refused.set(limited, bearerOf(init?.headers));
-        return limited;
+    const http = new OverHttp({
+      sdk,
+      address: this.#server.http as NonNullable<McpAddress['http']>,
+      authorization: this.#authorization,
+      reader: this.#reader,
+      onDoubt: () => {
+        if (!this.isClosed) this.#onDoubt?.(this);
       },
     });
-    const send = transport.send.bind(transport);
-    transport.send = (message, options) =>
-      send(message, {
-        ...options,
-        onRequestStreamEnd: () => {
-          options?.onRequestStreamEnd?.();
-          // To a request that had its response this is a second one, which is ignored.
-          if (!('id' in message && 'method' in message)) return;
-          transport.onmessage?.(tooMuch === undefined ? cutOff(message.id) : tooLong(message.id, tooMuch));
-          tooMuch = undefined;
-        },
-      });
+    this.#http = http;
     this.#end = async () => {
       const left = new AbortController();
       // So that the server need not store the session until it expires.
-      const leaving = transport.terminateSession().catch(() => {});
+      const leaving = http.transport.terminateSession().catch(() => {});
       await Promise.race([leaving.then(() => left.abort()), sleep(GOODBYE_MS, left.signal)]);
-      goodbye.abort();
+      http.end();
       await client.close().catch(() => {});
     };
-    return transport;
-  }
-
-  #doubt(): void {
-    if (!this.isClosed) this.#onDoubt?.(this);
-  }
-
-  /** Adds the token of the sign-in to each request, and renews it when it is refused. */
-  #bearer(sdk: McpSdk, authorization: McpAuthorization, signal: AbortSignal): AuthProvider {
-    return {
-      token: () => authorization.token(signal),
-      onUnauthorized: ({ response }) =>
-        authorization.refused(this.#refused.get(response), sdk.extractWWWAuthenticateParams(response), signal),
-    };
+    return http.transport;
   }
 
   async #asProgram({ command, args = [], env, onlyEnv, cover }: NonNullable<McpAddress['stdio']>): Promise<Transport> {
@@ -521,9 +480,17 @@ export class McpConnection {
       send: async (message) => {
         const { current } = this.#callers;
         if (current !== undefined && 'id' in message && 'method' in message) callers.set(message.id, current);
+        this.#reader.sent(message);
         program.write(`${JSON.stringify(message)}\n`);
       },
       close: async () => program.write(null),
+    };
+    const receive = (message: Message): void => {
+      const id = 'method' in message ? undefined : message.id;
+      const caller = callers.get(id);
+      if (caller === undefined) return void transport.onmessage?.(message);
+      callers.delete(id);
+      this.#callers.within(caller, () => transport.onmessage?.(message));
     };
     const options: ProgramOptions = {
       argv: [command, ...args],
@@ -535,18 +502,11 @@ export class McpConnection {
       maxStdoutBytes: 0,
       maxLineChars: MAX_MESSAGE,
       onLine: (line) => {
-        const message = line.length < MAX_MESSAGE ? parsed(line) : tooLongLine(line);
-        if (message === undefined) {
-          // Some servers print lines of their own before they start the protocol.
-          this.dropped += 1;
-          return;
-        }
-        this.answered = true;
-        const id = 'method' in message ? undefined : (message as { id?: unknown }).id;
-        const caller = callers.get(id);
-        if (caller === undefined) return void transport.onmessage?.(message);
-        callers.delete(id);
-        this.#callers.within(caller, () => transport.onmessage?.(message));
+        const messages = line.length < MAX_MESSAGE ? this.#reader.text(line) : this.#reader.tooMany(line, 'characters');
+        // Some servers print lines of their own before they start the protocol.
+        if (messages.length === 0) this.dropped += 1;
+        else this.#hasPrinted = true;
+        for (const message of messages) receive(message);
       },
     };
     const program = await startCovered(options, { ...cover, signal: this.#bound }, () => {
@@ -572,26 +532,7 @@ export class McpConnection {
   }
 }
 
-/** The token that a request was sent with. */
-const bearerOf = (headers: unknown): string | undefined =>
-  new Headers(headers as ConstructorParameters<typeof Headers>[0]).get('authorization')?.replace(/^Bearer /, '');
-
 /** Results of requests that are checked where they are used. */
 const anyResult = {
   '~standard': { version: 1, vendor: 'handfast', validate: (value: unknown) => ({ value }) },
 } as const;
-
-type Message = Parameters<NonNullable<Transport['onmessage']>>[0];
-
-/** The message of a line; undefined for one that is not JSON, and for a request or notification that is nested too deeply. */
-function parsed(line: string): Message | undefined {
-  if (moreValues(line, MAX_REPLY_VALUES)) return tooLongLine(line, 'values');
-  try {
-    const value: unknown = JSON.parse(line);
-    if (typeof value !== 'object' || value === null) return undefined;
-    if (!nestedTooDeeply(line, value)) return value as Message;
-    return 'method' in value ? undefined : tooDeep((value as { id?: unknown }).id);
-  } catch {
-    return undefined;
-  }
-}

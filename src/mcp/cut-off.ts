@@ -35,7 +35,7 @@ export interface Watching {
 
 /** The response, whose body fails where a message of it is too long, and whose end is reported. */
 export function watched(response: Response, { maxBytes, maxValues, onEnd, onTooLong }: Watching): Response {
-  const { body, status, headers } = response;
+  const { body, status, statusText, headers } = response;
   if (body === null) return response;
   const isStream = headers.get('content-type')?.startsWith('text/event-stream') === true;
   // Of a compressed body the length says nothing.
@@ -71,6 +71,7 @@ export function watched(response: Response, { maxBytes, maxValues, onEnd, onTooL
   };
   return new Response(new ReadableStream({ pull: read, cancel: (reason) => reader.cancel(reason) }), {
     status,
+    statusText,
     headers,
   });
 }

@@ -5,6 +5,7 @@
  */
 import { fail } from '../wire/errors.ts';
 import type { CheckedFetch } from './checked-fetch.ts';
+import { OAuthDocuments } from './oauth-documents.ts';
 import type { OAuthSettings } from './oauth-settings.ts';
 import type { McpSdk } from './sdk.ts';
 import type { StoredSignIn } from './sign-in-file.ts';
@@ -21,9 +22,13 @@ export type Discovery = Awaited<ReturnType<McpSdk['discoverOAuthServerInfo']>> &
 export const issuerOf = ({ authorizationServerMetadata, authorizationServerUrl }: Discovery): string =>
   authorizationServerMetadata?.issuer ?? authorizationServerUrl;
 
+/** The same authorization server: the one and the other are written with and without a slash at the end. */
+export const isSameIssuer = (one: string, other: string): boolean =>
+  one.replace(/\/$/, '') === other.replace(/\/$/, '');
+
 /**
  * What the server and its authorization server say of themselves. Rejects with `login_failed` for another authorization server than the one of the
- * configuration, or than the one that has the secret already.
+ * configuration, or than the one that has the secret already, and for documents that contradict each other.
  */
 export async function discovered(
   sdk: McpSdk,
@@ -31,12 +36,54 @@ export async function discovered(
   { issuer: before, challenge = {} }: StoredSignIn,
   fetchFn: CheckedFetch,
 ): Promise<Discovery> {
-  const { resourceMetadataUrl } = challenge;
+  let { resourceMetadataUrl } = challenge;
+  let documents = new OAuthDocuments(url, fetchFn, resourceMetadataUrl);
+  let found = await asked(sdk, url, documents, resourceMetadataUrl);
+  if (found.resourceMetadata === undefined && resourceMetadataUrl !== undefined) {
+    // The address that the server named has none; the one of the standard may.
+    resourceMetadataUrl = undefined;
+    const { notes } = documents;
+    documents = new OAuthDocuments(url, fetchFn);
+    found = await asked(sdk, url, documents, undefined);
+    documents.notes.unshift(...notes);
+  }
+  const named = found.authorizationServerUrl;
+  found.authorizationServerMetadata ??= await elsewhere(named, documents);
+  const [broken] = documents.broken;
+  if (found.authorizationServerMetadata === undefined && broken !== undefined) {
+    throw fail('login_failed', `the metadata at ${broken}; the operator of that server has to correct them`);
+  }
+  const issuer = issuerOf(found);
+  const isNamed = (found.resourceMetadata?.authorization_servers?.length ?? 0) > 0;
+  // Without metadata of its own, as revision 2025-03-26 has it, a server says itself who signs in for it.
+  const mayDiffer = !isNamed && settings.clientSecret === undefined && settings.issuer === undefined;
+  if (!isSameIssuer(issuer, named) && !mayDiffer) {
+    const who = isNamed ? `${documents.resourceAt} names the authorization server ${named}` : `the server is ${named}`;
+    const why = `${who}, whose metadata name the issuer ${issuer}; its operator has to correct one of them`;
+    throw fail('login_failed', why);
+  }
+  const expected = settings.issuer ?? (settings.clientSecret === undefined ? undefined : before);
+  if (expected !== undefined && !isSameIssuer(expected, issuer)) {
+    const advice = settings.issuer === undefined ? '; handfast mcp logout forgets the other one' : '';
+    throw fail('login_failed', `the server names the authorization server ${issuer}, not ${expected}${advice}`);
+  }
+  mustBeOf(found, url, documents.resourceAt);
+  return { ...found, ...(resourceMetadataUrl !== undefined && { resourceMetadataUrl }) };
+}
+
+async function asked(
+  sdk: McpSdk,
+  url: string,
+  documents: OAuthDocuments,
+  resourceMetadataUrl: string | undefined,
+): Promise<Discovery> {
   let refusal: unknown;
   const discovering = sdk.discoverOAuthServerInfo(url, {
     ...(resourceMetadataUrl !== undefined && { resourceMetadataUrl: new URL(resourceMetadataUrl) }),
+    // It is compared above, but for a slash.
+    skipIssuerMetadataValidation: true,
     fetchFn: ((address: string | URL, init: object) =>
-      fetchFn(address, init).catch((thrown: unknown) => {
+      documents.fetch(address, init).catch((thrown: unknown) => {
         refusal ??= thrown;
         throw thrown;
       })) as never,
@@ -46,11 +93,38 @@ export async function discovered(
   });
   // The official client does without metadata that it could not get.
   if (refusal !== undefined) throw refusal;
-  const issuer = issuerOf(found);
-  const expected = settings.issuer ?? (settings.clientSecret === undefined ? undefined : before);
-  if (expected !== undefined && expected !== issuer) {
-    const advice = settings.issuer === undefined ? '; handfast mcp logout forgets the other one' : '';
-    throw fail('login_failed', `the server names the authorization server ${issuer}, not ${expected}${advice}`);
+  return { ...found };
+}
+
+/** Metadata of an authorization server with a path, where servers store them beside the addresses of the standards. */
+async function elsewhere(named: string, documents: OAuthDocuments): Promise<Discovery['authorizationServerMetadata']> {
+  const { origin, pathname } = new URL(named);
+  const path = pathname.replace(/\/$/, '');
+  if (path === '') return undefined;
+  for (const place of [`${path}${WELL_KNOWN}`, WELL_KNOWN]) {
+    const response = await documents.fetch(new URL(place, origin));
+    if (!response.ok) continue;
+    const metadata = (await response.json()) as Discovery['authorizationServerMetadata'];
+    if (metadata !== undefined && isSameIssuer(metadata.issuer, named)) return metadata;
   }
-  return { ...found, ...(resourceMetadataUrl !== undefined && { resourceMetadataUrl }) };
+  return undefined;
+}
+
+const WELL_KNOWN = '/.well-known/oauth-authorization-server';
+
+/** The resource that tokens are for, as the server writes it; undefined where it has no metadata. */
+export const resourceOf = ({ resourceMetadata }: Pick<Discovery, 'resourceMetadata'>): string | undefined =>
+  resourceMetadata?.resource;
+
+/** Tokens are for the server, or for a part of its address. Throws `login_failed`. */
+function mustBeOf(found: Discovery, url: string, at: string): void {
+  const resource = resourceOf(found);
+  if (resource === undefined) return;
+  const [own, named] = [new URL(url), new URL(resource)];
+  const folder = (path: string): string => (path.endsWith('/') ? path : `${path}/`);
+  if (own.origin === named.origin && folder(own.pathname).startsWith(folder(named.pathname))) return;
+  throw fail(
+    'login_failed',
+    `${at} names the resource ${resource}, which does not match the address of the server, ${url}; correct its url in handfast.yaml, or its operator corrects the document`,
+  );
 }

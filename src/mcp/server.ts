@@ -14,6 +14,8 @@ import type { McpAuthorization } from './authorization.ts';
 import { connectMcp, type McpCallOptions, type McpConnection } from './connection.ts';
 import type { McpAddress, McpHealth, McpInfo, McpLogLevel, McpResult, McpState } from './definition.ts';
 import { type EraStore, memoryEra } from './era.ts';
+import { clientProblem } from './http-problem.ts';
+import { isUnreadable } from './read-message.ts';
 import { acceptTools, memoryPins, type PinnedTool, type PinStore, pinned } from './tool-pins.ts';
 
 export interface McpServerOptions {
@@ -150,9 +152,9 @@ export class McpServer {
         }
         const hasRun = asError(thrown).detail.may_have_run === true;
         if (connection.expired) {
-          // Not done, by what the server says; a new session is opened once.
           await this.#lost(connection, fail('connection_lost', 'the server no longer knows the session'));
-          if (isFirst && !hasRun) continue;
+          // Not done, by what the server says; a new session is opened once. Others of the connection may have run.
+          if (isFirst && !hasRun && connection.forgot(thrown)) continue;
         }
         if (hasRun) {
           void this.#check(connection);
@@ -170,6 +172,12 @@ export class McpServer {
         }
         if (isTimeout(thrown))
           throw fail('timeout', `no answer within ${options.timeoutMs} ms`, { may_have_run: true });
+        const problem = isUnreadable(thrown)
+          ? { message: asError(thrown).message, mayHaveRun: true }
+          : clientProblem(thrown);
+        if (problem !== undefined) {
+          throw fail('tool_error', problem.message, problem.mayHaveRun ? { may_have_run: true } : {}, thrown);
+        }
         if (!connection.isClosed) throw thrown;
         throw lostDuringCall(connection.ended?.message ?? 'the server closed the connection', thrown);
       }
@@ -387,6 +395,8 @@ const lostDuringCall = (why: string, thrown: unknown): HandfastError =>
 /** The error in one line; one of ours as it is. */
 function whyOf(code: 'unreachable' | 'unauthorized' | 'connection_lost', thrown: unknown): HandfastError {
   const { message, cause } = asError(thrown);
+  const problem = clientProblem(thrown);
+  if (problem !== undefined) return fail(code, problem.message.slice(0, MAX_DETAIL), undefined, thrown);
   // `fetch failed` alone says too little.
   const why = cause instanceof Error && cause !== thrown ? cause : (cause as Error | undefined)?.cause;
   const full = why instanceof Error && !message.includes(why.message) ? `${message}: ${why.message}` : message;

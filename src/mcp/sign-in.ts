@@ -12,8 +12,10 @@ import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { McpAuthorization } from './authorization.ts';
 import { type CheckedFetch, checkedFetch, checkedPage } from './checked-fetch.ts';
 import { connectMcp } from './connection.ts';
-import { type Discovery, discovered, issuerOf } from './discovery.ts';
-import { clientOf } from './oauth-settings.ts';
+import { type Discovery, discovered, isSameIssuer, issuerOf, resourceOf } from './discovery.ts';
+import { clientProblem, issuesOf } from './http-problem.ts';
+import { OAuthDocuments } from './oauth-documents.ts';
+import { clientOf, type OAuthSettings } from './oauth-settings.ts';
 import { loadMcpClient, type McpSdk } from './sdk.ts';
 import { granted, type StoredSignIn } from './sign-in-file.ts';
 
@@ -44,13 +46,16 @@ export async function signIn(authorization: McpAuthorization, options: SignInOpt
     throw fail('login_failed', `${name} needs no person: it has the credentials of the configuration`);
   }
   const sdk = await loadMcpClient();
+  let issuer: string | undefined;
   try {
     const before = await asked(authorization, signal);
     const fetch = checkedFetch(url, signal);
     const discovery = await discovered(sdk, authorization, before, fetch);
-    const issuer = issuerOf(discovery);
+    issuer = issuerOf(discovery);
     const known =
-      before.issuer === issuer ? before : { server: url, ...(before.challenge && { challenge: before.challenge }) };
+      before.issuer !== undefined && isSameIssuer(before.issuer, issuer)
+        ? before
+        : { server: url, ...(before.challenge && { challenge: before.challenge }) };
     const result = await throughBrowser(sdk, authorization, known, discovery, options);
     await file.change(signal, async () => ({
       server: url,
@@ -61,7 +66,7 @@ export async function signIn(authorization: McpAuthorization, options: SignInOpt
     }));
   } catch (thrown) {
     signal.throwIfAborted();
-    throw loginFailure(thrown);
+    throw loginFailure(thrown, url, issuer);
   }
 }
 
@@ -116,6 +121,7 @@ async function throughBrowser(
     let verifier = '';
     let tokens: Result['tokens'] | undefined;
     let client = usableClient(known, redirectUri, issuer, authorization, now());
+    if (client === undefined) mustRegister(discovery, settings);
     const scopes = sdk.computeScopeUnion(settings.scope, known.tokens?.scope, known.challenge?.scope);
     const provider: Provider = {
       redirectUrl: redirectUri,
@@ -148,13 +154,16 @@ async function throughBrowser(
         verifier = saved;
       },
       codeVerifier: () => verifier,
+      // It was compared with the address of the server when it was found, and is sent as it is written.
+      validateResourceURL: async () => resourceOf(discovery) as never,
       discoveryState: () => discovery as never,
       saveDiscoveryState: () => {},
       invalidateCredentials: (what) => {
         if (what === 'client' || what === 'all') client = configuredClient(authorization, issuer);
       },
     };
-    const common = { serverUrl: url, fetchFn: checkedFetch(url, signal) as never, ...(scopes && { scope: scopes }) };
+    const { fetch } = new OAuthDocuments(url, checkedFetch(url, signal));
+    const common = { serverUrl: url, fetchFn: fetch as never, ...(scopes && { scope: scopes }) };
     await sdk.auth(provider, common);
     if (page === undefined) throw fail('login_failed', 'the authorization server named no page to sign in at');
     const late = AbortSignal.any([signal, AbortSignal.timeout(PERSON_MS)]);
@@ -167,6 +176,7 @@ async function throughBrowser(
     arriving.catch(() => {});
     try {
       const { searchParams } = arrival.url;
+      // RFC 9207 compares it as it is written.
       const iss = searchParams.get('iss');
       const authorizationCode = searchParams.get('code') ?? '';
       await sdk.auth(provider, { ...common, authorizationCode, ...(iss !== null && { iss }) });
@@ -182,6 +192,17 @@ async function throughBrowser(
   } finally {
     callback.close();
   }
+}
+
+/** Throws `login_failed` where an authorization server says that no client can be registered, nor described by a document. */
+function mustRegister({ authorizationServerMetadata: metadata, ...discovery }: Discovery, settings: OAuthSettings) {
+  if (metadata === undefined || metadata.registration_endpoint !== undefined) return;
+  const hasDocument =
+    settings.clientMetadataUrl !== undefined && metadata.client_id_metadata_document_supported === true;
+  if (hasDocument) return;
+  const who = metadata.issuer || discovery.authorizationServerUrl;
+  const advice = 'register a client there by hand, and name it in oauth.client_id of the server in handfast.yaml';
+  throw fail('login_failed', `the authorization server ${who} registers no clients by itself; ${advice}`);
 }
 
 const portOf = (address: string | undefined): number | undefined =>
@@ -241,9 +262,11 @@ async function revoke(authorization: McpAuthorization, stored: StoredSignIn, fet
   await fetch(endpoint, { method: 'POST', headers, body });
 }
 
-/** Failures of the official client as ours. Codes and tokens are in none of them. */
-function loginFailure(thrown: unknown): HandfastError {
+/** Failures of the official client as ours, with the address of whom they are of. Codes and tokens are in none of them. */
+function loginFailure(thrown: unknown, url: string, issuer: string | undefined): HandfastError {
   if (thrown instanceof HandfastError) return thrown;
+  const problem = clientProblem(thrown);
+  if (problem !== undefined) return fail('login_failed', `${url}: ${problem.message}`, {}, thrown);
   const { message, code, cause } = thrown as {
     readonly message?: unknown;
     readonly code?: unknown;
@@ -251,7 +274,7 @@ function loginFailure(thrown: unknown): HandfastError {
   };
   // `fetch failed` alone says too little.
   const more = cause instanceof Error ? `: ${cause.message}` : '';
-  const why = `${String(message)}${more}`.replace(/\s+/g, ' ').slice(0, 300);
+  const why = issuesOf(`${String(message)}${more}`);
   const known = typeof code === 'string' && !why.includes(code) ? `${code}: ` : '';
-  return fail('login_failed', `${known}${why}`, {}, thrown);
+  return fail('login_failed', `${issuer ?? url}: ${known}${why}`, {}, thrown);
 }

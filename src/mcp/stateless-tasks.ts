@@ -14,6 +14,7 @@ import { randomUUID } from 'node:crypto';
 import { sleep } from '../base/sleep.ts';
 import { isObject } from '../wire/json.ts';
 import { cutOff } from './cut-off.ts';
+import { readResult } from './results.ts';
 import type { Transport } from './sdk.ts';
 import { pollDelay } from './tasks.ts';
 
@@ -157,7 +158,7 @@ export class StatelessTasks {
       const { status, statusMessage, inputRequests, pollIntervalMs } = task;
       if (status === 'completed' || status === 'failed' || status === 'cancelled') call.cancel = undefined;
       if (status === 'completed' && isObject(task.result))
-        return { result: { ...task.result, resultType: 'complete' } };
+        return { result: { ...(readResult('tools/call', task.result, true) as object), resultType: 'complete' } };
       if (status === 'failed' && isObject(task.error)) return { error: task.error };
       if (status === 'cancelled') {
         const message = typeof statusMessage === 'string' ? statusMessage : 'the server cancelled the task';

@@ -28,9 +28,3 @@ export const tooDeep = (id: unknown) => ({
   id: id as string | number,
   error: { code: -32_603, message: `the response is nested more than ${MAX_DEPTH} levels deep` },
 });
-
-/** The error {@link tooLong} for the request that a line names at its start; undefined where it names none. */
-export function tooLongLine(line: string, unit: TooMany = 'characters'): ReturnType<typeof tooLong> | undefined {
-  const id = /"id"\s*:\s*(\d+)/.exec(line.slice(0, 200))?.[1];
-  return id === undefined ? undefined : tooLong(Number(id), unit);
-}

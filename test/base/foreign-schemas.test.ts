@@ -138,3 +138,26 @@ test('a check ends with its signal', async () => {
   await assert.rejects(checking, /enough/);
   assert.equal(await foreignSchemas.check({}, 1, { what: 'value' }), 1);
 });
+
+test('two schemas with one id do not meet, and a reference by the id of its own schema is found', async () => {
+  const id = 'https://example.com/result';
+  const own = (type: string) => ({
+    $id: id,
+    type: 'object',
+    properties: { a: { $ref: '#/$defs/T' }, b: { $ref: `${id}#/$defs/T` }, c: { $ref: 'urn:c' } },
+    $defs: { T: { type }, C: { $id: 'urn:c', type } },
+  });
+  const what = 'result of one';
+  for (const [type, value] of [
+    ['string', 'x'],
+    ['number', 1],
+    ['string', 'x'],
+  ] as const) {
+    const all = { a: value, b: value, c: value };
+    assert.deepEqual(await foreignSchemas.check(own(type), all, { what, fills: false }), all);
+    for (const member of ['a', 'b', 'c']) {
+      const wrong = foreignSchemas.check(own(type), { ...all, [member]: true }, { what, fills: false });
+      await assert.rejects(wrong, new RegExp(`/${member} must be ${type}`));
+    }
+  }
+});

@@ -135,7 +135,7 @@ test('ids, cursors and params that no client of ours sends have errors of JSON-R
     const { text } = await send(`{"jsonrpc":"2.0","id":${id},"method":"ping"}`, session);
     assert.equal(text, `{"jsonrpc":"2.0","id":${id},"result":{}}`);
   }
-  for (const cursor of ['p-1', 'p999999999', 'p1000', 1, null, {}, 'x', 'p00000000001', '__proto__']) {
+  for (const cursor of ['p-1', 'p999999999', 'p1000', 1, {}, 'x', 'p00000000001', '__proto__']) {
     assert.equal(codeOf(await send({ ...LIST, params: { cursor } }, session)), -32_602, JSON.stringify(cursor));
   }
   const call = (params: string): Promise<Reply> =>
@@ -160,6 +160,19 @@ test('ids, cursors and params that no client of ours sends have errors of JSON-R
   const cancel = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: { a: 1 } } };
   assert.equal((await send(cancel, session)).status, 202);
   assert.equal((await send(LIST, session)).status, 200);
+});
+
+test('a client that writes null for what it leaves out is served', async (t) => {
+  const { send, session } = await attacked(t);
+  const resultOf = ({ text }: Reply): Readonly<Record<string, unknown>> => JSON.parse(text).result;
+  for (const params of [null, { cursor: null }, { _meta: null, cursor: null }]) {
+    assert.ok(Array.isArray(resultOf(await send({ ...LIST, params }, session)).tools), JSON.stringify(params));
+  }
+  const call = { ...LIST, method: 'tools/call', params: { name: 'read_file', arguments: null, _meta: null } };
+  // It is called, and misses its argument.
+  assert.match(JSON.stringify(resultOf(await send(call, session))), /path/);
+  const notification = { jsonrpc: '2.0', id: null, method: 'notifications/initialized', params: null };
+  assert.equal((await send(notification, session)).status, 202);
 });
 
 const META = {

@@ -24,6 +24,7 @@ import type {
   ServerInfo,
 } from './mcp.schema.ts';
 import * as messages from './messages.ts';
+import { mcpToolName } from './tool-name.ts';
 
 const calls = {
   list: answered(messages.serverList, replies.ServerListResp),
@@ -188,7 +189,7 @@ export class McpClient {
     args: Readonly<Record<string, unknown>> = {},
     options: ToolCallOptions = {},
   ) {
-    return new ToolsClient(this.#agent).call<Data>(`${server}__${tool}`, args, options);
+    return new ToolsClient(this.#agent).call<Data>(mcpToolName({ server, tool }), args, options);
   }
 
   /** The resources of a server, or of all that can be used, read page by page. Rejects with `mcp_server_not_found`, `mcp_server_unavailable`. */

@@ -4,6 +4,7 @@ import { jsonArguments } from '../../packages/command-values.ts';
 import { fail } from '../../wire/errors.ts';
 import { ToolsClient } from '../tools/client.ts';
 import { McpClient, type ServerInfo } from './client.ts';
+import { toolOfName } from './tool-name.ts';
 
 type Context = Parameters<CapabilityCommand['run']>[0];
 
@@ -39,7 +40,9 @@ async function tools(context: Context): Promise<undefined> {
   const { agent, terminal, signal } = context;
   const [server] = wordsOf(context);
   const tags = server === undefined ? ['mcp'] : ['mcp', server];
-  const found = await new ToolsClient(agent).list({ tags, includeDeferred: true }, { signal });
+  const tagged = await new ToolsClient(agent).list({ tags, includeDeferred: true }, { signal });
+  // The label of another server may be the name of this one.
+  const found = server === undefined ? tagged : tagged.filter(({ name }) => toolOfName(name)?.server === server);
   if (terminal.json) terminal.document(found);
   else if (found.length === 0) terminal.note('no tools; "handfast mcp ls" shows how the servers are');
   else {

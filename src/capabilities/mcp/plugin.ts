@@ -24,6 +24,7 @@ import { refusable } from './refusable.ts';
 import { mayAccept, mayUseServer, registrable } from './rights.ts';
 import { type Instance, type ServerSpec, Servers } from './servers.ts';
 import { configuredServer, registeredServer, type ServerSettings } from './spec.ts';
+import { MAX_TOOL_NAME, toolOfName } from './tool-name.ts';
 
 export interface McpOptions {
   readonly servers?: readonly ServerSettings[];
@@ -69,6 +70,7 @@ export function mcpPlugins(options: McpOptions = {}): readonly [mcp: Plugin, too
     priority: mcpOffer.tools.priority,
     tools: [],
     compile: 'first-call',
+    maxName: MAX_TOOL_NAME,
     allows: (principal, tool) => {
       const server = servers?.serverOf(tool);
       return server === undefined || mayUseServer(principal, server);
@@ -202,7 +204,7 @@ function withServers(tools: ToolsPlugin, servers: () => Servers): ToolsPlugin {
     const { id } = servers().byToolName(name, context.session) as ServerSpec;
     const instance = await servers().started(servers().find(id, context), context.signal);
     if (declines(request, context.session) === undefined) return call.run(request, context);
-    const own = name.slice(id.length + 2);
+    const own = toolOfName(name)?.tool ?? '';
     if (!changedOf(instance).includes(own)) {
       throw failure(
         'tool_not_found',

@@ -21,6 +21,7 @@ import type { ToolsPlugin } from '../tools/plugin.ts';
 import type { AnyTool } from '../tools/tool.ts';
 import { failure } from './errors.ts';
 import { mayUseServer } from './rights.ts';
+import { toolOfName } from './tool-name.ts';
 import { type CallTool, callError, toolsOf } from './tools.ts';
 
 /** What a server may ask. */
@@ -136,9 +137,10 @@ export class Servers {
     return this.#instanceOf(spec, context);
   }
 
-  /** The server that a name of a tool begins with. */
+  /** The server that a name of a tool names. */
   byToolName(name: string, session: SessionView): ServerSpec | undefined {
-    return this.visible(session).find(({ id, isDisabled }) => !isDisabled && name.startsWith(`${id}__`));
+    const server = toolOfName(name)?.server;
+    return this.visible(session).find(({ id, isDisabled }) => !isDisabled && id === server);
   }
 
   /**

@@ -137,7 +137,8 @@ export function authorizationOf(settings: ServerSettings, env: Variables): McpAu
   return new McpAuthorization({ name, url, file, settings: { ...oauth, clientSecret, privateKey } });
 }
 
-const ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$/;
+/** A rule about the tools of one server, such as `files__*`, must not cover those of a server that an agent names `files__more`. */
+const ID = /^(?!.*__)[A-Za-z0-9](?:[A-Za-z0-9_-]{0,30}[A-Za-z0-9-])?$/;
 
 /** The agent that adds a server, and where. */
 interface Registration {
@@ -163,7 +164,11 @@ export async function registeredServer(
   const { resource_allow_list: resources = [] } = config;
   const id = config.server_id || newId();
   if (!ID.test(id)) {
-    throw failure('invalid', 'server_id must be 1 to 32 letters, digits, "_" or "-"', { field: 'server_id' });
+    throw failure(
+      'invalid',
+      'server_id must be 1 to 32 letters, digits, "_" or "-", without "__" and without "_" at its end',
+      { field: 'server_id' },
+    );
   }
   const address = transport === 'stdio' ? programOf() : webOf();
   // Longer than a timer can wait would end at once.

@@ -4,6 +4,7 @@
  *
  * Arguments are checked by the server, results by the client. @see docs/mcp.md#tools
  */
+import type { JsonSchema } from '../../base/json-schema.ts';
 import type { CallContext } from '../../host/context.ts';
 import { requiredAddresses } from '../../mcp/asks.ts';
 import type { McpProgress, McpResult } from '../../mcp/definition.ts';
@@ -12,6 +13,7 @@ import { asError, fail, HandfastError } from '../../wire/errors.ts';
 import { membersOf } from '../../wire/json.ts';
 import { type AnyTool, type Risk, result } from '../tools/tool.ts';
 import { failure } from './errors.ts';
+import { MAX_TOOL_NAME, mcpToolName } from './tool-name.ts';
 
 /** Calls a tool of the server. */
 export type CallTool = (
@@ -21,7 +23,6 @@ export type CallTool = (
   onProgress: (progress: McpProgress) => void,
 ) => Promise<McpResult>;
 
-const MAX_NAME = 128;
 const MAX_SUMMARY = 200;
 const MAX_ERROR = 2_000;
 
@@ -30,18 +31,15 @@ const anything = {
   '~standard': { version: 1, vendor: 'mcp', validate: (value: unknown) => ({ value: value ?? {} }) },
 } as const;
 
-/** The tools under the names they have here, each name once. */
+/** The tools under the names they have here. A name that is too long for any message is left out. */
 export function toolsOf(
   server: { readonly id: string; readonly name: string },
   tools: readonly PinnedTool[],
   call: CallTool,
 ): AnyTool[] {
-  const taken = new Set<string>();
-  return tools.map((tool) => {
-    const base = `${server.id}__${tool.name.replaceAll(/[^\w.-]/g, '_')}`.slice(0, MAX_NAME);
-    const name = taken.has(base) ? `${base.slice(0, MAX_NAME - 9)}_${tool.digest.slice(0, 8)}` : base;
-    taken.add(name);
-    return toolOf(name, server, tool, call);
+  return tools.flatMap((tool) => {
+    const name = mcpToolName({ server: server.id, tool: tool.name });
+    return name.length > MAX_TOOL_NAME ? [] : [toolOf(name, server, tool, call)];
   });
 }
 
@@ -55,8 +53,8 @@ function toolOf(
     name,
     description,
     input: anything,
-    inputSchema: { type: 'object', ...inputSchema },
-    ...(outputSchema && { output: anything, outputSchema }),
+    inputSchema: withoutId({ type: 'object', ...inputSchema }),
+    ...(outputSchema && { output: anything, outputSchema: withoutId(outputSchema) }),
     idempotent: annotations.readOnlyHint === true || annotations.idempotentHint === true,
     tags: ['mcp', server.id, ...(server.name === '' || server.name === server.id ? [] : [server.name])],
     kind: 'mcp',
@@ -82,6 +80,12 @@ async function emitMedia(content: NonNullable<McpResult['content']>, context: Ca
     if (typeof data !== 'string' || typeof mimeType !== 'string' || !/^(?:image|audio)\//.test(mimeType)) continue;
     await context.emit('artifact', { name: `${type} ${at + 1}`, mime: mimeType, chunk: data, final: true });
   }
+}
+
+/** Ids of schemas are those of one server; readers of all tools of a host would take those of two servers for one. */
+function withoutId({ $id, ...schema }: JsonSchema): JsonSchema {
+  const isReferredTo = $id !== undefined && /"\$ref":"(?!#)/.test(JSON.stringify(schema));
+  return isReferredTo ? { ...schema, $id } : schema;
 }
 
 /** What the server says that the tool can do; what it does not say counts as the protocol says, which is the worst. */
@@ -113,6 +117,9 @@ export function callError(thrown: unknown, server: string, isIdempotent: boolean
   if (detail.reason === 'tool_changed') {
     const advice = `handfast mcp accept ${server} accepts it`;
     return failure('tool_changed', `${message}; ${advice}`, { server, ...detail }, thrown);
+  }
+  if (code === 'tool_error' && thrown instanceof HandfastError) {
+    return failure('protocol_error', message, { server, ...detail }, thrown);
   }
   if (thrown instanceof HandfastError) return thrown;
   // The number of the protocol for a resource that does not exist.

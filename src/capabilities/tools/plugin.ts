@@ -38,6 +38,8 @@ export interface ToolsPluginOptions {
    * `first-call` of each tool, for tools that are known to be right and hosts that must start fast.
    */
   readonly compile?: 'start' | 'first-call';
+  /** Longest name of a tool, in characters. Default 128. */
+  readonly maxName?: number;
   /** Time limit of a call whose caller set none (`timeout: 0`), in seconds. Default 600. */
   readonly maxSeconds?: number;
   /** A further right that its tools need, beside the rules. Called once for each principal and tool of a list, and for each call. */
@@ -88,6 +90,7 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
     exclusive = false,
     compile = 'start',
     maxSeconds = 600,
+    maxName,
     allows,
     offers,
   } = options;
@@ -96,7 +99,7 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
   const own = new WeakMap<SessionView, Map<string, Entry>>();
   let host: PluginContext | undefined;
   for (const tool of options.tools) {
-    const entry = entryOf(tool);
+    const entry = entryOf(tool, maxName);
     if (entries.has(tool.name))
       throw fail('config_invalid', `two tools are named ${JSON.stringify(tool.name)}; rename one`);
     entries.set(tool.name, entry);
@@ -199,7 +202,7 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
       for (const entry of entries.values()) await prepare(entry);
     },
     async add(tools, session) {
-      const added = new Map(tools.map((tool) => [tool.name, entryOf(tool)]));
+      const added = new Map(tools.map((tool) => [tool.name, entryOf(tool, maxName)]));
       const others = session === undefined ? undefined : own.get(session);
       const duplicate = tools.find((one) => entries.has(one.name) || others?.has(one.name));
       if (duplicate !== undefined || added.size < tools.length) {
@@ -222,8 +225,8 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
   };
 }
 
-function entryOf(tool: AnyTool): Entry {
-  checkTool(tool);
+function entryOf(tool: AnyTool, maxName?: number): Entry {
+  checkTool(tool, maxName);
   return {
     tool,
     description: describe(tool),

@@ -109,13 +109,18 @@ export function tool<Args = Record<string, unknown>, Result = unknown>(
   return definition;
 }
 
-/** Throws `config_invalid` for what is no tool, with the mistake: plain JavaScript has no compiler that would find it. */
-export function checkTool(definition: unknown): asserts definition is AnyTool {
+const MAX_NAME = 128;
+
+/**
+ * Throws `config_invalid` for what is no tool, with the mistake: plain JavaScript has no compiler that would find it.
+ * @param maxName characters of its name
+ */
+export function checkTool(definition: unknown, maxName = MAX_NAME): asserts definition is AnyTool {
   if (!isObject(definition))
     throw invalid(`a tool is an object { name, description, run }, got ${valueKind(definition)}`);
   const { name, description, run, input, output } = definition;
-  if (typeof name !== 'string' || !/^[\w.-]{1,128}$/.test(name)) {
-    throw invalid(`tool name ${valueKind(name)} must be 1 to 128 letters, digits, "_", "-" or "."`);
+  if (typeof name !== 'string' || !/^[\w.-]+$/.test(name) || name.length > maxName) {
+    throw invalid(`tool name ${valueKind(name)} must be 1 to ${maxName} letters, digits, "_", "-" or "."`);
   }
   if (typeof run !== 'function') throw invalid(`tool "${name}": run must be a function, got ${valueKind(run)}`);
   if (typeof description !== 'string') {

@@ -144,7 +144,8 @@ function named(given: readonly GivenServer[]): SessionServer[] {
   const taken = new Set<string>();
   return given.map((server, at) => {
     const wanted = (typeof server.name === 'string' ? server.name : '').replaceAll(/[^\w-]+/g, '_') || `mcp${at + 1}`;
-    const name = taken.has(wanted) ? `${wanted}_${at + 1}` : wanted;
+    let name = wanted;
+    for (let count = at + 1; taken.has(name); count += 1) name = `${wanted}_${count}`;
     taken.add(name);
     return { given: server, name };
   });

@@ -6,9 +6,9 @@
  */
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { backoffMs } from '../../base/backoff.ts';
+import { type EventSink, SseReader } from '../../base/http/sse-reader.ts';
 import type { CloseInfo, Malformed } from '../link.ts';
 import { type HttpHeaders, type HttpTarget, isRefused } from './http-request.ts';
-import { type EventSink, SseReader } from './http-sse-reader.ts';
 
 export interface EventStreamOptions {
   readonly target: HttpTarget;

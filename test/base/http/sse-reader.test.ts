@@ -1,7 +1,7 @@
 /** The reader of event streams: every cut of the input gives the same events, in bounded memory and linear time. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SseReader } from '../../../src/transport/http/http-sse-reader.ts';
+import { SseReader } from '../../../src/base/http/sse-reader.ts';
 import fc from '../../support/properties.ts';
 
 type Seen = [type: string, data: string, id: string] | ['malformed', string, string];

@@ -1,22 +1,30 @@
 /**
  * Reads a `text/event-stream` as it arrives and hands over one event after the other.
  *
- * Used by `http-event-stream.ts`. Rules: the event stream format of the HTML standard (fields `event`, `data`, `id`,
+ * Used by `transport/http/http-event-stream.ts` and `mcp/http-messages.ts`. Rules: the event stream format of the HTML standard (fields `event`, `data`, `id`,
  * `retry`, comments, CR, LF and CRLF as line ends). Linear in the bytes for any chunking, and at most about twice the
  * longest accepted message is buffered. UTF-8 is strict: nothing is replaced.
  */
 import { Buffer } from 'node:buffer';
-import { strictText } from '../../base/strict-text.ts';
-import type { Malformed } from '../link.ts';
+import { strictText } from '../strict-text.ts';
+
+/** Why an event could not be delivered. */
+export interface SseProblem {
+  readonly reason: 'too_large' | 'bad_utf8';
+  /** The limit that was passed, in bytes, when `reason` is `too_large`. */
+  readonly limit?: number;
+}
 
 /** Receives the events. Must not throw. */
 export interface EventSink {
   /** One event. `id` is the last id seen on this stream so far, `''` before the first. */
   event(type: string, data: string, id: string): void;
   /** An event that could not be delivered; `id` as above. */
-  malformed(problem: Malformed, id: string): void;
+  malformed(problem: SseProblem, id: string): void;
   /** The server's wish for the delay before a reconnect. */
   retry(delayMs: number): void;
+  /** An event without data, which sets the id of the stream alone. */
+  empty?(id: string): void;
 }
 
 const LF = 0x0a;
@@ -40,7 +48,7 @@ export class SseReader {
   #data: string | undefined;
   #dataBytes = 0;
   #id = '';
-  #problem: Malformed | undefined;
+  #problem: SseProblem | undefined;
 
   /** @param maxBytes longest accepted message, in bytes */
   constructor(sink: EventSink, maxBytes: number) {
@@ -207,5 +215,6 @@ export class SseReader {
     this.#type = '';
     if (problem !== undefined) this.#sink.malformed(problem, this.#id);
     else if (data !== undefined && data.trim() !== '') this.#sink.event(type, data, this.#id);
+    else if (this.#id !== '') this.#sink.empty?.(this.#id);
   }
 }

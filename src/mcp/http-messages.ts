@@ -1,0 +1,141 @@
+/**
+ * Messages of servers in responses over HTTP: read here, so that the official client gets what it can read. A response without the
+ * one that its request waits for fails that request at once, with the reason.
+ *
+ * Used by `connection.ts`, whose `fetch` returns these responses to the client.
+ */
+import { SseReader } from '../base/http/sse-reader.ts';
+import type { Message, MessageReader } from './read-message.ts';
+import { unreadable } from './read-message.ts';
+import { MAX_MESSAGE } from './too-long.ts';
+
+type Id = string | number;
+
+const NOT_FOUND = 404;
+/** Longest body of a response that is an error. */
+const MAX_ERROR_BYTES = 64 * 1024;
+
+const mediaType = (response: Response): string =>
+  (response.headers.get('content-type') ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
+
+const isEventStream = (response: Response): boolean => mediaType(response) === 'text/event-stream';
+
+const isJson = (response: Response): boolean => /^application\/(?:[\w.-]+\+)?json$/.test(mediaType(response));
+
+export interface Reading {
+  /** The body ended before its end, with this error. */
+  readonly onLost: (thrown: object) => void;
+  /** The error for a body that was not read to its end because it is too long. */
+  readonly tooLong: () => Message | undefined;
+  /** Whether the message of an error says that the session is not known. */
+  readonly isForgotten: (message: unknown) => boolean;
+  readonly forgotten: () => void;
+}
+
+/** The response to a request, whose messages are read. */
+export async function readMessages(
+  response: Response,
+  reader: MessageReader,
+  own: Id | undefined,
+  reading: Reading,
+): Promise<Response> {
+  if (isEventStream(response)) return events(response, reader, own, reading);
+  if (own === undefined) return response;
+  const body = await response.text().catch((thrown: object) => {
+    reading.onLost(thrown);
+    const excess = reading.tooLong();
+    if (excess === undefined) throw thrown;
+    return excess;
+  });
+  const messages = typeof body === 'string' ? read(body, response, reader, own) : [body];
+  const error = messages.map((message) => ('error' in message ? message.error : undefined)).find(Boolean);
+  if (error !== undefined && reading.isForgotten(error.message)) {
+    reading.forgotten();
+    return new Response(error.message, { status: NOT_FOUND });
+  }
+  if (mediaType(response) === 'application/json') return Object.assign(response, { json: async () => messages });
+  const headers = new Headers(response.headers);
+  headers.set('content-type', 'application/json');
+  return Object.assign(new Response(null, { status: response.status, headers }), { json: async () => messages });
+}
+
+function read(body: string, response: Response, reader: MessageReader, own: Id): Message[] {
+  // A page of a proxy, or a program that serves something else.
+  if (!isJson(response) && !/^\s*[[{]/.test(body.slice(0, 256))) {
+    return [unreadable(own, `it is of the type ${JSON.stringify(mediaType(response).slice(0, 64))}`)];
+  }
+  const messages = reader.text(body, own);
+  const isAnswered = messages.some((message) => !('method' in message) && message.id === own);
+  return isAnswered ? messages : [...messages, unreadable(own, 'it is for another request')];
+}
+
+/** A stream of events with the messages as the client reads them; other events are left out. */
+function events(response: Response, reader: MessageReader, own: Id | undefined, reading: Reading): Response {
+  const { body, status, headers } = response;
+  if (body === null) return response;
+  const source = body.getReader();
+  let written: string[] = [];
+  let isOver = false;
+  const write = (messages: readonly Message[], id: string): void => {
+    for (const message of messages) written.push(`event: message\n${idLine(id)}data: ${JSON.stringify(message)}\n\n`);
+  };
+  const sse = new SseReader(
+    {
+      event(type, data, id) {
+        if (type === '' || type === 'message') write(isOver && !isJsonText(data) ? [] : reader.text(data, own), id);
+      },
+      empty: (id) => written.push(`${idLine(id)}data:\n\n`),
+      malformed({ reason }, id) {
+        if (reason === 'too_large') write(reader.tooMany('', 'bytes', own), id);
+        else if (own !== undefined) write([unreadable(own, 'it is not UTF-8')], id);
+      },
+      retry: (delayMs) => written.push(`retry: ${delayMs}\n\n`),
+    },
+    MAX_MESSAGE,
+  );
+  const bytes = new TextEncoder();
+  const pull = async (controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {
+    while (written.length === 0) {
+      const { done, value } = await source.read().catch((thrown: unknown) => {
+        const excess = reading.tooLong();
+        if (excess === undefined) throw thrown;
+        write([excess], '');
+        return { done: true as const, value: undefined };
+      });
+      isOver = done;
+      // The last event of some servers lacks the line that ends it.
+      sse.push(done ? Buffer.from('\n\n') : Buffer.from(value.buffer, value.byteOffset, value.byteLength));
+      if (done) break;
+    }
+    if (written.length > 0) controller.enqueue(bytes.encode(written.join('')));
+    written = [];
+    if (isOver) controller.close();
+  };
+  return new Response(new ReadableStream({ pull, cancel: (reason) => source.cancel(reason) }), { status, headers });
+}
+
+const idLine = (id: string): string => (id === '' ? '' : `id: ${id}\n`);
+
+function isJsonText(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The body of a response that is an error, as far as it is read. */
+export async function errorBody(response: Response): Promise<string> {
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  const reader = response.body?.getReader();
+  while (reader !== undefined && size < MAX_ERROR_BYTES) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    parts.push(value);
+    size += value.length;
+  }
+  void reader?.cancel().catch(() => {});
+  return Buffer.concat(parts).subarray(0, MAX_ERROR_BYTES).toString();
+}

@@ -1,0 +1,81 @@
+/**
+ * Readers of what servers write where the protocol has something else: `null` for what is absent, a member of the wrong type, a list that
+ * is missing. An optional member that does not fit is left out, an entry without what it cannot do without is left out, and the
+ * rest stays as it came. Pure.
+ *
+ * Used by `results.ts`. A value that fits is returned as it is, not as a copy.
+ */
+import { isObject, type JsonObject } from '../wire/json.ts';
+
+/** Returns the value to use; undefined: it is left out. */
+export type Reader = (value: unknown) => unknown;
+
+export const text: Reader = (value) => (typeof value === 'string' ? value : undefined);
+export const flag: Reader = (value) => (typeof value === 'boolean' ? value : undefined);
+export const number: Reader = (value) => (typeof value === 'number' ? value : undefined);
+export const object: Reader = (value) => (isObject(value) ? value : undefined);
+/** Also `true`, as servers write a capability without members. */
+export const capability: Reader = (value) => (value === true ? {} : object(value));
+
+export const oneOf =
+  (...words: readonly string[]): Reader =>
+  (value) =>
+    words.includes(value as string) ? value : undefined;
+
+/** The readers in turn, each with the result of the one before. */
+export const chained =
+  (...readers: readonly Reader[]): Reader =>
+  (value) =>
+    readers.reduce((read, reader) => (read === undefined ? undefined : reader(read)), value);
+
+/** The value, or another one where it does not fit. */
+export const otherwise =
+  (reader: Reader, other: unknown): Reader =>
+  (value) =>
+    reader(value) ?? other;
+
+/** The entries that fit. */
+export const listOf =
+  (entry: Reader): Reader =>
+  (value) => {
+    if (!Array.isArray(value)) return undefined;
+    const read = value.map(entry);
+    if (read.every((each, at) => each === value[at] && each !== undefined)) return value;
+    return read.filter((each) => each !== undefined);
+  };
+
+/** An object by its members: others stay. `needed` are read also where they are missing; without a value the object does not fit. */
+export function objectOf(
+  members: Readonly<Record<string, Reader>>,
+  needed: Readonly<Record<string, Reader>> = {},
+): Reader {
+  const optional = Object.entries(members);
+  const necessary = Object.entries(needed);
+  return (value) => {
+    if (!isObject(value)) return undefined;
+    let read = value;
+    const put = (key: string, changed: unknown): void => {
+      if (read === value) read = { ...value };
+      if (changed === undefined) delete read[key];
+      else read[key] = changed;
+    };
+    for (const [key, reader] of optional) {
+      if (!Object.hasOwn(value, key)) continue;
+      const changed = reader(value[key]);
+      if (changed !== value[key] || changed === undefined) put(key, changed);
+    }
+    for (const [key, reader] of necessary) {
+      const given = Object.hasOwn(value, key) ? value[key] : undefined;
+      const changed = reader(given);
+      if (changed === undefined) return undefined;
+      if (changed !== given) put(key, changed);
+    }
+    return read;
+  };
+}
+
+/** An object without its members that are null. */
+export function withoutNulls(value: JsonObject): JsonObject {
+  if (!Object.values(value).includes(null)) return value;
+  return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== null));
+}
