@@ -3,16 +3,22 @@
  * the task left nothing. What stays is removed by retention: the folder goes, what was committed stays on its branch.
  *
  * Called by `workdir.ts` and, for the end, by `worker.ts`. Turns of one context share one, since their executor's conversation
- * is about that folder; one that was removed meanwhile is made again from its branch.
+ * is about that folder, also where another worker of the same repository continues it; one that was removed meanwhile is made
+ * again from its branch.
  * @see docs/fleet.md#worktrees
  */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, stat, utimes } from 'node:fs/promises';
-import { join, sep } from 'node:path';
+import { access, constants, mkdir, readdir, realpath, rename, rm, rmdir, stat, utimes } from 'node:fs/promises';
+import { basename, dirname, join, resolve, sep } from 'node:path';
+import type { WorktreeEntry } from '../../../base/git-output.ts';
 import type { Log } from '../../../base/log.ts';
+import { SerialWork } from '../../../base/serial-work.ts';
 import { asError, fail } from '../../../wire/errors.ts';
-import { git, markTree, type TreeChanges, type TreeMark, treeState } from './git.ts';
+import { branchNames } from './branch-names.ts';
+import { git, markTree, placeIn, type TreeChanges, type TreeMark, tryGit } from './git.ts';
+import { contentOf, noteFresh } from './worktree-content.ts';
+import { forget, giveBack, isHalfMade, isInUse, isProtected, take, worktreesOf } from './worktree-list.ts';
 
 /** Timeout for checking out a large repository, milliseconds. */
 const CHECKOUT_MS = 120_000;
@@ -26,10 +32,14 @@ const UNCOMMITTED_MS = 30 * DAY_MS;
 const MAX_KEPT = 64;
 /** Files that are named in the log. */
 const MAX_NAMED = 20;
+/** Folders of one conversation that are tried, where others are taken or belong to another repository. */
+const MAX_FOLDERS = 16;
+/** End of the name of a folder that is being removed. */
+const REMOVING = '.removing';
 
 /** A worktree that is ready to be worked in. */
 export interface Worktree {
-  /** Its top, absolute. */
+  /** Its top, absolute, a real path. */
   readonly path: string;
   /** The folder in it that the worker's own folder is in the repository. */
   readonly cwd: string;
@@ -49,18 +59,27 @@ export interface WorktreesOptions {
   readonly maxKept?: number;
 }
 
+/** A folder for a conversation: one that exists, or where one can be made. */
+interface Found {
+  readonly usable: readonly string[];
+  readonly vacant: string | undefined;
+}
+
+/**
+ * Work on worktrees of one repository, by its common folder: git's own lock fails the second of two that come together, here it
+ * waits, whichever worker of this process it comes from.
+ */
+const turns = new Map<string, SerialWork>();
+
 export class Worktrees {
   readonly #repository: string;
   readonly #folder: string;
   readonly #now: () => number;
   readonly #log: Log;
   readonly #maxKept: number;
-  /** Being worked in. */
-  readonly #used = new Set<Worktree>();
-  /** Git's own lock fails the second of two that come together; here it waits. */
-  #turn: Promise<unknown> = Promise.resolve();
-  /** From the top of the repository to the worker's folder. */
-  #prefix: string | undefined;
+  /** The folder of the repository that all its worktrees have in common, a real path. */
+  #common: string | undefined;
+  #way: string | undefined;
 
   constructor({ repository, home, now, log, maxKept = MAX_KEPT }: WorktreesOptions) {
     this.#repository = repository;
@@ -71,49 +90,156 @@ export class Worktrees {
   }
 
   /**
-   * The worktree of a context, made from the repository's present commit when there is none yet. Fails with `runtime_error`
-   * where git will not make one.
+   * The worktree of a context: the one it has, here or at another worker of the repository that does not work in it now; else one
+   * that is made from its branch, or from the repository's present commit. A context that is no conversation (`continues` false)
+   * has none at other workers. Fails with `runtime_error` where git will not make one.
    */
-  open(contextId: string): Promise<Worktree> {
+  open(contextId: string, continues = true): Promise<Worktree> {
     const name = nameOf(contextId);
-    const path = join(this.#folder, name);
-    const branch = `handfast/${name}`;
     return this.#inTurn(async () => {
-      if (!existsSync(path)) {
-        await mkdir(this.#folder, { recursive: true, mode: 0o700 });
-        // What was removed by hand is still in git's list, and would be in the way.
-        await git(this.#repository, ['worktree', 'prune']);
-        const kept = (await git(this.#repository, ['branch', '--list', branch])).trim() !== '';
-        const what = kept ? [path, branch] : ['-b', branch, path, 'HEAD'];
-        await git(this.#repository, ['worktree', 'add', '--quiet', ...what], CHECKOUT_MS);
-      }
-      const mark = await markTree(path);
-      if (mark === null) throw fail('runtime_error', `no worktree at ${path}`);
-      this.#prefix ??= (await git(this.#repository, ['rev-parse', '--show-prefix'])).trimEnd().replace(/\/$/, '');
-      const cwd = join(path, this.#prefix);
-      // The folder itself may not be in the commit.
-      await mkdir(cwd, { recursive: true });
-      const worktree = { path, cwd, branch: mark.branch ?? branch, mark };
-      this.#used.add(worktree);
-      return worktree;
+      await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+      const folder = await realpath(this.#folder);
+      const list = await worktreesOf(this.#repository);
+      const own = await this.#ownFolders(folder, name, list);
+      const found = [...own.usable, ...(continues ? await this.#elsewhere(folder, name, list) : [])];
+      const path = (await newest(found)) ?? (await this.#make(own.vacant, name, continues));
+      return this.#ready(path, found.includes(path));
     });
   }
 
+  async #ready(path: string, existed: boolean): Promise<Worktree> {
+    await take(this.#repository, path);
+    try {
+      const mark = await markTree(path);
+      if (mark === null) throw fail('runtime_error', `no worktree at ${path}`);
+      if (!existed) await noteFresh(mark);
+      const prefix = await this.#prefix();
+      const cwd = resolve(path, prefix);
+      // The folder itself may not be in the commit.
+      await mkdir(cwd, { recursive: true });
+      await this.#touch(path);
+      return { path, cwd, branch: mark.branch ?? '', mark: { ...mark, prefix } };
+    } catch (thrown) {
+      await giveBack(this.#repository, path);
+      throw thrown;
+    }
+  }
+
+  /** From the top of the repository to the worker's folder; nothing where the repository is bare. */
+  async #prefix(): Promise<string> {
+    if (this.#way === undefined) {
+      const inside = await tryGit(this.#repository, ['rev-parse', '--is-inside-work-tree']);
+      this.#way = inside.stdout.trim() === 'true' ? (await placeIn(this.#repository)).prefix : '';
+    }
+    return this.#way;
+  }
+
+  /** The folders of a conversation below this worker's home. What was not made whole, or is gone, is taken off git's list. */
+  async #ownFolders(folder: string, name: string, list: readonly WorktreeEntry[]): Promise<Found> {
+    const usable: string[] = [];
+    let vacant: string | undefined;
+    for (let number = 1; number <= MAX_FOLDERS; number += 1) {
+      const path = join(folder, number === 1 ? name : `${name}-${number}`);
+      const entry = list.find((one) => one.path === path);
+      if (entry !== undefined && (isHalfMade(entry) || !existsSync(path))) await this.#discard(path);
+      if (!existsSync(path)) vacant ??= path;
+      else if (entry !== undefined && (await isInUse(entry))) continue;
+      else if (await this.#isWorktree(path)) usable.push(path);
+      else if (await isRemoved(path)) vacant ??= path;
+    }
+    return { usable, vacant };
+  }
+
+  /** Removes what git was stopped in making. Nothing has worked in it: it is given to a task once it is whole. */
+  async #discard(path: string): Promise<void> {
+    await rm(path, { recursive: true, force: true });
+    await forget(this.#repository, path);
+  }
+
+  /** Those of the same conversation below the homes of other workers, in which no task works. */
+  async #elsewhere(folder: string, name: string, list: readonly WorktreeEntry[]): Promise<string[]> {
+    const found: string[] = [];
+    for (const entry of list) {
+      const { path, branch } = entry;
+      if (dirname(path) === folder || basename(dirname(path)) !== 'worktrees') continue;
+      if (!isOf(name, basename(path)) && !isOf(name, branch?.replace(/^handfast[/-]/, '') ?? '')) continue;
+      if (isHalfMade(entry) || (await isInUse(entry)) || !(await isWritable(path))) continue;
+      if (await this.#isWorktree(path)) found.push(path);
+    }
+    return found;
+  }
+
+  /** True for a worktree of this repository. One whose repository was moved, or that was moved itself, is repaired. */
+  async #isWorktree(path: string): Promise<boolean> {
+    if (await this.#belongs(path)) return true;
+    await tryGit(this.#repository, ['worktree', 'repair', path]);
+    return this.#belongs(path);
+  }
+
+  async #belongs(path: string): Promise<boolean> {
+    if (!existsSync(join(path, '.git'))) return false;
+    const listed = (await worktreesOf(this.#repository)).some((entry) => entry.path === path);
+    return (
+      listed &&
+      (await placeIn(path).then(
+        ({ top }) => top === path,
+        () => false,
+      ))
+    );
+  }
+
+  /** Makes a worktree, on the branch of the conversation where that is free. */
+  async #make(path: string | undefined, name: string, continues: boolean): Promise<string> {
+    if (path === undefined) throw fail('runtime_error', `all folders for the worktree ${name} are taken`);
+    const list = await worktreesOf(this.#repository);
+    const held = new Set<string>();
+    for (const entry of list) {
+      if (entry.branch === null || !isOf(name, entry.branch.replace(/^handfast[/-]/, ''))) continue;
+      // The folder of another worker that was removed with its home.
+      if (existsSync(entry.path) || isProtected(entry)) held.add(entry.branch);
+      else await forget(this.#repository, entry.path);
+    }
+    const { existing, free } = await branchNames(this.#repository, name);
+    const kept = existing.find((branch) => !held.has(branch));
+    if (kept !== undefined) {
+      await git(this.#repository, ['worktree', 'add', '--quiet', path, kept], CHECKOUT_MS);
+      return path;
+    }
+    const [branch] = free;
+    if (branch === undefined) throw fail('runtime_error', `all branches for the worktree ${name} are taken`);
+    const start = (continues ? existing[0] : undefined) ?? 'HEAD';
+    const commit = (await git(this.#repository, ['rev-parse', '--verify', `${start}^{commit}`])).trim();
+    const words = ['worktree', 'add', '--quiet', '--no-track', '-b', branch, path, commit];
+    try {
+      await git(this.#repository, words, CHECKOUT_MS);
+    } catch (thrown) {
+      // A checkout that failed leaves its branch.
+      await tryGit(this.#repository, ['update-ref', '-d', `refs/heads/${branch}`, commit]);
+      throw thrown;
+    }
+    return path;
+  }
+
   /**
-   * No task works in it any more. Removes it when nothing is in it: no commit the repository does not have elsewhere, no file.
-   * True: it was removed. `changes` absent: unknown.
+   * No task works in it any more. Removes it when nothing is in it: no commit the repository does not have elsewhere, no file that
+   * was not checked out, none that git ignores. True: it was removed. `changes` absent: unknown.
    */
   leave(worktree: Worktree, changes: TreeChanges | undefined): Promise<boolean> {
     const { path, branch, mark } = worktree;
     return this.#inTurn(async () => {
-      this.#used.delete(worktree);
-      const now = new Date(this.#now());
-      await utimes(path, now, now);
-      if (changes === undefined || !changes.clean || changes.head_commit !== mark.head) return false;
-      if ((await this.#ownCommits(path, branch)) !== 0 || (await treeState(path))?.clean !== true) return false;
-      // Without force: git checks once more, and refuses what it would lose.
-      await git(this.#repository, ['worktree', 'remove', path]);
-      await git(this.#repository, ['branch', '--quiet', '-D', branch]);
+      if (!existsSync(path)) {
+        await giveBack(this.#repository, path);
+        return true;
+      }
+      await giveBack(this.#repository, path);
+      await this.#touch(path);
+      if (changes === undefined || changes.head_commit !== mark.head) return false;
+      const { uncommitted, ignored } = await contentOf(path);
+      if (uncommitted.length + ignored.length > 0) return false;
+      const tip = await this.#tipOf(branch);
+      if ((await this.#ownCommits(path, branch, tip)) !== 0) return false;
+      await this.#remove(path);
+      await this.#removeBranch(branch, tip);
       return true;
     });
   }
@@ -124,14 +250,15 @@ export class Worktrees {
    */
   async end(unseen: () => readonly string[]): Promise<void> {
     try {
-      const kept = await this.#kept();
-      if (kept.length === 0) return;
-      await this.#inTurn(() => git(this.#repository, ['worktree', 'prune']));
-      const folders = unseen();
+      if (!existsSync(this.#folder)) return;
+      const folder = await realpath(this.#folder);
+      await this.#inTurn(() => this.#tidy(folder));
+      const kept = await this.#kept(folder);
+      const folders = await Promise.all(unseen().map((path) => realpath(path).catch(() => path)));
       let many = kept.length;
       for (const { path, ageMs } of kept) {
         if (ageMs <= KEPT_MS && many <= this.#maxKept) break;
-        if (folders.some((folder) => folder === path || folder.startsWith(path + sep))) continue;
+        if (folders.some((used) => used === path || used.startsWith(path + sep))) continue;
         if (await this.#inTurn(() => this.#endOne(path, ageMs))) many -= 1;
       }
     } catch (thrown) {
@@ -139,12 +266,22 @@ export class Worktrees {
     }
   }
 
+  /** Removes what an interrupted removal left, and takes folders that are gone off git's list. Other folders are not this worker's. */
+  async #tidy(folder: string): Promise<void> {
+    for (const name of await readdir(folder)) {
+      if (name.endsWith(REMOVING)) await rm(join(folder, name), { recursive: true, force: true });
+    }
+    for (const entry of await worktreesOf(this.#repository)) {
+      if (dirname(entry.path) !== folder || isProtected(entry)) continue;
+      if (isHalfMade(entry) || !existsSync(entry.path)) await this.#discard(entry.path);
+    }
+  }
+
   /** Those that exist, least recently worked in first. */
-  async #kept(): Promise<{ readonly path: string; readonly ageMs: number }[]> {
-    if (!existsSync(this.#folder)) return [];
+  async #kept(folder: string): Promise<{ readonly path: string; readonly ageMs: number }[]> {
     const found: { readonly path: string; readonly ageMs: number }[] = [];
-    for (const name of await readdir(this.#folder)) {
-      const path = join(this.#folder, name);
+    for (const name of await readdir(folder)) {
+      const path = join(folder, name);
       // Folders without one are not worktrees of git, and none of ours.
       if (existsSync(join(path, '.git'))) found.push({ path, ageMs: await this.#ageOf(path) });
     }
@@ -155,24 +292,33 @@ export class Worktrees {
     return this.#now() - (await stat(path)).mtimeMs;
   }
 
+  async #touch(path: string): Promise<void> {
+    const now = new Date(this.#now());
+    await utimes(path, now, now);
+  }
+
   /** True: it was removed. `ageMs`: as it was when it was chosen. */
   async #endOne(path: string, ageMs: number): Promise<boolean> {
     try {
+      const entry = (await worktreesOf(this.#repository)).find((one) => one.path === path);
       // A task has worked in it since, or does.
-      if ([...this.#used].some((used) => used.path === path) || (await this.#ageOf(path)) < ageMs) return false;
-      const state = await treeState(path);
-      if (state === null || (!state.clean && ageMs <= UNCOMMITTED_MS)) return false;
-      const { branch, head, clean, dirty } = state;
+      if (entry === undefined || (await isInUse(entry)) || (await this.#ageOf(path)) < ageMs) return false;
+      if (isProtected(entry)) throw fail('runtime_error', `it is locked: ${entry.locked || 'no reason is given'}`);
+      const { head, branch, uncommitted, ignored } = await contentOf(path);
+      const clean = uncommitted.length === 0;
+      if (!clean && ageMs <= UNCOMMITTED_MS) return false;
       // Commits on no branch would be lost with the folder.
       const onNone = await git(path, ['rev-list', '--count', 'HEAD', '--not', '--branches', '--remotes', '--tags']);
-      if (onNone.trim() !== '0') await git(path, ['branch', `handfast/kept-${head?.slice(0, 16)}`, 'HEAD']);
-      const merged = branch?.startsWith('handfast/') === true && (await this.#ownCommits(path, branch)) === 0;
-      await git(this.#repository, ['worktree', 'remove', ...(clean ? [] : ['--force']), path], CHECKOUT_MS);
-      if (merged) await git(this.#repository, ['branch', '--quiet', '-D', branch]);
+      if (onNone.trim() !== '0') await this.#keepCommits(path, head ?? '');
+      const tip = branch === null ? undefined : await this.#tipOf(branch);
+      const merged = branch !== null && (await this.#ownCommits(path, branch, tip)) === 0;
+      await this.#remove(path);
+      if (merged) await this.#removeBranch(branch, tip);
       const about = { worktree: path, branch, commit: head, days: Math.floor(ageMs / DAY_MS) };
-      if (clean) this.#log.info('worktree removed; its commits stay', about);
+      const gone = ignored.length === 0 ? {} : { ignored: ignored.length, some_ignored: ignored.slice(0, MAX_NAMED) };
+      if (clean) this.#log.info('worktree removed; its commits stay', { ...about, ...gone });
       else {
-        const lost = { files: dirty.length, some: dirty.slice(0, MAX_NAMED) };
+        const lost = { files: uncommitted.length, some: uncommitted.slice(0, MAX_NAMED), ...gone };
         this.#log.warn('worktree removed with uncommitted changes', { ...about, ...lost });
       }
       return true;
@@ -183,17 +329,81 @@ export class Worktrees {
     }
   }
 
-  /** Commits that nothing but this branch has. */
-  async #ownCommits(path: string, branch: string): Promise<number> {
-    const here = (await git(this.#repository, ['rev-parse', 'HEAD'])).trim();
-    const elsewhere = [here, `--exclude=${branch}`, '--branches', '--remotes'];
-    return Number(await git(path, ['rev-list', '--count', 'HEAD', '--not', ...elsewhere]));
+  async #keepCommits(path: string, head: string): Promise<void> {
+    const { existing, free } = await branchNames(this.#repository, `kept-${head.slice(0, 16)}`);
+    // One that exists has this commit: its name says so.
+    if (existing.length === 0) await git(path, ['branch', '--no-track', free[0] as string, 'HEAD']);
   }
 
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#turn.then(work, work);
-    this.#turn = done.catch(() => {});
-    return done;
+  async #tipOf(branch: string): Promise<string | undefined> {
+    const { code, stdout } = await tryGit(this.#repository, [
+      'rev-parse',
+      '--verify',
+      '--quiet',
+      `refs/heads/${branch}`,
+    ]);
+    return code === 0 ? stdout.trim() : undefined;
+  }
+
+  /** Commits that nothing but this worktree and its branch, which is at `tip`, has. */
+  async #ownCommits(path: string, branch: string, tip: string | undefined): Promise<number> {
+    const here = (await git(this.#repository, ['rev-parse', 'HEAD'])).trim();
+    const elsewhere = [here, `--exclude=${branch}`, '--branches', '--remotes'];
+    const own = tip === undefined ? ['HEAD'] : ['HEAD', tip];
+    return Number(await git(path, ['rev-list', '--count', ...own, '--not', ...elsewhere]));
+  }
+
+  /** Removes a folder whose content was checked. Renamed first: what is interrupted leaves no half of a worktree in its place. */
+  async #remove(path: string): Promise<void> {
+    const aside = `${path}${REMOVING}`;
+    await rm(aside, { recursive: true, force: true });
+    await rename(path, aside);
+    await forget(this.#repository, path);
+    await rm(aside, { recursive: true, force: true });
+  }
+
+  /** Removes a branch that this software made, if it is still where it was looked at, and no worktree has it. */
+  async #removeBranch(branch: string, tip: string | undefined): Promise<void> {
+    if (tip === undefined || !/^handfast[/-]./.test(branch)) return;
+    if ((await worktreesOf(this.#repository)).some((entry) => entry.branch === branch)) return;
+    await git(this.#repository, ['update-ref', '-d', `refs/heads/${branch}`, tip]);
+  }
+
+  async #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#common === undefined) {
+      const said = await git(this.#repository, ['rev-parse', '--path-format=absolute', '--git-common-dir']);
+      this.#common = await realpath(said.replace(/\n$/, ''));
+    }
+    const turn = turns.get(this.#common) ?? new SerialWork();
+    turns.set(this.#common, turn);
+    return turn.run(work);
+  }
+}
+
+/** True for the name of a conversation, also with a number behind it. */
+const isOf = (name: string, found: string): boolean =>
+  found === name || (found.startsWith(`${name}-`) && /^\d{1,2}$/.test(found.slice(name.length + 1)));
+
+/** The folder that was worked in last. */
+async function newest(paths: readonly string[]): Promise<string | undefined> {
+  const dated = await Promise.all(paths.map(async (path) => ({ path, at: (await stat(path)).mtimeMs })));
+  return dated.sort((one, other) => other.at - one.at)[0]?.path;
+}
+
+/** Removes a folder that an interrupted start left empty. */
+const isRemoved = (path: string): Promise<boolean> =>
+  rmdir(path).then(
+    () => true,
+    () => false,
+  );
+
+/** True for a folder that this user can work in. */
+async function isWritable(path: string): Promise<boolean> {
+  try {
+    await access(path, constants.W_OK | constants.X_OK);
+    return true;
+  } catch {
+    return false;
   }
 }
 
