@@ -6,7 +6,7 @@
  */
 import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isLockHeld, OTHER_REPOSITORY, readStatus, reasonOf } from '../../../base/git-output.ts';
+import { isLockHeld, readStatus, reasonOf } from '../../../base/git-output.ts';
 import { type ProgramEnd, programEnvironment, runProgram } from '../../../base/program.ts';
 import { sleep } from '../../../base/sleep.ts';
 import { fail } from '../../../wire/errors.ts';
@@ -94,7 +94,6 @@ export function tryGit(cwd: string, args: readonly string[], timeoutMs = GIT_MS)
     ],
     cwd,
     env: programEnvironment({
-      ...OTHER_REPOSITORY,
       LC_ALL: 'C',
       GIT_OPTIONAL_LOCKS: '0',
       GIT_TERMINAL_PROMPT: '0',

@@ -21,9 +21,12 @@ export async function worktreesOf(repository: string): Promise<readonly Worktree
 /** Git was stopped while it made this one. */
 export const isHalfMade = ({ locked }: WorktreeEntry): boolean => locked === 'initializing';
 
-/** Someone locked it, to protect it from removal. */
+/** A person locked it, to protect it from removal. */
 export const isProtected = (entry: WorktreeEntry): boolean =>
   entry.locked !== undefined && !isHalfMade(entry) && !WORKING.test(entry.locked);
+
+/** A task works in it, or did so when its process ended. */
+export const isMarked = ({ locked = '' }: WorktreeEntry): boolean => WORKING.test(locked);
 
 /** A task works in it, of this process or of another. */
 export async function isInUse({ path, locked = '' }: WorktreeEntry): Promise<boolean> {

@@ -18,7 +18,7 @@ import { asError, fail } from '../../../wire/errors.ts';
 import { branchNames } from './branch-names.ts';
 import { git, markTree, placeIn, type TreeChanges, type TreeMark, tryGit } from './git.ts';
 import { contentOf, noteFresh } from './worktree-content.ts';
-import { forget, giveBack, isHalfMade, isInUse, isProtected, take, worktreesOf } from './worktree-list.ts';
+import { forget, giveBack, isHalfMade, isInUse, isMarked, isProtected, take, worktreesOf } from './worktree-list.ts';
 
 /** Timeout for checking out a large repository, milliseconds. */
 const CHECKOUT_MS = 120_000;
@@ -141,7 +141,10 @@ export class Worktrees {
     for (let number = 1; number <= MAX_FOLDERS; number += 1) {
       const path = join(folder, number === 1 ? name : `${name}-${number}`);
       const entry = list.find((one) => one.path === path);
-      if (entry !== undefined && (isHalfMade(entry) || !existsSync(path))) await this.#discard(path);
+      const missing = !existsSync(path);
+      // Of a disk that is not there now, perhaps.
+      if (missing && entry !== undefined && isProtected(entry)) continue;
+      if (entry !== undefined && (isHalfMade(entry) || missing)) await this.#discard(path);
       if (!existsSync(path)) vacant ??= path;
       else if (entry !== undefined && (await isInUse(entry))) continue;
       else if (await this.#isWorktree(path)) usable.push(path);
@@ -163,7 +166,8 @@ export class Worktrees {
       const { path, branch } = entry;
       if (dirname(path) === folder || basename(dirname(path)) !== 'worktrees') continue;
       if (!isOf(name, basename(path)) && !isOf(name, branch?.replace(/^handfast[/-]/, '') ?? '')) continue;
-      if (isHalfMade(entry) || (await isInUse(entry)) || !(await isWritable(path))) continue;
+      // Where the process of its task was killed, what it started may work on: its own worker finds out.
+      if (isHalfMade(entry) || isMarked(entry) || !(await isWritable(path))) continue;
       if (await this.#isWorktree(path)) found.push(path);
     }
     return found;
@@ -205,19 +209,24 @@ export class Worktrees {
       await git(this.#repository, ['worktree', 'add', '--quiet', path, kept], CHECKOUT_MS);
       return path;
     }
-    const [branch] = free;
-    if (branch === undefined) throw fail('runtime_error', `all branches for the worktree ${name} are taken`);
     const start = (continues ? existing[0] : undefined) ?? 'HEAD';
     const commit = (await git(this.#repository, ['rev-parse', '--verify', `${start}^{commit}`])).trim();
-    const words = ['worktree', 'add', '--quiet', '--no-track', '-b', branch, path, commit];
-    try {
-      await git(this.#repository, words, CHECKOUT_MS);
-    } catch (thrown) {
-      // A checkout that failed leaves its branch.
-      await tryGit(this.#repository, ['update-ref', '-d', `refs/heads/${branch}`, commit]);
-      throw thrown;
+    // What is damaged in the way of a name is on no list: another kind of name is tried then.
+    const names = [free[0], free.findLast((branch) => branch.startsWith('handfast-'))].filter(
+      (one) => one !== undefined,
+    );
+    for (const [at, branch] of names.entries()) {
+      const words = ['worktree', 'add', '--quiet', '--no-track', '-b', branch, path, commit];
+      try {
+        await git(this.#repository, words, CHECKOUT_MS);
+        return path;
+      } catch (thrown) {
+        // A checkout that failed leaves its branch.
+        await tryGit(this.#repository, ['update-ref', '-d', `refs/heads/${branch}`, commit]);
+        if (at === names.length - 1 || !/ref|branch/.test(asError(thrown).message)) throw thrown;
+      }
     }
-    return path;
+    throw fail('runtime_error', `all branches for the worktree ${name} are taken`);
   }
 
   /**
@@ -227,21 +236,27 @@ export class Worktrees {
   leave(worktree: Worktree, changes: TreeChanges | undefined): Promise<boolean> {
     const { path, branch, mark } = worktree;
     return this.#inTurn(async () => {
-      if (!existsSync(path)) {
-        await giveBack(this.#repository, path);
+      try {
+        if (!existsSync(path)) return true;
+        await this.#touch(path);
+        const entry = await this.#entryOf(path);
+        if (changes === undefined || changes.head_commit !== mark.head || entry === undefined) return false;
+        if (isProtected(entry)) return false;
+        const { uncommitted, ignored } = await contentOf(path);
+        if (uncommitted.length + ignored.length > 0) return false;
+        const tip = await this.#tipOf(branch);
+        if ((await this.#ownCommits(path, branch, tip)) !== 0) return false;
+        await this.#remove(path);
+        await this.#removeBranch(branch, tip);
         return true;
+      } finally {
+        await giveBack(this.#repository, path);
       }
-      await giveBack(this.#repository, path);
-      await this.#touch(path);
-      if (changes === undefined || changes.head_commit !== mark.head) return false;
-      const { uncommitted, ignored } = await contentOf(path);
-      if (uncommitted.length + ignored.length > 0) return false;
-      const tip = await this.#tipOf(branch);
-      if ((await this.#ownCommits(path, branch, tip)) !== 0) return false;
-      await this.#remove(path);
-      await this.#removeBranch(branch, tip);
-      return true;
     });
+  }
+
+  async #entryOf(path: string): Promise<WorktreeEntry | undefined> {
+    return (await worktreesOf(this.#repository)).find((entry) => entry.path === path);
   }
 
   /**
@@ -274,6 +289,8 @@ export class Worktrees {
     for (const entry of await worktreesOf(this.#repository)) {
       if (dirname(entry.path) !== folder || isProtected(entry)) continue;
       if (isHalfMade(entry) || !existsSync(entry.path)) await this.#discard(entry.path);
+      // What a killed process of this worker left has been ended by now.
+      else if (isMarked(entry) && !(await isInUse(entry))) await giveBack(this.#repository, entry.path);
     }
   }
 
@@ -300,7 +317,7 @@ export class Worktrees {
   /** True: it was removed. `ageMs`: as it was when it was chosen. */
   async #endOne(path: string, ageMs: number): Promise<boolean> {
     try {
-      const entry = (await worktreesOf(this.#repository)).find((one) => one.path === path);
+      const entry = await this.#entryOf(path);
       // A task has worked in it since, or does.
       if (entry === undefined || (await isInUse(entry)) || (await this.#ageOf(path)) < ageMs) return false;
       if (isProtected(entry)) throw fail('runtime_error', `it is locked: ${entry.locked || 'no reason is given'}`);

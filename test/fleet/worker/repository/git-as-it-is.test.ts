@@ -5,7 +5,8 @@ import { chmod, mkdir, readFile, realpath, rename, rm, symlink, writeFile } from
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { Log } from '../../../../src/base/log.ts';
-import { changesSince, treeState } from '../../../../src/fleet/worker/repository/git.ts';
+import { identityOf } from '../../../../src/fleet/worker/process-identity.ts';
+import { changesSince, markTree, treeState } from '../../../../src/fleet/worker/repository/git.ts';
 import { type Worktree, Worktrees } from '../../../../src/fleet/worker/repository/worktrees.ts';
 import { git, repository } from '../../support/git-repository.ts';
 import { block, scriptedExecutor } from '../../support/scripted-executor.ts';
@@ -226,21 +227,31 @@ test('a conversation continues at another worker in its worktree; while that is 
 });
 
 test('a worktree whose worker was killed is free again, and one of another process is not taken', async (t) => {
-  const { cwd, worktrees } = await place(t);
+  const { cwd, worktrees, after } = await place(t);
   const other = await place(t, { cwd });
-  const worktree = await worktrees.open('c-1');
-  await leave(worktrees, worktree);
   const kept = await worktrees.open('c-1');
   await writeFile(join(kept.path, 'x'), '1');
   await leave(worktrees, kept);
-  const reason = (started: string) => `handfast: a task works here (process ${process.ppid}, ${started})`;
-  await git(cwd, 'worktree', 'lock', '--reason', reason('long ago'), kept.path);
-  assert.equal((await other.worktrees.open('c-1')).path, kept.path);
-  const { identityOf } = await import('../../../../src/fleet/worker/process-identity.ts');
-  await leave(other.worktrees, kept);
-  await git(cwd, 'worktree', 'unlock', kept.path).catch(() => {});
-  await git(cwd, 'worktree', 'lock', '--reason', reason((await identityOf(process.ppid))?.started ?? ''), kept.path);
-  assert.notEqual((await other.worktrees.open('c-1')).path, kept.path);
+  const lock = (started = '') =>
+    git(
+      cwd,
+      'worktree',
+      'lock',
+      '--reason',
+      `handfast: a task works here (process ${process.ppid}, ${started})`,
+      kept.path,
+    );
+  await lock('long ago');
+  const aside = await other.worktrees.open('c-1');
+  assert.notEqual(aside.path, kept.path, 'programs that the killed one started may work on');
+  assert.equal(await leave(other.worktrees, aside), true);
+  await after(0);
+  const continued = await other.worktrees.open('c-1');
+  assert.equal(continued.path, kept.path, 'its own worker has ended them at its start');
+  await leave(other.worktrees, continued);
+  await lock((await identityOf(process.ppid))?.started);
+  await after(0);
+  assert.notEqual((await worktrees.open('c-1')).path, kept.path);
 });
 
 test('a half-made worktree is made again, and what is no worktree of this repository is left alone', async (t) => {
@@ -304,7 +315,6 @@ test('many workers of one repository at once, in a repository with SHA-256 and o
   await mkdir(first);
   await git(first, 'init', '--quiet', '--object-format=sha256', '--initial-branch=main');
   await writeFile(join(first, 'a.txt'), '1');
-  const { markTree } = await import('../../../../src/fleet/worker/repository/git.ts');
   const mark = await markTree(first);
   await git(first, 'add', '.');
   await git(first, 'commit', '--quiet', '-m', 'first');
