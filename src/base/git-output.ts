@@ -173,4 +173,4 @@ export function reasonOf(stderr: string): string {
 
 /** True for a failure because another git process holds a lock file, which a later try does not meet. */
 export const isLockHeld = (stderr: string): boolean =>
-  /(?:Unable to create|could not lock|cannot lock ref) .*(?:File exists|\.lock)/.test(stderr);
+  /(?:Unable to create|could not lock) .*: File exists/.test(stderr);

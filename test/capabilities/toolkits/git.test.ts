@@ -1,6 +1,15 @@
 /** The toolkit `git` with real repositories: what it does, and what a repository or a caller cannot make it do. */
 import assert from 'node:assert/strict';
-import { appendFileSync, chmodSync, existsSync, linkSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  chmodSync,
+  chownSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { PathGuard } from '../../../src/base/workspace/protected-paths.ts';
@@ -337,6 +346,15 @@ test('names are those from the folder of the call, and reach all of the reposito
   );
 });
 
+test('a name that is no UTF-8 text is said to be so where git would find nothing', async (t) => {
+  const { workspace } = repository(t);
+  writeFileSync(Buffer.concat([Buffer.from(join(workspace, 'caf')), Buffer.from([0xe9])]), 'x\n');
+  writeFileSync(join(workspace, 'sign \uFFFD'), 'x\n');
+  const { call } = await agentIn(t, workspace);
+  assert.equal(await refusalOf(call('diff', { paths: ['caf\uFFFD'] })), 'tool_error not_utf8');
+  assert.equal((await call('commit', { message: 'x', paths: ['sign \uFFFD'] })).success, true);
+});
+
 test('a bare repository, one with a damaged configuration, and one of a later git are said to be so', async (t) => {
   const workspace = folder(t);
   const { call } = await agentIn(t, workspace);
@@ -356,4 +374,23 @@ test('a bare repository, one with a damaged configuration, and one of a later gi
     assert.match(error.message, reason);
     assert.doesNotMatch(error.message, new RegExp(workspace));
   }
+});
+
+test('a repository of another user is worked in once the user of the host allows it', async (t) => {
+  if (process.getuid?.() !== 0) return t.skip('only root can give a folder to another user');
+  const { workspace } = repository(t);
+  for (const path of [workspace, join(workspace, '.git')]) chownSync(path, 54_321, 54_321);
+  const { call } = await agentIn(t, workspace);
+  const settings = join(folder(t), 'gitconfig');
+  const before = process.env.GIT_CONFIG_GLOBAL;
+  process.env.GIT_CONFIG_GLOBAL = settings;
+  t.after(() => {
+    if (before === undefined) delete process.env.GIT_CONFIG_GLOBAL;
+    else process.env.GIT_CONFIG_GLOBAL = before;
+  });
+  writeFileSync(settings, '[core]\n\tpager = false\n');
+  const refused = await errorOf(call('status'));
+  assert.deepEqual([refused.detail.reason, /safe\.directory/.test(refused.message)], ['other_owner', true]);
+  writeFileSync(settings, `[safe]\n\tdirectory = ${workspace}\n`);
+  assert.equal((await call('status')).success, true);
 });

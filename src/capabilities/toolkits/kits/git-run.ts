@@ -44,6 +44,8 @@ const FILES_PER_TURN = 500;
 /** Files that a result lists beside what git printed, and ignored ones that it names. */
 const MAX_FILES = 1_000;
 const MAX_NAMED = 50;
+/** Folders of other users. */
+const MAX_ALLOWED = 1_000;
 const TIMEOUT_MS = 60_000;
 const TERMINATE_MS = 1_000;
 
@@ -228,9 +230,14 @@ export async function runGit(command: GitCommand, args: Args, context: CallConte
   const release = await context.acquireProcess(context.signal);
   try {
     const cwd = directory.realPath;
-    const run: Run = (words, options = {}) => start(words, cwd, context, options);
-    const prefix = await mustBeWithin(run, context);
+    let allowed: readonly string[] = [];
+    const run: Run = (words, options = {}) => start(words, cwd, context, { ...options, allowed });
+    const prefix = await mustBeWithin(run, context, async () => {
+      allowed = await allowedFolders();
+    });
     await mustNotRunCode(run);
+    for (const path of command === 'blame' ? [args.path] : ((args.paths as string[] | undefined) ?? []))
+      mustBeNamed(path, cwd);
     const target =
       typeof args.path === 'string' && command.startsWith('worktree') ? await placeOf(args.path, context) : undefined;
     const places: Places = { prefix, ...(target !== undefined && { target }) };
@@ -262,6 +269,8 @@ interface RunOptions {
   readonly protocol?: string;
   /** Bytes of output. Default 256 KiB. */
   readonly maxOutput?: number;
+  /** Folders of other users that may be read. */
+  readonly allowed?: readonly string[];
 }
 
 /** Runs git. */
@@ -271,9 +280,9 @@ function start(
   words: readonly string[],
   cwd: string,
   context: CallContext,
-  { protocol = '', maxOutput = MAX_OUTPUT }: RunOptions,
+  { protocol = '', maxOutput = MAX_OUTPUT, allowed = [] }: RunOptions,
 ): Promise<ProgramEnd> {
-  const settings = Object.entries(SAFE);
+  const settings = [...Object.entries(SAFE), ...allowed.map((folder) => ['safe.directory', folder] as const)];
   const author = context.session.agentId.replaceAll(/[^\w .@-]/g, '') || 'agent';
   const env: Record<string, string> = {
     ...childEnvironment({}, process.env),
@@ -384,16 +393,15 @@ const isPresent = (path: string): boolean => lstatSync(path, { throwIfNoEntry: f
  * The working tree and the metadata of the repository are in the workspace, and no protected path is in it. Gives the way from the
  * top of the working tree to the folder of the call.
  */
-async function mustBeWithin(run: Run, context: CallContext): Promise<string> {
+async function mustBeWithin(run: Run, context: CallContext, allowOthers: () => Promise<void>): Promise<string> {
   const { workspace, pathGuard } = context;
-  const found = await run([
-    'rev-parse',
-    '--path-format=absolute',
-    '--show-toplevel',
-    '--absolute-git-dir',
-    '--git-common-dir',
-    '--show-prefix',
-  ]);
+  const words = ['--show-toplevel', '--absolute-git-dir', '--git-common-dir', '--show-prefix'];
+  const ask = (): Promise<ProgramEnd> => run(['rev-parse', '--path-format=absolute', ...words]);
+  let found = await ask();
+  if (OTHER_OWNER.test(found.stderr)) {
+    await allowOthers();
+    found = await ask();
+  }
   if (found.code !== 0) throw noRepository(found, context);
   const [tree = '', own = '', common = '', prefix = ''] = found.stdout.split('\n');
   const root = realpathSync(workspace);
@@ -412,13 +420,33 @@ async function mustBeWithin(run: Run, context: CallContext): Promise<string> {
   return prefix;
 }
 
+const OTHER_OWNER = /dubious ownership/;
+
+/** Folders of other users that the user of this process or the system allows git to read: `safe.directory`, and nothing else of it. */
+async function allowedFolders(): Promise<readonly string[]> {
+  const { GIT_CONFIG_GLOBAL, GIT_CONFIG_SYSTEM } = process.env;
+  const own = { ...(GIT_CONFIG_GLOBAL && { GIT_CONFIG_GLOBAL }), ...(GIT_CONFIG_SYSTEM && { GIT_CONFIG_SYSTEM }) };
+  const env = { ...childEnvironment({}, process.env), ...own };
+  const folders: string[] = [];
+  for (const scope of ['--system', '--global']) {
+    const { code, stdout } = await runProgram({
+      argv: ['git', 'config', scope, '--null', '--type=path', '--get-all', 'safe.directory'],
+      env,
+      timeoutMs: TIMEOUT_MS,
+      terminateMs: TERMINATE_MS,
+    });
+    if (code === 0) folders.push(...stdout.split('\0').slice(0, -1));
+  }
+  return folders.slice(0, MAX_ALLOWED);
+}
+
 /** Why git found no repository to work in. */
 function noRepository(found: ProgramEnd, context: CallContext) {
   const { stderr } = found;
   if (/not a git repository \(or any/.test(stderr)) {
     return fail('tool_error', 'there is no git repository here', { reason: 'not_a_repository' });
   }
-  if (/dubious ownership/.test(stderr)) {
+  if (OTHER_OWNER.test(stderr)) {
     const remedy = 'the user of the host can allow it, in its folder: git config --global --add safe.directory "$PWD"';
     return fail('tool_error', `this repository belongs to another user; ${remedy}`, { reason: 'other_owner' });
   }
@@ -491,6 +519,14 @@ function plain(value: unknown, what: string, remedy = ''): string {
   if (/[\0\n]/.test(word)) throw fail('tool_denied', `${what} must not have a line break`, { reason: 'line_break' });
   if (!word.startsWith('-')) return word;
   throw fail('tool_denied', `${what} must not begin with "-"${remedy}`, { reason: 'option' });
+}
+
+/** Names that are no UTF-8 text are shown with a sign in place of what no text can have, and fit no file: git would find nothing. */
+function mustBeNamed(path: unknown, cwd: string): void {
+  if (!String(path).includes('\uFFFD') || isPresent(join(cwd, String(path)))) return;
+  throw fail('tool_error', 'the name of this file is no UTF-8 text: rename it, or commit without paths', {
+    reason: 'not_utf8',
+  });
 }
 
 const revisionOf = (value: unknown): string => plain(value, 'a revision');

@@ -212,9 +212,7 @@ export class Worktrees {
     const start = (continues ? existing[0] : undefined) ?? 'HEAD';
     const commit = (await git(this.#repository, ['rev-parse', '--verify', `${start}^{commit}`])).trim();
     // What is damaged in the way of a name is on no list: another kind of name is tried then.
-    const names = [free[0], free.findLast((branch) => branch.startsWith('handfast-'))].filter(
-      (one) => one !== undefined,
-    );
+    const names = [free[0], free.find((branch) => branch.startsWith('handfast-'))].filter((one) => one !== undefined);
     for (const [at, branch] of names.entries()) {
       const words = ['worktree', 'add', '--quiet', '--no-track', '-b', branch, path, commit];
       try {

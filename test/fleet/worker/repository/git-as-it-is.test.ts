@@ -43,6 +43,10 @@ async function place(t: TestContext, given: { cwd?: string; home?: string } = {}
 const leave = async (worktrees: Worktrees, worktree: Worktree) =>
   worktrees.leave(worktree, await changesSince(worktree.mark));
 
+async function until(met: () => Promise<boolean>): Promise<void> {
+  while (!(await met())) await new Promise((resolve) => setTimeout(resolve, 10));
+}
+
 const listed = async (cwd: string) => (await git(cwd, 'worktree', 'list')).split('\n').length - 1;
 
 for (const taken of ['handfast', 'Handfast']) {
@@ -70,6 +74,53 @@ test('a branch whose name begins with that of the conversation is not in its way
   await leave(worktrees, { branch, ...worktree });
   await git(cwd, 'branch', `${branch}/theirs`);
   assert.equal((await worktrees.open('c-1')).branch, `${branch}-2`);
+});
+
+test('a damaged reference in the way of the usual names is on no list, and another name is taken', async (t) => {
+  const { cwd, worktrees } = await place(t);
+  await writeFile(join(cwd, '.git', 'refs', 'heads', 'handfast'), '');
+  assert.match((await worktrees.open('c-1')).branch, /^handfast-c-1-[0-9a-f]{10}$/);
+});
+
+test('a lock of another git is waited for, without a user name and with hooks that fail', async (t) => {
+  const { cwd, worktrees } = await place(t);
+  await git(cwd, 'pack-refs', '--all');
+  await git(cwd, 'config', 'user.useConfigOnly', 'true');
+  await git(cwd, 'config', 'commit.gpgSign', 'true');
+  for (const hook of ['post-checkout', 'reference-transaction', 'post-index-change']) {
+    await writeFile(join(cwd, '.git', 'hooks', hook), '#!/bin/sh\nexit 1\n', { mode: 0o755 });
+  }
+  const lock = join(cwd, '.git', 'packed-refs.lock');
+  const worktree = await worktrees.open('c-1');
+  await writeFile(lock, '');
+  const [left] = await Promise.all([
+    leave(worktrees, worktree),
+    until(async () => existsSync(lock)).then(() => rm(lock)),
+  ]);
+  assert.equal(left, true);
+  assert.equal(await git(cwd, 'branch', '--list', 'handfast/*'), '');
+});
+
+test('a worktree of a submodule, and of a part that was checked out sparsely', async (t) => {
+  const library = await folder(t);
+  await repository(library);
+  const { cwd } = await place(t);
+  await git(cwd, '-c', 'protocol.file.allow=always', 'submodule', '--quiet', 'add', library, 'vendor');
+  for (const name of ['one', 'two']) {
+    await mkdir(join(cwd, name));
+    await writeFile(join(cwd, name, 'x.txt'), '1');
+  }
+  await git(cwd, 'add', '.');
+  await git(cwd, 'commit', '--quiet', '-m', 'second');
+  await git(cwd, 'sparse-checkout', 'set', 'one');
+  for (const sub of ['vendor', 'one']) {
+    const { worktrees } = await place(t, { cwd: join(cwd, sub) });
+    const worktree = await worktrees.open('c-1');
+    await writeFile(join(worktree.cwd, 'new.txt'), '1');
+    assert.deepEqual((await changesSince(worktree.mark)).files_changed, ['new.txt'], sub);
+    await rm(join(worktree.cwd, 'new.txt'));
+    assert.equal(await leave(worktrees, worktree), true, sub);
+  }
 });
 
 test('a submodule that was checked out holds no worktree; work in it does', async (t) => {
