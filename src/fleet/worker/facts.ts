@@ -266,7 +266,9 @@ export class Facts {
       return await this.#options.repository.treeState(this.#options.cwd);
     } catch (thrown) {
       const unreadable = asError(thrown).message;
-      this.#options.log.warn('state of the repository could not be read', { error: unreadable });
+      if (this.#tree.value?.unreadable !== unreadable) {
+        this.#options.log.warn('state of the repository could not be read', { error: unreadable });
+      }
       // The tree may be dirty, so no task that writes is accepted.
       return { branch: null, head: null, clean: false, dirty: [], unreadable };
     }

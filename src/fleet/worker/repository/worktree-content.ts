@@ -2,13 +2,15 @@
  * What would be lost with a worktree: files that are in no commit, those that git ignores or was told not to look at, work in
  * submodules, commits that nothing else has.
  *
- * Called by `worktrees.ts` before it removes one. Everything here only asks.
+ * Called by `worktrees.ts` before it removes one, and where a conversation continues in another.
  */
-import { lstat, readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { cp, lstat, readFile, realpath, rm, writeFile } from 'node:fs/promises';
+import { dirname, join, sep } from 'node:path';
 import { readStatus } from '../../../base/git-output.ts';
 import { git, stampsOf, type TreeMark } from './git.ts';
 
+/** Files that are copied for a conversation that continues elsewhere. */
+const MAX_COPIED = 5000;
 /** Submodules in submodules that are followed. Deeper ones count as work. */
 const MAX_DEPTH = 8;
 /** In the folder of a worktree in the repository: what differed from the commit right after it was checked out. */
@@ -85,6 +87,31 @@ async function holdsWork(path: string, commit: string, depth: number): Promise<b
     if (await holdsWork(join(path, name), recorded, depth - 1)) return true;
   }
   return false;
+}
+
+/**
+ * Copies what is in no commit from one worktree to another that is at the same commit; false: it is too much, and nothing was
+ * copied. Submodules are not part of it.
+ */
+export async function copyUncommitted(from: string, to: string): Promise<boolean> {
+  const words = ['--untracked-files=all', '--no-renames', '--ignore-submodules=all'];
+  const { entries } = readStatus(await git(from, ['status', '--porcelain=v2', '-z', ...words]));
+  if (entries.length > MAX_COPIED) return false;
+  for (const { path } of entries) {
+    const [source, target] = [join(from, path), join(to, path)];
+    // A link on the way that git was told to overlook must not lead the copy out of the worktree.
+    if (!(await isWithin(to, dirname(target)))) continue;
+    await rm(target, { recursive: true, force: true });
+    if (await exists(source)) await cp(source, target, { recursive: true, verbatimSymlinks: true });
+  }
+  return true;
+}
+
+async function isWithin(top: string, folder: string): Promise<boolean> {
+  let existing = folder;
+  while (!(await exists(existing))) existing = dirname(existing);
+  const real = await realpath(existing);
+  return real === top || real.startsWith(top + sep);
 }
 
 /** Notes what differs from the commit in a worktree that was just checked out: line ends and filters can make that so. */

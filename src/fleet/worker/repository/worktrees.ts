@@ -17,7 +17,7 @@ import { SerialWork } from '../../../base/serial-work.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import { branchNames } from './branch-names.ts';
 import { git, markTree, placeIn, type TreeChanges, type TreeMark, tryGit } from './git.ts';
-import { contentOf, noteFresh } from './worktree-content.ts';
+import { contentOf, copyUncommitted, noteFresh } from './worktree-content.ts';
 import { forget, giveBack, isHalfMade, isInUse, isMarked, isProtected, take, worktreesOf } from './worktree-list.ts';
 
 /** Timeout for checking out a large repository, milliseconds. */
@@ -91,7 +91,7 @@ export class Worktrees {
 
   /**
    * The worktree of a context: the one it has, here or at another worker of the repository that does not work in it now; else one
-   * that is made from its branch, or from the repository's present commit. A context that is no conversation (`continues` false)
+   * that is made from its branch, with a copy of what is uncommitted there, or from the repository's present commit. A context that is no conversation (`continues` false)
    * has none at other workers. Fails with `runtime_error` where git will not make one.
    */
   open(contextId: string, continues = true): Promise<Worktree> {
@@ -103,16 +103,15 @@ export class Worktrees {
       const own = await this.#ownFolders(folder, name, list);
       const found = [...own.usable, ...(continues ? await this.#elsewhere(folder, name, list) : [])];
       const path = (await newest(found)) ?? (await this.#make(own.vacant, name, continues));
-      return this.#ready(path, found.includes(path));
+      return this.#ready(path);
     });
   }
 
-  async #ready(path: string, existed: boolean): Promise<Worktree> {
+  async #ready(path: string): Promise<Worktree> {
     await take(this.#repository, path);
     try {
       const mark = await markTree(path);
       if (mark === null) throw fail('runtime_error', `no worktree at ${path}`);
-      if (!existed) await noteFresh(mark);
       const prefix = await this.#prefix();
       const cwd = resolve(path, prefix);
       // The folder itself may not be in the commit.
@@ -196,20 +195,23 @@ export class Worktrees {
   async #make(path: string | undefined, name: string, continues: boolean): Promise<string> {
     if (path === undefined) throw fail('runtime_error', `all folders for the worktree ${name} are taken`);
     const list = await worktreesOf(this.#repository);
-    const held = new Set<string>();
+    const held = new Map<string, WorktreeEntry>();
     for (const entry of list) {
       if (entry.branch === null || !isOf(name, entry.branch.replace(/^handfast[/-]/, ''))) continue;
       // The folder of another worker that was removed with its home.
-      if (existsSync(entry.path) || isProtected(entry)) held.add(entry.branch);
+      if (existsSync(entry.path) || isProtected(entry)) held.set(entry.branch, entry);
       else await forget(this.#repository, entry.path);
     }
     const { existing, free } = await branchNames(this.#repository, name);
     const kept = existing.find((branch) => !held.has(branch));
     if (kept !== undefined) {
       await git(this.#repository, ['worktree', 'add', '--quiet', path, kept], CHECKOUT_MS);
+      await this.#noteFresh(path);
       return path;
     }
-    const start = (continues ? existing[0] : undefined) ?? 'HEAD';
+    const [last] = continues ? existing.slice(-1) : [];
+    const other = last === undefined ? undefined : held.get(last);
+    const start = other?.head ?? last ?? 'HEAD';
     const commit = (await git(this.#repository, ['rev-parse', '--verify', `${start}^{commit}`])).trim();
     // What is damaged in the way of a name is on no list: another kind of name is tried then.
     const names = [free[0], free.find((branch) => branch.startsWith('handfast-'))].filter((one) => one !== undefined);
@@ -217,6 +219,8 @@ export class Worktrees {
       const words = ['worktree', 'add', '--quiet', '--no-track', '-b', branch, path, commit];
       try {
         await git(this.#repository, words, CHECKOUT_MS);
+        await this.#noteFresh(path);
+        if (other !== undefined) await this.#copy(other.path, path);
         return path;
       } catch (thrown) {
         // A checkout that failed leaves its branch.
@@ -225,6 +229,22 @@ export class Worktrees {
       }
     }
     throw fail('runtime_error', `all branches for the worktree ${name} are taken`);
+  }
+
+  async #noteFresh(path: string): Promise<void> {
+    const mark = await markTree(path);
+    if (mark !== null) await noteFresh(mark);
+  }
+
+  /** The worktree in which the conversation was so far is worked in, or was when its worker was lost: its content is continued. */
+  async #copy(from: string, to: string): Promise<void> {
+    try {
+      if (await copyUncommitted(from, to)) return;
+      this.#log.warn('a conversation continues without what is uncommitted elsewhere: it is too much', { from, to });
+    } catch (thrown) {
+      const error = asError(thrown).message;
+      this.#log.warn('a conversation continues without what is uncommitted elsewhere', { from, to, error });
+    }
   }
 
   /**

@@ -1,7 +1,7 @@
 /** Worktrees in repositories as they are: taken names, submodules, ignored files, filters, links, several workers, half-made folders. */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { chmod, mkdir, readFile, realpath, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, readlink, realpath, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { Log } from '../../../../src/base/log.ts';
@@ -252,13 +252,16 @@ test('a conversation continues at another worker in its worktree; while that is 
   const small = await place(t);
   const large = await place(t, { cwd: small.cwd });
   const first = await small.worktrees.open('talk');
-  await writeFile(join(first.path, 'uncommitted.txt'), '1');
+  for (const name of ['uncommitted.txt', 'a.txt']) await writeFile(join(first.path, name), 'changed');
   await git(first.path, 'commit', '--quiet', '--allow-empty', '-m', 'committed');
   const meanwhile = await large.worktrees.open('talk');
   assert.notEqual(meanwhile.path, first.path);
   assert.equal(meanwhile.branch, `${first.branch}-2`);
   assert.equal(meanwhile.mark.head, await git(first.path, 'rev-parse', 'HEAD'), 'from what was committed');
-  assert.equal(await leave(large.worktrees, meanwhile), true);
+  assert.deepEqual(meanwhile.mark.dirty, ['a.txt', 'uncommitted.txt'], 'with what was not');
+  assert.equal(await readFile(join(meanwhile.path, 'a.txt'), 'utf8'), 'changed');
+  assert.equal(await leave(large.worktrees, meanwhile), false, 'it is the only one with all of it now');
+  await rm(meanwhile.path, { recursive: true });
   await leave(small.worktrees, first);
   const continued = await large.worktrees.open('talk');
   assert.equal(continued.path, first.path);
@@ -295,7 +298,9 @@ test('a worktree whose worker was killed is free again, and one of another proce
   await lock('long ago');
   const aside = await other.worktrees.open('c-1');
   assert.notEqual(aside.path, kept.path, 'programs that the killed one started may work on');
-  assert.equal(await leave(other.worktrees, aside), true);
+  assert.ok(existsSync(join(aside.path, 'x')), 'with what was left');
+  await leave(other.worktrees, aside);
+  await rm(aside.path, { recursive: true });
   await after(0);
   const continued = await other.worktrees.open('c-1');
   assert.equal(continued.path, kept.path, 'its own worker has ended them at its start');
@@ -303,6 +308,28 @@ test('a worktree whose worker was killed is free again, and one of another proce
   await lock((await identityOf(process.ppid))?.started);
   await after(0);
   assert.notEqual((await worktrees.open('c-1')).path, kept.path);
+});
+
+test('what is copied for a conversation stays in its worktree, also where a link would lead out of it', async (t) => {
+  const outside = await folder(t);
+  const small = await place(t);
+  await symlink(outside, join(small.cwd, 'link'));
+  await git(small.cwd, 'add', '.');
+  await git(small.cwd, 'commit', '--quiet', '-m', 'link');
+  const first = await small.worktrees.open('talk');
+  await git(first.path, 'update-index', '--assume-unchanged', 'link');
+  await rm(join(first.path, 'link'));
+  await mkdir(join(first.path, 'link'));
+  await writeFile(join(first.path, 'link', 'planted'), '1');
+  await rm(join(first.path, 'a.txt'));
+  await symlink('nowhere', join(first.path, 'dangling'));
+  const large = await place(t, { cwd: small.cwd });
+  const copy = await large.worktrees.open('talk');
+  assert.deepEqual(await readdir(outside), []);
+  assert.deepEqual(
+    [existsSync(join(copy.path, 'a.txt')), await readlink(join(copy.path, 'dangling'))],
+    [false, 'nowhere'],
+  );
 });
 
 test('a half-made worktree is made again, and what is no worktree of this repository is left alone', async (t) => {
