@@ -1,5 +1,5 @@
 /**
- * What would be lost with a worktree: files that are in no commit, those that git ignores or was told not to look at, work in
+ * What would be lost with a worktree: files that are in no commit, those that git ignores or does not look at, work in
  * submodules, commits that nothing else has.
  *
  * Called by `worktrees.ts` before it removes one, and where a conversation continues in another.
@@ -62,7 +62,7 @@ async function ignoredIn(path: string): Promise<readonly string[]> {
   return namesIn(await git(path, ['ls-files', ...words, '-z']));
 }
 
-/** Submodules that are checked out, and files whose changes git was told to overlook. */
+/** Submodules that are checked out, and files whose changes git does not look for. */
 async function indexOf(path: string) {
   const hidden: string[] = [];
   const submodules: { readonly name: string; readonly commit: string }[] = [];
@@ -99,7 +99,7 @@ export async function copyUncommitted(from: string, to: string): Promise<boolean
   if (entries.length > MAX_COPIED) return false;
   for (const { path } of entries) {
     const [source, target] = [join(from, path), join(to, path)];
-    // A link on the way that git was told to overlook must not lead the copy out of the worktree.
+    // A link on the way that git does not look at must not lead the copy out of the worktree.
     if (!(await isWithin(to, dirname(target)))) continue;
     await rm(target, { recursive: true, force: true });
     if (await exists(source)) await cp(source, target, { recursive: true, verbatimSymlinks: true });

@@ -157,7 +157,7 @@ test('a submodule that was checked out holds no worktree; work in it does', asyn
   assert.equal(await listed(cwd), 0);
 });
 
-test('files that git ignores, or was told to overlook, stay with their worktree, and are named when its time is over', async (t) => {
+test('files that git ignores, or does not look at, stay with their worktree, and are named when its time is over', async (t) => {
   const { cwd, worktrees, after, logged } = await place(t);
   await writeFile(join(cwd, '.gitignore'), 'build/\n');
   await git(cwd, 'add', '.');
@@ -434,7 +434,7 @@ test('without a commit, or with a repository that git cannot read, a task is ref
   assert.equal((await other.do(dispatch('t-3'))).status, 'done', 'a task that reads');
 });
 
-test('what a model names is told from its folder, and that a worktree was removed', async (t) => {
+test('a result names files from the folder of its worker, and says that a worktree was removed', async (t) => {
   const cwd = await folder(t);
   await repository(cwd);
   const executor = scriptedExecutor(async ({ taskId }, context) => {
