@@ -126,12 +126,15 @@ export interface WorktreeEntry {
   readonly locked: string | undefined;
 }
 
-/** Reads `git worktree list --porcelain -z`. The first is the repository's own working tree, or the bare repository. */
-export function readWorktrees(output: string): readonly WorktreeEntry[] {
+/**
+ * Reads `git worktree list --porcelain -z`, or with `end` `\n` that of a git before 2.36, which has no `-z` for it. The first is the
+ * repository's own working tree, or the bare repository.
+ */
+export function readWorktrees(output: string, end: '\0' | '\n' = '\0'): readonly WorktreeEntry[] {
   const found: WorktreeEntry[] = [];
-  for (const record of output.split('\0\0')) {
+  for (const record of output.split(end + end)) {
     const values = new Map<string, string>();
-    for (const line of record.split('\0')) {
+    for (const line of record.split(end)) {
       const [name = '', ...words] = line.split(' ');
       values.set(name, words.join(' '));
     }

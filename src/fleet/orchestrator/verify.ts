@@ -6,11 +6,14 @@
  */
 import { lstat, realpath } from 'node:fs/promises';
 import { join, posix } from 'node:path';
-import { readWorktrees } from '../../base/git-output.ts';
+import { nextTurn } from '../../base/next-turn.ts';
 import type { TaskResult } from '../../protocol/fleet.ts';
 import { asError } from '../../wire/errors.ts';
 import { git, placeIn, tryGit } from '../worker/repository/git.ts';
+import { worktreesOf } from '../worker/repository/worktree-list.ts';
 
+/** Changed paths that are looked at in one turn of the event loop. */
+const PATHS_PER_TURN = 5_000;
 /** Files checked for one result. */
 const MAX_FILES = 500;
 
@@ -120,7 +123,7 @@ async function treeOf(repository: string, { worktree, removed }: Claims): Promis
   const own = inside ? await placeIn(repository) : { top: null, prefix: '' };
   if (worktree === null) return { repository, ...own, ...(removed && { top: null }) };
   const real = await realpath(worktree).catch(() => worktree);
-  const list = readWorktrees(await git(repository, ['worktree', 'list', '--porcelain', '-z']));
+  const list = await worktreesOf(repository);
   return { repository, ...own, ...(list.some(({ path, bare }) => path === real && !bare) && { top: real }) };
 }
 
@@ -140,10 +143,11 @@ async function statesOf(
   const changed = base === null ? new Set<string>() : await changedSince(top, base);
   const states = new Map<string, FileState>();
   for (const path of paths) {
-    if (changed.has(path) || isBelowNew(path, changed) || hasBelow(path, changed)) states.set(path, 'changed');
+    if (changed.has(path) || isBelowNew(path, changed)) states.set(path, 'changed');
     else if (!(await exists(join(top, path)))) states.set(path, 'missing');
     else states.set(path, (await changedInSubmodule(top, base, path, changed)) ? 'changed' : 'unchanged');
   }
+  for (const path of await foldersWith(changed, top, states)) states.set(path, 'changed');
   const rest = paths.filter((path) => states.get(path) === 'unchanged');
   for (const path of base === null ? [] : await ignoredOf(top, rest)) states.set(path, 'ignored');
   return states;
@@ -177,9 +181,25 @@ async function changedSince(tree: string, base: string): Promise<ReadonlySet<str
 const isBelowNew = (path: string, changed: ReadonlySet<string>): boolean =>
   foldersOf(path).some((folder) => changed.has(`${folder}/`));
 
-/** True for a folder in which something has changed. */
-const hasBelow = (path: string, changed: ReadonlySet<string>): boolean =>
-  [...changed].some((one) => one.startsWith(`${path}/`));
+/** Those of the unchanged paths that are folders in which something has changed. */
+async function foldersWith(
+  changed: ReadonlySet<string>,
+  top: string,
+  states: ReadonlyMap<string, FileState>,
+): Promise<readonly string[]> {
+  const folders = new Set<string>();
+  for (const [path, state] of states) {
+    if (state === 'unchanged' && (await lstat(join(top, path)).catch(() => undefined))?.isDirectory())
+      folders.add(path);
+  }
+  const found = new Set<string>();
+  let count = 0;
+  for (const path of folders.size === 0 ? [] : changed) {
+    if (++count % PATHS_PER_TURN === 0) await new Promise<void>(nextTurn);
+    for (const folder of foldersOf(path)) if (folders.has(folder)) found.add(folder);
+  }
+  return [...found];
+}
 
 /** True for a file that has changed in a submodule: git names only the submodule. */
 async function changedInSubmodule(

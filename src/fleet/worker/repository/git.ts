@@ -15,6 +15,8 @@ import { fail } from '../../../wire/errors.ts';
 const GIT_MS = 10_000;
 /** Paths that are compared, or reported, for one task. */
 const MAX_PATHS = 5000;
+/** Bytes of an answer; what comes beyond is dropped. */
+const MAX_OUTPUT = 8 * 1024 * 1024;
 /** Delays before git is run again that met the lock of another git. */
 const LOCK_MS = [50, 100, 200, 400, 800, 1600];
 
@@ -63,10 +65,21 @@ export interface RepositoryReader {
   changesSince(mark: TreeMark): Promise<TreeChanges>;
 }
 
-/** Runs git in `cwd`. Rejects with `unreachable` when there is no git, `runtime_error` with git's reason when it fails. */
-export async function git(cwd: string, args: readonly string[], timeoutMs = GIT_MS): Promise<string> {
+/**
+ * Runs git in `cwd`. Rejects with `unreachable` when there is no git, `runtime_error` with git's reason when it fails, or when it
+ * prints more than `wholeBytes`, where these are given: half of a list would look like the whole.
+ */
+export async function git(
+  cwd: string,
+  args: readonly string[],
+  timeoutMs = GIT_MS,
+  wholeBytes?: number,
+): Promise<string> {
   for (let tries = 0; ; tries += 1) {
-    const end = await tryGit(cwd, args, timeoutMs);
+    const end = await tryGit(cwd, args, timeoutMs, wholeBytes);
+    if (end.truncated && wholeBytes !== undefined) {
+      throw fail('runtime_error', `git ${args[0]} printed more than ${wholeBytes} bytes`);
+    }
     if (end.code === 0) return end.stdout;
     const delay = isLockHeld(end.stderr) ? LOCK_MS[tries] : undefined;
     if (delay === undefined) throw gitFailure(args[0] as string, end, timeoutMs);
@@ -80,7 +93,12 @@ function gitFailure(command: string, { code, stderr, timedOut }: ProgramEnd, tim
 }
 
 /** Runs git in `cwd` to its end, however it ends. Rejects with `unreachable` when there is no git. */
-export function tryGit(cwd: string, args: readonly string[], timeoutMs = GIT_MS): Promise<ProgramEnd> {
+export function tryGit(
+  cwd: string,
+  args: readonly string[],
+  timeoutMs = GIT_MS,
+  maxStdoutBytes = MAX_OUTPUT,
+): Promise<ProgramEnd> {
   return runProgram({
     argv: [
       'git',
@@ -105,6 +123,7 @@ export function tryGit(cwd: string, args: readonly string[], timeoutMs = GIT_MS)
     }),
     timeoutMs,
     terminateMs: 1000,
+    maxStdoutBytes,
   });
 }
 

@@ -7,10 +7,16 @@
 import { cp, lstat, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
 import { readStatus } from '../../../base/git-output.ts';
+import { nextTurn } from '../../../base/next-turn.ts';
 import { git, stampsOf, type TreeMark } from './git.ts';
 
 /** Files that are copied for a conversation that continues elsewhere. */
 const MAX_COPIED = 5000;
+/** Bytes of the list of an index, which is that of a million files, and files that are looked at in a turn of the event loop. */
+const MAX_INDEX = 128 * 1024 * 1024;
+const FILES_PER_TURN = 10_000;
+/** Bytes of other lists. What has more is kept. */
+const MAX_LIST = 8 * 1024 * 1024;
 /** Submodules in submodules that are followed. Deeper ones count as work. */
 const MAX_DEPTH = 8;
 /** In the folder of a worktree in the repository: what differed from the commit right after it was checked out. */
@@ -51,22 +57,33 @@ export async function contentOf(path: string): Promise<WorktreeContent> {
   };
 }
 
+const whole = (path: string, words: readonly string[], bytes = MAX_LIST): Promise<string> =>
+  git(path, words, undefined, bytes);
+
 async function statusOf(path: string) {
   const words = ['--untracked-files=all', '--no-renames', '--ignore-submodules=none'];
-  const { entries, ...status } = readStatus(await git(path, ['status', '--porcelain=v2', '--branch', '-z', ...words]));
+  const { entries, ...status } = readStatus(
+    await whole(path, ['status', '--porcelain=v2', '--branch', '-z', ...words]),
+  );
   return { ...status, dirty: entries.map((entry) => entry.path) };
 }
 
 async function ignoredIn(path: string): Promise<readonly string[]> {
   const words = ['--others', '--ignored', '--exclude-standard', '--directory', '--no-empty-directory'];
-  return namesIn(await git(path, ['ls-files', ...words, '-z']));
+  return namesIn(await whole(path, ['ls-files', ...words, '-z']));
 }
 
 /** Submodules that are checked out, and files whose changes git does not look for. */
 async function indexOf(path: string) {
   const hidden: string[] = [];
   const submodules: { readonly name: string; readonly commit: string }[] = [];
-  for (const entry of namesIn(await git(path, ['ls-files', '--stage', '-v', '-z']))) {
+  const output = await whole(path, ['ls-files', '--stage', '-v', '-z'], MAX_INDEX);
+  for (let at = 0, count = 1, end = 0; end !== -1; at = end + 1, count += 1) {
+    if (count % FILES_PER_TURN === 0) await new Promise<void>(nextTurn);
+    end = output.indexOf('\0', at);
+    // A file as nearly all are.
+    if (end === -1 || output.startsWith('H 100', at)) continue;
+    const entry = output.slice(at, end);
     const [, tag = '', mode, commit = '', name = ''] = /^(.) (\d+) (\w+) \d\t(.*)$/s.exec(entry) ?? [];
     if (mode === '160000') {
       if (await exists(join(path, name, '.git'))) submodules.push({ name, commit });
@@ -95,9 +112,12 @@ async function holdsWork(path: string, commit: string, depth: number): Promise<b
  */
 export async function copyUncommitted(from: string, to: string): Promise<boolean> {
   const words = ['--untracked-files=all', '--no-renames', '--ignore-submodules=all'];
-  const { entries } = readStatus(await git(from, ['status', '--porcelain=v2', '-z', ...words]));
+  const { entries } = readStatus(await whole(from, ['status', '--porcelain=v2', '-z', ...words]));
   if (entries.length > MAX_COPIED) return false;
+  const fresh = await freshOf(from);
+  const stamps = await stampsOf(from, [...fresh.keys()]);
   for (const { path } of entries) {
+    if (fresh.has(path) && fresh.get(path) === stamps.get(path)) continue;
     const [source, target] = [join(from, path), join(to, path)];
     // A link on the way that git does not look at must not lead the copy out of the worktree.
     if (!(await isWithin(to, dirname(target)))) continue;

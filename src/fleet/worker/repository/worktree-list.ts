@@ -15,7 +15,11 @@ const WORKING = /^handfast: a task works here \(process (\d+), (.+)\)$/;
 const inUse = new Set<string>();
 
 export async function worktreesOf(repository: string): Promise<readonly WorktreeEntry[]> {
-  return readWorktrees(await git(repository, ['worktree', 'list', '--porcelain', '-z']));
+  const words = ['worktree', 'list', '--porcelain'];
+  const { code, stdout } = await tryGit(repository, [...words, '-z']);
+  if (code === 0) return readWorktrees(stdout);
+  // A git before 2.36 has no `-z` for it. Of a folder with a line break in its name it shows the first line.
+  return readWorktrees(await git(repository, words), '\n');
 }
 
 /** Git was stopped while it made this one. */
@@ -49,10 +53,11 @@ export async function take(repository: string, path: string): Promise<void> {
   await tryGit(repository, ['worktree', 'lock', '--reason', reason, path]);
 }
 
-/** No task works in it any more. */
+/** No task works in it any more. Never rejects: what stays locked is unlocked at the next start of its worker. */
 export async function giveBack(repository: string, path: string): Promise<void> {
   inUse.delete(path);
-  const entry = (await worktreesOf(repository)).find((one) => one.path === path);
+  const list = await worktreesOf(repository).catch(() => []);
+  const entry = list.find((one) => one.path === path);
   if (WORKING.test(entry?.locked ?? '')) await tryGit(repository, ['worktree', 'unlock', path]);
 }
 

@@ -108,8 +108,8 @@ export class Worktrees {
   }
 
   async #ready(path: string): Promise<Worktree> {
-    await take(this.#repository, path);
     try {
+      await take(this.#repository, path);
       const mark = await markTree(path);
       if (mark === null) throw fail('runtime_error', `no worktree at ${path}`);
       const prefix = await this.#prefix();
@@ -204,11 +204,7 @@ export class Worktrees {
     }
     const { existing, free } = await branchNames(this.#repository, name);
     const kept = existing.find((branch) => !held.has(branch));
-    if (kept !== undefined) {
-      await git(this.#repository, ['worktree', 'add', '--quiet', path, kept], CHECKOUT_MS);
-      await this.#noteFresh(path);
-      return path;
-    }
+    if (kept !== undefined && (await this.#checkedOut(path, kept))) return path;
     const [last] = continues ? existing.slice(-1) : [];
     const other = last === undefined ? undefined : held.get(last);
     const start = other?.head ?? last ?? 'HEAD';
@@ -229,6 +225,18 @@ export class Worktrees {
       }
     }
     throw fail('runtime_error', `all branches for the worktree ${name} are taken`);
+  }
+
+  /** Makes a worktree from a branch; false: another worktree has it, one in the middle of a rebase, of which the list says nothing. */
+  async #checkedOut(path: string, branch: string): Promise<boolean> {
+    try {
+      await git(this.#repository, ['worktree', 'add', '--quiet', path, branch], CHECKOUT_MS);
+    } catch (thrown) {
+      if (/already (?:checked out|used)/.test(asError(thrown).message)) return false;
+      throw thrown;
+    }
+    await this.#noteFresh(path);
+    return true;
   }
 
   async #noteFresh(path: string): Promise<void> {
@@ -406,8 +414,8 @@ export class Worktrees {
 
   async #inTurn<T>(work: () => Promise<T>): Promise<T> {
     if (this.#common === undefined) {
-      const said = await git(this.#repository, ['rev-parse', '--path-format=absolute', '--git-common-dir']);
-      this.#common = await realpath(said.replace(/\n$/, ''));
+      const said = await git(this.#repository, ['rev-parse', '--git-common-dir']);
+      this.#common = await realpath(resolve(this.#repository, said.replace(/\n$/, '')));
     }
     const turn = turns.get(this.#common) ?? new SerialWork();
     turns.set(this.#common, turn);

@@ -1,9 +1,11 @@
 /** Worktrees in repositories as they are: taken names, submodules, ignored files, filters, links, several workers, half-made folders. */
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { chmod, mkdir, readdir, readFile, readlink, realpath, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { promisify } from 'node:util';
 import type { Log } from '../../../../src/base/log.ts';
 import { identityOf } from '../../../../src/fleet/worker/process-identity.ts';
 import { changesSince, markTree, treeState } from '../../../../src/fleet/worker/repository/git.ts';
@@ -74,6 +76,35 @@ test('a branch whose name begins with that of the conversation is not in its way
   await leave(worktrees, { branch, ...worktree });
   await git(cwd, 'branch', `${branch}/theirs`);
   assert.equal((await worktrees.open('c-1')).branch, `${branch}-2`);
+});
+
+test('a branch that is in the middle of a rebase elsewhere is continued on another', async (t) => {
+  const { cwd, worktrees } = await place(t);
+  const first = await worktrees.open('c-1');
+  await git(first.path, 'commit', '--quiet', '--allow-empty', '-m', 'work');
+  await leave(worktrees, first);
+  await git(cwd, 'worktree', 'remove', first.path);
+  await git(cwd, 'checkout', '--quiet', first.branch);
+  await git(cwd, '-c', 'sequence.editor=sed -i s/^pick/edit/', 'rebase', '--quiet', '--keep-empty', '-i', 'HEAD~1');
+  const again = await worktrees.open('c-1');
+  assert.equal(again.branch, `${first.branch}-2`);
+  assert.equal(again.mark.head, await git(cwd, 'rev-parse', `refs/heads/${first.branch}`));
+});
+
+test('a git without -z for the list of worktrees will do', async (t) => {
+  const { cwd, worktrees } = await place(t);
+  const programs = await folder(t);
+  const { stdout } = await promisify(execFile)('sh', ['-c', 'command -v git']);
+  const old = `#!/bin/sh\nfor word; do [ "$word" = -z ] && case "$*" in *"worktree list"*) exit 129;; esac; done\nexec ${stdout.trim()} "$@"\n`;
+  await writeFile(join(programs, 'git'), old, { mode: 0o755 });
+  const path = process.env.PATH;
+  t.after(() => {
+    process.env.PATH = path;
+  });
+  process.env.PATH = `${programs}:${path}`;
+  const worktree = await worktrees.open('c-1');
+  assert.equal(await leave(worktrees, worktree), true);
+  assert.equal(await listed(cwd), 0);
 });
 
 test('a damaged reference in the way of the usual names is on no list, and another name is taken', async (t) => {
