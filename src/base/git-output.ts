@@ -174,6 +174,6 @@ export function reasonOf(stderr: string): string {
     .replaceAll(/\p{Cc}/gu, ' ');
 }
 
-/** True for a failure because another git process holds a lock file, which a later try does not meet. */
+/** True for a failure because another git holds a lock file, or is about to make a worktree: a later try does not meet it. */
 export const isLockHeld = (stderr: string): boolean =>
-  /(?:Unable to create|could not lock) .*: File exists/.test(stderr);
+  /(?:Unable to create|could not lock) .*: File exists|failed to read .*commondir/.test(stderr);

@@ -11,9 +11,11 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { access, constants, mkdir, readdir, realpath, rename, rm, rmdir, stat, utimes } from 'node:fs/promises';
 import { basename, dirname, join, resolve, sep } from 'node:path';
+import { acquireFileLock } from '../../../base/file-lock.ts';
 import type { WorktreeEntry } from '../../../base/git-output.ts';
 import type { Log } from '../../../base/log.ts';
 import { SerialWork } from '../../../base/serial-work.ts';
+import { sleep } from '../../../base/sleep.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import { branchNames } from './branch-names.ts';
 import { git, markTree, placeIn, type TreeChanges, type TreeMark, tryGit } from './git.ts';
@@ -34,6 +36,11 @@ const MAX_KEPT = 64;
 const MAX_NAMED = 20;
 /** Folders of one conversation that are tried, where others are taken or belong to another repository. */
 const MAX_FOLDERS = 16;
+/** In the folder of a repository: held by the process that changes worktrees. */
+const LOCK_FILE = 'handfast-worktrees';
+/** Longest wait for it: some checkouts of other processes. */
+const LOCK_MS = 10 * 60_000;
+const LOCK_POLL_MS = 25;
 /** End of the name of a folder that is being removed. */
 const REMOVING = '.removing';
 
@@ -67,7 +74,7 @@ interface Found {
 
 /**
  * Work on worktrees of one repository, by its common folder: git's own lock fails the second of two that come together, here it
- * waits, whichever worker of this process it comes from.
+ * waits, whichever worker it comes from. Between processes a lock file does the same.
  */
 const turns = new Map<string, SerialWork>();
 
@@ -219,9 +226,12 @@ export class Worktrees {
         if (other !== undefined) await this.#copy(other.path, path);
         return path;
       } catch (thrown) {
-        // A checkout that failed leaves its branch.
-        await tryGit(this.#repository, ['update-ref', '-d', `refs/heads/${branch}`, commit]);
-        if (at === names.length - 1 || !/ref|branch/.test(asError(thrown).message)) throw thrown;
+        const { message } = asError(thrown);
+        // A checkout that failed leaves its branch; one that another has made since is not ours.
+        if (!/already exists/.test(message)) {
+          await tryGit(this.#repository, ['update-ref', '-d', `refs/heads/${branch}`, commit]);
+        }
+        if (at === names.length - 1 || !/ref|branch/.test(message)) throw thrown;
       }
     }
     throw fail('runtime_error', `all branches for the worktree ${name} are taken`);
@@ -417,9 +427,17 @@ export class Worktrees {
       const said = await git(this.#repository, ['rev-parse', '--git-common-dir']);
       this.#common = await realpath(resolve(this.#repository, said.replace(/\n$/, '')));
     }
-    const turn = turns.get(this.#common) ?? new SerialWork();
-    turns.set(this.#common, turn);
-    return turn.run(work);
+    const common = this.#common;
+    const turn = turns.get(common) ?? new SerialWork();
+    turns.set(common, turn);
+    return turn.run(async () => {
+      const unlock = await locked(join(common, LOCK_FILE));
+      try {
+        return await work();
+      } finally {
+        unlock();
+      }
+    });
   }
 }
 
@@ -431,6 +449,25 @@ const isOf = (name: string, found: string): boolean =>
 async function newest(paths: readonly string[]): Promise<string | undefined> {
   const dated = await Promise.all(paths.map(async (path) => ({ path, at: (await stat(path)).mtimeMs })));
   return dated.sort((one, other) => other.at - one.at)[0]?.path;
+}
+
+/**
+ * Waits until no other process changes worktrees of a repository, and gives what ends the lock. Fails with `runtime_error` after ten
+ * minutes.
+ */
+async function locked(file: string): Promise<() => void> {
+  for (let waited = 0; waited < LOCK_MS; waited += LOCK_POLL_MS) {
+    let unlock: (() => void) | undefined;
+    try {
+      unlock = acquireFileLock(file);
+    } catch {
+      // Of another user, perhaps. What meets there fails with the reason of git.
+      return () => {};
+    }
+    if (unlock !== undefined) return unlock;
+    await sleep(LOCK_POLL_MS);
+  }
+  throw fail('runtime_error', `another process has held ${file} for ${LOCK_MS / 60_000} minutes`);
 }
 
 /** Removes a folder that an interrupted start left empty. */

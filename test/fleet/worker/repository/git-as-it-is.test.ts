@@ -5,6 +5,7 @@ import { existsSync } from 'node:fs';
 import { chmod, mkdir, readdir, readFile, readlink, realpath, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { Log } from '../../../../src/base/log.ts';
 import { identityOf } from '../../../../src/fleet/worker/process-identity.ts';
@@ -439,6 +440,20 @@ test('many workers of one repository at once, in a repository with SHA-256 and o
   assert.equal(await listed(bare), 6);
   await Promise.all(opened.map((worktree, at) => leave((places[Math.floor(at / 2)] as Place).worktrees, worktree)));
   assert.equal(await listed(bare), 0);
+});
+
+test('processes that work in one repository at once do not meet', async (t) => {
+  const { cwd } = await place(t);
+  const child = fileURLToPath(import.meta.resolve('../../support/worktree-child.ts'));
+  const homes = await Promise.all([1, 2].map(() => folder(t)));
+  const run = promisify(execFile);
+  const ends = homes.map((home) => run(process.execPath, ['-C', 'handfast-source', child, cwd, home]));
+  assert.deepEqual(
+    (await Promise.all(ends)).map(({ stdout }) => stdout),
+    ['[]', '[]'],
+  );
+  const branches = (await git(cwd, 'branch', '--list', 'handfast*', '--format=%(refname:short)')).split('\n');
+  assert.equal(branches.length, await listed(cwd), 'each worktree has its branch');
 });
 
 test('without a commit, or with a repository that git cannot read, a task is refused with the reason', async (t) => {
