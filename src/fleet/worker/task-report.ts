@@ -115,7 +115,8 @@ function stopped(input: ReportInput, { kind, why, missing }: Stop): Ending {
     case 'turn_timeout':
       return partial([...own, `${why} ${CONFIRM}`]);
     default: {
-      const left = hasBlock(input.extracted) || (input.changes?.files_changed.length ?? 0) > 0;
+      const { files_changed = [], files_outside = [] } = input.changes ?? {};
+      const left = hasBlock(input.extracted) || files_changed.length + files_outside.length > 0;
       return left ? partial([...own, `${why} ${CONFIRM}`]) : failed(kind === 'canceled' ? `canceled: ${why}` : why);
     }
   }

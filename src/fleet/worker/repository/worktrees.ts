@@ -98,8 +98,9 @@ export class Worktrees {
 
   /**
    * The worktree of a context: the one it has, here or at another worker of the repository that does not work in it now; else one
-   * that is made from its branch, with a copy of what is uncommitted there, or from the repository's present commit. A context that is no conversation (`continues` false)
-   * has none at other workers. Fails with `runtime_error` where git will not make one.
+   * that is made from its branch, with a copy of what is uncommitted at that worker, or from the repository's present commit. A
+   * context that is no conversation (`continues` false) has none at other workers. Fails with `runtime_error` where git will not
+   * make one.
    */
   open(contextId: string, continues = true): Promise<Worktree> {
     const name = nameOf(contextId);
@@ -169,11 +170,10 @@ export class Worktrees {
   async #elsewhere(folder: string, name: string, list: readonly WorktreeEntry[]): Promise<string[]> {
     const found: string[] = [];
     for (const entry of list) {
-      const { path, branch } = entry;
-      if (dirname(path) === folder || basename(dirname(path)) !== 'worktrees') continue;
-      if (!isOf(name, basename(path)) && !isOf(name, branch?.replace(/^handfast[/-]/, '') ?? '')) continue;
+      const { path } = entry;
+      if (dirname(path) === folder || !isFolderOf(name, path)) continue;
       // Where the process of its task was killed, what it started may work on: its own worker finds out.
-      if (isHalfMade(entry) || isMarked(entry) || !(await isWritable(path))) continue;
+      if (isHalfMade(entry) || isMarked(entry) || (await isInUse(entry)) || !(await isWritable(path))) continue;
       if (await this.#isWorktree(path)) found.push(path);
     }
     return found;
@@ -214,7 +214,7 @@ export class Worktrees {
     if (kept !== undefined && (await this.#checkedOut(path, kept))) return path;
     const [last] = continues ? existing.slice(-1) : [];
     const other = last === undefined ? undefined : held.get(last);
-    const start = other?.head ?? last ?? 'HEAD';
+    const start = last ?? 'HEAD';
     const commit = (await git(this.#repository, ['rev-parse', '--verify', `${start}^{commit}`])).trim();
     // What is damaged in the way of a name is on no list: another kind of name is tried then.
     const names = [free[0], free.find((branch) => branch.startsWith('handfast-'))].filter((one) => one !== undefined);
@@ -223,7 +223,8 @@ export class Worktrees {
       try {
         await git(this.#repository, words, CHECKOUT_MS);
         await this.#noteFresh(path);
-        if (other !== undefined) await this.#copy(other.path, path);
+        // A person may have the branch as well: what is uncommitted there is none of the conversation.
+        if (other !== undefined && isFolderOf(name, other.path)) await this.#copy(other.path, path);
         return path;
       } catch (thrown) {
         const { message } = asError(thrown);
@@ -444,6 +445,10 @@ export class Worktrees {
 /** True for the name of a conversation, also with a number behind it. */
 const isOf = (name: string, found: string): boolean =>
   found === name || (found.startsWith(`${name}-`) && /^\d{1,2}$/.test(found.slice(name.length + 1)));
+
+/** True for the folder of a conversation below the home of a worker. */
+const isFolderOf = (name: string, path: string): boolean =>
+  basename(dirname(path)) === 'worktrees' && isOf(name, basename(path));
 
 /** The folder that was worked in last. */
 async function newest(paths: readonly string[]): Promise<string | undefined> {

@@ -92,6 +92,20 @@ test('a branch that is in the middle of a rebase elsewhere is continued on anoth
   assert.equal(again.mark.head, await git(cwd, 'rev-parse', `refs/heads/${first.branch}`));
 });
 
+test('a person who looks at the branch of a conversation keeps what is uncommitted there', async (t) => {
+  const { cwd, worktrees } = await place(t);
+  const first = await worktrees.open('c-1');
+  await git(first.path, 'commit', '--quiet', '--allow-empty', '-m', 'work');
+  await leave(worktrees, first);
+  await git(cwd, 'worktree', 'remove', first.path);
+  const review = join(await folder(t), 'worktrees', 'review');
+  await git(cwd, 'worktree', 'add', '--quiet', review, first.branch);
+  await writeFile(join(review, 'private.txt'), '1');
+  const again = await worktrees.open('c-1');
+  assert.deepEqual([again.branch, again.mark.dirty, again.path], [`${first.branch}-2`, [], first.path]);
+  assert.equal(again.mark.head, await git(review, 'rev-parse', 'HEAD'));
+});
+
 test('a git without -z for the list of worktrees will do', async (t) => {
   const { cwd, worktrees } = await place(t);
   const programs = await folder(t);
