@@ -202,19 +202,20 @@ export class Worktrees {
   async #make(path: string | undefined, name: string, continues: boolean): Promise<string> {
     if (path === undefined) throw fail('runtime_error', `all folders for the worktree ${name} are taken`);
     const list = await worktreesOf(this.#repository);
-    const held = new Map<string, WorktreeEntry>();
+    const held = new Set<string>();
     for (const entry of list) {
       if (entry.branch === null || !isOf(name, entry.branch.replace(/^handfast[/-]/, ''))) continue;
       // The folder of another worker that was removed with its home.
-      if (existsSync(entry.path) || isProtected(entry)) held.set(entry.branch, entry);
+      if (existsSync(entry.path) || isProtected(entry)) held.add(entry.branch);
       else await forget(this.#repository, entry.path);
     }
     const { existing, free } = await branchNames(this.#repository, name);
+    const other = continues ? await this.#otherFolder(name, list) : undefined;
+    const switched = other !== undefined && !existing.includes(other.branch ?? '');
     const kept = existing.find((branch) => !held.has(branch));
-    if (kept !== undefined && (await this.#checkedOut(path, kept))) return path;
-    const [last] = continues ? existing.slice(-1) : [];
-    const other = last === undefined ? undefined : held.get(last);
-    const start = last ?? 'HEAD';
+    // Where the task has switched to another branch, the conversation is there.
+    if (kept !== undefined && !switched && (await this.#checkedOut(path, kept))) return path;
+    const start = other?.head ?? (continues ? existing.at(-1) : undefined) ?? 'HEAD';
     const commit = (await git(this.#repository, ['rev-parse', '--verify', `${start}^{commit}`])).trim();
     // What is damaged in the way of a name is on no list: another kind of name is tried then.
     const names = [free[0], free.find((branch) => branch.startsWith('handfast-'))].filter((one) => one !== undefined);
@@ -223,8 +224,7 @@ export class Worktrees {
       try {
         await git(this.#repository, words, CHECKOUT_MS);
         await this.#noteFresh(path);
-        // A person may have the branch as well: what is uncommitted there is none of the conversation.
-        if (other !== undefined && isFolderOf(name, other.path)) await this.#copy(other.path, path);
+        if (other !== undefined) await this.#copy(other.path, path);
         return path;
       } catch (thrown) {
         const { message } = asError(thrown);
@@ -236,6 +236,17 @@ export class Worktrees {
       }
     }
     throw fail('runtime_error', `all branches for the worktree ${name} are taken`);
+  }
+
+  /**
+   * The folder in which the conversation is so far, and which cannot be worked in now. A person may have the branch as well: what
+   * is uncommitted there is none of the conversation.
+   */
+  async #otherFolder(name: string, list: readonly WorktreeEntry[]): Promise<WorktreeEntry | undefined> {
+    const folders = list.filter(({ path }) => isFolderOf(name, path) && existsSync(path));
+    const whole = folders.filter((entry) => !isHalfMade(entry) && entry.head !== null);
+    const path = await newest(whole.map((entry) => entry.path));
+    return whole.find((entry) => entry.path === path);
   }
 
   /** Makes a worktree from a branch; false: another worktree has it, one in the middle of a rebase, of which the list says nothing. */

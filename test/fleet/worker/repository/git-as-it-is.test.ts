@@ -296,7 +296,8 @@ test('a home and a repository behind links: its worktrees are found, kept and re
 
 test('a conversation continues at another worker in its worktree; while that is worked in, in one of its own', async (t) => {
   const small = await place(t);
-  const large = await place(t, { cwd: small.cwd });
+  const { cwd } = small;
+  const large = await place(t, { cwd });
   const first = await small.worktrees.open('talk');
   for (const name of ['uncommitted.txt', 'a.txt']) await writeFile(join(first.path, name), 'changed');
   await git(first.path, 'commit', '--quiet', '--allow-empty', '-m', 'committed');
@@ -309,6 +310,15 @@ test('a conversation continues at another worker in its worktree; while that is 
   assert.equal(await leave(large.worktrees, meanwhile), false, 'it is the only one with all of it now');
   await rm(meanwhile.path, { recursive: true });
   await leave(small.worktrees, first);
+  const busy = await small.worktrees.open('talk');
+  await git(first.path, 'checkout', '--quiet', '-b', 'feature');
+  await git(first.path, 'commit', '--quiet', '--allow-empty', '-m', 'on a branch of its own');
+  const switched = await large.worktrees.open('talk');
+  assert.equal(switched.mark.head, await git(cwd, 'rev-parse', 'feature'));
+  await leave(large.worktrees, switched);
+  await rm(switched.path, { recursive: true });
+  await git(first.path, 'checkout', '--quiet', busy.branch);
+  await leave(small.worktrees, busy);
   const continued = await large.worktrees.open('talk');
   assert.equal(continued.path, first.path);
   assert.ok(existsSync(join(continued.cwd, 'uncommitted.txt')));
