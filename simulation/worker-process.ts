@@ -249,7 +249,7 @@ function repositoryOf(site: Site): RepositoryReader {
   const state = (): TreeState => ({ branch: 'main', head: 'c0ffee', clean: !site.dirty, dirty: [] });
   return {
     treeState: async () => state(),
-    markTree: async () => ({ ...state(), top: '/', stamps: new Map() }),
+    markTree: async () => ({ ...state(), top: '/', prefix: '', stamps: new Map() }),
     changesSince: async () => ({
       branch: 'main',
       base_commit: 'c0ffee',

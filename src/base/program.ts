@@ -5,6 +5,7 @@
  */
 import { StringDecoder } from 'node:string_decoder';
 import { type Child, type ChildOptions, cannotStart, exitCodeOf, startChild } from './child.ts';
+import { OTHER_REPOSITORY } from './git-output.ts';
 
 export interface ProgramOptions extends Omit<ChildOptions, 'stdin'> {
   /** Stops the program. */
@@ -58,13 +59,13 @@ const COMMON_FOLDERS = ['/usr/local/bin', '/usr/bin', '/bin', '/opt/homebrew/bin
 
 /**
  * This process's environment with `extra` over it, and PATH with the usual folders behind what it has. A variable set to
- * `undefined` is removed.
+ * `undefined` is removed, and those by which the git of a program would work in another repository than that of its folder.
  */
 export function programEnvironment(
   extra: Readonly<Record<string, string | undefined>> = {},
   own: Readonly<Record<string, string | undefined>> = process.env,
 ): Record<string, string> {
-  const merged = { ...own, ...extra };
+  const merged = { ...own, ...OTHER_REPOSITORY, ...extra };
   const home = merged.HOME;
   const folders = [
     ...(merged.PATH ?? '').split(':'),

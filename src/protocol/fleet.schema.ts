@@ -291,7 +291,9 @@ export const TaskResult = message('TASK_RESULT', 'How a task ended.', protocol('
   ),
   summary: orNull(text('What was done, in a few lines.')),
   artifacts: orNull(
-    anyObject('What it made: `pr` (an http or https address), `files_changed` (paths below the repository), and more.'),
+    anyObject(
+      'What it made: `pr` (an http or https address), `files_changed` (paths from the folder of the worker), and more.',
+    ),
   ),
   blocked: orNull(Blocked),
   usage: orNull(Usage),

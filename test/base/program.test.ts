@@ -13,3 +13,19 @@ test('a program that is stopped before its start is known ends all the same', as
   const { code, killedBy } = await within(ended, 'the end of the program');
   assert.deepEqual([code, killedBy], [143, 'SIGTERM']);
 });
+
+test('a program works in the repository of its folder, also where this process was started from a hook', () => {
+  const hook = {
+    PATH: '/bin',
+    GIT_DIR: '/a/.git',
+    GIT_INDEX_FILE: '/a/.git/index',
+    GIT_CONFIG_GLOBAL: '/b',
+    GIT_PREFIX: '',
+  };
+  const env = programEnvironment({}, hook);
+  assert.deepEqual(
+    Object.keys(env).filter((name) => name.startsWith('GIT_')),
+    ['GIT_CONFIG_GLOBAL'],
+  );
+  assert.equal(programEnvironment({ GIT_DIR: '/c' }, hook).GIT_DIR, '/c', 'a setting of its own stays');
+});

@@ -37,6 +37,10 @@ export interface AdmissionInput {
   readonly parent: Budget | undefined;
   /** What is wrong with the schema of its answer; null: nothing. */
   readonly schemaProblem: string | null;
+  /** Why no worktree can be made for it; undefined: one can. */
+  readonly noWorktree: string | undefined;
+  /** Why git cannot read the repository: whether it has changes is unknown. */
+  readonly unreadable: string | undefined;
   /** Why nothing new can be accepted, though the worker has capacity. */
   readonly full: string | undefined;
   /** When to ask again, seconds. */
@@ -202,12 +206,15 @@ const refuse = (code: string, detail: string, retryable: boolean, missing: reado
 
 /** What phase 4 does not know of. */
 function furtherReason(input: AdmissionInput, tokenBudget: number | null): Refusal | undefined {
-  const { dispatch, facts, full, schemaProblem, delayMs } = input;
+  const { dispatch, full, noWorktree, unreadable, schemaProblem, delayMs } = input;
   if (schemaProblem !== null) return refuse('invalid_dispatch', schemaProblem, false);
-  if (dispatch.worktree && facts.repoState === null) {
-    return refuse('missing_capability', 'worktree: the folder of the worker is not a git repository', false, [
-      'worktree',
-    ]);
+  if (dispatch.worktree && noWorktree !== undefined) {
+    return refuse('missing_capability', `worktree: ${noWorktree}`, false, ['worktree']);
+  }
+  if (dispatch.access === 'write' && unreadable !== undefined) {
+    // A git that was too slow may be faster next time; for all else a person is needed.
+    if (unreadable.includes('no answer within')) return refuse('busy', unreadable, true);
+    return refuse('missing_capability', `repository: ${unreadable}`, false, ['repository']);
   }
   if (tokenBudget !== null && tokenBudget <= 0) {
     return refuse('budget_too_small', `the task ${dispatch.parent_task_id} has no tokens left`, false);

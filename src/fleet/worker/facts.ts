@@ -54,6 +54,10 @@ export interface FactsNow {
   readonly mcp_health: ReadonlyMap<string, string>;
   readonly repo_state: RepoState | null;
   readonly head: string | null;
+  /** Why there can be no worktree for a task; undefined: there can. */
+  readonly no_worktree: string | undefined;
+  /** Why git cannot read the repository. */
+  readonly unreadable: string | undefined;
 }
 
 interface Server {
@@ -151,8 +155,10 @@ export class Facts {
       tools: this.#allTools(),
       mcp_servers: this.#servers.map(({ name }) => name),
       mcp_health: new Map(this.#servers.map((server) => [server.canonical, this.#healthOf(server)])),
-      repo_state: tree === null ? null : { branch: tree.branch, clean: tree.clean },
+      repo_state: tree === null || tree.unreadable !== undefined ? null : { branch: tree.branch, clean: tree.clean },
       head: tree?.head ?? null,
+      no_worktree: noWorktree(tree),
+      unreadable: tree?.unreadable,
     };
   }
 
@@ -259,12 +265,21 @@ export class Facts {
     try {
       return await this.#options.repository.treeState(this.#options.cwd);
     } catch (thrown) {
-      this.#options.log.warn('state of the repository could not be read', { error: asError(thrown).message });
+      const unreadable = asError(thrown).message;
+      if (this.#tree.value?.unreadable !== unreadable) {
+        this.#options.log.warn('state of the repository could not be read', { error: unreadable });
+      }
       // The tree may be dirty, so no task that writes is accepted.
-      return { branch: null, head: null, clean: false, dirty: [] };
+      return { branch: null, head: null, clean: false, dirty: [], unreadable };
     }
   }
 }
 
 const renewed = <T>(cached: Cached<T>, maxAgeMs: number): Promise<T> | undefined =>
   cached.ageMs >= maxAgeMs ? cached.renew() : undefined;
+
+function noWorktree(tree: TreeState | null): string | undefined {
+  if (tree === null) return 'the folder of the worker is not a git repository';
+  if (tree.unreadable !== undefined) return tree.unreadable;
+  return tree.head === null ? 'the repository has no commit yet: make the first one' : undefined;
+}

@@ -5,6 +5,7 @@
  * Called by `createWorker` before anything is accepted.
  * @see docs/fleet.md#failure-semantics
  */
+import { posix } from 'node:path';
 import type { Log } from '../../base/log.ts';
 import type { Envelope, TaskResult } from '../../protocol/fleet.ts';
 import { asError } from '../../wire/errors.ts';
@@ -20,7 +21,7 @@ const MAX_PATHS = 200;
 
 export interface RecoveryOptions {
   readonly journal: WorkerJournal;
-  readonly repository: Pick<RepositoryReader, 'treeState'>;
+  readonly repository: Pick<RepositoryReader, 'markTree'>;
   readonly agentId: string;
   readonly log: Log;
   /** Epoch milliseconds. */
@@ -86,18 +87,18 @@ async function leftBehind(
   const { cwd, base_commit, worktree } = about;
   if (cwd === undefined) return {};
   try {
-    const tree = await repository.treeState(cwd);
+    const tree = await repository.markTree(cwd);
     if (tree === null) return {};
-    const { branch, head, clean, dirty } = tree;
+    const { branch, head, clean, dirty, top, prefix } = tree;
     return {
       ...(base_commit !== undefined && { base_commit }),
       head_commit: head,
       branch,
       clean,
       // Not all of it need be this task's: others may have worked in the same folder.
-      dirty_files: dirty.slice(0, MAX_PATHS),
+      dirty_files: dirty.slice(0, MAX_PATHS).map((path) => posix.relative(prefix, path)),
       ...(dirty.length > MAX_PATHS && { dirty_files_count: dirty.length }),
-      ...(worktree === true && { worktree: cwd }),
+      ...(worktree === true && { worktree: top }),
     };
   } catch (thrown) {
     log.warn('tree that a task left could not be read', { task_id: taskId, error: asError(thrown).message });

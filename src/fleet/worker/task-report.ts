@@ -5,6 +5,7 @@
  * What was measured stands beside what the model claims, and wins. What was not finished is never reported as done.
  */
 
+import { isAbsolute, normalize, relative } from 'node:path';
 import type { AnswerCheck } from '../../base/value-check.ts';
 import type { Blocked, TaskResult, Usage } from '../../protocol/fleet.ts';
 import type { ExecutorOutcome } from '../executors/executor.ts';
@@ -33,8 +34,12 @@ export interface ReportInput {
   readonly countCacheReads: boolean;
   /** undefined: there is no repository. */
   readonly changes: TreeChanges | undefined;
+  /** The folder it worked in, absolute. */
+  readonly cwd: string;
   /** The task's own worktree, when it stays. */
   readonly worktree?: string;
+  /** It had one, which was removed: nothing was in it that is not in the repository. */
+  readonly worktreeRemoved?: boolean;
   /** undefined: no schema was given. */
   readonly answer: AnswerCheck | undefined;
 }
@@ -110,7 +115,8 @@ function stopped(input: ReportInput, { kind, why, missing }: Stop): Ending {
     case 'turn_timeout':
       return partial([...own, `${why} ${CONFIRM}`]);
     default: {
-      const left = hasBlock(input.extracted) || (input.changes?.files_changed.length ?? 0) > 0;
+      const { files_changed = [], files_outside = [] } = input.changes ?? {};
+      const left = hasBlock(input.extracted) || files_changed.length + files_outside.length > 0;
       return left ? partial([...own, `${why} ${CONFIRM}`]) : failed(kind === 'canceled' ? `canceled: ${why}` : why);
     }
   }
@@ -147,6 +153,8 @@ const FINDINGS = [
   'branch',
   'clean',
   'worktree',
+  'worktree_removed',
+  'files_outside',
   'files_claimed',
   'files_measured',
   'files_truncated',
@@ -157,16 +165,18 @@ const FINDINGS = [
 ] as const;
 
 /** Files: what git measured and what the model named, together; the claim apart where it differs. */
-function artifactsOf({ extracted, outcome, changes, worktree, stop }: ReportInput): Record<string, unknown> {
+function artifactsOf(input: ReportInput): Record<string, unknown> {
+  const { extracted, outcome, changes, cwd, worktree, worktreeRemoved = false, stop } = input;
   const claims = Object.fromEntries(extracted.result?.more_artifacts ?? []);
   for (const name of FINDINGS) delete claims[name];
   const artifacts: Record<string, unknown> = { ...claims, ...outcome.facts };
   if (outcome.warnings !== undefined && outcome.warnings.length > 0) artifacts.warnings = outcome.warnings;
   if (stop?.kind === 'lease_lost') artifacts.late = 'lease_lost';
   if (changes !== undefined) {
-    const { base_commit, head_commit, branch, clean, files_changed, truncated } = changes;
+    const { base_commit, head_commit, branch, clean, files_changed, files_outside, truncated } = changes;
     Object.assign(artifacts, { base_commit, head_commit, branch, clean });
-    const claimed = extracted.result?.artifacts.files_changed ?? [];
+    if (files_outside !== undefined) artifacts.files_outside = files_outside;
+    const claimed = fromFolder(extracted.result?.artifacts.files_changed ?? [], cwd);
     const measured = new Set(files_changed);
     artifacts.files_changed = [...new Set([...files_changed, ...claimed])];
     if (claimed.length > 0 && (claimed.length !== measured.size || claimed.some((file) => !measured.has(file)))) {
@@ -176,8 +186,19 @@ function artifactsOf({ extracted, outcome, changes, worktree, stop }: ReportInpu
     if (truncated) artifacts.files_truncated = true;
   }
   if (worktree !== undefined) artifacts.worktree = worktree;
+  if (worktreeRemoved) artifacts.worktree_removed = true;
   return artifacts;
 }
+
+/** Paths that a model names, from the folder it works in: it also writes absolute ones, and `./a` for `a`. */
+const fromFolder = (files: readonly string[], cwd: string): string[] => [
+  ...new Set(
+    files.map((file) => {
+      const path = isAbsolute(file) ? relative(cwd, file) : normalize(file);
+      return path === '' || path === '.' ? file : path;
+    }),
+  ),
+];
 
 /** The sum of several turns. Unknown as soon as one of them is: a part would look like the whole. */
 export function sumUsage(turns: readonly Usage[]): Usage {

@@ -438,7 +438,9 @@ export class TaskRun {
       usage: sumUsage(this.#usages),
       countCacheReads: this.#host.countCacheReads,
       changes,
+      cwd: workdir.cwd,
       ...(worktree !== undefined && { worktree }),
+      worktreeRemoved: workdir.worktree !== undefined && worktree === undefined,
       answer,
     });
   }

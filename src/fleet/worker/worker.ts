@@ -340,9 +340,12 @@ class FleetWorker implements Worker {
     const { task_id, envelope } = dispatch;
     const contextId = envelope.context_id ?? task_id;
     const parent = dispatch.parent_task_id === null ? undefined : this.#running.get(dispatch.parent_task_id)?.budget;
+    const { no_worktree: noWorktree, unreadable } = this.#facts.now();
     const decision = decideAdmission({
       dispatch,
       agentId: this.agentId,
+      noWorktree,
+      unreadable,
       facts: { ...this.#preflightFacts(), skewMs },
       nowMs: receivedAt,
       // What waited on its bus was not under way.

@@ -1,6 +1,15 @@
 /** The toolkit `git` with real repositories: what it does, and what a repository or a caller cannot make it do. */
 import assert from 'node:assert/strict';
-import { appendFileSync, chmodSync, existsSync, linkSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  chmodSync,
+  chownSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { PathGuard } from '../../../src/base/workspace/protected-paths.ts';
@@ -250,4 +259,138 @@ test('a protected file under another name is neither read nor committed', async 
   }
   const boss = await agentOf(t, host, { principal: 'boss', enable: ['git'] });
   assert.equal((await boss.tools.call('git_commit', commit)).success, true);
+});
+
+test('every name that git_status shows is one that diff, blame and commit take, and a rename shows both names', async (t) => {
+  const { workspace } = repository(t);
+  const names = [
+    'with space',
+    'ümläut',
+    '日本',
+    'quo"te',
+    'tab\there',
+    'arrow -> x',
+    'back\\slash',
+    '*.star',
+    ':colon',
+    'e\u0301',
+    ' lead',
+    'trail ',
+    './-dash',
+  ];
+  for (const name of names) writeFileSync(join(workspace, name), `content of ${name}\n`);
+  writeFileSync(join(workspace, 'new\nline'), '1');
+  const { call, output } = await agentIn(t, workspace);
+  const files = async () =>
+    (await call('status')).data as unknown as { files: { path: string; state: string; from?: string }[] };
+  const shown = (await files()).files.map(({ path }) => path).sort();
+  assert.deepEqual(shown, [...names.map((name) => name.replace('./', '')), 'new\nline'].sort());
+  for (const name of names.filter((one) => !one.includes('\t'))) {
+    assert.ok((await output('status')).includes(`\n? ${name.replace('./', '')}\n`), name);
+  }
+  assert.match(await output('status'), /^\? "new\\nline"$/m, 'a line break is the end of no line');
+  await call('commit', { message: 'names', paths: names });
+  for (const name of names) {
+    writeFileSync(join(workspace, name), `changed ${name}\n`);
+    assert.match(await output('diff', { paths: [name] }), /^\+changed /m, name);
+    assert.match(await output('blame', { path: name }), /changed|content of/, name);
+  }
+  assert.match(await output('diff', { stat: true }), /^ ümläut +\| 2 \+-$/m);
+  git(workspace, 'checkout', '-q', '.');
+  const long = `${'long-'.repeat(40)}name`;
+  git(workspace, 'mv', 'with space', long);
+  const [renamed] = (await files()).files.filter(({ from }) => from !== undefined);
+  assert.deepEqual(renamed, { path: long, state: 'R.', from: 'with space' });
+  assert.ok((await output('status')).includes(`${long}\twith space\n`));
+  assert.ok((await output('diff', { staged: true, stat: true })).includes(long));
+  await call('commit', { message: 'rename', paths: [long, 'with space'] });
+  git(workspace, 'rm', '-q', 'ümläut');
+  await call('commit', { message: 'deletion', paths: ['ümläut'] });
+  assert.deepEqual(
+    (await files()).files.map(({ path }) => path),
+    ['new\nline'],
+  );
+  assert.equal(await refusalOf(call('blame', { path: 'new\nline' })), 'tool_denied line_break');
+  assert.equal(await refusalOf(call('blame', { path: '-dash' })), 'tool_denied option');
+});
+
+test('names are those from the folder of the call, and reach all of the repository but nothing outside', async (t) => {
+  const { workspace } = repository(t);
+  mkdirSync(join(workspace, 'sub'));
+  writeFileSync(join(workspace, 'sub', 'x.txt'), 'x\n');
+  const { call, output } = await agentIn(t, workspace);
+  await call('commit', { message: 'second', paths: ['sub/x.txt'] });
+  for (const file of ['a.txt', 'sub/x.txt']) appendFileSync(join(workspace, file), 'more\n');
+  const { files } = (await call('status', { repository: 'sub' })).data as unknown as { files: { path: string }[] };
+  const paths = files.map(({ path }) => path);
+  assert.deepEqual(paths.sort(), ['../a.txt', 'x.txt']);
+  for (const path of paths) {
+    assert.match(await output('diff', { repository: 'sub', paths: [path] }), /^\+more$/m, path);
+    assert.match(await output('blame', { repository: 'sub', path }), /more/, path);
+  }
+  assert.equal(
+    await refusalOf(call('diff', { repository: 'sub', paths: ['../../x'] })),
+    'tool_denied outside_workspace',
+  );
+  await output('worktree_add', { path: 'wt', branch: 'other' });
+  assert.match(
+    await output('worktree_list'),
+    /^worktree \.\n[\s\S]*^worktree wt\nHEAD \w+\nbranch refs\/heads\/other\n/m,
+  );
+  writeFileSync(join(workspace, '.git', 'info', 'exclude'), 'built/\n');
+  mkdirSync(join(workspace, 'wt', 'built'));
+  writeFileSync(join(workspace, 'wt', 'built', 'x'), '1');
+  assert.match(
+    await output('worktree_remove', { path: 'wt' }),
+    /^Removed with it, because git ignores them:\nbuilt\/$/m,
+  );
+});
+
+test('a name that is no UTF-8 text is said to be so where git would find nothing', async (t) => {
+  const { workspace } = repository(t);
+  writeFileSync(Buffer.concat([Buffer.from(join(workspace, 'caf')), Buffer.from([0xe9])]), 'x\n');
+  writeFileSync(join(workspace, 'sign \uFFFD'), 'x\n');
+  const { call } = await agentIn(t, workspace);
+  assert.equal(await refusalOf(call('diff', { paths: ['caf\uFFFD'] })), 'tool_error not_utf8');
+  assert.equal((await call('commit', { message: 'x', paths: ['sign \uFFFD'] })).success, true);
+});
+
+test('a bare repository, one with a damaged configuration, and one of a later git are said to be so', async (t) => {
+  const workspace = folder(t);
+  const { call } = await agentIn(t, workspace);
+  git(workspace, 'init', '-q', '--bare', 'bare.git');
+  assert.equal(await refusalOf(call('status', { repository: 'bare.git' })), 'tool_error bare_repository');
+  for (const [name, config, reason] of [
+    ['damaged', '[core\n', /bad config line 1/],
+    [
+      'later',
+      '[core]\n\trepositoryformatversion = 1\n[extensions]\n\tunheardof = true\n',
+      /unknown repository extension/,
+    ],
+  ] as const) {
+    git(workspace, 'init', '-q', name);
+    writeFileSync(join(workspace, name, '.git', 'config'), config);
+    const error = await errorOf(call('status', { repository: name }));
+    assert.match(error.message, reason);
+    assert.doesNotMatch(error.message, new RegExp(workspace));
+  }
+});
+
+test('a repository of another user is worked in once the user of the host allows it', async (t) => {
+  if (process.getuid?.() !== 0) return t.skip('only root can give a folder to another user');
+  const { workspace } = repository(t);
+  for (const path of [workspace, join(workspace, '.git')]) chownSync(path, 54_321, 54_321);
+  const { call } = await agentIn(t, workspace);
+  const settings = join(folder(t), 'gitconfig');
+  const before = process.env.GIT_CONFIG_GLOBAL;
+  process.env.GIT_CONFIG_GLOBAL = settings;
+  t.after(() => {
+    if (before === undefined) delete process.env.GIT_CONFIG_GLOBAL;
+    else process.env.GIT_CONFIG_GLOBAL = before;
+  });
+  writeFileSync(settings, '[core]\n\tpager = false\n');
+  const refused = await errorOf(call('status'));
+  assert.deepEqual([refused.detail.reason, /safe\.directory/.test(refused.message)], ['other_owner', true]);
+  writeFileSync(settings, `[safe]\n\tdirectory = ${workspace}\n`);
+  assert.equal((await call('status')).success, true);
 });

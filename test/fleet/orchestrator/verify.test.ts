@@ -1,6 +1,6 @@
 /** What is looked at of a result that says `done`, in a real repository. */
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -156,4 +156,81 @@ test('a task that is done is looked at in the background, against the commit it 
   assert.equal(verified, 'yes');
   assert.deepEqual(verification, ['1 of the named changes found']);
   assert.equal(state, 'done');
+});
+
+test('paths are those from the folder the worker was given, also through a link and in a worktree', async (t) => {
+  const { path, git } = await repository(t);
+  await mkdir(join(path, 'sub'));
+  await writeFile(join(path, 'sub', 'old.txt'), 'old');
+  await git('add', '.');
+  await git('commit', '--quiet', '-m', 'second');
+  const base = await git('rev-parse', 'HEAD');
+  const links = await mkdtemp(join(tmpdir(), 'handfast-links-'));
+  t.after(() => rm(links, { recursive: true }));
+  await symlink(path, join(links, 'app'));
+  const folder = join(links, 'app', 'sub');
+  await writeFile(join(path, 'sub', 'new.txt'), '1');
+  await writeFile(join(path, 'top.txt'), '1');
+  assert.equal((await verify(done({ files_changed: ['new.txt'] }), folder, base)).verified, 'yes');
+  assert.equal((await verify(done({ files_changed: ['./new.txt'] }), folder, base)).verified, 'yes');
+  assert.equal((await verify(done({ files_changed: ['sub/new.txt'] }), folder, base)).verified, 'no');
+  assert.equal((await verify(done({ files_outside: ['top.txt'] }), folder, base)).verified, 'yes');
+  assert.equal((await verify(done({ files_changed: ['sub'] }), path, base)).verified, 'yes', 'a folder with a change');
+  const tree = join(links, 'tree');
+  await git('worktree', 'add', '--quiet', '-b', 'work', join(links, 'tree'));
+  await symlink(links, `${links}-again`);
+  t.after(() => rm(`${links}-again`));
+  await writeFile(join(tree, 'sub', 'there.txt'), '1');
+  const result = done({ files_changed: ['there.txt'], worktree: join(`${links}-again`, 'tree') });
+  assert.equal((await verify(result, folder, base)).verified, 'yes');
+  assert.equal((await verify(done({ files_changed: ['new.txt'], worktree: tree }), folder, base)).verified, 'no');
+});
+
+test('of a worktree that was removed only its commit is looked at, and one that is gone is not checked', async (t) => {
+  const { path, git, write } = await repository(t);
+  const base = await git('rev-parse', 'HEAD');
+  await write('old.txt', 'changed by another');
+  await write('new.txt', 'by another');
+  const found = await verify(done({ files_changed: ['old.txt', 'new.txt'], worktree_removed: true }), path, base);
+  assert.deepEqual(found.reasons, [
+    `old.txt has not changed since ${base.slice(0, 12)}`,
+    'new.txt does not exist',
+    'nothing was left in its worktree, which was removed',
+  ]);
+  const gone = await verify(done({ files_changed: ['old.txt'], worktree: join(path, 'no-such-tree') }), path, base);
+  assert.equal(gone.verified, 'not_checked');
+  assert.match(gone.reasons.join(), /does not exist any more/);
+});
+
+test('files of submodules, of repositories that are new in this one, and ignored ones with odd names are found', async (t) => {
+  const { path, git, write } = await repository(t);
+  const library = await repository(t);
+  await git('-c', 'protocol.file.allow=always', 'submodule', '--quiet', 'add', library.path, 'vendor');
+  await write('.gitignore', 'built*\n');
+  await git('add', '.');
+  await git('commit', '--quiet', '-m', 'second');
+  const base = await git('rev-parse', 'HEAD');
+  await writeFile(join(path, 'vendor', 'new.txt'), '1');
+  await mkdir(join(path, 'nested'));
+  await git('-C', 'nested', 'init', '--quiet');
+  await writeFile(join(path, 'nested', 'a.txt'), '1');
+  await write('built "ä"\t*.txt', '1');
+  assert.equal((await verify(done({ files_changed: ['vendor/new.txt'] }), path, base)).verified, 'yes');
+  assert.equal((await verify(done({ files_changed: ['vendor/old.txt'] }), path, base)).verified, 'no');
+  assert.equal((await verify(done({ files_changed: ['nested/a.txt', 'nested'] }), path, base)).verified, 'yes');
+  const ignored = await verify(done({ files_changed: ['built "ä"\t*.txt'] }), path, base);
+  assert.deepEqual([ignored.verified, ignored.reasons], ['not_checked', ['built "ä"\t*.txt is ignored by git']]);
+});
+
+test('a bare repository is read: commits, and files in its worktrees', async (t) => {
+  const { path, git } = await repository(t);
+  const base = await git('rev-parse', 'HEAD');
+  const bare = `${path}-bare`;
+  const tree = `${path}-tree`;
+  for (const folder of [bare, tree]) t.after(() => rm(folder, { recursive: true }));
+  await git('clone', '--quiet', '--bare', path, bare);
+  await git('-C', bare, 'worktree', 'add', '--quiet', '-b', 'work', tree);
+  await writeFile(join(tree, 'there.txt'), '1');
+  assert.equal((await verify(done({ files_changed: ['there.txt'], worktree: tree }), bare, base)).verified, 'yes');
+  assert.equal((await verify(done({ head_commit: 'e'.repeat(40) }), bare, base)).verified, 'no');
 });

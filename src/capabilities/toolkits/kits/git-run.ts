@@ -8,6 +8,7 @@
 import { existsSync, lstatSync, realpathSync } from 'node:fs';
 import { isAbsolute, join, normalize, relative, sep } from 'node:path';
 import { childEnvironment } from '../../../base/child-environment.ts';
+import { nameInLine, readStatus, readWorktrees, statusLines } from '../../../base/git-output.ts';
 import { nextTurn } from '../../../base/next-turn.ts';
 import { type ProgramEnd, runProgram } from '../../../base/program.ts';
 import { fileFailure, outsideWorkspace, shown } from '../../../base/workspace/file-error.ts';
@@ -23,6 +24,15 @@ export interface GitOutput {
   readonly output: string;
   readonly truncated: boolean;
   readonly exit_code: number;
+  /** Of `status`: each path, by which the other commands know it. */
+  readonly files?: readonly ChangedFile[];
+  readonly files_truncated?: boolean;
+}
+
+export interface ChangedFile {
+  readonly path: string;
+  readonly state: string;
+  readonly from?: string;
 }
 
 type Args = Readonly<Record<string, unknown>>;
@@ -31,6 +41,11 @@ const MAX_OUTPUT = 256 * 1024;
 /** Bytes of the paths of a repository whose files are checked, and how many are checked in one turn of the event loop. */
 const MAX_LISTED = 16 * 1024 * 1024;
 const FILES_PER_TURN = 500;
+/** Files that a result lists beside what git printed, and ignored ones that it names. */
+const MAX_FILES = 1_000;
+const MAX_NAMED = 50;
+/** Folders of other users. */
+const MAX_ALLOWED = 1_000;
 const TIMEOUT_MS = 60_000;
 const TERMINATE_MS = 1_000;
 
@@ -39,6 +54,8 @@ const SAFE: Readonly<Record<string, string>> = {
   'safe.bareRepository': 'explicit',
   'core.hooksPath': '/dev/null',
   'core.fsmonitor': 'false',
+  // Names as they are: a quoted one fits no file.
+  'core.quotePath': 'false',
   'core.pager': 'cat',
   'core.editor': 'false',
   'core.sshCommand': 'ssh -o BatchMode=yes',
@@ -75,26 +92,49 @@ interface Call {
   readonly words: readonly string[];
 }
 
+/** What a command knows beside its arguments. */
+interface Places {
+  /** From the top of the working tree to the folder of the call: empty, or a path that ends with `/`. */
+  readonly prefix: string;
+  /** The folder of a worktree, absolute. */
+  readonly target?: string;
+}
+
 const optional = (value: unknown): string[] => (value === undefined ? [] : [revisionOf(value)]);
-const behind = (paths: unknown): string[] => ['--', ...((paths as string[] | undefined) ?? []).map(pathOf)];
+const behind = (paths: unknown, { prefix }: Places): string[] => [
+  '--',
+  ...((paths as string[] | undefined) ?? []).map((path) => pathOf(path, prefix)),
+];
+/** Wide enough for every name: git shortens those that do not fit. */
+const STAT = ['--stat=9000', '--stat-graph-width=40', '--no-renames'];
 
 /** The words of each command. Paths follow `--`; revisions follow `--end-of-options`. */
 const commands = {
-  status: () => ({ words: ['status', '--porcelain=v2', '--branch', '--ignore-submodules=all', '--no-renames'] }),
-  diff: ({ staged, from, to, paths, stat }: Args) => ({
+  status: () => ({
+    words: [
+      'status',
+      '--porcelain=v2',
+      '--branch',
+      '-z',
+      '--ignore-submodules=all',
+      '--untracked-files=normal',
+      '--find-renames',
+    ],
+  }),
+  diff: ({ staged, from, to, paths, stat }: Args, places: Places) => ({
     words: [
       'diff',
       ...NO_DRIVERS,
       '--ignore-submodules=all',
       ...(staged === true ? ['--cached'] : []),
-      ...(stat === true ? ['--stat'] : []),
+      ...(stat === true ? STAT : []),
       '--end-of-options',
       ...optional(from),
       ...optional(to),
-      ...behind(paths),
+      ...behind(paths, places),
     ],
   }),
-  log: ({ revision, limit, paths }: Args) => ({
+  log: ({ revision, limit, paths }: Args, places: Places) => ({
     words: [
       'log',
       ...NO_DRIVERS,
@@ -103,7 +143,7 @@ const commands = {
       '--format=%H%x09%an%x09%ad%x09%s',
       '--end-of-options',
       ...optional(revision),
-      ...behind(paths),
+      ...behind(paths, places),
     ],
   }),
   show: ({ revision }: Args) => ({
@@ -117,7 +157,7 @@ const commands = {
       '--',
     ],
   }),
-  blame: ({ path, revision, from_line, to_line }: Args) => ({
+  blame: ({ path, revision, from_line, to_line }: Args, { prefix }: Places) => ({
     words: [
       'blame',
       '--no-textconv',
@@ -125,7 +165,7 @@ const commands = {
       ...(from_line === undefined && to_line === undefined ? [] : ['-L', `${from_line ?? 1},${to_line ?? ''}`]),
       ...optional(revision),
       '--',
-      pathOf(path),
+      pathOf(path, prefix),
     ],
   }),
   branches: () => ({
@@ -137,7 +177,7 @@ const commands = {
         ? ['branch', '--no-track', '--end-of-options', branchOf(name), ...optional(from)]
         : ['switch', '--no-track', '--no-recurse-submodules', '--create', branchOf(name), ...optional(from)],
   }),
-  commit: ({ message, paths }: Args) => ({
+  commit: ({ message, paths }: Args, places: Places) => ({
     words: [
       'commit',
       '--no-verify',
@@ -146,10 +186,10 @@ const commands = {
       '--cleanup=whitespace',
       ...((paths as string[]).length === 0 ? ['--all'] : []),
       `--message=${String(message)}`,
-      ...behind(paths),
+      ...behind(paths, places),
     ],
   }),
-  worktree_add: ({ branch, from }: Args, { target }: { readonly target?: string }) => ({
+  worktree_add: ({ branch, from }: Args, { target }: Places) => ({
     words: [
       'worktree',
       'add',
@@ -161,8 +201,8 @@ const commands = {
       ...optional(from),
     ],
   }),
-  worktree_list: () => ({ words: ['worktree', 'list', '--porcelain'] }),
-  worktree_remove: (_: Args, { target }: { readonly target?: string }) => ({
+  worktree_list: () => ({ words: ['worktree', 'list', '--porcelain', '-z'] }),
+  worktree_remove: (_: Args, { target }: Places) => ({
     words: ['worktree', 'remove', '--end-of-options', String(target)],
   }),
   push: ({ remote, branch }: Args) => ({
@@ -177,7 +217,7 @@ const commands = {
       `refs/heads/${branchOf(branch)}:refs/heads/${branchOf(branch)}`,
     ],
   }),
-} satisfies Record<string, (args: Args, places: { readonly target?: string }) => Call>;
+} satisfies Record<string, (args: Args, places: Places) => Call>;
 
 /**
  * Runs one command. Fails with `tool_denied` (`outside_workspace`, `option`, `repository_runs_code`, …), with `tool_error`
@@ -190,25 +230,34 @@ export async function runGit(command: GitCommand, args: Args, context: CallConte
   const release = await context.acquireProcess(context.signal);
   try {
     const cwd = directory.realPath;
-    const run: Run = (words, options = {}) => start(words, cwd, context, options);
-    await mustBeWithin(run, context);
+    let allowed: readonly string[] = [];
+    const run: Run = (words, options = {}) => start(words, cwd, context, { ...options, allowed });
+    const prefix = await mustBeWithin(run, context, async () => {
+      allowed = await allowedFolders();
+    });
     await mustNotRunCode(run);
+    for (const path of command === 'blame' ? [args.path] : ((args.paths as string[] | undefined) ?? []))
+      mustBeNamed(path, cwd);
     const target =
       typeof args.path === 'string' && command.startsWith('worktree') ? await placeOf(args.path, context) : undefined;
+    const places: Places = { prefix, ...(target !== undefined && { target }) };
     if (command === 'commit' && (args.paths as string[]).length > 0) {
-      const added = await run(['add', '--intent-to-add', ...behind(args.paths)]);
+      // What is gone is known to git, or nothing to commit.
+      const present = (args.paths as string[]).filter((path) => isPresent(join(cwd, pathOf(path, prefix))));
+      const added = await run(['add', '--intent-to-add', ...behind(present, places)]);
       if (added.code !== 0) throw gitFailed(added, context);
     }
-    const make = commands[command] as (args: Args, places: { readonly target?: string }) => Call;
-    const { words } = make(args, { ...(target !== undefined && { target }) });
+    const make = commands[command] as (args: Args, places: Places) => Call;
+    const { words } = make(args, places);
     if (command === 'push') await mustNotHave(run, USES_FILES, 'uses files of the host', 'repository_uses_files');
     const protocol = command === 'push' ? await protocolOf(run, args) : '';
+    const ignored = command === 'worktree_remove' ? await ignoredIn(run, target as string) : [];
     const end = await run(words, { protocol });
     context.signal.throwIfAborted();
     if (end.timedOut) throw fail('timeout', `git did not end within ${TIMEOUT_MS / 1000} s`, { reason: 'time_limit' });
     if (end.code !== 0) throw gitFailed(end, context);
-    const printed = { output: end.stdout || end.stderr, truncated: end.truncated, exit_code: 0 };
-    return result(printed, { summary: summaryOf(command, end), truncated: end.truncated });
+    const printed = printedBy(command, end, prefix, context, ignored);
+    return result(printed, { summary: summaryOf(command, printed), truncated: end.truncated });
   } finally {
     release();
     await directory.close();
@@ -220,6 +269,8 @@ interface RunOptions {
   readonly protocol?: string;
   /** Bytes of output. Default 256 KiB. */
   readonly maxOutput?: number;
+  /** Folders of other users that may be read. */
+  readonly allowed?: readonly string[];
 }
 
 /** Runs git. */
@@ -229,9 +280,9 @@ function start(
   words: readonly string[],
   cwd: string,
   context: CallContext,
-  { protocol = '', maxOutput = MAX_OUTPUT }: RunOptions,
+  { protocol = '', maxOutput = MAX_OUTPUT, allowed = [] }: RunOptions,
 ): Promise<ProgramEnd> {
-  const settings = Object.entries(SAFE);
+  const settings = [...Object.entries(SAFE), ...allowed.map((folder) => ['safe.directory', folder] as const)];
   const author = context.session.agentId.replaceAll(/[^\w .@-]/g, '') || 'agent';
   const env: Record<string, string> = {
     ...childEnvironment({}, process.env),
@@ -270,21 +321,89 @@ function start(
   });
 }
 
-/** The working tree and the metadata of the repository are in the workspace, and no protected path is in it. */
-async function mustBeWithin(run: Run, { workspace, pathGuard }: CallContext): Promise<void> {
-  const found = await run([
-    'rev-parse',
-    '--path-format=absolute',
-    '--show-toplevel',
-    '--absolute-git-dir',
-    '--git-common-dir',
-  ]);
-  if (found.code !== 0) {
-    throw fail('tool_error', 'there is no git repository here', {
-      reason: /dubious ownership/.test(found.stderr) ? 'other_owner' : 'not_a_repository',
-    });
+/** The result of a command: what git printed, with names as they are. */
+function printedBy(
+  command: GitCommand,
+  { stdout, stderr, truncated }: ProgramEnd,
+  prefix: string,
+  { workspace }: CallContext,
+  ignored: readonly string[],
+): GitOutput {
+  const rest = { truncated, exit_code: 0 };
+  if (command === 'status') {
+    const read = readStatus(stdout);
+    const fromHere = (path: string): string => (prefix === '' ? path : fromFolder(prefix, path));
+    const entries = read.entries.map((entry) => ({
+      ...entry,
+      path: fromHere(entry.path),
+      ...(entry.from !== undefined && { from: fromHere(entry.from) }),
+    }));
+    const files = entries
+      .slice(0, MAX_FILES)
+      .map(({ path, state, from }): ChangedFile => ({ path, state, ...(from !== undefined && { from }) }));
+    return { output: statusLines({ ...read, entries }), ...rest, files, files_truncated: entries.length > MAX_FILES };
   }
-  const [tree = '', own = '', common = ''] = found.stdout.trim().split('\n');
+  if (command === 'worktree_list') return { output: worktreeLines(stdout, realpathSync(workspace)), ...rest };
+  if (ignored.length > 0) {
+    const names = ignored.slice(0, MAX_NAMED).map(nameInLine).join('\n');
+    const more = ignored.length > MAX_NAMED ? `\nand ${ignored.length - MAX_NAMED} more` : '';
+    return { output: `Removed with it, because git ignores them:\n${names}${more}\n`, ...rest };
+  }
+  return { output: stdout || stderr, ...rest };
+}
+
+/** A path from the top of the repository as one from the folder `prefix` in it. A folder keeps its `/`. */
+const fromFolder = (prefix: string, path: string): string =>
+  path.startsWith(prefix)
+    ? path.slice(prefix.length) || './'
+    : relative(prefix, path) + (path.endsWith('/') ? '/' : '');
+
+/** The list of worktrees, their folders as the other tools name them: from the workspace. */
+function worktreeLines(output: string, root: string): string {
+  const named = ({ path }: { readonly path: string }): string => {
+    const from = relative(root, path);
+    if (from.startsWith('..') || isAbsolute(from)) return '(outside the workspace)';
+    return nameInLine(from || '.');
+  };
+  return readWorktrees(output)
+    .map((entry) => {
+      const { head, branch, bare, locked } = entry;
+      const at = bare ? 'bare' : branch === null ? 'detached' : `branch refs/heads/${branch}`;
+      return [
+        `worktree ${named(entry)}`,
+        ...(head === null ? [] : [`HEAD ${head}`]),
+        at,
+        ...(locked === undefined ? [] : [`locked ${nameInLine(locked)}`.trimEnd()]),
+        '',
+      ].join('\n');
+    })
+    .join('\n');
+}
+
+/** What git ignores in a worktree, which goes with it. */
+async function ignoredIn(run: Run, target: string): Promise<readonly string[]> {
+  const words = ['--others', '--ignored', '--exclude-standard', '--directory', '--no-empty-directory', '-z'];
+  const { code, stdout } = await run(['-C', target, 'ls-files', ...words]);
+  return code === 0 ? stdout.split('\0').filter((name) => name !== '') : [];
+}
+
+const isPresent = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+
+/**
+ * The working tree and the metadata of the repository are in the workspace, and no protected path is in it. Gives the way from the
+ * top of the working tree to the folder of the call.
+ */
+async function mustBeWithin(run: Run, context: CallContext, allowOthers: () => Promise<void>): Promise<string> {
+  const { workspace, pathGuard } = context;
+  const words = ['--show-toplevel', '--absolute-git-dir', '--git-common-dir', '--show-prefix'];
+  const ask = (): Promise<ProgramEnd> => run(['rev-parse', '--path-format=absolute', ...words]);
+  let found = await ask();
+  if (OTHER_OWNER.test(found.stderr)) {
+    await allowOthers();
+    found = await ask();
+  }
+  if (found.code !== 0) throw noRepository(found, context);
+  const [tree = '', own = '', common = '', prefix = ''] = found.stdout.split('\n');
   const root = realpathSync(workspace);
   for (const place of [tree, own, common, join(common, 'objects')]) {
     const from = relative(root, realpathSync(place));
@@ -298,6 +417,43 @@ async function mustBeWithin(run: Run, { workspace, pathGuard }: CallContext): Pr
     throw holdsProtected();
   }
   if (pathGuard !== undefined) await mustHoldNoOtherName(run, top, pathGuard);
+  return prefix;
+}
+
+const OTHER_OWNER = /dubious ownership/;
+
+/** Folders of other users that the user of this process or the system allows git to read: `safe.directory`, and nothing else of it. */
+async function allowedFolders(): Promise<readonly string[]> {
+  const { GIT_CONFIG_GLOBAL, GIT_CONFIG_SYSTEM } = process.env;
+  const own = { ...(GIT_CONFIG_GLOBAL && { GIT_CONFIG_GLOBAL }), ...(GIT_CONFIG_SYSTEM && { GIT_CONFIG_SYSTEM }) };
+  const env = { ...childEnvironment({}, process.env), ...own };
+  const folders: string[] = [];
+  for (const scope of ['--system', '--global']) {
+    const { code, stdout } = await runProgram({
+      argv: ['git', 'config', scope, '--null', '--type=path', '--get-all', 'safe.directory'],
+      env,
+      timeoutMs: TIMEOUT_MS,
+      terminateMs: TERMINATE_MS,
+    });
+    if (code === 0) folders.push(...stdout.split('\0').slice(0, -1));
+  }
+  return folders.slice(0, MAX_ALLOWED);
+}
+
+/** Why git found no repository to work in. */
+function noRepository(found: ProgramEnd, context: CallContext) {
+  const { stderr } = found;
+  if (/not a git repository \(or any/.test(stderr)) {
+    return fail('tool_error', 'there is no git repository here', { reason: 'not_a_repository' });
+  }
+  if (OTHER_OWNER.test(stderr)) {
+    const remedy = 'the user of the host can allow it, in its folder: git config --global --add safe.directory "$PWD"';
+    return fail('tool_error', `this repository belongs to another user; ${remedy}`, { reason: 'other_owner' });
+  }
+  if (/must be run in a work tree|cannot use bare repository/.test(stderr)) {
+    return fail('tool_error', 'this is a bare repository: it has no files to work on', { reason: 'bare_repository' });
+  }
+  return gitFailed(found, context);
 }
 
 const holdsProtected = () =>
@@ -353,24 +509,36 @@ function gitFailed({ code, stderr, stdout }: ProgramEnd, { workspace }: CallCont
   });
 }
 
-function summaryOf(command: string, { stdout }: ProgramEnd): string {
-  const lines = stdout === '' ? 0 : stdout.trimEnd().split('\n').length;
+function summaryOf(command: string, { output }: GitOutput): string {
+  const lines = output === '' ? 0 : output.trimEnd().split('\n').length;
   return `git ${command.replace('_', ' ')}: ${lines} lines`;
 }
 
-function plain(value: unknown, what: string): string {
+function plain(value: unknown, what: string, remedy = ''): string {
   const word = String(value);
-  if (!word.startsWith('-') && !/[\0\n]/.test(word)) return word;
-  throw fail('tool_denied', `${what} must not begin with "-"`, { reason: 'option' });
+  if (/[\0\n]/.test(word)) throw fail('tool_denied', `${what} must not have a line break`, { reason: 'line_break' });
+  if (!word.startsWith('-')) return word;
+  throw fail('tool_denied', `${what} must not begin with "-"${remedy}`, { reason: 'option' });
+}
+
+/** Names that are no UTF-8 text are shown with a sign in place of what no text can have, and fit no file: git would find nothing. */
+function mustBeNamed(path: unknown, cwd: string): void {
+  if (!String(path).includes('\uFFFD') || isPresent(join(cwd, String(path)))) return;
+  throw fail('tool_error', 'the name of this file is no UTF-8 text: rename it, or commit without paths', {
+    reason: 'not_utf8',
+  });
 }
 
 const revisionOf = (value: unknown): string => plain(value, 'a revision');
 
-/** A path below the folder of the call: of two others `git diff` would compare the files of the host. */
-function pathOf(value: unknown): string {
-  const path = plain(value, 'a path');
-  const place = normalize(path);
-  if (isAbsolute(place) || place === '..' || place.startsWith(`..${sep}`)) throw outsideWorkspace(path);
+/**
+ * A path from the folder of the call, in the repository: of two others `git diff` would compare the files of the host. `prefix`
+ * leads from the top to that folder.
+ */
+function pathOf(value: unknown, prefix: string): string {
+  const path = plain(value, 'a path', '; for a file with such a name, put "./" before it');
+  const place = normalize(join(prefix, path));
+  if (isAbsolute(path) || place === '..' || place.startsWith(`..${sep}`)) throw outsideWorkspace(path);
   return path === '' ? '.' : path;
 }
 

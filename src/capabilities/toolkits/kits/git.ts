@@ -27,7 +27,7 @@ const paths = {
   maxItems: 100,
   items: { type: 'string', minLength: 1, maxLength: 4096 },
   default: [],
-  description: 'Only these paths, from the repository.',
+  description: 'Only these paths, from the folder "repository".',
 };
 
 const output = {
@@ -37,6 +37,20 @@ const output = {
     output: { type: 'string', description: 'What git printed.' },
     truncated: { type: 'boolean', description: 'True when it printed more.' },
     exit_code: { type: 'integer' },
+    files: {
+      type: 'array',
+      description: 'Of git_status: each file, by the name the other tools take.',
+      items: {
+        type: 'object',
+        required: ['path', 'state'],
+        properties: {
+          path: { type: 'string', description: 'From the folder of the call.' },
+          state: { type: 'string', description: 'In the index and in the working tree: ".M", "A.", "R.", "??".' },
+          from: { type: 'string', description: 'The name before a rename.' },
+        },
+      },
+    },
+    files_truncated: { type: 'boolean', description: 'True when there are more files.' },
   },
 };
 
@@ -137,7 +151,7 @@ const local: readonly AnyTool[] = [
   gitTool('worktree_list', 'The worktrees of a git repository.', reads, {}),
   gitTool(
     'worktree_remove',
-    'Removes a worktree of a git repository that has no uncommitted changes.',
+    'Removes a worktree of a git repository that has no uncommitted changes. Files that git ignores go with it, and are named.',
     ['reads', 'writes', 'destructive'],
     {
       path: pathProperty('Its folder.'),

@@ -6,15 +6,19 @@
  */
 import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { isLockHeld, readStatus, reasonOf } from '../../../base/git-output.ts';
 import { type ProgramEnd, programEnvironment, runProgram } from '../../../base/program.ts';
+import { sleep } from '../../../base/sleep.ts';
 import { fail } from '../../../wire/errors.ts';
 
 /** How long one question may take. */
 const GIT_MS = 10_000;
 /** Paths that are compared, or reported, for one task. */
 const MAX_PATHS = 5000;
-/** The tree without a file: what the first commit differs from. */
-const EMPTY_TREE = '4b825dc642cb6eb9a060e54bf8d69288fbee4904';
+/** Bytes of an answer; what comes beyond is dropped. */
+const MAX_OUTPUT = 8 * 1024 * 1024;
+/** Delays before git is run again that met the lock of another git. */
+const LOCK_MS = [50, 100, 200, 400, 800, 1600];
 
 /** A working tree as it is. */
 export interface TreeState {
@@ -25,12 +29,18 @@ export interface TreeState {
   readonly clean: boolean;
   /** Paths from the top of the repository that differ from the commit, untracked files included. */
   readonly dirty: readonly string[];
+  /** It is a bare repository: there is no working tree, but worktrees can be made. */
+  readonly bare?: true;
+  /** Why git cannot read it; the rest of the state is unknown then. */
+  readonly unreadable?: string;
 }
 
 /** The same, with what shows later which of these paths were changed again. */
 export interface TreeMark extends TreeState {
   /** Top of the working tree, absolute. */
   readonly top: string;
+  /** From the top to the folder that was marked: empty, or a path that ends with `/`. */
+  readonly prefix: string;
   readonly stamps: ReadonlyMap<string, string>;
 }
 
@@ -40,8 +50,10 @@ export interface TreeChanges {
   readonly base_commit: string | null;
   readonly head_commit: string | null;
   readonly clean: boolean;
-  /** From the top of the repository, in order. */
+  /** From the folder that was marked, in order. */
   readonly files_changed: readonly string[];
+  /** Changed elsewhere in the repository, from its top. */
+  readonly files_outside?: readonly string[];
   /** True when there were more. */
   readonly truncated: boolean;
 }
@@ -53,15 +65,40 @@ export interface RepositoryReader {
   changesSince(mark: TreeMark): Promise<TreeChanges>;
 }
 
-/** Runs git in `cwd`. Rejects with `unreachable` when there is no git, `runtime_error` when it fails. */
-export async function git(cwd: string, args: readonly string[], timeoutMs = GIT_MS): Promise<string> {
-  const { code, stdout, stderr, timedOut } = await tryGit(cwd, args, timeoutMs);
-  if (code === 0) return stdout;
-  const said = timedOut ? `no answer within ${timeoutMs} ms` : (stderr.trim().split('\n').at(-1) ?? '');
-  throw fail('runtime_error', `git ${args[0]} failed: ${said.slice(0, 280)}`, { exit_code: code });
+/**
+ * Runs git in `cwd`. Rejects with `unreachable` when there is no git, `runtime_error` with git's reason when it fails, or when it
+ * prints more than `wholeBytes`, where these are given: half of a list would look like the whole.
+ */
+export async function git(
+  cwd: string,
+  args: readonly string[],
+  timeoutMs = GIT_MS,
+  wholeBytes?: number,
+): Promise<string> {
+  for (let tries = 0; ; tries += 1) {
+    const end = await tryGit(cwd, args, timeoutMs, wholeBytes);
+    if (end.truncated && wholeBytes !== undefined) {
+      throw fail('runtime_error', `git ${args[0]} printed more than ${wholeBytes} bytes`);
+    }
+    if (end.code === 0) return end.stdout;
+    const delay = isLockHeld(end.stderr) ? LOCK_MS[tries] : undefined;
+    if (delay === undefined) throw gitFailure(args[0] as string, end, timeoutMs);
+    await sleep(delay);
+  }
 }
 
-function tryGit(cwd: string, args: readonly string[], timeoutMs = GIT_MS): Promise<ProgramEnd> {
+function gitFailure(command: string, { code, stderr, timedOut }: ProgramEnd, timeoutMs: number) {
+  const reason = timedOut ? `no answer within ${timeoutMs} ms` : reasonOf(stderr) || `exit code ${code}`;
+  return fail('runtime_error', `git ${command} failed: ${reason}`, { exit_code: code });
+}
+
+/** Runs git in `cwd` to its end, however it ends. Rejects with `unreachable` when there is no git. */
+export function tryGit(
+  cwd: string,
+  args: readonly string[],
+  timeoutMs = GIT_MS,
+  maxStdoutBytes = MAX_OUTPUT,
+): Promise<ProgramEnd> {
   return runProgram({
     argv: [
       'git',
@@ -74,18 +111,19 @@ function tryGit(cwd: string, args: readonly string[], timeoutMs = GIT_MS): Promi
       ...args,
     ],
     cwd,
-    // A worker may be started from within a hook or a rebase: that repository is not meant.
     env: programEnvironment({
       LC_ALL: 'C',
       GIT_OPTIONAL_LOCKS: '0',
       GIT_TERMINAL_PROMPT: '0',
-      GIT_DIR: undefined,
-      GIT_WORK_TREE: undefined,
-      GIT_INDEX_FILE: undefined,
-      GIT_PREFIX: undefined,
+      // Names of files are names, also those with `*` or a `:` at their start.
+      GIT_LITERAL_PATHSPECS: undefined,
+      GIT_GLOB_PATHSPECS: undefined,
+      GIT_NOGLOB_PATHSPECS: undefined,
+      GIT_ICASE_PATHSPECS: undefined,
     }),
     timeoutMs,
     terminateMs: 1000,
+    maxStdoutBytes,
   });
 }
 
@@ -98,38 +136,41 @@ export async function treeState(cwd: string): Promise<TreeState | null> {
     if ((thrown as { detail?: { reason?: unknown } }).detail?.reason === 'ENOENT') return null;
     throw thrown;
   }
-  if (end.code === 0) return parseStatus(end.stdout);
-  if (/not a git repository|must be run in a work tree/.test(end.stderr)) return null;
-  throw fail('runtime_error', `git status failed: ${end.stderr.trim().slice(0, 280)}`, { exit_code: end.code });
-}
-
-function parseStatus(text: string): TreeState {
-  let branch: string | null = null;
-  let head: string | null = null;
-  const dirty: string[] = [];
-  for (const entry of text.split('\0')) {
-    if (entry.startsWith('# branch.oid ')) head = entry.slice(13) === '(initial)' ? null : entry.slice(13);
-    else if (entry.startsWith('# branch.head ')) branch = entry.slice(14) === '(detached)' ? null : entry.slice(14);
-    else if (entry.startsWith('? ')) dirty.push(entry.slice(2));
-    // `1 XY sub mH mI mW hH hI path` and `u XY sub m1 m2 m3 mW h1 h2 h3 path`
-    else if (entry.startsWith('1 ')) dirty.push(afterFields(entry, 8));
-    else if (entry.startsWith('u ')) dirty.push(afterFields(entry, 10));
+  if (end.code === 0) {
+    const { branch, head, entries } = readStatus(end.stdout);
+    return { branch, head, clean: entries.length === 0, dirty: entries.map(({ path }) => path) };
   }
-  return { branch, head, clean: dirty.length === 0, dirty };
+  if (/must be run in a work tree/.test(end.stderr)) return bareState(cwd);
+  // Of a `.git` file that leads nowhere git says which folder is not one: that is damage, and no folder without a repository.
+  if (/not a git repository \(or any/.test(end.stderr)) return null;
+  throw gitFailure('status', end, GIT_MS);
 }
 
-function afterFields(entry: string, count: number): string {
-  let at = -1;
-  for (let field = 0; field < count; field += 1) at = entry.indexOf(' ', at + 1);
-  return entry.slice(at + 1);
+/** A bare repository; null for the inside of another one. */
+async function bareState(cwd: string): Promise<TreeState | null> {
+  if ((await git(cwd, ['rev-parse', '--is-bare-repository'])).trim() !== 'true') return null;
+  const [head, branch] = await Promise.all([
+    tryGit(cwd, ['rev-parse', '--verify', '--quiet', 'HEAD^{commit}']),
+    tryGit(cwd, ['symbolic-ref', '--quiet', '--short', 'HEAD']),
+  ]);
+  const said = ({ code, stdout }: ProgramEnd): string | null => (code === 0 ? stdout.trim() : null);
+  return { branch: said(branch), head: said(head), clean: true, dirty: [], bare: true };
 }
 
 /** Marks the tree before a task; null where there is none. `known` saves asking again. */
 export async function markTree(cwd: string, known?: TreeState): Promise<TreeMark | null> {
   const state = known ?? (await treeState(cwd));
-  if (state === null) return null;
-  const top = (await git(cwd, ['rev-parse', '--show-toplevel'])).trimEnd();
-  return { ...state, top, stamps: await stampsOf(top, state.dirty) };
+  if (state === null || state.bare) return null;
+  const { top, prefix } = await placeIn(cwd);
+  return { ...state, top, prefix, stamps: await stampsOf(top, state.dirty) };
+}
+
+/** The top of the working tree that `cwd` is in, its real path, and the way from there: empty, or a path that ends with `/`. */
+export async function placeIn(cwd: string): Promise<Pick<TreeMark, 'top' | 'prefix'>> {
+  const lines = (await git(cwd, ['rev-parse', '--show-toplevel', '--show-prefix'])).split('\n');
+  // The last is empty; a folder of the way up may have a line break in its name.
+  const prefix = lines.at(-2) ?? '';
+  return { top: lines.slice(0, -2).join('\n'), prefix };
 }
 
 /** What has changed since `mark`, whether committed or not. */
@@ -138,7 +179,8 @@ export async function changesSince(mark: TreeMark): Promise<TreeChanges> {
   if (now === null) throw fail('runtime_error', 'the repository was removed');
   const changed = new Set<string>();
   if (now.head !== null && now.head !== mark.head) {
-    const names = await git(mark.top, ['diff', '--name-only', '--no-renames', '-z', mark.head ?? EMPTY_TREE, now.head]);
+    const base = mark.head ?? (await emptyTree(mark.top));
+    const names = await git(mark.top, ['diff', '--name-only', '--no-renames', '-z', base, now.head]);
     for (const path of names.split('\0')) if (path !== '') changed.add(path);
   }
   const stamps = await stampsOf(mark.top, now.dirty);
@@ -146,19 +188,28 @@ export async function changesSince(mark: TreeMark): Promise<TreeChanges> {
   // Dirty before and not any more: committed, or put back.
   const stillDirty = new Set(now.dirty);
   for (const path of mark.dirty) if (!stillDirty.has(path)) changed.add(path);
-  const files = [...changed].sort();
+  const { prefix } = mark;
+  const all = [...changed].sort();
+  const files = all.filter((path) => path.startsWith(prefix)).map((path) => path.slice(prefix.length));
+  const outside = all.filter((path) => !path.startsWith(prefix));
   return {
     branch: now.branch,
     base_commit: mark.head,
     head_commit: now.head,
     clean: now.clean,
     files_changed: files.slice(0, MAX_PATHS),
-    truncated: files.length > MAX_PATHS,
+    ...(outside.length > 0 && { files_outside: outside.slice(0, MAX_PATHS) }),
+    truncated: Math.max(files.length, outside.length) > MAX_PATHS,
   };
 }
 
+/** The tree without a file, in the object format of the repository: what the first commit differs from. */
+async function emptyTree(cwd: string): Promise<string> {
+  return (await git(cwd, ['hash-object', '-t', 'tree', '--stdin'])).trim();
+}
+
 /** Path → text that differs when the file was written since. */
-async function stampsOf(top: string, paths: readonly string[]): Promise<ReadonlyMap<string, string>> {
+export async function stampsOf(top: string, paths: readonly string[]): Promise<ReadonlyMap<string, string>> {
   const stamps = new Map<string, string>();
   for (let from = 0; from < Math.min(paths.length, MAX_PATHS); from += 64) {
     const some = paths.slice(from, from + 64);

@@ -31,12 +31,14 @@ export interface Workdir {
 export async function openWorkdir(dispatch: Dispatched, contextId: string, options: WorkdirOptions): Promise<Workdir> {
   const { cwd, facts, worktrees, repository } = options;
   if (dispatch.worktree) {
-    const worktree = await worktrees.open(contextId);
+    // A task without a context may run again elsewhere, and starts there from the repository's commit.
+    const worktree = await worktrees.open(contextId, dispatch.envelope.context_id != null);
     return { cwd: worktree.cwd, mark: worktree.mark, worktree };
   }
   if (facts.noRepository) return { cwd, mark: null, worktree: undefined };
   const tree = await facts.tree();
-  return { cwd, mark: tree === null ? null : await repository.markTree(cwd, tree), worktree: undefined };
+  const unmarked = tree === null || tree.unreadable !== undefined;
+  return { cwd, mark: unmarked ? null : await repository.markTree(cwd, tree), worktree: undefined };
 }
 
 /** What has changed; undefined: there is no repository. Never rejects. */

@@ -3,16 +3,24 @@
  * the task left nothing. What stays is removed by retention: the folder goes, what was committed stays on its branch.
  *
  * Called by `workdir.ts` and, for the end, by `worker.ts`. Turns of one context share one, since their executor's conversation
- * is about that folder; one that was removed meanwhile is made again from its branch.
+ * is about that folder, also where another worker of the same repository continues it; one that was removed meanwhile is made
+ * again from its branch.
  * @see docs/fleet.md#worktrees
  */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, stat, utimes } from 'node:fs/promises';
-import { join, sep } from 'node:path';
+import { access, constants, mkdir, readdir, realpath, rename, rm, rmdir, stat, utimes } from 'node:fs/promises';
+import { basename, dirname, join, resolve, sep } from 'node:path';
+import { acquireFileLock } from '../../../base/file-lock.ts';
+import type { WorktreeEntry } from '../../../base/git-output.ts';
 import type { Log } from '../../../base/log.ts';
+import { SerialWork } from '../../../base/serial-work.ts';
+import { sleep } from '../../../base/sleep.ts';
 import { asError, fail } from '../../../wire/errors.ts';
-import { git, markTree, type TreeChanges, type TreeMark, treeState } from './git.ts';
+import { branchNames } from './branch-names.ts';
+import { git, markTree, placeIn, type TreeChanges, type TreeMark, tryGit } from './git.ts';
+import { contentOf, copyUncommitted, noteFresh } from './worktree-content.ts';
+import { forget, giveBack, isHalfMade, isInUse, isMarked, isProtected, take, worktreesOf } from './worktree-list.ts';
 
 /** Timeout for checking out a large repository, milliseconds. */
 const CHECKOUT_MS = 120_000;
@@ -26,10 +34,19 @@ const UNCOMMITTED_MS = 30 * DAY_MS;
 const MAX_KEPT = 64;
 /** Files that are named in the log. */
 const MAX_NAMED = 20;
+/** Folders of one conversation that are tried, where others are taken or belong to another repository. */
+const MAX_FOLDERS = 16;
+/** In the folder of a repository: held by the process that changes worktrees. */
+const LOCK_FILE = 'handfast-worktrees';
+/** Longest wait for it: some checkouts of other processes. */
+const LOCK_MS = 10 * 60_000;
+const LOCK_POLL_MS = 25;
+/** End of the name of a folder that is being removed. */
+const REMOVING = '.removing';
 
 /** A worktree that is ready to be worked in. */
 export interface Worktree {
-  /** Its top, absolute. */
+  /** Its top, absolute, a real path. */
   readonly path: string;
   /** The folder in it that the worker's own folder is in the repository. */
   readonly cwd: string;
@@ -49,18 +66,27 @@ export interface WorktreesOptions {
   readonly maxKept?: number;
 }
 
+/** A folder for a conversation: one that exists, or where one can be made. */
+interface Found {
+  readonly usable: readonly string[];
+  readonly vacant: string | undefined;
+}
+
+/**
+ * Work on worktrees of one repository, by its common folder: git's own lock fails the second of two that come together, here it
+ * waits, whichever worker it comes from. Between processes a lock file does the same.
+ */
+const turns = new Map<string, SerialWork>();
+
 export class Worktrees {
   readonly #repository: string;
   readonly #folder: string;
   readonly #now: () => number;
   readonly #log: Log;
   readonly #maxKept: number;
-  /** Being worked in. */
-  readonly #used = new Set<Worktree>();
-  /** Git's own lock fails the second of two that come together; here it waits. */
-  #turn: Promise<unknown> = Promise.resolve();
-  /** From the top of the repository to the worker's folder. */
-  #prefix: string | undefined;
+  /** The folder of the repository that all its worktrees have in common, a real path. */
+  #common: string | undefined;
+  #way: string | undefined;
 
   constructor({ repository, home, now, log, maxKept = MAX_KEPT }: WorktreesOptions) {
     this.#repository = repository;
@@ -71,51 +97,214 @@ export class Worktrees {
   }
 
   /**
-   * The worktree of a context, made from the repository's present commit when there is none yet. Fails with `runtime_error`
-   * where git will not make one.
+   * The worktree of a context: the one it has, here or at another worker of the repository that does not work in it now; else one
+   * that is made from its branch, with a copy of what is uncommitted at that worker, or from the repository's present commit. A
+   * context that is no conversation (`continues` false) has none at other workers. Fails with `runtime_error` where git will not
+   * make one.
    */
-  open(contextId: string): Promise<Worktree> {
+  open(contextId: string, continues = true): Promise<Worktree> {
     const name = nameOf(contextId);
-    const path = join(this.#folder, name);
-    const branch = `handfast/${name}`;
     return this.#inTurn(async () => {
-      if (!existsSync(path)) {
-        await mkdir(this.#folder, { recursive: true, mode: 0o700 });
-        // What was removed by hand is still in git's list, and would be in the way.
-        await git(this.#repository, ['worktree', 'prune']);
-        const kept = (await git(this.#repository, ['branch', '--list', branch])).trim() !== '';
-        const what = kept ? [path, branch] : ['-b', branch, path, 'HEAD'];
-        await git(this.#repository, ['worktree', 'add', '--quiet', ...what], CHECKOUT_MS);
-      }
-      const mark = await markTree(path);
-      if (mark === null) throw fail('runtime_error', `no worktree at ${path}`);
-      this.#prefix ??= (await git(this.#repository, ['rev-parse', '--show-prefix'])).trimEnd().replace(/\/$/, '');
-      const cwd = join(path, this.#prefix);
-      // The folder itself may not be in the commit.
-      await mkdir(cwd, { recursive: true });
-      const worktree = { path, cwd, branch: mark.branch ?? branch, mark };
-      this.#used.add(worktree);
-      return worktree;
+      await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+      const folder = await realpath(this.#folder);
+      const list = await worktreesOf(this.#repository);
+      const own = await this.#ownFolders(folder, name, list);
+      const found = [...own.usable, ...(continues ? await this.#elsewhere(folder, name, list) : [])];
+      const path = (await newest(found)) ?? (await this.#make(own.vacant, name, continues));
+      return this.#ready(path);
     });
   }
 
+  async #ready(path: string): Promise<Worktree> {
+    try {
+      await take(this.#repository, path);
+      const mark = await markTree(path);
+      if (mark === null) throw fail('runtime_error', `no worktree at ${path}`);
+      const prefix = await this.#prefix();
+      const cwd = resolve(path, prefix);
+      // The folder itself may not be in the commit.
+      await mkdir(cwd, { recursive: true });
+      await this.#touch(path);
+      return { path, cwd, branch: mark.branch ?? '', mark: { ...mark, prefix } };
+    } catch (thrown) {
+      await giveBack(this.#repository, path);
+      throw thrown;
+    }
+  }
+
+  /** From the top of the repository to the worker's folder; nothing where the repository is bare. */
+  async #prefix(): Promise<string> {
+    if (this.#way === undefined) {
+      const inside = await tryGit(this.#repository, ['rev-parse', '--is-inside-work-tree']);
+      this.#way = inside.stdout.trim() === 'true' ? (await placeIn(this.#repository)).prefix : '';
+    }
+    return this.#way;
+  }
+
+  /** The folders of a conversation below this worker's home. What was not made whole, or is gone, is taken off git's list. */
+  async #ownFolders(folder: string, name: string, list: readonly WorktreeEntry[]): Promise<Found> {
+    const usable: string[] = [];
+    let vacant: string | undefined;
+    for (let number = 1; number <= MAX_FOLDERS; number += 1) {
+      const path = join(folder, number === 1 ? name : `${name}-${number}`);
+      const entry = list.find((one) => one.path === path);
+      const missing = !existsSync(path);
+      // Of a disk that is not there now, perhaps.
+      if (missing && entry !== undefined && isProtected(entry)) continue;
+      if (entry !== undefined && (isHalfMade(entry) || missing)) await this.#discard(path);
+      if (!existsSync(path)) vacant ??= path;
+      else if (entry !== undefined && (await isInUse(entry))) continue;
+      else if (await this.#isWorktree(path)) usable.push(path);
+      else if (await isRemoved(path)) vacant ??= path;
+    }
+    return { usable, vacant };
+  }
+
+  /** Removes what git was stopped in making. Nothing has worked in it: it is given to a task once it is whole. */
+  async #discard(path: string): Promise<void> {
+    await rm(path, { recursive: true, force: true });
+    await forget(this.#repository, path);
+  }
+
+  /** Those of the same conversation below the homes of other workers, in which no task works. */
+  async #elsewhere(folder: string, name: string, list: readonly WorktreeEntry[]): Promise<string[]> {
+    const found: string[] = [];
+    for (const entry of list) {
+      const { path } = entry;
+      if (dirname(path) === folder || !isFolderOf(name, path)) continue;
+      // Where the process of its task was killed, what it started may work on: its own worker finds out.
+      if (isHalfMade(entry) || isMarked(entry) || (await isInUse(entry)) || !(await isWritable(path))) continue;
+      if (await this.#isWorktree(path)) found.push(path);
+    }
+    return found;
+  }
+
+  /** True for a worktree of this repository. One whose repository was moved, or that was moved itself, is repaired. */
+  async #isWorktree(path: string): Promise<boolean> {
+    if (await this.#belongs(path)) return true;
+    await tryGit(this.#repository, ['worktree', 'repair', path]);
+    return this.#belongs(path);
+  }
+
+  async #belongs(path: string): Promise<boolean> {
+    if (!existsSync(join(path, '.git'))) return false;
+    const listed = (await worktreesOf(this.#repository)).some((entry) => entry.path === path);
+    return (
+      listed &&
+      (await placeIn(path).then(
+        ({ top }) => top === path,
+        () => false,
+      ))
+    );
+  }
+
+  /** Makes a worktree, on the branch of the conversation where that is free. */
+  async #make(path: string | undefined, name: string, continues: boolean): Promise<string> {
+    if (path === undefined) throw fail('runtime_error', `all folders for the worktree ${name} are taken`);
+    const list = await worktreesOf(this.#repository);
+    const held = new Set<string>();
+    for (const entry of list) {
+      if (entry.branch === null || !isOf(name, entry.branch.replace(/^handfast[/-]/, ''))) continue;
+      // The folder of another worker that was removed with its home.
+      if (existsSync(entry.path) || isProtected(entry)) held.add(entry.branch);
+      else await forget(this.#repository, entry.path);
+    }
+    const { existing, free } = await branchNames(this.#repository, name);
+    const other = continues ? await this.#otherFolder(name, list) : undefined;
+    const switched = other !== undefined && !existing.includes(other.branch ?? '');
+    const kept = existing.find((branch) => !held.has(branch));
+    // Where the task has switched to another branch, the conversation is there.
+    if (kept !== undefined && !switched && (await this.#checkedOut(path, kept))) return path;
+    const start = other?.head ?? (continues ? existing.at(-1) : undefined) ?? 'HEAD';
+    const commit = (await git(this.#repository, ['rev-parse', '--verify', `${start}^{commit}`])).trim();
+    // What is damaged in the way of a name is on no list: another kind of name is tried then.
+    const names = [free[0], free.find((branch) => branch.startsWith('handfast-'))].filter((one) => one !== undefined);
+    for (const [at, branch] of names.entries()) {
+      const words = ['worktree', 'add', '--quiet', '--no-track', '-b', branch, path, commit];
+      try {
+        await git(this.#repository, words, CHECKOUT_MS);
+        await this.#noteFresh(path);
+        if (other !== undefined) await this.#copy(other.path, path);
+        return path;
+      } catch (thrown) {
+        const { message } = asError(thrown);
+        // A checkout that failed leaves its branch; one that another has made since is not ours.
+        if (!/already exists/.test(message)) {
+          await tryGit(this.#repository, ['update-ref', '-d', `refs/heads/${branch}`, commit]);
+        }
+        if (at === names.length - 1 || !/ref|branch/.test(message)) throw thrown;
+      }
+    }
+    throw fail('runtime_error', `all branches for the worktree ${name} are taken`);
+  }
+
   /**
-   * No task works in it any more. Removes it when nothing is in it: no commit the repository does not have elsewhere, no file.
-   * True: it was removed. `changes` absent: unknown.
+   * The folder in which the conversation is so far, and which cannot be worked in now. A person may have the branch as well: what
+   * is uncommitted there is none of the conversation.
+   */
+  async #otherFolder(name: string, list: readonly WorktreeEntry[]): Promise<WorktreeEntry | undefined> {
+    const folders = list.filter(({ path }) => isFolderOf(name, path) && existsSync(path));
+    const whole = folders.filter((entry) => !isHalfMade(entry) && entry.head !== null);
+    const path = await newest(whole.map((entry) => entry.path));
+    return whole.find((entry) => entry.path === path);
+  }
+
+  /** Makes a worktree from a branch; false: another worktree has it, one in the middle of a rebase, of which the list says nothing. */
+  async #checkedOut(path: string, branch: string): Promise<boolean> {
+    try {
+      await git(this.#repository, ['worktree', 'add', '--quiet', path, branch], CHECKOUT_MS);
+    } catch (thrown) {
+      if (/already (?:checked out|used)/.test(asError(thrown).message)) return false;
+      throw thrown;
+    }
+    await this.#noteFresh(path);
+    return true;
+  }
+
+  async #noteFresh(path: string): Promise<void> {
+    const mark = await markTree(path);
+    if (mark !== null) await noteFresh(mark);
+  }
+
+  /** The worktree in which the conversation was so far is worked in, or was when its worker was lost: its content is continued. */
+  async #copy(from: string, to: string): Promise<void> {
+    try {
+      if (await copyUncommitted(from, to)) return;
+      this.#log.warn('a conversation continues without what is uncommitted elsewhere: it is too much', { from, to });
+    } catch (thrown) {
+      const error = asError(thrown).message;
+      this.#log.warn('a conversation continues without what is uncommitted elsewhere', { from, to, error });
+    }
+  }
+
+  /**
+   * No task works in it any more. Removes it when nothing is in it: no commit the repository does not have elsewhere, no file that
+   * was not checked out, none that git ignores. True: it was removed. `changes` absent: unknown.
    */
   leave(worktree: Worktree, changes: TreeChanges | undefined): Promise<boolean> {
     const { path, branch, mark } = worktree;
     return this.#inTurn(async () => {
-      this.#used.delete(worktree);
-      const now = new Date(this.#now());
-      await utimes(path, now, now);
-      if (changes === undefined || !changes.clean || changes.head_commit !== mark.head) return false;
-      if ((await this.#ownCommits(path, branch)) !== 0 || (await treeState(path))?.clean !== true) return false;
-      // Without force: git checks once more, and refuses what it would lose.
-      await git(this.#repository, ['worktree', 'remove', path]);
-      await git(this.#repository, ['branch', '--quiet', '-D', branch]);
-      return true;
+      try {
+        if (!existsSync(path)) return true;
+        await this.#touch(path);
+        const entry = await this.#entryOf(path);
+        if (changes === undefined || changes.head_commit !== mark.head || entry === undefined) return false;
+        if (isProtected(entry)) return false;
+        const { uncommitted, ignored } = await contentOf(path);
+        if (uncommitted.length + ignored.length > 0) return false;
+        const tip = await this.#tipOf(branch);
+        if ((await this.#ownCommits(path, branch, tip)) !== 0) return false;
+        await this.#remove(path);
+        await this.#removeBranch(branch, tip);
+        return true;
+      } finally {
+        await giveBack(this.#repository, path);
+      }
     });
+  }
+
+  async #entryOf(path: string): Promise<WorktreeEntry | undefined> {
+    return (await worktreesOf(this.#repository)).find((entry) => entry.path === path);
   }
 
   /**
@@ -124,14 +313,15 @@ export class Worktrees {
    */
   async end(unseen: () => readonly string[]): Promise<void> {
     try {
-      const kept = await this.#kept();
-      if (kept.length === 0) return;
-      await this.#inTurn(() => git(this.#repository, ['worktree', 'prune']));
-      const folders = unseen();
+      if (!existsSync(this.#folder)) return;
+      const folder = await realpath(this.#folder);
+      await this.#inTurn(() => this.#tidy(folder));
+      const kept = await this.#kept(folder);
+      const folders = await Promise.all(unseen().map((path) => realpath(path).catch(() => path)));
       let many = kept.length;
       for (const { path, ageMs } of kept) {
         if (ageMs <= KEPT_MS && many <= this.#maxKept) break;
-        if (folders.some((folder) => folder === path || folder.startsWith(path + sep))) continue;
+        if (folders.some((used) => used === path || used.startsWith(path + sep))) continue;
         if (await this.#inTurn(() => this.#endOne(path, ageMs))) many -= 1;
       }
     } catch (thrown) {
@@ -139,12 +329,24 @@ export class Worktrees {
     }
   }
 
+  /** Removes what an interrupted removal left, and takes folders that are gone off git's list. Other folders are not this worker's. */
+  async #tidy(folder: string): Promise<void> {
+    for (const name of await readdir(folder)) {
+      if (name.endsWith(REMOVING)) await rm(join(folder, name), { recursive: true, force: true });
+    }
+    for (const entry of await worktreesOf(this.#repository)) {
+      if (dirname(entry.path) !== folder || isProtected(entry)) continue;
+      if (isHalfMade(entry) || !existsSync(entry.path)) await this.#discard(entry.path);
+      // What a killed process of this worker left has been ended by now.
+      else if (isMarked(entry) && !(await isInUse(entry))) await giveBack(this.#repository, entry.path);
+    }
+  }
+
   /** Those that exist, least recently worked in first. */
-  async #kept(): Promise<{ readonly path: string; readonly ageMs: number }[]> {
-    if (!existsSync(this.#folder)) return [];
+  async #kept(folder: string): Promise<{ readonly path: string; readonly ageMs: number }[]> {
     const found: { readonly path: string; readonly ageMs: number }[] = [];
-    for (const name of await readdir(this.#folder)) {
-      const path = join(this.#folder, name);
+    for (const name of await readdir(folder)) {
+      const path = join(folder, name);
       // Folders without one are not worktrees of git, and none of ours.
       if (existsSync(join(path, '.git'))) found.push({ path, ageMs: await this.#ageOf(path) });
     }
@@ -155,24 +357,33 @@ export class Worktrees {
     return this.#now() - (await stat(path)).mtimeMs;
   }
 
+  async #touch(path: string): Promise<void> {
+    const now = new Date(this.#now());
+    await utimes(path, now, now);
+  }
+
   /** True: it was removed. `ageMs`: as it was when it was chosen. */
   async #endOne(path: string, ageMs: number): Promise<boolean> {
     try {
+      const entry = await this.#entryOf(path);
       // A task has worked in it since, or does.
-      if ([...this.#used].some((used) => used.path === path) || (await this.#ageOf(path)) < ageMs) return false;
-      const state = await treeState(path);
-      if (state === null || (!state.clean && ageMs <= UNCOMMITTED_MS)) return false;
-      const { branch, head, clean, dirty } = state;
+      if (entry === undefined || (await isInUse(entry)) || (await this.#ageOf(path)) < ageMs) return false;
+      if (isProtected(entry)) throw fail('runtime_error', `it is locked: ${entry.locked || 'no reason is given'}`);
+      const { head, branch, uncommitted, ignored } = await contentOf(path);
+      const clean = uncommitted.length === 0;
+      if (!clean && ageMs <= UNCOMMITTED_MS) return false;
       // Commits on no branch would be lost with the folder.
       const onNone = await git(path, ['rev-list', '--count', 'HEAD', '--not', '--branches', '--remotes', '--tags']);
-      if (onNone.trim() !== '0') await git(path, ['branch', `handfast/kept-${head?.slice(0, 16)}`, 'HEAD']);
-      const merged = branch?.startsWith('handfast/') === true && (await this.#ownCommits(path, branch)) === 0;
-      await git(this.#repository, ['worktree', 'remove', ...(clean ? [] : ['--force']), path], CHECKOUT_MS);
-      if (merged) await git(this.#repository, ['branch', '--quiet', '-D', branch]);
+      if (onNone.trim() !== '0') await this.#keepCommits(path, head ?? '');
+      const tip = branch === null ? undefined : await this.#tipOf(branch);
+      const merged = branch !== null && (await this.#ownCommits(path, branch, tip)) === 0;
+      await this.#remove(path);
+      if (merged) await this.#removeBranch(branch, tip);
       const about = { worktree: path, branch, commit: head, days: Math.floor(ageMs / DAY_MS) };
-      if (clean) this.#log.info('worktree removed; its commits stay', about);
+      const gone = ignored.length === 0 ? {} : { ignored: ignored.length, some_ignored: ignored.slice(0, MAX_NAMED) };
+      if (clean) this.#log.info('worktree removed; its commits stay', { ...about, ...gone });
       else {
-        const lost = { files: dirty.length, some: dirty.slice(0, MAX_NAMED) };
+        const lost = { files: uncommitted.length, some: uncommitted.slice(0, MAX_NAMED), ...gone };
         this.#log.warn('worktree removed with uncommitted changes', { ...about, ...lost });
       }
       return true;
@@ -183,17 +394,112 @@ export class Worktrees {
     }
   }
 
-  /** Commits that nothing but this branch has. */
-  async #ownCommits(path: string, branch: string): Promise<number> {
-    const here = (await git(this.#repository, ['rev-parse', 'HEAD'])).trim();
-    const elsewhere = [here, `--exclude=${branch}`, '--branches', '--remotes'];
-    return Number(await git(path, ['rev-list', '--count', 'HEAD', '--not', ...elsewhere]));
+  async #keepCommits(path: string, head: string): Promise<void> {
+    const { existing, free } = await branchNames(this.#repository, `kept-${head.slice(0, 16)}`);
+    // One that exists has this commit: its name says so.
+    if (existing.length === 0) await git(path, ['branch', '--no-track', free[0] as string, 'HEAD']);
   }
 
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#turn.then(work, work);
-    this.#turn = done.catch(() => {});
-    return done;
+  async #tipOf(branch: string): Promise<string | undefined> {
+    const { code, stdout } = await tryGit(this.#repository, [
+      'rev-parse',
+      '--verify',
+      '--quiet',
+      `refs/heads/${branch}`,
+    ]);
+    return code === 0 ? stdout.trim() : undefined;
+  }
+
+  /** Commits that nothing but this worktree and its branch, which is at `tip`, has. */
+  async #ownCommits(path: string, branch: string, tip: string | undefined): Promise<number> {
+    const here = (await git(this.#repository, ['rev-parse', 'HEAD'])).trim();
+    const elsewhere = [here, `--exclude=${branch}`, '--branches', '--remotes'];
+    const own = tip === undefined ? ['HEAD'] : ['HEAD', tip];
+    return Number(await git(path, ['rev-list', '--count', ...own, '--not', ...elsewhere]));
+  }
+
+  /** Removes a folder whose content was checked. Renamed first: what is interrupted leaves no half of a worktree in its place. */
+  async #remove(path: string): Promise<void> {
+    const aside = `${path}${REMOVING}`;
+    await rm(aside, { recursive: true, force: true });
+    await rename(path, aside);
+    await forget(this.#repository, path);
+    await rm(aside, { recursive: true, force: true });
+  }
+
+  /** Removes a branch that this software made, if it is still where it was looked at, and no worktree has it. */
+  async #removeBranch(branch: string, tip: string | undefined): Promise<void> {
+    if (tip === undefined || !/^handfast[/-]./.test(branch)) return;
+    if ((await worktreesOf(this.#repository)).some((entry) => entry.branch === branch)) return;
+    await git(this.#repository, ['update-ref', '-d', `refs/heads/${branch}`, tip]);
+  }
+
+  async #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#common === undefined) {
+      const said = await git(this.#repository, ['rev-parse', '--git-common-dir']);
+      this.#common = await realpath(resolve(this.#repository, said.replace(/\n$/, '')));
+    }
+    const common = this.#common;
+    const turn = turns.get(common) ?? new SerialWork();
+    turns.set(common, turn);
+    return turn.run(async () => {
+      const unlock = await locked(join(common, LOCK_FILE));
+      try {
+        return await work();
+      } finally {
+        unlock();
+      }
+    });
+  }
+}
+
+/** True for the name of a conversation, also with a number behind it. */
+const isOf = (name: string, found: string): boolean =>
+  found === name || (found.startsWith(`${name}-`) && /^\d{1,2}$/.test(found.slice(name.length + 1)));
+
+/** True for the folder of a conversation below the home of a worker. */
+const isFolderOf = (name: string, path: string): boolean =>
+  basename(dirname(path)) === 'worktrees' && isOf(name, basename(path));
+
+/** The folder that was worked in last. */
+async function newest(paths: readonly string[]): Promise<string | undefined> {
+  const dated = await Promise.all(paths.map(async (path) => ({ path, at: (await stat(path)).mtimeMs })));
+  return dated.sort((one, other) => other.at - one.at)[0]?.path;
+}
+
+/**
+ * Waits until no other process changes worktrees of a repository, and gives what ends the lock. Fails with `runtime_error` after ten
+ * minutes.
+ */
+async function locked(file: string): Promise<() => void> {
+  for (let waited = 0; waited < LOCK_MS; waited += LOCK_POLL_MS) {
+    let unlock: (() => void) | undefined;
+    try {
+      unlock = acquireFileLock(file);
+    } catch {
+      // Of another user, perhaps. What meets there fails with the reason of git.
+      return () => {};
+    }
+    if (unlock !== undefined) return unlock;
+    await sleep(LOCK_POLL_MS);
+  }
+  throw fail('runtime_error', `another process has held ${file} for ${LOCK_MS / 60_000} minutes`);
+}
+
+/** Removes a folder that an interrupted start left empty. */
+const isRemoved = (path: string): Promise<boolean> =>
+  rmdir(path).then(
+    () => true,
+    () => false,
+  );
+
+/** True for a folder that this user can work in. */
+async function isWritable(path: string): Promise<boolean> {
+  try {
+    await access(path, constants.W_OK | constants.X_OK);
+    return true;
+  } catch {
+    return false;
   }
 }
 

@@ -1,0 +1,179 @@
+/**
+ * The output of git, read: states and worktrees from its `-z` forms, where no name is quoted, and the line of an error that gives
+ * the reason. Also the variables by which a caller's environment names another repository.
+ *
+ * Pure. Called by the fleet (`fleet/worker/repository/`) and by the git tools (`capabilities/toolkits/kits/git-run.ts`), which run
+ * git in different ways and read it alike.
+ */
+
+/**
+ * Variables that name another repository, or another part of one, as `git rev-parse --local-env-vars` lists them. A process that
+ * was started from a hook or a rebase has them. Those of configuration stay: containers set `safe.directory` there.
+ */
+export const OTHER_REPOSITORY: Readonly<Record<string, undefined>> = {
+  GIT_ALTERNATE_OBJECT_DIRECTORIES: undefined,
+  GIT_COMMON_DIR: undefined,
+  GIT_CONFIG: undefined,
+  GIT_DIR: undefined,
+  GIT_GRAFT_FILE: undefined,
+  GIT_IMPLICIT_WORK_TREE: undefined,
+  GIT_INDEX_FILE: undefined,
+  GIT_INTERNAL_SUPER_PREFIX: undefined,
+  GIT_NAMESPACE: undefined,
+  GIT_NO_REPLACE_OBJECTS: undefined,
+  GIT_OBJECT_DIRECTORY: undefined,
+  GIT_PREFIX: undefined,
+  GIT_QUARANTINE_PATH: undefined,
+  GIT_REPLACE_REF_BASE: undefined,
+  GIT_SHALLOW_FILE: undefined,
+  GIT_WORK_TREE: undefined,
+};
+
+/** A path that differs from the commit. */
+export interface StatusEntry {
+  /** State in the index and in the working tree (`.M`, `A.`, `R.`, …), `??` for one that git does not know, `!!` for an ignored one. */
+  readonly state: string;
+  /** The record before the path. */
+  readonly fields: string;
+  /** From the top of the repository; a folder ends with `/`. */
+  readonly path: string;
+  /** The name before, where git took it for a rename or a copy. */
+  readonly from?: string;
+}
+
+export interface GitStatus {
+  /** null: no branch, a commit is checked out. */
+  readonly branch: string | null;
+  /** null: there is no commit yet. */
+  readonly head: string | null;
+  /** Lines before the entries, `# branch.head main` and the like. */
+  readonly headers: readonly string[];
+  readonly entries: readonly StatusEntry[];
+}
+
+/**
+ * The fields before the path, by the first character of a record: `? path`, `! path`, `1 XY sub mH mI mW hH hI path`,
+ * `2 XY sub mH mI mW hH hI Xscore path` and then the name before, `u XY sub m1 m2 m3 mW h1 h2 h3 path`.
+ */
+const FIELDS: ReadonlyMap<string, number> = new Map([
+  ['?', 1],
+  ['!', 1],
+  ['1', 8],
+  ['2', 9],
+  ['u', 10],
+]);
+
+/** Reads `git status --porcelain=v2 --branch -z`. Of an output that was cut, the last entry is dropped. */
+export function readStatus(output: string): GitStatus {
+  const headers: string[] = [];
+  const entries: StatusEntry[] = [];
+  const records = output.split('\0');
+  records.pop();
+  for (let at = 0; at < records.length; at += 1) {
+    const record = records[at] as string;
+    const kind = record[0] as string;
+    const count = FIELDS.get(kind);
+    if (count === undefined) {
+      headers.push(record);
+      continue;
+    }
+    const path = afterFields(record, count);
+    const fields = record.slice(0, record.length - path.length);
+    const state = kind === '?' || kind === '!' ? kind.repeat(2) : record.slice(2, 4);
+    const entry = { state, fields, path };
+    entries.push(kind === '2' ? { ...entry, from: records[++at] ?? '' } : entry);
+  }
+  const header = (name: string): string | undefined => {
+    const start = `# branch.${name} `;
+    return headers.find((line) => line.startsWith(start))?.slice(start.length);
+  };
+  const [head = '(initial)', branch = '(detached)'] = [header('oid'), header('head')];
+  return {
+    branch: branch === '(detached)' ? null : branch,
+    head: head === '(initial)' ? null : head,
+    headers,
+    entries,
+  };
+}
+
+function afterFields(record: string, count: number): string {
+  let at = -1;
+  for (let field = 0; field < count; field += 1) at = record.indexOf(' ', at + 1);
+  return record.slice(at + 1);
+}
+
+/** A name as a line can have it: as it is, or as a JSON text where it has control characters. */
+export const nameInLine = (name: string): string => (/\p{Cc}/u.test(name) ? JSON.stringify(name) : name);
+
+/** A state as git prints it without `-z`, with names as they are; a rename has the name before behind a tab. */
+export function statusLines({ headers, entries }: GitStatus): string {
+  const lines = entries.map(({ fields, path, from }) => {
+    const before = from === undefined ? '' : `\t${nameInLine(from)}`;
+    return `${fields}${nameInLine(path)}${before}`;
+  });
+  return [...headers, ...lines].map((line) => `${line}\n`).join('');
+}
+
+/** A worktree in the list of a repository. */
+export interface WorktreeEntry {
+  /** Its real path, as git stored it. */
+  readonly path: string;
+  readonly head: string | null;
+  /** null: a commit is checked out, or it is a bare repository. */
+  readonly branch: string | null;
+  readonly bare: boolean;
+  /** Why it is locked, perhaps an empty text; undefined: it is not. `initializing`: it was not made whole. */
+  readonly locked: string | undefined;
+}
+
+/**
+ * Reads `git worktree list --porcelain -z`, or with `end` `\n` that of a git before 2.36, which has no `-z` for it. The first is the
+ * repository's own working tree, or the bare repository.
+ */
+export function readWorktrees(output: string, end: '\0' | '\n' = '\0'): readonly WorktreeEntry[] {
+  const found: WorktreeEntry[] = [];
+  for (const record of output.split(end + end)) {
+    const values = new Map<string, string>();
+    for (const line of record.split(end)) {
+      const [name = '', ...words] = line.split(' ');
+      values.set(name, words.join(' '));
+    }
+    const path = values.get('worktree');
+    if (path === undefined) continue;
+    found.push({
+      path,
+      head: values.get('HEAD') ?? null,
+      branch: values.get('branch')?.replace(/^refs\/heads\//, '') ?? null,
+      bare: values.has('bare'),
+      locked: values.get('locked'),
+    });
+  }
+  return found;
+}
+
+/** Lines that say how far git is, or what else could be done. */
+const NOT_THE_REASON =
+  /^(?:hint:|warning:|Preparing worktree|Updating files|Filtering content|HEAD is now|Cloning into|Downloading |\d\d:\d\d:\d\d\.\d+ )/;
+const MAX_REASON = 300;
+
+/**
+ * The reason git gave for a failure: its first line that is one, with the line that names the failure where that is another, and
+ * the command that mends it where git names one. One line; empty when git gave no reason.
+ */
+export function reasonOf(stderr: string): string {
+  const lines = stderr
+    .split(/[\r\n]+/)
+    .map((line) => line.trim())
+    .filter((line) => line !== '' && !NOT_THE_REASON.test(line));
+  const [first = ''] = lines;
+  const fatal = lines.find((line) => /^(?:fatal|error|BUG): /.test(line));
+  const said = fatal === undefined || fatal === first ? first : `${first}; ${fatal}`;
+  const remedy = lines.find((line) => line.startsWith('git config --global --add safe.directory '));
+  return [said.slice(0, MAX_REASON), ...(remedy === undefined ? [] : [`allow it with: ${remedy}`])]
+    .join('; ')
+    .replaceAll(/\p{Cc}/gu, ' ');
+}
+
+/** True for a failure because another git holds a lock file, or is about to make a worktree: a later try does not meet it. */
+export const isLockHeld = (stderr: string): boolean =>
+  /(?:Unable to create|could not lock) .*: File exists|failed to read .*commondir/.test(stderr);

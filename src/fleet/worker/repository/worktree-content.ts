@@ -1,0 +1,163 @@
+/**
+ * What would be lost with a worktree: files that are in no commit, those that git ignores or does not look at, work in
+ * submodules, commits that nothing else has.
+ *
+ * Called by `worktrees.ts` before it removes one, and where a conversation continues in another.
+ */
+import { cp, lstat, readFile, realpath, rm, writeFile } from 'node:fs/promises';
+import { dirname, join, sep } from 'node:path';
+import { readStatus } from '../../../base/git-output.ts';
+import { nextTurn } from '../../../base/next-turn.ts';
+import { git, stampsOf, type TreeMark } from './git.ts';
+
+/** Files that are copied for a conversation that continues elsewhere. */
+const MAX_COPIED = 5000;
+/** Bytes of the list of an index, which is that of a million files, and files that are looked at in a turn of the event loop. */
+const MAX_INDEX = 128 * 1024 * 1024;
+const FILES_PER_TURN = 10_000;
+/** Bytes of other lists. What has more is kept. */
+const MAX_LIST = 8 * 1024 * 1024;
+/** Submodules in submodules that are followed. Deeper ones count as work. */
+const MAX_DEPTH = 8;
+/** In the folder of a worktree in the repository: what differed from the commit right after it was checked out. */
+const FRESH_FILE = 'handfast-fresh.json';
+
+/** Paths from the top of the worktree. */
+export interface WorktreeContent {
+  readonly head: string | null;
+  readonly branch: string | null;
+  /** Differ from the commit, without those that did so when it was checked out and were not touched since. */
+  readonly uncommitted: readonly string[];
+  /** Ignored by git; folders end with `/`. */
+  readonly ignored: readonly string[];
+  /** Something differs that `git worktree remove` would refuse, though nothing is lost. */
+  readonly needsForce: boolean;
+}
+
+/** Rejects with `runtime_error` when git cannot tell. */
+export async function contentOf(path: string): Promise<WorktreeContent> {
+  const [status, ignored, index, fresh] = await Promise.all([
+    statusOf(path),
+    ignoredIn(path),
+    indexOf(path),
+    freshOf(path),
+  ]);
+  const stamps = await stampsOf(path, status.dirty);
+  const uncommitted = status.dirty.filter((file) => fresh.get(file) !== stamps.get(file));
+  const { hidden, submodules } = index;
+  for (const { name, commit } of submodules) {
+    if (await holdsWork(join(path, name), commit, MAX_DEPTH)) uncommitted.push(name);
+  }
+  return {
+    head: status.head,
+    branch: status.branch,
+    uncommitted: [...new Set([...uncommitted, ...hidden])],
+    ignored,
+    needsForce: status.dirty.length > 0 || submodules.length > 0,
+  };
+}
+
+const whole = (path: string, words: readonly string[], bytes = MAX_LIST): Promise<string> =>
+  git(path, words, undefined, bytes);
+
+async function statusOf(path: string) {
+  const words = ['--untracked-files=all', '--no-renames', '--ignore-submodules=none'];
+  const { entries, ...status } = readStatus(
+    await whole(path, ['status', '--porcelain=v2', '--branch', '-z', ...words]),
+  );
+  return { ...status, dirty: entries.map((entry) => entry.path) };
+}
+
+async function ignoredIn(path: string): Promise<readonly string[]> {
+  const words = ['--others', '--ignored', '--exclude-standard', '--directory', '--no-empty-directory'];
+  return namesIn(await whole(path, ['ls-files', ...words, '-z']));
+}
+
+/** Submodules that are checked out, and files whose changes git does not look for. */
+async function indexOf(path: string) {
+  const hidden: string[] = [];
+  const submodules: { readonly name: string; readonly commit: string }[] = [];
+  const output = await whole(path, ['ls-files', '--stage', '-v', '-z'], MAX_INDEX);
+  for (let at = 0, count = 1, end = 0; end !== -1; at = end + 1, count += 1) {
+    if (count % FILES_PER_TURN === 0) await new Promise<void>(nextTurn);
+    end = output.indexOf('\0', at);
+    // A file as nearly all are.
+    if (end === -1 || output.startsWith('H 100', at)) continue;
+    const entry = output.slice(at, end);
+    const [, tag = '', mode, commit = '', name = ''] = /^(.) (\d+) (\w+) \d\t(.*)$/s.exec(entry) ?? [];
+    if (mode === '160000') {
+      if (await exists(join(path, name, '.git'))) submodules.push({ name, commit });
+      // Lower case: assume-unchanged. `S`: skip-worktree, which is usual for a file that is not checked out.
+    } else if (/[a-zS]/.test(tag) && (await exists(join(path, name)))) hidden.push(name);
+  }
+  return { hidden, submodules };
+}
+
+/** True when a submodule has something that its commit in the repository above and its remotes do not have. */
+async function holdsWork(path: string, commit: string, depth: number): Promise<boolean> {
+  if (depth === 0) return true;
+  const [status, ignored, { hidden, submodules }] = await Promise.all([statusOf(path), ignoredIn(path), indexOf(path)]);
+  if (status.dirty.length + ignored.length + hidden.length > 0) return true;
+  const elsewhere = ['--not', '--remotes', '--tags', commit];
+  if ((await git(path, ['rev-list', '--count', 'HEAD', '--all', ...elsewhere])).trim() !== '0') return true;
+  for (const { name, commit: recorded } of submodules) {
+    if (await holdsWork(join(path, name), recorded, depth - 1)) return true;
+  }
+  return false;
+}
+
+/**
+ * Copies what is in no commit from one worktree to another that is at the same commit; false: it is too much, and nothing was
+ * copied. Submodules are not part of it.
+ */
+export async function copyUncommitted(from: string, to: string): Promise<boolean> {
+  const words = ['--untracked-files=all', '--no-renames', '--ignore-submodules=all'];
+  const { entries } = readStatus(await whole(from, ['status', '--porcelain=v2', '-z', ...words]));
+  if (entries.length > MAX_COPIED) return false;
+  const fresh = await freshOf(from);
+  const stamps = await stampsOf(from, [...fresh.keys()]);
+  for (const { path } of entries) {
+    if (fresh.has(path) && fresh.get(path) === stamps.get(path)) continue;
+    const [source, target] = [join(from, path), join(to, path)];
+    // A link on the way that git does not look at must not lead the copy out of the worktree.
+    if (!(await isWithin(to, dirname(target)))) continue;
+    await rm(target, { recursive: true, force: true });
+    if (await exists(source)) await cp(source, target, { recursive: true, verbatimSymlinks: true });
+  }
+  return true;
+}
+
+async function isWithin(top: string, folder: string): Promise<boolean> {
+  let existing = folder;
+  while (!(await exists(existing))) existing = dirname(existing);
+  const real = await realpath(existing);
+  return real === top || real.startsWith(top + sep);
+}
+
+/** Notes what differs from the commit in a worktree that was just checked out: line ends and filters can make that so. */
+export async function noteFresh({ top, stamps }: TreeMark): Promise<void> {
+  if (stamps.size === 0) return;
+  await writeFile(await freshFile(top), JSON.stringify([...stamps]));
+}
+
+async function freshOf(path: string): Promise<ReadonlyMap<string, string>> {
+  try {
+    return new Map(JSON.parse(await readFile(await freshFile(path), 'utf8')) as [string, string][]);
+  } catch {
+    return new Map();
+  }
+}
+
+const freshFile = async (path: string): Promise<string> =>
+  join((await git(path, ['rev-parse', '--absolute-git-dir'])).replace(/\n$/, ''), FRESH_FILE);
+
+const namesIn = (output: string): string[] => output.split('\0').filter((name) => name !== '');
+
+async function exists(path: string): Promise<boolean> {
+  try {
+    await lstat(path);
+    return true;
+  } catch {
+    return false;
+  }
+}
