@@ -6,13 +6,13 @@ import { wholeNumber } from '../../packages/command-values.ts';
 import { lastOrByPrefix, type Sought } from '../../packages/named-id.ts';
 import { asError, fail, HandfastError } from '../../wire/errors.ts';
 import { chainRefOf, chainWord } from './chain-ref.ts';
-import type { ChainRun } from './chains.schema.ts';
+import type { ChainFailure, ChainRun, NodeState } from './chains.schema.ts';
 import { type ChainResult, type ChainResumeOptions, type ChainSpec, ChainsClient } from './client.ts';
 import { readChain } from './definition/read.ts';
 import { SVG_OPTION, show } from './draw/show.ts';
 import { failure } from './errors.ts';
 import { loadChainFile } from './files/chain-file.ts';
-import { jsonOrText, objectOf } from './files/json-words.ts';
+import { jsonOrText, objectOf, outputsByNode } from './files/json-words.ts';
 import { storedCommands } from './stored-commands.ts';
 import { timeText } from './time-text.ts';
 
@@ -73,10 +73,22 @@ function printed(result: ChainResult, terminal: CommandTerminal): number {
   else {
     terminal.line(JSON.stringify(output));
     if (result.left_out?.includes('final_output')) terminal.note('the final output is longer than a message may be');
+    for (const failure of result.failures ?? []) terminal.note(failureText(failure));
     terminal.note(error === null ? `run ${id}: ${state}` : `run ${id}: ${state}: ${error.message} [${error.code}]`);
   }
   return success ? 0 : 1;
 }
+
+/** A node that failed, or a map with items that did. */
+function failureText({ node_id: node, error, items, items_failed: failed, places = [] }: ChainFailure): string {
+  const why = `${error.message} [${error.code}]`;
+  if (failed === undefined) return `${node} failed: ${why}`;
+  const at = `${places.slice(0, MAX_PLACES).join(', ')}${failed > MAX_PLACES ? ', …' : ''}`;
+  return `${node}: ${failed} of ${items} items failed, at ${at}; the first: ${why}`;
+}
+
+/** Places of failed items that a line names. */
+const MAX_PLACES = 10;
 
 /** Runs that `runs` lists without `--limit`. */
 const LISTED = 100;
@@ -129,14 +141,28 @@ async function status(context: Context): Promise<undefined> {
   if (graph !== undefined)
     await show(graph, { title: `run ${found.run.chain_id}, ${found.run.state}`, states: found.nodes, svg }, terminal);
   if (svg === undefined) oneLine(found.run, terminal);
-  for (const { node_id: node, error, waits_for: waits } of terminal.json ? [] : found.nodes) {
+  for (const state of terminal.json ? [] : found.nodes) {
+    const { node_id: node, error, waits_for: waits } = state;
     if (error) terminal.note(`${node}: ${error.message} [${error.code}]`);
+    for (const line of itemLines(state)) terminal.note(line);
     if (waits?.approval !== undefined) {
       const who = !Array.isArray(waits.by) ? '' : ` ${waits.by.join(' or ')}`;
       terminal.note(`${node} asks${who}: ${waits.approval}`);
     }
     if (waits?.event !== undefined) terminal.note(`${node} waits for the event ${waits.event}`);
   }
+}
+
+/** What became of the items of a map that have no output. */
+function itemLines({ node_id, items, items_failed: failed = 0, items_skipped: skipped = 0, failed_items }: NodeState) {
+  const lines: string[] = [];
+  const [first] = failed_items ?? [];
+  if (first !== undefined) {
+    const places = failed_items?.map(({ index }) => index) ?? [];
+    lines.push(failureText({ node_id, error: first.error, items, items_failed: failed, places }));
+  }
+  if (skipped > 0) lines.push(`${node_id}: ${skipped} of ${items} items skipped by their condition`);
+  return lines;
 }
 
 /** What a run is, on one line. */
@@ -171,12 +197,13 @@ async function history(context: Context): Promise<undefined> {
 
 /** What becomes of nodes that may have run, and what the run may still use. */
 async function decisionsOf({ options }: Context) {
-  const { rerun, skip, timeout, budget } = options;
+  const { rerun, skip, done, timeout, budget } = options;
   const seconds = Number(timeout ?? 0);
   if (!(seconds >= 0)) throw fail('usage', `--timeout: expected seconds, got ${JSON.stringify(timeout)}`);
   return {
     ...(rerun !== undefined && { rerun: rerun as string[] }),
     ...(skip !== undefined && { skip: skip as string[] }),
+    ...(done !== undefined && { done: await outputsByNode(done as string[], '--done') }),
     ...(timeout !== undefined && { seconds }),
     ...(budget !== undefined && { budget: await objectOf(String(budget), '--budget') }),
   };
@@ -192,7 +219,7 @@ async function continued(context: Context, run: (decisions: ChainResumeOptions) 
     const { code, detail } = asError(thrown);
     if (code === 'chains.uncertain' && !terminal.json) {
       const nodes = (detail.nodes as string[]).join(' ');
-      terminal.note(`add --rerun ${nodes} or --skip ${nodes}`);
+      terminal.note(`add --rerun ${nodes}, --skip ${nodes} or --done ${nodes}`);
     }
     throw thrown;
   }
@@ -243,7 +270,9 @@ async function deliver(context: Context): Promise<undefined> {
   const { signal, terminal } = context;
   const [, event = '', data] = wordsOf(context);
   const id = await runIdOf(context);
-  const nodes = await clientOf(context).deliver(id, event, data === undefined ? null : jsonOrText(data), { signal });
+  const nodes = await clientOf(context).deliver(id, event, data === undefined ? null : jsonOrText(data, 'DATA'), {
+    signal,
+  });
   if (terminal.json) terminal.document({ nodes });
   else
     terminal.line(
@@ -255,7 +284,8 @@ const ABOUT_RUN = 'RUN is an id, the beginning of one, or "last".';
 
 const decisions = [
   ['--rerun <node...>', 'nodes that may have run and are not idempotent: run them again'],
-  ['--skip <node...>', 'the same, without running them again'],
+  ['--skip <node...>', 'the same, without running them again: their output is null'],
+  ['--done <output...>', 'the same, of nodes that did run: NODE=JSON with the output, or NODE alone for null'],
   ['--timeout <seconds>', 'longest run from now on (default: that of the chain)'],
   ['--budget <json>', 'what the run may use in all, as in the chain file: {"tokens": 50000}, or @FILE with it'],
 ] as const;

@@ -1,39 +1,92 @@
 /**
- * Nodes of an interrupted run that may have run: which of them must not run again unasked, and what is written when one is asked to.
+ * Nodes of an interrupted run that may have run: which of them must not run again unasked, and what is written of those that a
+ * resumer decides on.
  *
  * Used by `runs.ts` when a run continues.
  */
 import type { CallContext } from '../../host/context.ts';
+import { isObject } from '../../wire/json.ts';
 import { idempotentTools } from './calls.ts';
 import type { ChainError, ChainNode } from './chains.schema.ts';
 import type { ChainGraph, GraphNode } from './definition/graph.ts';
 import type { Entry } from './engine/journal.ts';
 import { openNodes, type Recovered, type RecoveredNode } from './engine/recovery.ts';
+import { failure } from './errors.ts';
 
-/** Nodes that may have run and whose repetition could do more; of a map, with those items. */
-export async function uncertainNodes(graph: ChainGraph, recovered: Recovered, context: CallContext) {
+/** A node that may have run. */
+export interface Uncertain {
+  readonly index: number;
+  readonly node: ChainNode;
+  /** Of a map, those that may have run. */
+  readonly items: readonly number[] | undefined;
+  /** Running it again does no more than once. */
+  readonly repeatable: boolean;
+}
+
+/** Nodes that may have run. */
+export async function uncertainNodes(
+  graph: ChainGraph,
+  recovered: Recovered,
+  context: CallContext,
+): Promise<readonly Uncertain[]> {
   const open = openNodes(recovered);
   if (open.length === 0) return [];
   let safeTools: ReadonlySet<string> | undefined;
-  const uncertain: { index: number; node: ChainNode; items: number[] | undefined }[] = [];
+  const uncertain: Uncertain[] = [];
   for (const index of open) {
     const { node } = graph.nodes[index] as GraphNode;
     const known = recovered.nodes.get(index);
     const { mapNode, compensate } = graph.nodes[index] as GraphNode;
     const at = known?.compensated === 'started' ? compensate : mapNode;
     const called = (graph.nodes[at ?? index] as GraphNode).node;
-    if (called.idempotent === true || called.kind === 'memory') continue;
     // The task of the fleet is there, or was never handed in: it is found again.
-    if (called.kind === 'task' && isFindable(known)) continue;
-    if (called.kind === 'tool' || called.kind === 'mcp') {
+    const isFound = called.kind === 'task' && isFindable(known);
+    let repeatable = called.idempotent === true || called.kind === 'memory' || isFound;
+    if (!repeatable && (called.kind === 'tool' || called.kind === 'mcp')) {
       safeTools ??= await idempotentTools(context).catch(() => new Set<string>());
-      if (called.idempotent !== false && safeTools.has(called.name ?? '')) continue;
+      repeatable = called.idempotent !== false && safeTools.has(called.name ?? '');
     }
     const items = [...(known?.items ?? [])].filter(([, { outcome }]) => outcome === undefined).map(([item]) => item);
-    uncertain.push({ index, node, items: node.kind === 'map' ? items : undefined });
+    uncertain.push({ index, node, items: node.kind === 'map' ? items : undefined, repeatable });
   }
   return uncertain;
 }
+
+/**
+ * What is written of a node that is not run again. One that was skipped may have run, so it is undone like one that did.
+ * Fails with `chains.invalid` for an output that says nothing of the items of a map.
+ */
+export function decisionOn(
+  { index: n, node, items }: Uncertain,
+  { nodes }: Recovered,
+  { skip, done }: { readonly skip: readonly string[]; readonly done: Readonly<Record<string, unknown>> },
+): Entry[] {
+  const { node_id: id } = node;
+  const isUndone = nodes.get(n)?.compensated === 'started';
+  if (Object.hasOwn(done, id)) {
+    if (isUndone) return [{ p: 'compensated', n }];
+    const output = done[id] ?? null;
+    if (items === undefined) return [{ p: 'done', n, o: output }];
+    const places = items.toSorted((one, other) => one - other);
+    if (!isObject(output) || Object.keys(output).join() !== places.join()) {
+      const form = JSON.stringify(Object.fromEntries(places.slice(0, MAX_SHOWN_ITEMS).map((item) => [item, null])));
+      throw failure(
+        'invalid',
+        `done, ${JSON.stringify(id)}: expected the outputs of the items that may have run, by their places: ${form}`,
+        { node_id: id, items: places.slice(0, MAX_NAMED_ITEMS) },
+      );
+    }
+    return places.map((i) => ({ p: 'done', n, i, o: output[i] ?? null }));
+  }
+  if (!skip.includes(id)) return [];
+  const e: ChainError = { code: 'chains.uncertain', message: 'it may have run; skipped as asked' };
+  if (isUndone) return [{ p: 'compensated', n, e }];
+  return items === undefined ? [{ p: 'skip', n, e }] : items.map((i) => ({ p: 'error', n, i, e }));
+}
+
+/** Items of a map that the detail of an error names, and its message. */
+const MAX_NAMED_ITEMS = 100;
+const MAX_SHOWN_ITEMS = 3;
 
 /** Whether all that is open of a node can be called with its key again. */
 function isFindable(known: RecoveredNode | undefined): boolean {

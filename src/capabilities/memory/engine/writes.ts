@@ -101,7 +101,7 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
   const { database, part, now, historyVersions } = context;
   const { entry, key } = prepared;
   const validUntil = entry.validUntil ?? NEVER;
-  const expires = entry.ttl === 0 ? NEVER : now + entry.ttl;
+  const expires = entry.expiresAt ?? (entry.ttl === 0 ? NEVER : now + entry.ttl);
   const { content, tags, metadata, provenance, supersedes } = prepared;
   const sum = sumOf(key, content, tags, entry.source, metadata, provenance);
   const versions = database
@@ -124,6 +124,8 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
     [before.content, before.tags, before.source, before.metadata].join('\0') ===
       [content, tags, entry.source, metadata].join('\0');
   if (same && before.valid_until === validUntil && entry.supersedes.length === 0) {
+    // An import takes nothing from the life of what is stored.
+    if (entry.expiresAt !== undefined && before.expires >= expires) return;
     // The same fact again: no new version, but it was seen now and lives on from now.
     const seenAt = Math.max(now, before.stored_at);
     database
