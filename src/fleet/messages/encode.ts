@@ -52,7 +52,7 @@ export function resultMessage(body: Body<TaskResult>, envelope?: Envelope): Task
 }
 
 /** Begins prose of which only the end is there. */
-const LEFT_OUT = '[The beginning of this reply is left out: it is longer than a result may be.]\n';
+const LEFT_OUT = '[The beginning of this reply was cut: it is longer than a result may be.]\n';
 
 /** Its end in whole lines, unless a line is very long, and in whole characters. */
 function endOfProse(prose: string): string {

@@ -65,7 +65,7 @@ describe('a result', () => {
       const { prose = '' } = resultMessage({ task_id: 't', status: 'done', prose: long });
       assert.ok(Buffer.byteLength(prose as string) <= 262_144 && Buffer.byteLength(prose as string) > 262_140);
       const [said, rest = ''] = (prose as string).split('\n');
-      assert.match(said as string, /^\[The beginning of this reply is left out: .*\]$/);
+      assert.match(said as string, /^\[The beginning of this reply was cut: .*\]$/);
       assert.ok(long.endsWith(rest) && rest.startsWith('é'));
     }
     const lines = Array.from({ length: 30_000 }, (_, at) => `line ${at}`).join('\n');

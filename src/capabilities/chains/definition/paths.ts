@@ -49,7 +49,7 @@ export interface PathCondition {
 const AS_CEL = 'write it as CEL, without `$.`: `input.a == 1 && b.status != "done"`';
 
 /** A path up to a sign that no name in it has, and the operator. */
-const COMPARISON = /^(\$[^\s=!<>&|~"'`()[\]{},?;*^\\]*)\s*(==|!=|>=|<=|>|<)?([^]*)$/;
+const COMPARISON = /^(\$[^\s=!<>&|~"'`()[\]{},?;*^\\]*)\s*(==|!=|>=|<=|>|<)?(.*)$/s;
 
 /**
  * Reads a condition that begins with `$`: a path, or one comparison of a path with a literal. A text says what is wrong: what
