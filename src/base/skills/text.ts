@@ -4,6 +4,7 @@
  *
  * @see docs/protocol/session-rpc.md#skills
  */
+import { folded } from '../fold-text.ts';
 
 /** The description of a skill without prose. */
 const NO_DESCRIPTION = 'no description provided';
@@ -42,13 +43,13 @@ export function bodyOf(text: string): string {
 }
 
 /**
- * The names a prompt gives with `$`, in lower case, in the order they come, each once. Numbers alone are amounts of
+ * The names a prompt gives with `$`, folded, in the order they come, each once. Numbers alone are amounts of
  * money, and punctuation at the end belongs to the sentence.
  */
 export function skillNamesIn(prompt: string): string[] {
-  const names = [...prompt.matchAll(/\$([A-Za-z0-9][\w.:-]*)/g)]
-    .map(([, name = '']) => name.replace(/[._:-]+$/, '').toLowerCase())
-    .filter((name) => name !== '' && !/^\d+$/.test(name));
+  const names = [...prompt.matchAll(/\$([\p{L}\p{N}][\p{L}\p{M}\p{N}_.:-]*)/gu)]
+    .map(([, name = '']) => folded(name.replace(/[._:-]+$/, '')))
+    .filter((name) => name !== '' && !/^\p{N}+$/u.test(name));
   return [...new Set(names)];
 }
 

@@ -13,6 +13,7 @@ import {
   scanSkills,
   skillRoots,
 } from '../../base/skills/scan.ts';
+import { folded } from '../../base/fold-text.ts';
 import { bodyOf, previewOf, skillNamesIn } from '../../base/skills/text.ts';
 import { skillsList } from '../../protocol/session-rpc.ts';
 import { type Handled, handles } from '../contract/handlers.ts';
@@ -62,7 +63,7 @@ export class Skills {
     if (names.length === 0) return [];
     const byName = new Map<string, FoundSkill[]>();
     for (const skill of (await this.scan(cwd)).skills) {
-      const name = skill.name.toLowerCase();
+      const name = folded(skill.name);
       byName.set(name, [...(byName.get(name) ?? []), skill]);
     }
     return names.flatMap((name) => {

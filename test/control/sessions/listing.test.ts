@@ -7,6 +7,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import { openSessionStore } from '../../../src/control/sessions/store/store.ts';
 import {
+  addSearch,
   pageSql,
   type SessionFilter,
   type SessionPlace,
@@ -110,6 +111,7 @@ test('every page is a search in an index in the order of the list: nothing is so
   const file = join(folder, 'sessions.db');
   openSessionStore({ file }).close();
   const db = new DatabaseSync(file, { readOnly: true });
+  addSearch(db);
   for (const filter of FILTERS) {
     for (const hasPlace of [false, true]) {
       const plan = db.prepare(`EXPLAIN QUERY PLAN ${pageSql(filter, hasPlace)}`).all({}) as { detail: string }[];

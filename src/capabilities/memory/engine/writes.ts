@@ -199,6 +199,19 @@ export function replaceVector(
   database.sign(id, embedder, signature);
 }
 
+/** Replaces the text of a stored version in the full-text indexes, unless the version is gone or has another text by now. */
+export function replaceText(database: MemoryDatabase, id: number, before: string, text: string): void {
+  if (before === text) return;
+  if (database.sql('SELECT 1 FROM entry WHERE id = ? AND text = ?').get(id, before) === undefined) return;
+  database.sql(`INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)`).run(id, wordsOf(before).join(' '));
+  database.sql(`INSERT INTO grams (grams, rowid, text) VALUES ('delete', ?, ?)`).run(id, before);
+  database.sql('UPDATE entry SET text = ? WHERE id = ?').run(text, id);
+  database.sql('INSERT INTO words (rowid, text) VALUES (?, ?)').run(id, wordsOf(text).join(' '));
+  database.sql('INSERT INTO grams (rowid, text) VALUES (?, ?)').run(id, text);
+  // What the index knows of words was of the former ones.
+  database.index = undefined;
+}
+
 function storeVector(
   { database, embedder }: Pick<StoreContext, 'database' | 'embedder'>,
   id: number,

@@ -6,7 +6,7 @@
  * values of a caller are never options. Repositories whose metadata is outside the workspace are refused.
  */
 import { existsSync, lstatSync, realpathSync } from 'node:fs';
-import { isAbsolute, join, normalize, relative, sep } from 'node:path';
+import { basename, dirname, isAbsolute, join, normalize, relative, sep } from 'node:path';
 import { childEnvironment } from '../../../base/child-environment.ts';
 import { nextTurn } from '../../../base/next-turn.ts';
 import { type ProgramEnd, runProgram } from '../../../base/program.ts';
@@ -183,13 +183,14 @@ const commands = {
  * Runs one command. Fails with `tool_denied` (`outside_workspace`, `option`, `repository_runs_code`, …), with `tool_error`
  * (`not_a_repository`, `git_failed` with the words of git), or `timeout`.
  */
-export async function runGit(command: GitCommand, args: Args, context: CallContext): Promise<ShapedResult<GitOutput>> {
-  const { directory } = await holdDirectory(context.workspace, String(args.repository ?? '.'), {
+export async function runGit(command: GitCommand, given: Args, context: CallContext): Promise<ShapedResult<GitOutput>> {
+  const { directory, path: folder } = await holdDirectory(context.workspace, String(given.repository ?? '.'), {
     guard: context.pathGuard,
   });
   const release = await context.acquireProcess(context.signal);
   try {
     const cwd = directory.realPath;
+    const args = await withPaths(command, given, { cwd, folder }, context);
     const run: Run = (words, options = {}) => start(words, cwd, context, options);
     await mustBeWithin(run, context);
     await mustNotRunCode(run);
@@ -365,6 +366,35 @@ function plain(value: unknown, what: string): string {
 }
 
 const revisionOf = (value: unknown): string => plain(value, 'a revision');
+
+/** The paths of a call as git knows files: below its folder, without links on the way. The last name may be a link, which git tracks. */
+async function withPaths(
+  command: GitCommand,
+  args: Args,
+  { cwd, folder }: { readonly cwd: string; readonly folder: string },
+  { workspace, pathGuard: guard }: CallContext,
+): Promise<Args> {
+  const asGitKnows = async (value: unknown): Promise<unknown> => {
+    const path = plain(value, 'a path');
+    if (path === '' || path === '.') return path;
+    const place = isAbsolute(path) ? path : join(folder, pathOf(path));
+    try {
+      const { directory } = await holdDirectory(workspace, dirname(place), { guard });
+      await directory.close();
+      return relative(cwd, join(directory.realPath, basename(place))) || '.';
+    } catch (error) {
+      // Git may know a folder that is no longer there.
+      if (isAbsolute(path)) throw error;
+      return path;
+    }
+  };
+  const { path, paths } = args;
+  return {
+    ...args,
+    ...(command === 'blame' && { path: await asGitKnows(path) }),
+    ...(Array.isArray(paths) && { paths: await Promise.all(paths.map(asGitKnows)) }),
+  };
+}
 
 /** A path below the folder of the call: of two others `git diff` would compare the files of the host. */
 function pathOf(value: unknown): string {

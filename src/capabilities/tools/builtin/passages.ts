@@ -4,9 +4,10 @@
  * Used by `ranked-search.ts` and `passage-index.ts`. Changing what these functions return means a new index: raise
  * {@link PASSAGES_VERSION}.
  */
+import { folded } from '../../../base/fold-text.ts';
 
 /** Of what indexes were made with. */
-export const PASSAGES_VERSION = 1;
+export const PASSAGES_VERSION = 2;
 
 /** A part of a text, cut at the end of a line. */
 export interface Passage {
@@ -60,9 +61,9 @@ const unspaced =
   /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}\p{sc=Lao}\p{sc=Khmer}\p{sc=Myanmar}\p{sc=Bopomofo}]/gu;
 const hump = /(?<=[\p{Ll}\p{Nd}])(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})/gu;
 
-/** A text with its words apart: `readFile` is two words, as is each character of a script without spaces. */
+/** A folded text with its words apart: `readFile` is two words, as is each character of a script without spaces. */
 export function spaced(text: string): string {
-  return text.toWellFormed().replace(hump, ' ').replace(unspaced, ' $& ');
+  return folded(text.toWellFormed().replace(hump, ' ')).replace(unspaced, ' $& ');
 }
 
 /**
