@@ -5,6 +5,7 @@
  * @see docs/protocol/session-rpc.md#skills
  */
 
+import { folded } from '../../base/fold-text.ts';
 import {
   type FoundSkill,
   type SkillPlaces,
@@ -13,7 +14,6 @@ import {
   scanSkills,
   skillRoots,
 } from '../../base/skills/scan.ts';
-import { folded } from '../../base/fold-text.ts';
 import { bodyOf, previewOf, skillNamesIn } from '../../base/skills/text.ts';
 import { skillsList } from '../../protocol/session-rpc.ts';
 import { type Handled, handles } from '../contract/handlers.ts';

@@ -36,7 +36,8 @@ const parameters = {
     { type: 'object', maxProperties: 1_000 },
   ],
   default: [],
-  description: 'Values for ?, in order, or for names such as :id: texts, numbers, true, false, null, or {base64} for a blob.',
+  description:
+    'Values for ?, in order, or for names such as :id: texts, numbers, true, false, null, or {base64} for a blob.',
 };
 
 function sqliteTool(

@@ -61,10 +61,13 @@ const unspaced =
   /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}\p{sc=Lao}\p{sc=Khmer}\p{sc=Myanmar}\p{sc=Bopomofo}]/gu;
 const hump = /(?<=[\p{Ll}\p{Nd}])(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})/gu;
 
-/** A folded text with its words apart: `readFile` is two words, as is each character of a script without spaces. */
+/** A text with its words apart: `readFile` is two words, as is each character of a script without spaces. */
 export function spaced(text: string): string {
-  return folded(text.toWellFormed().replace(hump, ' ')).replace(unspaced, ' $& ');
+  return text.toWellFormed().replace(hump, ' ').replace(unspaced, ' $& ');
 }
+
+/** The same, folded: what is compared. */
+export const indexed = (text: string): string => spaced(folded(text.replace(hump, ' ')));
 
 /**
  * What FTS5 is asked for a query: its words, and those that belong together as a phrase. The query has no syntax.
@@ -73,7 +76,7 @@ export function spaced(text: string): string {
 export function matchOf(query: string): string | undefined {
   const terms = new Set<string>();
   for (const chunk of query.split(/\s+/)) {
-    const words = (spaced(chunk).match(/[\p{L}\p{N}\p{M}\p{Co}]+/gu) ?? []).map((word) => word.slice(0, MAX_TERM));
+    const words = (indexed(chunk).match(/[\p{L}\p{N}\p{M}\p{Co}]+/gu) ?? []).map((word) => word.slice(0, MAX_TERM));
     if (words.length > 1) terms.add(`"${words.slice(0, MAX_TERMS).join(' ')}"`);
     for (const word of words) terms.add(`"${word}"`);
   }
