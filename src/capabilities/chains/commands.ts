@@ -25,13 +25,13 @@ const clientOf = ({ agent }: Context): ChainsClient => new ChainsClient(agent);
 const LOST: ReadonlySet<string> = new Set(['interrupted', 'connection_lost', 'session_expired', 'reply_lost']);
 
 async function run(context: Context): Promise<number> {
-  const { options, signal, terminal } = context;
+  const { options, terminal } = context;
   const [word = ''] = wordsOf(context);
   const spec = await specOf(word);
   const input = options.input === undefined ? {} : await objectOf(String(options.input), '--input');
   const chainId = randomUUID();
   try {
-    return printed(await clientOf(context).run(spec, input, { chainId, signal }), terminal);
+    return await untilEnded(context, chainId, (signal) => clientOf(context).run(spec, input, { chainId, signal }));
   } catch (error) {
     // Such a run is stored at the host, and its id is all that is needed to continue it.
     if (!terminal.json && LOST.has((error as { code?: string }).code ?? ''))
@@ -39,6 +39,40 @@ async function run(context: Context): Promise<number> {
         `run ${chainId}: see "handfast chain status ${chainId}"; "handfast chain resume ${chainId}" continues it`,
       );
     throw (error as { code?: string }).code === 'chains.unknown_chain' ? neither(word, error) : error;
+  }
+}
+
+/**
+ * Prints the result of a run; the exit code. A signal to end cancels the run by its id, and not the request: what the run has done
+ * is undone while the request still runs.
+ */
+async function untilEnded(
+  context: Context,
+  id: string,
+  run: (signal: AbortSignal) => PromiseLike<ChainResult>,
+): Promise<number> {
+  const { signal, terminal } = context;
+  const request = new AbortController();
+  let cancelled: PromiseLike<unknown> | undefined;
+  const cancel = (): void => {
+    const reason = { reason: 'interrupted' };
+    // A run that the host does not have yet, or no longer, ends with its request.
+    cancelled = clientOf(context)
+      .cancel(id, reason)
+      .then(
+        () => {},
+        () => request.abort(signal.reason),
+      );
+  };
+  signal.addEventListener('abort', cancel, { once: true });
+  if (signal.aborted) cancel();
+  try {
+    const code = printed(await run(request.signal), terminal);
+    await cancelled;
+    signal.throwIfAborted();
+    return code;
+  } finally {
+    signal.removeEventListener('abort', cancel);
   }
 }
 
@@ -74,7 +108,8 @@ function printed(result: ChainResult, terminal: CommandTerminal): number {
     terminal.line(JSON.stringify(output));
     if (result.left_out?.includes('final_output')) terminal.note('the final output is longer than a message may be');
     for (const failure of result.failures ?? []) terminal.note(failureText(failure));
-    terminal.note(error === null ? `run ${id}: ${state}` : `run ${id}: ${state}: ${error.message} [${error.code}]`);
+    const how = state === 'done' && !success ? 'done, with failures' : state;
+    terminal.note(error === null ? `run ${id}: ${how}` : `run ${id}: ${how}: ${error.message} [${error.code}]`);
   }
   return success ? 0 : 1;
 }
@@ -210,11 +245,15 @@ async function decisionsOf({ options }: Context) {
 }
 
 /** The result of a run that continues. Nodes that may have run are left to the options. */
-async function continued(context: Context, run: (decisions: ChainResumeOptions) => PromiseLike<ChainResult>) {
-  const { signal, terminal } = context;
+async function continued(
+  context: Context,
+  id: string,
+  run: (decisions: ChainResumeOptions) => PromiseLike<ChainResult>,
+): Promise<number> {
+  const { terminal } = context;
   const decisions = await decisionsOf(context);
   try {
-    return printed(await run({ ...decisions, signal }), terminal);
+    return await untilEnded(context, id, (signal) => run({ ...decisions, signal }));
   } catch (thrown) {
     const { code, detail } = asError(thrown);
     if (code === 'chains.uncertain' && !terminal.json) {
@@ -227,13 +266,13 @@ async function continued(context: Context, run: (decisions: ChainResumeOptions) 
 
 async function resume(context: Context): Promise<number> {
   const id = await runIdOf(context);
-  return continued(context, (decisions) => clientOf(context).resume(id, decisions));
+  return continued(context, id, (decisions) => clientOf(context).resume(id, decisions));
 }
 
 async function retryFrom(context: Context): Promise<number> {
   const [, node = ''] = wordsOf(context);
   const id = await runIdOf(context);
-  return continued(context, (decisions) => clientOf(context).retry(id, node, decisions));
+  return continued(context, id, (decisions) => clientOf(context).retry(id, node, decisions));
 }
 
 async function pause(context: Context): Promise<undefined> {
