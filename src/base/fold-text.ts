@@ -3,7 +3,8 @@
  * nothing of which word it is, and without characters that are ignored. Pure. Used by every search of the project: of memories, files,
  * tools, skills and sessions.
  *
- * Changing it means new indexes: see `memory/engine/words.ts` and `tools/builtin/passages.ts`.
+ * Changing it means new indexes: see `capabilities/memory/engine/words.ts` and
+ * `capabilities/tools/builtin/passages.ts`.
  * @see https://www.unicode.org/reports/tr15/ https://www.unicode.org/Public/UNIDATA/CaseFolding.txt
  */
 

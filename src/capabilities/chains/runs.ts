@@ -13,9 +13,9 @@ import { parseTimestamp } from '../../base/timestamp.ts';
 import { inTurns, type Turns } from '../../base/turns.ts';
 import type { CallContext } from '../../host/context.ts';
 import type { Store } from '../../host/store/store.ts';
-import { asError, fail } from '../../wire/errors.ts';
+import { asError, fail, HandfastError } from '../../wire/errors.ts';
 import { callNode } from './calls.ts';
-import type { ChainGraph, GraphNode } from './definition/graph.ts';
+import type { ChainGraph } from './definition/graph.ts';
 import { emitEvent } from './emit-event.ts';
 import { errorOf, type RunDeps } from './engine/contract.ts';
 import { deleteJournal, type Entry, RunJournal, readJournal } from './engine/journal.ts';
@@ -29,7 +29,7 @@ import { RunIndex } from './run-index.ts';
 import { newestFirst, type Place } from './run-order.ts';
 import { mustBeRunId, ofOwner, reachableFrom, reaches, unknownNode, unknownRun, withEntries } from './run-parts.ts';
 import { type Definition, definitionKey, runKey, type StoredDefinition, type StoredRun } from './stored.ts';
-import { decisionOn, renewals, uncertainNodes } from './uncertain.ts';
+import { decidedNodes, type NodeDecisions } from './uncertain.ts';
 
 export interface RunsDeps {
   /** Reads a definition that was stored, and so was valid. */
@@ -90,12 +90,8 @@ export interface ListedRun {
   readonly run: ChainRun | undefined;
 }
 
-/** What a resumer says of nodes that may have run: node ids. */
-export interface Decisions {
-  readonly rerun?: readonly string[] | undefined;
-  readonly skip?: readonly string[] | undefined;
-  /** Such nodes that did run: their outputs. */
-  readonly done?: Readonly<Record<string, unknown>> | undefined;
+/** What a resumer says of nodes that may have run, and of the rest of the run. */
+export interface Decisions extends NodeDecisions {
   /** Longest run from now on, seconds. */
   readonly timeout?: number | undefined;
   /** What the run may use in all, where that is another amount than before. */
@@ -403,48 +399,26 @@ export class Runs {
   async #continue(
     { stored, definition, input, store, recovered }: IdleRun,
     entries: readonly Entry[],
-    { rerun = [], skip = [], done = {}, timeout = definition.timeout, budget }: Decisions,
+    decisions: Decisions,
     context: CallContext,
   ): Promise<ActiveRun> {
     const { turns } = this.#deps;
+    const { timeout = definition.timeout, budget } = decisions;
     const graph = await this.#deps.graphOf(definition);
-    const said = new Set([...rerun, ...skip]);
-    const both = Object.keys(done).find((id) => said.has(id));
-    if (both !== undefined) {
-      throw failure('invalid', `done: ${JSON.stringify(both)} is also in rerun or skip`, { node_id: both });
-    }
-    for (const id of Object.keys(done)) said.add(id);
-    for (const id of said) if (!graph.indexOf.has(id)) throw unknownNode(id);
     const journal = readJournal(store, stored.table);
     const known =
       entries.length === 0
         ? recovered
         : await inTurns(recovering(withEntries(journal, recovered.seq, entries, this.#deps.now())), turns);
-    const open = await uncertainNodes(graph, known, context);
-    const notOpen = Object.keys(done).find((id) => !open.some(({ node }) => node.node_id === id));
-    if (notOpen !== undefined) {
-      throw failure('invalid', `done: ${JSON.stringify(notOpen)} is not a node that had started and not ended`, {
-        node_id: notOpen,
-      });
-    }
-    const undecided = open.filter(({ node: { node_id }, repeatable }) => !repeatable && !said.has(node_id));
-    if (undecided.length > 0) {
-      const nodes = undecided.slice(0, MAX_NAMED).map(({ node }) => node.node_id);
-      const names = nodes.map((id) => JSON.stringify(id)).join(', ');
-      const error = failure(
-        'uncertain',
-        `when the run was interrupted, ${names} had started and not ended: it may have run, and is not idempotent; run it again, skip it, or say that it is done`,
-        { nodes, ways: ['rerun', 'skip', 'done', 'retry'] },
-      );
-      const paused: StoredRun = { ...stored, state: 'paused', error: errorOf(error) };
+    const { maxOutputChars, checkOutput } = this.#deps;
+    const decided = await decidedNodes(graph, known, decisions, { context, maxOutputChars, checkOutput });
+    if (decided instanceof HandfastError) {
+      const paused: StoredRun = { ...stored, state: 'paused', error: errorOf(decided) };
       await store.set(runKey(stored.chain_id), paused);
       this.#storedOf(context).set(paused);
-      throw error;
+      throw decided;
     }
-    const decided = open.flatMap((one) => decisionOn(one, known, { skip, done }));
-    await this.#mustFit(decided, graph, known, context);
-    const renewed = rerun.flatMap((id) => renewals(graph, known, id));
-    const all = [{ p: 'resume', name: context.session.agentId } as const, ...entries, ...decided, ...renewed];
+    const all = [{ p: 'resume', name: context.session.agentId } as const, ...entries, ...decided];
     const running: StoredRun = { ...stored, state: 'running', ended_at: null, error: null, success: false };
     await store.set(runKey(stored.chain_id), running);
     this.#storedOf(context).set(running);
@@ -453,17 +427,6 @@ export class Runs {
     const more = { recovered: { ...after, seq: recovered.seq }, entries: all, durable: true };
     const chain = { ...definition, timeout, budget: { ...definition.budget, ...budget } };
     return this.#run({ stored: running, definition: chain, graph, input, store, ...more }, context);
-  }
-
-  /** Checks outputs that a resumer declares. Fails with `chains.too_large`, `schema_violation`. */
-  async #mustFit(entries: readonly Entry[], { nodes }: ChainGraph, known: Recovered, { signal }: CallContext) {
-    const chars = new OutputChars(this.#deps.maxOutputChars, known);
-    for (const { p, n = 0, i, o } of entries) {
-      if (p !== 'done') continue;
-      chars.count(o);
-      const { node, mapNode = n } = nodes[n] as GraphNode;
-      await this.#deps.checkOutput(i === undefined ? node : (nodes[mapNode] as GraphNode).node, o, signal);
-    }
   }
 
   /** Fails with `chains.full` when the principal runs as many as it may. */
@@ -628,6 +591,3 @@ export class Runs {
     return found;
   }
 }
-
-/** Nodes that an error names. */
-const MAX_NAMED = 20;

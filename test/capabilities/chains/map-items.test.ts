@@ -1,4 +1,4 @@
-/** Items of maps: each has the condition of the node that is repeated, and those without an output are told. */
+/** Items of maps: each has the condition of the node that is repeated, and results name those without an output. */
 import assert from 'node:assert/strict';
 import { copyFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -50,7 +50,7 @@ test('a condition without an answer fails its item, and the static input of a re
   assert.deepEqual(called, ['t']);
 });
 
-test('failed items are told: how many, where, and the error of the first; also after the run was resumed', async (t) => {
+test('a result names failed items: how many, where, and the error of the first; also after the run was resumed', async (t) => {
   const folder = temporaryFolder(t);
   const stateFile = join(folder, 'state.db');
   const left = join(folder, 'left.db');

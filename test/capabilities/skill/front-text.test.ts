@@ -31,7 +31,7 @@ test('a description that YAML refuses is shown in quotes', async () => {
   assert.deepEqual([quoted.description, quoted.faults], ['Use when: asked', []]);
 });
 
-test('a description that YAML cuts is read, and the rest is told', async () => {
+test('a description that YAML cuts is read, and the problem names the rest', async () => {
   const { description, faults } = await read('Fix issue #12 of a project');
   assert.equal(description, 'Fix issue');
   assert.equal(faults.length, 1);

@@ -52,8 +52,8 @@ const AS_CEL = 'write it as CEL, without `$.`: `input.a == 1 && b.status != "don
 const COMPARISON = /^(\$[^\s=!<>&|~"'`()[\]{},?;*^\\]*)\s*(==|!=|>=|<=|>|<)?(.*)$/s;
 
 /**
- * Reads a condition that begins with `$`: a path, or one comparison of a path with a literal. A text says what is wrong: what
- * looks like a comparison and is none would hold, or not, whatever the data are.
+ * Reads a condition that begins with `$`: a path, or one comparison of a path with a literal. A text says what is wrong: a condition
+ * that only looks like a comparison would hold, or not, for all data alike.
  */
 export function parseCondition(text: string): PathCondition | string {
   const [, given = '', operator, rest = ''] = COMPARISON.exec(text) ?? [];

@@ -84,7 +84,7 @@ export type NodeStatus =
   | 'cancelled'
   | 'compensated';
 
-/** Failed items that are told with their errors. */
+/** Failed items of a map that its state names with their errors. */
 export const MAX_FAILED_ITEMS = 20;
 
 /** The items of a map that failed: how many, and the first of them. */

@@ -21,7 +21,7 @@ function writtenAt(front: string, at: number | string): Written | undefined {
   const lines = front.split(/\r?\n/);
   const isOf = (line: string, key: string): boolean => line.startsWith(`${key}:`);
   let first = typeof at === 'number' ? at - 1 : lines.findIndex((line) => isOf(line, at));
-  // A value may go on below its key.
+  // A value may have further lines below its key.
   while (first > 0 && /^\s+\S/.test(lines[first] ?? '')) first -= 1;
   const [, key = '', begin = ''] = /^([\w-]+):[ \t]*(.*)$/.exec(lines[first] ?? '') ?? [];
   if (!PROSE.some((one) => one === key) || begin === '') return undefined;
