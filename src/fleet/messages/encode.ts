@@ -47,18 +47,20 @@ export const dispatchMessage = (body: Body<TaskDispatch>, envelope?: Envelope): 
  */
 export function resultMessage(body: Body<TaskResult>, envelope?: Envelope): TaskResult {
   const { prose } = body;
-  const cut = prose != null && isLonger(prose, MAX_PROSE_BYTES) ? { ...body, prose: endOfProse(prose) } : body;
+  const cut =
+    prose != null && isLonger(prose, MAX_PROSE_BYTES) ? { ...body, prose: endOfProse(prose, MAX_PROSE_BYTES) } : body;
   return boundedResult(fleetMessage('TASK_RESULT', cut, envelope), MAX_MESSAGE_BYTES);
 }
 
 /** Begins prose of which only the end is there. */
 const LEFT_OUT = '[The beginning of this reply was cut: it is longer than a result may be.]\n';
 
-/** Its end in whole lines, unless a line is very long, and in whole characters. */
-function endOfProse(prose: string): string {
+/** The end of a prose that has more bytes: in whole lines, unless a line is very long, and in whole characters, behind a line that says so. */
+export function endOfProse(prose: string, most: number): string {
   const bytes = Buffer.from(prose);
+  if (bytes.length <= most) return prose;
   // A continuation byte begins with the bits 10.
-  let from = bytes.length - (MAX_PROSE_BYTES - LEFT_OUT.length);
+  let from = bytes.length - (most - LEFT_OUT.length);
   while (((bytes[from] as number) & 0xc0) === 0x80) from += 1;
   const newline = bytes.indexOf(10, from);
   if (newline >= 0 && newline - from < MAX_CUT_LINE) from = newline + 1;

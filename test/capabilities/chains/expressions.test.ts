@@ -199,6 +199,22 @@ test('a condition that would take for ever ends', () => {
   });
 });
 
+test('a path with an index, a slice or a quoted name is refused with the JMESPath for it', () => {
+  for (const text of [
+    '$.list[0]',
+    '$.list[-1].name',
+    '$.list[*].name',
+    "$.a['b c']",
+    '$.list[?x > 1]',
+    '$.list[1:2]',
+    '$.list[]',
+  ]) {
+    const found = compileExpression(text);
+    assert.ok(typeof found === 'string' && found.includes('write {"jmespath": "'), text);
+  }
+  for (const text of ['$.a[b', '$.odd-name', '$.a(b)']) assert.ok(typeof compileExpression(text) !== 'string', text);
+});
+
 test('what looks like a comparison and is none is refused with the right form', () => {
   const refused: readonly (readonly [text: string, form: RegExp])[] = [
     ['$.a = "x"', /expected ==, !=, >=, <=, > or < behind \$\.a, got: = "x"/],

@@ -15,6 +15,9 @@ export interface Path {
 /** Longest path or condition of A2E 1.0, in characters. */
 const MAX_CHARS = 4_096;
 
+/** An index, a slice, a filter or a quoted name of other languages of paths. */
+const INDEX = /\[(?:-?\d+|\*|\?[^\]]*|-?\d*:[-\d:]*|'[^']*'|"[^"]*")?\]/;
+
 /** Reads `$` or `$.name.name`. A text says what is wrong. */
 export function parsePath(text: string): Path | string {
   if (text.length > MAX_CHARS) return `the path exceeds ${MAX_CHARS} characters`;
@@ -22,6 +25,9 @@ export function parsePath(text: string): Path | string {
   if (!text.startsWith('$.')) return `expected \`$\` or \`$.name\`, got: ${text.slice(0, 40)}`;
   const names = text.slice(2).split('.');
   if (names.includes('')) return `a name is missing between two dots: ${text.slice(0, 80)}`;
+  if (names.some((name) => INDEX.test(name))) {
+    return `a path has names only, got ${text.slice(0, 80)}; write {"jmespath": "${text.slice(2, 82).replaceAll('"', '\\"')}"}`;
+  }
   return { names };
 }
 
