@@ -321,7 +321,9 @@ export class Runs {
       if (stored.state !== 'running' && stored.state !== 'paused') {
         throw failure('state', `the run has ended (${stored.state})`, { chain_id: chainId, state: stored.state });
       }
-      if (undoesWhenStopped(await this.#deps.graphOf(definition), recovered)) return undefined;
+      // A definition that an older version took ends all the same.
+      const graph = await this.#deps.graphOf(definition).catch(() => undefined);
+      if (graph !== undefined && undoesWhenStopped(graph, recovered)) return undefined;
       const ended: StoredRun = { ...stored, state: 'cancelled', ended_at: this.#deps.now() / 1000, error };
       const journal = this.#journal(store, stored.table, recovered.seq, () => {});
       journal.append({ p: 'end', name: 'cancelled', e: error });
