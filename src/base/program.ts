@@ -16,6 +16,8 @@ export interface ProgramOptions extends Omit<ChildOptions, 'stdin'> {
   readonly terminateMs?: number;
   /** Bytes of stdout that are stored; what comes beyond is read and dropped. Default 8 MiB. */
   readonly maxStdoutBytes?: number;
+  /** The end of a longer stdout is stored, in place of its beginning. */
+  readonly keepsEnd?: boolean | undefined;
   /** Gets each line of stdout without its line break: once it is whole, or has `maxLineChars`, where it is cut. */
   readonly onLine?: (line: string) => void;
   /** Longest line, in characters. Default 1 Mi. */
@@ -139,7 +141,8 @@ export async function runProgram(options: ProgramOptions): Promise<ProgramEnd> {
 /** The output of a program. */
 class Output {
   readonly #child: Child;
-  readonly #chunks: Buffer[] = [];
+  #chunks: Buffer[] = [];
+  readonly #keepsEnd: boolean;
   readonly #maxBytes: number;
   readonly #onLine: ((line: string) => void) | undefined;
   readonly #maxLineChars: number;
@@ -153,10 +156,11 @@ class Output {
 
   constructor(
     child: Child,
-    { maxStdoutBytes = MAX_STDOUT_BYTES, onLine, maxLineChars = MAX_LINE_CHARS }: ProgramOptions,
+    { maxStdoutBytes = MAX_STDOUT_BYTES, keepsEnd = false, onLine, maxLineChars = MAX_LINE_CHARS }: ProgramOptions,
   ) {
     this.#child = child;
     this.#maxBytes = maxStdoutBytes;
+    this.#keepsEnd = keepsEnd;
     this.#onLine = onLine;
     this.#maxLineChars = maxLineChars;
     child.stdout.on('data', (chunk: Buffer) => this.#read(chunk));
@@ -192,13 +196,19 @@ class Output {
   }
 
   stored(): { stdout: string; truncated: boolean; stderr: string } {
+    if (this.#keepsEnd) this.#dropStart();
     return { stdout: Buffer.concat(this.#chunks).toString('utf8'), truncated: this.#truncated, stderr: this.#stderr };
   }
 
   #read(chunk: Buffer): void {
     const room = this.#maxBytes - this.#bytes;
     if (chunk.length > room) this.#truncated = true;
-    if (room > 0) {
+    if (this.#keepsEnd) {
+      this.#chunks.push(chunk);
+      this.#bytes += chunk.length;
+      // Cut rarely: every cut copies what is stored.
+      if (this.#bytes > 2 * this.#maxBytes) this.#dropStart();
+    } else if (room > 0) {
       const part = chunk.length > room ? chunk.subarray(0, room) : chunk;
       this.#chunks.push(part);
       this.#bytes += part.length;
@@ -212,6 +222,17 @@ class Output {
       this.#isCut = false;
     }
     this.#extend(last);
+  }
+
+  /** Leaves as much of the end as may be stored, in whole characters. */
+  #dropStart(): void {
+    if (this.#bytes <= this.#maxBytes) return;
+    const all = Buffer.concat(this.#chunks);
+    let from = all.length - this.#maxBytes;
+    // A continuation byte begins with the bits 10.
+    while (((all[from] ?? 0) & 0xc0) === 0x80) from += 1;
+    this.#chunks = [Buffer.from(all.subarray(from))];
+    this.#bytes = all.length - from;
   }
 
   /** Adds to the line. One that has all it may have is not waited for: it may never end. */

@@ -3,6 +3,8 @@
  * capabilities; pure.
  */
 
+import { folded } from './fold-text.ts';
+
 /** Words longer than this are not compared: no key is this long, and the cost grows with the square. */
 const MAX_WORD = 64;
 
@@ -12,11 +14,11 @@ const MAX_WORD = 64;
  */
 export function suggest(word: string, known: Iterable<string>): string | undefined {
   if (word.length > MAX_WORD) return undefined;
-  const wanted = word.toLowerCase();
+  const wanted = folded(word);
   let best: string | undefined;
   let bestDistance = Math.max(1, Math.floor(word.length / 3)) + 1;
   for (const candidate of known) {
-    const distance = editDistance(wanted, candidate.toLowerCase());
+    const distance = editDistance(wanted, folded(candidate));
     if (distance < bestDistance) {
       best = candidate;
       bestDistance = distance;

@@ -2,6 +2,7 @@
  * Definitions of tools as models are given them: how well one fits a search, and what it costs. Pure. Used by hosts and by sessions, which
  * both leave tools out of lists until a search finds them.
  */
+import { folded } from './fold-text.ts';
 
 /** What of a tool is searched. */
 export interface SearchedTool {
@@ -19,11 +20,11 @@ const MAX_QUERY = 1000;
  * its words when each is found somewhere; the name counts most.
  */
 export function toolScore(tool: SearchedTool, query: string): number {
-  const wanted = query.slice(0, MAX_QUERY).toLowerCase().trim();
+  const wanted = folded(query.slice(0, MAX_QUERY)).trim();
   const words = wordsOf(wanted).slice(0, MAX_WORDS);
-  const name = tool.name.toLowerCase();
-  const description = tool.description.toLowerCase();
-  const tags = (tool.tags ?? []).map((tag) => tag.toLowerCase());
+  const name = folded(tool.name);
+  const description = folded(tool.description);
+  const tags = (tool.tags ?? []).map(folded);
   const nameWords = wordsOf(name);
   const descriptionWords = wordsOf(description);
   let total = name === wanted ? 200 : name.startsWith(wanted) ? 80 : 0;
@@ -41,7 +42,7 @@ export function toolScore(tool: SearchedTool, query: string): number {
   return total + (whole ? 10 : 0);
 }
 
-const wordsOf = (text: string): string[] => text.split(/[^\p{L}\p{N}]+/u).filter((word) => word !== '');
+const wordsOf = (text: string): string[] => text.split(/[^\p{L}\p{N}\p{M}]+/u).filter((word) => word !== '');
 
 const CHARACTERS_PER_TOKEN = 4;
 

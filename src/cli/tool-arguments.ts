@@ -5,6 +5,7 @@
  * Called by `tools call` and `call`.
  */
 import { fail } from '../wire/errors.ts';
+import { exactJson, keepsDigits, parseExactJson } from '../wire/exact-json.ts';
 import { isObject } from '../wire/json.ts';
 import { type JsonSchema, schemaTypes } from './schema-types.ts';
 
@@ -43,7 +44,7 @@ export async function jsonObject(word: string, read: ReadText): Promise<Record<s
   const name = source === undefined ? 'the argument' : source === '-' ? 'standard input' : source;
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parseExactJson(text);
   } catch (error) {
     throw fail('usage', `${name} is not JSON: ${(error as Error).message}`, {}, error);
   }
@@ -83,7 +84,7 @@ function typedValue(key: string, texts: readonly string[], schema: JsonSchema | 
   if (types.length === 0) return guessed(text);
   // The strictest reading first: every text is a string, so that comes last.
   if (types.includes('boolean') && (text === 'true' || text === 'false')) return text === 'true';
-  if ((types.includes('integer') || types.includes('number')) && isNumber(text)) return Number(text);
+  if ((types.includes('integer') || types.includes('number')) && isNumber(text)) return exactNumber(key, text);
   if (types.includes('null') && text === 'null') return null;
   if (types.includes('object') && text.startsWith('{')) return json(key, text, 'a JSON object');
   if (types.includes('string')) return text;
@@ -92,17 +93,23 @@ function typedValue(key: string, texts: readonly string[], schema: JsonSchema | 
 
 const isNumber = (text: string): boolean => /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i.test(text);
 
+/** Fails with `usage` for a number whose digits would be lost. */
+function exactNumber(key: string, text: string): number {
+  const value = Number(text);
+  if (keepsDigits(text, value)) return value;
+  throw fail('usage', `${key}: the number ${text.slice(0, 60)} has more digits than a number of JSON keeps`);
+}
+
 function guessed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
+  const read = exactJson(text);
+  if ('value' in read) return read.value;
+  if (read.lost !== undefined) throw fail('usage', read.lost);
+  return text;
 }
 
 function json(key: string, text: string, expected: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseExactJson(text);
   } catch (error) {
     throw fail('usage', `${key}: expected ${expected}: ${(error as Error).message}`, {}, error);
   }

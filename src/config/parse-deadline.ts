@@ -1,4 +1,5 @@
 /** Times as users write them. Called by the command line and by batch files; pure. */
+import { parseWrittenTimestamp } from '../base/timestamp.ts';
 import { fail } from '../wire/errors.ts';
 
 const UNITS_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
@@ -29,10 +30,8 @@ function parseTime(text: string, now: number, direction: 1 | -1): number {
     const span = parts.reduce((sum, [, count, unit]) => sum + Number(count) * (UNITS_MS[unit as string] as number), 0);
     return now + direction * span;
   }
-  if (/^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d+)?)?([Zz]|[+-]\d\d:\d\d)$/.test(text)) {
-    const at = Date.parse(text.replace(' ', 'T'));
-    if (!Number.isNaN(at)) return at;
-  }
+  const at = parseWrittenTimestamp(text);
+  if (at !== undefined) return at;
   throw fail(
     'usage',
     `${JSON.stringify(text)} is not a valid time; use a duration (30m, 2h) or an RFC 3339 date (2026-05-31T21:00:00Z)`,

@@ -6,6 +6,7 @@
  * prints files that it reads.
  */
 import type { Document, Node, Pair, Scalar, YAMLMap, YAMLSeq } from 'yaml';
+import { keepsDigits } from '../wire/exact-json.ts';
 import { type ConfigEntry, type ConfigMap, type ConfigNode, join, type Position, type Reading } from './reader.ts';
 
 /** Most values one file may unfold to. Aliases of aliases grow exponentially; a real file has some hundred values. */
@@ -79,7 +80,13 @@ export async function parseTree(
       // The value's own position is where it was written; the whole is reported where it is used.
       return convert(target, path, at, at);
     }
-    if (isScalar(node)) return { kind: 'scalar', value: scalarValue(node as Scalar), ...at };
+    if (isScalar(node)) {
+      const { value, source = '' } = node as Scalar;
+      if (typeof value === 'number' && !isExact(value, source)) {
+        reading.problem(at, path, 'expected a number that keeps all its digits; write this one in quotes');
+      }
+      return { kind: 'scalar', value: scalarValue(node as Scalar), ...at };
+    }
     open.add(node);
     try {
       if (isSeq(node)) {
@@ -141,6 +148,12 @@ function scalarValue({ value, source }: Scalar): string | number | boolean | nul
     return value;
   return source ?? String(value);
 }
+
+const DECIMAL = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i;
+
+const isExact = (value: number, source: string): boolean =>
+  Number.isFinite(value) &&
+  (DECIMAL.test(source) ? keepsDigits(source, value) : Math.abs(value) <= Number.MAX_SAFE_INTEGER);
 
 /** The parser quotes what it stumbled over; that may be a secret. */
 function withoutSource(message: string): string {

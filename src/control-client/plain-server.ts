@@ -6,6 +6,7 @@
  * silence: a setting that the server has no place for is refused. Runs in browsers too.
  * @see docs/protocol/session-rpc.md#servers-without-the-additions
  */
+import { folded } from '../base/fold-text.ts';
 import type { ResultOf } from '../protocol/rpc-reader.ts';
 import {
   type HandshakeResult,
@@ -238,9 +239,9 @@ export class PlainServer {
       ...(offset === 0 ? live.map((state) => this.#row(state)) : []),
       ...page.sessions.filter(({ id }) => !written.has(id)).map((chat) => this.#savedRow(chat)),
     ];
-    const wanted = typeof query === 'string' ? query.toLowerCase() : '';
+    const wanted = typeof query === 'string' ? folded(query) : '';
     return {
-      sessions: rows.filter(({ title }) => title.toLowerCase().includes(wanted)),
+      sessions: rows.filter(({ title }) => folded(title).includes(wanted)),
       // It reports no next cursor although there are more: a page that is not full is the last one.
       next_cursor: page.sessions.length < PAGE ? null : String(offset + PAGE),
       total: rows.length,

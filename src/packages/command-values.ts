@@ -4,6 +4,7 @@
  */
 import { suggest } from '../base/suggest.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
+import { exactJson } from '../wire/exact-json.ts';
 import { isObject } from '../wire/json.ts';
 
 /** Longest part of a wrong value that an error shows, in characters. */
@@ -37,13 +38,14 @@ export function oneOf<const Word extends string>(value: string, what: string, wo
  */
 export function jsonArguments(text: string | undefined, example: string): Readonly<Record<string, unknown>> {
   if (text === undefined) return {};
-  try {
-    const value: unknown = JSON.parse(text);
-    if (isObject(value)) return value;
-  } catch {
-    // Reported below.
-  }
-  throw fail('usage', `the arguments must be a JSON object, e.g. '${example}'`);
+  return typedObject(text, `the arguments must be a JSON object, e.g. '${example}'`);
+}
+
+/** The JSON object in a word. Fails with `usage` and `message`, and what the object would lose. */
+export function typedObject(text: string, message: string): Readonly<Record<string, unknown>> {
+  const read = exactJson(text);
+  if ('value' in read && isObject(read.value)) return read.value;
+  throw fail('usage', read.lost === undefined ? message : `${message}: ${read.lost}`);
 }
 
 /** The error of a value that an option does not accept. */

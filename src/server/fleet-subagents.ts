@@ -14,6 +14,7 @@ import type {
   SubagentWork,
 } from '../capabilities/multi_agent/backend.ts';
 import type { FleetKindSettings } from '../config/fleet-kind.schema.ts';
+import { endOfProse } from '../fleet/messages/encode.ts';
 import type { TaskRecord, TaskSpec } from '../fleet/orchestrator/task.ts';
 import { asError, fail } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
@@ -127,7 +128,7 @@ function report({ kind, body }: TaskNews, { progress, spent }: SubagentTaskConte
   if (kind === 'question') progress({ message: `waits for an answer: ${title}` });
 }
 
-/** Characters of the text beside a result. */
+/** Bytes of the text beside a result: of a longer one the end, where it reports. */
 const MAX_TEXT = 64 * 1024;
 
 /** The result of a task that is done. Any other end is a failure, with the code of the fleet in its detail. */
@@ -141,7 +142,7 @@ function outcomeOf({ task_id, state, parked, worker, result, verified, ...record
         summary: summary ?? '',
         ...(answer !== undefined && { answer }),
         ...(artifacts != null && { artifacts }),
-        ...(prose != null && { text: prose.slice(0, MAX_TEXT) }),
+        ...(prose != null && { text: endOfProse(prose, MAX_TEXT) }),
         task_id,
         worker,
         verified,

@@ -56,7 +56,7 @@ function pathOf(levels: readonly Level[], depth: number): string {
  * The findings of a text that is JSON: one `E_LIMIT` when it is nested too deeply, else an `E_RESERVED_KEY` or `E_DUP_KEY`
  * for each place, once. Linear in the length of the text.
  */
-export function scanJson(text: string): readonly Finding[] {
+export function scanJson(text: string, maxLevels = MAX_LEVELS): readonly Finding[] {
   const levels: Level[] = [];
   const found = new Map<string, Finding>();
   let depth = 0;
@@ -79,7 +79,7 @@ export function scanJson(text: string): readonly Finding[] {
       }
       at = end;
     } else if (code === 123 || code === 91) {
-      if (depth === MAX_LEVELS) return [{ code: 'E_LIMIT', path: '' }];
+      if (depth === maxLevels) return [{ code: 'E_LIMIT', path: '' }];
       keyComes = code === 123;
       level = levels[depth];
       if (level === undefined) {

@@ -4,6 +4,7 @@
  *
  * @see docs/protocol/session-rpc.md#skills
  */
+import { folded } from '../fold-text.ts';
 
 import { trimmedEnd } from '../trim-end.ts';
 
@@ -44,13 +45,13 @@ export function bodyOf(text: string): string {
 }
 
 /**
- * The names a prompt gives with `$`, in lower case, in the order they come, each once. Numbers alone are amounts of
+ * The names a prompt gives with `$`, folded, in the order they come, each once. Numbers alone are amounts of
  * money, and punctuation at the end belongs to the sentence.
  */
 export function skillNamesIn(prompt: string): string[] {
-  const names = [...prompt.matchAll(/\$([A-Za-z0-9][\w.:-]*)/g)]
-    .map(([, name = '']) => trimmedEnd(name, '._:-').toLowerCase())
-    .filter((name) => name !== '' && !/^\d+$/.test(name));
+  const names = [...prompt.matchAll(/\$([\p{L}\p{N}][\p{L}\p{M}\p{N}_.:-]*)/gu)]
+    .map(([, name = '']) => folded(trimmedEnd(name, '._:-')))
+    .filter((name) => name !== '' && !/^\p{N}+$/u.test(name));
   return [...new Set(names)];
 }
 

@@ -4,11 +4,12 @@
  * Every file tool, the working directory of `shell` and the images of prompts use it. With a guard it refuses protected
  * paths as well (`protected-paths.ts`). The path is walked one component at a time from the descriptor of the workspace. This code reads and follows links, never the system. So nothing outside
  * is opened, and no error reveals whether something exists outside. Replacing a directory by a link during or after the
- * walk has no effect: the checked directory is the one that is held open.
+ * walk has no effect: the checked directory is the one that is held open. An absolute path may lead to the workspace through a link
+ * outside: what is behind the workspace in it is walked.
  */
 import type { Stats } from 'node:fs';
-import { type FileHandle, lstat, mkdir, open, readlink } from 'node:fs/promises';
-import { isAbsolute } from 'node:path';
+import { type FileHandle, lstat, mkdir, open, readlink, realpath } from 'node:fs/promises';
+import { isAbsolute, relative } from 'node:path';
 import { fail } from '../../wire/errors.ts';
 import { isShortage, whyNotStarted } from '../not-started.ts';
 import { errnoOf, fileError, fileFailure, outsideWorkspace, shown } from './file-error.ts';
@@ -54,13 +55,33 @@ function kindOf(stats: Stats): EntryKind {
   return stats.isDirectory() ? 'directory' : 'other';
 }
 
-/** Components of `path` below the root; undefined when an absolute path starts with none of `roots`. */
-function componentsBelow(roots: readonly string[], path: string): string[] | undefined {
+/** Components of `path` below the root; undefined when an absolute path leads to no place in it. */
+async function componentsBelow(roots: readonly string[], path: string): Promise<string[] | undefined> {
   if (!isAbsolute(path)) return path.split('/');
   for (const root of roots) {
     const prefix = root.endsWith('/') ? root : `${root}/`;
     if (path === root) return [];
     if (path.startsWith(prefix)) return path.slice(prefix.length).split('/');
+  }
+  return behindLink(roots.at(-1) as string, path);
+}
+
+/**
+ * The same for an absolute path that reaches the workspace, or a folder in it, through a link outside: a home that is a link, another
+ * name of the workspace. Only the names behind that place are walked, so that no more can be reached than by its own name.
+ * @param root its path without links
+ */
+async function behindLink(root: string, path: string): Promise<string[] | undefined> {
+  const names = path.split('/').filter((name) => name !== '' && name !== '.');
+  let reached = '';
+  for (const [at, name] of names.entries()) {
+    if (name === '..') return undefined;
+    reached += `/${name}`;
+    const real = await realpath(reached).catch(() => undefined);
+    if (real === undefined) return undefined;
+    if (real === root || real.startsWith(root.endsWith('/') ? root : `${root}/`)) {
+      return [...relative(root, real).split('/'), ...names.slice(at + 1), ...(path.endsWith('/') ? [''] : [])];
+    }
   }
   return undefined;
 }
@@ -161,7 +182,7 @@ async function walk(
   asked: string,
   { createDirectories = false, guard, access = 'read' }: LocateOptions,
 ): Promise<ResolvedPath> {
-  const first = componentsBelow(roots, asked);
+  const first = await componentsBelow(roots, asked);
   if (first === undefined) throw outsideWorkspace(asked);
   const pending = first.reverse();
   let detours = 0;
@@ -208,7 +229,7 @@ async function walk(
       const target = await readlinkOrChanged(here, name);
       if (target === undefined) pending.push(name);
       else {
-        const parts = componentsBelow(roots, target);
+        const parts = await componentsBelow(roots, target);
         if (parts === undefined) throw outsideWorkspace(asked);
         if (isAbsolute(target)) await trail.toRoot();
         for (const part of parts.reverse()) pending.push(part);

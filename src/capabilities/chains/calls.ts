@@ -18,7 +18,7 @@ import { runSubagent } from './subagent-calls.ts';
 type Input = Readonly<Record<string, unknown>>;
 type Context = Pick<CallContext, 'call'>;
 
-/** Characters of each output of a program that a node returns. */
+/** Characters at the end of each output of a program that a node returns. */
 const MAX_PRINTED = 65_536;
 
 /** Errors of entries that an error names. */
@@ -100,6 +100,7 @@ async function runProgram(context: Context, name: string, input: Input, signal: 
   const { proc_id } = spawned;
   if (!spawned.ok || !proc_id) throw fail('runtime_error', spawned.error || 'the program was not started');
   const printed = { stdout: '', stderr: '' };
+  const cut = new Set<string>();
   const ended = Promise.withResolvers<void>();
   const stopped = (): void => ended.reject(signal.reason);
   signal.addEventListener('abort', stopped, { once: true });
@@ -113,8 +114,11 @@ async function runProgram(context: Context, name: string, input: Input, signal: 
         onEvent: ({ data, fields }) => {
           const stream =
             (fields as { stream_type?: unknown } | undefined)?.stream_type === 'stderr' ? 'stderr' : 'stdout';
-          if (typeof data.text === 'string' && printed[stream].length < MAX_PRINTED)
-            printed[stream] = (printed[stream] + data.text).slice(0, MAX_PRINTED);
+          if (typeof data.text === 'string') {
+            const all = printed[stream] + data.text;
+            if (all.length > MAX_PRINTED) cut.add(stream);
+            printed[stream] = all.slice(-MAX_PRINTED).replace(/^[\udc00-\udfff]/, '');
+          }
           if (data.code !== undefined) ended.resolve();
         },
       },
@@ -124,7 +128,8 @@ async function runProgram(context: Context, name: string, input: Input, signal: 
     const { status, procs = [] } = await context.call(procStatus, { proc_id });
     const code = procs[0]?.exit_code ?? null;
     if (codes !== undefined && !codes.includes(code)) throw unexpectedExit(code, String(status), printed);
-    return { proc_id, status, exit_code: code, ...printed };
+    // Programs report at their end.
+    return { proc_id, status, exit_code: code, ...printed, ...(cut.size > 0 && { cut: [...cut] }) };
   } catch (thrown) {
     await context.call(procKill, { proc_id }, { outlives: true }).catch(() => {});
     throw thrown;

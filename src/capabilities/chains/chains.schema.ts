@@ -13,11 +13,13 @@ import {
   ChainApproval,
   ChainEntry,
   ChainError,
+  ChainFailure,
   ChainNode,
   ChainProblem,
   ChainRef,
   ChainRun,
   ChainUsage,
+  FailedItem,
   integer,
   Jmespath,
   mayFlag,
@@ -92,6 +94,11 @@ const ChainResp = object(
     error: may(orNull(ChainError)),
     state: mayText('The state of the run: done, failed, cancelled, paused.'),
     usage: may(ChainUsage),
+    failures: may(
+      list(ChainFailure, {
+        description: 'Nodes that failed, and maps with items that failed, the first 20. Absent: there are none.',
+      }),
+    ),
     left_out: may(
       list(Type.String(), {
         description:
@@ -284,7 +291,17 @@ const ChainPauseResp = runReply('chain/pause/resp', 'The run as it is now.');
 
 const decisions = {
   rerun: may(list(Type.String(), { description: 'Nodes that may have run and are not idempotent: run these again.' })),
-  skip: may(list(Type.String(), { description: 'Such nodes that are not run again: their output is null.' })),
+  skip: may(
+    list(Type.String(), {
+      description:
+        'Such nodes that are not run again: their output is null. They may have run, and are undone like others.',
+    }),
+  ),
+  done: may(
+    anyObject(
+      'Such nodes that did run: their outputs by node; of a map an object of the outputs of such items, by their places from 0.',
+    ),
+  ),
   timeout: may(
     Type.Number({ minimum: 0, description: 'Longest run from now on, in seconds. Default: that of the chain.' }),
   ),
@@ -295,7 +312,7 @@ const ChainResumeReq = object(
   {
     ...fromAgent,
     description:
-      'Continues a run that was interrupted, paused or cancelled, or ran out of time or budget, as this request: with the rights of its session. Nodes that ended do not run again. Fails with chains.uncertain for nodes that may have run and are not idempotent, unless rerun or skip has them.',
+      'Continues a run that was interrupted, paused or cancelled, or ran out of time or budget, as this request: with the rights of its session. Nodes that ended do not run again. Fails with chains.uncertain for nodes that may have run and are not idempotent, unless rerun, skip or done has them.',
   },
 );
 const ChainResumeResp = resultReply('chain/resume/resp', 'The result, as in chain/resp, once the run stops.');
@@ -314,7 +331,11 @@ const ChainRetryResp = resultReply('chain/retry/resp', 'The result, as in chain/
 
 const ChainCancelReq = object(
   { ...base, type: Literal('chain/cancel/req'), chain_id: chainId, reason: mayText('Why, for people.') },
-  { ...fromAgent, description: 'Ends a run: running nodes are cancelled.' },
+  {
+    ...fromAgent,
+    description:
+      'Ends a run: running nodes are cancelled. Where one of them says on_error compensate, what the run has done is undone before the reply.',
+  },
 );
 const ChainCancelResp = runReply('chain/cancel/resp', 'The run as it is now.');
 
@@ -414,6 +435,8 @@ export const chainsSchemas = {
   ChainRun,
   ChainUsage,
   NodeState,
+  FailedItem,
+  ChainFailure,
   ChainEntry,
   Sample,
 };
@@ -423,6 +446,7 @@ export type {
   ChainApproval,
   ChainEntry,
   ChainError,
+  ChainFailure,
   ChainNode,
   ChainProblem,
   ChainRef,

@@ -54,6 +54,8 @@ export interface ChainResult {
   /** `done`, `failed`, `cancelled` or `paused`; absent where the host says nothing of it. */
   readonly state?: string;
   readonly usage?: schema.ChainUsage;
+  /** Nodes that failed, and maps with items that failed, the first 20; absent: there are none, or the host does not say. */
+  readonly failures?: readonly schema.ChainFailure[];
   /** `outputs`, and `final_output`, where no message may hold them: they are empty. {@link ChainsClient.status} has outputs. */
   readonly left_out?: readonly string[];
 }
@@ -77,8 +79,10 @@ export interface ChainRunOptions extends CallOptions {
 export interface ChainResumeOptions extends CallOptions {
   /** Nodes that are run again. */
   readonly rerun?: readonly string[];
-  /** Nodes that are not. */
+  /** Nodes that are not; they may have run, and are undone like others. */
   readonly skip?: readonly string[];
+  /** Nodes that did run: their outputs; of a map an object of the outputs of its items that may have run, by their places. */
+  readonly done?: Readonly<Record<string, unknown>>;
   /** Longest run from now on, seconds. Default: that of the chain. */
   readonly seconds?: number;
   /** What the run may use in all, what it has used included. Default: that of the chain. */
@@ -241,31 +245,24 @@ export class ChainsClient {
    *
    * Rejects with `chains.uncertain` (`detail.nodes`) for nodes that may have run, `chains.state`, `chains.unknown_run`.
    */
-  resume(chainId: string, { rerun, skip, seconds, budget, ...options }: ChainResumeOptions = {}): Call<ChainResult> {
-    const body = { chain_id: chainId, ...decisionsOf({ rerun, skip, seconds, ...(budget && { budget }) }) };
-    return this.#calls.call(calls.resume, body, patient(options), resultOf);
+  resume(chainId: string, options: ChainResumeOptions = {}): Call<ChainResult> {
+    const [decisions, rest] = decisionsOf(options);
+    return this.#calls.call(calls.resume, { chain_id: chainId, ...decisions }, patient(rest), resultOf);
   }
 
   /** Runs a chain that has stopped again from a node on. Rejects as {@link resume} does, and with `chains.unknown_node`. */
-  retry(
-    chainId: string,
-    nodeId: string,
-    { rerun, skip, seconds, budget, ...options }: ChainResumeOptions = {},
-  ): Call<ChainResult> {
-    const body = {
-      chain_id: chainId,
-      node_id: nodeId,
-      ...decisionsOf({ rerun, skip, seconds, ...(budget && { budget }) }),
-    };
-    return this.#calls.call(calls.retry, body, patient(options), resultOf);
+  retry(chainId: string, nodeId: string, options: ChainResumeOptions = {}): Call<ChainResult> {
+    const [decisions, rest] = decisionsOf(options);
+    const body = { chain_id: chainId, node_id: nodeId, ...decisions };
+    return this.#calls.call(calls.retry, body, patient(rest), resultOf);
   }
 
-  /** Ends a run. Rejects with `chains.unknown_run`, `chains.state`. */
+  /** Ends a run; resolves once what it had done is undone, where the chain says so. Rejects with `chains.unknown_run`, `chains.state`. */
   cancel(
     chainId: string,
     { reason = '', ...options }: CallOptions & { readonly reason?: string } = {},
   ): Call<schema.ChainRun> {
-    return this.#calls.call(calls.cancel, { chain_id: chainId, reason }, options, runOf);
+    return this.#calls.call(calls.cancel, { chain_id: chainId, reason }, patient(options), runOf);
   }
 
   /**
@@ -297,18 +294,23 @@ export class ChainsClient {
 /** Runs have a time limit of their own. */
 const patient = (options: CallOptions): CallOptions => ({ timeoutMs: 0, ...options });
 
-const decisionsOf = ({ rerun, skip, seconds, budget }: ChainResumeOptions) => ({
-  ...(rerun !== undefined && { rerun: [...rerun] }),
-  ...(skip !== undefined && { skip: [...skip] }),
-  ...(seconds !== undefined && { timeout: seconds }),
-  ...(budget !== undefined && { budget }),
-});
+/** The decisions as members of a request, and the options of the call. */
+function decisionsOf({ rerun, skip, done, seconds, budget, ...options }: ChainResumeOptions) {
+  const decisions = {
+    ...(rerun !== undefined && { rerun: [...rerun] }),
+    ...(skip !== undefined && { skip: [...skip] }),
+    ...(done !== undefined && { done: { ...done } }),
+    ...(seconds !== undefined && { timeout: seconds }),
+    ...(budget !== undefined && { budget }),
+  };
+  return [decisions, options] as const;
+}
 
 const runOf = ({ run }: { readonly run: schema.ChainRun }): schema.ChainRun => run;
 
 function resultOf(reply: Partial<Fields<schema.ChainResp>>): ChainResult {
   const { chain_id = '', success = false, outputs = {}, final_output = null, duration_ms = 0, error = null } = reply;
-  const { nodes_run = Object.keys(outputs).length, state, usage, left_out } = reply;
+  const { nodes_run = Object.keys(outputs).length, state, usage, failures, left_out } = reply;
   return {
     chain_id,
     success,
@@ -319,6 +321,7 @@ function resultOf(reply: Partial<Fields<schema.ChainResp>>): ChainResult {
     error,
     ...(state !== undefined && { state }),
     ...(usage !== undefined && { usage }),
+    ...(failures !== undefined && { failures }),
     ...(left_out !== undefined && { left_out }),
   };
 }

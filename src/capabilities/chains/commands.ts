@@ -6,13 +6,13 @@ import { wholeNumber } from '../../packages/command-values.ts';
 import { lastOrByPrefix, type Sought } from '../../packages/named-id.ts';
 import { asError, fail, HandfastError } from '../../wire/errors.ts';
 import { chainRefOf, chainWord } from './chain-ref.ts';
-import type { ChainRun } from './chains.schema.ts';
+import type { ChainFailure, ChainRun, NodeState } from './chains.schema.ts';
 import { type ChainResult, type ChainResumeOptions, type ChainSpec, ChainsClient } from './client.ts';
 import { readChain } from './definition/read.ts';
 import { SVG_OPTION, show } from './draw/show.ts';
 import { failure } from './errors.ts';
 import { loadChainFile } from './files/chain-file.ts';
-import { jsonOrText, objectOf } from './files/json-words.ts';
+import { jsonOrText, objectOf, outputsByNode } from './files/json-words.ts';
 import { storedCommands } from './stored-commands.ts';
 import { timeText } from './time-text.ts';
 
@@ -25,13 +25,13 @@ const clientOf = ({ agent }: Context): ChainsClient => new ChainsClient(agent);
 const LOST: ReadonlySet<string> = new Set(['interrupted', 'connection_lost', 'session_expired', 'reply_lost']);
 
 async function run(context: Context): Promise<number> {
-  const { options, signal, terminal } = context;
+  const { options, terminal } = context;
   const [word = ''] = wordsOf(context);
   const spec = await specOf(word);
   const input = options.input === undefined ? {} : await objectOf(String(options.input), '--input');
   const chainId = randomUUID();
   try {
-    return printed(await clientOf(context).run(spec, input, { chainId, signal }), terminal);
+    return await untilEnded(context, chainId, (signal) => clientOf(context).run(spec, input, { chainId, signal }));
   } catch (error) {
     // Such a run is stored at the host, and its id is all that is needed to continue it.
     if (!terminal.json && LOST.has((error as { code?: string }).code ?? ''))
@@ -39,6 +39,40 @@ async function run(context: Context): Promise<number> {
         `run ${chainId}: see "handfast chain status ${chainId}"; "handfast chain resume ${chainId}" continues it`,
       );
     throw (error as { code?: string }).code === 'chains.unknown_chain' ? neither(word, error) : error;
+  }
+}
+
+/**
+ * Prints the result of a run; the exit code. A signal to end cancels the run by its id, and not the request: what the run has done
+ * is undone while the request still runs.
+ */
+async function untilEnded(
+  context: Context,
+  id: string,
+  run: (signal: AbortSignal) => PromiseLike<ChainResult>,
+): Promise<number> {
+  const { signal, terminal } = context;
+  const request = new AbortController();
+  let cancelled: PromiseLike<unknown> | undefined;
+  const cancel = (): void => {
+    const reason = { reason: 'interrupted' };
+    // A run that the host does not have yet, or no longer, ends with its request.
+    cancelled = clientOf(context)
+      .cancel(id, reason)
+      .then(
+        () => {},
+        () => request.abort(signal.reason),
+      );
+  };
+  signal.addEventListener('abort', cancel, { once: true });
+  if (signal.aborted) cancel();
+  try {
+    const code = printed(await run(request.signal), terminal);
+    await cancelled;
+    signal.throwIfAborted();
+    return code;
+  } finally {
+    signal.removeEventListener('abort', cancel);
   }
 }
 
@@ -73,10 +107,23 @@ function printed(result: ChainResult, terminal: CommandTerminal): number {
   else {
     terminal.line(JSON.stringify(output));
     if (result.left_out?.includes('final_output')) terminal.note('the final output is longer than a message may be');
-    terminal.note(error === null ? `run ${id}: ${state}` : `run ${id}: ${state}: ${error.message} [${error.code}]`);
+    for (const failure of result.failures ?? []) terminal.note(failureText(failure));
+    const how = state === 'done' && !success ? 'done, with failures' : state;
+    terminal.note(error === null ? `run ${id}: ${how}` : `run ${id}: ${how}: ${error.message} [${error.code}]`);
   }
   return success ? 0 : 1;
 }
+
+/** A node that failed, or a map with items that did. */
+function failureText({ node_id: node, error, items, items_failed: failed, places = [] }: ChainFailure): string {
+  const why = `${error.message} [${error.code}]`;
+  if (failed === undefined) return `${node} failed: ${why}`;
+  const at = `${places.slice(0, MAX_PLACES).join(', ')}${failed > MAX_PLACES ? ', …' : ''}`;
+  return `${node}: ${failed} of ${items} items failed, at ${at}; the first: ${why}`;
+}
+
+/** Places of failed items that a line names. */
+const MAX_PLACES = 10;
 
 /** Runs that `runs` lists without `--limit`. */
 const LISTED = 100;
@@ -129,14 +176,28 @@ async function status(context: Context): Promise<undefined> {
   if (graph !== undefined)
     await show(graph, { title: `run ${found.run.chain_id}, ${found.run.state}`, states: found.nodes, svg }, terminal);
   if (svg === undefined) oneLine(found.run, terminal);
-  for (const { node_id: node, error, waits_for: waits } of terminal.json ? [] : found.nodes) {
+  for (const state of terminal.json ? [] : found.nodes) {
+    const { node_id: node, error, waits_for: waits } = state;
     if (error) terminal.note(`${node}: ${error.message} [${error.code}]`);
+    for (const line of itemLines(state)) terminal.note(line);
     if (waits?.approval !== undefined) {
       const who = !Array.isArray(waits.by) ? '' : ` ${waits.by.join(' or ')}`;
       terminal.note(`${node} asks${who}: ${waits.approval}`);
     }
     if (waits?.event !== undefined) terminal.note(`${node} waits for the event ${waits.event}`);
   }
+}
+
+/** What became of the items of a map that have no output. */
+function itemLines({ node_id, items, items_failed: failed = 0, items_skipped: skipped = 0, failed_items }: NodeState) {
+  const lines: string[] = [];
+  const [first] = failed_items ?? [];
+  if (first !== undefined) {
+    const places = failed_items?.map(({ index }) => index) ?? [];
+    lines.push(failureText({ node_id, error: first.error, items, items_failed: failed, places }));
+  }
+  if (skipped > 0) lines.push(`${node_id}: ${skipped} of ${items} items skipped by their condition`);
+  return lines;
 }
 
 /** What a run is, on one line. */
@@ -171,28 +232,33 @@ async function history(context: Context): Promise<undefined> {
 
 /** What becomes of nodes that may have run, and what the run may still use. */
 async function decisionsOf({ options }: Context) {
-  const { rerun, skip, timeout, budget } = options;
+  const { rerun, skip, done, timeout, budget } = options;
   const seconds = Number(timeout ?? 0);
   if (!(seconds >= 0)) throw fail('usage', `--timeout: expected seconds, got ${JSON.stringify(timeout)}`);
   return {
     ...(rerun !== undefined && { rerun: rerun as string[] }),
     ...(skip !== undefined && { skip: skip as string[] }),
+    ...(done !== undefined && { done: await outputsByNode(done as string[], '--done') }),
     ...(timeout !== undefined && { seconds }),
     ...(budget !== undefined && { budget: await objectOf(String(budget), '--budget') }),
   };
 }
 
 /** The result of a run that continues. Nodes that may have run are left to the options. */
-async function continued(context: Context, run: (decisions: ChainResumeOptions) => PromiseLike<ChainResult>) {
-  const { signal, terminal } = context;
+async function continued(
+  context: Context,
+  id: string,
+  run: (decisions: ChainResumeOptions) => PromiseLike<ChainResult>,
+): Promise<number> {
+  const { terminal } = context;
   const decisions = await decisionsOf(context);
   try {
-    return printed(await run({ ...decisions, signal }), terminal);
+    return await untilEnded(context, id, (signal) => run({ ...decisions, signal }));
   } catch (thrown) {
     const { code, detail } = asError(thrown);
     if (code === 'chains.uncertain' && !terminal.json) {
       const nodes = (detail.nodes as string[]).join(' ');
-      terminal.note(`add --rerun ${nodes} or --skip ${nodes}`);
+      terminal.note(`add --rerun ${nodes}, --skip ${nodes} or --done ${nodes}`);
     }
     throw thrown;
   }
@@ -200,13 +266,13 @@ async function continued(context: Context, run: (decisions: ChainResumeOptions) 
 
 async function resume(context: Context): Promise<number> {
   const id = await runIdOf(context);
-  return continued(context, (decisions) => clientOf(context).resume(id, decisions));
+  return continued(context, id, (decisions) => clientOf(context).resume(id, decisions));
 }
 
 async function retryFrom(context: Context): Promise<number> {
   const [, node = ''] = wordsOf(context);
   const id = await runIdOf(context);
-  return continued(context, (decisions) => clientOf(context).retry(id, node, decisions));
+  return continued(context, id, (decisions) => clientOf(context).retry(id, node, decisions));
 }
 
 async function pause(context: Context): Promise<undefined> {
@@ -243,7 +309,9 @@ async function deliver(context: Context): Promise<undefined> {
   const { signal, terminal } = context;
   const [, event = '', data] = wordsOf(context);
   const id = await runIdOf(context);
-  const nodes = await clientOf(context).deliver(id, event, data === undefined ? null : jsonOrText(data), { signal });
+  const nodes = await clientOf(context).deliver(id, event, data === undefined ? null : jsonOrText(data, 'DATA'), {
+    signal,
+  });
   if (terminal.json) terminal.document({ nodes });
   else
     terminal.line(
@@ -255,7 +323,8 @@ const ABOUT_RUN = 'RUN is an id, the beginning of one, or "last".';
 
 const decisions = [
   ['--rerun <node...>', 'nodes that may have run and are not idempotent: run them again'],
-  ['--skip <node...>', 'the same, without running them again'],
+  ['--skip <node...>', 'the same, without running them again: their output is null'],
+  ['--done <output...>', 'the same, of nodes that did run: NODE=JSON with the output, or NODE alone for null'],
   ['--timeout <seconds>', 'longest run from now on (default: that of the chain)'],
   ['--budget <json>', 'what the run may use in all, as in the chain file: {"tokens": 50000}, or @FILE with it'],
 ] as const;

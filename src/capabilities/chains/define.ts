@@ -15,7 +15,6 @@ import type { ChainGraph, ChainLimits } from './definition/graph.ts';
 import { outputSchemaProblems } from './definition/output-schemas.ts';
 import { type ChainReading, readingChain } from './definition/read.ts';
 import { checkLater, type KnownSchemas, type LaterCheck } from './definition/types.ts';
-import { failure } from './errors.ts';
 import type { Library } from './library.ts';
 import type { Definition } from './stored.ts';
 import { kindProblems } from './subagent-calls.ts';
@@ -66,9 +65,6 @@ export async function define(
     deadline: which.deadline || (own.deadline ?? ''),
     budget: which.budget ?? own.budget ?? {},
   };
-  if (definition.deadline !== '' && Number.isNaN(Date.parse(definition.deadline))) {
-    throw failure('invalid', 'the deadline is no time of RFC 3339', { field: 'deadline' });
-  }
   let reading: ChainReading = await inTurns(readingChain(definition, { limits }), turns);
   if (reading.graph !== undefined && (checksTools || reading.graph.mode === 'graph') && usesTools(definition.nodes)) {
     const known = await knownTools(context, checksTools);

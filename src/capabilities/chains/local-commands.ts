@@ -12,7 +12,7 @@ import type { Sample } from './chains.schema.ts';
 import { dryRun } from './definition/dry-run.ts';
 import { SVG_OPTION, show } from './draw/show.ts';
 import { loadChainFile, problemsOf } from './files/chain-file.ts';
-import { jsonOrText, objectOf } from './files/json-words.ts';
+import { objectOf, outputsByNode } from './files/json-words.ts';
 import { newChain } from './files/new-chain.ts';
 
 type LocalContext = Pick<CommandContext, 'args' | 'options' | 'signal' | 'terminal'>;
@@ -61,7 +61,7 @@ async function tryOut(context: LocalContext): Promise<number> {
   const [file = ''] = wordsOf(context);
   const { graph } = await loadChainFile(file);
   const input = options.input === undefined ? {} : await objectOf(String(options.input), '--input');
-  const samples = await samplesOf((options.sample ?? []) as readonly string[]);
+  const samples = await outputsByNode((options.sample ?? []) as readonly string[], '--sample');
   const failing = new Set((options.failing ?? []) as readonly string[]);
   const unknown = [...Object.keys(samples), ...failing].find((id) => !graph.indexOf.has(id));
   if (unknown !== undefined) throw fail('usage', `${file} has no node ${JSON.stringify(unknown)}`);
@@ -87,21 +87,6 @@ function shownOf({ input, condition, output, items, error, state }: Sample): str
   if (condition !== undefined && state !== 'skipped') return `condition: ${condition}`;
   if (items !== undefined) return counted(items, 'item');
   return output === undefined ? '' : `makes ${JSON.stringify(output)}`;
-}
-
-/** `node=JSON` words, and `@FILE` with outputs by node. */
-async function samplesOf(words: readonly string[]): Promise<Record<string, unknown>> {
-  const samples: [string, unknown][] = [];
-  for (const word of words) {
-    if (word.startsWith('@')) {
-      samples.push(...Object.entries(await objectOf(word, '--sample')));
-      continue;
-    }
-    const equals = word.indexOf('=');
-    if (equals < 1) throw fail('usage', `--sample: expected node=JSON or @FILE, got ${JSON.stringify(word)}`);
-    samples.push([word.slice(0, equals), jsonOrText(word.slice(equals + 1))]);
-  }
-  return Object.fromEntries(samples);
 }
 
 async function draw(context: LocalContext): Promise<undefined> {

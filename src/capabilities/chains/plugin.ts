@@ -117,7 +117,7 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
       const { code = 'interrupted', message = 'the run was interrupted', detail = {} } = ended.error ?? {};
       throw new HandfastError(code, message, { detail });
     }
-    return resultView(active.stored.chain_id, ended, performance.now() - startedAt);
+    return resultView(active.stored.chain_id, ended, active.run, performance.now() - startedAt);
   };
 
   const running = async (chainId: string, context: CallContext): Promise<ActiveRun> => {

@@ -26,7 +26,7 @@ export const RetryPolicy = shape('When a node that failed runs again.', {
 
 export const WaitFor = shape('What a wait node waits for: one of these.', {
   ms: mayInteger('A duration, in milliseconds.'),
-  until: mayText('A point in time, RFC 3339.'),
+  until: mayText('A point in time, RFC 3339 with an offset.'),
   approval: mayText('A question that is approved or denied by chain/approve/req.'),
   by: may(
     texts(
@@ -78,7 +78,9 @@ const moreNodeMembers = {
   parallel: mayInteger('Of a map: items at once. Default 1.', 1),
   timeout_ms: mayInteger('Longest run of one attempt, in milliseconds.', 1),
   retry: may(RetryPolicy),
-  compensate: mayText('The node that undoes it; runs when a chain fails whose failed node says on_error compensate.'),
+  compensate: mayText(
+    'The node that undoes it; runs when a chain fails, or is stopped, whose failed or running node says on_error compensate.',
+  ),
   idempotent: mayFlag('Running it again does no more than running it once: an interrupted run may be repeated.'),
   output_schema: may(anyObject('JSON Schema that its output must fit.')),
   reduce: may(Jmespath),
@@ -105,7 +107,7 @@ export const runMembers = {
   entry_node: mayText('The first node. Empty: all nodes that no other leads to.'),
   timeout: may(number('Longest run, in seconds. Default 300.')),
   max_parallel: mayInteger('Nodes at once. Default 8.', 1),
-  deadline: mayText('When the run must have ended, RFC 3339.'),
+  deadline: mayText('When the run must have ended, RFC 3339 with an offset.'),
   budget: may(Budget),
 };
 
@@ -164,6 +166,11 @@ export const ChainUsage = shape('What a run has used.', {
   usd: may(number('Cost in US dollars, as far as nodes reported it.')),
 });
 
+export const FailedItem = shape('An item of a map that failed.', {
+  index: integer('Its place in the list, from 0.'),
+  error: ChainError,
+});
+
 export const NodeState = shape('A node in a run.', {
   node_id: text('The node.'),
   state: oneOf(
@@ -177,6 +184,17 @@ export const NodeState = shape('A node in a run.', {
   waits_for: may(WaitFor),
   items: mayInteger('Of a map: its items.'),
   items_done: mayInteger('Of a map: items that have ended.'),
+  items_failed: mayInteger('Of a map: items that failed. Its output has none of them.'),
+  items_skipped: mayInteger('Of a map: items that the condition of its node skipped. Its output has none of them.'),
+  failed_items: may(list(FailedItem, { description: 'The first items that failed, 20 at most, by their places.' })),
+});
+
+export const ChainFailure = shape('A node that failed, or a map with items that failed.', {
+  node_id: text('The node.'),
+  error: ChainError,
+  items: mayInteger('Of a map: its items.'),
+  items_failed: mayInteger('Of a map: items that failed; error is that of the first.'),
+  places: may(list(Type.Integer(), { description: 'Of a map: the places of the first items that failed, from 0.' })),
 });
 
 export const ChainRun = shape('A run of a chain.', {
@@ -199,7 +217,9 @@ export const ChainRun = shape('A run of a chain.', {
 export const ChainEntry = shape('One entry of the history of a run.', {
   seq: integer('Its place in the history, from 1.', 1),
   at: number('Epoch seconds.'),
-  phase: text('run, start, spent, done, skip, retry, error, cancel, wait, deliver, pause, resume, compensate, end.'),
+  phase: text(
+    'run, start, spent, done, skip, retry, error, cancel, wait, deliver, pause, resume, stop, compensate, end.',
+  ),
   node_id: text('The node; empty: the run itself.'),
   attempt: mayInteger('Which attempt of the node, from 1.'),
   index: mayInteger('The item of a map, from 0.'),
@@ -220,6 +240,7 @@ export type Budget = Static<typeof Budget>;
 export type ChainApproval = Static<typeof ChainApproval>;
 export type ChainEntry = Static<typeof ChainEntry>;
 export type ChainError = Static<typeof ChainError>;
+export type ChainFailure = Static<typeof ChainFailure>;
 export type ChainNode = Static<typeof ChainNode>;
 export type ChainProblem = Static<typeof ChainProblem>;
 export type ChainRef = Static<typeof ChainRef>;

@@ -9,12 +9,12 @@
  * Made by `plugin.ts`.
  */
 
+import { parseTimestamp } from '../../base/timestamp.ts';
 import { inTurns, type Turns } from '../../base/turns.ts';
 import type { CallContext } from '../../host/context.ts';
 import type { Store } from '../../host/store/store.ts';
-import { asError, fail } from '../../wire/errors.ts';
+import { asError, fail, HandfastError } from '../../wire/errors.ts';
 import { callNode } from './calls.ts';
-import type { ChainError } from './chains.schema.ts';
 import type { ChainGraph } from './definition/graph.ts';
 import { emitEvent } from './emit-event.ts';
 import { errorOf, type RunDeps } from './engine/contract.ts';
@@ -22,13 +22,14 @@ import { deleteJournal, type Entry, RunJournal, readJournal } from './engine/jou
 import { OutputChars } from './engine/output-chars.ts';
 import { type Recovered, recovering } from './engine/recovery.ts';
 import { ChainRun, type RunResult } from './engine/run.ts';
+import { undoesWhenStopped } from './engine/undoing.ts';
 import { failure } from './errors.ts';
 import type { ChainsGrant } from './offer.ts';
 import { RunIndex } from './run-index.ts';
 import { newestFirst, type Place } from './run-order.ts';
 import { mustBeRunId, ofOwner, reachableFrom, reaches, unknownNode, unknownRun, withEntries } from './run-parts.ts';
 import { type Definition, definitionKey, runKey, type StoredDefinition, type StoredRun } from './stored.ts';
-import { renewals, uncertainNodes } from './uncertain.ts';
+import { decidedNodes, type NodeDecisions } from './uncertain.ts';
 
 export interface RunsDeps {
   /** Reads a definition that was stored, and so was valid. */
@@ -89,10 +90,8 @@ export interface ListedRun {
   readonly run: ChainRun | undefined;
 }
 
-/** What a resumer says of nodes that may have run: node ids. */
-export interface Decisions {
-  readonly rerun?: readonly string[] | undefined;
-  readonly skip?: readonly string[] | undefined;
+/** What a resumer says of nodes that may have run, and of the rest of the run. */
+export interface Decisions extends NodeDecisions {
   /** Longest run from now on, seconds. */
   readonly timeout?: number | undefined;
   /** What the run may use in all, where that is another amount than before. */
@@ -276,9 +275,11 @@ export class Runs {
     this.#mayContinue(chainId, context);
     return this.#once(chainId, context, async () => {
       const idle = await this.idle(chainId, context);
-      const { state, error } = idle.stored;
-      if (state === 'done' || (state === 'failed' && !RESUMABLE.has(error?.code ?? ''))) {
-        throw failure('state', `the run has ended (${state}); chain/retry/req runs it again from a node on`, {
+      const { state, error, ended_at: endedAt } = idle.stored;
+      const undid = endedAt !== null && idle.recovered.failed?.compensates === true;
+      if (undid || state === 'done' || (state === 'failed' && !RESUMABLE.has(error?.code ?? ''))) {
+        const how = undid ? `${state}, and what it had done was undone` : state;
+        throw failure('state', `the run has ended (${how}); chain/retry/req runs it again from a node on`, {
           chain_id: chainId,
           state,
         });
@@ -305,7 +306,7 @@ export class Runs {
     });
   }
 
-  /** Ends a run. Fails with `chains.unknown_run`, `chains.state`. */
+  /** Ends a run, and undoes what it has done where it says so. Fails with `chains.unknown_run`, `chains.state`. */
   async cancel(chainId: string, reason: string, context: CallContext): Promise<StoredRun> {
     const error = { code: 'cancelled', message: reason || 'the run was cancelled' };
     while (this.#others(chainId, context)) await this.#others(chainId, context);
@@ -315,11 +316,14 @@ export class Runs {
       await active.ended;
       return active.stored;
     }
-    return this.#change(chainId, context, async () => {
-      const { stored, store, recovered } = await this.idle(chainId, context);
+    const changed = await this.#change(chainId, context, async () => {
+      const { stored, store, recovered, definition } = await this.idle(chainId, context);
       if (stored.state !== 'running' && stored.state !== 'paused') {
         throw failure('state', `the run has ended (${stored.state})`, { chain_id: chainId, state: stored.state });
       }
+      // A definition that an older version took ends all the same.
+      const graph = await this.#deps.graphOf(definition).catch(() => undefined);
+      if (graph !== undefined && undoesWhenStopped(graph, recovered)) return undefined;
       const ended: StoredRun = { ...stored, state: 'cancelled', ended_at: this.#deps.now() / 1000, error };
       const journal = this.#journal(store, stored.table, recovered.seq, () => {});
       journal.append({ p: 'end', name: 'cancelled', e: error });
@@ -327,6 +331,16 @@ export class Runs {
       this.#storedOf(context).set(ended);
       return ended;
     });
+    if (changed !== undefined) return changed;
+    // It continues as a run that undoes, and starts no further node.
+    this.#mayContinue(chainId, context);
+    const undoing = await this.#once(chainId, context, async () => {
+      const idle = await this.idle(chainId, context);
+      const stop: Entry = { p: 'stop', name: 'cancelled', e: error, policy: 'compensate' };
+      return this.#continue(idle, idle.recovered.failed === undefined ? [stop] : [], {}, context);
+    });
+    await undoing.ended;
+    return undoing.stored;
   }
 
   /** Delivers an event. Resolves with the number of nodes that waited for it, when that is on disk. */
@@ -387,40 +401,26 @@ export class Runs {
   async #continue(
     { stored, definition, input, store, recovered }: IdleRun,
     entries: readonly Entry[],
-    { rerun = [], skip = [], timeout = definition.timeout, budget }: Decisions,
+    decisions: Decisions,
     context: CallContext,
   ): Promise<ActiveRun> {
     const { turns } = this.#deps;
+    const { timeout = definition.timeout, budget } = decisions;
     const graph = await this.#deps.graphOf(definition);
-    for (const id of [...rerun, ...skip]) if (!graph.indexOf.has(id)) throw unknownNode(id);
     const journal = readJournal(store, stored.table);
     const known =
       entries.length === 0
         ? recovered
         : await inTurns(recovering(withEntries(journal, recovered.seq, entries, this.#deps.now())), turns);
-    const open = await uncertainNodes(graph, known, context);
-    const undecided = open.filter(({ node: { node_id } }) => !rerun.includes(node_id) && !skip.includes(node_id));
-    if (undecided.length > 0) {
-      const nodes = undecided.slice(0, MAX_NAMED).map(({ node }) => node.node_id);
-      const names = nodes.map((id) => JSON.stringify(id)).join(', ');
-      const error = failure(
-        'uncertain',
-        `when the run was interrupted, ${names} had started and not ended: it may have run, and is not idempotent; run it again or skip it`,
-        { nodes, ways: ['rerun', 'skip', 'retry'] },
-      );
-      const paused: StoredRun = { ...stored, state: 'paused', error: errorOf(error) };
+    const { maxOutputChars, checkOutput } = this.#deps;
+    const decided = await decidedNodes(graph, known, decisions, { context, maxOutputChars, checkOutput });
+    if (decided instanceof HandfastError) {
+      const paused: StoredRun = { ...stored, state: 'paused', error: errorOf(decided) };
       await store.set(runKey(stored.chain_id), paused);
       this.#storedOf(context).set(paused);
-      throw error;
+      throw decided;
     }
-    const decided = open.flatMap(({ index, node, items }): Entry[] => {
-      if (!skip.includes(node.node_id)) return [];
-      const e: ChainError = { code: 'chains.uncertain', message: 'it may have run; skipped as asked' };
-      if (known.nodes.get(index)?.compensated === 'started') return [{ p: 'compensated', n: index, e }];
-      return items === undefined ? [{ p: 'skip', n: index }] : items.map((i) => ({ p: 'error', n: index, i, e }));
-    });
-    const renewed = rerun.flatMap((id) => renewals(graph, known, id));
-    const all = [{ p: 'resume', name: context.session.agentId } as const, ...entries, ...decided, ...renewed];
+    const all = [{ p: 'resume', name: context.session.agentId } as const, ...entries, ...decided];
     const running: StoredRun = { ...stored, state: 'running', ended_at: null, error: null, success: false };
     await store.set(runKey(stored.chain_id), running);
     this.#storedOf(context).set(running);
@@ -477,7 +477,7 @@ export class Runs {
     const journal = this.#journal(durable ? store : undefined, stored.table, recovered?.seq ?? 0, (error) =>
       run.stop('interrupted', errorOf(asError(error))),
     );
-    const deadline = definition.deadline === '' ? Number.POSITIVE_INFINITY : Date.parse(definition.deadline) - now();
+    const deadline = parseTimestamp(definition.deadline) ?? Number.POSITIVE_INFINITY;
     const run: ChainRun = new ChainRun({
       graph,
       input,
@@ -489,7 +489,7 @@ export class Runs {
       turns,
       limits: {
         maxParallel: Math.min(definition.max_parallel, maxParallel),
-        timeoutMs: Math.min(definition.timeout * 1000, deadline),
+        timeoutMs: Math.min(definition.timeout * 1000, deadline - now()),
         budget: definition.budget,
         maxOutputChars,
         maxItems,
@@ -504,7 +504,7 @@ export class Runs {
       const { code, message } = asError(context.signal.reason);
       // What undoes nodes ends with the request as well, and is never given up for good.
       if (code === 'cancelled' && !run.isUndoing) run.stop('cancelled', { code, message });
-      else run.stop('interrupted', { code, message });
+      if (code !== 'cancelled' || run.isUndoing) run.stop('interrupted', { code, message });
     };
     const { promise: ended, resolve } = Promise.withResolvers<RunResult>();
     const one: ActiveRun = { stored, durable, definition, run, store, journal, ended };
@@ -593,6 +593,3 @@ export class Runs {
     return found;
   }
 }
-
-/** Nodes that an error names. */
-const MAX_NAMED = 20;

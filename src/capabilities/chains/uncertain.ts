@@ -1,39 +1,166 @@
 /**
- * Nodes of an interrupted run that may have run: which of them must not run again unasked, and what is written when one is asked to.
+ * Nodes of an interrupted run that may have run: which of them must not run again unasked, and what is written of those that a
+ * resumer decides on.
  *
  * Used by `runs.ts` when a run continues.
  */
 import type { CallContext } from '../../host/context.ts';
+import type { HandfastError } from '../../wire/errors.ts';
+import { isObject } from '../../wire/json.ts';
 import { idempotentTools } from './calls.ts';
 import type { ChainError, ChainNode } from './chains.schema.ts';
 import type { ChainGraph, GraphNode } from './definition/graph.ts';
+import type { RunDeps } from './engine/contract.ts';
 import type { Entry } from './engine/journal.ts';
+import { OutputChars } from './engine/output-chars.ts';
 import { openNodes, type Recovered, type RecoveredNode } from './engine/recovery.ts';
+import { failure } from './errors.ts';
+import { unknownNode } from './run-parts.ts';
 
-/** Nodes that may have run and whose repetition could do more; of a map, with those items. */
-export async function uncertainNodes(graph: ChainGraph, recovered: Recovered, context: CallContext) {
+/** A node that may have run. */
+interface Uncertain {
+  readonly index: number;
+  readonly node: ChainNode;
+  /** Of a map, those that may have run. */
+  readonly items: readonly number[] | undefined;
+  /** Running it again does no more than once. */
+  readonly repeatable: boolean;
+}
+
+/** What a resumer says of nodes that may have run, by their ids. */
+export interface NodeDecisions {
+  readonly rerun?: readonly string[] | undefined;
+  readonly skip?: readonly string[] | undefined;
+  /** They did run: their outputs. */
+  readonly done?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** Nodes that an error names. */
+const MAX_NAMED = 20;
+
+/**
+ * What is written of nodes that may have run, as a resumer decides; the error `chains.uncertain` where one is undecided. Fails with
+ * `chains.unknown_node` and `chains.invalid`, and for outputs with `chains.too_large` and `schema_violation`.
+ */
+export async function decidedNodes(
+  graph: ChainGraph,
+  known: Recovered,
+  { rerun = [], skip = [], done = {} }: NodeDecisions,
+  deps: Pick<RunDeps, 'checkOutput'> & { readonly context: CallContext; readonly maxOutputChars: number },
+): Promise<Entry[] | HandfastError> {
+  const { context } = deps;
+  const said = new Set([...rerun, ...skip]);
+  const both = Object.keys(done).find((id) => said.has(id));
+  if (both !== undefined) {
+    throw failure('invalid', `done: ${JSON.stringify(both)} is also in rerun or skip`, { node_id: both });
+  }
+  for (const id of Object.keys(done)) said.add(id);
+  for (const id of said) if (!graph.indexOf.has(id)) throw unknownNode(id);
+  const open = await uncertainNodes(graph, known, context);
+  const notOpen = Object.keys(done).find((id) => !open.some(({ node }) => node.node_id === id));
+  if (notOpen !== undefined) {
+    const message = `done: ${JSON.stringify(notOpen)} is not a node that had started and not ended`;
+    throw failure('invalid', message, { node_id: notOpen });
+  }
+  const undecided = open.filter(({ node: { node_id }, repeatable }) => !repeatable && !said.has(node_id));
+  if (undecided.length > 0) {
+    const nodes = undecided.slice(0, MAX_NAMED).map(({ node }) => node.node_id);
+    const names = nodes.map((id) => JSON.stringify(id)).join(', ');
+    return failure(
+      'uncertain',
+      `when the run was interrupted, ${names} had started and not ended: it may have run, and is not idempotent; run it again, skip it, or say that it is done`,
+      { nodes, ways: ['rerun', 'skip', 'done', 'retry'] },
+    );
+  }
+  const decided = open.flatMap((one) => decisionOn(one, known, { skip, done }));
+  await mustFit(decided, graph, known, deps);
+  return [...decided, ...rerun.flatMap((id) => renewals(graph, known, id))];
+}
+
+/** Checks declared outputs. */
+async function mustFit(
+  entries: readonly Entry[],
+  { nodes }: ChainGraph,
+  known: Recovered,
+  {
+    checkOutput,
+    context,
+    maxOutputChars,
+  }: Pick<RunDeps, 'checkOutput'> & { readonly context: CallContext; readonly maxOutputChars: number },
+): Promise<void> {
+  const chars = new OutputChars(maxOutputChars, known);
+  for (const { p, n = 0, i, o } of entries) {
+    if (p !== 'done') continue;
+    chars.count(o);
+    const { node, mapNode = n } = nodes[n] as GraphNode;
+    await checkOutput(i === undefined ? node : (nodes[mapNode] as GraphNode).node, o, context.signal);
+  }
+}
+
+/** Nodes that may have run. */
+async function uncertainNodes(
+  graph: ChainGraph,
+  recovered: Recovered,
+  context: CallContext,
+): Promise<readonly Uncertain[]> {
   const open = openNodes(recovered);
   if (open.length === 0) return [];
   let safeTools: ReadonlySet<string> | undefined;
-  const uncertain: { index: number; node: ChainNode; items: number[] | undefined }[] = [];
+  const uncertain: Uncertain[] = [];
   for (const index of open) {
     const { node } = graph.nodes[index] as GraphNode;
     const known = recovered.nodes.get(index);
     const { mapNode, compensate } = graph.nodes[index] as GraphNode;
     const at = known?.compensated === 'started' ? compensate : mapNode;
     const called = (graph.nodes[at ?? index] as GraphNode).node;
-    if (called.idempotent === true || called.kind === 'memory') continue;
     // The task of the fleet is there, or was never handed in: it is found again.
-    if (called.kind === 'task' && isFindable(known)) continue;
-    if (called.kind === 'tool' || called.kind === 'mcp') {
+    const isFound = called.kind === 'task' && isFindable(known);
+    let repeatable = called.idempotent === true || called.kind === 'memory' || isFound;
+    if (!repeatable && (called.kind === 'tool' || called.kind === 'mcp')) {
       safeTools ??= await idempotentTools(context).catch(() => new Set<string>());
-      if (called.idempotent !== false && safeTools.has(called.name ?? '')) continue;
+      repeatable = called.idempotent !== false && safeTools.has(called.name ?? '');
     }
     const items = [...(known?.items ?? [])].filter(([, { outcome }]) => outcome === undefined).map(([item]) => item);
-    uncertain.push({ index, node, items: node.kind === 'map' ? items : undefined });
+    uncertain.push({ index, node, items: node.kind === 'map' ? items : undefined, repeatable });
   }
   return uncertain;
 }
+
+/**
+ * What is written of a node that is not run again. One that was skipped may have run, so it is undone like one that did.
+ * Fails with `chains.invalid` for an output that says nothing of the items of a map.
+ */
+function decisionOn(
+  { index: n, node, items }: Uncertain,
+  { nodes }: Recovered,
+  { skip, done }: { readonly skip: readonly string[]; readonly done: Readonly<Record<string, unknown>> },
+): Entry[] {
+  const { node_id: id } = node;
+  const isUndone = nodes.get(n)?.compensated === 'started';
+  if (Object.hasOwn(done, id)) {
+    if (isUndone) return [{ p: 'compensated', n }];
+    const output = done[id] ?? null;
+    if (items === undefined) return [{ p: 'done', n, o: output }];
+    const places = items.toSorted((one, other) => one - other);
+    if (!isObject(output) || Object.keys(output).join() !== places.join()) {
+      const form = JSON.stringify(Object.fromEntries(places.slice(0, MAX_SHOWN_ITEMS).map((item) => [item, null])));
+      throw failure(
+        'invalid',
+        `done, ${JSON.stringify(id)}: expected the outputs of the items that may have run, by their places: ${form}`,
+        { node_id: id, items: places.slice(0, MAX_NAMED_ITEMS) },
+      );
+    }
+    return places.map((i) => ({ p: 'done', n, i, o: output[i] ?? null }));
+  }
+  if (!skip.includes(id)) return [];
+  const e: ChainError = { code: 'chains.uncertain', message: 'it may have run; skipped as asked' };
+  if (isUndone) return [{ p: 'compensated', n, e }];
+  return items === undefined ? [{ p: 'skip', n, e }] : items.map((i) => ({ p: 'error', n, i, e }));
+}
+
+/** Items of a map that the detail of an error names, and its message. */
+const MAX_NAMED_ITEMS = 100;
+const MAX_SHOWN_ITEMS = 3;
 
 /** Whether all that is open of a node can be called with its key again. */
 function isFindable(known: RecoveredNode | undefined): boolean {
@@ -42,7 +169,7 @@ function isFindable(known: RecoveredNode | undefined): boolean {
 }
 
 /** Ends the open attempts of a node that is to run again, so that the next ones have keys of their own. */
-export function renewals({ indexOf }: ChainGraph, { nodes }: Recovered, id: string): Entry[] {
+function renewals({ indexOf }: ChainGraph, { nodes }: Recovered, id: string): Entry[] {
   const n = indexOf.get(id) as number;
   const known = nodes.get(n);
   const e: ChainError = { code: 'chains.uncertain', message: 'it may have run; run again as asked' };

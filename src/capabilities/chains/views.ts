@@ -2,6 +2,7 @@
 import { fitsPage, Page } from '../../base/page.ts';
 import type {
   ChainEntry,
+  ChainFailure,
   ChainNode,
   ChainResp,
   ChainStatusResp,
@@ -9,8 +10,9 @@ import type {
   ChainRun as RunView,
 } from './chains.schema.ts';
 import { type ChainGraph, finalOutput, type GraphNode } from './definition/graph.ts';
-import type { NodeRun } from './engine/contract.ts';
+import { ItemFailures, type NodeRun } from './engine/contract.ts';
 import type { Entry } from './engine/journal.ts';
+import type { RecoveredNode } from './engine/recovery.ts';
 import type { ChainRun, RunResult } from './engine/run.ts';
 import type { IdleRun } from './runs.ts';
 import type { StoredRun } from './stored.ts';
@@ -76,7 +78,11 @@ export function nodeViews({ nodes, deps: { graph } }: ChainRun): NodeState[] {
       ended_at: seconds(each.endedAt),
       error: each.error ?? null,
       ...(each.status === 'waiting' && node.wait !== undefined && { waits_for: node.wait }),
-      ...(each.items !== undefined && { items: each.items, items_done: each.itemsDone }),
+      ...(each.items !== undefined && {
+        items: each.items,
+        items_done: each.itemsDone,
+        ...itemCounts(each.itemsFailed, each.itemsSkipped),
+      }),
     };
   });
   return withCalled(
@@ -121,11 +127,49 @@ export function recoveredNodeViews({ definition: { nodes }, recovered, stored }:
       error: outcome?.kind === 'done' ? (undoError ?? null) : (error ?? null),
       ...(itemsTotal > 0 && {
         items: itemsTotal,
-        items_done: [...(items?.values() ?? [])].filter((item) => item.outcome !== undefined).length,
+        ...recoveredItems(items),
       }),
     };
   });
   return withCalled(nodes, states);
+}
+
+/** What became of the items of a map that have no output. */
+const itemCounts = ({ count, first }: ItemFailures, skipped: number) => ({
+  ...(count > 0 && { items_failed: count, failed_items: first.map((item) => ({ ...item })) }),
+  ...(skipped > 0 && { items_skipped: skipped }),
+});
+
+function recoveredItems(items: RecoveredNode['items']) {
+  const failures = new ItemFailures();
+  let [done, skipped] = [0, 0];
+  for (const [index, { outcome }] of items ?? []) {
+    if (outcome === undefined) continue;
+    done += 1;
+    if ('error' in outcome) failures.add(index, outcome.error);
+    else if ('skipped' in outcome) skipped += 1;
+  }
+  return { items_done: done, ...itemCounts(failures, skipped) };
+}
+
+/** Nodes and characters of a message that a result tells of what failed. */
+const MAX_FAILURES = 20;
+const MAX_MESSAGE = 1_000;
+
+/** What failed in a run, as its result tells it. */
+function failuresOf(states: readonly NodeState[]): { readonly failures?: ChainFailure[] } {
+  const failures: ChainFailure[] = [];
+  for (const { node_id, state, error, items = 0, items_failed = 0, failed_items: failed = [] } of states) {
+    const of = failed[0]?.error ?? (state === 'failed' ? error : undefined);
+    if (!of) continue;
+    failures.push({
+      node_id,
+      error: { code: of.code, message: of.message.slice(0, MAX_MESSAGE) },
+      ...(items_failed > 0 && { items, items_failed, places: failed.map(({ index }) => index) }),
+    });
+    if (failures.length === MAX_FAILURES) break;
+  }
+  return failures.length === 0 ? {} : { failures };
 }
 
 /** Outputs by node, so far. */
@@ -201,12 +245,12 @@ function wholeEntry(nodes: readonly ChainNode[], seq: number, at: number, entry:
   const data = {
     ...(o !== undefined && { output: o }),
     ...(e !== undefined && { error: e }),
-    ...(policy !== undefined && { on_error: policy }),
+    ...(policy !== undefined && p !== 'compensated' && { on_error: policy }),
     ...(ms !== undefined && (p === 'retry' ? { delay_ms: ms } : { until: new Date(ms).toISOString() })),
-    ...(name !== undefined && (p === 'end' ? { state: name } : { event: name })),
+    ...(name !== undefined && (p === 'end' || p === 'stop' ? { state: name } : { event: name })),
     ...(entry.nodes !== undefined && { nodes: entry.nodes.map((index) => nodes[index]?.node_id ?? '') }),
     ...(p === 'run' && i !== undefined && { items: i }),
-    ...(p === 'compensated' && { done: e === undefined }),
+    ...(p === 'compensated' && { done: e === undefined && policy === undefined }),
     ...(p === 'spent' && { tokens, usd }),
   };
   return {
@@ -224,6 +268,7 @@ function wholeEntry(nodes: readonly ChainNode[], seq: number, at: number, entry:
 export function resultView(
   chainId: string,
   { state, success, outputs, finalOutput, error, usage }: RunResult,
+  run: ChainRun,
   durationMs: number,
 ): Omit<ChainResp, 'type' | 'id' | 'req_id'> {
   return {
@@ -236,6 +281,7 @@ export function resultView(
     error: error ?? null,
     state,
     usage,
+    ...failuresOf(nodeViews(run)),
   };
 }
 
@@ -254,5 +300,6 @@ export function idleResult(idle: IdleRun, graph: ChainGraph): Omit<ChainResp, 't
     error,
     state: state === 'running' ? 'interrupted' : state,
     usage,
+    ...failuresOf(recoveredNodeViews(idle)),
   };
 }

@@ -8,6 +8,7 @@ import type {
 } from '../../packages/capability.ts';
 import { wholeNumber } from '../../packages/command-values.ts';
 import { fail } from '../../wire/errors.ts';
+import { exactJson } from '../../wire/exact-json.ts';
 import { isObject } from '../../wire/json.ts';
 import { type EnvCheckReport, EnvClient, type EnvRecord, type RemoteEpisode } from './client.ts';
 import type { Policy, RolloutOptions } from './recording/rollout.ts';
@@ -238,11 +239,10 @@ const actionOf = (text: string): unknown => {
 };
 
 function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  const read = exactJson(text);
+  if ('value' in read) return read.value;
+  if (read.lost !== undefined) throw fail('usage', read.lost);
+  return undefined;
 }
 
 /** Prints where an episode is: its picture where it has one as text, and what can be done. */

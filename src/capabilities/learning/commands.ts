@@ -2,7 +2,7 @@
 import { PARAMETERS, POLICY_NAMES, type PolicyName, type PolicySettings } from '../../base/bandits/settings.ts';
 import { suggest } from '../../base/suggest.ts';
 import type { CapabilityCommand, CommandContext, CommandTerminal } from '../../packages/capability.ts';
-import { oneOf, wholeNumber } from '../../packages/command-values.ts';
+import { oneOf, typedObject, wholeNumber } from '../../packages/command-values.ts';
 import { fail } from '../../wire/errors.ts';
 import { LearningClient, type OfAgent } from './client.ts';
 import type { ChoiceStats, ComponentPerformanceRecord, Recommendation } from './messages.ts';
@@ -132,13 +132,10 @@ async function newest<Item>(list: AsyncGenerator<Item>, { options, terminal }: C
 }
 
 function proposalOf(text: unknown): Readonly<Record<string, unknown>> {
-  try {
-    const value: unknown = JSON.parse(textOf(text));
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
-  } catch {
-    // Said below.
-  }
-  throw fail('usage', 'the proposal must be a JSON object, as "handfast learning plan --json" prints them');
+  return typedObject(
+    textOf(text),
+    'the proposal must be a JSON object, as "handfast learning plan --json" prints them',
+  );
 }
 
 export const commands: readonly CapabilityCommand[] = [

@@ -47,6 +47,8 @@ export interface MemoryNewEntry {
   readonly score?: number;
   /** Seconds until it is deleted. Default 0: never. */
   readonly ttl?: number;
+  /** When it is deleted, epoch seconds, in place of the moment that `ttl` gives. */
+  readonly expires_at?: number;
   /** Times are epoch seconds. */
   readonly created_at?: number;
   readonly updated_at?: number;

@@ -1,7 +1,9 @@
 /** `handfast memory …`. Listed by `capability.ts`. */
+import { parseWrittenTimestamp, TIMESTAMP_FORM } from '../../base/timestamp.ts';
 import type { CapabilityCommand, CommandContext } from '../../packages/capability.ts';
-import { fileError, oneOf, wholeNumber } from '../../packages/command-values.ts';
+import { fileError, oneOf, unexpected, wholeNumber } from '../../packages/command-values.ts';
 import { fail } from '../../wire/errors.ts';
+import { parseExactJson } from '../../wire/exact-json.ts';
 import { isObject } from '../../wire/json.ts';
 import { type Memory, MemoryClient, type MemoryForget, type MemoryNewEntry, type MemoryTier } from './client.ts';
 import type { MemoryKey } from './key.ts';
@@ -18,6 +20,8 @@ const spaceOption = ['--space <name>', 'search this shared space too'] as const;
 /** Entries of one request of an import. */
 const IMPORT_BATCH = 200;
 const MAX_SHOWN = 100;
+/** Characters of a wrong word that an error shows. */
+const MAX_WORD = 60;
 
 const options = (...more: NonNullable<Options>[number][]): Options => [...which, ...more];
 
@@ -59,9 +63,9 @@ function keyOfWord(word: string): string | MemoryKey {
 
 function parsed(word: string, what: string): unknown {
   try {
-    return JSON.parse(word);
-  } catch {
-    throw fail('usage', `${what} is not valid JSON: ${word}`);
+    return parseExactJson(word);
+  } catch (error) {
+    throw fail('usage', `${what} is not valid JSON (${(error as Error).message}): ${word.slice(0, MAX_WORD)}`);
   }
 }
 
@@ -76,12 +80,14 @@ const contentText = (content: unknown): string => (typeof content === 'string' ?
 const timeText = (at: number | null | undefined): string =>
   at === null || at === undefined ? '' : new Date(at * 1000).toISOString().replace(/\.000Z$/, 'Z');
 
-/** An instant of the command line: an RFC 3339 date. */
+const DATE = /^\d{4}-\d\d-\d\d$/;
+
+/** Epoch seconds of a time of the command line; of a date alone its first moment in UTC. */
 function instant(value: unknown, flag: string): number | undefined {
   if (value === undefined) return undefined;
-  const at = Date.parse(String(value));
-  if (Number.isNaN(at))
-    throw fail('usage', `${flag}: invalid time ${JSON.stringify(value)}: use an RFC 3339 date, such as 2026-03-01`);
+  const text = String(value);
+  const at = parseWrittenTimestamp(DATE.test(text) ? `${text}T00:00:00Z` : text);
+  if (at === undefined) throw unexpected(flag, `a date, such as 2026-03-01, or a time of ${TIMESTAMP_FORM}`, value);
   return at / 1000;
 }
 
@@ -381,6 +387,7 @@ const importEntries: CapabilityCommand = {
     let batch: { entry: MemoryNewEntry; line: number }[] = [];
     const problems: string[] = [];
     let count = 0;
+    let expired = 0;
     const flush = async (): Promise<void> => {
       // The oldest version first, as they were stored; export prints the newest first.
       const { stored, errors } = await memory.store(
@@ -398,28 +405,43 @@ const importEntries: CapabilityCommand = {
       for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
         number += 1;
         if (line.trim() === '') continue;
-        batch.push({ entry: imported(line, number), line: number });
+        const entry = withExpiry(imported(line, number));
+        if ((entry.expires_at ?? Number.POSITIVE_INFINITY) * 1000 <= Date.now()) {
+          expired += 1;
+          continue;
+        }
+        batch.push({ entry, line: number });
         if (batch.length === IMPORT_BATCH) await flush();
       }
     } catch (thrown) {
       throw fileError(thrown, file, 'JSON lines, as "handfast memory export" prints them');
     }
     if (batch.length > 0) await flush();
-    if (terminal.json) terminal.document({ stored: count, errors: problems });
+    if (terminal.json) terminal.document({ stored: count, expired, errors: problems });
     else terminal.note(count === 1 ? '1 entry stored' : `${count} entries stored`);
+    if (!terminal.json && expired > 0) {
+      terminal.note(expired === 1 ? '1 entry had expired' : `${expired} entries had expired`);
+    }
     if (!terminal.json) for (const problem of problems) terminal.note(problem);
     return problems.length > 0 ? 1 : undefined;
   },
 };
 
+/** Its life counts from when it was last stored, not from the import. */
+function withExpiry(entry: MemoryNewEntry): MemoryNewEntry {
+  const { ttl, created_at, updated_at = created_at } = entry as MemoryNewEntry & Partial<MemoryEntry>;
+  if (typeof ttl !== 'number' || ttl <= 0 || typeof updated_at !== 'number') return entry;
+  return { expires_at: updated_at + ttl, ...entry };
+}
+
 function imported(line: string, number: number): MemoryNewEntry {
   let entry: unknown;
   try {
-    entry = JSON.parse(line);
-  } catch {
+    entry = parseExactJson(line);
+  } catch (error) {
     throw fail(
       'usage',
-      `line ${number} is not JSON: ${line.slice(0, 60)}; each line is an entry, as "handfast memory export" prints them`,
+      `line ${number} is not JSON (${(error as Error).message}): ${line.slice(0, MAX_WORD)}; each line is an entry, as "handfast memory export" prints them`,
     );
   }
   if (!isObject(entry)) throw fail('usage', `line ${number} is not an object`);

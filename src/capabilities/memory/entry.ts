@@ -58,6 +58,7 @@ function readEntry(given: unknown, now: number): NewEntry {
     source,
     score: finite(given, 'score') ?? 1,
     ttl: ttlOf(given),
+    expiresAt: expiryOf(given, now),
     createdAt,
     updatedAt: time(given, 'updated_at') ?? now,
     validFrom,
@@ -72,6 +73,15 @@ function ttlOf({ ttl = 0 }: Readonly<Record<string, unknown>>): number {
   if (ttl < 0) throw new Problem('ttl must not be negative');
   if (ttl > MAX_TTL_S) throw new Problem(`ttl must be at most ${MAX_TTL_S}`);
   return ttl;
+}
+
+function expiryOf(given: Readonly<Record<string, unknown>>, now: number): number | undefined {
+  const expiresAt = time(given, 'expires_at');
+  if (expiresAt === undefined) return undefined;
+  if (ttlOf(given) === 0) throw new Problem('expires_at needs a ttl');
+  if (expiresAt <= now) throw new Problem('it has expired');
+  if (expiresAt > now + MAX_TTL_S) throw new Problem(`expires_at must be at most ${MAX_TTL_S} seconds from now`);
+  return expiresAt;
 }
 
 function keysIn(supersedes: unknown): MemoryKey[] {

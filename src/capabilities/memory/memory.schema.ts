@@ -48,6 +48,9 @@ export const MemoryEntry = shape('One version of an entry.', {
   source: may(text('Where it comes from; free text.')),
   score: may(number('In replies to a search its score, 0 to 1; else as stored, default 1.')),
   ttl: may(integer('Seconds from storing until it is deleted; 0: none.')),
+  expires_at: may(
+    number('In a store: when it is deleted, epoch seconds, in place of the moment that ttl gives. Imports send it.'),
+  ),
   created_at: may(number('Epoch seconds.')),
   updated_at: may(number('Epoch seconds.')),
   valid_from: may(orNull(number('The fact holds from this time on, epoch seconds. Default: when it was stored.'))),

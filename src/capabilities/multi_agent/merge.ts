@@ -1,5 +1,6 @@
 /** Makes one result of several. Pure; what a tool makes of them is the plugin's. */
 import { canonicalJson } from '../../base/canonical-json.ts';
+import { failure } from './errors.ts';
 import type { TaskEnd } from './task.ts';
 
 type Result = Readonly<Record<string, unknown>>;
@@ -43,6 +44,10 @@ export function completed(ended: readonly Ended[]): readonly Done[] {
   });
 }
 
+/** What a result votes for: all of it, or its own member; null: nothing. */
+const choiceOf = ({ result }: Done, field = ''): unknown =>
+  field === '' ? result : Object.hasOwn(result, field) ? (result[field] ?? null) : null;
+
 const strategies: Readonly<Record<Strategy, (done: readonly Done[], field?: string) => Omit<Merged, 'failed'>>> = {
   /** Every result; their summaries, where each has one, as one text too. */
   concat(done) {
@@ -51,21 +56,36 @@ const strategies: Readonly<Record<Strategy, (done: readonly Done[], field?: stri
     const summary = summaries.length === done.length ? { summary: summaries.join('\n\n') } : {};
     return { result: { ...summary, results }, from: done.map(({ id }) => id) };
   },
-  /** The commonest; of several, that which was given first. */
+  /** The commonest; of several, that which was given first. A result without the member, or with null there, has no vote. */
   vote(done, field) {
     const counts = new Map<string, { readonly first: Done; readonly ids: string[] }>();
+    const abstained: string[] = [];
     for (const one of done) {
-      const choice = field === undefined || field === '' ? one.result : (one.result[field] ?? null);
+      const choice = choiceOf(one, field);
+      if (choice === null) {
+        abstained.push(one.id);
+        continue;
+      }
       const key = canonicalJson(choice);
       const known = counts.get(key);
       if (known === undefined) counts.set(key, { first: one, ids: [one.id] });
       else known.ids.push(one.id);
     }
     const sorted = [...counts.values()].sort((a, b) => b.ids.length - a.ids.length);
-    const [winner] = sorted as [(typeof sorted)[number]];
+    const [winner] = sorted;
+    if (winner === undefined) {
+      const message = `none of the ${done.length} results has a value in the member ${JSON.stringify(field)}: there is nothing to vote on`;
+      throw failure('invalid', message, { field: 'field' });
+    }
     const votes = sorted.map(({ first, ids }) => ({ votes: ids.length, result: first.result }));
     return {
-      result: { ...winner.first.result, votes: winner.ids.length, of: done.length, counted: votes },
+      result: {
+        ...winner.first.result,
+        votes: winner.ids.length,
+        of: done.length - abstained.length,
+        counted: votes,
+        ...(abstained.length > 0 && { abstained }),
+      },
       from: winner.ids,
     };
   },

@@ -234,7 +234,8 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
   ): Promise<Merged> => {
     if (ids.length === 0) throw failure('invalid', 'there is nothing to merge', { field: 'subagent_ids' });
     if (strategy === 'tool' && tool === '') throw failure('invalid', 'the tool is missing', { field: 'tool' });
-    const ended = await endsOf(ids, wait, context);
+    // One that is named twice has one vote.
+    const ended = await endsOf([...new Set(ids)], wait, context);
     if (strategy !== 'tool') return merge(ended, strategy, field);
     const done = completed(ended);
     const { result, from, failed } = merge(ended, 'concat');

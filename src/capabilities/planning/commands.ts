@@ -1,7 +1,9 @@
 /** `handfast plan …`: plans, tasks, claims, boards, Markdown documents and what happens in a plan. */
+
 import { access, constants, readFile, writeFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import type { AgentSession } from '../../agent/agent.ts';
+import { folded } from '../../base/fold-text.ts';
 import { suggest } from '../../base/suggest.ts';
 import type { CapabilityCommand, CommandTerminal } from '../../packages/capability.ts';
 import { fileError, oneOf, unexpected, wholeNumber } from '../../packages/command-values.ts';
@@ -61,7 +63,10 @@ function one<T>(
   nameOf: (one: T) => string,
 ): T {
   const exact = all.filter((each) => idOf(each) === named || nameOf(each) === named);
-  const found = exact.length > 0 ? exact : all.filter((each) => named !== '' && idOf(each).startsWith(named));
+  const begins = exact.length > 0 ? exact : all.filter((each) => named !== '' && idOf(each).startsWith(named));
+  const typed = folded(named).trim();
+  const found =
+    begins.length > 0 ? begins : all.filter((each) => typed !== '' && folded(nameOf(each)).trim() === typed);
   if (found.length === 1) return found[0] as T;
   if (found.length === 0) {
     if (named === '') throw fail('usage', `pass a ${what}: its id, the beginning of it, or its name`);

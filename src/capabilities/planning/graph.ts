@@ -100,10 +100,11 @@ export class TaskGraph {
     return node !== undefined && isPlaced(node);
   }
 
-  /** What a task waits for: dependencies and parts that are not done. */
+  /** What a task waits for: dependencies and parts that are not done, each once. */
   blockers(taskId: string): string[] {
     const node = this.#nodes.get(taskId);
-    return node === undefined ? [] : [...this.#waitsFor(node)].filter((one) => !this.isDone(one.task)).map(idOf);
+    if (node === undefined) return [];
+    return [...new Set(this.#waitsFor(node))].filter((one) => !this.isDone(one.task)).map(idOf);
   }
 
   /** The tasks that depend on this one, and its parts. */

@@ -1,6 +1,6 @@
 /** `handfast toolkits …`: the toolkits of a host, for the session of an agent, and the tools that are in them. */
 import type { CapabilityCommand } from '../../packages/capability.ts';
-import { fail } from '../../wire/errors.ts';
+import { typedObject } from '../../packages/command-values.ts';
 import { type ToolkitInfo, ToolkitsClient } from './client.ts';
 
 type Context = Parameters<CapabilityCommand['run']>[0];
@@ -15,13 +15,7 @@ const first = ({ args: [given] }: Context): string => String(given ?? '');
 
 /** Fails with `usage` for what is not an object. */
 function objectOf(text: string): Readonly<Record<string, unknown>> {
-  try {
-    const value: unknown = JSON.parse(text);
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
-  } catch {
-    // Reported below.
-  }
-  throw fail('usage', `the configuration must be a JSON object, e.g. '{"root": "src"}'`);
+  return typedObject(text, `the configuration must be a JSON object, e.g. '{"root": "src"}'`);
 }
 
 const stateOf = ({ enabled, deferred, configured }: ToolkitInfo): string =>

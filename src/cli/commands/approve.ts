@@ -5,6 +5,7 @@ import type { ControlClient } from '../../control-client/control.ts';
 import { byPrefix, type Sought } from '../../packages/named-id.ts';
 import type { Approval } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';
+import { parseExactJson } from '../../wire/exact-json.ts';
 import { isObject } from '../../wire/json.ts';
 import { type ApprovalServer, withApprovalServers } from '../connect/approval-servers.ts';
 import type { ControlFlags } from '../connect/open-control.ts';
@@ -86,9 +87,9 @@ export async function approveAnswer(
 function contentOf(text: string): Readonly<Record<string, unknown>> {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parseExactJson(text);
   } catch (error) {
-    throw fail('usage', 'the content of an answer must be a JSON object', {}, error);
+    throw fail('usage', `the content of an answer must be a JSON object: ${(error as Error).message}`, {}, error);
   }
   if (!isObject(value)) {
     throw fail('usage', 'the content of an answer must be a JSON object');

@@ -5,6 +5,7 @@
  * @see docs/protocol/session-rpc.md#skills
  */
 
+import { folded } from '../../base/fold-text.ts';
 import {
   type FoundSkill,
   type SkillPlaces,
@@ -62,7 +63,7 @@ export class Skills {
     if (names.length === 0) return [];
     const byName = new Map<string, FoundSkill[]>();
     for (const skill of (await this.scan(cwd)).skills) {
-      const name = skill.name.toLowerCase();
+      const name = folded(skill.name);
       byName.set(name, [...(byName.get(name) ?? []), skill]);
     }
     return names.flatMap((name) => {

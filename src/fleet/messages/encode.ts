@@ -40,16 +40,35 @@ export const dispatchMessage = (body: Body<TaskDispatch>, envelope?: Envelope): 
   fleetMessage('TASK_DISPATCH', body, envelope);
 
 /**
- * A result that every reader accepts. Its prose is cut at {@link MAX_PROSE_BYTES}; where the whole would still be longer
+ * A result that every reader accepts. Of prose beyond {@link MAX_PROSE_BYTES} the end stays, where agents and programs report, and
+ * says that it is the end; where the whole would still be longer
  * than a message may be, the largest parts are left out and reported. A result that no reader accepts would be sent
  * for ever and count for nothing.
  */
 export function resultMessage(body: Body<TaskResult>, envelope?: Envelope): TaskResult {
   const { prose } = body;
   const cut =
-    prose != null && isLonger(prose, MAX_PROSE_BYTES) ? { ...body, prose: cutText(prose, MAX_PROSE_BYTES) } : body;
+    prose != null && isLonger(prose, MAX_PROSE_BYTES) ? { ...body, prose: endOfProse(prose, MAX_PROSE_BYTES) } : body;
   return boundedResult(fleetMessage('TASK_RESULT', cut, envelope), MAX_MESSAGE_BYTES);
 }
+
+/** Begins prose of which only the end is there. */
+const LEFT_OUT = '[The beginning of this reply was cut: it is longer than a result may be.]\n';
+
+/** The end of a prose that has more bytes: in whole lines, unless a line is very long, and in whole characters, behind a line that says so. */
+export function endOfProse(prose: string, most: number): string {
+  const bytes = Buffer.from(prose);
+  if (bytes.length <= most) return prose;
+  // A continuation byte begins with the bits 10.
+  let from = bytes.length - (most - LEFT_OUT.length);
+  while (((bytes[from] as number) & 0xc0) === 0x80) from += 1;
+  const newline = bytes.indexOf(10, from);
+  if (newline >= 0 && newline - from < MAX_CUT_LINE) from = newline + 1;
+  return LEFT_OUT + bytes.toString('utf8', from);
+}
+
+/** Bytes of a line that is left out with what is before it. */
+const MAX_CUT_LINE = 4096;
 
 /** The beginning of a text, at most `most` bytes of UTF-8, with no character cut in two. */
 export function cutText(text: string, most: number): string {

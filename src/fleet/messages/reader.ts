@@ -5,13 +5,14 @@
  * Called by `decode.ts`. Rules between members, which no schema says, are in `rules.ts`.
  * @see docs/protocol/fleet.md#scalars
  */
+
+import { formatTimestamp, parseTimestamp } from '../../base/timestamp.ts';
 import type { Member } from '../../protocol/member.ts';
 import { isLonger } from '../../wire/ascii.ts';
 import { type Findings, pointer } from '../../wire/findings.ts';
 import { isObject } from '../../wire/json.ts';
 import type { Members } from '../../wire/strict-json.ts';
 import { canonicalName, isAgentId, isBlank, isId, isName } from './names.ts';
-import { formatTimestamp, parseTimestamp } from './timestamp.ts';
 
 /** Longest brief and longest steering text, in bytes of UTF-8. */
 const MAX_PROMPT_BYTES = 262_144;

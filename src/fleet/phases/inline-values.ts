@@ -3,9 +3,10 @@
  * by `inline.ts` for every known key. An invalid value drops its hint, never the task.
  * @see docs/fleet-phases.md#inline-hints
  */
+
+import { formatTimestamp, parseWrittenTimestamp } from '../../base/timestamp.ts';
 import { PRIORITIES, type Priority, REPLY_SCHEMAS, type ReplySchema } from '../../protocol/fleet.ts';
 import { canonicalName, isId, isName, MAX_NAMES } from '../messages/names.ts';
-import { formatTimestamp, parseTimestamp } from '../messages/timestamp.ts';
 
 /** Parsed hints: names canonical, the deadline in UTC. A hint that was not given is absent. */
 export interface Hints {
@@ -213,9 +214,8 @@ const convert: {
   deadline: readDeadline,
 };
 
-/** People write a blank where the format has a T. */
 function readDeadline(text: string): string | undefined {
-  const time = parseTimestamp(text.replace(/^(\d{4}-\d\d-\d\d) (?=\d)/, '$1T'));
+  const time = parseWrittenTimestamp(text);
   return time === undefined ? undefined : formatTimestamp(time);
 }
 

@@ -90,6 +90,28 @@ for (const addressing of addressings) {
     }
   });
 
+  test(`(${addressing}) an absolute path through a link outside leads into the workspace, and no further`, async (t) => {
+    const { workspace, outside } = await makeWorkspace(t, { 'a/file.txt': 'x' });
+    await put(outside, { 'secret.txt': 'secret' });
+    await symlink(workspace, join(outside, 'other-name'));
+    await symlink(join(workspace, 'a'), join(outside, 'folder-in-it'));
+    await symlink(join(outside, 'other-name', 'a'), join(workspace, 'by-other-name'));
+    for (const path of [
+      join(outside, 'other-name/a/file.txt'),
+      join(outside, 'folder-in-it/file.txt'),
+      'by-other-name/file.txt',
+    ]) {
+      await using place = await locate(workspace, path, { addressing });
+      assert.equal(place.path, 'a/file.txt', path);
+    }
+    await using top = await locate(workspace, `${join(outside, 'other-name')}/`, { addressing });
+    assert.equal(top.path, '.');
+    for (const path of ['other-name/../secret.txt', 'folder-in-it/../../secret.txt', 'secret.txt', 'none/a/file.txt']) {
+      const reached = `${outside}/${path}`;
+      await assert.rejects(locate(workspace, reached, { addressing }), failsWith('tool_denied', 'outside_workspace'));
+    }
+  });
+
   test(`(${addressing}) whether something exists outside cannot be found out`, async (t) => {
     const { workspace, outside } = await makeWorkspace(t);
     await symlink(join(outside, 'not-there'), join(workspace, 'dangling'));

@@ -148,7 +148,11 @@ describe('conditions', () => {
     ['$.read.missing == 3', false],
     ['$.read.missing != 3', true],
     ['$.read.missing > 3', false],
-    ['$.read.none == null', false],
+    ['$.read.none == null', true],
+    ['$.read.missing == null', true],
+    ['$.read.none != null', false],
+    ['$.read.text != null', true],
+    ['$.read.count > null', false],
     ['$.read.list', true],
     ['$.read.zero', false],
     ['$.read.none', false],
@@ -193,4 +197,61 @@ test('a condition that would take for ever ends', () => {
   assert.throws(() => holds(condition('item.all(a, item.all(b, item.all(c, a + b + c >= 0.0)))'), large), {
     code: 'chains.expression',
   });
+});
+
+test('a path with an index, a slice or a quoted name is refused with the JMESPath for it', () => {
+  for (const text of [
+    '$.list[0]',
+    '$.list[-1].name',
+    '$.list[*].name',
+    "$.a['b c']",
+    '$.list[?x > 1]',
+    '$.list[1:2]',
+    '$.list[]',
+  ]) {
+    const found = compileExpression(text);
+    assert.ok(typeof found === 'string' && found.includes('write {"jmespath": "'), text);
+  }
+  for (const text of ['$.a[b', '$.odd-name', '$.a(b)']) assert.ok(typeof compileExpression(text) !== 'string', text);
+});
+
+test('what looks like a comparison and is none is refused with the right form', () => {
+  const refused: readonly (readonly [text: string, form: RegExp])[] = [
+    ['$.a = "x"', /expected ==, !=, >=, <=, > or < behind \$\.a, got: = "x"/],
+    ['$.a === "x"', /write == or !=/],
+    ['$.a !== "x"', /write == or !=/],
+    ['$.a <> 3', /there is no operator that ends in >/],
+    ['$.a =~ "x"', /expected ==/],
+    ['$.a ==', /got nothing/],
+    ['$.a == "x', /no closing "/],
+    [`$.a == "x'`, /no closing "/],
+    ['$.a == "x" && $.b == "y"', /one comparison only; write it as CEL/],
+    ['$.a == true && $.b == true', /one comparison only/],
+    ['$.a == 1 or $.b == 2', /one comparison only/],
+    ['$.a && $.b', /expected ==.* got: && \$\.b; write it as CEL/],
+    ['$.a == $.b', /expected a literal, got a path; write it as CEL/],
+    ['$.a is null', /expected ==.* got: is null/],
+    ['$.a in ["x"]', /expected ==/],
+    ['$.a contains "x"', /expected ==/],
+    ['$.list[0] == "x"', /expected ==/],
+    ['$["a"] == "x"', /expected ==/],
+    ['$.a == True', /write true, or "True" for the text/],
+    ['$.a == None', /write null/],
+    ['$.a == undefined', /write null/],
+    ['$.a == ["x"]', /in quotes/],
+    ['$.a == 12345678901234567890', /more digits than a number of JSON keeps/],
+    ['$.a == 1e999', /larger than a number may be/],
+    ['!$.a', /CEL has no `\$`: write input\.a/],
+    ['not input.a', /write ! for not/],
+    ['input.a = 3', /write == for equal/],
+    ['input.a === 3', /write == or !=/],
+    ['input.a == 3 and input.b == 4', /write && for and/],
+    ['input.a <> 3', /write != for not equal/],
+    ['input.a == None', /write null/],
+  ];
+  for (const [text, form] of refused) {
+    const compiled = new ConditionCompiler(['a']).compile(text);
+    assert.ok(typeof compiled === 'string', `${text} was taken`);
+    assert.match(compiled, form, text);
+  }
 });

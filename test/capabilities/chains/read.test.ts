@@ -213,6 +213,68 @@ describe('every problem is reported with its place', () => {
     assert.equal(loop.problems[0]?.message, 'the chain has a cycle: a → b → c → a');
   });
 
+  test('members that have no effect on a node that a map repeats, or that undoes another', () => {
+    const map = (each: object, more: object[] = []) =>
+      places({
+        nodes: [{ node_id: 'm', kind: 'map', map_node: 't', next_node: 'z' }, each, tool('z'), ...more],
+        entry_node: 'm',
+      });
+    const undo = (each: object) => places({ nodes: [tool('a', { compensate: 'u', next_node: 'z' }), each, tool('z')] });
+    assert.deepEqual(map(tool('t', { next_node: 'z' })), ['bad_node t next_node']);
+    assert.deepEqual(map(tool('t', { next_node: 'm' })), []);
+    assert.deepEqual(map(tool('t', { on_error: 'z' })), ['bad_node t on_error']);
+    assert.deepEqual(map(tool('t', { on_error: 'compensate' })), ['bad_node t on_error']);
+    assert.deepEqual(map(tool('t', { compensate: 'u' }), [tool('u')]), ['bad_node t compensate']);
+    for (const kind of ['wait', 'branch', 'gather', 'map', 'reduce']) {
+      const more = { wait: { wait: { ms: 1 } }, map: { map_node: 'z' }, reduce: { reduce: { jmespath: '@' } } };
+      const node = { node_id: 't', kind, ...more[kind as keyof typeof more] };
+      assert.deepEqual(map(node), ['bad_node m map_node'], kind);
+      assert.deepEqual(undo({ ...node, node_id: 'u' }), ['bad_node a compensate'], kind);
+    }
+    for (const more of [
+      { condition: '$.item' },
+      { retry: {} },
+      { timeout_ms: 1 },
+      { on_error: 'skip' },
+      { idempotent: true },
+    ]) {
+      assert.deepEqual([map(tool('t', more)), undo(tool('u', more))], [[], []], JSON.stringify(more));
+    }
+    assert.deepEqual(undo(tool('u', { next_node: 'z' })), ['bad_node u next_node']);
+    assert.deepEqual(undo(tool('u', { on_error: 'z' })), ['bad_node u on_error']);
+    assert.deepEqual(undo(tool('u', { compensate: 'z' })), ['bad_node u compensate']);
+  });
+
+  test('members that the kind of a node does not have', () => {
+    const of = (node: object) =>
+      places({ nodes: [{ node_id: 'a', ...node }, tool('t'), tool('u', { compensate: 'a' })] });
+    const map = { kind: 'map', map_node: 't' };
+    assert.deepEqual(
+      places({ nodes: [{ node_id: 'a', ...map, timeout_ms: 5, retry: { max_attempts: 2 } }, tool('t')] }),
+      ['bad_node a timeout_ms', 'bad_node a retry'],
+    );
+    assert.deepEqual(of({ kind: 'tool', name: 'echo', parallel: 2, wait: { ms: 1 } }), [
+      'bad_node a parallel',
+      'bad_node a wait',
+    ]);
+    const branch = { kind: 'branch', condition: '$.x', compensate: 'u', output_schema: { type: 'object' } };
+    assert.deepEqual(places({ nodes: [{ node_id: 'a', ...branch }, tool('u')] }), [
+      'bad_node a compensate',
+      'bad_node a output_schema',
+    ]);
+  });
+
+  test('times that are none, of nodes and of the chain', () => {
+    const wait = (until: string) => places({ nodes: [{ node_id: 'w', kind: 'wait', wait: { until } }] });
+    for (const text of ['2026-01-31T12:00:00', '2026-02-30T00:00:00Z', '2026-01-31', '2026-01-31T24:00:00Z', '5']) {
+      assert.deepEqual(wait(text), ['bad_node w wait.until'], text);
+      assert.deepEqual(places({ nodes: [tool('a')], deadline: text }), ['bad_node  deadline'], text);
+    }
+    for (const text of ['2026-01-31t12:00:00.5z', '2026-01-31T12:00:00+05:30', '2016-12-31T23:59:60Z']) {
+      assert.deepEqual([wait(text), places({ nodes: [tool('a')], deadline: text })], [[], []], text);
+    }
+  });
+
   test('at most 100 problems are reported', () => {
     assert.equal(
       places({ nodes: Array.from({ length: 500 }, (_, at) => tool(`n${at}`, { next_node: 'x' })) }).length,

@@ -109,7 +109,7 @@ test('a run whose session was lost finds its task again, and hands in no second 
   const ben = await connect(server.listeners[0] as string, { capabilities: ['chains'], agentId: 'ben' });
   const nodes: ChainNode[] = [
     { node_id: 'all', kind: 'map', after: [], items_path: '$.items', map_node: 'each', parallel: 2 },
-    hand('each', ''),
+    { node_id: 'each', kind: 'task' },
     hand('last', 'say "done"', {}, { after: ['all'] }),
   ];
   const items = [1, 2].map((at) => `wait 2000 ms. write "${at}" to ${at}.txt`);

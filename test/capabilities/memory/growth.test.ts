@@ -20,8 +20,8 @@ import {
 } from '../../../src/capabilities/memory/engine/reads.ts';
 import { search } from '../../../src/capabilities/memory/engine/search.ts';
 import type { NewEntry } from '../../../src/capabilities/memory/engine/types.ts';
-import { packAll, pendingVectors } from '../../../src/capabilities/memory/engine/upkeep.ts';
-import { deleteKey, prepare, storeVersion } from '../../../src/capabilities/memory/engine/writes.ts';
+import { packAll, pendingVectors, refoldAll } from '../../../src/capabilities/memory/engine/upkeep.ts';
+import { deleteKey, prepare, replaceText, storeVersion } from '../../../src/capabilities/memory/engine/writes.ts';
 import { openedDatabase, seeded, temporaryFolder } from './support.ts';
 
 const EMBEDDER = 1;
@@ -315,3 +315,37 @@ test('a damaged pack is not believed, and a memory of an older version is packed
   // A connection that has the index in memory takes the packs over.
   assert.deepEqual(search(database, query, hashedEmbedder, EMBEDDER), expected);
 });
+
+test('entries of an older version get the text that searches look for, in writes of a bounded size', async (t) => {
+  const database = opened(t, join(temporaryFolder(t), 'm.db'));
+  const now = Date.now() / 1000;
+  const part = await store(
+    database,
+    'e one',
+    Array.from({ length: 150 }, (_, n) => entryOf(n, n % 2 === 0 ? `Straße ${n}` : `road ${n}`)),
+    now,
+  );
+  const rows = database.db.prepare('SELECT id, text FROM entry ORDER BY id').all() as { id: number; text: string }[];
+  const found = (word: string) =>
+    (database.db.prepare('SELECT count(*) AS n FROM words WHERE words MATCH ?').get(`"${word}"`) as { n: number }).n;
+  assert.deepEqual([found('strasse'), found('straße')], [75, 0]);
+  // As the version before wrote them.
+  await database.write(() => {
+    for (const { id, text } of rows) replaceText(database, id, text, text.replace('strasse', 'straße'));
+    database.sql('UPDATE unfolded SET upto = ?').run(rows.at(-1)?.id ?? 0);
+  });
+  assert.deepEqual([found('strasse'), found('straße')], [0, 75]);
+  await deleteKeyOf(database, part, rows[0]?.id as number);
+  await refoldAll(database);
+  assert.deepEqual([found('strasse'), found('straße')], [74, 0]);
+  assert.deepEqual({ ...database.sql('SELECT upto FROM unfolded').get() }, { upto: 0 });
+  await packAll(database);
+  loadedIndex(database, EMBEDDER);
+  database.db.exec(`INSERT INTO words (words) VALUES ('integrity-check')`);
+});
+
+const deleteKeyOf = (database: MemoryDatabase, part: number, id: number): Promise<number> =>
+  database.write(() => {
+    const { key } = database.sql('SELECT key FROM entry WHERE id = ?').get(id) as { key: string };
+    return deleteKey(database, part, key);
+  });

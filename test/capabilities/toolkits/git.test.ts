@@ -61,6 +61,19 @@ test('status, diff, log, show, blame, branch, commit and worktrees', async (t) =
   assert.equal(existsSync(join(workspace, 'wt')), false);
 });
 
+test('paths may be absolute, and lead through links of the workspace', async (t) => {
+  const { workspace } = repository(t);
+  const { output } = await agentIn(t, workspace);
+  mkdirSync(join(workspace, 'deep'));
+  writeFileSync(join(workspace, 'deep', 'c.txt'), 'c\n');
+  symlinkSync('deep', join(workspace, 'link'));
+  symlinkSync('deep/c.txt', join(workspace, 'file-link'));
+  await output('commit', { message: 'second', paths: ['link/c.txt', 'file-link', join(workspace, 'a.txt')] });
+  assert.match(await output('show', { revision: 'HEAD' }), /deep\/c\.txt[\s\S]*file-link[\s\S]*new file mode 120000/);
+  assert.match(await output('blame', { path: 'link/c.txt' }), /c$/m);
+  assert.match(await output('log', { paths: [join(workspace, 'link/c.txt')] }), /second/);
+});
+
 test('hooks, monitors, drivers, pagers, editors and signing of a repository do not run', async (t) => {
   const { workspace, program, hasRun } = repository(t);
   for (const hook of [

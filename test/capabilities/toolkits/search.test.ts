@@ -256,7 +256,29 @@ test('texts are cut into passages, and names into words', () => {
   );
   assert.ok(passagesOf('\n'.repeat(1_000_000)).length <= 1_024);
   assert.equal(spaced('parseHTTPServer2Go'), 'parse HTTP Server2 Go');
-  assert.equal(matchOf('readFile x'), '"read File" OR "read" OR "File" OR "x"');
+  assert.equal(matchOf('readFile x'), '"read file" OR "read" OR "file" OR "x"');
   assert.equal(matchOf('検索'), '"検 索" OR "検" OR "索"');
   assert.equal(matchOf(' "" '), undefined);
+});
+
+test('passages are found by the folded forms of their words', async (t) => {
+  const workspace = folder(t);
+  writeFileSync(join(workspace, 'a.md'), 'Die Straße und das Café\n');
+  writeFileSync(join(workspace, 'b.md'), 'مُحَمَّد\n');
+  writeFileSync(join(workspace, 'c.md'), 'ΟΔΟΣ\n');
+  const host = await toolkitsHost(t, { workspace, builtin: [{ name: 'search' }] });
+  const agent = await agentOf(t, host, { enable: ['search'] });
+  for (const [query, path] of [
+    ['STRASSE', 'a.md'],
+    ['cafe\u0301', 'a.md'],
+    ['محمد', 'b.md'],
+    ['οδος', 'c.md'],
+  ] as const) {
+    const { data } = await agent.tools.call<{ passages: { path: string }[] }>('search_files', { query });
+    assert.deepEqual(
+      data?.passages.map((found) => found.path),
+      [path],
+      query,
+    );
+  }
 });

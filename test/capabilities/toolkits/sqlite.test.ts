@@ -71,6 +71,26 @@ test('rows by column, bounded, with parameters; the database by configuration', 
   assert.deepEqual(schema.data?.rows[0]?.name, 't');
 });
 
+test('columns of one name, values that JSON has not, and parameters keep what they are', async (t) => {
+  const { query, call } = await agentIn(t, filled(t), true);
+  const joined = await query(
+    'SELECT a.id, b.id, b.id AS id_2, a.name, b.name FROM t a JOIN t b ON b.id = a.id + 1 LIMIT 1',
+  );
+  assert.deepEqual(joined.data?.columns, ['id', 'id_3', 'id_2', 'name', 'name_2']);
+  assert.deepEqual(joined.data?.rows, [{ id: 1, id_3: 2, id_2: 2, name: 'row 1', name_2: 'row 2' }]);
+  const odd = await query('SELECT 9e999 AS up, -9e999 AS down, 1.5 AS half, NULL AS none');
+  assert.deepEqual(odd.data?.rows, [{ up: 'Infinity', down: '-Infinity', half: 1.5, none: null }]);
+  const kinds =
+    'SELECT typeof(?1) AS a, typeof(?2) AS b, typeof(?3) AS c, typeof(?4) AS d, hex(?5) AS e, typeof(?6) AS f';
+  const typed = await query(kinds, { parameters: [1, 1.5, true, 'x', { base64: 'AP8=' }, null] });
+  assert.deepEqual(typed.data?.rows, [{ a: 'integer', b: 'real', c: 'integer', d: 'text', e: '00FF', f: 'null' }]);
+  await call('execute', { database: 'a.db', sql: 'CREATE TABLE u (v TEXT)' });
+  await call('execute', { database: 'a.db', sql: 'INSERT INTO u VALUES (:v)', parameters: { v: 5 } });
+  assert.deepEqual((await query('SELECT v FROM u')).data?.rows, [{ v: '5' }]);
+  const { detail } = await errorOf(query('SELECT ?', { parameters: [[1]] }));
+  assert.equal(detail.reason, 'parameter');
+});
+
 test('a statement that runs for ever is ended, and the host replies meanwhile', async (t) => {
   const { agent, query } = await agentIn(t, filled(t));
   const endless = 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n';

@@ -7,6 +7,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import { openSessionStore } from '../../../src/control/sessions/store/store.ts';
 import {
+  addSearch,
   pageSql,
   type SessionFilter,
   type SessionPlace,
@@ -105,11 +106,33 @@ test('pages and counts are those of a plain filter and sort, while sessions come
   close();
 });
 
+test('titles are found by their folded form, and signs of patterns are signs', () => {
+  const { catalogue, close } = openSessionStore({ file: ':memory:' });
+  for (const [n, title] of ['Straße nach Ωmega', '100% done_', 'Cafe\u0301'].entries())
+    catalogue.put(row(n, { title, closed: false }));
+  for (const [query, count] of [
+    ['STRASSE', 1],
+    ['ωMEGA', 1],
+    ['café', 1],
+    ['CAFE', 1],
+    ['0% D', 1],
+    ['%', 1],
+    ['_', 1],
+    ['', 3],
+    ['none', 0],
+  ] as const) {
+    assert.equal(catalogue.count({ query }), count, query);
+    assert.equal(catalogue.page({ query }, undefined, 9).length, count, query);
+  }
+  close();
+});
+
 test('every page is a search in an index in the order of the list: nothing is sorted, and no table is scanned', () => {
   const folder = mkdtempSync(join(tmpdir(), 'handfast-list-'));
   const file = join(folder, 'sessions.db');
   openSessionStore({ file }).close();
   const db = new DatabaseSync(file, { readOnly: true });
+  addSearch(db);
   for (const filter of FILTERS) {
     for (const hasPlace of [false, true]) {
       const plan = db.prepare(`EXPLAIN QUERY PLAN ${pageSql(filter, hasPlace)}`).all({}) as { detail: string }[];

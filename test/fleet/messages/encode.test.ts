@@ -59,10 +59,19 @@ describe('a result', () => {
     assert.deepEqual(resultMessage(body), { type: 'TASK_RESULT', protocol_version: '2.0', ...body });
   });
 
-  test('has its prose cut at 262,144 bytes, between characters', () => {
-    const { prose } = resultMessage({ task_id: 't', status: 'done', prose: `x${'é'.repeat(200_000)}` });
-    assert.equal(Buffer.byteLength(prose as string), 262_143);
-    assert.equal(prose?.at(-1), 'é');
+  test('has the end of its prose at most 262,144 bytes, between characters, and says so', () => {
+    for (const start of ['', 'x', 'xy']) {
+      const long = `${start}${'é'.repeat(200_000)} the answer is 42`;
+      const { prose = '' } = resultMessage({ task_id: 't', status: 'done', prose: long });
+      assert.ok(Buffer.byteLength(prose as string) <= 262_144 && Buffer.byteLength(prose as string) > 262_140);
+      const [said, rest = ''] = (prose as string).split('\n');
+      assert.match(said as string, /^\[The beginning of this reply was cut: .*\]$/);
+      assert.ok(long.endsWith(rest) && rest.startsWith('é'));
+    }
+    const lines = Array.from({ length: 30_000 }, (_, at) => `line ${at}`).join('\n');
+    const { prose = '' } = resultMessage({ task_id: 't', status: 'done', prose: lines });
+    assert.match(prose as string, /\]\nline \d+\nline/);
+    assert.ok((prose as string).endsWith('line 29999'));
   });
 
   test('that is too long loses its prose first, and says so', () => {

@@ -3,8 +3,8 @@
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { formatTimestamp, parseTimestamp } from '../../../src/base/timestamp.ts';
 import { canonicalName, isAgentId, isBlank, isId, isName } from '../../../src/fleet/messages/names.ts';
-import { formatTimestamp, parseTimestamp } from '../../../src/fleet/messages/timestamp.ts';
 import fc from '../../support/properties.ts';
 
 const invisible = [

@@ -7,7 +7,7 @@
 import { HandfastError } from '../../../wire/errors.ts';
 import type { Sample } from '../chains.schema.ts';
 import { Context } from './context.ts';
-import { evaluate, itemsOf, mustBeSmall, reduced, test } from './expressions.ts';
+import { evaluate, isItem, itemsOf, mustBeSmall, reduced, test } from './expressions.ts';
 import { type ChainGraph, type EdgeKind, finalOutput, type GraphNode, gathered } from './graph.ts';
 
 export interface DryRunOptions {
@@ -144,7 +144,8 @@ class Computation {
     known.items = items.length;
     const outputs: unknown[] = [];
     for (const [index, item] of items.entries()) {
-      outputs.push(this.#item(body, this.#context.forItem(item, index), item));
+      const context = this.#context.forItem(item, index);
+      if (body.condition === undefined || test(body.condition, context)) outputs.push(this.#item(body, context, item));
       yield;
     }
     const { node_id: id } = at.node;
@@ -156,8 +157,7 @@ class Computation {
     const { node_id: id } = body.node;
     const known: Known = {};
     let output: unknown;
-    if (body.input.kind === 'input' && body.node.kind !== 'gather' && body.node.kind !== 'reduce') {
-      // Without an input map the item is the input.
+    if (isItem(body.input)) {
       known.input = { item };
       output = this.#sampleOf(id);
     } else output = this.#output(body, context, known);

@@ -27,6 +27,9 @@ export type InputMap =
   | { readonly kind: 'input'; readonly input: Readonly<Record<string, unknown>> }
   | { readonly kind: 'map'; readonly fields: readonly (readonly [field: string, expression: Expression])[] };
 
+/** Of the node that a map repeats: it says nothing of its input, which is the item. */
+export const isItem = (map: InputMap): boolean => map.kind === 'input' && Object.keys(map.input).length === 0;
+
 /** A compiled condition. */
 export type Condition =
   | { readonly kind: 'path'; readonly condition: PathCondition }
@@ -72,9 +75,34 @@ export class ConditionCompiler {
       return { kind: 'cel', condition, names: [...new Set(text.match(/[A-Za-z_]\w*/g))] };
     } catch (error) {
       if (!(error instanceof HandfastError)) throw error;
-      return error.message.replace(/^condition, /, '');
+      return `${error.message.replace(/^condition, /, '')}${adviceFor(text)}`;
     }
   }
+}
+
+/** Forms of other languages, and those of CEL. */
+const FORMS: readonly (readonly [form: RegExp, advice: string])[] = [
+  [/\$/, 'CEL has no `$`: write input.a, or the id of a node, in place of $.a'],
+  [/[!=]==/, 'write == or !='],
+  [/(?<![=!<>])=(?!=)/, 'write == for equal'],
+  [/<>/, 'write != for not equal'],
+  [/\b(?:and|AND)\b/, 'write && for and'],
+  [/\b(?:or|OR)\b/, 'write || for or'],
+  [/\b(?:not|NOT)\b/, 'write ! for not'],
+  [/\b(?:None|nil|undefined|NULL)\b/, 'write null'],
+  [/\b(?:True|TRUE)\b/, 'write true'],
+  [/\b(?:False|FALSE)\b/, 'write false'],
+];
+
+/** A longer text is refused for its length. */
+const MAX_ADVISED_CHARS = 4_096;
+
+/** The right form of what an expression that is not valid seems to mean; empty: none is known. */
+function adviceFor(text: string): string {
+  if (text.length > MAX_ADVISED_CHARS) return '';
+  const bare = text.replaceAll(/"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/g, '""');
+  const advice = FORMS.flatMap(([form, words]) => (form.test(bare) ? [words] : []));
+  return advice.length === 0 ? '' : `; ${advice.join('; ')}`;
 }
 
 /** Words that CEL reads otherwise. */

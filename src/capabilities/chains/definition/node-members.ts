@@ -3,8 +3,10 @@
  *
  * Members that are not known pass, as everywhere on the wire.
  */
+import { parseTimestamp, TIMESTAMP_FORM } from '../../../base/timestamp.ts';
 import { valueKind } from '../../../base/value-kind.ts';
 import { isObject } from '../../../wire/json.ts';
+import { strayMembers } from './called-nodes.ts';
 import { NODE_KINDS, type NodeKind } from './kinds.ts';
 
 /** What a value is not, as `expected …`; undefined: it fits. */
@@ -30,8 +32,8 @@ const texts = when(
   'a list of texts',
 );
 const instant = when(
-  (value) => typeof value === 'string' && /^\d{4}-\d\d-\d\dT/.test(value) && !Number.isNaN(Date.parse(value)),
-  'a point in time, as 2026-01-31T12:00:00Z',
+  (value) => typeof value === 'string' && parseTimestamp(value) !== undefined,
+  `a time of ${TIMESTAMP_FORM}`,
 );
 const textOrJmespath = when((value) => typeof value === 'string' || isObject(value), 'a text or {"jmespath": …}');
 
@@ -114,6 +116,7 @@ export function memberProblems(node: Readonly<Record<string, unknown>>): readonl
     if (value === undefined || value === null || value === '')
       problems.push({ field, message: `a ${kind} node needs ${field}` });
   }
+  problems.push(...strayMembers(node).filter(({ field }) => !problems.some((problem) => problem.field === field)));
   if (isObject(node.retry)) problems.push(...misfits(node.retry, retryRules, 'retry.'));
   if (kind === 'wait' && isObject(node.wait)) problems.push(...waitProblems(node.wait));
   if (kind === 'reduce' && isObject(node.reduce) && typeof node.reduce.jmespath !== 'string') {

@@ -16,6 +16,9 @@ export interface Path {
 /** Longest path or condition of A2E 1.0, in characters. */
 const MAX_CHARS = 4_096;
 
+/** An index, a slice, a filter or a quoted name of other languages of paths. */
+const INDEX = /\[(?:-?\d+|\*|\?[^\]]*|-?\d*:[-\d:]*|'[^']*'|"[^"]*")?\]/;
+
 /** Reads `$` or `$.name.name`. A text says what is wrong. */
 export function parsePath(text: string): Path | string {
   if (text.length > MAX_CHARS) return `the path exceeds ${MAX_CHARS} characters`;
@@ -23,6 +26,9 @@ export function parsePath(text: string): Path | string {
   if (!text.startsWith('$.')) return `expected \`$\` or \`$.name\`, got: ${text.slice(0, 40)}`;
   const names = text.slice(2).split('.');
   if (names.includes('')) return `a name is missing between two dots: ${text.slice(0, 80)}`;
+  if (names.some((name) => INDEX.test(name))) {
+    return `a path has names only, got ${text.slice(0, 80)}; write {"jmespath": "${text.slice(2, 82).replaceAll('"', '\\"')}"}`;
+  }
   return { names };
 }
 
@@ -38,37 +44,81 @@ export function valueAt({ names }: Path, context: Context): unknown {
   return value ?? null;
 }
 
-const OPERATORS = ['==', '!=', '>=', '<=', '>', '<'] as const;
-type Operator = (typeof OPERATORS)[number];
+type Operator = '==' | '!=' | '>=' | '<=' | '>' | '<';
 
 /** A condition of A2E 1.0: a comparison, or a path whose value counts. */
 export interface PathCondition {
   readonly path: Path;
-  readonly compare?: { readonly operator: Operator; readonly literal: string | number | boolean };
+  readonly compare?: { readonly operator: Operator; readonly literal: string | number | boolean | null };
 }
 
-/** Reads a condition that begins with `$`. A text says what is wrong. */
+/** Advice for what one comparison cannot say. */
+const AS_CEL = 'write it as CEL, without `$.`: `input.a == 1 && b.status != "done"`';
+
+/** A path up to a sign that no name in it has, and the operator. */
+const COMPARISON = /^(\$[^\s=!<>&|~"'`()[\]{},?;*^\\]*)\s*(==|!=|>=|<=|>|<)?(.*)$/s;
+
+/**
+ * Reads a condition that begins with `$`: a path, or one comparison of a path with a literal. A text says what is wrong: a condition
+ * that only looks like a comparison would hold, or not, for all data alike.
+ */
 export function parseCondition(text: string): PathCondition | string {
-  // The first operator of the list that occurs anywhere counts, as the SDK has it.
-  const operator = OPERATORS.find((each) => text.includes(each));
-  const at = operator === undefined ? text.length : text.indexOf(operator);
-  const path = parsePath(text.slice(0, at).trim());
-  if (typeof path === 'string') return path;
-  if (operator === undefined) return { path };
-  return { path, compare: { operator, literal: literalOf(text.slice(at + operator.length).trim()) } };
+  const [, given = '', operator, rest = ''] = COMPARISON.exec(text) ?? [];
+  const path = parsePath(given);
+  if (typeof path === 'string') return given === '' ? `expected a path, got: ${text.slice(0, 40)}` : path;
+  if (operator === undefined) {
+    if (rest === '') return { path };
+    return `expected ==, !=, >=, <=, > or < behind ${given.slice(0, 40)}, got: ${rest.slice(0, 40)}; ${AS_CEL}`;
+  }
+  const literal = literalOf(rest.trim());
+  if (typeof literal === 'object') return { path, compare: { operator: operator as Operator, literal: literal.value } };
+  return `behind ${operator}: ${literal}`;
 }
 
 const NUMBER = /^[+-]?(?:\d+(?:_\d+)*)?(?:\.\d*)?(?:e[+-]?\d+)?$/i;
-
+const WHOLE = /^[+-]?\d+$/;
 const QUOTES = `'"`;
+const PLAIN = /^[\p{L}\p{M}\p{N} _.:@/-]+$/u;
 
-function literalOf(text: string): string | number | boolean {
+/** Words of other languages for the literals of this one. */
+const LITERAL_WORDS: ReadonlyMap<string, string> = new Map([
+  ['none', 'null'],
+  ['nil', 'null'],
+  ['undefined', 'null'],
+  ['null', 'null'],
+  ['true', 'true'],
+  ['false', 'false'],
+]);
+
+/** A text says what is wrong. */
+function literalOf(text: string): { readonly value: string | number | boolean | null } | string {
+  if (text === '') return 'expected a number, true, false, null or a text in quotes, got nothing';
+  if (text === 'true' || text === 'false') return { value: text === 'true' };
+  if (text === 'null') return { value: null };
   if (/\d/.test(text) && NUMBER.test(text)) {
-    const number = Number(text.replaceAll('_', ''));
-    if (!Number.isNaN(number)) return number;
+    const plain = text.replaceAll('_', '');
+    const value = Number(plain);
+    if (!Number.isFinite(value)) return `${text.slice(0, 40)} is larger than a number may be`;
+    if (WHOLE.test(plain) && !Number.isSafeInteger(value)) {
+      return `the number ${text.slice(0, 40)} has more digits than a number of JSON keeps; compare texts, in quotes`;
+    }
+    return { value };
   }
-  if (text === 'true' || text === 'false') return text === 'true';
-  return trimmedEnd(text.replace(/^['"]+/, ''), QUOTES);
+  const [quote] = text;
+  if (quote === '"' || quote === "'") {
+    // The SDK takes all quotes at both ends away.
+    const inner = trimmedEnd(text.replace(/^['"]+/, ''), QUOTES);
+    if (text.length > 1 && text.endsWith(quote) && !inner.includes(quote)) return { value: inner };
+    return text.indexOf(quote, 1) < 0 ? `the text has no closing ${quote}` : `one comparison only; ${AS_CEL}`;
+  }
+  if (text.startsWith('$')) return `expected a literal, got a path; ${AS_CEL}`;
+  if (/^[=<>!~]/.test(text)) return `there is no operator that ends in ${text[0]}; write == or !=`;
+  if (/&&|\|\||\b(?:and|or)\b/.test(text)) return `one comparison only; ${AS_CEL}`;
+  const word = LITERAL_WORDS.get(text.toLowerCase());
+  if (word !== undefined) return `write ${word}, or "${text}" for the text`;
+  // The SDK takes plain words as a text.
+  if (PLAIN.test(text)) return { value: text };
+  return `a text with such signs is in quotes: "${text.slice(0, 40).replaceAll('"', '')}"`;
 }
 
 /** Whether a condition holds. Fails with chains.expression where two values have no order. */
@@ -80,7 +130,7 @@ export function holds({ path, compare }: PathCondition, context: Context): boole
   const other = comparable(literal);
   if (operator === '==') return value === other;
   if (operator === '!=') return value !== other;
-  if (value === null) return false;
+  if (value === null || other === null) return false;
   if (typeof value !== typeof other || (typeof value !== 'number' && typeof value !== 'string')) {
     throw failure('expression', `${kindOf(found)} and ${kindOf(literal)} have no order`, { reason: 'type' });
   }

@@ -6,6 +6,7 @@
  */
 import { MAX_STEPS } from '../../../base/steps.ts';
 import { suggest } from '../../../base/suggest.ts';
+import { parseTimestamp, TIMESTAMP_FORM } from '../../../base/timestamp.ts';
 import { atOnce } from '../../../base/turns.ts';
 import { valueKind } from '../../../base/value-kind.ts';
 import { isObject } from '../../../wire/json.ts';
@@ -26,6 +27,8 @@ export interface RawChain {
   readonly nodes?: unknown;
   /** The first node; empty: all that no other leads to. */
   readonly entry_node?: unknown;
+  /** When a run must have ended; empty: none. */
+  readonly deadline?: unknown;
 }
 
 export interface ReadOptions {
@@ -60,6 +63,7 @@ export function* readingChain(raw: RawChain, options: ReadOptions = {}): Generat
   }
   yield* checkReferences(nodes, indexOf, problems);
   const entry = readEntry(raw.entry_node, indexOf, problems);
+  checkDeadline(raw.deadline, problems);
   const compiled = yield* compileAll(nodes, indexOf, problems);
   // Without all nodes and references the graph would be another one.
   if (problems.list.some(({ code }) => code !== 'bad_expression')) return refused();
@@ -148,8 +152,6 @@ function* checkReferences(
       const index = indexOf.get(id);
       if (index === undefined) {
         problems.addAt(at, node, 'unknown_node', `there is no node ${quoted(id)}${nearest(id, indexOf)}`, field);
-      } else if (field === 'map_node' && (nodes[index] as ChainNode).kind === 'branch') {
-        problems.addAt(at, node, 'bad_node', `${quoted(id)} is a branch, which has no output`, field);
       }
     }
   }
@@ -175,6 +177,16 @@ function readEntry(raw: unknown, indexOf: ReadonlyMap<string, number>, problems:
     problems.add('bad_entry', message, 'entry_node');
   }
   return index;
+}
+
+function checkDeadline(raw: unknown, problems: Problems): void {
+  if (raw === undefined || raw === null || raw === '') return;
+  if (typeof raw === 'string' && parseTimestamp(raw) !== undefined) return;
+  problems.add(
+    'bad_node',
+    `expected a time of ${TIMESTAMP_FORM}, got ${JSON.stringify(raw)?.slice(0, 80)}`,
+    'deadline',
+  );
 }
 
 function* compileAll(

@@ -3,6 +3,7 @@
  * it in time and memory linear in nodes and edges, without recursion. Called by `read.ts`.
  */
 import type { ChainNode } from '../chains.schema.ts';
+import { reportCalled } from './called-nodes.ts';
 import {
   type ChainGraph,
   type ChainLimits,
@@ -46,6 +47,7 @@ export function* graphOf(parts: GraphParts, problems: Problems): Generator<void,
   yield* reportUnreached(nodes, links, [...scheduled, ...looped], problems);
   if (problems.list.length > 0) return undefined;
   yield* reportAfterCalled(nodes, indexOf, scheduled, problems);
+  yield* reportCalled(nodes, callsOf(links), scheduled, problems);
   const { order, depth } = yield* orderOf(links, roots, scheduled);
   if (depth > limits.maxDepth) {
     problems.add('too_large', `a chain has at most ${limits.maxDepth} nodes on a path, got ${depth}`);
@@ -109,6 +111,13 @@ function* linksOf(nodes: readonly ChainNode[], indexOf: ReadonlyMap<string, numb
 
 const calledBy = ({ mapNode, compensate }: Links): number[] =>
   [mapNode, compensate].filter((index) => index !== undefined);
+
+function* callsOf(links: readonly Links[]) {
+  for (const [by, { mapNode, compensate }] of links.entries()) {
+    if (mapNode !== undefined) yield { at: mapNode, by, field: 'map_node' } as const;
+    if (compensate !== undefined) yield { at: compensate, by, field: 'compensate' } as const;
+  }
+}
 
 /** The first node, or all that no other leads to, and that are not there for maps and compensation alone. */
 function* rootsOf(links: readonly Links[], entry: number | undefined): Generator<void, number[]> {

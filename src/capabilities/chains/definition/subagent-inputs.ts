@@ -4,6 +4,7 @@
  * `read.ts` checks definitions against the schemas, `subagent-calls.ts` what their expressions gave.
  */
 import { type JsonSchema, lazyCheck } from '../../../base/json-schema.ts';
+import { parseTimestamp, TIMESTAMP_FORM } from '../../../base/timestamp.ts';
 import { PRIORITIES, REPLY_SCHEMAS } from '../../../protocol/fleet-words.ts';
 import { issuePath, issueText } from '../../../wire/check.ts';
 import { fail } from '../../../wire/errors.ts';
@@ -31,7 +32,7 @@ const common = {
     properties: { tokens: amount, usd: amount },
     additionalProperties: false,
   },
-  deadline: { ...text, description: 'When it must have ended, RFC 3339; the run may end earlier.' },
+  deadline: { ...text, description: 'When it must have ended, RFC 3339 with an offset; the run may end earlier.' },
 } as const;
 
 /** What a task of the fleet demands of its worker, by the names of the fleet. */
@@ -105,8 +106,10 @@ export function subagentInput(kind: SubagentNodeKind, input: Readonly<Record<str
   const { task, criteria, role, system_prompt, metadata, budget, deadline, ...own } = given as Record<string, never>;
   const instruction = typeof task === 'string' ? task : JSON.stringify(task);
   if (instruction.trim() === '') throw fail('schema_violation', 'the task is empty', { path: '/task' });
-  const until = deadline === undefined ? Number.POSITIVE_INFINITY : Date.parse(deadline);
-  if (Number.isNaN(until)) throw fail('schema_violation', 'the deadline is no time of RFC 3339', { path: '/deadline' });
+  const until = deadline === undefined ? Number.POSITIVE_INFINITY : parseTimestamp(deadline);
+  if (until === undefined) {
+    throw fail('schema_violation', `deadline: expected a time of ${TIMESTAMP_FORM}`, { path: '/deadline' });
+  }
   return {
     instruction,
     criteria: criteria ?? [],

@@ -84,6 +84,25 @@ export type NodeStatus =
   | 'cancelled'
   | 'compensated';
 
+/** Failed items of a map that its state names with their errors. */
+export const MAX_FAILED_ITEMS = 20;
+
+/** The items of a map that failed: how many, and the first of them. */
+export class ItemFailures {
+  count = 0;
+  readonly #first: { readonly index: number; readonly error: ChainError }[] = [];
+
+  add(index: number, error: ChainError): void {
+    this.count += 1;
+    if (this.#first.length < MAX_FAILED_ITEMS) this.#first.push({ index, error });
+  }
+
+  /** In the order of the items. */
+  get first(): readonly { readonly index: number; readonly error: ChainError }[] {
+    return this.#first.toSorted((one, other) => one.index - other.index);
+  }
+}
+
 /** A node as its run knows it. */
 export interface NodeRun {
   status: NodeStatus;
@@ -94,6 +113,9 @@ export interface NodeRun {
   error: ChainError | undefined;
   items: number | undefined;
   itemsDone: number;
+  /** Of a map. */
+  readonly itemsFailed: ItemFailures;
+  itemsSkipped: number;
 }
 
 /** A run as its steps see it. */
@@ -110,6 +132,8 @@ export interface StepRun {
   readonly signal: AbortSignal;
   /** Aborts when nodes can be undone no longer. */
   readonly undoSignal: AbortSignal;
+  /** True while the run undoes nodes, or will. */
+  readonly isUndoing: boolean;
   /** True once no further node starts. */
   readonly stopping: boolean;
   /** When the run is late, monotonic milliseconds: a clock that is set changes nothing; Infinity: never. */

@@ -27,6 +27,7 @@ export interface Entry {
     | 'compensated'
     | 'spent'
     | 'abandon'
+    | 'stop'
     | 'end';
   /** The node, by its number in the definition. */
   readonly n?: number;
@@ -37,11 +38,11 @@ export interface Entry {
   /** The output, or the data of an event. */
   readonly o?: unknown;
   readonly e?: ChainError;
-  /** Of an error: what the chain did. */
+  /** Of an error or stop: what the chain did. `skip` of a compensation: its condition was false. */
   readonly policy?: 'abort' | 'skip' | 'node' | 'compensate';
   /** Of a wait: when it ends, epoch milliseconds. Of a retry: its delay. */
   readonly ms?: number;
-  /** The name of an event, or the state of a run that ended. */
+  /** The name of an event, or the state of a run that stops or ended. */
   readonly name?: string;
   /** Of a start or compensation: the number of the entry that first had this key; absent: this one. */
   readonly k?: number;

@@ -20,6 +20,9 @@ export interface Place {
   readonly key: number;
 }
 
+/** Longest call that undoes a node, milliseconds. */
+export const COMPENSATE_MS = 300_000;
+
 export class NodeCalls {
   readonly #run: StepRun;
 
@@ -62,11 +65,13 @@ export class NodeCalls {
     run.usage.nodes += 1;
     const own = { tokens: 0, usd: 0 };
     const { timeout_ms: timeoutMs } = node;
-    const lateAt = Math.min(run.lateAt, performance.now() + (timeoutMs ?? Number.POSITIVE_INFINITY));
+    // The time and the budget of the run may be what it undoes nodes for.
+    const ofRun = run.isUndoing ? performance.now() + COMPENSATE_MS : run.lateAt;
+    const lateAt = Math.min(ofRun, performance.now() + (timeoutMs ?? Number.POSITIVE_INFINITY));
     const made = (limited: AbortSignal): NodeCall => ({
       signal: limited,
       key: String(place.key),
-      left: () => this.#left(),
+      left: () => (run.isUndoing ? {} : this.#left()),
       leftMs: () => Math.max(0, lateAt - performance.now()),
       spent: (total) => this.#spent(own, total),
       progress: ({ message, pct }) => {

@@ -9,12 +9,16 @@ import type { Entry } from './journal.ts';
 export type Outcome =
   | { readonly kind: 'done'; readonly output: unknown }
   | { readonly kind: 'branch'; readonly holds: boolean }
-  | { readonly kind: 'skipped' }
+  | { readonly kind: 'skipped'; readonly mayHaveRun?: boolean }
   | { readonly kind: 'failed'; readonly error: ChainError; readonly policy: 'abort' | 'skip' | 'node' | 'compensate' };
 
 export interface RecoveredItem {
   /** Undefined: it started and may have run. */
-  readonly outcome: { readonly output: unknown } | { readonly error: ChainError } | undefined;
+  readonly outcome:
+    | { readonly output: unknown }
+    | { readonly error: ChainError }
+    | { readonly skipped: true }
+    | undefined;
   /** As that of {@link RecoveredNode}. */
   readonly key?: number | undefined;
 }
@@ -33,19 +37,28 @@ export interface RecoveredNode {
   waitUntil: number | undefined;
   items: Map<number, RecoveredItem> | undefined;
   itemsTotal: number;
-  compensated: 'started' | 'done' | undefined;
+  /** `skipped`: the condition of what undoes it was false. */
+  compensated: 'started' | 'done' | 'skipped' | undefined;
   /** Why it could not be undone. */
   undoError: ChainError | undefined;
 }
 
 export interface Recovered {
   readonly nodes: ReadonlyMap<number, RecoveredNode>;
-  /** Completed nodes, in the order in which they ended. */
+  /** Nodes that have done something, in the order in which they ended: completed ones, and such as may have run. */
   readonly completed: readonly number[];
   /** Events that no node has waited for, by name. */
   readonly events: ReadonlyMap<string, unknown>;
-  /** The node that the chain has failed with. */
-  readonly failed: { readonly index: number; readonly error: ChainError; readonly compensates: boolean } | undefined;
+  /** Why no further node starts. */
+  readonly failed:
+    | {
+        readonly state: 'failed' | 'cancelled';
+        /** The node that the chain has failed with; undefined: it was stopped. */
+        readonly index: number | undefined;
+        readonly error: ChainError;
+        readonly compensates: boolean;
+      }
+    | undefined;
   /** The node that ended last. */
   readonly last: number | undefined;
   readonly seq: number;
@@ -105,6 +118,10 @@ export function* recovering(
       }
       failed = undefined;
     }
+    if (entry.p === 'stop') {
+      const state = entry.name === 'cancelled' ? 'cancelled' : 'failed';
+      failed ??= { state, index: undefined, error: entry.e as ChainError, compensates: entry.policy === 'compensate' };
+    }
     if (entry.p === 'spent') {
       tokens += entry.tokens ?? 0;
       usd += entry.usd ?? 0;
@@ -127,6 +144,7 @@ export function* recovering(
         if (known?.outcome === undefined) node.items.set(entry.i, { outcome: undefined, key: entry.k ?? seq });
       } else if (entry.p === 'abandon') node.items.set(entry.i, { outcome: undefined });
       else if (entry.p === 'done') node.items.set(entry.i, { outcome: { output: entry.o } });
+      else if (entry.p === 'skip') node.items.set(entry.i, { outcome: { skipped: true } });
       else if (entry.p === 'error') node.items.set(entry.i, { outcome: { error: entry.e as ChainError } });
       // An attempt that failed did end; the next one may not have started.
       else if (entry.p === 'retry') node.items.delete(entry.i);
@@ -163,7 +181,8 @@ export function* recovering(
         break;
       case 'skip':
         node.open = false;
-        node.outcome = { kind: 'skipped' };
+        node.outcome = { kind: 'skipped', mayHaveRun: entry.e !== undefined };
+        if (entry.e !== undefined) completed.add(entry.n);
         node.endedAt = at;
         break;
       case 'error':
@@ -172,7 +191,12 @@ export function* recovering(
         node.outcome = { kind: 'failed', error: entry.e as ChainError, policy: entry.policy ?? 'abort' };
         node.endedAt = at;
         if (entry.policy === 'abort' || entry.policy === 'compensate') {
-          failed ??= { index: entry.n, error: entry.e as ChainError, compensates: entry.policy === 'compensate' };
+          failed ??= {
+            state: 'failed',
+            index: entry.n,
+            error: entry.e as ChainError,
+            compensates: entry.policy === 'compensate',
+          };
         }
         break;
       case 'compensate':
@@ -180,7 +204,7 @@ export function* recovering(
         node.key = entry.k ?? seq;
         break;
       case 'compensated':
-        node.compensated = 'done';
+        node.compensated = entry.policy === 'skip' ? 'skipped' : 'done';
         node.undoError = entry.e;
         break;
       default:

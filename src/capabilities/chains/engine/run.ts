@@ -12,12 +12,13 @@ import { Context } from '../definition/context.ts';
 import { evaluate, reduced, test } from '../definition/expressions.ts';
 import { finalOutput, type GraphNode, gathered } from '../definition/graph.ts';
 import { failure } from '../errors.ts';
-import { errorOf, type NodeRun, type RunDeps, type RunState, type StepRun } from './contract.ts';
+import { errorOf, ItemFailures, type NodeRun, type RunDeps, type RunState, type StepRun } from './contract.ts';
 import type { Entry } from './journal.ts';
 import { type Follower, type Following, OutgoingEvents, type RunEvent } from './outgoing-events.ts';
 import { OutputChars } from './output-chars.ts';
-import type { Outcome } from './recovery.ts';
+import type { Outcome, RecoveredNode } from './recovery.ts';
 import { Steps } from './steps.ts';
+import { undoesWhenStopped } from './undoing.ts';
 
 export interface RunResult {
   readonly state: RunState;
@@ -80,6 +81,8 @@ export class ChainRun implements StepRun {
       error: undefined,
       items: undefined,
       itemsDone: 0,
+      itemsFailed: new ItemFailures(),
+      itemsSkipped: 0,
     }));
     this.#left = Int32Array.from(graph.nodes, ({ waitsFor }) => waitsFor);
     this.#live = new Uint8Array(graph.nodes.length);
@@ -126,8 +129,9 @@ export class ChainRun implements StepRun {
     this.#ready.push(...graph.entries);
     // Before its time: a deadline that has passed since keeps no node from being undone.
     if (recovered?.failed !== undefined) {
-      const { index, error, compensates } = recovered.failed;
-      this.stop('failed', nodeError((graph.nodes[index] as GraphNode).node, error), compensates);
+      const { state, index, error, compensates } = recovered.failed;
+      const of = index === undefined ? error : nodeError((graph.nodes[index] as GraphNode).node, error);
+      this.stop(state, of, compensates);
     }
     if (limits.timeoutMs <= 0) this.#late();
     else if (limits.timeoutMs < Number.POSITIVE_INFINITY) this.#untime = keepAliveTimer(this.#late, limits.timeoutMs);
@@ -138,15 +142,25 @@ export class ChainRun implements StepRun {
   /**
    * Stops: nothing starts any more. `paused`: what runs may end. Otherwise it is cancelled. The first reason counts, but
    * what ends a run comes before a pause. One that undoes nodes is interrupted all the same, so that it can be resumed.
+   * @param compensates nodes are undone. Default: what runs fails by the stop, and its `on_error` says so
    */
-  stop(state: RunState, error?: ChainError, compensates = false): void {
+  stop(state: RunState, error?: ChainError, compensates?: boolean): void {
     if (state === 'interrupted' && this.isUndoing) {
       this.#stop = { state, error, compensates: true };
       this.#undoing.abort(fail('interrupted', error?.message ?? 'the run is interrupted'));
       return;
     }
     if (this.#stop !== undefined && (this.#stop.state !== 'paused' || state === 'paused')) return;
-    this.#stop = { state, error, compensates };
+    const ends = state === 'failed' || state === 'cancelled';
+    const undoes =
+      compensates ??
+      (ends &&
+        undoesWhenStopped(this.deps.graph, this.deps.recovered, { nodes: this.nodes, completed: this.#completed }));
+    this.#stop = { state, error, compensates: undoes };
+    // Not of a node: a run that continues must know that it undoes, and why.
+    if (undoes && compensates === undefined) {
+      this.note({ p: 'stop', name: state, ...(error && { e: error }), policy: 'compensate' });
+    }
     if (state === 'paused') this.steps.stopWaiting();
     else {
       const why = error?.message ?? `the run is ${state}`;
@@ -231,6 +245,7 @@ export class ChainRun implements StepRun {
       });
     }
     if (known?.outcome !== undefined) {
+      this.#recoverItems(index, known);
       this.#applyOutcome(planned, known.outcome, known.endedAt);
       return;
     }
@@ -267,6 +282,21 @@ export class ChainRun implements StepRun {
     state.status = node.kind === 'wait' ? 'waiting' : 'running';
     state.startedAt ||= this.deps.now();
     this.#opened(() => this.steps.run(planned, known));
+  }
+
+  /** What became of the items of a map that had ended before. */
+  #recoverItems(index: number, { items, itemsTotal }: RecoveredNode): void {
+    if (items === undefined) return;
+    const state = this.#of(index);
+    state.items = itemsTotal;
+    state.itemsDone = items.size;
+    for (const [at, { outcome }] of items) {
+      if (outcome === undefined) continue;
+      if ('skipped' in outcome) state.itemsSkipped += 1;
+      if (!('error' in outcome)) continue;
+      state.itemsFailed.add(at, outcome.error);
+      this.itemFailed();
+    }
   }
 
   /** A node whose end takes time. */
@@ -354,6 +384,7 @@ export class ChainRun implements StepRun {
         return this.#settle(index, outcome.holds ? 'true' : 'false');
       case 'skipped':
         state.status = 'skipped';
+        if (outcome.mayHaveRun === true) this.#completed.push(index);
         return this.#settle(index, 'ended');
       case 'failed':
         state.status = 'failed';

@@ -6,13 +6,14 @@
  */
 import { backoffMs } from '../../../base/backoff.ts';
 import { sleep } from '../../../base/sleep.ts';
+import { parseTimestamp } from '../../../base/timestamp.ts';
 import { asError, type HandfastError } from '../../../wire/errors.ts';
-import type { ChainNode } from '../chains.schema.ts';
-import { evaluate, itemsOf } from '../definition/expressions.ts';
+import type { ChainError, ChainNode } from '../chains.schema.ts';
+import { evaluate, isItem, itemsOf, test } from '../definition/expressions.ts';
 import type { GraphNode } from '../definition/graph.ts';
 import { failure } from '../errors.ts';
 import { errorOf, type StepRun } from './contract.ts';
-import { NodeCalls } from './node-calls.ts';
+import { COMPENSATE_MS, NodeCalls } from './node-calls.ts';
 import type { RecoveredItem, RecoveredNode } from './recovery.ts';
 
 /** A node that waits for a person or an event. */
@@ -96,46 +97,90 @@ export class Steps {
   /** Undoes completed nodes that name how, the last first, until that is interrupted. */
   async compensate(completed: readonly number[]): Promise<void> {
     const run = this.#run;
-    const { graph, recovered, journal } = run.deps;
+    const { graph, recovered } = run.deps;
     for (const index of completed.toReversed()) {
       if (run.undoSignal.aborted) return;
       const { compensate: at } = graph.nodes[index] as GraphNode;
       if (at === undefined) continue;
-      const state = run.nodes[index];
       const known = recovered?.nodes.get(index);
-      let failed = known?.undoError;
-      if (known?.compensated !== 'done') {
-        failed = undefined;
-        const { node: undo, input } = graph.nodes[at] as GraphNode;
-        const again = known?.compensated === 'started' ? known.key : undefined;
-        run.note(
-          { p: 'compensate', n: index, ...(again !== undefined && { k: again }) },
-          { node_id: undo.node_id, phase: 'compensate', data: {} },
-        );
-        const place = { n: index, key: again ?? journal.seq };
-        await journal.flushed();
-        if (run.undoSignal.aborted) return;
-        try {
-          // The signal of the run has fired; what undoes must still run.
-          const signal = AbortSignal.any([AbortSignal.timeout(COMPENSATE_MS), run.undoSignal]);
-          const output = await this.#nodeCalls.call(undo, evaluate(input, run.context), place, signal);
-          run.outputs.set(undo.node_id, output);
-          run.note({ p: 'compensated', n: index }, { node_id: undo.node_id, phase: 'done', output });
-        } catch (thrown) {
-          const error = errorOf(asError(thrown));
-          if (isInterrupted(undo, error)) run.stop('interrupted', error);
-          if (run.undoSignal.aborted) return;
-          failed = error;
-          run.note(
-            { p: 'compensated', n: index, e: error },
-            { node_id: undo.node_id, phase: 'error', error: error.message, data: { code: error.code, error } },
-          );
-        }
-      }
-      if (state === undefined) continue;
+      const before = known?.compensated === 'started' ? undefined : known?.compensated;
+      const undone =
+        before === undefined
+          ? await this.#undo(index, graph.nodes[at] as GraphNode, known)
+          : before === 'done'
+            ? (known?.undoError ?? 'done')
+            : before;
+      if (undone === undefined) return;
+      const state = run.nodes[index];
+      if (state === undefined || undone === 'skipped') continue;
       // What could not be undone is still there.
-      if (failed === undefined) state.status = 'compensated';
-      else state.error = failed;
+      if (undone === 'done') state.status = 'compensated';
+      else state.error = undone;
+    }
+  }
+
+  /** Undoes one node. Resolves with the error when that fails; undefined: it was interrupted. */
+  async #undo(
+    n: number,
+    undo: GraphNode,
+    known: RecoveredNode | undefined,
+  ): Promise<'done' | 'skipped' | ChainError | undefined> {
+    const run = this.#run;
+    const { node } = undo;
+    const { node_id } = node;
+    try {
+      const begun = known?.compensated === 'started';
+      if (!begun && undo.condition !== undefined && !test(undo.condition, run.context)) {
+        run.note({ p: 'compensated', n, policy: 'skip' }, { node_id, phase: 'skip' });
+        return 'skipped';
+      }
+      const output = await this.#undoAttempts(n, undo, begun ? known?.key : undefined);
+      run.outputs.set(node_id, output);
+      run.note({ p: 'compensated', n }, { node_id, phase: 'done', output });
+      return 'done';
+    } catch (thrown) {
+      const error = errorOf(asError(thrown));
+      if (isInterrupted(node, error)) run.stop('interrupted', error);
+      if (run.undoSignal.aborted) return undefined;
+      const data = { code: error.code, error };
+      run.note({ p: 'compensated', n, e: error }, { node_id, phase: 'error', error: error.message, data });
+      return error;
+    }
+  }
+
+  /** @param open the key of an attempt that was interrupted */
+  async #undoAttempts(n: number, { node, input }: GraphNode, open: number | undefined): Promise<unknown> {
+    const run = this.#run;
+    const { journal, checkOutput, random } = run.deps;
+    const { node_id } = node;
+    for (let attempt = 1; ; attempt += 1) {
+      const again = attempt === 1 ? open : undefined;
+      run.note(
+        { p: 'compensate', n, ...(attempt > 1 && { a: attempt }), ...(again !== undefined && { k: again }) },
+        attempt === 1 ? { node_id, phase: 'compensate', data: {} } : undefined,
+      );
+      const place = { n, key: again ?? journal.seq };
+      await journal.flushed();
+      run.undoSignal.throwIfAborted();
+      try {
+        // The signal of the run has fired; what undoes must still run.
+        const signal = AbortSignal.any([AbortSignal.timeout(COMPENSATE_MS), run.undoSignal]);
+        const output = await this.#nodeCalls.call(node, evaluate(input, run.context), place, signal);
+        if (node.output_schema !== undefined) await checkOutput(node, output, signal);
+        return output;
+      } catch (thrown) {
+        const error = asError(thrown);
+        const isLast = attempt >= (node.retry?.max_attempts ?? 1) || !mayRetry(node, error);
+        if (isLast || run.undoSignal.aborted || isInterrupted(node, error)) throw error;
+        const delayMs = delayOf(node, attempt, random);
+        const { code, message } = error;
+        run.events.add(
+          { node_id, phase: 'retry', error: message, data: { attempt, delay_ms: delayMs, code } },
+          undefined,
+        );
+        await sleep(delayMs, run.undoSignal);
+        run.undoSignal.throwIfAborted();
+      }
     }
   }
 
@@ -203,16 +248,16 @@ export class Steps {
     return known?.open === true ? known.key : undefined;
   }
 
-  /** The input of a node; of an item of a map `{item}`, unless its node maps `$.item` and `$.index`. */
+  /** The input of a node; of an item of a map `{item}`, unless its node has an input. */
   #input({ input }: GraphNode, item: Item | undefined): Record<string, unknown> {
     const { context } = this.#run;
     if (item === undefined) return evaluate(input, context);
-    return input.kind === 'input' ? { item: item.value } : evaluate(input, context.forItem(item.value, item.index));
+    return isItem(input) ? { item: item.value } : evaluate(input, context.forItem(item.value, item.index));
   }
 
   async #map(planned: GraphNode, known: RecoveredNode | undefined): Promise<void> {
     const run = this.#run;
-    const { graph, checkOutput, limits } = run.deps;
+    const { graph, checkOutput, limits, turns } = run.deps;
     const { node, index: n } = planned;
     const state = run.nodes[n] as (typeof run.nodes)[number];
     const template = graph.nodes[planned.mapNode as number] as GraphNode;
@@ -227,17 +272,27 @@ export class Steps {
     const isWalk = graph.mode === 'walk';
     run.note({ p: 'run', n, i: items.length }, isWalk ? undefined : { node_id: node.node_id, phase: 'start' });
     const outputs = new Array<unknown>(items.length);
-    const failedItems = new Set<number>();
+    /** Items without an output. */
+    const left = new Set<number>();
+    const failed = (at: number, error: ChainError): void => {
+      left.add(at);
+      state.itemsFailed.add(at, error);
+      run.itemFailed();
+    };
+    const skipped = (at: number): void => {
+      left.add(at);
+      state.itemsSkipped += 1;
+    };
     let next = 0;
     const takeOver = (at: number, { outcome }: RecoveredItem): boolean => {
       if (outcome === undefined) return false;
       if ('output' in outcome) outputs[at] = outcome.output;
-      else {
-        failedItems.add(at);
-        run.itemFailed();
-      }
+      else if ('error' in outcome) failed(at, outcome.error);
+      else skipped(at);
       return true;
     };
+    const { condition } = template;
+    const { node_id } = template.node;
     const worker = async (): Promise<void> => {
       while (next < items.length && !run.stopping) {
         const at = next;
@@ -248,27 +303,26 @@ export class Steps {
           try {
             if (run.signal.aborted) throw run.signal.reason;
             if (run.stopping) throw DROPPED;
-            const output = await this.#attempts(template, { map: planned, index: at, value: items[at] });
-            run.count(output);
-            outputs[at] = output;
-            run.note(
-              { p: 'done', n, i: at, o: output },
-              { node_id: template.node.node_id, phase: 'done', output, data: { index: at } },
-            );
-            if (isWalk) run.outputs.set(template.node.node_id, output);
+            if (condition !== undefined) while (turns.over) await turns.next();
+            // An item that was interrupted had begun: its condition held.
+            const begins = recovered !== undefined || condition === undefined;
+            if (begins || test(condition, run.context.forItem(items[at], at))) {
+              const output = await this.#attempts(template, { map: planned, index: at, value: items[at] });
+              run.count(output);
+              outputs[at] = output;
+              run.note({ p: 'done', n, i: at, o: output }, { node_id, phase: 'done', output, data: { index: at } });
+              if (isWalk) run.outputs.set(node_id, output);
+            } else {
+              skipped(at);
+              run.note({ p: 'skip', n, i: at }, { node_id, phase: 'skip', data: { index: at } });
+            }
           } catch (thrown) {
             if (run.stopping && (run.signal.aborted || thrown === DROPPED)) throw thrown;
             const error = errorOf(asError(thrown));
-            failedItems.add(at);
-            run.itemFailed();
+            failed(at, error);
             run.note(
               { p: 'error', n, i: at, e: error },
-              {
-                node_id: template.node.node_id,
-                phase: 'error',
-                error: error.message,
-                data: { index: at, code: error.code },
-              },
+              { node_id, phase: 'error', error: error.message, data: { index: at, code: error.code } },
             );
           } finally {
             this.#release();
@@ -282,7 +336,7 @@ export class Steps {
     const broken = workers.find((each) => each.status === 'rejected');
     if (broken !== undefined) throw broken.reason;
     if (next < items.length || run.signal.aborted) throw DROPPED;
-    const output = failedItems.size === 0 ? outputs : outputs.filter((_, at) => !failedItems.has(at));
+    const output = left.size === 0 ? outputs : outputs.filter((_, at) => !left.has(at));
     if (node.output_schema !== undefined) await checkOutput(node, output, run.signal);
     run.done(planned, output, { silent: isWalk });
   }
@@ -293,7 +347,7 @@ export class Steps {
     const { wait = {}, node_id } = node;
     const { now } = run.deps;
     const { until: moment, ms: lengthMs = moment === undefined ? node.timeout_ms : undefined } = wait;
-    const fresh = moment !== undefined ? Date.parse(moment) : lengthMs === undefined ? undefined : now() + lengthMs;
+    const fresh = moment !== undefined ? parseTimestamp(moment) : lengthMs === undefined ? undefined : now() + lengthMs;
     const stored = known?.waitUntil ?? fresh;
     // A clock that was set back since makes no wait longer than it was.
     const until = stored === undefined ? undefined : Math.min(stored, now() + (lengthMs ?? Number.POSITIVE_INFINITY));
@@ -368,9 +422,6 @@ export class Steps {
 
 /** The run pauses or stops: the node is left as it is. */
 const DROPPED = new Error('the run stopped');
-
-/** Longest call that undoes a node, milliseconds. */
-const COMPENSATE_MS = 300_000;
 
 /** The host stops: the node has no end, as after a kill. */
 const isInterrupted = ({ kind }: ChainNode, { code }: { readonly code: string }): boolean =>

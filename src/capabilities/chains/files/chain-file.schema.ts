@@ -65,7 +65,7 @@ const node = group('One node.', {
   wait: optional(
     group('Of a wait: what it waits for, one of these.', {
       ms: mayInteger('A duration, in milliseconds.'),
-      until: mayText('A point in time, RFC 3339.', 'a time'),
+      until: mayText('A point in time, RFC 3339 with an offset.', 'a time'),
       approval: mayText('A question to a person.'),
       by: optional(
         list(
@@ -90,7 +90,7 @@ export const chainFile = group('A chain.', {
   entry_node: mayText('The first node. Left out: all that no other leads to.', aNode),
   timeout: number('Longest run, in seconds. Default 300.', 0),
   max_parallel: mayInteger('Nodes at once. Default 8.', 1),
-  deadline: mayText('When a run must have ended, RFC 3339.', 'a time'),
+  deadline: mayText('When a run must have ended, RFC 3339 with an offset.', 'a time'),
   budget: optional(budget),
   nodes: list({ minItems: 1, description: 'The nodes.' }, node),
 });

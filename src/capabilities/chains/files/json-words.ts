@@ -2,15 +2,15 @@
 import { readFile } from 'node:fs/promises';
 import { fileProblem } from '../../../base/workspace/file-error.ts';
 import { fail } from '../../../wire/errors.ts';
+import { exactJson } from '../../../wire/exact-json.ts';
 import { isObject } from '../../../wire/json.ts';
 
-/** The JSON value of a word; a word that is no JSON is a text. */
-export function jsonOrText(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
+/** The JSON value of a word; a word that is no JSON is a text. Fails with `usage` for JSON that would lose something. */
+export function jsonOrText(text: string, what: string): unknown {
+  const read = exactJson(text);
+  if ('value' in read) return read.value;
+  if (read.lost !== undefined) throw fail('usage', `${what}: ${read.lost}`);
+  return text;
 }
 
 /** The JSON object in a word, or in the file that it names with `@`. Fails with `usage`. */
@@ -20,7 +20,23 @@ export async function objectOf(word: string, option: string): Promise<Record<str
         throw fail('usage', `cannot read ${word.slice(1)}: ${fileProblem(cause)}`, {}, cause);
       })
     : word;
-  const value = jsonOrText(text);
+  const value = jsonOrText(text, option);
   if (isObject(value)) return value;
   throw fail('usage', `${option}: expected a JSON object, or @FILE with one`);
+}
+
+/** The words `NODE=JSON`, `NODE` for null, and `@FILE` with an object of outputs by node. Fails with `usage`. */
+export async function outputsByNode(words: readonly string[], option: string): Promise<Record<string, unknown>> {
+  const outputs = new Map<string, unknown>();
+  for (const word of words) {
+    const equals = word.indexOf('=');
+    const found: [string, unknown][] = word.startsWith('@')
+      ? Object.entries(await objectOf(word, option))
+      : [equals < 1 ? [word, null] : [word.slice(0, equals), jsonOrText(word.slice(equals + 1), option)]];
+    for (const [id, output] of found) {
+      if (outputs.has(id)) throw fail('usage', `${option}: the node ${JSON.stringify(id)} is named twice`);
+      outputs.set(id, output);
+    }
+  }
+  return Object.fromEntries(outputs);
 }

@@ -77,6 +77,9 @@ const MIGRATIONS = [
    CREATE INDEX entry_ends ON entry (part, ends) WHERE ends < ${NEVER};
    CREATE INDEX entry_future ON entry (part, starts) WHERE starts > stored_at;
    CREATE INDEX entry_below ON entry (part, score) WHERE score < 0;`,
+  // Entries up to this id have their text in an older form; they get the form of `words.ts` in the background.
+  `CREATE TABLE unfolded (upto INTEGER NOT NULL) STRICT;
+   INSERT INTO unfolded SELECT coalesce(max(id), 0) FROM entry;`,
 ];
 
 /** How long a write waits for another process that writes. */

@@ -44,7 +44,7 @@ import {
   TIERS,
   type Tier,
 } from './types.ts';
-import { deleteExpired, deleteOrphans, deletePart, embedBatch, packAll, pendingVectors } from './upkeep.ts';
+import { deleteExpired, deleteOrphans, deletePart, embedBatch, packAll, pendingVectors, refoldAll } from './upkeep.ts';
 import { deleteKey, type PreparedEntry, prepare, storeVersion } from './writes.ts';
 
 /** How often expired entries are looked for. */
@@ -251,6 +251,7 @@ export class MemoryService {
     setImmediate(() => {
       if (this.#closed) return;
       const load = async (database: MemoryDatabase): Promise<void> => {
+        await refoldAll(database);
         await packAll(database);
         loadedIndex(database, this.#embedderId(database));
       };
@@ -487,6 +488,7 @@ export class MemoryService {
       // An expired entry is hidden at once, and deleted when the clock can be trusted.
       if (this.#clock.trusts(database.newestBefore)) await deleteExpired(database);
     }
+    for (const database of this.#shelf.databases) await refoldAll(database);
     for (const database of this.#shelf.databases) await packAll(database);
     await this.#embedSoon();
   }

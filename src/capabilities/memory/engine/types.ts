@@ -49,6 +49,8 @@ export interface NewEntry {
   readonly source: string;
   readonly score: number;
   readonly ttl: number;
+  /** Epoch seconds, in place of storing it + `ttl`. */
+  readonly expiresAt?: number | undefined;
   readonly createdAt: number;
   readonly updatedAt: number;
   readonly validFrom: number | undefined;

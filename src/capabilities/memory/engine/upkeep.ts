@@ -8,7 +8,8 @@ import { NEVER } from './counters.ts';
 import { type MemoryDatabase, seconds } from './database.ts';
 import type { Embedder } from './embedder.ts';
 import { signatureOf } from './signatures.ts';
-import { deleteSome, deleteVersion, replaceVector } from './writes.ts';
+import { fold, textOf } from './words.ts';
+import { deleteSome, deleteVersion, replaceText, replaceVector } from './writes.ts';
 
 /** Rows that one query reads. */
 const SWEEP_ROWS = 200;
@@ -95,6 +96,52 @@ export async function packAll(database: MemoryDatabase): Promise<void> {
     while (database.packs.isBehind) await database.write(() => {});
   } catch {
     // The next search tries again.
+  }
+}
+
+/** Entries whose text is folded again in one transaction. */
+const REFOLDED = 64;
+
+/** Gives entries of an older version the text that searches look for, a bounded write at a time. Never rejects. */
+export async function refoldAll(database: MemoryDatabase): Promise<void> {
+  try {
+    while (await refoldSome(database)) {
+      // Requests come in between.
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  } catch {
+    // The next sweep tries again.
+  }
+}
+
+/** False: none is left. */
+async function refoldSome(database: MemoryDatabase): Promise<boolean> {
+  const { upto } = database.sql('SELECT upto FROM unfolded').get() as { upto: number };
+  if (upto === 0) return false;
+  const rows = database
+    .sql('SELECT id, key, content, tags, text FROM entry WHERE id <= ? ORDER BY id DESC LIMIT ?')
+    .all(upto, REFOLDED) as unknown as (StoredText & { id: number })[];
+  const texts = rows.map((row) => textOfRow(row));
+  await database.write(() => {
+    for (const [at, { id, text }] of rows.entries()) replaceText(database, id, text, texts[at] as string);
+    database.sql('UPDATE unfolded SET upto = ?').run(rows.length < REFOLDED ? 0 : (rows.at(-1)?.id ?? 1) - 1);
+  }, rows.length * ROW_LOG_BYTES);
+  return true;
+}
+
+interface StoredText {
+  readonly key: string;
+  readonly content: string;
+  readonly tags: string;
+  readonly text: string;
+}
+
+/** The text that an entry has now; of one that is damaged the one it had. */
+function textOfRow({ key, content, tags, text }: StoredText): string {
+  try {
+    return fold(textOf(JSON.parse(key), JSON.parse(content), JSON.parse(tags) as string[]));
+  } catch {
+    return text;
   }
 }
 

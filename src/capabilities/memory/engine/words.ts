@@ -2,11 +2,10 @@
  * How text becomes what is searched: one folded form, and the words of it. The same for entries and queries, so a query is
  * literal text and has no syntax.
  *
- * Used by `writes.ts`, `lexical.ts` and `hashed.ts`. Changing what it returns means a new index: raise {@link WORDS_VERSION}.
+ * Used by `writes.ts`, `lexical.ts` and `hashed.ts`. Changing what it returns means new indexes: a migration of `database.ts` that fills
+ * the table `unfolded`.
  */
-
-/** Of the form that indexes were made with. */
-export const WORDS_VERSION = 1;
+import { folded } from '../../../base/fold-text.ts';
 
 /** Longest word, in UTF-16 units; the rest of a longer one is found as a literal part alone. */
 const MAX_WORD = 64;
@@ -29,18 +28,9 @@ function withoutMarks(chunk: string): string {
   return text.slice(0, end);
 }
 
-/**
- * Lower case, compatibility forms as plain ones, without accents of Latin, Greek and Cyrillic letters, control characters
- * and runs of white space as one space.
- */
+/** The folded form, with control characters and runs of white space as one space. */
 export function fold(text: string): string {
-  return text
-    .toWellFormed()
-    .normalize('NFKC')
-    .toLowerCase()
-    .normalize('NFD')
-    .replace(/[\u0300-\u036f]+/g, '')
-    .normalize('NFC')
+  return folded(text)
     .replace(/[\p{Cc}\s]+/gu, ' ')
     .trim();
 }

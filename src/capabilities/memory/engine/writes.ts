@@ -101,7 +101,7 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
   const { database, part, now, historyVersions } = context;
   const { entry, key } = prepared;
   const validUntil = entry.validUntil ?? NEVER;
-  const expires = entry.ttl === 0 ? NEVER : now + entry.ttl;
+  const expires = entry.expiresAt ?? (entry.ttl === 0 ? NEVER : now + entry.ttl);
   const { content, tags, metadata, provenance, supersedes } = prepared;
   const sum = sumOf(key, content, tags, entry.source, metadata, provenance);
   const versions = database
@@ -124,6 +124,8 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
     [before.content, before.tags, before.source, before.metadata].join('\0') ===
       [content, tags, entry.source, metadata].join('\0');
   if (same && before.valid_until === validUntil && entry.supersedes.length === 0) {
+    // An import takes nothing from the life of what is stored.
+    if (entry.expiresAt !== undefined && before.expires >= expires) return;
     // The same fact again: no new version, but it was seen now and lives on from now.
     const seenAt = Math.max(now, before.stored_at);
     database
@@ -195,6 +197,19 @@ export function replaceVector(
   if (known !== undefined) database.counters.vectors(known.embedder as number, -1);
   storeVector(context, id, vector, signature);
   database.sign(id, embedder, signature);
+}
+
+/** Replaces the text of a stored version in the full-text indexes, unless the version is gone or has another text by now. */
+export function replaceText(database: MemoryDatabase, id: number, before: string, text: string): void {
+  if (before === text) return;
+  if (database.sql('SELECT 1 FROM entry WHERE id = ? AND text = ?').get(id, before) === undefined) return;
+  database.sql(`INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)`).run(id, wordsOf(before).join(' '));
+  database.sql(`INSERT INTO grams (grams, rowid, text) VALUES ('delete', ?, ?)`).run(id, before);
+  database.sql('UPDATE entry SET text = ? WHERE id = ?').run(text, id);
+  database.sql('INSERT INTO words (rowid, text) VALUES (?, ?)').run(id, wordsOf(text).join(' '));
+  database.sql('INSERT INTO grams (rowid, text) VALUES (?, ?)').run(id, text);
+  // What the index knows of words was of the former ones.
+  database.index = undefined;
 }
 
 function storeVector(

@@ -161,6 +161,7 @@ export class Library {
       for (const { sourcePath } of skills) {
         try {
           const skill = await skillOf(dirname(sourcePath), root, until - performance.now());
+          problems.push(...skill.faults.map((message) => ({ path: sourcePath, message })));
           // Reading one takes milliseconds of this thread.
           await turn();
           const same = found.get(skill.name)?.find(({ version }) => version === skill.version);

@@ -13,6 +13,7 @@ import type { ConfigNode } from '../../../config/reader.ts';
 import { parseTree } from '../../../config/yaml-tree.ts';
 import { shortPath } from '../../../wire/check.ts';
 import type { JsonSchema } from '../../tools/tool.ts';
+import { cutTexts, quotingAdvice } from './front-text.ts';
 
 export interface SkillFacts {
   readonly name: string;
@@ -35,6 +36,8 @@ export interface SkillFacts {
   readonly whenToUse: string;
   readonly argumentHint: string;
   readonly metadata: Readonly<Record<string, unknown>>;
+  /** Problems with which it is read all the same. */
+  readonly faults: readonly string[];
 }
 
 /** The schema of arguments of a skill that says none. */
@@ -91,7 +94,8 @@ export async function readSkillFile(text: string, schemasMs = MAX_SCHEMAS_MS): P
   if (!checkFront(given)) {
     const [error] = checkFront.errors ?? [];
     const path = shortPath(error?.instancePath ?? '').slice(1);
-    throw new Error(`${path === '' ? 'front matter' : path} ${error?.message ?? 'does not fit'}`);
+    const advice = error?.keyword === 'type' ? quotingAdvice(front, path) : '';
+    throw new Error(`${path === '' ? 'front matter' : path} ${error?.message ?? 'does not fit'}${advice}`);
   }
   const { parameters = ANY_ARGUMENTS, result } = given as { parameters?: JsonSchema; result?: JsonSchema };
   const until = performance.now() + schemasMs;
@@ -119,22 +123,27 @@ export async function readSkillFile(text: string, schemasMs = MAX_SCHEMAS_MS): P
     whenToUse: optional('when_to_use') || (given.description as string),
     argumentHint: optional('argument_hint'),
     metadata,
+    faults: cutTexts(front, given),
   };
 }
 
 async function fieldsOf(front: string): Promise<Record<string, unknown>> {
   const problems: string[] = [];
+  let advice = '';
   let tree: ConfigNode | undefined;
   try {
     // The line of the text, in which the front matter begins behind the first.
     tree = await parseTree(front, {
-      problem: ({ line: at }, path, message) => problems.push(`line ${at + 1}: ${path && `${path}: `}${message}`),
+      problem: ({ line: at }, path, message) => {
+        problems.push(`line ${at + 1}: ${path && `${path}: `}${message}`);
+        advice ||= quotingAdvice(front, at);
+      },
     });
   } catch (error) {
     // Brackets that are thousands deep.
     throw new Error(`has a front matter that cannot be read (${(error as Error).message})`);
   }
-  if (problems.length > 0) throw new Error(problems.slice(0, 3).join('; '));
+  if (problems.length > 0) throw new Error(`${problems.slice(0, 3).join('; ')}${advice}`);
   if (tree?.kind !== 'map') throw new Error('has a front matter that is no map of keys and values');
   return plain(tree) as Record<string, unknown>;
 }

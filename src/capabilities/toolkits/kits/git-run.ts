@@ -6,7 +6,7 @@
  * values of a caller are never options. Repositories whose metadata is outside the workspace are refused.
  */
 import { existsSync, lstatSync, realpathSync } from 'node:fs';
-import { isAbsolute, join, normalize, relative, sep } from 'node:path';
+import { basename, dirname, isAbsolute, join, normalize, relative, sep } from 'node:path';
 import { childEnvironment } from '../../../base/child-environment.ts';
 import { nameInLine, readStatus, readWorktrees, statusLines } from '../../../base/git-output.ts';
 import { nextTurn } from '../../../base/next-turn.ts';
@@ -223,8 +223,8 @@ const commands = {
  * Runs one command. Fails with `tool_denied` (`outside_workspace`, `option`, `repository_runs_code`, …), with `tool_error`
  * (`not_a_repository`, `git_failed` with the words of git), or `timeout`.
  */
-export async function runGit(command: GitCommand, args: Args, context: CallContext): Promise<ShapedResult<GitOutput>> {
-  const { directory } = await holdDirectory(context.workspace, String(args.repository ?? '.'), {
+export async function runGit(command: GitCommand, given: Args, context: CallContext): Promise<ShapedResult<GitOutput>> {
+  const { directory, path: folder } = await holdDirectory(context.workspace, String(given.repository ?? '.'), {
     guard: context.pathGuard,
   });
   const release = await context.acquireProcess(context.signal);
@@ -235,6 +235,7 @@ export async function runGit(command: GitCommand, args: Args, context: CallConte
     const prefix = await mustBeWithin(run, context, async () => {
       allowed = await allowedFolders();
     });
+    const args = await withPaths(command, given, { cwd, folder, prefix }, context);
     await mustNotRunCode(run);
     for (const path of command === 'blame' ? [args.path] : ((args.paths as string[] | undefined) ?? []))
       mustBeNamed(path, cwd);
@@ -531,12 +532,43 @@ function mustBeNamed(path: unknown, cwd: string): void {
 
 const revisionOf = (value: unknown): string => plain(value, 'a revision');
 
+const NAMED_BEHIND = '; for a file with such a name, put "./" before it';
+
+/** The paths of a call as git knows files: from its folder, without links on the way. The last name may be a link, which git tracks. */
+async function withPaths(
+  command: GitCommand,
+  args: Args,
+  { cwd, folder, prefix }: { readonly cwd: string; readonly folder: string; readonly prefix: string },
+  { workspace, pathGuard: guard }: CallContext,
+): Promise<Args> {
+  const asGitKnows = async (value: unknown): Promise<unknown> => {
+    const path = plain(value, 'a path', NAMED_BEHIND);
+    if (path === '' || path === '.') return path;
+    const place = isAbsolute(path) ? path : join(folder, pathOf(path, prefix));
+    try {
+      const { directory } = await holdDirectory(workspace, dirname(place), { guard });
+      await directory.close();
+      return relative(cwd, join(directory.realPath, basename(place))) || '.';
+    } catch (error) {
+      // Git may know a folder that is no longer there.
+      if (isAbsolute(path)) throw error;
+      return path;
+    }
+  };
+  const { path, paths } = args;
+  return {
+    ...args,
+    ...(command === 'blame' && { path: await asGitKnows(path) }),
+    ...(Array.isArray(paths) && { paths: await Promise.all(paths.map(asGitKnows)) }),
+  };
+}
+
 /**
  * A path from the folder of the call, in the repository: of two others `git diff` would compare the files of the host. `prefix`
  * leads from the top to that folder.
  */
 function pathOf(value: unknown, prefix: string): string {
-  const path = plain(value, 'a path', '; for a file with such a name, put "./" before it');
+  const path = plain(value, 'a path', NAMED_BEHIND);
   const place = normalize(join(prefix, path));
   if (isAbsolute(path) || place === '..' || place.startsWith(`..${sep}`)) throw outsideWorkspace(path);
   return path === '' ? '.' : path;

@@ -89,19 +89,23 @@ function run({ file, writes, sql, parameters, maxRows, maxBytes }: ChildJob): Ro
   if (!isOnlyComment(sql.slice(statement.sourceSQL.length)))
     throw new Refusal('give one statement', 'several_statements');
   statement.setReadBigInts(true);
-  const bound = (Array.isArray(parameters) ? parameters : [parameters]) as SQLInputValue[];
-  const columns = statement.columns().map(({ name }) => name);
+  const bound = Array.isArray(parameters)
+    ? parameters.map((value, at) => bindable(value, at + 1))
+    : [Object.fromEntries(Object.entries(parameters).map(([name, value]) => [name, bindable(value, name)]))];
+  const columns = distinct(statement.columns().map(({ name }) => name));
   if (columns.length === 0) {
-    const { changes } = statement.run(...bound);
+    const { changes } = statement.run(...(bound as SQLInputValue[]));
     return { columns, rows: [], truncated: false, changes: Number(changes) };
   }
+  // As lists: of columns of one name an object would have the last only.
+  statement.setReturnArrays(true);
   const rows: Record<string, unknown>[] = [];
   let bytes = 0;
-  for (const row of statement.iterate(...bound)) {
+  for (const values of statement.iterate(...(bound as SQLInputValue[])) as Iterable<readonly unknown[]>) {
     // Before it is copied as text.
-    const size = Object.values(row as object).reduce<number>((sum, value) => sum + sizeOf(value), 0);
+    const size = values.reduce<number>((sum, value) => sum + sizeOf(value), 0);
     if (bytes + size > maxBytes) return { columns, rows, truncated: true, changes: 0 };
-    const shown = Object.fromEntries(Object.entries(row as object).map(([name, value]) => [name, plain(value)]));
+    const shown = Object.fromEntries(columns.map((name, at) => [name, plain(values[at])]));
     bytes += JSON.stringify(shown).length;
     if (rows.length === maxRows || bytes > maxBytes) return { columns, rows, truncated: true, changes: 0 };
     rows.push(shown);
@@ -143,7 +147,37 @@ function isUnfinished(path: string): boolean {
   }
 }
 
+/** The names of columns, each once: of equal ones the later get a number, `id`, `id_2`. */
+function distinct(names: readonly string[]): string[] {
+  const taken = new Set(names);
+  const seen = new Set<string>();
+  return names.map((name) => {
+    let own = name;
+    for (let at = 2; seen.has(own); at += 1) {
+      const numbered = `${name}_${at}`;
+      if (!taken.has(numbered) && !seen.has(numbered)) own = numbered;
+    }
+    seen.add(own);
+    return own;
+  });
+}
+
+/** A value of JSON as SQLite has it: whole numbers are integers, true and false 1 and 0, and a blob is as rows have it. */
+function bindable(value: unknown, name: string | number): SQLInputValue {
+  if (typeof value === 'boolean') return BigInt(value);
+  if (typeof value === 'number') return Number.isSafeInteger(value) ? BigInt(value) : value;
+  if (value === null || typeof value === 'string') return value;
+  const { base64 } = value as { readonly base64?: unknown };
+  if (typeof base64 === 'string') return Buffer.from(base64, 'base64');
+  throw new Refusal(
+    `the parameter ${name} is a list or an object; pass a text, a number, true, false, null or {"base64": …}`,
+    'parameter',
+  );
+}
+
 function plain(value: unknown): unknown {
+  // JSON has no infinities.
+  if (typeof value === 'number' && !Number.isFinite(value)) return String(value);
   if (typeof value === 'bigint') {
     return value >= Number.MIN_SAFE_INTEGER && value <= Number.MAX_SAFE_INTEGER ? Number(value) : String(value);
   }

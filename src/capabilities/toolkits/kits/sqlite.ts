@@ -36,7 +36,8 @@ const parameters = {
     { type: 'object', maxProperties: 1_000 },
   ],
   default: [],
-  description: 'Values for ?, in order, or for names such as :id.',
+  description:
+    'Values for ?, in order, or for names such as :id: texts, numbers, true, false, null, or {base64} for a blob.',
 };
 
 function sqliteTool(
@@ -110,7 +111,7 @@ export const sqlite = ({ write = false }: SqliteOptions = {}): AnyToolkit =>
       sqliteTool(
         access,
         'query',
-        'Reads an SQLite database with one SELECT and returns rows by column name. Values beyond 2^53 come as text, blobs as base64.',
+        'Reads an SQLite database with one SELECT and returns rows by column name; of columns of one name the later are numbered: id, id_2. Integers beyond 2^53 and infinities come as text, blobs as {base64}.',
         ['reads'],
         {
           sql,

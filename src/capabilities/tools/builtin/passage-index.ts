@@ -9,7 +9,7 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { resultCode, SQLITE_BUSY, SQLITE_FULL, SQLITE_IOERR } from '../../../base/sqlite/failure.ts';
 import { connect, createPrivate } from '../../../base/sqlite/file.ts';
 import { inTransaction } from '../../../base/sqlite/transaction.ts';
-import { MAX_PASSAGES, PASSAGES_VERSION, type Passage, spaced } from './passages.ts';
+import { indexed, MAX_PASSAGES, PASSAGES_VERSION, type Passage } from './passages.ts';
 
 const PAGE_BYTES = 4_096;
 /** How much more a passage counts whose path has a word of the query. */
@@ -138,8 +138,8 @@ export class PassageIndex implements Disposable {
     if (isRemoval) return;
     const { path, state, kind, passages } = change;
     const { id } = this.#put.get(path, state, kind) as { id: number };
-    const words = spaced(path);
-    for (const [at, { text }] of passages.entries()) this.#addPassage.run(id * MAX_PASSAGES + at, words, spaced(text));
+    const words = indexed(path);
+    for (const [at, { text }] of passages.entries()) this.#addPassage.run(id * MAX_PASSAGES + at, words, indexed(text));
   }
 
   /** The passages that have a word, the best first. `match` is what `matchOf` made of a query. */

@@ -4,9 +4,10 @@
  * Used by `ranked-search.ts` and `passage-index.ts`. Changing what these functions return means a new index: raise
  * {@link PASSAGES_VERSION}.
  */
+import { folded } from '../../../base/fold-text.ts';
 
 /** Of what indexes were made with. */
-export const PASSAGES_VERSION = 1;
+export const PASSAGES_VERSION = 2;
 
 /** A part of a text, cut at the end of a line. */
 export interface Passage {
@@ -65,6 +66,9 @@ export function spaced(text: string): string {
   return text.toWellFormed().replace(hump, ' ').replace(unspaced, ' $& ');
 }
 
+/** The same, folded: what is compared. */
+export const indexed = (text: string): string => spaced(folded(text.replace(hump, ' ')));
+
 /**
  * What FTS5 is asked for a query: its words, and those that belong together as a phrase. The query has no syntax.
  * Undefined where it has no word.
@@ -72,7 +76,7 @@ export function spaced(text: string): string {
 export function matchOf(query: string): string | undefined {
   const terms = new Set<string>();
   for (const chunk of query.split(/\s+/)) {
-    const words = (spaced(chunk).match(/[\p{L}\p{N}\p{M}\p{Co}]+/gu) ?? []).map((word) => word.slice(0, MAX_TERM));
+    const words = (indexed(chunk).match(/[\p{L}\p{N}\p{M}\p{Co}]+/gu) ?? []).map((word) => word.slice(0, MAX_TERM));
     if (words.length > 1) terms.add(`"${words.slice(0, MAX_TERMS).join(' ')}"`);
     for (const word of words) terms.add(`"${word}"`);
   }

@@ -3,6 +3,7 @@
  * start. Called by `control/sessions/log/open-session.ts` (writing), `session-pool.ts` and `recovery.ts` (reading).
  */
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
+import { folded } from '../../../base/fold-text.ts';
 import { textColumns, textOfColumns } from '../../../base/sqlite/packed.ts';
 import { inTransaction } from '../../../base/sqlite/transaction.ts';
 import { fail } from '../../../wire/errors.ts';
@@ -38,7 +39,7 @@ export interface SessionFilter {
   readonly owner?: string;
   readonly cwd?: string;
   readonly includeClosed?: boolean;
-  /** Part of the title, letters of either case. */
+  /** Part of the title, compared as folded text. */
   readonly query?: string;
 }
 
@@ -48,8 +49,12 @@ const COLUMNS = `id, owner, title, cwd, backend, created, updated, messages, pen
 const CONDITIONS = {
   owner: 'owner = :owner',
   cwd: 'cwd = :cwd',
-  query: "title LIKE :query ESCAPE '\\'",
+  query: "(:query = '' OR instr(folded(title), :query) > 0)",
 } as const;
+
+/** Gives a connection the function that {@link pageSql} compares titles with. */
+export const addSearch = (db: DatabaseSync): void =>
+  db.function('folded', { deterministic: true }, (title) => folded(String(title)));
 
 export class Catalogue {
   readonly #db: DatabaseSync;
@@ -77,6 +82,7 @@ export class Catalogue {
   constructor(db: DatabaseSync, images: StoredImages) {
     this.#db = db;
     this.#images = images;
+    addSearch(db);
     this.#put = db.prepare(
       `INSERT INTO sessions (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)
        ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, title = excluded.title, cwd = excluded.cwd,
@@ -294,7 +300,7 @@ function valuesOf({ owner, cwd, query }: SessionFilter): Record<string, SQLInput
   const values: Record<string, SQLInputValue> = {};
   if (owner !== undefined) values.owner = owner;
   if (cwd !== undefined) values.cwd = cwd;
-  if (query !== undefined) values.query = `%${query.replace(/[\\%_]/g, '\\$&')}%`;
+  if (query !== undefined) values.query = folded(query);
   return values;
 }
 

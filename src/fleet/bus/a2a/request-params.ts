@@ -6,10 +6,11 @@
  * an enumeration may be a number. Unknown members are ignored.
  * @see docs/a2a.md#agent
  */
+import { parseTimestamp, TIMESTAMP_FORM } from '../../../base/timestamp.ts';
 import { isObject } from '../../../wire/json.ts';
 import type { Members } from '../../../wire/strict-json.ts';
 
-type Kind = 'string' | 'integer' | 'boolean' | 'object' | 'list' | 'word';
+type Kind = 'string' | 'integer' | 'boolean' | 'object' | 'list' | 'word' | 'time';
 type Shape = Readonly<Record<string, Kind>>;
 
 const IS: Readonly<Record<Kind, (value: unknown) => boolean>> = {
@@ -20,6 +21,7 @@ const IS: Readonly<Record<Kind, (value: unknown) => boolean>> = {
   object: isObject,
   list: Array.isArray,
   word: (value) => typeof value === 'string' || Number.isInteger(value),
+  time: (value) => typeof value === 'string' && (value === '' || parseTimestamp(value) !== undefined),
 };
 
 const EXPECTED: Readonly<Record<Kind, string>> = {
@@ -29,6 +31,7 @@ const EXPECTED: Readonly<Record<Kind, string>> = {
   object: 'an object',
   list: 'a list',
   word: 'the name of a value',
+  time: `a time of ${TIMESTAMP_FORM}`,
 };
 
 const SEND: Shape = { tenant: 'string', message: 'object', configuration: 'object', metadata: 'object' };
@@ -50,7 +53,7 @@ const METHODS: ReadonlyMap<unknown, Shape> = new Map([
       pageToken: 'string',
       historyLength: 'integer',
       includeArtifacts: 'boolean',
-      statusTimestampAfter: 'string',
+      statusTimestampAfter: 'time',
     },
   ],
   ['CancelTask', { ...TASK, metadata: 'object' }],

@@ -12,6 +12,7 @@ import { sqliteFailure } from '../../../base/sqlite/failure.ts';
 import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';
 import type { WriteCount } from '../../../base/sqlite/write-count.ts';
 import { SteadyClock } from '../../../base/steady-clock.ts';
+import { formatTimestamp, parseTimestamp } from '../../../base/timestamp.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { isEnded, isSettled } from './messages.ts';
 import type { A2aServerSdk, Message, ServerCallContext, Task, TaskStore } from './sdk.ts';
@@ -147,7 +148,8 @@ export class A2aTaskStore implements TaskStore {
     };
     if (contextId !== '') only('context_id = ?', contextId);
     if (status !== undefined && status !== 0) only('state = ?', status);
-    if (statusTimestampAfter) only('changed > ?', new Date(statusTimestampAfter).toISOString());
+    const after = statusTimestampAfter ? parseTimestamp(statusTimestampAfter) : undefined;
+    if (after !== undefined) only('changed > ?', formatTimestamp(after));
     const count = this.#read(`SELECT count(*) AS n FROM tasks WHERE ${where.join(' AND ')}`, values)[0];
     const totalSize = Number(count?.n ?? 0);
     if (pageToken) {

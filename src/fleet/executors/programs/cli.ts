@@ -62,6 +62,8 @@ export interface Cli {
   ): Promise<boolean | undefined>;
   /** Milliseconds after which we stop a turn; undefined: never. Always later than the program's own timer. */
   readonly killMs?: number;
+  /** Its reply is all that it prints, and of a very long one the end is read: it has the result. */
+  readonly keepsEnd?: boolean;
   /** True when no other turn may start a conversation at the same time. */
   exclusive?(turn: CliTurn): boolean;
   argv(turn: CliTurn): readonly string[];

@@ -35,6 +35,7 @@ export function commandCli({ command, args = [], output = 'text', timeoutMs }: C
     program: command,
     owned: {},
     killMs: killAfter(timeoutMs),
+    keepsEnd: true,
     argv: ({ prompt, cwd, conversation: stored, task }) => {
       const values = {
         prompt,

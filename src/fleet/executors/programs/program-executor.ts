@@ -186,6 +186,7 @@ class ProgramExecutor implements Executor {
       },
       signal,
       timeoutMs: this.#cli.killMs,
+      keepsEnd: this.#cli.keepsEnd,
       onLine,
     });
     events.started(program.pid);
@@ -211,7 +212,8 @@ class ProgramExecutor implements Executor {
       usage: reply.usage,
       ...(reply.facts !== undefined && { facts: reply.facts }),
     };
-    const cut = end.truncated ? ['its output exceeds the stored limit'] : [];
+    const part = this.#cli.keepsEnd ? 'beginning' : 'end';
+    const cut = end.truncated ? [`its output exceeds the stored limit; the ${part} is left out`] : [];
     const all = [...warnings, ...cut];
     const withWarnings = (more: readonly string[]): { warnings?: readonly string[] } => {
       const list = [...all, ...more];

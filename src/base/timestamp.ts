@@ -1,8 +1,7 @@
 /**
- * Timestamps of the fleet protocol: RFC 3339 with an offset, and nothing else.
+ * The one reader of points in time that peers and users write: RFC 3339 with an offset, and nothing else.
  *
  * `Date.parse` is not used: it takes dates without an offset, rolls impossible days over and refuses leap seconds.
- * Called by the decoder and by the parser of inline hints.
  * @see docs/protocol/fleet.md#scalars
  */
 
@@ -46,6 +45,13 @@ export function parseTimestamp(text: string): number | undefined {
   const time = midnight + ((hour * 60 + minute) * 60 + second) * 1000 + fraction - offset;
   return time < EARLIEST || time > LATEST ? undefined : time;
 }
+
+/** The same for words that people write: a blank may stand for the `T`. */
+export const parseWrittenTimestamp = (text: string): number | undefined =>
+  parseTimestamp(text.replace(/^(\d{4}-\d\d-\d\d) (?=\d)/, '$1T'));
+
+/** The form that errors ask for. */
+export const TIMESTAMP_FORM = 'RFC 3339 with an offset, such as 2026-05-31T21:00:00Z or 2026-05-31T23:00:00+02:00';
 
 /** `YYYY-MM-DDThh:mm:ss.mmmZ`, the form in which timestamps are written and compared. */
 export const formatTimestamp = (ms: number): string => new Date(ms).toISOString();

@@ -1,0 +1,91 @@
+/**
+ * Nodes that only maps and undoing call, and members that a kind of node does not have: what would have no effect is a problem,
+ * not ignored. Called by `structure.ts` and `node-members.ts`. Pure.
+ */
+import type { ChainNode } from '../chains.schema.ts';
+import { isPolicy } from './graph.ts';
+import type { NodeKind } from './kinds.ts';
+import { type Problems, quoted } from './problems.ts';
+
+const CALLS: readonly NodeKind[] = ['tool', 'skill', 'proc', 'mcp', 'memory', 'agent', 'task'];
+
+/** The kinds that have a member which A2E 1.0 does not know. */
+const KINDS_WITH: Readonly<Record<string, readonly NodeKind[]>> = {
+  parallel: ['map'],
+  timeout_ms: [...CALLS, 'wait'],
+  retry: CALLS,
+  compensate: [...CALLS, 'map', 'gather', 'reduce', 'wait'],
+  idempotent: [...CALLS, 'map', 'gather', 'reduce'],
+  output_schema: [...CALLS, 'map', 'gather', 'reduce'],
+  reduce: ['reduce'],
+  wait: ['wait'],
+};
+
+const isGiven = (value: unknown): boolean =>
+  value !== undefined &&
+  value !== null &&
+  value !== '' &&
+  value !== false &&
+  !(typeof value === 'object' && Object.keys(value).length === 0);
+
+/** Members that a node has and its kind does not. */
+export function strayMembers(
+  node: Readonly<Record<string, unknown>>,
+): { readonly field: string; readonly message: string }[] {
+  const { kind } = node;
+  return Object.entries(KINDS_WITH).flatMap(([field, kinds]) => {
+    if (!Object.hasOwn(node, field) || !isGiven(node[field]) || kinds.includes(kind as NodeKind)) return [];
+    const advice =
+      kind === 'map' && (field === 'timeout_ms' || field === 'retry') ? '; give it to the node that it repeats' : '';
+    return [{ field, message: `a ${String(kind)} node has no ${field}${advice}` }];
+  });
+}
+
+interface Called {
+  /** The number of the node. */
+  readonly at: number;
+  /** The number of the node that names it. */
+  readonly by: number;
+  readonly field: 'map_node' | 'compensate';
+}
+
+const ROLE = { map_node: 'that a map repeats', compensate: 'that undoes another' } as const;
+const ERROR_ADVICE = {
+  map_node: 'an item that fails is left out and told: decide behind the map',
+  compensate: 'a node that could not be undone stays done',
+} as const;
+
+/** Reports what a called node cannot be, and members that have no effect where it is called. */
+export function* reportCalled(
+  nodes: readonly ChainNode[],
+  calls: Iterable<Called>,
+  scheduled: ReadonlySet<number>,
+  problems: Problems,
+): Generator<void, void> {
+  const seen = new Set<string>();
+  for (const { at, by, field } of calls) {
+    yield;
+    const node = nodes[at] as ChainNode;
+    const caller = nodes[by] as ChainNode;
+    if (!CALLS.includes(node.kind)) {
+      const message = `${quoted(node.node_id)} is a ${node.kind} node; expected one of the kinds ${CALLS.join(', ')}`;
+      problems.addAt(by, caller, 'bad_node', message, field);
+      continue;
+    }
+    if (seen.has(`${field} ${at}`)) continue;
+    seen.add(`${field} ${at}`);
+    const wrong = (member: string, why: string): void =>
+      problems.addAt(at, node, 'bad_node', `a node ${ROLE[field]} has no ${member} there: ${why}`, member);
+    const { on_error: onError = '' } = node;
+    // Walks of A2E 1.0 lead back to the map: the next item.
+    if (!scheduled.has(at) && node.next_node && node.next_node !== caller.node_id) {
+      wrong('next_node', `put it on ${quoted(caller.node_id)}`);
+    }
+    if (!isPolicy(onError) || onError === 'compensate')
+      wrong('on_error', `expected abort or skip; ${ERROR_ADVICE[field]}`);
+    if (isGiven(node.compensate)) {
+      const undo = `give ${quoted(caller.node_id)} one, which sees all outputs`;
+      wrong('compensate', field === 'map_node' ? undo : 'nothing undoes it');
+    }
+  }
+}

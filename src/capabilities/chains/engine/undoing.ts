@@ -1,0 +1,34 @@
+/** Whether a run that is stopped by its time, its budget or a cancel undoes what it has done: as if its open nodes had failed. Pure. */
+import type { ChainGraph } from '../definition/graph.ts';
+import type { NodeRun } from './contract.ts';
+import type { Recovered } from './recovery.ts';
+
+/** Node states that last. */
+const ENDED: ReadonlySet<string> = new Set(['done', 'skipped', 'dead', 'failed'] satisfies NodeRun['status'][]);
+
+/**
+ * True where a node that has done something can be undone, and a node that has begun and not ended says `compensate`; where none has
+ * begun, one of those that are left.
+ * @param live of a run in memory: its nodes, and the completed ones
+ */
+export function undoesWhenStopped(
+  graph: ChainGraph,
+  recovered: Recovered | undefined,
+  live?: { readonly nodes: readonly NodeRun[]; readonly completed: readonly number[] },
+): boolean {
+  const done = [...(recovered?.completed ?? []), ...(live?.completed ?? [])];
+  if (!done.some((index) => graph.nodes[index]?.compensate !== undefined)) return false;
+  if (recovered?.failed !== undefined) return recovered.failed.compensates;
+  const left = graph.nodes.filter(
+    ({ index, scheduled }) =>
+      scheduled &&
+      recovered?.nodes.get(index)?.outcome === undefined &&
+      !ENDED.has(live?.nodes[index]?.status ?? 'pending'),
+  );
+  const begun = left.filter(
+    ({ index }) =>
+      ['running', 'waiting'].includes(live?.nodes[index]?.status ?? '') ||
+      (recovered?.nodes.get(index)?.startedAt ?? 0) > 0,
+  );
+  return (begun.length > 0 ? begun : left).some(({ node }) => node.on_error === 'compensate');
+}

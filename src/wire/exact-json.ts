@@ -1,0 +1,69 @@
+/**
+ * JSON that a person wrote, read so that nothing of it is lost: `JSON.parse` rounds numbers that have more digits than a double
+ * keeps, and drops all but the last of equal keys. Pure. Used for words and files of the command line.
+ */
+import { MAX_DEPTH } from './depth.ts';
+import { scanJson } from './json-scan.ts';
+
+/** A value, or why there is none: `lost` says what the value would lose, and is undefined for a text that is no JSON. */
+export type ExactJson =
+  | { readonly value: unknown; readonly lost?: undefined }
+  | { readonly lost: string | undefined; readonly message: string };
+
+/** Reads a JSON text exactly. */
+export function exactJson(text: string): ExactJson {
+  let rounded: string | undefined;
+  let value: unknown;
+  try {
+    value = JSON.parse(text, (_, member: unknown, context?: { readonly source?: string }) => {
+      const { source } = context ?? {};
+      if (typeof member === 'number' && source !== undefined && !keepsDigits(source, member)) rounded ??= source;
+      return member;
+    });
+  } catch (error) {
+    return { lost: undefined, message: (error as Error).message };
+  }
+  const [finding] = scanJson(text, MAX_DEPTH);
+  if (finding !== undefined) return lossy(FINDINGS[finding.code]?.(finding.path) ?? finding.code);
+  if (rounded !== undefined) return lossy(roundedNumber(rounded));
+  return { value };
+}
+
+/** The value of a JSON text. Throws a SyntaxError that says why there is none. */
+export function parseExactJson(text: string): unknown {
+  const read = exactJson(text);
+  if ('value' in read) return read.value;
+  throw new SyntaxError(read.message);
+}
+
+const lossy = (lost: string): ExactJson => ({ lost, message: lost });
+
+const FINDINGS: Readonly<Record<string, (path: string) => string>> = {
+  E_DUP_KEY: (path) => `the key ${path} occurs twice in one object`,
+  E_RESERVED_KEY: (path) => `the key ${path} is not allowed`,
+  E_LIMIT: () => `it is nested more than ${MAX_DEPTH} deep`,
+};
+
+/** Why a number is refused. */
+export const roundedNumber = (source: string): string =>
+  `the number ${source.slice(0, 60)} has more digits than a number of JSON keeps; write it in quotes`;
+
+/** Whether a decimal number, read as a double, is still the same number. */
+export function keepsDigits(source: string, value: number): boolean {
+  if (source.length <= SAFE_DIGITS && !/[eE]/.test(source)) return true;
+  return Number.isFinite(value) && decimalOf(source) === decimalOf(String(value));
+}
+
+/** So many digits survive in every double. */
+const SAFE_DIGITS = 15;
+
+/** A decimal number in one form: its digits without zeros at the ends, and the power of ten of the last of them. */
+function decimalOf(text: string): string {
+  const [, sign = '', whole = '', fraction = '', power = '0'] =
+    /^([+-]?)(\d*)\.?(\d*)(?:e([+-]?\d+))?$/i.exec(text) ?? [];
+  const digits = `${whole}${fraction}`.replace(/^0+/, '');
+  const short = digits.replace(/0+$/, '');
+  if (short === '') return '0';
+  const exponent = BigInt(power) - BigInt(fraction.length) + BigInt(digits.length - short.length);
+  return `${sign === '-' ? '-' : ''}${short}e${exponent}`;
+}
