@@ -235,7 +235,7 @@ const ZERO_OCTAL: Kind = {
 /** Characters without a width, as a set of a regular expression. */
 const UNSEEN = String.raw`\0\u00ad\u200b-\u200f\u2060\ufeff`;
 
-/** Characters that nobody sees: sequences of a terminal (`grep --color`), zero width, the zero bytes of UTF-16. */
+/** Characters that are not drawn: sequences of a terminal (`grep --color`), zero width, the zero bytes of UTF-16. */
 const INVISIBLE: Kind = {
   pattern: new RegExp(
     String.raw`\u001b\[[\d;?]{0,32}[@-~]|\u001b\][^\u0007\u001b]{0,256}(?:\u0007|\u001b\\)|[${UNSEEN}]`,

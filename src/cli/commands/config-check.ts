@@ -5,8 +5,8 @@
 import { isCoverInstalled } from '../../base/workspace/path-cover.ts';
 import { formatProblem } from '../../config/config.ts';
 import { checkApprovalRules } from '../../server/control/approval-rules.ts';
-import { checkGrants } from '../../server/grant-check.ts';
 import { exposedPaths, exposingPrincipals } from '../../server/exposures.ts';
+import { checkGrants } from '../../server/grant-check.ts';
 import { configOf } from '../config-file.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { grantLines, principalNamed, principalsOf, printPrincipals, sessionsAtOnce } from './principals.ts';

@@ -19,6 +19,7 @@ import { commandOf, isOption, list, longOption, mayBeOption, type RunningOptions
 import { withoutVersion } from './program-version.ts';
 import { TAKES_NAMES } from './programs.ts';
 import type { Note, SimpleCommand, Word } from './shell-syntax.ts';
+import { renamed, sounds } from './small-languages.ts';
 import { copied, remote, SSH } from './ssh.ts';
 import { hidden, NOTHING, OTHER_LANGUAGE, type Started, UNKNOWN, unknown } from './started.ts';
 import { STARTERS, type Starter } from './starters.ts';
@@ -286,28 +287,6 @@ function measured(words: readonly Word[]): Started {
     ...started,
     supposed: [...(started.supposed ?? []), commandOf([wordFor('python'), ...words.slice(at + 1)])],
   };
-}
-
-/** Some programs called `rename` take code of Perl, the others two texts. */
-const RENAMES =
-  /^(?:-[a-zA-Z0]+|--[a-z][\w-]*|[\w.,+=:@%/ *?~-]*|(?:s|y|tr)([/|#,])(?:(?!\1)[^@$()\\]|\\[\w.\\/-]|\$\d)*\1(?:(?!\1)[^@$()\\]|\\[\w.\\/-]|\$\d)*\1[gi]*)$/;
-function renamed(words: readonly Word[]): Started {
-  const at = words.findIndex((word) => !isOption(word));
-  const isKnown = words.every(
-    (word, index) =>
-      (index > at + 1 && !isOption(word)) ||
-      (word.value !== undefined && RENAMES.test(word.value) && !/^-\w*[eE]/.test(word.value)),
-  );
-  return isKnown ? NOTHING : { ...NOTHING, unreadable: OTHER_LANGUAGE };
-}
-
-/** `sox '|PROGRAM' …` reads the output of a program. */
-function sounds(words: readonly Word[]): Started {
-  const scripts = words.flatMap(({ value }) =>
-    /^\s*\|/.test(value ?? '') ? [(value ?? '').replace(/^\s*\|/, '')] : [],
-  );
-  const isKnown = words.every((word) => word.value !== undefined || word.head !== '');
-  return { ...NOTHING, scripts, ...(!isKnown && { hidden: UNKNOWN }) };
 }
 
 const FD_RUNS = /^(?:-[a-zA-Z]*[xX]|--exec(?:-batch)?)$/;
