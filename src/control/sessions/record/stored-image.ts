@@ -2,7 +2,7 @@
  * Long images (and audio) of conversations. The text of each is stored once, and entries, snapshots and saved chats refer to it; in
  * memory such an image looks like any other, and its text is read when it is asked for.
  *
- * `control/sessions/store/store-images.ts` stores the texts. @see docs/decisions/0068-images-stored-once.md
+ * `control/sessions/store/store-images.ts` stores the texts. @see docs/decisions/0063-images-stored-once.md
  */
 import type { Image, ImageReference } from '../../../protocol/session-types.ts';
 import { JsonText } from '../../../wire/json.ts';
