@@ -368,7 +368,7 @@ export class IncomingRequests implements RequestCounts {
     }
   }
 
-  /** Starts queued requests, for some milliseconds of each turn of the event loop: a handler that returns at once waits for nobody. */
+  /** Starts queued requests, for some milliseconds of each turn of the event loop: a handler that returns at once leaves no turn to others. */
   #startNext(): void {
     this.#starting = true;
     while (this.#queue.size > 0 && this.#running < this.#places) {
