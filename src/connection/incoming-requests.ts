@@ -52,7 +52,7 @@ export interface RequestOwner {
 /** How long a client should wait before it tries again. */
 export const RETRY_AFTER_MS = 100;
 /** Queued requests start for so long in one turn of the event loop, in milliseconds. */
-const START_MS = 10;
+const START_MS = 5;
 const MAX_STREAMS = 256;
 export const MAX_WAITING = 256;
 
@@ -368,7 +368,7 @@ export class IncomingRequests implements RequestCounts {
     }
   }
 
-  /** Starts queued requests, for some milliseconds of each turn of the event loop: a handler that returns at once waits for nobody. */
+  /** Starts queued requests, for some milliseconds of each turn of the event loop: a handler that returns at once leaves no turn to others. */
   #startNext(): void {
     this.#starting = true;
     while (this.#queue.size > 0 && this.#running < this.#places) {

@@ -46,7 +46,7 @@ export class TurnShare {
 }
 
 /** Time that all sources of input together have in one phase of a turn. */
-const ALL_MS = 25;
+const ALL_MS = 10;
 let turn = -1;
 let startedAt = 0;
 
@@ -65,10 +65,11 @@ export interface WaitingReader {
   continue(): void;
 }
 
-/** Sources of input that wait for a later turn of the event loop, in their order: at least one continues in each. */
+/** Sources of input that wait for a later turn of the event loop, in their order: at least one continues in every second turn. */
 export class ReadersInLine {
   #readers: WaitingReader[] = [];
   #scheduled = false;
+  #skipped = false;
 
   add(reader: WaitingReader): void {
     this.#readers.push(reader);
@@ -82,6 +83,13 @@ export class ReadersInLine {
   }
 
   readonly #serve = (): void => {
+    // Those whose input has just arrived had this turn; the next one is for these.
+    if (turnIsFull() && !this.#skipped) {
+      this.#skipped = true;
+      setImmediate(this.#serve);
+      return;
+    }
+    this.#skipped = false;
     const until = performance.now() + ALL_MS;
     const readers = this.#readers;
     this.#readers = [];

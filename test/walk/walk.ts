@@ -137,8 +137,12 @@ export class Walk {
   /** The longest of all that is no finding. */
   longest: Held = { title: '', ms: 0, ping: 0 };
 
-  constructor(host: WalkedHost) {
+  readonly #longestMs: number;
+
+  /** @param longestMs the bound of one message, or of many that arrive together */
+  constructor(host: WalkedHost, longestMs = LONGEST_MS) {
     this.#host = host;
+    this.#longestMs = longestMs;
   }
 
   /** Sends a message, again while it held the loop too long. `send` resolves when its reply is there. */
@@ -155,15 +159,19 @@ export class Walk {
       this.#bare.push(beside.bare);
       ms = Math.min(ms, turn);
       ping = Math.min(ping, beside.ping);
-      if (ms <= this.#most && ping <= Math.max(LONGEST_PING_MS, this.#most)) break;
+      if (ms <= this.#most && ping <= this.#longestPing) break;
     }
     const held = { title, ms, ping };
-    if (ms > this.#most || ping > Math.max(LONGEST_PING_MS, this.#most)) this.found.push(held);
+    if (ms > this.#most || ping > this.#longestPing) this.found.push(held);
     else if (ms > this.longest.ms) this.longest = held;
   }
 
   get #most(): number {
-    return Math.max(LONGEST_MS, TIMES_BARE * this.#usual);
+    return Math.max(this.#longestMs, TIMES_BARE * this.#usual);
+  }
+
+  get #longestPing(): number {
+    return Math.max((LONGEST_PING_MS / LONGEST_MS) * this.#longestMs, this.#most);
   }
 
   /** The median of the longest turns of a bare loop. */
