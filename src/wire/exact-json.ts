@@ -2,6 +2,7 @@
  * JSON that a person wrote, read so that nothing of it is lost: `JSON.parse` rounds numbers that have more digits than a double
  * keeps, and drops all but the last of equal keys. Pure. Used for words and files of the command line.
  */
+import { trimmedEnd } from '../base/trim-end.ts';
 import { MAX_DEPTH } from './depth.ts';
 import { scanJson } from './json-scan.ts';
 
@@ -62,7 +63,7 @@ function decimalOf(text: string): string {
   const [, sign = '', whole = '', fraction = '', power = '0'] =
     /^([+-]?)(\d*)\.?(\d*)(?:e([+-]?\d+))?$/i.exec(text) ?? [];
   const digits = `${whole}${fraction}`.replace(/^0+/, '');
-  const short = digits.replace(/0+$/, '');
+  const short = trimmedEnd(digits, '0');
   if (short === '') return '0';
   const exponent = BigInt(power) - BigInt(fraction.length) + BigInt(digits.length - short.length);
   return `${sign === '-' ? '-' : ''}${short}e${exponent}`;

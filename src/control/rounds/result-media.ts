@@ -4,7 +4,9 @@
  *
  * Called by `rounds.ts` and `mcp-tools.ts`. Pure.
  */
+
 import { sniffedMedia } from '../../base/media-type.ts';
+import { trimmedEnd } from '../../base/trim-end.ts';
 import type { Image } from '../../protocol/session-types.ts';
 import { AUDIO_TYPES, isAudio, markOf } from '../../protocol/session-words.ts';
 import { isObject } from '../../wire/json.ts';
@@ -91,7 +93,7 @@ function mediaOf(block: unknown): Media | undefined {
 function base64Of(given: unknown): string | undefined {
   if (typeof given !== 'string') return undefined;
   const text = given.startsWith('data:') ? given.slice(given.indexOf(',') + 1) : given;
-  const plain = text.replaceAll(/\s+/g, '').replaceAll('-', '+').replaceAll('_', '/').replace(/=+$/, '');
+  const plain = trimmedEnd(text.replaceAll(/\s+/g, '').replaceAll('-', '+').replaceAll('_', '/'), '=');
   if (plain === '' || plain.length % 4 === 1 || !/^[A-Za-z0-9+/]*$/.test(plain)) return undefined;
   return plain.padEnd(Math.ceil(plain.length / 4) * 4, '=');
 }
